@@ -1,0 +1,25 @@
+"""Signed distance fields from triangle meshes: adaptive octrees in HDF5, built on the CPU or an NVIDIA GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+__all__ = ["Field", "MeshDistance", "__version__", "build", "load"]
+
+if TYPE_CHECKING:
+    from sdfcli.field import Field
+    from sdfcli.index import MeshDistance
+    from sdfcli.pipeline import build
+    from sdfcli.store import load
+
+_HOME = {"Field": "field", "MeshDistance": "index", "build": "pipeline", "load": "store"}
+
+
+def __getattr__(name: str) -> Any:
+    # NumPy, trimesh and h5py are loaded when they are first needed, so that `sdfcli --help` is instant.
+    if name in _HOME:
+        from importlib import import_module
+
+        return getattr(import_module(f"sdfcli.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'sdfcli' has no attribute {name!r}")

@@ -1,0 +1,5 @@
+"""`python -m sdfcli`."""
+
+from sdfcli.cli.app import main
+
+main()

@@ -1,0 +1,98 @@
+"""What a backend offers, and the kernels' argument structs as read from `kernels/args.h`."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+KERNELS = Path(__file__).resolve().parent.parent / "kernels"
+
+Array = Any
+"""A NumPy or CuPy array, by backend."""
+
+_SCALARS: dict[str, tuple[Any, type]] = {
+    "unsigned": (ctypes.c_uint32, np.uint32),
+    "int": (ctypes.c_int32, np.int32),
+    "float": (ctypes.c_float, np.float32),
+    "double": (ctypes.c_double, np.float64),
+    "unsigned long long": (ctypes.c_uint64, np.uint64),
+    "unsigned char": (ctypes.c_uint8, np.uint8),
+}
+
+
+class ArgumentStruct:
+    """One kernel's `NAME_args`: packs arrays and numbers into the C struct, and checks their types on the way."""
+
+    def __init__(self, kernel: str, body: str) -> None:
+        self.kernel = kernel
+        self.pointers: dict[str, np.dtype[Any]] = {}
+        fields: list[tuple[str, Any]] = []
+        for ctype, star, name in re.findall(r"^\s*(?:const\s+)?([a-z][a-z ]*?)(\*?)\s+(\w+);", body, flags=re.MULTILINE):
+            scalar, dtype = _SCALARS[ctype]
+            if star:
+                self.pointers[name] = np.dtype(dtype)
+            fields.append((name, ctypes.c_void_p if star else scalar))
+        self.names = [name for name, _ in fields]
+        self.type: Any = type(f"{kernel}_args", (ctypes.Structure,), {"_fields_": fields})
+
+    def pack(self, values: dict[str, Any], address: Any) -> Any:
+        """The filled struct. Raises TypeError for an array of the wrong type, KeyError for a missing value."""
+        struct = self.type()
+        for name in self.names:
+            value = values[name]
+            if name not in self.pointers:
+                setattr(struct, name, value)
+            elif value is not None:
+                if value.dtype != self.pointers[name] or not value.flags.c_contiguous:
+                    raise TypeError(f"{self.kernel}: {name} must be a contiguous array of {self.pointers[name]}")
+                setattr(struct, name, address(value))
+        return struct
+
+
+@functools.cache
+def argument_structs() -> dict[str, ArgumentStruct]:
+    """The argument struct of every kernel, by the kernel's name."""
+    text = re.sub(r"/\*.*?\*/", "", (KERNELS / "args.h").read_text(), flags=re.DOTALL)
+    found = re.findall(r"typedef struct \{(.*?)\} (\w+)_args;", text, flags=re.DOTALL)
+    structs = {kernel: ArgumentStruct(kernel, body) for body, kernel in found}
+    for kernel, same in re.findall(r"typedef (\w+)_args (\w+)_args;", text):
+        structs[same] = structs[kernel]
+    return structs
+
+
+class Backend(ABC):
+    """A device: its array module and its kernels.
+
+    `xp` is NumPy or CuPy; whatever the two share (sorting, prefix sums, selection) is written against it, the rest is
+    a kernel. Both give the same bits.
+    """
+
+    xp: Any
+    name: str
+
+    @abstractmethod
+    def run(self, kernel: str, n: int, **values: Any) -> None:
+        """Runs a kernel for the indices 0 .. n - 1; the values are its arguments, arrays by reference."""
+
+    @abstractmethod
+    def to_host(self, array: Array) -> npt.NDArray[Any]:
+        """The array as a NumPy array."""
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Waits until the device has done all that it was asked for."""
+
+    @abstractmethod
+    def sort_order(self, keys: Array) -> Array:
+        """The stable order of unsigned keys: equal keys keep their place. uint32 or wider."""
+
+    def from_host(self, array: npt.ArrayLike, dtype: Any = None) -> Array:
+        """A contiguous array on the device."""
+        return self.xp.ascontiguousarray(self.xp.asarray(array, dtype=dtype))

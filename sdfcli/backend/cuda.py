@@ -1,0 +1,91 @@
+"""An NVIDIA GPU through CuPy: the only file that imports it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sdfcli.backend.base import KERNELS, Array, Backend, argument_structs
+from sdfcli.errors import DeviceError
+
+BLOCK = 128
+COMPILER_OPTIONS = ("-std=c++17", "--fmad=false")
+
+
+def kernel_source() -> str:
+    """All headers as one text. CuPy's cache of compiled kernels is keyed by the text, and does not follow #include."""
+    done: set[str] = set()
+
+    def expand(name: str) -> str:
+        if name in done:
+            return ""
+        done.add(name)
+        lines = []
+        for line in (KERNELS / name).read_text().splitlines():
+            if line.startswith('#include "'):
+                lines.append(expand(line.split('"')[1]))
+            else:
+                lines.append(line)
+        return "\n".join(lines)
+
+    return expand("kernels.h")
+
+
+def import_cupy() -> Any:
+    """CuPy, or a DeviceError that says what is missing."""
+    try:
+        import cupy
+    except ImportError as error:
+        raise DeviceError(
+            "CuPy is not installed: pip install 'sdfcli[cuda13]' (or [cuda12]), or use --device cpu"
+        ) from error
+    return cupy
+
+
+def device_count() -> int:
+    """The number of NVIDIA GPUs that CuPy can use; 0 without CuPy or a driver."""
+    try:
+        return int(import_cupy().cuda.runtime.getDeviceCount())
+    except Exception:
+        return 0
+
+
+class CudaBackend(Backend):
+    """Runs kernels on one GPU, on CuPy's current stream."""
+
+    def __init__(self, device: int = 0) -> None:
+        self.xp = import_cupy()
+        count = device_count()
+        if device >= count:
+            raise DeviceError(f"there is no CUDA device {device} ({count} found); use --device cpu")
+        self.device = self.xp.cuda.Device(device)
+        self.device.use()
+        self.name = f"cuda:{device}"
+        self._module = self.xp.RawModule(code=kernel_source(), options=COMPILER_OPTIONS)
+        self._functions: dict[str, Any] = {}
+
+    def describe(self) -> str:
+        """The device's name, as the driver has it."""
+        return str(self.xp.cuda.runtime.getDeviceProperties(self.device.id)["name"].decode())
+
+    def run(self, kernel: str, n: int, **values: Any) -> None:
+        if n == 0:
+            return
+        if kernel not in self._functions:
+            self._functions[kernel] = self._module.get_function(kernel)
+        struct = argument_structs()[kernel].pack({"n": n, **values}, lambda array: array.data.ptr)
+        raw = bytes(struct)
+        # CuPy hands a void scalar to a kernel by value.
+        argument = np.frombuffer(raw, np.dtype(("V", len(raw))))[0]
+        self._functions[kernel](((n + BLOCK - 1) // BLOCK,), (BLOCK,), (argument,))
+
+    def to_host(self, array: Array) -> npt.NDArray[Any]:
+        return np.asarray(self.xp.asnumpy(array))
+
+    def synchronize(self) -> None:
+        self.xp.cuda.get_current_stream().synchronize()
+
+    def sort_order(self, keys: Array) -> Array:
+        return self.xp.argsort(keys, kind="stable").astype(np.uint32)

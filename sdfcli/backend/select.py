@@ -1,0 +1,33 @@
+"""From `--device` to a backend."""
+
+from __future__ import annotations
+
+import re
+
+from sdfcli.backend.base import Backend
+from sdfcli.errors import UsageError
+
+
+def select_backend(device: str = "auto", threads: int | None = None) -> Backend:
+    """The backend for `auto`, `cpu`, `cuda` or `cuda:N`.
+
+    `auto` takes the first GPU if there is one, else the CPU.
+
+    Raises UsageError for another word, DeviceError where the device or its software is missing.
+    """
+    match = re.fullmatch(r"auto|cpu|cuda(?::(\d+))?", device)
+    if match is None:
+        raise UsageError(f"--device {device}: use auto, cpu, cuda or cuda:N")
+    if threads is not None and threads < 1:
+        raise UsageError(f"--threads {threads}: use a number from 1 on")
+    if device == "auto":
+        from sdfcli.backend.cuda import device_count
+
+        device = "cuda" if device_count() else "cpu"
+    if device == "cpu":
+        from sdfcli.backend.cpu import CpuBackend
+
+        return CpuBackend(threads)
+    from sdfcli.backend.cuda import CudaBackend
+
+    return CudaBackend(int(match.group(1) or 0))

@@ -1,0 +1,39 @@
+"""The exceptions that users meet. Each carries the exit code that the command line turns it into."""
+
+from __future__ import annotations
+
+
+class SdfError(Exception):
+    """A failure with a one-line explanation for the user."""
+
+    exit_code = 1
+
+
+class UsageError(SdfError):
+    """A request that makes no sense, or would overwrite a file."""
+
+    exit_code = 2
+
+
+class InputError(SdfError):
+    """Input that cannot be read or used: a mesh, a field, a list of points."""
+
+    exit_code = 3
+
+
+class DeviceError(SdfError):
+    """A device, a driver or a program that is not there."""
+
+    exit_code = 4
+
+
+class OutOfMemoryError(SdfError):
+    """The work does not fit into the memory of the host or the device."""
+
+    exit_code = 5
+
+
+class CheckFailedError(SdfError):
+    """A check that was asked for failed, for example `verify`."""
+
+    exit_code = 6

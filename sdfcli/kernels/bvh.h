@@ -1,0 +1,84 @@
+// The bounding volume hierarchy over triangles in Morton order: the binary radix tree of Karras (2012), then a refit.
+//
+// A tree over n triangles has n - 1 internal nodes. A child is an internal node's number, or SDF_LEAF | slot, where slot
+// is the triangle's place in Morton order. Child pairs and boxes lie in separate arrays (the thesis's hybrid SoA): a
+// node's children are read only after its box has passed.
+#ifndef SDFCLI_BVH_H
+#define SDFCLI_BVH_H
+#include "morton.h"
+#include "triangle.h"
+
+#define SDF_LEAF 0x80000000u
+
+// Length of the common prefix of two keys. Equal keys are told apart by their place, as if it were appended to the key.
+FN int common_prefix(const u64* keys, int n, int i, int j) {
+    if (j < 0 || j >= n) return -1;
+    u64 differ = keys[i] ^ keys[j];
+    return differ ? leading_zeros(differ) : 64 + leading_zeros((u32)i ^ (u32)j);
+}
+
+// One internal node: its direction, its other end, its split (Karras 2012, section 4).
+FN void sdf_bvh_build_at(const sdf_bvh_build_args& a, u32 node) {
+    const u64* k = a.keys;
+    int n = (int)a.triangles, i = (int)node;
+    int d = common_prefix(k, n, i, i + 1) > common_prefix(k, n, i, i - 1) ? 1 : -1;
+    int least_prefix = common_prefix(k, n, i, i - d), reach = 2;
+    while (common_prefix(k, n, i, i + reach * d) > least_prefix) reach *= 2;
+    int length = 0;
+    for (int t = reach / 2; t > 0; t /= 2)
+        if (common_prefix(k, n, i, i + (length + t) * d) > least_prefix) length += t;
+    int j = i + length * d, prefix = common_prefix(k, n, i, j), s = 0;
+    for (int t = (length + 1) / 2;; t = (t + 1) / 2) {
+        if (common_prefix(k, n, i, i + (s + t) * d) > prefix) s += t;
+        if (t == 1) break;
+    }
+    int split = i + s * d + (d < 0 ? -1 : 0), first = least(i, j), last = most(i, j);
+    u32 left = (u32)split | (first == split ? SDF_LEAF : 0u);
+    u32 right = (u32)(split + 1) | (last == split + 1 ? SDF_LEAF : 0u);
+    a.child[2 * (size_t)i] = left;
+    a.child[2 * (size_t)i + 1] = right;
+    (left & SDF_LEAF ? a.leaf_parent : a.node_parent)[split] = node;
+    (right & SDF_LEAF ? a.leaf_parent : a.node_parent)[split + 1] = node;
+    if (i == 0) a.node_parent[0] = SDF_NONE;
+}
+
+// Walks from a leaf towards the root. The second child that arrives at a node calls visit(node), the first one stops:
+// each node is visited once, after both of its children.
+template <class Visit>
+FN void climb(u32 node, const u32* node_parent, u32* arrivals, Visit visit) {
+    while (node != SDF_NONE) {
+        if (arrive(arrivals + node) == 0u) return;
+        visit(node);
+        node = node_parent[node];
+    }
+}
+
+struct Box {
+    float v[6];
+};
+FN Box triangle_box(const float* t) {
+    Box b;
+    for (int k = 0; k < 3; k++) {
+        b.v[k] = least(t[k], least(t[k + 3], t[k + 6])) - SDF_BOX_MARGIN;
+        b.v[k + 3] = most(t[k], most(t[k + 3], t[k + 6])) + SDF_BOX_MARGIN;
+    }
+    return b;
+}
+FN Box child_box(const sdf_bvh_refit_args& a, u32 child) {
+    if (child & SDF_LEAF) return triangle_box(a.triangle + 9 * (size_t)(child & ~SDF_LEAF));
+    Box b;
+    for (int k = 0; k < 6; k++) b.v[k] = load_fresh(a.box + 6 * (size_t)child + k);
+    return b;
+}
+
+FN void sdf_bvh_refit_at(const sdf_bvh_refit_args& a, u32 leaf) {
+    climb(a.leaf_parent[leaf], a.node_parent, a.arrivals, [&](u32 node) {
+        Box l = child_box(a, a.child[2 * (size_t)node]), r = child_box(a, a.child[2 * (size_t)node + 1]);
+        for (int k = 0; k < 3; k++) {
+            a.box[6 * (size_t)node + k] = least(l.v[k], r.v[k]);
+            a.box[6 * (size_t)node + k + 3] = most(l.v[k + 3], r.v[k + 3]);
+        }
+    });
+}
+
+#endif

@@ -1,0 +1,65 @@
+// One portability layer for two compilers: NVRTC (through CuPy) and a plain C++ compiler.
+//
+// INTERFACE
+//   FN            qualifier of every device-side function
+//   u32, u64, u8  fixed-width integers (NVRTC has no <stdint.h> by default)
+//   leading_zeros, count_ones, arrive, load_fresh, store_shared
+//
+// Bits are the same on both sides because neither side contracts multiply-add (--fmad=false, -ffp-contract=off), both
+// flush denormals (CuPy compiles with -ftz=true, the CPU threads set MXCSR), and no function of a mathematical library
+// other than sqrt, which is correctly rounded everywhere, is called. a < b ? a : b is used instead of fminf, whose
+// answer for signed zeros differs.
+#ifndef SDFCLI_PORTABLE_H
+#define SDFCLI_PORTABLE_H
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef unsigned char u8;
+
+#define SDF_NONE 0xffffffffu     // "no such cell, point or triangle"
+#define SDF_OUTSIDE 0xfffffffeu  // a neighbour position outside of the domain
+
+#ifdef __CUDACC_RTC__
+#define FN __device__ __forceinline__
+FN int leading_zeros(u32 x) { return __clz((int)x); }
+FN int leading_zeros(u64 x) { return __clzll((long long)x); }
+FN int count_ones(u32 x) { return __popc(x); }
+// Adds one to a counter; returns its value before. Writes made before are visible to whoever arrives later.
+FN u32 arrive(u32* counter) {
+    __threadfence();
+    u32 before = atomicAdd(counter, 1u);
+    __threadfence();
+    return before;
+}
+// A value that another thread of the same launch may have written before it arrived at a counter.
+FN float load_fresh(const float* p) { return __ldcg(p); }
+// A store that several threads may make at once, all of them with the same value.
+template <class T>
+FN void store_shared(T* p, T x) {
+    *p = x;
+}
+#else
+#include <math.h>
+#include <stddef.h>
+#define FN static inline
+FN int leading_zeros(u32 x) { return x ? __builtin_clz(x) : 32; }
+FN int leading_zeros(u64 x) { return x ? __builtin_clzll(x) : 64; }
+FN int count_ones(u32 x) { return __builtin_popcount(x); }
+FN u32 arrive(u32* counter) { return __atomic_fetch_add(counter, 1u, __ATOMIC_ACQ_REL); }
+FN float load_fresh(const float* p) { return *p; }
+template <class T>
+FN void store_shared(T* p, T x) {
+    __atomic_store(p, &x, __ATOMIC_RELAXED);
+}
+#endif
+
+template <class T>
+FN T least(T a, T b) {
+    return a < b ? a : b;
+}
+template <class T>
+FN T most(T a, T b) {
+    return a > b ? a : b;
+}
+
+#endif

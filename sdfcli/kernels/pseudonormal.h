@@ -1,0 +1,17 @@
+// The sign from angle-weighted pseudonormals (Baerentzen and Aanaes 2005).
+#ifndef SDFCLI_PSEUDONORMAL_H
+#define SDFCLI_PSEUDONORMAL_H
+#include "bvh.h"
+
+// normals: for each slot those of vertices a, b, c, then of edges ab, bc, ca, then of the face, in the order of Feature.
+// In double: far from the surface the nearest feature must not be decided by rounding.
+FN void sdf_pseudonormal_at(const sdf_pseudonormal_args& a, u32 i) {
+    D3 p = load3d(a.points + 3 * (size_t)i);
+    u32 slot = a.slot[i];
+    const float* t = a.triangle + 9 * (size_t)slot;
+    Nearest<double> q = nearest_on_triangle(p, load3d(t), load3d(t + 3), load3d(t + 6));
+    D3 n = load3d(a.normals + 21 * (size_t)slot + 3 * (size_t)q.feature);
+    a.inside[i] = dot(p - q.point, n) < 0.0 ? 1 : 0;
+}
+
+#endif

@@ -1,0 +1,86 @@
+// Distances from a point to a triangle and to a box.
+#ifndef SDFCLI_TRIANGLE_H
+#define SDFCLI_TRIANGLE_H
+#include "vec.h"
+
+// Every box is grown by this much (in the unit cube) and every box distance shrunk by a part in 2^20: more than the
+// rounding of triangle_distance_sq, so that a box is never farther than a triangle in it, and the nearest triangle does
+// not depend on the order in which a tree is walked.
+#define SDF_BOX_MARGIN 9.5367431640625e-07f
+#define SDF_BOX_SHRINK 0.99999904632568359375f
+
+template <class T>
+FN T segment_distance_sq(Vec<T> p, Vec<T> e) {  // p relative to the segment's start, e the segment
+    T l = dot(e, e), t = l > T(0) ? clamp01(dot(p, e) / l) : T(0);
+    Vec<T> r = p - t * e;
+    return dot(r, r);
+}
+
+// Squared distance from p to the triangle a b c: the least over three clamped edges, and over the face if the foot of
+// the perpendicular lies in it. Right for degenerate triangles too, whose face has no say.
+template <class T>
+FN T triangle_distance_sq(Vec<T> p, Vec<T> a, Vec<T> b, Vec<T> c) {
+    Vec<T> ap = p - a, ab = b - a, ac = c - a, n = cross(ab, ac);
+    T m = segment_distance_sq(ap, ab), e = segment_distance_sq(ap, ac), f = segment_distance_sq(p - b, c - b);
+    m = least(m, least(e, f));
+    T l = dot(n, n);
+    if (l > T(0)) {
+        T v = dot(cross(ap, ac), n) / l, w = dot(cross(ab, ap), n) / l;
+        if (v >= T(0) && w >= T(0) && v + w <= T(1)) {
+            Vec<T> r = (ap - v * ab) - w * ac;
+            m = least(m, dot(r, r));
+        }
+    }
+    return m;
+}
+
+FN float box_distance_sq(F3 p, const float* box) {  // box: lower x, y, z, upper x, y, z; a lower bound, see above
+    float x = most(most(box[0] - p.x, p.x - box[3]), 0.f), y = most(most(box[1] - p.y, p.y - box[4]), 0.f),
+          z = most(most(box[2] - p.z, p.z - box[5]), 0.f);
+    return (x * x + y * y + z * z) * SDF_BOX_SHRINK;
+}
+
+// The part of a triangle that is nearest to a point: which decides the pseudonormal.
+enum Feature { VERTEX_A, VERTEX_B, VERTEX_C, EDGE_AB, EDGE_BC, EDGE_CA, FACE };
+
+template <class T>
+struct Nearest {
+    Vec<T> point;
+    Feature feature;
+};
+
+template <class T>
+FN void nearest_on_edge(Vec<T> p, Vec<T> a, Vec<T> b, Feature edge, Feature from, Feature to, T* best, Nearest<T>* out) {
+    Vec<T> e = b - a;
+    T l = dot(e, e), t = l > T(0) ? clamp01(dot(p - a, e) / l) : T(0);
+    Vec<T> q = t < T(1) ? a + t * e : b, r = p - q;
+    T d = dot(r, r);
+    if (d < *best) {
+        *best = d;
+        out->point = q;
+        out->feature = t <= T(0) ? from : t >= T(1) ? to : edge;
+    }
+}
+
+// The nearest point of the triangle a b c to p, and the feature it lies on.
+template <class T>
+FN Nearest<T> nearest_on_triangle(Vec<T> p, Vec<T> a, Vec<T> b, Vec<T> c) {
+    Nearest<T> out = {a, VERTEX_A};
+    Vec<T> ab = b - a, ac = c - a, ap = p - a, n = cross(ab, ac);
+    T l = dot(n, n);
+    if (l > T(0)) {
+        T v = dot(cross(ap, ac), n) / l, w = dot(cross(ab, ap), n) / l;
+        if (v > T(0) && w > T(0) && v + w < T(1)) {
+            out.point = a + (v * ab + w * ac);
+            out.feature = FACE;
+            return out;
+        }
+    }
+    T best = dot(ap, ap);
+    nearest_on_edge(p, a, b, EDGE_AB, VERTEX_A, VERTEX_B, &best, &out);
+    nearest_on_edge(p, b, c, EDGE_BC, VERTEX_B, VERTEX_C, &best, &out);
+    nearest_on_edge(p, c, a, EDGE_CA, VERTEX_C, VERTEX_A, &best, &out);
+    return out;
+}
+
+#endif

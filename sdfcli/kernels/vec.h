@@ -1,0 +1,48 @@
+// Three-vectors of float or double.
+#ifndef SDFCLI_VEC_H
+#define SDFCLI_VEC_H
+#include "portable.h"
+
+template <class T>
+struct Vec {
+    T x, y, z;
+};
+typedef Vec<float> F3;
+typedef Vec<double> D3;
+
+template <class T>
+FN Vec<T> vec(T x, T y, T z) {
+    Vec<T> r = {x, y, z};
+    return r;
+}
+template <class T>
+FN Vec<T> load3(const T* p) {
+    return vec(p[0], p[1], p[2]);
+}
+FN D3 load3d(const float* p) { return vec((double)p[0], (double)p[1], (double)p[2]); }
+template <class T>
+FN Vec<T> operator+(Vec<T> a, Vec<T> b) {
+    return vec(a.x + b.x, a.y + b.y, a.z + b.z);
+}
+template <class T>
+FN Vec<T> operator-(Vec<T> a, Vec<T> b) {
+    return vec(a.x - b.x, a.y - b.y, a.z - b.z);
+}
+template <class T>
+FN Vec<T> operator*(T s, Vec<T> a) {
+    return vec(s * a.x, s * a.y, s * a.z);
+}
+template <class T>
+FN T dot(Vec<T> a, Vec<T> b) {
+    return a.x * b.x + a.y * b.y + a.z * b.z;
+}
+template <class T>
+FN Vec<T> cross(Vec<T> a, Vec<T> b) {
+    return vec(a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x);
+}
+template <class T>
+FN T clamp01(T x) {
+    return x > T(0) ? (x < T(1) ? x : T(1)) : T(0);
+}
+
+#endif

@@ -1,0 +1,133 @@
+// Generalised winding numbers over the BVH (Barill, Dickson, Schmidt, Levin, Jacobson 2018).
+#ifndef SDFCLI_WINDING_H
+#define SDFCLI_WINDING_H
+#include "distance.h"
+
+// A node's moments: area-weighted centre (3), squared radius around it, sum of area normals (3), area, and the first
+// moment sum of n_i (x_j - c_j) (9). A node farther than its radius times beta counts through its Taylor expansion of
+// order one, a triangle through its solid angle.
+#define SDF_MOMENTS 17
+#define SDF_FOUR_PI 12.566370614359172
+
+struct Moments {
+    F3 centre, normal;
+    float area, first[9];
+};
+
+FN Moments child_moments(const sdf_winding_moments_args& a, u32 child) {
+    Moments m;
+    if (child & SDF_LEAF) {
+        const float* t = a.triangle + 9 * (size_t)(child & ~SDF_LEAF);
+        F3 p = load3(t), q = load3(t + 3), r = load3(t + 6);
+        m.normal = 0.5f * cross(q - p, r - p);
+        m.area = sqrtf(dot(m.normal, m.normal));
+        m.centre = vec((p.x + q.x + r.x) / 3.f, (p.y + q.y + r.y) / 3.f, (p.z + q.z + r.z) / 3.f);
+        for (int k = 0; k < 9; k++) m.first[k] = 0.f;
+        return m;
+    }
+    const float* s = a.moments + SDF_MOMENTS * (size_t)child;
+    m.centre = vec(load_fresh(s), load_fresh(s + 1), load_fresh(s + 2));
+    m.normal = vec(load_fresh(s + 4), load_fresh(s + 5), load_fresh(s + 6));
+    m.area = load_fresh(s + 7);
+    for (int k = 0; k < 9; k++) m.first[k] = load_fresh(s + 8 + k);
+    return m;
+}
+
+// The first moment of a child about another centre.
+FN void add_first(const Moments& m, F3 centre, float* first) {
+    F3 o = m.centre - centre;
+    float n[3] = {m.normal.x, m.normal.y, m.normal.z}, d[3] = {o.x, o.y, o.z};
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++) first[3 * i + j] += m.first[3 * i + j] + n[i] * d[j];
+}
+
+FN void sdf_winding_moments_at(const sdf_winding_moments_args& a, u32 leaf) {
+    climb(a.leaf_parent[leaf], a.node_parent, a.arrivals, [&](u32 node) {
+        Moments l = child_moments(a, a.child[2 * (size_t)node]), r = child_moments(a, a.child[2 * (size_t)node + 1]);
+        float area = l.area + r.area, share = area > 0.f ? r.area / area : 0.5f;
+        F3 c = l.centre + share * (r.centre - l.centre), n = l.normal + r.normal;
+        float first[9] = {0.f};
+        add_first(l, c, first);
+        add_first(r, c, first);
+        const float* b = a.box + 6 * (size_t)node;
+        F3 far = vec(most(c.x - b[0], b[3] - c.x), most(c.y - b[1], b[4] - c.y), most(c.z - b[2], b[5] - c.z));
+        float* out = a.moments + SDF_MOMENTS * (size_t)node;
+        float head[8] = {c.x, c.y, c.z, dot(far, far), n.x, n.y, n.z, area};
+        for (int k = 0; k < 8; k++) out[k] = head[k];
+        for (int k = 0; k < 9; k++) out[8 + k] = first[k];
+    });
+}
+
+// atan2 by range reduction and the series of the arc tangent: below the rounding of T for `terms` = 7 (float), 16 (double).
+template <class T>
+FN T arc_tangent2(T y, T x, int terms) {
+    const T quarter_pi = T(0.78539816339744830962), pi = T(3.14159265358979323846);
+    T ax = x < T(0) ? -x : x, ay = y < T(0) ? -y : y, high = most(ax, ay), low = least(ax, ay);
+    T t = high > T(0) ? low / high : T(0);
+    bool upper = t > T(0.41421356237309503);
+    if (upper) t = (t - T(1)) / (t + T(1));
+    T s = t * t, r = T(0);
+    for (int k = terms - 1; k > 0; k--) r = s * (T(1) / T(2 * k + 1) - r);
+    r = t * (T(1) - r);
+    if (upper) r = quarter_pi + r;
+    if (ay > ax) r = T(2) * quarter_pi - r;
+    if (x < T(0)) r = pi - r;
+    return y < T(0) ? -r : r;
+}
+
+// The solid angle of a triangle seen from the origin (van Oosterom and Strackee 1983), positive from the inside of a
+// surface that is oriented outwards.
+template <class T>
+FN T solid_angle(Vec<T> a, Vec<T> b, Vec<T> c, int terms) {
+    T la = sqrt(dot(a, a)), lb = sqrt(dot(b, b)), lc = sqrt(dot(c, c));
+    T up = dot(a, cross(b, c)), down = la * lb * lc + dot(a, b) * lc + dot(b, c) * la + dot(c, a) * lb;
+    return T(2) * arc_tangent2(up, down, terms);
+}
+
+FN double node_winding(const float* m, F3 r, float d2) {
+    float inverse = 1.f / sqrtf(d2), i3 = inverse * inverse * inverse;
+    const float* f = m + 8;
+    F3 fr = vec(f[0] * r.x + f[1] * r.y + f[2] * r.z, f[3] * r.x + f[4] * r.y + f[5] * r.z,
+                f[6] * r.x + f[7] * r.y + f[8] * r.z);
+    float zeroth = m[4] * r.x + m[5] * r.y + m[6] * r.z, first = f[0] + f[4] + f[8] - 3.f * dot(r, fr) / d2;
+    return (double)((zeroth + first) * i3);
+}
+
+// beta = 0 asks for the exact sum over all triangles, in double.
+FN void sdf_winding_at(const sdf_winding_args& a, u32 i) {
+    F3 p = load3(a.points + 3 * (size_t)i);
+    u32 stack[SDF_STACK];  // see SDF_STACK: one postponed sibling a step
+    int depth = 0;
+    u32 at = a.triangles > 1 ? 0u : SDF_LEAF;
+    float beta_sq = a.beta * a.beta;
+    double sum = 0.0;
+    for (;;) {
+        bool down = false;
+        if (at & SDF_LEAF) {
+            const float* t = a.triangle + 9 * (size_t)(at & ~SDF_LEAF);
+            if (beta_sq > 0.f) {
+                sum += (double)solid_angle(load3(t) - p, load3(t + 3) - p, load3(t + 6) - p, 7);
+            } else {
+                D3 q = vec((double)p.x, (double)p.y, (double)p.z);
+                sum += solid_angle(load3d(t) - q, load3d(t + 3) - q, load3d(t + 6) - q, 16);
+            }
+        } else {
+            const float* m = a.moments + SDF_MOMENTS * (size_t)at;
+            F3 r = load3(m) - p;
+            float d2 = dot(r, r);
+            down = !(beta_sq > 0.f && d2 > beta_sq * m[3]);
+            if (!down) sum += node_winding(m, r, d2);
+        }
+        if (down) {
+            stack[depth++] = a.child[2 * (size_t)at + 1];
+            at = a.child[2 * (size_t)at];
+        } else if (depth > 0) {
+            at = stack[--depth];
+        } else {
+            break;
+        }
+    }
+    a.winding[i] = (float)(sum / SDF_FOUR_PI);
+}
+
+#endif

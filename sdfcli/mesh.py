@@ -1,0 +1,267 @@
+"""From a file or an object to checked triangles, and what is wrong with them."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sdfcli.errors import InputError
+
+PADDING = 0.025
+"""Space around the mesh on each side, as a fraction of the longest side of its bounds."""
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The cube in which a field is defined: `(position - origin) / length` lies in the unit cube."""
+
+    origin: Floats
+    length: float
+
+    def to_unit(self, points: npt.ArrayLike) -> Any:
+        """Points (n, 3) in the mesh's units, brought into the unit cube in float64."""
+        return (points - self.origin) / self.length
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The undirected edges of the welded faces.
+
+    ends        (e, 2) vertex numbers, the smaller first.
+    of_face     (f, 3) edge numbers of the sides ab, bc, ca.
+    forward, backward  (e,) how many faces use the edge in each direction.
+    """
+
+    ends: Ints
+    of_face: Ints
+    forward: Ints
+    backward: Ints
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Triangles: vertices (v, 3) float64 in the mesh's units, faces (f, 3) int64. Every vertex is finite and used."""
+
+    vertices: Floats
+    faces: Ints
+
+    @cached_property
+    def bounds(self) -> Floats:
+        """(2, 3): the lower and the upper corner."""
+        return np.stack([self.vertices.min(0), self.vertices.max(0)])
+
+    @cached_property
+    def diagonal(self) -> float:
+        """Length of the diagonal of the bounds: the unit of tolerances."""
+        return float(np.linalg.norm(self.bounds[1] - self.bounds[0]))
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The padded cube around the bounds."""
+        low, high = self.bounds
+        length = float((high - low).max()) * (1 + 2 * PADDING)
+        return Domain((low + high) / 2 - length / 2, length)
+
+    @cached_property
+    def unit_triangles(self) -> Floats:
+        """(f, 9) float64: the corners of each triangle in the unit cube."""
+        return self.domain.to_unit(self.vertices)[self.faces].reshape(-1, 9)
+
+    @cached_property
+    def welded(self) -> Ints:
+        """(f, 3): the faces with vertices at equal positions taken for one."""
+        return _weld(self.vertices)[self.faces]
+
+    @cached_property
+    def edges(self) -> Edges:
+        """The undirected edges of the welded faces."""
+        start, end = self.welded, np.roll(self.welded, -1, axis=1)
+        count = int(self.welded.max()) + 1
+        key = np.minimum(start, end) * count + np.maximum(start, end)
+        order = np.argsort(key.ravel())
+        ordered = key.ravel()[order]
+        new = np.concatenate(([True], ordered[1:] != ordered[:-1]))
+        number = np.cumsum(new) - 1
+        of_face = np.empty(key.size, np.int64)
+        of_face[order] = number
+        ends = np.stack(np.divmod(ordered[new], count), axis=1)
+        total = len(ends)
+        forward = np.bincount(of_face, weights=(start < end).ravel(), minlength=total).astype(np.int64)
+        backward = np.bincount(of_face, weights=(start > end).ravel(), minlength=total).astype(np.int64)
+        return Edges(ends, of_face.reshape(-1, 3), forward, backward)
+
+    @cached_property
+    def health(self) -> Health:
+        """What is wrong with the mesh."""
+        edges = self.edges
+        uses = edges.forward + edges.backward
+        balanced = edges.forward == edges.backward
+        real = edges.ends[:, 0] != edges.ends[:, 1]
+        corners = self.unit_triangles.reshape(-1, 3, 3)
+        normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+        longest = np.max(np.sum((corners - np.roll(corners, -1, axis=1)) ** 2, axis=2), axis=1)
+        # A triangle whose height is below the rounding of its corners has no direction of its own.
+        degenerate = np.sum(normal**2, axis=1) <= (1e-7**2) * longest
+        return Health(
+            triangles=len(self.faces),
+            vertices=len(self.vertices),
+            open_edges=int(np.sum(real & ~balanced)),
+            non_manifold_edges=int(np.sum(real & (uses > 2))),
+            inconsistent_edges=int(np.sum(real & (uses == 2) & ~balanced)),
+            degenerate_faces=int(np.sum(degenerate)),
+            duplicate_faces=_count_duplicates(self.welded),
+        )
+
+    @cached_property
+    def open_edges(self) -> Ints:
+        """(e, 2): the ends of the edges whose uses in the two directions differ; none on a closed surface."""
+        edges = self.edges
+        return edges.ends[(edges.forward != edges.backward) & (edges.ends[:, 0] != edges.ends[:, 1])]
+
+    @cached_property
+    def signed_volume(self) -> float:
+        """In units of the domain's volume; negative where a closed surface is oriented inwards."""
+        t = self.unit_triangles - 0.5
+        return float(np.einsum("ij,ij->i", t[:, 0:3], np.cross(t[:, 3:6], t[:, 6:9])).sum() / 6)
+
+    def flipped(self) -> Mesh:
+        """The same surface with the other orientation."""
+        return Mesh(self.vertices, self.faces[:, ::-1].copy())
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of the vertices and faces, whatever file they came from."""
+        digest = hashlib.sha256(self.vertices.astype("<f8").tobytes())
+        digest.update(self.faces.astype("<i8").tobytes())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Health:
+    """Counts of what is wrong with a mesh, after welding vertices at equal positions.
+
+    An edge is open where its uses in the two directions differ: a mesh without open edges bounds a volume, and its
+    winding number is a whole number everywhere.
+    """
+
+    triangles: int
+    vertices: int
+    open_edges: int
+    non_manifold_edges: int
+    inconsistent_edges: int
+    degenerate_faces: int
+    duplicate_faces: int
+
+    @property
+    def watertight(self) -> bool:
+        """No open edges."""
+        return self.open_edges == 0
+
+    @property
+    def faults(self) -> list[str]:
+        """What keeps pseudonormals from being safe, in words; empty for a clean closed mesh."""
+        counts = {
+            "open edge": self.open_edges,
+            "non-manifold edge": self.non_manifold_edges,
+            "degenerate face": self.degenerate_faces,
+            "duplicate face": self.duplicate_faces,
+        }
+        return [f"{count:,} {what}{'s' if count > 1 else ''}" for what, count in counts.items() if count]
+
+
+def _weld(vertices: Floats) -> Ints:
+    """For each vertex the number of its position, equal positions having equal numbers."""
+    bits = (vertices + 0.0).view(np.uint64)  # + 0.0 turns -0.0 into 0.0
+    with np.errstate(over="ignore"):
+        mixed = bits * np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
+        mixed ^= mixed >> np.uint64(29)
+        keys = (mixed[:, 0] * np.uint64(31) + mixed[:, 1]) * np.uint64(37) + mixed[:, 2]
+    order = np.argsort(keys)
+    ordered_keys, ordered = keys[order], vertices[order]
+    same_key = ordered_keys[1:] == ordered_keys[:-1]
+    differs = np.any(ordered[1:] != ordered[:-1], axis=1)
+    if np.any(same_key & differs):  # two positions with one hash
+        order = np.lexsort(vertices.T)
+        ordered = vertices[order]
+        differs = np.any(ordered[1:] != ordered[:-1], axis=1)
+    number = np.empty(len(vertices), np.int64)
+    number[order] = np.concatenate(([0], np.cumsum(differs)))
+    return number
+
+
+def _count_duplicates(faces: Ints) -> int:
+    """How many faces have the vertices of an earlier face, in any order."""
+    ordered = np.sort(faces, axis=1)
+    count = int(faces.max()) + 1
+    if count < 2**21:
+        return len(faces) - len(np.unique((ordered[:, 0] * count + ordered[:, 1]) * count + ordered[:, 2]))
+    return len(faces) - len(np.unique(ordered, axis=0))
+
+
+def make_mesh(vertices: npt.ArrayLike, faces: npt.ArrayLike, name: str = "mesh") -> Mesh:
+    """A checked mesh from arrays (v, 3) and (f, 3). Vertices that no face uses are dropped.
+
+    Raises InputError where there are no faces, a face names a vertex that is not there, a used vertex is not finite,
+    or the mesh has no extent or one beyond what float64 can square.
+    """
+    points = np.ascontiguousarray(vertices, dtype=np.float64)
+    triangles = np.ascontiguousarray(faces, dtype=np.int64)
+    if triangles.ndim != 2 or triangles.shape[-1] != 3 or points.ndim != 2 or points.shape[-1] != 3:
+        raise InputError(f"{name}: vertices must be (n, 3) and faces (m, 3), not {points.shape} and {triangles.shape}")
+    if len(triangles) == 0:
+        raise InputError(f"{name}: no faces; a surface is needed, not {len(points)} points")
+    if triangles.min() < 0 or triangles.max() >= len(points):
+        bad = int(np.flatnonzero((triangles < 0).any(1) | (triangles >= len(points)).any(1))[0])
+        raise InputError(f"{name}: face {bad} names vertex {triangles[bad].max()}, but there are {len(points)} vertices")
+    used = np.zeros(len(points), bool)
+    used[triangles] = True
+    if not used.all():
+        triangles = (np.cumsum(used) - 1)[triangles]
+        points = points[used]
+    finite = np.isfinite(points).all(axis=1)
+    if not finite.all():
+        place = int(np.flatnonzero(used)[np.flatnonzero(~finite)[0]])
+        raise InputError(f"{name}: vertex {place} is not finite ({int((~finite).sum())} such vertices)")
+    extent = float((points.max(0) - points.min(0)).max())
+    largest = float(np.abs(points).max())
+    if not 1e-30 < extent < 1e30:
+        raise InputError(f"{name}: the extent of the mesh is {extent:g}; it must lie between 1e-30 and 1e30")
+    if extent < largest * 1e-12:
+        raise InputError(f"{name}: an extent of {extent:g} at coordinates of {largest:g} is below their precision")
+    return Mesh(points, triangles)
+
+
+def load_mesh(source: Any) -> Mesh:
+    """A checked mesh from a path that trimesh reads, a `trimesh.Trimesh`, a (vertices, faces) pair, or a Mesh.
+
+    Raises InputError, with the file's name, for what cannot be read or used.
+    """
+    if isinstance(source, Mesh):
+        return source
+    if isinstance(source, tuple):
+        return make_mesh(*source)
+    if hasattr(source, "vertices") and hasattr(source, "faces"):
+        return make_mesh(source.vertices, source.faces)
+    path = Path(source)
+    if not path.is_file():
+        raise InputError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}")
+    import trimesh
+
+    try:
+        loaded = trimesh.load_mesh(str(path), process=False)
+    except Exception as error:  # each loader of trimesh has exceptions of its own
+        reason = str(error).strip().splitlines()
+        raise InputError(f"{path}: cannot be read as a mesh: {reason[0] if reason else type(error).__name__}") from error
+    faces = getattr(loaded, "faces", None)
+    if faces is None or len(faces) == 0:
+        raise InputError(f"{path}: no faces in this file; a surface is needed")
+    return make_mesh(loaded.vertices, faces, str(path))

@@ -1,0 +1,48 @@
+"""What a build is asked for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from sdfcli.errors import UsageError
+
+OCTREES = ("adaptive", "bvh")
+SIGNS = ("auto", "pseudonormal", "winding", "none")
+MAX_DEPTH = 16
+
+
+@dataclass(frozen=True)
+class BuildParams:
+    """Parameters of a build. Raises UsageError for values out of range.
+
+    octree     `adaptive`: cells are split while the trilinear field misses the true distance (Frisken 2000);
+               `bvh`: while a node of the BVH lies in them (the density-driven octree of the thesis).
+    depth      the finest level: a cell there is 2^-depth of the domain's edge.
+    tolerance  the largest error, as a fraction of the diagonal of the mesh's bounding box.
+    band       distance from the surface, as such a fraction, up to which the tolerance is absolute; outside it grows
+               with the distance, as distance / band.
+    sign       how inside and outside are told apart.
+    """
+
+    octree: str = "adaptive"
+    depth: int = 10
+    tolerance: float = 1e-3
+    band: float = 0.02
+    sign: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("octree", OCTREES), ("sign", SIGNS)):
+            if getattr(self, name) not in allowed:
+                raise UsageError(f"--{name} {getattr(self, name)}: use {', '.join(allowed)}")
+        if not 1 <= self.depth <= MAX_DEPTH:
+            raise UsageError(f"--depth {self.depth}: use 1 to {MAX_DEPTH}")
+        for name in ("tolerance", "band"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and 0 < value < 1):
+                raise UsageError(f"--{name} {value}: use a fraction of the diagonal between 0 and 1")
+
+    def as_dict(self) -> dict[str, Any]:
+        """The parameters by name."""
+        return dict(self.__dict__)

@@ -1,0 +1,359 @@
+"""(c) The octree, grown level by level, with exact signed distances at its points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sdfcli.backend import Array, Backend
+from sdfcli.stages.bvh import Bvh
+from sdfcli.stages.distance import nearest
+from sdfcli.stages.sign import Signer, WindingSigner
+
+LATTICE_BITS = 20
+NONE, OUTSIDE = 0xFFFFFFFF, 0xFFFFFFFE
+CENTRE = 13
+INHERIT_PASSES = 2
+
+Progress = Callable[[int, int], None]
+"""Called with the level that was split and the number of leaves so far."""
+
+
+def _parent_direction() -> Any:
+    """(8, 27): in which direction the parent of a child's neighbour lies from the child's own parent."""
+    table = np.empty((8, 27), np.int64)
+    for octant in range(8):
+        for direction in range(27):
+            at = [(octant >> k & 1) + direction // 3**k % 3 - 1 for k in range(3)]
+            table[octant, direction] = sum((0 if c < 0 else 2 if c > 1 else 1) * 3**k for k, c in enumerate(at))
+    return table
+
+
+PARENT_DIRECTION = _parent_direction()
+
+
+class Columns:
+    """Equally long arrays that grow together, doubling their room. Each is an attribute, cut to the current length."""
+
+    def __init__(self, backend: Backend, **columns: tuple[type, tuple[int, ...], int]) -> None:
+        self._xp = backend.xp
+        self._room = {name: self._xp.full((64, *shape), fill, dtype) for name, (dtype, shape, fill) in columns.items()}
+        self._fill = {name: fill for name, (_, _, fill) in columns.items()}
+        self.count = 0
+
+    def __getattr__(self, name: str) -> Array:
+        return self._room[name][: self.count]
+
+    def extend(self, more: int) -> int:
+        """Adds rows of fill values; returns the number of the first."""
+        first, self.count = self.count, self.count + more
+        for name, old in self._room.items():
+            if self.count > len(old):
+                new = self._xp.empty((max(self.count, 2 * len(old)), *old.shape[1:]), old.dtype)
+                new[:first] = old[:first]
+                new[first:] = self._fill[name]
+                self._room[name] = new
+        return first
+
+
+class Octree:
+    """Cells by level, and the points at their corners and those of their children.
+
+    levels[l]: key, parent, child (first of eight, or NONE), corner (8 points), neighbour and points (27 each, see
+    octree.h), state (2: opened, its 27 points are there). Cells of the finest level have only the first four.
+    points: key on the lattice of 2^20, cell that brought it, position in the unit cube, distance, nearest slot, sign.
+    """
+
+    def __init__(
+        self, backend: Backend, bvh: Bvh, signer: Signer, *, depth: int, tolerance: float, band: float, adaptive: bool
+    ) -> None:
+        self.backend, self.bvh, self.signer = backend, bvh, signer
+        self.depth, self.tolerance, self.band, self.adaptive = depth, tolerance, band, adaptive
+        self.levels = [self._empty_level(level) for level in range(depth + 1)]
+        self.points = Columns(
+            backend,
+            key=(np.uint64, (), 0),
+            cell=(np.uint32, (), 0),
+            position=(np.float32, (3,), 0),
+            distance=(np.float32, (), 0),
+            slot=(np.uint32, (), 0),
+            inside=(np.uint8, (), 2),
+            slack=(np.float32, (), 0),
+            clear=(np.float32, (), 0),
+            signed=(np.float32, (), 0),
+            gradient=(np.float32, (3,), 0),
+            value=(np.float32, (), 0),
+            tight=(np.uint8, (), 0),
+        )
+        self._pending: dict[int, list[Array]] = {}
+
+    def _empty_level(self, level: int) -> Columns:
+        inner = 27 if level < self.depth else 0
+        return Columns(
+            self.backend,
+            key=(np.uint64, (), 0),
+            parent=(np.uint32, (), NONE),
+            child=(np.uint32, (), NONE),
+            corner=(np.uint32, (8,), NONE),
+            neighbour=(np.uint32, (inner,), NONE),
+            points=(np.uint32, (inner,), NONE),
+            state=(np.uint8, (), 0),
+        )
+
+    def grow(self, progress: Progress | None = None) -> None:
+        """Splits cells until none wishes to be split."""
+        self._plant()
+        self._settle(progress)
+        while self.adaptive:
+            self._constrain()
+            if self._pending:
+                self._settle(progress)
+            elif not self._tighten():
+                return
+
+    def _settle(self, progress: Progress | None) -> None:
+        while self._pending:
+            level = min(self._pending)
+            self._split(level, self.backend.xp.concatenate(self._pending.pop(level)))
+            if progress:
+                progress(level, sum(cells.count for cells in self.levels))
+
+    def _plant(self) -> None:
+        """The root: one cell, its eight corners."""
+        xp, points, root = self.backend.xp, self.points, self.levels[0]
+        corner = np.array([[c & 1, c >> 1 & 1, c >> 2] for c in range(8)])
+        points.extend(8)
+        points.key[:] = self.backend.from_host(
+            np.array([sum(int(b) << (3 * LATTICE_BITS + k) for k, b in enumerate(c)) for c in corner], np.uint64)
+        )
+        points.position[:] = self.backend.from_host(corner, np.float32)
+        self._measure(0, None, None)
+        root.extend(1)
+        root.corner[:] = xp.arange(8, dtype=np.uint32)
+        root.neighbour[:] = OUTSIDE
+        root.neighbour[0, 13] = 0
+        self._consider(0, xp.zeros(1, np.uint32))
+
+    def _consider(self, level: int, cells: Array) -> None:
+        """Finds out which of the new cells wish to be split."""
+        if level == self.depth:
+            return
+        if self.adaptive:
+            self._make_points(level, cells, self.backend.xp.full(len(cells), 1 << CENTRE, np.uint32))
+            cells = self._wishing("screen", level, cells)
+            self._open(level, cells)
+            cells = self._wishing("test", level, cells)
+        else:
+            cells = self._dense(level, cells)
+        if len(cells):
+            self._pending.setdefault(level, []).append(cells)
+
+    def _open(self, level: int, cells: Array) -> None:
+        """Gives cells their 27 points."""
+        if len(cells) == 0:
+            return
+        backend, own = self.backend, self.levels[level]
+        mask, count = (backend.xp.empty(len(cells), np.uint32) for _ in range(2))
+        own.state[cells] = 1
+        shared = {"cells": cells, "neighbour": own.neighbour, "state": own.state, "cell_points": own.points, "mask": mask}
+        backend.run("sdf_octree_own", len(cells), count=count, **shared)
+        self._make_points(level, cells, mask, count)
+        backend.run("sdf_octree_share", len(cells), **shared)
+        own.state[cells] = 2
+
+    def _make_points(self, level: int, cells: Array, mask: Array, count: Array | None = None) -> None:
+        """Makes the points of each cell's mask (one each, unless counted), and measures their distances."""
+        xp, own, points = self.backend.xp, self.levels[level], self.points
+        last = xp.arange(1, len(cells) + 1, dtype=np.uint32) if count is None else xp.cumsum(count, dtype=np.uint32)
+        first = points.extend(int(last[-1]))
+        seed = xp.empty((points.count - first, 8), np.uint32)
+        self.backend.run(
+            "sdf_octree_points",
+            len(cells),
+            level=level,
+            first=first,
+            cells=cells,
+            key=own.key,
+            corner=own.corner,
+            mask=mask,
+            offset=last - (np.uint32(1) if count is None else count) + np.uint32(first),
+            slot=points.slot,
+            cell_points=own.points,
+            point_key=points.key,
+            point_cell=points.cell,
+            position=points.position,
+            seed=seed,
+        )
+        self._measure(first, seed, own.points)
+
+    def _measure(self, first: int, seed: Array | None, cell_points: Array | None) -> None:
+        """Exact signed distances of the points from number `first` on."""
+        points = self.points
+        position = points.position[first:]
+        points.distance[first:], points.slot[first:] = nearest(self.backend, self.bvh, position, seed)
+        if isinstance(self.signer, WindingSigner):
+            self._winding_signs(self.signer, first, cell_points)
+        else:
+            points.inside[first:] = self.signer.inside(position, points.slot[first:])
+        distance = points.distance[first:]
+        points.signed[first:] = self.backend.xp.where(points.inside[first:] == 1, -distance, distance)
+        self.backend.run(
+            "sdf_gradient",
+            len(position),
+            points=position,
+            slot=points.slot[first:],
+            inside=points.inside[first:],
+            triangle=self.bvh.order.triangle,
+            gradient=points.gradient[first:],
+        )
+
+    def _winding_signs(self, signer: WindingSigner, first: int, cell_points: Array | None) -> None:
+        """Signs handed on from points of the same cell where that is safe, winding numbers for the rest."""
+        backend, xp, points = self.backend, self.backend.xp, self.points
+        unknown = xp.arange(first, points.count, dtype=np.uint32)
+        for _ in range(INHERIT_PASSES if cell_points is not None else 0):
+            inside = xp.empty(len(unknown), np.uint8)
+            slack, clear = xp.empty(len(unknown), np.float32), xp.empty(len(unknown), np.float32)
+            backend.run(
+                "sdf_sign_inherit",
+                len(unknown),
+                points=unknown,
+                point_cell=points.cell,
+                cell_points=cell_points,
+                position=points.position,
+                distance=points.distance,
+                inside=points.inside,
+                slack=points.slack,
+                clear=points.clear,
+                change=signer.change,
+                new_inside=inside,
+                new_slack=slack,
+                new_clear=clear,
+            )
+            # Only now: within a pass, nobody may see what another point of the same pass has found.
+            points.inside[unknown], points.slack[unknown], points.clear[unknown] = inside, slack, clear
+            unknown = unknown[inside == 2]
+        inside, slack, clear = signer.judge(points.position[unknown])
+        points.inside[unknown], points.slack[unknown], points.clear[unknown] = inside, slack, clear
+
+    def _wishing(self, kernel: str, level: int, cells: Array) -> Array:
+        """The cells that `screen` wants opened, or `test` wants split."""
+        wish = self.backend.xp.empty(len(cells), np.uint8)
+        self.backend.run(
+            f"sdf_octree_{kernel}",
+            len(cells),
+            level=level,
+            cells=cells,
+            cell_points=self.levels[level].points,
+            distance=self.points.signed,
+            gradient=self.points.gradient,
+            tolerance=self.tolerance,
+            band=self.band,
+            wish=wish,
+        )
+        return cells[wish.astype(bool)]
+
+    def _dense(self, level: int, cells: Array) -> Array:
+        wish = self.backend.xp.empty(len(cells), np.uint8)
+        self.backend.run(
+            "sdf_octree_density",
+            len(cells),
+            level=level,
+            triangles=len(self.bvh.order),
+            cells=cells,
+            key=self.levels[level].key,
+            triangle_key=self.bvh.order.keys,
+            wish=wish,
+        )
+        return cells[wish.astype(bool)]
+
+    def _split(self, level: int, cells: Array) -> None:
+        """Gives cells their children. Where a neighbour is coarser than a cell, it is split first (2:1 balance)."""
+        backend, xp, own, below = self.backend, self.backend.xp, self.levels[level], self.levels[level + 1]
+        cells = cells[own.child[cells] == NONE]
+        if len(cells) == 0:
+            return
+        if self.adaptive and level > 0:
+            row, direction = xp.nonzero(own.neighbour[cells] == NONE)
+            if len(row):
+                cell = cells[row]
+                octant = (own.key[cell] & np.uint64(7)).astype(np.int64)
+                above = self.levels[level - 1]
+                towards = backend.from_host(PARENT_DIRECTION)[octant, direction]
+                coarse = xp.zeros(above.count, bool)
+                coarse[above.neighbour[own.parent[cell], towards]] = True
+                self._split(level - 1, xp.flatnonzero(coarse).astype(np.uint32))
+        self._open(level, cells[own.state[cells] == 0])
+        first = below.extend(8 * len(cells))
+        backend.run(
+            "sdf_octree_children",
+            8 * len(cells),
+            first=first,
+            parents=cells,
+            parent_key=own.key,
+            parent_points=own.points,
+            parent_child=own.child,
+            key=below.key,
+            parent=below.parent,
+            corner=below.corner,
+        )
+        if level + 1 < self.depth:
+            backend.run(
+                "sdf_octree_neighbours",
+                27 * 8 * len(cells),
+                first=first,
+                key=below.key,
+                parent=below.parent,
+                parent_neighbour=own.neighbour,
+                parent_child=own.child,
+                neighbour=below.neighbour,
+            )
+        self._consider(level + 1, xp.arange(first, below.count, dtype=np.uint32))
+
+    def _leaves(self, level: int) -> Array:
+        return self.backend.xp.flatnonzero(self.levels[level].child == NONE).astype(np.uint32)
+
+    def _constrain(self) -> None:
+        """The field's values: hanging corners take their coarser neighbour's interpolation, coarse levels first."""
+        xp, points = self.backend.xp, self.points
+        points.value[:] = points.signed
+        for level, own in enumerate(self.levels[:-1]):
+            leaves = self._leaves(level)
+            wish = xp.empty(len(leaves), np.uint8)
+            self.backend.run(
+                "sdf_octree_constrain",
+                len(leaves),
+                cells=leaves,
+                cell_points=own.points,
+                neighbour=own.neighbour,
+                child=own.child,
+                corner=own.corner,
+                tight=points.tight,
+                value=points.value,
+                wish=wish,
+            )
+            leaves = leaves[wish.astype(bool)]
+            if len(leaves):
+                self._pending[level] = [leaves]
+
+    def _tighten(self) -> bool:
+        """Marks the hanging corners that may not be moved as far as they were. True if there are new ones."""
+        points = self.points
+        before = int(points.tight.sum())
+        for level, own in enumerate(self.levels):
+            leaves = self._leaves(level)
+            self.backend.run(
+                "sdf_octree_tighten",
+                len(leaves),
+                cells=leaves,
+                corner=own.corner,
+                points_of_cell=own.points if level < self.depth else None,
+                distance=points.signed,
+                value=points.value,
+                tolerance=self.tolerance,
+                band=self.band,
+                tight=points.tight,
+            )
+        return int(points.tight.sum()) > before

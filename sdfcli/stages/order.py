@@ -1,0 +1,37 @@
+"""(a) Triangles in Morton order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sdfcli.backend import Array, Backend
+from sdfcli.mesh import Floats
+
+
+@dataclass(frozen=True)
+class Order:
+    """Triangles along the Morton curve. A triangle's place in this order is called its slot.
+
+    keys         (n,) uint64, sorted: 3 x 21 bits of the centroid in the unit cube. Equal keys keep the mesh's order,
+                 and the BVH tells them apart by their slot, so that every slot's key is unique.
+    triangle_id  (n,) uint32, slot to the mesh's face number.
+    triangle     (n, 9) float32, corners in the unit cube, by slot.
+    """
+
+    keys: Array
+    triangle_id: Array
+    triangle: Array
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+def morton_order(backend: Backend, unit_triangles: Floats) -> Order:
+    """Sorts triangles (n, 9), float64 in the unit cube, by the Morton code of their centroid (the thesis, section 2.3)."""
+    triangles = backend.from_host(unit_triangles)
+    keys = backend.xp.empty(len(triangles), np.uint64)
+    backend.run("sdf_morton", len(triangles), triangles=triangles, keys=keys)
+    order = backend.sort_order(keys)
+    return Order(keys[order], order, triangles[order].astype(np.float32))
