@@ -76,6 +76,8 @@ class Backend(ABC):
 
     xp: Any
     name: str
+    wide_trees = False
+    """Whether distance queries walk the wide tree (wide.h) and not the binary one. The bits are the same."""
 
     @abstractmethod
     def run(self, kernel: str, n: int, **values: Any) -> None:

@@ -44,6 +44,29 @@ typedef struct {
 } sdf_distance_cct_args;
 
 typedef struct {
+    unsigned n;                  /* blocks of eight triangles, or nodes of one level of the wide tree */
+    unsigned triangles;
+    const float* triangle;
+    float* block;                /* out, for blocks; null for nodes: n x 9 x 8, the corners' coordinates lane by lane */
+    const float* own;            /* for nodes: n x 6 x 8, the boxes of their children */
+    float* above;                /* out: n / 8 x 6 x 8, boxes as the next level has them, filled up with empty ones */
+} sdf_wide_build_args;
+
+typedef struct {
+    unsigned n;                  /* queries */
+    unsigned triangles;
+    unsigned levels;             /* of nodes above the blocks */
+    const float* points;         /* n x 3 */
+    const float* block;
+    const float* wide_box;       /* nodes x 6 x 8 */
+    const unsigned* level_start; /* levels: each one's first node */
+    const unsigned* triangle_id;
+    const unsigned* seed;        /* n x 8 slots to start from, ended by SDF_NONE; may be null */
+    float* distance;             /* out: n */
+    unsigned* slot;              /* out: n */
+} sdf_distance_wide_args; /* CPU only */
+
+typedef struct {
     unsigned n;               /* triangles */
     const float* triangle;
     const unsigned* child;
@@ -100,7 +123,7 @@ typedef struct {
     unsigned n;                           /* cells to open */
     const unsigned* cells;                /* n */
     const unsigned* neighbour;
-    const unsigned char* state;           /* of all cells: 0 closed, 1 opening, 2 opened */
+    const unsigned char* state;           /* of all cells: 0 closed, 1 opening, 2 opened, 3 a jump */
     unsigned* cell_points;                /* in and out: x 27 */
     unsigned* mask;                       /* out: n, the points that each cell owns */
     unsigned* count;                      /* out: n */
@@ -147,9 +170,11 @@ typedef struct {
     const unsigned* cells;
     const unsigned* cell_points;
     const float* distance;                /* signed, of every point */
+    const float* position;
     const float* gradient;                /* of every point, x 3 */
     float tolerance;
     float band;
+    float jump_edge;                      /* cells of this edge or less are not split for a jump of the sign */
     unsigned char* wish;                  /* out: n, 1 where the cell is to be opened (screen) or split (test) */
 } sdf_octree_test_args;
 
@@ -172,6 +197,7 @@ typedef struct {
     const unsigned* neighbour;
     const unsigned* child;
     const unsigned* corner;
+    const unsigned char* state;
     const unsigned char* tight;           /* of every point */
     float* value;                         /* in and out: the field's value at every point */
     unsigned char* wish;                  /* out: n */
@@ -181,6 +207,7 @@ typedef struct {
     unsigned n;
     const unsigned* cells;                /* leaves of one level */
     const unsigned* corner;
+    const unsigned char* state;
     const unsigned* points_of_cell;       /* x 27; null on the finest level */
     const float* distance;                /* true signed distances */
     const float* value;
@@ -197,11 +224,9 @@ typedef struct {
     const float* position;
     const float* distance;                /* unsigned */
     const unsigned char* inside;          /* of every point: 0, 1, or 2 where not known */
-    const float* slack;
     const float* clear;
-    float change;                         /* 0 on a closed surface */
+    float guard;
     unsigned char* new_inside;            /* out: n */
-    float* new_slack;                     /* out: n */
     float* new_clear;                     /* out: n */
 } sdf_sign_inherit_args;
 

@@ -21,18 +21,19 @@ class FlushDenormals {
     unsigned before_;
 };
 
-template <class Body>
-void parallel_for(u32 n, int threads, const Body& body) {
+// Calls run(first, last) for chunks of 0 .. n - 1.
+template <class Run>
+void parallel_chunks(u32 n, u32 chunk, int threads, const Run& run) {
     std::atomic<u64> next(0);
     auto work = [&] {
         FlushDenormals mode;
         for (;;) {
-            u64 first = next.fetch_add(kChunk, std::memory_order_relaxed), last = first + kChunk;
+            u64 first = next.fetch_add(chunk, std::memory_order_relaxed), last = first + chunk;
             if (first >= n) return;
-            for (u64 i = first; i < (last < n ? last : n); i++) body((u32)i);
+            run((u32)first, (u32)(last < n ? last : n));
         }
     };
-    u64 chunks = ((u64)n + kChunk - 1) / kChunk;
+    u64 chunks = ((u64)n + chunk - 1) / chunk;
     std::vector<std::thread> helpers;
     for (u64 t = 1; t < (u64)threads && t < chunks; t++) helpers.emplace_back(work);
     work();
@@ -41,8 +42,24 @@ void parallel_for(u32 n, int threads, const Body& body) {
 
 }  // namespace
 
-#define SDF_CPU_ENTRY(name)                                                     \
-    extern "C" void name(const name##_args* a, int threads) {                   \
-        parallel_for(a->n, threads, [a](u32 i) { name##_at(*a, i); });          \
+// wide.cpp, once for each instruction set. The bits are the same, since nothing contracts multiply-add.
+extern "C" void sdf_wide_plain(const sdf_distance_wide_args& a, u32 first, u32 last);
+#if defined(__x86_64__)
+extern "C" void sdf_wide_avx2(const sdf_distance_wide_args& a, u32 first, u32 last);
+#endif
+
+extern "C" void sdf_distance_wide(const sdf_distance_wide_args* a, int threads) {
+    auto run = sdf_wide_plain;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) run = sdf_wide_avx2;
+#endif
+    parallel_chunks(a->n, kChunk, threads, [a, run](u32 first, u32 last) { run(*a, first, last); });
+}
+
+#define SDF_CPU_ENTRY(name)                                                           \
+    extern "C" void name(const name##_args* a, int threads) {                         \
+        parallel_chunks(a->n, kChunk, threads, [a](u32 first, u32 last) {             \
+            for (u32 i = first; i < last; i++) name##_at(*a, i);                      \
+        });                                                                           \
     }
 SDF_KERNELS(SDF_CPU_ENTRY)

@@ -23,46 +23,37 @@ FN double exact_box_distance_sq(D3 p, const double* box) {  // box: lower x, y, 
     return x * x + y * y + z * z;
 }
 
-// Squared distance from the origin to the segment a b.
-FN double exact_segment_distance_sq(D3 a, D3 b) {
-    D3 e = b - a;
-    double along = -dot(a, e), length_sq = dot(e, e);
-    if (along <= 0.0) return dot(a, a);
-    if (along >= length_sq) return dot(b, b);
-    D3 r = a + (along / length_sq) * e;
+FN double exact_segment_distance_sq(D3 p, D3 a, D3 b) {
+    D3 ab = b - a, ap = p - a, bp = p - b;
+    double along = dot(ap, ab), length_sq = dot(ab, ab);
+    if (along <= 0.0) return dot(ap, ap);
+    if (along >= length_sq) return dot(bp, bp);
+    D3 r = ap - (along / length_sq) * ab;
     return dot(r, r);
 }
 
-FN double exact_outline_distance_sq(D3 a, D3 b, D3 c) {
-    return least(exact_segment_distance_sq(a, b),
-                 least(exact_segment_distance_sq(b, c), exact_segment_distance_sq(c, a)));
-}
-
-// Squared distance from the origin to the triangle a b c, by the Voronoi region that the origin lies in (Ericson 2005,
-// Real-Time Collision Detection, 5.1.5). Two changes make it safe for slivers:
+// Squared distance from p to the triangle a b c, by the Voronoi region that p lies in (Ericson 2005, Real-Time
+// Collision Detection, 5.1.5). Two changes make it safe for slivers:
 //  - the edges' regions are told by triple products with the normal n. Ericson's equal expression through dot products
 //    (Lagrange's identity) cancels where n is small;
-//  - inside the face, the height is measured over the foot of the perpendicular and not over a corner, so that an error
+//  - over the face, the height is measured from the foot of the perpendicular and not from a corner, so that an error
 //    of n counts only in second order.
-// The outline alone is the answer where the normal is made of rounding (below 1e-10 of its edges' product the face is
-// narrower than the error of the distance to its plane), and where rounding leaves no region.
-FN double exact_triangle_distance_sq(D3 a, D3 b, D3 c) {
-    D3 ab = b - a, ac = c - a, n = cross(ab, ac);
+// Where n is below 1e-10 of the product of its edges, the face is narrower than its height's error: only edges count.
+FN double exact_triangle_distance_sq(D3 p, D3 a, D3 b, D3 c) {
+    D3 ab = b - a, ac = c - a, bc = c - b, ap = p - a, bp = p - b, cp = p - c, n = cross(ab, ac);
     double n_sq = dot(n, n);
-    if (!(n_sq > 1e-20 * dot(ab, ab) * dot(ac, ac))) return exact_outline_distance_sq(a, b, c);
-    double ab_a = -dot(ab, a), ac_a = -dot(ac, a), ab_b = -dot(ab, b), ac_b = -dot(ac, b), ab_c = -dot(ab, c),
-           ac_c = -dot(ac, c);
-    if (ab_a <= 0.0 && ac_a <= 0.0) return dot(a, a);
-    if (ab_b >= 0.0 && ac_b <= ab_b) return dot(b, b);
-    if (ac_c >= 0.0 && ab_c <= ac_c) return dot(c, c);
-    double w = dot(n, cross(a, b)), v = dot(n, cross(c, a)), u = dot(n, cross(b, c));
-    if (w <= 0.0 && ab_a >= 0.0 && ab_b <= 0.0) return exact_segment_distance_sq(a, b);
-    if (v <= 0.0 && ac_a >= 0.0 && ac_c <= 0.0) return exact_segment_distance_sq(c, a);
-    if (u <= 0.0 && ac_b >= ab_b && ab_c >= ac_c) return exact_segment_distance_sq(b, c);
-    if (!(u > 0.0 && v > 0.0 && w > 0.0)) return exact_outline_distance_sq(a, b, c);
-    double sum = u + v + w;
-    D3 foot = a + ((v / sum) * ab + (w / sum) * ac);
-    double height = dot(n, foot);
+    if (!(n_sq > 1e-20 * dot(ab, ab) * dot(ac, ac)))
+        return least(exact_segment_distance_sq(p, a, b),
+                     least(exact_segment_distance_sq(p, b, c), exact_segment_distance_sq(p, c, a)));
+    if (dot(ap, ab) <= 0.0 && dot(ap, ac) <= 0.0) return dot(ap, ap);
+    if (dot(bp, ab) >= 0.0 && dot(bp, bc) <= 0.0) return dot(bp, bp);
+    if (dot(cp, ac) >= 0.0 && dot(cp, bc) >= 0.0) return dot(cp, cp);
+    double w = dot(n, cross(ab, ap)), v = dot(n, cross(ap, ac)), u = dot(n, cross(bc, bp));
+    if (w <= 0.0 && dot(ap, ab) >= 0.0 && dot(bp, ab) <= 0.0) return exact_segment_distance_sq(p, a, b);
+    if (v <= 0.0 && dot(ap, ac) >= 0.0 && dot(cp, ac) <= 0.0) return exact_segment_distance_sq(p, c, a);
+    if (u <= 0.0) return exact_segment_distance_sq(p, b, c);
+    D3 above = ap - ((v / n_sq) * ab + (w / n_sq) * ac);
+    double height = dot(n, above);
     return height * height / n_sq;
 }
 
@@ -77,24 +68,17 @@ FN void sdf_exact_distance_at(const sdf_exact_distance_args& a, u32 i) {
         if (node >= a.leaves - 1) {
             const double* t = a.triangle + 9 * (size_t)a.leaf_size * (node - (a.leaves - 1));
             for (u32 k = 0; k < a.leaf_size; k++, t += 9)
-                best = least(best, exact_triangle_distance_sq(load3(t) - p, load3(t + 3) - p, load3(t + 6) - p));
+                best = least(best, exact_triangle_distance_sq(p, load3(t), load3(t + 3), load3(t + 6)));
             continue;
         }
-        u32 near = 2 * node + 1, far = near + 1;
-        double near_sq = exact_box_distance_sq(p, a.box + 6 * (size_t)near),
-               far_sq = exact_box_distance_sq(p, a.box + 6 * (size_t)far);
-        if (far_sq < near_sq) {
-            u32 other = near;
-            near = far;
-            far = other;
-            double other_sq = near_sq;
-            near_sq = far_sq;
-            far_sq = other_sq;
-        }
-        stack[depth] = far;
-        bound[depth++] = far_sq;
-        stack[depth] = near;
-        bound[depth++] = near_sq;
+        u32 left = 2 * node + 1;
+        double child_sq[2] = {exact_box_distance_sq(p, a.box + 6 * (size_t)left),
+                              exact_box_distance_sq(p, a.box + 6 * (size_t)(left + 1))};
+        u32 near = child_sq[1] < child_sq[0] ? 1 : 0, far = 1 - near;
+        stack[depth] = left + far;
+        bound[depth++] = child_sq[far];
+        stack[depth] = left + near;
+        bound[depth++] = child_sq[near];
     }
     a.distance[i] = sqrt(best);
 }
@@ -151,12 +135,11 @@ FN bool exact_ray_meets_box(D3 p, D3 inverse, const double* box) {
     return enter <= leave * 1.000000000000002;  // no hit is lost: each of the six is off by 3 half units at most
 }
 
-// The signed number of crossings; *sure is false if the ray grazes an edge, a corner or a triangle, or p lies on one.
+// The signed number of crossings; *sure becomes false if the ray grazes a triangle or its edge, or p lies on one.
 FN int exact_crossings(const sdf_exact_winding_args& a, D3 p, D3 d, bool* sure) {
     D3 inverse = vec(1.0 / d.x, 1.0 / d.y, 1.0 / d.z);
     u32 stack[SDF_EXACT_STACK] = {0};
     int sum = 0;
-    *sure = true;
     for (int depth = 1; depth > 0;) {
         u32 node = stack[--depth];
         if (!exact_ray_meets_box(p, inverse, a.box + 6 * (size_t)node)) continue;
@@ -175,32 +158,35 @@ FN int exact_crossings(const sdf_exact_winding_args& a, D3 p, D3 d, bool* sure) 
     return sum;
 }
 
-// Solid angle of the triangle (u, a, b), u a unit vector, seen from the origin (van Oosterom, Strackee 1983).
-FN double exact_fan_angle(D3 u, D3 a, D3 b) {
-    double la = sqrt(dot(a, a)), lb = sqrt(dot(b, b));
-    return 2.0 * atan2(dot(u, cross(a, b)), la * lb + dot(a, b) + dot(u, a) * lb + dot(u, b) * la);
+// Solid angle of the triangle (u, a, b), u a unit vector, seen from the origin (van Oosterom, Strackee 1983). *sure
+// becomes false if a is within 4.5e-5 of the direction -u, where rounding turns the side u a of the triangle by more
+// than some 1e-12. atan2 is that of the device's own library: its last bits differ between CPU and GPU.
+FN double exact_fan_angle(D3 u, D3 a, D3 b, bool* sure) {
+    double la = sqrt(dot(a, a)), lb = sqrt(dot(b, b)), ua = dot(u, a);
+    if (la + ua <= 1e-9 * la) *sure = false;
+    return 2.0 * atan2(dot(u, cross(a, b)), la * lb + dot(a, b) + ua * lb + dot(u, b) * la);
 }
 
-FN double exact_fan(const sdf_exact_winding_args& a, D3 p, D3 antipode) {
+// The solid angle of the fans. The boundary is closed: where each edge starts, another ends.
+FN double exact_fans(const sdf_exact_winding_args& a, D3 p, D3 antipode, bool* sure) {
     double sum = 0.0;
     for (u32 k = 0; k < a.open_edges; k++) {
         const double* edge = a.open_edge + 6 * (size_t)k;
-        sum += a.multiplicity[k] * exact_fan_angle(antipode, load3(edge) - p, load3(edge + 3) - p);
+        sum += a.multiplicity[k] * exact_fan_angle(antipode, load3(edge) - p, load3(edge + 3) - p, sure);
     }
     return sum;
 }
 
 // The first ray that grazes nothing decides. If all do, p lies on the surface, where no answer is right.
 FN void sdf_exact_winding_at(const sdf_exact_winding_args& a, u32 i) {
-    D3 p = load3(a.points + 3 * (size_t)i), d;
-    int crossings;
-    bool sure;
-    u32 k = 0;
-    do {
-        d = load3(a.ray + 3 * k);
-        crossings = exact_crossings(a, p, d, &sure);
-    } while (!sure && ++k < a.rays);
-    a.winding[i] = crossings + exact_fan(a, p, -1.0 * d) / SDF_EXACT_FOUR_PI;
+    D3 p = load3(a.points + 3 * (size_t)i);
+    bool sure = false;
+    for (u32 k = 0; k < a.rays && !sure; k++) {
+        D3 d = load3(a.ray + 3 * k);
+        sure = true;
+        int crossings = exact_crossings(a, p, d, &sure);
+        a.winding[i] = crossings + exact_fans(a, p, -1.0 * d, &sure) / SDF_EXACT_FOUR_PI;
+    }
 }
 
 #endif

@@ -13,6 +13,7 @@
     X(sdf_morton)            \
     X(sdf_bvh_build)         \
     X(sdf_bvh_refit)         \
+    X(sdf_wide_build)        \
     X(sdf_distance_cct)      \
     X(sdf_winding_moments)   \
     X(sdf_winding)           \

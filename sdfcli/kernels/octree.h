@@ -74,7 +74,7 @@ FN Owner owner_of(const Args& a, u32 cell, int j) {
             for (int x = x0; x <= x1; x++) {
                 u32 other = a.neighbour[27 * (size_t)cell + index_of(x + 1, y + 1, z + 1)];
                 if (other >= SDF_OUTSIDE || a.state[other] == 0) continue;
-                bool opened = a.state[other] == 2;
+                bool opened = a.state[other] >= 2;
                 if (opened > best.opened || (opened == best.opened && other < best.cell)) {
                     best.cell = other;
                     best.point = index_of(o.x - 2 * x, o.y - 2 * y, o.z - 2 * z);
@@ -159,10 +159,9 @@ FN float between(const float* corner, int j) {
     return sum / (float)n;
 }
 
-// How far the true distance may lie from the trilinear field between eight corners at most, judged by the corners'
-// gradients: along an edge of length h on which the slope changes by J, a smooth field bends away by h J / 8, a crease
-// by up to h J / 4. Between the 27 points of an opened cell, h J / 8 over the eighth of the cell, on top of the error at
-// its corners, covers both: exactly so for a crease at a quarter of the edge, the worst place.
+// How far the true distance may lie from the trilinear field between eight corners, judged by the corners' gradients:
+// along an edge of length h on which the slope changes by J, a smooth field bends away by h J / 8, a crease by up to
+// h J / 4. The factors with which this enters the tests below were found by measuring (docs/accuracy.md).
 template <class Point>
 FN float bend(const sdf_octree_test_args& a, float edge, Point point_of) {
     float sum = 0.f;
@@ -189,12 +188,25 @@ FN void sdf_octree_screen_at(const sdf_octree_test_args& a, u32 i) {
     }
     float d = a.distance[point[CENTRE]], miss = magnitude(between(corner, CENTRE) - d);
     nearest = least(nearest, magnitude(d));
-    float edge = 1.f / (float)(1u << a.level), bent = SF * bend(a, edge, [&](int c) { return point[corner_point(c)]; });
-    a.wish[i] = most(MF * miss, bent) > allowed_error(nearest, a.tolerance, a.band) ? 1 : 0;
+    float edge = 1.f / (float)(1u << a.level), bent = bend(a, edge, [&](int c) { return point[corner_point(c)]; });
+    a.wish[i] = most(1.6f * miss, bent) > allowed_error(nearest, a.tolerance, a.band) ? 1 : 0;
+}
+
+// Do two of a cell's points have different signs although their distances say that no surface lies between them? Then
+// the sign jumps there, as it does where a winding number closes the hole of an open surface: no octree follows that.
+FN bool holds_jump(const sdf_octree_test_args& a, const u32* point) {
+    for (int j = 1; j < 27; j++)
+        for (int k = 0; k < j; k++) {
+            float d = a.distance[point[j]], e = a.distance[point[k]];
+            if ((d < 0.f) == (e < 0.f)) continue;
+            F3 step = load3(a.position + 3 * (size_t)point[j]) - load3(a.position + 3 * (size_t)point[k]);
+            if ((magnitude(d) + magnitude(e)) * 0.9999f > sqrtf(dot(step, step))) return true;
+        }
+    return false;
 }
 
 // Frisken's test (2000), made tighter: an error at one of the 19 points that lie between the corners, or one that the
-// gradients foretell between these, splits the cell.
+// gradients foretell between these, splits the cell. The answer is 2 for a cell that stays a leaf because the sign jumps.
 FN void sdf_octree_test_at(const sdf_octree_test_args& a, u32 i) {
     u32 cell = a.cells[i];
     const u32* point = a.cell_points + 27 * (size_t)cell;
@@ -215,8 +227,9 @@ FN void sdf_octree_test_at(const sdf_octree_test_args& a, u32 i) {
             nearest = least(nearest, magnitude(distance[j]));
         }
         float bent = bend(a, half, [&](int c) { return point[first + index_of(c & 1, c >> 1 & 1, c >> 2)]; });
-        if (worst + TF * bent > allowed_error(nearest, a.tolerance, a.band)) wish = 1;
+        if (worst + bent / 3.f > allowed_error(nearest, a.tolerance, a.band)) wish = 1;
     }
+    if (wish && 2.f * half <= a.jump_edge && holds_jump(a, point)) wish = 2;
     a.wish[i] = wish;
 }
 
@@ -275,13 +288,14 @@ FN void sdf_octree_constrain_at(const sdf_octree_constrain_args& a, u32 i) {
             if (a.tight[point]) wish = 1;
         }
     }
-    a.wish[i] = wish;
+    a.wish[i] = a.state[cell] == 3 ? 0 : wish;
 }
 
 // A leaf whose hanging corners were moved: where its field now misses the true distance by more than the tolerance, the
 // corners that were moved most are tight, that is the coarser neighbours that move them must be split.
 FN void sdf_octree_tighten_at(const sdf_octree_tighten_args& a, u32 i) {
     u32 cell = a.cells[i];
+    if (a.state[cell] == 3) return;
     const u32* at = a.corner + 8 * (size_t)cell;
     float corner[8], excess = 0.f, moved = 0.f;
     for (int c = 0; c < 8; c++) {
@@ -305,31 +319,24 @@ FN void sdf_octree_tighten_at(const sdf_octree_tighten_args& a, u32 i) {
 }
 
 // Takes the sign of a point from another point of its cell: the ball around each that its distance allows is empty of
-// surface, so where the two balls meet, nothing lies between. On an open surface the winding number changes away from
-// the surface too, by at most `change` / r^2 along a unit of length at the distance r from the open edges: `slack` is
-// what is left of the winding number's distance to the level 0.5, `clear` of the distance to the open edges.
+// surface, so where the two balls meet, nothing lies between. The sign of an open surface changes at its holes too:
+// `clear` is a lower bound of the distance to the caps that close them, beyond `guard` they have no say.
 FN void sdf_sign_inherit_at(const sdf_sign_inherit_args& a, u32 i) {
     u32 id = a.points[i], cell = a.point_cell[id];
     F3 p = load3(a.position + 3 * (size_t)id);
-    float d = a.distance[id];
+    float d = a.distance[id], clear = a.guard;
     u8 inside = 2;
-    float slack = 0.f, clear = 0.f;
     for (int j = 0; j < 27; j++) {
         u32 other = a.cell_points[27 * (size_t)cell + j];
         if (other == id || other == SDF_NONE || a.inside[other] == 2) continue;
         F3 step = load3(a.position + 3 * (size_t)other) - p;
-        float length = sqrtf(dot(step, step));
-        if ((d + a.distance[other]) * 0.99999f <= length) continue;
-        float left = a.slack[other], reach = a.clear[other] - length;
-        if (a.change > 0.f) left = reach > 0.f ? left - a.change * length / (reach * reach) : 0.f;
-        if (left > slack) {
-            slack = left;
+        float length = sqrtf(dot(step, step)), reach = a.clear[other] - length;
+        if ((d + a.distance[other]) * 0.99999f > length && reach > clear) {
             clear = reach;
             inside = a.inside[other];
         }
     }
     a.new_inside[i] = inside;
-    a.new_slack[i] = slack;
     a.new_clear[i] = clear;
 }
 

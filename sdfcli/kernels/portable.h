@@ -54,12 +54,16 @@ FN void store_shared(T* p, T x) {
 #endif
 
 template <class T>
+FN T select(bool condition, T yes, T no) {
+    return condition ? yes : no;
+}
+template <class T>
 FN T least(T a, T b) {
-    return a < b ? a : b;
+    return select(a < b, a, b);
 }
 template <class T>
 FN T most(T a, T b) {
-    return a > b ? a : b;
+    return select(a > b, a, b);
 }
 
 #endif

@@ -10,28 +10,27 @@
 #define SDF_BOX_SHRINK 0.99999904632568359375f
 
 template <class T>
+FN T inverse_or_zero(T x) {
+    return select(x > T(0), T(1) / x, T(0));
+}
+template <class T>
 FN T segment_distance_sq(Vec<T> p, Vec<T> e) {  // p relative to the segment's start, e the segment
-    T l = dot(e, e), t = l > T(0) ? clamp01(dot(p, e) / l) : T(0);
-    Vec<T> r = p - t * e;
+    Vec<T> r = p - clamp01(dot(p, e) * inverse_or_zero(dot(e, e))) * e;
     return dot(r, r);
 }
 
 // Squared distance from p to the triangle a b c: the least over three clamped edges, and over the face if the foot of
-// the perpendicular lies in it. Right for degenerate triangles too, whose face has no say.
+// the perpendicular lies in it. Right for degenerate triangles too: their foot is the corner a. No branches: T may be a
+// vector of floats (lanes.h).
 template <class T>
 FN T triangle_distance_sq(Vec<T> p, Vec<T> a, Vec<T> b, Vec<T> c) {
-    Vec<T> ap = p - a, ab = b - a, ac = c - a, n = cross(ab, ac);
-    T m = segment_distance_sq(ap, ab), e = segment_distance_sq(ap, ac), f = segment_distance_sq(p - b, c - b);
-    m = least(m, least(e, f));
-    T l = dot(n, n);
-    if (l > T(0)) {
-        T v = dot(cross(ap, ac), n) / l, w = dot(cross(ab, ap), n) / l;
-        if (v >= T(0) && w >= T(0) && v + w <= T(1)) {
-            Vec<T> r = (ap - v * ab) - w * ac;
-            m = least(m, dot(r, r));
-        }
-    }
-    return m;
+    Vec<T> ab = b - a, ac = c - a, ap = p - a, n = cross(ab, ac);
+    T edges = least(segment_distance_sq(ap, ab), least(segment_distance_sq(ap, ac), segment_distance_sq(p - b, c - b)));
+    T inverse = inverse_or_zero(dot(n, n));
+    T v = dot(cross(ap, ac), n) * inverse, w = dot(cross(ab, ap), n) * inverse;
+    Vec<T> r = (ap - v * ab) - w * ac;
+    T face = dot(r, r);
+    return select((v >= T(0)) & (w >= T(0)) & (v + w <= T(1)) & (face < edges), face, edges);
 }
 
 FN float box_distance_sq(F3 p, const float* box) {  // box: lower x, y, z, upper x, y, z; a lower bound, see above

@@ -22,15 +22,15 @@ FN Vec<T> load3(const T* p) {
 FN D3 load3d(const float* p) { return vec((double)p[0], (double)p[1], (double)p[2]); }
 template <class T>
 FN Vec<T> operator+(Vec<T> a, Vec<T> b) {
-    return vec(a.x + b.x, a.y + b.y, a.z + b.z);
+    return {a.x + b.x, a.y + b.y, a.z + b.z};
 }
 template <class T>
 FN Vec<T> operator-(Vec<T> a, Vec<T> b) {
-    return vec(a.x - b.x, a.y - b.y, a.z - b.z);
+    return {a.x - b.x, a.y - b.y, a.z - b.z};
 }
 template <class T>
 FN Vec<T> operator*(T s, Vec<T> a) {
-    return vec(s * a.x, s * a.y, s * a.z);
+    return {s * a.x, s * a.y, s * a.z};
 }
 template <class T>
 FN T dot(Vec<T> a, Vec<T> b) {
@@ -38,11 +38,11 @@ FN T dot(Vec<T> a, Vec<T> b) {
 }
 template <class T>
 FN Vec<T> cross(Vec<T> a, Vec<T> b) {
-    return vec(a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x);
+    return {a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
 }
 template <class T>
 FN T clamp01(T x) {
-    return x > T(0) ? (x < T(1) ? x : T(1)) : T(0);
+    return select(x > T(0), select(x < T(1), x, T(1)), T(0));
 }
 
 #endif

@@ -17,6 +17,7 @@ class Bvh:
     child        (n - 1, 2) uint32: an internal node's number, or 2^31 + slot for a leaf.
     node_parent  (n - 1,) uint32, leaf_parent (n,) uint32: the way up.
     box          (n - 1, 6) float32: lower and upper corner, a little larger than the triangles in it (see bvh.h).
+    wide         another tree over the same order, where the backend queries that.
     """
 
     order: Order
@@ -24,6 +25,45 @@ class Bvh:
     node_parent: Array
     leaf_parent: Array
     box: Array
+    wide: WideTree | None
+
+
+@dataclass(frozen=True)
+class WideTree:
+    """A packed R-tree with eight children a node over the same order, for queries on the CPU (see wide.h).
+
+    block        (blocks, 9, 8) float32: eight triangles each, coordinate by coordinate.
+    box          (nodes, 6, 8) float32: the boxes of eight children, level after level, the root last.
+    level_start  (levels,) uint32: each level's first node.
+    """
+
+    block: Array
+    box: Array
+    level_start: Array
+
+
+def build_wide(backend: Backend, order: Order) -> WideTree:
+    """Blocks of eight triangles in Morton order, and nodes over them up to one root."""
+    xp = backend.xp
+    counts = [-(-len(order) // 8)]
+    while counts[-1] > 1 or len(counts) == 1:
+        counts.append(-(-counts[-1] // 8))
+    blocks, *nodes = counts
+    start = np.concatenate(([0], np.cumsum(nodes)))
+    block = xp.empty((blocks, 9, 8), np.float32)
+    box = xp.empty((int(start[-1]), 6, 8), np.float32)
+    box[:, :3], box[:, 3:] = 3e38, -3e38
+    for level, count in enumerate(counts[:-1]):
+        backend.run(
+            "sdf_wide_build",
+            count,
+            triangles=len(order),
+            triangle=order.triangle,
+            block=None if level else block,
+            own=box[start[level - 1] :] if level else None,
+            above=box[start[level] :],
+        )
+    return WideTree(block, box, backend.from_host(start[:-1], np.uint32))
 
 
 def build_bvh(backend: Backend, order: Order) -> Bvh:
@@ -36,6 +76,7 @@ def build_bvh(backend: Backend, order: Order) -> Bvh:
         node_parent=xp.empty(inner, np.uint32),
         leaf_parent=xp.empty(n, np.uint32),
         box=xp.empty((inner, 6), np.float32),
+        wide=build_wide(backend, order) if backend.wide_trees else None,
     )
     backend.run(
         "sdf_bvh_build",

@@ -15,17 +15,25 @@ def nearest(backend: Backend, bvh: Bvh, points: Array, seed: Array | None = None
     """
     xp, m = backend.xp, len(points)
     distance, slot = xp.empty(m, np.float32), xp.empty(m, np.uint32)
-    backend.run(
-        "sdf_distance_cct",
-        m,
-        triangles=len(bvh.order),
-        points=points,
-        triangle=bvh.order.triangle,
-        triangle_id=bvh.order.triangle_id,
-        child=bvh.child,
-        box=bvh.box,
-        seed=seed,
-        distance=distance,
-        slot=slot,
-    )
+    common = {
+        "triangles": len(bvh.order),
+        "points": points,
+        "triangle_id": bvh.order.triangle_id,
+        "seed": seed,
+        "distance": distance,
+        "slot": slot,
+    }
+    if bvh.wide is None:
+        backend.run("sdf_distance_cct", m, triangle=bvh.order.triangle, child=bvh.child, box=bvh.box, **common)
+    else:
+        wide = bvh.wide
+        backend.run(
+            "sdf_distance_wide",
+            m,
+            levels=len(wide.level_start),
+            block=wide.block,
+            wide_box=wide.box,
+            level_start=wide.level_start,
+            **common,
+        )
     return distance, slot

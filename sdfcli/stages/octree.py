@@ -15,7 +15,12 @@ from sdfcli.stages.sign import Signer, WindingSigner
 LATTICE_BITS = 20
 NONE, OUTSIDE = 0xFFFFFFFF, 0xFFFFFFFE
 CENTRE = 13
+JUMP = 3  # the state of a leaf in which the sign jumps
 INHERIT_PASSES = 2
+SAFETY = 0.8
+"""The tests' share of the tolerance. The rest is for what 27 samples of a cell do not see, and for hanging corners."""
+JUMP_EDGE = 4.0
+"""Cells are split down to this many tolerances where the sign jumps at the hole of an open surface."""
 
 Progress = Callable[[int, int], None]
 """Called with the level that was split and the number of leaves so far."""
@@ -70,7 +75,7 @@ class Octree:
         self, backend: Backend, bvh: Bvh, signer: Signer, *, depth: int, tolerance: float, band: float, adaptive: bool
     ) -> None:
         self.backend, self.bvh, self.signer = backend, bvh, signer
-        self.depth, self.tolerance, self.band, self.adaptive = depth, tolerance, band, adaptive
+        self.depth, self.tolerance, self.band, self.adaptive = depth, SAFETY * tolerance, band, adaptive
         self.levels = [self._empty_level(level) for level in range(depth + 1)]
         self.points = Columns(
             backend,
@@ -80,7 +85,6 @@ class Octree:
             distance=(np.float32, (), 0),
             slot=(np.uint32, (), 0),
             inside=(np.uint8, (), 2),
-            slack=(np.float32, (), 0),
             clear=(np.float32, (), 0),
             signed=(np.float32, (), 0),
             gradient=(np.float32, (3,), 0),
@@ -214,8 +218,7 @@ class Octree:
         backend, xp, points = self.backend, self.backend.xp, self.points
         unknown = xp.arange(first, points.count, dtype=np.uint32)
         for _ in range(INHERIT_PASSES if cell_points is not None else 0):
-            inside = xp.empty(len(unknown), np.uint8)
-            slack, clear = xp.empty(len(unknown), np.float32), xp.empty(len(unknown), np.float32)
+            inside, clear = xp.empty(len(unknown), np.uint8), xp.empty(len(unknown), np.float32)
             backend.run(
                 "sdf_sign_inherit",
                 len(unknown),
@@ -225,18 +228,17 @@ class Octree:
                 position=points.position,
                 distance=points.distance,
                 inside=points.inside,
-                slack=points.slack,
                 clear=points.clear,
-                change=signer.change,
+                guard=signer.guard,
                 new_inside=inside,
-                new_slack=slack,
                 new_clear=clear,
             )
             # Only now: within a pass, nobody may see what another point of the same pass has found.
-            points.inside[unknown], points.slack[unknown], points.clear[unknown] = inside, slack, clear
+            points.inside[unknown], points.clear[unknown] = inside, clear
             unknown = unknown[inside == 2]
-        inside, slack, clear = signer.judge(points.position[unknown])
-        points.inside[unknown], points.slack[unknown], points.clear[unknown] = inside, slack, clear
+        position = points.position[unknown]
+        points.inside[unknown] = signer.inside(position, points.slot[unknown])
+        points.clear[unknown] = signer.clear(position)
 
     def _wishing(self, kernel: str, level: int, cells: Array) -> Array:
         """The cells that `screen` wants opened, or `test` wants split."""
@@ -248,12 +250,15 @@ class Octree:
             cells=cells,
             cell_points=self.levels[level].points,
             distance=self.points.signed,
+            position=self.points.position,
             gradient=self.points.gradient,
             tolerance=self.tolerance,
             band=self.band,
+            jump_edge=JUMP_EDGE * self.tolerance,
             wish=wish,
         )
-        return cells[wish.astype(bool)]
+        self.levels[level].state[cells[wish == 2]] = JUMP
+        return cells[wish == 1]
 
     def _dense(self, level: int, cells: Array) -> Array:
         wish = self.backend.xp.empty(len(cells), np.uint8)
@@ -330,6 +335,7 @@ class Octree:
                 neighbour=own.neighbour,
                 child=own.child,
                 corner=own.corner,
+                state=own.state,
                 tight=points.tight,
                 value=points.value,
                 wish=wish,
@@ -349,6 +355,7 @@ class Octree:
                 len(leaves),
                 cells=leaves,
                 corner=own.corner,
+                state=own.state,
                 points_of_cell=own.points if level < self.depth else None,
                 distance=points.signed,
                 value=points.value,

@@ -8,16 +8,13 @@ from typing import Protocol
 import numpy as np
 
 from sdfcli.backend import Array, Backend
-from sdfcli.mesh import Floats, Mesh
+from sdfcli.mesh import Floats, Ints, Mesh
 from sdfcli.stages.bvh import Bvh, build_bvh, refit
 from sdfcli.stages.distance import nearest
 from sdfcli.stages.order import morton_order
 
-LADDER = ((1.5, 0.15), (6.0, 0.01), (0.0, 0.0))
-"""The expansions' beta, and how near to the level 0.5 their winding number is not trusted and the next rung is asked.
-The last rung is the exact sum."""
-
-
+BETA, MARGIN = 1.5, 0.15
+"""How coarse the expansions of the winding number are, and a bound of their error (about 0.09 was measured)."""
 @dataclass(frozen=True)
 class SignChoice:
     """How signs are decided, and why, in words for the user."""
@@ -78,19 +75,6 @@ class WindingIndex:
         )
         return result
 
-    def inside(self, backend: Backend, points: Array) -> tuple[Array, Array]:
-        """Whether the exact winding number is above 0.5 (m,) bool, and a lower bound of its distance to 0.5."""
-        xp = backend.xp
-        winding = self.winding(backend, points, LADDER[0][0])
-        slack = xp.abs(winding - 0.5) - LADDER[0][1]
-        for beta, margin in LADDER[1:]:
-            doubtful = xp.flatnonzero(slack <= 0)
-            if len(doubtful) == 0:
-                break
-            winding[doubtful] = self.winding(backend, points[doubtful], beta)
-            slack[doubtful] = xp.abs(winding[doubtful] - 0.5) - margin
-        return winding > 0.5, slack
-
 
 def pseudonormals(mesh: Mesh) -> Floats:
     """(f, 7, 3): the outward normals at each face's vertices a, b, c (angle-weighted), edges ab, bc, ca, and of itself.
@@ -114,17 +98,6 @@ def _summed(number: Array, values: Floats) -> Floats:
     """Values (f, 3, 3) added up over equal numbers (f, 3), and given back to each place."""
     total = [np.bincount(number.ravel(), weights=values[..., k].ravel()) for k in range(3)]
     return np.stack(total, axis=1)[number]
-
-
-class PointSet(Protocol):
-    """The points of a growing octree, as the sign stage needs them (arrays over all points)."""
-
-    position: Array
-    distance: Array
-    slot: Array
-    inside: Array
-    slack: Array
-    clear: Array
 
 
 class Signer(Protocol):
@@ -169,36 +142,80 @@ class PseudonormalSigner:
 
 
 class WindingSigner:
-    """Winding numbers above 0.5; with what is needed to hand a sign on from point to point."""
+    """Winding numbers above 0.5, decided exactly; and what lets a point hand its sign on to its neighbours.
+
+    The holes of an open surface are closed by caps. The winding number of the closed whole is an integer, so rounding
+    turns the approximation into the exact number: winding = round(approximation + cap) - cap, where the caps' own
+    winding number is summed up exactly.
+
+    guard  distance from the caps (in the unit cube) beyond which their winding number stays below 0.45, so that the
+           sign changes at the surface only; 0 for a closed surface.
+    """
 
     def __init__(self, backend: Backend, mesh: Mesh, bvh: Bvh) -> None:
         self.backend = backend
         self.index = WindingIndex.of(backend, bvh)
-        self.change = 0.0
-        if len(mesh.open_edges):
-            ends = mesh.domain.to_unit(mesh.vertices)[_a_vertex_of(mesh)[mesh.open_edges]]
-            # The gradient of a surface's winding number depends on its boundary alone (Biot and Savart).
-            self.change = float(np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1).sum() / (4 * np.pi))
-            segments = np.concatenate([ends[:, 0], ends[:, 1], ends[:, 1]], axis=1)
-            self.open_edges = refit(backend, build_bvh(backend, morton_order(backend, segments)))
+        self.guard = 0.0
+        self.caps: WindingIndex | None = None
+        caps = cap_triangles(mesh)
+        if len(caps):
+            tree = refit(backend, build_bvh(backend, morton_order(backend, caps)))
+            self.caps = WindingIndex.of(backend, tree)
+            area = 0.5 * np.linalg.norm(np.cross(caps[:, 3:6] - caps[:, 0:3], caps[:, 6:9] - caps[:, 0:3]), axis=1).sum()
+            self.guard = float(np.sqrt(area / (4 * np.pi * 0.45)))  # a solid angle is at most area / distance^2
 
     def inside(self, points: Array, slot: Array) -> Array:
         """See Signer."""
-        return self.index.inside(self.backend, points)[0]
+        xp = self.backend.xp
+        winding = self.index.winding(self.backend, points, BETA)
+        if self.caps is not None:
+            doubtful = xp.flatnonzero(xp.abs(winding - 0.5) < MARGIN)
+            caps = self.caps.winding(self.backend, points[doubtful], 0.0)
+            winding[doubtful] = xp.rint(winding[doubtful] + caps) - caps
+        return winding > 0.5
 
-    def judge(self, points: Array) -> tuple[Array, Array, Array]:
-        """inside (m,), and what sign_inherit needs: slack (m,) and clear (m,) float32, see octree.h."""
-        inside, slack = self.index.inside(self.backend, points)
-        if self.change == 0.0:
-            return inside, slack, slack
-        return inside, slack, nearest(self.backend, self.open_edges, points)[0]
+    def clear(self, points: Array) -> Array:
+        """(m,) float32: the distance from points to the caps, or to nothing."""
+        if self.caps is None:
+            return self.backend.xp.full(len(points), 1e30, np.float32)
+        return nearest(self.backend, self.caps.bvh, points)[0]
 
 
-def _a_vertex_of(mesh: Mesh) -> Array:
-    """For each welded vertex number one of the vertices at that place."""
-    vertex = np.empty(int(mesh.welded.max()) + 1, np.int64)
-    vertex[mesh.welded.ravel()] = mesh.faces.ravel()
-    return vertex
+def cap_triangles(mesh: Mesh) -> Floats:
+    """(c, 9) in the unit cube: cones over the loops of open edges, which close the surface as an oriented whole.
+
+    An edge that the faces use k times more in one direction than in the other gets k triangles of the other direction.
+    """
+    edges = mesh.edges
+    excess = edges.forward - edges.backward
+    excess[edges.ends[:, 0] == edges.ends[:, 1]] = 0
+    backwards = excess > 0
+    ends = np.where(backwards[:, None], edges.ends[:, ::-1], edges.ends)
+    ends = np.repeat(ends, np.abs(excess), axis=0)
+    if len(ends) == 0:
+        return np.empty((0, 9))
+    used, ends = np.unique(ends, return_inverse=True)
+    ends = ends.reshape(-1, 2)
+    loop = _components(len(used), ends)
+    position = np.empty((int(mesh.welded.max()) + 1, 3))
+    position[mesh.welded.ravel()] = mesh.domain.to_unit(mesh.vertices)[mesh.faces.ravel()]
+    position = position[used]
+    size = np.bincount(loop)
+    apex = np.stack([np.bincount(loop, weights=position[:, k]) / np.maximum(size, 1) for k in range(3)], axis=1)
+    return np.concatenate([apex[loop[ends[:, 0]]], position[ends[:, 0]], position[ends[:, 1]]], axis=1)
+
+
+def _components(count: int, pairs: Ints) -> Ints:
+    """(count,) the smallest member of the connected component of each of 0 .. count - 1."""
+    label = np.arange(count)
+    while True:
+        before = label.copy()
+        least = np.minimum(label[pairs[:, 0]], label[pairs[:, 1]])
+        np.minimum.at(label, pairs[:, 0], least)
+        np.minimum.at(label, pairs[:, 1], least)
+        label = label[label]
+        if np.array_equal(label, before):
+            return label
 
 
 def make_signer(backend: Backend, mesh: Mesh, bvh: Bvh, method: str) -> Signer:
