@@ -6,6 +6,7 @@ import ctypes
 import functools
 import re
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,10 @@ class Backend(ABC):
     @abstractmethod
     def sort_order(self, keys: Array) -> Array:
         """The stable order of unsigned keys: equal keys keep their place. uint32 or wider."""
+
+    def annotate(self, name: str) -> AbstractContextManager[Any]:
+        """A named range that profilers of this device show."""
+        return nullcontext()
 
     def from_host(self, array: npt.ArrayLike, dtype: Any = None) -> Array:
         """A contiguous array on the device."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -86,6 +87,11 @@ class CudaBackend(Backend):
 
     def synchronize(self) -> None:
         self.xp.cuda.get_current_stream().synchronize()
+
+    def annotate(self, name: str) -> AbstractContextManager[Any]:
+        from cupyx.profiler import time_range
+
+        return time_range(name)  # type: ignore[no-any-return]
 
     def sort_order(self, keys: Array) -> Array:
         return self.xp.argsort(keys, kind="stable").astype(np.uint32)

@@ -6,8 +6,8 @@
 #define SDFCLI_ARGS_H
 
 typedef struct {
-    unsigned n;                   /* triangles */
-    const double* triangles;      /* n x 9 */
+    unsigned n;
+    const double* points;         /* n x 3 */
     unsigned long long* keys;     /* out: n */
 } sdf_morton_args;
 
@@ -163,6 +163,14 @@ typedef struct {
     const float* triangle;
     float* gradient;                      /* out: n x 3, of the signed distance */
 } sdf_gradient_args;
+
+typedef struct {
+    unsigned n;
+    const float* points;                  /* n x 3 */
+    const unsigned* slot;
+    const float* triangle;
+    double* nearest;                      /* out: n x 3 */
+} sdf_closest_args;
 
 typedef struct {
     unsigned n;

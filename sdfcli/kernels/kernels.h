@@ -15,6 +15,7 @@
     X(sdf_bvh_refit)         \
     X(sdf_wide_build)        \
     X(sdf_distance_cct)      \
+    X(sdf_closest)           \
     X(sdf_winding_moments)   \
     X(sdf_winding)           \
     X(sdf_pseudonormal)      \

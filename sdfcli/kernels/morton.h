@@ -39,11 +39,10 @@ FN u32 morton_cell(double u) {  // a coordinate of the unit cube in one of 2^21 
     return c < 2097151.0 ? (u32)c : 2097151u;
 }
 
-// Morton code of a triangle's centroid (the thesis, section 2.3; Karras 2012).
+// Morton codes of points in the unit cube, for triangles those of their centroids (the thesis, section 2.3).
 FN void sdf_morton_at(const sdf_morton_args& a, u32 i) {
-    const double* t = a.triangles + 9 * (size_t)i;
-    Lattice c = {morton_cell((t[0] + t[3] + t[6]) / 3.0), morton_cell((t[1] + t[4] + t[7]) / 3.0),
-                 morton_cell((t[2] + t[5] + t[8]) / 3.0)};
+    const double* p = a.points + 3 * (size_t)i;
+    Lattice c = {morton_cell(p[0]), morton_cell(p[1]), morton_cell(p[2])};
     a.keys[i] = morton_encode(c);
 }
 

@@ -11,6 +11,7 @@ from sdfcli.backend import Array, Backend
 from sdfcli.stages.bvh import Bvh
 from sdfcli.stages.distance import nearest
 from sdfcli.stages.sign import Signer, WindingSigner
+from sdfcli.timing import Stages
 
 LATTICE_BITS = 20
 NONE, OUTSIDE = 0xFFFFFFFF, 0xFFFFFFFE
@@ -72,9 +73,18 @@ class Octree:
     """
 
     def __init__(
-        self, backend: Backend, bvh: Bvh, signer: Signer, *, depth: int, tolerance: float, band: float, adaptive: bool
+        self,
+        backend: Backend,
+        bvh: Bvh,
+        signer: Signer,
+        *,
+        depth: int,
+        tolerance: float,
+        band: float,
+        adaptive: bool,
+        stages: Stages,
     ) -> None:
-        self.backend, self.bvh, self.signer = backend, bvh, signer
+        self.backend, self.bvh, self.signer, self.stages = backend, bvh, signer, stages
         self.depth, self.tolerance, self.band, self.adaptive = depth, SAFETY * tolerance, band, adaptive
         self.levels = [self._empty_level(level) for level in range(depth + 1)]
         self.points = Columns(
@@ -145,17 +155,24 @@ class Octree:
         if level == self.depth:
             return
         if self.adaptive:
-            self._make_points(level, cells, self.backend.xp.full(len(cells), 1 << CENTRE, np.uint32))
+            self._probe(level, cells)
             cells = self._wishing("screen", level, cells)
             self._open(level, cells)
             cells = self._wishing("test", level, cells)
         else:
             cells = self._dense(level, cells)
+            self._probe(level, cells)
+            self._open(level, cells)
         if len(cells):
             self._pending.setdefault(level, []).append(cells)
 
+    def _probe(self, level: int, cells: Array) -> None:
+        """Gives cells their centre."""
+        if len(cells):
+            self._make_points(level, cells, self.backend.xp.full(len(cells), 1 << CENTRE, np.uint32))
+
     def _open(self, level: int, cells: Array) -> None:
-        """Gives cells their 27 points."""
+        """Gives cells that have their centre the rest of their 27 points."""
         if len(cells) == 0:
             return
         backend, own = self.backend, self.levels[level]
@@ -194,16 +211,18 @@ class Octree:
 
     def _measure(self, first: int, seed: Array | None, cell_points: Array | None) -> None:
         """Exact signed distances of the points from number `first` on."""
-        points = self.points
+        backend, points = self.backend, self.points
         position = points.position[first:]
-        points.distance[first:], points.slot[first:] = nearest(self.backend, self.bvh, position, seed)
-        if isinstance(self.signer, WindingSigner):
-            self._winding_signs(self.signer, first, cell_points)
-        else:
-            points.inside[first:] = self.signer.inside(position, points.slot[first:])
+        with self.stages("distance", backend):
+            points.distance[first:], points.slot[first:] = nearest(backend, self.bvh, position, seed)
+        with self.stages("sign", backend):
+            if isinstance(self.signer, WindingSigner):
+                self._winding_signs(self.signer, first, cell_points)
+            else:
+                points.inside[first:] = self.signer.inside(position, points.slot[first:])
         distance = points.distance[first:]
-        points.signed[first:] = self.backend.xp.where(points.inside[first:] == 1, -distance, distance)
-        self.backend.run(
+        points.signed[first:] = backend.xp.where(points.inside[first:] == 1, -distance, distance)
+        backend.run(
             "sdf_gradient",
             len(position),
             points=position,
@@ -364,3 +383,26 @@ class Octree:
                 tight=points.tight,
             )
         return int(points.tight.sum()) > before
+
+    @property
+    def jump_leaves(self) -> int:
+        """How many leaves were left coarse because the sign jumps in them."""
+        return sum(int((own.state == JUMP).sum()) for own in self.levels)
+
+    def assemble(self) -> tuple[Array, Array, Array, Array]:
+        """Leaf keys and levels, sorted along the Morton curve of the lattice; corner keys, sorted, and their values."""
+        xp, points = self.backend.xp, self.points
+        keys, levels, corners = [], [], []
+        for level, own in enumerate(self.levels):
+            leaves = self._leaves(level)
+            keys.append(own.key[leaves] << np.uint64(3 * (LATTICE_BITS - level)))
+            levels.append(xp.full(len(leaves), level, np.uint8))
+            corners.append(own.corner[leaves].ravel())
+        used = xp.zeros(points.count, bool)
+        used[xp.concatenate(corners)] = True
+        corner = xp.flatnonzero(used)
+        corner = corner[xp.argsort(points.key[corner])]
+        key = xp.concatenate(keys)
+        order = xp.argsort(key)
+        value = points.value if self.adaptive else points.signed
+        return key[order], xp.concatenate(levels)[order], points.key[corner], value[corner]

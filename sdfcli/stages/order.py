@@ -28,10 +28,16 @@ class Order:
         return len(self.keys)
 
 
+def morton_keys(backend: Backend, unit_points: Array) -> Array:
+    """Morton codes (n,) uint64 of points (n, 3) float64 in the unit cube."""
+    keys = backend.xp.empty(len(unit_points), np.uint64)
+    backend.run("sdf_morton", len(unit_points), points=unit_points, keys=keys)
+    return keys
+
+
 def morton_order(backend: Backend, unit_triangles: Floats) -> Order:
     """Sorts triangles (n, 9), float64 in the unit cube, by the Morton code of their centroid (the thesis, section 2.3)."""
     triangles = backend.from_host(unit_triangles)
-    keys = backend.xp.empty(len(triangles), np.uint64)
-    backend.run("sdf_morton", len(triangles), triangles=triangles, keys=keys)
+    keys = morton_keys(backend, (triangles[:, 0:3] + triangles[:, 3:6] + triangles[:, 6:9]) / 3.0)
     order = backend.sort_order(keys)
     return Order(keys[order], order, triangles[order].astype(np.float32))

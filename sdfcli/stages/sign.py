@@ -23,14 +23,20 @@ class SignChoice:
     reason: str
 
 
-def choose_sign(mesh: Mesh, asked: str) -> SignChoice:
-    """The method for `auto`: pseudonormals where nothing in the mesh misleads them, else winding numbers."""
+def choose_sign(mesh: Mesh, asked: str) -> tuple[Mesh, SignChoice]:
+    """The method for `auto`: pseudonormals where nothing in the mesh misleads them, else winding numbers.
+
+    A closed mesh that is oriented inwards is turned, and comes back so.
+    """
+    turned = ""
+    if asked != "none" and mesh.health.watertight and mesh.signed_volume < 0:
+        mesh, turned = mesh.flipped(), "; was oriented inwards, turned"
     if asked != "auto":
-        return SignChoice(asked, "asked for")
+        return mesh, SignChoice(asked, "asked for" + turned)
     faults = mesh.health.faults
     if not faults:
-        return SignChoice("pseudonormal", "closed, oriented, no degenerate or non-manifold spots")
-    return SignChoice("winding", ", ".join(faults))
+        return mesh, SignChoice("pseudonormal", "closed, oriented, no degenerate or non-manifold spots" + turned)
+    return mesh, SignChoice("winding", ", ".join(faults) + turned)
 
 
 @dataclass(frozen=True)

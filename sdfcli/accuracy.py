@@ -1,0 +1,118 @@
+"""How far a field is from the truth: random points, exact distances, and the errors between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from sdfcli.field import LATTICE_BITS, Field
+from sdfcli.mesh import Floats, Mesh
+
+REGIONS = ("near", "band", "everywhere")
+NEAR = 0.1
+"""`near` points lie within this part of the band."""
+
+JUMP_PROBES = 5
+MOST_JUMPS = 20_000
+
+
+class Reference(Protocol):
+    """Whoever knows exact signed distances (n,) at points (n, 3), in the mesh's units."""
+
+    def signed_distance(self, points: Any) -> Any: ...
+
+
+@dataclass(frozen=True)
+class RegionErrors:
+    """Errors in one region, as fractions of the diagonal.
+
+    largest and rms  of |field - truth|, outside of the band divided by distance / band, as the tolerance grows there.
+    jumps            points without a right answer, which are left out: where an open surface's hole is closed, the sign
+                     jumps between the two sides of the hole, and no continuous field can follow.
+    """
+
+    samples: int
+    largest: float
+    rms: float
+    jumps: int
+
+
+def sample_points(mesh: Mesh, band: float, count: int, seed: int) -> dict[str, Floats]:
+    """Random points (n, 3) by region: near the surface, within the band (a fraction of the diagonal) around it, and
+    anywhere in the domain; `count` together."""
+    rng = np.random.default_rng(seed)
+    width = band * mesh.diagonal
+    third = count // 3
+    near = _on_surface(mesh, third, rng) + _directions(third, rng) * (rng.uniform(-1, 1, (third, 1)) * NEAR * width)
+    around = _on_surface(mesh, third, rng) + _directions(third, rng) * (rng.uniform(-1, 1, (third, 1)) * width)
+    low, length = mesh.domain.origin, mesh.domain.length
+    anywhere = low + rng.random((count - 2 * third, 3)) * length
+    return {
+        "near": np.clip(near, low, low + length),
+        "band": np.clip(around, low, low + length),
+        "everywhere": anywhere,
+    }
+
+
+def _on_surface(mesh: Mesh, count: int, rng: np.random.Generator) -> Floats:
+    corner = mesh.vertices[mesh.faces]
+    area = np.linalg.norm(np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0]), axis=1)
+    total = np.cumsum(area)
+    face = np.searchsorted(total, rng.random(count) * total[-1]).clip(0, len(area) - 1)
+    weight = rng.dirichlet([1.0, 1.0, 1.0], count)
+    return np.asarray(np.einsum("nk,nkx->nx", weight, corner[face]))
+
+
+def _directions(count: int, rng: np.random.Generator) -> Floats:
+    way = rng.normal(size=(count, 3))
+    return np.asarray(way / np.linalg.norm(way, axis=1, keepdims=True))
+
+
+def errors(
+    field: Field, diagonal: float, tolerance: float, band: float, reference: Reference, points: Floats
+) -> RegionErrors:
+    """The field's errors at points, judged by the reference. All but `points` are fractions of, or the diagonal itself."""
+    truth, value = reference.signed_distance(points), field.sample(points)
+    relative = np.abs(value - truth) / diagonal / np.maximum(1.0, np.abs(truth) / (band * diagonal))
+    suspects = np.flatnonzero(relative > tolerance)[:MOST_JUMPS]
+    jump = np.zeros(len(points), bool)
+    jump[suspects] = _jumps(field, reference, points[suspects], truth[suspects], value[suspects])
+    counted = relative[~jump]
+    return RegionErrors(
+        samples=len(points),
+        largest=float(counted.max(initial=0.0)),
+        rms=float(np.sqrt(np.mean(counted**2))) if len(counted) else 0.0,
+        jumps=int(jump.sum()),
+    )
+
+
+def _jumps(field: Field, reference: Reference, points: Floats, truth: Floats, value: Floats) -> Any:
+    """Where exact distances prove that the sign jumps within one leaf's width of a point's leaf.
+
+    Two points of different sign whose distances add up to more than the way between them: the surface cannot lie
+    between. The field's magnitude must still be right up to the leaf's diagonal.
+    """
+    if len(points) == 0:
+        return np.zeros(0, bool)
+    leaf = field.leaf_at(points)
+    edge = field.domain.length * 0.5 ** field.leaf_level[leaf].astype(np.float64)
+    low = field.domain.origin + lattice_position(field.leaf_key[leaf]) * field.domain.length
+    steps = (np.arange(JUMP_PROBES) / (JUMP_PROBES - 1)) * 3 - 1
+    grid = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1).reshape(-1, 3)
+    probes = low[:, None, :] + grid * edge[:, None, None]
+    exact = reference.signed_distance(probes.reshape(-1, 3)).reshape(len(points), -1)
+    way = np.linalg.norm(probes - points[:, None, :], axis=2)
+    proof = (np.sign(exact) != np.sign(truth)[:, None]) & (np.abs(exact) + np.abs(truth)[:, None] > way * (1 + 1e-6))
+    return proof.any(axis=1) & (np.abs(value) <= np.abs(truth) + edge * np.sqrt(3.0))
+
+
+def lattice_position(keys: Any) -> Floats:
+    """Positions (n, 3) in the unit cube of Morton keys (n,) on the lattice."""
+    keys = np.asarray(keys, np.uint64)
+    position = np.zeros((len(keys), 3))
+    for bit in range(LATTICE_BITS + 1):
+        for axis in range(3):
+            position[:, axis] += ((keys >> np.uint64(3 * bit + axis)) & np.uint64(1)).astype(np.float64) * 2.0**bit
+    return position / 2.0**LATTICE_BITS

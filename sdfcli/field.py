@@ -1,0 +1,156 @@
+"""The finished field: leaves, corners, distances; and its value anywhere."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sdfcli.backend import Array, Backend, select_backend
+from sdfcli.errors import DeviceError, InputError
+from sdfcli.mesh import Domain
+
+LATTICE_BITS = 20
+"""The domain's edge is 2^20 steps of the lattice on which leaves and corners lie."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """An adaptively sampled distance field: an octree with distances at its leaves' corners (Frisken et al. 2000).
+
+    domain      the cube that the octree divides.
+    leaf_key    (n,) uint64, sorted: Morton code (x lowest) of a leaf's lower corner on the lattice.
+    leaf_level  (n,) uint8: a leaf's edge is 2^-level of the domain's.
+    corner_key  (m,) uint64, sorted: Morton codes of the corners.
+    distance    (m,) float32: signed distances at the corners in the mesh's units, negative inside.
+    run         how this object was built: device, seconds a stage; not part of the file.
+    info        what the file says of itself: parameters, the mesh, the sign, the measured error (see docs/format.md).
+
+    Between the corners of a leaf the field is trilinear.
+    """
+
+    domain: Domain
+    leaf_key: npt.NDArray[np.uint64]
+    leaf_level: npt.NDArray[np.uint8]
+    corner_key: npt.NDArray[np.uint64]
+    distance: npt.NDArray[np.float32]
+    info: dict[str, Any] = field(default_factory=dict)
+    run: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def content_sha256(self) -> str:
+        """Of the field's data: domain, leaves, corners, distances; not of the file around them."""
+        digest = hashlib.sha256(np.array([*self.domain.origin, self.domain.length], "<f8").tobytes())
+        for array, dtype in (
+            (self.leaf_key, "<u8"),
+            (self.leaf_level, "u1"),
+            (self.corner_key, "<u8"),
+            (self.distance, "<f4"),
+        ):
+            digest.update(np.ascontiguousarray(array, dtype).tobytes())
+        return digest.hexdigest()
+
+    @cached_property
+    def _cache(self) -> dict[str, dict[str, Array]]:
+        return {}
+
+    def _on(self, backend: Backend) -> dict[str, Array]:
+        """The arrays on a device, and each leaf's eight corners. Raises InputError where one is missing."""
+        if backend.name not in self._cache:
+            arrays = {
+                "leaf_key": backend.from_host(self.leaf_key),
+                "leaf_level": backend.from_host(self.leaf_level),
+                "corner_key": backend.from_host(self.corner_key),
+                "leaf_corner": backend.xp.empty((len(self.leaf_key), 8), np.uint32),
+            }
+            backend.run("sdf_field_corners", len(self.leaf_key), corners=len(self.corner_key), **arrays)
+            if int(arrays["leaf_corner"].max()) >= len(self.corner_key):
+                raise InputError("a leaf's corner is missing from the list of corners")
+            del arrays["corner_key"]
+            self._cache[backend.name] = {**arrays, "value": backend.from_host(self.distance)}
+        return self._cache[backend.name]
+
+    def check_corners(self) -> None:
+        """Raises InputError unless every leaf's eight corners are there."""
+        self._on(_any_backend())
+
+    def _evaluate(self, points: Any, gradient: bool) -> tuple[Any, Any, Any]:
+        backend = _backend_of(points)
+        xp = backend.xp
+        unit = as_points(xp, points)
+        if not bool(xp.isfinite(unit).all()):
+            raise InputError("the points to sample must be finite")
+        unit = xp.ascontiguousarray(self.domain.to_unit(unit) if xp is np else _to_unit_on(xp, self.domain, unit))
+        n = len(unit)
+        result = xp.empty(n, np.float64)
+        slope = xp.empty((n, 3), np.float64) if gradient else None
+        leaf = xp.empty(n, np.uint32)
+        backend.run(
+            "sdf_field_sample",
+            n,
+            leaves=len(self.leaf_key),
+            points=unit,
+            length=self.domain.length,
+            result=result,
+            gradient=slope,
+            leaf_of=leaf,
+            **self._on(backend),
+        )
+        return result, slope, leaf
+
+    def sample(self, points: Any) -> Any:
+        """Signed distances (n,) float64 at points (n, 3), in the mesh's units. NumPy in, NumPy out; CuPy, CuPy.
+
+        Outside of the domain: the value at the nearest point of the domain plus the distance to it, an upper bound.
+        Raises InputError for points that are not (n, 3) or not finite.
+        """
+        return self._evaluate(points, gradient=False)[0]
+
+    def gradient(self, points: Any) -> Any:
+        """Gradients (n, 3) float64 of the trilinear field at points (n, 3); see `sample`."""
+        return self._evaluate(points, gradient=True)[1]
+
+    def leaf_at(self, points: Any) -> Any:
+        """The numbers (n,) uint32 of the leaves in which points (n, 3) lie."""
+        return self._evaluate(points, gradient=False)[2]
+
+    def save(self, path: str | Path, force: bool = False) -> Path:
+        """Writes the field to an HDF5 file, whole or not at all. Raises UsageError if it exists, unless `force`."""
+        from sdfcli.store import save
+
+        return save(self, Path(path), force)
+
+
+def as_points(xp: Any, points: Any) -> Any:
+    """Points as (n, 3) float64. Raises InputError for another shape."""
+    try:
+        array = xp.asarray(points, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"points must be numbers, (n, 3): {error}") from error
+    if array.ndim != 2 or array.shape[1] != 3:
+        raise InputError(f"points must be (n, 3), not {tuple(array.shape)}")
+    return array
+
+
+def _to_unit_on(xp: Any, domain: Domain, points: Any) -> Any:
+    return (points - xp.asarray(domain.origin)) / domain.length
+
+
+def _any_backend() -> Backend:
+    """The CPU, or a GPU where the CPU kernels are not compiled."""
+    try:
+        return select_backend("cpu")
+    except DeviceError:
+        return select_backend("cuda")
+
+
+def _backend_of(points: Any) -> Backend:
+    """Where points live: CuPy arrays on their device, anything else on the CPU."""
+    if type(points).__module__.partition(".")[0] == "cupy":
+        return select_backend(f"cuda:{points.device.id}")
+    return _any_backend()

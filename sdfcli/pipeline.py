@@ -1,0 +1,116 @@
+"""The whole build on one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdfcli.accuracy import errors, sample_points
+from sdfcli.backend import select_backend
+from sdfcli.errors import OutOfMemoryError
+from sdfcli.field import Field
+from sdfcli.index import MeshDistance
+from sdfcli.mesh import load_mesh
+from sdfcli.params import BuildParams
+from sdfcli.stages.bvh import build_bvh, refit
+from sdfcli.stages.octree import Octree
+from sdfcli.stages.order import morton_order
+from sdfcli.stages.sign import choose_sign, make_signer
+from sdfcli.timing import Stages
+
+MEASURED_POINTS = 60_000
+"""How many random points the measured error of a build rests on; `verify` takes more."""
+
+SEED = 20_000
+
+Progress = Callable[[str], None]
+"""Called with a few words whenever something new begins."""
+
+
+def build(
+    source: Any,
+    *,
+    device: str = "auto",
+    threads: int | None = None,
+    progress: Progress | None = None,
+    **parameters: Any,
+) -> Field:
+    """A field from a mesh: a path, a trimesh mesh, or a (vertices, faces) pair.
+
+    parameters are those of BuildParams: octree, depth, tolerance, band, sign. device is auto, cpu, cuda or cuda:N.
+
+    Raises InputError for a mesh that cannot be used, UsageError for bad parameters, DeviceError for a device that is
+    not there, OutOfMemoryError.
+    """
+    params = BuildParams(**parameters)
+    try:
+        return _build(source, params, device, threads, progress or (lambda _: None))
+    except MemoryError as error:
+        raise OutOfMemoryError(f"out of memory: {error}; try a larger --tolerance or a smaller --depth") from error
+
+
+def _build(source: Any, params: BuildParams, device: str, threads: int | None, progress: Progress) -> Field:
+    stages = Stages()
+    progress("starting")
+    with stages("start"):
+        backend = select_backend(device, threads)
+    with stages("load"):
+        mesh = load_mesh(source)
+        digest = mesh.sha256
+    progress("checking the mesh")
+    with stages("check"):
+        health = mesh.health
+        mesh, sign = choose_sign(mesh, params.sign)
+    scale = mesh.diagonal / mesh.domain.length
+
+    progress("sorting triangles")
+    with stages("order", backend):
+        order = morton_order(backend, mesh.unit_triangles)
+    with stages("bvh", backend):
+        bvh = refit(backend, build_bvh(backend, order))
+    with stages("sign", backend):
+        signer = make_signer(backend, mesh, bvh, sign.method)
+    with stages("octree", backend):
+        tree = Octree(
+            backend,
+            bvh,
+            signer,
+            depth=params.depth,
+            tolerance=params.tolerance * scale,
+            band=params.band * scale,
+            adaptive=params.octree == "adaptive",
+            stages=stages,
+        )
+        tree.grow(lambda level, cells: progress(f"level {level + 1}: {cells:,} cells"))
+        leaf_key, leaf_level, corner_key, value = (backend.to_host(array) for array in tree.assemble())
+    field = Field(mesh.domain, leaf_key, leaf_level, corner_key, (value * mesh.domain.length).astype(np.float32))
+
+    progress("measuring the error")
+    with stages("measure", backend):
+        index = MeshDistance.of(backend, mesh, bvh, signer)
+        points = sample_points(mesh, params.band, MEASURED_POINTS, SEED)
+        found = [
+            errors(field, mesh.diagonal, params.tolerance, params.band, index, where) for where in points.values()
+        ]
+    field.info.update(
+        parameters=params.as_dict(),
+        mesh={"sha256": digest, "diagonal": mesh.diagonal, "watertight": health.watertight, **asdict(health)},
+        sign=sign.method,
+        sign_reason=sign.reason,
+        depth=int(field.leaf_level.max()),
+        jump_leaves=tree.jump_leaves,
+        max_error=max(region.largest for region in found),
+        rms_error=float(np.sqrt(np.mean([region.rms**2 for region in found]))),
+    )
+    stages.seconds["total"] = sum(stages.seconds.values())
+    field.run.update(device=backend.name, seconds=stages.seconds)
+    return field
+
+
+def output_name(source: str | Path) -> str:
+    """NAME.h5 for a mesh file NAME.anything."""
+    return Path(source).stem + ".h5"
