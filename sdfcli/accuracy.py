@@ -15,7 +15,8 @@ NEAR = 0.1
 """`near` points lie within this part of the band."""
 
 JUMP_PROBES = 5
-MOST_JUMPS = 20_000
+MOST_SUSPECTS = 0.02
+"""Where more than this part of the points errs, the field is wrong, and no jump is looked for."""
 
 
 class Reference(Protocol):
@@ -76,9 +77,10 @@ def errors(
     """The field's errors at points, judged by the reference. All but `points` are fractions of, or the diagonal itself."""
     truth, value = reference.signed_distance(points), field.sample(points)
     relative = np.abs(value - truth) / diagonal / np.maximum(1.0, np.abs(truth) / (band * diagonal))
-    suspects = np.flatnonzero(relative > tolerance)[:MOST_JUMPS]
+    suspects = np.flatnonzero(relative > tolerance)
     jump = np.zeros(len(points), bool)
-    jump[suspects] = _jumps(field, reference, points[suspects], truth[suspects], value[suspects])
+    if len(suspects) < MOST_SUSPECTS * len(points):
+        jump[suspects] = _jumps(field, reference, points[suspects], truth[suspects], value[suspects])
     counted = relative[~jump]
     return RegionErrors(
         samples=len(points),

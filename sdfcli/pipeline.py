@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -110,7 +109,3 @@ def _build(source: Any, params: BuildParams, device: str, threads: int | None, p
     field.run.update(device=backend.name, seconds=stages.seconds)
     return field
 
-
-def output_name(source: str | Path) -> str:
-    """NAME.h5 for a mesh file NAME.anything."""
-    return Path(source).stem + ".h5"

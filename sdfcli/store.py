@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,18 +27,28 @@ MOST_PACKED = 1100
 
 
 def save(field: Field, path: Path, force: bool = False) -> Path:
-    """Writes a field: to a temporary file beside it first, then under its name at once.
+    """Writes a field, whole or not at all.
 
     Raises UsageError if the file exists and `force` is not given, or cannot be written.
     """
     import h5py
 
+    with written_whole(path, force) as temporary, h5py.File(temporary, "w") as file:
+        _write(file, field)
+    return path
+
+
+@contextlib.contextmanager
+def written_whole(path: Path, force: bool) -> Iterator[Path]:
+    """A temporary file beside `path`, which gets its name at once when the block ends well.
+
+    Raises UsageError if `path` exists and `force` is not given, or cannot be written.
+    """
     if path.exists() and not force:
         raise UsageError(f"{path}: exists; use --force to replace it")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with h5py.File(temporary, "w") as file:
-            _write(file, field)
+        yield temporary
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
         _put_in_place(temporary, path, force)
@@ -46,7 +57,6 @@ def save(field: Field, path: Path, force: bool = False) -> Path:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-    return path
 
 
 def _put_in_place(temporary: Path, path: Path, force: bool) -> None:

@@ -1,0 +1,176 @@
+"""`sdfcli build`: meshes become fields."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sdfcli.cli import options
+from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress
+from sdfcli.errors import SdfError, UsageError
+
+if TYPE_CHECKING:
+    from sdfcli.field import Field
+
+
+def build(
+    meshes: Annotated[list[str], typer.Argument(metavar="MESH...", help="Triangle meshes: PLY, OBJ, STL, OFF, GLB ...")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The file to write; a folder for several meshes. NAME.h5 by default."),
+    ] = None,
+    octree: Annotated[
+        str, typer.Option(metavar="adaptive|bvh", help="Split where the field errs, or where triangles are dense.")
+    ] = "adaptive",
+    depth: Annotated[int, typer.Option(help="The finest level of the octree.")] = 10,
+    tolerance: Annotated[float, typer.Option(help="Largest error, as a fraction of the bounding box's diagonal.")] = 1e-3,
+    band: Annotated[
+        float, typer.Option(help="Distance, as such a fraction, beyond which the tolerance grows with the distance.")
+    ] = 0.02,
+    sign: options.Sign = "auto",
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    force: options.Force = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the seconds of every stage.")] = False,
+) -> None:
+    """Turn meshes into adaptive signed distance fields (HDF5).
+
+    Example: sdfcli build bunny.ply --tolerance 5e-4 -o bunny.h5
+    """
+    from sdfcli.params import BuildParams
+
+    parameters = {"octree": octree, "depth": depth, "tolerance": tolerance, "band": band, "sign": sign}
+    BuildParams(**parameters)  # type: ignore[arg-type]
+    worst = 0
+    for mesh, target in _targets(meshes, output, force):
+        try:
+            report, seconds = _build_one(mesh, target, parameters, device, threads, force, quiet)
+        except SdfError as error:
+            if len(meshes) == 1 and not json:
+                raise
+            worst = max(worst, error.exit_code)
+            typer.echo(f"sdfcli: {error}", err=True)
+            if json:
+                print_json({"input": mesh, "output": None, "status": "failed", "error": str(error)})
+            continue
+        if json:
+            print_json(report)
+        elif not quiet:
+            _print_report(report, seconds if verbose else None)
+    if worst:
+        raise typer.Exit(worst)
+
+
+def _targets(meshes: list[str], output: Path | None, force: bool) -> list[tuple[str, Path]]:
+    """Each mesh with the file to write. Raises UsageError where two would be the same, or one exists."""
+    into_folder = output is not None and (len(meshes) > 1 or output.is_dir())
+    targets = []
+    for mesh in meshes:
+        name = Path(mesh).stem + ".h5"
+        targets.append((mesh, output / name if output and into_folder else output or Path(name)))
+    seen: dict[Path, str] = {}
+    for mesh, target in targets:
+        if target in seen:
+            raise UsageError(f"{seen[target]} and {mesh} would both be written to {target}")
+        seen[target] = mesh
+        if target.exists() and not force:
+            raise UsageError(f"{target}: exists; use --force to replace it")
+    if output and into_folder:
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{output}: cannot be made a folder: {error.strerror}") from error
+    folder = targets[0][1].parent
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder")
+    return targets
+
+
+def _build_one(
+    mesh: str,
+    target: Path,
+    parameters: dict[str, Any],
+    device: str,
+    threads: int | None,
+    force: bool,
+    quiet: bool,
+) -> tuple[dict[str, Any], dict[str, float]]:
+    from sdfcli.pipeline import build as build_field
+
+    with progress(mesh, quiet) as tell:
+        field = build_field(mesh, device=device, threads=threads, progress=tell, **parameters)
+        tell("writing")
+        start = time.perf_counter()
+        field.save(target, force)
+        seconds = dict(field.run["seconds"])
+        seconds["write"] = time.perf_counter() - start
+        seconds["total"] = seconds.pop("total") + seconds["write"]
+    return _report(mesh, target, field, seconds), seconds
+
+
+def _report(mesh: str, target: Path, field: Field, seconds: dict[str, float]) -> dict[str, Any]:
+    info = field.info
+    return {
+        "input": mesh,
+        "output": str(target),
+        "status": "ok",
+        "triangles": info["mesh"]["triangles"],
+        "vertices": info["mesh"]["vertices"],
+        "watertight": info["mesh"]["watertight"],
+        "health": info["mesh"],
+        "sign": info["sign"],
+        "sign_reason": info["sign_reason"],
+        "octree": info["parameters"]["octree"],
+        "depth": info["depth"],
+        "tolerance": info["parameters"]["tolerance"],
+        "leaves": len(field.leaf_key),
+        "corners": len(field.corner_key),
+        "jump_leaves": info["jump_leaves"],
+        "max_error": info["max_error"],
+        "rms_error": info["rms_error"],
+        "device": field.run["device"],
+        "seconds": {name: round(value, 4) for name, value in seconds.items()},
+        "bytes": target.stat().st_size,
+        "content_sha256": field.content_sha256,
+    }
+
+
+def health_text(health: dict[str, Any]) -> str:
+    """The state of a mesh in a few words."""
+    faults = [
+        f"{health[key]:,} {key.replace('_', ' ')}"
+        for key in ("open_edges", "non_manifold_edges", "inconsistent_edges", "degenerate_faces", "duplicate_faces")
+        if health[key]
+    ]
+    return ", ".join(["watertight" if health["watertight"] else "not watertight", *faults])
+
+
+def _print_report(report: dict[str, Any], seconds: dict[str, float] | None) -> None:
+    rows = [
+        ("triangles", f"{report['triangles']:,}"),
+        ("mesh", health_text(report["health"])),
+        ("sign", f"{report['sign']} ({report['sign_reason']})"),
+        (
+            "octree",
+            f"{report['octree']}, {report['leaves']:,} leaves, {report['corners']:,} corners, depth {report['depth']}",
+        ),
+        (
+            "error",
+            f"max {error_text(report['max_error'])}, rms {error_text(report['rms_error'])} of the diagonal "
+            f"(tolerance {error_text(report['tolerance'])})",
+        ),
+    ]
+    if report["jump_leaves"]:
+        rows.append(("holes", f"closed across {report['jump_leaves']:,} leaves in which the sign jumps"))
+    rows += [
+        ("time", f"{report['seconds']['total']:.2f} s on {report['device']}"),
+        ("file", f"{report['output']}, {human_bytes(report['bytes'])}"),
+    ]
+    print_table(report["input"], rows)
+    if seconds:
+        print_table("", [(name, f"{value:.3f}") for name, value in seconds.items()], ("stage", "seconds"))

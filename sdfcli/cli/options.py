@@ -1,0 +1,19 @@
+"""Every option that several commands share, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
+Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda|cuda:N", help="Where to compute.")]
+Threads = Annotated[int | None, typer.Option("--threads", help="CPU threads; all by default.", show_default=False)]
+Sign = Annotated[
+    str,
+    typer.Option("--sign", metavar="auto|pseudonormal|winding|none", help="How inside and outside are told apart."),
+]
+FieldFile = Annotated[Path, typer.Argument(metavar="FILE", help="A field that `sdfcli build` wrote.")]

@@ -1,0 +1,58 @@
+"""What people and programs see: tables and JSON on standard output, progress on standard error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """One JSON object on one line."""
+    typer.echo(json.dumps(value))
+
+
+def print_table(title: str, rows: Iterable[tuple[str, ...]], header: tuple[str, ...] = ()) -> None:
+    """A table for people. The first column names things, the others are right-aligned."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", show_header=bool(header), box=None, pad_edge=False)
+    rows = list(rows)
+    for column in range(max(len(row) for row in rows)):
+        name = header[column] if column < len(header) else ""
+        table.add_column(name, justify="right" if header and column else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    Console(highlight=False).print(table)
+
+
+@contextmanager
+def progress(title: str, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Shows what is going on, on standard error, if that is a terminal; yields the function to tell it."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield lambda what: None
+        return
+    with console.status(title) as status:
+        yield lambda what: status.update(f"{title}: {what}")
+
+
+def human_bytes(count: int) -> str:
+    """1.5 MB and the like."""
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    raise AssertionError
+
+
+def error_text(value: float) -> str:
+    """An error or a tolerance, a fraction of the diagonal."""
+    return f"{value:.2g}"
