@@ -80,12 +80,14 @@ class Field:
         self._on(_any_backend())
 
     def _evaluate(self, points: Any, gradient: bool) -> tuple[Any, Any, Any]:
-        backend = _backend_of(points)
+        """Values, gradients and leaves; where the points are, there the answers are."""
+        on_device = is_cupy(points)
+        backend = select_backend(f"cuda:{points.device.id}") if on_device else _any_backend()
         xp = backend.xp
         unit = as_points(xp, points)
         if not bool(xp.isfinite(unit).all()):
             raise InputError("the points to sample must be finite")
-        unit = xp.ascontiguousarray(self.domain.to_unit(unit) if xp is np else _to_unit_on(xp, self.domain, unit))
+        unit = xp.ascontiguousarray((unit - backend.from_host(self.domain.origin)) / self.domain.length)
         n = len(unit)
         result = xp.empty(n, np.float64)
         slope = xp.empty((n, 3), np.float64) if gradient else None
@@ -101,7 +103,8 @@ class Field:
             leaf_of=leaf,
             **self._on(backend),
         )
-        return result, slope, leaf
+        answers = result, slope, leaf
+        return answers if on_device else tuple(a if a is None else backend.to_host(a) for a in answers)  # type: ignore
 
     def sample(self, points: Any) -> Any:
         """Signed distances (n,) float64 at points (n, 3), in the mesh's units. NumPy in, NumPy out; CuPy, CuPy.
@@ -137,8 +140,9 @@ def as_points(xp: Any, points: Any) -> Any:
     return array
 
 
-def _to_unit_on(xp: Any, domain: Domain, points: Any) -> Any:
-    return (points - xp.asarray(domain.origin)) / domain.length
+def is_cupy(points: Any) -> bool:
+    """Whether points are a CuPy array."""
+    return type(points).__module__.partition(".")[0] == "cupy"
 
 
 def _any_backend() -> Backend:
@@ -148,9 +152,3 @@ def _any_backend() -> Backend:
     except DeviceError:
         return select_backend("cuda")
 
-
-def _backend_of(points: Any) -> Backend:
-    """Where points live: CuPy arrays on their device, anything else on the CPU."""
-    if type(points).__module__.partition(".")[0] == "cupy":
-        return select_backend(f"cuda:{points.device.id}")
-    return _any_backend()

@@ -8,7 +8,7 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend, select_backend
 from sdfcli.errors import InputError
-from sdfcli.field import as_points
+from sdfcli.field import as_points, is_cupy
 from sdfcli.mesh import Mesh, load_mesh
 from sdfcli.params import BuildParams
 from sdfcli.stages.bvh import Bvh, build_bvh, refit
@@ -69,7 +69,7 @@ class MeshDistance:
     def _look_up(self, points: Any, answer: Any, width: int | None = None) -> Any:
         """Looks points up in Morton order, chunk by chunk, and puts the answers into the points' own order."""
         backend, xp = self.backend, self.backend.xp
-        on_device = type(points).__module__.partition(".")[0] == "cupy"
+        on_device = is_cupy(points)
         given = as_points(xp, points.get() if on_device and xp is np else points)
         if not bool(xp.isfinite(given).all()):
             raise InputError("the points to look up must be finite")

@@ -1,0 +1,128 @@
+"""Slow and obvious float64 answers that the kernels are compared with. Nothing here shares code with sdfcli."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Numbers = npt.NDArray[Any]
+
+LATTICE_BITS = 20
+
+
+def dot(a: Numbers, b: Numbers) -> Numbers:
+    """Products of the last axes."""
+    return np.asarray((a * b).sum(axis=-1))
+
+
+def _over_length(vector: Numbers, length: Numbers) -> Numbers:
+    return np.asarray(vector / np.where(length > 0, length, 1.0)[..., None])
+
+
+def distances(points: Numbers, triangles: Numbers) -> Floats:
+    """From each point to each triangle: (n, 3) and (m, 3, 3) to (n, m).
+
+    The nearest point of a triangle is a corner, or the foot of the perpendicular on an edge's line if that lies between
+    its ends, or the foot on the plane if that lies in the triangle: the least over those seven that are there. The foot
+    on the plane is found in a plane coordinate system with its axes along ab and across it (Gram and Schmidt).
+    """
+    p = np.asarray(points, np.float64)[:, None]
+    corner = np.asarray(triangles, np.float64)[None]
+    best = np.min([np.linalg.norm(p - corner[:, :, k], axis=-1) for k in range(3)], axis=0)
+    for k in range(3):
+        start, end = corner[:, :, k], corner[:, :, (k + 1) % 3]
+        length = np.linalg.norm(end - start, axis=-1)
+        along = _over_length(end - start, length)
+        t = dot(p - start, along)
+        off = np.linalg.norm(p - start - t[..., None] * along, axis=-1)
+        best = np.where((length > 0) & (t > 0) & (t < length), np.minimum(best, off), best)
+    a, b, c = (corner[:, :, k] for k in range(3))
+    width = np.linalg.norm(b - a, axis=-1)
+    x = _over_length(b - a, width)
+    side = dot(c - a, x)
+    across = c - a - side[..., None] * x
+    height = np.linalg.norm(across, axis=-1)
+    y = _over_length(across, height)
+    px, py = dot(p - a, x), dot(p - a, y)
+    flat = height <= 1e-12 * np.linalg.norm(c - a, axis=-1)
+    w = py / np.where(flat, 1.0, height)
+    v = (px - w * side) / np.where(width > 0, width, 1.0)
+    off = np.linalg.norm(p - a - px[..., None] * x - py[..., None] * y, axis=-1)
+    return np.asarray(np.where(~flat & (v >= 0) & (w >= 0) & (v + w <= 1), np.minimum(best, off), best))
+
+
+def distance(points: Numbers, triangles: Numbers) -> Floats:
+    """From each point to the nearest triangle: (n,)."""
+    parts = np.array_split(np.asarray(points), max(1, len(points) * len(triangles) // 200_000))
+    return np.concatenate([distances(part, triangles).min(axis=1) for part in parts])
+
+
+def winding(points: Numbers, triangles: Numbers) -> Floats:
+    """The generalised winding number: all solid angles (van Oosterom and Strackee 1983) over 4 pi, (n,)."""
+    a, b, c = (np.asarray(triangles, np.float64)[None, :, k] - np.asarray(points, np.float64)[:, None] for k in range(3))
+    la, lb, lc = (np.sqrt(dot(v, v)) for v in (a, b, c))
+    angle = np.arctan2(dot(a, np.cross(b, c)), la * lb * lc + dot(a, b) * lc + dot(b, c) * la + dot(c, a) * lb)
+    return np.asarray(angle.sum(axis=1) / (2 * np.pi))
+
+
+def interleave(x: int, y: int, z: int) -> int:
+    """A Morton code bit by bit, x lowest."""
+    return sum(((c >> bit) & 1) << (3 * bit + axis) for axis, c in enumerate((x, y, z)) for bit in range(21))
+
+
+def deinterleave(key: int) -> tuple[int, int, int]:
+    """The inverse of `interleave`."""
+    x, y, z = (sum(((key >> (3 * bit + axis)) & 1) << bit for bit in range(22)) for axis in range(3))
+    return x, y, z
+
+
+def lattice(keys: Numbers) -> npt.NDArray[np.int64]:
+    """The lattice coordinates of Morton codes: (n, 3)."""
+    return np.array([deinterleave(int(key)) for key in keys], np.int64).reshape(-1, 3)
+
+
+class Trilinear:
+    """A stored field, evaluated by searching all leaves for each point and all corners for each leaf."""
+
+    def __init__(self, field: Any) -> None:
+        self.origin, self.length = np.asarray(field.domain.origin, np.float64), float(field.domain.length)
+        self.low = lattice(field.leaf_key)
+        self.size = 2 ** (LATTICE_BITS - field.leaf_level.astype(np.int64))
+        value = {tuple(at): float(d) for at, d in zip(lattice(field.corner_key).tolist(), field.distance, strict=True)}
+        corners = self.low[:, None] + self.size[:, None, None] * np.array(
+            [[c & 1, c >> 1 & 1, c >> 2] for c in range(8)]
+        )
+        self.corner = np.array([[value[tuple(at)] for at in leaf] for leaf in corners.tolist()])
+
+    def leaf(self, points: Numbers) -> npt.NDArray[np.int64]:
+        """The leaf in which each point of the domain lies; at a common face the one further up."""
+        u = np.clip((points - self.origin) / self.length, 0, 1) * 2.0**LATTICE_BITS
+        u = np.minimum(np.floor(u), 2**LATTICE_BITS - 1)[:, None]
+        holds = ((u >= self.low) & (u < self.low + self.size[:, None])).all(axis=2)
+        assert (holds.sum(axis=1) == 1).all()
+        return np.asarray(holds.argmax(axis=1))
+
+    def in_leaf(self, leaf: Numbers, points: Numbers) -> tuple[Floats, Floats]:
+        """Values (n,) and gradients (n, 3) of the given leaves' polynomials at points of the domain."""
+        edge = self.length * 0.5**LATTICE_BITS * self.size[leaf]
+        t = (points - self.origin - self.length * 0.5**LATTICE_BITS * self.low[leaf]) / edge[:, None]
+        value, slope = np.zeros(len(points)), np.zeros((len(points), 3))
+        for c in range(8):
+            bits = [c & 1, c >> 1 & 1, c >> 2]
+            weight = [t[:, k] if bits[k] else 1 - t[:, k] for k in range(3)]
+            value += self.corner[leaf, c] * weight[0] * weight[1] * weight[2]
+            for k in range(3):
+                others = weight[(k + 1) % 3] * weight[(k + 2) % 3]
+                slope[:, k] += self.corner[leaf, c] * others * (1 if bits[k] else -1)
+        return value, slope / edge[:, None]
+
+    def __call__(self, points: Numbers) -> tuple[Floats, Floats]:
+        """Values and gradients anywhere: outside of the domain, the distance to it is added."""
+        inside = np.clip(points, self.origin, self.origin + self.length)
+        beyond = points - inside
+        far = np.linalg.norm(beyond, axis=1)
+        value, slope = self.in_leaf(self.leaf(inside), inside)
+        return value + far, np.where(beyond != 0, beyond / np.where(far > 0, far, 1)[:, None], slope)

@@ -1,0 +1,199 @@
+"""Meshes made for tests, with NumPy only. Each is (vertices, faces); faces are counter-clockwise seen from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Shape = tuple[Floats, Ints]
+
+
+def tetrahedron() -> Shape:
+    """Four corners of the cube from -1 to 1."""
+    vertices = np.array([[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]], np.float64)
+    return vertices, np.array([[0, 1, 2], [0, 3, 1], [0, 2, 3], [1, 3, 2]])
+
+
+def octahedron() -> Shape:
+    """Corners at distance 1 on the axes; every face is tilted against all of them."""
+    vertices = np.concatenate((np.eye(3), -np.eye(3)))
+    upper = np.array([[0, 1, 2], [1, 3, 2], [3, 4, 2], [4, 0, 2]])
+    lower = np.array([[1, 0, 5], [3, 1, 5], [4, 3, 5], [0, 4, 5]])
+    return vertices, np.concatenate((upper, lower))
+
+
+def cube() -> Shape:
+    """The cube from -1 to 1, two triangles a side."""
+    vertices = np.array([[x, y, z] for z in (-1, 1) for y in (-1, 1) for x in (-1, 1)], np.float64)
+    sides = [(0, 4, 6, 2), (1, 3, 7, 5), (0, 1, 5, 4), (2, 6, 7, 3), (0, 2, 3, 1), (4, 5, 7, 6)]
+    return vertices, np.array([t for a, b, c, d in sides for t in ((a, b, c), (a, c, d))])
+
+
+def refined(shape: Shape) -> Shape:
+    """Each triangle cut into four at the middles of its edges, which neighbours share."""
+    vertices, faces = shape
+    sides = np.sort(np.stack((faces, np.roll(faces, -1, axis=1)), axis=2), axis=2)
+    pairs, number = np.unique(sides.reshape(-1, 2), axis=0, return_inverse=True)
+    middle = len(vertices) + number.reshape(-1, 3)
+    a, b, c = faces.T
+    ab, bc, ca = middle.T
+    smaller = [np.stack(t, axis=1) for t in ((a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca))]
+    return np.concatenate((vertices, vertices[pairs].mean(axis=1))), np.concatenate(smaller)
+
+
+def icosphere(rounds: int) -> Shape:
+    """20 x 4^rounds triangles; vertices at distance 1."""
+    g = (1 + 5**0.5) / 2
+    rectangle = [(s, t * g) for s in (1, -1) for t in (1, -1)]
+    vertices = [(0.0, s, t) for s, t in rectangle] + [(s, t, 0.0) for s, t in rectangle]
+    vertices += [(t, 0.0, s) for s, t in rectangle]
+    corner = np.array(vertices)
+    near = np.abs(np.linalg.norm(corner[:, None] - corner, axis=2) - 2) < 1e-9
+    triples = [
+        (i, j, k) for i in range(12) for j in range(i) for k in range(j) if near[i, j] and near[j, k] and near[k, i]
+    ]
+    faces = np.array(triples)
+    a, b, c = (corner[faces[:, k]] for k in range(3))
+    inwards = np.einsum("nx,nx->n", a, np.cross(b - a, c - a)) < 0
+    faces[inwards] = faces[inwards, ::-1]
+    shape: Shape = (corner, faces)
+    for _ in range(rounds):
+        shape = refined(shape)
+    return shape[0] / np.linalg.norm(shape[0], axis=1, keepdims=True), shape[1]
+
+
+def star(rng: np.random.Generator, rounds: int) -> Shape:
+    """A rough closed surface around the origin: each ray from there meets it once."""
+    vertices, faces = icosphere(rounds)
+    return vertices * rng.uniform(0.5, 1.0, (len(vertices), 1)), faces
+
+
+def torus(around: int, across: int) -> Shape:
+    """2 x around x across triangles; radii 1 and 0.4, the axis along z."""
+    u, v = np.meshgrid(*(np.arange(n) * 2 * np.pi / n for n in (around, across)), indexing="ij")
+    ring = 1 + 0.4 * np.cos(v)
+    vertices = np.stack((ring * np.cos(u), ring * np.sin(u), 0.4 * np.sin(v)), axis=-1).reshape(-1, 3)
+    i, j = (k.ravel() for k in np.indices((around, across)))
+    here, right = i * across + j, (i + 1) % around * across + j
+    up, both = i * across + (j + 1) % across, (i + 1) % around * across + (j + 1) % across
+    return vertices, np.concatenate((np.stack((here, right, both), 1), np.stack((here, both, up), 1)))
+
+
+def sheet(rng: np.random.Generator, cuts: int) -> Shape:
+    """An open hilly square of 2 x cuts^2 triangles, its upper side outside."""
+    x, y = np.meshgrid(*(np.linspace(-1, 1, cuts + 1),) * 2, indexing="ij")
+    vertices = np.stack((x, y, 0.1 * rng.normal(size=x.shape)), axis=-1).reshape(-1, 3)
+    i, j = (k.ravel() for k in np.indices((cuts, cuts)))
+    a = i * (cuts + 1) + j
+    b, c, d = a + cuts + 1, a + cuts + 2, a + 1
+    return vertices, np.concatenate((np.stack((a, b, c), 1), np.stack((a, c, d), 1)))
+
+
+def soup(rng: np.random.Generator, count: int, size: float) -> Shape:
+    """Triangles without common vertices, at random places of the unit cube."""
+    corners = rng.random((count, 1, 3)) + size * rng.normal(size=(count, 3, 3))
+    return corners.reshape(-1, 3), np.arange(3 * count).reshape(-1, 3)
+
+
+def zoo(rng: np.random.Generator, count: int) -> Shape:
+    """Triangles of every degenerate kind, and sound ones between them; one in ten is there twice."""
+    corners = rng.random((count, 3, 3))
+    kind = rng.integers(0, 6, count)
+    corners[kind == 1] = corners[kind == 1][:, [0, 0, 0]]  # a point
+    corners[kind == 2] = corners[kind == 2][:, [0, 1, 1]]  # a segment
+    corners[kind == 3] = corners[kind == 3][:, [1, 0, 1]]
+    on_line = kind == 4
+    way = rng.uniform(-1, 2, (int(on_line.sum()), 1))
+    corners[on_line, 2] = corners[on_line, 0] + way * (corners[on_line, 1] - corners[on_line, 0])
+    corners[kind == 5] = np.round(4 * corners[kind == 5]) / 4  # on a coarse lattice: equal corners, equal triangles
+    again = rng.integers(0, count, count // 10)
+    corners = np.concatenate((corners, corners[again]))
+    return corners.reshape(-1, 3), np.arange(3 * len(corners)).reshape(-1, 3)
+
+
+def inside_out(shape: Shape) -> Shape:
+    """The other orientation."""
+    return shape[0], shape[1][:, ::-1].copy()
+
+
+def moved(shape: Shape, scale: float = 1.0, offset: npt.ArrayLike = 0.0, turn: npt.ArrayLike | None = None) -> Shape:
+    """Turned by a matrix, then scaled, then shifted."""
+    vertices = shape[0] if turn is None else shape[0] @ np.asarray(turn).T
+    return scale * vertices + np.asarray(offset, np.float64), shape[1]
+
+
+def turn(rng: np.random.Generator) -> Floats:
+    """A random rotation."""
+    axes, upper = np.linalg.qr(rng.normal(size=(3, 3)))
+    axes *= np.sign(np.diag(upper))
+    return np.asarray(axes * np.sign(np.linalg.det(axes)))
+
+
+def joined(*shapes: Shape) -> Shape:
+    """All in one mesh."""
+    first = np.concatenate(([0], np.cumsum([len(vertices) for vertices, _ in shapes])))
+    faces = [start + faces for start, (_, faces) in zip(first[:-1], shapes, strict=True)]
+    return np.concatenate([vertices for vertices, _ in shapes]), np.concatenate(faces)
+
+
+def shells(rounds: int) -> Shape:
+    """A ball with a hollow in it, and a smaller ball in the hollow: closed, winding number 0 or 1."""
+    ball = icosphere(rounds)
+    return joined(ball, inside_out(moved(ball, 0.7)), moved(ball, 0.4))
+
+
+def overlapping(rng: np.random.Generator, rounds: int) -> Shape:
+    """Two closed surfaces that run through each other: the winding number is 2 where they overlap."""
+    return joined(star(rng, rounds), moved(star(rng, rounds), 0.9, [0.5, 0.2, 0.1], turn(rng)))
+
+
+def holed(rng: np.random.Generator, shape: Shape, share: float) -> Shape:
+    """Without a random share of its faces, but at least one of them stays."""
+    keep = rng.random(len(shape[1])) >= share
+    keep[rng.integers(len(keep))] = True
+    return shape[0], shape[1][keep]
+
+
+def shuffled(rng: np.random.Generator, shape: Shape) -> Shape:
+    """Faces in random order, each starting at a random corner."""
+    faces = shape[1][rng.permutation(len(shape[1]))]
+    start = rng.integers(0, 3, (len(faces), 1))
+    return shape[0], np.take_along_axis(faces, (start + np.arange(3)) % 3, axis=1)
+
+
+def triangles(shape: Shape) -> Floats:
+    """(f, 3, 3) corners."""
+    return np.asarray(shape[0][shape[1]])
+
+
+CLOSED: dict[str, Callable[[np.random.Generator], Shape]] = {
+    "tetrahedron": lambda rng: tetrahedron(),
+    "cube": lambda rng: cube(),
+    "turned cube": lambda rng: moved(cube(), turn=turn(rng)),
+    "octahedron": lambda rng: octahedron(),
+    "star": lambda rng: star(rng, 2),
+    "torus": lambda rng: torus(16, 9),
+    "shells": lambda rng: shells(1),
+}
+"""Closed and oriented outwards, without contact between parts: pseudonormals are safe on them."""
+
+ANY: dict[str, Callable[[np.random.Generator], Shape]] = {
+    **CLOSED,
+    "one": lambda rng: soup(rng, 1, 0.3),
+    "two": lambda rng: soup(rng, 2, 0.3),
+    "overlapping": lambda rng: overlapping(rng, 1),
+    "holed star": lambda rng: holed(rng, star(rng, 2), 0.1),
+    "holed torus": lambda rng: holed(rng, torus(16, 9), 0.5),
+    "sheet": lambda rng: sheet(rng, 9),
+    "soup": lambda rng: soup(rng, 150, 0.2),
+    "small soup": lambda rng: soup(rng, 300, 0.02),
+    "zoo": lambda rng: zoo(rng, 120),
+    "far": lambda rng: moved(star(rng, 1), 1e3, 1e7),
+    "tiny": lambda rng: moved(star(rng, 1), 1e-9),
+    "huge": lambda rng: moved(torus(9, 5), 1e9, 1e12),
+}
+"""What users bring, and worse."""
