@@ -58,12 +58,10 @@ def sample_points(mesh: Mesh, band: float, count: int, seed: int) -> dict[str, F
 
 
 def _on_surface(mesh: Mesh, count: int, rng: np.random.Generator) -> Floats:
-    corner = mesh.vertices[mesh.faces]
-    area = np.linalg.norm(np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0]), axis=1)
-    total = np.cumsum(area)
-    face = np.searchsorted(total, rng.random(count) * total[-1]).clip(0, len(area) - 1)
+    total = np.cumsum(np.linalg.norm(mesh.normals, axis=1))
+    face = np.searchsorted(total, rng.random(count) * total[-1]).clip(0, len(total) - 1)
     weight = rng.dirichlet([1.0, 1.0, 1.0], count)
-    return np.asarray(np.einsum("nk,nkx->nx", weight, corner[face]))
+    return np.asarray(np.einsum("nk,nkx->nx", weight, mesh.vertices[mesh.faces[face]]))
 
 
 def _directions(count: int, rng: np.random.Generator) -> Floats:

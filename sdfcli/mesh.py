@@ -34,15 +34,13 @@ class Domain:
 
 @dataclass(frozen=True)
 class Edges:
-    """The undirected edges of the welded faces.
+    """The undirected edges of the welded faces, those between equal vertices left out.
 
-    ends        (e, 2) vertex numbers, the smaller first.
-    of_face     (f, 3) edge numbers of the sides ab, bc, ca.
-    forward, backward  (e,) how many faces use the edge in each direction.
+    ends               (e, 2) vertex numbers, the smaller first; sorted.
+    forward, backward  (e,) how many faces use the edge from the smaller to the larger vertex, and the other way.
     """
 
     ends: Ints
-    of_face: Ints
     forward: Ints
     backward: Ints
 
@@ -84,20 +82,24 @@ class Mesh:
     @cached_property
     def edges(self) -> Edges:
         """The undirected edges of the welded faces."""
-        start, end = self.welded, np.roll(self.welded, -1, axis=1)
-        count = int(self.welded.max()) + 1
-        key = np.minimum(start, end) * count + np.maximum(start, end)
-        order = np.argsort(key.ravel())
-        ordered = key.ravel()[order]
-        new = np.concatenate(([True], ordered[1:] != ordered[:-1]))
-        number = np.cumsum(new) - 1
-        of_face = np.empty(key.size, np.int64)
-        of_face[order] = number
-        ends = np.stack(np.divmod(ordered[new], count), axis=1)
-        total = len(ends)
-        forward = np.bincount(of_face, weights=(start < end).ravel(), minlength=total).astype(np.int64)
-        backward = np.bincount(of_face, weights=(start > end).ravel(), minlength=total).astype(np.int64)
-        return Edges(ends, of_face.reshape(-1, 3), forward, backward)
+        start = self.welded
+        end = start[:, [1, 2, 0]]
+        real = start != end
+        count = int(start.max()) + 1
+        # One sorted number a use: the smaller vertex, the larger one, the direction.
+        use = np.sort(((np.minimum(start, end) * count + np.maximum(start, end)) * 2 + (start > end))[real])
+        edge = use >> 1
+        first = np.flatnonzero(np.diff(edge, prepend=-1))
+        uses = np.diff(first, append=len(edge))
+        backward = np.add.reduceat(use & 1, first) if len(first) else uses
+        return Edges(np.stack(np.divmod(edge[first], count), axis=1), uses - backward, backward)
+
+    @cached_property
+    def normals(self) -> Floats:
+        """(f, 3): the faces' normals in the unit cube, twice as long as their area is large."""
+        t = self.unit_triangles.T
+        u, v = t[3:6] - t[0:3], t[6:9] - t[0:3]
+        return np.stack([u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]], axis=1)
 
     @cached_property
     def health(self) -> Health:
@@ -105,18 +107,17 @@ class Mesh:
         edges = self.edges
         uses = edges.forward + edges.backward
         balanced = edges.forward == edges.backward
-        real = edges.ends[:, 0] != edges.ends[:, 1]
-        corners = self.unit_triangles.reshape(-1, 3, 3)
-        normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-        longest = np.max(np.sum((corners - np.roll(corners, -1, axis=1)) ** 2, axis=2), axis=1)
+        t = self.unit_triangles.T
+        sides = [t[3:6] - t[0:3], t[6:9] - t[3:6], t[0:3] - t[6:9]]
+        longest = np.maximum.reduce([(side * side).sum(axis=0) for side in sides])
         # A triangle whose height is below the rounding of its corners has no direction of its own.
-        degenerate = np.sum(normal**2, axis=1) <= (1e-7**2) * longest
+        degenerate = (self.normals**2).sum(axis=1) <= (1e-7**2) * longest
         return Health(
             triangles=len(self.faces),
             vertices=len(self.vertices),
-            open_edges=int(np.sum(real & ~balanced)),
-            non_manifold_edges=int(np.sum(real & (uses > 2))),
-            inconsistent_edges=int(np.sum(real & (uses == 2) & ~balanced)),
+            open_edges=int(np.sum(~balanced)),
+            non_manifold_edges=int(np.sum(uses > 2)),
+            inconsistent_edges=int(np.sum((uses == 2) & ~balanced)),
             degenerate_faces=int(np.sum(degenerate)),
             duplicate_faces=_count_duplicates(self.welded),
         )
@@ -124,14 +125,12 @@ class Mesh:
     @cached_property
     def open_edges(self) -> Ints:
         """(e, 2): the ends of the edges whose uses in the two directions differ; none on a closed surface."""
-        edges = self.edges
-        return edges.ends[(edges.forward != edges.backward) & (edges.ends[:, 0] != edges.ends[:, 1])]
+        return self.edges.ends[self.edges.forward != self.edges.backward]
 
     @cached_property
     def signed_volume(self) -> float:
         """In units of the domain's volume; negative where a closed surface is oriented inwards."""
-        t = self.unit_triangles - 0.5
-        return float(np.einsum("ij,ij->i", t[:, 0:3], np.cross(t[:, 3:6], t[:, 6:9])).sum() / 6)
+        return float(np.einsum("ij,ij->", self.unit_triangles[:, :3] - 0.5, self.normals) / 6)
 
     def flipped(self) -> Mesh:
         """The same surface with the other orientation."""
@@ -200,11 +199,13 @@ def _weld(vertices: Floats) -> Ints:
 
 def _count_duplicates(faces: Ints) -> int:
     """How many faces have the vertices of an earlier face, in any order."""
-    ordered = np.sort(faces, axis=1)
-    count = int(faces.max()) + 1
+    low, high = faces.min(axis=1), faces.max(axis=1)
+    middle = faces.sum(axis=1) - low - high
+    count = int(high.max()) + 1
     if count < 2**21:
-        return len(faces) - len(np.unique((ordered[:, 0] * count + ordered[:, 1]) * count + ordered[:, 2]))
-    return len(faces) - len(np.unique(ordered, axis=0))
+        key = np.sort((low * count + middle) * count + high)
+        return int(np.sum(key[1:] == key[:-1]))
+    return len(faces) - len(np.unique(np.stack([low, middle, high]), axis=1).T)
 
 
 def make_mesh(vertices: npt.ArrayLike, faces: npt.ArrayLike, name: str = "mesh") -> Mesh:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# `python -m pytest` puts the current folder on sys.path, and so the source tree, which has no compiled kernels, in front
-# of the installed package. Whoever builds the kernels by hand, and says where they are, tests the source tree.
+# `python -m pytest` puts the current folder on sys.path, and so the source tree, which has no compiled kernels, before
+# the installed package. Whoever builds the kernels by hand, and says where they are, tests the source tree.
 if "SDFCLI_KERNEL_LIBRARY" not in os.environ:
     sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != ROOT]
     os.environ["PYTHONSAFEPATH"] = "1"  # the same for `python -m sdfcli` in tests

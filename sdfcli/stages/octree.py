@@ -18,7 +18,7 @@ NONE, OUTSIDE = 0xFFFFFFFF, 0xFFFFFFFE
 CENTRE = 13
 JUMP = 3  # the state of a leaf in which the sign jumps
 INHERIT_PASSES = 2
-SAFETY = 0.8
+SAFETY = 0.74
 """The tests' share of the tolerance. The rest is for what 27 samples of a cell do not see, and for hanging corners."""
 JUMP_EDGE = 4.0
 """Cells are split down to this many tolerances where the sign jumps at the hole of an open surface."""
@@ -41,26 +41,30 @@ PARENT_DIRECTION = _parent_direction()
 
 
 class Columns:
-    """Equally long arrays that grow together, doubling their room. Each is an attribute, cut to the current length."""
+    """Equally long arrays that grow together, doubling their room. Each is an attribute, cut to the current length.
 
-    def __init__(self, backend: Backend, **columns: tuple[type, tuple[int, ...], int]) -> None:
+    A column is (dtype, shape of an entry, what new entries hold); None where whoever adds entries fills them in.
+    """
+
+    def __init__(self, backend: Backend, **columns: tuple[type, tuple[int, ...], int | None]) -> None:
         self._xp = backend.xp
-        self._room = {name: self._xp.full((64, *shape), fill, dtype) for name, (dtype, shape, fill) in columns.items()}
-        self._fill = {name: fill for name, (_, _, fill) in columns.items()}
+        self._room = {name: self._xp.empty((64, *shape), dtype) for name, (dtype, shape, _) in columns.items()}
+        self._fill = {name: fill for name, (_, _, fill) in columns.items() if fill is not None}
         self.count = 0
 
     def __getattr__(self, name: str) -> Array:
         return self._room[name][: self.count]
 
     def extend(self, more: int) -> int:
-        """Adds rows of fill values; returns the number of the first."""
+        """Adds entries; returns the number of the first."""
         first, self.count = self.count, self.count + more
         for name, old in self._room.items():
             if self.count > len(old):
                 new = self._xp.empty((max(self.count, 2 * len(old)), *old.shape[1:]), old.dtype)
                 new[:first] = old[:first]
-                new[first:] = self._fill[name]
                 self._room[name] = new
+        for name, fill in self._fill.items():
+            self._room[name][first : self.count] = fill
         return first
 
 
@@ -89,16 +93,16 @@ class Octree:
         self.levels = [self._empty_level(level) for level in range(depth + 1)]
         self.points = Columns(
             backend,
-            key=(np.uint64, (), 0),
-            cell=(np.uint32, (), 0),
-            position=(np.float32, (3,), 0),
-            distance=(np.float32, (), 0),
-            slot=(np.uint32, (), 0),
+            key=(np.uint64, (), None),
+            cell=(np.uint32, (), None),
+            position=(np.float32, (3,), None),
+            distance=(np.float32, (), None),
+            slot=(np.uint32, (), None),
             inside=(np.uint8, (), 2),
-            clear=(np.float32, (), 0),
-            signed=(np.float32, (), 0),
-            gradient=(np.float32, (3,), 0),
-            value=(np.float32, (), 0),
+            clear=(np.float32, (), None),
+            signed=(np.float32, (), None),
+            gradient=(np.float32, (3,), None),
+            value=(np.float32, (), None),
             tight=(np.uint8, (), 0),
         )
         self._pending: dict[int, list[Array]] = {}
@@ -107,11 +111,11 @@ class Octree:
         inner = 27 if level < self.depth else 0
         return Columns(
             self.backend,
-            key=(np.uint64, (), 0),
-            parent=(np.uint32, (), NONE),
+            key=(np.uint64, (), None),
+            parent=(np.uint32, (), None),
             child=(np.uint32, (), NONE),
-            corner=(np.uint32, (8,), NONE),
-            neighbour=(np.uint32, (inner,), NONE),
+            corner=(np.uint32, (8,), None),
+            neighbour=(np.uint32, (inner,), None),
             points=(np.uint32, (inner,), NONE),
             state=(np.uint8, (), 0),
         )
@@ -145,6 +149,7 @@ class Octree:
         points.position[:] = self.backend.from_host(corner, np.float32)
         self._measure(0, None, None)
         root.extend(1)
+        root.key[:], root.parent[:] = 0, NONE
         root.corner[:] = xp.arange(8, dtype=np.uint32)
         root.neighbour[:] = OUTSIDE
         root.neighbour[0, 13] = 0

@@ -88,15 +88,17 @@ def pseudonormals(mesh: Mesh) -> Floats:
     Baerentzen and Aanaes 2005. Not normalised: only the sign of a product with them counts.
     """
     corner = mesh.unit_triangles.reshape(-1, 3, 3)
-    side = np.roll(corner, -1, axis=1) - corner
-    normal = np.cross(side[:, 0], side[:, 1])
-    length = np.linalg.norm(normal, axis=1, keepdims=True)
-    normal /= np.where(length > 0, length, 1.0)
-    back = -np.roll(side, 1, axis=1)
-    cosine = np.einsum("fij,fij->fi", side, back)
-    angle = np.arctan2(np.linalg.norm(np.cross(side, back), axis=2), cosine)
-    by_vertex = _summed(mesh.welded, angle[..., None] * normal[:, None, :])
-    by_edge = _summed(mesh.edges.of_face, np.repeat(normal[:, None, :], 3, axis=1))
+    side = corner[:, [1, 2, 0]] - corner
+    back = -side[:, [2, 0, 1]]
+    length = np.linalg.norm(mesh.normals, axis=1, keepdims=True)
+    normal = mesh.normals / np.where(length > 0, length, 1.0)
+    # Twice the area of a triangle is the same at all its corners.
+    angle = np.arctan2(length, np.einsum("fij,fij->fi", side, back))
+    start, end = mesh.welded, mesh.welded[:, [1, 2, 0]]
+    count = int(start.max()) + 1
+    _, edge = np.unique(np.minimum(start, end) * count + np.maximum(start, end), return_inverse=True)
+    by_vertex = _summed(start, angle[..., None] * normal[:, None, :])
+    by_edge = _summed(edge.reshape(-1, 3), np.repeat(normal[:, None, :], 3, axis=1))
     return np.concatenate([by_vertex, by_edge, normal[:, None, :]], axis=1)
 
 
@@ -194,7 +196,6 @@ def cap_triangles(mesh: Mesh) -> Floats:
     """
     edges = mesh.edges
     excess = edges.forward - edges.backward
-    excess[edges.ends[:, 0] == edges.ends[:, 1]] = 0
     backwards = excess > 0
     ends = np.where(backwards[:, None], edges.ends[:, ::-1], edges.ends)
     ends = np.repeat(ends, np.abs(excess), axis=0)

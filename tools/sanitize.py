@@ -1,0 +1,123 @@
+"""Runs every CPU kernel, with four threads, under GCC's sanitizers: `python tools/sanitize.py [address thread ...]`.
+
+Needs an installed sdfcli, whose kernels are built again from this source tree, with CMake and GCC. A sanitizer that
+finds something prints where, and the exit status is 1.
+
+Python and NumPy are not instrumented. Accesses beyond a NumPy array's memory are found nevertheless, since `malloc` is
+the sanitizer's; data races are found between the kernels' own threads, which is where they could be. So no finding
+needs to be suppressed; only leaks are not looked for, because the interpreter never frees everything.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+SANITIZERS = {"address": ("address,undefined", ["libasan.so", "libubsan.so"]), "thread": ("thread", ["libtsan.so"])}
+OPTIONS = {
+    "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:exitcode=66",
+    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1:exitcode=66",
+    "TSAN_OPTIONS": "halt_on_error=1:exitcode=66",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+THREADS = 4
+
+
+def main() -> None:
+    """Builds and runs for each sanitizer; `--work` is what runs under one."""
+    if sys.argv[1:] == ["--work"]:
+        work()
+        return
+    failed = [name for name in sys.argv[1:] or SANITIZERS if not passes(name)]
+    sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
+
+
+def passes(name: str) -> bool:
+    """Whether the kernels, built with a sanitizer, do their work without a finding."""
+    flags, libraries = SANITIZERS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        setup = ["cmake", "-S", ROOT / "sdfcli" / "kernels", "-B", folder, f"-DSDFCLI_SANITIZE={flags}"]
+        subprocess.run([*setup, "-DCMAKE_CXX_COMPILER=g++"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["cmake", "--build", folder, "--parallel"], check=True, stdout=subprocess.DEVNULL)
+        environment = {
+            **os.environ,
+            **OPTIONS,
+            "SDFCLI_KERNEL_LIBRARY": str(Path(folder, "libsdfcli_kernels.so")),
+            "LD_PRELOAD": " ".join(runtime(library) for library in libraries),
+        }
+        run = [*fixed_layout(), sys.executable, __file__, "--work"]
+        passed = subprocess.run(run, env=environment, check=False).returncode == 0
+    print(f"{flags}: {'nothing found' if passed else 'FAILED'}", flush=True)
+    return passed
+
+
+def fixed_layout() -> list[str]:
+    """The command that starts a program without a random layout of its memory, where that is allowed.
+
+    The thread sanitizer cannot live with every layout.
+    """
+    command = ["setarch", "-R"]
+    allowed = (
+        shutil.which("setarch") and subprocess.run([*command, "true"], check=False, capture_output=True).returncode == 0
+    )
+    return command if allowed else []
+
+
+def runtime(library: str) -> str:
+    """Where GCC has a sanitizer's runtime library."""
+    found = subprocess.run(["gcc", f"-print-file-name={library}"], check=True, capture_output=True, text=True)
+    return str(Path(found.stdout.strip()).resolve())
+
+
+def work() -> None:
+    """Small builds with both octrees and every sign, then queries. Fails if a kernel was left out."""
+    import numpy as np
+
+    import sdfcli
+    from sdfcli import pipeline
+    from sdfcli.backend.base import argument_structs
+    from sdfcli.backend.cpu import CpuBackend
+    from sdfcli.exact import ExactReference
+    from sdfcli.mesh import load_mesh
+    from sdfcli.params import OCTREES, SIGNS
+
+    used: set[str] = set()
+    run = CpuBackend.run
+
+    def recorded(self: CpuBackend, kernel: str, n: int, **values: Any) -> None:
+        used.add(kernel)
+        run(self, kernel, n, **values)
+
+    CpuBackend.run = recorded  # type: ignore[method-assign]
+    pipeline.MEASURED_POINTS = 6000
+    one = (np.eye(3), np.array([[0, 1, 2]]))
+    for source in (ROOT / "sample_meshes" / "torus.obj", ROOT / "sample_meshes" / "scan.ply", one):
+        mesh = load_mesh(source)
+        low, high = mesh.bounds
+        points = np.random.default_rng(1).uniform(2 * low - high, 2 * high - low, (5000, 3))
+        for wide in (True, False):  # the tree that distance queries walk: the CPU's own, then the GPU's
+            CpuBackend.wide_trees = wide
+            for sign in SIGNS if wide else SIGNS[:1]:
+                for octree in OCTREES:
+                    small = {"octree": octree, "sign": sign, "depth": 6, "tolerance": 5e-3}
+                    field = sdfcli.build(mesh, device="cpu", threads=THREADS, **small)
+                    field.sample(points)
+                    field.gradient(points)
+                index = sdfcli.MeshDistance(mesh, sign=sign, device="cpu", threads=THREADS)
+                index.signed_distance(points)
+                index.closest(points)
+        exact = ExactReference(mesh.vertices, mesh.faces, CpuBackend(THREADS))
+        exact.signed_distance(points)
+    missing = set(argument_structs()) - used
+    if missing:
+        sys.exit(f"kernels that were not run: {', '.join(sorted(missing))}")
+
+
+if __name__ == "__main__":
+    main()
