@@ -75,6 +75,15 @@ class Field:
             self._cache[backend.name] = {**arrays, "value": backend.from_host(self.distance)}
         return self._cache[backend.name]
 
+    def keep_on(self, backend: Backend, *, leaf_key: Array, leaf_level: Array, leaf_corner: Array, value: Array, **_: Array) -> None:
+        """Tells the field that its arrays are on a device already."""
+        self._cache[backend.name] = {
+            "leaf_key": leaf_key,
+            "leaf_level": leaf_level,
+            "leaf_corner": leaf_corner,
+            "value": value,
+        }
+
     def check_corners(self) -> None:
         """Raises InputError unless every leaf's eight corners are there."""
         self._on(_any_backend())

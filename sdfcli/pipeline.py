@@ -21,7 +21,7 @@ from sdfcli.stages.order import morton_order
 from sdfcli.stages.sign import choose_sign, make_signer
 from sdfcli.timing import Stages
 
-MEASURED_POINTS = 60_000
+MEASURED_POINTS = 30_000
 """How many random points the measured error of a build rests on; `verify` takes more."""
 
 SEED = 20_000
@@ -85,8 +85,13 @@ def _build(source: Any, params: BuildParams, device: str, threads: int | None, p
             stages=stages,
         )
         tree.grow(lambda level, cells: progress(f"level {level + 1}: {cells:,} cells"))
-        leaf_key, leaf_level, corner_key, value = (backend.to_host(array) for array in tree.assemble())
-    field = Field(mesh.domain, leaf_key, leaf_level, corner_key, (value * mesh.domain.length).astype(np.float32))
+        arrays = tree.assemble()
+        arrays["distance"] = (arrays["distance"] * mesh.domain.length).astype(np.float32)
+        leaf_corner = arrays.pop("leaf_corner")
+        jump_leaves = tree.jump_leaves
+        del tree
+    field = Field(mesh.domain, **{name: backend.to_host(array) for name, array in arrays.items()})
+    field.keep_on(backend, leaf_corner=leaf_corner, value=arrays["distance"], **arrays)
 
     progress("measuring the error")
     with stages("measure", backend):
@@ -101,7 +106,7 @@ def _build(source: Any, params: BuildParams, device: str, threads: int | None, p
         sign=sign.method,
         sign_reason=sign.reason,
         depth=int(field.leaf_level.max()),
-        jump_leaves=tree.jump_leaves,
+        jump_leaves=jump_leaves,
         max_error=max(region.largest for region in found),
         rms_error=float(np.sqrt(np.mean([region.rms**2 for region in found]))),
     )

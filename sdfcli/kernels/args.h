@@ -44,12 +44,12 @@ typedef struct {
 } sdf_distance_cct_args;
 
 typedef struct {
-    unsigned n;                  /* blocks of eight triangles, or nodes of one level of the wide tree */
+    unsigned n;                  /* blocks of 16 triangles, or nodes of one level of the wide tree */
     unsigned triangles;
     const float* triangle;
-    float* block;                /* out, for blocks; null for nodes: n x 9 x 8, the corners' coordinates lane by lane */
-    const float* own;            /* for nodes: n x 6 x 8, the boxes of their children */
-    float* above;                /* out: n / 8 x 6 x 8, boxes as the next level has them, filled up with empty ones */
+    float* block;                /* out, for blocks; null for nodes: n x 9 x 16, the corners' coordinates lane by lane */
+    const float* own;            /* for nodes: n x 6 x 16, the boxes of their children */
+    float* above;                /* out: n / 16 x 6 x 16, boxes as the next level has them, filled up with empty ones */
 } sdf_wide_build_args;
 
 typedef struct {
@@ -58,7 +58,7 @@ typedef struct {
     unsigned levels;             /* of nodes above the blocks */
     const float* points;         /* n x 3 */
     const float* block;
-    const float* wide_box;       /* nodes x 6 x 8 */
+    const float* wide_box;       /* nodes x 6 x 16 */
     const unsigned* level_start; /* levels: each one's first node */
     const unsigned* triangle_id;
     const unsigned* seed;        /* n x 8 slots to start from, ended by SDF_NONE; may be null */
@@ -103,6 +103,8 @@ typedef struct {
     const unsigned* parents;              /* n / 8 cells of the level above */
     const unsigned long long* parent_key;
     const unsigned* parent_points;        /* x 27 */
+    const unsigned* parent_neighbour;     /* x 27 */
+    unsigned char* parent_meets_finer;    /* out: 1 for the neighbours of cells that are split */
     unsigned* parent_child;               /* out: first child, SDF_NONE for a leaf */
     unsigned long long* key;              /* out */
     unsigned* parent;                     /* out */
@@ -187,6 +189,18 @@ typedef struct {
 } sdf_octree_test_args;
 
 typedef sdf_octree_test_args sdf_octree_screen_args;
+
+typedef struct {
+    unsigned n;
+    const unsigned* cells;
+    const unsigned* cell_points;
+    const unsigned* neighbour;
+    const unsigned char* state;
+    const float* distance;
+    float tolerance;
+    float band;
+    unsigned char* wish;                  /* out: n, 1 where the cell is to be opened */
+} sdf_octree_peek_args;
 
 typedef struct {
     unsigned n;

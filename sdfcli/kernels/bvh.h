@@ -81,27 +81,29 @@ FN void sdf_bvh_refit_at(const sdf_bvh_refit_args& a, u32 leaf) {
     });
 }
 
-// One block or node of the wide tree (wide.h): its box goes into its lane of the node above.
+#define SDF_WIDE 16  // children of a node of the wide tree, triangles of a block (wide.h)
+
+// One block or node of the wide tree: its box goes into its lane of the node above.
 FN void sdf_wide_build_at(const sdf_wide_build_args& a, u32 i) {
     float low[3] = {3e38f, 3e38f, 3e38f}, high[3] = {-3e38f, -3e38f, -3e38f};
-    for (u32 k = 0; k < 8; k++) {
+    for (u32 k = 0; k < SDF_WIDE; k++) {
         Box b;
         if (a.block) {
-            const float* t = a.triangle + 9 * (size_t)least(8 * i + k, a.triangles - 1);
-            for (int c = 0; c < 9; c++) a.block[72 * (size_t)i + 8 * c + k] = t[c];
+            const float* t = a.triangle + 9 * (size_t)least(SDF_WIDE * i + k, a.triangles - 1);
+            for (int c = 0; c < 9; c++) a.block[SDF_WIDE * (9 * (size_t)i + c) + k] = t[c];
             b = triangle_box(t);
         } else {
-            for (int c = 0; c < 6; c++) b.v[c] = a.own[48 * (size_t)i + 8 * c + k];
+            for (int c = 0; c < 6; c++) b.v[c] = a.own[SDF_WIDE * (6 * (size_t)i + c) + k];
         }
         for (int c = 0; c < 3; c++) {
             low[c] = least(low[c], b.v[c]);
             high[c] = most(high[c], b.v[c + 3]);
         }
     }
-    float* out = a.above + 48 * (size_t)(i / 8) + i % 8;
+    float* out = a.above + SDF_WIDE * 6 * (size_t)(i / SDF_WIDE) + i % SDF_WIDE;
     for (int c = 0; c < 3; c++) {
-        out[8 * c] = low[c];
-        out[8 * (c + 3)] = high[c];
+        out[SDF_WIDE * c] = low[c];
+        out[SDF_WIDE * (c + 3)] = high[c];
     }
 }
 

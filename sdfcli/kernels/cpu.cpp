@@ -46,12 +46,14 @@ void parallel_chunks(u32 n, u32 chunk, int threads, const Run& run) {
 extern "C" void sdf_wide_plain(const sdf_distance_wide_args& a, u32 first, u32 last);
 #if defined(__x86_64__)
 extern "C" void sdf_wide_avx2(const sdf_distance_wide_args& a, u32 first, u32 last);
+extern "C" void sdf_wide_avx512(const sdf_distance_wide_args& a, u32 first, u32 last);
 #endif
 
 extern "C" void sdf_distance_wide(const sdf_distance_wide_args* a, int threads) {
     auto run = sdf_wide_plain;
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2")) run = sdf_wide_avx2;
+    if (__builtin_cpu_supports("avx512f")) run = sdf_wide_avx512;
 #endif
     parallel_chunks(a->n, kChunk, threads, [a, run](u32 first, u32 last) { run(*a, first, last); });
 }

@@ -26,6 +26,7 @@
     X(sdf_octree_share)      \
     X(sdf_gradient)          \
     X(sdf_octree_screen)     \
+    X(sdf_octree_peek)       \
     X(sdf_octree_test)       \
     X(sdf_octree_density)    \
     X(sdf_octree_constrain)  \

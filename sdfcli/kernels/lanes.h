@@ -1,5 +1,5 @@
-// Eight floats in the lanes of a vector: AVX2 where the compiler was told so, else the compiler's own vectors. The same
-// operations in the same order, so the same bits.
+// Sixteen floats in the lanes of vectors: one AVX-512 register where the compiler was told so, else the compiler's own
+// vectors, which it splits into registers. The same operations in the same order, so the same bits.
 //
 // INTERFACE
 //   Wide     + - * /, comparisons, least, most, select; Wide(s) has s in every lane; v[k] is one lane
@@ -8,12 +8,12 @@
 // Everything is in an anonymous namespace: this header is compiled several times, for different instruction sets.
 #ifndef SDFCLI_LANES_H
 #define SDFCLI_LANES_H
-#include "portable.h"
-#if defined(__AVX2__)
+#include "bvh.h"
+#if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
-#define SDF_LANES 8
+#define SDF_LANES SDF_WIDE
 
 namespace {
 
@@ -21,25 +21,7 @@ using ::least;
 using ::most;
 using ::select;
 
-#if defined(__AVX2__)
-typedef __m256 Lanes;
-struct Mask {
-    __m256 v;
-};
-FN u32 bits(Mask m) { return (u32)_mm256_movemask_ps(m.v); }
-#else
 typedef float Lanes __attribute__((vector_size(4 * SDF_LANES)));
-typedef int IntLanes __attribute__((vector_size(4 * SDF_LANES)));
-struct Mask {
-    IntLanes v;
-};
-FN u32 bits(Mask m) {
-    u32 b = 0;
-    for (int k = 0; k < SDF_LANES; k++) b |= (u32)(m.v[k] & 1) << k;
-    return b;
-}
-#endif
-
 struct Wide {
     Lanes v;
     Wide() {}
@@ -59,16 +41,35 @@ FN Wide operator-(Wide a, Wide b) { return a.v - b.v; }
 FN Wide operator*(Wide a, Wide b) { return a.v * b.v; }
 FN Wide operator/(Wide a, Wide b) { return a.v / b.v; }
 
-#if defined(__AVX2__)
-FN Mask operator<(Wide a, Wide b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ)}; }
-FN Mask operator>(Wide a, Wide b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_GT_OQ)}; }
-FN Mask operator<=(Wide a, Wide b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_LE_OQ)}; }
-FN Mask operator>=(Wide a, Wide b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_GE_OQ)}; }
-FN Mask operator&(Mask a, Mask b) { return {_mm256_and_ps(a.v, b.v)}; }
-FN Wide select(Mask m, Wide a, Wide b) { return _mm256_blendv_ps(b.v, a.v, m.v); }
-FN Wide least(Wide a, Wide b) { return _mm256_min_ps(a.v, b.v); }  // a < b ? a : b, also for NaN and zeros
-FN Wide most(Wide a, Wide b) { return _mm256_max_ps(a.v, b.v); }
+#if defined(__AVX512F__)
+struct Mask {
+    __mmask16 v;
+};
+FN u32 bits(Mask m) { return m.v; }
+FN Mask operator<(Wide a, Wide b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
+FN Mask operator>(Wide a, Wide b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_GT_OQ)}; }
+FN Mask operator<=(Wide a, Wide b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LE_OQ)}; }
+FN Mask operator>=(Wide a, Wide b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_GE_OQ)}; }
+FN Mask operator&(Mask a, Mask b) { return {(__mmask16)(a.v & b.v)}; }
+FN Wide select(Mask m, Wide a, Wide b) { return Lanes(_mm512_mask_blend_ps(m.v, b.v, a.v)); }
+FN Wide least(Wide a, Wide b) { return Lanes(_mm512_min_ps(a.v, b.v)); }  // a < b ? a : b, also for NaN and zeros
+FN Wide most(Wide a, Wide b) { return Lanes(_mm512_max_ps(a.v, b.v)); }
 #else
+typedef int IntLanes __attribute__((vector_size(4 * SDF_LANES)));
+struct Mask {
+    IntLanes v;  // -1 or 0
+};
+FN u32 bits(Mask m) {
+    u32 b = 0;
+#if defined(__x86_64__)
+    __m128 part[SDF_LANES / 4];
+    __builtin_memcpy(part, &m.v, sizeof part);
+    for (int k = 0; k < SDF_LANES / 4; k++) b |= (u32)_mm_movemask_ps(part[k]) << 4 * k;
+#else
+    for (int k = 0; k < SDF_LANES; k++) b |= (u32)(m.v[k] & 1) << k;
+#endif
+    return b;
+}
 FN Mask operator<(Wide a, Wide b) { return {a.v < b.v}; }
 FN Mask operator>(Wide a, Wide b) { return {a.v > b.v}; }
 FN Mask operator<=(Wide a, Wide b) { return {a.v <= b.v}; }

@@ -32,7 +32,13 @@ FN int middles(int j) { return (j % 3 == 1) + ((j / 3) % 3 == 1) + (j / 9 == 1);
 // Children of the cells parents[i / 8]; child i % 8 in Morton order, all eight one after the other from `first` on.
 FN void sdf_octree_children_at(const sdf_octree_children_args& a, u32 i) {
     u32 parent = a.parents[i >> 3], octant = i & 7u, cell = a.first + i;
-    if (octant == 0) a.parent_child[parent] = cell;
+    if (octant == 0) {
+        a.parent_child[parent] = cell;
+        for (int k = 0; k < 27; k++) {
+            u32 other = a.parent_neighbour[27 * (size_t)parent + k];
+            if (other < SDF_OUTSIDE) store_shared(a.parent_meets_finer + other, (u8)1);
+        }
+    }
     a.key[cell] = a.parent_key[parent] << 3 | octant;
     a.parent[cell] = parent;
     int x = octant & 1, y = octant >> 1 & 1, z = octant >> 2;
@@ -190,6 +196,22 @@ FN void sdf_octree_screen_at(const sdf_octree_test_args& a, u32 i) {
     nearest = least(nearest, magnitude(d));
     float edge = 1.f / (float)(1u << a.level), bent = bend(a, edge, [&](int c) { return point[corner_point(c)]; });
     a.wish[i] = most(1.6f * miss, bent) > allowed_error(nearest, a.tolerance, a.band) ? 1 : 0;
+}
+
+// A second look at a cell that was not opened: its neighbours may have been, and share points with it.
+FN void sdf_octree_peek_at(const sdf_octree_peek_args& a, u32 i) {
+    u32 cell = a.cells[i];
+    float corner[8];
+    for (int c = 0; c < 8; c++) corner[c] = a.distance[a.cell_points[27 * (size_t)cell + corner_point(c)]];
+    u8 wish = 0;
+    for (int j = 0; j < 27; j++) {
+        if (is_corner(j) || j == CENTRE) continue;
+        Owner o = owner_of(a, cell, j);
+        if (!o.opened) continue;
+        float d = a.distance[a.cell_points[27 * (size_t)o.cell + o.point]];
+        if (1.6f * magnitude(between(corner, j) - d) > allowed_error(d, a.tolerance, a.band)) wish = 1;
+    }
+    a.wish[i] = wish;
 }
 
 // Do two of a cell's points have different signs although their distances say that no surface lies between them? Then

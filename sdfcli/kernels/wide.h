@@ -1,15 +1,15 @@
-// The CPU's distance query: an implicit tree with eight children a node over triangles in Morton order, a packed R-tree
-// (Kamel and Faloutsos 1993, with the Morton curve for Hilbert's). Eight consecutive triangles make a block, eight
-// blocks a node of level 0, eight nodes of a level one of the next: no pointers, all lanes full. Child j of node k is
-// 8 k + j. Answers are those of sdf_distance_cct to the last bit: the same arithmetic in every lane, and a nearest
+// The CPU's distance query: an implicit tree with sixteen children a node over triangles in Morton order, a packed R-tree
+// (Kamel and Faloutsos 1993, with the Morton curve for Hilbert's). Sixteen consecutive triangles make a block,
+// sixteen blocks a node of level 0, sixteen nodes of a level one of the next: no pointers, all lanes full. Child j of node k is
+// 16 k + j. Answers are those of sdf_distance_cct to the last bit: the same arithmetic in every lane, and a nearest
 // triangle that does not depend on the order of the walk (see triangle.h).
 #ifndef SDFCLI_WIDE_H
 #define SDFCLI_WIDE_H
 #include "distance.h"
 #include "lanes.h"
 
-#define SDF_WIDE_LEVELS 11                    // 8^11 > 2^32 blocks
-#define SDF_WIDE_STACK (8 * SDF_WIDE_LEVELS)  // a step down a level replaces one entry by at most eight
+#define SDF_WIDE_LEVELS 8                            // 16^8 = 2^32 blocks
+#define SDF_WIDE_STACK (SDF_WIDE * SDF_WIDE_LEVELS)  // a step down a level replaces one entry by at most sixteen
 
 namespace {
 
@@ -50,7 +50,7 @@ FN void test_seeds(const sdf_distance_wide_args& a, F3 p, u32 i, Hit* best) {
     float t[9 * SDF_LANES];
     bool ended = false;
     for (int k = 0; k < SDF_LANES; k++) {
-        if (a.seed && !ended) {
+        if (a.seed && !ended && k < 8) {
             u32 next = a.seed[8 * (size_t)i + k];
             ended = next == SDF_NONE;  // lanes without a seed repeat the last one
             if (!ended) slot = next;

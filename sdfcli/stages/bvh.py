@@ -10,6 +10,9 @@ from sdfcli.backend import Array, Backend
 from sdfcli.stages.order import Order
 
 
+WIDE = 16
+
+
 @dataclass(frozen=True)
 class Bvh:
     """A binary radix tree over n triangles, in the thesis's hybrid structure of arrays.
@@ -30,10 +33,10 @@ class Bvh:
 
 @dataclass(frozen=True)
 class WideTree:
-    """A packed R-tree with eight children a node over the same order, for queries on the CPU (see wide.h).
+    """A packed R-tree with sixteen children a node over the same order, for queries on the CPU (see wide.h).
 
-    block        (blocks, 9, 8) float32: eight triangles each, coordinate by coordinate.
-    box          (nodes, 6, 8) float32: the boxes of eight children, level after level, the root last.
+    block        (blocks, 9, 16) float32: sixteen triangles each, coordinate by coordinate.
+    box          (nodes, 6, 16) float32: the boxes of sixteen children, level after level, the root last.
     level_start  (levels,) uint32: each level's first node.
     """
 
@@ -43,15 +46,15 @@ class WideTree:
 
 
 def build_wide(backend: Backend, order: Order) -> WideTree:
-    """Blocks of eight triangles in Morton order, and nodes over them up to one root."""
+    """Blocks of sixteen triangles in Morton order, and nodes over them up to one root."""
     xp = backend.xp
-    counts = [-(-len(order) // 8)]
+    counts = [-(-len(order) // WIDE)]
     while counts[-1] > 1 or len(counts) == 1:
-        counts.append(-(-counts[-1] // 8))
+        counts.append(-(-counts[-1] // WIDE))
     blocks, *nodes = counts
     start = np.concatenate(([0], np.cumsum(nodes)))
-    block = xp.empty((blocks, 9, 8), np.float32)
-    box = xp.empty((int(start[-1]), 6, 8), np.float32)
+    block = xp.empty((blocks, 9, WIDE), np.float32)
+    box = xp.empty((int(start[-1]), 6, WIDE), np.float32)
     box[:, :3], box[:, 3:] = 3e38, -3e38
     for level, count in enumerate(counts[:-1]):
         backend.run(

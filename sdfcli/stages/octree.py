@@ -18,7 +18,7 @@ NONE, OUTSIDE = 0xFFFFFFFF, 0xFFFFFFFE
 CENTRE = 13
 JUMP = 3  # the state of a leaf in which the sign jumps
 INHERIT_PASSES = 2
-SAFETY = 0.74
+SAFETY = 0.8
 """The tests' share of the tolerance. The rest is for what 27 samples of a cell do not see, and for hanging corners."""
 JUMP_EDGE = 4.0
 """Cells are split down to this many tolerances where the sign jumps at the hole of an open surface."""
@@ -118,6 +118,7 @@ class Octree:
             neighbour=(np.uint32, (inner,), None),
             points=(np.uint32, (inner,), NONE),
             state=(np.uint8, (), 0),
+            meets_finer=(np.uint8, (), 0),
         )
 
     def grow(self, progress: Progress | None = None) -> None:
@@ -161,9 +162,11 @@ class Octree:
             return
         if self.adaptive:
             self._probe(level, cells)
-            cells = self._wishing("screen", level, cells)
-            self._open(level, cells)
-            cells = self._wishing("test", level, cells)
+            opened = self._screened(level, cells)
+            self._open(level, opened)
+            more = self._peeked(level, cells[self.levels[level].state[cells] == 0])
+            self._open(level, more)
+            cells = self._tested(level, self.backend.xp.concatenate([opened, more]))
         else:
             cells = self._dense(level, cells)
             self._probe(level, cells)
@@ -264,39 +267,49 @@ class Octree:
         points.inside[unknown] = signer.inside(position, points.slot[unknown])
         points.clear[unknown] = signer.clear(position)
 
-    def _wishing(self, kernel: str, level: int, cells: Array) -> Array:
-        """The cells that `screen` wants opened, or `test` wants split."""
+    def _ask(self, kernel: str, cells: Array, **values: Any) -> Array:
+        """What a kernel answers for each cell."""
         wish = self.backend.xp.empty(len(cells), np.uint8)
-        self.backend.run(
-            f"sdf_octree_{kernel}",
-            len(cells),
-            level=level,
-            cells=cells,
-            cell_points=self.levels[level].points,
-            distance=self.points.signed,
-            position=self.points.position,
-            gradient=self.points.gradient,
-            tolerance=self.tolerance,
-            band=self.band,
-            jump_edge=JUMP_EDGE * self.tolerance,
-            wish=wish,
-        )
+        self.backend.run(f"sdf_octree_{kernel}", len(cells), cells=cells, wish=wish, **values)
+        return wish
+
+    def _field(self, level: int) -> dict[str, Any]:
+        return {
+            "cell_points": self.levels[level].points,
+            "distance": self.points.signed,
+            "tolerance": self.tolerance,
+            "band": self.band,
+        }
+
+    def _shape(self, level: int) -> dict[str, Any]:
+        return {
+            "level": level,
+            "position": self.points.position,
+            "gradient": self.points.gradient,
+            "jump_edge": JUMP_EDGE * self.tolerance,
+        }
+
+    def _screened(self, level: int, cells: Array) -> Array:
+        """The cells that are to be opened, judged by their corners and centre."""
+        return cells[self._ask("screen", cells, **self._field(level), **self._shape(level)) == 1]
+
+    def _peeked(self, level: int, cells: Array) -> Array:
+        """The cells that are to be opened, judged by what opened neighbours know."""
+        own = self.levels[level]
+        return cells[self._ask("peek", cells, neighbour=own.neighbour, state=own.state, **self._field(level)) == 1]
+
+    def _tested(self, level: int, cells: Array) -> Array:
+        """The opened cells that are to be split."""
+        wish = self._ask("test", cells, **self._field(level), **self._shape(level))
         self.levels[level].state[cells[wish == 2]] = JUMP
         return cells[wish == 1]
 
     def _dense(self, level: int, cells: Array) -> Array:
-        wish = self.backend.xp.empty(len(cells), np.uint8)
-        self.backend.run(
-            "sdf_octree_density",
-            len(cells),
-            level=level,
-            triangles=len(self.bvh.order),
-            cells=cells,
-            key=self.levels[level].key,
-            triangle_key=self.bvh.order.keys,
-            wish=wish,
-        )
-        return cells[wish.astype(bool)]
+        """The cells in which a node of the BVH lies."""
+        order = self.bvh.order
+        own = self.levels[level]
+        wish = self._ask("density", cells, level=level, triangles=len(order), key=own.key, triangle_key=order.keys)
+        return cells[wish == 1]
 
     def _split(self, level: int, cells: Array) -> None:
         """Gives cells their children. Where a neighbour is coarser than a cell, it is split first (2:1 balance)."""
@@ -323,6 +336,8 @@ class Octree:
             parents=cells,
             parent_key=own.key,
             parent_points=own.points,
+            parent_neighbour=own.neighbour,
+            parent_meets_finer=own.meets_finer,
             parent_child=own.child,
             key=below.key,
             parent=below.parent,
@@ -349,12 +364,10 @@ class Octree:
         xp, points = self.backend.xp, self.points
         points.value[:] = points.signed
         for level, own in enumerate(self.levels[:-1]):
-            leaves = self._leaves(level)
-            wish = xp.empty(len(leaves), np.uint8)
-            self.backend.run(
-                "sdf_octree_constrain",
-                len(leaves),
-                cells=leaves,
+            leaves = xp.flatnonzero((own.child == NONE) & (own.meets_finer == 1)).astype(np.uint32)
+            wish = self._ask(
+                "constrain",
+                leaves,
                 cell_points=own.points,
                 neighbour=own.neighbour,
                 child=own.child,
@@ -362,9 +375,8 @@ class Octree:
                 state=own.state,
                 tight=points.tight,
                 value=points.value,
-                wish=wish,
             )
-            leaves = leaves[wish.astype(bool)]
+            leaves = leaves[wish == 1]
             if len(leaves):
                 self._pending[level] = [leaves]
 
@@ -394,20 +406,26 @@ class Octree:
         """How many leaves were left coarse because the sign jumps in them."""
         return sum(int((own.state == JUMP).sum()) for own in self.levels)
 
-    def assemble(self) -> tuple[Array, Array, Array, Array]:
-        """Leaf keys and levels, sorted along the Morton curve of the lattice; corner keys, sorted, and their values."""
+    def assemble(self) -> dict[str, Array]:
+        """The arrays of a Field, with distances in the unit cube, and leaf_corner (n, 8): places among the corners."""
         xp, points = self.backend.xp, self.points
-        keys, levels, corners = [], [], []
-        for level, own in enumerate(self.levels):
-            leaves = self._leaves(level)
-            keys.append(own.key[leaves] << np.uint64(3 * (LATTICE_BITS - level)))
-            levels.append(xp.full(len(leaves), level, np.uint8))
-            corners.append(own.corner[leaves].ravel())
+        leaves = [self._leaves(level) for level in range(self.depth + 1)]
+        key = xp.concatenate([own.key[own_leaves] << np.uint64(3 * (LATTICE_BITS - level))
+                              for level, (own, own_leaves) in enumerate(zip(self.levels, leaves, strict=True))])
+        order = xp.argsort(key)
+        level_of = xp.concatenate([xp.full(len(own), level, np.uint8) for level, own in enumerate(leaves)])
+        corners = xp.concatenate([own.corner[own_leaves] for own, own_leaves in zip(self.levels, leaves, strict=True)])
         used = xp.zeros(points.count, bool)
-        used[xp.concatenate(corners)] = True
+        used[corners.ravel()] = True
         corner = xp.flatnonzero(used)
         corner = corner[xp.argsort(points.key[corner])]
-        key = xp.concatenate(keys)
-        order = xp.argsort(key)
+        place = xp.empty(points.count, np.uint32)
+        place[corner] = xp.arange(len(corner), dtype=np.uint32)
         value = points.value if self.adaptive else points.signed
-        return key[order], xp.concatenate(levels)[order], points.key[corner], value[corner]
+        return {
+            "leaf_key": key[order],
+            "leaf_level": level_of[order],
+            "corner_key": points.key[corner],
+            "distance": value[corner],
+            "leaf_corner": place[corners[order]],
+        }
