@@ -30,7 +30,10 @@ def nvrtc() -> ctypes.CDLL:
     if not found and sys.platform != "linux":
         pytest.skip("there is no NVRTC for this system")
     assert found, "no NVRTC: pip install '.[test]'"
-    return ctypes.CDLL(str(max(found)))
+    path = max(found)
+    for builtins in path.parent.glob("libnvrtc-builtins.so*"):
+        ctypes.CDLL(str(builtins))  # some versions look for it in the system's folders only, unless it is there already
+    return ctypes.CDLL(str(path))
 
 
 def compile_kernels(*options: str) -> bytes:

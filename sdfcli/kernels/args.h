@@ -12,6 +12,12 @@ typedef struct {
 } sdf_morton_args;
 
 typedef struct {
+    unsigned n;
+    const unsigned long long* keys;  /* Morton codes */
+    unsigned long long* hilbert;     /* out: n */
+} sdf_hilbert_args;
+
+typedef struct {
     unsigned n;                     /* internal nodes: triangles - 1 */
     unsigned triangles;
     const unsigned long long* keys; /* triangles, sorted */
@@ -47,6 +53,7 @@ typedef struct {
     unsigned n;                  /* blocks of 16 triangles, or nodes of one level of the wide tree */
     unsigned triangles;
     const float* triangle;
+    const unsigned* block_slot;  /* triangles: the slots in the order of the blocks */
     float* block;                /* out, for blocks; null for nodes: n x 9 x 16, the corners' coordinates lane by lane */
     const float* own;            /* for nodes: n x 6 x 16, the boxes of their children */
     float* above;                /* out: n / 16 x 6 x 16, boxes as the next level has them, filled up with empty ones */
@@ -57,7 +64,9 @@ typedef struct {
     unsigned triangles;
     unsigned levels;             /* of nodes above the blocks */
     const float* points;         /* n x 3 */
+    const float* triangle;       /* by slot */
     const float* block;
+    const unsigned* block_slot;
     const float* wide_box;       /* nodes x 6 x 16 */
     const unsigned* level_start; /* levels: each one's first node */
     const unsigned* triangle_id;

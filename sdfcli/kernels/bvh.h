@@ -89,7 +89,7 @@ FN void sdf_wide_build_at(const sdf_wide_build_args& a, u32 i) {
     for (u32 k = 0; k < SDF_WIDE; k++) {
         Box b;
         if (a.block) {
-            const float* t = a.triangle + 9 * (size_t)least(SDF_WIDE * i + k, a.triangles - 1);
+            const float* t = a.triangle + 9 * (size_t)a.block_slot[least(SDF_WIDE * i + k, a.triangles - 1)];
             for (int c = 0; c < 9; c++) a.block[SDF_WIDE * (9 * (size_t)i + c) + k] = t[c];
             b = triangle_box(t);
         } else {

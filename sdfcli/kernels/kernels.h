@@ -11,6 +11,7 @@
 
 #define SDF_KERNELS(X)       \
     X(sdf_morton)            \
+    X(sdf_hilbert)           \
     X(sdf_bvh_build)         \
     X(sdf_bvh_refit)         \
     X(sdf_wide_build)        \

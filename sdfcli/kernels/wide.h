@@ -1,5 +1,5 @@
-// The CPU's distance query: an implicit tree with sixteen children a node over triangles in Morton order, a packed R-tree
-// (Kamel and Faloutsos 1993, with the Morton curve for Hilbert's). Sixteen consecutive triangles make a block,
+// The CPU's distance query: an implicit tree with sixteen children a node over triangles along the Hilbert curve, a
+// packed R-tree (Kamel and Faloutsos 1993). Sixteen consecutive triangles make a block,
 // sixteen blocks a node of level 0, sixteen nodes of a level one of the next: no pointers, all lanes full. Child j of node k is
 // 16 k + j. Answers are those of sdf_distance_cct to the last bit: the same arithmetic in every lane, and a nearest
 // triangle that does not depend on the order of the walk (see triangle.h).
@@ -40,7 +40,7 @@ FN Vec<Wide> load_corner(const float* block, int corner) {
 FN void test_block(const sdf_distance_wide_args& a, F3 p, u32 block, Hit* best) {
     const float* t = a.block + 9 * SDF_LANES * (size_t)block;
     u32 slots[SDF_LANES];
-    for (u32 k = 0; k < SDF_LANES; k++) slots[k] = least(block * SDF_LANES + k, a.triangles - 1);
+    for (u32 k = 0; k < SDF_LANES; k++) slots[k] = a.block_slot[least(block * SDF_LANES + k, a.triangles - 1)];
     test_lanes(a, p, load_corner(t, 0), load_corner(t, 1), load_corner(t, 2), slots, best);
 }
 
@@ -56,8 +56,7 @@ FN void test_seeds(const sdf_distance_wide_args& a, F3 p, u32 i, Hit* best) {
             if (!ended) slot = next;
         }
         slots[k] = slot;
-        const float* from = a.block + 9 * SDF_LANES * (size_t)(slot / SDF_LANES) + slot % SDF_LANES;
-        for (int c = 0; c < 9; c++) t[SDF_LANES * c + k] = from[SDF_LANES * c];
+        for (int c = 0; c < 9; c++) t[SDF_LANES * c + k] = a.triangle[9 * (size_t)slot + c];
     }
     test_lanes(a, p, load_corner(t, 0), load_corner(t, 1), load_corner(t, 2), slots, best);
 }

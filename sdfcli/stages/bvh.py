@@ -35,19 +35,24 @@ class Bvh:
 class WideTree:
     """A packed R-tree with sixteen children a node over the same order, for queries on the CPU (see wide.h).
 
-    block        (blocks, 9, 16) float32: sixteen triangles each, coordinate by coordinate.
+    block_slot   (n,) uint32: the slots along the Hilbert curve.
+    block        (blocks, 9, 16) float32: sixteen triangles each in that order, coordinate by coordinate.
     box          (nodes, 6, 16) float32: the boxes of sixteen children, level after level, the root last.
     level_start  (levels,) uint32: each level's first node.
     """
 
+    block_slot: Array
     block: Array
     box: Array
     level_start: Array
 
 
 def build_wide(backend: Backend, order: Order) -> WideTree:
-    """Blocks of sixteen triangles in Morton order, and nodes over them up to one root."""
+    """Blocks of sixteen triangles along the Hilbert curve, and nodes over them up to one root."""
     xp = backend.xp
+    hilbert = xp.empty(len(order), np.uint64)
+    backend.run("sdf_hilbert", len(order), keys=order.keys, hilbert=hilbert)
+    block_slot = backend.sort_order(hilbert)
     counts = [-(-len(order) // WIDE)]
     while counts[-1] > 1 or len(counts) == 1:
         counts.append(-(-counts[-1] // WIDE))
@@ -62,11 +67,12 @@ def build_wide(backend: Backend, order: Order) -> WideTree:
             count,
             triangles=len(order),
             triangle=order.triangle,
+            block_slot=block_slot,
             block=None if level else block,
             own=box[start[level - 1] :] if level else None,
             above=box[start[level] :],
         )
-    return WideTree(block, box, backend.from_host(start[:-1], np.uint32))
+    return WideTree(block_slot, block, box, backend.from_host(start[:-1], np.uint32))
 
 
 def build_bvh(backend: Backend, order: Order) -> Bvh:

@@ -1,0 +1,367 @@
+"""Inside and outside, against the solid angles of all triangles in float64."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import backends
+import oracle
+import shapes
+from sdfcli.backend import Backend
+from sdfcli.index import MeshDistance
+from sdfcli.mesh import Mesh, make_mesh
+from sdfcli.stages.bvh import Bvh, build_bvh, refit
+from sdfcli.stages.distance import nearest
+from sdfcli.stages.order import morton_order
+from sdfcli.stages.sign import (
+    NoSigner,
+    PseudonormalSigner,
+    Signer,
+    WindingIndex,
+    WindingSigner,
+    cap_triangles,
+    choose_sign,
+    make_signer,
+    pseudonormals,
+)
+
+backend = backends.backend
+
+CLEAR = 1e-6  # of the diagonal: points nearer to the surface than this are not asked about
+
+Numbers = oracle.Numbers
+
+
+def bvh_of(backend: Backend, mesh: Mesh) -> Bvh:
+    return refit(backend, build_bvh(backend, morton_order(backend, mesh.unit_triangles)))
+
+
+def triangles_of(backend: Backend, bvh: Bvh) -> Numbers:
+    return backend.to_host(bvh.order.triangle).reshape(-1, 3, 3)
+
+
+def queries(rng: np.random.Generator, triangles: Numbers, count: int, diagonal: float) -> Numbers:
+    """Points in and around the cube, half of them near the surface, none of them on it."""
+    on = np.einsum(
+        "nk,nkx->nx", rng.dirichlet((1, 1, 1), count), triangles[rng.integers(0, len(triangles), count)].astype(float)
+    )
+    aside = rng.normal(size=(count, 3))
+    aside *= 10.0 ** -rng.uniform(0.5, 6, (count, 1)) / np.linalg.norm(aside, axis=1, keepdims=True)
+    points = np.concatenate((rng.uniform(-0.2, 1.2, (count, 3)), on + aside)).astype(np.float32)
+    return points[oracle.distance(points, triangles) > CLEAR * diagonal]
+
+
+def decide(backend: Backend, bvh: Bvh, signer: Signer, points: Numbers) -> Numbers:
+    at = backend.from_host(points)
+    _, slot = nearest(backend, bvh, at)
+    return backend.to_host(signer.inside(at, slot)).astype(bool)
+
+
+def check_signs(backend: Backend, mesh: Mesh, method: str, rng: np.random.Generator, count: int = 60) -> Numbers:
+    """No point is on the wrong side. Returns the winding numbers of the points that were asked about."""
+    bvh = bvh_of(backend, mesh)
+    triangles = triangles_of(backend, bvh)
+    points = queries(rng, triangles, count, mesh.diagonal / mesh.domain.length)
+    inside = decide(backend, bvh, make_signer(backend, mesh, bvh, method), points)
+    winding = oracle.winding(points, triangles)
+    # A winding number so near to 1/2 has no side in float32. It takes a flat surface with a symmetric hole to meet one.
+    sided = np.abs(winding - 0.5) > 1e-6
+    wrong = np.flatnonzero(sided & (inside != (winding > 0.5)))
+    assert wrong.size == 0, (points[wrong[0]], winding[wrong[0]], oracle.distance(points[wrong[:1]], triangles))
+    return winding
+
+
+# ---- Pseudonormals ----
+
+
+@settings(max_examples=40, deadline=None)
+@given(kind=st.sampled_from(sorted(shapes.CLOSED)), seed=st.integers(0, 2**32 - 1))
+def test_pseudonormals_on_closed_meshes(backend: Backend, kind: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shape = shapes.moved(shapes.shuffled(rng, shapes.CLOSED[kind](rng)), 10.0 ** rng.uniform(-9, 9), turn=shapes.turn(rng))
+    mesh, choice = choose_sign(make_mesh(*shape), "auto")
+    assert choice.method == "pseudonormal"
+    winding = check_signs(backend, mesh, "pseudonormal", rng)
+    assert np.abs(winding - np.rint(winding)).max() < 1e-9
+
+
+def test_pseudonormals_of_a_cube() -> None:
+    # On a cube whose sides are two triangles each, by hand: at a corner the three sides count alike, whatever the
+    # number of triangles that each has there; on an edge the two sides; on a diagonal the one.
+    mesh = make_mesh(*shapes.cube())
+    normals = pseudonormals(mesh)
+    unit = normals / np.linalg.norm(normals, axis=2, keepdims=True)
+    corners = mesh.vertices[mesh.faces]
+    middles = (corners + np.roll(corners, -1, axis=1)) / 2
+    for face in range(12):
+        assert np.allclose(unit[face, :3], corners[face] / 3**0.5)
+        for k in range(3):
+            outwards = np.where(np.abs(middles[face, k]) == 1, middles[face, k], 0)
+            assert np.allclose(unit[face, 3 + k], outwards / np.linalg.norm(outwards))
+        centre = corners[face].mean(axis=0)
+        assert np.allclose(unit[face, 6], np.where(np.abs(centre) == 1, centre, 0))
+
+
+def test_pseudonormals_weigh_angles(backend: Backend) -> None:
+    # One side of a wedge cut into many triangles at the tip: the mean of all their normals points the wrong way, the
+    # mean weighted with angles does not.
+    fan = 24
+    angle = np.linspace(0, np.pi / 2, fan + 1)
+    rim = np.stack((np.cos(angle), np.sin(angle), np.zeros(fan + 1)), axis=1)
+    vertices = np.concatenate(([[0, 0, 0]], rim, [[0, 0, -1]]))
+    low = fan + 2
+    floor = [(0, k, k + 1) for k in range(1, fan + 1)]
+    walls = [(0, low, 1), (0, fan + 1, low)] + [(k, low, k + 1) for k in range(1, fan + 1)]
+    mesh = make_mesh(vertices, np.array(floor + walls))
+    assert mesh.health.watertight
+    assert mesh.signed_volume > 0
+    normal = pseudonormals(mesh)[0, 0]
+    # Three right angles, one for each side of the octant: the sum of the outward normals is along (-1, -1, 1).
+    assert np.allclose(normal / np.linalg.norm(normal), np.array([-1, -1, 1]) / 3**0.5)
+    check_signs(backend, mesh, "pseudonormal", np.random.default_rng(1))
+
+
+# ---- Winding numbers ----
+
+DAMAGED = {
+    **shapes.ANY,
+    "holed shells": lambda rng: shapes.holed(rng, shapes.shells(1), 0.2),
+    "half shells": lambda rng: shapes.holed(rng, shapes.shells(1), 0.5),
+    "holed overlapping": lambda rng: shapes.holed(rng, shapes.overlapping(rng, 1), 0.15),
+    "twice": lambda rng: shapes.joined(*[shapes.star(rng, 1)] * 2),
+    "flipped faces": lambda rng: with_flips(rng, shapes.star(rng, 2)),
+    "big soup": lambda rng: shapes.soup(rng, 200, 1.0),
+    "chain": lambda rng: (rng.random((20, 3)), rng.integers(0, 20, (200, 3))),
+    "sheets": lambda rng: shapes.joined(*[shapes.moved(shapes.sheet(rng, 4), offset=[0, 0, z]) for z in (0, 0.4, 0.8)]),
+    "inside out": lambda rng: shapes.inside_out(shapes.holed(rng, shapes.torus(12, 7), 0.3)),
+    "slivers": lambda rng: with_slivers(rng, shapes.star(rng, 1)),
+}
+
+
+def with_flips(rng: np.random.Generator, shape: shapes.Shape) -> shapes.Shape:
+    """A third of the faces turned around."""
+    flip = rng.random((len(shape[1]), 1)) < 0.3
+    return shape[0], np.where(flip, shape[1][:, ::-1], shape[1])
+
+
+def with_slivers(rng: np.random.Generator, shape: shapes.Shape) -> shapes.Shape:
+    """Along half of the edges a triangle that has two or three corners on it: nothing, or next to nothing, to see."""
+    vertices, faces = shape
+    some = faces[rng.random(len(faces)) < 0.5]
+    a, b = vertices[some[:, 0]], vertices[some[:, 1]]
+    third = a + rng.random((len(some), 1)) * (b - a)
+    third[: len(some) // 2] = b[: len(some) // 2]
+    slivers = np.stack((a, b, third), axis=1).reshape(-1, 3)
+    return shapes.joined(shape, (slivers, np.arange(len(slivers)).reshape(-1, 3)))
+
+
+@settings(max_examples=80, deadline=None)
+@given(kind=st.sampled_from(sorted(DAMAGED)), seed=st.integers(0, 2**32 - 1))
+def test_winding_signs_of_any_mesh(backend: Backend, kind: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    check_signs(backend, make_mesh(*DAMAGED[kind](rng)), "winding", rng)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.3, 0.6, 0.9])
+def test_winding_signs_of_surfaces_with_holes(backend: Backend, share: float) -> None:
+    # Large enough for the expansions of far nodes to matter, and the winding number is near 1/2 at many points.
+    rng = np.random.default_rng(int(100 * share))
+    mesh = make_mesh(*shapes.holed(rng, shapes.star(rng, 3), share))
+    winding = check_signs(backend, mesh, "winding", rng, 250)
+    assert np.any((winding > 0.05) & (winding < 0.45))
+
+
+def test_winding_signs_near_one_half(backend: Backend) -> None:
+    # Across the mouth of a bowl the winding number falls from 1/2 and more to less: all points lie where it is close.
+    rng = np.random.default_rng(6)
+    vertices, faces = shapes.icosphere(3)
+    mesh = make_mesh(vertices, faces[vertices[faces].mean(axis=1)[:, 2] < 0])
+    bvh = bvh_of(backend, mesh)
+    triangles = triangles_of(backend, bvh)
+    points = (rng.random((1500, 3)) * [0.2, 0.2, 0.6] + [0.4, 0.4, 0.3]).astype(np.float32)
+    winding = oracle.winding(points, triangles)
+    close = (np.abs(winding - 0.5) < 0.12) & (np.abs(winding - 0.5) > 1e-6)
+    assert close.sum() > 100
+    inside = decide(backend, bvh, WindingSigner(backend, mesh, bvh), points[close])
+    assert np.array_equal(inside, winding[close] > 0.5)
+
+
+@settings(max_examples=30, deadline=None)
+@given(kind=st.sampled_from(sorted(DAMAGED)), seed=st.integers(0, 2**32 - 1))
+def test_exact_winding_numbers(backend: Backend, kind: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    mesh = make_mesh(*DAMAGED[kind](rng))
+    bvh = bvh_of(backend, mesh)
+    triangles = triangles_of(backend, bvh)
+    points = queries(rng, triangles, 60, mesh.diagonal / mesh.domain.length)
+    winding = oracle.winding(points, triangles)
+    found = backend.to_host(WindingIndex.of(backend, bvh).winding(backend, backend.from_host(points), 0.0))
+    # Summed in float64, returned as float32: half a unit in its last place, and 1e-9 for slivers close by.
+    assert np.all(np.abs(found - winding) <= 2.0**-24 * np.abs(winding) + 1e-9)
+
+
+def test_moments_are_sums_over_the_triangles(backend: Backend) -> None:
+    # The root knows them all: of a few triangles of exact coordinates, by hand in float64.
+    rng = np.random.default_rng(7)
+    mesh = make_mesh(*shapes.soup(rng, 50, 0.3))
+    bvh = bvh_of(backend, mesh)
+    t = triangles_of(backend, bvh).astype(np.float64)
+    normal = np.cross(t[:, 1] - t[:, 0], t[:, 2] - t[:, 0]) / 2
+    area = np.linalg.norm(normal, axis=1)
+    centre = (area[:, None] * t.mean(axis=1)).sum(axis=0) / area.sum()
+    first = np.einsum("ni,nj->ij", normal, t.mean(axis=1) - centre)
+    moments = backend.to_host(WindingIndex.of(backend, bvh).moments)[0]
+    assert np.allclose(moments[:3], centre, atol=1e-6)
+    assert np.allclose(moments[4:7], normal.sum(axis=0), atol=1e-5)
+    assert np.isclose(moments[7], area.sum(), rtol=1e-5)
+    assert np.allclose(moments[8:17].reshape(3, 3), first, atol=1e-5)
+    assert np.linalg.norm(t - centre, axis=2).max() ** 2 <= moments[3] * (1 + 1e-5)
+
+
+# ---- Caps ----
+
+
+def boundary(triangles: Numbers) -> Counter[tuple[bytes, bytes]]:
+    """How many times more each directed edge between two positions is used than its reverse; what is zero left out."""
+    count: Counter[tuple[bytes, bytes]] = Counter()
+    for triangle in triangles + 0.0:
+        at = [corner.tobytes() for corner in triangle]
+        for start, end in ((0, 1), (1, 2), (2, 0)):
+            if at[start] < at[end]:
+                count[at[start], at[end]] += 1
+            elif at[start] > at[end]:
+                count[at[end], at[start]] -= 1
+    return Counter({edge: excess for edge, excess in count.items() if excess})
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    rows=st.lists(st.tuples(*[st.integers(0, 6)] * 3), min_size=1, max_size=12),
+    repeat=st.integers(1, 3),
+)
+def test_caps_close_any_chain(rows: list[tuple[int, int, int]], repeat: int) -> None:
+    # Seven vertices, two of them at the same place: equal, degenerate and non-manifold faces all are common.
+    vertices = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1], [1, 1, 0], [0, 0, 0]], float)
+    faces = np.array(rows * repeat)
+    assume(np.ptp(vertices[faces].reshape(-1, 3), axis=0).max() > 0)
+    mesh = make_mesh(vertices, faces)
+    caps = cap_triangles(mesh).reshape(-1, 3, 3)
+    surface = mesh.unit_triangles.reshape(-1, 3, 3)
+    assert boundary(np.concatenate((surface, caps))) == {}
+    assert len(caps) == sum(abs(excess) for excess in boundary(surface).values())
+
+
+@settings(max_examples=20, deadline=None)
+@given(kind=st.sampled_from(sorted(DAMAGED)), seed=st.integers(0, 2**32 - 1))
+def test_caps_close_meshes(kind: str, seed: int) -> None:
+    mesh = make_mesh(*DAMAGED[kind](np.random.default_rng(seed)))
+    caps = cap_triangles(mesh).reshape(-1, 3, 3)
+    surface = mesh.unit_triangles.reshape(-1, 3, 3)
+    assert boundary(np.concatenate((surface, caps))) == {}
+    assert (len(caps) == 0) == mesh.health.watertight
+    assert caps.min(initial=0) >= 0
+    assert caps.max(initial=0) <= 1
+
+
+def test_each_hole_has_its_own_cap() -> None:
+    # Two opposite sides of a cube are missing: no cap crosses the inside.
+    vertices, faces = shapes.cube()
+    walls = np.abs(vertices[faces][:, :, 2].mean(axis=1)) < 1
+    mesh = make_mesh(vertices, faces[walls])
+    caps = cap_triangles(mesh).reshape(-1, 3, 3)
+    assert len(caps) == 8
+    assert np.all(np.ptp(caps[:, :, 2], axis=1) < 1e-12)
+
+
+def test_distance_to_the_caps(backend: Backend) -> None:
+    rng = np.random.default_rng(8)
+    mesh = make_mesh(*shapes.holed(rng, shapes.star(rng, 2), 0.1))
+    bvh = bvh_of(backend, mesh)
+    signer = WindingSigner(backend, mesh, bvh)
+    points = rng.random((100, 3)).astype(np.float32)
+    clear = backend.to_host(signer.clear(backend.from_host(points)))
+    caps = cap_triangles(mesh).reshape(-1, 3, 3)
+    assert np.allclose(clear, oracle.distance(points, caps.astype(np.float32)), rtol=0, atol=1e-6)
+    # Beyond the guard the caps have no say in the sign.
+    far = clear > signer.guard
+    assert far.any()
+    assert np.abs(oracle.winding(points[far], caps)).max() <= 0.45 + 1e-6
+
+
+def test_closed_surfaces_have_no_caps(backend: Backend) -> None:
+    mesh = make_mesh(*shapes.torus(12, 7))
+    signer = WindingSigner(backend, mesh, bvh_of(backend, mesh))
+    assert signer.guard == 0
+    assert backend.to_host(signer.clear(backend.xp.zeros((3, 3), np.float32))).min() > 1e20
+
+
+# ---- The choice ----
+
+
+def edited(shape: shapes.Shape, *more: list[int], drop: int = 0) -> Mesh:
+    """Without the first faces, and with others added."""
+    return make_mesh(shape[0], np.concatenate((shape[1][drop:], np.reshape(more, (-1, 3)).astype(np.int64))))
+
+
+def test_reasons() -> None:
+    cube = shapes.cube()
+    a, b, c = cube[1][0].tolist()
+    cases = {
+        "closed": (edited(cube), "pseudonormal"),
+        "3 open edges": (edited(cube, drop=1), "winding"),
+        "1 duplicate face": (edited(cube, [a, b, c]), "winding"),
+        "3 non-manifold edges": (edited(cube, [a, b, c], [a, c, b]), "winding"),
+        "1 degenerate face": (edited(cube, [a, b, b]), "winding"),
+    }
+    for words, (mesh, method) in cases.items():
+        same, choice = choose_sign(mesh, "auto")
+        assert choice.method == method
+        assert words in choice.reason
+        assert "turned" not in choice.reason
+        assert np.array_equal(same.faces, mesh.faces)
+
+
+@pytest.mark.parametrize("asked", ["pseudonormal", "winding", "none"])
+def test_what_is_asked_for_is_taken(asked: str, cpu: Backend) -> None:
+    mesh = make_mesh(*shapes.cube())
+    _, choice = choose_sign(mesh, asked)
+    assert (choice.method, choice.reason) == (asked, "asked for")
+    signer = make_signer(cpu, mesh, bvh_of(cpu, mesh), asked)
+    kinds = {"pseudonormal": PseudonormalSigner, "winding": WindingSigner, "none": NoSigner}
+    assert type(signer) is kinds[asked]
+
+
+@pytest.mark.parametrize("asked", ["auto", "pseudonormal", "winding"])
+@pytest.mark.parametrize("kind", sorted(shapes.CLOSED))
+def test_closed_meshes_that_are_inside_out_are_turned(kind: str, asked: str) -> None:
+    shape = shapes.CLOSED[kind](np.random.default_rng(9))
+    mesh, choice = choose_sign(make_mesh(*shapes.inside_out(shape)), asked)
+    assert "turned" in choice.reason
+    assert mesh.signed_volume > 0
+    index = MeshDistance(shapes.inside_out(shape), sign=asked, device="cpu")
+    points = np.random.default_rng(10).uniform(-1, 1, (200, 3)) * np.abs(shape[0]).max(axis=0)
+    points = points[oracle.distance(points, shapes.triangles(shape)) > 1e-5]
+    assert np.array_equal(index.signed_distance(points) < 0, oracle.winding(points, shapes.triangles(shape)) > 0.5)
+
+
+def test_what_is_not_turned() -> None:
+    inside_out = make_mesh(*shapes.inside_out(shapes.cube()))
+    same, choice = choose_sign(inside_out, "none")
+    assert same is inside_out
+    assert choice.reason == "asked for"
+    opened = edited(shapes.inside_out(shapes.cube()), drop=2)
+    same, choice = choose_sign(opened, "auto")
+    assert same is opened
+    assert "turned" not in choice.reason
+
+
+def test_no_sign(backend: Backend) -> None:
+    mesh = make_mesh(*shapes.cube())
+    bvh = bvh_of(backend, mesh)
+    points = np.random.default_rng(11).random((50, 3)).astype(np.float32)
+    assert not decide(backend, bvh, make_signer(backend, mesh, bvh, "none"), points).any()
