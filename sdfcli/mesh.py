@@ -132,6 +132,11 @@ class Mesh:
         """In units of the domain's volume; negative where a closed surface is oriented inwards."""
         return float(np.einsum("ij,ij->", self.unit_triangles[:, :3] - 0.5, self.normals) / 6)
 
+    def release(self) -> None:
+        """Frees what was computed for checks and can be computed again."""
+        for name in ("unit_triangles", "welded", "edges", "open_edges", "normals"):
+            self.__dict__.pop(name, None)
+
     def flipped(self) -> Mesh:
         """The same surface with the other orientation."""
         return Mesh(self.vertices, self.faces[:, ::-1].copy())

@@ -73,6 +73,9 @@ def _build(source: Any, params: BuildParams, device: str, threads: int | None, p
         bvh = refit(backend, build_bvh(backend, order))
     with stages("sign", backend):
         signer = make_signer(backend, mesh, bvh, sign.method)
+    with stages("measure"):
+        points = sample_points(mesh, params.band, MEASURED_POINTS, SEED)
+    mesh.release()
     with stages("octree", backend):
         tree = Octree(
             backend,
@@ -96,7 +99,6 @@ def _build(source: Any, params: BuildParams, device: str, threads: int | None, p
     progress("measuring the error")
     with stages("measure", backend):
         index = MeshDistance.of(backend, mesh, bvh, signer)
-        points = sample_points(mesh, params.band, MEASURED_POINTS, SEED)
         found = [
             errors(field, mesh.diagonal, params.tolerance, params.band, index, where) for where in points.values()
         ]

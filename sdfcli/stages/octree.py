@@ -55,6 +55,11 @@ class Columns:
     def __getattr__(self, name: str) -> Array:
         return self._room[name][: self.count]
 
+    def drop(self, *names: str) -> None:
+        """Frees columns."""
+        for name in names:
+            del self._room[name]
+
     def extend(self, more: int) -> int:
         """Adds entries; returns the number of the first."""
         first, self.count = self.count, self.count + more
@@ -407,8 +412,14 @@ class Octree:
         return sum(int((own.state == JUMP).sum()) for own in self.levels)
 
     def assemble(self) -> dict[str, Array]:
-        """The arrays of a Field, with distances in the unit cube, and leaf_corner (n, 8): places among the corners."""
+        """The arrays of a Field, with distances in the unit cube, and leaf_corner (n, 8): places among the corners.
+
+        What only growing needs is freed first.
+        """
         xp, points = self.backend.xp, self.points
+        points.drop("position", "gradient", "distance", "cell")
+        for own in self.levels:
+            own.drop("neighbour", "points")
         leaves = [self._leaves(level) for level in range(self.depth + 1)]
         key = xp.concatenate([own.key[own_leaves] << np.uint64(3 * (LATTICE_BITS - level))
                               for level, (own, own_leaves) in enumerate(zip(self.levels, leaves, strict=True))])
