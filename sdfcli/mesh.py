@@ -260,14 +260,23 @@ def load_mesh(source: Any) -> Mesh:
     path = Path(source)
     if not path.is_file():
         raise InputError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}")
-    import trimesh
-
     try:
-        loaded = trimesh.load_mesh(str(path), process=False)
+        vertices, faces = _read(path)
     except Exception as error:  # each loader of trimesh has exceptions of its own
         reason = str(error).strip().splitlines()
         raise InputError(f"{path}: cannot be read as a mesh: {reason[0] if reason else type(error).__name__}") from error
-    faces = getattr(loaded, "faces", None)
     if faces is None or len(faces) == 0:
         raise InputError(f"{path}: no faces in this file; a surface is needed")
-    return make_mesh(loaded.vertices, faces, str(path))
+    return make_mesh(vertices, faces, str(path))
+
+
+def _read(path: Path) -> tuple[Any, Any]:
+    from sdfcli.ply import read_plain_ply
+
+    plain = read_plain_ply(path) if path.suffix.lower() == ".ply" else None
+    if plain is not None:
+        return plain
+    import trimesh
+
+    loaded = trimesh.load_mesh(str(path), process=False)
+    return getattr(loaded, "vertices", None), getattr(loaded, "faces", None)

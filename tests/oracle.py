@@ -80,8 +80,11 @@ def deinterleave(key: int) -> tuple[int, int, int]:
 
 
 def lattice(keys: Numbers) -> npt.NDArray[np.int64]:
-    """The lattice coordinates of Morton codes: (n, 3)."""
-    return np.array([deinterleave(int(key)) for key in keys], np.int64).reshape(-1, 3)
+    """The lattice coordinates of Morton codes: (n, 3). As `deinterleave`, for many at once."""
+    bits = np.asarray(keys, np.uint64)[:, None] >> np.arange(66, dtype=np.uint64).clip(max=63) & np.uint64(1)
+    bits[:, 64:] = 0
+    weight = 2 ** np.arange(22, dtype=np.int64)
+    return np.stack([bits[:, axis::3].astype(np.int64) @ weight for axis in range(3)], axis=1)
 
 
 class Trilinear:

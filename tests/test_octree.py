@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +30,6 @@ ULP = 2.0**-24
 CLEAR = 1e-6  # nearer to the surface than this, rounding decides the sign
 
 Numbers = oracle.Numbers
-Any_ = Any
 
 
 @dataclass
@@ -138,7 +136,9 @@ def check_order(field: Field) -> None:
 
 
 def check_distances(grown: Grown, which: Numbers) -> None:
-    """The chosen corners have the exact distance, with its sign."""
+    """The chosen corners (some of them, if there are many) have the exact distance, with its sign."""
+    which = np.flatnonzero(which)
+    which = which[:: 1 + len(which) // 600]
     points = oracle.lattice(grown.field.corner_key)[which] / FULL
     found = grown.field.distance[which]
     true = oracle.distance(points, grown.triangles)
@@ -196,17 +196,23 @@ def check_adaptive(rng: np.random.Generator, grown: Grown) -> None:
 CASES = sorted(set(shapes.ANY) - {"soup", "small soup", "zoo", "huge"})
 
 
-@settings(max_examples=25, deadline=None)
-@given(kind=st.sampled_from(CASES), seed=st.integers(0, 2**32 - 1), depth=st.integers(1, 5))
+def sign_for(kind: str) -> str:
+    """What to ask for, so that the sign is that of the winding number: pseudonormals see no overlap."""
+    return "winding" if kind == "overlapping" else "auto"
+
+
+@settings(max_examples=40, deadline=None)
+@given(kind=st.sampled_from(CASES), seed=st.integers(0, 2**32 - 1), depth=st.integers(1, 4))
 def test_adaptive_octrees(backend: Backend, kind: str, seed: int, depth: int) -> None:
     rng = np.random.default_rng(seed)
-    check_adaptive(rng, grow(backend, shapes.ANY[kind](rng), depth, tolerance=10 ** -rng.uniform(1.7, 2.6)))
+    shape = shapes.ANY[kind](rng)
+    check_adaptive(rng, grow(backend, shape, depth, tolerance=10 ** -rng.uniform(1.3, 2.3), sign=sign_for(kind)))
 
 
 @pytest.mark.parametrize("kind", ["soup", "zoo", "small soup"])
 def test_adaptive_octrees_of_soups(backend: Backend, kind: str) -> None:
     rng = np.random.default_rng(1)
-    check_adaptive(rng, grow(backend, shapes.ANY[kind](rng), 4, tolerance=0.02))
+    check_adaptive(rng, grow(backend, shapes.ANY[kind](rng), 3, tolerance=0.02))
 
 
 def test_an_octree_with_all_levels(backend: Backend) -> None:
@@ -223,11 +229,11 @@ def test_an_octree_with_all_levels(backend: Backend) -> None:
 
 @pytest.mark.parametrize("kind", sorted(shapes.CLOSED))
 def test_adaptive_leaves_meet_the_tolerance_in_the_middle(backend: Backend, kind: str) -> None:
-    tolerance, band, depth = 4e-3, 0.05, 6
+    tolerance, band, depth = 1e-2, 0.05, 5
     grown = grow(backend, shapes.CLOSED[kind](np.random.default_rng(3)), depth, tolerance, band)
     assert grown.tree.jump_leaves == 0
     leaves = Leaves(grown.field)
-    coarse = np.flatnonzero(leaves.level < depth)
+    coarse = np.flatnonzero(leaves.level < depth)[::4]
     middle = (leaves.low[coarse] + leaves.size[coarse, None] / 2) / FULL
     value, _ = oracle.Trilinear(grown.field).in_leaf(coarse, middle)
     true = oracle.distance(middle, grown.triangles)
@@ -243,7 +249,7 @@ def test_a_finer_tolerance_gives_more_leaves(backend: Backend) -> None:
 def test_the_sign_jumps_at_holes_of_open_surfaces(backend: Backend) -> None:
     vertices, faces = shapes.icosphere(2)
     bowl = vertices, faces[vertices[faces].mean(axis=1)[:, 2] < 0.3]
-    grown = grow(backend, bowl, 6, tolerance=2e-2)
+    grown = grow(backend, bowl, 5, tolerance=3e-2)
     assert grown.tree.jump_leaves > 0
     check_adaptive(np.random.default_rng(4), grown)
 
@@ -282,7 +288,7 @@ def check_dense(grown: Grown, depth: int) -> None:
 @given(kind=st.sampled_from(sorted(shapes.ANY)), seed=st.integers(0, 2**32 - 1), depth=st.integers(1, 5))
 def test_density_octrees(backend: Backend, kind: str, seed: int, depth: int) -> None:
     rng = np.random.default_rng(seed)
-    check_dense(grow(backend, shapes.ANY[kind](rng), depth, adaptive=False), depth)
+    check_dense(grow(backend, shapes.ANY[kind](rng), depth, adaptive=False, sign=sign_for(kind)), depth)
 
 
 def test_density_octree_of_equal_centroids(backend: Backend) -> None:
@@ -316,7 +322,7 @@ def check_inherited(grown: Grown) -> int:
 @given(
     kind=st.sampled_from(sorted(set(shapes.ANY) - {"soup"})),
     seed=st.integers(0, 2**32 - 1),
-    depth=st.integers(2, 5),
+    depth=st.integers(2, 4),
     adaptive=st.booleans(),
 )
 def test_inherited_signs(backend: Backend, kind: str, seed: int, depth: int, adaptive: bool) -> None:
