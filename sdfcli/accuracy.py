@@ -99,13 +99,22 @@ def _jumps(field: Field, reference: Reference, points: Floats, truth: Floats, va
     leaf = field.leaf_at(points)
     edge = field.domain.length * 0.5 ** field.leaf_level[leaf].astype(np.float64)
     low = field.domain.origin + lattice_position(field.leaf_key[leaf]) * field.domain.length
-    steps = (np.arange(JUMP_PROBES) / (JUMP_PROBES - 1)) * 3 - 1
-    grid = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1).reshape(-1, 3)
-    probes = low[:, None, :] + grid * edge[:, None, None]
-    exact = reference.signed_distance(probes.reshape(-1, 3)).reshape(len(points), -1)
-    way = np.linalg.norm(probes - points[:, None, :], axis=2)
-    proof = (np.sign(exact) != np.sign(truth)[:, None]) & (np.abs(exact) + np.abs(truth)[:, None] > way * (1 + 1e-6))
-    return proof.any(axis=1) & (np.abs(value) <= np.abs(truth) + edge * np.sqrt(3.0))
+    steps = np.linspace(-1.0, 2.0, JUMP_PROBES)
+    grid = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1)
+    probes = low[:, None, None, None, :] + grid * edge[:, None, None, None, None]
+    exact = reference.signed_distance(probes.reshape(-1, 3)).reshape(probes.shape[:-1])
+    way = np.linalg.norm(probes - points[:, None, None, None, :], axis=-1)
+    proven = _differ(exact, truth[:, None, None, None], way).any(axis=(1, 2, 3))
+    between = edge[:, None, None, None] * (steps[1] - steps[0])
+    for axis in (1, 2, 3):
+        first, second = np.moveaxis(exact, axis, 1)[:, :-1], np.moveaxis(exact, axis, 1)[:, 1:]
+        proven |= _differ(first, second, between).any(axis=(1, 2, 3))
+    return proven & (np.abs(value) <= np.abs(truth) + edge * np.sqrt(3.0))
+
+
+def _differ(a: Floats, b: Floats, way: Floats) -> Any:
+    """Whether two signed distances, `way` apart, differ by more than a continuous distance can."""
+    return ((a < 0) != (b < 0)) & (np.abs(a) + np.abs(b) > way * (1 + 1e-6))
 
 
 def lattice_position(keys: Any) -> Floats:

@@ -191,6 +191,28 @@ def test_winding_signs_near_one_half(backend: Backend) -> None:
     assert np.array_equal(inside, winding[close] > 0.5)
 
 
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), layers=st.integers(1, 2), share=st.floats(0.02, 0.9))
+def test_winding_signs_on_the_caps(backend: Backend, seed: int, layers: int, share: float) -> None:
+    # The caps of holes in a cube's sides lie in the planes of these sides, and so do the points: there the winding
+    # number of a cap has no value, but that of the surface has.
+    rng = np.random.default_rng(seed)
+    vertices, faces = shapes.holed(rng, shapes.refined(shapes.refined(shapes.cube())), share)
+    mesh = make_mesh(vertices, np.tile(faces, (layers, 1)))
+    bvh = bvh_of(backend, mesh)
+    triangles = triangles_of(backend, bvh)
+    low, high = triangles.min(axis=(0, 1)), triangles.max(axis=(0, 1))
+    points = rng.uniform(low, high, (150, 3)).astype(np.float32)
+    side = rng.integers(0, 3, 150)
+    points[np.arange(150), side] = np.where(rng.random(150) < 0.5, low[side], high[side])
+    points[:20] = cap_triangles(mesh).reshape(-1, 3)[:: 3 * layers][:20][rng.integers(0, 1, 20)]  # in the middle of a hole
+    points = points[oracle.distance(points, triangles) > CLEAR]
+    winding = oracle.winding(points, triangles)
+    sided = np.abs(winding - 0.5) > 1e-6
+    inside = decide(backend, bvh, WindingSigner(backend, mesh, bvh), points)
+    assert np.array_equal(inside[sided], winding[sided] > 0.5)
+
+
 @settings(max_examples=30, deadline=None)
 @given(kind=st.sampled_from(sorted(DAMAGED)), seed=st.integers(0, 2**32 - 1))
 def test_exact_winding_numbers(backend: Backend, kind: str, seed: int) -> None:

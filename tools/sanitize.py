@@ -108,7 +108,8 @@ def work() -> None:
                     small = {"octree": octree, "sign": sign, "depth": 6, "tolerance": 5e-3}
                     field = sdfcli.build(mesh, device="cpu", threads=THREADS, **small)
                     field.sample(points)
-                    field.gradient(points)
+                    with tempfile.TemporaryDirectory() as folder:
+                        sdfcli.load(field.save(Path(folder, "field.h5"))).gradient(points)
                 index = sdfcli.MeshDistance(mesh, sign=sign, device="cpu", threads=THREADS)
                 index.signed_distance(points)
                 index.closest(points)
