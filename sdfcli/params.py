@@ -11,6 +11,8 @@ from sdfcli.errors import UsageError
 OCTREES = ("adaptive", "bvh")
 SIGNS = ("auto", "pseudonormal", "winding", "none")
 MAX_DEPTH = 16
+DEFAULT_DEPTH = 10
+FINEST_CELL = 1.5
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,8 @@ class BuildParams:
 
     octree     `adaptive`: cells are split while the trilinear field misses the true distance (Frisken 2000);
                `bvh`: while a node of the BVH lies in them (the density-driven octree of the thesis).
-    depth      the finest level: a cell there is 2^-depth of the domain's edge.
+    depth      the finest level: a cell there is 2^-depth of the domain's edge. None: 10, or as many levels as it takes
+               to bring the finest cells down to one and a half tolerances.
     tolerance  the largest error, as a fraction of the diagonal of the mesh's bounding box.
     band       distance from the surface, as such a fraction, up to which the tolerance is absolute; outside it grows
                with the distance, as distance / band.
@@ -27,7 +30,7 @@ class BuildParams:
     """
 
     octree: str = "adaptive"
-    depth: int = 10
+    depth: int | None = None
     tolerance: float = 1e-3
     band: float = 0.02
     sign: str = "auto"
@@ -36,12 +39,19 @@ class BuildParams:
         for name, allowed in (("octree", OCTREES), ("sign", SIGNS)):
             if getattr(self, name) not in allowed:
                 raise UsageError(f"--{name} {getattr(self, name)}: use {', '.join(allowed)}")
-        if not 1 <= self.depth <= MAX_DEPTH:
+        if self.depth is not None and not 1 <= self.depth <= MAX_DEPTH:
             raise UsageError(f"--depth {self.depth}: use 1 to {MAX_DEPTH}")
         for name in ("tolerance", "band"):
             value = getattr(self, name)
             if not (math.isfinite(value) and 0 < value < 1):
                 raise UsageError(f"--{name} {value}: use a fraction of the diagonal between 0 and 1")
+
+    def depth_limit(self, diagonal: float) -> int:
+        """The finest level for a mesh whose diagonal is this fraction of the domain's edge."""
+        if self.depth is not None:
+            return self.depth
+        needed = math.ceil(math.log2(1 / (FINEST_CELL * self.tolerance * diagonal)))
+        return min(max(DEFAULT_DEPTH, needed), MAX_DEPTH)
 
     def as_dict(self) -> dict[str, Any]:
         """The parameters by name."""

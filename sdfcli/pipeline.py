@@ -81,7 +81,7 @@ def _build(source: Any, params: BuildParams, device: str, threads: int | None, p
             backend,
             bvh,
             signer,
-            depth=params.depth,
+            depth=params.depth_limit(scale),
             tolerance=params.tolerance * scale,
             band=params.band * scale,
             adaptive=params.octree == "adaptive",
@@ -103,7 +103,7 @@ def _build(source: Any, params: BuildParams, device: str, threads: int | None, p
             errors(field, mesh.diagonal, params.tolerance, params.band, index, where) for where in points.values()
         ]
     field.info.update(
-        parameters=params.as_dict(),
+        parameters={**params.as_dict(), "depth": params.depth_limit(scale)},
         mesh={"sha256": digest, "diagonal": mesh.diagonal, "watertight": health.watertight, **asdict(health)},
         sign=sign.method,
         sign_reason=sign.reason,

@@ -1,4 +1,4 @@
-"""Slow and obvious float64 answers that the kernels are compared with. Nothing here shares code with sdfcli."""
+"""Slow and obvious float64 answers that the kernels are compared with. No answer comes from code of sdfcli."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from sdfcli.field import Field
+from sdfcli.mesh import Domain
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[Any]
@@ -62,7 +65,8 @@ def distance(points: Numbers, triangles: Numbers) -> Floats:
 
 def winding(points: Numbers, triangles: Numbers) -> Floats:
     """The generalised winding number: all solid angles (van Oosterom and Strackee 1983) over 4 pi, (n,)."""
-    a, b, c = (np.asarray(triangles, np.float64)[None, :, k] - np.asarray(points, np.float64)[:, None] for k in range(3))
+    corner, p = np.asarray(triangles, np.float64)[None], np.asarray(points, np.float64)[:, None]
+    a, b, c = (corner[:, :, k] - p for k in range(3))
     la, lb, lc = (np.sqrt(dot(v, v)) for v in (a, b, c))
     angle = np.arctan2(dot(a, np.cross(b, c)), la * lb * lc + dot(a, b) * lc + dot(b, c) * la + dot(c, a) * lb)
     return np.asarray(angle.sum(axis=1) / (2 * np.pi))
@@ -87,6 +91,32 @@ def lattice(keys: Numbers) -> npt.NDArray[np.int64]:
     return np.stack([bits[:, axis::3].astype(np.int64) @ weight for axis in range(3)], axis=1)
 
 
+def random_field(rng: np.random.Generator, splits: int, origin: npt.ArrayLike = 0.0, length: float = 1.0) -> Field:
+    """A field over an octree in which random cells were split, with random values; nothing about it is a distance."""
+    leaves = [(0, 0, 0, 0)]
+    for _ in range(splits):
+        x, y, z, level = leaves.pop(rng.integers(len(leaves)))
+        if level == 16:
+            leaves.append((x, y, z, level))
+        else:
+            leaves += [(2 * x + i, 2 * y + j, 2 * z + k, level + 1) for i, j, k in np.ndindex(2, 2, 2)]
+    sized = [(2 ** (LATTICE_BITS - level), level, x, y, z) for x, y, z, level in leaves]
+    cells = sorted((interleave(size * x, size * y, size * z), level) for size, level, x, y, z in sized)
+    corners = {
+        interleave(size * (x + i), size * (y + j), size * (z + k))
+        for size, _, x, y, z in sized
+        for i, j, k in np.ndindex(2, 2, 2)
+    }
+    return Field(
+        Domain(np.zeros(3) + origin, length),
+        np.array([key for key, _ in cells], np.uint64),
+        np.array([level for _, level in cells], np.uint8),
+        np.array(sorted(corners), np.uint64),
+        (length * rng.normal(size=len(corners))).astype(np.float32),
+        {"note": "made for a test", "numbers": [1, 2.5, None]},
+    )
+
+
 class Trilinear:
     """A stored field, evaluated by searching all leaves for each point and all corners for each leaf."""
 
@@ -102,7 +132,7 @@ class Trilinear:
 
     def leaf(self, points: Numbers) -> npt.NDArray[np.int64]:
         """The leaf in which each point of the domain lies; at a common face the one further up."""
-        u = np.clip((points - self.origin) / self.length, 0, 1) * 2.0**LATTICE_BITS
+        u = np.clip(self._unit(points), 0, 1) * 2.0**LATTICE_BITS
         u = np.minimum(np.floor(u), 2**LATTICE_BITS - 1)[:, None]
         holds = ((u >= self.low) & (u < self.low + self.size[:, None])).all(axis=2)
         assert (holds.sum(axis=1) == 1).all()
@@ -110,9 +140,24 @@ class Trilinear:
 
     def in_leaf(self, leaf: Numbers, points: Numbers) -> tuple[Floats, Floats]:
         """Values (n,) and gradients (n, 3) of the given leaves' polynomials at points of the domain."""
-        edge = self.length * 0.5**LATTICE_BITS * self.size[leaf]
-        t = (points - self.origin - self.length * 0.5**LATTICE_BITS * self.low[leaf]) / edge[:, None]
-        value, slope = np.zeros(len(points)), np.zeros((len(points), 3))
+        return self._polynomial(leaf, self._unit(points))
+
+    def __call__(self, points: Numbers) -> tuple[Floats, Floats]:
+        """Values and gradients anywhere: outside of the domain, the distance to it is added."""
+        unit = self._unit(points)
+        inside = np.clip(unit, 0, 1)
+        beyond = unit - inside
+        far = np.linalg.norm(beyond, axis=1)
+        value, slope = self._polynomial(self.leaf(points), inside)
+        away = beyond / np.where(far > 0, far, 1)[:, None]
+        return value + far * self.length, np.where(beyond != 0, away, slope)
+
+    def _unit(self, points: Numbers) -> Floats:
+        return np.asarray((points - self.origin) / self.length)
+
+    def _polynomial(self, leaf: Numbers, unit: Numbers) -> tuple[Floats, Floats]:
+        t = (unit * 2.0**LATTICE_BITS - self.low[leaf]) / self.size[leaf, None]
+        value, slope = np.zeros(len(unit)), np.zeros((len(unit), 3))
         for c in range(8):
             bits = [c & 1, c >> 1 & 1, c >> 2]
             weight = [t[:, k] if bits[k] else 1 - t[:, k] for k in range(3)]
@@ -120,12 +165,4 @@ class Trilinear:
             for k in range(3):
                 others = weight[(k + 1) % 3] * weight[(k + 2) % 3]
                 slope[:, k] += self.corner[leaf, c] * others * (1 if bits[k] else -1)
-        return value, slope / edge[:, None]
-
-    def __call__(self, points: Numbers) -> tuple[Floats, Floats]:
-        """Values and gradients anywhere: outside of the domain, the distance to it is added."""
-        inside = np.clip(points, self.origin, self.origin + self.length)
-        beyond = points - inside
-        far = np.linalg.norm(beyond, axis=1)
-        value, slope = self.in_leaf(self.leaf(inside), inside)
-        return value + far, np.where(beyond != 0, beyond / np.where(far > 0, far, 1)[:, None], slope)
+        return value, slope / (self.length * 0.5**LATTICE_BITS * self.size[leaf, None])

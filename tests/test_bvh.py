@@ -185,7 +185,8 @@ def test_wide_tree_holds_each_triangle_once(cpu: Backend, count: int) -> None:
     bvh = bvh_of(cpu, shapes.soup(np.random.default_rng(count), count, 0.05))
     wide = bvh.wide
     assert wide is not None
-    corners = bvh.order.triangle.reshape(-1, 3, 3)
+    assert sorted(wide.block_slot.tolist()) == list(range(count))
+    corners = bvh.order.triangle.reshape(-1, 3, 3)[wide.block_slot]
     # (blocks, 9, width): coordinate by coordinate, `width` triangles side by side; the last block is filled up.
     blocks, nine, width = wide.block.shape
     assert (blocks, nine) == (-(-count // width), 9)

@@ -25,7 +25,12 @@ def build(
     octree: Annotated[
         str, typer.Option(metavar="adaptive|bvh", help="Split where the field errs, or where triangles are dense.")
     ] = "adaptive",
-    depth: Annotated[int, typer.Option(help="The finest level of the octree.")] = 10,
+    depth: Annotated[
+        int | None,
+        typer.Option(
+            help="The finest level of the octree: 10, or more if a tolerance below 6e-4 needs it.", show_default=False
+        ),
+    ] = None,
     tolerance: Annotated[float, typer.Option(help="Largest error, as a fraction of the bounding box's diagonal.")] = 1e-3,
     band: Annotated[
         float, typer.Option(help="Distance, as such a fraction, beyond which the tolerance grows with the distance.")

@@ -191,6 +191,10 @@ typedef struct {
     const float* distance;                /* signed, of every point */
     const float* position;
     const float* gradient;                /* of every point, x 3 */
+    const unsigned long long* key;        /* of the cells */
+    unsigned triangles;
+    const unsigned long long* triangle_key;
+    const float* triangle;
     float tolerance;
     float band;
     float jump_edge;                      /* cells of this edge or less are not split for a jump of the sign */

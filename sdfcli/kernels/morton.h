@@ -39,6 +39,20 @@ FN u32 morton_cell(double u) {  // a coordinate of the unit cube in one of 2^21 
     return c < 2097151.0 ? (u32)c : 2097151u;
 }
 
+FN u32 lower_bound(const u64* keys, u32 n, u64 key) {  // the first place whose key is not less
+    u32 low = 0;
+    while (n > 0) {
+        u32 half = n / 2;
+        if (keys[low + half] < key) {
+            low += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return low;
+}
+
 // Morton codes of points in the unit cube, for triangles those of their centroids (the thesis, section 2.3).
 FN void sdf_morton_at(const sdf_morton_args& a, u32 i) {
     const double* p = a.points + 3 * (size_t)i;

@@ -183,6 +183,31 @@ FN float bend(const sdf_octree_test_args& a, float edge, Point point_of) {
     return sum * edge * 0.125f;
 }
 
+// The trilinear field between eight corners, t in [0, 1]^3.
+template <class T>
+FN T trilinear(const T* v, Vec<T> t) {
+    T x00 = v[0] + t.x * (v[1] - v[0]), x10 = v[2] + t.x * (v[3] - v[2]);
+    T x01 = v[4] + t.x * (v[5] - v[4]), x11 = v[6] + t.x * (v[7] - v[6]);
+    T y0 = x00 + t.y * (x10 - x00), y1 = x01 + t.y * (x11 - x01);
+    return y0 + t.z * (y1 - y0);
+}
+
+// On the surface the distance is zero: does the field say so at the centroids in a cell? What lies between the points of
+// a coarse cell, such as the relief of a nearly flat wall, shows here.
+FN bool misses_surface(const sdf_octree_test_args& a, u32 cell, const float* corner) {
+    u64 size = 1ULL << 3 * (SDF_MORTON_BITS - a.level), first = a.key[cell] * size;
+    Lattice at = morton_decode(a.key[cell]);
+    float scale = (float)(1u << a.level);
+    for (u32 slot = lower_bound(a.triangle_key, a.triangles, first); slot < a.triangles; slot++) {
+        if (a.triangle_key[slot] >= first + size) return false;
+        const float* p = a.triangle + 9 * (size_t)slot;
+        F3 centroid = (1.f / 3.f) * (load3(p) + load3(p + 3) + load3(p + 6));
+        F3 t = scale * centroid - vec((float)at.x, (float)at.y, (float)at.z);
+        if (magnitude(trilinear(corner, vec(clamp01(t.x), clamp01(t.y), clamp01(t.z)))) > a.tolerance) return true;
+    }
+    return false;
+}
+
 // A cheap look at a new cell, of which only the corners and the centre are known: may it stay a leaf without a test?
 FN void sdf_octree_screen_at(const sdf_octree_test_args& a, u32 i) {
     u32 cell = a.cells[i];
@@ -195,7 +220,8 @@ FN void sdf_octree_screen_at(const sdf_octree_test_args& a, u32 i) {
     float d = a.distance[point[CENTRE]], miss = magnitude(between(corner, CENTRE) - d);
     nearest = least(nearest, magnitude(d));
     float edge = 1.f / (float)(1u << a.level), bent = bend(a, edge, [&](int c) { return point[corner_point(c)]; });
-    a.wish[i] = most(1.6f * miss, bent) > allowed_error(nearest, a.tolerance, a.band) ? 1 : 0;
+    bool errs = most(1.6f * miss, bent) > allowed_error(nearest, a.tolerance, a.band);
+    a.wish[i] = errs || misses_surface(a, cell, corner) ? 1 : 0;
 }
 
 // A second look at a cell that was not opened: its neighbours may have been, and share points with it.
@@ -251,6 +277,7 @@ FN void sdf_octree_test_at(const sdf_octree_test_args& a, u32 i) {
         float bent = bend(a, half, [&](int c) { return point[first + index_of(c & 1, c >> 1 & 1, c >> 2)]; });
         if (worst + bent / 3.f > allowed_error(nearest, a.tolerance, a.band)) wish = 1;
     }
+    if (!wish && misses_surface(a, cell, corner)) wish = 1;
     if (wish && 2.f * half <= a.jump_edge && holds_jump(a, point)) wish = 2;
     a.wish[i] = wish;
 }
@@ -278,14 +305,7 @@ FN void sdf_gradient_at(const sdf_gradient_args& a, u32 i) {
 // Morton order share its prefix.
 FN void sdf_octree_density_at(const sdf_octree_density_args& a, u32 i) {
     u64 size = 1ULL << 3 * (SDF_MORTON_BITS - a.level), first = a.key[a.cells[i]] * size;
-    u32 low = 0, high = a.triangles;
-    while (low < high) {
-        u32 middle = low + (high - low) / 2;
-        if (a.triangle_key[middle] < first)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    u32 low = lower_bound(a.triangle_key, a.triangles, first);
     a.wish[i] = low + 1 < a.triangles && a.triangle_key[low + 1] < first + size ? 1 : 0;
 }
 

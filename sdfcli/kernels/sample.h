@@ -3,20 +3,6 @@
 #define SDFCLI_SAMPLE_H
 #include "octree.h"
 
-FN u32 lower_bound(const u64* keys, u32 n, u64 key) {  // the first place whose key is not less
-    u32 low = 0;
-    while (n > 0) {
-        u32 half = n / 2;
-        if (keys[low + half] < key) {
-            low += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
-    return low;
-}
-
 // The places of a leaf's eight corners among the sorted corner keys; SDF_NONE where a corner is missing.
 FN void sdf_field_corners_at(const sdf_field_corners_args& a, u32 i) {
     Lattice at = morton_decode(a.leaf_key[i]);
@@ -47,22 +33,25 @@ FN void sdf_field_sample_at(const sdf_field_sample_args& a, u32 i) {
     u32 leaf = lower_bound(a.leaf_key, a.leaves, morton_encode(at) + 1) - 1;
     u32 size = 1u << (SDF_LATTICE_BITS - a.leaf_level[leaf]);
     Lattice origin = morton_decode(a.leaf_key[leaf]);
-    double t[3] = {(u[0] - origin.x) / size, (u[1] - origin.y) / size, (u[2] - origin.z) / size};
+    D3 t = vec((u[0] - origin.x) / size, (u[1] - origin.y) / size, (u[2] - origin.z) / size);
     double v[8];
     for (int c = 0; c < 8; c++) v[c] = (double)a.value[a.leaf_corner[8 * (size_t)leaf + c]];
-    double x00 = v[0] + t[0] * (v[1] - v[0]), x10 = v[2] + t[0] * (v[3] - v[2]);
-    double x01 = v[4] + t[0] * (v[5] - v[4]), x11 = v[6] + t[0] * (v[7] - v[6]);
-    double y0 = x00 + t[1] * (x10 - x00), y1 = x01 + t[1] * (x11 - x01);
     double far = sqrt(far_sq);
-    a.result[i] = y0 + t[2] * (y1 - y0) + far * a.length;
+    a.result[i] = trilinear(v, t) + far * a.length;
     if (a.leaf_of) a.leaf_of[i] = leaf;
     if (!a.gradient) return;
     double* g = a.gradient + 3 * (size_t)i;
     double scale = full / (size * a.length);
-    double gx0 = (v[1] - v[0]) + t[1] * ((v[3] - v[2]) - (v[1] - v[0]));
-    double gx1 = (v[5] - v[4]) + t[1] * ((v[7] - v[6]) - (v[5] - v[4]));
-    double gradient[3] = {gx0 + t[2] * (gx1 - gx0), (x10 - x00) + t[2] * ((x11 - x01) - (x10 - x00)), y1 - y0};
-    for (int k = 0; k < 3; k++) g[k] = beyond[k] != 0.0 ? beyond[k] / far : gradient[k] * scale;
+    double slope[3] = {0.0, 0.0, 0.0}, along[3] = {t.x, t.y, t.z};
+    for (int axis = 0; axis < 3; axis++)
+        for (int c = 0; c < 8; c++) {
+            if (c >> axis & 1) continue;
+            double weight = 1.0;  // of this one of the four edges along the axis
+            for (int other = 0; other < 3; other++)
+                if (other != axis) weight *= c >> other & 1 ? along[other] : 1.0 - along[other];
+            slope[axis] += weight * (v[c | 1 << axis] - v[c]);
+        }
+    for (int k = 0; k < 3; k++) g[k] = beyond[k] != 0.0 ? beyond[k] / far : slope[k] * scale;
 }
 
 #endif

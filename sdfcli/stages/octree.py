@@ -291,6 +291,10 @@ class Octree:
             "level": level,
             "position": self.points.position,
             "gradient": self.points.gradient,
+            "key": self.levels[level].key,
+            "triangles": len(self.bvh.order),
+            "triangle_key": self.bvh.order.keys,
+            "triangle": self.bvh.order.triangle,
             "jump_edge": JUMP_EDGE * self.tolerance,
         }
 
