@@ -28,9 +28,9 @@ class MeshDistance:
 
     def __init__(self, source: Any, sign: str = "auto", device: str = "auto", threads: int | None = None) -> None:
         self.backend = select_backend(device, threads)
-        self.mesh, self.sign = choose_sign(load_mesh(source), BuildParams(sign=sign).sign)
+        self.mesh, choice = choose_sign(load_mesh(source), BuildParams(sign=sign).sign)
         self.bvh = refit(self.backend, build_bvh(self.backend, morton_order(self.backend, self.mesh.unit_triangles)))
-        self.signer = make_signer(self.backend, self.mesh, self.bvh, self.sign.method)
+        self.sign, self.signer = make_signer(self.backend, self.mesh, self.bvh, choice)
 
     @classmethod
     def of(cls, backend: Backend, mesh: Mesh, bvh: Bvh, signer: Signer) -> MeshDistance:

@@ -27,7 +27,7 @@ class Domain:
     origin: Floats
     length: float
 
-    def to_unit(self, points: npt.ArrayLike) -> Any:
+    def to_unit(self, points: Any) -> Any:
         """Points (n, 3) in the mesh's units, brought into the unit cube in float64."""
         return (points - self.origin) / self.length
 
@@ -47,7 +47,8 @@ class Edges:
 
 @dataclass(frozen=True)
 class Mesh:
-    """Triangles: vertices (v, 3) float64 in the mesh's units, faces (f, 3) int64. Every vertex is finite and used."""
+    """Triangles: vertices (v, 3) float64 in the mesh's units, faces (f, 3) int64. Every vertex is finite and used, and
+    every face's longest edge lies opposite to its first corner (see make_mesh)."""
 
     vertices: Floats
     faces: Ints
@@ -72,12 +73,14 @@ class Mesh:
     @cached_property
     def unit_triangles(self) -> Floats:
         """(f, 9) float64: the corners of each triangle in the unit cube."""
-        return self.domain.to_unit(self.vertices)[self.faces].reshape(-1, 9)
+        corners: Floats = self.domain.to_unit(self.vertices)[self.faces].reshape(-1, 9)
+        return corners
 
     @cached_property
     def welded(self) -> Ints:
         """(f, 3): the faces with vertices at equal positions taken for one."""
-        return _weld(self.vertices)[self.faces]
+        number: Ints = _weld(self.vertices)[self.faces]
+        return number
 
     @cached_property
     def edges(self) -> Edges:
@@ -125,7 +128,8 @@ class Mesh:
     @cached_property
     def open_edges(self) -> Ints:
         """(e, 2): the ends of the edges whose uses in the two directions differ; none on a closed surface."""
-        return self.edges.ends[self.edges.forward != self.edges.backward]
+        ends: Ints = self.edges.ends[self.edges.forward != self.edges.backward]
+        return ends
 
     @cached_property
     def signed_volume(self) -> float:
@@ -139,7 +143,7 @@ class Mesh:
 
     def flipped(self) -> Mesh:
         """The same surface with the other orientation."""
-        return Mesh(self.vertices, self.faces[:, ::-1].copy())
+        return Mesh(self.vertices, self.faces[:, [0, 2, 1]])
 
     @cached_property
     def sha256(self) -> str:
@@ -214,7 +218,7 @@ def _count_duplicates(faces: Ints) -> int:
 
 
 def make_mesh(vertices: npt.ArrayLike, faces: npt.ArrayLike, name: str = "mesh") -> Mesh:
-    """A checked mesh from arrays (v, 3) and (f, 3). Vertices that no face uses are dropped.
+    """A checked mesh from arrays (v, 3) and (f, 3). Vertices that no face uses are dropped, faces may be turned.
 
     Raises InputError where there are no faces, a face names a vertex that is not there, a used vertex is not finite,
     or the mesh has no extent or one beyond what float64 can square.
@@ -243,7 +247,19 @@ def make_mesh(vertices: npt.ArrayLike, faces: npt.ArrayLike, name: str = "mesh")
         raise InputError(f"{name}: the extent of the mesh is {extent:g}; it must lie between 1e-30 and 1e30")
     if extent < largest * 1e-12:
         raise InputError(f"{name}: an extent of {extent:g} at coordinates of {largest:g} is below their precision")
-    return Mesh(points, triangles)
+    return Mesh(points, _longest_edge_last(points, triangles))
+
+
+def _longest_edge_last(points: Floats, faces: Ints) -> Ints:
+    """Each face turned so that its longest edge lies opposite to its first corner.
+
+    Seen from there, a needle's sides are far from parallel, and its normal loses no digits.
+    """
+    x, y, z = np.ascontiguousarray(points.T)
+    a, b, c = faces.T
+    length = np.stack([(x[p] - x[q]) ** 2 + (y[p] - y[q]) ** 2 + (z[p] - z[q]) ** 2 for p, q in ((b, c), (c, a), (a, b))])
+    first = length.argmax(axis=0)
+    return np.where(first == 0, faces.T, np.where(first == 1, faces.T[[1, 2, 0]], faces.T[[2, 0, 1]])).T.copy()
 
 
 def load_mesh(source: Any) -> Mesh:

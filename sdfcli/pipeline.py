@@ -72,7 +72,7 @@ def _build(source: Any, params: BuildParams, device: str, threads: int | None, p
     with stages("bvh", backend):
         bvh = refit(backend, build_bvh(backend, order))
     with stages("sign", backend):
-        signer = make_signer(backend, mesh, bvh, sign.method)
+        sign, signer = make_signer(backend, mesh, bvh, sign)
     with stages("measure"):
         points = sample_points(mesh, params.band, MEASURED_POINTS, SEED)
     mesh.release()

@@ -18,9 +18,14 @@ LIBRARY_NAME = "libsdfcli_kernels.so"
 
 
 def library_path() -> Path:
-    """The compiled kernels: beside this file, or where the installed package has them."""
+    """The compiled kernels: beside this file, or in another folder of the package, as an editable install has it."""
     override = os.environ.get("SDFCLI_KERNEL_LIBRARY")
-    return Path(override) if override else Path(__file__).resolve().parent / LIBRARY_NAME
+    if override:
+        return Path(override)
+    import sdfcli.backend
+
+    places = [Path(folder) / LIBRARY_NAME for folder in sdfcli.backend.__path__]
+    return next((place for place in places if place.is_file()), places[0])
 
 
 @functools.cache

@@ -1,9 +1,11 @@
 // The CPU's entry points: a plain C interface, NAME(args, threads) for each kernel.
-#include <xmmintrin.h>
-
 #include <atomic>
 #include <thread>
 #include <vector>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 #include "kernels.h"
 
@@ -11,14 +13,26 @@ namespace {
 
 const u32 kChunk = 1024;  // indices a thread takes at a time; less work than this never pays for a thread
 
-// Flush-to-zero and denormals-are-zero, as on the GPU, while a kernel runs on this thread.
+// Denormals are flushed to zero, as on the GPU, while a kernel runs on this thread.
 class FlushDenormals {
+#if defined(__x86_64__)
   public:
     FlushDenormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040u); }
     ~FlushDenormals() { _mm_setcsr(before_); }
 
   private:
     unsigned before_;
+#elif defined(__aarch64__)
+  public:
+    FlushDenormals() {
+        asm volatile("mrs %0, fpcr" : "=r"(before_));
+        asm volatile("msr fpcr, %0" ::"r"(before_ | 1ull << 24));
+    }
+    ~FlushDenormals() { asm volatile("msr fpcr, %0" ::"r"(before_)); }
+
+  private:
+    unsigned long long before_;
+#endif
 };
 
 // Calls run(first, last) for chunks of 0 .. n - 1.

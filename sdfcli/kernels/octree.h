@@ -275,7 +275,7 @@ FN void sdf_octree_test_at(const sdf_octree_test_args& a, u32 i) {
             nearest = least(nearest, magnitude(distance[j]));
         }
         float bent = bend(a, half, [&](int c) { return point[first + index_of(c & 1, c >> 1 & 1, c >> 2)]; });
-        if (worst + bent / 3.f > allowed_error(nearest, a.tolerance, a.band)) wish = 1;
+        if (worst + 0.5f * bent > allowed_error(nearest, a.tolerance, a.band)) wish = 1;
     }
     if (!wish && misses_surface(a, cell, corner)) wish = 1;
     if (wish && 2.f * half <= a.jump_edge && holds_jump(a, point)) wish = 2;

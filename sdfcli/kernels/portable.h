@@ -6,8 +6,8 @@
 //   leading_zeros, count_ones, arrive, load_fresh, store_shared
 //
 // Bits are the same on both sides because neither side contracts multiply-add (--fmad=false, -ffp-contract=off), both
-// flush denormals (CuPy compiles with -ftz=true, the CPU threads set MXCSR), and no function of a mathematical library
-// other than sqrt, which is correctly rounded everywhere, is called. a < b ? a : b is used instead of fminf, whose
+// flush denormals (CuPy compiles with -ftz=true, the CPU threads set MXCSR), and building calls no function of a
+// mathematical library other than sqrt, which is correctly rounded everywhere (verification, exact.h, does). a < b ? a : b is used instead of fminf, whose
 // answer for signed zeros differs.
 #ifndef SDFCLI_PORTABLE_H
 #define SDFCLI_PORTABLE_H

@@ -18,6 +18,10 @@ BETA, MARGIN = 1.5, 0.15
 
 CAP_BETA, CAP_MARGIN = 4.0, 0.03
 """The same for the caps of holes (about 0.01 was measured); closer to the level 0.5 their exact sum is taken."""
+ENCLOSING_SAMPLES, ENCLOSING_OFFSET = 2000, 1e-3
+ASKED_FOR = "asked for"
+
+
 @dataclass(frozen=True)
 class SignChoice:
     """How signs are decided, and why, in words for the user."""
@@ -35,7 +39,7 @@ def choose_sign(mesh: Mesh, asked: str) -> tuple[Mesh, SignChoice]:
     if asked != "none" and mesh.health.watertight and mesh.signed_volume < 0:
         mesh, turned = mesh.flipped(), "; was oriented inwards, turned"
     if asked != "auto":
-        return mesh, SignChoice(asked, "asked for" + turned)
+        return mesh, SignChoice(asked, ASKED_FOR + turned)
     faults = mesh.health.faults
     if not faults:
         return mesh, SignChoice("pseudonormal", "closed, oriented, no degenerate or non-manifold spots" + turned)
@@ -229,10 +233,32 @@ def _components(count: int, pairs: Ints) -> Ints:
             return label
 
 
-def make_signer(backend: Backend, mesh: Mesh, bvh: Bvh, method: str) -> Signer:
-    """The signer for a method of SignChoice."""
-    if method == "none":
-        return NoSigner(backend)
-    if method == "pseudonormal":
-        return PseudonormalSigner(backend, mesh, bvh)
-    return WindingSigner(backend, mesh, bvh)
+def enclosing_share(index: WindingIndex, backend: Backend, mesh: Mesh) -> float:
+    """The share of the surface whose two sides an open mesh's winding number tells apart: above 0.7 just behind a face
+    and below 0.3 just before it. About 1 for a solid with holes, about 0 for a sheet."""
+    step = max(1, len(mesh.faces) // ENCLOSING_SAMPLES)
+    triangles, normals = mesh.unit_triangles[::step], mesh.normals[::step]
+    length = np.linalg.norm(normals, axis=1, keepdims=True)
+    centre = (triangles[:, 0:3] + triangles[:, 3:6] + triangles[:, 6:9]) / 3.0
+    offset = ENCLOSING_OFFSET * normals / np.where(length > 0, length, 1.0)
+    winding = [
+        backend.to_host(index.winding(backend, backend.from_host(centre + side * offset, np.float32), BETA))
+        for side in (-1.0, 1.0)
+    ]
+    return float(np.mean((winding[0] > 0.7) & (winding[1] < 0.3)))
+
+
+def make_signer(backend: Backend, mesh: Mesh, bvh: Bvh, choice: SignChoice) -> tuple[SignChoice, Signer]:
+    """The signer for a choice. Where `auto` chose winding numbers, but the open surface encloses nothing, distances stay
+    unsigned, and the choice says so."""
+    if choice.method == "none":
+        return choice, NoSigner(backend)
+    if choice.method == "pseudonormal":
+        return choice, PseudonormalSigner(backend, mesh, bvh)
+    signer = WindingSigner(backend, mesh, bvh)
+    if not choice.reason.startswith(ASKED_FOR) and signer.caps is not None:
+        share = enclosing_share(signer.index, backend, mesh)
+        if share < 0.5:
+            reason = f"{choice.reason}; encloses nothing: its two sides differ on {share:.0%} of the surface"
+            return SignChoice("none", reason), NoSigner(backend)
+    return choice, signer
