@@ -72,7 +72,7 @@ def _directions(count: int, rng: np.random.Generator) -> Floats:
 def errors(
     field: Field, diagonal: float, tolerance: float, band: float, reference: Reference, points: Floats
 ) -> RegionErrors:
-    """The field's errors at points, judged by the reference. All but `points` are fractions of, or the diagonal itself."""
+    """The field's errors at points (n, 3), judged by the reference; tolerance and band are parts of the diagonal."""
     truth, value = reference.signed_distance(points), field.sample(points)
     relative = np.abs(value - truth) / diagonal / np.maximum(1.0, np.abs(truth) / (band * diagonal))
     suspects = np.flatnonzero(relative > tolerance)

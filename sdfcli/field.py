@@ -75,7 +75,9 @@ class Field:
             self._cache[backend.name] = {**arrays, "value": backend.from_host(self.distance)}
         return self._cache[backend.name]
 
-    def keep_on(self, backend: Backend, *, leaf_key: Array, leaf_level: Array, leaf_corner: Array, value: Array, **_: Array) -> None:
+    def keep_on(
+        self, backend: Backend, *, leaf_key: Array, leaf_level: Array, leaf_corner: Array, value: Array, **_: Array
+    ) -> None:
         """Tells the field that its arrays are on a device already."""
         self._cache[backend.name] = {
             "leaf_key": leaf_key,
@@ -160,4 +162,3 @@ def _any_backend() -> Backend:
         return select_backend("cpu")
     except DeviceError:
         return select_backend("cuda")
-

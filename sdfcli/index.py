@@ -14,7 +14,7 @@ from sdfcli.params import BuildParams
 from sdfcli.stages.bvh import Bvh, build_bvh, refit
 from sdfcli.stages.distance import nearest
 from sdfcli.stages.order import morton_keys, morton_order
-from sdfcli.stages.sign import Signer, choose_sign, make_signer
+from sdfcli.stages.sign import Signer, choose_sign, make_signer, unless_nothing_is_enclosed
 
 CHUNK = 1 << 20
 """Points looked up at a time."""
@@ -30,7 +30,8 @@ class MeshDistance:
         self.backend = select_backend(device, threads)
         self.mesh, choice = choose_sign(load_mesh(source), BuildParams(sign=sign).sign)
         self.bvh = refit(self.backend, build_bvh(self.backend, morton_order(self.backend, self.mesh.unit_triangles)))
-        self.sign, self.signer = make_signer(self.backend, self.mesh, self.bvh, choice)
+        signer = make_signer(self.backend, self.mesh, self.bvh, choice.method)
+        self.sign, self.signer = unless_nothing_is_enclosed(self.backend, self.mesh, choice, signer)
 
     @classmethod
     def of(cls, backend: Backend, mesh: Mesh, bvh: Bvh, signer: Signer) -> MeshDistance:

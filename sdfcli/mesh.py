@@ -47,8 +47,7 @@ class Edges:
 
 @dataclass(frozen=True)
 class Mesh:
-    """Triangles: vertices (v, 3) float64 in the mesh's units, faces (f, 3) int64. Every vertex is finite and used, and
-    every face's longest edge lies opposite to its first corner (see make_mesh)."""
+    """Triangles: vertices (v, 3) float64 in the mesh's units, faces (f, 3) int64. Every vertex is finite and used."""
 
     vertices: Floats
     faces: Ints
@@ -218,7 +217,7 @@ def _count_duplicates(faces: Ints) -> int:
 
 
 def make_mesh(vertices: npt.ArrayLike, faces: npt.ArrayLike, name: str = "mesh") -> Mesh:
-    """A checked mesh from arrays (v, 3) and (f, 3). Vertices that no face uses are dropped, faces may be turned.
+    """A checked mesh from arrays (v, 3) and (f, 3). Vertices that no face uses are dropped.
 
     Raises InputError where there are no faces, a face names a vertex that is not there, a used vertex is not finite,
     or the mesh has no extent or one beyond what float64 can square.
@@ -231,7 +230,9 @@ def make_mesh(vertices: npt.ArrayLike, faces: npt.ArrayLike, name: str = "mesh")
         raise InputError(f"{name}: no faces; a surface is needed, not {len(points)} points")
     if triangles.min() < 0 or triangles.max() >= len(points):
         bad = int(np.flatnonzero((triangles < 0).any(1) | (triangles >= len(points)).any(1))[0])
-        raise InputError(f"{name}: face {bad} names vertex {triangles[bad].max()}, but there are {len(points)} vertices")
+        raise InputError(
+            f"{name}: face {bad} names vertex {triangles[bad].max()}, but there are {len(points)} vertices"
+        )
     used = np.zeros(len(points), bool)
     used[triangles] = True
     if not used.all():
@@ -247,19 +248,7 @@ def make_mesh(vertices: npt.ArrayLike, faces: npt.ArrayLike, name: str = "mesh")
         raise InputError(f"{name}: the extent of the mesh is {extent:g}; it must lie between 1e-30 and 1e30")
     if extent < largest * 1e-12:
         raise InputError(f"{name}: an extent of {extent:g} at coordinates of {largest:g} is below their precision")
-    return Mesh(points, _longest_edge_last(points, triangles))
-
-
-def _longest_edge_last(points: Floats, faces: Ints) -> Ints:
-    """Each face turned so that its longest edge lies opposite to its first corner.
-
-    Seen from there, a needle's sides are far from parallel, and its normal loses no digits.
-    """
-    x, y, z = np.ascontiguousarray(points.T)
-    a, b, c = faces.T
-    length = np.stack([(x[p] - x[q]) ** 2 + (y[p] - y[q]) ** 2 + (z[p] - z[q]) ** 2 for p, q in ((b, c), (c, a), (a, b))])
-    first = length.argmax(axis=0)
-    return np.where(first == 0, faces.T, np.where(first == 1, faces.T[[1, 2, 0]], faces.T[[2, 0, 1]])).T.copy()
+    return Mesh(points, triangles)
 
 
 def load_mesh(source: Any) -> Mesh:
@@ -280,7 +269,9 @@ def load_mesh(source: Any) -> Mesh:
         vertices, faces = _read(path)
     except Exception as error:  # each loader of trimesh has exceptions of its own
         reason = str(error).strip().splitlines()
-        raise InputError(f"{path}: cannot be read as a mesh: {reason[0] if reason else type(error).__name__}") from error
+        raise InputError(
+            f"{path}: cannot be read as a mesh: {reason[0] if reason else type(error).__name__}"
+        ) from error
     if faces is None or len(faces) == 0:
         raise InputError(f"{path}: no faces in this file; a surface is needed")
     return make_mesh(vertices, faces, str(path))

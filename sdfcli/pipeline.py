@@ -18,7 +18,7 @@ from sdfcli.params import BuildParams
 from sdfcli.stages.bvh import build_bvh, refit
 from sdfcli.stages.octree import Octree
 from sdfcli.stages.order import morton_order
-from sdfcli.stages.sign import choose_sign, make_signer
+from sdfcli.stages.sign import choose_sign, make_signer, unless_nothing_is_enclosed
 from sdfcli.timing import Stages
 
 MEASURED_POINTS = 30_000
@@ -72,7 +72,8 @@ def _build(source: Any, params: BuildParams, device: str, threads: int | None, p
     with stages("bvh", backend):
         bvh = refit(backend, build_bvh(backend, order))
     with stages("sign", backend):
-        sign, signer = make_signer(backend, mesh, bvh, sign)
+        signer = make_signer(backend, mesh, bvh, sign.method)
+        sign, signer = unless_nothing_is_enclosed(backend, mesh, sign, signer)
     with stages("measure"):
         points = sample_points(mesh, params.band, MEASURED_POINTS, SEED)
     mesh.release()
@@ -93,15 +94,14 @@ def _build(source: Any, params: BuildParams, device: str, threads: int | None, p
         leaf_corner = arrays.pop("leaf_corner")
         jump_leaves = tree.jump_leaves
         del tree
-    field = Field(mesh.domain, **{name: backend.to_host(array) for name, array in arrays.items()})
+    on_host: dict[str, Any] = {name: backend.to_host(array) for name, array in arrays.items()}
+    field = Field(mesh.domain, **on_host)
     field.keep_on(backend, leaf_corner=leaf_corner, value=arrays["distance"], **arrays)
 
     progress("measuring the error")
     with stages("measure", backend):
         index = MeshDistance.of(backend, mesh, bvh, signer)
-        found = [
-            errors(field, mesh.diagonal, params.tolerance, params.band, index, where) for where in points.values()
-        ]
+        found = [errors(field, mesh.diagonal, params.tolerance, params.band, index, where) for where in points.values()]
     field.info.update(
         parameters={**params.as_dict(), "depth": params.depth_limit(scale)},
         mesh={"sha256": digest, "diagonal": mesh.diagonal, "watertight": health.watertight, **asdict(health)},
@@ -115,4 +115,3 @@ def _build(source: Any, params: BuildParams, device: str, threads: int | None, p
     stages.seconds["total"] = sum(stages.seconds.values())
     field.run.update(device=backend.name, seconds=stages.seconds)
     return field
-

@@ -66,4 +66,6 @@ def _is_one_list(face: list[list[str]]) -> bool:
         return False
     word, kind, count, number, name = face[1]
     whole = number in ("int", "int32", "uint", "uint32")
-    return (word, kind) == ("property", "list") and count in ("uchar", "uint8") and whole and name.startswith("vertex_ind")
+    return (
+        (word, kind) == ("property", "list") and count in ("uchar", "uint8") and whole and name.startswith("vertex_ind")
+    )

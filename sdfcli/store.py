@@ -122,7 +122,9 @@ def load(path: str | Path) -> Field:
         raise InputError(f"{path}: {error}") from error
     except (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError) as error:
         reason = str(error).strip().splitlines()
-        raise InputError(f"{path}: not an intact field file: {reason[0] if reason else type(error).__name__}") from error
+        raise InputError(
+            f"{path}: not an intact field file: {reason[0] if reason else type(error).__name__}"
+        ) from error
     return field
 
 
@@ -141,7 +143,7 @@ def _read(file: Any) -> Field:
     info = json.loads(_text(file.attrs["info"]))
     if not isinstance(info, dict):
         raise InputError("info is not a JSON object")
-    arrays = {name: _read_dataset(file, name, dtype) for name, dtype in DATASETS.items()}
+    arrays: dict[str, Any] = {name: _read_dataset(file, name, dtype) for name, dtype in DATASETS.items()}
     if len(arrays["leaf_level"]) != len(arrays["leaf_key"]) or len(arrays["distance"]) != len(arrays["corner_key"]):
         raise InputError("datasets of one kind differ in length")
     _check_leaves(arrays["leaf_key"], arrays["leaf_level"])

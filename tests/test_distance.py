@@ -210,7 +210,7 @@ def test_of_equal_triangles_the_first_is_the_nearest(backend: Backend, seed: int
 def test_of_triangles_at_the_same_distance_the_first_is_the_nearest(backend: Backend, first: int) -> None:
     # Two faces, one above the points and one below them, at a distance that is exact; and 98 others far away.
     corners = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-    pair = [corners + [0, 0, 0.25], corners + [0, 0, 0.75]]
+    pair = [corners + np.array([0, 0, z]) for z in (0.25, 0.75)]
     rng = np.random.default_rng(3)
     others = 0.95 + 0.05 * rng.random((98, 3, 3))
     bvh = bvh_over(backend, np.array([pair[first], *others[:50], pair[1 - first], *others[50:]]))

@@ -280,7 +280,8 @@ RAYS = exact.ray_directions()
 
 def test_rays_lie_in_different_octants() -> None:
     assert np.allclose(np.linalg.norm(RAYS, axis=1), 1, rtol=0, atol=1e-15)
-    assert len({tuple(np.sign(ray)) for ray in RAYS}) == 8 and np.all(np.abs(RAYS) > 0.4)
+    assert len({tuple(np.sign(ray)) for ray in RAYS}) == 8
+    assert np.all(np.abs(RAYS) > 0.4)
 
 
 @pytest.mark.parametrize("far", [0.0, 3.0, 1e6])
@@ -362,7 +363,8 @@ def test_signed_distance_in_chunks_with_progress(monkeypatch: pytest.MonkeyPatch
     assert steps == [(100, 250), (200, 250), (250, 250)]
     winding = brute_winding(points, vertices[faces])
     inside = winding > 0.5
-    assert np.any((winding > 0.1) & ~inside) and np.any(inside & (winding < 0.9))
+    assert np.any((winding > 0.1) & ~inside)
+    assert np.any(inside & (winding < 0.9))
     assert np.array_equal(found < 0, inside)
     assert np.array_equal(np.abs(found), reference.distance(points))
 

@@ -63,9 +63,7 @@ def grow(
     mesh, choice = choose_sign(make_mesh(*shape), sign)
     bvh = refit(backend, build_bvh(backend, morton_order(backend, mesh.unit_triangles)))
     signer = make_signer(backend, mesh, bvh, choice.method)
-    tree = Octree(
-        backend, bvh, signer, depth=depth, tolerance=tolerance, band=band, adaptive=adaptive, stages=Stages()
-    )
+    tree = Octree(backend, bvh, signer, depth=depth, tolerance=tolerance, band=band, adaptive=adaptive, stages=Stages())
     tree.grow()
     points = {name: getattr(tree.points, name).copy() for name in ("position", "slot", "inside")}
     arrays = {name: backend.to_host(array) for name, array in tree.assemble().items()}
@@ -183,7 +181,9 @@ def check_continuity(rng: np.random.Generator, field: Field, leaves: Leaves) -> 
     place = np.where(rng.permuted(fixed, axis=1), ends, place)
     points = (leaves.low[some] + leaves.size[some, None] * place) / FULL
     nudge = 1e-10
-    around = [field.sample(points + nudge * np.array(way)) for way in np.ndindex(2, 2, 2) for way in [2 * np.array(way) - 1]]
+    around = [
+        field.sample(points + nudge * np.array(way)) for way in np.ndindex(2, 2, 2) for way in [2 * np.array(way) - 1]
+    ]
     # The slope of a distance is 1; that of the interpolation of a rough one may be more.
     slope = np.abs(field.gradient(points)).max() + 1
     assert np.all(np.ptp(around, axis=0) <= 16 * nudge * slope + 16 * ULP)
@@ -406,7 +406,9 @@ def test_build_measures_its_error() -> None:
     triangles = shapes.triangles(shape)
     true = oracle.distance(points, triangles) * np.where(oracle.winding(points, triangles) > 0.5, -1, 1)
     diagonal = float(np.linalg.norm(np.ptp(shape[0], axis=0)))
-    error = np.abs(oracle.Trilinear(field)(points)[0] - true) / diagonal / np.maximum(1, np.abs(true) / (0.02 * diagonal))
+    error = (
+        np.abs(oracle.Trilinear(field)(points)[0] - true) / diagonal / np.maximum(1, np.abs(true) / (0.02 * diagonal))
+    )
     assert error.max() <= field.info["max_error"] <= 0.004
     assert 0 < field.info["rms_error"] <= field.info["max_error"]
 

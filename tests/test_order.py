@@ -54,9 +54,11 @@ def test_keys_of_corners_are_decoded_and_encoded(backend: Backend, seed: int) ->
     rng = np.random.default_rng(seed)
     level = rng.integers(0, 21, 20)
     size = 2 ** (oracle.LATTICE_BITS - level)
-    low = rng.integers(0, 2**level[:, None], (20, 3)) * size[:, None]
+    low = rng.integers(0, 2 ** level[:, None], (20, 3)) * size[:, None]
     offsets = np.array([[c & 1, c >> 1 & 1, c >> 2] for c in range(8)])
-    wanted = [[oracle.interleave(*at) for at in leaf] for leaf in (low[:, None] + size[:, None, None] * offsets).tolist()]
+    wanted = [
+        [oracle.interleave(*at) for at in leaf] for leaf in (low[:, None] + size[:, None, None] * offsets).tolist()
+    ]
     corner_key = np.unique(np.array(wanted, np.uint64))
     dropped = rng.integers(len(corner_key))
     corner_key = np.delete(corner_key, dropped) if seed % 2 else corner_key

@@ -83,7 +83,9 @@ def check_signs(backend: Backend, mesh: Mesh, method: str, rng: np.random.Genera
 @given(kind=st.sampled_from(sorted(shapes.CLOSED)), seed=st.integers(0, 2**32 - 1))
 def test_pseudonormals_on_closed_meshes(backend: Backend, kind: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    shape = shapes.moved(shapes.shuffled(rng, shapes.CLOSED[kind](rng)), 10.0 ** rng.uniform(-9, 9), turn=shapes.turn(rng))
+    shape = shapes.moved(
+        shapes.shuffled(rng, shapes.CLOSED[kind](rng)), 10.0 ** rng.uniform(-9, 9), turn=shapes.turn(rng)
+    )
     mesh, choice = choose_sign(make_mesh(*shape), "auto")
     assert choice.method == "pseudonormal"
     winding = check_signs(backend, mesh, "pseudonormal", rng)

@@ -35,7 +35,9 @@ class ArgumentStruct:
         self.kernel = kernel
         self.pointers: dict[str, np.dtype[Any]] = {}
         fields: list[tuple[str, Any]] = []
-        for ctype, star, name in re.findall(r"^\s*(?:const\s+)?([a-z][a-z ]*?)(\*?)\s+(\w+);", body, flags=re.MULTILINE):
+        for ctype, star, name in re.findall(
+            r"^\s*(?:const\s+)?([a-z][a-z ]*?)(\*?)\s+(\w+);", body, flags=re.MULTILINE
+        ):
             scalar, dtype = _SCALARS[ctype]
             if star:
                 self.pointers[name] = np.dtype(dtype)

@@ -69,7 +69,7 @@ class CpuBackend(Backend):
         pass
 
     def sort_order(self, keys: Array) -> Array:
-        # The quick, unstable sort is two to ten times as fast as the stable one; equal keys are rare and put right after.
+        # The unstable sort is two to ten times as fast as the stable one; equal keys are rare, and put right after.
         order = np.argsort(keys).astype(np.uint32)
         ordered = keys[order]
         equal = ordered[1:] == ordered[:-1]

@@ -11,8 +11,8 @@ from sdfcli import __version__
 from sdfcli.cli import build, info, query, verify
 from sdfcli.errors import OutOfMemoryError, SdfError
 
-EXIT_CODES = """Exit codes: 0 done; 1 internal error; 2 usage; 3 bad input; 4 device or program missing; 5 out of memory;
-6 a check failed; 130 interrupted."""
+EXIT_CODES = """Exit codes: 0 done; 1 internal error; 2 usage; 3 bad input; 4 device or program missing;
+5 out of memory; 6 a check failed; 130 interrupted."""
 
 
 class Commands(TyperGroup):

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def build(
-    meshes: Annotated[list[str], typer.Argument(metavar="MESH...", help="Triangle meshes: PLY, OBJ, STL, OFF, GLB ...")],
+    meshes: Annotated[
+        list[str], typer.Argument(metavar="MESH...", help="Triangle meshes: PLY, OBJ, STL, OFF, GLB ...")
+    ],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="The file to write; a folder for several meshes. NAME.h5 by default."),
@@ -31,7 +33,9 @@ def build(
             help="The finest level of the octree: 10, or more if a tolerance below 6e-4 needs it.", show_default=False
         ),
     ] = None,
-    tolerance: Annotated[float, typer.Option(help="Largest error, as a fraction of the bounding box's diagonal.")] = 1e-3,
+    tolerance: Annotated[
+        float, typer.Option(help="Largest error, as a fraction of the bounding box's diagonal.")
+    ] = 1e-3,
     band: Annotated[
         float, typer.Option(help="Distance, as such a fraction, beyond which the tolerance grows with the distance.")
     ] = 0.02,

@@ -43,7 +43,11 @@ def query(
         if output.exists() and not force:
             raise UsageError(f"{output}: exists; use --force to replace it")
     where = read_points(points)
-    answer = _from_field(file, where, gradient) if is_field(file) else _from_mesh(file, where, gradient, sign, device, threads)
+    answer = (
+        _from_field(file, where, gradient)
+        if is_field(file)
+        else _from_mesh(file, where, gradient, sign, device, threads)
+    )
     if output is None:
         np.savetxt(sys.stdout, answer, fmt="%.9g")
     else:
@@ -92,7 +96,7 @@ def read_points(source: str) -> Floats:
         else:
             import trimesh
 
-            points = np.asarray(trimesh.load(path, process=False).vertices)  # type: ignore[union-attr]
+            points = np.asarray(trimesh.load(path, process=False).vertices)
         points = np.ascontiguousarray(points, dtype=np.float64)
     except Exception as error:  # NumPy's and each of trimesh's readers have exceptions of their own
         raise InputError(f"{source}: cannot be read as points: {error}") from error

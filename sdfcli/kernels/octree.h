@@ -11,6 +11,7 @@
 #include "triangle.h"
 
 #define SDF_LATTICE_BITS 20
+#define SDF_DISTANCE_ERROR 4e-6f  // more than the rounding of two distances and of the way between their points
 
 struct Offset {
     int x, y, z;
@@ -248,7 +249,7 @@ FN bool holds_jump(const sdf_octree_test_args& a, const u32* point) {
             float d = a.distance[point[j]], e = a.distance[point[k]];
             if ((d < 0.f) == (e < 0.f)) continue;
             F3 step = load3(a.position + 3 * (size_t)point[j]) - load3(a.position + 3 * (size_t)point[k]);
-            if ((magnitude(d) + magnitude(e)) * 0.9999f > sqrtf(dot(step, step))) return true;
+            if (magnitude(d) + magnitude(e) - SDF_DISTANCE_ERROR > sqrtf(dot(step, step))) return true;
         }
     return false;
 }
@@ -373,7 +374,7 @@ FN void sdf_sign_inherit_at(const sdf_sign_inherit_args& a, u32 i) {
         if (other == id || other == SDF_NONE || a.inside[other] == 2) continue;
         F3 step = load3(a.position + 3 * (size_t)other) - p;
         float length = sqrtf(dot(step, step)), reach = a.clear[other] - length;
-        if ((d + a.distance[other]) * 0.99999f > length && reach > clear) {
+        if (d + a.distance[other] - SDF_DISTANCE_ERROR > length && reach > clear) {
             clear = reach;
             inside = a.inside[other];
         }

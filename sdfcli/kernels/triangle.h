@@ -29,6 +29,11 @@ FN T triangle_distance_sq(Vec<T> p, Vec<T> a, Vec<T> b, Vec<T> c) {
     T inverse = inverse_or_zero(dot(n, n));
     T v = dot(cross(ap, ac), n) * inverse, w = dot(cross(ab, ap), n) * inverse;
     Vec<T> r = (ap - v * ab) - w * ac;
+    // Once more from where that led: a needle's normal has lost digits, and the first foot lies a little beside.
+    T v2 = dot(cross(r, ac), n) * inverse, w2 = dot(cross(ab, r), n) * inverse;
+    r = (r - v2 * ab) - w2 * ac;
+    v = v + v2;
+    w = w + w2;
     T face = dot(r, r);
     return select((v >= T(0)) & (w >= T(0)) & (v + w <= T(1)) & (face < edges), face, edges);
 }

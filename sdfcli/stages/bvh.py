@@ -9,7 +9,6 @@ import numpy as np
 from sdfcli.backend import Array, Backend
 from sdfcli.stages.order import Order
 
-
 WIDE = 16
 
 

@@ -191,7 +191,13 @@ class Octree:
         backend, own = self.backend, self.levels[level]
         mask, count = (backend.xp.empty(len(cells), np.uint32) for _ in range(2))
         own.state[cells] = 1
-        shared = {"cells": cells, "neighbour": own.neighbour, "state": own.state, "cell_points": own.points, "mask": mask}
+        shared = {
+            "cells": cells,
+            "neighbour": own.neighbour,
+            "state": own.state,
+            "cell_points": own.points,
+            "mask": mask,
+        }
         backend.run("sdf_octree_own", len(cells), count=count, **shared)
         self._make_points(level, cells, mask, count)
         backend.run("sdf_octree_share", len(cells), **shared)
@@ -425,8 +431,12 @@ class Octree:
         for own in self.levels:
             own.drop("neighbour", "points")
         leaves = [self._leaves(level) for level in range(self.depth + 1)]
-        key = xp.concatenate([own.key[own_leaves] << np.uint64(3 * (LATTICE_BITS - level))
-                              for level, (own, own_leaves) in enumerate(zip(self.levels, leaves, strict=True))])
+        key = xp.concatenate(
+            [
+                own.key[own_leaves] << np.uint64(3 * (LATTICE_BITS - level))
+                for level, (own, own_leaves) in enumerate(zip(self.levels, leaves, strict=True))
+            ]
+        )
         order = xp.argsort(key)
         level_of = xp.concatenate([xp.full(len(own), level, np.uint8) for level, own in enumerate(leaves)])
         corners = xp.concatenate([own.corner[own_leaves] for own, own_leaves in zip(self.levels, leaves, strict=True)])

@@ -36,7 +36,7 @@ def morton_keys(backend: Backend, unit_points: Array) -> Array:
 
 
 def morton_order(backend: Backend, unit_triangles: Floats) -> Order:
-    """Sorts triangles (n, 9), float64 in the unit cube, by the Morton code of their centroid (the thesis, section 2.3)."""
+    """Sorts triangles (n, 9), float64 in the unit cube, by their centroids' Morton codes (the thesis, section 2.3)."""
     triangles = backend.from_host(unit_triangles)
     keys = morton_keys(backend, (triangles[:, 0:3] + triangles[:, 3:6] + triangles[:, 6:9]) / 3.0)
     order = backend.sort_order(keys)

@@ -19,7 +19,6 @@ BETA, MARGIN = 1.5, 0.15
 CAP_BETA, CAP_MARGIN = 4.0, 0.03
 """The same for the caps of holes (about 0.01 was measured); closer to the level 0.5 their exact sum is taken."""
 ENCLOSING_SAMPLES, ENCLOSING_OFFSET = 2000, 1e-3
-ASKED_FOR = "asked for"
 
 
 @dataclass(frozen=True)
@@ -28,6 +27,7 @@ class SignChoice:
 
     method: str
     reason: str
+    asked_for: bool = False
 
 
 def choose_sign(mesh: Mesh, asked: str) -> tuple[Mesh, SignChoice]:
@@ -39,7 +39,7 @@ def choose_sign(mesh: Mesh, asked: str) -> tuple[Mesh, SignChoice]:
     if asked != "none" and mesh.health.watertight and mesh.signed_volume < 0:
         mesh, turned = mesh.flipped(), "; was oriented inwards, turned"
     if asked != "auto":
-        return mesh, SignChoice(asked, ASKED_FOR + turned)
+        return mesh, SignChoice(asked, "asked for" + turned, asked_for=True)
     faults = mesh.health.faults
     if not faults:
         return mesh, SignChoice("pseudonormal", "closed, oriented, no degenerate or non-manifold spots" + turned)
@@ -112,7 +112,8 @@ def pseudonormals(mesh: Mesh) -> Floats:
 def _summed(number: Array, values: Floats) -> Floats:
     """Values (f, 3, 3) added up over equal numbers (f, 3), and given back to each place."""
     total = [np.bincount(number.ravel(), weights=values[..., k].ravel()) for k in range(3)]
-    return np.stack(total, axis=1)[number]
+    summed: Floats = np.stack(total, axis=1).astype(np.float64)[number]
+    return summed
 
 
 class Signer(Protocol):
@@ -176,7 +177,9 @@ class WindingSigner:
         if len(caps):
             tree = refit(backend, build_bvh(backend, morton_order(backend, caps)))
             self.caps = WindingIndex.of(backend, tree)
-            area = 0.5 * np.linalg.norm(np.cross(caps[:, 3:6] - caps[:, 0:3], caps[:, 6:9] - caps[:, 0:3]), axis=1).sum()
+            area = (
+                0.5 * np.linalg.norm(np.cross(caps[:, 3:6] - caps[:, 0:3], caps[:, 6:9] - caps[:, 0:3]), axis=1).sum()
+            )
             self.guard = float(np.sqrt(area / (4 * np.pi * 0.45)))  # a solid angle is at most area / distance^2
 
     def inside(self, points: Array, slot: Array) -> Array:
@@ -184,10 +187,14 @@ class WindingSigner:
         xp = self.backend.xp
         winding = self.index.winding(self.backend, points, BETA)
         if self.caps is not None:
+            approximation = winding.copy()
             for margin, beta in ((MARGIN, CAP_BETA), (CAP_MARGIN, 0.0)):
                 doubtful = xp.flatnonzero(xp.abs(winding - 0.5) < margin)
                 caps = self.caps.winding(self.backend, points[doubtful], beta)
                 winding[doubtful] = xp.rint(winding[doubtful] + caps) - caps
+            # On an edge of a cap its solid angle is anything.
+            lost = xp.flatnonzero(xp.abs(winding - approximation) > MARGIN)
+            winding[lost] = self.index.winding(self.backend, points[lost], 0.0)
         return winding > 0.5
 
     def clear(self, points: Array) -> Array:
@@ -248,17 +255,24 @@ def enclosing_share(index: WindingIndex, backend: Backend, mesh: Mesh) -> float:
     return float(np.mean((winding[0] > 0.7) & (winding[1] < 0.3)))
 
 
-def make_signer(backend: Backend, mesh: Mesh, bvh: Bvh, choice: SignChoice) -> tuple[SignChoice, Signer]:
-    """The signer for a choice. Where `auto` chose winding numbers, but the open surface encloses nothing, distances stay
-    unsigned, and the choice says so."""
-    if choice.method == "none":
-        return choice, NoSigner(backend)
-    if choice.method == "pseudonormal":
-        return choice, PseudonormalSigner(backend, mesh, bvh)
-    signer = WindingSigner(backend, mesh, bvh)
-    if not choice.reason.startswith(ASKED_FOR) and signer.caps is not None:
-        share = enclosing_share(signer.index, backend, mesh)
-        if share < 0.5:
-            reason = f"{choice.reason}; encloses nothing: its two sides differ on {share:.0%} of the surface"
-            return SignChoice("none", reason), NoSigner(backend)
-    return choice, signer
+def make_signer(backend: Backend, mesh: Mesh, bvh: Bvh, method: str) -> Signer:
+    """The signer for a method of SignChoice."""
+    if method == "none":
+        return NoSigner(backend)
+    if method == "pseudonormal":
+        return PseudonormalSigner(backend, mesh, bvh)
+    return WindingSigner(backend, mesh, bvh)
+
+
+def unless_nothing_is_enclosed(
+    backend: Backend, mesh: Mesh, choice: SignChoice, signer: Signer
+) -> tuple[SignChoice, Signer]:
+    """The choice and its signer, or, where `auto` chose winding numbers for an open surface that encloses nothing,
+    unsigned distances, and a reason that says so."""
+    if choice.asked_for or not isinstance(signer, WindingSigner) or signer.caps is None:
+        return choice, signer
+    share = enclosing_share(signer.index, backend, mesh)
+    if share >= 0.5:
+        return choice, signer
+    reason = f"{choice.reason}; encloses nothing: its two sides differ on {share:.0%} of the surface"
+    return SignChoice("none", reason), NoSigner(backend)
