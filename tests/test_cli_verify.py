@@ -1,0 +1,89 @@
+"""`sdfcli verify` and `sdfcli info`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import trimesh
+from typer.testing import CliRunner
+
+import sdfcli
+from sdfcli.cli.app import app
+
+SAMPLES = ["--samples", "20000", "--device", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A mesh, its field, and one of another tolerance and without signs."""
+    folder = tmp_path_factory.mktemp("fields")
+    trimesh.creation.torus(1.0, 0.4).export(folder / "torus.ply")
+    sdfcli.build(folder / "torus.ply", tolerance=2e-3, device="cpu").save(folder / "torus.h5")
+    sdfcli.build(folder / "torus.ply", tolerance=2e-3, sign="none", device="cpu").save(folder / "unsigned.h5")
+    trimesh.creation.torus(1.1, 0.4).export(folder / "other.ply")
+    return folder
+
+
+def invoke(*words: object) -> tuple[int, str]:
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    return result.exit_code, result.output
+
+
+def test_a_field_holds_what_it_promises(folder: Path) -> None:
+    code, output = invoke("verify", folder / "torus.h5", "--mesh", folder / "torus.ply", "--json", *SAMPLES)
+    assert code == 0, output
+    report = json.loads(output)
+    assert report["passed"] is True
+    assert report["same_mesh"] is True
+    assert 0 < report["max_error"] <= report["tolerance"] == 2e-3
+    assert sum(region["samples"] for region in report["regions"].values()) == 20000
+    assert all(region["jumps"] == 0 for region in report["regions"].values())
+
+
+def test_unsigned_fields_are_compared_without_signs(folder: Path) -> None:
+    code, output = invoke("verify", folder / "unsigned.h5", "--mesh", folder / "torus.ply", *SAMPLES)
+    assert code == 0, output
+
+
+def test_a_tighter_tolerance_fails(folder: Path) -> None:
+    code, output = invoke(
+        "verify", folder / "torus.h5", "--mesh", folder / "torus.ply", "--tolerance", "1e-5", *SAMPLES
+    )
+    assert code == 6
+    assert "1e-05" in output
+
+
+def test_another_mesh_fails(folder: Path) -> None:
+    code, output = invoke("verify", folder / "torus.h5", "--mesh", folder / "other.ply", "--json", *SAMPLES)
+    assert code == 6
+    assert json.loads(output.splitlines()[0])["same_mesh"] is False
+
+
+def test_a_field_with_one_wrong_value_fails(folder: Path) -> None:
+    field = sdfcli.load(folder / "torus.h5")
+    field.distance[:] += 0.02
+    field.save(folder / "shifted.h5", force=True)
+    code, _ = invoke("verify", folder / "shifted.h5", "--mesh", folder / "torus.ply", *SAMPLES)
+    assert code == 6
+
+
+def test_info_tells_everything(folder: Path) -> None:
+    code, output = invoke("info", folder / "torus.h5", "--json")
+    assert code == 0
+    facts = json.loads(output)
+    field = sdfcli.load(folder / "torus.h5")
+    assert facts["leaves"] == len(field.leaf_key)
+    assert facts["content_sha256"] == field.content_sha256
+    assert facts["parameters"]["tolerance"] == 2e-3
+    assert facts["sign"] == "pseudonormal"
+    code, output = invoke("info", folder / "torus.h5")
+    assert code == 0
+    assert "pseudonormal" in output
+
+
+def test_info_of_something_else(folder: Path) -> None:
+    code, output = invoke("info", folder / "torus.ply")
+    assert code == 3
+    assert "torus.ply" in output

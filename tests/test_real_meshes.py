@@ -1,0 +1,44 @@
+"""Real scans: the tolerance and the signs that a user of them gets. They need SDFCLI_MESHES."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sdfcli
+from sdfcli.accuracy import errors, sample_points
+from sdfcli.backend.cpu import CpuBackend
+from sdfcli.exact import ExactReference
+from sdfcli.mesh import load_mesh
+
+RealMesh = Callable[[str], Path]
+
+
+@pytest.mark.parametrize("name", ["bunny", "armadillo", "horse"])
+def test_fields_keep_their_tolerance(name: str, real_mesh: RealMesh, cpu: CpuBackend) -> None:
+    path = real_mesh(name)
+    field = sdfcli.build(path, device="cpu")
+    mesh = load_mesh(path)
+    if mesh.health.watertight and mesh.signed_volume < 0:
+        mesh = mesh.flipped()
+    reference = ExactReference(mesh.vertices, mesh.faces, cpu)
+    for points in sample_points(mesh, 0.02, 60_000, 1).values():
+        found = errors(field, mesh.diagonal, 1e-3, 0.02, reference, points)
+        assert found.largest <= 1e-3
+        assert found.jumps < 100
+        assert name == "bunny" or found.jumps == 0
+
+
+@pytest.mark.parametrize("name", ["bunny", "dragon"])
+def test_signs_are_those_of_the_exact_winding_number(name: str, real_mesh: RealMesh, cpu: CpuBackend) -> None:
+    mesh = load_mesh(real_mesh(name))
+    points = np.concatenate(list(sample_points(mesh, 0.02, 30_000, 2).values()))
+    points = mesh.domain.origin + mesh.domain.to_unit(points).astype(np.float32).astype(float) * mesh.domain.length
+    reference = ExactReference(mesh.vertices, mesh.faces, cpu)
+    truth, winding = reference.distance(points), reference.winding(points)
+    clear = (truth > 1e-6 * mesh.diagonal) & (np.abs(winding - 0.5) > 1e-6)
+    index = sdfcli.MeshDistance(mesh, sign="winding", device="cpu")
+    assert clear.mean() > 0.99
+    assert np.array_equal(index.signed_distance(points)[clear] < 0, winding[clear] > 0.5)
