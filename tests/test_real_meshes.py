@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 import sdfcli
 from sdfcli.accuracy import errors, sample_points
 from sdfcli.backend.cpu import CpuBackend
