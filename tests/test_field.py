@@ -99,11 +99,15 @@ def test_gradients_are_slopes(backend: Backend, seed: int, splits: int, inside: 
         way = step[:, None] * np.eye(3)[k]
         up, _, leaf_up = evaluate(backend, field, points + way)
         down, _, leaf_down = evaluate(backend, field, points - way)
-        assert np.array_equal(leaf_up, leaf)
-        assert np.array_equal(leaf_down, leaf)
+        # A point outside has the leaf at the domain's side, whose neighbour may be a step away.
+        same = (leaf_up == leaf) & (leaf_down == leaf)
+        assert same.mean() > 0.5
+        assert same.all() or not inside
         # Along an axis a trilinear function is straight; the distance to the domain bends by step^2 / 6 at most.
         bound = 1e-13 * (np.abs(value) + np.abs(field.distance).max()) / step + 4 * step**2
-        assert np.all(np.abs((up - down) / (2 * step) - slope[:, k]) <= bound)
+        # The step itself is rounded, at coordinates of up to 16.
+        bound += 16 * np.finfo(float).eps / step * np.abs(slope).max(axis=1)
+        assert np.all(np.abs((up - down) / (2 * step) - slope[:, k])[same] <= bound[same])
 
 
 def test_a_single_leaf_by_hand(backend: Backend) -> None:

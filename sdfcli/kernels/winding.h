@@ -58,30 +58,28 @@ FN void sdf_winding_moments_at(const sdf_winding_moments_args& a, u32 leaf) {
     });
 }
 
-// atan2 by range reduction and the series of the arc tangent: below the rounding of T for `terms` = 7 (float), 16 (double).
-template <class T>
-FN T arc_tangent2(T y, T x, int terms) {
-    const T quarter_pi = T(0.78539816339744830962), pi = T(3.14159265358979323846);
-    T ax = x < T(0) ? -x : x, ay = y < T(0) ? -y : y, high = most(ax, ay), low = least(ax, ay);
-    T t = high > T(0) ? low / high : T(0);
-    bool upper = t > T(0.41421356237309503);
-    if (upper) t = (t - T(1)) / (t + T(1));
-    T s = t * t, r = T(0);
-    for (int k = terms - 1; k > 0; k--) r = s * (T(1) / T(2 * k + 1) - r);
-    r = t * (T(1) - r);
+// atan2 by range reduction and `terms` of the series of the arc tangent: 8 are good for 2e-8, 16 for rounding.
+FN double arc_tangent2(double y, double x, int terms) {
+    const double quarter_pi = 0.78539816339744830962, pi = 3.14159265358979323846;
+    double ax = x < 0.0 ? -x : x, ay = y < 0.0 ? -y : y, high = most(ax, ay), low = least(ax, ay);
+    double t = high > 0.0 ? low / high : 0.0;
+    bool upper = t > 0.41421356237309503;
+    if (upper) t = (t - 1.0) / (t + 1.0);
+    double s = t * t, r = 0.0;
+    for (int k = terms - 1; k > 0; k--) r = s * (1.0 / (2 * k + 1) - r);
+    r = t * (1.0 - r);
     if (upper) r = quarter_pi + r;
-    if (ay > ax) r = T(2) * quarter_pi - r;
-    if (x < T(0)) r = pi - r;
-    return y < T(0) ? -r : r;
+    if (ay > ax) r = 2.0 * quarter_pi - r;
+    if (x < 0.0) r = pi - r;
+    return y < 0.0 ? -r : r;
 }
 
 // The solid angle of a triangle seen from the origin (van Oosterom and Strackee 1983), positive from the inside of a
 // surface that is oriented outwards.
-template <class T>
-FN T solid_angle(Vec<T> a, Vec<T> b, Vec<T> c, int terms) {
-    T la = sqrt(dot(a, a)), lb = sqrt(dot(b, b)), lc = sqrt(dot(c, c));
-    T up = dot(a, cross(b, c)), down = la * lb * lc + dot(a, b) * lc + dot(b, c) * la + dot(c, a) * lb;
-    return T(2) * arc_tangent2(up, down, terms);
+FN double solid_angle(D3 a, D3 b, D3 c, int terms) {
+    double la = sqrt(dot(a, a)), lb = sqrt(dot(b, b)), lc = sqrt(dot(c, c));
+    double up = dot(a, cross(b, c)), down = la * lb * lc + dot(a, b) * lc + dot(b, c) * la + dot(c, a) * lb;
+    return 2.0 * arc_tangent2(up, down, terms);
 }
 
 FN double node_winding(const float* m, F3 r, float d2) {
@@ -105,12 +103,9 @@ FN void sdf_winding_at(const sdf_winding_args& a, u32 i) {
         bool down = false;
         if (at & SDF_LEAF) {
             const float* t = a.triangle + 9 * (size_t)(at & ~SDF_LEAF);
-            if (beta_sq > 0.f) {
-                sum += (double)solid_angle(load3(t) - p, load3(t + 3) - p, load3(t + 6) - p, 7);
-            } else {
-                D3 q = vec((double)p.x, (double)p.y, (double)p.z);
-                sum += solid_angle(load3d(t) - q, load3d(t + 3) - q, load3d(t + 6) - q, 16);
-            }
+            // In double: seen from beside its longest edge, a sliver's angle is lost in the rounding of floats.
+            D3 q = vec((double)p.x, (double)p.y, (double)p.z);
+            sum += solid_angle(load3d(t) - q, load3d(t + 3) - q, load3d(t + 6) - q, beta_sq > 0.f ? 8 : 16);
         } else {
             const float* m = a.moments + SDF_MOMENTS * (size_t)at;
             F3 r = load3(m) - p;

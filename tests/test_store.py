@@ -1,0 +1,543 @@
+"""Field files: what is written is read again, and hostile files are refused in one line."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+import oracle
+import sdfcli
+import shapes
+from sdfcli.errors import InputError, UsageError
+from sdfcli.field import Field
+from sdfcli.store import is_field, load, save
+
+ARRAYS = ("leaf_key", "leaf_level", "corner_key", "distance")
+ATTRIBUTES = ("format", "format_version", "domain_origin", "domain_length", "lattice_bits", "info")
+LIMIT = 120
+"""Seconds in which a few hundred small files must have been read or refused; it takes one or two."""
+
+Change = Callable[[Any], None]
+
+
+def make_field(seed: int = 1, splits: int = 6) -> Field:
+    return oracle.random_field(np.random.default_rng(seed), splits, [0.5, -2.0, 1e3], 0.75)
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    return save(make_field(), tmp_path / "field.h5")
+
+
+def check_same(found: Field, field: Field) -> None:
+    for name in ARRAYS:
+        a, b = getattr(found, name), getattr(field, name)
+        assert a.dtype == b.dtype
+        assert np.array_equal(a, b)
+    assert np.array_equal(found.domain.origin, field.domain.origin)
+    assert found.domain.length == field.domain.length
+    assert found.info == field.info
+    assert found.content_sha256 == field.content_sha256
+
+
+def check_invariants(field: Field) -> None:
+    """What everything that uses a field relies on."""
+    assert [getattr(field, name).dtype for name in ARRAYS] == [np.uint64, np.uint8, np.uint64, np.float32]
+    assert len(field.leaf_key) == len(field.leaf_level) > 0
+    assert len(field.corner_key) == len(field.distance)
+    assert np.isfinite(field.distance).all()
+    assert field.domain.origin.shape == (3,)
+    assert np.isfinite(field.domain.origin).all()
+    assert 0 < field.domain.length < np.inf
+    assert isinstance(field.info, dict)
+    assert np.all(field.corner_key[1:] > field.corner_key[:-1])
+    end = 0
+    corners = set(field.corner_key.tolist())
+    for key, level in zip(field.leaf_key.tolist(), field.leaf_level.tolist(), strict=True):
+        assert level <= 16
+        size = 2 ** (oracle.LATTICE_BITS - level)
+        assert key == end, "each leaf begins where the one before ends"
+        assert key % size**3 == 0
+        end = key + size**3
+        x, y, z = oracle.deinterleave(key)
+        for i, j, k in np.ndindex(2, 2, 2):
+            assert oracle.interleave(x + size * i, y + size * j, z + size * k) in corners
+    assert end == 8**oracle.LATTICE_BITS
+
+
+def check_refused(path: Path) -> str:
+    with pytest.raises(InputError) as caught:
+        load(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert len(message) > len(f"{path}: ") + 5
+    assert "\n" not in message
+    return message
+
+
+# ---- Writing ----
+
+
+@pytest.mark.parametrize("splits", [0, 1, 50, 500])
+def test_round_trip(tmp_path: Path, splits: int) -> None:
+    field = make_field(splits, splits)
+    path = field.save(tmp_path / "field.h5")
+    assert path == tmp_path / "field.h5"
+    check_same(sdfcli.load(path), field)
+    check_same(load(str(path)), field)
+    check_invariants(load(path))
+
+
+def test_round_trip_of_a_build(tmp_path: Path) -> None:
+    field = sdfcli.build(shapes.torus(12, 7), device="cpu", depth=4, tolerance=0.01)
+    found = load(field.save(tmp_path / "a name with spaces, and ünïcödé.h5"))
+    check_same(found, field)
+    check_invariants(found)
+    points = np.random.default_rng(1).uniform(-1, 1, (100, 3))
+    assert np.array_equal(found.sample(points), field.sample(points))
+    assert found.run == {}
+
+
+def test_extreme_values(tmp_path: Path) -> None:
+    field = make_field()
+    field.distance[:6] = [0, -0.0, 3.4e38, -3.4e38, 1e-45, -1e-38]
+    field.info["text"] = 'quotes " and \\ and ünïcödé and \n'
+    check_same(load(field.save(tmp_path / "field.h5")), field)
+
+
+def test_equal_fields_give_equal_files(tmp_path: Path) -> None:
+    one, two = (make_field().save(tmp_path / name) for name in ("one.h5", "two.h5"))
+    assert one.read_bytes() == two.read_bytes()
+    other = make_field(2).save(tmp_path / "other.h5")
+    assert other.read_bytes() != one.read_bytes()
+
+
+def test_the_file_describes_itself(saved: Path) -> None:
+    field = make_field()
+    with h5py.File(saved) as file:
+        words = {name: value.decode() if isinstance(value, bytes) else value for name, value in file.attrs.items()}
+        assert words["format"] == "sdfcli-adf"
+        assert words["format_version"] == 1
+        assert words["lattice_bits"] == oracle.LATTICE_BITS
+        assert words["tool_version"] == sdfcli.__version__
+        assert words["content_sha256"] == field.content_sha256
+        assert json.loads(words["info"]) == field.info
+        assert set(file) == set(ARRAYS)
+
+
+def test_nothing_is_overwritten_unless_forced(saved: Path) -> None:
+    before = saved.read_bytes()
+    with pytest.raises(UsageError, match=r"field\.h5: exists"):
+        save(make_field(2), saved)
+    assert saved.read_bytes() == before
+    save(make_field(2), saved, force=True)
+    check_same(load(saved), make_field(2))
+    assert os.listdir(saved.parent) == ["field.h5"]
+
+
+def test_a_file_that_appears_meanwhile_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "field.h5"
+
+    def meanwhile(_: int) -> None:
+        path.write_text("someone else's")
+
+    monkeypatch.setattr(os, "fsync", meanwhile)
+    with pytest.raises(UsageError, match="exists"):
+        save(make_field(), path)
+    assert path.read_text() == "someone else's"
+    assert os.listdir(tmp_path) == ["field.h5"]
+
+
+def test_a_file_system_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "link", failing(OSError(errno.EPERM, "no links")))
+    check_same(load(save(make_field(), tmp_path / "field.h5")), make_field())
+    assert os.listdir(tmp_path) == ["field.h5"]
+
+
+def failing(error: BaseException) -> Callable[..., Any]:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [(h5py, "File"), (h5py.Group, "create_dataset"), (os, "fsync"), (os, "replace")]
+)
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
+def test_a_failure_leaves_nothing_behind(
+    saved: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: BaseException
+) -> None:
+    before = saved.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, failing(error))
+        with pytest.raises(UsageError if isinstance(error, OSError) else KeyboardInterrupt) as caught:
+            save(make_field(2), saved, force=True)
+    if isinstance(error, OSError):
+        assert str(caught.value) == f"{saved}: cannot be written: No space left on device"
+    assert saved.read_bytes() == before
+    assert os.listdir(saved.parent) == ["field.h5"]
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_names_that_cannot_be_written(tmp_path: Path, force: bool) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for path in (folder, tmp_path / "missing" / "field.h5", tmp_path / ("x" * 300 + ".h5")):
+        with pytest.raises(UsageError, match=path.name[:40]):
+            save(make_field(), path, force)
+        assert os.listdir(tmp_path) == ["folder"]
+        assert os.listdir(folder) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(UsageError, match="cannot be written"):
+        save(make_field(), tmp_path / "field.h5")
+    tmp_path.chmod(0o700)
+    assert os.listdir(tmp_path) == []
+
+
+# ---- Files that are no field ----
+
+
+def test_no_file(tmp_path: Path) -> None:
+    assert "no such file" in check_refused(tmp_path / "nothing.h5")
+    assert "folder" in check_refused(tmp_path)
+    check_refused(tmp_path / ("x" * 300))
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"solid\nendsolid\n", b"\x89HDF\r\n\x1a\n", bytes(4096)])
+def test_other_content(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "other.h5"
+    path.write_bytes(content)
+    check_refused(path)
+
+
+def test_is_field(saved: Path, tmp_path: Path) -> None:
+    assert is_field(saved)
+    (tmp_path / "other").write_text("other")
+    assert not is_field(tmp_path / "other")
+    assert not is_field(tmp_path / "missing")
+    assert not is_field(tmp_path)
+
+
+def test_another_hdf5_file(tmp_path: Path) -> None:
+    path = tmp_path / "other.h5"
+    with h5py.File(path, "w") as file:
+        file["data"] = np.arange(3)
+    check_refused(path)
+
+
+# ---- Files that were a field ----
+
+
+def attribute(name: str, value: Any) -> Change:
+    def change(file: Any) -> None:
+        file.attrs[name] = value
+
+    return change
+
+
+def no_attribute(name: str) -> Change:
+    def change(file: Any) -> None:
+        del file.attrs[name]
+
+    return change
+
+
+def replaced(name: str, value: Callable[[Any], Any], **options: Any) -> Change:
+    """The dataset `name` becomes value(its array)."""
+
+    def change(file: Any) -> None:
+        old = file[name][()]
+        del file[name]
+        file.create_dataset(name, data=value(old), **options)
+
+    return change
+
+
+def edited(name: str, place: Any, value: Any) -> Change:
+    """One entry of the array becomes another, or value(the old one)."""
+
+    def edit(array: Any) -> Any:
+        array = array.copy()
+        array[place] = value(array[place]) if callable(value) else value
+        return array
+
+    return replaced(name, edit)
+
+
+def several(*changes: Change) -> Change:
+    def change(file: Any) -> None:
+        for one in changes:
+            one(file)
+
+    return change
+
+
+def huge(name: str, dtype: Any, shape: Any) -> Change:
+    """A dataset of any size, without content."""
+
+    def change(file: Any) -> None:
+        del file[name]
+        file.create_dataset(
+            name, shape=shape, dtype=dtype, chunks=(1024,) * len(np.atleast_1d(shape)), compression="gzip"
+        )
+
+    return change
+
+
+def virtual(file: Any) -> None:
+    array = file["distance"][()]
+    del file["distance"]
+    file["elsewhere"] = array
+    layout = h5py.VirtualLayout(array.shape, np.float32)
+    layout[:] = h5py.VirtualSource(".", "elsewhere", array.shape)
+    file.create_virtual_dataset("distance", layout)
+
+
+def external(file: Any) -> None:
+    array = file["distance"][()]
+    del file["distance"]
+    Path(file.filename + ".raw").write_bytes(array.tobytes())
+    file.create_dataset("distance", array.shape, np.float32, external=[(file.filename + ".raw", 0, array.nbytes)])
+
+
+def linked(file: Any) -> None:
+    """A dataset that lies in another file."""
+    array = file["distance"][()]
+    del file["distance"]
+    other = Path(file.filename).with_name("other.h5")
+    with h5py.File(other, "w") as more:
+        more["distance"] = array
+    file["distance"] = h5py.ExternalLink(other.name, "distance")
+
+
+def dangling(file: Any) -> None:
+    del file["distance"]
+    file["distance"] = h5py.SoftLink("/nowhere")
+
+
+def circular(file: Any) -> None:
+    del file["distance"]
+    file["distance"] = h5py.SoftLink("/distance")
+
+
+def group(file: Any) -> None:
+    del file["distance"]
+    file.create_group("distance")
+
+
+def missing(file: Any) -> None:
+    del file["leaf_level"]
+
+
+def empty(file: Any) -> None:
+    del file["distance"]
+    file["distance"] = h5py.Empty("f4")
+
+
+CHANGES: dict[str, Change] = {
+    **{f"no {name}": no_attribute(name) for name in ATTRIBUTES},
+    "other format": attribute("format", "other"),
+    "format is a number": attribute("format", 1),
+    "format is empty": attribute("format", h5py.Empty("S4")),
+    "newer version": attribute("format_version", 2),
+    "version 0": attribute("format_version", 0),
+    "version is a word": attribute("format_version", "one"),
+    "version is a list": attribute("format_version", [1, 1]),
+    "version is empty": attribute("format_version", h5py.Empty("i4")),
+    "version is huge": attribute("format_version", np.uint64(2**63 + 1)),
+    "other lattice": attribute("lattice_bits", 21),
+    "origin is short": attribute("domain_origin", [0.0, 0.0]),
+    "origin is one number": attribute("domain_origin", 0.0),
+    "origin is square": attribute("domain_origin", np.zeros((3, 3))),
+    "origin is not finite": attribute("domain_origin", [0.0, np.nan, 0.0]),
+    "origin is text": attribute("domain_origin", "origin"),
+    "length is 0": attribute("domain_length", 0.0),
+    "length is negative": attribute("domain_length", -1.0),
+    "length is not finite": attribute("domain_length", np.inf),
+    "length is NaN": attribute("domain_length", np.nan),
+    "length is text": attribute("domain_length", "long"),
+    "length is a list": attribute("domain_length", [1.0, 2.0]),
+    "info is not JSON": attribute("info", "{"),
+    "info is a list": attribute("info", "[]"),
+    "info is deep": attribute("info", "[" * 50_000),
+    "info is not text": attribute("info", b"\xff\xfe"),
+    "info is a number": attribute("info", 1.5),
+    "no leaf levels": missing,
+    "a group": group,
+    "a null dataset": empty,
+    "a scalar": replaced("distance", lambda a: a[0]),
+    "no entries": replaced("leaf_key", lambda a: a[:0]),
+    "two dimensions": replaced("distance", lambda a: a[:, None]),
+    "float64": replaced("distance", lambda a: a.astype(np.float64)),
+    "float16": replaced("distance", lambda a: a.astype(np.float16)),
+    "big-endian": replaced("distance", lambda a: a.astype(">f4")),
+    "signed keys": replaced("leaf_key", lambda a: a.astype(np.int64)),
+    "small keys": replaced("corner_key", lambda a: a.astype(np.uint32)),
+    "wide levels": replaced("leaf_level", lambda a: a.astype(np.uint16)),
+    "text": replaced("distance", lambda a: [str(x) for x in a]),
+    "records": replaced("distance", lambda a: a.view([("x", "f4")])),
+    "shorter levels": replaced("leaf_level", lambda a: a[:-1]),
+    "more distances": replaced("distance", lambda a: np.append(a, a[:1])),
+    "huge distances": huge("distance", np.float32, 2**31),
+    "huge leaves": several(huge("leaf_key", np.uint64, 2**32 - 20), huge("leaf_level", np.uint8, 2**32 - 20)),
+    "more than all memory": huge("distance", np.float32, 2**60),
+    "huge square": huge("distance", np.float32, (2**20, 2**20)),
+    "virtual": virtual,
+    "external": external,
+    "linked": linked,
+    "dangling": dangling,
+    "circular": circular,
+    "distance is NaN": edited("distance", 3, np.nan),
+    "distance is infinite": edited("distance", -1, -np.inf),
+    "level too deep": edited("leaf_level", 0, 17),
+    "level 255": edited("leaf_level", -1, 255),
+    "level off by one": edited("leaf_level", 0, lambda level: level + 1),
+    "level less by one": edited("leaf_level", 0, lambda level: level - 1),
+    "first leaf is not at 0": edited("leaf_key", 0, 1),
+    "last leaf beyond the end": edited("leaf_key", -1, 8**20),
+    "leaf far beyond the end": edited("leaf_key", -1, 2**64 - 1),
+    "leaves swapped": replaced("leaf_key", lambda a: a[[1, 0, *range(2, len(a))]]),
+    "leaves reversed": several(replaced("leaf_key", lambda a: a[::-1]), replaced("leaf_level", lambda a: a[::-1])),
+    "leaf twice": several(
+        replaced("leaf_key", lambda a: np.append(a[:1], a)), replaced("leaf_level", lambda a: np.append(a[:1], a))
+    ),
+    "leaf missing": several(
+        replaced("leaf_key", lambda a: np.delete(a, 3)), replaced("leaf_level", lambda a: np.delete(a, 3))
+    ),
+    "last leaf missing": several(replaced("leaf_key", lambda a: a[:-1]), replaced("leaf_level", lambda a: a[:-1])),
+    "corners swapped": replaced("corner_key", lambda a: a[[1, 0, *range(2, len(a))]]),
+    "corner twice": edited("corner_key", 1, 0),
+    "corner moved": edited("corner_key", -1, 2**64 - 1),
+    "first corner missing": several(replaced("corner_key", lambda a: a[1:]), replaced("distance", lambda a: a[1:])),
+    "corner missing": several(
+        replaced("corner_key", lambda a: np.delete(a, 9)), replaced("distance", lambda a: np.delete(a, 9))
+    ),
+    "last corner missing": several(replaced("corner_key", lambda a: a[:-1]), replaced("distance", lambda a: a[:-1])),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_changed_files(saved: Path, name: str) -> None:
+    with h5py.File(saved, "r+") as file:
+        CHANGES[name](file)
+    check_refused(saved)
+
+
+def test_harmless_changes(saved: Path) -> None:
+    # Other packing, and more than is asked for, as other programs may write it.
+    with h5py.File(saved, "r+") as file:
+        file.attrs["more"] = "more"
+        file.create_group("more")
+        for name in ARRAYS:
+            replaced(name, lambda array: array)(file)
+    check_same(load(saved), make_field())
+
+
+def test_links_within_the_file(saved: Path) -> None:
+    with h5py.File(saved, "r+") as file:
+        file.move("distance", "elsewhere")
+        file["distance"] = h5py.SoftLink("/elsewhere")
+    check_same(load(saved), make_field())
+
+
+# ---- Files of noise ----
+
+READER = """
+import sys
+from sdfcli.errors import InputError
+from sdfcli.store import load
+for path in sys.stdin.read().splitlines():
+    print("?", path, sep="\\t", flush=True)
+    try:
+        load(path)
+    except InputError as error:
+        print("refused", path, repr(str(error)), sep="\\t", flush=True)
+    else:
+        print("read", path, sep="\\t", flush=True)
+"""
+
+
+def read_all(paths: list[Path]) -> list[Path]:
+    """Has another process read the files: HDF5 may crash, or never return. Returns those that were read."""
+    lines = "".join(f"{path}\n" for path in paths)
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-c", READER], input=lines, capture_output=True, text=True, timeout=LIMIT, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        last = (error.stdout or b"").decode().splitlines()[-1]
+        pytest.fail(f"load() does not return: {last.split(chr(9))[1]}", pytrace=False)
+    answers = [line.split("\t") for line in ended.stdout.splitlines()]
+    assert ended.returncode == 0, (answers[-1:], ended.stderr[-2000:])
+    answers = [answer for answer in answers if answer[0] != "?"]
+    assert [Path(answer[1]) for answer in answers] == paths
+    for word, path, *message in answers:
+        if word == "refused":
+            assert path in message[0]
+            assert "\\n" not in message[0]
+    return [Path(path) for word, path, *_ in answers if word == "read"]
+
+
+def damaged(rng: np.random.Generator, content: bytes) -> bytes:
+    """Cut off, or with some bits or bytes changed, or a block of them."""
+    noisy = bytearray(content)
+    kind = rng.integers(0, 4)
+    if kind == 0:
+        return content[: rng.integers(len(content))]
+    if kind == 1:
+        for place in rng.integers(0, len(content), rng.integers(1, 4)):
+            noisy[place] ^= 1 << rng.integers(8)
+    elif kind == 2:
+        for place in rng.integers(0, len(content), rng.integers(1, 30)):
+            noisy[place] = rng.integers(256)
+    else:
+        place, length = rng.integers(len(content)), rng.integers(1, 64)
+        noisy[place : place + length] = rng.bytes(length) if rng.random() < 0.5 else bytes([255]) * length
+    return bytes(noisy)
+
+
+def test_noise(saved: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng()
+    paths = [tmp_path / f"{k}.h5" for k in range(300)]
+    content = saved.read_bytes()
+    for path in paths:
+        path.write_bytes(damaged(rng, content))
+    read = read_all(paths)
+    assert len(read) < len(paths)
+    for path in read:
+        check_invariants(load(path))
+
+
+def test_noise_in_a_heap_of_texts(saved: Path, tmp_path: Path) -> None:
+    # HDF5 keeps texts of variable length in a heap, and never comes back from some that are broken.
+    with h5py.File(saved, "r+") as file:
+        for name, value in list(file.attrs.items()):
+            if isinstance(value, bytes | str):
+                text = value.decode() if isinstance(value, bytes) else value
+                file.attrs.create(name, text, dtype=h5py.string_dtype())
+    content = saved.read_bytes()
+    heap = content.index(b"GCOL")
+    paths = []
+    for place in range(heap + 4, heap + 84):
+        for value in (0, 1, 2, 255):
+            noisy = bytearray(content)
+            noisy[place] = value
+            paths.append(tmp_path / f"{place}-{value}.h5")
+            paths[-1].write_bytes(noisy)
+    for path in read_all(paths):
+        check_invariants(load(path))
