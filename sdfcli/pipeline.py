@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any
 
@@ -54,16 +55,17 @@ def build(
 
 def _build(source: Any, params: BuildParams, device: str, threads: int | None, progress: Progress) -> Field:
     stages = Stages()
-    progress("starting")
-    with stages("start"):
-        backend = select_backend(device, threads)
+    progress("loading and checking the mesh")
     with stages("load"):
         mesh = load_mesh(source)
         digest = mesh.sha256
-    progress("checking the mesh")
-    with stages("check"):
-        health = mesh.health
-        mesh, sign = choose_sign(mesh, params.sign)
+    with ThreadPoolExecutor(1) as helper:  # a GPU takes a while to start, too
+        checked = helper.submit(lambda: mesh.health)
+        with stages("start"):
+            backend = select_backend(device, threads)
+        with stages("check"):
+            health = checked.result()
+            mesh, sign = choose_sign(mesh, params.sign)
     scale = mesh.diagonal / mesh.domain.length
 
     progress("sorting triangles")
