@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from importlib import import_module
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -113,7 +111,6 @@ def _build_one(
 ) -> tuple[dict[str, Any], dict[str, float]]:
     from sdfcli.pipeline import build as build_field
 
-    Thread(target=import_module, args=["h5py"], daemon=True).start()  # while the first stages run
     with progress(mesh, quiet) as tell:
         field = build_field(mesh, device=device, threads=threads, progress=tell, **parameters)
         tell("writing")
