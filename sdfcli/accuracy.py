@@ -10,7 +10,6 @@ import numpy as np
 from sdfcli.field import LATTICE_BITS, Field
 from sdfcli.mesh import Floats, Mesh
 
-REGIONS = ("near", "band", "everywhere")
 NEAR = 0.1
 """`near` points lie within this part of the band."""
 

@@ -16,6 +16,9 @@ from sdfcli.stages.distance import nearest
 from sdfcli.stages.order import morton_keys, morton_order
 from sdfcli.stages.sign import Signer, choose_sign, make_signer, unless_nothing_is_enclosed
 
+FAR = 1e9
+"""In edges of the domain."""
+
 CHUNK = 1 << 20
 """Points looked up at a time."""
 
@@ -77,11 +80,14 @@ class MeshDistance:
         result = xp.empty((len(given),) if width is None else (len(given), width), np.float64)
         origin = backend.from_host(self.mesh.domain.origin)
         for first in range(0, len(given), CHUNK):
-            unit = xp.ascontiguousarray((given[first : first + CHUNK] - origin) / self.mesh.domain.length)
+            unit = (given[first : first + CHUNK] - origin) / self.mesh.domain.length
+            # Squares of distances beyond FAR would leave float32. Seen from there, the mesh is a point.
+            times = xp.maximum(xp.abs(unit - 0.5).max(axis=1) / FAR, 1.0)
+            unit = xp.ascontiguousarray(0.5 + (unit - 0.5) / times[:, None])
             order = xp.argsort(morton_keys(backend, unit))
             at = xp.ascontiguousarray(unit[order].astype(np.float32))
             distance, slot = nearest(backend, self.bvh, at)
-            result[first + order] = answer(at, distance.astype(np.float64), slot)
+            result[first + order] = answer(at, distance.astype(np.float64) * times[order], slot)
         if on_device and xp is np:
             from sdfcli.backend.cuda import import_cupy
 

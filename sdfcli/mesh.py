@@ -230,9 +230,8 @@ def make_mesh(vertices: npt.ArrayLike, faces: npt.ArrayLike, name: str = "mesh")
         raise InputError(f"{name}: no faces; a surface is needed, not {len(points)} points")
     if triangles.min() < 0 or triangles.max() >= len(points):
         bad = int(np.flatnonzero((triangles < 0).any(1) | (triangles >= len(points)).any(1))[0])
-        raise InputError(
-            f"{name}: face {bad} names vertex {triangles[bad].max()}, but there are {len(points)} vertices"
-        )
+        wrong = next(int(vertex) for vertex in triangles[bad] if not 0 <= vertex < len(points))
+        raise InputError(f"{name}: face {bad} names vertex {wrong}, but there are {len(points)} vertices")
     used = np.zeros(len(points), bool)
     used[triangles] = True
     if not used.all():
@@ -262,9 +261,7 @@ def load_mesh(source: Any) -> Mesh:
         return make_mesh(*source)
     if hasattr(source, "vertices") and hasattr(source, "faces"):
         return make_mesh(source.vertices, source.faces)
-    path = Path(source)
-    if not path.is_file():
-        raise InputError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}")
+    path = existing_file(source)
     try:
         vertices, faces = _read(path)
     except Exception as error:  # each loader of trimesh has exceptions of its own
@@ -275,6 +272,18 @@ def load_mesh(source: Any) -> Mesh:
     if faces is None or len(faces) == 0:
         raise InputError(f"{path}: no faces in this file; a surface is needed")
     return make_mesh(vertices, faces, str(path))
+
+
+def existing_file(source: Any) -> Path:
+    """The path of a file that is there. Raises InputError otherwise."""
+    path = Path(source)
+    try:
+        if path.is_file():
+            return path
+        fault = "is a folder" if path.is_dir() else "no such file"
+    except OSError as error:
+        fault = error.strerror or str(error)
+    raise InputError(f"{path}: {fault}")
 
 
 def _read(path: Path) -> tuple[Any, Any]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from sdfcli import __version__
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field import LATTICE_BITS, Field
-from sdfcli.mesh import Domain
+from sdfcli.mesh import Domain, existing_file
 from sdfcli.params import MAX_DEPTH
 
 FORMAT, FORMAT_VERSION = "sdfcli-adf", 1
@@ -44,10 +44,10 @@ def written_whole(path: Path, force: bool) -> Iterator[Path]:
 
     Raises UsageError if `path` exists and `force` is not given, or cannot be written.
     """
-    if path.exists() and not force:
-        raise UsageError(f"{path}: exists; use --force to replace it")
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
+        if path.exists() and not force:
+            raise UsageError(f"{path}: exists; use --force to replace it")
         yield temporary
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
@@ -72,16 +72,17 @@ def _put_in_place(temporary: Path, path: Path, force: bool) -> None:
 
 
 def _write(file: Any, field: Field) -> None:
-    file.attrs["format"] = FORMAT
+    # Texts of fixed length: those of variable length lie in a heap, and HDF5 never comes back from some broken heaps.
+    file.attrs["format"] = np.bytes_(FORMAT)
     file.attrs["format_version"] = FORMAT_VERSION
-    file.attrs["tool_version"] = __version__
+    file.attrs["tool_version"] = np.bytes_(__version__)
     file.attrs["domain_origin"] = field.domain.origin
     file.attrs["domain_length"] = field.domain.length
     file.attrs["lattice_bits"] = LATTICE_BITS
-    file.attrs["units"] = "those of the mesh"
-    file.attrs["sign_convention"] = "negative inside"
-    file.attrs["content_sha256"] = field.content_sha256
-    file.attrs["info"] = json.dumps(field.info, sort_keys=True)
+    file.attrs["units"] = np.bytes_("those of the mesh")
+    file.attrs["sign_convention"] = np.bytes_("negative inside")
+    file.attrs["content_sha256"] = np.bytes_(field.content_sha256)
+    file.attrs["info"] = np.bytes_(json.dumps(field.info, sort_keys=True))
     for name, dtype in DATASETS.items():
         data = np.ascontiguousarray(getattr(field, name), dtype)
         file.create_dataset(
@@ -111,9 +112,7 @@ def load(path: str | Path) -> Field:
     """
     import h5py
 
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}")
+    path = existing_file(path)
     try:
         with h5py.File(path, "r") as file:
             field = _read(file)
@@ -129,18 +128,18 @@ def load(path: str | Path) -> Field:
 
 
 def _read(file: Any) -> Field:
-    if _text(file.attrs.get("format", "")) != FORMAT:
+    if _text(_attribute(file, "format")) != FORMAT:
         raise InputError("not a field of sdfcli")
-    version = int(file.attrs["format_version"])
+    version = int(_attribute(file, "format_version"))
     if version != FORMAT_VERSION:
         raise InputError(f"format version {version}; this sdfcli reads version {FORMAT_VERSION}")
-    if int(file.attrs["lattice_bits"]) != LATTICE_BITS:
+    if int(_attribute(file, "lattice_bits")) != LATTICE_BITS:
         raise InputError(f"lattice_bits must be {LATTICE_BITS}")
-    origin = np.asarray(file.attrs["domain_origin"], np.float64)
-    length = float(file.attrs["domain_length"])
+    origin = np.asarray(_attribute(file, "domain_origin"), np.float64)
+    length = float(_attribute(file, "domain_length"))
     if origin.shape != (3,) or not np.isfinite(origin).all() or not (np.isfinite(length) and length > 0):
         raise InputError("the domain is not a cube")
-    info = json.loads(_text(file.attrs["info"]))
+    info = json.loads(_text(_attribute(file, "info")))
     if not isinstance(info, dict):
         raise InputError("info is not a JSON object")
     arrays: dict[str, Any] = {name: _read_dataset(file, name, dtype) for name, dtype in DATASETS.items()}
@@ -154,6 +153,18 @@ def _read(file: Any) -> Field:
     return Field(Domain(origin, length), **arrays, info=info)
 
 
+def _attribute(file: Any, name: str) -> Any:
+    """An attribute's value. Raises InputError where it is missing, or of variable length."""
+    import h5py
+
+    if not h5py.h5a.exists(file.id, name.encode()):
+        raise InputError(f"{name} is missing")
+    kind = h5py.h5a.open(file.id, name.encode()).get_type()
+    if isinstance(kind, h5py.h5t.TypeVlenID) or (isinstance(kind, h5py.h5t.TypeStringID) and kind.is_variable_str()):
+        raise InputError(f"{name} is of variable length")
+    return file.attrs[name]
+
+
 def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
@@ -164,8 +175,8 @@ def _read_dataset(file: Any, name: str, dtype: type) -> npt.NDArray[Any]:
     dataset = file.get(name)
     if not isinstance(dataset, h5py.Dataset) or dataset.dtype != dtype or dataset.ndim != 1 or dataset.is_virtual:
         raise InputError(f"{name} must be a list of {np.dtype(dtype).name}")
-    if dataset.external or not 0 < len(dataset) < 2**32 - 16:
-        raise InputError(f"{name} has an impossible size")
+    if dataset.file.filename != file.filename or dataset.external or not 0 < len(dataset) < 2**32 - 16:
+        raise InputError(f"{name} lies in another file, or has an impossible size")
     if len(dataset) * dataset.dtype.itemsize > MOST_PACKED * dataset.id.get_storage_size():
         raise InputError(f"{name} claims more entries than the file holds")
     return np.ascontiguousarray(dataset[()])

@@ -24,7 +24,7 @@ from sdfcli.store import is_field, load, save
 
 ARRAYS = ("leaf_key", "leaf_level", "corner_key", "distance")
 ATTRIBUTES = ("format", "format_version", "domain_origin", "domain_length", "lattice_bits", "info")
-LIMIT = 120
+LIMIT = 60
 """Seconds in which a few hundred small files must have been read or refused; it takes one or two."""
 
 Change = Callable[[Any], None]

@@ -68,10 +68,6 @@ class CudaBackend(Backend):
         self._module = self.xp.RawModule(code=kernel_source(), options=COMPILER_OPTIONS)
         self._functions: dict[str, Any] = {}
 
-    def describe(self) -> str:
-        """The device's name, as the driver has it."""
-        return str(self.xp.cuda.runtime.getDeviceProperties(self.device.id)["name"].decode())
-
     def run(self, kernel: str, n: int, **values: Any) -> None:
         if n == 0:
             return

@@ -154,7 +154,9 @@ class PseudonormalSigner:
             normals=self.normals,
             inside=result,
         )
-        return result.astype(bool)
+        # Far away the distances to all faces are the same in float32, and the nearest one is anybody's guess.
+        within = ((points >= 0) & (points <= 1)).all(axis=1)
+        return result.astype(bool) & within
 
 
 class WindingSigner:
