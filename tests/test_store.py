@@ -512,7 +512,7 @@ def damaged(rng: np.random.Generator, content: bytes) -> bytes:
 
 
 def test_noise(saved: Path, tmp_path: Path) -> None:
-    rng = np.random.default_rng()
+    rng = np.random.default_rng(7)
     paths = [tmp_path / f"{k}.h5" for k in range(300)]
     content = saved.read_bytes()
     for path in paths:
