@@ -30,6 +30,7 @@ class Field:
     distance    (m,) float32: signed distances at the corners in the mesh's units, negative inside.
     run         how this object was built: device, seconds a stage; not part of the file.
     info        what the file says of itself: parameters, the mesh, the sign, the measured error (see docs/format.md).
+    nearest     (m,) uint32: the faces nearest to the corners, by their place in the mesh; None where not kept.
 
     Between the corners of a leaf the field is trilinear.
     """
@@ -41,6 +42,7 @@ class Field:
     distance: npt.NDArray[np.float32]
     info: dict[str, Any] = field(default_factory=dict)
     run: dict[str, Any] = field(default_factory=dict)
+    nearest: npt.NDArray[np.uint32] | None = None
 
     @cached_property
     def content_sha256(self) -> str:
@@ -59,8 +61,8 @@ class Field:
     def _cache(self) -> dict[str, dict[str, Array]]:
         return {}
 
-    def _on(self, backend: Backend) -> dict[str, Array]:
-        """The arrays on a device, and each leaf's eight corners. Raises InputError where one is missing."""
+    def arrays_on(self, backend: Backend) -> dict[str, Array]:
+        """leaf_key, leaf_level, leaf_corner (n, 8), value (m,) on a device. InputError where a corner is missing."""
         if backend.name not in self._cache:
             arrays = {
                 "leaf_key": backend.from_host(self.leaf_key),
@@ -88,7 +90,7 @@ class Field:
 
     def check_corners(self) -> None:
         """Raises InputError unless every leaf's eight corners are there."""
-        self._on(_any_backend())
+        self.arrays_on(_any_backend())
 
     def _evaluate(self, points: Any, gradient: bool) -> tuple[Any, Any, Any]:
         """Values, gradients and leaves; where the points are, there the answers are."""
@@ -112,7 +114,7 @@ class Field:
             result=result,
             gradient=slope,
             leaf_of=leaf,
-            **self._on(backend),
+            **self.arrays_on(backend),
         )
         answers = result, slope, leaf
         return answers if on_device else tuple(a if a is None else backend.to_host(a) for a in answers)  # type: ignore

@@ -11,9 +11,9 @@ from sdfcli.errors import InputError
 from sdfcli.field import as_points, is_cupy
 from sdfcli.mesh import Mesh, load_mesh
 from sdfcli.params import BuildParams
-from sdfcli.stages.bvh import Bvh, build_bvh, refit
-from sdfcli.stages.distance import nearest
-from sdfcli.stages.order import morton_keys, morton_order
+from sdfcli.stages.bvh import Bvh
+from sdfcli.stages.distance import make_bvh, nearest
+from sdfcli.stages.order import morton_keys
 from sdfcli.stages.sign import Signer, choose_sign, make_signer, unless_nothing_is_enclosed
 
 FAR = 1e9
@@ -32,7 +32,7 @@ class MeshDistance:
     def __init__(self, source: Any, sign: str = "auto", device: str = "auto", threads: int | None = None) -> None:
         self.backend = select_backend(device, threads)
         self.mesh, choice = choose_sign(load_mesh(source), BuildParams(sign=sign).sign)
-        self.bvh = refit(self.backend, build_bvh(self.backend, morton_order(self.backend, self.mesh.unit_triangles)))
+        self.bvh = make_bvh(self.backend, self.mesh.unit_triangles)
         signer = make_signer(self.backend, self.mesh, self.bvh, choice.method)
         self.sign, self.signer = unless_nothing_is_enclosed(self.backend, self.mesh, choice, signer)
 

@@ -10,6 +10,7 @@ from sdfcli.errors import UsageError
 
 OCTREES = ("adaptive", "bvh")
 SIGNS = ("auto", "pseudonormal", "winding", "none")
+QUERIES = ("fast", "baseline", "soa", "cct")
 MAX_DEPTH = 16
 DEFAULT_DEPTH = 10
 FINEST_CELL = 1.5
@@ -27,6 +28,7 @@ class BuildParams:
     band       distance from the surface, as such a fraction, up to which the tolerance is absolute; outside it grows
                with the distance, as distance / band.
     sign       how inside and outside are told apart.
+    query      how distances are found: `fast`, or as a variant of the thesis does it. The field is the same.
     """
 
     octree: str = "adaptive"
@@ -34,9 +36,10 @@ class BuildParams:
     tolerance: float = 1e-3
     band: float = 0.02
     sign: str = "auto"
+    query: str = "fast"
 
     def __post_init__(self) -> None:
-        for name, allowed in (("octree", OCTREES), ("sign", SIGNS)):
+        for name, allowed in (("octree", OCTREES), ("sign", SIGNS), ("query", QUERIES)):
             if getattr(self, name) not in allowed:
                 raise UsageError(f"--{name} {getattr(self, name)}: use {', '.join(allowed)}")
         if self.depth is not None and not 1 <= self.depth <= MAX_DEPTH:
@@ -54,5 +57,5 @@ class BuildParams:
         return min(max(DEFAULT_DEPTH, needed), MAX_DEPTH)
 
     def as_dict(self) -> dict[str, Any]:
-        """The parameters by name."""
-        return dict(self.__dict__)
+        """The parameters by name, without the one that has no say in the result."""
+        return {name: value for name, value in self.__dict__.items() if name != "query"}

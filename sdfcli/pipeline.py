@@ -10,15 +10,18 @@ from typing import Any
 import numpy as np
 
 from sdfcli.accuracy import errors, sample_points
-from sdfcli.backend import select_backend
+from sdfcli.backend import Array, Backend, select_backend
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.field import Field
 from sdfcli.index import MeshDistance
 from sdfcli.mesh import load_mesh
 from sdfcli.params import BuildParams
-from sdfcli.stages.bvh import build_bvh, refit
-from sdfcli.stages.octree import Octree
-from sdfcli.stages.order import morton_order
+from sdfcli.previous import Previous
+from sdfcli.stages.bvh import Bvh, build_bvh, refit
+from sdfcli.stages.bvh_octree import measured
+from sdfcli.stages.distance import nearest, prepare
+from sdfcli.stages.octree import Find, Octree
+from sdfcli.stages.order import morton, sort
 from sdfcli.stages.sign import choose_sign, make_signer, unless_nothing_is_enclosed
 from sdfcli.timing import Stages
 
@@ -37,23 +40,36 @@ def build(
     device: str = "auto",
     threads: int | None = None,
     progress: Progress | None = None,
+    previous: Field | None = None,
+    keep_nearest: bool = False,
     **parameters: Any,
 ) -> Field:
     """A field from a mesh: a path, a trimesh mesh, or a (vertices, faces) pair.
 
-    parameters are those of BuildParams: octree, depth, tolerance, band, sign. device is auto, cpu, cuda or cuda:N.
+    parameters are those of BuildParams: octree, depth, tolerance, band, sign, query. device: auto, cpu, cuda, cuda:N.
+    keep_nearest: the field keeps the triangles nearest to its corners. previous: such a field, of an earlier frame of a
+    moving mesh; where the number of triangles is the same, queries start from its nearest triangles. The result is the
+    same without it.
 
     Raises InputError for a mesh that cannot be used, UsageError for bad parameters, DeviceError for a device that is
     not there, OutOfMemoryError.
     """
     params = BuildParams(**parameters)
     try:
-        return _build(source, params, device, threads, progress or (lambda _: None))
+        return _build(source, params, device, threads, progress or (lambda _: None), previous, keep_nearest)
     except MemoryError as error:
         raise OutOfMemoryError(f"out of memory: {error}; try a larger --tolerance or a smaller --depth") from error
 
 
-def _build(source: Any, params: BuildParams, device: str, threads: int | None, progress: Progress) -> Field:
+def _build(
+    source: Any,
+    params: BuildParams,
+    device: str,
+    threads: int | None,
+    progress: Progress,
+    previous: Field | None,
+    keep_nearest: bool,
+) -> Field:
     stages = Stages()
     progress("loading and checking the mesh")
     with stages("load"):
@@ -69,33 +85,49 @@ def _build(source: Any, params: BuildParams, device: str, threads: int | None, p
     scale = mesh.diagonal / mesh.domain.length
 
     progress("sorting triangles")
-    with stages("order", backend):
-        order = morton_order(backend, mesh.unit_triangles)
-    with stages("bvh", backend):
-        bvh = refit(backend, build_bvh(backend, order))
+    with stages("morton", backend):
+        triangles = backend.from_host(mesh.unit_triangles)
+        keys = morton(backend, triangles)
+    with stages("sort", backend):
+        order = sort(backend, triangles, keys)
+        del triangles, keys
+    with stages("tree", backend):
+        bvh = build_bvh(backend, order)
+    with stages("refit", backend):
+        bvh = prepare(backend, refit(backend, bvh), params.query)
     with stages("sign", backend):
         signer = make_signer(backend, mesh, bvh, sign.method)
         sign, signer = unless_nothing_is_enclosed(backend, mesh, sign, signer)
     with stages("measure"):
         points = sample_points(mesh, params.band, MEASURED_POINTS, SEED)
     mesh.release()
+    earlier = None
+    if previous is not None and Previous.fits(previous, order):
+        earlier = Previous(backend, previous, mesh.domain, order)
+    find = _finder(backend, bvh, params.query, earlier)
     with stages("octree", backend):
-        tree = Octree(
-            backend,
-            bvh,
-            signer,
-            depth=params.depth_limit(scale),
-            tolerance=params.tolerance * scale,
-            band=params.band * scale,
-            adaptive=params.octree == "adaptive",
-            stages=stages,
-        )
-        tree.grow(lambda level, cells: progress(f"level {level + 1}: {cells:,} cells"))
-        arrays = tree.assemble()
+        if params.octree == "bvh":
+            arrays = measured(backend, order, signer, find, params.depth_limit(scale), stages)
+            jump_leaves = 0
+        else:
+            tree = Octree(
+                backend,
+                bvh,
+                signer,
+                depth=params.depth_limit(scale),
+                tolerance=params.tolerance * scale,
+                band=params.band * scale,
+                stages=stages,
+                find=find,
+            )
+            tree.grow(lambda level, cells: progress(f"level {level + 1}: {cells:,} cells"))
+            arrays = tree.assemble()
+            jump_leaves = tree.jump_leaves
+            del tree
         arrays["distance"] = (arrays["distance"] * mesh.domain.length).astype(np.float32)
         leaf_corner = arrays.pop("leaf_corner")
-        jump_leaves = tree.jump_leaves
-        del tree
+        if not keep_nearest:
+            del arrays["nearest"]
     on_host: dict[str, Any] = {name: backend.to_host(array) for name, array in arrays.items()}
     field = Field(mesh.domain, **on_host)
     field.keep_on(backend, leaf_corner=leaf_corner, value=arrays["distance"], **arrays)
@@ -115,5 +147,18 @@ def _build(source: Any, params: BuildParams, device: str, threads: int | None, p
         rms_error=float(np.sqrt(np.mean([region.rms**2 for region in found]))),
     )
     stages.seconds["total"] = sum(stages.seconds.values())
-    field.run.update(device=backend.name, seconds=stages.seconds)
+    field.run.update(device=backend.name, seconds=stages.seconds, previous=earlier is not None)
     return field
+
+
+def _finder(backend: Backend, bvh: Bvh, query: str, earlier: Previous | None) -> Find:
+    """The query of a build. An earlier frame's triangles come first; what the octree knows of the points around a new
+    one is no part of the thesis's variants."""
+
+    def find(points: Array, seed: Array | None) -> tuple[Array, Array]:
+        seeds = [earlier.seeds(points)] if earlier else []
+        if seed is not None and query == "fast":
+            seeds.append(seed)
+        return nearest(backend, bvh, points, backend.xp.concatenate(seeds, axis=1) if seeds else None, query)
+
+    return find

@@ -22,6 +22,7 @@ from sdfcli.params import MAX_DEPTH
 FORMAT, FORMAT_VERSION = "sdfcli-adf", 1
 CHUNK = 1 << 16
 DATASETS = {"leaf_key": np.uint64, "leaf_level": np.uint8, "corner_key": np.uint64, "distance": np.float32}
+NEAREST = "nearest"
 MOST_PACKED = 1100
 """Deflate packs at most 1032 to 1: a dataset that claims more than it can hold is not even allocated."""
 
@@ -83,7 +84,8 @@ def _write(file: Any, field: Field) -> None:
     file.attrs["sign_convention"] = np.bytes_("negative inside")
     file.attrs["content_sha256"] = np.bytes_(field.content_sha256)
     file.attrs["info"] = np.bytes_(json.dumps(field.info, sort_keys=True))
-    for name, dtype in DATASETS.items():
+    datasets = DATASETS if field.nearest is None else DATASETS | {NEAREST: np.uint32}
+    for name, dtype in datasets.items():
         data = np.ascontiguousarray(getattr(field, name), dtype)
         file.create_dataset(
             name,
@@ -150,6 +152,10 @@ def _read(file: Any) -> Field:
         raise InputError("corner_key is not sorted")
     if not np.isfinite(arrays["distance"]).all():
         raise InputError("a distance is not finite")
+    if NEAREST in file:
+        arrays[NEAREST] = _read_dataset(file, NEAREST, np.uint32)
+        if len(arrays[NEAREST]) != len(arrays["corner_key"]):
+            raise InputError("datasets of one kind differ in length")
     return Field(Domain(origin, length), **arrays, info=info)
 
 

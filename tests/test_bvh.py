@@ -18,7 +18,7 @@ import shapes
 from sdfcli.backend import Backend
 from sdfcli.mesh import make_mesh
 from sdfcli.stages.bvh import Bvh, build_bvh, refit
-from sdfcli.stages.distance import nearest
+from sdfcli.stages.distance import make_bvh, nearest
 from sdfcli.stages.order import Order, morton_order
 
 backend = backends.backend
@@ -30,7 +30,7 @@ MARGIN = 2e-6  # boxes are larger than what they hold by less than this
 
 def bvh_of(backend: Backend, shape: shapes.Shape) -> Bvh:
     mesh = make_mesh(*shape)
-    return refit(backend, build_bvh(backend, morton_order(backend, mesh.unit_triangles)))
+    return make_bvh(backend, mesh.unit_triangles)
 
 
 def order_of_keys(backend: Backend, keys: list[int], corners: shapes.Floats | None = None) -> Order:

@@ -13,9 +13,8 @@ import shapes
 from sdfcli import MeshDistance
 from sdfcli.backend import Backend
 from sdfcli.mesh import make_mesh
-from sdfcli.stages.bvh import build_bvh, refit
-from sdfcli.stages.distance import nearest
-from sdfcli.stages.order import morton_order
+from sdfcli.params import QUERIES
+from sdfcli.stages.distance import make_bvh, nearest, prepare
 from sdfcli.stages.sign import PseudonormalSigner, WindingIndex, WindingSigner
 
 KINDS = ["one", "cube", "octahedron", "star", "shells", "holed torus", "sheet", "zoo", "far", "tiny", "huge"]
@@ -92,9 +91,12 @@ def on_both(cpu: Backend, gpu: Backend, kind: str) -> list[dict[str, Any]]:
     answers = []
     for backend in (cpu, gpu):
         at = backend.from_host(points)
-        order = morton_order(backend, mesh.unit_triangles)
-        bvh = refit(backend, build_bvh(backend, order))
-        distance, slot = nearest(backend, dataclasses.replace(bvh, wide=None), at)
+        bvh = prepare(backend, make_bvh(backend, mesh.unit_triangles), "baseline")
+        order = bvh.order
+        distance, slot = nearest(backend, bvh, at)
+        for query in QUERIES:
+            same = nearest(backend, dataclasses.replace(bvh, wide=None), at, query=query)
+            assert (distance.tobytes(), slot.tobytes()) == (same[0].tobytes(), same[1].tobytes())
         moments = WindingIndex.of(backend, bvh)
         winding, pseudonormal = WindingSigner(backend, mesh, bvh), PseudonormalSigner(backend, mesh, bvh)
         found = {
@@ -114,8 +116,6 @@ def on_both(cpu: Backend, gpu: Backend, kind: str) -> list[dict[str, Any]]:
             "inside by pseudonormal": pseudonormal.inside(at, slot),
             "clear": winding.clear(at),
         }
-        if bvh.wide is not None:
-            assert distance.tobytes() == nearest(backend, bvh, at)[0].tobytes()
         answers.append({name: backend.to_host(array).tobytes() for name, array in found.items()})
     return answers
 

@@ -1,4 +1,4 @@
-"""Distances to the nearest triangle, by both trees, against float64."""
+"""Distances to the nearest triangle, by every query, against float64."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import oracle
 import shapes
 from sdfcli.backend import Backend
 from sdfcli.mesh import make_mesh
-from sdfcli.stages.bvh import Bvh, build_bvh, refit
-from sdfcli.stages.distance import nearest
-from sdfcli.stages.order import morton_order
+from sdfcli.params import QUERIES
+from sdfcli.stages.bvh import Bvh
+from sdfcli.stages.distance import make_bvh, nearest, prepare
 
 backend = backends.backend
 
@@ -28,7 +28,8 @@ Numbers = oracle.Numbers
 
 def bvh_over(backend: Backend, unit_triangles: Numbers) -> Bvh:
     """A tree over triangles (n, 3, 3) in the unit cube."""
-    return refit(backend, build_bvh(backend, morton_order(backend, np.reshape(unit_triangles, (-1, 9)))))
+    bvh = make_bvh(backend, np.reshape(unit_triangles, (-1, 9)))
+    return prepare(backend, bvh, "baseline")
 
 
 def triangles_of(backend: Backend, bvh: Bvh) -> Numbers:
@@ -37,14 +38,15 @@ def triangles_of(backend: Backend, bvh: Bvh) -> Numbers:
 
 
 def find(backend: Backend, bvh: Bvh, points: Numbers, seed: Numbers | None = None) -> tuple[Numbers, Numbers]:
-    """Distances and slots, the same to the last bit by both trees."""
+    """Distances and slots, the same to the last bit by all queries."""
     at = backend.from_host(points.astype(np.float32))
     seeds = None if seed is None else backend.from_host(seed, np.uint32)
     distance, slot = (backend.to_host(a) for a in nearest(backend, bvh, at, seeds))
     binary = dataclasses.replace(bvh, wide=None)
-    distance_cct, slot_cct = (backend.to_host(a) for a in nearest(backend, binary, at, seeds))
-    assert np.array_equal(distance.view(np.uint32), distance_cct.view(np.uint32))
-    assert np.array_equal(slot, slot_cct)
+    for query in QUERIES:
+        others = (backend.to_host(a) for a in nearest(backend, binary, at, seeds, query))
+        assert np.array_equal(distance.view(np.uint32), next(others).view(np.uint32)), query
+        assert np.array_equal(slot, next(others)), query
     return distance, slot
 
 

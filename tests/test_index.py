@@ -82,7 +82,8 @@ def test_signed_distances(backend: Backend, kind: str, seed: int, scale: float, 
     assert np.array_equal(np.abs(signed), found)
     winding = oracle.winding(truth.place(points), truth.unit)
     sided = (true > 10 * allowed) & (np.abs(winding - 0.5) > 1e-5)
-    assert np.array_equal(signed[sided] < 0, winding[sided] > 0.5)
+    has_inside = mesh_index.sign.method != "none"  # a sheet encloses nothing, but is bent around some points
+    assert np.array_equal(signed[sided] < 0, (winding[sided] > 0.5) & has_inside)
 
 
 @settings(max_examples=30, deadline=None)

@@ -15,8 +15,9 @@ LAYERS = [
     {"mesh"},
     {"stages"},
     {"field"},
-    {"store", "accuracy", "index"},
+    {"store", "accuracy", "index", "previous"},
     {"pipeline"},
+    {"bench"},
     {"cli"},
 ]
 UPWARDS_WHEN_NEEDED = {("field", "store")}  # Field.save

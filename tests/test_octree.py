@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,9 +18,10 @@ import shapes
 from sdfcli.backend import Array, Backend
 from sdfcli.field import Field
 from sdfcli.mesh import Domain, Mesh, make_mesh
-from sdfcli.stages.bvh import Bvh, build_bvh, refit
+from sdfcli.stages.bvh import Bvh
+from sdfcli.stages.bvh_octree import measured
+from sdfcli.stages.distance import make_bvh, nearest
 from sdfcli.stages.octree import Octree
-from sdfcli.stages.order import morton_order
 from sdfcli.stages.sign import Signer, choose_sign, make_signer
 from sdfcli.timing import Stages
 
@@ -61,15 +63,25 @@ def grow(
 ) -> Grown:
     """tolerance and band are fractions of the unit cube."""
     mesh, choice = choose_sign(make_mesh(*shape), sign)
-    bvh = refit(backend, build_bvh(backend, morton_order(backend, mesh.unit_triangles)))
+    bvh = make_bvh(backend, mesh.unit_triangles)
     signer = make_signer(backend, mesh, bvh, choice.method)
-    tree = Octree(backend, bvh, signer, depth=depth, tolerance=tolerance, band=band, adaptive=adaptive, stages=Stages())
-    tree.grow()
-    points = {name: getattr(tree.points, name).copy() for name in ("position", "slot", "inside")}
-    arrays = {name: backend.to_host(array) for name, array in tree.assemble().items()}
+    jump_leaves = 0
+    if adaptive:
+        tree = Octree(backend, bvh, signer, depth=depth, tolerance=tolerance, band=band, stages=Stages())
+        tree.grow()
+        points = {name: getattr(tree.points, name).copy() for name in ("position", "slot", "inside")}
+        made = tree.assemble()
+        jump_leaves = tree.jump_leaves
+    else:
+        made = measured(backend, bvh.order, signer, partial(nearest, backend, bvh), depth, Stages())
+        slot_of = backend.xp.argsort(bvh.order.triangle_id)
+        position = backend.xp.empty((len(made["corner_key"]), 3), np.float32)
+        backend.run("sdf_lattice_position", len(position), key=made["corner_key"], position=position)
+        points = {"position": position, "slot": slot_of[made["nearest"]], "inside": made["distance"] < 0}
+    arrays = {name: backend.to_host(array) for name, array in made.items()}
     leaf_corner = arrays.pop("leaf_corner")
     field = Field(Domain(np.zeros(3), 1.0), **arrays)
-    return Grown(backend, mesh, bvh, signer, field, leaf_corner, points, tree.jump_leaves)
+    return Grown(backend, mesh, bvh, signer, field, leaf_corner, points, jump_leaves)
 
 
 class Leaves:

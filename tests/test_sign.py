@@ -15,9 +15,8 @@ import shapes
 from sdfcli.backend import Backend
 from sdfcli.index import MeshDistance
 from sdfcli.mesh import Mesh, make_mesh
-from sdfcli.stages.bvh import Bvh, build_bvh, refit
-from sdfcli.stages.distance import nearest
-from sdfcli.stages.order import morton_order
+from sdfcli.stages.bvh import Bvh
+from sdfcli.stages.distance import make_bvh, nearest
 from sdfcli.stages.sign import (
     NoSigner,
     PseudonormalSigner,
@@ -38,7 +37,7 @@ Numbers = oracle.Numbers
 
 
 def bvh_of(backend: Backend, mesh: Mesh) -> Bvh:
-    return refit(backend, build_bvh(backend, morton_order(backend, mesh.unit_triangles)))
+    return make_bvh(backend, mesh.unit_triangles)
 
 
 def triangles_of(backend: Backend, bvh: Bvh) -> Numbers:

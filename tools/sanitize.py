@@ -111,13 +111,30 @@ def work() -> None:
                     with tempfile.TemporaryDirectory() as folder:
                         sdfcli.load(field.save(Path(folder, "field.h5"))).gradient(points)
                 index = sdfcli.MeshDistance(mesh, sign=sign, device="cpu", threads=THREADS)
+                all_queries(index)
                 index.signed_distance(points)
                 index.closest(points)
+        small = {"device": "cpu", "threads": THREADS, "depth": 4, "octree": "bvh"}
+        sdfcli.build(mesh, previous=sdfcli.build(mesh, keep_nearest=True, **small), **small)
         exact = ExactReference(mesh.vertices, mesh.faces, CpuBackend(THREADS))
         exact.signed_distance(points)
     missing = set(argument_structs()) - used
     if missing:
         sys.exit(f"kernels that were not run: {', '.join(sorted(missing))}")
+
+
+def all_queries(index: Any) -> None:
+    """Every way to find a distance, and its counting version."""
+    import numpy as np
+
+    from sdfcli.params import QUERIES
+    from sdfcli.stages.distance import nearest, prepare, visits
+
+    at = np.random.default_rng(2).random((2000, 3)).astype(np.float32)
+    for query in QUERIES:
+        bvh = prepare(index.backend, index.bvh, query)
+        nearest(index.backend, bvh, at, query=query)
+        visits(index.backend, bvh, at, query=query)
 
 
 if __name__ == "__main__":

@@ -40,6 +40,14 @@ def build(
         float, typer.Option(help="Distance, as such a fraction, beyond which the tolerance grows with the distance.")
     ] = 0.02,
     sign: options.Sign = "auto",
+    query: options.Query = "fast",
+    nearest: Annotated[
+        bool, typer.Option("--nearest", help="Store the triangle nearest to every corner, for --previous.")
+    ] = False,
+    previous: Annotated[
+        Path | None,
+        typer.Option(help="An earlier frame's field, built with --nearest: where queries start. Implies --nearest."),
+    ] = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
     force: options.Force = False,
@@ -53,12 +61,22 @@ def build(
     """
     from sdfcli.params import BuildParams
 
-    parameters = {"octree": octree, "depth": depth, "tolerance": tolerance, "band": band, "sign": sign}
+    parameters = {"octree": octree, "depth": depth, "tolerance": tolerance, "band": band, "sign": sign, "query": query}
     BuildParams(**parameters)  # type: ignore[arg-type]
+    given: dict[str, Any] = {
+        **parameters,
+        "device": device,
+        "threads": threads,
+        "keep_nearest": nearest or previous is not None,
+    }
+    if previous is not None:
+        from sdfcli.store import load
+
+        given["previous"] = load(previous)
     worst = 0
     for mesh, target in _targets(meshes, output, force):
         try:
-            report, seconds = _build_one(mesh, target, parameters, device, threads, force, quiet)
+            report, seconds = _build_one(mesh, target, given, force, quiet)
         except SdfError as error:
             if len(meshes) == 1 and not json:
                 raise
@@ -71,6 +89,8 @@ def build(
             print_json(report)
         elif not quiet:
             _print_report(report, seconds if verbose else None)
+        if previous is not None and not report["previous_used"] and not quiet:
+            typer.echo(f"note: {mesh} has another number of triangles than {previous}, which was not used", err=True)
     if worst:
         raise typer.Exit(worst)
 
@@ -103,16 +123,14 @@ def _targets(meshes: list[str], output: Path | None, force: bool) -> list[tuple[
 def _build_one(
     mesh: str,
     target: Path,
-    parameters: dict[str, Any],
-    device: str,
-    threads: int | None,
+    given: dict[str, Any],
     force: bool,
     quiet: bool,
 ) -> tuple[dict[str, Any], dict[str, float]]:
     from sdfcli.pipeline import build as build_field
 
     with progress(mesh, quiet) as tell:
-        field = build_field(mesh, device=device, threads=threads, progress=tell, **parameters)
+        field = build_field(mesh, progress=tell, **given)
         tell("writing")
         start = time.perf_counter()
         field.save(target, force)
@@ -142,6 +160,7 @@ def _report(mesh: str, target: Path, field: Field, seconds: dict[str, float]) ->
         "jump_leaves": info["jump_leaves"],
         "max_error": info["max_error"],
         "rms_error": info["rms_error"],
+        "previous_used": field.run["previous"],
         "device": field.run["device"],
         "seconds": {name: round(value, 4) for name, value in seconds.items()},
         "bytes": target.stat().st_size,

@@ -16,4 +16,8 @@ Sign = Annotated[
     str,
     typer.Option("--sign", metavar="auto|pseudonormal|winding|none", help="How inside and outside are told apart."),
 ]
+Query = Annotated[
+    str,
+    typer.Option("--query", metavar="fast|baseline|soa|cct", help="How distances are found: three are for comparison."),
+]
 FieldFile = Annotated[Path, typer.Argument(metavar="FILE", help="A field that `sdfcli build` wrote.")]

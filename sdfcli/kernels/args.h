@@ -39,15 +39,27 @@ typedef struct {
 typedef struct {
     unsigned n;                  /* queries */
     unsigned triangles;
+    unsigned seeds;              /* at most so many slots to start from, for each query */
     const float* points;         /* n x 3 */
     const float* triangle;       /* triangles x 9, in Morton order */
     const unsigned* triangle_id; /* triangles: Morton order to the mesh's order */
-    const unsigned* child;
+    const float* node;           /* for baseline: (triangles - 1) x 8, a box and, bit by bit, the two children */
+    const unsigned* child;       /* for the others */
     const float* box;
-    const unsigned* seed;        /* n x 8 slots to start from, ended by SDF_NONE; may be null */
+    const unsigned* seed;        /* n x seeds, ended by SDF_NONE */
     float* distance;             /* out: n */
     unsigned* slot;              /* out: n, the nearest triangle's place in Morton order */
+    unsigned* boxes;             /* out, of the counting kernels: n, boxes measured */
+    unsigned* tests;             /* out, of the counting kernels: n, triangles measured */
 } sdf_distance_cct_args;
+
+typedef sdf_distance_cct_args sdf_distance_baseline_args;
+typedef sdf_distance_cct_args sdf_distance_soa_args;
+typedef sdf_distance_cct_args sdf_distance_seeded_args;
+typedef sdf_distance_cct_args sdf_distance_baseline_counted_args;
+typedef sdf_distance_cct_args sdf_distance_soa_counted_args;
+typedef sdf_distance_cct_args sdf_distance_cct_counted_args;
+typedef sdf_distance_cct_args sdf_distance_seeded_counted_args;
 
 typedef struct {
     unsigned n;                  /* blocks of 16 triangles, or nodes of one level of the wide tree */
@@ -63,6 +75,7 @@ typedef struct {
     unsigned n;                  /* queries */
     unsigned triangles;
     unsigned levels;             /* of nodes above the blocks */
+    unsigned seeds;              /* at most so many slots to start from, for each query */
     const float* points;         /* n x 3 */
     const float* triangle;       /* by slot */
     const float* block;
@@ -70,9 +83,11 @@ typedef struct {
     const float* wide_box;       /* nodes x 6 x 16 */
     const unsigned* level_start; /* levels: each one's first node */
     const unsigned* triangle_id;
-    const unsigned* seed;        /* n x 8 slots to start from, ended by SDF_NONE; may be null */
+    const unsigned* seed;        /* n x seeds, ended by SDF_NONE */
     float* distance;             /* out: n */
     unsigned* slot;              /* out: n */
+    unsigned* boxes;             /* out: n, boxes measured; may be null */
+    unsigned* tests;             /* out: n, triangles measured; may be null */
 } sdf_distance_wide_args; /* CPU only */
 
 typedef struct {
@@ -217,16 +232,6 @@ typedef struct {
 
 typedef struct {
     unsigned n;
-    unsigned level;
-    unsigned triangles;
-    const unsigned* cells;
-    const unsigned long long* key;
-    const unsigned long long* triangle_key; /* sorted */
-    unsigned char* wish;                    /* out: n */
-} sdf_octree_density_args;
-
-typedef struct {
-    unsigned n;
     const unsigned* cells;                /* leaves of one level */
     const unsigned* cell_points;
     const unsigned* neighbour;
@@ -266,6 +271,28 @@ typedef struct {
 } sdf_sign_inherit_args;
 
 typedef struct {
+    unsigned n;                             /* points, along a curve */
+    const float* points;                    /* n x 3 */
+    const float* distance;                  /* unsigned */
+    const float* clear;                     /* may be null: a closed surface */
+    float guard;
+    unsigned* link;                         /* out: n */
+} sdf_sign_link_args;
+
+typedef struct {
+    unsigned n;                             /* leaves */
+    const unsigned long long* leaf_key;
+    const unsigned char* leaf_level;
+    unsigned long long* corner_key;         /* out: n x 8 */
+} sdf_leaf_corners_args;
+
+typedef struct {
+    unsigned n;
+    const unsigned long long* key;          /* Morton codes on the lattice */
+    float* position;                        /* out: n x 3, in the unit cube */
+} sdf_lattice_position_args;
+
+typedef struct {
     unsigned n;                             /* leaves */
     unsigned corners;
     const unsigned long long* leaf_key;
@@ -287,6 +314,22 @@ typedef struct {
     double* gradient;                       /* out: n x 3; may be null */
     unsigned* leaf_of;                      /* out: n; may be null */
 } sdf_field_sample_args;
+
+typedef struct {
+    unsigned n;                             /* points */
+    unsigned leaves;
+    const float* points;                    /* n x 3, in the unit cube of the new field */
+    double scale;                           /* from there to the unit cube of the earlier field */
+    double shift_x;
+    double shift_y;
+    double shift_z;
+    const unsigned long long* leaf_key;     /* of the earlier field, sorted */
+    const unsigned char* leaf_level;
+    const unsigned* leaf_corner;
+    const unsigned* nearest;                /* of the earlier field's corners: triangles in the mesh's order */
+    const unsigned* slot_of;                /* triangles: the mesh's order to Morton order */
+    unsigned* seed;                         /* out: n */
+} sdf_previous_args;
 
 typedef struct {
     unsigned n;                             /* points */

@@ -12,32 +12,126 @@ struct Hit {
     u32 slot;
 };
 
+// What a query looks at. The kernels called *_counted count it, in the others nothing is left of it.
+struct Uncounted {
+    static constexpr bool counts = false;
+    u32 boxes, tests;
+};
+struct Counted {
+    static constexpr bool counts = true;
+    u32 boxes, tests;
+};
+template <class Tally>
+FN float measure_box(F3 p, const float* box, Tally* tally) {
+    if (Tally::counts) tally->boxes++;
+    return box_distance_sq(p, box);
+}
+
 // Ties go to the smallest triangle id, so that the answer does not depend on the order of the walk.
-FN void test_triangle(const sdf_distance_cct_args& a, F3 p, u32 slot, Hit* best) {
+template <class Tally>
+FN void test_triangle(const sdf_distance_cct_args& a, F3 p, u32 slot, Hit* best, Tally* tally) {
     const float* t = a.triangle + 9 * (size_t)slot;
-    if (box_distance_sq(p, triangle_box(t).v) > best->distance_sq) return;  // a tenth of the work, and mostly enough
+    if (Tally::counts) tally->tests++;
     float d = triangle_distance_sq(p, load3(t), load3(t + 3), load3(t + 6));
     if (d < best->distance_sq || (d == best->distance_sq && a.triangle_id[slot] < a.triangle_id[best->slot])) {
         best->distance_sq = d;
         best->slot = slot;
     }
 }
+// The same after a look at the triangle's box: a tenth of the work, and mostly enough.
+template <class Tally>
+FN void test_boxed_triangle(const sdf_distance_cct_args& a, F3 p, u32 slot, Hit* best, Tally* tally) {
+    if (measure_box(p, triangle_box(a.triangle + 9 * (size_t)slot).v, tally) <= best->distance_sq)
+        test_triangle(a, p, slot, best, tally);
+}
 
-// Closer-child traversal over the hybrid SoA layout (the thesis, Algorithm 1): both children's boxes are measured, the
-// nearer is walked first; a child that is a leaf is tested at once. The first bound comes from up to eight triangles
-// that are known to lie near (SDF_NONE: no more), or from any triangle at all.
-FN void sdf_distance_cct_at(const sdf_distance_cct_args& a, u32 i) {
-    F3 p = load3(a.points + 3 * (size_t)i);
+// The first bound: from triangles that are known to lie near, such as the previous frame's. A lone triangle has no tree.
+template <class Tally>
+FN Hit first_hit(const sdf_distance_cct_args& a, F3 p, u32 i, Tally* tally) {
     Hit best = {3.402823466e38f, 0};
-    u32 seeds = a.seed ? 8 : 0, last = SDF_NONE;
-    for (u32 s = 0; s < seeds; s++) {
-        u32 slot = a.seed[8 * (size_t)i + s];
+    u32 last = SDF_NONE;
+    for (u32 s = 0; s < a.seeds; s++) {
+        u32 slot = a.seed[a.seeds * (size_t)i + s];
         if (slot == SDF_NONE) break;
-        if (slot != last) test_triangle(a, p, slot, &best);
+        if (last == SDF_NONE)
+            test_triangle(a, p, slot, &best, tally);
+        else if (slot != last)
+            test_boxed_triangle(a, p, slot, &best, tally);
         last = slot;
     }
-    if (last == SDF_NONE) test_triangle(a, p, 0, &best);
+    if (a.triangles == 1) test_triangle(a, p, 0, &best, tally);
+    return best;
+}
 
+template <class Tally>
+FN void store_hit(const sdf_distance_cct_args& a, u32 i, Hit best, Tally tally) {
+    a.distance[i] = sqrtf(best.distance_sq);
+    a.slot[i] = best.slot;
+    if (!Tally::counts) return;
+    a.boxes[i] = tally.boxes;
+    a.tests[i] = tally.tests;
+}
+
+// The thesis's two layouts of a node. In one structure: its children come along with its box.
+struct Structures {
+    float box[6], child[2];
+};
+FN Structures load_node(const sdf_distance_cct_args& a, u32 node, Structures) {
+    return ((const Structures*)a.node)[node];
+}
+FN u32 child_of(const sdf_distance_cct_args&, u32, const Structures& own, int k) { return float_bits(own.child[k]); }
+
+// In two arrays, the "hybrid SoA": its children are read only after its box has passed.
+struct Arrays {
+    const float* box;
+};
+FN Arrays load_node(const sdf_distance_cct_args& a, u32 node, Arrays) {
+    Arrays own = {a.box + 6 * (size_t)node};
+    return own;
+}
+FN u32 child_of(const sdf_distance_cct_args& a, u32 node, const Arrays&, int k) { return a.child[2 * (size_t)node + k]; }
+
+// The thesis's traversals: depth first from a stack of nodes, squared distances; a child that is a leaf is tested at
+// once, only internal nodes are pushed. Fixed order pushes both children, left then right. Closer-child traversal (the
+// thesis, Algorithm 1) measures both and pushes those that are near enough, the nearer one last. The thesis drops boxes at
+// exactly the best distance too; here they are walked, since an equally near triangle in them may have a smaller id.
+template <class Layout, bool kCloserChild, class Tally>
+FN void stack_query(const sdf_distance_cct_args& a, u32 i) {
+    F3 p = load3(a.points + 3 * (size_t)i);
+    Tally tally = {0, 0};
+    Hit best = first_hit(a, p, i, &tally);
+    u32 stack[SDF_STACK];
+    int depth = 0;
+    if (a.triangles > 1) stack[depth++] = 0;
+    while (depth > 0) {
+        u32 node = stack[--depth];
+        Layout own = load_node(a, node, Layout());
+        if (measure_box(p, own.box, &tally) > best.distance_sq) continue;
+        u32 child[2] = {child_of(a, node, own, 0), child_of(a, node, own, 1)};
+        for (int k = 0; k < 2; k++)
+            if (child[k] & SDF_LEAF) test_triangle(a, p, child[k] & ~SDF_LEAF, &best, &tally);
+        if (kCloserChild) {
+            float bound[2] = {3.402823466e38f, 3.402823466e38f};
+            for (int k = 0; k < 2; k++)
+                if (!(child[k] & SDF_LEAF)) bound[k] = measure_box(p, load_node(a, child[k], Layout()).box, &tally);
+            int far = bound[0] < bound[1] ? 1 : 0;
+            if (!(child[far] & SDF_LEAF) && bound[far] <= best.distance_sq) stack[depth++] = child[far];
+            if (!(child[1 - far] & SDF_LEAF) && bound[1 - far] <= best.distance_sq) stack[depth++] = child[1 - far];
+        } else {
+            for (int k = 0; k < 2; k++)
+                if (!(child[k] & SDF_LEAF)) stack[depth++] = child[k];
+        }
+    }
+    store_hit(a, i, best, tally);
+}
+
+// Closer-child traversal with less to do for each box: the nearer child is walked without a detour over the stack, the
+// farther one's distance lies beside it on the stack, and a triangle's own box is looked at first.
+template <class Tally>
+FN void seeded_query(const sdf_distance_cct_args& a, u32 i) {
+    F3 p = load3(a.points + 3 * (size_t)i);
+    Tally tally = {0, 0};
+    Hit best = first_hit(a, p, i, &tally);
     u32 node_stack[SDF_STACK], node = 0;
     float bound_stack[SDF_STACK];
     int depth = 0;
@@ -48,9 +142,9 @@ FN void sdf_distance_cct_at(const sdf_distance_cct_args& a, u32 i) {
         for (int k = 0; k < 2; k++) {
             bound[k] = 3.402823466e38f;
             if (child[k] & SDF_LEAF)
-                test_triangle(a, p, child[k] & ~SDF_LEAF, &best);
+                test_boxed_triangle(a, p, child[k] & ~SDF_LEAF, &best, &tally);
             else
-                bound[k] = box_distance_sq(p, a.box + 6 * (size_t)child[k]);
+                bound[k] = measure_box(p, a.box + 6 * (size_t)child[k], &tally);
         }
         int near = bound[1] < bound[0] ? 1 : 0, far = 1 - near;
         if (!(child[far] & SDF_LEAF) && bound[far] <= best.distance_sq) {
@@ -66,9 +160,16 @@ FN void sdf_distance_cct_at(const sdf_distance_cct_args& a, u32 i) {
             if (more) node = node_stack[--depth];
         } while (more && bound_stack[depth] > best.distance_sq);
     }
-    a.distance[i] = sqrtf(best.distance_sq);
-    a.slot[i] = best.slot;
+    store_hit(a, i, best, tally);
 }
+
+#define SDF_DISTANCE_KERNEL(name, query, ...)                                                             \
+    FN void name##_at(const sdf_distance_cct_args& a, u32 i) { query<__VA_ARGS__ Uncounted>(a, i); }      \
+    FN void name##_counted_at(const sdf_distance_cct_args& a, u32 i) { query<__VA_ARGS__ Counted>(a, i); }
+SDF_DISTANCE_KERNEL(sdf_distance_baseline, stack_query, Structures, false, )
+SDF_DISTANCE_KERNEL(sdf_distance_soa, stack_query, Arrays, false, )
+SDF_DISTANCE_KERNEL(sdf_distance_cct, stack_query, Arrays, true, )
+SDF_DISTANCE_KERNEL(sdf_distance_seeded, seeded_query, )
 
 // The nearest point of a point's nearest triangle.
 FN void sdf_closest_at(const sdf_closest_args& a, u32 i) {

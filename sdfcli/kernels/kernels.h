@@ -9,33 +9,43 @@
 #include "sample.h"
 #include "winding.h"
 
-#define SDF_KERNELS(X)       \
-    X(sdf_morton)            \
-    X(sdf_hilbert)           \
-    X(sdf_bvh_build)         \
-    X(sdf_bvh_refit)         \
-    X(sdf_wide_build)        \
-    X(sdf_distance_cct)      \
-    X(sdf_closest)           \
-    X(sdf_winding_moments)   \
-    X(sdf_winding)           \
-    X(sdf_pseudonormal)      \
-    X(sdf_octree_children)   \
-    X(sdf_octree_neighbours) \
-    X(sdf_octree_own)        \
-    X(sdf_octree_points)     \
-    X(sdf_octree_share)      \
-    X(sdf_gradient)          \
-    X(sdf_octree_screen)     \
-    X(sdf_octree_peek)       \
-    X(sdf_octree_test)       \
-    X(sdf_octree_density)    \
-    X(sdf_octree_constrain)  \
-    X(sdf_octree_tighten)    \
-    X(sdf_sign_inherit)      \
-    X(sdf_field_corners)     \
-    X(sdf_field_sample)      \
-    X(sdf_exact_distance)    \
+#define SDF_KERNELS(X)               \
+    X(sdf_morton)                    \
+    X(sdf_hilbert)                   \
+    X(sdf_bvh_build)                 \
+    X(sdf_bvh_refit)                 \
+    X(sdf_wide_build)                \
+    X(sdf_distance_baseline)         \
+    X(sdf_distance_soa)              \
+    X(sdf_distance_cct)              \
+    X(sdf_distance_seeded)           \
+    X(sdf_distance_baseline_counted) \
+    X(sdf_distance_soa_counted)      \
+    X(sdf_distance_cct_counted)      \
+    X(sdf_distance_seeded_counted)   \
+    X(sdf_closest)                   \
+    X(sdf_winding_moments)           \
+    X(sdf_winding)                   \
+    X(sdf_pseudonormal)              \
+    X(sdf_octree_children)           \
+    X(sdf_octree_neighbours)         \
+    X(sdf_octree_own)                \
+    X(sdf_octree_points)             \
+    X(sdf_octree_share)              \
+    X(sdf_gradient)                  \
+    X(sdf_octree_screen)             \
+    X(sdf_octree_peek)               \
+    X(sdf_octree_test)               \
+    X(sdf_octree_constrain)          \
+    X(sdf_octree_tighten)            \
+    X(sdf_sign_inherit)              \
+    X(sdf_sign_link)                 \
+    X(sdf_leaf_corners)              \
+    X(sdf_lattice_position)          \
+    X(sdf_previous)                  \
+    X(sdf_field_corners)             \
+    X(sdf_field_sample)              \
+    X(sdf_exact_distance)            \
     X(sdf_exact_winding)
 
 #ifdef __CUDACC_RTC__

@@ -109,6 +109,16 @@ FN void sdf_octree_own_at(const sdf_octree_own_args& a, u32 i) {
 }
 
 // Makes the points of a mask: number, key, position, cell, and the nearest triangles of the 2, 4 or 8 corners between
+FN void store_position(float* position, Lattice p) {  // in the unit cube, exactly
+    const float unit = 1.f / (1u << SDF_LATTICE_BITS);
+    position[0] = (float)p.x * unit;
+    position[1] = (float)p.y * unit;
+    position[2] = (float)p.z * unit;
+}
+FN void sdf_lattice_position_at(const sdf_lattice_position_args& a, u32 i) {
+    store_position(a.position + 3 * (size_t)i, morton_decode(a.key[i]));
+}
+
 // which each lies, the first bounds of its query.
 FN void sdf_octree_points_at(const sdf_octree_points_args& a, u32 i) {
     u32 cell = a.cells[i], mask = a.mask[i], id = a.offset[i];
@@ -124,10 +134,7 @@ FN void sdf_octree_points_at(const sdf_octree_points_args& a, u32 i) {
         point[j] = id;
         a.point_key[id] = morton_encode(p);
         a.point_cell[id] = cell;
-        const float unit = 1.f / (1u << SDF_LATTICE_BITS);
-        a.position[3 * (size_t)id] = (float)p.x * unit;
-        a.position[3 * (size_t)id + 1] = (float)p.y * unit;
-        a.position[3 * (size_t)id + 2] = (float)p.z * unit;
+        store_position(a.position + 3 * (size_t)id, p);
         u32* seed = a.seed + 8 * (size_t)(id - a.first);
         int seeds = 0;
         for (int c = 0; c < 8; c++)
@@ -302,14 +309,6 @@ FN void sdf_gradient_at(const sdf_gradient_args& a, u32 i) {
     out[2] = (float)(sign * g.z);
 }
 
-// The thesis's criterion: a cell is split while an internal node of the BVH lies in it, that is while two neighbours in
-// Morton order share its prefix.
-FN void sdf_octree_density_at(const sdf_octree_density_args& a, u32 i) {
-    u64 size = 1ULL << 3 * (SDF_MORTON_BITS - a.level), first = a.key[a.cells[i]] * size;
-    u32 low = lower_bound(a.triangle_key, a.triangles, first);
-    a.wish[i] = low + 1 < a.triangles && a.triangle_key[low + 1] < first + size ? 1 : 0;
-}
-
 // Points in the middle of a leaf's edge or face that finer neighbours use as corners ("hanging") take the leaf's
 // interpolated value, so that the field has no cracks. A leaf wishes to be split where such a point is tight, see below.
 FN void sdf_octree_constrain_at(const sdf_octree_constrain_args& a, u32 i) {
@@ -381,6 +380,21 @@ FN void sdf_sign_inherit_at(const sdf_sign_inherit_args& a, u32 i) {
     }
     a.new_inside[i] = inside;
     a.new_clear[i] = clear;
+}
+
+#define SDF_LINK_REACH 16
+
+// The same for points along a curve: the earliest of the points just before one whose sign it has, or itself.
+FN void sdf_sign_link_at(const sdf_sign_link_args& a, u32 i) {
+    F3 p = load3(a.points + 3 * (size_t)i);
+    u32 link = i;
+    for (u32 j = i > SDF_LINK_REACH ? i - SDF_LINK_REACH : 0; j < i && link == i; j++) {
+        F3 step = load3(a.points + 3 * (size_t)j) - p;
+        float length = sqrtf(dot(step, step));
+        bool clear = !a.clear || a.clear[j] - length > a.guard;
+        if (clear && a.distance[i] + a.distance[j] - SDF_DISTANCE_ERROR > length) link = j;
+    }
+    a.link[i] = link;
 }
 
 #endif

@@ -3,7 +3,7 @@
 // INTERFACE
 //   FN            qualifier of every device-side function
 //   u32, u64, u8  fixed-width integers (NVRTC has no <stdint.h> by default)
-//   leading_zeros, count_ones, arrive, load_fresh, store_shared
+//   leading_zeros, count_ones, float_bits, arrive, load_fresh, store_shared
 //
 // Bits are the same on both sides because neither side contracts multiply-add (--fmad=false, -ffp-contract=off), both
 // flush denormals (CuPy compiles with -ftz=true, the CPU threads set MXCSR), and building calls no function of a
@@ -24,6 +24,7 @@ typedef unsigned char u8;
 FN int leading_zeros(u32 x) { return __clz((int)x); }
 FN int leading_zeros(u64 x) { return __clzll((long long)x); }
 FN int count_ones(u32 x) { return __popc(x); }
+FN u32 float_bits(float x) { return __float_as_uint(x); }
 // Adds one to a counter; returns its value before. Writes made before are visible to whoever arrives later.
 FN u32 arrive(u32* counter) {
     __threadfence();
@@ -41,10 +42,16 @@ FN void store_shared(T* p, T x) {
 #else
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 #define FN static inline
 FN int leading_zeros(u32 x) { return x ? __builtin_clz(x) : 32; }
 FN int leading_zeros(u64 x) { return x ? __builtin_clzll(x) : 64; }
 FN int count_ones(u32 x) { return __builtin_popcount(x); }
+FN u32 float_bits(float x) {
+    u32 bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
 FN u32 arrive(u32* counter) { return __atomic_fetch_add(counter, 1u, __ATOMIC_ACQ_REL); }
 FN float load_fresh(const float* p) { return *p; }
 template <class T>

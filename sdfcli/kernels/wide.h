@@ -49,9 +49,9 @@ FN void test_seeds(const sdf_distance_wide_args& a, F3 p, u32 i, Hit* best) {
     u32 slots[SDF_LANES] = {0}, slot = 0;
     float t[9 * SDF_LANES];
     bool ended = false;
-    for (int k = 0; k < SDF_LANES; k++) {
-        if (a.seed && !ended && k < 8) {
-            u32 next = a.seed[8 * (size_t)i + k];
+    for (u32 k = 0; k < SDF_LANES; k++) {
+        if (!ended && k < a.seeds) {
+            u32 next = a.seed[a.seeds * (size_t)i + k];
             ended = next == SDF_NONE;  // lanes without a seed repeat the last one
             if (!ended) slot = next;
         }
@@ -71,13 +71,16 @@ FN void sdf_distance_wide_at(const sdf_distance_wide_args& a, u32 i) {
     stack[0].bound = 0.f;
     stack[0].place = 0;
     stack[0].level = (int)a.levels - 1;
+    u32 nodes = 0, blocks = 1;
     while (depth > 0) {
         Postponed at = stack[--depth];
         if (at.bound > best.distance_sq) continue;
         if (at.level < 0) {
             test_block(a, p, at.place, &best);
+            blocks++;
             continue;
         }
+        nodes++;
         const float* b = a.wide_box + 6 * SDF_LANES * ((size_t)a.level_start[at.level] + at.place);
         Wide x = most(most(load_lanes(b) - q.x, q.x - load_lanes(b + 3 * SDF_LANES)), Wide(0.f));
         Wide y = most(most(load_lanes(b + SDF_LANES) - q.y, q.y - load_lanes(b + 4 * SDF_LANES)), Wide(0.f));
@@ -94,6 +97,9 @@ FN void sdf_distance_wide_at(const sdf_distance_wide_args& a, u32 i) {
     }
     a.distance[i] = sqrtf(best.distance_sq);
     a.slot[i] = best.slot;
+    if (!a.boxes) return;
+    a.boxes[i] = SDF_LANES * nodes;
+    a.tests[i] = SDF_LANES * blocks;
 }
 
 }  // namespace

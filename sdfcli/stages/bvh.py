@@ -19,7 +19,8 @@ class Bvh:
     child        (n - 1, 2) uint32: an internal node's number, or 2^31 + slot for a leaf.
     node_parent  (n - 1,) uint32, leaf_parent (n,) uint32: the way up.
     box          (n - 1, 6) float32: lower and upper corner, a little larger than the triangles in it (see bvh.h).
-    wide         another tree over the same order, where the backend queries that.
+    node         (n - 1, 8) float32: the same in one array, box and, bit by bit, child pair; where a query asks for it.
+    wide         another tree over the same order, where a query asks for it.
     """
 
     order: Order
@@ -27,7 +28,8 @@ class Bvh:
     node_parent: Array
     leaf_parent: Array
     box: Array
-    wide: WideTree | None
+    node: Array | None = None
+    wide: WideTree | None = None
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,6 @@ def build_bvh(backend: Backend, order: Order) -> Bvh:
         node_parent=xp.empty(inner, np.uint32),
         leaf_parent=xp.empty(n, np.uint32),
         box=xp.empty((inner, 6), np.float32),
-        wide=build_wide(backend, order) if backend.wide_trees else None,
     )
     backend.run(
         "sdf_bvh_build",

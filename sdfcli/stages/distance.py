@@ -1,41 +1,86 @@
-"""(d) Exact distances from points to the mesh."""
+"""(d) Exact distances from points to the mesh, by one of several queries that give the same answers."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend
-from sdfcli.stages.bvh import Bvh
+from sdfcli.stages.bvh import Bvh, build_bvh, build_wide, refit
+from sdfcli.stages.order import morton_order
 
 
-def nearest(backend: Backend, bvh: Bvh, points: Array, seed: Array | None = None) -> tuple[Array, Array]:
+def prepare(backend: Backend, bvh: Bvh, query: str = "fast") -> Bvh:
+    """The tree with what a query walks beside child pairs and boxes. query: one of params.QUERIES.
+
+    `baseline` walks nodes of 32 bytes, an array of structures; `fast` the wide tree, where the backend has it.
+    """
+    if query == "baseline" and bvh.node is None:
+        return replace(bvh, node=backend.xp.concatenate([bvh.box, bvh.child.view(np.float32)], axis=1))
+    if query == "fast" and backend.wide_trees and bvh.wide is None:
+        return replace(bvh, wide=build_wide(backend, bvh.order))
+    return bvh
+
+
+def make_bvh(backend: Backend, unit_triangles: npt.NDArray[np.float64]) -> Bvh:
+    """A tree over triangles (n, 9), float64 in the unit cube, ready for queries."""
+    return prepare(backend, refit(backend, build_bvh(backend, morton_order(backend, unit_triangles))))
+
+
+def nearest(
+    backend: Backend, bvh: Bvh, points: Array, seed: Array | None = None, query: str = "fast"
+) -> tuple[Array, Array]:
     """Unsigned distance (m,) float32 and nearest slot (m,) uint32 of points (m, 3) float32 in the unit cube.
 
-    seed: (m, 8) uint32, slots that are likely to be near, ended by 0xffffffff; they only make the query faster.
+    bvh: prepared for the query. seed: (m, k) uint32, slots that are likely to be near, in each row ended by 0xffffffff
+    if there are less than k; they only make the query faster. Of equally near triangles the one with the smallest id.
     """
+    distance, slot, _, _ = _run(backend, bvh, points, seed, query, counted=False)
+    return distance, slot
+
+
+def visits(
+    backend: Backend, bvh: Bvh, points: Array, seed: Array | None = None, query: str = "fast"
+) -> tuple[Array, Array]:
+    """How many boxes and how many triangles, (m,) uint32 each, the same query of the same points measures."""
+    _, _, boxes, tests = _run(backend, bvh, points, seed, query, counted=True)
+    return boxes, tests
+
+
+def _run(
+    backend: Backend, bvh: Bvh, points: Array, seed: Array | None, query: str, counted: bool
+) -> tuple[Array, Array, Array, Array]:
     xp, m = backend.xp, len(points)
     distance, slot = xp.empty(m, np.float32), xp.empty(m, np.uint32)
-    common = {
+    boxes, tests = (xp.empty(m if counted else 0, np.uint32) for _ in range(2))
+    common: dict[str, Any] = {
         "triangles": len(bvh.order),
         "points": points,
+        "triangle": bvh.order.triangle,
         "triangle_id": bvh.order.triangle_id,
+        "seeds": 0 if seed is None else seed.shape[1],
         "seed": seed,
         "distance": distance,
         "slot": slot,
+        "boxes": boxes if counted else None,
+        "tests": tests if counted else None,
     }
-    if bvh.wide is None:
-        backend.run("sdf_distance_cct", m, triangle=bvh.order.triangle, child=bvh.child, box=bvh.box, **common)
-    else:
+    if query == "fast" and bvh.wide is not None:
         wide = bvh.wide
         backend.run(
             "sdf_distance_wide",
             m,
             levels=len(wide.level_start),
-            triangle=bvh.order.triangle,
             block=wide.block,
             block_slot=wide.block_slot,
             wide_box=wide.box,
             level_start=wide.level_start,
             **common,
         )
-    return distance, slot
+    else:
+        kernel = f"sdf_distance_{'seeded' if query == 'fast' else query}{'_counted' if counted else ''}"
+        backend.run(kernel, m, node=bvh.node, child=bvh.child, box=bvh.box, **common)
+    return distance, slot, boxes, tests

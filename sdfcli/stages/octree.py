@@ -1,8 +1,9 @@
-"""(c) The octree, grown level by level, with exact signed distances at its points."""
+"""(c) The adaptive octree, grown level by level, with exact signed distances at its points."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,9 @@ JUMP_EDGE = 4.0
 
 Progress = Callable[[int, int], None]
 """Called with the level that was split and the number of leaves so far."""
+
+Find = Callable[[Array, Array | None], tuple[Array, Array]]
+"""`nearest` of points (m, 3), with slots (m, 8) to start from."""
 
 
 def _parent_direction() -> Any:
@@ -90,11 +94,12 @@ class Octree:
         depth: int,
         tolerance: float,
         band: float,
-        adaptive: bool,
         stages: Stages,
+        find: Find | None = None,
     ) -> None:
         self.backend, self.bvh, self.signer, self.stages = backend, bvh, signer, stages
-        self.depth, self.tolerance, self.band, self.adaptive = depth, SAFETY * tolerance, band, adaptive
+        self.depth, self.tolerance, self.band = depth, SAFETY * tolerance, band
+        self.find = find or partial(nearest, backend, bvh)
         self.levels = [self._empty_level(level) for level in range(depth + 1)]
         self.points = Columns(
             backend,
@@ -130,7 +135,7 @@ class Octree:
         """Splits cells until none wishes to be split."""
         self._plant()
         self._settle(progress)
-        while self.adaptive:
+        while True:
             self._constrain()
             if self._pending:
                 self._settle(progress)
@@ -165,17 +170,12 @@ class Octree:
         """Finds out which of the new cells wish to be split."""
         if level == self.depth:
             return
-        if self.adaptive:
-            self._probe(level, cells)
-            opened = self._screened(level, cells)
-            self._open(level, opened)
-            more = self._peeked(level, cells[self.levels[level].state[cells] == 0])
-            self._open(level, more)
-            cells = self._tested(level, self.backend.xp.concatenate([opened, more]))
-        else:
-            cells = self._dense(level, cells)
-            self._probe(level, cells)
-            self._open(level, cells)
+        self._probe(level, cells)
+        opened = self._screened(level, cells)
+        self._open(level, opened)
+        more = self._peeked(level, cells[self.levels[level].state[cells] == 0])
+        self._open(level, more)
+        cells = self._tested(level, self.backend.xp.concatenate([opened, more]))
         if len(cells):
             self._pending.setdefault(level, []).append(cells)
 
@@ -232,8 +232,8 @@ class Octree:
         """Exact signed distances of the points from number `first` on."""
         backend, points = self.backend, self.points
         position = points.position[first:]
-        with self.stages("distance", backend):
-            points.distance[first:], points.slot[first:] = nearest(backend, self.bvh, position, seed)
+        with self.stages("query", backend):
+            points.distance[first:], points.slot[first:] = self.find(position, seed)
         with self.stages("sign", backend):
             if isinstance(self.signer, WindingSigner):
                 self._winding_signs(self.signer, first, cell_points)
@@ -319,20 +319,13 @@ class Octree:
         self.levels[level].state[cells[wish == 2]] = JUMP
         return cells[wish == 1]
 
-    def _dense(self, level: int, cells: Array) -> Array:
-        """The cells in which a node of the BVH lies."""
-        order = self.bvh.order
-        own = self.levels[level]
-        wish = self._ask("density", cells, level=level, triangles=len(order), key=own.key, triangle_key=order.keys)
-        return cells[wish == 1]
-
     def _split(self, level: int, cells: Array) -> None:
         """Gives cells their children. Where a neighbour is coarser than a cell, it is split first (2:1 balance)."""
         backend, xp, own, below = self.backend, self.backend.xp, self.levels[level], self.levels[level + 1]
         cells = cells[own.child[cells] == NONE]
         if len(cells) == 0:
             return
-        if self.adaptive and level > 0:
+        if level > 0:
             row, direction = xp.nonzero(own.neighbour[cells] == NONE)
             if len(row):
                 cell = cells[row]
@@ -446,11 +439,11 @@ class Octree:
         corner = corner[xp.argsort(points.key[corner])]
         place = xp.empty(points.count, np.uint32)
         place[corner] = xp.arange(len(corner), dtype=np.uint32)
-        value = points.value if self.adaptive else points.signed
         return {
             "leaf_key": key[order],
             "leaf_level": level_of[order],
             "corner_key": points.key[corner],
-            "distance": value[corner],
+            "distance": points.value[corner],
+            "nearest": self.bvh.order.triangle_id[points.slot[corner]],
             "leaf_corner": place[corners[order]],
         }

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend
-from sdfcli.mesh import Floats
+
+MORTON_BITS = 21
+"""An axis; three of them make a code."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +38,18 @@ def morton_keys(backend: Backend, unit_points: Array) -> Array:
     return keys
 
 
-def morton_order(backend: Backend, unit_triangles: Floats) -> Order:
-    """Sorts triangles (n, 9), float64 in the unit cube, by their centroids' Morton codes (the thesis, section 2.3)."""
-    triangles = backend.from_host(unit_triangles)
-    keys = morton_keys(backend, (triangles[:, 0:3] + triangles[:, 3:6] + triangles[:, 6:9]) / 3.0)
+def morton(backend: Backend, triangles: Array) -> Array:
+    """Morton codes (n,) uint64 of triangles (n, 9), float64 in the unit cube: those of their centroids."""
+    return morton_keys(backend, (triangles[:, 0:3] + triangles[:, 3:6] + triangles[:, 6:9]) / 3.0)
+
+
+def sort(backend: Backend, triangles: Array, keys: Array) -> Order:
+    """Triangles (n, 9) float64 sorted by their Morton codes (the thesis, section 2.3)."""
     order = backend.sort_order(keys)
     return Order(keys[order], order, triangles[order].astype(np.float32))
+
+
+def morton_order(backend: Backend, unit_triangles: npt.NDArray[np.float64]) -> Order:
+    """Triangles (n, 9) of the host, float64 in the unit cube, in Morton order on the device."""
+    triangles = backend.from_host(unit_triangles)
+    return sort(backend, triangles, morton(backend, triangles))

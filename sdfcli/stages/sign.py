@@ -9,9 +9,8 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.mesh import Floats, Ints, Mesh
-from sdfcli.stages.bvh import Bvh, build_bvh, refit
-from sdfcli.stages.distance import nearest
-from sdfcli.stages.order import morton_order
+from sdfcli.stages.bvh import Bvh
+from sdfcli.stages.distance import make_bvh, nearest
 
 BETA, MARGIN = 1.5, 0.15
 """How coarse the expansions of the winding number are, and a bound of their error (about 0.09 was measured)."""
@@ -177,8 +176,7 @@ class WindingSigner:
         self.caps: WindingIndex | None = None
         caps = cap_triangles(mesh)
         if len(caps):
-            tree = refit(backend, build_bvh(backend, morton_order(backend, caps)))
-            self.caps = WindingIndex.of(backend, tree)
+            self.caps = WindingIndex.of(backend, make_bvh(backend, caps))
             area = (
                 0.5 * np.linalg.norm(np.cross(caps[:, 3:6] - caps[:, 0:3], caps[:, 6:9] - caps[:, 0:3]), axis=1).sum()
             )
@@ -199,11 +197,45 @@ class WindingSigner:
             winding[lost] = self.index.winding(self.backend, points[lost], 0.0)
         return winding > 0.5
 
+    def inside_along(self, points: Array, distance: Array, slot: Array) -> Array:
+        """See `inside_along` below."""
+        xp = self.backend.xp
+        link = xp.empty(len(points), np.uint32)
+        self.backend.run(
+            "sdf_sign_link",
+            len(points),
+            points=points,
+            distance=distance,
+            clear=None if self.caps is None else self.clear(points),
+            guard=self.guard,
+            link=link,
+        )
+        alone = xp.flatnonzero(link == xp.arange(len(points), dtype=np.uint32))
+        while True:  # to the far end of each chain
+            further = link[link]
+            if bool((further == link).all()):
+                break
+            link = further
+        inside = xp.empty(len(points), bool)
+        inside[alone] = self.inside(points[alone], slot[alone])
+        return inside[link]
+
     def clear(self, points: Array) -> Array:
         """(m,) float32: the distance from points to the caps, or to nothing."""
         if self.caps is None:
             return self.backend.xp.full(len(points), 1e30, np.float32)
         return nearest(self.backend, self.caps.bvh, points)[0]
+
+
+def inside_along(signer: Signer, points: Array, distance: Array, slot: Array) -> Array:
+    """(m,) bool for points (m, 3) float32 along a curve, with their distances and nearest slots.
+
+    The same as asking the signer for each. Winding numbers are dear, so points near which there is another one on the
+    curve before them, with no room for surface between the two, take over its sign.
+    """
+    if isinstance(signer, WindingSigner):
+        return signer.inside_along(points, distance, slot)
+    return signer.inside(points, slot)
 
 
 def cap_triangles(mesh: Mesh) -> Floats:

@@ -1,0 +1,102 @@
+"""(c) The density-driven octree of the thesis: a cell is split while a node of the BVH lies in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sdfcli.backend import Array, Backend
+from sdfcli.stages.octree import LATTICE_BITS, Find
+from sdfcli.stages.order import MORTON_BITS, Order
+from sdfcli.stages.sign import Signer, inside_along
+from sdfcli.timing import Stages
+
+
+@dataclass(frozen=True)
+class BvhOctree:
+    """Leaves and their corners, all sorted by Morton codes on the lattice of 2^20.
+
+    leaf_key (n,) uint64, leaf_level (n,) uint8, corner_key (m,) uint64, leaf_corner (n, 8) uint32: places among the
+    corners, position (m, 3) float32: of the corners in the unit cube.
+    """
+
+    leaf_key: Array
+    leaf_level: Array
+    corner_key: Array
+    leaf_corner: Array
+    position: Array
+
+
+def bvh_octree(backend: Backend, order: Order, depth: int) -> BvhOctree:
+    """The octree down to level `depth` over triangles in Morton order (the thesis, section 2.3).
+
+    A node of the radix tree lies in a cell where two triangles that are neighbours in Morton order have the cell's
+    prefix in common: so the cells of a level that are split are read off the sorted codes, without a walk of the tree.
+    """
+    xp = backend.xp
+    key, level = _leaves(backend, order.keys, depth)
+    sorting = xp.argsort(key)
+    key, level = key[sorting], level[sorting]
+    corners = xp.empty((len(key), 8), np.uint64)
+    backend.run("sdf_leaf_corners", len(key), leaf_key=key, leaf_level=level, corner_key=corners)
+    corner_key = _unique(xp, xp.sort(corners.ravel()))
+    leaf_corner = xp.empty((len(key), 8), np.uint32)
+    backend.run(
+        "sdf_field_corners",
+        len(key),
+        corners=len(corner_key),
+        leaf_key=key,
+        leaf_level=level,
+        corner_key=corner_key,
+        leaf_corner=leaf_corner,
+    )
+    position = xp.empty((len(corner_key), 3), np.float32)
+    backend.run("sdf_lattice_position", len(corner_key), key=corner_key, position=position)
+    return BvhOctree(key, level, corner_key, leaf_corner, position)
+
+
+def measured(
+    backend: Backend, order: Order, signer: Signer, find: Find, depth: int, stages: Stages
+) -> dict[str, Array]:
+    """The octree with signed distances at its corners: the arrays of a Field, as `Octree.assemble` gives them."""
+    tree = bvh_octree(backend, order, depth)
+    with stages("query", backend):
+        distance, slot = find(tree.position, None)
+    with stages("sign", backend):
+        inside = inside_along(signer, tree.position, distance, slot)
+    return {
+        "leaf_key": tree.leaf_key,
+        "leaf_level": tree.leaf_level,
+        "corner_key": tree.corner_key,
+        "distance": backend.xp.where(inside, -distance, distance),
+        "nearest": order.triangle_id[slot],
+        "leaf_corner": tree.leaf_corner,
+    }
+
+
+def _leaves(backend: Backend, keys: Array, depth: int) -> tuple[Array, Array]:
+    """Keys on the lattice and levels of the leaves, level after level."""
+    xp = backend.xp
+    cells = xp.zeros(1, np.uint64)
+    found = []
+    for level in range(depth + 1):
+        split = _shared_prefixes(xp, keys, level) if level < depth else cells[:0]
+        leaf = xp.ones(len(cells), bool)
+        leaf[xp.searchsorted(cells, split)] = False
+        found.append((cells[leaf] << np.uint64(3 * (LATTICE_BITS - level)), level))
+        cells = (split[:, None] * np.uint64(8) + xp.arange(8, dtype=np.uint64)).ravel()
+    levels = [xp.full(len(key), level, np.uint8) for key, level in found]
+    return xp.concatenate([key for key, _ in found]), xp.concatenate(levels)
+
+
+def _shared_prefixes(xp: Array, keys: Array, level: int) -> Array:
+    """The cells (k,) uint64 of a level, in order, that hold two of the sorted codes or more."""
+    prefix = keys >> np.uint64(3 * (MORTON_BITS - level))
+    return _unique(xp, prefix[1:][prefix[1:] == prefix[:-1]])
+
+
+def _unique(xp: Array, ordered: Array) -> Array:
+    first = xp.ones(len(ordered), bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return ordered[first]
