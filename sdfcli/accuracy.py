@@ -45,8 +45,8 @@ def sample_points(mesh: Mesh, band: float, count: int, seed: int) -> dict[str, F
     rng = np.random.default_rng(seed)
     width = band * mesh.diagonal
     third = count // 3
-    near = _on_surface(mesh, third, rng) + _directions(third, rng) * (rng.uniform(-1, 1, (third, 1)) * NEAR * width)
-    around = _on_surface(mesh, third, rng) + _directions(third, rng) * (rng.uniform(-1, 1, (third, 1)) * width)
+    near = on_surface(mesh, third, rng) + _directions(third, rng) * (rng.uniform(-1, 1, (third, 1)) * NEAR * width)
+    around = on_surface(mesh, third, rng) + _directions(third, rng) * (rng.uniform(-1, 1, (third, 1)) * width)
     low, length = mesh.domain.origin, mesh.domain.length
     anywhere = low + rng.random((count - 2 * third, 3)) * length
     return {
@@ -56,7 +56,8 @@ def sample_points(mesh: Mesh, band: float, count: int, seed: int) -> dict[str, F
     }
 
 
-def _on_surface(mesh: Mesh, count: int, rng: np.random.Generator) -> Floats:
+def on_surface(mesh: Mesh, count: int, rng: np.random.Generator) -> Floats:
+    """Random points (count, 3) of the surface, evenly by area."""
     total = np.cumsum(np.linalg.norm(mesh.normals, axis=1))
     face = np.searchsorted(total, rng.random(count) * total[-1]).clip(0, len(total) - 1)
     weight = rng.dirichlet([1.0, 1.0, 1.0], count)

@@ -33,3 +33,24 @@ class Stages:
             elapsed = time.perf_counter() - start
             self.seconds[name] += elapsed - self._inner.pop()
             self._inner[-1] += elapsed
+
+
+class Marks:
+    """Seconds of stages that follow one another, by the device's own clock: nothing waits in between."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._names: list[str] = []
+        self._marks = [backend.mark()]
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        with self._backend.annotate(name):
+            yield
+        self._names.append(name)
+        self._marks.append(self._backend.mark())
+
+    def seconds(self) -> dict[str, float]:
+        """By stage; waits until the last one has ended."""
+        spans = zip(self._marks[:-1], self._marks[1:], strict=True)
+        return {name: self._backend.elapsed(*span) for name, span in zip(self._names, spans, strict=True)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
+import time
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -101,6 +102,14 @@ class Backend(ABC):
     def annotate(self, name: str) -> AbstractContextManager[Any]:
         """A named range that profilers of this device show."""
         return nullcontext()
+
+    def mark(self) -> Any:
+        """A moment in the device's work, for `elapsed`."""
+        return time.perf_counter()
+
+    def elapsed(self, start: Any, end: Any) -> float:
+        """Seconds between two marks; waits until the device has come to the second."""
+        return float(end - start)
 
     def from_host(self, array: npt.ArrayLike, dtype: Any = None) -> Array:
         """A contiguous array on the device."""

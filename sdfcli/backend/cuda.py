@@ -94,5 +94,14 @@ class CudaBackend(Backend):
         finally:
             self.xp.cuda.nvtx.RangePop()
 
+    def mark(self) -> Any:
+        event = self.xp.cuda.Event()
+        event.record()
+        return event
+
+    def elapsed(self, start: Any, end: Any) -> float:
+        end.synchronize()
+        return float(self.xp.cuda.get_elapsed_time(start, end)) / 1e3
+
     def sort_order(self, keys: Array) -> Array:
         return self.xp.argsort(keys, kind="stable").astype(np.uint32)

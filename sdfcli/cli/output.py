@@ -16,18 +16,20 @@ def print_json(value: dict[str, Any]) -> None:
 
 
 def print_table(title: str, rows: Iterable[tuple[str, ...]], header: tuple[str, ...] = ()) -> None:
-    """A table for people. The first column names things, the others are right-aligned."""
+    """A table for people under its title. The first column names things, the others are right-aligned."""
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", show_header=bool(header), box=None, pad_edge=False)
+    table = Table(show_header=bool(header), box=None, pad_edge=False)
     rows = list(rows)
     for column in range(max(len(row) for row in rows)):
         name = header[column] if column < len(header) else ""
         table.add_column(name, justify="right" if header and column else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    Console(highlight=False).print(table)
+    console = Console(highlight=False)
+    console.print(title, soft_wrap=True)
+    console.print(table)
 
 
 @contextmanager

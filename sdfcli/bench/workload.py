@@ -1,0 +1,94 @@
+"""One mesh on one device, and the points at which its distance queries are compared."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from sdfcli.backend import Backend
+from sdfcli.bench.points import check_points, make_points
+from sdfcli.errors import UsageError
+from sdfcli.mesh import Mesh
+from sdfcli.params import MAX_DEPTH, QUERIES
+from sdfcli.stages.bvh import build_bvh, refit
+from sdfcli.stages.bvh_octree import bvh_octree
+from sdfcli.stages.distance import nearest, prepare, visits
+from sdfcli.stages.order import morton, sort
+from sdfcli.stages.sign import WindingIndex, WindingSigner, choose_sign, inside_along, make_signer
+from sdfcli.timing import Marks
+
+
+class Workload:
+    """The thesis's pipeline over a mesh, to be run and timed as a whole or query by query.
+
+    points: one of bench.points.POINTS. depth: of the octree whose corners are queried.
+
+    Raises UsageError for another word, or a depth out of range.
+    """
+
+    def __init__(self, mesh: Mesh, backend: Backend, points: str = "octree", depth: int = 9) -> None:
+        check_points(points)
+        if not 1 <= depth <= MAX_DEPTH:
+            raise UsageError(f"--depth {depth}: use 1 to {MAX_DEPTH}")
+        self.backend, self.depth, self.kind = backend, depth, points
+        self.mesh, choice = choose_sign(mesh, "auto")
+        self.triangles = backend.from_host(self.mesh.unit_triangles)
+        self.order = sort(backend, self.triangles, morton(backend, self.triangles))
+        self.bvh = refit(backend, build_bvh(backend, self.order))
+        for query in QUERIES:
+            self.bvh = prepare(backend, self.bvh, query)
+        self.signer = make_signer(backend, self.mesh, self.bvh, choice.method)
+        self.points = make_points(backend, self.mesh, self.order, points, depth)
+
+    def stages(self, query: str = "fast") -> dict[str, float]:
+        """Runs the whole pipeline once, triangles on the device to signed distances on the device; seconds by stage.
+
+        With points of another kind than `octree`, there is no octree to build.
+        """
+        backend = self.backend
+        stage = Marks(backend)
+        with stage("morton"):
+            keys = morton(backend, self.triangles)
+        with stage("sort"):
+            order = sort(backend, self.triangles, keys)
+        with stage("tree"):
+            bvh = build_bvh(backend, order)
+        with stage("refit"):
+            bvh = prepare(backend, refit(backend, bvh), query)
+        with stage("octree"):
+            points = bvh_octree(backend, order, self.depth).position if self.kind == "octree" else self.points
+        with stage("query"):
+            distance, slot = nearest(backend, bvh, points, query=query)
+        with stage("sign"):
+            if isinstance(self.signer, WindingSigner):
+                self.signer.index = WindingIndex.of(backend, bvh)
+            inside = inside_along(self.signer, points, distance, slot)
+            backend.xp.where(inside, -distance, distance)
+        return stage.seconds()
+
+    def stage_seconds(self, query: str, repeat: int) -> dict[str, float]:
+        """Medians of `stages` over `repeat` runs after one to warm up; `total` is the sum."""
+        self.stages(query)
+        runs = [self.stages(query) for _ in range(repeat)]
+        found = {name: median(run[name] for run in runs) for name in runs[0]}
+        return {**found, "total": sum(found.values())}
+
+    def query(self, query: str) -> None:
+        """Launches a query of all points, once."""
+        nearest(self.backend, self.bvh, self.points, query=query)
+
+    def query_seconds(self, queries: tuple[str, ...], repeat: int) -> dict[str, float]:
+        """Medians over `repeat` launches of each query after one to warm up, in turns."""
+        runs: dict[str, list[float]] = {query: [] for query in queries}
+        for turn in range(repeat + 1):
+            for query in queries:
+                stage = Marks(self.backend)
+                with stage(query):
+                    self.query(query)
+                if turn > 0:
+                    runs[query] += stage.seconds().values()
+        return {query: median(seconds) for query, seconds in runs.items()}
+
+    def visits(self, query: str) -> tuple[float, float]:
+        """Boxes and triangles that a query measures, on average over the points."""
+        boxes, tests = visits(self.backend, self.bvh, self.points, query=query)
+        return float(boxes.mean()), float(tests.mean())

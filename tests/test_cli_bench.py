@@ -1,0 +1,133 @@
+"""`sdfcli bench`: its tables, JSON, CSV and exit codes, and the points it asks at."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import trimesh
+
+import backends
+import sdfcli
+import shapes
+from sdfcli.backend import Backend
+from sdfcli.bench.points import POINTS
+from sdfcli.bench.workload import Workload
+from sdfcli.mesh import make_mesh
+from sdfcli.params import QUERIES
+from sdfcli.stages.order import morton_keys
+from test_cli_build import run
+
+backend = backends.backend
+
+QUICK = ["--depth", "5", "--repeat", "1", "--device", "cpu"]
+STAGES = ["morton", "sort", "tree", "refit", "octree", "query", "sign"]
+
+
+@pytest.fixture
+def dragon(tmp_path: Path) -> Path:
+    """A small mesh with the name of a large one."""
+    path = tmp_path / "dragon.ply"
+    trimesh.creation.icosphere(subdivisions=3).export(path)
+    return path
+
+
+def test_tables(dragon: Path) -> None:
+    done = run("bench", dragon, *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    for word in (
+        *STAGES,
+        "total",
+        *QUERIES,
+        "boxes/point",
+        "Table 2.1",
+        "Table 4.5",
+        "Table 4.6",
+        "(26.79)",
+        "(5.90x)",
+    ):
+        assert word in done.stdout, word
+
+
+def test_json_and_csv(dragon: Path, tmp_path: Path) -> None:
+    table = tmp_path / "figures.csv"
+    done = run("bench", dragon, dragon, "--json", "--csv", table, *QUICK)
+    assert done.returncode == 0, done.stderr
+    reports = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(reports) == 2
+    field = sdfcli.build(dragon, octree="bvh", depth=5, device="cpu")
+    for report in reports:
+        assert report["count"] == len(field.corner_key)
+        assert report["triangles"] == 1280
+        stages = report["stages_ms"]
+        assert list(stages) == [*STAGES, "total"]
+        assert stages["total"] == pytest.approx(sum(stages[name] for name in STAGES))
+        queries = report["queries"]
+        assert set(queries) == set(QUERIES)
+        for row in queries.values():
+            assert row["ratio"] == pytest.approx(queries["baseline"]["ms"] / row["ms"])
+            assert row["million_per_second"] == pytest.approx(report["count"] / row["ms"] / 1e3)
+        assert queries["baseline"]["boxes"] == queries["soa"]["boxes"] > queries["cct"]["boxes"]
+        assert queries["baseline"]["tests"] == queries["soa"]["tests"] > queries["cct"]["tests"] >= 1
+    with open(table, newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["query"] for row in rows] == [*reports[0]["queries"], *reports[1]["queries"]]
+    first = reports[0]["queries"]["baseline"]
+    assert (float(rows[0]["ms"]), float(rows[0]["tests"])) == (first["ms"], first["tests"])
+    assert int(rows[0]["triangles"]) == 1280
+    again = run("bench", dragon, "--csv", table, *QUICK)
+    assert again.returncode == 2
+    assert "--force" in again.stderr
+
+
+@pytest.mark.parametrize(("ratio", "code"), [("1e-9", 0), ("1e9", 6)])
+def test_a_threshold(dragon: Path, ratio: str, code: int) -> None:
+    done = run("bench", dragon, "--fail-below", ratio, "--query", "cct", *QUICK)
+    assert done.returncode == code
+    assert ("dragon" in done.stderr) == (code == 6)
+
+
+@pytest.mark.parametrize(
+    "words", [["--points", "everywhere"], ["--query", "bfs"], ["--depth", "0"], ["--depth", "17"], ["--repeat", "0"]]
+)
+def test_bad_words(dragon: Path, words: list[str]) -> None:
+    done = run("bench", dragon, "--device", "cpu", *words)
+    assert done.returncode == 2
+    assert words[0] in done.stderr
+
+
+@pytest.mark.parametrize("kind", POINTS)
+def test_points(backend: Backend, kind: str) -> None:
+    mesh = make_mesh(*shapes.torus(24, 12))
+    workload = Workload(mesh, backend, kind, depth=4)
+    at = backend.to_host(workload.points).astype(np.float64)
+    keys = backend.to_host(morton_keys(backend, backend.from_host(at)))
+    assert len(at) > 100
+    if kind == "octree":
+        assert len(np.unique(at, axis=0)) == len(at)
+        assert np.array_equal(at * 16, np.rint(at * 16))
+    else:  # those of float64 were sorted, and rounding moves few of them
+        assert np.mean(keys[1:] >= keys[:-1]) > 0.99
+    distance = sdfcli.MeshDistance(mesh, device=backend.name).distance(
+        mesh.domain.origin + at[:: len(at) // 100] * mesh.domain.length
+    )
+    if kind == "near":
+        assert np.std(distance) < 0.01 * mesh.diagonal
+        assert distance.max() < 0.05 * mesh.diagonal
+    else:
+        assert distance.max() > 0.1 * mesh.diagonal
+
+
+def test_the_pipeline_of_a_workload(backend: Backend) -> None:
+    workload = Workload(make_mesh(*shapes.star(np.random.default_rng(1), 3)), backend, depth=5)
+    for query in QUERIES:
+        seconds = workload.stages(query)
+        assert list(seconds) == STAGES
+        assert min(seconds.values()) > 0
+    found = workload.query_seconds(("cct", "soa"), 2)
+    assert set(found) == {"cct", "soa"}
+    assert min(found.values()) > 0
