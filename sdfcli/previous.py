@@ -34,7 +34,8 @@ class Previous:
     @staticmethod
     def fits(field: Field, order: Order) -> bool:
         """Whether the earlier field is of as many triangles as there are now."""
-        triangles = field.info["mesh"]["triangles"]
+        mesh = field.info.get("mesh")
+        triangles = mesh.get("triangles") if isinstance(mesh, dict) else None
         return bool(triangles == len(order) and (field.nearest is None or field.nearest.max() < len(order)))
 
     def seeds(self, points: Array) -> Array:

@@ -20,7 +20,8 @@ PAGE = (ROOT / "docs" / "format.md").read_text()
 
 @pytest.fixture(scope="module", params=OCTREES)
 def field(request: pytest.FixtureRequest) -> sdfcli.Field:
-    return sdfcli.build(ROOT / "sample_meshes" / "torus.obj", octree=request.param, depth=6, device="cpu")
+    torus = ROOT / "sample_meshes" / "torus.obj"
+    return sdfcli.build(torus, octree=request.param, depth=6, device="cpu", keep_nearest=True)
 
 
 @pytest.fixture

@@ -88,6 +88,22 @@ def test_a_field_without_nearest_triangles(cpu: Backend) -> None:
         sdfcli.build(frame(1), previous=before, device="cpu", depth=4, tolerance=0.02)
 
 
+@pytest.mark.parametrize("mesh", [{"triangles": 1280.5}, {}, None, "mesh", 7])
+def test_an_earlier_field_that_says_nothing_of_its_mesh(cpu: Backend, mesh: object) -> None:
+    options = {"device": "cpu", "depth": 3, "tolerance": 0.05}
+    before = sdfcli.build(frame(0), keep_nearest=True, **options)
+    before.info["mesh"] = mesh
+    assert not sdfcli.build(frame(1), previous=before, **options).run["previous"]
+
+
+def test_an_earlier_field_with_faces_that_are_not_there(cpu: Backend) -> None:
+    options = {"device": "cpu", "depth": 3, "tolerance": 0.05}
+    before = sdfcli.build(frame(0), keep_nearest=True, **options)
+    assert before.nearest is not None
+    before.nearest[5] = 2**31
+    assert not sdfcli.build(frame(1), previous=before, **options).run["previous"]
+
+
 def test_frames_on_the_command_line(tmp_path: Path) -> None:
     for number in range(3):
         vertices, faces = frame(number)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -106,6 +108,25 @@ def test_round_trip_of_a_build(tmp_path: Path) -> None:
     points = np.random.default_rng(1).uniform(-1, 1, (100, 3))
     assert np.array_equal(found.sample(points), field.sample(points))
     assert found.run == {}
+
+
+def test_nearest_triangles(tmp_path: Path) -> None:
+    field = make_field(3)
+    nearest = np.random.default_rng(1).integers(0, 2**32, len(field.corner_key), dtype=np.uint32)
+    path = dataclasses.replace(field, nearest=nearest).save(tmp_path / "field.h5")
+    found = load(path)
+    check_same(found, field)
+    assert found.nearest is not None
+    assert np.array_equal(found.nearest, nearest)
+    assert load(field.save(tmp_path / "without.h5")).nearest is None
+    for name, change in (
+        ("shorter", lambda a: a[1:]),
+        ("signed", lambda a: a.astype(np.int32)),
+        ("none", lambda a: a[:0]),
+    ):
+        with h5py.File(shutil.copy(path, tmp_path / name), "r+") as file:
+            replaced("nearest", change)(file)
+        check_refused(tmp_path / name)
 
 
 def test_extreme_values(tmp_path: Path) -> None:
