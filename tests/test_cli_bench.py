@@ -11,14 +11,15 @@ import pytest
 import trimesh
 
 import backends
+import oracle
 import sdfcli
 import shapes
 from sdfcli.backend import Backend
-from sdfcli.bench.points import POINTS
+from sdfcli.bench.points import POINTS, make_octree
 from sdfcli.bench.workload import Workload
 from sdfcli.mesh import make_mesh
 from sdfcli.params import QUERIES
-from sdfcli.stages.order import morton_keys
+from sdfcli.stages.order import morton_keys, morton_order
 from test_cli_build import run
 
 backend = backends.backend
@@ -59,9 +60,7 @@ def test_json_and_csv(dragon: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     reports = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(reports) == 2
-    field = sdfcli.build(dragon, octree="bvh", depth=5, device="cpu")
     for report in reports:
-        assert report["count"] == len(field.corner_key)
         assert report["triangles"] == 1280
         stages = report["stages_ms"]
         assert list(stages) == [*STAGES, "total"]
@@ -107,7 +106,7 @@ def test_points(backend: Backend, kind: str) -> None:
     at = backend.to_host(workload.points).astype(np.float64)
     keys = backend.to_host(morton_keys(backend, backend.from_host(at)))
     assert len(at) > 100
-    if kind == "octree":
+    if kind in ("octree", "bvh"):
         assert len(np.unique(at, axis=0)) == len(at)
         assert np.array_equal(at * 16, np.rint(at * 16))
     else:  # those of float64 were sorted, and rounding moves few of them
@@ -120,6 +119,29 @@ def test_points(backend: Backend, kind: str) -> None:
         assert distance.max() < 0.05 * mesh.diagonal
     else:
         assert distance.max() > 0.1 * mesh.diagonal
+
+
+@pytest.mark.parametrize("shape", ["star", "one", "cube"])
+def test_octree_wherever_a_cell_meets_a_box(backend: Backend, shape: str) -> None:
+    depth, mesh = 4, make_mesh(*shapes.ANY[shape](np.random.default_rng(1)))
+    corner = mesh.unit_triangles.reshape(-1, 3, 3).astype(np.float32)
+    order = morton_order(backend, mesh.unit_triangles)
+    found = make_octree(backend, order, "octree", depth)
+    leaves = {(*low, level) for low, level in zip(oracle.lattice(found.leaf_key), found.leaf_level, strict=True)}
+    expected = set()
+
+    def visit(level: int, at: tuple[int, int, int]) -> None:
+        low = np.array(at) / 2**level
+        high = low + 0.5**level
+        meets = np.all((corner.max(axis=1) >= low) & (corner.min(axis=1) < high), axis=1).any()
+        if level == depth or not meets:
+            expected.add((*(c << (20 - level) for c in at), level))
+            return
+        for c in range(8):
+            visit(level + 1, (2 * at[0] + (c & 1), 2 * at[1] + (c >> 1 & 1), 2 * at[2] + (c >> 2)))
+
+    visit(0, (0, 0, 0))
+    assert {tuple(map(int, leaf)) for leaf in leaves} == expected
 
 
 def test_the_pipeline_of_a_workload(backend: Backend) -> None:

@@ -8,10 +8,10 @@ from sdfcli.accuracy import on_surface
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import UsageError
 from sdfcli.mesh import Floats, Mesh
-from sdfcli.stages.bvh_octree import bvh_octree
-from sdfcli.stages.order import Order, morton_keys
+from sdfcli.stages.bvh_octree import Leaves, bvh_octree, octree_of, unique
+from sdfcli.stages.order import MORTON_BITS, Order, morton_keys
 
-POINTS = ("octree", "near", "rand", "grid")
+POINTS = ("octree", "bvh", "near", "rand", "grid")
 
 SPREAD = 0.005
 """Standard deviation of `near`, as a fraction of the diagonal."""
@@ -26,15 +26,44 @@ def check_points(kind: str) -> None:
         raise UsageError(f"--points {kind}: use {', '.join(POINTS)}")
 
 
+def make_octree(backend: Backend, order: Order, kind: str, depth: int) -> Leaves:
+    """`octree`: refined to the depth wherever a cell meets a triangle's box; `bvh`: as the thesis does it."""
+    if kind == "bvh":
+        return bvh_octree(backend, order, depth)
+    finest = _cells_met(backend, order, depth - 1)
+    return octree_of(backend, lambda level: unique(backend.xp, finest >> np.uint64(3 * (depth - 1 - level))), depth)
+
+
+def _cells_met(backend: Backend, order: Order, level: int) -> Array:
+    """Morton codes, sorted, of the cells of a level that meet the box of a triangle."""
+    xp = backend.xp
+    corner = order.triangle.reshape(-1, 3, 3)
+    edge = 2**level
+    low, high = (
+        xp.clip(xp.floor(bound * edge), 0, edge - 1).astype(np.int64) for bound in (corner.min(1), corner.max(1))
+    )
+    size = high - low + 1
+    end = xp.cumsum(size.prod(axis=1))
+    place = xp.arange(int(end[-1]))
+    owner = xp.searchsorted(end, place, side="right")
+    place = place - (end - size.prod(axis=1))[owner]
+    across = size[owner]
+    step = xp.stack(
+        [place % across[:, 0], place // across[:, 0] % across[:, 1], place // (across[:, 0] * across[:, 1])], 1
+    )
+    middle = (low[owner] + step + 0.5) / edge
+    return unique(xp, xp.sort(morton_keys(backend, middle) >> np.uint64(3 * (MORTON_BITS - level))))
+
+
 def make_points(backend: Backend, mesh: Mesh, order: Order, kind: str, depth: int) -> Array:
     """Points (m, 3) float32 in the unit cube, in Morton order.
 
-    kind: `octree`, the corners of the thesis's octree of that depth; `near`, points of the surface moved a little;
-    `rand`, anywhere in the padded bounding box; `grid`, a lattice in it.
+    kind: `octree` or `bvh`, the corners of an octree of that depth, see `make_octree`; `near`, points of the surface
+    moved a little; `rand`, anywhere in the padded bounding box; `grid`, a lattice in it.
     """
     check_points(kind)
-    if kind == "octree":
-        return bvh_octree(backend, order, depth).position
+    if kind in ("octree", "bvh"):
+        return make_octree(backend, order, kind, depth).position
     on_gpu = backend.xp is not np
     rng = np.random.default_rng(SEED)
     low, high = mesh.bounds

@@ -5,12 +5,11 @@ from __future__ import annotations
 from statistics import median
 
 from sdfcli.backend import Backend
-from sdfcli.bench.points import check_points, make_points
+from sdfcli.bench.points import check_points, make_octree, make_points
 from sdfcli.errors import UsageError
 from sdfcli.mesh import Mesh
 from sdfcli.params import MAX_DEPTH, QUERIES
 from sdfcli.stages.bvh import build_bvh, refit
-from sdfcli.stages.bvh_octree import bvh_octree
 from sdfcli.stages.distance import nearest, prepare, visits
 from sdfcli.stages.order import morton, sort
 from sdfcli.stages.sign import WindingIndex, WindingSigner, choose_sign, inside_along, make_signer
@@ -42,7 +41,7 @@ class Workload:
     def stages(self, query: str = "fast") -> dict[str, float]:
         """Runs the whole pipeline once, triangles on the device to signed distances on the device; seconds by stage.
 
-        With points of another kind than `octree`, there is no octree to build.
+        With other points than an octree's corners, there is no octree to build.
         """
         backend = self.backend
         stage = Marks(backend)
@@ -55,7 +54,9 @@ class Workload:
         with stage("refit"):
             bvh = prepare(backend, refit(backend, bvh), query)
         with stage("octree"):
-            points = bvh_octree(backend, order, self.depth).position if self.kind == "octree" else self.points
+            points = self.points
+            if self.kind in ("octree", "bvh"):
+                points = make_octree(backend, order, self.kind, self.depth).position
         with stage("query"):
             distance, slot = nearest(backend, bvh, points, query=query)
         with stage("sign"):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def bench(
     meshes: Annotated[list[str], typer.Argument(metavar="MESH...", help="Triangle meshes.")],
     points: Annotated[
-        str, typer.Option(metavar="octree|near|rand|grid", help="Where distances are asked for.")
+        str, typer.Option(metavar="octree|bvh|near|rand|grid", help="Where distances are asked for.")
     ] = "octree",
     depth: Annotated[
         int | None, typer.Option(help="Of the octree: 9 on a GPU, 7 on the CPU.", show_default=False)
@@ -61,7 +61,7 @@ def bench(
             print_json(report)
         elif not quiet:
             _print_report(report)
-    if points == "octree" and not json and not quiet:
+    if points in ("octree", "bvh") and not json and not quiet:
         _print_thesis(reports)
     if csv is not None:
         _write_csv(csv, reports)
@@ -111,9 +111,12 @@ def _measure(
 
 
 def _print_report(report: dict[str, Any]) -> None:
-    asked = "the octree's corners" if report["points"] == "octree" else report["points"]
-    title = f"{report['mesh']}: {report['triangles']:,} triangles, {report['count']:,} points ({asked}) "
-    title += f"at depth {report['depth']} on {report['device']}" if report["points"] == "octree" else report["device"]
+    asked = (
+        f"{report['points']}, depth {report['depth']}" if report["points"] in ("octree", "bvh") else report["points"]
+    )
+    title = (
+        f"{report['mesh']}: {report['triangles']:,} triangles, {report['count']:,} points ({asked}), {report['device']}"
+    )
     stages = report["stages_ms"]
     print_table(title, [(name, f"{ms:.3f}") for name, ms in stages.items()], ("stage", "ms"))
     rows = [

@@ -72,6 +72,10 @@ FN void store_hit(const sdf_distance_cct_args& a, u32 i, Hit best, Tally tally) 
     a.tests[i] = tally.tests;
 }
 
+struct alignas(8) Children {  // read as one
+    u32 left, right;
+};
+
 // The thesis's two layouts of a node. In one structure: its children come along with its box.
 struct Structures {
     float box[6], child[2];
@@ -79,7 +83,10 @@ struct Structures {
 FN Structures load_node(const sdf_distance_cct_args& a, u32 node, Structures) {
     return ((const Structures*)a.node)[node];
 }
-FN u32 child_of(const sdf_distance_cct_args&, u32, const Structures& own, int k) { return float_bits(own.child[k]); }
+FN Children children_of(const sdf_distance_cct_args&, u32, const Structures& own) {
+    Children pair = {float_bits(own.child[0]), float_bits(own.child[1])};
+    return pair;
+}
 
 // In two arrays, the "hybrid SoA": its children are read only after its box has passed.
 struct Arrays {
@@ -89,7 +96,9 @@ FN Arrays load_node(const sdf_distance_cct_args& a, u32 node, Arrays) {
     Arrays own = {a.box + 6 * (size_t)node};
     return own;
 }
-FN u32 child_of(const sdf_distance_cct_args& a, u32 node, const Arrays&, int k) { return a.child[2 * (size_t)node + k]; }
+FN Children children_of(const sdf_distance_cct_args& a, u32 node, const Arrays&) {
+    return ((const Children*)a.child)[node];
+}
 
 // The thesis's traversals: depth first from a stack of nodes, squared distances; a child that is a leaf is tested at
 // once, only internal nodes are pushed. Fixed order pushes both children, left then right. Closer-child traversal (the
@@ -107,7 +116,8 @@ FN void stack_query(const sdf_distance_cct_args& a, u32 i) {
         u32 node = stack[--depth];
         Layout own = load_node(a, node, Layout());
         if (measure_box(p, own.box, &tally) > best.distance_sq) continue;
-        u32 child[2] = {child_of(a, node, own, 0), child_of(a, node, own, 1)};
+        Children pair = children_of(a, node, own);
+        u32 child[2] = {pair.left, pair.right};
         for (int k = 0; k < 2; k++)
             if (child[k] & SDF_LEAF) test_triangle(a, p, child[k] & ~SDF_LEAF, &best, &tally);
         if (kCloserChild) {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +14,13 @@ from sdfcli.stages.order import MORTON_BITS, Order
 from sdfcli.stages.sign import Signer, inside_along
 from sdfcli.timing import Stages
 
+Split = Callable[[int], Array]
+"""The cells of a level that are split: their Morton codes (k,) uint64, sorted. Their parents are split, too."""
+
 
 @dataclass(frozen=True)
-class BvhOctree:
-    """Leaves and their corners, all sorted by Morton codes on the lattice of 2^20.
+class Leaves:
+    """The leaves of an octree and their corners, all sorted by Morton codes on the lattice of 2^20.
 
     leaf_key (n,) uint64, leaf_level (n,) uint8, corner_key (m,) uint64, leaf_corner (n, 8) uint32: places among the
     corners, position (m, 3) float32: of the corners in the unit cube.
@@ -28,19 +33,29 @@ class BvhOctree:
     position: Array
 
 
-def bvh_octree(backend: Backend, order: Order, depth: int) -> BvhOctree:
+def bvh_octree(backend: Backend, order: Order, depth: int) -> Leaves:
     """The octree down to level `depth` over triangles in Morton order (the thesis, section 2.3).
 
     A node of the radix tree lies in a cell where two triangles that are neighbours in Morton order have the cell's
     prefix in common: so the cells of a level that are split are read off the sorted codes, without a walk of the tree.
     """
+
+    def split(level: int) -> Array:
+        prefix = order.keys >> np.uint64(3 * (MORTON_BITS - level))
+        return unique(backend.xp, prefix[1:][prefix[1:] == prefix[:-1]])
+
+    return octree_of(backend, split, depth)
+
+
+def octree_of(backend: Backend, split: Split, depth: int) -> Leaves:
+    """The octree down to level `depth` whose cells are split as told."""
     xp = backend.xp
-    key, level = _leaves(backend, order.keys, depth)
+    key, level = _leaves(xp, split, depth)
     sorting = xp.argsort(key)
     key, level = key[sorting], level[sorting]
     corners = xp.empty((len(key), 8), np.uint64)
     backend.run("sdf_leaf_corners", len(key), leaf_key=key, leaf_level=level, corner_key=corners)
-    corner_key = _unique(xp, xp.sort(corners.ravel()))
+    corner_key = unique(xp, xp.sort(corners.ravel()))
     leaf_corner = xp.empty((len(key), 8), np.uint32)
     backend.run(
         "sdf_field_corners",
@@ -53,7 +68,28 @@ def bvh_octree(backend: Backend, order: Order, depth: int) -> BvhOctree:
     )
     position = xp.empty((len(corner_key), 3), np.float32)
     backend.run("sdf_lattice_position", len(corner_key), key=corner_key, position=position)
-    return BvhOctree(key, level, corner_key, leaf_corner, position)
+    return Leaves(key, level, corner_key, leaf_corner, position)
+
+
+def _leaves(xp: Any, split: Split, depth: int) -> tuple[Array, Array]:
+    """Keys on the lattice and levels of the leaves, level after level."""
+    cells = xp.zeros(1, np.uint64)
+    found = []
+    for level in range(depth + 1):
+        inner = split(level) if level < depth else cells[:0]
+        leaf = xp.ones(len(cells), bool)
+        leaf[xp.searchsorted(cells, inner)] = False
+        found.append((cells[leaf] << np.uint64(3 * (LATTICE_BITS - level)), level))
+        cells = (inner[:, None] * np.uint64(8) + xp.arange(8, dtype=np.uint64)).ravel()
+    levels = [xp.full(len(key), level, np.uint8) for key, level in found]
+    return xp.concatenate([key for key, _ in found]), xp.concatenate(levels)
+
+
+def unique(xp: Any, ordered: Array) -> Array:
+    """Each value of a sorted array once."""
+    first = xp.ones(len(ordered), bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return ordered[first]
 
 
 def measured(
@@ -73,30 +109,3 @@ def measured(
         "nearest": order.triangle_id[slot],
         "leaf_corner": tree.leaf_corner,
     }
-
-
-def _leaves(backend: Backend, keys: Array, depth: int) -> tuple[Array, Array]:
-    """Keys on the lattice and levels of the leaves, level after level."""
-    xp = backend.xp
-    cells = xp.zeros(1, np.uint64)
-    found = []
-    for level in range(depth + 1):
-        split = _shared_prefixes(xp, keys, level) if level < depth else cells[:0]
-        leaf = xp.ones(len(cells), bool)
-        leaf[xp.searchsorted(cells, split)] = False
-        found.append((cells[leaf] << np.uint64(3 * (LATTICE_BITS - level)), level))
-        cells = (split[:, None] * np.uint64(8) + xp.arange(8, dtype=np.uint64)).ravel()
-    levels = [xp.full(len(key), level, np.uint8) for key, level in found]
-    return xp.concatenate([key for key, _ in found]), xp.concatenate(levels)
-
-
-def _shared_prefixes(xp: Array, keys: Array, level: int) -> Array:
-    """The cells (k,) uint64 of a level, in order, that hold two of the sorted codes or more."""
-    prefix = keys >> np.uint64(3 * (MORTON_BITS - level))
-    return _unique(xp, prefix[1:][prefix[1:] == prefix[:-1]])
-
-
-def _unique(xp: Array, ordered: Array) -> Array:
-    first = xp.ones(len(ordered), bool)
-    first[1:] = ordered[1:] != ordered[:-1]
-    return ordered[first]

@@ -12,7 +12,7 @@ from sdfcli.mesh import Floats, Ints, Mesh
 from sdfcli.stages.bvh import Bvh
 from sdfcli.stages.distance import make_bvh, nearest
 
-BETA, MARGIN = 1.5, 0.15
+BETA, MARGIN, LOST = 1.5, 0.15, 0.05
 """How coarse the expansions of the winding number are, and a bound of their error (about 0.09 was measured)."""
 
 CAP_BETA, CAP_MARGIN = 4.0, 0.03
@@ -193,7 +193,7 @@ class WindingSigner:
                 caps = self.caps.winding(self.backend, points[doubtful], beta)
                 winding[doubtful] = xp.rint(winding[doubtful] + caps) - caps
             # On an edge of a cap its solid angle is anything.
-            lost = xp.flatnonzero(xp.abs(winding - approximation) > MARGIN)
+            lost = xp.flatnonzero(xp.abs(winding - approximation) > LOST)
             winding[lost] = self.index.winding(self.backend, points[lost], 0.0)
         return winding > 0.5
 
