@@ -102,6 +102,10 @@ class Backend(ABC):
         """A named range that profilers of this device show."""
         return nullcontext()
 
+    def profiled(self) -> AbstractContextManager[Any]:
+        """The part of the work that a profiler sees which was told to wait for it."""
+        return nullcontext()
+
     def from_host(self, array: npt.ArrayLike, dtype: Any = None) -> Array:
         """A contiguous array on the device."""
         return self.xp.ascontiguousarray(self.xp.asarray(array, dtype=dtype))

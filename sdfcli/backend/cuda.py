@@ -94,5 +94,15 @@ class CudaBackend(Backend):
         finally:
             self.xp.cuda.nvtx.RangePop()
 
+    @contextmanager
+    def profiled(self) -> Iterator[None]:
+        self.synchronize()
+        self.xp.cuda.runtime.profilerStart()
+        try:
+            yield
+            self.synchronize()
+        finally:
+            self.xp.cuda.runtime.profilerStop()
+
     def sort_order(self, keys: Array) -> Array:
         return self.xp.argsort(keys, kind="stable").astype(np.uint32)
