@@ -27,7 +27,10 @@ def print_table(title: str, rows: Iterable[tuple[str, ...]], header: tuple[str, 
         table.add_column(name, justify="right" if header and column else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    Console(highlight=False).print(table)
+    console = Console(highlight=False)
+    if not console.is_terminal:  # a file has no edge to fold lines at
+        console.width = 10_000
+    console.print(table)
 
 
 @contextmanager
