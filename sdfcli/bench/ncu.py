@@ -42,11 +42,10 @@ PLACES = ("/usr/local/cuda*/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
 REFUSALS = {
     "ERR_NVGPUCTRPERM": "the driver keeps its counters from this user (ERR_NVGPUCTRPERM): run as root, in a container "
     "with --cap-add SYS_ADMIN, or load the driver with NVreg_RestrictProfilingToAdminUsers=0",
-    "Failed to initialize the profiler": "Nsight Compute cannot reach the driver's counters: leave the sandbox",
+    "Failed to initialize the profiler": "Nsight Compute cannot reach the driver: run it outside of the sandbox",
     "driver resource was unavailable": "another program holds the driver's counters: stop other profilers and DCGM",
 }
 """What Nsight Compute prints where it gets no counters, and what to do about it."""
-
 
 MISSING = (
     "there is no ncu (NVIDIA Nsight Compute, part of the CUDA toolkit) on PATH, in /usr/local/cuda*/bin or in "
