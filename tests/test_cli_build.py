@@ -171,7 +171,7 @@ def test_the_root_commands() -> None:
     assert runner.invoke(app, ["--version"]).output.strip() == f"sdfcli {sdfcli.__version__}"
     helped = runner.invoke(app, ["--help"])
     assert helped.exit_code == 0
-    for command in ("build", "info", "query", "verify"):
+    for command in ("build", "info", "profile", "query", "verify"):
         assert command in helped.output
 
 

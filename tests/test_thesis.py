@@ -30,6 +30,15 @@ def test_sectors_per_request(model: str) -> None:
         assert agree(sectors, requests, printed, (1e6 if sectors >= 1e9 else 1e5, 1e5, 0.01)), printed
 
 
+def test_what_the_text_says_of_the_dragon() -> None:
+    """The counts in equations (4.1) and (4.2), which the tables round to a tenth of a million."""
+    table = thesis.query("dragon")
+    assert table["baseline"]["load_requests"] == round(239_999_420, -5)
+    assert table["cct"]["load_requests"] == round(16_838_180, -5)
+    assert table["baseline"]["dram_sectors"] == round(83_008_845, -5)
+    assert table["cct"]["dram_sectors"] == round(19_680_971, -5)
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_speedups(model: str) -> None:
     baseline, *others = thesis.QUERY[model]["ms"]

@@ -94,6 +94,7 @@ class CudaBackend(Backend):
         finally:
             self.xp.cuda.nvtx.RangePop()
 
+<<<<<<< HEAD
     def mark(self) -> Any:
         event = self.xp.cuda.Event()
         event.record()
@@ -102,6 +103,17 @@ class CudaBackend(Backend):
     def elapsed(self, start: Any, end: Any) -> float:
         end.synchronize()
         return float(self.xp.cuda.get_elapsed_time(start, end)) / 1e3
+=======
+    @contextmanager
+    def profiled(self) -> Iterator[None]:
+        self.synchronize()
+        self.xp.cuda.runtime.profilerStart()
+        try:
+            yield
+            self.synchronize()
+        finally:
+            self.xp.cuda.runtime.profilerStop()
+>>>>>>> profile
 
     def sort_order(self, keys: Array) -> Array:
         return self.xp.argsort(keys, kind="stable").astype(np.uint32)

@@ -18,6 +18,7 @@ def print_json(value: dict[str, Any]) -> None:
 def print_table(title: str, rows: Iterable[tuple[str, ...]], header: tuple[str, ...] = ()) -> None:
     """A table for people under its title. The first column names things, the others are right-aligned."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(show_header=bool(header), box=None, pad_edge=False)
@@ -26,9 +27,11 @@ def print_table(title: str, rows: Iterable[tuple[str, ...]], header: tuple[str, 
         name = header[column] if column < len(header) else ""
         table.add_column(name, justify="right" if header and column else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(escape, row))
     console = Console(highlight=False)
-    console.print(title, soft_wrap=True)
+    if not console.is_terminal:  # a file has no edge to fold lines at
+        console.width = 10_000
+    console.print(escape(title), soft_wrap=True)
     console.print(table)
 
 

@@ -13,7 +13,8 @@ from sdfcli.stages.bvh import Bvh
 from sdfcli.stages.distance import make_bvh, nearest
 
 BETA, MARGIN, LOST = 1.5, 0.15, 0.05
-"""How coarse the expansions of the winding number are, and a bound of their error (about 0.09 was measured)."""
+"""How coarse the expansions of the winding number are, a bound of their error (about 0.09 was measured), and how far
+off they may be before the exact sum is taken."""
 
 CAP_BETA, CAP_MARGIN = 4.0, 0.03
 """The same for the caps of holes (about 0.01 was measured); closer to the level 0.5 their exact sum is taken."""

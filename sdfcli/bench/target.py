@@ -1,0 +1,63 @@
+"""What a profiler runs: `python -m sdfcli.bench.target MESH` launches every variant of the distance query.
+
+The launches to count lie between the profiler's start and stop; what prepares them, and those to skip, come before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from sdfcli.bench.ncu import KERNELS
+from sdfcli.errors import OutOfMemoryError, SdfError
+
+if TYPE_CHECKING:
+    from sdfcli.backend import Backend
+    from sdfcli.bench.workload import Workload
+
+
+def run(workload: Workload, backend: Backend, skip: int, count: int, whole: bool = False) -> None:
+    """Launches every variant `skip` times, then `count` times for the profiler; or runs the whole pipeline as often."""
+
+    def times(number: int) -> None:
+        if whole:
+            for _ in range(number):
+                workload.stages()
+            return
+        for variant in KERNELS:
+            for _ in range(number):
+                workload.query(variant)
+
+    times(skip)
+    with backend.profiled():
+        times(count)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Exits with the code of what goes wrong, after one line on standard error."""
+    parser = argparse.ArgumentParser(prog="python -m sdfcli.bench.target", description=__doc__)
+    parser.add_argument("mesh")
+    parser.add_argument("--points", default="octree")
+    parser.add_argument("--depth", type=int, default=9)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--skip", type=int, default=5)
+    parser.add_argument("--count", type=int, default=10)
+    parser.add_argument("--whole", action="store_true", help="the whole pipeline, not the queries alone")
+    given = parser.parse_args(arguments)
+    from sdfcli.backend import select_backend
+    from sdfcli.bench.workload import Workload
+    from sdfcli.mesh import load_mesh
+
+    try:
+        backend = select_backend(given.device)
+        workload = Workload(load_mesh(given.mesh), backend, given.points, given.depth)
+        run(workload, backend, given.skip, given.count, given.whole)
+    except (SdfError, MemoryError) as error:
+        known = error if isinstance(error, SdfError) else OutOfMemoryError("out of memory; try a smaller --depth")
+        print("sdfcli:", *str(known).split(), file=sys.stderr)
+        sys.exit(known.exit_code)
+
+
+if __name__ == "__main__":
+    main()

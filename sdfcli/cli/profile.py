@@ -1,0 +1,264 @@
+"""`sdfcli profile`: what the counters of a GPU say of the distance query."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sdfcli.cli import options
+from sdfcli.cli.output import print_json, print_table, progress
+from sdfcli.errors import DeviceError, UsageError
+from sdfcli.params import MAX_DEPTH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sdfcli.backend import Backend
+    from sdfcli.bench.ncu import Figures
+    from sdfcli.mesh import Mesh
+
+POINTS = ("octree", "near", "rand", "grid")
+TITLES = {"baseline": "Baseline", "soa": "SoA", "cct": "SoA+CCT", "fast": "fast"}
+LABELS = {
+    "ms": "time, ms",
+    "dram_sectors": "DRAM sectors read",
+    "load_requests": "L1 load requests",
+    "load_sectors": "L1 load sectors",
+    "sectors_per_request": "sectors a request",
+    "active_threads": "active threads a warp",
+}
+HEADINGS = {
+    "ms": "ms",
+    "dram_sectors": "DRAM\nsectors",
+    "load_requests": "L1\nrequests",
+    "load_sectors": "L1\nsectors",
+    "sectors_per_request": "sectors a\nrequest",
+    "active_threads": "active\nthreads",
+}
+
+
+def profile(
+    mesh: Annotated[Path, typer.Argument(metavar="MESH", help="A triangle mesh.")],
+    points: Annotated[str, typer.Option(metavar="|".join(POINTS), help="Where distances are asked for.")] = "octree",
+    depth: Annotated[int, typer.Option(min=1, max=MAX_DEPTH, help="The finest level of that octree.")] = 9,
+    kernel_name: Annotated[
+        str | None,
+        typer.Option(
+            "--kernel-name", "-k", help="Of the whole pipeline, profile the kernels that match this expression."
+        ),
+    ] = None,
+    metrics: Annotated[
+        list[str] | None, typer.Option(help="More metrics of Nsight Compute, with commas between them, or repeated.")
+    ] = None,
+    skip: Annotated[int, typer.Option(min=0, help="Launches (with -k: runs) of each before counting.")] = 5,
+    count: Annotated[int, typer.Option(min=1, help="Launches (with -k: runs) of each to count.")] = 10,
+    csv: Annotated[Path | None, typer.Option(help="A file for the rows as Nsight Compute prints them.")] = None,
+    device: Annotated[str, typer.Option(metavar="cuda|cuda:N", help="The GPU.")] = "cuda",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command line of ncu and stop.")] = False,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Profile the variants of the distance query with NVIDIA Nsight Compute.
+
+    Clocks are left alone. Where Nsight Compute is missing, or the driver refuses its counters, the times come from CUDA
+    events.
+
+    Example: sdfcli profile dragon.ply
+    """
+    from sdfcli.backend import select_backend
+    from sdfcli.bench import ncu
+    from sdfcli.mesh import load_mesh
+
+    if points not in POINTS:
+        raise UsageError(f"--points {points}: use {', '.join(POINTS)}")
+    if not re.fullmatch(r"cuda(:\d+)?", device):
+        raise UsageError(f"--device {device}: use cuda or cuda:N; there is nothing to profile on a CPU")
+    if csv is not None and csv.exists() and not force:
+        raise UsageError(f"{csv}: exists; use --force to replace it")
+    if csv is not None and not csv.parent.is_dir():
+        raise UsageError(f"{csv.parent}: no such folder")
+    others = [name for words in metrics or [] for name in re.split(r"[,\s]+", words) if name]
+    program = ncu.find()
+    command = ncu.command(
+        program or "ncu",
+        str(mesh),
+        points=points,
+        depth=depth,
+        device=device,
+        skip=skip,
+        count=count,
+        kernels=kernel_name,
+        metrics=others,
+    )
+    if dry_run:
+        typer.echo(_shell_line(ncu.environment(), command))
+        return
+    backend = select_backend(device)
+    source = load_mesh(mesh)
+    facts = {"mesh": str(mesh), "triangles": len(source.faces), "device": backend.name}
+    facts |= {"points": points, "depth": depth, "count": count}
+    try:
+        with progress(f"{mesh}: counting", json):
+            lines = _count(program, command, kernel_name)
+    except ncu.NoCountersError as error:
+        if kernel_name is not None or csv is not None:
+            raise
+        typer.echo(f"sdfcli: {error}; the times come from CUDA events", err=True)
+        with progress(f"{mesh}: timing", json):
+            variants = _time(source, backend, points, depth, skip, count)
+        _show_variants({**facts, "measured_by": "events"}, variants, json)
+        return
+    if csv is not None:
+        _write(csv, lines, force)
+    kernels = ncu.by_kernel(ncu.parse(lines))
+    facts["measured_by"] = "ncu"
+    if kernel_name is not None:
+        costs = {name: (found.launches, ncu.figures(found, others)) for name, found in kernels.items()}
+        _show_kernels(facts, costs, json)
+    else:
+        variants = {name: ncu.figures(kernels.get(kernel), others) for name, kernel in ncu.KERNELS.items()}
+        _show_variants(facts, variants, json)
+
+
+def _shell_line(environment: dict[str, str], command: list[str]) -> str:
+    import shlex
+
+    return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in environment.items()), shlex.join(command)])
+
+
+def _count(program: str | None, command: list[str], kernel_name: str | None) -> list[str]:
+    """The rows of Nsight Compute, their header first."""
+    import os
+    import subprocess
+
+    from sdfcli.bench import ncu
+
+    if program is None:
+        raise ncu.NoCountersError(ncu.MISSING)
+    environment = {**os.environ, **ncu.environment()}
+    done = subprocess.run(
+        command, capture_output=True, env=environment, encoding="utf-8", errors="replace", check=False
+    )
+    error = ncu.failure(done.stdout, done.stderr, done.returncode)
+    if error is not None:
+        raise error
+    lines = ncu.csv_lines(done.stdout)
+    if not lines and kernel_name is not None:
+        raise UsageError(f"-k {kernel_name}: no kernel of the pipeline has such a name")
+    if not lines:
+        raise DeviceError("ncu printed no rows; see what it prints with the command line of --dry-run")
+    return lines
+
+
+def _time(mesh: Mesh, backend: Backend, points: str, depth: int, skip: int, count: int) -> dict[str, Figures]:
+    """The median milliseconds of one launch, by variant."""
+    from sdfcli.bench.ncu import KERNELS
+    from sdfcli.bench.workload import Workload
+
+    workload = Workload(mesh, backend, points, depth)
+    variants: dict[str, Figures] = {}
+    for variant in KERNELS:
+        for _ in range(skip):
+            workload.query(variant)
+        variants[variant] = {"ms": 1e3 * workload.seconds(variant, count)}
+    return variants
+
+
+def _write(path: Path, lines: list[str], force: bool) -> None:
+    from sdfcli.store import written_whole
+
+    with written_whole(path, force) as temporary:
+        temporary.write_text("\n".join(lines) + "\n")
+
+
+def _show_variants(facts: dict[str, Any], variants: dict[str, Figures], json: bool) -> None:
+    """The thesis's table for a mesh. Its own figures lie under ours where the mesh is one of its models."""
+    from sdfcli.bench import ncu, thesis
+
+    model = thesis.model_of(facts["mesh"])
+    printed: dict[str, Figures] = thesis.query(model) if model else {}
+    ours = ncu.compare(variants)
+    theirs = {**ncu.compare(printed), "speedup": thesis.QUERY_SPEEDUP[model]} if model else None
+    if json:
+        beside = {"gpu": thesis.GPU, "variants": printed, **theirs} if theirs else None
+        print_json({**facts, "variants": variants, **ours, "thesis": beside})
+        return
+    rows, under = _rows(variants, ours), _rows(printed, theirs) if theirs else {}
+    shown = []
+    for label, cells in rows.items():
+        shown.append((label, *cells))
+        if label in under:
+            shown.append(("  thesis", *under[label]))
+    print_table(_title(facts, "launches"), shown, ("", *TITLES.values()))
+    if ours["model"]["measured"] is not None:
+        typer.echo(f"model (3.1), (3.2), Baseline to SoA: {ours['model']['at_p_1']:.1f} % fewer transactions at p = 1")
+        typer.echo(f"measured: {_fewer(ours['model'])}")
+        if theirs:
+            typer.echo(f"thesis: {_fewer(theirs['model'])}")
+
+
+def _rows(variants: dict[str, Figures], comparison: dict[str, Any]) -> dict[str, list[str]]:
+    """The cells of the table by the labels of its rows."""
+    from sdfcli.bench.ncu import REDUCED
+
+    def cells(values: dict[str, float | None], text: Callable[[float | None], str]) -> list[str]:
+        return [text(values[name]) if name in values else "" for name in TITLES]
+
+    def of(figure: str, table: dict[str, Figures]) -> dict[str, float | None]:
+        return {name: figures[figure] for name, figures in table.items()}
+
+    measured = variants["baseline"]
+    rows = {LABELS.get(figure, figure): cells(of(figure, variants), _text) for figure in measured}
+    rows["times as fast as Baseline"] = cells(comparison["speedup"], _two_decimals)
+    for figure in REDUCED:
+        if figure in measured:
+            percents = of(figure, comparison["reduction_percent"])
+            rows[f"{LABELS[figure]}, % fewer"] = cells(percents, _one_decimal)
+    return rows
+
+
+def _fewer(model: dict[str, Any]) -> str:
+    where = "which no p gives" if model["p"] is None else f"as at p = {model['p']:.2f}"
+    return f"{model['measured']:.1f} % fewer load requests, {where}"
+
+
+def _show_kernels(facts: dict[str, Any], kernels: dict[str, tuple[int, Figures]], json: bool) -> None:
+    """The same figures of any kernels, by their names: how often they ran, and what a launch costs."""
+    if json:
+        print_json({**facts, "kernels": {name: {"launches": n, **figures} for name, (n, figures) in kernels.items()}})
+        return
+    longest_first = sorted(kernels.items(), key=lambda item: item[1][0] * (item[1][1]["ms"] or 0), reverse=True)
+    rows = [
+        (name, f"{launches:,}", *(_text(value) for value in figures.values()))
+        for name, (launches, figures) in longest_first
+    ]
+    headings = [HEADINGS.get(figure, figure) for figure in longest_first[0][1][1]]
+    print_table(_title(facts, "runs"), rows, ("kernel", "launches", *headings))
+
+
+def _title(facts: dict[str, Any], repeats: str) -> str:
+    depth = f" of depth {facts['depth']}" if facts["points"] == "octree" else ""
+    return (
+        f"{facts['mesh']}: {facts['triangles']:,} triangles, {facts['points']} points{depth}, "
+        f"{facts['count']} {repeats} on {facts['device']}"
+    )
+
+
+def _text(value: float | None) -> str:
+    """Four digits or more; from ten thousand on in thousands (k), from a million on in millions (M)."""
+    if value is None:
+        return "-"
+    size, suffix = (1e6, "M") if abs(value) >= 1e6 else (1e3, "k") if abs(value) >= 1e4 else (1, "")
+    value /= size
+    return (f"{value:,.4g}" if abs(value) < 9999.5 else f"{value:,.0f}") + suffix
+
+
+def _one_decimal(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def _two_decimals(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
