@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -87,9 +85,7 @@ def workload(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             super().__init__()
             made.append((len(mesh.faces), type(backend), points, depth, self))
 
-    module: Any = ModuleType("sdfcli.bench.workload")
-    module.Workload = Made
-    monkeypatch.setitem(sys.modules, "sdfcli.bench.workload", module)
+    monkeypatch.setattr("sdfcli.bench.workload.Workload", Made)
     return made
 
 

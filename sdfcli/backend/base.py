@@ -103,7 +103,6 @@ class Backend(ABC):
         """A named range that profilers of this device show."""
         return nullcontext()
 
-<<<<<<< HEAD
     def mark(self) -> Any:
         """A moment in the device's work, for `elapsed`."""
         return time.perf_counter()
@@ -111,11 +110,10 @@ class Backend(ABC):
     def elapsed(self, start: Any, end: Any) -> float:
         """Seconds between two marks; waits until the device has come to the second."""
         return float(end - start)
-=======
+
     def profiled(self) -> AbstractContextManager[Any]:
         """The part of the work that a profiler sees which was told to wait for it."""
         return nullcontext()
->>>>>>> profile
 
     def from_host(self, array: npt.ArrayLike, dtype: Any = None) -> Array:
         """A contiguous array on the device."""

@@ -94,7 +94,6 @@ class CudaBackend(Backend):
         finally:
             self.xp.cuda.nvtx.RangePop()
 
-<<<<<<< HEAD
     def mark(self) -> Any:
         event = self.xp.cuda.Event()
         event.record()
@@ -103,7 +102,7 @@ class CudaBackend(Backend):
     def elapsed(self, start: Any, end: Any) -> float:
         end.synchronize()
         return float(self.xp.cuda.get_elapsed_time(start, end)) / 1e3
-=======
+
     @contextmanager
     def profiled(self) -> Iterator[None]:
         self.synchronize()
@@ -113,7 +112,6 @@ class CudaBackend(Backend):
             self.synchronize()
         finally:
             self.xp.cuda.runtime.profilerStop()
->>>>>>> profile
 
     def sort_order(self, keys: Array) -> Array:
         return self.xp.argsort(keys, kind="stable").astype(np.uint32)

@@ -77,15 +77,15 @@ class Workload:
         """Launches a query of all points, once."""
         nearest(self.backend, self.bvh, self.points, query=query)
 
-    def query_seconds(self, queries: tuple[str, ...], repeat: int) -> dict[str, float]:
-        """Medians over `repeat` launches of each query after one to warm up, in turns."""
+    def query_seconds(self, queries: tuple[str, ...], repeat: int, skip: int = 1) -> dict[str, float]:
+        """Medians over `repeat` launches of each query after `skip` to warm up, in turns."""
         runs: dict[str, list[float]] = {query: [] for query in queries}
-        for turn in range(repeat + 1):
+        for turn in range(skip + repeat):
             for query in queries:
                 stage = Marks(self.backend)
                 with stage(query):
                     self.query(query)
-                if turn > 0:
+                if turn >= skip:
                     runs[query] += stage.seconds().values()
         return {query: median(seconds) for query, seconds in runs.items()}
 

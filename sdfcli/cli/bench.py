@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 def bench(
     meshes: Annotated[list[str], typer.Argument(metavar="MESH...", help="Triangle meshes.")],
-    points: Annotated[
-        str, typer.Option(metavar="octree|bvh|near|rand|grid", help="Where distances are asked for.")
-    ] = "octree",
+    points: options.Points = "octree",
     depth: Annotated[
         int | None, typer.Option(help="Of the octree: 9 on a GPU, 7 on the CPU.", show_default=False)
     ] = None,

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from sdfcli.bench.ncu import Figures
     from sdfcli.mesh import Mesh
 
-POINTS = ("octree", "near", "rand", "grid")
 TITLES = {"baseline": "Baseline", "soa": "SoA", "cct": "SoA+CCT", "fast": "fast"}
 LABELS = {
     "ms": "time, ms",
@@ -42,7 +41,7 @@ HEADINGS = {
 
 def profile(
     mesh: Annotated[Path, typer.Argument(metavar="MESH", help="A triangle mesh.")],
-    points: Annotated[str, typer.Option(metavar="|".join(POINTS), help="Where distances are asked for.")] = "octree",
+    points: options.Points = "octree",
     depth: Annotated[int, typer.Option(min=1, max=MAX_DEPTH, help="The finest level of that octree.")] = 9,
     kernel_name: Annotated[
         str | None,
@@ -70,10 +69,10 @@ def profile(
     """
     from sdfcli.backend import select_backend
     from sdfcli.bench import ncu
+    from sdfcli.bench.points import check_points
     from sdfcli.mesh import load_mesh
 
-    if points not in POINTS:
-        raise UsageError(f"--points {points}: use {', '.join(POINTS)}")
+    check_points(points)
     if not re.fullmatch(r"cuda(:\d+)?", device):
         raise UsageError(f"--device {device}: use cuda or cuda:N; there is nothing to profile on a CPU")
     if csv is not None and csv.exists() and not force:
@@ -158,13 +157,8 @@ def _time(mesh: Mesh, backend: Backend, points: str, depth: int, skip: int, coun
     from sdfcli.bench.ncu import KERNELS
     from sdfcli.bench.workload import Workload
 
-    workload = Workload(mesh, backend, points, depth)
-    variants: dict[str, Figures] = {}
-    for variant in KERNELS:
-        for _ in range(skip):
-            workload.query(variant)
-        variants[variant] = {"ms": 1e3 * workload.seconds(variant, count)}
-    return variants
+    seconds = Workload(mesh, backend, points, depth).query_seconds(tuple(KERNELS), count, skip)
+    return {variant: {"ms": 1e3 * value} for variant, value in seconds.items()}
 
 
 def _write(path: Path, lines: list[str], force: bool) -> None:
@@ -240,7 +234,7 @@ def _show_kernels(facts: dict[str, Any], kernels: dict[str, tuple[int, Figures]]
 
 
 def _title(facts: dict[str, Any], repeats: str) -> str:
-    depth = f" of depth {facts['depth']}" if facts["points"] == "octree" else ""
+    depth = f" of depth {facts['depth']}" if facts["points"] in ("octree", "bvh") else ""
     return (
         f"{facts['mesh']}: {facts['triangles']:,} triangles, {facts['points']} points{depth}, "
         f"{facts['count']} {repeats} on {facts['device']}"
