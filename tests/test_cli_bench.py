@@ -127,7 +127,8 @@ def test_octree_wherever_a_cell_meets_a_box(backend: Backend, shape: str) -> Non
     corner = mesh.unit_triangles.reshape(-1, 3, 3).astype(np.float32)
     order = morton_order(backend, mesh.unit_triangles)
     found = make_octree(backend, order, "octree", depth)
-    leaves = {(*low, level) for low, level in zip(oracle.lattice(found.leaf_key), found.leaf_level, strict=True)}
+    key, level = backend.to_host(found.leaf_key), backend.to_host(found.leaf_level)
+    leaves = {(*low, at) for low, at in zip(oracle.lattice(key), level, strict=True)}
     expected = set()
 
     def visit(level: int, at: tuple[int, int, int]) -> None:

@@ -7,6 +7,10 @@
 // then the place of the triangle), and a traversal holds at most one postponed sibling a step: the stack cannot overflow.
 #define SDF_STACK 96
 
+// No distance is as large as SDF_UNKNOWN, and no bound of a box as large as SDF_NO_BOX.
+#define SDF_UNKNOWN 3.4e38f
+#define SDF_NO_BOX 3.402823466e38f
+
 struct Hit {
     float distance_sq;
     u32 slot;
@@ -48,7 +52,7 @@ FN void test_boxed_triangle(const sdf_distance_cct_args& a, F3 p, u32 slot, Hit*
 // The first bound: from triangles that are known to lie near, such as the previous frame's. A lone triangle has no tree.
 template <class Tally>
 FN Hit first_hit(const sdf_distance_cct_args& a, F3 p, u32 i, Tally* tally) {
-    Hit best = {3.402823466e38f, 0};
+    Hit best = {SDF_UNKNOWN, 0};
     u32 last = SDF_NONE;
     for (u32 s = 0; s < a.seeds; s++) {
         u32 slot = a.seed[a.seeds * (size_t)i + s];
@@ -116,20 +120,19 @@ FN void stack_query(const sdf_distance_cct_args& a, u32 i) {
         u32 node = stack[--depth];
         Layout own = load_node(a, node, Layout());
         if (measure_box(p, own.box, &tally) > best.distance_sq) continue;
-        Children pair = children_of(a, node, own);
-        u32 child[2] = {pair.left, pair.right};
-        for (int k = 0; k < 2; k++)
-            if (child[k] & SDF_LEAF) test_triangle(a, p, child[k] & ~SDF_LEAF, &best, &tally);
+        Children child = children_of(a, node, own);
+        if (child.left & SDF_LEAF) test_triangle(a, p, child.left & ~SDF_LEAF, &best, &tally);
+        if (child.right & SDF_LEAF) test_triangle(a, p, child.right & ~SDF_LEAF, &best, &tally);
         if (kCloserChild) {
-            float bound[2] = {3.402823466e38f, 3.402823466e38f};
-            for (int k = 0; k < 2; k++)
-                if (!(child[k] & SDF_LEAF)) bound[k] = measure_box(p, load_node(a, child[k], Layout()).box, &tally);
-            int far = bound[0] < bound[1] ? 1 : 0;
-            if (!(child[far] & SDF_LEAF) && bound[far] <= best.distance_sq) stack[depth++] = child[far];
-            if (!(child[1 - far] & SDF_LEAF) && bound[1 - far] <= best.distance_sq) stack[depth++] = child[1 - far];
+            float left = SDF_NO_BOX, right = SDF_NO_BOX;
+            if (!(child.left & SDF_LEAF)) left = measure_box(p, load_node(a, child.left, Layout()).box, &tally);
+            if (!(child.right & SDF_LEAF)) right = measure_box(p, load_node(a, child.right, Layout()).box, &tally);
+            bool swap = left < right;
+            if (most(left, right) <= best.distance_sq) stack[depth++] = select(swap, child.right, child.left);
+            if (least(left, right) <= best.distance_sq) stack[depth++] = select(swap, child.left, child.right);
         } else {
-            for (int k = 0; k < 2; k++)
-                if (!(child[k] & SDF_LEAF)) stack[depth++] = child[k];
+            if (!(child.left & SDF_LEAF)) stack[depth++] = child.left;
+            if (!(child.right & SDF_LEAF)) stack[depth++] = child.right;
         }
     }
     store_hit(a, i, best, tally);
@@ -147,22 +150,23 @@ FN void seeded_query(const sdf_distance_cct_args& a, u32 i) {
     int depth = 0;
     bool more = a.triangles > 1;
     while (more) {
-        u32 child[2] = {a.child[2 * (size_t)node], a.child[2 * (size_t)node + 1]};
-        float bound[2];
-        for (int k = 0; k < 2; k++) {
-            bound[k] = 3.402823466e38f;
-            if (child[k] & SDF_LEAF)
-                test_boxed_triangle(a, p, child[k] & ~SDF_LEAF, &best, &tally);
-            else
-                bound[k] = measure_box(p, a.box + 6 * (size_t)child[k], &tally);
+        Children child = ((const Children*)a.child)[node];
+        float left = SDF_NO_BOX, right = SDF_NO_BOX;
+        if (child.left & SDF_LEAF)
+            test_boxed_triangle(a, p, child.left & ~SDF_LEAF, &best, &tally);
+        else
+            left = measure_box(p, a.box + 6 * (size_t)child.left, &tally);
+        if (child.right & SDF_LEAF)
+            test_boxed_triangle(a, p, child.right & ~SDF_LEAF, &best, &tally);
+        else
+            right = measure_box(p, a.box + 6 * (size_t)child.right, &tally);
+        bool swap = right < left;
+        if (most(left, right) <= best.distance_sq) {
+            node_stack[depth] = select(swap, child.left, child.right);
+            bound_stack[depth++] = most(left, right);
         }
-        int near = bound[1] < bound[0] ? 1 : 0, far = 1 - near;
-        if (!(child[far] & SDF_LEAF) && bound[far] <= best.distance_sq) {
-            node_stack[depth] = child[far];
-            bound_stack[depth++] = bound[far];
-        }
-        if (!(child[near] & SDF_LEAF) && bound[near] <= best.distance_sq) {
-            node = child[near];
+        if (least(left, right) <= best.distance_sq) {
+            node = select(swap, child.right, child.left);
             continue;
         }
         do {

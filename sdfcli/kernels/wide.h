@@ -64,7 +64,7 @@ FN void test_seeds(const sdf_distance_wide_args& a, F3 p, u32 i, Hit* best) {
 FN void sdf_distance_wide_at(const sdf_distance_wide_args& a, u32 i) {
     F3 p = load3(a.points + 3 * (size_t)i);
     Vec<Wide> q = {Wide(p.x), Wide(p.y), Wide(p.z)};
-    Hit best = {3.402823466e38f, 0};
+    Hit best = {SDF_UNKNOWN, 0};
     test_seeds(a, p, i, &best);
     Postponed stack[SDF_WIDE_STACK];
     int depth = 1;
