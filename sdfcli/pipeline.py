@@ -91,6 +91,7 @@ def _build(source: Any, params: BuildParams, device: str, threads: int | None, p
             stages=stages,
         )
         tree.grow(lambda level, cells: progress(f"level {level + 1}: {cells:,} cells"))
+        work = {"queries": tree.points.count, "working_bytes": tree.nbytes}
         arrays = tree.assemble()
         arrays["distance"] = (arrays["distance"] * mesh.domain.length).astype(np.float32)
         leaf_corner = arrays.pop("leaf_corner")
@@ -115,5 +116,5 @@ def _build(source: Any, params: BuildParams, device: str, threads: int | None, p
         rms_error=float(np.sqrt(np.mean([region.rms**2 for region in found]))),
     )
     stages.seconds["total"] = sum(stages.seconds.values())
-    field.run.update(device=backend.name, seconds=stages.seconds)
+    field.run.update(device=backend.name, seconds=stages.seconds, **work)
     return field

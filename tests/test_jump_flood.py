@@ -183,8 +183,8 @@ def test_one_more_pass_is_nowhere_farther(backend: Backend, seed: int, depth: in
 
 
 def test_a_seed_that_others_hide(backend: Backend) -> None:
-    # Three seeds in a plane, at the nodes (3, 2), (3, 6) and (1, 4). The nearest one of the node (0, 2) is the last, one
-    # to the right and two steps up; with step 2 it has to pass through the node (1, 2), which is as far from the first
+    # Three seeds in a plane, at the nodes (3, 2), (3, 6) and (1, 4). The nearest one of the node (0, 2) is the last,
+    # one to the right and two up; with step 2 it has to pass through the node (1, 2), which is as far from the first
     # seed, and that has the smaller number. One more pass brings it through (1, 3).
     at = np.array([[3, 2, 4], [3, 6, 4], [1, 4, 4]])
     misled, node = 0 + 9 * 2 + 81 * 4, at @ [1, 9, 81]
