@@ -154,6 +154,19 @@ def test_signs_of_anything(backend: Backend, kind: str, seed: int, depth: int) -
     check_signs(backend, mesh_of(kind, seed), "winding", depth, np.random.default_rng(seed))
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_signs_across_walls(backend: Backend, seed: int) -> None:
+    # Walls at right angles to the rows: the distances of the nodes on either side add up to the spacing, but for
+    # rounding.
+    rng = np.random.default_rng(seed)
+    wall = np.sort(rng.permutation(60)[:40] + rng.uniform(0.1, 0.9, 40))
+    vertices, faces = shapes.cube()
+    slabs = [
+        ((vertices + 1) / 2 * [high - low, 50, 50] + [low, 0, 0], faces) for low, high in zip(wall[::2], wall[1::2])
+    ]
+    check_signs(backend, make_mesh(*shapes.joined(*slabs)), "pseudonormal", 6, rng)
+
+
 def test_signs_around_a_hole(backend: Backend) -> None:
     # Where the cap is, the sign changes far from the surface.
     vertices, faces = shapes.icosphere(3)

@@ -16,12 +16,10 @@ FN F3 node_position(Lattice at, float spacing) {
 }
 
 // Whose sign has to be asked for. The balls that the distances of two neighbours leave empty of surface cover the edge
-// between them if they meet: then the signs are the same. A distance above the spacing counts as the spacing, so that
-// it may be too large.
+// between them if they meet: then the signs are the same. A distance above the spacing may be too large, for a ball of
+// the spacing's size covers the edge alone.
 FN void sdf_grid_doubt_at(const sdf_grid_doubt_args& a, u32 i) {
-    bool inherits =
-        i % a.side != 0 &&
-        least(a.distance[i - 1], a.spacing) + least(a.distance[i], a.spacing) - SDF_DISTANCE_ERROR > a.spacing;
+    bool inherits = i % a.side != 0 && a.distance[i - 1] + a.distance[i] - SDF_DISTANCE_ERROR > a.spacing;
     a.sign[i] = inherits ? SDF_AS_BEFORE : SDF_TO_ASK;
 }
 
