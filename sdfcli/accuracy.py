@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sdfcli.field import LATTICE_BITS, Field
 from sdfcli.mesh import Floats, Mesh
 
 NEAR = 0.1
@@ -16,6 +15,15 @@ NEAR = 0.1
 JUMP_PROBES = 5
 MOST_SUSPECTS = 0.02
 """Where more than this part of the points errs, the field is wrong, and no jump is looked for."""
+
+
+class Sampled(Protocol):
+    """A field that is to be judged: a Field, or a uniform grid."""
+
+    def sample(self, points: Any) -> Any: ...
+
+    def cell_at(self, points: Any) -> tuple[Any, Any]:
+        """Lower corners (n, 3) and edges (n,) of the cells in which points lie, in the mesh's units."""
 
 
 class Reference(Protocol):
@@ -70,14 +78,20 @@ def _directions(count: int, rng: np.random.Generator) -> Floats:
 
 
 def errors(
-    field: Field, diagonal: float, tolerance: float, band: float, reference: Reference, points: Floats
+    field: Sampled,
+    diagonal: float,
+    tolerance: float,
+    band: float,
+    reference: Reference,
+    points: Floats,
+    most_suspects: float = MOST_SUSPECTS,
 ) -> RegionErrors:
     """The field's errors at points (n, 3), judged by the reference; tolerance and band are parts of the diagonal."""
     truth, value = reference.signed_distance(points), field.sample(points)
     relative = np.abs(value - truth) / diagonal / np.maximum(1.0, np.abs(truth) / (band * diagonal))
     suspects = np.flatnonzero(relative > tolerance)
     jump = np.zeros(len(points), bool)
-    if len(suspects) < MOST_SUSPECTS * len(points):
+    if len(suspects) <= most_suspects * len(points):
         jump[suspects] = _jumps(field, reference, points[suspects], truth[suspects], value[suspects])
     counted = relative[~jump]
     return RegionErrors(
@@ -88,7 +102,7 @@ def errors(
     )
 
 
-def _jumps(field: Field, reference: Reference, points: Floats, truth: Floats, value: Floats) -> Any:
+def _jumps(field: Sampled, reference: Reference, points: Floats, truth: Floats, value: Floats) -> Any:
     """Where exact distances prove that the sign jumps within one leaf's width of a point's leaf.
 
     Two points of different sign whose distances add up to more than the way between them: the surface cannot lie
@@ -96,9 +110,7 @@ def _jumps(field: Field, reference: Reference, points: Floats, truth: Floats, va
     """
     if len(points) == 0:
         return np.zeros(0, bool)
-    leaf = field.leaf_at(points)
-    edge = field.domain.length * 0.5 ** field.leaf_level[leaf].astype(np.float64)
-    low = field.domain.origin + lattice_position(field.leaf_key[leaf]) * field.domain.length
+    low, edge = field.cell_at(points)
     steps = np.linspace(-1.0, 2.0, JUMP_PROBES)
     grid = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1)
     probes = low[:, None, None, None, :] + grid * edge[:, None, None, None, None]
@@ -115,13 +127,3 @@ def _jumps(field: Field, reference: Reference, points: Floats, truth: Floats, va
 def _differ(a: Floats, b: Floats, way: Floats) -> Any:
     """Whether two signed distances, `way` apart, differ by more than a continuous distance can."""
     return ((a < 0) != (b < 0)) & (np.abs(a) + np.abs(b) > way * (1 + 1e-6))
-
-
-def lattice_position(keys: Any) -> Floats:
-    """Positions (n, 3) in the unit cube of Morton keys (n,) on the lattice."""
-    keys = np.asarray(keys, np.uint64)
-    position = np.zeros((len(keys), 3))
-    for bit in range(LATTICE_BITS + 1):
-        for axis in range(3):
-            position[:, axis] += ((keys >> np.uint64(3 * bit + axis)) & np.uint64(1)).astype(np.float64) * 2.0**bit
-    return position / 2.0**LATTICE_BITS

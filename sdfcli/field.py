@@ -28,7 +28,7 @@ class Field:
     leaf_level  (n,) uint8: a leaf's edge is 2^-level of the domain's.
     corner_key  (m,) uint64, sorted: Morton codes of the corners.
     distance    (m,) float32: signed distances at the corners in the mesh's units, negative inside.
-    run         how this object was built: device, seconds a stage; not part of the file.
+    run         how this object was built: device, seconds a stage, exact queries, bytes; not part of the file.
     info        what the file says of itself: parameters, the mesh, the sign, the measured error (see docs/format.md).
     nearest     (m,) uint32: the faces nearest to the corners, by their place in the mesh; None where not kept.
 
@@ -135,11 +135,27 @@ class Field:
         """The numbers (n,) uint32 of the leaves in which points (n, 3) lie."""
         return self._evaluate(points, gradient=False)[2]
 
+    def cell_at(self, points: Any) -> tuple[Any, Any]:
+        """Lower corners (n, 3) and edges (n,) of the leaves in which points (n, 3) lie, in the mesh's units. NumPy."""
+        leaf = self.leaf_at(points)
+        edge = self.domain.length * 0.5 ** self.leaf_level[leaf].astype(np.float64)
+        return self.domain.origin + lattice_position(self.leaf_key[leaf]) * self.domain.length, edge
+
     def save(self, path: str | Path, force: bool = False) -> Path:
         """Writes the field to an HDF5 file, whole or not at all. Raises UsageError if it exists, unless `force`."""
         from sdfcli.store import save
 
         return save(self, Path(path), force)
+
+
+def lattice_position(keys: Any) -> npt.NDArray[np.float64]:
+    """Positions (n, 3) in the unit cube of Morton keys (n,) on the lattice."""
+    keys = np.asarray(keys, np.uint64)
+    position = np.zeros((len(keys), 3))
+    for bit in range(LATTICE_BITS + 1):
+        for axis in range(3):
+            position[:, axis] += ((keys >> np.uint64(3 * bit + axis)) & np.uint64(1)).astype(np.float64) * 2.0**bit
+    return position / 2.0**LATTICE_BITS
 
 
 def as_points(xp: Any, points: Any) -> Any:

@@ -108,7 +108,8 @@ def _build(
     with stages("octree", backend):
         if params.octree == "bvh":
             arrays = measured(backend, order, signer, find, params.depth_limit(scale), stages)
-            jump_leaves = 0
+            jump_leaves, queries = 0, len(arrays["corner_key"])
+            working_bytes = 2 * 8 * 8 * len(arrays["leaf_key"])  # all leaves' corners, before and after sorting
         else:
             tree = Octree(
                 backend,
@@ -121,6 +122,7 @@ def _build(
                 find=find,
             )
             tree.grow(lambda level, cells: progress(f"level {level + 1}: {cells:,} cells"))
+            queries, working_bytes = tree.points.count, tree.nbytes
             arrays = tree.assemble()
             jump_leaves = tree.jump_leaves
             del tree
@@ -148,6 +150,7 @@ def _build(
     )
     stages.seconds["total"] = sum(stages.seconds.values())
     field.run.update(device=backend.name, seconds=stages.seconds, previous=earlier is not None)
+    field.run.update(queries=queries, working_bytes=working_bytes)
     return field
 
 

@@ -83,6 +83,19 @@ def test_json_and_csv(dragon: Path, tmp_path: Path) -> None:
     assert "--force" in again.stderr
 
 
+def test_uniform_grids(dragon: Path) -> None:
+    words = ["bench", dragon, "--uniform", "--depth", "4", "--repeat", "1", "--device", "cpu"]
+    done = run(*words)
+    assert done.returncode == 0, done.stderr
+    methods = ["adaptive octree", "bvh octree", "uniform, exact", "uniform, JFA", "uniform, JFA+1"]
+    for word in (*methods, "4,913", "1/16"):
+        assert word in done.stdout
+    report = json.loads(run(*words, "--json").stdout)
+    assert [row["method"] for row in report["methods"]] == methods
+    assert report["methods"][2]["node_max"] == 0
+    assert run(*words, "--fail-below", "2").returncode == 2
+
+
 @pytest.mark.parametrize(("ratio", "code"), [("1e-9", 0), ("1e9", 6)])
 def test_a_threshold(dragon: Path, ratio: str, code: int) -> None:
     done = run("bench", dragon, "--fail-below", ratio, "--query", "cct", *QUICK)

@@ -134,6 +134,18 @@ def test_outside_the_value_is_an_upper_bound(backend: Backend) -> None:
     assert np.all(value <= true + 2 * field.domain.length)
 
 
+def test_cells_of_points() -> None:
+    rng = np.random.default_rng(11)
+    field = oracle.random_field(rng, 60, [1.0, -2.0, 3.0], 0.5)
+    points = field.domain.origin + field.domain.length * rng.random((500, 3))
+    trilinear = oracle.Trilinear(field)
+    leaf = trilinear.leaf(points)
+    low, edge = field.cell_at(points)
+    assert np.array_equal(edge, 0.5 * trilinear.size[leaf] / 2.0**oracle.LATTICE_BITS)
+    assert np.allclose(low, field.domain.origin + 0.5 * trilinear.low[leaf] / 2.0**oracle.LATTICE_BITS, atol=1e-15)
+    assert ((low <= points) & (points < low + edge[:, None])).all()
+
+
 @pytest.mark.parametrize(
     "points",
     [

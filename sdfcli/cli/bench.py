@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.output import print_json, print_table, progress
+from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress
 from sdfcli.errors import CheckFailedError, UsageError
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ def bench(
     depth: Annotated[
         int | None, typer.Option(help="Of the octree: 9 on a GPU, 7 on the CPU.", show_default=False)
     ] = None,
+    uniform: Annotated[
+        bool, typer.Option("--uniform", help="Compare octrees with uniform grids and jump flooding instead.")
+    ] = False,
     query: options.Query = "fast",
     repeat: Annotated[int, typer.Option(min=1, help="Runs after the one to warm up; medians are shown.")] = 5,
     fail_below: Annotated[
@@ -38,6 +41,8 @@ def bench(
 ) -> None:
     """Time every stage of a build, and compare the distance queries with each other and with the thesis.
 
+    With --uniform: an octree's memory, queries, time and errors beside those of a uniform grid of the same resolution.
+
     Example: sdfcli bench bunny.ply dragon.ply --depth 9
     """
     from sdfcli.backend import select_backend
@@ -50,6 +55,12 @@ def bench(
         raise UsageError(f"{csv}: exists; use --force to replace it")
     backend = select_backend(device, threads)
     level = depth if depth is not None else 7 if backend.name == "cpu" else 9
+    if uniform:
+        if csv is not None or fail_below is not None:
+            raise UsageError("--uniform goes with neither --csv nor --fail-below")
+        for mesh in meshes:
+            _compare_with_grids(mesh, level, backend.name, threads, repeat, json, quiet)
+        return
     reports = []
     for mesh in meshes:
         with progress(mesh, quiet or json) as tell:
@@ -106,6 +117,40 @@ def _measure(
         "stages_ms": {name: 1e3 * value for name, value in stages.items()},
         "queries": found,
     }
+
+
+def _compare_with_grids(
+    path: str, depth: int, device: str, threads: int | None, repeat: int, json: bool, quiet: bool
+) -> None:
+    from dataclasses import asdict
+
+    from sdfcli.bench.uniform import compare
+
+    with progress(path, quiet or json) as tell:
+        found = compare(path, depth, device=device, threads=threads, repeat=repeat, progress=tell)
+    if json:
+        print_json({"mesh": path, "depth": depth, "device": device, "methods": [asdict(row) for row in found]})
+        return
+    rows = [
+        (
+            row.method,
+            f"{row.seconds:.3f}",
+            human_bytes(row.field_bytes),
+            human_bytes(row.working_bytes),
+            f"{row.nodes:,}",
+            f"{row.queries:,}",
+            "-" if row.seeds is None else f"{row.seeds:,}",
+            error_text(row.node_max),
+            error_text(row.node_rms),
+            f"{100 * row.node_wrong:.2f}",
+            error_text(row.max_error),
+            error_text(row.rms_error),
+        )
+        for row in found
+    ]
+    title = f"{path}: cells down to 1/{2**depth} of the domain, {device}; errors as fractions of the diagonal"
+    names = ("s", "field", "work space", "values", "queries", "seeds", "value max", "value rms", "% off", "field max")
+    print_table(title, rows, ("method", *names, "field rms"))
 
 
 def _print_report(report: dict[str, Any]) -> None:

@@ -356,4 +356,39 @@ typedef struct {
     double* winding;                        /* out: n */
 } sdf_exact_winding_args;
 
+typedef struct {
+    unsigned n;                             /* nodes of a uniform grid: side^3, x fastest */
+    unsigned side;
+    float spacing;                          /* 1 / (side - 1), a power of two */
+    const float* distance;                  /* unsigned, and right where it is not above the spacing */
+    unsigned char* sign;                    /* out: n, SDF_AS_BEFORE or SDF_TO_ASK */
+} sdf_grid_doubt_args;
+
+typedef struct {
+    unsigned n;                             /* rows: side^2 */
+    unsigned side;
+    const unsigned char* sign;              /* of every node: 1 inside, 0 outside, or SDF_AS_BEFORE */
+    float* distance;                        /* in and out: of every node */
+} sdf_grid_sign_args;
+
+typedef struct {
+    unsigned n;                             /* nodes of a uniform grid */
+    unsigned side;
+    float spacing;
+    unsigned step;                          /* in nodes */
+    const float* position;                  /* of the seeds, x 3 */
+    const unsigned* carried;                /* n, numbers of seeds; SDF_NONE: none yet */
+    unsigned* nearer;                       /* out: n */
+} sdf_flood_pass_args;
+
+typedef struct {
+    unsigned n;                             /* nodes of a uniform grid */
+    unsigned side;
+    float spacing;
+    const unsigned* carried;                /* n, numbers of seeds or SDF_NONE */
+    const unsigned* slot;                   /* of the seeds: their triangles */
+    const float* triangle;
+    float* distance;                        /* out: n; the largest float without a seed */
+} sdf_flood_distance_args;
+
 #endif

@@ -4,6 +4,7 @@
 #include "args.h"
 #include "distance.h"
 #include "exact.h"
+#include "jump_flood.h"
 #include "octree.h"
 #include "pseudonormal.h"
 #include "sample.h"
@@ -46,7 +47,11 @@
     X(sdf_field_corners)             \
     X(sdf_field_sample)              \
     X(sdf_exact_distance)            \
-    X(sdf_exact_winding)
+    X(sdf_exact_winding)             \
+    X(sdf_grid_doubt)                \
+    X(sdf_grid_sign)                 \
+    X(sdf_flood_pass)                \
+    X(sdf_flood_distance)
 
 #ifdef __CUDACC_RTC__
 #define SDF_GPU_ENTRY(name)                                    \

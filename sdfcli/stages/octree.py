@@ -59,6 +59,11 @@ class Columns:
     def __getattr__(self, name: str) -> Array:
         return self._room[name][: self.count]
 
+    @property
+    def nbytes(self) -> int:
+        """What the columns' room takes."""
+        return sum(int(room.nbytes) for room in self._room.values())
+
     def drop(self, *names: str) -> None:
         """Frees columns."""
         for name in names:
@@ -413,6 +418,11 @@ class Octree:
     def jump_leaves(self) -> int:
         """How many leaves were left coarse because the sign jumps in them."""
         return sum(int((own.state == JUMP).sum()) for own in self.levels)
+
+    @property
+    def nbytes(self) -> int:
+        """What the tree takes while it grows."""
+        return self.points.nbytes + sum(own.nbytes for own in self.levels)
 
     def assemble(self) -> dict[str, Array]:
         """The arrays of a Field, with distances in the unit cube, and leaf_corner (n, 8): places among the corners.
