@@ -153,7 +153,7 @@ def test_signs_of_anything(backend: Backend, kind: str, seed: int, depth: int) -
     check_signs(backend, mesh_of(kind, seed), "winding", depth, np.random.default_rng(seed))
 
 
-@pytest.mark.parametrize("tilt", [0.0, 1e-4, 1e-3])
+@pytest.mark.parametrize("tilt", [0.0, 1e-3])
 def test_signs_across_walls(backend: Backend, tilt: float) -> None:
     # Walls at right angles to the rows: the distances of the nodes on either side add up to the spacing, but for
     # rounding, which there is more of where the walls are a little tilted.
@@ -165,8 +165,8 @@ def test_signs_across_walls(backend: Backend, tilt: float) -> None:
     check_signs(backend, make_mesh(*shapes.moved(shapes.joined(*slabs), turn=turn)), "pseudonormal", 6, rng)
 
 
-def test_rows_may_start_inside(backend: Backend) -> None:
-    # Half a ball, three times the same: even outside of its open side the winding number is above a half.
+def test_the_side_of_the_cube_may_be_inside(backend: Backend) -> None:
+    # Half a ball, three times the same: even far before its open side the winding number is above a half.
     vertices, faces = shapes.icosphere(2)
     half = faces[(vertices[faces][..., 0] > 0).any(axis=1)]
     mesh = make_mesh(vertices, np.concatenate((half, half, half)))
@@ -199,9 +199,8 @@ def test_the_signer_is_asked_where_it_has_to_be(backend: Backend, monkeypatch: p
         monkeypatch.setattr(grid, "SIGN_CHUNK", chunk)
         signer = Recorded(make_signer(backend, mesh, bvh, "pseudonormal"))
         answers.append(signed(backend, bvh, signer, 6, distance))
-        # The rows' first nodes, and one to three of those at each of the two places where a row meets the ball.
-        assert 65**2 < signer.asked < 65**2 + 6 * 65**2
-        assert signer.asked < 65**3 / 10
+        # At most three nodes at each of the two places where a row meets the ball.
+        assert 65**2 < signer.asked < 6 * 65**2 < 65**3 / 10
     assert np.array_equal(*answers)
 
 

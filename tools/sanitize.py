@@ -76,13 +76,14 @@ def runtime(library: str) -> str:
 
 
 def work() -> None:
-    """Small builds with both octrees and every sign, then queries. Fails if a kernel was left out."""
+    """Small builds with both octrees and every sign, queries, and uniform grids. Fails if a kernel was left out."""
     import numpy as np
 
     import sdfcli
     from sdfcli import pipeline
     from sdfcli.backend.base import argument_structs
     from sdfcli.backend.cpu import CpuBackend
+    from sdfcli.bench.uniform import compare
     from sdfcli.exact import ExactReference
     from sdfcli.mesh import load_mesh
     from sdfcli.params import OCTREES, SIGNS
@@ -118,6 +119,7 @@ def work() -> None:
         sdfcli.build(mesh, previous=sdfcli.build(mesh, keep_nearest=True, **small), **small)
         exact = ExactReference(mesh.vertices, mesh.faces, CpuBackend(THREADS))
         exact.signed_distance(points)
+        compare(mesh, 4, device="cpu", threads=THREADS, samples=300)
     missing = set(argument_structs()) - used
     if missing:
         sys.exit(f"kernels that were not run: {', '.join(sorted(missing))}")

@@ -17,9 +17,9 @@ FN F3 node_position(Lattice at, float spacing) {
 
 // Whose sign has to be asked for. The balls that the distances of two neighbours leave empty of surface cover the edge
 // between them if they meet: then the signs are the same. A distance above the spacing may be too large, for a ball of
-// the spacing's size covers the edge alone.
+// the spacing's size covers the edge alone. A row begins outside, where the domain does.
 FN void sdf_grid_doubt_at(const sdf_grid_doubt_args& a, u32 i) {
-    bool inherits = i % a.side != 0 && a.distance[i - 1] + a.distance[i] - SDF_DISTANCE_ERROR > a.spacing;
+    bool inherits = i % a.side == 0 || a.distance[i - 1] + a.distance[i] - SDF_DISTANCE_ERROR > a.spacing;
     a.sign[i] = inherits ? SDF_AS_BEFORE : SDF_TO_ASK;
 }
 

@@ -101,8 +101,8 @@ def give_signs(backend: Backend, bvh: Bvh, signer: Signer, depth: int, distance:
     """Makes the distances (nodes,) inside negative, in place.
 
     Distances up to the spacing of the nodes must be right; larger ones may be too large. The surface must be closed, or
-    the signer one by winding numbers. It is asked at the first node of each row, and at those whose sign may differ
-    from that of the node before: beside the surface, and around the caps of holes (see WindingSigner).
+    the signer one by winding numbers. It is asked where a node's sign may differ from that of the node before it in its
+    row: beside the surface, and around the caps of holes (see WindingSigner). The sides of the cube are outside.
     """
     if isinstance(signer, NoSigner):
         return
@@ -115,6 +115,5 @@ def give_signs(backend: Backend, bvh: Bvh, signer: Signer, depth: int, distance:
     for first in range(0, len(sign), SIGN_CHUNK):
         node = first + xp.flatnonzero(sign[first : first + SIGN_CHUNK] == TO_ASK)
         at = positions(backend, depth, node)
-        # Not the slot that the caller may have: jump flooding's may be another than the nearest.
-        sign[node] = signer.inside(at, nearest(backend, bvh, at)[1])
+        sign[node] = signer.inside(at, nearest(backend, bvh, at)[1])  # few: cheaper than to keep the slots of all nodes
     backend.run("sdf_grid_sign", side * side, side=side, sign=sign, distance=distance)
