@@ -61,7 +61,7 @@ class Field:
     def _cache(self) -> dict[str, dict[str, Array]]:
         return {}
 
-    def arrays_on(self, backend: Backend) -> dict[str, Array]:
+    def on(self, backend: Backend) -> dict[str, Array]:
         """leaf_key, leaf_level, leaf_corner (n, 8), value (m,) on a device. InputError where a corner is missing."""
         if backend.name not in self._cache:
             arrays = {
@@ -90,7 +90,7 @@ class Field:
 
     def check_corners(self) -> None:
         """Raises InputError unless every leaf's eight corners are there."""
-        self.arrays_on(_any_backend())
+        self.on(_any_backend())
 
     def _evaluate(self, points: Any, gradient: bool) -> tuple[Any, Any, Any]:
         """Values, gradients and leaves; where the points are, there the answers are."""
@@ -114,7 +114,7 @@ class Field:
             result=result,
             gradient=slope,
             leaf_of=leaf,
-            **self.arrays_on(backend),
+            **self.on(backend),
         )
         answers = result, slope, leaf
         return answers if on_device else tuple(a if a is None else backend.to_host(a) for a in answers)  # type: ignore

@@ -25,7 +25,7 @@ class Previous:
         self.backend = backend
         self.slot_of = backend.xp.empty(len(order), np.uint32)
         self.slot_of[order.triangle_id] = backend.xp.arange(len(order), dtype=np.uint32)
-        arrays = field.arrays_on(backend)
+        arrays = field.on(backend)
         self.leaves = {name: arrays[name] for name in ("leaf_key", "leaf_level", "leaf_corner")}
         self.nearest = backend.from_host(field.nearest)
         self.scale = domain.length / field.domain.length
