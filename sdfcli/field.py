@@ -59,7 +59,7 @@ class Field:
     def _cache(self) -> dict[str, dict[str, Array]]:
         return {}
 
-    def _on(self, backend: Backend) -> dict[str, Array]:
+    def on(self, backend: Backend) -> dict[str, Array]:
         """The arrays on a device, and each leaf's eight corners. Raises InputError where one is missing."""
         if backend.name not in self._cache:
             arrays = {
@@ -88,7 +88,7 @@ class Field:
 
     def check_corners(self) -> None:
         """Raises InputError unless every leaf's eight corners are there."""
-        self._on(_any_backend())
+        self.on(_any_backend())
 
     def _evaluate(self, points: Any, gradient: bool) -> tuple[Any, Any, Any]:
         """Values, gradients and leaves; where the points are, there the answers are."""
@@ -112,7 +112,7 @@ class Field:
             result=result,
             gradient=slope,
             leaf_of=leaf,
-            **self._on(backend),
+            **self.on(backend),
         )
         answers = result, slope, leaf
         return answers if on_device else tuple(a if a is None else backend.to_host(a) for a in answers)  # type: ignore

@@ -4,9 +4,11 @@
 #include "args.h"
 #include "distance.h"
 #include "exact.h"
+#include "marching_cubes.h"
 #include "octree.h"
 #include "pseudonormal.h"
 #include "sample.h"
+#include "scan.h"
 #include "winding.h"
 
 #define SDF_KERNELS(X)       \
@@ -36,7 +38,20 @@
     X(sdf_field_corners)     \
     X(sdf_field_sample)      \
     X(sdf_exact_distance)    \
-    X(sdf_exact_winding)
+    X(sdf_exact_winding)     \
+    X(sdf_leaf_side)         \
+    X(sdf_leaf_meets)        \
+    X(sdf_leaf_bricks)       \
+    X(sdf_brick_neighbours)  \
+    X(sdf_field_inside)      \
+    X(sdf_volume_inside)     \
+    X(sdf_cell_flags)        \
+    X(sdf_cell_cases)        \
+    X(sdf_field_vertices)    \
+    X(sdf_volume_vertices)   \
+    X(sdf_cell_triangles)    \
+    X(sdf_scan_add)          \
+    X(sdf_scan_add_wide)
 
 #ifdef __CUDACC_RTC__
 #define SDF_GPU_ENTRY(name)                                    \
