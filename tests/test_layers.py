@@ -15,7 +15,7 @@ LAYERS = [
     {"mesh"},
     {"stages"},
     {"field"},
-    {"store", "accuracy", "index"},
+    {"store", "accuracy", "index", "extract"},
     {"pipeline"},
     {"cli"},
 ]

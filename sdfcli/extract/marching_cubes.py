@@ -77,7 +77,9 @@ def extract(
         pieces += at_once(lambda piece: piece.mesh(to_host), parts)
     if made == 0:
         raise source.nothing_there()
-    vertices, faces = pieces[0] if len(pieces) == 1 else (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
+    vertices, faces = (
+        pieces[0] if len(pieces) == 1 else (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
+    )
     return Surface(vertices, faces, cut)
 
 

@@ -1,14 +1,14 @@
 """The exclusive scan over any number of devices: output[i] is the sum of input[0] .. input[i - 1].
 
 The numbers lie in contiguous parts. Each part is scanned by the library on its own device, its subtotal (last output
-plus last input) goes to the host, and the sum of the subtotals before it is added to all of its elements, four a thread.
+plus last input) goes to the host, and the sum of the subtotals before it is added to its elements, four a thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -160,7 +160,7 @@ def split(n: int, weights: Sequence[float], granularity: int = 1) -> list[tuple[
     """
     shares = np.cumsum([0.0, *weights]) / np.sum(weights)
     borders = [min(n, round(share * n / granularity) * granularity) for share in shares[:-1]] + [n]
-    return list(zip(borders[:-1], borders[1:], strict=True))
+    return list(pairwise(borders))
 
 
 def at_once(work: Callable[[Any], T], items: Sequence[Any]) -> list[T]:

@@ -47,7 +47,7 @@ class Grid:
 
 
 class Source(Protocol):
-    """What the extraction asks of a source. Bricks lie in the order of their numbers, and parts of it are (first, last).
+    """What the extraction asks of a source. Bricks lie in the order of their numbers; parts of them are (first, last).
 
     granularity  parts of the bricks begin and end at multiples of this.
     """
@@ -193,7 +193,7 @@ class VolumeSource:
         self.volume, self.level = volume, np.float32(level)
         distance = np.broadcast_to(np.asarray(spacing, np.float64), 3)
         if not (np.isfinite(distance).all() and (distance > 0).all()):
-            raise UsageError(f"--spacing {spacing}: use a number above 0, or three")
+            raise UsageError(f"--spacing {distance}: use a number above 0, or three")
         frame = np.concatenate((np.broadcast_to(np.asarray(origin, np.float64), 3)[::-1], distance[::-1]))
         nx, ny, nz = volume.shape
         self.grid = Grid((nz - 1, ny - 1, nx - 1), frame, reversed=True)

@@ -14,6 +14,7 @@
 #include "octree.h"
 
 #define SDF_TABLE_ROW 16
+#define SDF_CLEARANCE (1.0 / 1024.0)  // the least distance of a vertex from a node, in edges of a cell
 #define SDF_LOWEST_X 0x0101010101010101ULL  // the nodes with x = 0 of a word
 #define SDF_LOWEST_Y 0xffULL
 
@@ -281,7 +282,8 @@ FN void sdf_cell_cases_at(const sdf_cell_cases_args& a, u32 i) {
 
 // ---- Vertices and triangles ----
 
-// Where the values at an edge's two ends, taken in this order whoever asks, interpolate to the level.
+// Where the values at an edge's two ends, taken in this order whoever asks, interpolate to the level; but a little away
+// from the ends, so that vertices never coincide and no triangle is degenerate, in single precision neither.
 template <class Args, class Nodes>
 FN void place_vertices(const Args& a, u32 i, Nodes& nodes) {
     u32 crossed = own_crossings(a.cases[i]);
@@ -294,7 +296,9 @@ FN void place_vertices(const Args& a, u32 i, Nodes& nodes) {
     for (u32 k = 0; k < 3; k++) {
         if (!(crossed >> k & 1)) continue;
         double above = (double)nodes(node[0] + (k == 0), node[1] + (k == 1), node[2] + (k == 2));
-        double t = clamp01(((double)a.iso - below) / (above - below));
+        double gap = above - below, t = ((double)a.iso - below) / gap;
+        t = least(most(t, SDF_CLEARANCE), 1.0 - SDF_CLEARANCE);
+        if (gap - gap != 0.0) t = gap - gap;  // not a number, where a value is infinite or not a number
         for (u32 axis = 0; axis < 3; axis++) {
             double steps = axis == k ? (double)node[axis] + t : (double)node[axis];
             out[a.reversed ? 2 - axis : axis] = a.frame[axis] + a.frame[3 + axis] * steps;
