@@ -66,12 +66,12 @@ def make_source(
     opened: Any, backend: Backend, iso: float, resolution: int | None, spacing: npt.ArrayLike | None
 ) -> Source:
     """What `extract` takes. Raises UsageError for parameters that the source has no use for."""
-    if not math.isfinite(iso) or abs(iso) > np.finfo(np.float32).max:
+    if not math.isfinite(iso) or abs(iso) > float(np.finfo(np.float32).max):
         raise UsageError(f"--iso {iso}: use a finite number")
     if isinstance(opened, Field):
         if spacing is not None:
             raise UsageError("--spacing is for volumes; a field knows its size")
-        return FieldSource(backend, opened, resolution or default_resolution(opened), iso)
+        return FieldSource(backend, opened, default_resolution(opened) if resolution is None else resolution, iso)
     if resolution is not None:
         raise UsageError("--resolution is for fields; a volume has its own")
     return VolumeSource(opened, iso, 1.0 if spacing is None else spacing)
