@@ -17,6 +17,7 @@ LAYERS = [
     {"field"},
     {"store", "accuracy", "index", "extract"},
     {"pipeline"},
+    {"bench"},
     {"cli"},
 ]
 UPWARDS_WHEN_NEEDED = {("field", "store")}  # Field.save

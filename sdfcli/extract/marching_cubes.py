@@ -20,7 +20,7 @@ from sdfcli.extract.scan import Counts, at_once, split
 from sdfcli.extract.sources import BRICK, WORDS, Source
 from sdfcli.extract.tables import MOST_TRIANGLES, triangle_table
 
-PART = 1 << 18
+PART = 1 << 19
 """Bricks that a device works on at a time: up to about two gigabytes."""
 
 MOST_VERTICES = (1 << 31) - 1

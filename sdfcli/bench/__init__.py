@@ -1,0 +1,1 @@
+"""Measurements, side by side with the thesis's own."""
