@@ -121,7 +121,8 @@ class FieldSource:
         cells = backend.xp.arange((1 << 18) + 1, dtype=np.uint64) << np.uint64(3 * (LATTICE_BITS - 6))
         return backend.xp.searchsorted(arrays["leaf_key"], cells).astype(np.uint32)
 
-    def _side(self, backend: Backend, arrays: dict[str, Array]) -> Array:
+    def _side(self, backend: Backend, arrays: dict[str, Array], around: Array | None = None) -> Array:
+        """Whether each leaf's corners are inside (1), outside (0) or both (2)."""
         side = backend.xp.empty(len(self.field.leaf_key), np.uint8)
         backend.run(
             "sdf_leaf_side",
@@ -130,6 +131,7 @@ class FieldSource:
             value=arrays["value"],
             iso=self.level,
             side=side,
+            around=around,
         )
         return side
 
@@ -141,15 +143,15 @@ class FieldSource:
         one, which is a corner of the larger one too or hangs.
         """
         xp, arrays = backend.xp, self.field.on(backend)
-        side = self._side(backend, arrays)
+        corners = len(self.field.corner_key)
+        around = xp.zeros(corners, np.uint32)
+        side = self._side(backend, arrays, around)
         meets = (side == 2).astype(np.uint8)
-        corner_key = backend.from_host(self.field.corner_key)
-        hanging = xp.flatnonzero(self._hangs(backend, arrays["leaf_corner"])).astype(np.uint32)
         backend.run(
             "sdf_leaf_meets",
-            len(hanging),
-            corner=hanging,
-            corner_key=corner_key,
+            corners,
+            around=around,
+            corner_key=backend.from_host(self.field.corner_key),
             value=arrays["value"],
             leaf_key=arrays["leaf_key"],
             leaf_level=arrays["leaf_level"],
@@ -170,11 +172,6 @@ class FieldSource:
         brick = xp.empty(counts.scan(), np.uint64)
         backend.run("sdf_leaf_bricks", len(leaf), first=counts.sums, count=None, brick=brick, **ask)
         return xp.unique(brick)
-
-    def _hangs(self, backend: Backend, leaf_corner: Array) -> Array:
-        """Which corners are not corners of all leaves around them, beside some on the domain's border."""
-        count = backend.xp.bincount(leaf_corner.ravel(), minlength=len(self.field.corner_key))
-        return count < 8
 
 
 class VolumeSource:

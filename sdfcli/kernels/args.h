@@ -322,11 +322,12 @@ typedef struct {
     const float* value;
     float iso;
     unsigned char* side;                    /* out: n; 1 inside, 0 outside, 2 both */
+    unsigned* around;                       /* in and out: bit c of a corner: it is corner c of a leaf; may be null */
 } sdf_leaf_side_args;
 
 typedef struct {
-    unsigned n;                             /* corners that hang */
-    const unsigned* corner;                 /* n */
+    unsigned n;                             /* corners */
+    const unsigned* around;                 /* n, from sdf_leaf_side */
     const unsigned long long* corner_key;
     const float* value;
     const unsigned long long* leaf_key;

@@ -36,21 +36,25 @@ FN u32 find_leaf(const u64* leaf_key, const u32* first_leaf, u64 key) {
 
 FN void sdf_leaf_side_at(const sdf_leaf_side_args& a, u32 i) {
     u32 below = 0;
-    for (int c = 0; c < 8; c++) below += a.value[a.leaf_corner[8 * (size_t)i + c]] < a.iso;
+    for (int c = 0; c < 8; c++) {
+        u32 corner = a.leaf_corner[8 * (size_t)i + c];
+        below += a.value[corner] < a.iso;
+        if (a.around) add_bits(a.around + corner, 1u << c);
+    }
     a.side[i] = below == 8 ? 1 : below == 0 ? 0 : 2;
 }
 
 // A leaf all of whose corners are on one side may still meet the surface at its border, where a corner of a smaller leaf
 // that is not one of its own lies on the other side: in octrees whose field is not continuous.
 FN void sdf_leaf_meets_at(const sdf_leaf_meets_args& a, u32 i) {
-    u32 corner = a.corner[i];
-    Lattice at = morton_decode(a.corner_key[corner]);
+    if (a.around[i] == 255) return;  // a corner of all leaves around it
+    Lattice at = morton_decode(a.corner_key[i]);
     const u32 full = 1u << SDF_LATTICE_BITS;
-    u8 side = a.value[corner] < a.iso;
+    u8 side = a.value[i] < a.iso;
     u64 first = 1, next = 0;  // the Morton codes of the leaf found last
     for (u32 c = 0; c < 8; c++) {
         Lattice p = {at.x - (c & 1), at.y - (c >> 1 & 1), at.z - (c >> 2)};
-        if (p.x >= full || p.y >= full || p.z >= full) continue;
+        if (a.around[i] >> c & 1 || p.x >= full || p.y >= full || p.z >= full) continue;
         u64 key = morton_encode(p);
         if (key >= first && key < next) continue;
         u32 leaf = find_leaf(a.leaf_key, a.first_leaf, key);

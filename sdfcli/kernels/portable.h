@@ -3,7 +3,7 @@
 // INTERFACE
 //   FN, METHOD    qualifiers of every device-side function, and of those that are members
 //   u32, u64, u8  fixed-width integers (NVRTC has no <stdint.h> by default)
-//   leading_zeros, count_ones, arrive, load_fresh, store_shared, eight_below
+//   leading_zeros, count_ones, arrive, load_fresh, store_shared, add_bits, eight_below
 //
 // Bits are the same on both sides because neither side contracts multiply-add (--fmad=false, -ffp-contract=off), both
 // flush denormals (CuPy compiles with -ftz=true, the CPU threads set MXCSR), and building calls no function of a
@@ -39,6 +39,7 @@ template <class T>
 FN void store_shared(T* p, T x) {
     *p = x;
 }
+FN void add_bits(u32* p, u32 bits) { atomicOr(p, bits); }
 // Bit k says whether p[k] < level.
 FN u32 eight_below(const float* p, float level) {
     u32 bits = 0;
@@ -62,6 +63,7 @@ template <class T>
 FN void store_shared(T* p, T x) {
     __atomic_store(p, &x, __ATOMIC_RELAXED);
 }
+FN void add_bits(u32* p, u32 bits) { __atomic_fetch_or(p, bits, __ATOMIC_RELAXED); }
 FN u32 eight_below(const float* p, float level) {
 #if defined(__SSE2__)
     __m128 all = _mm_set1_ps(level);
