@@ -113,7 +113,7 @@ def test_overflow(backend: Backend, parts: list[list[int]], more: int) -> None:
 
 def test_overflow_within_a_part_leaves_the_numbers(backend: Backend) -> None:
     part = filled(backend, [FULL, 2], np.uint32)
-    with pytest.raises(OverflowError, match="64 bits"):
+    with pytest.raises(OverflowError, match="32 bits"):
         part.scan()
     assert backend.to_host(part.values).tolist() == [FULL, 2]
 

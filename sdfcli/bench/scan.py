@@ -22,9 +22,6 @@ ON_HOST = (2**21, 10 * 2**21)
 ON_DEVICES = (2**27, 2**30)
 DEVICES = (1, 2, 4)
 
-FIRST_SHARE = 1.7
-"""The first part of an array is read and written once, the others twice, since what lies before them is added."""
-
 SEED = 2_097_152
 
 
@@ -109,10 +106,9 @@ def _copy_through(backends: Sequence[Backend], values: Any, out: Any) -> None:
 
 
 def _device_cases(backends: Sequence[Backend], elements: int) -> Iterator[Case]:
-    weights = [FIRST_SHARE, *[1.0] * (len(backends) - 1)]
     flags: list[Array] = []
     parts: list[Counts] = []
-    for backend, (first, last) in zip(backends, split(elements, weights), strict=True):
+    for backend, (first, last) in zip(backends, split(elements, [1.0] * len(backends)), strict=True):
         rng = np.random.default_rng(SEED + first)
         for start in range(first, last, LARGEST_PART):
             with backend.active():

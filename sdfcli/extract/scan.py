@@ -1,7 +1,10 @@
 """The exclusive scan over any number of devices: output[i] is the sum of input[0] .. input[i - 1].
 
-The numbers lie in contiguous parts. Each part is scanned by the library on its own device, its subtotal (last output
-plus last input) goes to the host, and the sum of the subtotals before it is added to its elements, four a thread.
+Every piece of the array is scanned by the library on one device. What lies before it, the sum of the subtotals of the
+pieces before, comes in on one of two ways. From host to host, copying is what takes time: a piece is scanned as soon as
+it arrives, its subtotal (last output plus last input) goes to the host, and the sum before it is added to its elements,
+four a thread. On devices, memory is what takes time: the parts are summed first, which reads them once, and each scan
+starts from the sum before it, where adding afterwards would read and write everything again.
 """
 
 from __future__ import annotations
@@ -46,25 +49,18 @@ class Counts:
         return self.sums[1:]
 
     def scan(self, most: int | None = None) -> int:
-        """Scans the part on its own; returns the total.
+        """Scans these numbers alone; returns the total. See `exclusive_scan`, which does it for several parts."""
+        return exclusive_scan([self], most)
 
-        most: none of the numbers is larger. Raises OverflowError where 32 bits cannot hold the total; the numbers are
-        left as they were.
-        """
-        self.check(most)
-        self.start()
-        return int(self.sums[-1])
+    def total(self) -> int:
+        """The sum of the numbers, which are not scanned yet."""
+        return int(self.values.sum(dtype=np.uint64))
 
-    def check(self, most: int | None) -> None:
-        """Raises OverflowError where the sums need more bits than there are. Reads the numbers only if it has to."""
-        limit = np.iinfo(self.sums.dtype).max
-        if most is None or len(self) * most > limit:
-            total = int(self.values.sum(dtype=np.uint64)) if self.sums.dtype == np.uint32 else 0
-            if total > limit:
-                raise OverflowError(f"the numbers add up to {total}, which takes 64 bits")
-
-    def start(self) -> None:
-        """Asks the device for the scan."""
+    def start(self, base: int = 0) -> None:
+        """Asks the device for the scan, all sums from `base` on."""
+        if base:
+            self.sums[:1] = base
+            self.sums[1:2] += self.sums.dtype.type(base)
         if len(self):
             self.backend.inclusive_scan(self.values)
 
@@ -79,26 +75,38 @@ class Counts:
 def exclusive_scan(parts: Sequence[Counts], most: int | None = None) -> int:
     """Scans numbers that lie in parts, each on its own device, as if they were one array; returns the total.
 
-    A device may have several parts, and parts may be empty. most: none of the numbers is larger; where it is known,
-    they need not be read once more to see whether 32 bits are enough. Raises OverflowError if they are not; then use
-    uint64.
+    A device may have several parts, and parts may be empty. most: none of the numbers is larger; where it is known, one
+    part need not be read once more to see whether the bits are enough. Raises OverflowError if they are not; then use
+    uint64. The numbers are left as they were.
     """
+    if not parts:
+        return 0
     if any(len(part) > LARGEST_PART for part in parts):
         raise ValueError(f"a part has more than {LARGEST_PART} elements: use several")
 
-    def scan(part: Counts) -> int:
+    def total(part: Counts) -> int:
         with part.backend.active():
-            return part.scan(most)
+            return part.total()
 
-    def add(part: Counts, base: int) -> None:
+    def scan(part: Counts, base: int) -> int:
         with part.backend.active():
-            part.add(base)
-            part.backend.synchronize()
+            part.start(base)
+            return int(part.sums[-1])
 
-    ends = list(accumulate(at_once(scan, parts)))
-    _fits(ends, parts[0].sums.dtype if parts else np.uint32)
-    at_once(lambda job: add(*job), list(zip(parts[1:], ends, strict=False)))
-    return ends[-1] if ends else 0
+    *before, last = parts
+    bases = [0, *accumulate(at_once(total, before))]
+    check_total(last, bases[-1], most, total)
+    return at_once(lambda job: scan(*job), list(zip(parts, bases, strict=True)))[-1]
+
+
+def check_total(part: Counts, before: int, most: int | None, total: Callable[[Counts], int] = Counts.total) -> None:
+    """Raises OverflowError where the sums of a part, with what lies before, need more bits than they have."""
+    limit = int(np.iinfo(part.sums.dtype).max)
+    narrow = part.sums.dtype == np.uint32
+    if before > limit or (narrow and (most is None or before + len(part) * most > limit)):
+        reached = before + total(part)
+        if reached > limit:
+            raise OverflowError(f"the numbers add up to {reached}, which takes more than {8 * part.sums.itemsize} bits")
 
 
 def exclusive_scan_on_host(
@@ -136,18 +144,21 @@ def exclusive_scan_on_host(
                 backend.upload(piece, part.values)
             else:
                 part.values[:] = backend.from_host(piece)
-            part.check(most)
+            check_total(part, 0, most)
             part.start()
             backend.download(part.sums[-1:], subtotal)
         jobs.append((start, part, queue, subtotal))
     total = 0
     for start, part, queue, subtotal in jobs:
         queue.synchronize()
-        _fits([total + int(subtotal[0])], part.sums.dtype)
+        before, total = total, total + int(subtotal[0])
+        if total > np.iinfo(part.sums.dtype).max:
+            raise OverflowError(
+                f"the numbers add up to {total} or more, which takes more bits than {part.sums.dtype} has"
+            )
         with queue:
-            part.add(total)
+            part.add(before)
             part.backend.download(part.sums[:-1], out[start : start + len(part)])
-        total += int(subtotal[0])
     for _, _, queue, _ in jobs:
         queue.synchronize()
     return out, total
@@ -181,8 +192,3 @@ def _dealt(backends: Sequence[Backend], weights: Sequence[float] | None, count: 
         done[device] += 1
         dealt.append(backends[device])
     return dealt
-
-
-def _fits(totals: Sequence[int], dtype: Any) -> None:
-    if totals and totals[-1] > np.iinfo(dtype).max:
-        raise OverflowError(f"the numbers add up to {totals[-1]}, which takes more bits than {np.dtype(dtype)} has")
