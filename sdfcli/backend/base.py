@@ -116,9 +116,9 @@ class Backend(ABC):
         """Within it, this device is the thread's current one."""
         return nullcontext()
 
-    def queue(self) -> Queue:
-        """A new queue."""
-        return Queue()
+    def queues(self, n: int) -> list[Queue]:
+        """The first n queues of this device: the same ones every time."""
+        return [Queue()] * n
 
     def pinned(self, n: int, dtype: Any) -> npt.NDArray[Any]:
         """Memory of the host that is copied to and from the device at full speed, beside other work."""

@@ -88,6 +88,7 @@ class CudaBackend(Backend):
         self.name = f"cuda:{device}"
         self._module = self.xp.RawModule(code=kernel_source(), options=COMPILER_OPTIONS)
         self._functions: dict[str, Any] = {}
+        self._queues: list[Queue] = []
 
     def run(self, kernel: str, n: int, **values: Any) -> None:
         if n == 0:
@@ -129,8 +130,10 @@ class CudaBackend(Backend):
         with self.device:
             yield
 
-    def queue(self) -> Queue:
-        return CudaQueue(self.xp, self.device)
+    def queues(self, n: int) -> list[Queue]:
+        while len(self._queues) < n:
+            self._queues.append(CudaQueue(self.xp, self.device))
+        return self._queues[:n]
 
     def pinned(self, n: int, dtype: Any) -> npt.NDArray[Any]:
         size = n * np.dtype(dtype).itemsize

@@ -92,16 +92,18 @@ def _host_cases(backends: Sequence[Backend], elements: int) -> Iterator[Case]:
 
 def _copy_through(backends: Sequence[Backend], values: Any, out: Any) -> None:
     """To the devices and back, as the scan does it."""
-    queues = []
-    for k, start in enumerate(range(0, len(values), CHUNK)):
-        backend, piece = backends[k % len(backends)], slice(start, start + CHUNK)
-        queue = backend.queue()
+    chunk = min(CHUNK, -(-len(values) // len(backends)))
+    starts = range(0, len(values), chunk)
+    used = []
+    for k, start in enumerate(starts):
+        backend, piece = backends[k % len(backends)], slice(start, start + chunk)
+        queue = backend.queues(len(starts))[k]
         with queue:
             array = backend.xp.empty(len(values[piece]), np.uint32)
             backend.upload(values[piece], array)
             backend.download(array, out[piece])
-        queues.append((queue, array))
-    for queue, _ in queues:
+        used.append((queue, array))
+    for queue, _ in used:
         queue.synchronize()
 
 

@@ -117,7 +117,7 @@ def exclusive_scan_on_host(
     dtype: Any = np.uint32,
     out: npt.NDArray[Any] | None = None,
     most: int | None = None,
-    chunk: int = CHUNK,
+    chunk: int | None = None,
 ) -> tuple[npt.NDArray[Any], int]:
     """The exclusive scan (n,) of numbers (n,) on the host, and their total, by one or more devices.
 
@@ -126,19 +126,22 @@ def exclusive_scan_on_host(
     `values` and `out` are pinned (Backend.pinned).
 
     weights: the devices' speeds, all equal by default. values: uint32. dtype: of the sums; uint32 raises OverflowError
-    where the total takes more, uint64 never does. most: as for `exclusive_scan`.
+    where the total takes more, uint64 never does. most: as for `exclusive_scan`. chunk: elements; 2^21 by default, or
+    less where that would leave a device without any.
     """
     values = np.ascontiguousarray(values, np.uint32)
     if out is None:
         out = backends[0].pinned(len(values), dtype)
     if out.shape != values.shape or out.dtype != dtype or not out.flags.c_contiguous:
         raise ValueError(f"out must be a contiguous array of {len(values)} numbers of type {np.dtype(dtype)}")
+    chunk = chunk or min(CHUNK, -(-len(values) // len(backends))) or 1
     starts = range(0, len(values), chunk)
+    dealt = _dealt(backends, weights, len(starts))
+    queues = {backend: iter(backend.queues(dealt.count(backend))) for backend in set(dealt)}
     jobs = []
-    for start, backend in zip(starts, _dealt(backends, weights, len(starts)), strict=True):
-        subtotal, queue = backend.pinned(1, dtype), backend.queue()
+    for start, backend in zip(starts, dealt, strict=True):
+        piece, subtotal, queue = values[start : start + chunk], backend.pinned(1, dtype), next(queues[backend])
         with queue:
-            piece = values[start : start + chunk]
             part = Counts(backend, len(piece), dtype)
             if part.sums.dtype == piece.dtype:
                 backend.upload(piece, part.values)

@@ -18,8 +18,8 @@ BRICK = 8
 """Nodes along a brick's edge."""
 WORDS = 8
 """A brick's layers; the 64 nodes of each are the bits of one word."""
-MOST_CELLS = 1 << 15
-"""Along an axis."""
+MOST_CELLS = 1 << 13
+"""Along an axis: so many that a part and two layers of bricks beyond it number their cells in 32 bits."""
 
 
 @dataclass(frozen=True)

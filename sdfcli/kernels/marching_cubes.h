@@ -1,20 +1,20 @@
-// Marching cubes (Lorensen and Cline 1987) over bricks of 8 x 8 x 8 nodes, all of a volume's or only those that an octree
-// cannot exclude.
+// Marching cubes (Lorensen and Cline 1987) over bricks of 8 x 8 x 8 nodes, all of a volume's or only those that an
+// octree cannot exclude.
 //
-// One bit a node says whether it is inside. A word holds the bits of one layer of a brick: 8 x 8 nodes, x fastest. A cell
-// is named by its lowest node, and owns the vertices on the three edges that leave that node upwards, so each vertex is
-// made once. Nodes on the upper border of the grid have cells too, flat ones, which own vertices and have no triangles:
-// beyond the grid the bits repeat those of the border.
+// One bit a node says whether it is inside. A word holds the bits of one layer of a brick: 8 x 8 nodes, x fastest. A
+// cell is named by its lowest node, and owns the vertices on the three edges that leave that node upwards, so each
+// vertex is made once. Nodes on the upper border of the grid have cells too, flat ones, which own vertices and have no
+// triangles: beyond the grid the bits repeat those of the border.
 //
-// The two scans of the method: the active cells' flags, 64 a word, whose counts are scanned to compact the cells; and the
-// active cells' counts of vertices and triangles, which are scanned to place those. A vertex of another cell is found
-// through the first scan: the active cells before its word, plus the bits before its own.
+// The two scans of the method: the active cells' flags, 64 a word, whose counts are scanned to compact the cells; and
+// the active cells' counts of vertices and triangles, which are scanned to place those. A vertex of another cell is
+// found through the first scan: the active cells before its word, plus the bits before its own.
 #ifndef SDFCLI_MARCHING_CUBES_H
 #define SDFCLI_MARCHING_CUBES_H
 #include "octree.h"
 
 #define SDF_TABLE_ROW 16
-#define SDF_CLEARANCE (1.0 / 1024.0)  // the least distance of a vertex from a node, in edges of a cell
+#define SDF_CLEARANCE (1.0 / 1024.0)        // the least distance of a vertex from a node, in edges of a cell
 #define SDF_LOWEST_X 0x0101010101010101ULL  // the nodes with x = 0 of a word
 #define SDF_LOWEST_Y 0xffULL
 
@@ -27,8 +27,8 @@ FN Lattice brick_position(u64 key, const u32* cells) {  // of its lowest node, i
 
 // ---- Which cells can the surface meet? ----
 
-// The leaf that holds a lattice position. first_leaf says how many leaves come before each cell of 2^-6 of the domain, in
-// Morton order.
+// The leaf that holds a lattice position. first_leaf says how many leaves come before each cell of 2^-6 of the domain,
+// in Morton order.
 FN u32 find_leaf(const u64* leaf_key, const u32* first_leaf, u64 key) {
     const u32* range = first_leaf + (key >> 3 * (SDF_LATTICE_BITS - 6));
     return range[0] + lower_bound(leaf_key + range[0], range[1] - range[0], key + 1) - 1;
@@ -44,8 +44,8 @@ FN void sdf_leaf_side_at(const sdf_leaf_side_args& a, u32 i) {
     a.side[i] = below == 8 ? 1 : below == 0 ? 0 : 2;
 }
 
-// A leaf all of whose corners are on one side may still meet the surface at its border, where a corner of a smaller leaf
-// that is not one of its own lies on the other side: in octrees whose field is not continuous.
+// A leaf all of whose corners are on one side may still meet the surface at its border, where a corner of a smaller
+// leaf that is not one of its own lies on the other side: in octrees whose field is not continuous.
 FN void sdf_leaf_meets_at(const sdf_leaf_meets_args& a, u32 i) {
     if (a.around[i] == 255) return;  // a corner of all leaves around it
     Lattice at = morton_decode(a.corner_key[i]);
@@ -203,8 +203,9 @@ FN void sdf_volume_inside_at(const sdf_volume_inside_args& a, u32 i) {
 
 // ---- Flags, cases and counts ----
 
-// The words of a cell's eight corners: bit b of corner c is the bit of node b's neighbour c. Where a brick is missing, no
-// cell that reaches into it meets the surface, and what lies there repeats the border, which leaves the cell uniform.
+// The words of a cell's eight corners: bit b of corner c is the bit of node b's neighbour c. Where a brick is missing,
+// no cell that reaches into it meets the surface, and what lies there repeats the border, which leaves the cell
+// uniform.
 struct Corners {
     u64 word[8];
 };
@@ -223,15 +224,18 @@ FN Corners corner_words(const Args& a, u32 i) {
             there[c] = brick != SDF_NONE;
             w[c] = there[c] ? a.inside[8 * (size_t)brick + z] : 0;
         }
-        u64 last_x = there[1] ? w[1] << 7 : w[0];                           // for the nodes with x = 7
-        u64 last_y = there[2] ? w[2] << 56 : w[0];                          // for those with y = 7
-        u64 last = there[3] ? w[3] << 63 : there[1] ? w[1] << 7 : there[2] ? w[2] << 56 : w[0];  // for the one with both
+        u64 last_x = there[1] ? w[1] << 7 : w[0];   // for the nodes with x = 7
+        u64 last_y = there[2] ? w[2] << 56 : w[0];  // for those with y = 7
+        u64 last = there[3]   ? w[3] << 63
+                   : there[1] ? w[1] << 7
+                   : there[2] ? w[2] << 56
+                              : w[0];  // for the one with both
         const u64 top_x = SDF_LOWEST_X << 7, top_y = SDF_LOWEST_Y << 56, top = 1ULL << 63;
         r.word[4 * up] = w[0];
         r.word[4 * up + 1] = (w[0] >> 1 & ~top_x) | (last_x & top_x);
         r.word[4 * up + 2] = (w[0] >> 8 & ~top_y) | (last_y & top_y);
-        r.word[4 * up + 3] = (w[0] >> 9 & ~top_x & ~top_y) | (last_x >> 8 & top_x & ~top) |
-                             (last_y >> 1 & top_y & ~top) | (last & top);
+        r.word[4 * up + 3] =
+            (w[0] >> 9 & ~top_x & ~top_y) | (last_x >> 8 & top_x & ~top) | (last_y >> 1 & top_y & ~top) | (last & top);
     }
     return r;
 }
