@@ -371,6 +371,14 @@ def test_the_same_bits_on_the_gpu(cpu: Backend, gpu: Backend, octree: str) -> No
 
 
 @pytest.mark.gpu
+def test_volumes_on_the_gpu_give_meshes_there(gpu: Backend) -> None:
+    here, there = sdfcli.isosurface(wavy(40), device="cpu"), sdfcli.isosurface(gpu.from_host(wavy(40)))
+    assert type(there.vertices) is type(gpu.from_host([0.0]))
+    assert gpu.to_host(there.vertices).tobytes() == here.vertices.tobytes()
+    assert gpu.to_host(there.faces).tobytes() == here.faces.tobytes()
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("part", [10, 10**6])
 def test_the_same_bits_on_two_gpus(cpu: Backend, part: int) -> None:
     pair = backends.two_gpus()

@@ -16,7 +16,7 @@ from sdfcli.extract.scan import CHUNK, LARGEST_PART, Counts, at_once, exclusive_
 
 PAPER = {(1, 2**21): 3.44, (2, 2**21): 3.08, (4, 2**21): 3.50}
 PAPER |= {(1, 10 * 2**21): 34.24, (2, 10 * 2**21): 20.36, (4, 10 * 2**21): 12.09}
-"""Milliseconds from host to host by devices and elements: Table 1 of the paper, Tesla K80 boards."""
+"""Milliseconds from host to host by devices and elements: Table 1 of the paper on it, Tesla K80 boards."""
 
 ON_HOST = (2**21, 10 * 2**21)
 ON_DEVICES = (2**27, 2**30)

@@ -13,7 +13,7 @@ from sdfcli.backend import Backend, select_backends
 from sdfcli.errors import InputError, OutOfMemoryError, UsageError
 from sdfcli.extract.marching_cubes import Surface, extract
 from sdfcli.extract.sources import FieldSource, Source, VolumeSource
-from sdfcli.field import Field
+from sdfcli.field import Field, is_cupy
 from sdfcli.mesh import existing_file
 
 MOST_BY_DEFAULT = 1024
@@ -34,15 +34,17 @@ def isosurface(
     source: a Field, a path to one, a volume (nx, ny, nz) as an array or a .npy file; a volume's value [i, j, k] lies at
     spacing x (i, j, k). resolution: cells along each axis of a field's domain; by default those of the octree's finest
     level, 1024 at most. spacing: a number or three, 1 by default; for volumes only. device: auto, cpu, cuda, cuda:N, or
-    several GPUs as in cuda:0,1. The result does not depend on it.
+    several GPUs as in cuda:0,1. The result does not depend on it. A CuPy volume stays on its own device, and gives CuPy
+    arrays.
 
     Raises InputError for a source that cannot be used or has no surface there, UsageError for bad parameters,
     DeviceError for a device that is not there, OutOfMemoryError.
     """
     opened = open_source(source)
-    backends = select_backends(device, threads)
+    there = is_cupy(opened)
+    backends = select_backends(f"cuda:{opened.device.id}" if there else device, threads)
     try:
-        return extract(make_source(opened, backends[0], iso, resolution, spacing), backends)
+        return extract(make_source(opened, backends[0], iso, resolution, spacing), backends, to_host=not there)
     except MemoryError as error:
         raise OutOfMemoryError(f"out of memory: {error}; try a smaller --resolution") from error
 

@@ -52,7 +52,7 @@ def extract(
     """The surface where the source's values cross its level: inside is below. The same for any devices and parts.
 
     weights: the devices' speeds, all equal by default. part: bricks that a device works on at a time. to_host: False
-    leaves the mesh on the device, if there is one device and one part.
+    leaves the mesh on the device, of which there must be one.
 
     Raises InputError where there is no surface, or values beside it are not finite; OutOfMemoryError for more vertices
     than can be numbered.
@@ -77,9 +77,8 @@ def extract(
         pieces += at_once(lambda piece: piece.mesh(to_host), parts)
     if made == 0:
         raise source.nothing_there()
-    vertices, faces = (
-        pieces[0] if len(pieces) == 1 else (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
-    )
+    join = np.concatenate if to_host else backends[0].xp.concatenate
+    vertices, faces = pieces[0] if len(pieces) == 1 else (join(arrays) for arrays in zip(*pieces, strict=True))
     return Surface(vertices, faces, cut)
 
 
@@ -91,7 +90,7 @@ class Part:
         self.base = 0
 
     def count(self) -> None:
-        """The paper's two scans: flags to active cells, and their counts to places."""
+        """The two scans: of flags, which finds the active cells, and of their counts, which places what they make."""
         with self.backend.active():
             self._count()
 
