@@ -1,4 +1,4 @@
-"""Make the sample meshes: ``python make.py [folder]`` (needs numpy and scikit-image).
+"""Make the sample meshes: ``python make.py [folder]`` (needs an installed sdfcli).
 
 Every shape is computed from formulas and fixed seeds, so that each run writes the same bytes
 (another processor or version of the libraries may round a last digit differently).
@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from skimage.measure import marching_cubes
+
+import sdfcli
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -49,8 +50,8 @@ def polygonise(field: Callable[[Floats], Floats], low: ArrayLike, high: ArrayLik
     # A surface that all but touches a grid point gives sliver triangles around it, so keep it a little away.
     margin = 0.04 * cell
     values = np.where(np.abs(values) < margin, np.copysign(margin, values), values)
-    vertices, faces, _, _ = marching_cubes(values, 0.0)
-    return Mesh(np.asarray(low) + cell * vertices.astype(np.float64), faces.astype(np.int64))
+    surface = sdfcli.isosurface(values, spacing=cell, device="cpu")
+    return Mesh(np.asarray(low) + surface.vertices, surface.faces.astype(np.int64))
 
 
 def tapered_capsule(points: Floats, start: ArrayLike, end: ArrayLike, start_radius: float, end_radius: float) -> Floats:
@@ -131,6 +132,21 @@ def shells() -> Mesh:
         return np.maximum(radius - 1.0 - 1.5 * bumps, 0.6 + bumps - radius)
 
     return polygonise(hollow_ball, (-1.2, -1.2, -1.2), (1.2, 1.2, 1.2), 0.056)
+
+
+def metaballs() -> Mesh:
+    """Balls of density that flow together where they meet (Nishimura et al. 1985), cut at half of a ball's density."""
+    rng = np.random.default_rng(1985)
+    centres, radii = rng.uniform(-0.8, 0.8, (12, 3)), rng.uniform(0.5, 0.9, 12)
+
+    def missing_density(points: Floats) -> Floats:
+        density = np.zeros(points.shape[:-1])
+        for centre, radius in zip(centres, radii, strict=True):
+            at = np.sqrt(np.sum((points - centre) ** 2, axis=-1)) / radius
+            density += np.where(at < 1 / 3, 1.0 - 3.0 * at**2, 1.5 * (1.0 - np.minimum(at, 1.0)) ** 2)
+        return 0.5 - density
+
+    return polygonise(missing_density, (-1.7, -1.7, -1.7), (1.7, 1.7, 1.7), 0.06)
 
 
 # --- Parts of planar faces -----------------------------------------------------------------------
@@ -330,6 +346,7 @@ def main() -> None:
         ("torus.obj", write_obj, torus, True),
         ("scan.ply", write_ply, scan, False),
         ("shells.ply", write_ply, shells, True),
+        ("metaballs.ply", write_ply, metaballs, True),
     ]
     for name, write, make, closed in samples:
         mesh = make()

@@ -5,15 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Field", "MeshDistance", "__version__", "build", "load"]
+__all__ = ["Field", "MeshDistance", "__version__", "build", "isosurface", "load"]
 
 if TYPE_CHECKING:
+    from sdfcli.extract.isosurface import isosurface
     from sdfcli.field import Field
     from sdfcli.index import MeshDistance
     from sdfcli.pipeline import build
     from sdfcli.store import load
 
-_HOME = {"Field": "field", "MeshDistance": "index", "build": "pipeline", "load": "store"}
+_HOME = {
+    "Field": "field",
+    "MeshDistance": "index",
+    "build": "pipeline",
+    "isosurface": "extract.isosurface",
+    "load": "store",
+}
 
 
 def __getattr__(name: str) -> Any:

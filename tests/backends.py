@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sdfcli.backend import Backend, select_backend
+from sdfcli.backend import Backend, select_backend, select_backends
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
@@ -13,3 +13,12 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 def backend(request: pytest.FixtureRequest) -> Backend:
     """Each device in turn; conftest.py skips those that are not there."""
     return select_backend(request.param)
+
+
+def two_gpus() -> list[Backend]:
+    """The first two GPUs; the test is skipped where there are fewer."""
+    from sdfcli.backend.cuda import device_count
+
+    if device_count() < 2:
+        pytest.skip("this test needs two GPUs")
+    return select_backends("cuda:0,1")

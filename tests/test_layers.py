@@ -15,7 +15,7 @@ LAYERS = [
     {"mesh"},
     {"stages"},
     {"field"},
-    {"store", "accuracy", "index", "previous"},
+    {"store", "accuracy", "index", "previous", "extract"},
     {"pipeline"},
     {"bench"},
     {"cli"},

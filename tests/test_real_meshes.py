@@ -13,6 +13,7 @@ from sdfcli.accuracy import errors, sample_points
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.exact import ExactReference
 from sdfcli.mesh import load_mesh
+from surfaces import check_closed, volume
 
 RealMesh = Callable[[str], Path]
 
@@ -43,3 +44,20 @@ def test_signs_are_those_of_the_exact_winding_number(name: str, real_mesh: RealM
     index = sdfcli.MeshDistance(mesh, sign="winding", device="cpu")
     assert clear.mean() > 0.99
     assert np.array_equal(index.signed_distance(points)[clear] < 0, winding[clear] > 0.5)
+
+
+@pytest.mark.parametrize(("name", "most_away"), [("bunny", 0.02), ("armadillo", 0.0), ("dragon", 0.0)])
+def test_surfaces_of_fields(name: str, most_away: float, real_mesh: RealMesh) -> None:
+    path = real_mesh(name)
+    field = sdfcli.build(path, device="cpu")
+    index = sdfcli.MeshDistance(path, device="cpu")
+    for resolution in (250, 512):
+        surface = sdfcli.isosurface(field, resolution=resolution, device="cpu")
+        check_closed(surface)
+        away = index.distance(surface.vertices)
+        allowed = 1e-3 * index.mesh.diagonal + field.domain.length / resolution / 2
+        # The holes of the bunny are closed by surfaces of their own, far from its triangles.
+        assert np.mean(away > allowed) <= most_away
+    if most_away == 0:
+        true = abs(index.mesh.signed_volume) * index.mesh.domain.length**3
+        assert abs(volume(surface) / true - 1) < 0.005

@@ -76,7 +76,7 @@ def runtime(library: str) -> str:
 
 
 def work() -> None:
-    """Small builds with both octrees and every sign, queries, and uniform grids. Fails if a kernel was left out."""
+    """Small builds with both octrees and every sign, queries, surfaces, grids. Fails if a kernel was left out."""
     import numpy as np
 
     import sdfcli
@@ -85,6 +85,7 @@ def work() -> None:
     from sdfcli.backend.cpu import CpuBackend
     from sdfcli.bench.uniform import compare
     from sdfcli.exact import ExactReference
+    from sdfcli.extract.scan import exclusive_scan_on_host
     from sdfcli.mesh import load_mesh
     from sdfcli.params import OCTREES, SIGNS
 
@@ -109,6 +110,9 @@ def work() -> None:
                     small = {"octree": octree, "sign": sign, "depth": 6, "tolerance": 5e-3}
                     field = sdfcli.build(mesh, device="cpu", threads=THREADS, **small)
                     field.sample(points)
+                    sdfcli.isosurface(
+                        field, resolution=50, iso=float(np.median(field.distance)), device="cpu", threads=THREADS
+                    )
                     with tempfile.TemporaryDirectory() as folder:
                         sdfcli.load(field.save(Path(folder, "field.h5"))).gradient(points)
                 index = sdfcli.MeshDistance(mesh, sign=sign, device="cpu", threads=THREADS)
@@ -120,6 +124,9 @@ def work() -> None:
         exact = ExactReference(mesh.vertices, mesh.faces, CpuBackend(THREADS))
         exact.signed_distance(points)
         compare(mesh, 4, device="cpu", threads=THREADS, samples=300)
+        sdfcli.isosurface(points.reshape(10, 20, 75), iso=points.mean(), device="cpu", threads=THREADS)
+    for dtype in (np.uint32, np.uint64):
+        exclusive_scan_on_host(np.ones(5000, np.uint32), [CpuBackend(THREADS)], dtype=dtype, chunk=2000)
     missing = set(argument_structs()) - used
     if missing:
         sys.exit(f"kernels that were not run: {', '.join(sorted(missing))}")

@@ -71,6 +71,16 @@ def argument_structs() -> dict[str, ArgumentStruct]:
     return structs
 
 
+class Queue(AbstractContextManager["Queue"]):
+    """What is asked for within it runs in order, beside what other queues do. On the CPU it is done at once."""
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        """Waits until the queue is empty."""
+
+
 class Backend(ABC):
     """A device: its array module and its kernels.
 
@@ -98,6 +108,30 @@ class Backend(ABC):
     @abstractmethod
     def sort_order(self, keys: Array) -> Array:
         """The stable order of unsigned keys: equal keys keep their place. uint32 or wider."""
+
+    @abstractmethod
+    def inclusive_scan(self, values: Array) -> None:
+        """Replaces unsigned numbers (n,) by their running sums, with the library's scan."""
+
+    def active(self) -> AbstractContextManager[Any]:
+        """Within it, this device is the thread's current one."""
+        return nullcontext()
+
+    def queues(self, n: int) -> list[Queue]:
+        """The first n queues of this device: the same ones every time."""
+        return [Queue()] * n
+
+    def pinned(self, n: int, dtype: Any) -> npt.NDArray[Any]:
+        """Memory of the host that is copied to and from the device at full speed, beside other work."""
+        return np.empty(n, dtype)
+
+    def upload(self, host: npt.NDArray[Any], array: Array) -> None:
+        """Copies to a device array of the same type and length, in the current queue."""
+        array[...] = host
+
+    def download(self, array: Array, host: npt.NDArray[Any]) -> None:
+        """Copies from the device, in the current queue."""
+        host[...] = array
 
     def annotate(self, name: str) -> AbstractContextManager[Any]:
         """A named range that profilers of this device show."""

@@ -77,3 +77,6 @@ class CpuBackend(Backend):
             group = np.concatenate(([0], np.cumsum(~equal)))
             order = order[np.lexsort((order, group))]
         return order
+
+    def inclusive_scan(self, values: Array) -> None:
+        np.cumsum(values, dtype=values.dtype, out=values)

@@ -31,3 +31,17 @@ def select_backend(device: str = "auto", threads: int | None = None) -> Backend:
     from sdfcli.backend.cuda import CudaBackend
 
     return CudaBackend(int(match.group(1) or 0))
+
+
+def select_backends(device: str = "auto", threads: int | None = None) -> list[Backend]:
+    """The backends for `auto`, `cpu`, `cuda`, `cuda:N` or several GPUs, `cuda:0,1`, each once.
+
+    Raises UsageError and DeviceError as `select_backend` does.
+    """
+    several = re.fullmatch(r"cuda:(\d+(?:,\d+)+)", device)
+    if several is None:
+        return [select_backend(device, threads)]
+    numbers = several.group(1).split(",")
+    if len(set(map(int, numbers))) < len(numbers):
+        raise UsageError(f"--device {device}: a GPU is named twice")
+    return [select_backend(f"cuda:{number}", threads) for number in numbers]

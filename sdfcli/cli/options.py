@@ -11,6 +11,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard outpu
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda|cuda:N", help="Where to compute.")]
+Devices = Annotated[
+    str, typer.Option("--device", metavar="auto|cpu|cuda|cuda:0,1", help="Where to compute; on several GPUs, too.")
+]
 Threads = Annotated[int | None, typer.Option("--threads", help="CPU threads; all by default.", show_default=False)]
 Sign = Annotated[
     str,

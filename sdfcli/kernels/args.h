@@ -391,4 +391,158 @@ typedef struct {
     float* distance;                        /* out: n; the largest float without a seed */
 } sdf_flood_distance_args;
 
+/* Isosurfaces (marching_cubes.h). A grid has cells[0] x cells[1] x cells[2] cells, and nodes from 0 to cells[k] along an
+ * axis. Its bricks are blocks of 8 x 8 x 8 nodes, numbered x fastest; a word is one of a brick's eight layers.
+ */
+typedef struct {
+    unsigned n;                             /* leaves */
+    const unsigned* leaf_corner;
+    const float* value;
+    float iso;
+    unsigned char* side;                    /* out: n; 1 inside, 0 outside, 2 both */
+    unsigned* around;                       /* in and out: bit c of a corner: it is corner c of a leaf; may be null */
+} sdf_leaf_side_args;
+
+typedef struct {
+    unsigned n;                             /* corners */
+    const unsigned* around;                 /* n, from sdf_leaf_side */
+    const unsigned long long* corner_key;
+    const float* value;
+    const unsigned long long* leaf_key;
+    const unsigned char* leaf_level;
+    const unsigned* first_leaf;             /* 2^18 + 1 */
+    const unsigned char* side;
+    float iso;
+    unsigned char* meets;                   /* in and out: 1 for leaves that touch a corner on the other side */
+} sdf_leaf_meets_args;
+
+typedef struct {
+    unsigned n;                             /* leaves that may hold the surface */
+    const unsigned* leaf;                   /* n */
+    const unsigned long long* leaf_key;
+    const unsigned char* leaf_level;
+    const unsigned* cells;                  /* 3 */
+    const unsigned* first;                  /* n, where each leaf's bricks begin; null: count only */
+    unsigned* count;                        /* out: n; may be null */
+    unsigned long long* brick;              /* out: the bricks that hold nodes of cells at the leaf; may be null */
+} sdf_leaf_bricks_args;
+
+typedef struct {
+    unsigned n;                             /* bricks */
+    const unsigned long long* brick;        /* n, sorted */
+    const unsigned* cells;
+    unsigned* neighbour;                    /* out: n x 8 places in `brick`, SDF_NONE where one is not there */
+} sdf_brick_neighbours_args;
+
+typedef struct {
+    unsigned n;                             /* 8 x bricks */
+    const unsigned long long* brick;
+    const unsigned* cells;
+    const unsigned long long* leaf_key;
+    const unsigned char* leaf_level;
+    const unsigned* first_leaf;
+    const unsigned* leaf_corner;
+    const unsigned char* side;
+    const float* value;
+    float iso;
+    unsigned long long* inside;             /* out: n words */
+} sdf_field_inside_args;
+
+typedef struct {
+    unsigned n;                             /* 8 x bricks, whole layers of them */
+    const unsigned* cells;
+    unsigned first_layer;                   /* of nodes, the first in `volume` */
+    const float* volume;                    /* nodes of some layers, x fastest */
+    float iso;
+    unsigned long long* inside;             /* out: n words */
+} sdf_volume_inside_args;
+
+typedef struct {
+    unsigned n;                             /* words */
+    const unsigned long long* brick;
+    const unsigned* cells;
+    const unsigned* neighbour;
+    const unsigned long long* inside;
+    unsigned long long* active;             /* out: n words, the nodes whose cells the surface meets */
+    unsigned* count;                        /* out: n */
+} sdf_cell_flags_args;
+
+typedef struct {
+    unsigned n;                             /* words */
+    const unsigned long long* brick;
+    const unsigned* cells;
+    const unsigned* neighbour;
+    const unsigned long long* inside;
+    const unsigned long long* active;
+    const unsigned* first;                  /* n, the number of each word's first active cell */
+    const unsigned char* table;             /* 256 x 16, see extract/tables.py */
+    unsigned* cell;                         /* out: active cells, 64 x word + place in it */
+    unsigned char* cases;                   /* out: of the active cells */
+    unsigned* vertices;                     /* out: of the active cells, how many each one owns */
+    unsigned* triangles;                    /* out: of the active cells, how many each one has */
+    unsigned* cut;                          /* in and out: 1 where the surface meets the border of the grid */
+} sdf_cell_cases_args;
+
+typedef struct {
+    unsigned n;                             /* active cells */
+    const unsigned* cell;
+    const unsigned char* cases;
+    const unsigned* first_vertex;           /* n */
+    const unsigned long long* brick;
+    const unsigned* cells;
+    const double* frame;                    /* 6: position of node 0, distance of neighbouring nodes */
+    unsigned reversed;                      /* 1: positions are written z, y, x */
+    const unsigned long long* leaf_key;
+    const unsigned char* leaf_level;
+    const unsigned* first_leaf;
+    const unsigned* leaf_corner;
+    const float* value;
+    float iso;
+    double* position;                       /* out: vertices x 3 */
+} sdf_field_vertices_args;
+
+typedef struct {
+    unsigned n;                             /* active cells */
+    const unsigned* cell;
+    const unsigned char* cases;
+    const unsigned* first_vertex;
+    const unsigned long long* brick;
+    const unsigned* cells;
+    const double* frame;
+    unsigned reversed;
+    unsigned first_layer;
+    const float* volume;
+    float iso;
+    double* position;                       /* out: vertices x 3 */
+} sdf_volume_vertices_args;
+
+typedef struct {
+    unsigned n;                             /* active cells */
+    const unsigned* cell;
+    const unsigned char* cases;
+    const unsigned* first_vertex;           /* of these cells and those after them that share their vertices */
+    const unsigned* first_triangle;         /* n */
+    const unsigned* neighbour;
+    const unsigned long long* active;
+    const unsigned* first;
+    const unsigned char* table;
+    unsigned reversed;                      /* 1: the other orientation */
+    unsigned base;                          /* added to every vertex number */
+    unsigned* triangle;                     /* out: triangles x 3 */
+} sdf_cell_triangles_args;
+
+typedef struct {
+    unsigned n;                             /* threads: count / 4, rounded up */
+    unsigned long long count;
+    unsigned long long base;
+    unsigned* values;                       /* in and out: count */
+} sdf_scan_add_args;
+
+typedef struct {
+    unsigned n;
+    unsigned long long count;
+    unsigned long long base;
+    unsigned long long* values;
+} sdf_scan_add_wide_args;
+
 #endif

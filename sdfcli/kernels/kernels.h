@@ -5,9 +5,11 @@
 #include "distance.h"
 #include "exact.h"
 #include "jump_flood.h"
+#include "marching_cubes.h"
 #include "octree.h"
 #include "pseudonormal.h"
 #include "sample.h"
+#include "scan.h"
 #include "winding.h"
 
 #define SDF_KERNELS(X)               \
@@ -51,7 +53,20 @@
     X(sdf_grid_doubt)                \
     X(sdf_grid_sign)                 \
     X(sdf_flood_pass)                \
-    X(sdf_flood_distance)
+    X(sdf_flood_distance)            \
+    X(sdf_leaf_side)                 \
+    X(sdf_leaf_meets)                \
+    X(sdf_leaf_bricks)               \
+    X(sdf_brick_neighbours)          \
+    X(sdf_field_inside)              \
+    X(sdf_volume_inside)             \
+    X(sdf_cell_flags)                \
+    X(sdf_cell_cases)                \
+    X(sdf_field_vertices)            \
+    X(sdf_volume_vertices)           \
+    X(sdf_cell_triangles)            \
+    X(sdf_scan_add)                  \
+    X(sdf_scan_add_wide)
 
 #ifdef __CUDACC_RTC__
 #define SDF_GPU_ENTRY(name)                                    \

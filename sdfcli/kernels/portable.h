@@ -1,9 +1,9 @@
 // One portability layer for two compilers: NVRTC (through CuPy) and a plain C++ compiler.
 //
 // INTERFACE
-//   FN            qualifier of every device-side function
+//   FN, METHOD    qualifiers of every device-side function, and of those that are members
 //   u32, u64, u8  fixed-width integers (NVRTC has no <stdint.h> by default)
-//   leading_zeros, count_ones, float_bits, arrive, load_fresh, store_shared
+//   leading_zeros, count_ones, float_bits, arrive, load_fresh, store_shared, add_bits, eight_below
 //
 // Bits are the same on both sides because neither side contracts multiply-add (--fmad=false, -ffp-contract=off), both
 // flush denormals (CuPy compiles with -ftz=true, the CPU threads set MXCSR), and building calls no function of a
@@ -21,6 +21,7 @@ typedef unsigned char u8;
 
 #ifdef __CUDACC_RTC__
 #define FN __device__ __forceinline__
+#define METHOD __device__ __forceinline__
 FN int leading_zeros(u32 x) { return __clz((int)x); }
 FN int leading_zeros(u64 x) { return __clzll((long long)x); }
 FN int count_ones(u32 x) { return __popc(x); }
@@ -39,11 +40,22 @@ template <class T>
 FN void store_shared(T* p, T x) {
     *p = x;
 }
+FN void add_bits(u32* p, u32 bits) { atomicOr(p, bits); }
+// Bit k says whether p[k] < level.
+FN u32 eight_below(const float* p, float level) {
+    u32 bits = 0;
+    for (int k = 0; k < 8; k++) bits |= (u32)(p[k] < level) << k;
+    return bits;
+}
 #else
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 #define FN static inline
+#define METHOD inline
 FN int leading_zeros(u32 x) { return x ? __builtin_clz(x) : 32; }
 FN int leading_zeros(u64 x) { return x ? __builtin_clzll(x) : 64; }
 FN int count_ones(u32 x) { return __builtin_popcount(x); }
@@ -57,6 +69,18 @@ FN float load_fresh(const float* p) { return *p; }
 template <class T>
 FN void store_shared(T* p, T x) {
     __atomic_store(p, &x, __ATOMIC_RELAXED);
+}
+FN void add_bits(u32* p, u32 bits) { __atomic_fetch_or(p, bits, __ATOMIC_RELAXED); }
+FN u32 eight_below(const float* p, float level) {
+#if defined(__SSE2__)
+    __m128 all = _mm_set1_ps(level);
+    u32 low = (u32)_mm_movemask_ps(_mm_cmplt_ps(_mm_loadu_ps(p), all));
+    return low | (u32)_mm_movemask_ps(_mm_cmplt_ps(_mm_loadu_ps(p + 4), all)) << 4;
+#else
+    u32 bits = 0;
+    for (int k = 0; k < 8; k++) bits |= (u32)(p[k] < level) << k;
+    return bits;
+#endif
 }
 #endif
 

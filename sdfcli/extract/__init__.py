@@ -1,0 +1,1 @@
+"""Isosurfaces of fields and volumes."""

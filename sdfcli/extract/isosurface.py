@@ -1,0 +1,89 @@
+"""From a field or a volume to the surface at a distance."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sdfcli.backend import Backend, select_backends
+from sdfcli.errors import InputError, OutOfMemoryError, UsageError
+from sdfcli.extract.marching_cubes import Surface, extract
+from sdfcli.extract.sources import FieldSource, Source, VolumeSource
+from sdfcli.field import Field, is_cupy
+from sdfcli.mesh import existing_file
+
+MOST_BY_DEFAULT = 1024
+"""Cells along an axis, unless more are asked for."""
+
+
+def isosurface(
+    source: Any,
+    *,
+    iso: float = 0.0,
+    resolution: int | None = None,
+    spacing: npt.ArrayLike | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+) -> Surface:
+    """The surface where a field or a volume has the value `iso`, by marching cubes; smaller values are inside.
+
+    source: a Field, a path to one, a volume (nx, ny, nz) as an array or a .npy file; a volume's value [i, j, k] lies at
+    spacing x (i, j, k). resolution: cells along each axis of a field's domain; by default those of the octree's finest
+    level, 1024 at most. spacing: a number or three, 1 by default; for volumes only. device: auto, cpu, cuda, cuda:N, or
+    several GPUs as in cuda:0,1. The result does not depend on it. A CuPy volume stays on its own device, and gives CuPy
+    arrays.
+
+    Raises InputError for a source that cannot be used or has no surface there, UsageError for bad parameters,
+    DeviceError for a device that is not there, OutOfMemoryError.
+    """
+    opened = open_source(source)
+    there = is_cupy(opened)
+    backends = select_backends(f"cuda:{opened.device.id}" if there else device, threads)
+    try:
+        return extract(make_source(opened, backends[0], iso, resolution, spacing), backends, to_host=not there)
+    except MemoryError as error:
+        raise OutOfMemoryError(f"out of memory: {error}; try a smaller --resolution") from error
+
+
+def open_source(source: Any) -> Any:
+    """A Field, or a volume, mapped from its file where it lies in one. Raises InputError for other things."""
+    if not isinstance(source, (str, Path)):
+        return source if isinstance(source, Field) or hasattr(source, "dtype") else np.asarray(source)
+    path = existing_file(source)
+    if path.suffix.lower() != ".npy":
+        from sdfcli.store import load
+
+        return load(path)
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"{path}: cannot be read as a volume: {error}") from error
+
+
+def make_source(
+    opened: Any, backend: Backend, iso: float, resolution: int | None, spacing: npt.ArrayLike | None
+) -> Source:
+    """What `extract` takes. Raises UsageError for parameters that the source has no use for."""
+    if not math.isfinite(iso) or abs(iso) > float(np.finfo(np.float32).max):
+        raise UsageError(f"--iso {iso}: use a finite number")
+    if isinstance(opened, Field):
+        if spacing is not None:
+            raise UsageError("--spacing is for volumes; a field knows its size")
+        return FieldSource(backend, opened, default_resolution(opened) if resolution is None else resolution, iso)
+    if resolution is not None:
+        raise UsageError("--resolution is for fields; a volume has its own")
+    return VolumeSource(opened, iso, 1.0 if spacing is None else spacing)
+
+
+def default_resolution(field: Field) -> int:
+    """The cells of the octree's finest level along an axis, or MOST_BY_DEFAULT if that is less."""
+    return int(min(finest(field), MOST_BY_DEFAULT))
+
+
+def finest(field: Field) -> int:
+    """The cells of the octree's finest level along an axis."""
+    return 1 << int(field.leaf_level.max())

@@ -1,0 +1,186 @@
+"""Marching cubes over several devices.
+
+The bricks of the grid lie in one order. Each device takes contiguous parts of it, and makes the vertices and triangles
+of its own bricks. To number the vertices that its triangles share with later bricks, it counts on through those: from
+bits to cells in the bricks that touch its own, and bits alone in those that touch them. So every vertex has the number
+that it would have if one device did everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sdfcli.backend import Array, Backend
+from sdfcli.errors import InputError, OutOfMemoryError
+from sdfcli.extract.scan import Counts, at_once, split
+from sdfcli.extract.sources import BRICK, WORDS, Source
+from sdfcli.extract.tables import MOST_TRIANGLES, triangle_table
+
+PART = 1 << 19
+"""Bricks that a device works on at a time: up to about two gigabytes."""
+
+MOST_VERTICES = (1 << 31) - 1
+"""What files of meshes can number."""
+
+
+@dataclass(frozen=True)
+class Surface:
+    """An indexed triangle mesh.
+
+    vertices  (v, 3) float64, each on an edge of the grid.
+    faces     (f, 3) uint32, counter-clockwise seen from where values are larger.
+    cut       whether the surface meets the border of the grid; if not, it is closed.
+    """
+
+    vertices: Array
+    faces: Array
+    cut: bool
+
+
+def extract(
+    source: Source,
+    backends: Sequence[Backend],
+    *,
+    weights: Sequence[float] | None = None,
+    part: int = PART,
+    to_host: bool = True,
+) -> Surface:
+    """The surface where the source's values cross its level: inside is below. The same for any devices and parts.
+
+    weights: the devices' speeds, all equal by default. part: bricks that a device works on at a time. to_host: False
+    leaves the mesh on the device, of which there must be one.
+
+    Raises InputError where there is no surface, or values beside it are not finite; OutOfMemoryError for more vertices
+    than can be numbered.
+    """
+    count = max(1, -(-len(source) // (part * len(backends))))
+    pieces: list[tuple[Array, Array]] = []
+    cut, made = False, 0
+    for first, last in split(len(source), [1.0] * count, source.granularity):
+        shares = split(last - first, weights or [1.0] * len(backends), source.granularity)
+        parts = [
+            Part(backend, source, first + start, first + end)
+            for backend, (start, end) in zip(backends, shares, strict=True)
+            if end > start
+        ]
+        at_once(Part.count, parts)
+        for piece in parts:
+            piece.base = made
+            made += piece.own_vertices
+        if made > MOST_VERTICES:
+            raise OutOfMemoryError(f"more than {MOST_VERTICES} vertices; use a smaller --resolution")
+        cut = cut or any(piece.cut for piece in parts)
+        pieces += at_once(lambda piece: piece.mesh(to_host), parts)
+    if made == 0:
+        raise source.nothing_there()
+    join = np.concatenate if to_host else backends[0].xp.concatenate
+    vertices, faces = pieces[0] if len(pieces) == 1 else (join(arrays) for arrays in zip(*pieces, strict=True))
+    return Surface(vertices, faces, cut)
+
+
+class Part:
+    """Some of the bricks on one device: first their cells are counted, then, the numbers before them known, meshed."""
+
+    def __init__(self, backend: Backend, source: Source, first: int, last: int) -> None:
+        self.backend, self.source, self.first, self.last = backend, source, first, last
+        self.base = 0
+
+    def count(self) -> None:
+        """The two scans: of flags, which finds the active cells, and of their counts, which places what they make."""
+        with self.backend.active():
+            self._count()
+
+    def _count(self) -> None:
+        backend, source = self.backend, self.source
+        xp, grid, run = backend.xp, source.grid, backend.run
+        touching = source.after(self.last)
+        there = source.part(backend, self.first, source.after(touching))
+        bricks = len(there.brick)
+        words = WORDS * (touching - self.first)
+        self.there, self.cells = there, backend.from_host(grid.cells, np.uint32)
+        self.table = backend.from_host(triangle_table())
+
+        self.neighbour = xp.empty((bricks, 8), np.uint32)
+        run("sdf_brick_neighbours", bricks, brick=there.brick, cells=self.cells, neighbour=self.neighbour)
+        inside = xp.empty(WORDS * bricks, np.uint64)
+        ask: dict[str, Any] = {"brick": there.brick, "cells": self.cells}
+        run(f"sdf_{there.name}_inside", len(inside), iso=source.level, inside=inside, **ask, **there.values)
+
+        self.active = xp.empty(words, np.uint64)
+        flags = Counts(backend, words)
+        ask |= {"neighbour": self.neighbour, "inside": inside, "active": self.active}
+        run("sdf_cell_flags", words, count=flags.values, **ask)
+        found = flags.scan(most=BRICK * BRICK)
+
+        self.first_cell = flags.sums
+        self.cell, self.cases = xp.empty(found, np.uint32), xp.empty(found, np.uint8)
+        self.vertices, self.triangles = Counts(backend, found), Counts(backend, found)
+        cut = xp.zeros(1, np.uint32)
+        run(
+            "sdf_cell_cases",
+            words,
+            first=self.first_cell,
+            table=self.table,
+            cell=self.cell,
+            cases=self.cases,
+            vertices=self.vertices.values,
+            triangles=self.triangles.values,
+            cut=cut,
+            **ask,
+        )
+        self.vertices.scan(most=3)
+        self.triangles.scan(most=MOST_TRIANGLES)
+        self.own_cells = int(self.first_cell[WORDS * (self.last - self.first)])
+        self.own_vertices = int(self.vertices.sums[self.own_cells])
+        self.own_triangles = int(self.triangles.sums[self.own_cells])
+        self.cut = bool(cut[0])
+
+    def mesh(self, to_host: bool) -> tuple[Array, Array]:
+        """Vertices and faces of the part's own bricks, numbered from `base` on."""
+        with self.backend.active():
+            vertices, faces = self._mesh()
+            if not np.isfinite(float(vertices.sum())):
+                raise InputError("values beside the surface are not finite")
+            del self.active, self.first_cell, self.cell, self.cases, self.vertices, self.triangles, self.neighbour
+            if not to_host:
+                return vertices, faces
+            return self.backend.to_host(vertices), self.backend.to_host(faces)
+
+    def _mesh(self) -> tuple[Array, Array]:
+        backend, grid = self.backend, self.source.grid
+        position = backend.xp.empty((self.own_vertices, 3), np.float64)
+        faces = backend.xp.empty((self.own_triangles, 3), np.uint32)
+        ask = {
+            "cell": self.cell,
+            "cases": self.cases,
+            "first_vertex": self.vertices.sums,
+            "reversed": grid.reversed,
+        }
+        backend.run(
+            f"sdf_{self.there.name}_vertices",
+            self.own_cells,
+            brick=self.there.brick,
+            cells=self.cells,
+            frame=backend.from_host(grid.frame),
+            iso=self.source.level,
+            position=position,
+            **ask,
+            **self.there.values,
+        )
+        backend.run(
+            "sdf_cell_triangles",
+            self.own_cells,
+            first_triangle=self.triangles.sums,
+            neighbour=self.neighbour,
+            active=self.active,
+            first=self.first_cell,
+            table=self.table,
+            base=self.base,
+            triangle=faces,
+            **ask,
+        )
+        return position, faces

@@ -1,0 +1,197 @@
+"""The exclusive scan over any number of devices: output[i] is the sum of input[0] .. input[i - 1].
+
+Every piece of the array is scanned by the library on one device. What lies before it, the sum of the subtotals of the
+pieces before, comes in on one of two ways. From host to host, copying is what takes time: a piece is scanned as soon as
+it arrives, its subtotal (last output plus last input) goes to the host, and the sum before it is added to its elements,
+four a thread. On devices, memory is what takes time: the parts are summed first, which reads them once, and each scan
+starts from the sum before it, where adding afterwards would read and write everything again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate, pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from sdfcli.backend import Array, Backend
+
+CHUNK = 1 << 21
+"""Elements of an array on the host that are copied and scanned at a time."""
+
+LARGEST_PART = 1 << 30
+"""Elements; the library counts them in 31 bits."""
+
+T = TypeVar("T")
+
+
+class Counts:
+    """n unsigned numbers on a device, with room for their exclusive scan in place.
+
+    values  (n,) uint32 or uint64: the numbers, to be filled in by whoever counts.
+    sums    (n + 1,): after the scan, where each number's share begins, and the total.
+    """
+
+    def __init__(self, backend: Backend, n: int, dtype: Any = np.uint32) -> None:
+        # The library's scan is inclusive. One place further down, the same numbers are the exclusive scan.
+        self.backend = backend
+        self.sums: Array = backend.xp.empty(n + 1, dtype)
+        self.sums[:1] = 0
+
+    def __len__(self) -> int:
+        return len(self.sums) - 1
+
+    @property
+    def values(self) -> Array:
+        return self.sums[1:]
+
+    def scan(self, most: int | None = None) -> int:
+        """Scans these numbers alone; returns the total. See `exclusive_scan`, which does it for several parts."""
+        return exclusive_scan([self], most)
+
+    def total(self) -> int:
+        """The sum of the numbers, which are not scanned yet."""
+        return int(self.values.sum(dtype=np.uint64))
+
+    def start(self, base: int = 0) -> None:
+        """Asks the device for the scan, all sums from `base` on."""
+        if base:
+            self.sums[:1] = base
+            self.sums[1:2] += self.sums.dtype.type(base)
+        if len(self):
+            self.backend.inclusive_scan(self.values)
+
+    def add(self, base: int) -> None:
+        """Adds what lies before this part to all of its sums."""
+        if base:
+            kernel = "sdf_scan_add" if self.sums.dtype == np.uint32 else "sdf_scan_add_wide"
+            count = len(self.sums)
+            self.backend.run(kernel, -(-count // 4), count=count, base=base, values=self.sums)
+
+
+def exclusive_scan(parts: Sequence[Counts], most: int | None = None) -> int:
+    """Scans numbers that lie in parts, each on its own device, as if they were one array; returns the total.
+
+    A device may have several parts, and parts may be empty. most: none of the numbers is larger; where it is known, one
+    part need not be read once more to see whether the bits are enough. Raises OverflowError if they are not; then use
+    uint64. The numbers are left as they were.
+    """
+    if not parts:
+        return 0
+    if any(len(part) > LARGEST_PART for part in parts):
+        raise ValueError(f"a part has more than {LARGEST_PART} elements: use several")
+
+    def total(part: Counts) -> int:
+        with part.backend.active():
+            return part.total()
+
+    def scan(part: Counts, base: int) -> int:
+        with part.backend.active():
+            part.start(base)
+            return int(part.sums[-1])
+
+    *before, last = parts
+    bases = [0, *accumulate(at_once(total, before))]
+    check_total(last, bases[-1], most, total)
+    return at_once(lambda job: scan(*job), list(zip(parts, bases, strict=True)))[-1]
+
+
+def check_total(part: Counts, before: int, most: int | None, total: Callable[[Counts], int] = Counts.total) -> None:
+    """Raises OverflowError where the sums of a part, with what lies before, need more bits than they have."""
+    limit = int(np.iinfo(part.sums.dtype).max)
+    narrow = part.sums.dtype == np.uint32
+    if before > limit or (narrow and (most is None or before + len(part) * most > limit)):
+        reached = before + total(part)
+        if reached > limit:
+            raise OverflowError(f"the numbers add up to {reached}, which takes more than {8 * part.sums.itemsize} bits")
+
+
+def exclusive_scan_on_host(
+    values: npt.NDArray[Any],
+    backends: Sequence[Backend],
+    *,
+    weights: Sequence[float] | None = None,
+    dtype: Any = np.uint32,
+    out: npt.NDArray[Any] | None = None,
+    most: int | None = None,
+    chunk: int | None = None,
+) -> tuple[npt.NDArray[Any], int]:
+    """The exclusive scan (n,) of numbers (n,) on the host, and their total, by one or more devices.
+
+    The numbers go through the devices in chunks, dealt out in turn, so that copies there, scans and copies back overlap
+    on every device, and each chunk has to wait for the subtotals of the chunks before it only. Copies overlap where
+    `values` and `out` are pinned (Backend.pinned).
+
+    weights: the devices' speeds, all equal by default. values: uint32. dtype: of the sums; uint32 raises OverflowError
+    where the total takes more, uint64 never does. most: as for `exclusive_scan`. chunk: elements; 2^21 by default, or
+    less where that would leave a device without any.
+    """
+    values = np.ascontiguousarray(values, np.uint32)
+    if out is None:
+        out = backends[0].pinned(len(values), dtype)
+    if out.shape != values.shape or out.dtype != dtype or not out.flags.c_contiguous:
+        raise ValueError(f"out must be a contiguous array of {len(values)} numbers of type {np.dtype(dtype)}")
+    chunk = chunk or min(CHUNK, -(-len(values) // len(backends))) or 1
+    starts = range(0, len(values), chunk)
+    dealt = _dealt(backends, weights, len(starts))
+    queues = {backend: iter(backend.queues(dealt.count(backend))) for backend in set(dealt)}
+    jobs = []
+    for start, backend in zip(starts, dealt, strict=True):
+        piece, subtotal, queue = values[start : start + chunk], backend.pinned(1, dtype), next(queues[backend])
+        with queue:
+            part = Counts(backend, len(piece), dtype)
+            if part.sums.dtype == piece.dtype:
+                backend.upload(piece, part.values)
+            else:
+                part.values[:] = backend.from_host(piece)
+            check_total(part, 0, most)
+            part.start()
+            backend.download(part.sums[-1:], subtotal)
+        jobs.append((start, part, queue, subtotal))
+    total = 0
+    for start, part, queue, subtotal in jobs:
+        queue.synchronize()
+        before, total = total, total + int(subtotal[0])
+        if total > np.iinfo(part.sums.dtype).max:
+            raise OverflowError(
+                f"the numbers add up to {total} or more, which takes more bits than {part.sums.dtype} has"
+            )
+        with queue:
+            part.add(before)
+            part.backend.download(part.sums[:-1], out[start : start + len(part)])
+    for _, _, queue, _ in jobs:
+        queue.synchronize()
+    return out, total
+
+
+def split(n: int, weights: Sequence[float], granularity: int = 1) -> list[tuple[int, int]]:
+    """0 .. n cut into contiguous parts, as large as the weights say, whose borders are multiples of `granularity`.
+
+    Parts are (first, last), last not included; some may be empty.
+    """
+    shares = np.cumsum([0.0, *weights]) / np.sum(weights)
+    borders = [min(n, round(share * n / granularity) * granularity) for share in shares[:-1]] + [n]
+    return list(pairwise(borders))
+
+
+def at_once(work: Callable[[Any], T], items: Sequence[Any]) -> list[T]:
+    """The results of `work` for all items, each in a thread of its own where there are several."""
+    if len(items) < 2:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(len(items)) as threads:
+        return list(threads.map(work, items))
+
+
+def _dealt(backends: Sequence[Backend], weights: Sequence[float] | None, count: int) -> list[Backend]:
+    """A device for each chunk: always the one that would be done first."""
+    pace = np.ones(len(backends)) if weights is None else np.asarray(weights, np.float64)
+    done = np.zeros(len(backends))
+    dealt = []
+    for _ in range(count):
+        device = int(np.argmin((done + 1) / pace))
+        done[device] += 1
+        dealt.append(backends[device])
+    return dealt

@@ -1,0 +1,216 @@
+"""What surfaces are extracted from: fields, of which only the bricks near the surface are looked at, and volumes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from sdfcli.backend import Array, Backend
+from sdfcli.errors import InputError, UsageError
+from sdfcli.extract.scan import Counts
+from sdfcli.field import LATTICE_BITS, Field
+
+BRICK = 8
+"""Nodes along a brick's edge."""
+WORDS = 8
+"""A brick's layers; the 64 nodes of each are the bits of one word."""
+MOST_CELLS = 1 << 13
+"""Along an axis: so many that a part and two layers of bricks beyond it number their cells in 32 bits."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Where the nodes lie. Axis 0 is the one along which neighbouring nodes are neighbours in memory.
+
+    cells     of each axis; nodes are numbered from 0 to that.
+    frame     (6,) float64: the position of node 0, then the distance of neighbouring nodes, of each axis.
+    reversed  whether the axes of positions are in the opposite order.
+    """
+
+    cells: tuple[int, int, int]
+    frame: npt.NDArray[np.float64]
+    reversed: bool
+
+    @property
+    def layer(self) -> int:
+        """Bricks in a layer across axis 2."""
+        return (self.cells[0] // BRICK + 1) * (self.cells[1] // BRICK + 1)
+
+    @property
+    def reach(self) -> int:
+        """From a brick's number to that of the neighbour that lies one further along every axis."""
+        return self.layer + self.cells[0] // BRICK + 2
+
+
+class Source(Protocol):
+    """What the extraction asks of a source. Bricks lie in the order of their numbers; parts of them are (first, last).
+
+    granularity  parts of the bricks begin and end at multiples of this.
+    """
+
+    grid: Grid
+    level: np.float32
+    granularity: int
+
+    def __len__(self) -> int: ...
+
+    def after(self, place: int) -> int:
+        """The place behind the last brick that shares a cell with bricks before `place`."""
+
+    def part(self, backend: Backend, first: int, last: int) -> SourcePart:
+        """Some of the bricks on a device."""
+
+    def nothing_there(self) -> InputError:
+        """Why there is no surface."""
+
+
+@dataclass(frozen=True)
+class SourcePart:
+    """Some bricks of a source on a device.
+
+    brick   (n,) uint64: their numbers, sorted.
+    name    `field` or `volume`: whose kernels know the values of nodes.
+    values  what those kernels ask for.
+    """
+
+    brick: Array
+    name: str
+    values: dict[str, Any]
+
+
+class FieldSource:
+    """A field on a grid of `resolution` cells along each axis of its domain.
+
+    Every node has the value of the trilinear field there, in float32.
+    """
+
+    granularity = 1
+
+    def __init__(self, backend: Backend, field: Field, resolution: int, level: float) -> None:
+        if not 1 <= resolution <= MOST_CELLS:
+            raise UsageError(f"--resolution {resolution}: use 1 to {MOST_CELLS}")
+        self.field, self.level = field, np.float32(level)
+        step = field.domain.length / resolution
+        frame = np.array([*field.domain.origin, step, step, step], np.float64)
+        self.grid = Grid((resolution, resolution, resolution), frame, reversed=False)
+        with backend.active():
+            self._brick: npt.NDArray[np.uint64] = backend.to_host(self._candidates(backend))
+
+    def __len__(self) -> int:
+        return len(self._brick)
+
+    def after(self, place: int) -> int:
+        reach = self._brick[place - 1] + np.uint64(self.grid.reach)
+        return int(np.searchsorted(self._brick, reach, side="right"))
+
+    def part(self, backend: Backend, first: int, last: int) -> SourcePart:
+        arrays = self.field.on(backend)
+        values = {**arrays, "first_leaf": self._first_leaf(backend, arrays), "side": self._side(backend, arrays)}
+        return SourcePart(backend.from_host(self._brick[first:last]), "field", values)
+
+    def nothing_there(self) -> InputError:
+        low, high = float(self.field.distance.min()), float(self.field.distance.max())
+        return InputError(f"no surface at {self.level:g}: the field's values go from {low:g} to {high:g}")
+
+    def _first_leaf(self, backend: Backend, arrays: dict[str, Array]) -> Array:
+        """(2^18 + 1,): how many leaves come before each cell of level 6, along the Morton curve."""
+        cells = backend.xp.arange((1 << 18) + 1, dtype=np.uint64) << np.uint64(3 * (LATTICE_BITS - 6))
+        return backend.xp.searchsorted(arrays["leaf_key"], cells).astype(np.uint32)
+
+    def _side(self, backend: Backend, arrays: dict[str, Array], around: Array | None = None) -> Array:
+        """Whether each leaf's corners are inside (1), outside (0) or both (2)."""
+        side = backend.xp.empty(len(self.field.leaf_key), np.uint8)
+        backend.run(
+            "sdf_leaf_side",
+            len(side),
+            leaf_corner=arrays["leaf_corner"],
+            value=arrays["value"],
+            iso=self.level,
+            side=side,
+            around=around,
+        )
+        return side
+
+    def _candidates(self, backend: Backend) -> Array:
+        """The sorted bricks with the nodes of all cells that the surface can meet.
+
+        A trilinear field lies between the values at its leaf's corners. So the surface meets leaves with corners on
+        both sides, and leaves on one side that touch a leaf on the other: two leaves touch at a corner of the smaller
+        one, which is a corner of the larger one too or hangs.
+        """
+        xp, arrays = backend.xp, self.field.on(backend)
+        corners = len(self.field.corner_key)
+        around = xp.zeros(corners, np.uint32)
+        side = self._side(backend, arrays, around)
+        meets = (side == 2).astype(np.uint8)
+        backend.run(
+            "sdf_leaf_meets",
+            corners,
+            around=around,
+            corner_key=backend.from_host(self.field.corner_key),
+            value=arrays["value"],
+            leaf_key=arrays["leaf_key"],
+            leaf_level=arrays["leaf_level"],
+            first_leaf=self._first_leaf(backend, arrays),
+            side=side,
+            iso=self.level,
+            meets=meets,
+        )
+        leaf = xp.flatnonzero(meets).astype(np.uint32)
+        ask = {
+            "leaf": leaf,
+            "leaf_key": arrays["leaf_key"],
+            "leaf_level": arrays["leaf_level"],
+            "cells": backend.from_host(self.grid.cells, np.uint32),
+        }
+        counts = Counts(backend, len(leaf))
+        backend.run("sdf_leaf_bricks", len(leaf), first=None, count=counts.values, brick=None, **ask)
+        brick = xp.empty(counts.scan(), np.uint64)
+        backend.run("sdf_leaf_bricks", len(leaf), first=counts.sums, count=None, brick=brick, **ask)
+        return xp.unique(brick)
+
+
+class VolumeSource:
+    """Values (nx, ny, nz) at the nodes of a grid, `volume[i, j, k]` at origin + spacing x (i, j, k).
+
+    The volume may lie on the host, mapped from a file, or on the device. Values are taken as float32.
+    """
+
+    def __init__(self, volume: Any, level: float, spacing: npt.ArrayLike = 1.0, origin: npt.ArrayLike = 0.0) -> None:
+        if volume.ndim != 3 or min(volume.shape) < 2 or max(volume.shape) > MOST_CELLS:
+            raise InputError(
+                f"a volume must have three axes of 2 to {MOST_CELLS} values, not the shape {tuple(volume.shape)}"
+            )
+        if volume.dtype.kind not in "fiub":
+            raise InputError(f"a volume must hold real numbers, not {volume.dtype}")
+        self.volume, self.level = volume, np.float32(level)
+        distance = np.broadcast_to(np.asarray(spacing, np.float64), 3)
+        if not (np.isfinite(distance).all() and (distance > 0).all()):
+            raise UsageError(f"--spacing {distance}: use a number above 0, or three")
+        frame = np.concatenate((np.broadcast_to(np.asarray(origin, np.float64), 3)[::-1], distance[::-1]))
+        nx, ny, nz = volume.shape
+        self.grid = Grid((nz - 1, ny - 1, nx - 1), frame, reversed=True)
+        self.granularity = self.grid.layer
+
+    def __len__(self) -> int:
+        return self.grid.layer * (self.grid.cells[2] // BRICK + 1)
+
+    def after(self, place: int) -> int:
+        return min(len(self), place + self.grid.layer)
+
+    def part(self, backend: Backend, first: int, last: int) -> SourcePart:
+        nodes = slice(BRICK * (first // self.grid.layer), BRICK * (last // self.grid.layer))
+        values = {"volume": backend.from_host(self.volume[nodes], np.float32), "first_layer": nodes.start}
+        return SourcePart(backend.xp.arange(first, last, dtype=np.uint64), "volume", values)
+
+    @cached_property
+    def _range(self) -> tuple[float, float]:
+        return float(self.volume.min()), float(self.volume.max())
+
+    def nothing_there(self) -> InputError:
+        low, high = self._range
+        return InputError(f"no surface at {self.level:g}: the volume's values go from {low:g} to {high:g}")

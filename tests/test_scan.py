@@ -1,0 +1,159 @@
+"""The exclusive scan over several parts and devices, against sums in Python's integers."""
+
+from __future__ import annotations
+
+from itertools import accumulate, chain, pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import backends
+from sdfcli.backend import Backend
+from sdfcli.extract.scan import Counts, exclusive_scan, exclusive_scan_on_host, split
+
+backend = backends.backend
+
+DTYPES = [np.uint32, np.uint64]
+
+
+def expected(numbers: Any) -> list[int]:
+    return [0, *accumulate(int(x) for x in numbers)]
+
+
+def filled(backend: Backend, numbers: Any, dtype: Any) -> Counts:
+    part = Counts(backend, len(numbers), dtype)
+    part.values[:] = backend.from_host(numbers, dtype)
+    return part
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    parts=st.lists(st.lists(st.integers(0, 2**20), max_size=50), max_size=6),
+    dtype=st.sampled_from(DTYPES),
+    bounded=st.booleans(),
+)
+def test_parts(backend: Backend, parts: list[list[int]], dtype: Any, bounded: bool) -> None:
+    counts = [filled(backend, numbers, dtype) for numbers in parts]
+    sums = expected(list(chain(*parts)))
+    assert exclusive_scan(counts, most=2**20 if bounded else None) == sums[-1]
+    at = 0
+    for part, numbers in zip(counts, parts, strict=True):
+        assert backend.to_host(part.sums).tolist() == sums[at : at + len(numbers) + 1]
+        at += len(numbers)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 1000, 4097, 300_001])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_long_parts(backend: Backend, n: int, dtype: Any) -> None:
+    numbers = np.random.default_rng(n).integers(0, 100, 2 * n)
+    parts = [filled(backend, half, dtype) for half in (numbers[:n], numbers[n:])]
+    assert exclusive_scan(parts) == numbers.sum()
+    sums = np.concatenate(([0], np.cumsum(numbers)))
+    assert np.array_equal(backend.to_host(parts[0].sums), sums[: n + 1])
+    assert np.array_equal(backend.to_host(parts[1].sums), sums[n:])
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    numbers=st.lists(st.integers(0, 2**20), max_size=200),
+    chunk=st.integers(1, 70),
+    weights=st.none() | st.lists(st.floats(0.1, 10), min_size=1, max_size=4),
+    dtype=st.sampled_from(DTYPES),
+    bounded=st.booleans(),
+    given_out=st.booleans(),
+)
+def test_on_host(
+    backend: Backend,
+    numbers: list[int],
+    chunk: int,
+    weights: list[float] | None,
+    dtype: Any,
+    bounded: bool,
+    given_out: bool,
+) -> None:
+    values = np.array(numbers, np.uint32)
+    out = np.empty(len(values), dtype) if given_out else None
+    devices = [backend] * (2 if weights is None else len(weights))
+    most = 2**20 if bounded else None
+    sums, total = exclusive_scan_on_host(values, devices, weights=weights, dtype=dtype, out=out, most=most, chunk=chunk)
+    assert [*sums.tolist(), total] == expected(numbers)
+    assert sums.dtype == dtype
+    assert out is None or sums is out
+    assert values.tolist() == numbers
+
+
+# The total just fits, or is one too much, within a part or only over several.
+FULL = 2**32 - 1
+TIGHT = [[[FULL]], [[FULL - 1, 1]], [[FULL - 1], [1]], [[2**31], [], [2**31 - 1]], [[0, FULL, 0], [0, 0]]]
+
+
+@pytest.mark.parametrize("parts", TIGHT)
+@pytest.mark.parametrize("more", [0, 1])
+def test_overflow(backend: Backend, parts: list[list[int]], more: int) -> None:
+    parts = [*parts, [more]]
+    whole = list(chain(*parts))
+    for dtype in DTYPES:
+        counts = [filled(backend, numbers, dtype) for numbers in parts]
+        values = np.array(whole, np.uint32)
+        if more and dtype == np.uint32:
+            with pytest.raises(OverflowError, match=str(FULL + 1)):
+                exclusive_scan(counts)
+            for chunk in (1, 2, 100):
+                with pytest.raises(OverflowError, match=str(FULL + 1)):
+                    exclusive_scan_on_host(values, [backend], chunk=chunk)
+        else:
+            assert exclusive_scan(counts) == FULL + more
+            for chunk in (1, 2, 100):
+                sums, total = exclusive_scan_on_host(values, [backend, backend], dtype=dtype, chunk=chunk)
+                assert [*sums.tolist(), total] == expected(whole)
+
+
+def test_overflow_within_a_part_leaves_the_numbers(backend: Backend) -> None:
+    part = filled(backend, [FULL, 2], np.uint32)
+    with pytest.raises(OverflowError, match="32 bits"):
+        part.scan()
+    assert backend.to_host(part.values).tolist() == [FULL, 2]
+
+
+def test_an_output_that_does_not_fit(backend: Backend) -> None:
+    values = np.ones(5, np.uint32)
+    for out in (np.empty(4, np.uint32), np.empty(5, np.uint64), np.empty(10, np.uint32)[::2]):
+        with pytest.raises(ValueError, match="out must be"):
+            exclusive_scan_on_host(values, [backend], out=out)
+
+
+@given(
+    n=st.integers(0, 1000),
+    weights=st.lists(st.floats(0.01, 100), min_size=1, max_size=9),
+    granularity=st.integers(1, 50),
+)
+def test_split(n: int, weights: list[float], granularity: int) -> None:
+    parts = split(n, weights, granularity)
+    assert len(parts) == len(weights)
+    assert [parts[0][0], parts[-1][1]] == [0, n]
+    assert all(first <= last for first, last in parts)
+    assert all(one[1] == other[0] for one, other in pairwise(parts))
+    assert all(first % granularity == 0 for first, _ in parts if first < n)
+    for (first, last), weight in zip(parts, weights, strict=True):
+        assert abs((last - first) - n * weight / sum(weights)) <= granularity + 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_two_gpus(dtype: Any) -> None:
+    pair = backends.two_gpus()
+    numbers = np.random.default_rng(1).integers(0, 100, 3_000_001).astype(np.uint32)
+    sums = np.concatenate(([0], np.cumsum(numbers)))
+    parts = []
+    for backend, (first, last) in zip(pair, split(len(numbers), [1, 2]), strict=True):
+        with backend.active():
+            parts.append(filled(backend, numbers[first:last], dtype))
+    assert exclusive_scan(parts) == sums[-1]
+    found = [backend.to_host(part.sums[:-1]) for backend, part in zip(pair, parts, strict=True)]
+    assert np.array_equal(np.concatenate(found), sums[:-1])
+    out, total = exclusive_scan_on_host(numbers, pair, dtype=dtype, weights=[2, 1], chunk=100_000)
+    assert np.array_equal(out, sums[:-1])
+    assert total == sums[-1]
