@@ -83,6 +83,19 @@ def test_json_and_csv(dragon: Path, tmp_path: Path) -> None:
     assert "--force" in again.stderr
 
 
+def test_scan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from sdfcli.bench import scan
+    from sdfcli.cli.app import app
+
+    monkeypatch.setattr(scan, "ON_DEVICES_CPU", (5000,))
+    with pytest.raises(SystemExit) as ended:
+        app(["bench", "scan", "--device", "cpu", "--repeat", "2"])
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    for word in ("scan", "library", "copy", "host to host", "on devices", "2,097,152", "20,971,520", "34.24", "5,000"):
+        assert word in printed
+
+
 def test_uniform_grids(dragon: Path) -> None:
     words = ["bench", dragon, "--uniform", "--depth", "4", "--repeat", "1", "--device", "cpu"]
     done = run(*words)

@@ -45,3 +45,10 @@ def select_backends(device: str = "auto", threads: int | None = None) -> list[Ba
     if len(set(map(int, numbers))) < len(numbers):
         raise UsageError(f"--device {device}: a GPU is named twice")
     return [select_backend(f"cuda:{number}", threads) for number in numbers]
+
+
+def all_backends(threads: int | None = None) -> list[Backend]:
+    """All GPUs, or the CPU where there is none."""
+    from sdfcli.backend.cuda import device_count
+
+    return select_backends("cuda:" + ",".join(map(str, range(device_count()))) if device_count() else "cpu", threads)

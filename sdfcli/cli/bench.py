@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def bench(
-    meshes: Annotated[list[str], typer.Argument(metavar="MESH...", help="Triangle meshes.")],
+    meshes: Annotated[
+        list[str], typer.Argument(metavar="MESH...|scan", help="Triangle meshes; or `scan`, for the exclusive scan.")
+    ],
     points: options.Points = "octree",
     depth: Annotated[
         int | None, typer.Option(help="Of the octree: 9 on a GPU, 7 on the CPU.", show_default=False)
@@ -33,7 +35,7 @@ def bench(
         ),
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the figures to this file, a row a mesh and query.")] = None,
-    device: options.Device = "auto",
+    device: options.Devices = "auto",
     threads: options.Threads = None,
     force: options.Force = False,
     json: options.Json = False,
@@ -42,6 +44,7 @@ def bench(
     """Time every stage of a build, and compare the distance queries with each other and with the thesis.
 
     With --uniform: an octree's memory, queries, time and errors beside those of a uniform grid of the same resolution.
+    With `scan` in place of a mesh: the exclusive scan on one, two and four devices.
 
     Example: sdfcli bench bunny.ply dragon.ply --depth 9
     """
@@ -49,6 +52,9 @@ def bench(
     from sdfcli.bench.points import check_points
     from sdfcli.params import BuildParams
 
+    if meshes == ["scan"] and not Path("scan").exists():
+        _measure_scan(device, threads, repeat, json)
+        return
     BuildParams(query=query)
     check_points(points)
     if csv is not None and csv.exists() and not force:
@@ -117,6 +123,37 @@ def _measure(
         "stages_ms": {name: 1e3 * value for name, value in stages.items()},
         "queries": found,
     }
+
+
+def _measure_scan(device: str, threads: int | None, repeat: int, json: bool) -> None:
+    from dataclasses import asdict
+
+    from sdfcli.backend import all_backends, select_backends
+    from sdfcli.bench.scan import ON_DEVICES, ON_DEVICES_CPU, measure_scan
+
+    backends = all_backends(threads) if device == "auto" else select_backends(device, threads)
+    sizes = ON_DEVICES_CPU if backends[0].name == "cpu" else ON_DEVICES
+    names = ",".join(backend.name for backend in backends)
+    rows = []
+    for row in measure_scan(backends, on_devices=sizes, repeat=repeat):
+        if json:
+            print_json({"device": names, **asdict(row)})
+        rows.append(
+            (
+                row.what,
+                row.where,
+                f"{row.devices}",
+                f"{row.elements:,}",
+                f"{row.milliseconds:.4g}",
+                f"{row.fastest:.4g} to {row.slowest:.4g}",
+                f"{row.gigabytes:,.0f}",
+                f"{row.speed_up:.2f}",
+                "-" if row.paper is None else f"{row.paper:.2f}",
+            )
+        )
+    if not json:
+        header = ("", "", "devices", "elements", "ms", "quartiles", "GB/s", "x one device", "paper's ms")
+        print_table(f"exclusive scan of 32-bit numbers, {names}", rows, header)
 
 
 def _compare_with_grids(
