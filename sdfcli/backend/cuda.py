@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -52,6 +53,12 @@ def device_count() -> int:
         return int(import_cupy().cuda.runtime.getDeviceCount())
     except Exception:
         return 0
+
+
+@functools.cache
+def cuda_backend(device: int) -> CudaBackend:
+    """The backend of one GPU, on which kernels are loaded once."""
+    return CudaBackend(device)
 
 
 class CudaQueue(Queue):

@@ -28,9 +28,11 @@ def select_backend(device: str = "auto", threads: int | None = None) -> Backend:
         from sdfcli.backend.cpu import CpuBackend
 
         return CpuBackend(threads)
-    from sdfcli.backend.cuda import CudaBackend
+    from sdfcli.backend.cuda import cuda_backend
 
-    return CudaBackend(int(match.group(1) or 0))
+    backend = cuda_backend(int(match.group(1) or 0))
+    backend.device.use()
+    return backend
 
 
 def select_backends(device: str = "auto", threads: int | None = None) -> list[Backend]:
