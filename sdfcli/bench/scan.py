@@ -111,6 +111,7 @@ def _copy_through(backends: Sequence[Backend], values: Any, out: Any) -> None:
 def _device_cases(backends: Sequence[Backend], elements: int) -> Iterator[Case]:
     flags: list[Array] = []
     parts: list[Counts] = []
+    expected = 0
     for backend, (first, last) in zip(backends, split(elements, [1.0] * len(backends)), strict=True):
         rng = np.random.default_rng(SEED + first)
         for start in range(first, last, LARGEST_PART):
@@ -118,7 +119,7 @@ def _device_cases(backends: Sequence[Backend], elements: int) -> Iterator[Case]:
                 length = min(last, start + LARGEST_PART) - start
                 flags.append(backend.from_host(rng.integers(0, 2, length, dtype=np.uint8)))
                 parts.append(Counts(backend, length))
-    expected = sum(int(flag.sum(dtype=np.uint64)) for flag in flags)
+                expected += int(flags[-1].sum(dtype=np.uint64))
 
     def fill() -> None:
         for part, flag in zip(parts, flags, strict=True):

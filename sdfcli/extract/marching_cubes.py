@@ -8,6 +8,7 @@ that it would have if one device did everything.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import InputError, OutOfMemoryError
-from sdfcli.extract.scan import Counts, at_once, split
+from sdfcli.extract.scan import Counts, at_once, check_total, split
 from sdfcli.extract.sources import BRICK, WORDS, Source
 from sdfcli.extract.tables import MOST_TRIANGLES, triangle_table
 
@@ -25,6 +26,11 @@ PART = 1 << 19
 
 MOST_VERTICES = (1 << 31) - 1
 """What files of meshes can number."""
+
+
+@functools.cache
+def _table_on(backend: Backend) -> Array:
+    return backend.from_host(triangle_table())
 
 
 @dataclass(frozen=True)
@@ -73,8 +79,8 @@ def extract(
             made += piece.own_vertices
         if made > MOST_VERTICES:
             raise OutOfMemoryError(f"more than {MOST_VERTICES} vertices; use a smaller --resolution")
-        cut = cut or any(piece.cut for piece in parts)
         pieces += at_once(lambda piece: piece.mesh(to_host), parts)
+        cut = cut or any(piece.cut for piece in parts)
     if made == 0:
         raise source.nothing_there()
     join = np.concatenate if to_host else backends[0].xp.concatenate
@@ -102,7 +108,7 @@ class Part:
         bricks = len(there.brick)
         words = WORDS * (touching - self.first)
         self.there, self.cells = there, backend.from_host(grid.cells, np.uint32)
-        self.table = backend.from_host(triangle_table())
+        self.table = _table_on(backend)
 
         self.neighbour = xp.empty((bricks, 8), np.uint32)
         run("sdf_brick_neighbours", bricks, brick=there.brick, cells=self.cells, neighbour=self.neighbour)
@@ -119,7 +125,7 @@ class Part:
         self.first_cell = flags.sums
         self.cell, self.cases = xp.empty(found, np.uint32), xp.empty(found, np.uint8)
         self.vertices, self.triangles = Counts(backend, found), Counts(backend, found)
-        cut = xp.zeros(1, np.uint32)
+        self.marks = xp.zeros(2, np.uint32)
         run(
             "sdf_cell_cases",
             words,
@@ -129,22 +135,26 @@ class Part:
             cases=self.cases,
             vertices=self.vertices.values,
             triangles=self.triangles.values,
-            cut=cut,
+            marks=self.marks,
             **ask,
         )
-        self.vertices.scan(most=3)
-        self.triangles.scan(most=MOST_TRIANGLES)
-        self.own_cells = int(self.first_cell[WORDS * (self.last - self.first)])
-        self.own_vertices = int(self.vertices.sums[self.own_cells])
-        self.own_triangles = int(self.triangles.sums[self.own_cells])
-        self.cut = bool(cut[0])
+        for counts, most in ((self.vertices, 3), (self.triangles, MOST_TRIANGLES)):
+            check_total(counts, 0, most)
+            counts.start()
+        # Every number that is read from a device costs as much as a small kernel.
+        own = found if self.last == touching else int(self.first_cell[WORDS * (self.last - self.first)])
+        ends = xp.concatenate([self.vertices.sums[own : own + 1], self.triangles.sums[own : own + 1]])
+        self.own_cells = own
+        self.own_vertices, self.own_triangles = map(int, backend.to_host(ends))
 
     def mesh(self, to_host: bool) -> tuple[Array, Array]:
         """Vertices and faces of the part's own bricks, numbered from `base` on."""
         with self.backend.active():
             vertices, faces = self._mesh()
-            if not np.isfinite(float(vertices.sum())):
+            cut, broken = self.backend.to_host(self.marks)
+            if broken:
                 raise InputError("values beside the surface are not finite")
+            self.cut = bool(cut)
             del self.active, self.first_cell, self.cell, self.cases, self.vertices, self.triangles, self.neighbour
             if not to_host:
                 return vertices, faces
@@ -167,6 +177,7 @@ class Part:
             cells=self.cells,
             frame=backend.from_host(grid.frame),
             iso=self.source.level,
+            marks=self.marks,
             position=position,
             **ask,
             **self.there.values,

@@ -480,7 +480,7 @@ typedef struct {
     unsigned char* cases;                   /* out: of the active cells */
     unsigned* vertices;                     /* out: of the active cells, how many each one owns */
     unsigned* triangles;                    /* out: of the active cells, how many each one has */
-    unsigned* cut;                          /* in and out: 1 where the surface meets the border of the grid */
+    unsigned* marks;                        /* in and out: marks[0] is 1 where the surface meets the border of the grid */
 } sdf_cell_cases_args;
 
 typedef struct {
@@ -498,6 +498,7 @@ typedef struct {
     const unsigned* leaf_corner;
     const float* value;
     float iso;
+    unsigned* marks;                        /* in and out: marks[1] is 1 where a value is not finite */
     double* position;                       /* out: vertices x 3 */
 } sdf_field_vertices_args;
 
@@ -513,6 +514,7 @@ typedef struct {
     unsigned first_layer;
     const float* volume;
     float iso;
+    unsigned* marks;                        /* in and out: marks[1] is 1 where a value is not finite */
     double* position;                       /* out: vertices x 3 */
 } sdf_volume_vertices_args;
 

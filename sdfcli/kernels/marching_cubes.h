@@ -280,7 +280,7 @@ FN void sdf_cell_cases_at(const sdf_cell_cases_args& a, u32 i) {
             flat |= upper;
             cut |= (upper || node[k] == 0) && (crossed & ~(1u << k));
         }
-        if (cut) store_shared(a.cut, 1u);
+        if (cut) store_shared(a.marks, 1u);
         a.cell[next] = 64 * i + bit;
         a.cases[next] = (u8)cases;
         a.vertices[next] = count_ones(crossed);
@@ -306,7 +306,7 @@ FN void place_vertices(const Args& a, u32 i, Nodes& nodes) {
         double above = (double)nodes(node[0] + (k == 0), node[1] + (k == 1), node[2] + (k == 2));
         double gap = above - below, t = ((double)a.iso - below) / gap;
         t = least(most(t, SDF_CLEARANCE), 1.0 - SDF_CLEARANCE);
-        if (gap - gap != 0.0) t = gap - gap;  // not a number, where a value is infinite or not a number
+        if (gap - gap != 0.0) store_shared(a.marks + 1, 1u);  // a value is infinite or not a number
         for (u32 axis = 0; axis < 3; axis++) {
             double steps = axis == k ? (double)node[axis] + t : (double)node[axis];
             out[a.reversed ? 2 - axis : axis] = a.frame[axis] + a.frame[3 + axis] * steps;
