@@ -12,7 +12,7 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import CheckFailedError
-from sdfcli.extract.scan import CHUNK, LARGEST_PART, Counts, at_once, exclusive_scan, exclusive_scan_on_host, split
+from sdfcli.extract.scan import CHUNK, LARGEST_PART, Counts, exclusive_scan, exclusive_scan_on_host, split
 
 PAPER = {(1, 2**21): 3.44, (2, 2**21): 3.08, (4, 2**21): 3.50}
 PAPER |= {(1, 10 * 2**21): 34.24, (2, 10 * 2**21): 20.36, (4, 10 * 2**21): 12.09}
@@ -129,12 +129,12 @@ def _device_cases(backends: Sequence[Backend], elements: int) -> Iterator[Case]:
     yield "scan", fill, lambda: _check(exclusive_scan(parts, most=1), expected)
 
     def on_each(work: Callable[[Counts], None]) -> Callable[[], None]:
-        def one(part: Counts) -> None:
-            with part.backend.active():
-                work(part)
-                part.backend.synchronize()
+        def run() -> None:
+            for part in parts:
+                with part.backend.active():
+                    work(part)
 
-        return lambda: _ignore(at_once(one, parts))
+        return run
 
     yield "library", fill, on_each(Counts.start)
     copies = []
@@ -153,14 +153,19 @@ def _timed(
     backends: Sequence[Backend], prepare: Callable[[], None], run: Callable[[], None], repeat: int
 ) -> tuple[float, float, float]:
     """Quartiles and median in milliseconds, after one repetition that is not counted."""
-    seconds = []
-    for _ in range(repeat + 1):
-        prepare()
+
+    def all_done() -> None:
         for backend in backends:
             with backend.active():
                 backend.synchronize()
+
+    seconds = []
+    for _ in range(repeat + 1):
+        prepare()
+        all_done()
         start = time.perf_counter()
         run()
+        all_done()
         seconds.append(time.perf_counter() - start)
     low, middle, high = statistics.quantiles(seconds[1:], n=4, method="inclusive")
     return 1e3 * low, 1e3 * middle, 1e3 * high
@@ -172,8 +177,4 @@ def _check(total: int, expected: int) -> None:
 
 
 def _nothing() -> None:
-    pass
-
-
-def _ignore(_: Any) -> None:
     pass

@@ -84,27 +84,26 @@ def exclusive_scan(parts: Sequence[Counts], most: int | None = None) -> int:
     if any(len(part) > LARGEST_PART for part in parts):
         raise ValueError(f"a part has more than {LARGEST_PART} elements: use several")
 
-    def total(part: Counts) -> int:
+    # Everything is asked for before anything is waited for, so that the devices work at the same time.
+    sums = []
+    for part in parts[:-1]:
         with part.backend.active():
-            return part.total()
-
-    def scan(part: Counts, base: int) -> int:
+            sums.append(part.values.sum(dtype=np.uint64))
+    bases = [0, *accumulate(map(int, sums))]
+    with parts[-1].backend.active():
+        check_total(parts[-1], bases[-1], most)
+    for part, base in zip(parts, bases, strict=True):
         with part.backend.active():
             part.start(base)
-            return int(part.sums[-1])
-
-    *before, last = parts
-    bases = [0, *accumulate(at_once(total, before))]
-    check_total(last, bases[-1], most, total)
-    return at_once(lambda job: scan(*job), list(zip(parts, bases, strict=True)))[-1]
+    return int(parts[-1].sums[-1])
 
 
-def check_total(part: Counts, before: int, most: int | None, total: Callable[[Counts], int] = Counts.total) -> None:
+def check_total(part: Counts, before: int, most: int | None) -> None:
     """Raises OverflowError where the sums of a part, with what lies before, need more bits than they have."""
     limit = int(np.iinfo(part.sums.dtype).max)
     narrow = part.sums.dtype == np.uint32
     if before > limit or (narrow and (most is None or before + len(part) * most > limit)):
-        reached = before + total(part)
+        reached = before + part.total()
         if reached > limit:
             raise OverflowError(f"the numbers add up to {reached}, which takes more than {8 * part.sums.itemsize} bits")
 
