@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sdfcli.accuracy import errors, sample_points
+from sdfcli.accuracy import errors, near_corners, sample_points
 from sdfcli.backend import select_backend
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.field import Field
@@ -19,7 +19,7 @@ from sdfcli.params import BuildParams
 from sdfcli.stages.bvh import build_bvh, refit
 from sdfcli.stages.octree import Octree
 from sdfcli.stages.order import morton_order
-from sdfcli.stages.sign import choose_sign, make_signer, unless_nothing_is_enclosed
+from sdfcli.stages.sign import choose_sign, settle_sign, sign_confidence
 from sdfcli.timing import Stages
 
 MEASURED_POINTS = 30_000
@@ -74,8 +74,7 @@ def _build(source: Any, params: BuildParams, device: str, threads: int | None, p
     with stages("bvh", backend):
         bvh = refit(backend, build_bvh(backend, order))
     with stages("sign", backend):
-        signer = make_signer(backend, mesh, bvh, sign.method)
-        sign, signer = unless_nothing_is_enclosed(backend, mesh, sign, signer)
+        sign, signer = settle_sign(backend, mesh, bvh, sign)
     with stages("measure"):
         points = sample_points(mesh, params.band, MEASURED_POINTS, SEED)
     mesh.release()
@@ -103,12 +102,14 @@ def _build(source: Any, params: BuildParams, device: str, threads: int | None, p
     progress("measuring the error")
     with stages("measure", backend):
         index = MeshDistance.of(backend, mesh, bvh, signer)
+        confidence = sign_confidence(backend, bvh, signer, near_corners(field, params.band * mesh.diagonal))
         found = [errors(field, mesh.diagonal, params.tolerance, params.band, index, where) for where in points.values()]
     field.info.update(
         parameters={**params.as_dict(), "depth": params.depth_limit(scale)},
         mesh={"sha256": digest, "diagonal": mesh.diagonal, "watertight": health.watertight, **asdict(health)},
         sign=sign.method,
         sign_reason=sign.reason,
+        sign_confidence=confidence,
         depth=int(field.leaf_level.max()),
         jump_leaves=jump_leaves,
         max_error=max(region.largest for region in found),

@@ -13,6 +13,7 @@ LAYERS = [
     {"backend", "params"},
     {"ply", "timing", "exact"},
     {"mesh"},
+    {"repair"},
     {"stages"},
     {"field"},
     {"store", "accuracy", "index"},

@@ -2,6 +2,7 @@
 #ifndef SDFCLI_KERNELS_H
 #define SDFCLI_KERNELS_H
 #include "args.h"
+#include "crossing.h"
 #include "distance.h"
 #include "exact.h"
 #include "octree.h"
@@ -20,6 +21,7 @@
     X(sdf_winding_moments)   \
     X(sdf_winding)           \
     X(sdf_pseudonormal)      \
+    X(sdf_crossing)          \
     X(sdf_octree_children)   \
     X(sdf_octree_neighbours) \
     X(sdf_octree_own)        \
