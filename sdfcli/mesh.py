@@ -360,6 +360,8 @@ def load_mesh(source: Any) -> Mesh:
     path = existing_file(source)
     try:
         vertices, faces = _read(path)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
     except Exception as error:  # each loader of trimesh has exceptions of its own
         reason = str(error).strip().splitlines()
         raise InputError(
@@ -383,12 +385,8 @@ def existing_file(source: Any) -> Path:
 
 
 def _read(path: Path) -> tuple[Any, Any]:
-    from sdfcli.ply import read_plain_ply
+    from sdfcli import ply, readers
 
-    plain = read_plain_ply(path) if path.suffix.lower() == ".ply" else None
-    if plain is not None:
-        return plain
-    import trimesh
-
-    loaded = trimesh.load_mesh(str(path), process=False)
-    return getattr(loaded, "vertices", None), getattr(loaded, "faces", None)
+    own = {".ply": ply.read_ply, ".stl": readers.read_stl, ".obj": readers.read_obj, ".off": readers.read_off}
+    suffix = path.suffix.lower()
+    return own[suffix](path) if suffix in own else readers.read_scene(path)

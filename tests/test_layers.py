@@ -11,7 +11,9 @@ PACKAGE = Path(sdfcli.__file__).parent
 LAYERS = [
     {"errors"},
     {"backend", "params"},
-    {"ply", "timing", "exact"},
+    {"polygons", "timing", "exact"},
+    {"text"},
+    {"ply", "readers"},
     {"mesh"},
     {"repair"},
     {"stages"},
