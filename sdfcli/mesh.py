@@ -136,6 +136,7 @@ class Mesh:
         return Health(
             triangles=len(self.faces),
             vertices=len(self.vertices),
+            shells=int(self.shell.max()) + 1,
             open_edges=int(np.sum(~balanced)),
             non_manifold_edges=int(np.sum(uses > 2)),
             inconsistent_edges=int(np.sum((uses == 2) & ~balanced)),
@@ -187,12 +188,13 @@ class Mesh:
 class Health:
     """Counts of what is wrong with a mesh, after welding vertices at equal positions.
 
-    An edge is open where its uses in the two directions differ: a mesh without open edges bounds a volume, and its
-    winding number is a whole number everywhere.
+    A shell is connected across edges of two faces. An edge is open where its uses in the two directions differ: a mesh
+    without open edges bounds a volume, and its winding number is a whole number everywhere.
     """
 
     triangles: int
     vertices: int
+    shells: int
     open_edges: int
     non_manifold_edges: int
     inconsistent_edges: int

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from sdfcli.accuracy import errors, near_corners, sample_points
 from sdfcli.backend import select_backend
+from sdfcli.check import mesh_report, verdict
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.field import Field
 from sdfcli.index import MeshDistance
@@ -106,7 +106,8 @@ def _build(source: Any, params: BuildParams, device: str, threads: int | None, p
         found = [errors(field, mesh.diagonal, params.tolerance, params.band, index, where) for where in points.values()]
     field.info.update(
         parameters={**params.as_dict(), "depth": params.depth_limit(scale)},
-        mesh={"sha256": digest, "diagonal": mesh.diagonal, "watertight": health.watertight, **asdict(health)},
+        mesh={"sha256": digest, "diagonal": mesh.diagonal, **mesh_report(health, sign)},
+        verdict=verdict(health, sign, confidence),
         sign=sign.method,
         sign_reason=sign.reason,
         sign_confidence=confidence,

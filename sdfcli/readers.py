@@ -133,3 +133,19 @@ def read_scene(path: Path) -> Arrays:
     if not hasattr(loaded, "faces"):
         return np.empty((0, 3)), np.empty((0, 3), np.int64)
     return np.asarray(loaded.vertices, np.float64), np.asarray(loaded.faces, np.int64)
+
+
+def units_of(path: Path) -> str | None:
+    """The unit of a file's coordinates, where its format has one."""
+    suffix = path.suffix.lower()
+    if suffix in (".glb", ".gltf"):
+        return "metre"
+    if suffix != ".3mf":
+        return None
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open("3D/3dmodel.model") as model:
+            head = model.read(4096)
+    except (OSError, KeyError, zipfile.BadZipFile):
+        return None
+    found = re.search(rb"<model[^>]*\bunit=[\"'](\w+)", head)
+    return found[1].decode() if found else "millimeter"

@@ -19,6 +19,7 @@ LAYERS = [
     {"stages"},
     {"field"},
     {"store", "accuracy", "index"},
+    {"check"},
     {"pipeline"},
     {"cli"},
 ]

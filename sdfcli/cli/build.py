@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from sdfcli.field import Field
 
 
+FAULTS = ("open_edges", "non_manifold_edges", "inconsistent_edges", "degenerate_faces", "duplicate_faces")
+LATER_FAULTS = ("inverted_shells", "crossing_faces")
+"""Of fields of version 0.1.0 only the first are known."""
+
+
 def build(
     meshes: Annotated[
         list[str], typer.Argument(metavar="MESH...", help="Triangle meshes: PLY, OBJ, STL, OFF, GLB ...")
@@ -67,6 +72,8 @@ def build(
             if json:
                 print_json({"input": mesh, "output": None, "status": "failed", "error": str(error)})
             continue
+        if report["sign"] == "none" and sign != "none" and not quiet:
+            typer.echo(f"sdfcli: warning: {mesh}: distances without signs: {report['sign_reason']}", err=True)
         if json:
             print_json(report)
         elif not quiet:
@@ -131,9 +138,11 @@ def _report(mesh: str, target: Path, field: Field, seconds: dict[str, float]) ->
         "triangles": info["mesh"]["triangles"],
         "vertices": info["mesh"]["vertices"],
         "watertight": info["mesh"]["watertight"],
+        "verdict": info["verdict"],
         "health": info["mesh"],
         "sign": info["sign"],
         "sign_reason": info["sign_reason"],
+        "sign_confidence": info["sign_confidence"],
         "octree": info["parameters"]["octree"],
         "depth": info["depth"],
         "tolerance": info["parameters"]["tolerance"],
@@ -151,12 +160,15 @@ def _report(mesh: str, target: Path, field: Field, seconds: dict[str, float]) ->
 
 def health_text(health: dict[str, Any]) -> str:
     """The state of a mesh in a few words."""
-    faults = [
-        f"{health[key]:,} {key.replace('_', ' ')}"
-        for key in ("open_edges", "non_manifold_edges", "inconsistent_edges", "degenerate_faces", "duplicate_faces")
-        if health[key]
-    ]
+    faults = [f"{health[key]:,} {key.replace('_', ' ')}" for key in (*FAULTS, *LATER_FAULTS) if health.get(key)]
     return ", ".join(["watertight" if health["watertight"] else "not watertight", *faults])
+
+
+def verdict_text(report: dict[str, Any]) -> str:
+    """The verdict on a mesh, with the certainty of the sign where there is one."""
+    confidence = report["sign_confidence"]
+    sure = "" if confidence is None else f" (sign certain at {confidence:.1%} of the corners near the surface)"
+    return str(report["verdict"]) + sure
 
 
 def _print_report(report: dict[str, Any], seconds: dict[str, float] | None) -> None:
@@ -164,6 +176,7 @@ def _print_report(report: dict[str, Any], seconds: dict[str, float] | None) -> N
         ("triangles", f"{report['triangles']:,}"),
         ("mesh", health_text(report["health"])),
         ("sign", f"{report['sign']} ({report['sign_reason']})"),
+        ("verdict", verdict_text(report)),
         (
             "octree",
             f"{report['octree']}, {report['leaves']:,} leaves, {report['corners']:,} corners, depth {report['depth']}",

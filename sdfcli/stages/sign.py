@@ -32,12 +32,16 @@ LEVEL = 0.25
 class SignChoice:
     """How signs are decided, and why, in words for the user.
 
+    inverted  how many shells were oriented inwards, and turned.
+    crossing  how many faces cross or overlap others; known once the choice is settled.
     boundary  the faces from which winding numbers are summed up, where these are not all of the mesh's.
     """
 
     method: str
     reason: str
     asked_for: bool = False
+    inverted: int = 0
+    crossing: int = 0
     boundary: Mesh | None = None
 
 
@@ -59,8 +63,13 @@ def choose_sign(mesh: Mesh, asked: str) -> tuple[Mesh, SignChoice]:
         method, reason = "winding", ", ".join(mesh.health.faults)
         if not mesh.health.watertight and len(repaired.boundary.open_edges) == 0:
             notes = [*notes, "closed then"]
-    boundary = None if repaired.counted is None else repaired.boundary
-    return repaired.mesh, SignChoice(method, "; ".join([reason, *notes]), asked != "auto", boundary)
+    return repaired.mesh, SignChoice(
+        method,
+        "; ".join([reason, *notes]),
+        asked_for=asked != "auto",
+        inverted=repaired.inverted,
+        boundary=None if repaired.counted is None else repaired.boundary,
+    )
 
 
 @dataclass(frozen=True)
@@ -297,13 +306,12 @@ def settle_sign(backend: Backend, mesh: Mesh, bvh: Bvh, choice: SignChoice) -> t
     Pseudonormals need a surface that parts inside from outside everywhere: where it folds back on itself, crosses
     itself, or lies in another solid, winding numbers are taken. And an open surface that encloses nothing has no sign.
     """
+    choice = replace(choice, crossing=crossing_faces(backend, bvh))
     if choice.method == "pseudonormal" and not choice.asked_for:
-        crossing = crossing_faces(backend, bvh)
-        nested = 0 if crossing else nested_shells(WindingIndex.of(backend, bvh), backend, mesh)
-        if crossing:
-            choice = replace(choice, method="winding", reason=_instead(choice, f"{crossing:,} faces cross others"))
-        elif nested:
-            choice = replace(choice, method="winding", reason=_instead(choice, f"{nested:,} solids within others"))
+        nested = 0 if choice.crossing else nested_shells(WindingIndex.of(backend, bvh), backend, mesh)
+        found = f"{choice.crossing:,} faces cross others" if choice.crossing else f"{nested:,} solids within others"
+        if choice.crossing or nested:
+            choice = replace(choice, method="winding", reason=_instead(choice, found))
     boundary, own = mesh, bvh
     if choice.method == "winding" and choice.boundary is not None:
         boundary = choice.boundary
@@ -316,7 +324,7 @@ def settle_sign(backend: Backend, mesh: Mesh, bvh: Bvh, choice: SignChoice) -> t
     if share >= 0.5:
         return choice, signer
     reason = f"{choice.reason}; encloses nothing: its two sides differ on {share:.0%} of the surface"
-    return SignChoice("none", reason), NoSigner(backend)
+    return replace(choice, method="none", reason=reason), NoSigner(backend)
 
 
 def _instead(choice: SignChoice, found: str) -> str:
