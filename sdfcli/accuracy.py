@@ -13,9 +13,6 @@ from sdfcli.mesh import Floats, Mesh
 NEAR = 0.1
 """`near` points lie within this part of the band."""
 
-CORNERS = 10_000
-"""About how many corners are looked at."""
-
 JUMP_PROBES = 5
 MOST_SUSPECTS = 0.02
 """Where more than this part of the points errs, the field is wrong, and no jump is looked for."""
@@ -57,12 +54,6 @@ def sample_points(mesh: Mesh, band: float, count: int, seed: int) -> dict[str, F
         "band": np.clip(around, low, low + length),
         "everywhere": anywhere,
     }
-
-
-def near_corners(field: Field, width: float) -> Floats:
-    """Some of the corners (n, 3), in the unit cube, that lie within `width` of the surface: evenly over all of them."""
-    near = np.flatnonzero(np.abs(field.distance) <= width)
-    return lattice_position(field.corner_key[near[:: max(1, len(near) // CORNERS)]])
 
 
 def _on_surface(mesh: Mesh, count: int, rng: np.random.Generator) -> Floats:

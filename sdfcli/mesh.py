@@ -11,10 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.errors import InputError
+from sdfcli.backend.cpu import free_memory
+from sdfcli.errors import InputError, OutOfMemoryError
 
 PADDING = 0.025
 """Space around the mesh on each side, as a fraction of the longest side of its bounds."""
+
+READING = 6
+"""How much memory a mesh takes while it is read and checked, in sizes of its file."""
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -360,6 +364,8 @@ def load_mesh(source: Any) -> Mesh:
     if hasattr(source, "vertices") and hasattr(source, "faces"):
         return make_mesh(source.vertices, source.faces)
     path = existing_file(source)
+    if READING * path.stat().st_size > free_memory():
+        raise OutOfMemoryError(f"{path}: a mesh of {path.stat().st_size / 1e9:.3g} GB does not fit into memory")
     try:
         vertices, faces = _read(path)
     except InputError as error:

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from sdfcli.accuracy import errors, near_corners, sample_points
+from sdfcli.accuracy import errors, sample_points
 from sdfcli.backend import select_backend
 from sdfcli.check import mesh_report, verdict
 from sdfcli.errors import OutOfMemoryError
+from sdfcli.estimate import memory_limit
 from sdfcli.field import Field
 from sdfcli.index import MeshDistance
 from sdfcli.mesh import load_mesh
@@ -36,24 +37,28 @@ def build(
     *,
     device: str = "auto",
     threads: int | None = None,
+    max_memory: int | None = None,
     progress: Progress | None = None,
     **parameters: Any,
 ) -> Field:
     """A field from a mesh: a path, a trimesh mesh, or a (vertices, faces) pair.
 
     parameters are those of BuildParams: octree, depth, tolerance, band, sign. device is auto, cpu, cuda or cuda:N.
+    max_memory: bytes that may be used on that device; by default most of what is free.
 
     Raises InputError for a mesh that cannot be used, UsageError for bad parameters, DeviceError for a device that is
     not there, OutOfMemoryError.
     """
     params = BuildParams(**parameters)
     try:
-        return _build(source, params, device, threads, progress or (lambda _: None))
+        return _build(source, params, device, threads, max_memory, progress or (lambda _: None))
     except MemoryError as error:
         raise OutOfMemoryError(f"out of memory: {error}; try a larger --tolerance or a smaller --depth") from error
 
 
-def _build(source: Any, params: BuildParams, device: str, threads: int | None, progress: Progress) -> Field:
+def _build(
+    source: Any, params: BuildParams, device: str, threads: int | None, max_memory: int | None, progress: Progress
+) -> Field:
     stages = Stages()
     progress("loading and checking the mesh")
     with stages("load"):
@@ -88,6 +93,7 @@ def _build(source: Any, params: BuildParams, device: str, threads: int | None, p
             band=params.band * scale,
             adaptive=params.octree == "adaptive",
             stages=stages,
+            most_memory=memory_limit(backend, max_memory),
         )
         tree.grow(lambda level, cells: progress(f"level {level + 1}: {cells:,} cells"))
         arrays = tree.assemble()
@@ -102,7 +108,7 @@ def _build(source: Any, params: BuildParams, device: str, threads: int | None, p
     progress("measuring the error")
     with stages("measure", backend):
         index = MeshDistance.of(backend, mesh, bvh, signer)
-        confidence = sign_confidence(backend, bvh, signer, near_corners(field, params.band * mesh.diagonal))
+        confidence = sign_confidence(backend, bvh, signer, mesh.domain.to_unit(points["band"]))
         found = [errors(field, mesh.diagonal, params.tolerance, params.band, index, where) for where in points.values()]
     field.info.update(
         parameters={**params.as_dict(), "depth": params.depth_limit(scale)},

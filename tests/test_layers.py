@@ -19,7 +19,7 @@ LAYERS = [
     {"stages"},
     {"field"},
     {"store", "accuracy", "index"},
-    {"check"},
+    {"check", "estimate"},
     {"pipeline"},
     {"cli"},
 ]

@@ -98,6 +98,14 @@ class Backend(ABC):
     def sort_order(self, keys: Array) -> Array:
         """The stable order of unsigned keys: equal keys keep their place. uint32 or wider."""
 
+    @abstractmethod
+    def memory_used(self) -> int:
+        """The bytes that this process holds on the device."""
+
+    @abstractmethod
+    def memory_free(self) -> int:
+        """The bytes that it could take in addition."""
+
     def annotate(self, name: str) -> AbstractContextManager[Any]:
         """A named range that profilers of this device show."""
         return nullcontext()

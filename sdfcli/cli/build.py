@@ -10,7 +10,7 @@ import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress
-from sdfcli.errors import SdfError, UsageError
+from sdfcli.errors import OutOfMemoryError, SdfError, UsageError
 
 if TYPE_CHECKING:
     from sdfcli.field import Field
@@ -47,6 +47,13 @@ def build(
     sign: options.Sign = "auto",
     device: options.Device = "auto",
     threads: options.Threads = None,
+    max_memory: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Memory to use at most, as 800M or 4G: 90 % of what is free by default."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say how large the field will be and what it takes; write nothing.")
+    ] = False,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -56,14 +63,20 @@ def build(
 
     Example: sdfcli build bunny.ply --tolerance 5e-4 -o bunny.h5
     """
+    from sdfcli.estimate import parse_size
     from sdfcli.params import BuildParams
 
+    most = None if max_memory is None else parse_size(max_memory)
     parameters = {"octree": octree, "depth": depth, "tolerance": tolerance, "band": band, "sign": sign}
     BuildParams(**parameters)  # type: ignore[arg-type]
+    settings = {**parameters, "device": device, "threads": threads, "max_memory": most}
     worst = 0
-    for mesh, target in _targets(meshes, output, force):
+    for mesh, target in _targets(meshes, None if dry_run else output, force or dry_run):
         try:
-            report, seconds = _build_one(mesh, target, parameters, device, threads, force, quiet)
+            if dry_run:
+                _estimate_one(mesh, settings, json)
+                continue
+            report, seconds = _build_one(mesh, target, settings, force, quiet)
         except SdfError as error:
             if len(meshes) == 1 and not json:
                 raise
@@ -107,19 +120,39 @@ def _targets(meshes: list[str], output: Path | None, force: bool) -> list[tuple[
     return targets
 
 
+def _estimate_one(mesh: str, settings: dict[str, Any], json: bool) -> None:
+    """Prints what a build would take. Raises OutOfMemoryError where it would not fit."""
+    from sdfcli.estimate import estimate
+
+    found = estimate(mesh, **settings)
+    if json:
+        print_json({"input": mesh, "status": "ok" if found.fits else "too large", **found.as_dict()})
+    else:
+        rows = [
+            ("leaves", f"about {found.leaves:,}"),
+            ("time", f"about {found.seconds:.0f} s on {found.device}"),
+            ("memory", f"about {human_bytes(found.memory_bytes)} of {human_bytes(found.limit_bytes)}"),
+            ("file", f"about {human_bytes(found.file_bytes)}"),
+        ]
+        print_table(mesh, rows)
+    if not found.fits:
+        raise OutOfMemoryError(
+            f"{mesh}: needs about {human_bytes(found.memory_bytes)}, and {human_bytes(found.limit_bytes)} may be used; "
+            "try a larger --tolerance, a smaller --depth, or more --max-memory"
+        )
+
+
 def _build_one(
     mesh: str,
     target: Path,
-    parameters: dict[str, Any],
-    device: str,
-    threads: int | None,
+    settings: dict[str, Any],
     force: bool,
     quiet: bool,
 ) -> tuple[dict[str, Any], dict[str, float]]:
     from sdfcli.pipeline import build as build_field
 
     with progress(mesh, quiet) as tell:
-        field = build_field(mesh, device=device, threads=threads, progress=tell, **parameters)
+        field = build_field(mesh, progress=tell, **settings)
         tell("writing")
         start = time.perf_counter()
         field.save(target, force)
@@ -167,7 +200,7 @@ def health_text(health: dict[str, Any]) -> str:
 def verdict_text(report: dict[str, Any]) -> str:
     """The verdict on a mesh, with the certainty of the sign where there is one."""
     confidence = report["sign_confidence"]
-    sure = "" if confidence is None else f" (sign certain at {confidence:.1%} of the corners near the surface)"
+    sure = "" if confidence is None else f" (sign certain at {confidence:.1%} of the points near the surface)"
     return str(report["verdict"]) + sure
 
 
