@@ -126,16 +126,15 @@ class _Text:
         at, rows = self.rows[face], []
         for k in at:
             words = self.lines[k].split()
+            ends = [0]
             try:
-                place = 0
-                for column in element.columns[:indices]:
-                    place += 1 + (int(words[place]) if column.length_kind else 0)
-                size = int(words[place])
+                for column in element.columns:
+                    ends.append(ends[-1] + 1 + (int(words[ends[-1]]) if column.length_kind else 0))
             except (ValueError, IndexError):
-                size, place = 0, 0
-            if not 0 < size < len(words) - place:
-                raise InputError(f"line {k + 1}: a face that does not have the corners it says")
-            rows.append(b" ".join(words[place + 1 : place + 1 + size]))
+                ends = [len(words) + 1]
+            if not 0 < ends[-1] <= len(words) or sorted(ends) != ends:
+                raise InputError(f"line {k + 1}: a face that does not have the numbers it says")
+            rows.append(b" ".join(words[ends[indices] + 1 : ends[indices + 1]]))
         return polygons_of(rows, at, 0)
 
     @staticmethod

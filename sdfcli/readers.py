@@ -74,8 +74,8 @@ def read_obj(path: Path) -> Arrays:
     # From 1 on, or from -1 down for the vertices before the line.
     before = np.repeat(np.searchsorted(vertex_lines, face_lines), polygons.count)
     corner = np.where(polygons.corner < 0, polygons.corner + before, polygons.corner - 1)
-    polygons = Polygons(corner, polygons.count)
-    check_range(polygons, len(vertices), lambda face: f"line {face_lines[face] + 1}", polygons.corner + 1)
+    named, polygons = polygons.corner, Polygons(corner, polygons.count)
+    check_range(polygons, len(vertices), lambda face: f"line {face_lines[face] + 1}", named)
     return vertices, triangulated(vertices, polygons)
 
 
@@ -125,6 +125,12 @@ def read_scene(path: Path) -> Arrays:
             unpacked = sum(entry.file_size for entry in archive.infolist())
         if unpacked > MOST_PACKED * path.stat().st_size:
             raise InputError(f"unpacks to {unpacked:,} bytes, more than {MOST_PACKED} times its size")
+    with open(path, "rb") as file:
+        head = file.read(12)
+    if head.startswith(b"glTF") and int.from_bytes(head[8:12], "little") != path.stat().st_size:
+        raise InputError(
+            f"the header says {int.from_bytes(head[8:12], 'little'):,} bytes, the file has {path.stat().st_size:,}"
+        )
     import trimesh
 
     with warnings.catch_warnings():
