@@ -367,7 +367,8 @@ def load_mesh(source: Any) -> Mesh:
     if READING * path.stat().st_size > free_memory():
         raise OutOfMemoryError(f"{path}: a mesh of {path.stat().st_size / 1e9:.3g} GB does not fit into memory")
     try:
-        vertices, faces = _read(path)
+        with np.errstate(all="ignore"):  # whether vertices are finite is looked at later
+            vertices, faces = _read(path)
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
     except Exception as error:  # each loader of trimesh has exceptions of its own

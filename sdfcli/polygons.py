@@ -45,8 +45,7 @@ def triangulated(vertices: Floats, polygons: Polygons) -> Ints:
         place = start[chosen, None] + np.arange(size - 2)
         triangles[place] = np.stack([np.broadcast_to(corner[:, :1], place.shape), corner[:, 1:-1], corner[:, 2:]], 2)
         if size > 3:
-            with np.errstate(invalid="ignore", over="ignore"):  # whether vertices are finite is looked at later
-                flat, convex = _flattened(vertices[corner])
+            flat, convex = _flattened(vertices[corner])
             for k in np.flatnonzero(~convex):
                 triangles[place[k]] = corner[k][_ears(flat[k])]
     return triangles

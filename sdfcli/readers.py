@@ -127,6 +127,9 @@ def read_scene(path: Path) -> Arrays:
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             unpacked = sum(entry.file_size for entry in archive.infolist())
+            packed = sum(entry.compress_size for entry in archive.infolist())
+        if packed > path.stat().st_size:
+            raise InputError(f"holds {packed:,} packed bytes by its own account, but has {path.stat().st_size:,}")
         if unpacked > MOST_PACKED * path.stat().st_size:
             raise InputError(f"unpacks to {unpacked:,} bytes, more than {MOST_PACKED} times its size")
     if path.suffix.lower() in (".glb", ".gltf"):
