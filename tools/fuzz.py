@@ -155,10 +155,9 @@ def damaged_parts(rng: np.random.Generator, content: bytes) -> bytes:
             for name, value in facts.items():
                 file.attrs[name] = value
             for name, part in parts.items():
-                chunks = (max(1, len(part) // 2),) if rng.random() < 0.8 else None
-                file.create_dataset(
-                    name, data=part, chunks=chunks, compression="gzip" if chunks and len(part) else None
-                )
+                packed = len(part) > 0 and rng.random() < 0.8
+                chunks = (max(1, len(part) // 2),) if packed else None
+                file.create_dataset(name, data=part, chunks=chunks, compression="gzip" if packed else None)
         return buffer.getvalue()
 
 
