@@ -143,7 +143,11 @@ def _turned_outwards(found: Repaired) -> Repaired:
         return found
     inverted = int((turn & solid).sum())
     every = turn[solid].all()
-    note = "was oriented inwards, turned" if every else f"{inverted:,} shells oriented inwards, turned"
+    note = (
+        "was oriented inwards, turned"
+        if every
+        else f"{inverted:,} shell{'s' if inverted > 1 else ''} oriented inwards, turned"
+    )
     return replace(_turned(found, turn[shells.of_face]), inverted=inverted, notes=[*found.notes, note])
 
 

@@ -49,7 +49,7 @@ def test_certainty_falls_with_the_size_of_the_hole() -> None:
     vertices, faces = shapes.icosphere(3)
     middles = vertices[faces].mean(axis=1)
     found = []
-    for height in (2.0, 0.95, 0.8, 0.5):
+    for height in (2.0, 0.9, 0.4, -0.2):
         field = sdfcli.build((vertices, faces[middles[:, 2] < height]), device="cpu", depth=6, tolerance=5e-3)
         found.append(field.info["sign_confidence"])
     assert found[0] == 1

@@ -95,6 +95,15 @@ def test_two_triangles(backend: Backend, name: str) -> None:
             assert crossing(backend, (vertices, np.arange(9).reshape(3, 3))) == (2 if crosses else 0)
 
 
+def test_a_fan_of_very_many_takes_no_time(backend: Backend) -> None:
+    # All boxes meet at the tip: of so many no triangle is compared with all others.
+    angle = np.linspace(0, 2 * np.pi, 60_001)[:-1]
+    rim = np.stack([np.cos(angle), np.sin(angle), 0.3 * np.sin(5 * angle)], axis=1)
+    k = np.arange(60_000)
+    faces = np.stack([np.zeros_like(k), k + 1, (k + 1) % 60_000 + 1], axis=1)
+    assert crossing(backend, (np.concatenate([[[0, 0, 1.0]], rim]), faces)) > 0
+
+
 def folded(turn: oracle.Numbers) -> shapes.Shape:
     """A cube, the middle of whose upper side was drawn far out of that side, within its plane: closed, oriented and
     manifold, without degenerate or equal faces, but some of them lie flat on others."""

@@ -71,7 +71,7 @@ def test_each_shell_is_turned_by_itself() -> None:
     away = shapes.moved(CUBE, offset=[5, 0, 0])
     found = repair(mesh_of(CUBE, shapes.inside_out(away), shapes.moved(CUBE, offset=[0, 5, 0])))
     assert found.inverted == 1
-    assert found.notes == ["1 shells oriented inwards, turned"]
+    assert found.notes == ["1 shell oriented inwards, turned"]
     assert (
         np.array_equal(found.mesh.faces, shapes.joined(CUBE, away, CUBE)[1][:, [0, 1, 2]])
         or found.mesh.health.watertight
@@ -91,7 +91,7 @@ def test_a_cavity_stays_a_cavity() -> None:
 def test_a_solid_in_a_solid_is_one_with_it() -> None:
     index = check_inside(shapes.joined(CUBE, SMALL), CUBE)
     assert index.sign.method == "winding"
-    assert "1 solids within others" in index.sign.reason
+    assert "1 shells in other solids" in index.sign.reason
 
 
 def test_a_solid_in_a_cavity() -> None:

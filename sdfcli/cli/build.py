@@ -16,9 +16,15 @@ if TYPE_CHECKING:
     from sdfcli.field import Field
 
 
-FAULTS = ("open_edges", "non_manifold_edges", "inconsistent_edges", "degenerate_faces", "duplicate_faces")
-LATER_FAULTS = ("inverted_shells", "crossing_faces")
-"""Of fields of version 0.1.0 only the first are known."""
+FAULTS = (
+    "open_edges",
+    "non_manifold_edges",
+    "inconsistent_edges",
+    "degenerate_faces",
+    "duplicate_faces",
+    "inverted_shells",
+    "crossing_faces",
+)
 
 
 def build(
@@ -74,7 +80,7 @@ def build(
     for mesh, target in _targets(meshes, None if dry_run else output, force or dry_run):
         try:
             if dry_run:
-                _estimate_one(mesh, settings, json)
+                worst = max(worst, _estimate_one(mesh, settings, json))
                 continue
             report, seconds = _build_one(mesh, target, settings, force, quiet)
         except SdfError as error:
@@ -120,8 +126,8 @@ def _targets(meshes: list[str], output: Path | None, force: bool) -> list[tuple[
     return targets
 
 
-def _estimate_one(mesh: str, settings: dict[str, Any], json: bool) -> None:
-    """Prints what a build would take. Raises OutOfMemoryError where it would not fit."""
+def _estimate_one(mesh: str, settings: dict[str, Any], json: bool) -> int:
+    """Prints what a build would take; returns the exit code with which it would end."""
     from sdfcli.estimate import estimate
 
     found = estimate(mesh, **settings)
@@ -135,11 +141,14 @@ def _estimate_one(mesh: str, settings: dict[str, Any], json: bool) -> None:
             ("file", f"about {human_bytes(found.file_bytes)}"),
         ]
         print_table(mesh, rows)
-    if not found.fits:
-        raise OutOfMemoryError(
-            f"{mesh}: needs about {human_bytes(found.memory_bytes)}, and {human_bytes(found.limit_bytes)} may be used; "
-            "try a larger --tolerance, a smaller --depth, or more --max-memory"
-        )
+    if found.fits:
+        return 0
+    typer.echo(
+        f"sdfcli: {mesh}: needs about {human_bytes(found.memory_bytes)}, and {human_bytes(found.limit_bytes)} may be "
+        "used; try a larger --tolerance, a smaller --depth, or more --max-memory",
+        err=True,
+    )
+    return OutOfMemoryError.exit_code
 
 
 def _build_one(
@@ -193,7 +202,7 @@ def _report(mesh: str, target: Path, field: Field, seconds: dict[str, float]) ->
 
 def health_text(health: dict[str, Any]) -> str:
     """The state of a mesh in a few words."""
-    faults = [f"{health[key]:,} {key.replace('_', ' ')}" for key in (*FAULTS, *LATER_FAULTS) if health.get(key)]
+    faults = [f"{health[key]:,} {key.replace('_', ' ')}" for key in FAULTS if health.get(key)]
     return ", ".join(["watertight" if health["watertight"] else "not watertight", *faults])
 
 

@@ -6,6 +6,9 @@
 // Depths below this (in the unit cube) are the rounding of coordinates to float, not a crossing.
 #define SDF_TOUCH 3e-7
 
+// A triangle whose box meets so many others is taken for one that crosses: a fan of very many would take forever.
+#define SDF_MOST_TESTS 4096
+
 struct Corners {
     D3 v[3];
 };
@@ -59,7 +62,7 @@ FN void sdf_crossing_at(const sdf_crossing_args& a, u32 slot) {
     Corners t = load_corners(own);
     Box box = triangle_box(own);
     u32 stack[SDF_STACK];  // see SDF_STACK: one postponed sibling a step
-    int depth = 0;
+    int depth = 0, tests = 0;
     u32 at = a.n > 1 ? 0u : SDF_LEAF | slot;
     a.crosses[slot] = 0;
     for (;;) {
@@ -69,7 +72,7 @@ FN void sdf_crossing_at(const sdf_crossing_args& a, u32 slot) {
             if (other != slot) {
                 const float* theirs = a.triangle + 9 * (size_t)other;
                 Box b = triangle_box(theirs);
-                if (boxes_meet(box, b.v) && crosses(t, load_corners(theirs))) {
+                if (boxes_meet(box, b.v) && (++tests > SDF_MOST_TESTS || crosses(t, load_corners(theirs)))) {
                     a.crosses[slot] = 1;
                     return;
                 }

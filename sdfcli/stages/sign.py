@@ -309,7 +309,7 @@ def settle_sign(backend: Backend, mesh: Mesh, bvh: Bvh, choice: SignChoice) -> t
     choice = replace(choice, crossing=crossing_faces(backend, bvh))
     if choice.method == "pseudonormal" and not choice.asked_for:
         nested = 0 if choice.crossing else nested_shells(WindingIndex.of(backend, bvh), backend, mesh)
-        found = f"{choice.crossing:,} faces cross others" if choice.crossing else f"{nested:,} solids within others"
+        found = f"{choice.crossing:,} faces cross others" if choice.crossing else f"{nested:,} shells in other solids"
         if choice.crossing or nested:
             choice = replace(choice, method="winding", reason=_instead(choice, found))
     boundary, own = mesh, bvh
