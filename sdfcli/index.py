@@ -14,7 +14,7 @@ from sdfcli.params import BuildParams
 from sdfcli.stages.bvh import Bvh
 from sdfcli.stages.distance import make_bvh, nearest
 from sdfcli.stages.order import morton_keys
-from sdfcli.stages.sign import Signer, choose_sign, make_signer, unless_nothing_is_enclosed
+from sdfcli.stages.sign import Signer, choose_sign, settle_sign
 
 FAR = 1e9
 """In edges of the domain."""
@@ -33,8 +33,7 @@ class MeshDistance:
         self.backend = select_backend(device, threads)
         self.mesh, choice = choose_sign(load_mesh(source), BuildParams(sign=sign).sign)
         self.bvh = make_bvh(self.backend, self.mesh.unit_triangles)
-        signer = make_signer(self.backend, self.mesh, self.bvh, choice.method)
-        self.sign, self.signer = unless_nothing_is_enclosed(self.backend, self.mesh, choice, signer)
+        self.sign, self.signer = settle_sign(self.backend, self.mesh, self.bvh, choice)
 
     @classmethod
     def of(cls, backend: Backend, mesh: Mesh, bvh: Bvh, signer: Signer) -> MeshDistance:

@@ -11,13 +11,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.errors import InputError
+from sdfcli.backend.cpu import free_memory
+from sdfcli.errors import InputError, OutOfMemoryError
 
 PADDING = 0.025
 """Space around the mesh on each side, as a fraction of the longest side of its bounds."""
 
+READING = 6
+"""How much memory a mesh takes while it is read and checked, in sizes of its file."""
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,20 @@ class Edges:
     ends: Ints
     forward: Ints
     backward: Ints
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Faces that share an edge which no third face uses.
+
+    pairs  (p, 2) faces.
+    alike  (p,) whether the two are oriented alike: they use their edge in opposite directions.
+    loose  (f, 3) whether an edge of a face, from each corner to the next, has no such neighbour that is oriented alike.
+    """
+
+    pairs: Ints
+    alike: Bools
+    loose: Bools
 
 
 @dataclass(frozen=True)
@@ -78,30 +97,34 @@ class Mesh:
     @cached_property
     def welded(self) -> Ints:
         """(f, 3): the faces with vertices at equal positions taken for one."""
-        number: Ints = _weld(self.vertices)[self.faces]
+        number: Ints = self.position[self.faces]
         return number
+
+    @cached_property
+    def position(self) -> Ints:
+        """(v,) for each vertex the number of its position: equal positions have equal numbers."""
+        return _weld(self.vertices)
 
     @cached_property
     def edges(self) -> Edges:
         """The undirected edges of the welded faces."""
-        start = self.welded
-        end = start[:, [1, 2, 0]]
-        real = start != end
-        count = int(start.max()) + 1
-        # One sorted number a use: the smaller vertex, the larger one, the direction.
-        use = np.sort(((np.minimum(start, end) * count + np.maximum(start, end)) * 2 + (start > end))[real])
-        edge = use >> 1
-        first = np.flatnonzero(np.diff(edge, prepend=-1))
-        uses = np.diff(first, append=len(edge))
-        backward = np.add.reduceat(use & 1, first) if len(first) else uses
-        return Edges(np.stack(np.divmod(edge[first], count), axis=1), uses - backward, backward)
+        return edges_of(self.welded)
+
+    @cached_property
+    def neighbours(self) -> Neighbours:
+        """Which faces lie side by side."""
+        return neighbours_of(self.welded)
+
+    @cached_property
+    def shell(self) -> Ints:
+        """(f,) for each face the number of its shell: the faces that are connected across edges of two faces."""
+        _, number = np.unique(connected(len(self.faces), self.neighbours.pairs), return_inverse=True)
+        return number
 
     @cached_property
     def normals(self) -> Floats:
         """(f, 3): the faces' normals in the unit cube, twice as long as their area is large."""
-        t = self.unit_triangles.T
-        u, v = t[3:6] - t[0:3], t[6:9] - t[0:3]
-        return np.stack([u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]], axis=1)
+        return face_normals(self.unit_triangles)
 
     @cached_property
     def health(self) -> Health:
@@ -117,11 +140,12 @@ class Mesh:
         return Health(
             triangles=len(self.faces),
             vertices=len(self.vertices),
+            shells=int(self.shell.max()) + 1,
             open_edges=int(np.sum(~balanced)),
             non_manifold_edges=int(np.sum(uses > 2)),
             inconsistent_edges=int(np.sum((uses == 2) & ~balanced)),
             degenerate_faces=int(np.sum(degenerate)),
-            duplicate_faces=_count_duplicates(self.welded),
+            duplicate_faces=len(faces_in_order(self.welded)[1]),
         )
 
     @cached_property
@@ -137,12 +161,24 @@ class Mesh:
 
     def release(self) -> None:
         """Frees what was computed for checks and can be computed again."""
-        for name in ("unit_triangles", "welded", "edges", "open_edges", "normals"):
+        for name in ("unit_triangles", "position", "welded", "edges", "neighbours", "shell", "open_edges", "normals"):
             self.__dict__.pop(name, None)
+
+    def with_faces(self, faces: Ints) -> Mesh:
+        """Other faces of the same vertices, in the same domain."""
+        mesh = Mesh(self.vertices, faces)
+        mesh.__dict__.update(domain=self.domain, position=self.position)
+        return mesh
+
+    def subset(self, faces: Bools) -> Mesh:
+        """Some of the faces, in the same domain."""
+        mesh = self.with_faces(self.faces[faces])
+        mesh.__dict__.update({name: getattr(self, name)[faces] for name in ("unit_triangles", "normals", "welded")})
+        return mesh
 
     def flipped(self) -> Mesh:
         """The same surface with the other orientation."""
-        return Mesh(self.vertices, self.faces[:, [0, 2, 1]])
+        return self.with_faces(self.faces[:, [0, 2, 1]])
 
     @cached_property
     def sha256(self) -> str:
@@ -156,12 +192,13 @@ class Mesh:
 class Health:
     """Counts of what is wrong with a mesh, after welding vertices at equal positions.
 
-    An edge is open where its uses in the two directions differ: a mesh without open edges bounds a volume, and its
-    winding number is a whole number everywhere.
+    A shell is connected across edges of two faces. An edge is open where its uses in the two directions differ: a mesh
+    without open edges bounds a volume, and its winding number is a whole number everywhere.
     """
 
     triangles: int
     vertices: int
+    shells: int
     open_edges: int
     non_manifold_edges: int
     inconsistent_edges: int
@@ -185,6 +222,65 @@ class Health:
         return [f"{count:,} {what}{'s' if count > 1 else ''}" for what, count in counts.items() if count]
 
 
+def face_normals(triangles: Floats) -> Floats:
+    """(m, 3): normals of triangles (m, 9), twice as long as their area is large."""
+    t = triangles.T
+    u, v = t[3:6] - t[0:3], t[6:9] - t[0:3]
+    return np.stack([u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]], axis=1)
+
+
+def edges_of(corners: Ints) -> Edges:
+    """The undirected edges of faces (f, 3), given by the numbers of their vertices, below 2^31."""
+    use, count = _uses(corners)
+    use = np.sort(use[use >= 0])
+    edge = use >> 1
+    first = np.flatnonzero(np.diff(edge, prepend=-1))
+    uses = np.diff(first, append=len(edge))
+    backward = np.add.reduceat(use & 1, first) if len(first) else uses
+    return Edges(np.stack(np.divmod(edge[first], count), axis=1), uses - backward, backward)
+
+
+def neighbours_of(corners: Ints) -> Neighbours:
+    """Which of the faces (f, 3), given by the numbers of their vertices, lie side by side."""
+    use, _ = _uses(corners)
+    order = np.argsort(use, axis=None)
+    ordered = use.ravel()[order]
+    real = int(np.searchsorted(ordered, 0))
+    order, edge = order[real:], ordered[real:] >> 1
+    first = np.flatnonzero(np.diff(edge, prepend=-1))
+    pair = first[np.diff(first, append=len(edge)) == 2]
+    alike = (ordered[real + pair] ^ ordered[real + pair + 1]) & 1 == 1
+    loose = use >= 0
+    for of_pair in (pair, pair + 1):
+        loose.ravel()[order[of_pair[alike]]] = False
+    return Neighbours(np.stack([order[pair], order[pair + 1]], axis=1) // 3, alike, loose)
+
+
+def _uses(corners: Ints) -> tuple[Ints, int]:
+    """(f, 3) one number for each use of an edge: the smaller vertex, the larger one, the direction; -1 where the two
+    are equal. And what the larger vertex counts from."""
+    start, end = corners, corners[:, [1, 2, 0]]
+    count = int(start.max()) + 1
+    use = (np.minimum(start, end) * count + np.maximum(start, end)) * 2 + (start > end)
+    return np.where(start == end, -1, use), count
+
+
+def connected(count: int, pairs: Ints) -> Ints:
+    """(count,) the smallest member of the connected component of each of 0 .. count - 1; pairs (p, 2) are joined."""
+    label = np.arange(count)
+    a, b = pairs[:, 0], pairs[:, 1]
+    while len(a):
+        # Roots take the smallest root that they are joined with, then everything takes its root's root.
+        np.minimum.at(label, np.maximum(a, b), np.minimum(a, b))
+        above = label[label]
+        while not np.array_equal(above, label):
+            label, above = above, above[above]
+        a, b = label[a], label[b]
+        apart = a != b
+        a, b = a[apart], b[apart]
+    return label
+
+
 def _weld(vertices: Floats) -> Ints:
     """For each vertex the number of its position, equal positions having equal numbers."""
     bits = (vertices + 0.0).view(np.uint64)  # + 0.0 turns -0.0 into 0.0
@@ -205,15 +301,21 @@ def _weld(vertices: Floats) -> Ints:
     return number
 
 
-def _count_duplicates(faces: Ints) -> int:
-    """How many faces have the vertices of an earlier face, in any order."""
+def faces_in_order(faces: Ints) -> tuple[Ints, Ints]:
+    """An order (f,) of faces (f, 3) that brings those of the same vertices together, the first of them first; and the
+    places in it of those that have the vertices of the face before."""
     low, high = faces.min(axis=1), faces.max(axis=1)
     middle = faces.sum(axis=1) - low - high
     count = int(high.max()) + 1
     if count < 2**21:
-        key = np.sort((low * count + middle) * count + high)
-        return int(np.sum(key[1:] == key[:-1]))
-    return len(faces) - len(np.unique(np.stack([low, middle, high]), axis=1).T)
+        key = (low * count + middle) * count + high
+        order = np.argsort(key, kind="stable")
+        same = key[order[1:]] == key[order[:-1]]
+    else:
+        order = np.lexsort((low, middle, high))
+        ordered = np.stack([low, middle, high], axis=1)[order]
+        same = (ordered[1:] == ordered[:-1]).all(axis=1)
+    return order, np.flatnonzero(same) + 1
 
 
 def make_mesh(vertices: npt.ArrayLike, faces: npt.ArrayLike, name: str = "mesh") -> Mesh:
@@ -262,8 +364,13 @@ def load_mesh(source: Any) -> Mesh:
     if hasattr(source, "vertices") and hasattr(source, "faces"):
         return make_mesh(source.vertices, source.faces)
     path = existing_file(source)
+    if READING * path.stat().st_size > free_memory():
+        raise OutOfMemoryError(f"{path}: a mesh of {path.stat().st_size / 1e9:.3g} GB does not fit into memory")
     try:
-        vertices, faces = _read(path)
+        with np.errstate(all="ignore"):  # whether vertices are finite is looked at later
+            vertices, faces = _read(path)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
     except Exception as error:  # each loader of trimesh has exceptions of its own
         reason = str(error).strip().splitlines()
         raise InputError(
@@ -287,12 +394,8 @@ def existing_file(source: Any) -> Path:
 
 
 def _read(path: Path) -> tuple[Any, Any]:
-    from sdfcli.ply import read_plain_ply
+    from sdfcli import ply, readers
 
-    plain = read_plain_ply(path) if path.suffix.lower() == ".ply" else None
-    if plain is not None:
-        return plain
-    import trimesh
-
-    loaded = trimesh.load_mesh(str(path), process=False)
-    return getattr(loaded, "vertices", None), getattr(loaded, "faces", None)
+    own = {".ply": ply.read_ply, ".stl": readers.read_stl, ".obj": readers.read_obj, ".off": readers.read_off}
+    suffix = path.suffix.lower()
+    return own[suffix](path) if suffix in own else readers.read_scene(path)

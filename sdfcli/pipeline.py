@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from sdfcli.accuracy import errors, sample_points
 from sdfcli.backend import Array, Backend, select_backend
+from sdfcli.check import mesh_report, verdict
 from sdfcli.errors import OutOfMemoryError
+from sdfcli.estimate import memory_limit
 from sdfcli.field import Field
 from sdfcli.index import MeshDistance
 from sdfcli.mesh import load_mesh
@@ -22,7 +23,7 @@ from sdfcli.stages.bvh_octree import measured
 from sdfcli.stages.distance import nearest, prepare
 from sdfcli.stages.octree import Find, Octree
 from sdfcli.stages.order import morton, sort
-from sdfcli.stages.sign import choose_sign, make_signer, unless_nothing_is_enclosed
+from sdfcli.stages.sign import choose_sign, settle_sign, sign_confidence
 from sdfcli.timing import Stages
 
 MEASURED_POINTS = 30_000
@@ -39,6 +40,7 @@ def build(
     *,
     device: str = "auto",
     threads: int | None = None,
+    max_memory: int | None = None,
     progress: Progress | None = None,
     previous: Field | None = None,
     keep_nearest: bool = False,
@@ -47,16 +49,16 @@ def build(
     """A field from a mesh: a path, a trimesh mesh, or a (vertices, faces) pair.
 
     parameters are those of BuildParams: octree, depth, tolerance, band, sign, query. device: auto, cpu, cuda, cuda:N.
-    keep_nearest: the field keeps the triangles nearest to its corners. previous: such a field, of an earlier frame of a
-    moving mesh; where the number of triangles is the same, queries start from its nearest triangles. The result is the
-    same without it.
+    max_memory: bytes that may be used on that device; by default most of what is free. keep_nearest: the field keeps
+    the triangles nearest to its corners. previous: such a field, of an earlier frame of a moving mesh; where the number
+    of triangles is the same, queries start from its nearest triangles. The result is the same without it.
 
     Raises InputError for a mesh that cannot be used, UsageError for bad parameters, DeviceError for a device that is
     not there, OutOfMemoryError.
     """
     params = BuildParams(**parameters)
     try:
-        return _build(source, params, device, threads, progress or (lambda _: None), previous, keep_nearest)
+        return _build(source, params, device, threads, max_memory, progress or (lambda _: None), previous, keep_nearest)
     except MemoryError as error:
         raise OutOfMemoryError(f"out of memory: {error}; try a larger --tolerance or a smaller --depth") from error
 
@@ -66,6 +68,7 @@ def _build(
     params: BuildParams,
     device: str,
     threads: int | None,
+    max_memory: int | None,
     progress: Progress,
     previous: Field | None,
     keep_nearest: bool,
@@ -96,8 +99,7 @@ def _build(
     with stages("refit", backend):
         bvh = prepare(backend, refit(backend, bvh), params.query)
     with stages("sign", backend):
-        signer = make_signer(backend, mesh, bvh, sign.method)
-        sign, signer = unless_nothing_is_enclosed(backend, mesh, sign, signer)
+        sign, signer = settle_sign(backend, mesh, bvh, sign)
     with stages("measure"):
         points = sample_points(mesh, params.band, MEASURED_POINTS, SEED)
     mesh.release()
@@ -105,9 +107,10 @@ def _build(
     if previous is not None and Previous.fits(previous, order):
         earlier = Previous(backend, previous, mesh.domain, order)
     find = _finder(backend, bvh, params.query, earlier)
+    most_memory = memory_limit(backend, max_memory)
     with stages("octree", backend):
         if params.octree == "bvh":
-            arrays = measured(backend, order, signer, find, params.depth_limit(scale), stages)
+            arrays = measured(backend, order, signer, find, params.depth_limit(scale), stages, most_memory)
             jump_leaves, queries = 0, len(arrays["corner_key"])
             working_bytes = 2 * 8 * 8 * len(arrays["leaf_key"])  # all leaves' corners, before and after sorting
         else:
@@ -120,6 +123,7 @@ def _build(
                 band=params.band * scale,
                 stages=stages,
                 find=find,
+                most_memory=most_memory,
             )
             tree.grow(lambda level, cells: progress(f"level {level + 1}: {cells:,} cells"))
             queries, working_bytes = tree.points.count, tree.nbytes
@@ -137,12 +141,15 @@ def _build(
     progress("measuring the error")
     with stages("measure", backend):
         index = MeshDistance.of(backend, mesh, bvh, signer)
+        confidence = sign_confidence(backend, bvh, signer, mesh.domain.to_unit(points["band"]))
         found = [errors(field, mesh.diagonal, params.tolerance, params.band, index, where) for where in points.values()]
     field.info.update(
         parameters={**params.as_dict(), "depth": params.depth_limit(scale)},
-        mesh={"sha256": digest, "diagonal": mesh.diagonal, "watertight": health.watertight, **asdict(health)},
+        mesh={"sha256": digest, "diagonal": mesh.diagonal, **mesh_report(health, sign)},
+        verdict=verdict(health, sign, confidence),
         sign=sign.method,
         sign_reason=sign.reason,
+        sign_confidence=confidence,
         depth=int(field.leaf_level.max()),
         jump_leaves=jump_leaves,
         max_error=max(region.largest for region in found),

@@ -32,11 +32,19 @@ def save(field: Field, path: Path, force: bool = False) -> Path:
 
     Raises UsageError if the file exists and `force` is not given, or cannot be written.
     """
+    with written_whole(path, force) as temporary:
+        temporary.write_bytes(_image(field))
+    return path
+
+
+def _image(field: Field) -> bytes:
+    """The file's content. It is made in memory: where a disk is full, HDF5 may take the whole process down."""
     import h5py
 
-    with written_whole(path, force) as temporary, h5py.File(temporary, "w") as file:
+    with h5py.File("field.h5", "w", driver="core", backing_store=False) as file:
         _write(file, field)
-    return path
+        file.flush()
+        return bytes(file.id.get_file_image())
 
 
 @contextlib.contextmanager

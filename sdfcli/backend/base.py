@@ -133,6 +133,14 @@ class Backend(ABC):
         """Copies from the device, in the current queue."""
         host[...] = array
 
+    @abstractmethod
+    def memory_used(self) -> int:
+        """The bytes that this process holds on the device."""
+
+    @abstractmethod
+    def memory_free(self) -> int:
+        """The bytes that it could take in addition."""
+
     def annotate(self, name: str) -> AbstractContextManager[Any]:
         """A named range that profilers of this device show."""
         return nullcontext()

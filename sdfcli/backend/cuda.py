@@ -142,6 +142,13 @@ class CudaBackend(Backend):
         finally:
             self.xp.cuda.runtime.profilerStop()
 
+    def memory_used(self) -> int:
+        return int(self.xp.get_default_memory_pool().used_bytes())
+
+    def memory_free(self) -> int:
+        pool = self.xp.get_default_memory_pool()
+        return int(self.device.mem_info[0]) + int(pool.total_bytes()) - int(pool.used_bytes())
+
     def sort_order(self, keys: Array) -> Array:
         return self.xp.argsort(keys, kind="stable").astype(np.uint32)
 

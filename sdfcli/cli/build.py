@@ -10,10 +10,21 @@ import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress
-from sdfcli.errors import SdfError, UsageError
+from sdfcli.errors import OutOfMemoryError, SdfError, UsageError
 
 if TYPE_CHECKING:
     from sdfcli.field import Field
+
+
+FAULTS = (
+    "open_edges",
+    "non_manifold_edges",
+    "inconsistent_edges",
+    "degenerate_faces",
+    "duplicate_faces",
+    "inverted_shells",
+    "crossing_faces",
+)
 
 
 def build(
@@ -50,6 +61,13 @@ def build(
     ] = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
+    max_memory: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Memory to use at most, as 800M or 4G: 90 % of what is free by default."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say how large the field will be and what it takes; write nothing.")
+    ] = False,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -59,24 +77,25 @@ def build(
 
     Example: sdfcli build bunny.ply --tolerance 5e-4 -o bunny.h5
     """
+    from sdfcli.estimate import parse_size
     from sdfcli.params import BuildParams
 
+    most = None if max_memory is None else parse_size(max_memory)
     parameters = {"octree": octree, "depth": depth, "tolerance": tolerance, "band": band, "sign": sign, "query": query}
     BuildParams(**parameters)  # type: ignore[arg-type]
-    given: dict[str, Any] = {
-        **parameters,
-        "device": device,
-        "threads": threads,
-        "keep_nearest": nearest or previous is not None,
-    }
+    settings: dict[str, Any] = {**parameters, "device": device, "threads": threads, "max_memory": most}
+    settings["keep_nearest"] = nearest or previous is not None
     if previous is not None:
         from sdfcli.store import load
 
-        given["previous"] = load(previous)
+        settings["previous"] = load(previous)
     worst = 0
-    for mesh, target in _targets(meshes, output, force):
+    for mesh, target in _targets(meshes, None if dry_run else output, force or dry_run):
         try:
-            report, seconds = _build_one(mesh, target, given, force, quiet)
+            if dry_run:
+                worst = max(worst, _estimate_one(mesh, settings, json))
+                continue
+            report, seconds = _build_one(mesh, target, settings, force, quiet)
         except SdfError as error:
             if len(meshes) == 1 and not json:
                 raise
@@ -85,6 +104,8 @@ def build(
             if json:
                 print_json({"input": mesh, "output": None, "status": "failed", "error": str(error)})
             continue
+        if report["sign"] == "none" and sign != "none" and not quiet:
+            typer.echo(f"sdfcli: warning: {mesh}: distances without signs: {report['sign_reason']}", err=True)
         if json:
             print_json(report)
         elif not quiet:
@@ -120,17 +141,42 @@ def _targets(meshes: list[str], output: Path | None, force: bool) -> list[tuple[
     return targets
 
 
+def _estimate_one(mesh: str, settings: dict[str, Any], json: bool) -> int:
+    """Prints what a build would take; returns the exit code with which it would end."""
+    from sdfcli.estimate import estimate
+
+    found = estimate(mesh, **settings)
+    if json:
+        print_json({"input": mesh, "status": "ok" if found.fits else "too large", **found.as_dict()})
+    else:
+        rows = [
+            ("leaves", f"about {found.leaves:,}"),
+            ("time", f"about {found.seconds:.0f} s on {found.device}"),
+            ("memory", f"about {human_bytes(found.memory_bytes)} of {human_bytes(found.limit_bytes)}"),
+            ("file", f"about {human_bytes(found.file_bytes)}"),
+        ]
+        print_table(mesh, rows)
+    if found.fits:
+        return 0
+    typer.echo(
+        f"sdfcli: {mesh}: needs about {human_bytes(found.memory_bytes)}, and {human_bytes(found.limit_bytes)} may be "
+        "used; try a larger --tolerance, a smaller --depth, or more --max-memory",
+        err=True,
+    )
+    return OutOfMemoryError.exit_code
+
+
 def _build_one(
     mesh: str,
     target: Path,
-    given: dict[str, Any],
+    settings: dict[str, Any],
     force: bool,
     quiet: bool,
 ) -> tuple[dict[str, Any], dict[str, float]]:
     from sdfcli.pipeline import build as build_field
 
     with progress(mesh, quiet) as tell:
-        field = build_field(mesh, progress=tell, **given)
+        field = build_field(mesh, progress=tell, **settings)
         tell("writing")
         start = time.perf_counter()
         field.save(target, force)
@@ -149,9 +195,11 @@ def _report(mesh: str, target: Path, field: Field, seconds: dict[str, float]) ->
         "triangles": info["mesh"]["triangles"],
         "vertices": info["mesh"]["vertices"],
         "watertight": info["mesh"]["watertight"],
+        "verdict": info["verdict"],
         "health": info["mesh"],
         "sign": info["sign"],
         "sign_reason": info["sign_reason"],
+        "sign_confidence": info["sign_confidence"],
         "octree": info["parameters"]["octree"],
         "depth": info["depth"],
         "tolerance": info["parameters"]["tolerance"],
@@ -170,12 +218,15 @@ def _report(mesh: str, target: Path, field: Field, seconds: dict[str, float]) ->
 
 def health_text(health: dict[str, Any]) -> str:
     """The state of a mesh in a few words."""
-    faults = [
-        f"{health[key]:,} {key.replace('_', ' ')}"
-        for key in ("open_edges", "non_manifold_edges", "inconsistent_edges", "degenerate_faces", "duplicate_faces")
-        if health[key]
-    ]
+    faults = [f"{health[key]:,} {key.replace('_', ' ')}" for key in FAULTS if health.get(key)]
     return ", ".join(["watertight" if health["watertight"] else "not watertight", *faults])
+
+
+def verdict_text(report: dict[str, Any]) -> str:
+    """The verdict on a mesh, with the certainty of the sign where there is one."""
+    confidence = report["sign_confidence"]
+    sure = "" if confidence is None else f" (sign certain at {confidence:.1%} of the points near the surface)"
+    return str(report["verdict"]) + sure
 
 
 def _print_report(report: dict[str, Any], seconds: dict[str, float] | None) -> None:
@@ -183,6 +234,7 @@ def _print_report(report: dict[str, Any], seconds: dict[str, float] | None) -> N
         ("triangles", f"{report['triangles']:,}"),
         ("mesh", health_text(report["health"])),
         ("sign", f"{report['sign']} ({report['sign_reason']})"),
+        ("verdict", verdict_text(report)),
         (
             "octree",
             f"{report['octree']}, {report['leaves']:,} leaves, {report['corners']:,} corners, depth {report['depth']}",

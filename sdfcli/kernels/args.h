@@ -122,6 +122,14 @@ typedef struct {
 } sdf_pseudonormal_args;
 
 typedef struct {
+    unsigned n;               /* triangles */
+    const float* triangle;
+    const unsigned* child;
+    const float* box;
+    unsigned char* crosses;   /* out: n, 1 for a triangle that crosses another one */
+} sdf_crossing_args;
+
+typedef struct {
     unsigned n;                           /* 8 x cells to split */
     unsigned first;                       /* number of the first new cell */
     const unsigned* parents;              /* n / 8 cells of the level above */

@@ -2,6 +2,7 @@
 #ifndef SDFCLI_KERNELS_H
 #define SDFCLI_KERNELS_H
 #include "args.h"
+#include "crossing.h"
 #include "distance.h"
 #include "exact.h"
 #include "jump_flood.h"
@@ -66,7 +67,8 @@
     X(sdf_volume_vertices)           \
     X(sdf_cell_triangles)            \
     X(sdf_scan_add)                  \
-    X(sdf_scan_add_wide)
+    X(sdf_scan_add_wide)             \
+    X(sdf_crossing)
 
 #ifdef __CUDACC_RTC__
 #define SDF_GPU_ENTRY(name)                                    \

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sdfcli.backend import Array, Backend
+from sdfcli.errors import OutOfMemoryError
 from sdfcli.stages.octree import LATTICE_BITS, Find
 from sdfcli.stages.order import MORTON_BITS, Order
 from sdfcli.stages.sign import Signer, inside_along
@@ -33,24 +34,35 @@ class Leaves:
     position: Array
 
 
-def bvh_octree(backend: Backend, order: Order, depth: int) -> Leaves:
+LEAF_BYTES = 220
+"""What making a leaf takes with its share of the corners."""
+
+
+def bvh_octree(backend: Backend, order: Order, depth: int, most_memory: int | None = None) -> Leaves:
     """The octree down to level `depth` over triangles in Morton order (the thesis, section 2.3).
 
     A node of the radix tree lies in a cell where two triangles that are neighbours in Morton order have the cell's
     prefix in common: so the cells of a level that are split are read off the sorted codes, without a walk of the tree.
+
+    Raises OutOfMemoryError where the corners would not fit into most_memory bytes of the device.
     """
 
     def split(level: int) -> Array:
         prefix = order.keys >> np.uint64(3 * (MORTON_BITS - level))
         return unique(backend.xp, prefix[1:][prefix[1:] == prefix[:-1]])
 
-    return octree_of(backend, split, depth)
+    return octree_of(backend, split, depth, most_memory)
 
 
-def octree_of(backend: Backend, split: Split, depth: int) -> Leaves:
-    """The octree down to level `depth` whose cells are split as told."""
+def octree_of(backend: Backend, split: Split, depth: int, most_memory: int | None = None) -> Leaves:
+    """The octree down to level `depth` whose cells are split as told; see `bvh_octree`."""
     xp = backend.xp
     key, level = _leaves(xp, split, depth)
+    if most_memory is not None and backend.memory_used() + LEAF_BYTES * len(key) > most_memory:
+        raise OutOfMemoryError(
+            f"the octree does not fit into {most_memory / 1e9:.3g} GB: {len(key):,} leaves; try a smaller --depth, or "
+            "more --max-memory"
+        )
     sorting = xp.argsort(key)
     key, level = key[sorting], level[sorting]
     corners = xp.empty((len(key), 8), np.uint64)
@@ -93,10 +105,16 @@ def unique(xp: Any, ordered: Array) -> Array:
 
 
 def measured(
-    backend: Backend, order: Order, signer: Signer, find: Find, depth: int, stages: Stages
+    backend: Backend,
+    order: Order,
+    signer: Signer,
+    find: Find,
+    depth: int,
+    stages: Stages,
+    most_memory: int | None = None,
 ) -> dict[str, Array]:
     """The octree with signed distances at its corners: the arrays of a Field, as `Octree.assemble` gives them."""
-    tree = bvh_octree(backend, order, depth)
+    tree = bvh_octree(backend, order, depth, most_memory)
     with stages("query", backend):
         distance, slot = find(tree.position, None)
     with stages("sign", backend):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sdfcli.backend import Array, Backend
+from sdfcli.errors import OutOfMemoryError
 from sdfcli.stages.bvh import Bvh
 from sdfcli.stages.distance import nearest
 from sdfcli.stages.sign import Signer, WindingSigner
@@ -21,6 +22,12 @@ JUMP = 3  # the state of a leaf in which the sign jumps
 INHERIT_PASSES = 2
 SAFETY = 0.8
 """The tests' share of the tolerance. The rest is for what 27 samples of a cell do not see, and for hanging corners."""
+PIECE = 1 << 18
+"""Cells whose points are made at a time."""
+
+POINT_BYTES, CELL_BYTES = 120, 320
+"""What a new point and a new cell need at most, with what is needed for a while only, and the arrays' spare room."""
+
 JUMP_EDGE = 4.0
 """Cells are split down to this many tolerances where the sign jumps at the hole of an open surface."""
 
@@ -101,8 +108,16 @@ class Octree:
         band: float,
         stages: Stages,
         find: Find | None = None,
+        most_memory: int | None = None,
+        sample: int | None = None,
     ) -> None:
+        """most_memory: bytes on the device at which growing ends with OutOfMemoryError.
+
+        sample: of so many cells a level at most the children are looked at, and nothing is balanced: `estimated_cells`
+        is then a guess of the whole tree's size.
+        """
         self.backend, self.bvh, self.signer, self.stages = backend, bvh, signer, stages
+        self.most_memory, self.sample, self.share = most_memory, sample, [1.0]
         self.depth, self.tolerance, self.band = depth, SAFETY * tolerance, band
         self.find = find or partial(nearest, backend, bvh)
         self.levels = [self._empty_level(level) for level in range(depth + 1)]
@@ -140,7 +155,7 @@ class Octree:
         """Splits cells until none wishes to be split."""
         self._plant()
         self._settle(progress)
-        while True:
+        while self.sample is None:
             self._constrain()
             if self._pending:
                 self._settle(progress)
@@ -181,8 +196,27 @@ class Octree:
         more = self._peeked(level, cells[self.levels[level].state[cells] == 0])
         self._open(level, more)
         cells = self._tested(level, self.backend.xp.concatenate([opened, more]))
+        if self.sample is not None:
+            step = -(-len(cells) // self.sample)
+            self.share.append(self.share[level] / max(1, step))
+            cells = cells[::step] if step > 1 else cells
         if len(cells):
             self._pending.setdefault(level, []).append(cells)
+
+    @property
+    def estimated_cells(self) -> int:
+        """How many cells the whole tree would have, if `sample` left some out (Knuth 1975)."""
+        return round(sum(cells.count / share for cells, share in zip(self.levels, self.share, strict=False)))
+
+    def _need(self, points: int, cells: int = 0) -> None:
+        """Makes sure that there is room for more. Raises OutOfMemoryError otherwise, before memory runs out."""
+        more = POINT_BYTES * points + CELL_BYTES * cells
+        if self.most_memory is not None and self.backend.memory_used() + more > self.most_memory:
+            levels = sum(level.count > 0 for level in self.levels) - 1
+            raise OutOfMemoryError(
+                f"the octree does not fit into {self.most_memory / 1e9:.3g} GB: {self.points.count:,} points at level "
+                f"{levels} of {self.depth}; try a larger --tolerance, a smaller --depth, or more --max-memory"
+            )
 
     def _probe(self, level: int, cells: Array) -> None:
         """Gives cells their centre."""
@@ -209,9 +243,18 @@ class Octree:
         own.state[cells] = 2
 
     def _make_points(self, level: int, cells: Array, mask: Array, count: Array | None = None) -> None:
-        """Makes the points of each cell's mask (one each, unless counted), and measures their distances."""
+        """Makes the points of each cell's mask (one each, unless counted), and measures their distances.
+
+        In pieces, which bound what is needed for a while; each point is measured by itself, so they change nothing.
+        """
+        for first in range(0, len(cells), PIECE):
+            piece = slice(first, first + PIECE)
+            self._make_piece(level, cells[piece], mask[piece], None if count is None else count[piece])
+
+    def _make_piece(self, level: int, cells: Array, mask: Array, count: Array | None) -> None:
         xp, own, points = self.backend.xp, self.levels[level], self.points
         last = xp.arange(1, len(cells) + 1, dtype=np.uint32) if count is None else xp.cumsum(count, dtype=np.uint32)
+        self._need(int(last[-1]))
         first = points.extend(int(last[-1]))
         seed = xp.empty((points.count - first, 8), np.uint32)
         self.backend.run(
@@ -330,7 +373,7 @@ class Octree:
         cells = cells[own.child[cells] == NONE]
         if len(cells) == 0:
             return
-        if level > 0:
+        if level > 0 and self.sample is None:
             row, direction = xp.nonzero(own.neighbour[cells] == NONE)
             if len(row):
                 cell = cells[row]
@@ -341,6 +384,7 @@ class Octree:
                 coarse[above.neighbour[own.parent[cell], towards]] = True
                 self._split(level - 1, xp.flatnonzero(coarse).astype(np.uint32))
         self._open(level, cells[own.state[cells] == 0])
+        self._need(0, 8 * len(cells))
         first = below.extend(8 * len(cells))
         backend.run(
             "sdf_octree_children",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.mesh import Floats, Ints, Mesh
+from sdfcli.repair import cones, repair
 from sdfcli.stages.bvh import Bvh
 from sdfcli.stages.distance import make_bvh, nearest
 
@@ -18,32 +19,57 @@ off they may be before the exact sum is taken."""
 
 CAP_BETA, CAP_MARGIN = 4.0, 0.03
 """The same for the caps of holes (about 0.01 was measured); closer to the level 0.5 their exact sum is taken."""
-ENCLOSING_SAMPLES, ENCLOSING_OFFSET = 2000, 1e-3
+
+SIDES_SAMPLES = 2000
+FARTHEST_OFFSET, NEAREST_OFFSET = 1e-3, 1e-5
+"""How far beside a face, in the unit cube, winding numbers are asked for: less for small faces, more than rounding."""
+
+LEVEL = 0.25
+"""A winding number closer than this to 0.5 leaves inside and outside in doubt. On closed surfaces it is an integer."""
 
 
 @dataclass(frozen=True)
 class SignChoice:
-    """How signs are decided, and why, in words for the user."""
+    """How signs are decided, and why, in words for the user.
+
+    inverted  how many shells were oriented inwards, and turned.
+    crossing  how many faces cross or overlap others; known once the choice is settled.
+    boundary  the faces from which winding numbers are summed up, where these are not all of the mesh's.
+    """
 
     method: str
     reason: str
     asked_for: bool = False
+    inverted: int = 0
+    crossing: int = 0
+    boundary: Mesh | None = None
 
 
 def choose_sign(mesh: Mesh, asked: str) -> tuple[Mesh, SignChoice]:
-    """The method for `auto`: pseudonormals where nothing in the mesh misleads them, else winding numbers.
+    """The method for `auto`, as far as the mesh alone tells: pseudonormals where nothing in it misleads them, else
+    winding numbers. `settle_sign` has the last word.
 
-    A closed mesh that is oriented inwards is turned, and comes back so.
+    Faces that are the wrong way round are turned (see repair.py), and the mesh comes back so.
     """
-    turned = ""
-    if asked != "none" and mesh.health.watertight and mesh.signed_volume < 0:
-        mesh, turned = mesh.flipped(), "; was oriented inwards, turned"
+    if asked == "none":
+        return mesh, SignChoice(asked, "asked for", asked_for=True)
+    repaired = repair(mesh)
+    notes = repaired.notes
     if asked != "auto":
-        return mesh, SignChoice(asked, "asked for" + turned, asked_for=True)
-    faults = mesh.health.faults
-    if not faults:
-        return mesh, SignChoice("pseudonormal", "closed, oriented, no degenerate or non-manifold spots" + turned)
-    return mesh, SignChoice("winding", ", ".join(faults) + turned)
+        method, reason = asked, "asked for"
+    elif repaired.counted is None and not repaired.mesh.health.faults:
+        method, reason = "pseudonormal", "closed, oriented, no degenerate or non-manifold spots"
+    else:
+        method, reason = "winding", ", ".join(mesh.health.faults)
+        if not mesh.health.watertight and len(repaired.boundary.open_edges) == 0:
+            notes = [*notes, "closed then"]
+    return repaired.mesh, SignChoice(
+        method,
+        "; ".join([reason, *notes]),
+        asked_for=asked != "auto",
+        inverted=repaired.inverted,
+        boundary=None if repaired.counted is None else repaired.boundary,
+    )
 
 
 @dataclass(frozen=True)
@@ -249,45 +275,53 @@ def cap_triangles(mesh: Mesh) -> Floats:
     backwards = excess > 0
     ends = np.where(backwards[:, None], edges.ends[:, ::-1], edges.ends)
     ends = np.repeat(ends, np.abs(excess), axis=0)
-    if len(ends) == 0:
-        return np.empty((0, 9))
-    used, ends = np.unique(ends, return_inverse=True)
-    ends = ends.reshape(-1, 2)
-    loop = _components(len(used), ends)
     position = np.empty((int(mesh.welded.max()) + 1, 3))
-    position[mesh.welded.ravel()] = mesh.domain.to_unit(mesh.vertices)[mesh.faces.ravel()]
-    position = position[used]
-    size = np.bincount(loop)
-    apex = np.stack([np.bincount(loop, weights=position[:, k]) / np.maximum(size, 1) for k in range(3)], axis=1)
-    return np.concatenate([apex[loop[ends[:, 0]]], position[ends[:, 0]], position[ends[:, 1]]], axis=1)
+    position[mesh.welded.ravel()] = mesh.unit_triangles.reshape(-1, 3)
+    return cones(ends, position[ends[:, 0]], position[ends[:, 1]])
 
 
-def _components(count: int, pairs: Ints) -> Ints:
-    """(count,) the smallest member of the connected component of each of 0 .. count - 1."""
-    label = np.arange(count)
-    while True:
-        before = label.copy()
-        least = np.minimum(label[pairs[:, 0]], label[pairs[:, 1]])
-        np.minimum.at(label, pairs[:, 0], least)
-        np.minimum.at(label, pairs[:, 1], least)
-        label = label[label]
-        if np.array_equal(label, before):
-            return label
+def crossing_faces(backend: Backend, bvh: Bvh) -> int:
+    """How many triangles cross or overlap another one, by more than rounding."""
+    order = bvh.order
+    crosses = backend.xp.empty(len(order), np.uint8)
+    backend.run("sdf_crossing", len(order), triangle=order.triangle, child=bvh.child, box=bvh.box, crosses=crosses)
+    return int(crosses.sum())
+
+
+def sides(index: WindingIndex, backend: Backend, mesh: Mesh, faces: Ints) -> tuple[Floats, Floats]:
+    """Winding numbers (k,) close behind and close before the middles of faces (k,)."""
+    triangles, normals = mesh.unit_triangles[faces], mesh.normals[faces]
+    length = np.linalg.norm(normals, axis=1, keepdims=True)
+    centre = (triangles[:, 0:3] + triangles[:, 3:6] + triangles[:, 6:9]) / 3.0
+    offset = np.clip(0.05 * np.sqrt(length), NEAREST_OFFSET, FARTHEST_OFFSET)
+    step = offset * normals / np.where(length > 0, length, 1.0)
+    behind, before = (
+        backend.to_host(index.winding(backend, backend.from_host(centre + side * step, np.float32), BETA))
+        for side in (-1.0, 1.0)
+    )
+    return behind, before
 
 
 def enclosing_share(index: WindingIndex, backend: Backend, mesh: Mesh) -> float:
-    """The share of the surface whose two sides an open mesh's winding number tells apart: above 0.7 just behind a face
+    """The part of the surface whose two sides an open mesh's winding number tells apart: above 0.7 just behind a face
     and below 0.3 just before it. About 1 for a solid with holes, about 0 for a sheet."""
-    step = max(1, len(mesh.faces) // ENCLOSING_SAMPLES)
-    triangles, normals = mesh.unit_triangles[::step], mesh.normals[::step]
-    length = np.linalg.norm(normals, axis=1, keepdims=True)
-    centre = (triangles[:, 0:3] + triangles[:, 3:6] + triangles[:, 6:9]) / 3.0
-    offset = ENCLOSING_OFFSET * normals / np.where(length > 0, length, 1.0)
-    winding = [
-        backend.to_host(index.winding(backend, backend.from_host(centre + side * offset, np.float32), BETA))
-        for side in (-1.0, 1.0)
-    ]
-    return float(np.mean((winding[0] > 0.7) & (winding[1] < 0.3)))
+    faces = np.arange(0, len(mesh.faces), max(1, len(mesh.faces) // SIDES_SAMPLES))
+    behind, before = sides(index, backend, mesh, faces)
+    area = np.linalg.norm(mesh.normals[faces], axis=1)
+    total = area.sum()
+    return float(area[(behind > 0.7) & (before < 0.3)].sum() / total) if total > 0 else 0.0
+
+
+def nested_shells(index: WindingIndex, backend: Backend, mesh: Mesh) -> int:
+    """How many shells of a closed surface that crosses itself nowhere do not part inside from outside: those within
+    another solid, whose winding number goes from 2 to 1 there."""
+    _, first = np.unique(mesh.shell, return_index=True)
+    if len(first) == 1:
+        return 0
+    largest = np.lexsort((-np.linalg.norm(mesh.normals, axis=1), mesh.shell))
+    faces = largest[np.searchsorted(mesh.shell[largest], np.arange(len(first)))]
+    behind, before = sides(index, backend, mesh, faces)
+    return int(np.sum((np.rint(behind) != 1) | (np.rint(before) != 0)))
 
 
 def make_signer(backend: Backend, mesh: Mesh, bvh: Bvh, method: str) -> Signer:
@@ -299,15 +333,46 @@ def make_signer(backend: Backend, mesh: Mesh, bvh: Bvh, method: str) -> Signer:
     return WindingSigner(backend, mesh, bvh)
 
 
-def unless_nothing_is_enclosed(
-    backend: Backend, mesh: Mesh, choice: SignChoice, signer: Signer
-) -> tuple[SignChoice, Signer]:
-    """The choice and its signer, or, where `auto` chose winding numbers for an open surface that encloses nothing,
-    unsigned distances, and a reason that says so."""
+def settle_sign(backend: Backend, mesh: Mesh, bvh: Bvh, choice: SignChoice) -> tuple[SignChoice, Signer]:
+    """The signer, and the choice as it stands after a look at what only the tree can tell of `auto`.
+
+    Pseudonormals need a surface that parts inside from outside everywhere: where it folds back on itself, crosses
+    itself, or lies in another solid, winding numbers are taken. And an open surface that encloses nothing has no sign.
+    """
+    choice = replace(choice, crossing=crossing_faces(backend, bvh))
+    if choice.method == "pseudonormal" and not choice.asked_for:
+        nested = 0 if choice.crossing else nested_shells(WindingIndex.of(backend, bvh), backend, mesh)
+        found = f"{choice.crossing:,} faces cross others" if choice.crossing else f"{nested:,} shells in other solids"
+        if choice.crossing or nested:
+            choice = replace(choice, method="winding", reason=_instead(choice, found))
+    boundary, own = mesh, bvh
+    if choice.method == "winding" and choice.boundary is not None:
+        boundary = choice.boundary
+        own = make_bvh(backend, boundary.unit_triangles)
+    choice = replace(choice, boundary=None)  # it holds much memory
+    signer = make_signer(backend, boundary, own, choice.method)
     if choice.asked_for or not isinstance(signer, WindingSigner) or signer.caps is None:
         return choice, signer
-    share = enclosing_share(signer.index, backend, mesh)
+    share = enclosing_share(signer.index, backend, boundary)
     if share >= 0.5:
         return choice, signer
     reason = f"{choice.reason}; encloses nothing: its two sides differ on {share:.0%} of the surface"
-    return SignChoice("none", reason), NoSigner(backend)
+    return replace(choice, method="none", reason=reason), NoSigner(backend)
+
+
+def _instead(choice: SignChoice, found: str) -> str:
+    """The reason with what was found in place of the claim that all is well."""
+    _, *notes = choice.reason.split("; ")
+    return "; ".join([f"closed, but {found}", *notes])
+
+
+def sign_confidence(backend: Backend, bvh: Bvh, signer: Signer, points: Floats) -> float | None:
+    """The share of points (n, 3) in the unit cube whose winding number is clear of the level 0.5; None without signs.
+
+    1 on a closed surface; less where points lie in the mouths of holes, between inside and outside.
+    """
+    if isinstance(signer, NoSigner) or len(points) == 0:
+        return None
+    index = signer.index if isinstance(signer, WindingSigner) else WindingIndex.of(backend, bvh)
+    winding = index.winding(backend, backend.from_host(points, np.float32), BETA)
+    return float((backend.xp.abs(winding - 0.5) > LEVEL).mean())

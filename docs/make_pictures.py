@@ -1,0 +1,86 @@
+"""Draws the pictures of signs.md: `python docs/make_pictures.py`. Slices through small fields, inside blue, outside
+grey, with lines of equal distance; the surface is black."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import trimesh
+from PIL import Image
+
+import sdfcli
+
+FOLDER = Path(__file__).parent / "pictures"
+PIXELS = 240
+INSIDE, OUTSIDE, NO_SIGN = (0.55, 0.71, 0.9), (0.93, 0.92, 0.9), (0.96, 0.9, 0.72)
+
+
+def ball(radius: float, centre: tuple[float, float, float] = (0, 0, 0)) -> trimesh.Trimesh:
+    """A sphere."""
+    mesh = trimesh.creation.icosphere(subdivisions=4, radius=radius)
+    mesh.apply_translation(centre)
+    return mesh
+
+
+def joined(*parts: trimesh.Trimesh) -> tuple[Any, Any]:
+    """All parts in one mesh."""
+    whole = trimesh.util.concatenate(parts)
+    return np.asarray(whole.vertices), np.asarray(whole.faces)
+
+
+def inverted(mesh: trimesh.Trimesh) -> trimesh.Trimesh:
+    """The other orientation."""
+    return trimesh.Trimesh(mesh.vertices, mesh.faces[:, ::-1], process=False)
+
+
+def open_ball(height: float) -> tuple[Any, Any]:
+    """A sphere without what lies above a height."""
+    mesh = ball(1.0)
+    return mesh.vertices, mesh.faces[mesh.triangles_center[:, 1] < height]
+
+
+def hills() -> tuple[Any, Any]:
+    """An open wavy surface."""
+    x, z = np.meshgrid(np.linspace(-1.2, 1.2, 41), np.linspace(-1.2, 1.2, 41), indexing="ij")
+    y = 0.25 * np.sin(4 * x) * np.cos(2 * z)
+    corner = np.arange(41 * 41).reshape(41, 41)
+    a, b, c, d = corner[:-1, :-1], corner[1:, :-1], corner[1:, 1:], corner[:-1, 1:]
+    faces = np.concatenate([np.stack([a, c, b], -1).reshape(-1, 3), np.stack([a, d, c], -1).reshape(-1, 3)])
+    return np.stack([x, y, z], -1).reshape(-1, 3), faces
+
+
+SCENES = {
+    "overlapping": joined(ball(0.8, (-0.4, 0, 0)), ball(0.8, (0.4, 0.1, 0))),
+    "cavity": joined(ball(1.0), inverted(ball(0.6))),
+    "nested": joined(ball(1.0), ball(0.6)),
+    "hole": open_ball(0.75),
+    "bowl": open_ball(0.0),
+    "sheet": hills(),
+}
+
+
+def draw(shape: tuple[Any, Any], path: Path) -> None:
+    """A slice through the middle, across the z axis."""
+    field = sdfcli.build(shape, device="cpu", tolerance=1.5e-3)
+    side = np.linspace(-1.45, 1.45, PIXELS)
+    x, y = np.meshgrid(side, side[::-1])
+    distance = field.sample(np.stack([x, y, np.full_like(x, 1e-3)], -1).reshape(-1, 3)).reshape(x.shape)
+    unsigned = field.info["sign"] == "none"
+    colour = np.where(distance[..., None] < 0, INSIDE, NO_SIGN if unsigned else OUTSIDE)
+    colour = colour * np.where(np.abs((distance / 0.15 + 0.5) % 1 - 0.5) < 0.05, 0.88, 1.0)[..., None]
+    colour = np.where(np.abs(distance)[..., None] < 0.012, 0.1, colour)
+    Image.fromarray((255 * colour).round().astype(np.uint8)).quantize(32).save(path, optimize=True)
+    print(path.name, path.stat().st_size, field.info["sign"], field.info["sign_reason"], field.info["sign_confidence"])
+
+
+def main() -> None:
+    """Draws them all."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, shape in SCENES.items():
+        draw(shape, FOLDER / f"{name}.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""What is wrong with a mesh, what a build does about it, and one word for the whole."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdfcli.accuracy import sample_points
+from sdfcli.backend import select_backend
+from sdfcli.mesh import Health, Mesh, load_mesh
+from sdfcli.readers import units_of
+from sdfcli.stages.distance import make_bvh
+from sdfcli.stages.sign import SignChoice, choose_sign, settle_sign, sign_confidence
+
+VERDICTS = ("good", "usable", "doubtful", "unusable")
+
+SURE = 0.95
+"""A field whose sign is less certain than this is doubtful."""
+
+BAND, SAMPLES, SEED = 0.02, 30_000, 20_000
+COARSE = 1e-6
+"""Steps of coordinates that are worth a word, as a fraction of the diagonal."""
+
+
+def check(source: Any, device: str = "auto", threads: int | None = None) -> dict[str, Any]:
+    """The state of a mesh: a path, a trimesh mesh, or a (vertices, faces) pair. No field is built.
+
+    Raises InputError for a mesh that cannot be used: it would be called unusable.
+    """
+    mesh = load_mesh(source)
+    backend = select_backend(device, threads)
+    turned, choice = choose_sign(mesh, "auto")
+    bvh = make_bvh(backend, turned.unit_triangles)
+    choice, signer = settle_sign(backend, turned, bvh, choice)
+    near = turned.domain.to_unit(sample_points(turned, BAND, SAMPLES, SEED)["band"])
+    confidence = sign_confidence(backend, bvh, signer, near)
+    report = mesh_report(mesh.health, choice)
+    return {
+        "verdict": verdict(mesh.health, choice, confidence),
+        **report,
+        "diagonal": mesh.diagonal,
+        "size": [float(x) for x in mesh.bounds[1] - mesh.bounds[0]],
+        "lowest": [float(x) for x in mesh.bounds[0]],
+        "units": units_of(Path(source)) if isinstance(source, str | Path) else None,
+        "sign": choice.method,
+        "sign_reason": choice.reason,
+        "sign_confidence": confidence,
+        "findings": [{"what": what, "then": then} for what, then in findings(mesh, report, choice)],
+    }
+
+
+def mesh_report(health: Health, choice: SignChoice) -> dict[str, Any]:
+    """The state of a mesh, as it is stored in fields."""
+    return {
+        "watertight": health.watertight,
+        "oriented": health.inconsistent_edges == 0,
+        **asdict(health),
+        "inverted_shells": choice.inverted,
+        "crossing_faces": choice.crossing,
+    }
+
+
+def verdict(health: Health, choice: SignChoice, confidence: float | None) -> str:
+    """One of VERDICTS, but never `unusable`: what cannot be used cannot be loaded.
+
+    good      closed, oriented, and without any fault.
+    usable    something is wrong, but the sign is certain nevertheless.
+    doubtful  there is no sign, or it depends on how holes are closed.
+    """
+    if choice.method == "none" and not choice.asked_for:
+        return "doubtful"
+    if confidence is not None and confidence < SURE:
+        return "doubtful"
+    return "usable" if health.faults or choice.inverted or choice.crossing else "good"
+
+
+def findings(mesh: Mesh, report: dict[str, Any], choice: SignChoice) -> list[tuple[str, str]]:
+    """What is wrong, and what a build does about it."""
+    unsigned = choice.method == "none"
+    signs = "no signs" if unsigned else "signs by winding numbers"
+    remedies = {
+        "open_edges": "distances without signs" if unsigned else "signs as if the holes were closed",
+        "inconsistent_edges": "faces turned to agree, where that is possible",
+        "non_manifold_edges": signs,
+        "degenerate_faces": f"kept for distances; {signs}",
+        "duplicate_faces": "counted once for signs",
+        "inverted_shells": "turned",
+        "crossing_faces": f"overlapping parts united; {signs}",
+    }
+    found = [(count_text(report[name], name), then) for name, then in remedies.items() if report[name]]
+    largest = float(np.abs(mesh.bounds).max())
+    step = float(np.spacing(np.float32(largest))) / mesh.diagonal
+    if step > COARSE:
+        found.append(
+            (
+                f"coordinates up to {largest:.3g} for a size of {mesh.diagonal:.3g}",
+                f"kept in double precision; a file in single precision would have steps of {step:.1g} of the size",
+            )
+        )
+    return found
+
+
+def count_text(count: int, name: str) -> str:
+    """`3 open edges` from 3 and `open_edges`."""
+    words = name.replace("_", " ")
+    return f"{count:,} {words[:-1] if count == 1 else words}".replace("non manifold", "non-manifold")

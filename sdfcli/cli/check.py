@@ -1,0 +1,61 @@
+"""`sdfcli check`: what is wrong with meshes, before anything is built."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from sdfcli.cli import options
+from sdfcli.cli.output import print_json, print_table
+from sdfcli.errors import InputError
+
+
+def check(
+    meshes: Annotated[list[str], typer.Argument(metavar="MESH...", help="Triangle meshes.")],
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    json: options.Json = False,
+) -> None:
+    """Say what is wrong with meshes, what a build does about it, and whether the field can be trusted.
+
+    The verdict is good, usable, doubtful or unusable; the exit code is 3 if any mesh is unusable, else 0.
+
+    Example: sdfcli check scans/*.ply --json
+    """
+    from sdfcli.check import check as check_mesh
+
+    worst = 0
+    for mesh in meshes:
+        try:
+            report = check_mesh(mesh, device, threads)
+        except InputError as error:
+            worst = error.exit_code
+            typer.echo(f"sdfcli: {error}", err=True)
+            report = {"verdict": "unusable", "error": str(error)}
+        if json:
+            print_json({"input": mesh, **report})
+        else:
+            _print_report(mesh, report)
+    if worst:
+        raise typer.Exit(worst)
+
+
+def _print_report(mesh: str, report: dict[str, Any]) -> None:
+
+    rows = [("verdict", report["verdict"])]
+    if "error" not in report:
+        size, unit = " x ".join(f"{side:.6g}" for side in report["size"]), report["units"]
+        rows += [
+            (
+                "triangles",
+                f"{report['triangles']:,} in {report['shells']:,} shell{'s' if report['shells'] > 1 else ''}",
+            ),
+            ("surface", "closed" if report["watertight"] else "open"),
+            ("size", f"{size} ({unit or 'the file names no unit'})"),
+            ("sign", f"{report['sign']} ({report['sign_reason']})"),
+        ]
+        if report["sign_confidence"] is not None:
+            rows.append(("certainty", f"{report['sign_confidence']:.1%} of the points near the surface"))
+        rows += [(f"{finding['what']}", f"-> {finding['then']}") for finding in report["findings"]]
+    print_table(mesh, rows)

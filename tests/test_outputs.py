@@ -1,0 +1,270 @@
+"""What stands under an output's name, whatever happens to the process that writes it: all of it, or what was there.
+
+SDFCLI_KILLS is the number of commands that are killed; the default is small, since each starts Python anew.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import trimesh
+
+import oracle
+import sdfcli
+import shapes
+from sdfcli.field import Field
+
+KILLS = int(os.environ.get("SDFCLI_KILLS", "12"))
+FORKED_KILLS = 150
+QUICK = ["--depth", "6", "--tolerance", "5e-3", "--device", "cpu", "--threads", "1"]
+
+
+def command(mesh: Path, target: Path, *words: str) -> list[str]:
+    return [sys.executable, "-m", "sdfcli", "build", str(mesh), "-o", str(target), *QUICK, *words]
+
+
+def check_refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    """One line on standard error, and the exit code of a file that cannot be written."""
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert done.stderr.startswith("sdfcli: ")
+    for word in words:
+        assert word in done.stderr
+
+
+@pytest.fixture
+def ball(tmp_path: Path) -> Path:
+    path = tmp_path / "meshes" / "ball.ply"
+    path.parent.mkdir()
+    trimesh.Trimesh(*shapes.icosphere(3), process=False).export(path)
+    return path
+
+
+@pytest.fixture
+def old() -> Field:
+    return oracle.random_field(np.random.default_rng(1), 30)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, old: Field) -> Path:
+    """A folder with an older output in it."""
+    path = tmp_path / "out"
+    path.mkdir()
+    old.save(path / "field.h5")
+    return path
+
+
+def others(folder: Path) -> list[str]:
+    return sorted(name for name in os.listdir(folder) if name != "field.h5")
+
+
+# ---- Killed ----
+
+
+def test_killed_commands(ball: Path, folder: Path, old: Field) -> None:
+    target = folder / "field.h5"
+    new = sdfcli.build(ball, device="cpu", depth=6, tolerance=5e-3).content_sha256
+    start = time.monotonic()
+    subprocess.run(command(ball, target, "--force"), check=True, capture_output=True)
+    whole = time.monotonic() - start
+    assert sdfcli.load(target).content_sha256 == new
+    rng = random.Random(1)
+    for _ in range(KILLS):
+        old.save(target, force=True)
+        process = subprocess.Popen(command(ball, target, "--force"), stdout=subprocess.DEVNULL)
+        try:
+            process.wait(rng.uniform(0, 1.1 * whole))
+        except subprocess.TimeoutExpired:
+            process.kill()
+        code = process.wait()
+        found = sdfcli.load(target).content_sha256
+        assert found in (old.content_sha256, new)
+        assert code != 0 or found == new
+
+
+def forked(work: Callable[[], object]) -> int:
+    """A process that does some work, and ends."""
+    child = os.fork()
+    if child == 0:
+        os.setpgid(0, 0)
+        work()
+        os._exit(0)
+    return child
+
+
+def ended(child: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_processes_killed_while_they_write(folder: Path, old: Field) -> None:
+    # No build before the file, so that most kills come while it is written.
+    target = folder / "field.h5"
+    new = oracle.random_field(np.random.default_rng(2), 1500)
+    start = time.monotonic()
+    assert ended(forked(lambda: new.save(target, force=True))) == 0
+    whole = time.monotonic() - start
+    rng = random.Random(2)
+    seen = set()
+    left_over = 0
+    for _ in range(FORKED_KILLS):
+        old.save(target, force=True)
+        child = forked(lambda: new.save(target, force=True))
+        time.sleep(rng.uniform(0, 1.2 * whole))
+        os.kill(child, signal.SIGKILL)
+        code = ended(child)
+        found = sdfcli.load(target).content_sha256
+        assert found in (old.content_sha256, new.content_sha256)
+        assert code != 0 or found == new.content_sha256
+        seen.add(found)
+        for name in others(folder):
+            assert name.startswith(".")
+            assert name.endswith(".tmp")
+            (folder / name).unlink()
+            left_over += 1
+    assert len(seen) == 2
+    assert left_over > FORKED_KILLS // 20, "hardly any kill came while the file was written"
+
+
+# ---- Interrupted ----
+
+
+def test_control_c(ball: Path, folder: Path, old: Field) -> None:
+    target = folder / "field.h5"
+    slow = ["--depth", "12", "--tolerance", "1e-4", "--force"]
+    rng = random.Random(3)
+    for _ in range(4):
+        process = subprocess.Popen(
+            command(ball, target, *slow), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        time.sleep(rng.uniform(2.0, 4.0))
+        process.send_signal(signal.SIGINT)
+        said = process.communicate()[1]
+        assert process.returncode == 130, said
+        assert said == "sdfcli: interrupted\n"
+        assert others(folder) == []
+        assert sdfcli.load(target).content_sha256 == old.content_sha256
+
+
+def test_an_interrupt_while_the_file_is_written(folder: Path, old: Field) -> None:
+    target = folder / "field.h5"
+    new = oracle.random_field(np.random.default_rng(2), 1500)
+
+    def work() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            new.save(target, force=True)
+        except KeyboardInterrupt:
+            os._exit(77)
+
+    start = time.monotonic()
+    assert ended(forked(work)) == 0
+    whole = time.monotonic() - start
+    rng, codes = random.Random(4), set()
+    for _ in range(60):
+        old.save(target, force=True)
+        child = forked(work)
+        time.sleep(rng.uniform(0.2, 1.0) * whole)
+        os.kill(child, signal.SIGINT)
+        code = ended(child)
+        codes.add(code)
+        assert others(folder) == [] or code == -signal.SIGINT
+        assert sdfcli.load(target).content_sha256 in (old.content_sha256, new.content_sha256)
+    assert 77 in codes
+
+
+# ---- No room, no right ----
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """mounted(options) is a small file system of its own. The test is skipped where that is not allowed."""
+    place = tmp_path / "mounted"
+    place.mkdir()
+
+    def mount(options: str) -> Path:
+        words = ["mount", "-t", "tmpfs", "-o", options, "none", str(place)]
+        done = subprocess.run(words, capture_output=True, check=False)
+        if done.returncode != 0:
+            pytest.skip("no right to mount a file system")
+        return place
+
+    try:
+        yield mount
+    finally:
+        subprocess.run(["umount", str(place)], capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("room", [0, 4, 12, 24])
+def test_a_full_disk(mounted: Callable[[str], Path], ball: Path, room: int) -> None:
+    folder = mounted(f"size={room + 40}k")
+    old = oracle.random_field(np.random.default_rng(1), 5)
+    target = old.save(folder / "field.h5")
+    (folder / "ballast").write_bytes(bytes(max(0, os.statvfs(folder).f_bavail * 4096 - 1024 * room)))
+    done = subprocess.run(command(ball, target, "--force"), capture_output=True, text=True, check=False)
+    check_refused(done, "field.h5", "No space left")
+    assert others(folder) == ["ballast"]
+    assert sdfcli.load(target).content_sha256 == old.content_sha256
+
+
+@pytest.mark.parametrize("size", [0, 100, 2_000, 20_000])
+def test_files_may_not_grow(ball: Path, folder: Path, old: Field, size: int) -> None:
+    done = subprocess.run(
+        command(ball, folder / "field.h5", "--force"),
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
+    )
+    check_refused(done, "field.h5")
+    assert others(folder) == []
+    assert sdfcli.load(folder / "field.h5").content_sha256 == old.content_sha256
+
+
+def test_a_read_only_folder(mounted: Callable[[str], Path], ball: Path) -> None:
+    folder = mounted("size=1m")
+    old = oracle.random_field(np.random.default_rng(1), 5)
+    target = old.save(folder / "field.h5")
+    subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+    for words, path in ((["--force"], target), ([], folder / "new.h5")):
+        done = subprocess.run(command(ball, path, *words), capture_output=True, text=True, check=False)
+        check_refused(done, path.name, "cannot be written")
+    assert os.listdir(folder) == ["field.h5"]
+    assert sdfcli.load(target).content_sha256 == old.content_sha256
+
+
+# ---- Two at once ----
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_two_builds_of_one_output(tmp_path: Path, ball: Path, force: bool) -> None:
+    torus = tmp_path / "meshes" / "torus.ply"
+    trimesh.Trimesh(*shapes.torus(40, 20), process=False).export(torus)
+    folder = tmp_path / "out"
+    folder.mkdir()
+    target = folder / "field.h5"
+    whole = {sdfcli.build(mesh, device="cpu", depth=6, tolerance=5e-3).content_sha256 for mesh in (ball, torus)}
+    for _ in range(3):
+        target.unlink(missing_ok=True)
+        words = ["--force"] if force else []
+        both: list[Any] = [
+            subprocess.Popen(
+                command(mesh, target, *words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            )
+            for mesh in (ball, torus, ball)
+        ]
+        said = [process.communicate()[1] for process in both]
+        codes = sorted(process.returncode for process in both)
+        assert codes == ([0, 0, 0] if force else [0, 2, 2]), said
+        assert sdfcli.load(target).content_sha256 in whole
+        assert others(folder) == []

@@ -1,0 +1,264 @@
+"""Damaged files, as many as you like: `python tools/fuzz.py [--cases N] [--seed S] [--jobs J] [KIND ...]`.
+
+Each case is a small whole file with random damage. Whatever it is, reading it must end well or in an SdfError: without
+a crash, without another exception, within seconds, and without much memory. The kinds are `field` (read and sampled)
+and the mesh formats. A case is known by its kind and number: `--only KIND NUMBER` runs one again, and keeps its file.
+
+Needs an installed sdfcli. Cases run in forked processes, whose memory is limited; one that dies, or takes longer than
+LONGEST seconds, is reported by the process that waits for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import mmap
+import os
+import resource
+import signal
+import struct
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import sdfcli
+from sdfcli.errors import SdfError
+from sdfcli.mesh import load_mesh
+
+LONGEST = 20
+MOST_MEMORY = 1 << 29
+BATCH = 500
+NUMBERS = [0, 1, -1, 127, 255, 256, 32767, 65535, 2**31 - 1, -(2**31), 2**32 - 1, 2**63 - 1, -(2**63)]
+WORDS = [b"nan", b"inf", b"-1", b"0", b"99999999999999999999", b"1e999", b"-", b".", b"\0", b"\xff\xfe", b"\n\n", b" "]
+
+
+def cube() -> tuple[Any, Any]:
+    """A cube of twelve triangles."""
+    vertices = np.array([[x, y, z] for z in (-1, 1) for y in (-1, 1) for x in (-1, 1)], np.float64)
+    sides = [(0, 4, 6, 2), (1, 3, 7, 5), (0, 1, 5, 4), (2, 6, 7, 3), (0, 2, 3, 1), (4, 5, 7, 6)]
+    return vertices, np.array([t for a, b, c, d in sides for t in ((a, b, c), (a, c, d))])
+
+
+def whole_files() -> dict[str, tuple[str, bytes]]:
+    """For each kind the ending of its files, and one that is sound."""
+    import trimesh
+
+    mesh = trimesh.Trimesh(*cube(), process=False)
+    vertices = "".join(f"v {x} {y} {z}\n" for x, y, z in cube()[0])
+    squares = "".join(f"f {a}//1 {b}/2 {c}/3/4 {d}\n" for a, b, c, d in ((1, 2, 6, 5), (3, 7, 8, 4), (-1, -2, -3, -4)))
+    scene = trimesh.Scene([mesh])
+    scene.add_geometry(mesh, transform=np.diag([2, 2, -2, 1.0]))
+    files = {
+        "stl": ("stl", mesh.export(file_type="stl")),
+        "stl-text": ("stl", mesh.export(file_type="stl_ascii").encode()),
+        "ply": ("ply", mesh.export(file_type="ply")),
+        "ply-text": ("ply", mesh.export(file_type="ply", encoding="ascii")),
+        "ply-mixed": ("ply", mixed_ply()),
+        "obj": ("obj", ("o cube\n" + vertices + squares + "g other\nusemtl x\n" + squares).encode()),
+        "off": ("off", mesh.export(file_type="off").encode()),
+        "glb": ("glb", scene.export(file_type="glb")),
+        "3mf": ("3mf", scene.export(file_type="3mf")),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        small = {"device": "cpu", "depth": 2, "tolerance": 0.05}
+        files["field"] = ("h5", sdfcli.build(cube(), **small).save(Path(folder, "field.h5")).read_bytes())
+        files["field-parts"] = files["field"]
+    return files
+
+
+def mixed_ply() -> bytes:
+    """Polygons of different sizes, big-endian, with a list that is of no use."""
+    head = (
+        "ply\nformat binary_big_endian 1.0\nelement vertex 8\nproperty float x\nproperty float y\nproperty double z\n"
+        "element face 3\nproperty list uchar int vertex_indices\nproperty list ushort uchar more\nend_header\n"
+    )
+    body = b"".join(struct.pack(">2fd", *vertex) for vertex in cube()[0])
+    for row in ([0, 1, 2], [0, 2, 3, 4, 5], [4, 5, 6, 7]):
+        body += struct.pack(f">B{len(row)}iH2B", len(row), *row, 2, 1, 2)
+    return head.encode() + body
+
+
+def damaged(rng: np.random.Generator, content: bytes) -> bytes:
+    """A few random changes, of bytes, numbers, words and pieces."""
+    data = bytearray(content)
+    for _ in range(1 + rng.geometric(0.4)):
+        if not data:
+            return b""
+        place, kind = int(rng.integers(len(data))), int(rng.integers(9))
+        length = int(rng.integers(1, 1 + min(64, len(data))))
+        number = int(rng.choice(NUMBERS)) if rng.random() < 0.7 else int(rng.integers(-(2**63), 2**63))
+        if kind == 0:
+            data[place] = rng.integers(256)
+        elif kind == 1:
+            data[place] ^= 1 << rng.integers(8)
+        elif kind in (2, 3):
+            size = int(rng.choice([1, 2, 4, 8]))
+            order = "little" if rng.random() < 0.7 else "big"
+            data[place : place + size] = (number % 256**size).to_bytes(size, order)[: len(data) - place]
+        elif kind == 4:
+            del data[place:]
+        elif kind == 5:
+            del data[place : place + length]
+        elif kind == 6:
+            other = int(rng.integers(len(data)))
+            data[place:place] = data[other : other + length]
+        elif kind == 7:
+            data[place : place + length] = WORDS[rng.integers(len(WORDS))]
+        else:
+            digits = [k for k in range(place, min(len(data), place + 200)) if 48 <= data[k] < 58]
+            if digits:
+                end = next((k for k in range(digits[0], len(data)) if not 48 <= data[k] < 58), len(data))
+                data[digits[0] : end] = str(number).encode()
+    return bytes(data)
+
+
+def damaged_parts(rng: np.random.Generator, content: bytes) -> bytes:
+    """A field whose arrays and attributes were changed, with right sums: what a hostile writer would do."""
+    import h5py
+
+    with h5py.File(io.BytesIO(content)) as file:
+        parts = {name: file[name][()] for name in file}
+        facts = dict(file.attrs)
+    for _ in range(1 + rng.geometric(0.5)):
+        name = str(rng.choice([*parts, *facts]))
+        if name in facts:
+            facts[name] = [
+                lambda: int(rng.choice(NUMBERS[:10])),
+                lambda: float(rng.choice([0, -1, np.nan, np.inf, 1e308, 5e-324])),
+                lambda: rng.random(int(rng.integers(0, 5))),
+                lambda: np.bytes_(rng.bytes(int(rng.integers(0, 40)))),
+                lambda: np.bytes_(b"{" * int(rng.integers(0, 2000))),
+            ][rng.integers(5)]()
+            continue
+        part = parts[name]
+        if len(part) == 0:
+            continue
+        place = rng.integers(0, len(part), rng.integers(1, 4))
+        if rng.random() < 0.4:
+            part[place] = part[rng.integers(0, len(part), len(place))]
+        elif rng.random() < 0.6:
+            with np.errstate(all="ignore"):
+                part[place] = (
+                    np.array(rng.choice(NUMBERS, len(place))).astype(np.int64).view(np.uint64).astype(part.dtype)
+                )
+        elif rng.random() < 0.5:
+            parts[name] = part[: rng.integers(len(part) + 1)]
+        else:
+            parts[name] = np.concatenate([part, part])[rng.permutation(2 * len(part))]
+    with io.BytesIO() as buffer:
+        with h5py.File(buffer, "w") as file:
+            for name, value in facts.items():
+                file.attrs[name] = value
+            for name, part in parts.items():
+                packed = len(part) > 0 and rng.random() < 0.8
+                chunks = (max(1, len(part) // 2),) if packed else None
+                file.create_dataset(name, data=part, chunks=chunks, compression="gzip" if packed else None)
+        return buffer.getvalue()
+
+
+def read_field(path: Path) -> None:
+    """Everything that is done with a field's file."""
+    field = sdfcli.load(path)
+    points = field.domain.origin + np.linspace(-0.5, 1.5, 40)[:, None] * field.domain.length
+    assert np.isfinite(field.sample(points)).any() or not np.isfinite(points).all()
+    field.gradient(points)
+    field.leaf_at(np.clip(points, field.domain.origin, field.domain.origin + field.domain.length))
+
+
+def read_mesh(path: Path) -> None:
+    """What every use of a mesh begins with."""
+    mesh = load_mesh(path)
+    assert np.isfinite(mesh.vertices).all()
+    assert 0 <= mesh.faces.min() <= mesh.faces.max() < len(mesh.vertices)
+    unit = mesh.unit_triangles
+    assert unit.min() >= 0
+    assert unit.max() <= 1
+
+
+def case(kind: str, number: int, folder: Path, files: dict[str, tuple[str, bytes]]) -> Path:
+    """Writes the file of a case; returns where."""
+    rng = np.random.default_rng([number, *kind.encode()])
+    ending, content = files[kind]
+    content = damaged_parts(rng, content) if kind == "field-parts" else damaged(rng, content)
+    path = folder / f"{kind}.{ending}"
+    path.write_bytes(content)
+    return path
+
+
+def run(kind: str, path: Path) -> str:
+    """`read` or `refused`. Raises whatever else happens."""
+    try:
+        (read_field if kind.startswith("field") else read_mesh)(path)
+    except SdfError as error:
+        if isinstance(error.__cause__, MemoryError):
+            raise error.__cause__ from error
+        if "\n" in str(error) or not str(error).startswith(str(path)):
+            raise AssertionError(f"not a message of one line that begins with the file: {error}") from error
+        return "refused"
+    return "read"
+
+
+def work(kind: str, numbers: range, files: dict[str, tuple[str, bytes]], folder: Path, board: mmap.mmap) -> None:
+    """Runs cases one after the other, and writes on the board which one it is at, and how many were read."""
+    with open("/proc/self/statm") as file:
+        held = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (held + MOST_MEMORY,) * 2)
+    read = 0
+    for number in numbers:
+        board[:16] = struct.pack("<QQ", number, read)
+        signal.alarm(LONGEST)  # without a handler: it ends the process, even from within a library
+        try:
+            read += run(kind, case(kind, number, folder, files)) == "read"
+        except BaseException:
+            print(f"{kind} {number}:\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+            os._exit(3)
+    board[:16] = struct.pack("<QQ", numbers.stop, read)
+    os._exit(0)
+
+
+def main() -> None:
+    """Runs the cases that were asked for; the exit status is 1 if one was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kinds", nargs="*", help="field, field-parts, stl, ply, ...; all by default")
+    parser.add_argument("--cases", type=int, default=2000, help="of each kind")
+    parser.add_argument("--seed", type=int, default=0, help="the number of the first case")
+    parser.add_argument("--only", nargs=2, metavar=("KIND", "NUMBER"), help="one case, in this process")
+    asked = parser.parse_args()
+    files = whole_files()
+    if asked.only:
+        path = case(asked.only[0], int(asked.only[1]), Path.cwd(), files)
+        print(path, run(asked.only[0], path))
+        return
+    wrong = sum(fuzz(kind, asked.seed, asked.cases, files) for kind in asked.kinds or files)
+    sys.exit(f"{wrong} cases went wrong" if wrong else 0)
+
+
+def fuzz(kind: str, seed: int, cases: int, files: dict[str, tuple[str, bytes]]) -> int:
+    """Runs cases of one kind in processes of BATCH each; returns how many went wrong."""
+    number, wrong, read, start = seed, 0, 0, time.monotonic()
+    board = mmap.mmap(-1, 16)
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
+        while number < seed + cases:
+            child = os.fork()
+            if child == 0:
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
+                work(kind, range(number, min(number + BATCH, seed + cases)), files, Path(folder), board)
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            number, done = struct.unpack("<QQ", board[:16])
+            read += done
+            if code != 0:
+                fate = {3: "an exception", -signal.SIGALRM: f"took more than {LONGEST} s"}.get(code, f"died: {code}")
+                print(f"WRONG: {kind} {number}: {fate}", flush=True)
+                wrong, number = wrong + 1, number + 1
+    seconds = time.monotonic() - start
+    print(f"{kind}: {cases:,} cases, {read:,} read, {wrong} wrong, {cases / seconds:.0f} a second", flush=True)
+    return wrong
+
+
+if __name__ == "__main__":
+    main()
