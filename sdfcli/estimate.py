@@ -10,7 +10,7 @@ from sdfcli.backend import Backend
 from sdfcli.errors import UsageError
 from sdfcli.index import MeshDistance
 from sdfcli.params import BuildParams
-from sdfcli.stages.bvh_octree import bvh_octree
+from sdfcli.stages.bvh_octree import LEAF_BYTES, bvh_octree
 from sdfcli.stages.distance import nearest
 from sdfcli.stages.octree import Octree
 from sdfcli.stages.sign import inside_along
@@ -29,7 +29,7 @@ POINTS_PER_CELL, BYTES_PER_CELL, FILE_BYTES_PER_CELL = 2.6, 540, 5.5
 QUERIES = 20_000
 """Corners of the thesis's octree whose distances are asked for."""
 
-BVH_LEAF_BYTES, BVH_CORNER_BYTES, FILE_BYTES_PER_BVH_LEAF = 180, 60, 7
+FILE_BYTES_PER_BVH_LEAF = 7
 
 DEFAULT_SHARE = 0.9
 """How much of the free memory a build takes at most, unless it is told."""
@@ -130,9 +130,7 @@ def _bvh_size(index: MeshDistance, params: BuildParams, scale: float) -> _Size:
     inside_along(index.signer, sample, distance, slot)
     index.backend.synchronize()
     seconds = grown - begun + (time.perf_counter() - grown) * corners / len(sample)
-    return _Size(
-        leaves, seconds, BVH_LEAF_BYTES * leaves + BVH_CORNER_BYTES * corners, FILE_BYTES_PER_BVH_LEAF * leaves
-    )
+    return _Size(leaves, seconds, LEAF_BYTES * leaves, FILE_BYTES_PER_BVH_LEAF * leaves)
 
 
 def memory_limit(backend: Backend, asked: int | None) -> int:
