@@ -23,6 +23,9 @@ FORMAT, FORMAT_VERSION = "sdfcli-adf", 1
 CHUNK = 1 << 16
 DATASETS = {"leaf_key": np.uint64, "leaf_level": np.uint8, "corner_key": np.uint64, "distance": np.float32}
 NEAREST = "nearest"
+FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32"}
+LEAST_PACKED = 8
+"""Bytes of a chunk: deflate needs some, and the checksum four."""
 MOST_PACKED = 1100
 """Deflate packs at most 1032 to 1: a dataset that claims more than it can hold is not even allocated."""
 
@@ -193,7 +196,30 @@ def _read_dataset(file: Any, name: str, dtype: type) -> npt.NDArray[Any]:
         raise InputError(f"{name} lies in another file, or has an impossible size")
     if len(dataset) * dataset.dtype.itemsize > MOST_PACKED * dataset.id.get_storage_size():
         raise InputError(f"{name} claims more entries than the file holds")
+    _check_chunks(dataset, name)
     return np.ascontiguousarray(dataset[()])
+
+
+def _check_chunks(dataset: Any, name: str) -> None:
+    """Chunks must lie in the file, and be packed in known ways: HDF5 itself crashes on a chunk of fewer bytes than its
+    checksum has."""
+    plist = dataset.id.get_create_plist()
+    filters = [plist.get_filter(k) for k in range(plist.get_nfilters())]
+    for code, _, values, _ in filters:
+        if code not in FILTERS or (FILTERS[code] == "shuffle" and values != (dataset.dtype.itemsize,)):
+            raise InputError(f"{name} is packed in an unknown way")
+    if dataset.chunks is None:
+        return
+    end, least = dataset.file.id.get_filesize(), LEAST_PACKED if filters else 1
+    wrong = []
+
+    def look(chunk: Any) -> None:
+        if chunk.filter_mask or chunk.size < least or chunk.byte_offset is None or chunk.byte_offset + chunk.size > end:
+            wrong.append(chunk)
+
+    dataset.id.chunk_iter(look)
+    if wrong:
+        raise InputError(f"{name} has a chunk that cannot be unpacked")
 
 
 def _check_leaves(key: npt.NDArray[np.uint64], level: npt.NDArray[np.uint8]) -> None:

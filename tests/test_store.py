@@ -562,3 +562,23 @@ def test_noise_in_a_heap_of_texts(saved: Path, tmp_path: Path) -> None:
             paths[-1].write_bytes(noisy)
     for path in read_all(paths):
         check_invariants(load(path))
+
+
+@pytest.mark.parametrize("content", [b"x", b"abc", b"abcdefg"])
+@pytest.mark.parametrize("name", ARRAYS)
+def test_chunks_shorter_than_their_checksum(saved: Path, name: str, content: bytes) -> None:
+    # HDF5 computes the checksum of what comes before its last four bytes, whether or not there are so many.
+    with h5py.File(saved, "r+") as file:
+        file[name].id.write_direct_chunk((0,), content)
+    code = f"import sdfcli\ntry:\n    sdfcli.load({str(saved)!r})\nexcept sdfcli.errors.InputError as e:\n    print(e)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, "it crashed"
+    assert name in done.stdout
+
+
+def test_filters_with_other_parameters(saved: Path) -> None:
+    with h5py.File(saved, "r+") as file:
+        data = file["leaf_level"][()]
+        del file["leaf_level"]
+        file.create_dataset("leaf_level", data=data, chunks=(len(data),), compression="lzf")
+    assert "packed" in check_refused(saved)

@@ -84,18 +84,19 @@ def build(
     parameters = {"octree": octree, "depth": depth, "tolerance": tolerance, "band": band, "sign": sign, "query": query}
     BuildParams(**parameters)  # type: ignore[arg-type]
     settings: dict[str, Any] = {**parameters, "device": device, "threads": threads, "max_memory": most}
-    settings["keep_nearest"] = nearest or previous is not None
+    earlier = None
     if previous is not None:
         from sdfcli.store import load
 
-        settings["previous"] = load(previous)
+        earlier = load(previous)
+    frames = {"keep_nearest": nearest or earlier is not None, "previous": earlier}
     worst = 0
     for mesh, target in _targets(meshes, None if dry_run else output, force or dry_run):
         try:
             if dry_run:
                 worst = max(worst, _estimate_one(mesh, settings, json))
                 continue
-            report, seconds = _build_one(mesh, target, settings, force, quiet)
+            report, seconds = _build_one(mesh, target, settings | frames, force, quiet)
         except SdfError as error:
             if len(meshes) == 1 and not json:
                 raise
