@@ -86,7 +86,11 @@ def errors(
     points: Floats,
     most_suspects: float = MOST_SUSPECTS,
 ) -> RegionErrors:
-    """The field's errors at points (n, 3), judged by the reference; tolerance and band are parts of the diagonal."""
+    """The field's errors at points (n, 3), judged by the reference; tolerance and band are parts of the diagonal.
+
+    Jumps are looked for among the points whose error is above the tolerance, unless these are more than `most_suspects`
+    of all.
+    """
     truth, value = reference.signed_distance(points), field.sample(points)
     relative = np.abs(value - truth) / diagonal / np.maximum(1.0, np.abs(truth) / (band * diagonal))
     suspects = np.flatnonzero(relative > tolerance)

@@ -216,19 +216,20 @@ class _Comparison:
             bvh = make_bvh(backend, mesh.unit_triangles)
             signer = make_signer(backend, mesh, bvh, self.index.sign.method)
             found = GRIDS[method](backend, bvh, self.depth)
-            give_signs(backend, bvh, signer, self.depth, found.distance)
-            found.distance[:] *= domain.length
+            distance = found.distance
+            give_signs(backend, bvh, signer, self.depth, distance)
+            distance *= domain.length
             backend.synchronize()
             seconds = min(seconds, time.perf_counter() - start)
         if self.exact is None:
-            self.exact = found.distance
+            self.exact = distance
         return self._row(
             method,
-            UniformField(backend, domain, self.depth, found.distance),
-            found.distance - self.exact,
+            UniformField(backend, domain, self.depth, distance),
+            distance - self.exact,
             seconds=seconds,
-            nodes=len(found.distance),
-            field_bytes=found.distance.nbytes,
+            nodes=len(distance),
+            field_bytes=distance.nbytes,
             working_bytes=found.working_bytes,
             queries=found.queries,
             seeds=found.seeds,

@@ -5,12 +5,13 @@
 #include "grid.h"
 
 // One pass: a node takes the nearest of the seeds that it and the 26 nodes `step` away carry. Ties go to the smaller
-// number, so that the answer does not depend on the order in which they are looked at.
+// number, so that the answer does not depend on the order in which they are looked at. Distance and number are compared
+// as one integer (floats from 0 on are ordered as their bits are), which spares the CPU unforeseeable branches.
 FN void sdf_flood_pass_at(const sdf_flood_pass_args& a, u32 i) {
     Lattice at = node_of(a.side, i);
     F3 p = node_position(at, a.spacing);
-    u32 best = SDF_NONE, last = SDF_NONE;
-    float best_sq = 3.402823466e38f;
+    u64 best = ~0ull;  // SDF_NONE, farther than anything
+    u32 last = SDF_NONE;
     for (u32 dz = 0; dz < 3; dz++) {
         u32 z = at.z + (dz - 1) * a.step;  // below zero it wraps, and is beyond the side too
         if (z >= a.side) continue;
@@ -25,15 +26,11 @@ FN void sdf_flood_pass_at(const sdf_flood_pass_args& a, u32 i) {
                 if (seed == last || seed == SDF_NONE) continue;  // neighbours mostly carry the same one
                 last = seed;
                 F3 r = p - load3(a.position + 3 * (size_t)seed);
-                float d = dot(r, r);
-                if (d < best_sq || (d == best_sq && seed < best)) {
-                    best_sq = d;
-                    best = seed;
-                }
+                best = least(best, (u64)float_bits(dot(r, r)) << 32 | seed);
             }
         }
     }
-    a.nearer[i] = best;
+    a.nearer[i] = (u32)best;
 }
 
 // The distance to the triangle that a node's seed lies on. It is never below the distance to the mesh.

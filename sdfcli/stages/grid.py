@@ -22,8 +22,8 @@ TO_ASK = 3
 ERROR = 4e-6
 """More than the rounding of a distance and of a node's place."""
 
-CHUNK = 1 << 16
-"""Exact queries made at once, where a plane of nodes is not more."""
+CHUNK = 1 << 18
+"""Exact queries made at once, unless a plane of nodes is more: enough for a GPU."""
 
 SIGN_CHUNK = 1 << 22
 """Nodes looked through at once for those whose sign has to be asked for."""
@@ -42,11 +42,11 @@ def positions(backend: Backend, depth: int, node: Array) -> Array:
 
 
 def exact_distances(backend: Backend, bvh: Bvh, depth: int) -> Array:
-    """Unsigned distances (nodes,) float32: one query a node, plane by plane, each from the triangle found below it."""
+    """Unsigned distances (nodes,) float32: one query a node, some planes at a time, from the triangles found below."""
     xp, side = backend.xp, side_of(depth)
     along = xp.arange(side, dtype=np.float32) * np.float32(0.5**depth)
     distance = xp.empty((side, side * side), np.float32)
-    planes = max(1, CHUNK // side**2)
+    planes = min(max(1, CHUNK // side**2), side)
     seed = None
     for first in range(0, side, planes):
         z = along[first : first + planes]

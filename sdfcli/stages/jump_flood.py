@@ -1,7 +1,8 @@
 """Distances on a uniform grid by jump flooding (Rong and Tan 2006): a few passes, whatever the number of triangles.
 
 There are two sources of error. A node may miss the nearest seed, as a few in a hundred do, and the triangle on which
-the nearest seed lies need not be the nearest triangle. Together they were found to stay below a third of the spacing.
+the nearest seed lies need not be the nearest triangle. There is no bound. On scans the largest error was 0.6 of the
+nodes' spacing (JFA+1: 0.4) and the root of the mean square below 0.03; on scattered triangles it was 1.1.
 """
 
 from __future__ import annotations
