@@ -88,7 +88,8 @@ def exclusive_scan(parts: Sequence[Counts], most: int | None = None) -> int:
     sums = []
     for part in parts[:-1]:
         with part.backend.active():
-            sums.append(part.values.sum(dtype=np.uint64))
+            fits = most is not None and len(part) * most <= np.iinfo(part.sums.dtype).max
+            sums.append(part.values.sum(dtype=part.sums.dtype if fits else np.uint64))  # of one type: by CUB
     bases = [0, *accumulate(map(int, sums))]
     with parts[-1].backend.active():
         check_total(parts[-1], bases[-1], most)
