@@ -18,6 +18,7 @@ import shapes
 from sdfcli.backend import Array, Backend
 from sdfcli.field import Field
 from sdfcli.mesh import Domain, Mesh, make_mesh
+from sdfcli.stages import octree as octree_stage
 from sdfcli.stages.bvh import Bvh
 from sdfcli.stages.bvh_octree import measured
 from sdfcli.stages.distance import make_bvh, nearest
@@ -232,6 +233,20 @@ def test_adaptive_octrees(backend: Backend, kind: str, seed: int, depth: int) ->
 def test_adaptive_octrees_of_soups(backend: Backend, kind: str) -> None:
     rng = np.random.default_rng(1)
     check_adaptive(rng, grow(backend, shapes.ANY[kind](rng), 3, tolerance=0.02))
+
+
+@pytest.mark.parametrize("kind", ["sheet", "holed torus"])
+def test_splits_ahead_of_a_wave(backend: Backend, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Leaves that are split before anyone asks for it change the size of the octree, and none of its laws.
+    counts = []
+    monkeypatch.setattr(octree_stage, "MARGINAL", 0.01)
+    for patience in (octree_stage.PATIENCE, 0):
+        monkeypatch.setattr(octree_stage, "PATIENCE", patience)
+        rng = np.random.default_rng(7)
+        grown = grow(backend, shapes.ANY[kind](rng), 6, tolerance=1e-2, sign=sign_for(kind))
+        check_adaptive(rng, grown)
+        counts.append(len(grown.field.leaf_key))
+    assert counts[0] < counts[1] < 2 * counts[0]
 
 
 def test_an_octree_with_all_levels(backend: Backend) -> None:

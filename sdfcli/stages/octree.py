@@ -31,6 +31,10 @@ POINT_BYTES, CELL_BYTES = 120, 320
 JUMP_EDGE = 4.0
 """Cells are split down to this many tolerances where the sign jumps at the hole of an open surface."""
 
+PATIENCE, FARTHEST, MARGINAL = 8, 64, 0.8
+"""Rounds of splits for hanging corners before a wave of them is met; how far away, in leaves, at most; and from which
+part of the tolerance on a leaf counts as one that only just meets it."""
+
 Progress = Callable[[int, int], None]
 """Called with the level that was split and the number of leaves so far."""
 
@@ -155,9 +159,12 @@ class Octree:
         """Splits cells until none wishes to be split."""
         self._plant()
         self._settle(progress)
+        rounds = 0
         while self.sample is None:
             self._constrain()
             if self._pending:
+                rounds += 1
+                self._run_ahead(rounds)
                 self._settle(progress)
             elif not self._tighten():
                 return
@@ -436,6 +443,29 @@ class Octree:
             leaves = leaves[wish == 1]
             if len(leaves):
                 self._pending[level] = [leaves]
+
+    def _run_ahead(self, rounds: int) -> None:
+        """Adds leaves to those that are to be split for the sake of hanging corners.
+
+        Where many leaves only just meet the tolerance, each split asks for the next one beside it, and a wave goes over
+        them, a leaf a round. After some rounds it is met: each time twice as far away as the time before.
+        """
+        xp = self.backend.xp
+        steps = 2 ** (rounds - PATIENCE - 1) if rounds > PATIENCE else 0
+        for level, (asked_for,) in self._pending.items():
+            own, front = self.levels[level], asked_for
+            chosen = xp.zeros(own.count, bool)
+            chosen[front] = True
+            for _ in range(min(steps, FARTHEST)):
+                around = xp.unique(own.neighbour[front])
+                around = around[around < OUTSIDE]
+                around = around[(own.child[around] == NONE) & (own.state[around] == 2) & ~chosen[around]]
+                marginal = {**self._field(level), "tolerance": MARGINAL * self.tolerance}
+                front = around[self._ask("test", around, **marginal, **self._shape(level)) == 1]
+                if len(front) == 0:
+                    break
+                chosen[front] = True
+            self._pending[level] = [xp.flatnonzero(chosen).astype(np.uint32)]
 
     def _tighten(self) -> bool:
         """Marks the hanging corners that may not be moved as far as they were. True if there are new ones."""
