@@ -13,7 +13,7 @@ from sdfcli.repair import cones, repair
 from sdfcli.stages.bvh import Bvh
 from sdfcli.stages.distance import make_bvh, nearest
 
-BETA, MARGIN, LOST = 1.5, 0.15, 0.05
+BETA, MARGIN, LOST = 1.5, 0.15, 0.1
 """How coarse the expansions of the winding number are, a bound of their error (about 0.09 was measured), and how far
 off they may be before the exact sum is taken."""
 
