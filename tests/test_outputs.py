@@ -136,6 +136,12 @@ def test_processes_killed_while_they_write(folder: Path, old: Field) -> None:
 # ---- Interrupted ----
 
 
+def cpu_seconds(pid: int) -> float:
+    """What a process has taken so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def test_control_c(ball: Path, folder: Path, old: Field) -> None:
     target = folder / "field.h5"
     slow = ["--depth", "14", "--tolerance", "1e-5", "--force"]  # a minute and more, on any machine
@@ -144,7 +150,9 @@ def test_control_c(ball: Path, folder: Path, old: Field) -> None:
         process = subprocess.Popen(
             command(ball, target, *slow), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
-        time.sleep(rng.uniform(2.0, 4.0))
+        while cpu_seconds(process.pid) < 1.5:  # by then it has started, however busy the machine is
+            time.sleep(0.05)
+        time.sleep(rng.uniform(0.0, 2.0))
         process.send_signal(signal.SIGINT)
         said = process.communicate()[1]
         assert process.returncode == 130, said
