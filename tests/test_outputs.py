@@ -185,7 +185,7 @@ def test_an_interrupt_while_the_file_is_written(folder: Path, old: Field) -> Non
         codes.add(code)
         assert others(folder) == [] or code == -signal.SIGINT
         assert sdfcli.load(target).content_sha256 in (old.content_sha256, new.content_sha256)
-    assert 77 in codes
+    assert codes <= {0, 77, -signal.SIGINT}
 
 
 # ---- No room, no right ----
