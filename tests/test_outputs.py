@@ -136,19 +136,31 @@ def test_processes_killed_while_they_write(folder: Path, old: Field) -> None:
 # ---- Interrupted ----
 
 
+@pytest.fixture
+def heeded() -> Iterator[None]:
+    """What a shell starts in the background ignores interrupts, and so does all that is started from there, unless
+    someone has asked for them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def cpu_seconds(pid: int) -> float:
     """What a process has taken so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_control_c(ball: Path, folder: Path, old: Field) -> None:
+def test_control_c(ball: Path, folder: Path, old: Field, heeded: None) -> None:
     target = folder / "field.h5"
-    slow = ["--depth", "14", "--tolerance", "1e-5", "--force"]  # a minute and more, on any machine
+    slow = ["--depth", "14", "--tolerance", "1e-5", "--max-memory", "8G", "--force"]  # many seconds on any machine
     rng = random.Random(3)
     for _ in range(4):
         process = subprocess.Popen(
-            command(ball, target, *slow), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            command(ball, target, *slow),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         while cpu_seconds(process.pid) < 1.5:  # by then it has started, however busy the machine is
             time.sleep(0.05)
