@@ -24,7 +24,10 @@ BALANCE, UPKEEP = 1.2, 1.6
 corners."""
 
 POINTS_PER_CELL, BYTES_PER_CELL, FILE_BYTES_PER_CELL = 2.6, 540, 5.5
-"""Measured on scans and parts, at tolerances from 2.5e-4 to 2e-3."""
+"""Measured on scans and parts, at tolerances from 2.5e-4 to 2e-3. On eight of them leaves then came out within 21 %,
+memory within 18 %, time within a factor of 1.6, and files within 17 %, but for boxes, whose files pack better, up to
+three times.
+"""
 
 QUERIES = 20_000
 """Corners of the thesis's octree whose distances are asked for."""
