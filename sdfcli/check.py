@@ -10,7 +10,7 @@ import numpy as np
 
 from sdfcli.accuracy import sample_points
 from sdfcli.backend import select_backend
-from sdfcli.mesh import Health, Mesh, load_mesh
+from sdfcli.mesh import Health, Mesh, count_text, load_mesh
 from sdfcli.readers import units_of
 from sdfcli.stages.distance import make_bvh
 from sdfcli.stages.sign import SignChoice, choose_sign, settle_sign, sign_confidence
@@ -101,9 +101,3 @@ def findings(mesh: Mesh, report: dict[str, Any], choice: SignChoice) -> list[tup
             )
         )
     return found
-
-
-def count_text(count: int, name: str) -> str:
-    """`3 open edges` from 3 and `open_edges`."""
-    words = name.replace("_", " ")
-    return f"{count:,} {words[:-1] if count == 1 else words}".replace("non manifold", "non-manifold")

@@ -213,13 +213,14 @@ class Health:
     @property
     def faults(self) -> list[str]:
         """What keeps pseudonormals from being safe, in words; empty for a clean closed mesh."""
-        counts = {
-            "open edge": self.open_edges,
-            "non-manifold edge": self.non_manifold_edges,
-            "degenerate face": self.degenerate_faces,
-            "duplicate face": self.duplicate_faces,
-        }
-        return [f"{count:,} {what}{'s' if count > 1 else ''}" for what, count in counts.items() if count]
+        names = ("open_edges", "non_manifold_edges", "degenerate_faces", "duplicate_faces")
+        return [count_text(getattr(self, name), name) for name in names if getattr(self, name)]
+
+
+def count_text(count: int, name: str) -> str:
+    """`3 open edges` from 3 and `open_edges`."""
+    words = name.replace("_", " ")
+    return f"{count:,} {words[:-1] if count == 1 else words}".replace("non manifold", "non-manifold")
 
 
 def face_normals(triangles: Floats) -> Floats:

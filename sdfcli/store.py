@@ -50,6 +50,16 @@ def _image(field: Field) -> bytes:
         return bytes(file.id.get_file_image())
 
 
+def refuse_existing(path: Path, force: bool) -> None:
+    """Raises UsageError if a file to be written exists and `force` is not given."""
+    if path.exists() and not force:
+        raise _exists(path)
+
+
+def _exists(path: Path) -> UsageError:
+    return UsageError(f"{path}: exists; use --force to replace it")
+
+
 @contextlib.contextmanager
 def written_whole(path: Path, force: bool) -> Iterator[Path]:
     """A temporary file beside `path`, which gets its name at once when the block ends well.
@@ -58,8 +68,7 @@ def written_whole(path: Path, force: bool) -> Iterator[Path]:
     """
     temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
-        if path.exists() and not force:
-            raise UsageError(f"{path}: exists; use --force to replace it")
+        refuse_existing(path, force)
         yield temporary
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
@@ -78,7 +87,7 @@ def _put_in_place(temporary: Path, path: Path, force: bool) -> None:
     try:
         os.link(temporary, path)  # fails, unlike a rename, where someone else has just written the file
     except FileExistsError as error:
-        raise UsageError(f"{path}: exists; use --force to replace it") from error
+        raise _exists(path) from error
     except OSError:  # a file system without links
         os.rename(temporary, path)
 

@@ -11,7 +11,9 @@ from sdfcli.mesh import Floats, Mesh
 from sdfcli.stages.bvh_octree import Leaves, bvh_octree, octree_of, unique
 from sdfcli.stages.order import MORTON_BITS, Order, morton_keys
 
-POINTS = ("octree", "bvh", "near", "rand", "grid")
+OCTREES = ("octree", "bvh")
+"""Whose corners are asked for, see `make_octree`."""
+POINTS = (*OCTREES, "near", "rand", "grid")
 
 SPREAD = 0.005
 """Standard deviation of `near`, as a fraction of the diagonal."""
@@ -62,7 +64,7 @@ def make_points(backend: Backend, mesh: Mesh, order: Order, kind: str, depth: in
     moved a little; `rand`, anywhere in the padded bounding box; `grid`, a lattice in it.
     """
     check_points(kind)
-    if kind in ("octree", "bvh"):
+    if kind in OCTREES:
         return make_octree(backend, order, kind, depth).position
     on_gpu = backend.xp is not np
     rng = np.random.default_rng(SEED)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from statistics import median
 
 from sdfcli.backend import Backend
-from sdfcli.bench.points import check_points, make_octree, make_points
+from sdfcli.bench.points import OCTREES, check_points, make_octree, make_points
 from sdfcli.errors import UsageError
 from sdfcli.mesh import Mesh
 from sdfcli.params import MAX_DEPTH, QUERIES
 from sdfcli.stages.bvh import build_bvh, refit
 from sdfcli.stages.distance import nearest, prepare, visits
 from sdfcli.stages.order import morton, sort
-from sdfcli.stages.sign import WindingIndex, WindingSigner, choose_sign, inside_along, make_signer
+from sdfcli.stages.sign import WindingIndex, WindingSigner, choose_sign, inside_along, settle_sign
 from sdfcli.timing import Marks
 
 
@@ -35,7 +35,7 @@ class Workload:
         self.bvh = refit(backend, build_bvh(backend, self.order))
         for query in QUERIES:
             self.bvh = prepare(backend, self.bvh, query)
-        self.signer = make_signer(backend, self.mesh, self.bvh, choice.method)
+        _, self.signer = settle_sign(backend, self.mesh, self.bvh, choice)
         self.points = make_points(backend, self.mesh, self.order, points, depth)
 
     def stages(self, query: str = "fast") -> dict[str, float]:
@@ -55,7 +55,7 @@ class Workload:
             bvh = prepare(backend, refit(backend, bvh), query)
         with stage("octree"):
             points = self.points
-            if self.kind in ("octree", "bvh"):
+            if self.kind in OCTREES:
                 points = make_octree(backend, order, self.kind, self.depth).position
         with stage("query"):
             distance, slot = nearest(backend, bvh, points, query=query)

@@ -49,16 +49,17 @@ def bench(
     Example: sdfcli bench bunny.ply dragon.ply --depth 9
     """
     from sdfcli.backend import select_backend
-    from sdfcli.bench.points import check_points
+    from sdfcli.bench.points import OCTREES, check_points
     from sdfcli.params import BuildParams
+    from sdfcli.store import refuse_existing
 
     if meshes == ["scan"] and not Path("scan").exists():
         _measure_scan(device, threads, repeat, json)
         return
     BuildParams(query=query)
     check_points(points)
-    if csv is not None and csv.exists() and not force:
-        raise UsageError(f"{csv}: exists; use --force to replace it")
+    if csv is not None:
+        refuse_existing(csv, force)
     backend = select_backend(device, threads)
     level = depth if depth is not None else 7 if backend.name == "cpu" else 9
     if uniform:
@@ -76,7 +77,7 @@ def bench(
             print_json(report)
         elif not quiet:
             _print_report(report)
-    if points in ("octree", "bvh") and not json and not quiet:
+    if points in OCTREES and not json and not quiet:
         _print_thesis(reports)
     if csv is not None:
         _write_csv(csv, reports)
@@ -98,7 +99,7 @@ def _measure(
     workload = Workload(mesh, backend, points, depth)
     tell("stages")
     stages = workload.stage_seconds(query, repeat)
-    queries = ("baseline", *(name for name in QUERIES[1:] if name != "baseline"), "fast")
+    queries = (*QUERIES[1:], QUERIES[0])  # the thesis's, in its order, before our own
     tell("queries")
     seconds = workload.query_seconds(queries, repeat)
     found = {}
@@ -191,9 +192,9 @@ def _compare_with_grids(
 
 
 def _print_report(report: dict[str, Any]) -> None:
-    asked = (
-        f"{report['points']}, depth {report['depth']}" if report["points"] in ("octree", "bvh") else report["points"]
-    )
+    from sdfcli.bench.points import OCTREES
+
+    asked = f"{report['points']}, depth {report['depth']}" if report["points"] in OCTREES else report["points"]
     title = (
         f"{report['mesh']}: {report['triangles']:,} triangles, {report['count']:,} points ({asked}), {report['device']}"
     )

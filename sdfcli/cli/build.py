@@ -119,6 +119,8 @@ def build(
 
 def _targets(meshes: list[str], output: Path | None, force: bool) -> list[tuple[str, Path]]:
     """Each mesh with the file to write. Raises UsageError where two would be the same, or one exists."""
+    from sdfcli.store import refuse_existing
+
     into_folder = output is not None and (len(meshes) > 1 or output.is_dir())
     targets = []
     for mesh in meshes:
@@ -129,8 +131,7 @@ def _targets(meshes: list[str], output: Path | None, force: bool) -> list[tuple[
         if target in seen:
             raise UsageError(f"{seen[target]} and {mesh} would both be written to {target}")
         seen[target] = mesh
-        if target.exists() and not force:
-            raise UsageError(f"{target}: exists; use --force to replace it")
+        refuse_existing(target, force)
     if output and into_folder:
         try:
             output.mkdir(parents=True, exist_ok=True)

@@ -42,7 +42,6 @@ def check(
 
 
 def _print_report(mesh: str, report: dict[str, Any]) -> None:
-
     rows = [("verdict", report["verdict"])]
     if "error" not in report:
         size, unit = " x ".join(f"{side:.6g}" for side in report["size"]), report["units"]

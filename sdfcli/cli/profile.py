@@ -71,14 +71,15 @@ def profile(
     from sdfcli.bench import ncu
     from sdfcli.bench.points import check_points
     from sdfcli.mesh import load_mesh
+    from sdfcli.store import refuse_existing
 
     check_points(points)
     if not re.fullmatch(r"cuda(:\d+)?", device):
         raise UsageError(f"--device {device}: use cuda or cuda:N; there is nothing to profile on a CPU")
-    if csv is not None and csv.exists() and not force:
-        raise UsageError(f"{csv}: exists; use --force to replace it")
-    if csv is not None and not csv.parent.is_dir():
-        raise UsageError(f"{csv.parent}: no such folder")
+    if csv is not None:
+        refuse_existing(csv, force)
+        if not csv.parent.is_dir():
+            raise UsageError(f"{csv.parent}: no such folder")
     others = [name for words in metrics or [] for name in re.split(r"[,\s]+", words) if name]
     program = ncu.find()
     command = ncu.command(
@@ -234,7 +235,9 @@ def _show_kernels(facts: dict[str, Any], kernels: dict[str, tuple[int, Figures]]
 
 
 def _title(facts: dict[str, Any], repeats: str) -> str:
-    depth = f" of depth {facts['depth']}" if facts["points"] in ("octree", "bvh") else ""
+    from sdfcli.bench.points import OCTREES
+
+    depth = f" of depth {facts['depth']}" if facts["points"] in OCTREES else ""
     return (
         f"{facts['mesh']}: {facts['triangles']:,} triangles, {facts['points']} points{depth}, "
         f"{facts['count']} {repeats} on {facts['device']}"

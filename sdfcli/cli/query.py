@@ -35,13 +35,12 @@ def query(
     """
     import numpy as np
 
-    from sdfcli.store import is_field
+    from sdfcli.store import is_field, refuse_existing
 
     if output is not None:
         if output.suffix not in (".npy", ".csv"):
             raise UsageError(f"{output}: use a name that ends in .npy or .csv")
-        if output.exists() and not force:
-            raise UsageError(f"{output}: exists; use --force to replace it")
+        refuse_existing(output, force)
     where = read_points(points)
     answer = (
         _from_field(file, where, gradient)

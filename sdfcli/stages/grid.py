@@ -17,7 +17,6 @@ from sdfcli.stages.sign import NoSigner, Signer, WindingSigner
 MAX_DEPTH = 10
 """Node numbers have 32 bits."""
 
-NONE = 0xFFFFFFFF
 TO_ASK = 3
 ERROR = 4e-6
 """More than the rounding of a distance and of a node's place."""

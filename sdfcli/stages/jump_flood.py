@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdfcli.backend import Array, Backend
-from sdfcli.stages.bvh import Bvh
-from sdfcli.stages.grid import NONE, nodes_near, positions, side_of
+from sdfcli.stages.bvh import NONE, Bvh
+from sdfcli.stages.grid import nodes_near, positions, side_of
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import OutOfMemoryError
-from sdfcli.stages.bvh import Bvh
+from sdfcli.stages.bvh import NONE, Bvh
 from sdfcli.stages.distance import nearest
 from sdfcli.stages.sign import Signer, WindingSigner
 from sdfcli.timing import Stages
 
 LATTICE_BITS = 20
-NONE, OUTSIDE = 0xFFFFFFFF, 0xFFFFFFFE
+OUTSIDE = 0xFFFFFFFE
 CENTRE = 13
 JUMP = 3  # the state of a leaf in which the sign jumps
 INHERIT_PASSES = 2

@@ -10,8 +10,9 @@ import numpy as np
 from sdfcli.backend import Array, Backend
 from sdfcli.mesh import Floats, Ints, Mesh
 from sdfcli.repair import cones, repair
-from sdfcli.stages.bvh import Bvh
+from sdfcli.stages.bvh import Bvh, build_bvh, refit
 from sdfcli.stages.distance import make_bvh, nearest
+from sdfcli.stages.order import morton_order
 
 BETA, MARGIN, LOST = 1.5, 0.15, 0.1
 """How coarse the expansions of the winding number are, a bound of their error (about 0.09 was measured), and how far
@@ -348,7 +349,7 @@ def settle_sign(backend: Backend, mesh: Mesh, bvh: Bvh, choice: SignChoice) -> t
     boundary, own = mesh, bvh
     if choice.method == "winding" and choice.boundary is not None:
         boundary = choice.boundary
-        own = make_bvh(backend, boundary.unit_triangles)
+        own = refit(backend, build_bvh(backend, morton_order(backend, boundary.unit_triangles)))  # asks no distances
     choice = replace(choice, boundary=None)  # it holds much memory
     signer = make_signer(backend, boundary, own, choice.method)
     if choice.asked_for or not isinstance(signer, WindingSigner) or signer.caps is None:
