@@ -1,0 +1,61 @@
+"""Which points are left out of a field's error: those at a proven jump of the sign, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sdfcli.accuracy import Floats, errors
+
+EDGE = 0.1
+
+
+@dataclass
+class Turned:
+    """The exact distances with the other sign, in cells of EDGE: wrong wherever the distance is not zero."""
+
+    distance: Callable[[Floats], Floats]
+
+    def sample(self, points: Floats) -> Floats:
+        return -self.distance(points)
+
+    def cell_at(self, points: Floats) -> tuple[Floats, Floats]:
+        return np.floor(points / EDGE) * EDGE, np.full(len(points), EDGE)
+
+
+@dataclass
+class Exact:
+    distance: Callable[[Floats], Floats]
+
+    def signed_distance(self, points: Any) -> Floats:
+        return self.distance(points)
+
+
+def rim(points: Floats) -> Floats:
+    """The half-plane z = 0, x < 0, below which is inside: beyond its rim the sign jumps."""
+    x, _, z = points.T
+    return np.where(z < 0, -1, 1) * np.hypot(np.maximum(x, 0), z)
+
+
+def wall(points: Floats) -> Floats:
+    """The plane z = 0, with distances as exact as those of a build."""
+    noise = np.random.default_rng(1).uniform(-1e-7, 1e-7, len(points))
+    return np.asarray(points[:, 2] + np.where(np.abs(points[:, 2]) > 1e-6, noise, 0))
+
+
+def jumps(distance: Callable[[Floats], Floats], points: Floats) -> int:
+    return errors(Turned(distance), 1.0, 1e-4, 1.0, Exact(distance), points, most_suspects=1.0).jumps
+
+
+def test_jumps_beside_a_rim_are_found() -> None:
+    points = np.random.default_rng(0).uniform([-0.03, -1, -0.03], [0.03, 1, 0.03], (300, 3))
+    assert jumps(rim, points) == 300
+
+
+def test_a_surface_is_no_jump() -> None:
+    points = np.random.default_rng(0).uniform([-1, -1, -0.1], [1, 1, 0.1], (300, 3))
+    assert jumps(wall, points) == 0
+    assert jumps(rim, points - [2, 0, 0]) == 0
