@@ -51,8 +51,9 @@ def jumps(distance: Callable[[Floats], Floats], points: Floats) -> int:
 
 
 def test_jumps_beside_a_rim_are_found() -> None:
-    points = np.random.default_rng(0).uniform([-0.03, -1, -0.03], [0.03, 1, 0.03], (300, 3))
-    assert jumps(rim, points) == 300
+    points = np.random.default_rng(0).uniform([-0.003, -1, -0.003], [0.003, 1, 0.003], (300, 3))
+    points = points[np.abs(rim(points)) > 1e-4]
+    assert jumps(rim, points) == len(points) > 200
 
 
 def test_a_surface_is_no_jump() -> None:
