@@ -42,12 +42,14 @@ class RegionErrors:
     largest and rms  of |field - truth|, outside of the band divided by distance / band, as the tolerance grows there.
     jumps            points without a right answer, which are left out: where an open surface's hole is closed, the sign
                      jumps between the two sides of the hole, and no continuous field can follow.
+    cell             edge of the cell in which the largest error was found, in the mesh's units.
     """
 
     samples: int
     largest: float
     rms: float
     jumps: int
+    cell: float
 
 
 def sample_points(mesh: Mesh, band: float, count: int, seed: int) -> dict[str, Floats]:
@@ -101,11 +103,13 @@ def errors(
     if len(suspects) <= most_suspects * len(points):
         jump[suspects] = _jumps(field, reference, points[suspects], truth[suspects], value[suspects])
     counted = relative[~jump]
+    worst = points[[int(np.argmax(np.where(jump, -1.0, relative)))]]
     return RegionErrors(
         samples=len(points),
         largest=float(counted.max(initial=0.0)),
         rms=float(np.sqrt(np.mean(counted**2))) if len(counted) else 0.0,
         jumps=int(jump.sum()),
+        cell=float(field.cell_at(worst)[1][0]),
     )
 
 

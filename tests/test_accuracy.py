@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 
+import sdfcli
+import shapes
+from sdfcli import pipeline
 from sdfcli.accuracy import Floats, errors
 
 EDGE = 0.1
@@ -60,3 +65,16 @@ def test_a_surface_is_no_jump() -> None:
     points = np.random.default_rng(0).uniform([-1, -1, -0.1], [1, 1, 0.1], (300, 3))
     assert jumps(wall, points) == 0
     assert jumps(rim, points - [2, 0, 0]) == 0
+
+
+def test_builds_say_what_limits_their_error() -> None:
+    ball = shapes.icosphere(3)
+    assert sdfcli.build(ball, device="cpu").info["error_limit"] is None
+    assert sdfcli.build(ball, device="cpu", depth=3).info["error_limit"] == "depth"
+    assert sdfcli.build(ball, device="cpu", octree="bvh", depth=4).info["error_limit"] == "triangles"
+
+
+def test_an_error_in_a_coarse_leaf_is_one_between_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = pipeline.errors
+    monkeypatch.setattr(pipeline, "errors", lambda *given: dataclasses.replace(real(*given), largest=1.1e-3))
+    assert sdfcli.build(shapes.icosphere(3), device="cpu").info["error_limit"] == "samples"
