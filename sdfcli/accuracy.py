@@ -7,12 +7,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sdfcli.mesh import Floats, Mesh
+from sdfcli.mesh import Floats, Ints, Mesh
 
 NEAR = 0.1
 """`near` points lie within this part of the band."""
 
-JUMP_PROBES = 5
+JUMP_PROBES, HALVINGS, PROOF = 7, 8, 1.5
+"""How many probes in each direction look for a jump; how often the way between two is halved; and how much longer than
+that way the distances at its ends must be together: no continuous distance allows that, even after rounding."""
+
 MOST_SUSPECTS = 0.02
 """Where more than this part of the points errs, the field is wrong, and no jump is looked for."""
 
@@ -39,12 +42,14 @@ class RegionErrors:
     largest and rms  of |field - truth|, outside of the band divided by distance / band, as the tolerance grows there.
     jumps            points without a right answer, which are left out: where an open surface's hole is closed, the sign
                      jumps between the two sides of the hole, and no continuous field can follow.
+    cell             edge of the cell in which the largest error was found, in the mesh's units.
     """
 
     samples: int
     largest: float
     rms: float
     jumps: int
+    cell: float
 
 
 def sample_points(mesh: Mesh, band: float, count: int, seed: int) -> dict[str, Floats]:
@@ -98,36 +103,52 @@ def errors(
     if len(suspects) <= most_suspects * len(points):
         jump[suspects] = _jumps(field, reference, points[suspects], truth[suspects], value[suspects])
     counted = relative[~jump]
+    worst = points[[int(np.argmax(np.where(jump, -1.0, relative)))]]
     return RegionErrors(
         samples=len(points),
         largest=float(counted.max(initial=0.0)),
         rms=float(np.sqrt(np.mean(counted**2))) if len(counted) else 0.0,
         jumps=int(jump.sum()),
+        cell=float(field.cell_at(worst)[1][0]),
     )
 
 
 def _jumps(field: Sampled, reference: Reference, points: Floats, truth: Floats, value: Floats) -> Any:
     """Where exact distances prove that the sign jumps within one leaf's width of a point's leaf.
 
-    Two points of different sign whose distances add up to more than the way between them: the surface cannot lie
-    between. The field's magnitude must still be right up to the leaf's diagonal.
+    The way between two points of different sign is halved again and again. Where it crosses the surface, the distances
+    of both ends go to zero with their way; at a jump they do not. The field's magnitude must still be right up to the
+    leaf's diagonal.
     """
+    jump = np.zeros(len(points), bool)
     if len(points) == 0:
-        return np.zeros(0, bool)
+        return jump
     low, edge = field.cell_at(points)
     steps = np.linspace(-1.0, 2.0, JUMP_PROBES)
-    grid = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1)
-    probes = low[:, None, None, None, :] + grid * edge[:, None, None, None, None]
-    exact = reference.signed_distance(probes.reshape(-1, 3)).reshape(probes.shape[:-1])
-    way = np.linalg.norm(probes - points[:, None, None, None, :], axis=-1)
-    proven = _differ(exact, truth[:, None, None, None], way).any(axis=(1, 2, 3))
-    between = edge[:, None, None, None] * (steps[1] - steps[0])
-    for axis in (1, 2, 3):
-        first, second = np.moveaxis(exact, axis, 1)[:, :-1], np.moveaxis(exact, axis, 1)[:, 1:]
-        proven |= _differ(first, second, between).any(axis=(1, 2, 3))
-    return proven & (np.abs(value) <= np.abs(truth) + edge * np.sqrt(3.0))
+    grid = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1).reshape(-1, 3)
+    probes = low[:, None] + grid * edge[:, None, None]
+    exact = reference.signed_distance(probes.reshape(-1, 3)).reshape(len(points), -1)
+    place, exact = np.append(probes, points[:, None], axis=1), np.append(exact, truth[:, None], axis=1)
+    first, second = _pairs(JUMP_PROBES)
+    of, pair = np.nonzero((exact[:, first] < 0) != (exact[:, second] < 0))
+    which = np.stack([first[pair], second[pair]])
+    ends, exact = place[of, which], exact[of, which]
+    for _ in range(HALVINGS):
+        middle = ends.mean(axis=0)
+        between = reference.signed_distance(middle)
+        moved, each = ((between < 0) != (exact[0] < 0)).astype(np.int64), np.arange(len(of))
+        ends[moved, each], exact[moved, each] = middle, between
+        way = np.linalg.norm(ends[1] - ends[0], axis=1)
+        jump[of[np.abs(exact).sum(axis=0) > PROOF * way]] = True
+        open_still = ~jump[of]
+        of, ends, exact = of[open_still], ends[:, open_still], exact[:, open_still]
+    return jump & (np.abs(value) <= np.abs(truth) + edge * np.sqrt(3.0))
 
 
-def _differ(a: Floats, b: Floats, way: Floats) -> Any:
-    """Whether two signed distances, `way` apart, differ by more than a continuous distance can."""
-    return ((a < 0) != (b < 0)) & (np.abs(a) + np.abs(b) > way * (1 + 1e-6))
+def _pairs(side: int) -> tuple[Ints, Ints]:
+    """Of a cube of side^3 probes, numbered in order, those side by side; and each with the point that comes after."""
+    number = np.arange(side**3)
+    neighbours = [np.moveaxis(number.reshape(side, side, side), axis, 0) for axis in range(3)]
+    first = [along[:-1].ravel() for along in neighbours]
+    second = [along[1:].ravel() for along in neighbours]
+    return np.concatenate([*first, number]), np.concatenate([*second, np.full(side**3, side**3)])

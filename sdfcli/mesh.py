@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sdfcli import interrupts
 from sdfcli.backend.cpu import free_memory
 from sdfcli.errors import InputError, OutOfMemoryError
 
@@ -399,4 +400,7 @@ def _read(path: Path) -> tuple[Any, Any]:
 
     own = {".ply": ply.read_ply, ".stl": readers.read_stl, ".obj": readers.read_obj, ".off": readers.read_off}
     suffix = path.suffix.lower()
-    return own[suffix](path) if suffix in own else readers.read_scene(path)
+    try:
+        return own[suffix](path) if suffix in own else readers.read_scene(path)
+    finally:
+        interrupts.check()  # trimesh, and what it imports, catch everything

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sdfcli.accuracy import errors, sample_points
+from sdfcli.accuracy import RegionErrors, errors, sample_points
 from sdfcli.backend import Array, Backend, select_backend
 from sdfcli.check import mesh_report, verdict
 from sdfcli.errors import OutOfMemoryError
@@ -143,6 +143,7 @@ def _build(
         index = MeshDistance.of(backend, mesh, bvh, signer)
         confidence = sign_confidence(backend, bvh, signer, mesh.domain.to_unit(points["band"]))
         found = [errors(field, mesh.diagonal, params.tolerance, params.band, index, where) for where in points.values()]
+    worst = max(found, key=lambda region: region.largest)
     field.info.update(
         parameters={**params.as_dict(), "depth": params.depth_limit(scale)},
         mesh={"sha256": digest, "diagonal": mesh.diagonal, **mesh_report(health, sign)},
@@ -152,13 +153,23 @@ def _build(
         sign_confidence=confidence,
         depth=int(field.leaf_level.max()),
         jump_leaves=jump_leaves,
-        max_error=max(region.largest for region in found),
+        max_error=worst.largest,
+        error_limit=_error_limit(worst, params, mesh.domain.length * 0.5 ** params.depth_limit(scale)),
         rms_error=float(np.sqrt(np.mean([region.rms**2 for region in found]))),
     )
     stages.seconds["total"] = sum(stages.seconds.values())
     field.run.update(device=backend.name, seconds=stages.seconds, previous=earlier is not None)
     field.run.update(queries=queries, working_bytes=working_bytes)
     return field
+
+
+def _error_limit(worst: RegionErrors, params: BuildParams, finest: float) -> str | None:
+    """What keeps the error above the tolerance; None where it is not."""
+    if worst.largest <= params.tolerance:
+        return None
+    if params.octree == "bvh":
+        return "triangles"
+    return "depth" if worst.cell < 1.5 * finest else "samples"
 
 
 def _finder(backend: Backend, bvh: Bvh, query: str, earlier: Previous | None) -> Find:

@@ -11,6 +11,7 @@ import re
 import warnings
 import zipfile
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 
@@ -141,7 +142,30 @@ def read_scene(path: Path) -> Arrays:
         loaded = trimesh.load_mesh(str(path), process=False)
     if not hasattr(loaded, "faces"):
         return np.empty((0, 3)), np.empty((0, 3), np.int64)
+    if path.suffix.lower() == ".3mf":
+        _check_3mf(path, len(loaded.faces))
     return np.asarray(loaded.vertices, np.float64), np.asarray(loaded.faces, np.int64)
+
+
+def _check_3mf(path: Path, read: int) -> None:
+    """Refuses what trimesh reads a part of only: it gives up where components are nested into many instances."""
+    with zipfile.ZipFile(path) as archive:
+        name = next(name for name in archive.namelist() if "3d/3dmodel.model" in name.lower())
+        triangles: dict[str | None, int] = {}
+        held = 0
+        with archive.open(name) as model:
+            for _, element in ElementTree.iterparse(model):
+                kind = element.tag.rpartition("}")[2]
+                if kind == "object":
+                    parts = [part.get("objectid") for part in element.iterfind("{*}components/{*}component")]
+                    own = len(element.findall("{*}mesh/{*}triangles/{*}triangle"))
+                    # What comes later or from other files is not counted.
+                    triangles[element.get("id")] = own + sum(triangles.get(part, 0) for part in parts)
+                    element.clear()
+                elif kind == "item":
+                    held += triangles.get(element.get("objectid"), 0)
+    if read < held:
+        raise InputError(f"{held:,} triangles, of which trimesh reads {read:,}: merge the file's nested components")
 
 
 def _check_gltf(data: bytes) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from sdfcli import interrupts
 from sdfcli.backend import Backend
 
 
@@ -29,6 +30,7 @@ class Stages:
                 with backend.annotate(name):
                     yield
                 backend.synchronize()
+            interrupts.check()
         finally:
             elapsed = time.perf_counter() - start
             self.seconds[name] += elapsed - self._inner.pop()

@@ -132,6 +132,16 @@ def test_points_at_a_jump_are_left_out_everywhere(backend: Backend) -> None:
         assert row.max_error < 0.015  # with them 0.03
 
 
+def test_signs_are_those_of_a_build(backend: Backend) -> None:
+    # Every face from both sides: the winding number of all is 0 everywhere.
+    vertices, faces = shapes.torus(24, 12)
+    rows = compare((vertices, np.concatenate((faces, faces[:, ::-1]))), 4, device=backend.name, samples=3000)
+    alone = compare((vertices, faces), 4, device=backend.name, samples=3000)
+    for row, expected in zip(rows, alone, strict=True):
+        assert row.max_error == pytest.approx(expected.max_error, rel=0.3)
+        assert row.left_out == 0
+
+
 def test_parameters(backend: Backend) -> None:
     told: list[str] = []
     options: dict[str, Any] = {"device": backend.name, "sign": "none", "samples": 300}

@@ -47,6 +47,16 @@ def test_unsigned_fields_are_compared_without_signs(folder: Path) -> None:
     assert code == 0, output
 
 
+def test_the_sign_is_that_of_the_faces_that_count(tmp_path: Path) -> None:
+    # Every face from both sides: the winding number of all is 0 everywhere.
+    torus = trimesh.creation.torus(1.0, 0.4)
+    doubled = trimesh.Trimesh(torus.vertices, [*torus.faces, *torus.faces[:, ::-1]], process=False)
+    doubled.export(tmp_path / "doubled.ply")
+    sdfcli.build(tmp_path / "doubled.ply", tolerance=2e-3, device="cpu").save(tmp_path / "doubled.h5")
+    code, output = invoke("verify", tmp_path / "doubled.h5", "--mesh", tmp_path / "doubled.ply", *SAMPLES)
+    assert code == 0, output
+
+
 def test_a_tighter_tolerance_fails(folder: Path) -> None:
     code, output = invoke(
         "verify", folder / "torus.h5", "--mesh", folder / "torus.ply", "--tolerance", "1e-5", *SAMPLES

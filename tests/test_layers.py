@@ -9,7 +9,7 @@ import sdfcli
 
 PACKAGE = Path(sdfcli.__file__).parent
 LAYERS = [
-    {"errors"},
+    {"errors", "interrupts"},
     {"backend", "params"},
     {"polygons", "timing", "exact"},
     {"text"},

@@ -173,6 +173,35 @@ def test_control_c(ball: Path, folder: Path, old: Field, heeded: None) -> None:
         assert sdfcli.load(target).content_sha256 == old.content_sha256
 
 
+SWALLOWED = """
+import os, signal, sys
+from sdfcli import readers
+from sdfcli.cli.app import main
+
+def read(path, real=readers.read_obj):
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    except BaseException:
+        if "raise" in os.environ:
+            raise ValueError("something else")
+    return real(path)
+
+readers.read_obj = read
+main()
+"""
+
+
+@pytest.mark.parametrize("wish", ["raise", "go on"])
+@pytest.mark.parametrize("command", ["build", "check"])
+def test_an_interrupt_that_a_library_swallows(command: str, wish: str, tmp_path: Path, heeded: None) -> None:
+    mesh = Path(__file__).parent.parent / "sample_meshes" / "torus.obj"
+    words = [sys.executable, "-c", SWALLOWED, command, mesh, "--device", "cpu"]
+    environment = {**os.environ, wish: "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (130, "sdfcli: interrupted\n")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_interrupt_while_the_file_is_written(folder: Path, old: Field) -> None:
     target = folder / "field.h5"
     new = oracle.random_field(np.random.default_rng(2), 1500)

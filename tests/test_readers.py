@@ -478,3 +478,27 @@ def test_vertices_that_no_face_uses_do_not_stretch_the_domain(tmp_path: Path) ->
     far = V + "v 1e9 1e9 1e9\nv nan nan nan\n" + faces_of("{}")
     mesh = load(tmp_path, "far.obj", far)
     assert np.array_equal(mesh.bounds, [[-1, -1, -1], [1, 1, 1]])
+
+
+@pytest.mark.parametrize("levels", [0, 1, 4, 8])
+def test_3mf_files_are_read_whole_or_refused(tmp_path: Path, levels: int) -> None:
+    # Every level holds the one below twice.
+    vertices, faces = CUBE
+    corners = "".join('<vertex x="{}" y="{}" z="{}"/>'.format(*vertex) for vertex in vertices)
+    triangles = "".join('<triangle v1="{}" v2="{}" v3="{}"/>'.format(*face) for face in faces)
+    mesh = f"<mesh><vertices>{corners}</vertices><triangles>{triangles}</triangles></mesh>"
+    objects = f'<object id="0">{mesh}</object>' + "".join(
+        f'<object id="{level + 1}"><components>'
+        + "".join(f'<component objectid="{level}" transform="1 0 0 0 1 0 0 0 1 {x} 0 0"/>' for x in (0, 2 << level))
+        + "</components></object>"
+        for level in range(levels)
+    )
+    namespace = 'xmlns="http://schemas.microsoft.com/3dmanufacturing/core/2015/02"'
+    text = f'<model {namespace}><resources>{objects}</resources><build><item objectid="{levels}"/></build></model>'
+    with zipfile.ZipFile(tmp_path / "nested.3mf", "w") as archive:
+        archive.writestr("3D/3dmodel.model", text)
+    if levels < 8:
+        assert len(load_mesh(tmp_path / "nested.3mf").faces) == 12 * 2**levels
+    else:
+        with pytest.raises(InputError, match="3,072 triangles, of which trimesh reads"):
+            load_mesh(tmp_path / "nested.3mf")

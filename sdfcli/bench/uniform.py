@@ -21,7 +21,7 @@ from sdfcli.stages.bvh import Bvh
 from sdfcli.stages.distance import make_bvh
 from sdfcli.stages.grid import MAX_DEPTH, exact_distances, give_signs, side_of
 from sdfcli.stages.jump_flood import flood, flooded_distances, plant
-from sdfcli.stages.sign import make_signer
+from sdfcli.stages.sign import choose_sign, settle_sign
 
 BUILDING = ("morton", "sort", "tree", "refit", "sign", "octree", "query")
 """The stages of `pipeline.build` between the checked mesh and the finished field."""
@@ -178,8 +178,9 @@ class _Comparison:
     def __init__(
         self, mesh: Mesh, params: BuildParams, depth: int, device: str, threads: int | None, repeat: int, samples: int
     ) -> None:
+        self.mesh = mesh
         self.index = MeshDistance(mesh, params.sign, device, threads)
-        self.mesh, self.backend = self.index.mesh, self.index.backend
+        self.backend = self.index.backend
         self.params, self.depth, self.threads, self.repeat = params, depth, threads, repeat
         self.points = sample_points(self.mesh, params.band, samples, SEED)
         # Only the hole of an open surface makes a sign jump. A coarse field may err at any number of points.
@@ -210,11 +211,11 @@ class _Comparison:
         backend, domain = self.backend, self.mesh.domain
         seconds = np.inf
         for _ in range(self.repeat):
-            mesh = self._fresh_mesh()
+            mesh, choice = choose_sign(self._fresh_mesh(), self.index.sign.method)
             backend.synchronize()
             start = time.perf_counter()
             bvh = make_bvh(backend, mesh.unit_triangles)
-            signer = make_signer(backend, mesh, bvh, self.index.sign.method)
+            _, signer = settle_sign(backend, mesh, bvh, choice)
             found = GRIDS[method](backend, bvh, self.depth)
             distance = found.distance
             give_signs(backend, bvh, signer, self.depth, distance)

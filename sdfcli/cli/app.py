@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from sdfcli import __version__
+from sdfcli import __version__, interrupts
 from sdfcli.cli import bench, build, check, extract, info, profile, query, verify
 from sdfcli.errors import OutOfMemoryError, SdfError
 
@@ -21,13 +21,16 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Runs the command that was asked for."""
         try:
-            return super().invoke(ctx)
+            result = super().invoke(ctx)
+            interrupts.check()
+            return result
         except (typer.Exit, typer.Abort):
             raise
         except KeyboardInterrupt:
-            _complain("interrupted")
-            raise typer.Exit(130) from None
+            raise _interrupted() from None
         except Exception as error:
+            if interrupts.seen():  # and something else came of it
+                raise _interrupted() from None
             if type(error).__module__.startswith(("click", "typer")) or ctx.params.get("debug"):
                 raise
             if isinstance(error, MemoryError):
@@ -37,6 +40,11 @@ class Commands(TyperGroup):
                 raise typer.Exit(error.exit_code) from None
             _complain(f"internal error: {type(error).__name__}: {error} (--debug shows where)")
             raise typer.Exit(1) from None
+
+
+def _interrupted() -> typer.Exit:
+    _complain("interrupted")
+    return typer.Exit(130)
 
 
 def _complain(message: str) -> None:
@@ -74,4 +82,5 @@ app.command()(profile.profile)
 
 def main() -> None:
     """The entry point of the command line."""
+    interrupts.watch()
     app()

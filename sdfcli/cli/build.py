@@ -26,6 +26,12 @@ FAULTS = (
     "crossing_faces",
 )
 
+ERROR_LIMITS = {
+    "depth": ", missed: the finest leaves are too large; try a larger --depth",
+    "samples": ", missed between the points at which a leaf is judged; try a smaller one",
+    "triangles": ", which this octree does not strive for",
+}
+
 
 def build(
     meshes: Annotated[
@@ -210,6 +216,7 @@ def _report(mesh: str, target: Path, field: Field, seconds: dict[str, float]) ->
         "jump_leaves": info["jump_leaves"],
         "max_error": info["max_error"],
         "rms_error": info["rms_error"],
+        "error_limit": info["error_limit"],
         "previous_used": field.run["previous"],
         "device": field.run["device"],
         "seconds": {name: round(value, 4) for name, value in seconds.items()},
@@ -244,7 +251,7 @@ def _print_report(report: dict[str, Any], seconds: dict[str, float] | None) -> N
         (
             "error",
             f"max {error_text(report['max_error'])}, rms {error_text(report['rms_error'])} of the diagonal "
-            f"(tolerance {error_text(report['tolerance'])})",
+            f"(tolerance {error_text(report['tolerance'])}{ERROR_LIMITS.get(report['error_limit'], '')})",
         ),
     ]
     if report["jump_leaves"]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.output import error_text, print_json, print_table, progress
 from sdfcli.errors import CheckFailedError
+
+if TYPE_CHECKING:
+    from sdfcli.backend import Backend
+    from sdfcli.mesh import Floats, Mesh
 
 
 def verify(
@@ -34,9 +38,7 @@ def verify(
     """
     from sdfcli.accuracy import errors, sample_points
     from sdfcli.backend import select_backend
-    from sdfcli.exact import ExactReference
     from sdfcli.mesh import load_mesh
-    from sdfcli.stages.sign import choose_sign
     from sdfcli.store import load
 
     with progress(str(file), quiet or json) as tell:
@@ -45,10 +47,7 @@ def verify(
         same = source.sha256 == field.info["mesh"]["sha256"]
         allowed = tolerance if tolerance is not None else float(field.info["parameters"]["tolerance"])
         band = float(field.info["parameters"]["band"])
-        source, _ = choose_sign(source, field.info["sign"])
-        reference: Any = ExactReference(source.vertices, source.faces, select_backend(device, threads))
-        if field.info["sign"] == "none":
-            reference = _Unsigned(reference)
+        reference = _Reference(source, field.info["sign"], select_backend(device, threads))
         found = {}
         for region, points in sample_points(source, band, samples, seed).items():
             tell(f"{len(points):,} points, {region}")
@@ -73,11 +72,23 @@ def verify(
         raise CheckFailedError(f"{file}: the error is {error_text(worst)} of the diagonal, above {error_text(allowed)}")
 
 
-class _Unsigned:
-    """The reference for fields without signs."""
+class _Reference:
+    """Exact distances to all faces of a mesh. They are negative where a build by the same method counts on an inside:
+    where the winding number of those faces that count, turned as they are for a build, is above 1/2."""
 
-    def __init__(self, reference: Any) -> None:
-        self._reference = reference
+    def __init__(self, mesh: Mesh, sign: str, backend: Backend) -> None:
+        from sdfcli.exact import ExactReference
+        from sdfcli.stages.sign import choose_sign
 
-    def signed_distance(self, points: Any) -> Any:
-        return self._reference.distance(points)
+        turned, choice = choose_sign(mesh, sign)
+        self._surface = ExactReference(turned.vertices, turned.faces, backend)
+        counted = choice.boundary
+        self._boundary = self._surface if counted is None else ExactReference(counted.vertices, counted.faces, backend)
+        self._signed = sign != "none"
+
+    def signed_distance(self, points: Floats) -> Floats:
+        """(n,) at points (n, 3), in the mesh's units; see accuracy.Reference."""
+        distance = self._surface.distance(points)
+        if self._signed:
+            distance[self._boundary.winding(points) > 0.5] *= -1
+        return distance
