@@ -90,8 +90,9 @@ class Backend(ABC):
 
     xp: Any
     name: str
-    wide_trees = False
-    """Whether distance queries walk the wide tree (wide.h) and not the binary one. The bits are the same."""
+    warps = False
+    """Whether threads come in warps, which SDF_WARP_KERNELS need: queries are then asked in packets (packet.h), and
+    else walk the wide tree (wide.h). The bits are the same."""
 
     @abstractmethod
     def run(self, kernel: str, n: int, **values: Any) -> None:

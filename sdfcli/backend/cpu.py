@@ -75,7 +75,6 @@ class CpuBackend(Backend):
 
     xp = np
     name = "cpu"
-    wide_trees = True
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or available_threads()

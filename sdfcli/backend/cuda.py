@@ -85,6 +85,8 @@ class CudaQueue(Queue):
 class CudaBackend(Backend):
     """Runs kernels on one GPU, on CuPy's current stream."""
 
+    warps = True
+
     def __init__(self, device: int = 0) -> None:
         self.xp = import_cupy()
         count = device_count()

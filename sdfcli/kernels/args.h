@@ -91,6 +91,46 @@ typedef struct {
 } sdf_distance_wide_args; /* CPU only */
 
 typedef struct {
+    unsigned n;                  /* places: 32 x blocks */
+    unsigned triangles;
+    const float* triangle;
+    const unsigned* block_slot;  /* triangles: the slots along the Hilbert curve */
+    float* block;                /* out: blocks x 9 x 32, corners' coordinates side by side; the last triangle fills up */
+    float* box;                  /* out: blocks / 32, rounded up, x 6 x 32: their boxes as the level above has them */
+} sdf_packet_blocks_args; /* GPU only */
+
+typedef struct {
+    unsigned n;                  /* 32 x nodes of a level */
+    const float* own;            /* nodes x 6 x 32: the boxes of their children */
+    float* above;                /* out: nodes / 32, rounded up, x 6 x 32 */
+} sdf_packet_nodes_args; /* GPU only */
+
+typedef struct {
+    unsigned n;                  /* threads: whole warps */
+    unsigned queries;
+    unsigned triangles;
+    unsigned levels;             /* of nodes above the blocks */
+    unsigned seeds;              /* slots to start from in a row, of which the first is used */
+    const float* points;         /* queries x 3 */
+    const unsigned* order;       /* queries: the order in which they are taken, neighbours together; null: as they are */
+    const float* triangle;       /* by slot */
+    const unsigned* triangle_id;
+    const float* block;
+    const unsigned* block_slot;
+    const float* box;            /* nodes x 6 x 32 */
+    const unsigned* level_start; /* levels: each one's first node */
+    const unsigned* seed;        /* queries x seeds, ended by SDF_NONE */
+    const unsigned* seed_slot;   /* the slot of each seed; null: seeds are slots */
+    float* distance;             /* out: queries */
+    unsigned* slot;              /* out: queries */
+    unsigned* boxes;             /* out: queries, boxes measured by the point's thread; may be null */
+    unsigned* tests;             /* out: queries, triangles measured by it; may be null */
+} sdf_distance_packet_args; /* GPU only */
+
+typedef sdf_distance_packet_args sdf_distance_lone_args;
+
+
+typedef struct {
     unsigned n;               /* triangles */
     const float* triangle;
     const unsigned* child;
@@ -554,5 +594,12 @@ typedef struct {
     unsigned long long base;
     unsigned long long* values;
 } sdf_scan_add_wide_args;
+
+typedef struct {
+    unsigned n;                           /* corners */
+    const unsigned long long* corner_key; /* sorted */
+    unsigned char* level;                 /* out: n, on which each comes up first */
+    unsigned* seed;                       /* out: n, a corner of the level above nearby, or SDF_NONE */
+} sdf_corner_seed_args;
 
 #endif

@@ -56,12 +56,13 @@ FN void climb(u32 node, const u32* node_parent, u32* arrivals, Visit visit) {
 struct Box {
     float v[6];
 };
+FN void store_bounds(Box* b, int k, float u, float v, float w) {
+    b->v[k] = least(u, least(v, w)) - SDF_BOX_MARGIN;
+    b->v[k + 3] = most(u, most(v, w)) + SDF_BOX_MARGIN;
+}
 FN Box triangle_box(const float* t) {
     Box b;
-    for (int k = 0; k < 3; k++) {
-        b.v[k] = least(t[k], least(t[k + 3], t[k + 6])) - SDF_BOX_MARGIN;
-        b.v[k + 3] = most(t[k], most(t[k + 3], t[k + 6])) + SDF_BOX_MARGIN;
-    }
+    for (int k = 0; k < 3; k++) store_bounds(&b, k, t[k], t[k + 3], t[k + 6]);
     return b;
 }
 FN Box child_box(const sdf_bvh_refit_args& a, u32 child) {

@@ -8,6 +8,7 @@
 #include "jump_flood.h"
 #include "marching_cubes.h"
 #include "octree.h"
+#include "packet.h"
 #include "pseudonormal.h"
 #include "sample.h"
 #include "scan.h"
@@ -46,6 +47,7 @@
     X(sdf_sign_link)                 \
     X(sdf_leaf_corners)              \
     X(sdf_lattice_position)          \
+    X(sdf_corner_seed)               \
     X(sdf_previous)                  \
     X(sdf_field_corners)             \
     X(sdf_field_sample)              \
@@ -70,6 +72,13 @@
     X(sdf_scan_add_wide)             \
     X(sdf_crossing)
 
+// Those of which the GPU alone is capable.
+#define SDF_WARP_KERNELS(X) \
+    X(sdf_packet_blocks)    \
+    X(sdf_packet_nodes)     \
+    X(sdf_distance_packet)  \
+    X(sdf_distance_lone)
+
 #ifdef __CUDACC_RTC__
 #define SDF_GPU_ENTRY(name)                                    \
     extern "C" __global__ void name(name##_args a) {           \
@@ -77,6 +86,7 @@
         if (i < a.n) name##_at(a, i);                          \
     }
 SDF_KERNELS(SDF_GPU_ENTRY)
+SDF_WARP_KERNELS(SDF_GPU_ENTRY)
 #endif
 
 #endif

@@ -108,7 +108,6 @@ FN void sdf_octree_own_at(const sdf_octree_own_args& a, u32 i) {
     a.count[i] = (u32)count_ones(mask);
 }
 
-// Makes the points of a mask: number, key, position, cell, and the nearest triangles of the 2, 4 or 8 corners between
 FN void store_position(float* position, Lattice p) {  // in the unit cube, exactly
     const float unit = 1.f / (1u << SDF_LATTICE_BITS);
     position[0] = (float)p.x * unit;
@@ -119,6 +118,26 @@ FN void sdf_lattice_position_at(const sdf_lattice_position_args& a, u32 i) {
     store_position(a.position + 3 * (size_t)i, morton_decode(a.key[i]));
 }
 
+// The level on which a corner of an octree comes up first, and a corner of the parent's cell there: the next one towards
+// the origin. Keys are sorted; the parent's is a little before.
+FN void sdf_corner_seed_at(const sdf_corner_seed_args& a, u32 i) {
+    u64 key = a.corner_key[i];
+    u32 up = key ? (u32)(63 - leading_zeros(key & (0 - key))) / 3 : SDF_LATTICE_BITS;
+    up = least(up, (u32)SDF_LATTICE_BITS);
+    a.level[i] = (u8)(SDF_LATTICE_BITS - up);
+    if (up == SDF_LATTICE_BITS) {
+        a.seed[i] = SDF_NONE;
+        return;
+    }
+    u64 parent = key >> 3 * (up + 1) << 3 * (up + 1);
+    u32 reach = 1;
+    while (reach <= i && a.corner_key[i - reach] > parent) reach *= 2;
+    u32 first = reach <= i ? i - reach : 0;
+    u32 place = first + lower_bound(a.corner_key + first, i - first, parent);
+    a.seed[i] = a.corner_key[place] == parent ? place : SDF_NONE;
+}
+
+// Makes the points of a mask: number, key, position, cell, and the nearest triangles of the 2, 4 or 8 corners between
 // which each lies, the first bounds of its query.
 FN void sdf_octree_points_at(const sdf_octree_points_args& a, u32 i) {
     u32 cell = a.cells[i], mask = a.mask[i], id = a.offset[i];

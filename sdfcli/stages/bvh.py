@@ -8,6 +8,7 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.stages.order import Order
+from sdfcli.stages.packets import PacketTree
 
 WIDE = 16
 NONE = 0xFFFFFFFF
@@ -21,7 +22,7 @@ class Bvh:
     node_parent  (n - 1,) uint32, leaf_parent (n,) uint32: the way up.
     box          (n - 1, 6) float32: lower and upper corner, a little larger than the triangles in it (see bvh.h).
     node         (n - 1, 8) float32: the same in one array, box and, bit by bit, child pair; where a query asks for it.
-    wide         another tree over the same order, where a query asks for it.
+    wide, packets  other trees over the same order, where a query asks for them.
     """
 
     order: Order
@@ -31,6 +32,7 @@ class Bvh:
     box: Array
     node: Array | None = None
     wide: WideTree | None = None
+    packets: PacketTree | None = None
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import OutOfMemoryError
+from sdfcli.stages.bvh import Bvh
+from sdfcli.stages.packets import ask
 from sdfcli.stages.octree import LATTICE_BITS, Find
 from sdfcli.stages.order import MORTON_BITS, Order
 from sdfcli.stages.sign import Signer, inside_along
@@ -102,6 +104,41 @@ def unique(xp: Any, ordered: Array) -> Array:
     first = xp.ones(len(ordered), bool)
     first[1:] = ordered[1:] != ordered[:-1]
     return ordered[first]
+
+
+FIRST_LEVELS = 1 << 15
+"""Levels with fewer corners than this together are asked for at once, which takes no longer than one of them."""
+
+
+def corner_levels(backend: Backend, corner_key: Array) -> tuple[list[Array], Array]:
+    """The corners (k,) uint32 of each level, which is the first whose cells have them, and for each corner (m,) uint32
+    one of the level above nearby, or 0xffffffff."""
+    xp, m = backend.xp, len(corner_key)
+    level, seed = xp.empty(m, np.uint8), xp.empty(m, np.uint32)
+    backend.run("sdf_corner_seed", m, corner_key=corner_key, level=level, seed=seed)
+    order = backend.sort_order(level)
+    end = np.cumsum(backend.to_host(xp.bincount(level)))
+    return [order[first:last] for first, last in zip([0, *end], end, strict=False) if last > first], seed
+
+
+def nearest_by_level(backend: Backend, bvh: Bvh, tree: Leaves) -> tuple[Array, Array]:
+    """`nearest` of an octree's corners: the coarse levels first, whose answers are bounds for the finer ones'.
+
+    Corners of one level are alike in how far they are from the surface, too, and are looked up together.
+    """
+    xp, m = backend.xp, len(tree.position)
+    distance, slot = xp.empty(m, np.float32), xp.empty(m, np.uint32)
+    levels, seed = corner_levels(backend, tree.corner_key)
+    known = 0
+    while levels:
+        first = [levels.pop(0)]
+        while levels and known == 0 and sum(map(len, first)) + len(levels[0]) <= FIRST_LEVELS:
+            first.append(levels.pop(0))
+        order = xp.concatenate(first) if len(first) > 1 else first[0]
+        bounds = {"seed": seed, "seed_slot": slot} if known else {}
+        ask(backend, bvh.order, bvh.packets, tree.position, distance, slot, along=order, **bounds)
+        known += len(order)
+    return distance, slot
 
 
 def measured(

@@ -11,16 +11,19 @@ import numpy.typing as npt
 from sdfcli.backend import Array, Backend
 from sdfcli.stages.bvh import Bvh, build_bvh, build_wide, refit
 from sdfcli.stages.order import morton_order
+from sdfcli.stages.packets import ask, build_packets
 
 
 def prepare(backend: Backend, bvh: Bvh, query: str = "fast") -> Bvh:
     """The tree with what a query walks beside child pairs and boxes. query: one of params.QUERIES.
 
-    `baseline` walks nodes of 32 bytes, an array of structures; `fast` the wide tree, where the backend has it.
+    `baseline` walks nodes of 32 bytes, an array of structures; `fast` a tree of its own.
     """
     if query == "baseline" and bvh.node is None:
         return replace(bvh, node=backend.xp.concatenate([bvh.box, bvh.child.view(np.float32)], axis=1))
-    if query == "fast" and backend.wide_trees and bvh.wide is None:
+    if query == "fast" and backend.warps and bvh.packets is None:
+        return replace(bvh, packets=build_packets(backend, bvh.order))
+    if query == "fast" and not backend.warps and bvh.wide is None:
         return replace(bvh, wide=build_wide(backend, bvh.order))
     return bvh
 
@@ -56,6 +59,10 @@ def _run(
     xp, m = backend.xp, len(points)
     distance, slot = xp.empty(m, np.float32), xp.empty(m, np.uint32)
     boxes, tests = (xp.empty(m if counted else 0, np.uint32) for _ in range(2))
+    if query == "fast" and bvh.packets is not None:
+        counts = {"boxes": boxes, "tests": tests} if counted else {}
+        ask(backend, bvh.order, bvh.packets, points, distance, slot, seed=seed, **counts)
+        return distance, slot, boxes, tests
     common: dict[str, Any] = {
         "triangles": len(bvh.order),
         "points": points,

@@ -1,0 +1,27 @@
+// What the threads of a warp do together. All 32 take part in every one of these.
+#ifndef SDFCLI_WARP_H
+#define SDFCLI_WARP_H
+#include "portable.h"
+
+#ifdef __CUDACC_RTC__
+#define SDF_SHARED __shared__
+#define SDF_BLOCK_WARPS 4  // warps of a thread block, see backend/cuda.py
+FN void warp_sync() { __syncwarp(); }
+FN u32 warp_ballot(bool vote) { return __ballot_sync(~0u, vote); }
+FN u32 warp_exchange(u32 x, u32 distance) { return __shfl_xor_sync(~0u, x, distance); }
+#if __CUDA_ARCH__ >= 800
+FN u32 warp_least(u32 x) { return __reduce_min_sync(~0u, x); }
+FN u32 warp_most(u32 x) { return __reduce_max_sync(~0u, x); }
+#else
+FN u32 warp_least(u32 x) {
+    for (u32 k = 1; k < 32; k *= 2) x = least(x, warp_exchange(x, k));
+    return x;
+}
+FN u32 warp_most(u32 x) { return ~warp_least(~x); }
+#endif
+FN void shared_least(u32* p, u32 x) { atomicMin(p, x); }
+FN float bits_float(u32 bits) { return __uint_as_float(bits); }
+FN u32 first_one(u32 bits) { return (u32)__ffs((int)bits) - 1; }
+#endif
+
+#endif

@@ -1,0 +1,109 @@
+"""(d) Exact distances on a GPU, where warps look for neighbouring points together (see packet.h)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sdfcli.backend import Array, Backend
+from sdfcli.stages.order import Order, morton_keys
+
+WARP = 32
+
+PACKETS_FROM = 80_000
+"""From so many points on, a warp looks for 32 together. That is less work, but fewer would keep too little of a GPU busy."""
+
+
+@dataclass(frozen=True)
+class PacketTree:
+    """A packed R-tree with 32 children a node over triangles along the Hilbert curve.
+
+    block_slot   (n,) uint32: the slots along the Hilbert curve.
+    block        (blocks, 9, 32) float32: 32 triangles each in that order, coordinate by coordinate.
+    box          (nodes, 6, 32) float32: the boxes of 32 children, level after level, the root last.
+    level_start  (levels,) uint32: each level's first node.
+    """
+
+    block_slot: Array
+    block: Array
+    box: Array
+    level_start: Array
+
+
+def build_packets(backend: Backend, order: Order) -> PacketTree:
+    """Blocks of triangles along the Hilbert curve (Kamel and Faloutsos 1993), and nodes over them up to one root."""
+    xp, n = backend.xp, len(order)
+    hilbert = xp.empty(n, np.uint64)
+    backend.run("sdf_hilbert", n, keys=order.keys, hilbert=hilbert)
+    block_slot = backend.sort_order(hilbert)
+    counts = [-(-n // WARP)]
+    while counts[-1] > 1 or len(counts) == 1:
+        counts.append(-(-counts[-1] // WARP))
+    start = np.concatenate(([0], np.cumsum(counts[1:])))
+    block = xp.empty((counts[0], 9, WARP), np.float32)
+    box = xp.empty((int(start[-1]), 6, WARP), np.float32)
+    box[:, :3], box[:, 3:] = 3e38, -3e38
+    backend.run(
+        "sdf_packet_blocks",
+        WARP * counts[0],
+        triangles=n,
+        triangle=order.triangle,
+        block_slot=block_slot,
+        block=block,
+        box=box,
+    )
+    for level in range(len(counts) - 2):
+        backend.run("sdf_packet_nodes", WARP * counts[level + 1], own=box[start[level] :], above=box[start[level + 1] :])
+    return PacketTree(block_slot, block, box, backend.from_host(start[:-1], np.uint32))
+
+
+def curve_order(backend: Backend, points: Array) -> Array:
+    """The order (m,) uint32 of points (m, 3) along a curve through the unit cube, on which neighbours come together."""
+    keys = morton_keys(backend, points.astype(np.float64))
+    return backend.sort_order((keys >> np.uint64(33)).astype(np.uint32))  # finer cells would not be worth the time
+
+
+def ask(
+    backend: Backend,
+    order: Order,
+    tree: PacketTree,
+    points: Array,
+    distance: Array,
+    slot: Array,
+    *,
+    along: Array | None = None,
+    seed: Array | None = None,
+    seed_slot: Array | None = None,
+    boxes: Array | None = None,
+    tests: Array | None = None,
+) -> None:
+    """Fills in distance and slot (m,) of points (m, 3) float32, see `distance.nearest`; neighbours should come together.
+
+    along: the points (k,) uint32 that are asked for, in that order. seed: (m,) or (m, s) uint32, slots to start from, or
+    rows of seed_slot. boxes, tests: (m,) uint32, what was measured.
+    """
+    queries = len(points) if along is None else len(along)
+    together = queries >= PACKETS_FROM
+    backend.run(
+        "sdf_distance_packet" if together else "sdf_distance_lone",
+        WARP * (-(-queries // WARP) if together else queries),
+        queries=queries,
+        triangles=len(order),
+        levels=len(tree.level_start),
+        seeds=0 if seed is None else seed.size // max(1, len(points)),
+        points=points,
+        order=along,
+        triangle=order.triangle,
+        triangle_id=order.triangle_id,
+        block=tree.block,
+        block_slot=tree.block_slot,
+        box=tree.box,
+        level_start=tree.level_start,
+        seed=seed,
+        seed_slot=seed_slot,
+        distance=distance,
+        slot=slot,
+        boxes=boxes,
+        tests=tests,
+    )

@@ -1,0 +1,101 @@
+// One warp of a GPU on a CPU: 32 fibres that meet wherever the threads of a warp do something together. For tests of the
+// kernels of SDF_WARP_KERNELS where there is no GPU. A thread that does not come to a meeting, or to another one than the
+// rest, ends the process.
+#include <cstdio>
+#include <cstdlib>
+#include <ucontext.h>
+
+#include "portable.h"
+
+namespace {
+const int kThreads = 32, kStack = 1 << 16;
+ucontext_t fibre[kThreads], scheduler;
+char stack[kThreads][kStack];
+int now, meetings[kThreads];
+bool done[kThreads];
+struct Word {
+    const char* what;
+    u32 value;
+} said[2][kThreads];
+void (*job)(int);
+
+// Says something, lets all others speak, and returns what was said.
+const Word* meet(const char* what, u32 value) {
+    Word* words = said[meetings[now]++ % 2];
+    words[now] = {what, value};
+    int self = now;
+    swapcontext(&fibre[self], &scheduler);
+    for (int k = 0; k < kThreads; k++)
+        if (meetings[k] < meetings[self] || words[k].what != what) {
+            fprintf(stderr, "thread %d is at %s, thread %d is not\n", self, what, k);
+            abort();
+        }
+    return words;
+}
+void start() {
+    job(now);
+    done[now] = true;
+}
+void run_warp(void (*kernel)(int)) {
+    job = kernel;
+    for (int k = 0; k < kThreads; k++) {
+        meetings[k] = 0, done[k] = false;
+        getcontext(&fibre[k]);
+        fibre[k].uc_stack.ss_sp = stack[k];
+        fibre[k].uc_stack.ss_size = kStack;
+        fibre[k].uc_link = &scheduler;
+        makecontext(&fibre[k], start, 0);
+    }
+    for (bool more = true; more;) {
+        more = false;
+        for (now = 0; now < kThreads; now++)
+            if (!done[now]) {
+                swapcontext(&scheduler, &fibre[now]);
+                more = true;
+            }
+    }
+}
+}  // namespace
+
+#define SDF_SHARED static
+#define SDF_BLOCK_WARPS 1
+FN void warp_sync() { meet("sync", 0); }
+FN u32 warp_ballot(bool vote) {
+    const Word* words = meet("ballot", vote);
+    u32 all = 0;
+    for (int k = 0; k < kThreads; k++) all |= words[k].value << k;
+    return all;
+}
+FN u32 warp_exchange(u32 x, u32 distance) {
+    int other = now ^ (int)distance;
+    return meet("exchange", x)[other].value;
+}
+FN u32 warp_least(u32 x) {
+    const Word* words = meet("least", x);
+    for (int k = 0; k < kThreads; k++) x = words[k].value < x ? words[k].value : x;
+    return x;
+}
+FN u32 warp_most(u32 x) { return ~warp_least(~x); }
+FN void shared_least(u32* p, u32 x) { *p = x < *p ? x : *p; }
+FN u32 first_one(u32 bits) { return (u32)__builtin_ctz(bits); }
+FN float bits_float(u32 bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+#include "args.h"
+#include "packet.h"
+
+#define ENTRY(name)                                                                         \
+    extern "C" void name(const name##_args* a) {                                            \
+        static const name##_args* arguments;                                                \
+        static u32 first;                                                                   \
+        arguments = a;                                                                      \
+        for (first = 0; first < a->n; first += kThreads)                                    \
+            run_warp([](int k) { name##_at(*arguments, first + (u32)k); });                 \
+    }
+ENTRY(sdf_packet_blocks)
+ENTRY(sdf_packet_nodes)
+ENTRY(sdf_distance_packet)
+ENTRY(sdf_distance_lone)
