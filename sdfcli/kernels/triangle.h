@@ -14,28 +14,45 @@ FN T inverse_or_zero(T x) {
     return select(x > T(0), T(1) / x, T(0));
 }
 template <class T>
-FN T segment_distance_sq(Vec<T> p, Vec<T> e) {  // p relative to the segment's start, e the segment
-    Vec<T> r = p - clamp01(dot(p, e) * inverse_or_zero(dot(e, e))) * e;
+FN T segment_distance_sq(Vec<T> p, Vec<T> e, T inverse) {  // p relative to the segment's start, e the segment
+    Vec<T> r = p - clamp01(dot(p, e) * inverse) * e;
     return dot(r, r);
 }
 
-// Squared distance from p to the triangle a b c: the least over three clamped edges, and over the face if the foot of
+// What a triangle a b c is to every point: its sides, its normal, and one over their squared lengths.
+template <class T>
+struct Facet {
+    Vec<T> a, b, ab, ac, bc, n;
+    T over_ab, over_ac, over_bc, over_n;
+};
+template <class T>
+FN Facet<T> facet(Vec<T> a, Vec<T> b, Vec<T> c) {
+    Vec<T> ab = b - a, ac = c - a, bc = c - b, n = cross(ab, ac);
+    return {a, b, ab, ac, bc, n, inverse_or_zero(dot(ab, ab)), inverse_or_zero(dot(ac, ac)), inverse_or_zero(dot(bc, bc)),
+            inverse_or_zero(dot(n, n))};
+}
+
+// Squared distance from p to a triangle: the least over three clamped edges, and over the face if the foot of
 // the perpendicular lies in it. Right for degenerate triangles too: their foot is the corner a. No branches: T may be a
 // vector of floats (lanes.h).
 template <class T>
-FN T triangle_distance_sq(Vec<T> p, Vec<T> a, Vec<T> b, Vec<T> c) {
-    Vec<T> ab = b - a, ac = c - a, ap = p - a, n = cross(ab, ac);
-    T edges = least(segment_distance_sq(ap, ab), least(segment_distance_sq(ap, ac), segment_distance_sq(p - b, c - b)));
-    T inverse = inverse_or_zero(dot(n, n));
-    T v = dot(cross(ap, ac), n) * inverse, w = dot(cross(ab, ap), n) * inverse;
-    Vec<T> r = (ap - v * ab) - w * ac;
+FN T facet_distance_sq(Vec<T> p, const Facet<T>& f) {
+    Vec<T> ap = p - f.a;
+    T edges = least(segment_distance_sq(ap, f.ab, f.over_ab),
+                    least(segment_distance_sq(ap, f.ac, f.over_ac), segment_distance_sq(p - f.b, f.bc, f.over_bc)));
+    T v = dot(cross(ap, f.ac), f.n) * f.over_n, w = dot(cross(f.ab, ap), f.n) * f.over_n;
+    Vec<T> r = (ap - v * f.ab) - w * f.ac;
     // Once more from where that led: a needle's normal has lost digits, and the first foot lies a little beside.
-    T v2 = dot(cross(r, ac), n) * inverse, w2 = dot(cross(ab, r), n) * inverse;
-    r = (r - v2 * ab) - w2 * ac;
+    T v2 = dot(cross(r, f.ac), f.n) * f.over_n, w2 = dot(cross(f.ab, r), f.n) * f.over_n;
+    r = (r - v2 * f.ab) - w2 * f.ac;
     v = v + v2;
     w = w + w2;
     T face = dot(r, r);
     return select((v >= T(0)) & (w >= T(0)) & (v + w <= T(1)) & (face < edges), face, edges);
+}
+template <class T>
+FN T triangle_distance_sq(Vec<T> p, Vec<T> a, Vec<T> b, Vec<T> c) {
+    return facet_distance_sq(p, facet(a, b, c));
 }
 
 FN float box_distance_sq(F3 p, const float* box) {  // box: lower x, y, z, upper x, y, z; a lower bound, see above
