@@ -103,16 +103,44 @@ FN void test_facet(const sdf_distance_wide_args& a, const FacetLanes& facets, in
     q->id = select(closer, WideInts(id), q->id);
 }
 
-FN void test_block(const sdf_distance_wide_args& a, const float* corners, const u32* slots, u32 count, Packet* q) {
+// The triangles from one of the points.
+FN void test_point(const sdf_distance_wide_args& a, const Facet<Wide>& facets, u32 near, int k, const u32* slots, Packet* q) {
+    q->tests++;
+    Wide d = facet_distance_sq({Wide(q->p.x.v[k]), Wide(q->p.y.v[k]), Wide(q->p.z.v[k])}, facets);
+    float best = q->best.v[k];
+    for (u32 left = bits(d <= Wide(best)) & near; left; left &= left - 1) {
+        int t = __builtin_ctz(left);
+        u32 id = a.triangle_id[slots[t]];
+        if (d.v[t] < best || (d.v[t] == best && id < q->id.v[k])) {
+            best = q->best.v[k] = d.v[t];
+            q->slot.v[k] = slots[t];
+            q->id.v[k] = id;
+        }
+    }
+}
+
+// A block of triangles, those of which are measured that are near enough to the points' box, from those points that are
+// near enough to the block's box: whichever are fewer, one after the other, the others in the lanes.
+FN void test_block(const sdf_distance_wide_args& a, const float* corners, const u32* slots, u32 count, u32 points, Packet* q) {
     Vec<Wide> u = load_corner(corners, 0), v = load_corner(corners, 1), w = load_corner(corners, 2);
     WideBox box = boxes_around(u, v, w);
     u32 near = bits(gap_sq(box, q->around.low, q->around.high) <= Wide(q->farthest)) & ((1u << count) - 1u);
     if (!near) return;
-    FacetLanes facets;
-    store_facets(box, facet(u, v, w), &facets);
-    for (; near; near &= near - 1) {
-        int k = __builtin_ctz(near);
-        test_facet(a, facets, k, slots[k], q);
+    Facet<Wide> f = facet(u, v, w);
+    if (count_ones(points) < count_ones(near)) {
+        for (; points; points &= points - 1) {
+            int k = __builtin_ctz(points);
+            Vec<Wide> p = {Wide(q->p.x.v[k]), Wide(q->p.y.v[k]), Wide(q->p.z.v[k])};
+            q->boxes++;
+            if (bits(gap_sq(box, p, p) <= Wide(q->best.v[k])) & near) test_point(a, f, near, k, slots, q);
+        }
+    } else {
+        FacetLanes facets;
+        store_facets(box, f, &facets);
+        for (; near; near &= near - 1) {
+            int k = __builtin_ctz(near);
+            test_facet(a, facets, k, slots[k], q);
+        }
     }
     q->farthest = most_lane(q->best);
 }
@@ -128,7 +156,7 @@ FN void test_seeds(const sdf_distance_wide_args& a, Seeds* seeds, Packet* q) {
         size_t slot = seeds->slot[k < seeds->count ? k : 0];
         for (int c = 0; c < 9; c++) t[SDF_LANES * c + k] = a.triangle[9 * slot + c];
     }
-    test_block(a, t, seeds->slot, seeds->count, q);
+    test_block(a, t, seeds->slot, seeds->count, 0xffffu, q);
     seeds->count = 0;
 }
 FN void add_seed(const sdf_distance_wide_args& a, u32 slot, Seeds* seeds, Packet* q) {
@@ -145,14 +173,17 @@ FN void walk(const sdf_distance_wide_args& a, Packet* q) {
     while (depth > 0) {
         Postponed at = stack[--depth];
         if (at.bound > q->farthest) continue;
+        u32 points = 0xffffu;
         if (at.level + 1 < (int)a.levels) {  // looked at when its parent was; once more from the points, as they are now
             const float* own = a.wide_box + 6 * SDF_LANES * ((size_t)a.level_start[at.level + 1] + at.place / SDF_LANES);
             q->boxes++;
-            if (!bits(gap_sq(one_box(own + at.place % SDF_LANES), q->p, q->p) <= q->best)) continue;
+            points = bits(gap_sq(one_box(own + at.place % SDF_LANES), q->p, q->p) <= q->best);
+            if (!points) continue;
         }
         if (at.level < 0) {
             u32 first = at.place * SDF_LANES;
-            test_block(a, a.block + 9 * (size_t)first, a.block_slot + first, least((u32)SDF_LANES, a.triangles - first), q);
+            u32 count = least((u32)SDF_LANES, a.triangles - first);
+            test_block(a, a.block + 9 * (size_t)first, a.block_slot + first, count, points, q);
             continue;
         }
         WideBox child = load_boxes(a.wide_box + 6 * SDF_LANES * ((size_t)a.level_start[at.level] + at.place));
