@@ -12,6 +12,29 @@ typedef struct {
 } sdf_morton_args;
 
 typedef struct {
+    unsigned n;                   /* points: at most 2^21 */
+    const double* points;         /* n x 3, anywhere */
+    double x;                     /* the domain's origin */
+    double y;
+    double z;
+    double length;                /* and edge */
+    double far;                   /* what lies farther off, in edges, is moved to this distance */
+    float* unit;                  /* out: n x 3 */
+    double* scale;                /* out: n, what distances from there are multiplied by */
+    unsigned long long* keys;     /* out: n, the first 42 bits of the Morton code, then the point's number */
+} sdf_look_up_args;
+
+typedef struct {
+    unsigned n;
+    const unsigned long long* keys;  /* sorted */
+    const float* unit;
+    const double* scale;
+    unsigned* order;                 /* out: n, the points' numbers */
+    float* sorted_unit;              /* out: n x 3 */
+    double* sorted_scale;            /* out: n */
+} sdf_look_up_sorted_args;
+
+typedef struct {
     unsigned n;
     const unsigned long long* keys;  /* Morton codes */
     unsigned long long* hilbert;     /* out: n */

@@ -392,7 +392,8 @@ FN void sdf_sign_link_at(const sdf_sign_link_args& a, u32 i) {
         F3 step = load3(a.points + 3 * (size_t)j) - p;
         float length = sqrtf(dot(step, step));
         bool clear = !a.clear || a.clear[j] - length > a.guard;
-        if (clear && a.distance[i] + a.distance[j] - SDF_DISTANCE_ERROR > length) link = j;
+        float both = a.distance[i] + a.distance[j];  // the error grows with distances larger than the unit cube
+        if (clear && both - SDF_DISTANCE_ERROR * most(both, 1.f) > length) link = j;
     }
     a.link[i] = link;
 }
