@@ -35,12 +35,6 @@ typedef struct {
 } sdf_look_up_sorted_args;
 
 typedef struct {
-    unsigned n;
-    const unsigned long long* keys;  /* Morton codes */
-    unsigned long long* hilbert;     /* out: n */
-} sdf_hilbert_args;
-
-typedef struct {
     unsigned n;                     /* internal nodes: triangles - 1 */
     unsigned triangles;
     const unsigned long long* keys; /* triangles, sorted */
@@ -83,6 +77,12 @@ typedef sdf_distance_cct_args sdf_distance_baseline_counted_args;
 typedef sdf_distance_cct_args sdf_distance_soa_counted_args;
 typedef sdf_distance_cct_args sdf_distance_cct_counted_args;
 typedef sdf_distance_cct_args sdf_distance_seeded_counted_args;
+
+typedef struct {
+    unsigned n;                  /* triangles */
+    const float* triangle;       /* n x 9 */
+    unsigned* block_slot;        /* out: n, the slots in the order of the blocks */
+} sdf_wide_order_args; /* CPU only */
 
 typedef struct {
     unsigned n;                  /* blocks of 16 triangles, or nodes of one level of the wide tree */

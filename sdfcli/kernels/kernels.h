@@ -17,7 +17,6 @@
     X(sdf_morton)                    \
     X(sdf_look_up)                   \
     X(sdf_look_up_sorted)            \
-    X(sdf_hilbert)                   \
     X(sdf_bvh_build)                 \
     X(sdf_bvh_refit)                 \
     X(sdf_wide_build)                \

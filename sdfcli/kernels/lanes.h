@@ -27,9 +27,7 @@ struct Wide {
     Lanes v;
     Wide() {}
     Wide(Lanes lanes) : v(lanes) {}
-    Wide(float s) {
-        for (int k = 0; k < SDF_LANES; k++) v[k] = s;
-    }
+    Wide(float s) : v(s - Lanes{}) {}  // s - 0 is s, also for -0
 };
 
 typedef u32 IntLanes __attribute__((vector_size(4 * SDF_LANES)));
@@ -37,9 +35,7 @@ struct WideInts {
     IntLanes v;
     WideInts() {}
     WideInts(IntLanes lanes) : v(lanes) {}
-    WideInts(u32 s) {
-        for (int k = 0; k < SDF_LANES; k++) v[k] = s;
-    }
+    WideInts(u32 s) : v(s - IntLanes{}) {}
 };
 
 FN Wide load_lanes(const float* p) {
@@ -101,11 +97,6 @@ FN Wide select(Mask m, Wide a, Wide b) { return m.v ? a.v : b.v; }
 FN WideInts select(Mask m, WideInts a, WideInts b) { return m.v ? a.v : b.v; }
 #endif
 
-FN float least_lane(Wide w) {
-    float x = w.v[0];
-    for (int k = 1; k < SDF_LANES; k++) x = least(x, w.v[k]);
-    return x;
-}
 FN float most_lane(Wide w) {
     float x = w.v[0];
     for (int k = 1; k < SDF_LANES; k++) x = most(x, w.v[k]);

@@ -88,22 +88,4 @@ FN void sdf_look_up_sorted_at(const sdf_look_up_sorted_args& a, u32 i) {
     for (int k = 0; k < 3; k++) a.sorted_unit[3 * (size_t)i + k] = a.unit[3 * (size_t)from + k];
 }
 
-// The place of a cell along the Hilbert curve (Skilling 2004): consecutive cells are neighbours, without Morton's leaps.
-FN u64 hilbert_encode(Lattice c) {
-    u32 x[3] = {c.x, c.y, c.z}, highest = 1u << (SDF_MORTON_BITS - 1), t = 0;
-    for (u32 bit = highest; bit > 1; bit >>= 1)  // undo the turns and mirrorings of the levels above
-        for (int k = 0; k < 3; k++) {
-            u32 below = bit - 1, swap = x[k] & bit ? 0u : (x[0] ^ x[k]) & below;
-            x[0] ^= x[k] & bit ? below : swap;
-            if (k) x[k] ^= swap;
-        }
-    x[1] ^= x[0];  // Gray code
-    x[2] ^= x[1];
-    for (u32 bit = highest; bit > 1; bit >>= 1)
-        if (x[2] & bit) t ^= bit - 1;
-    return spread3(x[0] ^ t) << 2 | spread3(x[1] ^ t) << 1 | spread3(x[2] ^ t);
-}
-
-FN void sdf_hilbert_at(const sdf_hilbert_args& a, u32 i) { a.hilbert[i] = hilbert_encode(morton_decode(a.keys[i])); }
-
 #endif

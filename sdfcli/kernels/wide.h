@@ -1,6 +1,6 @@
 // The CPU's distance query: sixteen points that follow one another, one in each lane, go down an implicit tree together.
-// The tree has sixteen children a node over triangles along the Hilbert curve, a packed R-tree (Kamel and Faloutsos 1993).
-// Sixteen consecutive triangles make a block, sixteen blocks a node of level 0, sixteen nodes of a level one of the next:
+// The tree has sixteen children a node over triangles in the order of wide_order.h: sixteen consecutive triangles make a
+// block, sixteen blocks a node of level 0, sixteen nodes of a level one of the next:
 // no pointers, all lanes full. Child j of node k is 16 k + j.
 //
 // Lanes change their meaning on the way. A node's children, and a block's triangles, are measured sixteen at a time from
@@ -28,7 +28,8 @@ struct Postponed {
 };
 
 struct Packet {
-    Vec<Wide> p;
+    float x[SDF_LANES], y[SDF_LANES], z[SDF_LANES];
+    Vec<Wide> p;      // the same
     WideBox around;   // all of the points, the same in every lane
     Vec<Wide> centre;
     Wide best;        // squared distances so far, and to which triangles
@@ -103,10 +104,12 @@ FN void test_facet(const sdf_distance_wide_args& a, const FacetLanes& facets, in
     q->id = select(closer, WideInts(id), q->id);
 }
 
+FN Vec<Wide> one_point(const Packet& q, int k) { return {Wide(q.x[k]), Wide(q.y[k]), Wide(q.z[k])}; }
+
 // The triangles from one of the points.
 FN void test_point(const sdf_distance_wide_args& a, const Facet<Wide>& facets, u32 near, int k, const u32* slots, Packet* q) {
     q->tests++;
-    Wide d = facet_distance_sq({Wide(q->p.x.v[k]), Wide(q->p.y.v[k]), Wide(q->p.z.v[k])}, facets);
+    Wide d = facet_distance_sq(one_point(*q, k), facets);
     float best = q->best.v[k];
     for (u32 left = bits(d <= Wide(best)) & near; left; left &= left - 1) {
         int t = __builtin_ctz(left);
@@ -130,7 +133,7 @@ FN void test_block(const sdf_distance_wide_args& a, const float* corners, const 
     if (count_ones(points) < count_ones(near)) {
         for (; points; points &= points - 1) {
             int k = __builtin_ctz(points);
-            Vec<Wide> p = {Wide(q->p.x.v[k]), Wide(q->p.y.v[k]), Wide(q->p.z.v[k])};
+            Vec<Wide> p = one_point(*q, k);
             q->boxes++;
             if (bits(gap_sq(box, p, p) <= Wide(q->best.v[k])) & near) test_point(a, f, near, k, slots, q);
         }
@@ -201,14 +204,16 @@ FN void walk(const sdf_distance_wide_args& a, Packet* q) {
 FN void query_packet(const sdf_distance_wide_args& a, u32 first, u32 last, bool follows) {
     Packet q;
     u32 count = least((u32)SDF_LANES, last - first);
+    F3 low = {SDF_UNKNOWN, SDF_UNKNOWN, SDF_UNKNOWN}, high = {-SDF_UNKNOWN, -SDF_UNKNOWN, -SDF_UNKNOWN};
     for (u32 k = 0; k < SDF_LANES; k++) {
         F3 p = load3(a.points + 3 * (size_t)(first + least(k, count - 1)));
-        q.p.x.v[k] = p.x;
-        q.p.y.v[k] = p.y;
-        q.p.z.v[k] = p.z;
+        q.x[k] = p.x;
+        q.y[k] = p.y;
+        q.z[k] = p.z;
+        low = {least(low.x, p.x), least(low.y, p.y), least(low.z, p.z)};
+        high = {most(high.x, p.x), most(high.y, p.y), most(high.z, p.z)};
     }
-    F3 low = {least_lane(q.p.x), least_lane(q.p.y), least_lane(q.p.z)};
-    F3 high = {most_lane(q.p.x), most_lane(q.p.y), most_lane(q.p.z)};
+    q.p = {load_lanes(q.x), load_lanes(q.y), load_lanes(q.z)};
     F3 centre = 0.5f * (low + high);
     q.around = {{Wide(low.x), Wide(low.y), Wide(low.z)}, {Wide(high.x), Wide(high.y), Wide(high.z)}};
     q.centre = {Wide(centre.x), Wide(centre.y), Wide(centre.z)};
