@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Annotated, Any
 
 import typer
@@ -74,4 +75,5 @@ app.command()(profile.profile)
 
 def main() -> None:
     """The entry point of the command line."""
+    gc.set_threshold(100_000)  # imports make many objects, none of them garbage
     app()

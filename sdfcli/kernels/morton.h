@@ -68,7 +68,8 @@ FN void sdf_look_up_at(const sdf_look_up_args& a, u32 i) {
     const double* p = a.points + 3 * (size_t)i;
     D3 u = {(p[0] - a.x) / a.length, (p[1] - a.y) / a.length, (p[2] - a.z) / a.length};
     D3 off = {u.x - 0.5, u.y - 0.5, u.z - 0.5};
-    double farthest = most(most(most(off.x, -off.x), most(off.y, -off.y)), most(off.z, -off.z)), times = farthest / a.far;
+    double farthest = most(most(most(off.x, -off.x), most(off.y, -off.y)), most(off.z, -off.z)),
+           times = farthest / a.far;
     if (times > 1.0)
         u = vec(0.5 + off.x / times, 0.5 + off.y / times, 0.5 + off.z / times);
     else

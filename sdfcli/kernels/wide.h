@@ -1,10 +1,10 @@
-// The CPU's distance query: sixteen points that follow one another, one in each lane, go down an implicit tree together.
-// The tree has sixteen children a node over triangles in the order of wide_order.h: sixteen consecutive triangles make a
-// block, sixteen blocks a node of level 0, sixteen nodes of a level one of the next:
-// no pointers, all lanes full. Child j of node k is 16 k + j.
+// The CPU's distance query: sixteen points that follow one another, one in each lane, go down an implicit tree
+// together. The tree has sixteen children a node over triangles in the order of wide_order.h: sixteen consecutive
+// triangles make a block, sixteen blocks a node of level 0, sixteen nodes of a level one of the next: no pointers, all
+// lanes full. Child j of node k is 16 k + j.
 //
-// Lanes change their meaning on the way. A node's children, and a block's triangles, are measured sixteen at a time from
-// the points' common box; what is near enough for that is measured from the sixteen points. Answers are those of
+// Lanes change their meaning on the way. A node's children, and a block's triangles, are measured sixteen at a time
+// from the points' common box; what is near enough for that is measured from the sixteen points. Answers are those of
 // sdf_distance_cct to the last bit: the same arithmetic in every lane, bounds that hold whatever was rounded (each step
 // is monotonic), and a nearest triangle that does not depend on the order of the walk (see triangle.h).
 #ifndef SDFCLI_WIDE_H
@@ -29,12 +29,12 @@ struct Postponed {
 
 struct Packet {
     float x[SDF_LANES], y[SDF_LANES], z[SDF_LANES];
-    Vec<Wide> p;      // the same
-    WideBox around;   // all of the points, the same in every lane
+    Vec<Wide> p;     // the same
+    WideBox around;  // all of the points, the same in every lane
     Vec<Wide> centre;
-    Wide best;        // squared distances so far, and to which triangles
+    Wide best;  // squared distances so far, and to which triangles
     WideInts slot, id;
-    float farthest;   // the largest of these distances
+    float farthest;  // the largest of these distances
     u32 boxes, tests;
 };
 
@@ -60,8 +60,10 @@ FN Vec<Wide> load_corner(const float* block, int corner) {
 }
 FN WideBox boxes_around(const Vec<Wide>& u, const Vec<Wide>& v, const Vec<Wide>& w) {  // as triangle_box
     Wide margin(SDF_BOX_MARGIN);
-    return {{least(u.x, least(v.x, w.x)) - margin, least(u.y, least(v.y, w.y)) - margin, least(u.z, least(v.z, w.z)) - margin},
-            {most(u.x, most(v.x, w.x)) + margin, most(u.y, most(v.y, w.y)) + margin, most(u.z, most(v.z, w.z)) + margin}};
+    return {
+        {least(u.x, least(v.x, w.x)) - margin, least(u.y, least(v.y, w.y)) - margin,
+         least(u.z, least(v.z, w.z)) - margin},
+        {most(u.x, most(v.x, w.x)) + margin, most(u.y, most(v.y, w.y)) + margin, most(u.z, most(v.z, w.z)) + margin}};
 }
 
 // Sixteen triangles, and then one of them at a time in all lanes.
@@ -87,8 +89,8 @@ FN void store_facets(const WideBox& box, const Facet<Wide>& f, FacetLanes* out) 
 FN Vec<Wide> one_vector(const float* v) { return {Wide(v[0]), Wide(v[SDF_LANES]), Wide(v[2 * SDF_LANES])}; }
 FN Facet<Wide> one_facet(const float* v) {
     const int n = SDF_LANES;
-    return {one_vector(v),          one_vector(v + 3 * n), one_vector(v + 6 * n), one_vector(v + 9 * n),
-            one_vector(v + 12 * n), one_vector(v + 15 * n), Wide(v[18 * n]),      Wide(v[19 * n]),
+    return {one_vector(v),          one_vector(v + 3 * n),  one_vector(v + 6 * n), one_vector(v + 9 * n),
+            one_vector(v + 12 * n), one_vector(v + 15 * n), Wide(v[18 * n]),       Wide(v[19 * n]),
             Wide(v[20 * n]),        Wide(v[21 * n])};
 }
 
@@ -107,7 +109,8 @@ FN void test_facet(const sdf_distance_wide_args& a, const FacetLanes& facets, in
 FN Vec<Wide> one_point(const Packet& q, int k) { return {Wide(q.x[k]), Wide(q.y[k]), Wide(q.z[k])}; }
 
 // The triangles from one of the points.
-FN void test_point(const sdf_distance_wide_args& a, const Facet<Wide>& facets, u32 near, int k, const u32* slots, Packet* q) {
+FN void test_point(const sdf_distance_wide_args& a, const Facet<Wide>& facets, u32 near, int k, const u32* slots,
+                   Packet* q) {
     q->tests++;
     Wide d = facet_distance_sq(one_point(*q, k), facets);
     float best = q->best.v[k];
@@ -124,7 +127,8 @@ FN void test_point(const sdf_distance_wide_args& a, const Facet<Wide>& facets, u
 
 // A block of triangles, those of which are measured that are near enough to the points' box, from those points that are
 // near enough to the block's box: whichever are fewer, one after the other, the others in the lanes.
-FN void test_block(const sdf_distance_wide_args& a, const float* corners, const u32* slots, u32 count, u32 points, Packet* q) {
+FN void test_block(const sdf_distance_wide_args& a, const float* corners, const u32* slots, u32 count, u32 points,
+                   Packet* q) {
     Vec<Wide> u = load_corner(corners, 0), v = load_corner(corners, 1), w = load_corner(corners, 2);
     WideBox box = boxes_around(u, v, w);
     u32 near = bits(gap_sq(box, q->around.low, q->around.high) <= Wide(q->farthest)) & ((1u << count) - 1u);
@@ -177,8 +181,10 @@ FN void walk(const sdf_distance_wide_args& a, Packet* q) {
         Postponed at = stack[--depth];
         if (at.bound > q->farthest) continue;
         u32 points = 0xffffu;
-        if (at.level + 1 < (int)a.levels) {  // looked at when its parent was; once more from the points, as they are now
-            const float* own = a.wide_box + 6 * SDF_LANES * ((size_t)a.level_start[at.level + 1] + at.place / SDF_LANES);
+        if (at.level + 1 <
+            (int)a.levels) {  // looked at when its parent was; once more from the points, as they are now
+            const float* own =
+                a.wide_box + 6 * SDF_LANES * ((size_t)a.level_start[at.level + 1] + at.place / SDF_LANES);
             q->boxes++;
             points = bits(gap_sq(one_box(own + at.place % SDF_LANES), q->p, q->p) <= q->best);
             if (!points) continue;

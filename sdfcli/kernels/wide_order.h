@@ -1,6 +1,7 @@
 // The order of triangles in the wide tree: halves of halves, each cut across its longest side (as Bentley's k-d tree,
-// 1975, is built), down to blocks of sixteen. Cuts lie where whole nodes end, so that no lane but the last ones is empty.
-// Blocks are nearly square, which those along a space-filling curve are not, and touch fewer balls around points.
+// 1975, is built), down to blocks of sixteen. Cuts lie where whole nodes end, so that no lane but the last ones is
+// empty. Blocks are nearly square, which those along a space-filling curve are not, and touch fewer balls around
+// points.
 //
 // On the CPU only. The order is the same with any number of threads: parts are cut independently of one another.
 #ifndef SDFCLI_WIDE_ORDER_H
