@@ -79,10 +79,10 @@ extern "C" void sdf_wide_order(const sdf_wide_order_args* a, int threads) {
     });
 }
 
-#define SDF_CPU_ENTRY(name)                                               \
-    extern "C" void name(const name##_args* a, int threads) {             \
-        parallel_chunks(a->n, kChunk, threads, [a](u32 first, u32 last) { \
-            for (u32 i = first; i < last; i++) name##_at(*a, i);          \
-        });                                                               \
+#define SDF_CPU_ENTRY(name)                                                           \
+    extern "C" void name(const name##_args* a, int threads) {                         \
+        parallel_chunks(a->n, kChunk, threads, [a](u32 first, u32 last) {             \
+            for (u32 i = first; i < last; i++) name##_at(*a, i);                      \
+        });                                                                           \
     }
 SDF_KERNELS(SDF_CPU_ENTRY)

@@ -25,8 +25,7 @@ FN bool is_corner(int j) { return j % 3 != 1 && (j / 3) % 3 != 1 && j / 9 != 1; 
 FN int corner_point(int c) { return index_of(2 * (c & 1), 2 * (c >> 1 & 1), 2 * (c >> 2)); }
 // Does point o lie between the eight corners in such a way that corner c has a say in its interpolated value?
 FN bool lies_between(Offset o, int c) {
-    return (o.x == 1 || o.x == 2 * (c & 1)) && (o.y == 1 || o.y == 2 * (c >> 1 & 1)) &&
-           (o.z == 1 || o.z == 2 * (c >> 2));
+    return (o.x == 1 || o.x == 2 * (c & 1)) && (o.y == 1 || o.y == 2 * (c >> 1 & 1)) && (o.z == 1 || o.z == 2 * (c >> 2));
 }
 #define CENTRE 13
 FN int middles(int j) { return (j % 3 == 1) + ((j / 3) % 3 == 1) + (j / 9 == 1); }
@@ -185,8 +184,7 @@ FN float bend(const sdf_octree_test_args& a, float edge, Point point_of) {
         for (int c = 0; c < 8; c++) {
             if (c >> axis & 1) continue;
             u32 low = point_of(c), high = point_of(c | 1 << axis);
-            steepest =
-                most(steepest, magnitude(a.gradient[3 * (size_t)high + axis] - a.gradient[3 * (size_t)low + axis]));
+            steepest = most(steepest, magnitude(a.gradient[3 * (size_t)high + axis] - a.gradient[3 * (size_t)low + axis]));
         }
         sum += steepest;
     }
@@ -202,8 +200,8 @@ FN T trilinear(const T* v, Vec<T> t) {
     return y0 + t.z * (y1 - y0);
 }
 
-// On the surface the distance is zero: does the field say so at the centroids in a cell? What lies between the points
-// of a coarse cell, such as the relief of a nearly flat wall, shows here; a little beside the surface it errs more.
+// On the surface the distance is zero: does the field say so at the centroids in a cell? What lies between the points of
+// a coarse cell, such as the relief of a nearly flat wall, shows here; a little beside the surface it errs more.
 FN bool misses_surface(const sdf_octree_test_args& a, u32 cell, const float* corner) {
     u64 size = 1ULL << 3 * (SDF_MORTON_BITS - a.level), first = a.key[cell] * size;
     Lattice at = morton_decode(a.key[cell]);
@@ -213,8 +211,7 @@ FN bool misses_surface(const sdf_octree_test_args& a, u32 cell, const float* cor
         const float* p = a.triangle + 9 * (size_t)slot;
         F3 centroid = (1.f / 3.f) * (load3(p) + load3(p + 3) + load3(p + 6));
         F3 t = scale * centroid - vec((float)at.x, (float)at.y, (float)at.z);
-        if (magnitude(trilinear(corner, vec(clamp01(t.x), clamp01(t.y), clamp01(t.z)))) > 0.75f * a.tolerance)
-            return true;
+        if (magnitude(trilinear(corner, vec(clamp01(t.x), clamp01(t.y), clamp01(t.z)))) > 0.75f * a.tolerance) return true;
     }
     return false;
 }
@@ -265,8 +262,7 @@ FN bool holds_jump(const sdf_octree_test_args& a, const u32* point) {
 }
 
 // Frisken's test (2000), made tighter: an error at one of the 19 points that lie between the corners, or one that the
-// gradients foretell between these, splits the cell. The answer is 2 for a cell that stays a leaf because the sign
-// jumps.
+// gradients foretell between these, splits the cell. The answer is 2 for a cell that stays a leaf because the sign jumps.
 FN void sdf_octree_test_at(const sdf_octree_test_args& a, u32 i) {
     u32 cell = a.cells[i];
     const u32* point = a.cell_points + 27 * (size_t)cell;
@@ -314,8 +310,7 @@ FN void sdf_gradient_at(const sdf_gradient_args& a, u32 i) {
 }
 
 // Points in the middle of a leaf's edge or face that finer neighbours use as corners ("hanging") take the leaf's
-// interpolated value, so that the field has no cracks. A leaf wishes to be split where such a point is tight, see
-// below.
+// interpolated value, so that the field has no cracks. A leaf wishes to be split where such a point is tight, see below.
 FN void sdf_octree_constrain_at(const sdf_octree_constrain_args& a, u32 i) {
     u32 cell = a.cells[i];
     const u32* neighbour = a.neighbour + 27 * (size_t)cell;
@@ -392,7 +387,7 @@ FN void sdf_sign_inherit_at(const sdf_sign_inherit_args& a, u32 i) {
     a.new_clear[i] = clear;
 }
 
-#define SDF_LINK_REACH 16
+#define SDF_LINK_REACH 32
 
 // The same for points along a curve: the earliest of the points just before one whose sign it has, or itself.
 FN void sdf_sign_link_at(const sdf_sign_link_args& a, u32 i) {

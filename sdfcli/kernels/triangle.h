@@ -28,16 +28,8 @@ struct Facet {
 template <class T>
 FN Facet<T> facet(Vec<T> a, Vec<T> b, Vec<T> c) {
     Vec<T> ab = b - a, ac = c - a, bc = c - b, n = cross(ab, ac);
-    return {a,
-            b,
-            ab,
-            ac,
-            bc,
-            n,
-            inverse_or_zero(dot(ab, ab)),
-            inverse_or_zero(dot(ac, ac)),
-            inverse_or_zero(dot(bc, bc)),
-            inverse_or_zero(dot(n, n))};
+    T over_ab = inverse_or_zero(dot(ab, ab)), over_ac = inverse_or_zero(dot(ac, ac));
+    return {a, b, ab, ac, bc, n, over_ab, over_ac, inverse_or_zero(dot(bc, bc)), inverse_or_zero(dot(n, n))};
 }
 
 // Squared distance from p to a triangle: the least over three clamped edges, and over the face if the foot of
@@ -79,8 +71,7 @@ struct Nearest {
 };
 
 template <class T>
-FN void nearest_on_edge(Vec<T> p, Vec<T> a, Vec<T> b, Feature edge, Feature from, Feature to, T* best,
-                        Nearest<T>* out) {
+FN void nearest_on_edge(Vec<T> p, Vec<T> a, Vec<T> b, Feature edge, Feature from, Feature to, T* best, Nearest<T>* out) {
     Vec<T> e = b - a;
     T l = dot(e, e), t = l > T(0) ? clamp01(dot(p - a, e) / l) : T(0);
     Vec<T> q = t < T(1) ? a + t * e : b, r = p - q;
