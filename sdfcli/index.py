@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,13 @@ from sdfcli.mesh import Mesh, load_mesh
 from sdfcli.params import BuildParams
 from sdfcli.stages.bvh import Bvh
 from sdfcli.stages.distance import make_bvh, nearest
-from sdfcli.stages.order import morton_keys
-from sdfcli.stages.sign import Signer, choose_sign, settle_sign
+from sdfcli.stages.sign import Signer, choose_sign, inside_along, settle_sign
 
 FAR = 1e9
 """In edges of the domain."""
 
 CHUNK = 1 << 20
-"""Points looked up at a time."""
+"""Points looked up at a time: at most 2^21 (see morton.h)."""
 
 
 class MeshDistance:
@@ -47,48 +47,69 @@ class MeshDistance:
 
         NumPy in, NumPy out; CuPy in, CuPy out. Raises InputError for points that are not (n, 3) or not finite.
         """
-        return self._look_up(points, self._signed)
+        return self._look_up(points, self._signed)[0]
 
     def distance(self, points: Any) -> Any:
         """Unsigned distances (n,) float64; see `signed_distance`."""
-        return self._look_up(points, lambda at, distance, slot: distance * self.mesh.domain.length)
+        return self._look_up(points, lambda at, distance, slot, scale: (distance * scale,))[0]
 
     def closest(self, points: Any) -> tuple[Any, Any]:
         """The nearest points (n, 3) float64 on the mesh, and the faces (n,) int64 on which they lie."""
-        nearest_points = self._look_up(points, self._nearest, width=3)
-        faces = self._look_up(points, lambda at, distance, slot: self.bvh.order.triangle_id[slot])
-        return nearest_points, faces.astype(np.int64)
+        nearest_points, faces = self._look_up(points, self._nearest)
+        return nearest_points, faces
 
-    def _signed(self, at: Array, distance: Array, slot: Array) -> Array:
-        inside = self.signer.inside(at, slot)
-        return self.backend.xp.where(inside, -distance, distance) * self.mesh.domain.length
+    def _signed(self, at: Array, distance: Array, slot: Array, scale: Array) -> tuple[Array]:
+        inside = inside_along(self.signer, at, distance, slot)
+        return (self.backend.xp.where(inside, -distance, distance) * scale,)
 
-    def _nearest(self, at: Array, distance: Array, slot: Array) -> Array:
+    def _nearest(self, at: Array, distance: Array, slot: Array, scale: Array) -> tuple[Array, Array]:
         result = self.backend.xp.empty((len(at), 3), np.float64)
-        triangle = self.bvh.order.triangle
-        self.backend.run("sdf_closest", len(at), points=at, slot=slot, triangle=triangle, nearest=result)
-        return result * self.mesh.domain.length + self.backend.from_host(self.mesh.domain.origin)
+        order = self.bvh.order
+        self.backend.run("sdf_closest", len(at), points=at, slot=slot, triangle=order.triangle, nearest=result)
+        on_mesh = result * self.mesh.domain.length + self.backend.from_host(self.mesh.domain.origin)
+        return on_mesh, order.triangle_id[slot].astype(np.int64)
 
-    def _look_up(self, points: Any, answer: Any, width: int | None = None) -> Any:
+    def _look_up(self, points: Any, answer: Callable[..., tuple[Array, ...]]) -> tuple[Any, ...]:
         """Looks points up in Morton order, chunk by chunk, and puts the answers into the points' own order."""
         backend, xp = self.backend, self.backend.xp
         on_device = is_cupy(points)
-        given = as_points(xp, points.get() if on_device and xp is np else points)
+        given = xp.ascontiguousarray(as_points(xp, points.get() if on_device and xp is np else points))
         if not bool(xp.isfinite(given).all()):
             raise InputError("the points to look up must be finite")
-        result = xp.empty((len(given),) if width is None else (len(given), width), np.float64)
-        origin = backend.from_host(self.mesh.domain.origin)
-        for first in range(0, len(given), CHUNK):
-            unit = (given[first : first + CHUNK] - origin) / self.mesh.domain.length
-            # Squares of distances beyond FAR would leave float32. Seen from there, the mesh is a point.
-            times = xp.maximum(xp.abs(unit - 0.5).max(axis=1) / FAR, 1.0)
-            unit = xp.ascontiguousarray(0.5 + (unit - 0.5) / times[:, None])
-            order = xp.argsort(morton_keys(backend, unit))
-            at = xp.ascontiguousarray(unit[order].astype(np.float32))
-            distance, slot = nearest(backend, self.bvh, at)
-            result[first + order] = answer(at, distance.astype(np.float64) * times[order], slot)
+        results: list[Array] = []
+        for first in range(0, max(1, len(given)), CHUNK):
+            order, at, scale = self._in_order(given[first : first + CHUNK])
+            answers = answer(at, *nearest(backend, self.bvh, at), scale)
+            if not results:
+                results = [xp.empty((len(given), *values.shape[1:]), values.dtype) for values in answers]
+            for result, values in zip(results, answers, strict=True):
+                result[first : first + CHUNK][order] = values
         if on_device and xp is np:
             from sdfcli.backend.cuda import import_cupy
 
-            return import_cupy().asarray(result)
-        return result if on_device else backend.to_host(result)
+            return tuple(import_cupy().asarray(result) for result in results)
+        return tuple(result if on_device else backend.to_host(result) for result in results)
+
+    def _in_order(self, points: Array) -> tuple[Array, Array, Array]:
+        """Points' numbers (n,) uint32 in Morton order, their places (n, 3) float32 in the unit cube, and what distances
+        from there are multiplied by (n,) float64."""
+        backend, xp, n = self.backend, self.backend.xp, len(points)
+        keys, order = xp.empty(n, np.uint64), xp.empty(n, np.uint32)
+        (unit, at), (scale, sorted_scale) = (
+            [xp.empty((n, *shape), dtype) for _ in range(2)] for shape, dtype in (((3,), np.float32), ((), np.float64))
+        )
+        x, y, z = self.mesh.domain.origin
+        frame = {"x": x, "y": y, "z": z, "length": self.mesh.domain.length, "far": FAR}
+        backend.run("sdf_look_up", n, points=points, unit=unit, scale=scale, keys=keys, **frame)
+        keys.sort()  # several times as fast as to sort places by keys
+        backend.run(
+            "sdf_look_up_sorted",
+            n,
+            keys=keys,
+            unit=unit,
+            scale=scale,
+            order=order,
+            sorted_unit=at,
+            sorted_scale=sorted_scale,
+        )
+        return order, at, sorted_scale

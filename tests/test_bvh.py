@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import backends
 import oracle
 import shapes
-from sdfcli.backend import Backend
+from sdfcli.backend import Backend, select_backend
 from sdfcli.mesh import make_mesh
 from sdfcli.stages.bvh import Bvh, build_bvh, refit
 from sdfcli.stages.distance import make_bvh, nearest
@@ -207,6 +207,26 @@ def test_wide_tree_holds_each_triangle_once(cpu: Backend, count: int) -> None:
         assert max(below.max(), above.max()) < MARGIN
         assert (box[len(low) :, :3] > box[len(low) :, 3:]).all(), "what is left over is empty"
         low, high = gathered(low, width, np.min), gathered(high, width, np.max)
+
+
+def test_the_wide_tree_does_not_depend_on_threads() -> None:
+    triangles = shapes.triangles(shapes.soup(np.random.default_rng(1), 5000, 0.05)).reshape(-1, 9)
+    triangles[::3] = triangles[0]  # ties
+    one, many = (make_bvh(select_backend("cpu", threads), triangles).wide for threads in (1, 7))
+    assert one is not None
+    assert many is not None
+    assert np.array_equal(one.block_slot, many.block_slot)
+    assert np.array_equal(one.box, many.box)
+
+
+def test_the_wide_tree_is_tight(cpu: Backend) -> None:
+    # A lattice of 64 x 64 points in the plane: each block holds 4 x 4 of them, each node 16 x 16.
+    place = np.stack(np.meshgrid(np.arange(64), np.arange(64), [32]), axis=-1).reshape(-1, 1, 3) / 64
+    wide = make_bvh(cpu, np.random.default_rng(1).permutation(place.repeat(3, axis=1).reshape(-1, 9))).wide
+    assert wide is not None
+    for first, last, side in ((0, 16, 3 / 64), (16, 17, 15 / 64)):
+        extent = wide.box[first:last, 3:] - wide.box[first:last, :3]
+        assert np.allclose(extent[:, :2], side, rtol=0, atol=3 * MARGIN)
 
 
 def gathered(values: Any, width: int, take: Callable[..., Any]) -> Any:

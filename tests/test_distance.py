@@ -232,6 +232,18 @@ def test_distances_from_far_away(backend: Backend, far: float) -> None:
     check(backend, bvh, np.concatenate((points, far * np.eye(3), -far * np.eye(3))))
 
 
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 33])
+def test_points_of_all_sizes_together(backend: Backend, count: int) -> None:
+    rng = np.random.default_rng(count)
+    triangles = np.concatenate((rng.random((40, 3, 3)), 1e-20 * rng.random((5, 3, 3)), np.full((5, 3, 3), 0.5)))
+    bvh = bvh_over(backend, rng.permutation(triangles))
+    points = rng.normal(size=(count, 3)) * 10.0 ** rng.integers(-40, 18, (count, 1))
+    distance, slot = check(backend, bvh, points)
+    for k in range(count):  # whatever the others are
+        alone = find(backend, bvh, points[k : k + 1])
+        assert (alone[0][0], alone[1][0]) == (distance[k], slot[k])
+
+
 def test_no_points(backend: Backend) -> None:
     bvh = bvh_over(backend, np.random.default_rng(5).random((3, 3, 3)))
     distance, slot = find(backend, bvh, np.zeros((0, 3)))

@@ -225,31 +225,93 @@ def test_the_closer_child_first_visits_less(backend: Backend) -> None:
         assert seeded[query][0] < unseeded[query][0]
 
 
-def test_visits_of_the_wide_tree(cpu: Backend) -> None:
-    # As many boxes as lanes in all nodes walked, as many triangles as lanes in all blocks, and one for the seeds.
-    rng = np.random.default_rng(2)
-    bvh = make_bvh(cpu, rng.random((3000, 1, 3)).repeat(3, axis=1).reshape(-1, 9) + 0.05 * rng.random((3000, 9)))
-    wide = bvh.wide
-    assert wide is not None
-    points = rng.random((60, 3)).astype(np.float32)
-    boxes, tests = visits(cpu, bvh, points)
-    width = wide.box.shape[2]
-    tree = Tree(cpu, bvh)
-    for i, p in enumerate(points):
-        distance = triangle_distances(p, tree.corner)
-        best, blocks, nodes = distance[0], 1, 0
-        stack: list[tuple[Any, int, int]] = [(F(0), 0, len(wide.level_start) - 1)]
+class PacketWalk:
+    """Sixteen points' walk of the wide tree, as wide.h has it: `best`, `slot`, and what was looked at."""
+
+    def __init__(self, tree: Tree, wide: Any, points: Numbers, before: Numbers) -> None:
+        self.wide, self.ids = wide, tree.triangle_id
+        self.p = points[np.minimum(np.arange(16), len(points) - 1)]
+        self.to_triangle = np.array([triangle_distances(p, tree.corner) for p in self.p])
+        self.low, self.high = tree.corner.min(axis=1) - MARGIN, tree.corner.max(axis=1) + MARGIN
+        self.best, self.slot = np.full(16, INFINITE), np.zeros(16, int)
+        self.boxes = self.tests = 0
+        seeds = list(dict.fromkeys(before.tolist()))
+        if seeds:
+            self.block(seeds, np.arange(16))
+        self.walk()
+
+    def from_points(self, low: Numbers, high: Numbers) -> Numbers:
+        return np.array([box_distances(p, low, high) for p in self.p])
+
+    def from_all(self, low: Numbers, high: Numbers) -> Numbers:
+        gap = np.maximum(np.maximum(low - self.p.max(axis=0), self.p.min(axis=0) - high), F(0))
+        with np.errstate(over="ignore"):
+            return np.asarray(dot(gap, gap) * SHRINK)
+
+    def test(self, k: int, slot: int) -> None:
+        d = self.to_triangle[k, slot]
+        known = self.best[k] < INFINITE
+        if d < self.best[k] or (known and d == self.best[k] and self.ids[slot] < self.ids[self.slot[k]]):
+            self.best[k], self.slot[k] = d, slot
+
+    def block(self, slots: list[int], points: Numbers) -> None:
+        low, high = self.low[slots], self.high[slots]
+        near = [s for s, bound in zip(slots, self.from_all(low, high), strict=True) if bound <= self.best.max()]
+        if 0 < len(points) < len(near):
+            for k in points:
+                self.boxes += 1
+                if (box_distances(self.p[k], self.low[near], self.high[near]) <= self.best[k]).any():
+                    self.tests += 1
+                    for slot in near:
+                        self.test(k, slot)
+            return
+        for slot in near:
+            self.boxes += 1
+            if (self.from_points(self.low[slot], self.high[slot]) <= self.best).any():
+                self.tests += 1
+                for k in range(16):
+                    self.test(k, slot)
+
+    def walk(self) -> None:
+        starts, count = self.wide.level_start, len(self.wide.block_slot)
+        centre = F(0.5) * (self.p.min(axis=0) + self.p.max(axis=0))
+        stack: list[tuple[Any, Any, int, int]] = [(F(0), F(0), 0, len(starts) - 1)]
         while stack:
-            bound, place, level = stack.pop()
-            if bound > best:
+            bound, _, place, level = stack.pop()
+            if bound > self.best.max():
                 continue
+            points = np.arange(16)
+            if level + 1 < len(starts):
+                own = self.wide.box[starts[level + 1] + place // 16, :, place % 16]
+                self.boxes += 1
+                points = np.flatnonzero(self.from_points(own[:3], own[3:]) <= self.best)
+                if len(points) == 0:
+                    continue
             if level < 0:
-                blocks += 1
-                best = min(best, distance[wide.block_slot[place * width : (place + 1) * width]].min())
+                self.block(self.wide.block_slot[16 * place : min(16 * place + 16, count)].tolist(), points)
                 continue
-            nodes += 1
-            box = wide.box[wide.level_start[level] + place]
-            bounds = box_distances(p, box[:3].T, box[3:].T)
-            entries = [(b, place * width + k, level - 1) for k, b in enumerate(bounds) if b <= best]
-            stack += sorted(entries, key=lambda entry: -entry[0])
-        assert (boxes[i], tests[i]) == (width * nodes, width * blocks)
+            box = self.wide.box[starts[level] + place]
+            bounds, order = self.from_all(box[:3].T, box[3:].T), box_distances(centre, box[:3].T, box[3:].T)
+            near = [k for k in range(16) if bounds[k] <= self.best.max()]
+            entries = [(bounds[k], order[k], 16 * place + k, level - 1) for k in near]
+            stack += sorted(entries, key=lambda entry: -entry[1])
+
+
+@pytest.mark.parametrize("count", [5, 300, 3000])
+def test_visits_of_the_wide_tree(cpu: Backend, count: int) -> None:
+    rng = np.random.default_rng(2)
+    bvh = make_bvh(cpu, rng.random((count, 1, 3)).repeat(3, axis=1).reshape(-1, 9) + 0.05 * rng.random((count, 9)))
+    tree = Tree(cpu, bvh)
+    apart, together = rng.random((35, 3)), 0.5 + 0.05 * rng.random((35, 3))
+    for points in (apart.astype(np.float32), together.astype(np.float32)):
+        distance, slot = nearest(cpu, bvh, points)
+        boxes, tests = visits(cpu, bvh, points)
+        before = np.zeros(0, np.uint32)
+        for first in range(0, len(points), 16):
+            own = slice(first, min(first + 16, len(points)))
+            walk = PacketWalk(tree, bvh.wide, points[own], before)
+            assert (boxes[own] == walk.boxes).all()
+            assert (tests[own] == walk.tests).all()
+            assert np.array_equal(np.sqrt(walk.best)[: own.stop - own.start], distance[own])
+            assert np.array_equal(walk.slot[: own.stop - own.start], slot[own])
+            before = slot[own][::-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Annotated, Any
 
 import typer
@@ -83,4 +84,5 @@ app.command()(profile.profile)
 def main() -> None:
     """The entry point of the command line."""
     interrupts.watch()
+    gc.set_threshold(100_000)  # imports make many objects, none of them garbage
     app()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -182,6 +184,8 @@ def _build_one(
     quiet: bool,
 ) -> tuple[dict[str, Any], dict[str, float]]:
     from sdfcli.pipeline import build as build_field
+
+    Thread(target=import_module, args=("h5py",)).start()  # while kernels run
 
     with progress(mesh, quiet) as tell:
         field = build_field(mesh, progress=tell, **settings)

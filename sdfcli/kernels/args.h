@@ -18,6 +18,29 @@ typedef struct {
 } sdf_hilbert_args;
 
 typedef struct {
+    unsigned n;                   /* points: at most 2^21 */
+    const double* points;         /* n x 3, anywhere */
+    double x;                     /* the domain's origin */
+    double y;
+    double z;
+    double length;                /* and edge */
+    double far;                   /* what lies farther off, in edges, is moved to this distance */
+    float* unit;                  /* out: n x 3 */
+    double* scale;                /* out: n, what distances from there are multiplied by */
+    unsigned long long* keys;     /* out: n, the first 42 bits of the Morton code, then the point's number */
+} sdf_look_up_args;
+
+typedef struct {
+    unsigned n;
+    const unsigned long long* keys;  /* sorted */
+    const float* unit;
+    const double* scale;
+    unsigned* order;                 /* out: n, the points' numbers */
+    float* sorted_unit;              /* out: n x 3 */
+    double* sorted_scale;            /* out: n */
+} sdf_look_up_sorted_args;
+
+typedef struct {
     unsigned n;                     /* internal nodes: triangles - 1 */
     unsigned triangles;
     const unsigned long long* keys; /* triangles, sorted */
@@ -60,6 +83,12 @@ typedef sdf_distance_cct_args sdf_distance_baseline_counted_args;
 typedef sdf_distance_cct_args sdf_distance_soa_counted_args;
 typedef sdf_distance_cct_args sdf_distance_cct_counted_args;
 typedef sdf_distance_cct_args sdf_distance_seeded_counted_args;
+
+typedef struct {
+    unsigned n;                  /* triangles */
+    const float* triangle;       /* n x 9 */
+    unsigned* block_slot;        /* out: n, the slots in the order of the blocks */
+} sdf_wide_order_args; /* CPU only */
 
 typedef struct {
     unsigned n;                  /* blocks of 16 triangles, or nodes of one level of the wide tree */

@@ -8,6 +8,7 @@
 #endif
 
 #include "kernels.h"
+#include "wide_order.h"
 
 namespace {
 
@@ -70,6 +71,12 @@ extern "C" void sdf_distance_wide(const sdf_distance_wide_args* a, int threads) 
     if (__builtin_cpu_supports("avx512f")) run = sdf_wide_avx512;
 #endif
     parallel_chunks(a->n, kChunk, threads, [a, run](u32 first, u32 last) { run(*a, first, last); });
+}
+
+extern "C" void sdf_wide_order(const sdf_wide_order_args* a, int threads) {
+    wide_order(*a, [threads](u32 n, const auto& each) {
+        parallel_chunks(n, 1, threads, [&each](u32 first, u32) { each(first); });
+    });
 }
 
 #define SDF_CPU_ENTRY(name)                                                           \

@@ -17,6 +17,8 @@
 #define SDF_KERNELS(X)               \
     X(sdf_morton)                    \
     X(sdf_hilbert)                   \
+    X(sdf_look_up)                   \
+    X(sdf_look_up_sorted)            \
     X(sdf_bvh_build)                 \
     X(sdf_bvh_refit)                 \
     X(sdf_wide_build)                \

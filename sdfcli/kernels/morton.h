@@ -78,4 +78,33 @@ FN u64 hilbert_encode(Lattice c) {
 
 FN void sdf_hilbert_at(const sdf_hilbert_args& a, u32 i) { a.hilbert[i] = hilbert_encode(morton_decode(a.keys[i])); }
 
+#define SDF_LOOK_UP_BITS 21
+
+// Brings points into the unit cube. Squares of very large distances would leave float: seen from there, the mesh is a
+// point, and the distance is as many times larger as the point was moved nearer.
+FN void sdf_look_up_at(const sdf_look_up_args& a, u32 i) {
+    const double* p = a.points + 3 * (size_t)i;
+    D3 u = {(p[0] - a.x) / a.length, (p[1] - a.y) / a.length, (p[2] - a.z) / a.length};
+    D3 off = {u.x - 0.5, u.y - 0.5, u.z - 0.5};
+    double farthest = most(most(most(off.x, -off.x), most(off.y, -off.y)), most(off.z, -off.z)),
+           times = farthest / a.far;
+    if (times > 1.0)
+        u = vec(0.5 + off.x / times, 0.5 + off.y / times, 0.5 + off.z / times);
+    else
+        times = 1.0;
+    float* out = a.unit + 3 * (size_t)i;
+    out[0] = (float)u.x;
+    out[1] = (float)u.y;
+    out[2] = (float)u.z;
+    a.scale[i] = times * a.length;
+    Lattice c = {morton_cell(u.x), morton_cell(u.y), morton_cell(u.z)};
+    a.keys[i] = morton_encode(c) >> SDF_LOOK_UP_BITS << SDF_LOOK_UP_BITS | i;
+}
+FN void sdf_look_up_sorted_at(const sdf_look_up_sorted_args& a, u32 i) {
+    u32 from = (u32)a.keys[i] & ((1u << SDF_LOOK_UP_BITS) - 1u);
+    a.order[i] = from;
+    a.sorted_scale[i] = a.scale[from];
+    for (int k = 0; k < 3; k++) a.sorted_unit[3 * (size_t)i + k] = a.unit[3 * (size_t)from + k];
+}
+
 #endif

@@ -340,14 +340,19 @@ FN void sdf_octree_constrain_at(const sdf_octree_constrain_args& a, u32 i) {
         u32 finer = neighbour[k];
         if (finer >= SDF_OUTSIDE || a.child[finer] == SDF_NONE) continue;
         Offset d = offset_of(k);
-        for (int j = 0; j < 27; j++) {
-            Offset o = offset_of(j);
-            bool shared = (d.x == 1 || d.x == o.x) && (d.y == 1 || d.y == o.y) && (d.z == 1 || d.z == o.z);
-            if (!shared || is_corner(j) || j == CENTRE) continue;
-            u32 point = a.cell_points[27 * (size_t)finer + index_of(o.x - 2 * (d.x - 1), o.y - 2 * (d.y - 1), o.z - 2 * (d.z - 1))];
-            store_shared(a.value + point, between(corner, j));
-            if (a.tight[point]) wish = 1;
-        }
+        // The points that the cell shares with that neighbour: a corner, an edge's three, or a face's nine.
+        int x0 = d.x == 2 ? 2 : 0, x1 = d.x == 0 ? 0 : 2, y0 = d.y == 2 ? 2 : 0, y1 = d.y == 0 ? 0 : 2;
+        int z0 = d.z == 2 ? 2 : 0, z1 = d.z == 0 ? 0 : 2;
+        for (int z = z0; z <= z1; z++)
+            for (int y = y0; y <= y1; y++)
+                for (int x = x0; x <= x1; x++) {
+                    int j = index_of(x, y, z);
+                    if (is_corner(j) || j == CENTRE) continue;
+                    int there = index_of(x - 2 * (d.x - 1), y - 2 * (d.y - 1), z - 2 * (d.z - 1));
+                    u32 point = a.cell_points[27 * (size_t)finer + there];
+                    store_shared(a.value + point, between(corner, j));
+                    if (a.tight[point]) wish = 1;
+                }
     }
     a.wish[i] = a.state[cell] == 3 ? 0 : wish;
 }
@@ -401,7 +406,7 @@ FN void sdf_sign_inherit_at(const sdf_sign_inherit_args& a, u32 i) {
     a.new_clear[i] = clear;
 }
 
-#define SDF_LINK_REACH 16
+#define SDF_LINK_REACH 32
 
 // The same for points along a curve: the earliest of the points just before one whose sign it has, or itself.
 FN void sdf_sign_link_at(const sdf_sign_link_args& a, u32 i) {
@@ -411,7 +416,8 @@ FN void sdf_sign_link_at(const sdf_sign_link_args& a, u32 i) {
         F3 step = load3(a.points + 3 * (size_t)j) - p;
         float length = sqrtf(dot(step, step));
         bool clear = !a.clear || a.clear[j] - length > a.guard;
-        if (clear && a.distance[i] + a.distance[j] - SDF_DISTANCE_ERROR > length) link = j;
+        float both = a.distance[i] + a.distance[j];  // the error grows with distances larger than the unit cube
+        if (clear && both - SDF_DISTANCE_ERROR * most(both, 1.f) > length) link = j;
     }
     a.link[i] = link;
 }

@@ -19,32 +19,32 @@ FN T segment_distance_sq(Vec<T> p, Vec<T> e, T inverse) {  // p relative to the 
     return dot(r, r);
 }
 
-// A triangle with what the distance to it needs and no point changes.
+// What a triangle a b c is to every point: its sides, its normal, and one over their squared lengths.
 template <class T>
-struct Triangle {
+struct Facet {
     Vec<T> a, b, ab, ac, bc, n;
-    T inverse_ab, inverse_ac, inverse_bc, inverse_n;  // of the squares of lengths
+    T over_ab, over_ac, over_bc, over_n;
 };
 template <class T>
-FN Triangle<T> make_triangle(Vec<T> a, Vec<T> b, Vec<T> c) {
+FN Facet<T> facet(Vec<T> a, Vec<T> b, Vec<T> c) {
     Vec<T> ab = b - a, ac = c - a, bc = c - b, n = cross(ab, ac);
-    return {a, b, ab, ac, bc, n, inverse_or_zero(dot(ab, ab)), inverse_or_zero(dot(ac, ac)), inverse_or_zero(dot(bc, bc)),
-            inverse_or_zero(dot(n, n))};
+    T over_ab = inverse_or_zero(dot(ab, ab)), over_ac = inverse_or_zero(dot(ac, ac));
+    return {a, b, ab, ac, bc, n, over_ab, over_ac, inverse_or_zero(dot(bc, bc)), inverse_or_zero(dot(n, n))};
 }
 
-// Squared distance from p to a triangle: the least over three clamped edges, and over the face if the foot of the
-// perpendicular lies in it. Right for degenerate triangles too: their foot is the corner a. No branches: T may be a
+// Squared distance from p to a triangle: the least over three clamped edges, and over the face if the foot of
+// the perpendicular lies in it. Right for degenerate triangles too: their foot is the corner a. No branches: T may be a
 // vector of floats (lanes.h).
 template <class T>
-FN T triangle_distance_sq(Vec<T> p, const Triangle<T>& t) {
-    Vec<T> ap = p - t.a;
-    T edges = least(segment_distance_sq(ap, t.ab, t.inverse_ab),
-                    least(segment_distance_sq(ap, t.ac, t.inverse_ac), segment_distance_sq(p - t.b, t.bc, t.inverse_bc)));
-    T v = dot(cross(ap, t.ac), t.n) * t.inverse_n, w = dot(cross(t.ab, ap), t.n) * t.inverse_n;
-    Vec<T> r = (ap - v * t.ab) - w * t.ac;
+FN T facet_distance_sq(Vec<T> p, const Facet<T>& f) {
+    Vec<T> ap = p - f.a;
+    T edges = least(segment_distance_sq(ap, f.ab, f.over_ab),
+                    least(segment_distance_sq(ap, f.ac, f.over_ac), segment_distance_sq(p - f.b, f.bc, f.over_bc)));
+    T v = dot(cross(ap, f.ac), f.n) * f.over_n, w = dot(cross(f.ab, ap), f.n) * f.over_n;
+    Vec<T> r = (ap - v * f.ab) - w * f.ac;
     // Once more from where that led: a needle's normal has lost digits, and the first foot lies a little beside.
-    T v2 = dot(cross(r, t.ac), t.n) * t.inverse_n, w2 = dot(cross(t.ab, r), t.n) * t.inverse_n;
-    r = (r - v2 * t.ab) - w2 * t.ac;
+    T v2 = dot(cross(r, f.ac), f.n) * f.over_n, w2 = dot(cross(f.ab, r), f.n) * f.over_n;
+    r = (r - v2 * f.ab) - w2 * f.ac;
     v = v + v2;
     w = w + w2;
     T face = dot(r, r);
@@ -52,7 +52,7 @@ FN T triangle_distance_sq(Vec<T> p, const Triangle<T>& t) {
 }
 template <class T>
 FN T triangle_distance_sq(Vec<T> p, Vec<T> a, Vec<T> b, Vec<T> c) {
-    return triangle_distance_sq(p, make_triangle(a, b, c));
+    return facet_distance_sq(p, facet(a, b, c));
 }
 
 FN float box_distance_sq(F3 p, const float* box) {  // box: lower x, y, z, upper x, y, z; a lower bound, see above

@@ -2,5 +2,5 @@
 #include "wide.h"
 
 extern "C" void SDF_WIDE_RUN(const sdf_distance_wide_args& a, u32 first, u32 last) {
-    for (u32 i = first; i < last; i++) sdf_distance_wide_at(a, i);
+    for (u32 i = first; i < last; i += SDF_LANES) query_packet(a, i, last, i > first);
 }

@@ -37,9 +37,9 @@ class Bvh:
 
 @dataclass(frozen=True)
 class WideTree:
-    """A packed R-tree with sixteen children a node over the same order, for queries on the CPU (see wide.h).
+    """A packed tree with sixteen children a node over the same triangles, for queries on the CPU (see wide.h).
 
-    block_slot   (n,) uint32: the slots along the Hilbert curve.
+    block_slot   (n,) uint32: the slots in the order of the blocks (see wide_order.h).
     block        (blocks, 9, 16) float32: sixteen triangles each in that order, coordinate by coordinate.
     box          (nodes, 6, 16) float32: the boxes of sixteen children, level after level, the root last.
     level_start  (levels,) uint32: each level's first node.
@@ -52,11 +52,10 @@ class WideTree:
 
 
 def build_wide(backend: Backend, order: Order) -> WideTree:
-    """Blocks of sixteen triangles along the Hilbert curve, and nodes over them up to one root."""
+    """Blocks of sixteen triangles, and nodes over them up to one root."""
     xp = backend.xp
-    hilbert = xp.empty(len(order), np.uint64)
-    backend.run("sdf_hilbert", len(order), keys=order.keys, hilbert=hilbert)
-    block_slot = backend.sort_order(hilbert)
+    block_slot = xp.empty(len(order), np.uint32)
+    backend.run("sdf_wide_order", len(order), triangle=order.triangle, block_slot=block_slot)
     counts = [-(-len(order) // WIDE)]
     while counts[-1] > 1 or len(counts) == 1:
         counts.append(-(-counts[-1] // WIDE))
