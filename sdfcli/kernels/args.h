@@ -310,15 +310,32 @@ typedef struct {
 } sdf_field_corners_args;
 
 typedef struct {
-    unsigned n;                             /* points */
+    unsigned n;                             /* 8 x nodes; or 2^18 cells of level 6, x fastest */
     unsigned leaves;
-    const double* points;                   /* n x 3 */
     const unsigned long long* leaf_key;     /* sorted */
     const unsigned char* leaf_level;
-    const unsigned* leaf_corner;
-    const float* value;                     /* of the corners, in the mesh's units */
+    const unsigned long long* node_key;     /* cells of level 6 and finer that are no leaves, by level, then sorted */
+    const unsigned char* node_level;
+    const unsigned* first_node;             /* 22, of each level */
+    unsigned* entry;                        /* out: n, a leaf with SDF_LEAF set, or a node */
+} sdf_leaf_nodes_args;
+
+typedef sdf_leaf_nodes_args sdf_leaf_top_args;
+
+typedef struct {
+    unsigned n;                             /* points */
+    const double* points;                   /* n x 3, in the mesh's units; null where `single` is given */
+    const float* single;                    /* n x 3 */
+    double origin_x;                        /* of the domain, in the mesh's units */
+    double origin_y;
+    double origin_z;
     double length;                          /* edge of the domain in the mesh's units */
-    double* result;                         /* out: n */
+    const unsigned char* leaf_level;
+    const float* leaf_value;                /* leaves x 8, in the mesh's units */
+    const unsigned* top;                    /* 2^18, from sdf_leaf_top */
+    const unsigned* child;                  /* nodes x 8, from sdf_leaf_nodes */
+    unsigned* marks;                        /* in and out: marks[0] is 1 where a point is not finite */
+    double* result;                         /* out: n; may be null */
     double* gradient;                       /* out: n x 3; may be null */
     unsigned* leaf_of;                      /* out: n; may be null */
 } sdf_field_sample_args;

@@ -54,6 +54,26 @@ void parallel_chunks(u32 n, u32 chunk, int threads, const Run& run) {
     for (std::thread& helper : helpers) helper.join();
 }
 
+template <class Args, class At>
+void each(const Args& a, u32 first, u32 last, const At& at) {
+    for (u32 i = first; i < last; i++) at(a, i);
+}
+
+// Points are sampled in two passes over a few at a time: what the second one reads is on its way since the first.
+template <class At>
+void each(const sdf_field_sample_args& a, u32 first, u32 last, const At&) {
+    const u32 many = 32;
+    Sample found[many];
+    for (; first < last; first += many) {
+        u32 count = last - first < many ? last - first : many;
+        for (u32 k = 0; k < count; k++) {
+            found[k] = find_sample(a, first + k);
+            __builtin_prefetch(a.leaf_value + 8 * (size_t)found[k].leaf);
+        }
+        for (u32 k = 0; k < count; k++) store_sample(a, first + k, found[k]);
+    }
+}
+
 }  // namespace
 
 // wide.cpp, once for each instruction set. The bits are the same, since nothing contracts multiply-add.
@@ -75,7 +95,7 @@ extern "C" void sdf_distance_wide(const sdf_distance_wide_args* a, int threads) 
 #define SDF_CPU_ENTRY(name)                                                           \
     extern "C" void name(const name##_args* a, int threads) {                         \
         parallel_chunks(a->n, kChunk, threads, [a](u32 first, u32 last) {             \
-            for (u32 i = first; i < last; i++) name##_at(*a, i);                      \
+            each(*a, first, last, name##_at);                                         \
         });                                                                           \
     }
 SDF_KERNELS(SDF_CPU_ENTRY)

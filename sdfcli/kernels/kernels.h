@@ -48,6 +48,8 @@
     X(sdf_lattice_position)          \
     X(sdf_previous)                  \
     X(sdf_field_corners)             \
+    X(sdf_leaf_top)                  \
+    X(sdf_leaf_nodes)                \
     X(sdf_field_sample)              \
     X(sdf_exact_distance)            \
     X(sdf_exact_winding)             \

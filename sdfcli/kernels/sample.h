@@ -50,27 +50,71 @@ FN void sdf_previous_at(const sdf_previous_args& a, u32 i) {
     a.seed[i] = a.slot_of[a.nearest[a.leaf_corner[8 * (size_t)at.leaf + c]]];
 }
 
-// Value and gradient (in the unit cube) of the trilinear field. A point outside of the cube takes the value at the
-// nearest point of the cube plus the distance to it: an upper bound of the true distance outside.
-FN void sdf_field_sample_at(const sdf_field_sample_args& a, u32 i) {
-    const double* p = a.points + 3 * (size_t)i;
-    double beyond[3], far_sq = 0.0;
-    for (int k = 0; k < 3; k++) {
-        beyond[k] = p[k] - clamp01(p[k]);
-        far_sq += beyond[k] * beyond[k];
+// A tree for finding leaves: a table of the cells of level 6, and below it nodes of eight entries each. An entry is a
+// leaf, marked, or the number of a node.
+#define SDF_LEAF 0x80000000u
+#define SDF_TOP_LEVEL 6
+#define SDF_TOP_SHIFT (SDF_LATTICE_BITS - SDF_TOP_LEVEL)
+
+// The entry of a cell of a level: the leaf that is the cell or holds it, or the node that divides it.
+FN u32 leaf_entry(const sdf_leaf_nodes_args& a, u64 key, u32 level) {
+    u32 leaf = lower_bound(a.leaf_key, a.leaves, key + 1) - 1;
+    if (a.leaf_level[leaf] <= level) return leaf | SDF_LEAF;
+    u32 first = a.first_node[level];
+    return first + lower_bound(a.node_key + first, a.first_node[level + 1] - first, key);
+}
+FN void sdf_leaf_top_at(const sdf_leaf_top_args& a, u32 i) {
+    const u32 mask = (1u << SDF_TOP_LEVEL) - 1u;
+    Lattice at = {(i & mask) << SDF_TOP_SHIFT, (i >> SDF_TOP_LEVEL & mask) << SDF_TOP_SHIFT,
+                  (i >> 2 * SDF_TOP_LEVEL) << SDF_TOP_SHIFT};
+    a.entry[i] = leaf_entry(a, morton_encode(at), SDF_TOP_LEVEL);
+}
+FN void sdf_leaf_nodes_at(const sdf_leaf_nodes_args& a, u32 i) {
+    u32 level = a.node_level[i >> 3] + 1u;
+    u64 octant = (u64)(i & 7u) << 3 * (SDF_LATTICE_BITS - level);
+    a.entry[i] = leaf_entry(a, a.node_key[i >> 3] + octant, level);
+}
+
+struct Sample {
+    D3 beyond;  // how far outside of the unit cube the point lies
+    D3 t;       // its place in the leaf, from 0 to 1
+    u32 leaf, level;
+};
+
+// The leaf of a point; one outside of the domain goes to the nearest point of the domain.
+FN Sample find_sample(const sdf_field_sample_args& a, u32 i) {
+    D3 p = a.single ? load3d(a.single + 3 * (size_t)i) : load3(a.points + 3 * (size_t)i);
+    if (!((p.x - p.x) + (p.y - p.y) + (p.z - p.z) == 0.0)) store_shared(a.marks, 1u);
+    const double full = (double)(1u << SDF_LATTICE_BITS), last = full - 1.0;
+    D3 unit = vec((p.x - a.origin_x) / a.length, (p.y - a.origin_y) / a.length, (p.z - a.origin_z) / a.length);
+    D3 inside = vec(clamp01(unit.x), clamp01(unit.y), clamp01(unit.z)), u = full * inside;
+    u32 x = (u32)least(u.x, last), y = (u32)least(u.y, last), z = (u32)least(u.z, last), shift = SDF_TOP_SHIFT;
+    u32 entry = a.top[x >> shift | (y >> shift) << SDF_TOP_LEVEL | (z >> shift) << 2 * SDF_TOP_LEVEL];
+    while (!(entry & SDF_LEAF)) {
+        shift--;
+        entry = a.child[8 * (size_t)entry + (x >> shift & 1u | (y >> shift & 1u) << 1 | (z >> shift & 1u) << 2)];
     }
-    InLeaf at = find_leaf(vec(p[0], p[1], p[2]), a.leaf_key, a.leaf_level, a.leaves);
-    u32 leaf = at.leaf;
-    D3 t = at.t;
+    u32 leaf = entry & ~SDF_LEAF;
+    if (shift == SDF_TOP_SHIFT) shift = SDF_LATTICE_BITS - a.leaf_level[leaf];
+    double scale = (double)(1u << (SDF_LATTICE_BITS - shift)) / full;  // powers of two: nothing is rounded
+    D3 low = vec((double)(x >> shift << shift), (double)(y >> shift << shift), (double)(z >> shift << shift));
+    Sample found = {unit - inside, scale * (u - low), leaf, SDF_LATTICE_BITS - shift};
+    return found;
+}
+
+// Value and gradient of the trilinear field. A point outside of the domain takes the value at the nearest point of the
+// domain plus the distance to it: an upper bound of the true distance outside.
+FN void store_sample(const sdf_field_sample_args& a, u32 i, const Sample& at) {
     double v[8];
-    for (int c = 0; c < 8; c++) v[c] = (double)a.value[a.leaf_corner[8 * (size_t)leaf + c]];
-    double far = sqrt(far_sq);
-    a.result[i] = trilinear(v, t) + far * a.length;
-    if (a.leaf_of) a.leaf_of[i] = leaf;
+    for (int c = 0; c < 8; c++) v[c] = (double)a.leaf_value[8 * (size_t)at.leaf + c];
+    double far_sq = dot(at.beyond, at.beyond), far = far_sq > 0.0 ? sqrt(far_sq) : 0.0;
+    if (a.result) a.result[i] = trilinear(v, at.t) + far * a.length;
+    if (a.leaf_of) a.leaf_of[i] = at.leaf;
     if (!a.gradient) return;
     double* g = a.gradient + 3 * (size_t)i;
-    double scale = (double)(1u << a.leaf_level[leaf]) / a.length;
-    double slope[3] = {0.0, 0.0, 0.0}, along[3] = {t.x, t.y, t.z};
+    double scale = (double)(1u << at.level) / a.length;
+    double slope[3] = {0.0, 0.0, 0.0}, along[3] = {at.t.x, at.t.y, at.t.z};
+    double beyond[3] = {at.beyond.x, at.beyond.y, at.beyond.z};
     for (int axis = 0; axis < 3; axis++)
         for (int c = 0; c < 8; c++) {
             if (c >> axis & 1) continue;
@@ -81,5 +125,7 @@ FN void sdf_field_sample_at(const sdf_field_sample_args& a, u32 i) {
         }
     for (int k = 0; k < 3; k++) g[k] = beyond[k] != 0.0 ? beyond[k] / far : slope[k] * scale;
 }
+
+FN void sdf_field_sample_at(const sdf_field_sample_args& a, u32 i) { store_sample(a, i, find_sample(a, i)); }
 
 #endif
