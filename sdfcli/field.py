@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sdfcli.backend import Array, Backend, select_backend
 from sdfcli.errors import DeviceError, InputError
 from sdfcli.mesh import Domain
+from sdfcli.stages.corners import leaf_corners
 from sdfcli.stages.leaf_nodes import leaf_nodes
 
 LATTICE_BITS = 20
@@ -32,6 +33,7 @@ class Field:
     run         how this object was built: device, seconds a stage, exact queries, bytes; not part of the file.
     info        what the file says of itself: parameters, the mesh, the sign, the measured error (see docs/format.md).
     nearest     (m,) uint32: the faces nearest to the corners, by their place in the mesh; None where not kept.
+    step        distances can be stored as whole numbers of such steps, in the mesh's units (see stages/corners.py).
 
     Between the corners of a leaf the field is trilinear.
     """
@@ -44,6 +46,7 @@ class Field:
     info: dict[str, Any] = field(default_factory=dict)
     run: dict[str, Any] = field(default_factory=dict)
     nearest: npt.NDArray[np.uint32] | None = None
+    step: float | None = None
 
     @cached_property
     def content_sha256(self) -> str:
@@ -69,17 +72,12 @@ class Field:
     def on(self, backend: Backend) -> dict[str, Array]:
         """leaf_key, leaf_level, leaf_corner (n, 8), value (m,) on a device. InputError where a corner is missing."""
         if backend.name not in self._cache:
-            arrays = {
-                "leaf_key": backend.from_host(self.leaf_key),
-                "leaf_level": backend.from_host(self.leaf_level),
-                "corner_key": backend.from_host(self.corner_key),
-                "leaf_corner": backend.xp.empty((len(self.leaf_key), 8), np.uint32),
-            }
-            backend.run("sdf_field_corners", len(self.leaf_key), corners=len(self.corner_key), **arrays)
-            if int(arrays["leaf_corner"].max()) >= len(self.corner_key):
+            key, level = backend.from_host(self.leaf_key), backend.from_host(self.leaf_level)
+            leaf_corner = leaf_corners(backend, key, level, backend.from_host(self.corner_key))
+            if int(leaf_corner.max()) >= len(self.corner_key):
                 raise InputError("a leaf's corner is missing from the list of corners")
-            del arrays["corner_key"]
-            self._cache[backend.name] = {**arrays, "value": backend.from_host(self.distance)}
+            value = backend.from_host(self.distance)
+            self.keep_on(backend, leaf_key=key, leaf_level=level, leaf_corner=leaf_corner, value=value)
         return self._cache[backend.name]
 
     def keep_on(
@@ -95,7 +93,7 @@ class Field:
 
     def check_corners(self) -> None:
         """Raises InputError unless every leaf's eight corners are there."""
-        self.on(_any_backend())
+        self.on(any_backend())
 
     def _sampler(self, backend: Backend) -> dict[str, Array]:
         """What sampling reads on a device, made when it is first asked for: a tree over the leaves, their levels, and
@@ -116,7 +114,7 @@ class Field:
     def _evaluate(self, points: Any, what: str) -> Any:
         """The `result`, `gradient` or `leaf_of` of points. Where the points are, there the answers are."""
         on_device = is_cupy(points)
-        backend = select_backend(f"cuda:{points.device.id}") if on_device else _any_backend()
+        backend = select_backend(f"cuda:{points.device.id}") if on_device else any_backend()
         xp = backend.xp
         given = xp.ascontiguousarray(as_points(xp, points))
         single = given.dtype == np.float32
@@ -196,7 +194,7 @@ def is_cupy(points: Any) -> bool:
     return type(points).__module__.partition(".")[0] == "cupy"
 
 
-def _any_backend() -> Backend:
+def any_backend() -> Backend:
     """The CPU, or a GPU where the CPU kernels are not compiled."""
     try:
         return select_backend("cpu")

@@ -248,6 +248,7 @@ typedef struct {
     const unsigned char* state;
     const unsigned char* tight;           /* of every point */
     float* value;                         /* in and out: the field's value at every point */
+    unsigned char* hanging;               /* out: 1 for the points that take a leaf's value */
     unsigned char* wish;                  /* out: n */
 } sdf_octree_constrain_args;
 
@@ -308,6 +309,29 @@ typedef struct {
     const unsigned long long* corner_key;   /* sorted */
     unsigned* leaf_corner;                  /* out: n x 8 */
 } sdf_field_corners_args;
+
+typedef struct {
+    unsigned n;                             /* corners of one level, after those of all coarser ones */
+    unsigned corners;
+    unsigned level;
+    const unsigned* corner;                 /* n, their numbers */
+    const unsigned long long* corner_key;   /* sorted */
+    const unsigned char* hanging;           /* of every corner: 1 where it takes the mean of those around it */
+    double step;
+    float* value;                           /* in and out: of every corner */
+    int* residual;                          /* out: n, in steps */
+} sdf_corner_quantise_args;
+
+typedef struct {
+    unsigned n;                             /* as for sdf_corner_quantise */
+    unsigned corners;
+    unsigned level;
+    const unsigned* corner;
+    const unsigned long long* corner_key;
+    const int* residual;                    /* n, in steps */
+    double step;
+    float* value;                           /* out: of every corner */
+} sdf_corner_restore_args;
 
 typedef struct {
     unsigned n;                             /* 8 x nodes; or 2^18 cells of level 6, x fastest */

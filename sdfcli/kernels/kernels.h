@@ -48,6 +48,8 @@
     X(sdf_lattice_position)          \
     X(sdf_previous)                  \
     X(sdf_field_corners)             \
+    X(sdf_corner_quantise)           \
+    X(sdf_corner_restore)            \
     X(sdf_leaf_top)                  \
     X(sdf_leaf_nodes)                \
     X(sdf_field_sample)              \

@@ -327,6 +327,7 @@ FN void sdf_octree_constrain_at(const sdf_octree_constrain_args& a, u32 i) {
             if (!shared || is_corner(j) || j == CENTRE) continue;
             u32 point = a.cell_points[27 * (size_t)finer + index_of(o.x - 2 * (d.x - 1), o.y - 2 * (d.y - 1), o.z - 2 * (d.z - 1))];
             store_shared(a.value + point, between(corner, j));
+            store_shared(a.hanging + point, (u8)1);
             if (a.tight[point]) wish = 1;
         }
     }

@@ -23,6 +23,47 @@ FN void sdf_field_corners_at(const sdf_field_corners_args& a, u32 i) {
     }
 }
 
+// What is foretold of a corner: the mean of those half a cell of the level above away, along the axes on which it lies
+// in the middle of such a cell; first along x, then y, then z. In float64, the same on every device and in any reader.
+template <class Args>
+FN double foretold(const Args& a, u64 key) {
+    if (a.level == 0) return 0.0;
+    Lattice p = morton_decode(key);
+    u32 shift = SDF_LATTICE_BITS - a.level, odd = (p.x >> shift & 1u) | (p.y >> shift & 1u) << 1 | (p.z >> shift & 1u) << 2;
+    double v[8];
+    for (u32 c = 0; c < 8; c++) {
+        if (c & ~odd) {
+            v[c] = v[c & odd];
+            continue;
+        }
+        u32 x = odd & 1u, y = odd >> 1 & 1u, z = odd >> 2, s = 1u << shift;
+        Lattice q = {p.x + ((c & 1u) * 2 * x - x) * s, p.y + ((c >> 1 & 1u) * 2 * y - y) * s, p.z + ((c >> 2) * 2 * z - z) * s};
+        u32 place = lower_bound(a.corner_key, a.corners, morton_encode(q));
+        v[c] = (double)a.value[place < a.corners ? place : 0];
+    }
+    for (int k = 4; k; k >>= 1)
+        for (int c = 0; c < k; c++) v[c] = 0.5 * (v[2 * c] + v[2 * c + 1]);
+    return v[0];
+}
+FN void sdf_corner_quantise_at(const sdf_corner_quantise_args& a, u32 i) {
+    u32 corner = a.corner[i];
+    double base = foretold(a, a.corner_key[corner]), steps = 0.0;
+    bool negative = a.value[corner] < 0.f;
+    if (!a.hanging[corner]) {
+        const double most_steps = 1073741824.0;
+        steps = ((double)a.value[corner] - base) / a.step;
+        steps = least(most(steps, -most_steps), most_steps);
+        steps = (double)(int)(steps < 0.0 ? steps - 0.5 : steps + 0.5);
+        if ((base + steps * a.step < 0.0) != negative) steps += negative ? -1.0 : 1.0;
+    }
+    a.value[corner] = (float)(base + steps * a.step);
+    a.residual[i] = (int)steps;
+}
+FN void sdf_corner_restore_at(const sdf_corner_restore_args& a, u32 i) {
+    u32 corner = a.corner[i];
+    a.value[corner] = (float)(foretold(a, a.corner_key[corner]) + (double)a.residual[i] * a.step);
+}
+
 struct InLeaf {
     u32 leaf;
     D3 t;  // the place in it, from 0 to 1
