@@ -116,46 +116,57 @@ FN void sdf_leaf_nodes_at(const sdf_leaf_nodes_args& a, u32 i) {
     a.entry[i] = leaf_entry(a, a.node_key[i >> 3] + octant, level);
 }
 
-struct Sample {
-    D3 beyond;  // how far outside of the unit cube the point lies
-    D3 t;       // its place in the leaf, from 0 to 1
-    u32 leaf, level;
+// A point on the way to its leaf.
+struct Way {
+    D3 unit, inside;  // in the unit cube, and the nearest point that lies in it
+    Lattice cell;
+    u32 entry;  // of the tree, where the way has come to: a leaf at its end
+    u32 shift;  // SDF_LATTICE_BITS less the level of that entry
 };
+FN bool at_leaf(const Way& way) { return way.entry & SDF_LEAF; }
+FN u32 leaf_of(const Way& way) { return way.entry & ~SDF_LEAF; }
 
-// The leaf of a point; one outside of the domain goes to the nearest point of the domain.
-FN Sample find_sample(const sdf_field_sample_args& a, u32 i) {
+FN void start_way(const sdf_field_sample_args& a, u32 i, Way& way) {
     D3 p = a.single ? load3d(a.single + 3 * (size_t)i) : load3(a.points + 3 * (size_t)i);
     if (!((p.x - p.x) + (p.y - p.y) + (p.z - p.z) == 0.0)) store_shared(a.marks, 1u);
     const double full = (double)(1u << SDF_LATTICE_BITS), last = full - 1.0;
     D3 unit = vec((p.x - a.origin_x) / a.length, (p.y - a.origin_y) / a.length, (p.z - a.origin_z) / a.length);
     D3 inside = vec(clamp01(unit.x), clamp01(unit.y), clamp01(unit.z)), u = full * inside;
-    u32 x = (u32)least(u.x, last), y = (u32)least(u.y, last), z = (u32)least(u.z, last), shift = SDF_TOP_SHIFT;
-    u32 entry = a.top[x >> shift | (y >> shift) << SDF_TOP_LEVEL | (z >> shift) << 2 * SDF_TOP_LEVEL];
-    while (!(entry & SDF_LEAF)) {
-        shift--;
-        entry = a.child[8 * (size_t)entry + (x >> shift & 1u | (y >> shift & 1u) << 1 | (z >> shift & 1u) << 2)];
-    }
-    u32 leaf = entry & ~SDF_LEAF;
-    if (shift == SDF_TOP_SHIFT) shift = SDF_LATTICE_BITS - a.leaf_level[leaf];
-    double scale = (double)(1u << (SDF_LATTICE_BITS - shift)) / full;  // powers of two: nothing is rounded
-    D3 low = vec((double)(x >> shift << shift), (double)(y >> shift << shift), (double)(z >> shift << shift));
-    Sample found = {unit - inside, scale * (u - low), leaf, SDF_LATTICE_BITS - shift};
-    return found;
+    way.unit = unit;
+    way.inside = inside;
+    way.cell.x = (u32)(int)least(u.x, last);
+    way.cell.y = (u32)(int)least(u.y, last);
+    way.cell.z = (u32)(int)least(u.z, last);
+    way.shift = SDF_TOP_SHIFT;
+}
+FN const u32* top_entry(const sdf_field_sample_args& a, const Way& way) {
+    u32 x = way.cell.x >> SDF_TOP_SHIFT, y = way.cell.y >> SDF_TOP_SHIFT, z = way.cell.z >> SDF_TOP_SHIFT;
+    return a.top + (x | y << SDF_TOP_LEVEL | z << 2 * SDF_TOP_LEVEL);
+}
+FN void step_down(const sdf_field_sample_args& a, Way& way) {
+    u32 s = --way.shift, octant = (way.cell.x >> s & 1u) | (way.cell.y >> s & 1u) << 1 | (way.cell.z >> s & 1u) << 2;
+    way.entry = a.child[8 * (size_t)way.entry + octant];
 }
 
 // Value and gradient of the trilinear field. A point outside of the domain takes the value at the nearest point of the
 // domain plus the distance to it: an upper bound of the true distance outside.
-FN void store_sample(const sdf_field_sample_args& a, u32 i, const Sample& at) {
+FN void store_sample(const sdf_field_sample_args& a, u32 i, const Way& way) {
+    u32 leaf = leaf_of(way), s = way.shift;
+    if (s == SDF_TOP_SHIFT) s = SDF_LATTICE_BITS - a.leaf_level[leaf];
+    const double full = (double)(1u << SDF_LATTICE_BITS), cells = (double)(1u << (SDF_LATTICE_BITS - s));
+    D3 low = vec((double)(way.cell.x >> s << s), (double)(way.cell.y >> s << s), (double)(way.cell.z >> s << s));
+    D3 t = (cells / full) * (full * way.inside - low);  // from 0 to 1 in the leaf; powers of two: nothing is rounded
+    D3 outwards = way.unit - way.inside;
     double v[8];
-    for (int c = 0; c < 8; c++) v[c] = (double)a.leaf_value[8 * (size_t)at.leaf + c];
-    double far_sq = dot(at.beyond, at.beyond), far = far_sq > 0.0 ? sqrt(far_sq) : 0.0;
-    if (a.result) a.result[i] = trilinear(v, at.t) + far * a.length;
-    if (a.leaf_of) a.leaf_of[i] = at.leaf;
+    for (int c = 0; c < 8; c++) v[c] = (double)a.leaf_value[8 * (size_t)leaf + c];
+    double far_sq = dot(outwards, outwards), far = far_sq > 0.0 ? sqrt(far_sq) : 0.0;
+    if (a.result) a.result[i] = trilinear(v, t) + far * a.length;
+    if (a.leaf_of) a.leaf_of[i] = leaf;
     if (!a.gradient) return;
     double* g = a.gradient + 3 * (size_t)i;
-    double scale = (double)(1u << at.level) / a.length;
-    double slope[3] = {0.0, 0.0, 0.0}, along[3] = {at.t.x, at.t.y, at.t.z};
-    double beyond[3] = {at.beyond.x, at.beyond.y, at.beyond.z};
+    double scale = cells / a.length;
+    double slope[3] = {0.0, 0.0, 0.0}, along[3] = {t.x, t.y, t.z};
+    double beyond[3] = {outwards.x, outwards.y, outwards.z};
     for (int axis = 0; axis < 3; axis++)
         for (int c = 0; c < 8; c++) {
             if (c >> axis & 1) continue;
@@ -167,6 +178,12 @@ FN void store_sample(const sdf_field_sample_args& a, u32 i, const Sample& at) {
     for (int k = 0; k < 3; k++) g[k] = beyond[k] != 0.0 ? beyond[k] / far : slope[k] * scale;
 }
 
-FN void sdf_field_sample_at(const sdf_field_sample_args& a, u32 i) { store_sample(a, i, find_sample(a, i)); }
+FN void sdf_field_sample_at(const sdf_field_sample_args& a, u32 i) {
+    Way way;
+    start_way(a, i, way);
+    way.entry = *top_entry(a, way);
+    while (!at_leaf(way)) step_down(a, way);
+    store_sample(a, i, way);
+}
 
 #endif
