@@ -24,7 +24,7 @@ FORMAT, FORMAT_VERSION = "sdfcli-adf", 2
 CHUNK = 1 << 16
 MOST_LEAVES = 1 << 31
 LEAF_BYTES = 150
-"""What a leaf's corners take while they are found."""
+"""What finding a leaf and its corners takes."""
 RESIDUALS = (np.uint8, np.uint16, np.uint32)
 DEFLATE = 6
 FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32"}
@@ -221,10 +221,10 @@ def _read_arrays(file: Any, level: npt.NDArray[np.uint8]) -> dict[str, Any]:
     stored = _read_dataset(file, "residual", *RESIDUALS) if coded else _read_dataset(file, "distance", np.float32)
     if len(stored) <= len(level):  # the lower corners of the leaves alone are as many
         raise InputError("there are fewer corners than leaves")
-    key = _leaf_keys(level)
     backend = any_backend()
     if LEAF_BYTES * len(level) > backend.memory_free():
         raise InputError(f"its {len(level):,} leaves do not fit into memory")
+    key = _leaf_keys(level)
     corner_key = corner_keys(backend, backend.from_host(key), backend.from_host(level))
     if len(corner_key) != len(stored):
         raise InputError(f"{len(stored):,} corners have distances, but the leaves have {len(corner_key):,}")
