@@ -14,6 +14,8 @@ import numpy.typing as npt
 from sdfcli.backend import Array, Backend, select_backend
 from sdfcli.errors import DeviceError, InputError
 from sdfcli.mesh import Domain
+from sdfcli.stages.corners import leaf_corners
+from sdfcli.stages.leaf_nodes import leaf_nodes
 
 LATTICE_BITS = 20
 """The domain's edge is 2^20 steps of the lattice on which leaves and corners lie."""
@@ -31,6 +33,7 @@ class Field:
     run         how this object was built: device, seconds a stage, exact queries, bytes; not part of the file.
     info        what the file says of itself: parameters, the mesh, the sign, the measured error (see docs/format.md).
     nearest     (m,) uint32: the faces nearest to the corners, by their place in the mesh; None where not kept.
+    step        distances can be stored as whole numbers of such steps, in the mesh's units (see stages/corners.py).
 
     Between the corners of a leaf the field is trilinear.
     """
@@ -43,6 +46,7 @@ class Field:
     info: dict[str, Any] = field(default_factory=dict)
     run: dict[str, Any] = field(default_factory=dict)
     nearest: npt.NDArray[np.uint32] | None = None
+    step: float | None = None
 
     @cached_property
     def content_sha256(self) -> str:
@@ -61,20 +65,19 @@ class Field:
     def _cache(self) -> dict[str, dict[str, Array]]:
         return {}
 
+    @cached_property
+    def _samplers(self) -> dict[str, dict[str, Array]]:
+        return {}
+
     def on(self, backend: Backend) -> dict[str, Array]:
         """leaf_key, leaf_level, leaf_corner (n, 8), value (m,) on a device. InputError where a corner is missing."""
         if backend.name not in self._cache:
-            arrays = {
-                "leaf_key": backend.from_host(self.leaf_key),
-                "leaf_level": backend.from_host(self.leaf_level),
-                "corner_key": backend.from_host(self.corner_key),
-                "leaf_corner": backend.xp.empty((len(self.leaf_key), 8), np.uint32),
-            }
-            backend.run("sdf_field_corners", len(self.leaf_key), corners=len(self.corner_key), **arrays)
-            if int(arrays["leaf_corner"].max()) >= len(self.corner_key):
+            key, level = backend.from_host(self.leaf_key), backend.from_host(self.leaf_level)
+            leaf_corner = leaf_corners(backend, key, level, backend.from_host(self.corner_key))
+            if int(leaf_corner.max()) >= len(self.corner_key):
                 raise InputError("a leaf's corner is missing from the list of corners")
-            del arrays["corner_key"]
-            self._cache[backend.name] = {**arrays, "value": backend.from_host(self.distance)}
+            value = backend.from_host(self.distance)
+            self.keep_on(backend, leaf_key=key, leaf_level=level, leaf_corner=leaf_corner, value=value)
         return self._cache[backend.name]
 
     def keep_on(
@@ -90,34 +93,50 @@ class Field:
 
     def check_corners(self) -> None:
         """Raises InputError unless every leaf's eight corners are there."""
-        self.on(_any_backend())
+        self.on(any_backend())
 
-    def _evaluate(self, points: Any, gradient: bool) -> tuple[Any, Any, Any]:
-        """Values, gradients and leaves; where the points are, there the answers are."""
+    def _sampler(self, backend: Backend) -> dict[str, Array]:
+        """What sampling reads on a device, made when it is first asked for: a tree over the leaves, their levels, and
+        the values of their corners side by side (32 bytes a leaf)."""
+        if backend.name not in self._samplers:
+            arrays = self.on(backend)
+            top, child = leaf_nodes(backend, arrays["leaf_key"], arrays["leaf_level"])
+            leaf_value = backend.lines(arrays["leaf_corner"].shape, np.float32)
+            leaf_value[...] = arrays["value"][arrays["leaf_corner"]]
+            self._samplers[backend.name] = {
+                "leaf_level": arrays["leaf_level"],
+                "leaf_value": leaf_value,
+                "top": top,
+                "child": child,
+            }
+        return self._samplers[backend.name]
+
+    def _evaluate(self, points: Any, what: str) -> Any:
+        """The `result`, `gradient` or `leaf_of` of points. Where the points are, there the answers are."""
         on_device = is_cupy(points)
-        backend = select_backend(f"cuda:{points.device.id}") if on_device else _any_backend()
+        backend = select_backend(f"cuda:{points.device.id}") if on_device else any_backend()
         xp = backend.xp
-        unit = as_points(xp, points)
-        if not bool(xp.isfinite(unit).all()):
-            raise InputError("the points to sample must be finite")
-        unit = xp.ascontiguousarray((unit - backend.from_host(self.domain.origin)) / self.domain.length)
-        n = len(unit)
-        result = xp.empty(n, np.float64)
-        slope = xp.empty((n, 3), np.float64) if gradient else None
-        leaf = xp.empty(n, np.uint32)
+        given = xp.ascontiguousarray(as_points(xp, points))
+        single = given.dtype == np.float32
+        answers = {"result": ((), np.float64), "gradient": ((3,), np.float64), "leaf_of": ((), np.uint32)}
+        shape, dtype = answers[what]
+        answer, marks = xp.empty((len(given), *shape), dtype), xp.zeros(1, np.uint32)
         backend.run(
             "sdf_field_sample",
-            n,
-            leaves=len(self.leaf_key),
-            points=unit,
+            len(given),
+            points=None if single else given,
+            single=given if single else None,
+            origin_x=self.domain.origin[0],
+            origin_y=self.domain.origin[1],
+            origin_z=self.domain.origin[2],
             length=self.domain.length,
-            result=result,
-            gradient=slope,
-            leaf_of=leaf,
-            **self.on(backend),
+            marks=marks,
+            **self._sampler(backend),
+            **{name: answer if name == what else None for name in answers},
         )
-        answers = result, slope, leaf
-        return answers if on_device else tuple(a if a is None else backend.to_host(a) for a in answers)  # type: ignore
+        if int(marks[0]):
+            raise InputError("the points to sample must be finite")
+        return answer if on_device else backend.to_host(answer)
 
     def sample(self, points: Any) -> Any:
         """Signed distances (n,) float64 at points (n, 3), in the mesh's units. NumPy in, NumPy out; CuPy, CuPy.
@@ -125,15 +144,15 @@ class Field:
         Outside of the domain: the value at the nearest point of the domain plus the distance to it, an upper bound.
         Raises InputError for points that are not (n, 3) or not finite.
         """
-        return self._evaluate(points, gradient=False)[0]
+        return self._evaluate(points, "result")
 
     def gradient(self, points: Any) -> Any:
         """Gradients (n, 3) float64 of the trilinear field at points (n, 3); see `sample`."""
-        return self._evaluate(points, gradient=True)[1]
+        return self._evaluate(points, "gradient")
 
     def leaf_at(self, points: Any) -> Any:
         """The numbers (n,) uint32 of the leaves in which points (n, 3) lie."""
-        return self._evaluate(points, gradient=False)[2]
+        return self._evaluate(points, "leaf_of")
 
     def cell_at(self, points: Any) -> tuple[Any, Any]:
         """Lower corners (n, 3) and edges (n,) of the leaves in which points (n, 3) lie, in the mesh's units. NumPy."""
@@ -159,9 +178,10 @@ def lattice_position(keys: Any) -> npt.NDArray[np.float64]:
 
 
 def as_points(xp: Any, points: Any) -> Any:
-    """Points as (n, 3) float64. Raises InputError for another shape."""
+    """Points as (n, 3), float32 if that is what they are, otherwise float64. Raises InputError for another shape."""
     try:
-        array = xp.asarray(points, dtype=np.float64)
+        single = getattr(points, "dtype", None) == np.float32
+        array = xp.asarray(points, dtype=np.float32 if single else np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"points must be numbers, (n, 3): {error}") from error
     if array.ndim != 2 or array.shape[1] != 3:
@@ -174,7 +194,7 @@ def is_cupy(points: Any) -> bool:
     return type(points).__module__.partition(".")[0] == "cupy"
 
 
-def _any_backend() -> Backend:
+def any_backend() -> Backend:
     """The CPU, or a GPU where the CPU kernels are not compiled."""
     try:
         return select_backend("cpu")

@@ -20,6 +20,7 @@ from sdfcli.params import BuildParams
 from sdfcli.previous import Previous
 from sdfcli.stages.bvh import Bvh, build_bvh, refit
 from sdfcli.stages.bvh_octree import measured
+from sdfcli.stages.corners import quantise, step_for
 from sdfcli.stages.distance import nearest, prepare
 from sdfcli.stages.octree import Find, Octree
 from sdfcli.stages.order import morton, sort
@@ -131,11 +132,16 @@ def _build(
             jump_leaves = tree.jump_leaves
             del tree
         arrays["distance"] = (arrays["distance"] * mesh.domain.length).astype(np.float32)
-        leaf_corner = arrays.pop("leaf_corner")
+        leaf_corner, hanging = arrays.pop("leaf_corner"), arrays.pop("hanging", None)
+        step = None
+        if hanging is not None:
+            step = step_for(params.tolerance * mesh.diagonal, mesh.domain.length)
+        if step is not None:
+            arrays["distance"], _ = quantise(backend, arrays["corner_key"], arrays["distance"], step, hanging)
         if not keep_nearest:
             del arrays["nearest"]
     on_host: dict[str, Any] = {name: backend.to_host(array) for name, array in arrays.items()}
-    field = Field(mesh.domain, **on_host)
+    field = Field(mesh.domain, **on_host, step=step)
     field.keep_on(backend, leaf_corner=leaf_corner, value=arrays["distance"], **arrays)
 
     progress("measuring the error")

@@ -15,14 +15,18 @@ import numpy.typing as npt
 
 from sdfcli import __version__
 from sdfcli.errors import InputError, UsageError
-from sdfcli.field import LATTICE_BITS, Field
+from sdfcli.field import LATTICE_BITS, Field, any_backend
 from sdfcli.mesh import Domain, existing_file
 from sdfcli.params import MAX_DEPTH
+from sdfcli.stages.corners import corner_keys, quantise, restore
 
-FORMAT, FORMAT_VERSION = "sdfcli-adf", 1
+FORMAT, FORMAT_VERSION = "sdfcli-adf", 2
 CHUNK = 1 << 16
-DATASETS = {"leaf_key": np.uint64, "leaf_level": np.uint8, "corner_key": np.uint64, "distance": np.float32}
-NEAREST = "nearest"
+MOST_LEAVES = 1 << 31
+LEAF_BYTES = 150
+"""What finding a leaf and its corners takes."""
+RESIDUALS = (np.uint8, np.uint16, np.uint32)
+DEFLATE = 6
 FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32"}
 LEAST_PACKED = 8
 """Bytes of a chunk: deflate needs some, and the checksum four."""
@@ -104,18 +108,38 @@ def _write(file: Any, field: Field) -> None:
     file.attrs["sign_convention"] = np.bytes_("negative inside")
     file.attrs["content_sha256"] = np.bytes_(field.content_sha256)
     file.attrs["info"] = np.bytes_(json.dumps(field.info, sort_keys=True))
-    datasets = DATASETS if field.nearest is None else DATASETS | {NEAREST: np.uint32}
-    for name, dtype in datasets.items():
-        data = np.ascontiguousarray(getattr(field, name), dtype)
+    datasets = {"leaf_level": np.ascontiguousarray(field.leaf_level, np.uint8)}
+    residual = _residual(field)
+    if residual is None:
+        datasets["distance"] = np.ascontiguousarray(field.distance, np.float32)
+    else:
+        datasets["residual"] = residual
+        file.attrs["distance_step"] = field.step
+    if field.nearest is not None:
+        datasets["nearest"] = np.ascontiguousarray(field.nearest, np.uint32)
+    for name, data in datasets.items():
         file.create_dataset(
             name,
             data=data,
             chunks=(min(CHUNK, len(data)),),
             compression="gzip",
-            compression_opts=1,
+            compression_opts=DEFLATE,
             shuffle=True,
             fletcher32=True,
         )
+
+
+def _residual(field: Field) -> npt.NDArray[Any] | None:
+    """The distances as unsigned numbers of steps, 0 -1 1 -2 ..., in that order, if these give them back."""
+    if field.step is None:
+        return None
+    backend = any_backend()
+    corner_key, distance = backend.from_host(field.corner_key), backend.from_host(field.distance)
+    found, steps = (backend.to_host(array) for array in quantise(backend, corner_key, distance, field.step))
+    if found.tobytes() != np.ascontiguousarray(field.distance, np.float32).tobytes():
+        return None
+    unsigned = (steps.view(np.uint32) << np.uint32(1)) ^ (steps >> 31).view(np.uint32)
+    return unsigned.astype(np.min_scalar_type(unsigned.max()))
 
 
 def is_field(path: Path) -> bool:
@@ -153,8 +177,8 @@ def _read(file: Any) -> Field:
     if _text(_attribute(file, "format")) != FORMAT:
         raise InputError("not a field of sdfcli")
     version = int(_attribute(file, "format_version"))
-    if version != FORMAT_VERSION:
-        raise InputError(f"format version {version}; this sdfcli reads version {FORMAT_VERSION}")
+    if version not in (1, FORMAT_VERSION):
+        raise InputError(f"format version {version}; this sdfcli reads versions 1 and {FORMAT_VERSION}")
     if int(_attribute(file, "lattice_bits")) != LATTICE_BITS:
         raise InputError(f"lattice_bits must be {LATTICE_BITS}")
     origin = np.asarray(_attribute(file, "domain_origin"), np.float64)
@@ -164,19 +188,65 @@ def _read(file: Any) -> Field:
     info = json.loads(_text(_attribute(file, "info")))
     if not isinstance(info, dict):
         raise InputError("info is not a JSON object")
-    arrays: dict[str, Any] = {name: _read_dataset(file, name, dtype) for name, dtype in DATASETS.items()}
-    if len(arrays["leaf_level"]) != len(arrays["leaf_key"]) or len(arrays["distance"]) != len(arrays["corner_key"]):
-        raise InputError("datasets of one kind differ in length")
-    _check_leaves(arrays["leaf_key"], arrays["leaf_level"])
-    if np.any(arrays["corner_key"][1:] <= arrays["corner_key"][:-1]):
-        raise InputError("corner_key is not sorted")
+    level = _read_dataset(file, "leaf_level", np.uint8)
+    if level.max() > MAX_DEPTH:
+        raise InputError(f"a leaf is deeper than {MAX_DEPTH} levels")
+    if len(level) >= MOST_LEAVES:
+        raise InputError(f"more leaves than {MOST_LEAVES - 1:,}")
+    arrays = _read_arrays_1(file, level) if version == 1 else _read_arrays(file, level)
     if not np.isfinite(arrays["distance"]).all():
         raise InputError("a distance is not finite")
-    if NEAREST in file:
-        arrays[NEAREST] = _read_dataset(file, NEAREST, np.uint32)
-        if len(arrays[NEAREST]) != len(arrays["corner_key"]):
+    if "nearest" in file:
+        arrays["nearest"] = _read_dataset(file, "nearest", np.uint32)
+        if len(arrays["nearest"]) != len(arrays["corner_key"]):
             raise InputError("datasets of one kind differ in length")
-    return Field(Domain(origin, length), **arrays, info=info)
+    return Field(Domain(origin, length), leaf_level=level, **arrays, info=info)
+
+
+def _read_arrays_1(file: Any, level: npt.NDArray[np.uint8]) -> dict[str, Any]:
+    """leaf_key, corner_key and distance of version 1, which stores all three."""
+    key = _read_dataset(file, "leaf_key", np.uint64)
+    corner_key, distance = _read_dataset(file, "corner_key", np.uint64), _read_dataset(file, "distance", np.float32)
+    if len(level) != len(key) or len(distance) != len(corner_key):
+        raise InputError("datasets of one kind differ in length")
+    _check_leaves(key, level)
+    if np.any(corner_key[1:] <= corner_key[:-1]):
+        raise InputError("corner_key is not sorted")
+    return {"leaf_key": key, "corner_key": corner_key, "distance": distance}
+
+
+def _read_arrays(file: Any, level: npt.NDArray[np.uint8]) -> dict[str, Any]:
+    """leaf_key, corner_key, distance and step. The keys follow from the levels."""
+    coded = "residual" in file
+    stored = _read_dataset(file, "residual", *RESIDUALS) if coded else _read_dataset(file, "distance", np.float32)
+    if len(stored) <= len(level):  # the lower corners of the leaves alone are as many
+        raise InputError("there are fewer corners than leaves")
+    backend = any_backend()
+    if LEAF_BYTES * len(level) > backend.memory_free():
+        raise InputError(f"its {len(level):,} leaves do not fit into memory")
+    key = _leaf_keys(level)
+    corner_key = corner_keys(backend, backend.from_host(key), backend.from_host(level))
+    if len(corner_key) != len(stored):
+        raise InputError(f"{len(stored):,} corners have distances, but the leaves have {len(corner_key):,}")
+    arrays = {"leaf_key": key, "corner_key": backend.to_host(corner_key)}
+    if not coded:
+        return {**arrays, "distance": stored}
+    step = float(_attribute(file, "distance_step"))
+    if not (np.isfinite(step) and step > 0):
+        raise InputError("distance_step must be a positive number")
+    unsigned = stored.astype(np.uint32)
+    steps = (unsigned >> np.uint32(1)).view(np.int32) ^ -(unsigned & np.uint32(1)).view(np.int32)
+    distance = restore(backend, corner_key, backend.from_host(steps), step)
+    return {**arrays, "distance": backend.to_host(distance), "step": step}
+
+
+def _leaf_keys(level: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """Where the leaves lie, one after the other along the Morton curve."""
+    size = _size(level)
+    key = np.zeros(len(level), np.uint64)
+    np.cumsum(size[:-1], out=key[1:])
+    _check_leaves(key, level)
+    return key
 
 
 def _attribute(file: Any, name: str) -> Any:
@@ -195,12 +265,14 @@ def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _read_dataset(file: Any, name: str, dtype: type) -> npt.NDArray[Any]:
+def _read_dataset(file: Any, name: str, *dtypes: type) -> npt.NDArray[Any]:
+    """A list of one of these types."""
     import h5py
 
     dataset = file.get(name)
-    if not isinstance(dataset, h5py.Dataset) or dataset.dtype != dtype or dataset.ndim != 1 or dataset.is_virtual:
-        raise InputError(f"{name} must be a list of {np.dtype(dtype).name}")
+    wanted = isinstance(dataset, h5py.Dataset) and any(dataset.dtype == dtype for dtype in dtypes)
+    if not wanted or dataset.ndim != 1 or dataset.is_virtual:
+        raise InputError(f"{name} must be a list of {' or '.join(np.dtype(dtype).name for dtype in dtypes)}")
     if dataset.file.filename != file.filename or dataset.external or not 0 < len(dataset) < 2**32 - 16:
         raise InputError(f"{name} lies in another file, or has an impossible size")
     if len(dataset) * dataset.dtype.itemsize > MOST_PACKED * dataset.id.get_storage_size():
@@ -231,11 +303,14 @@ def _check_chunks(dataset: Any, name: str) -> None:
         raise InputError(f"{name} has a chunk that cannot be unpacked")
 
 
+def _size(level: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
+    """How many cells of the lattice leaves hold."""
+    return np.uint64(1) << (np.uint64(3) * (np.uint64(LATTICE_BITS) - level))
+
+
 def _check_leaves(key: npt.NDArray[np.uint64], level: npt.NDArray[np.uint8]) -> None:
     """The leaves must be cells of an octree that fill the domain, one after the other along the Morton curve."""
-    if level.max() > MAX_DEPTH:
-        raise InputError(f"a leaf is deeper than {MAX_DEPTH} levels")
-    size = np.uint64(1) << (np.uint64(3) * (np.uint64(LATTICE_BITS) - level))
+    size = _size(level)
     whole = np.uint64(1) << np.uint64(3 * LATTICE_BITS)
     end = np.append(key[1:], whole)
     if key[0] != 0 or np.any(key >= whole) or np.any(key % size) or np.any(end <= key) or np.any(end - key != size):

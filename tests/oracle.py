@@ -91,11 +91,16 @@ def lattice(keys: Numbers) -> npt.NDArray[np.int64]:
     return np.stack([bits[:, axis::3].astype(np.int64) @ weight for axis in range(3)], axis=1)
 
 
-def random_field(rng: np.random.Generator, splits: int, origin: npt.ArrayLike = 0.0, length: float = 1.0) -> Field:
-    """A field over an octree in which random cells were split, with random values; nothing about it is a distance."""
+def random_field(
+    rng: np.random.Generator, splits: int, origin: npt.ArrayLike = 0.0, length: float = 1.0, deep: bool = False
+) -> Field:
+    """A field over an octree in which random cells were split, with random values; nothing about it is a distance.
+
+    deep: cells that came last are split first.
+    """
     leaves = [(0, 0, 0, 0)]
     for _ in range(splits):
-        x, y, z, level = leaves.pop(rng.integers(len(leaves)))
+        x, y, z, level = leaves.pop(rng.integers(max(0, len(leaves) - 8) if deep else 0, len(leaves)))
         if level == 16:
             leaves.append((x, y, z, level))
         else:

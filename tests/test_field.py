@@ -57,10 +57,13 @@ def check(backend: Backend, field: Field, points: Numbers) -> None:
     splits=st.sampled_from([0, 1, 2, 10, 60]),
     length=st.sampled_from([1.0, 1e-9, 1e9, 0.37]),
     offset=st.sampled_from([0.0, -0.5, 1e3]),
+    deep=st.booleans(),
 )
-def test_values_and_gradients(backend: Backend, seed: int, splits: int, length: float, offset: float) -> None:
+def test_values_and_gradients(
+    backend: Backend, seed: int, splits: int, length: float, offset: float, deep: bool
+) -> None:
     rng = np.random.default_rng(seed)
-    field = oracle.random_field(rng, splits, offset * length * rng.random(3), length)
+    field = oracle.random_field(rng, splits, offset * length * rng.random(3), length, deep)
     inside = field.domain.origin + length * rng.random((60, 3))
     spread = within(rng, field, rng.integers(0, len(field.leaf_key), 60), 0.01, 0.99)
     outside = field.domain.origin + length * rng.uniform(-3, 4, (60, 3))
@@ -68,12 +71,12 @@ def test_values_and_gradients(backend: Backend, seed: int, splits: int, length: 
 
 
 @settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), splits=st.sampled_from([0, 3, 40]))
-def test_points_on_the_borders_of_leaves(backend: Backend, seed: int, splits: int) -> None:
+@given(seed=st.integers(0, 2**32 - 1), splits=st.sampled_from([0, 3, 40]), deep=st.booleans())
+def test_points_on_the_borders_of_leaves(backend: Backend, seed: int, splits: int, deep: bool) -> None:
     # Lattice points: corners of leaves, points on their edges and faces, and the sides of the domain. At a common face
     # the leaf further up has the point, also where the field is not continuous.
     rng = np.random.default_rng(seed)
-    field = oracle.random_field(rng, splits)
+    field = oracle.random_field(rng, splits, deep=deep)
     corners = oracle.lattice(field.corner_key)[rng.integers(0, len(field.corner_key), 80)]
     corners[40:, rng.integers(0, 3)] = rng.integers(0, 2**oracle.LATTICE_BITS + 1, 40)
     points = corners / 2.0**oracle.LATTICE_BITS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from sdfcli.extract.marching_cubes import extract
 from sdfcli.extract.sources import FieldSource, VolumeSource
 from sdfcli.extract.tables import MOST_TRIANGLES, triangle_table
 from sdfcli.field import Field
+from sdfcli.mesh import Domain
 from surfaces import check_closed, topology, volume
 
 backend = backends.backend
@@ -214,19 +216,9 @@ def test_unusable_volumes(values: Any, says: str) -> None:
 
 def node_values(backend: Backend, field: Field, resolution: int) -> Any:
     nodes = np.indices([resolution + 1] * 3).reshape(3, -1).T / resolution
-    result = backend.xp.empty(len(nodes), np.float64)
-    backend.run(
-        "sdf_field_sample",
-        len(nodes),
-        leaves=len(field.leaf_key),
-        points=backend.from_host(nodes, np.float64),
-        length=field.domain.length,
-        result=result,
-        gradient=None,
-        leaf_of=None,
-        **field.on(backend),
-    )
-    return backend.to_host(result).reshape([resolution + 1] * 3).astype(np.float32)
+    unit = dataclasses.replace(field, domain=Domain(np.zeros(3), 1.0))
+    values = backend.to_host(unit.sample(backend.from_host(nodes, np.float64)))
+    return values.reshape([resolution + 1] * 3).astype(np.float32)
 
 
 def check_same_as_dense(backend: Backend, field: Field, resolution: int, level: float, values: Any) -> None:

@@ -36,9 +36,42 @@ def make_field(seed: int = 1, splits: int = 6) -> Field:
     return oracle.random_field(np.random.default_rng(seed), splits, [0.5, -2.0, 1e3], 0.75)
 
 
+def coded_field() -> Field:
+    """A small field whose distances are stored in steps."""
+    field = sdfcli.build(shapes.torus(8, 5), device="cpu", depth=4, tolerance=0.02)
+    assert field.step is not None
+    assert len(set(field.leaf_level.tolist())) > 1
+    return field
+
+
+def save_1(field: Field, path: Path) -> Path:
+    """A file of version 1."""
+    with h5py.File(path, "w") as file:
+        file.attrs["format"] = np.bytes_("sdfcli-adf")
+        file.attrs["format_version"] = 1
+        file.attrs["domain_origin"] = field.domain.origin
+        file.attrs["domain_length"] = field.domain.length
+        file.attrs["lattice_bits"] = 20
+        file.attrs["info"] = np.bytes_(json.dumps(field.info))
+        for name in ARRAYS:
+            data = getattr(field, name)
+            file.create_dataset(name, data=data, chunks=(len(data),), compression=1, shuffle=True, fletcher32=True)
+    return path
+
+
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     return save(make_field(), tmp_path / "field.h5")
+
+
+@pytest.fixture
+def coded(tmp_path: Path) -> Path:
+    return save(coded_field(), tmp_path / "coded.h5")
+
+
+@pytest.fixture
+def saved_1(tmp_path: Path) -> Path:
+    return save_1(make_field(), tmp_path / "field_1.h5")
 
 
 def check_same(found: Field, field: Field) -> None:
@@ -148,12 +181,34 @@ def test_the_file_describes_itself(saved: Path) -> None:
     with h5py.File(saved) as file:
         words = {name: value.decode() if isinstance(value, bytes) else value for name, value in file.attrs.items()}
         assert words["format"] == "sdfcli-adf"
-        assert words["format_version"] == 1
+        assert words["format_version"] == 2
         assert words["lattice_bits"] == oracle.LATTICE_BITS
         assert words["tool_version"] == sdfcli.__version__
         assert words["content_sha256"] == field.content_sha256
         assert json.loads(words["info"]) == field.info
-        assert set(file) == set(ARRAYS)
+        assert set(file) == {"leaf_level", "distance"}
+
+
+def test_a_build_describes_itself(coded: Path) -> None:
+    with h5py.File(coded) as file:
+        assert set(file) == {"leaf_level", "residual"}
+        assert file.attrs["distance_step"] == coded_field().step
+        assert file["residual"].dtype in (np.uint8, np.uint16)
+
+
+def test_files_of_version_1(saved_1: Path, tmp_path: Path) -> None:
+    check_same(load(saved_1), make_field())
+    check_same(load(load(saved_1).save(tmp_path / "again.h5")), make_field())
+
+
+@pytest.mark.parametrize("change", [lambda d: np.nextafter(d, np.float32(9)), lambda d: d * 0 + np.float32(3e38)])
+def test_distances_that_are_no_steps(tmp_path: Path, change: Change) -> None:
+    field = coded_field()
+    field = dataclasses.replace(field, distance=change(field.distance))
+    path = field.save(tmp_path / "field.h5")
+    check_same(load(path), field)
+    with h5py.File(path) as file:
+        assert set(file) == {"leaf_level", "distance"}
 
 
 def test_nothing_is_overwritten_unless_forced(saved: Path) -> None:
@@ -375,7 +430,7 @@ CHANGES: dict[str, Change] = {
     "other format": attribute("format", "other"),
     "format is a number": attribute("format", 1),
     "format is empty": attribute("format", h5py.Empty("S4")),
-    "newer version": attribute("format_version", 2),
+    "newer version": attribute("format_version", 3),
     "version 0": attribute("format_version", 0),
     "version is a word": attribute("format_version", "one"),
     "version is a list": attribute("format_version", [1, 1]),
@@ -402,20 +457,16 @@ CHANGES: dict[str, Change] = {
     "a group": group,
     "a null dataset": empty,
     "a scalar": replaced("distance", lambda a: a[0]),
-    "no entries": replaced("leaf_key", lambda a: a[:0]),
     "two dimensions": replaced("distance", lambda a: a[:, None]),
     "float64": replaced("distance", lambda a: a.astype(np.float64)),
     "float16": replaced("distance", lambda a: a.astype(np.float16)),
     "big-endian": replaced("distance", lambda a: a.astype(">f4")),
-    "signed keys": replaced("leaf_key", lambda a: a.astype(np.int64)),
-    "small keys": replaced("corner_key", lambda a: a.astype(np.uint32)),
     "wide levels": replaced("leaf_level", lambda a: a.astype(np.uint16)),
     "text": replaced("distance", lambda a: [str(x) for x in a]),
     "records": replaced("distance", lambda a: a.view([("x", "f4")])),
     "shorter levels": replaced("leaf_level", lambda a: a[:-1]),
     "more distances": replaced("distance", lambda a: np.append(a, a[:1])),
     "huge distances": huge("distance", np.float32, 2**31),
-    "huge leaves": several(huge("leaf_key", np.uint64, 2**32 - 20), huge("leaf_level", np.uint8, 2**32 - 20)),
     "more than all memory": huge("distance", np.float32, 2**60),
     "huge square": huge("distance", np.float32, (2**20, 2**20)),
     "virtual": virtual,
@@ -429,6 +480,14 @@ CHANGES: dict[str, Change] = {
     "level 255": edited("leaf_level", -1, 255),
     "level off by one": edited("leaf_level", 0, lambda level: level + 1),
     "level less by one": edited("leaf_level", 0, lambda level: level - 1),
+}
+
+CHANGES_1: dict[str, Change] = {
+    **CHANGES,
+    "no entries": replaced("leaf_key", lambda a: a[:0]),
+    "signed keys": replaced("leaf_key", lambda a: a.astype(np.int64)),
+    "small keys": replaced("corner_key", lambda a: a.astype(np.uint32)),
+    "huge leaves": several(huge("leaf_key", np.uint64, 2**32 - 20), huge("leaf_level", np.uint8, 2**32 - 20)),
     "first leaf is not at 0": edited("leaf_key", 0, 1),
     "last leaf beyond the end": edited("leaf_key", -1, 8**20),
     "leaf far beyond the end": edited("leaf_key", -1, 2**64 - 1),
@@ -452,6 +511,13 @@ CHANGES: dict[str, Change] = {
 }
 
 
+@pytest.mark.parametrize("name", CHANGES_1)
+def test_changed_files_of_version_1(saved_1: Path, name: str) -> None:
+    with h5py.File(saved_1, "r+") as file:
+        CHANGES_1[name](file)
+    check_refused(saved_1)
+
+
 @pytest.mark.parametrize("name", CHANGES)
 def test_changed_files(saved: Path, name: str) -> None:
     with h5py.File(saved, "r+") as file:
@@ -459,14 +525,67 @@ def test_changed_files(saved: Path, name: str) -> None:
     check_refused(saved)
 
 
-def test_harmless_changes(saved: Path) -> None:
+CODED_CHANGES: dict[str, Change] = {
+    "no step": no_attribute("distance_step"),
+    "step is 0": attribute("distance_step", 0.0),
+    "step is negative": attribute("distance_step", -1.0),
+    "step is NaN": attribute("distance_step", np.nan),
+    "step is infinite": attribute("distance_step", np.inf),
+    "step is text": attribute("distance_step", "fine"),
+    "step is a list": attribute("distance_step", [1.0, 2.0]),
+    "steps beyond float32": attribute("distance_step", 1e300),
+    "no residuals": replaced("residual", lambda a: a[:0]),
+    "fewer residuals": replaced("residual", lambda a: a[:-1]),
+    "more residuals": replaced("residual", lambda a: np.append(a, a[:1])),
+    "fewer residuals than leaves": replaced("residual", lambda a: a[:5]),
+    "signed residuals": replaced("residual", lambda a: a.astype(np.int16)),
+    "wide residuals": replaced("residual", lambda a: a.astype(np.uint64)),
+    "real residuals": replaced("residual", lambda a: a.astype(np.float32)),
+    "two dimensions": replaced("residual", lambda a: a[:, None]),
+    "huge residuals": huge("residual", np.uint8, 2**31),
+    "huge both": several(huge("residual", np.uint8, 2**31), huge("leaf_level", np.uint8, 2**31 - 1)),
+    "no levels": replaced("leaf_level", lambda a: a[:0]),
+    "wide levels": replaced("leaf_level", lambda a: a.astype(np.uint16)),
+    "level 255": edited("leaf_level", 0, 255),
+    "level less by one": edited("leaf_level", -1, lambda level: level - 1),
+    "leaf missing": replaced("leaf_level", lambda a: a[1:]),
+    "leaf twice": replaced("leaf_level", lambda a: np.append(a, a[-1:])),
+    "levels shifted": replaced("leaf_level", lambda a: np.roll(a, 1)),
+    "levels sorted": replaced("leaf_level", np.sort),
+    "a single leaf": replaced("leaf_level", lambda a: np.zeros(1, np.uint8)),
+}
+
+
+@pytest.mark.parametrize("name", CODED_CHANGES)
+def test_changed_files_of_steps(coded: Path, name: str) -> None:
+    with h5py.File(coded, "r+") as file:
+        CODED_CHANGES[name](file)
+    check_refused(coded)
+
+
+def test_levels_that_would_fill_all_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A few bytes are enough for millions of equal levels; what follows from these takes far more.
+    from sdfcli.backend.cpu import CpuBackend
+
+    path = save(make_field(), tmp_path / "field.h5")
+    with h5py.File(path, "r+") as file:
+        for name, data in (("leaf_level", np.full(8**6, 6, np.uint8)), ("distance", np.zeros(65**3, np.float32))):
+            del file[name]
+            file.create_dataset(name, data=data, chunks=(8**6,) if name == "leaf_level" else (65**3,), compression=9)
+    assert len(load(path).leaf_key) == 8**6
+    monkeypatch.setattr(CpuBackend, "memory_free", lambda self: 10**7)
+    assert "memory" in check_refused(path)
+
+
+def test_harmless_changes(saved: Path, saved_1: Path) -> None:
     # Other packing, and more than is asked for, as other programs may write it.
-    with h5py.File(saved, "r+") as file:
-        file.attrs["more"] = "more"
-        file.create_group("more")
-        for name in ARRAYS:
-            replaced(name, lambda array: array)(file)
-    check_same(load(saved), make_field())
+    for path, names in ((saved, ("leaf_level", "distance")), (saved_1, ARRAYS)):
+        with h5py.File(path, "r+") as file:
+            file.attrs["more"] = "more"
+            file.create_group("more")
+            for name in names:
+                replaced(name, lambda array: array)(file)
+        check_same(load(path), make_field())
 
 
 def test_links_within_the_file(saved: Path) -> None:
@@ -532,10 +651,11 @@ def damaged(rng: np.random.Generator, content: bytes) -> bytes:
     return bytes(noisy)
 
 
-def test_noise(saved: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["saved", "coded", "saved_1"])
+def test_noise(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
     rng = np.random.default_rng(7)
     paths = [tmp_path / f"{k}.h5" for k in range(300)]
-    content = saved.read_bytes()
+    content = request.getfixturevalue(kind).read_bytes()
     for path in paths:
         path.write_bytes(damaged(rng, content))
     read = read_all(paths)
@@ -565,8 +685,9 @@ def test_noise_in_a_heap_of_texts(saved: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"x", b"abc", b"abcdefg"])
-@pytest.mark.parametrize("name", ARRAYS)
-def test_chunks_shorter_than_their_checksum(saved: Path, name: str, content: bytes) -> None:
+@pytest.mark.parametrize("name", [*ARRAYS, "residual"])
+def test_chunks_shorter_than_their_checksum(saved_1: Path, coded: Path, name: str, content: bytes) -> None:
+    saved = coded if name == "residual" else saved_1
     # HDF5 computes the checksum of what comes before its last four bytes, whether or not there are so many.
     with h5py.File(saved, "r+") as file:
         file[name].id.write_direct_chunk((0,), content)

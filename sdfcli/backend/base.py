@@ -158,6 +158,10 @@ class Backend(ABC):
         """The part of the work that a profiler sees which was told to wait for it."""
         return nullcontext()
 
+    def lines(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        """An empty array that begins where a cache line does: entries of 32 or 64 bytes lie in one line each."""
+        return self.xp.empty(shape, dtype)
+
     def from_host(self, array: npt.ArrayLike, dtype: Any = None) -> Array:
         """A contiguous array on the device."""
         return self.xp.ascontiguousarray(self.xp.asarray(array, dtype=dtype))

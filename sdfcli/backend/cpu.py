@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from sdfcli.backend.base import Array, Backend, argument_structs
 from sdfcli.errors import DeviceError
 
 LIBRARY_NAME = "libsdfcli_kernels.so"
+CACHE_LINE = 64
 
 
 def library_path() -> Path:
@@ -91,6 +93,12 @@ class CpuBackend(Backend):
 
     def synchronize(self) -> None:
         pass
+
+    def lines(self, shape: tuple[int, ...], dtype: Any) -> Array:
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        room = np.empty(size + CACHE_LINE, np.uint8)
+        first = -room.ctypes.data % CACHE_LINE
+        return room[first : first + size].view(dtype).reshape(shape)
 
     def sort_order(self, keys: Array) -> Array:
         # The unstable sort is two to ten times as fast as the stable one; equal keys are rare, and put right after.

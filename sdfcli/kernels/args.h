@@ -317,6 +317,7 @@ typedef struct {
     const unsigned char* state;
     const unsigned char* tight;           /* of every point */
     float* value;                         /* in and out: the field's value at every point */
+    unsigned char* hanging;               /* out: 1 for the points that take a leaf's value */
     unsigned char* wish;                  /* out: n */
 } sdf_octree_constrain_args;
 
@@ -379,15 +380,55 @@ typedef struct {
 } sdf_field_corners_args;
 
 typedef struct {
-    unsigned n;                             /* points */
+    unsigned n;                             /* corners of one level, after those of all coarser ones */
+    unsigned corners;
+    unsigned level;
+    const unsigned* corner;                 /* n, their numbers */
+    const unsigned long long* corner_key;   /* sorted */
+    const unsigned char* hanging;           /* of every corner: 1 where it takes the mean of those around it */
+    double step;
+    float* value;                           /* in and out: of every corner */
+    int* residual;                          /* out: n, in steps */
+} sdf_corner_quantise_args;
+
+typedef struct {
+    unsigned n;                             /* as for sdf_corner_quantise */
+    unsigned corners;
+    unsigned level;
+    const unsigned* corner;
+    const unsigned long long* corner_key;
+    const int* residual;                    /* n, in steps */
+    double step;
+    float* value;                           /* out: of every corner */
+} sdf_corner_restore_args;
+
+typedef struct {
+    unsigned n;                             /* 8 x nodes; or 2^18 cells of level 6, x fastest */
     unsigned leaves;
-    const double* points;                   /* n x 3 */
     const unsigned long long* leaf_key;     /* sorted */
     const unsigned char* leaf_level;
-    const unsigned* leaf_corner;
-    const float* value;                     /* of the corners, in the mesh's units */
+    const unsigned long long* node_key;     /* cells of level 6 and finer that are no leaves, by level, then sorted */
+    const unsigned char* node_level;
+    const unsigned* first_node;             /* 22, of each level */
+    unsigned* entry;                        /* out: n, a leaf with SDF_LEAF set, or a node */
+} sdf_leaf_nodes_args;
+
+typedef sdf_leaf_nodes_args sdf_leaf_top_args;
+
+typedef struct {
+    unsigned n;                             /* points */
+    const double* points;                   /* n x 3, in the mesh's units; null where `single` is given */
+    const float* single;                    /* n x 3 */
+    double origin_x;                        /* of the domain, in the mesh's units */
+    double origin_y;
+    double origin_z;
     double length;                          /* edge of the domain in the mesh's units */
-    double* result;                         /* out: n */
+    const unsigned char* leaf_level;
+    const float* leaf_value;                /* leaves x 8, in the mesh's units */
+    const unsigned* top;                    /* 2^18, from sdf_leaf_top */
+    const unsigned* child;                  /* nodes x 8, from sdf_leaf_nodes */
+    unsigned* marks;                        /* in and out: marks[0] is 1 where a point is not finite */
+    double* result;                         /* out: n; may be null */
     double* gradient;                       /* out: n x 3; may be null */
     unsigned* leaf_of;                      /* out: n; may be null */
 } sdf_field_sample_args;

@@ -52,6 +52,10 @@
     X(sdf_corner_seed)               \
     X(sdf_previous)                  \
     X(sdf_field_corners)             \
+    X(sdf_corner_quantise)           \
+    X(sdf_corner_restore)            \
+    X(sdf_leaf_top)                  \
+    X(sdf_leaf_nodes)                \
     X(sdf_field_sample)              \
     X(sdf_exact_distance)            \
     X(sdf_exact_winding)             \

@@ -351,6 +351,7 @@ FN void sdf_octree_constrain_at(const sdf_octree_constrain_args& a, u32 i) {
                     int there = index_of(x - 2 * (d.x - 1), y - 2 * (d.y - 1), z - 2 * (d.z - 1));
                     u32 point = a.cell_points[27 * (size_t)finer + there];
                     store_shared(a.value + point, between(corner, j));
+                    store_shared(a.hanging + point, (u8)1);
                     if (a.tight[point]) wish = 1;
                 }
     }

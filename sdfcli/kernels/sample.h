@@ -23,6 +23,47 @@ FN void sdf_field_corners_at(const sdf_field_corners_args& a, u32 i) {
     }
 }
 
+// What is foretold of a corner: the mean of those half a cell of the level above away, along the axes on which it lies
+// in the middle of such a cell; first along x, then y, then z. In float64, the same on every device and in any reader.
+template <class Args>
+FN double foretold(const Args& a, u64 key) {
+    if (a.level == 0) return 0.0;
+    Lattice p = morton_decode(key);
+    u32 shift = SDF_LATTICE_BITS - a.level, odd = (p.x >> shift & 1u) | (p.y >> shift & 1u) << 1 | (p.z >> shift & 1u) << 2;
+    double v[8];
+    for (u32 c = 0; c < 8; c++) {
+        if (c & ~odd) {
+            v[c] = v[c & odd];
+            continue;
+        }
+        u32 x = odd & 1u, y = odd >> 1 & 1u, z = odd >> 2, s = 1u << shift;
+        Lattice q = {p.x + ((c & 1u) * 2 * x - x) * s, p.y + ((c >> 1 & 1u) * 2 * y - y) * s, p.z + ((c >> 2) * 2 * z - z) * s};
+        u32 place = lower_bound(a.corner_key, a.corners, morton_encode(q));
+        v[c] = (double)a.value[place < a.corners ? place : 0];
+    }
+    for (int k = 4; k; k >>= 1)
+        for (int c = 0; c < k; c++) v[c] = 0.5 * (v[2 * c] + v[2 * c + 1]);
+    return v[0];
+}
+FN void sdf_corner_quantise_at(const sdf_corner_quantise_args& a, u32 i) {
+    u32 corner = a.corner[i];
+    double base = foretold(a, a.corner_key[corner]), steps = 0.0;
+    bool negative = a.value[corner] < 0.f;
+    if (!a.hanging[corner]) {
+        const double most_steps = 1073741824.0;
+        steps = ((double)a.value[corner] - base) / a.step;
+        steps = least(most(steps, -most_steps), most_steps);
+        steps = (double)(int)(steps < 0.0 ? steps - 0.5 : steps + 0.5);
+        if ((base + steps * a.step < 0.0) != negative) steps += negative ? -1.0 : 1.0;
+    }
+    a.value[corner] = (float)(base + steps * a.step);
+    a.residual[i] = (int)steps;
+}
+FN void sdf_corner_restore_at(const sdf_corner_restore_args& a, u32 i) {
+    u32 corner = a.corner[i];
+    a.value[corner] = (float)(foretold(a, a.corner_key[corner]) + (double)a.residual[i] * a.step);
+}
+
 struct InLeaf {
     u32 leaf;
     D3 t;  // the place in it, from 0 to 1
@@ -50,27 +91,82 @@ FN void sdf_previous_at(const sdf_previous_args& a, u32 i) {
     a.seed[i] = a.slot_of[a.nearest[a.leaf_corner[8 * (size_t)at.leaf + c]]];
 }
 
-// Value and gradient (in the unit cube) of the trilinear field. A point outside of the cube takes the value at the
-// nearest point of the cube plus the distance to it: an upper bound of the true distance outside.
-FN void sdf_field_sample_at(const sdf_field_sample_args& a, u32 i) {
-    const double* p = a.points + 3 * (size_t)i;
-    double beyond[3], far_sq = 0.0;
-    for (int k = 0; k < 3; k++) {
-        beyond[k] = p[k] - clamp01(p[k]);
-        far_sq += beyond[k] * beyond[k];
-    }
-    InLeaf at = find_leaf(vec(p[0], p[1], p[2]), a.leaf_key, a.leaf_level, a.leaves);
-    u32 leaf = at.leaf;
-    D3 t = at.t;
+// A tree for finding leaves: a table of the cells of level 6, and below it nodes of eight entries each. An entry is a
+// leaf, marked, or the number of a node.
+#define SDF_LEAF 0x80000000u
+#define SDF_TOP_LEVEL 6
+#define SDF_TOP_SHIFT (SDF_LATTICE_BITS - SDF_TOP_LEVEL)
+
+// The entry of a cell of a level: the leaf that is the cell or holds it, or the node that divides it.
+FN u32 leaf_entry(const sdf_leaf_nodes_args& a, u64 key, u32 level) {
+    u32 leaf = lower_bound(a.leaf_key, a.leaves, key + 1) - 1;
+    if (a.leaf_level[leaf] <= level) return leaf | SDF_LEAF;
+    u32 first = a.first_node[level];
+    return first + lower_bound(a.node_key + first, a.first_node[level + 1] - first, key);
+}
+FN void sdf_leaf_top_at(const sdf_leaf_top_args& a, u32 i) {
+    const u32 mask = (1u << SDF_TOP_LEVEL) - 1u;
+    Lattice at = {(i & mask) << SDF_TOP_SHIFT, (i >> SDF_TOP_LEVEL & mask) << SDF_TOP_SHIFT,
+                  (i >> 2 * SDF_TOP_LEVEL) << SDF_TOP_SHIFT};
+    a.entry[i] = leaf_entry(a, morton_encode(at), SDF_TOP_LEVEL);
+}
+FN void sdf_leaf_nodes_at(const sdf_leaf_nodes_args& a, u32 i) {
+    u32 level = a.node_level[i >> 3] + 1u;
+    u64 octant = (u64)(i & 7u) << 3 * (SDF_LATTICE_BITS - level);
+    a.entry[i] = leaf_entry(a, a.node_key[i >> 3] + octant, level);
+}
+
+// A point on the way to its leaf.
+struct Way {
+    D3 unit, inside;  // in the unit cube, and the nearest point that lies in it
+    Lattice cell;
+    u32 entry;  // of the tree, where the way has come to: a leaf at its end
+    u32 shift;  // SDF_LATTICE_BITS less the level of that entry
+};
+FN bool at_leaf(const Way& way) { return way.entry & SDF_LEAF; }
+FN u32 leaf_of(const Way& way) { return way.entry & ~SDF_LEAF; }
+
+FN void start_way(const sdf_field_sample_args& a, u32 i, Way& way) {
+    D3 p = a.single ? load3d(a.single + 3 * (size_t)i) : load3(a.points + 3 * (size_t)i);
+    if (!((p.x - p.x) + (p.y - p.y) + (p.z - p.z) == 0.0)) store_shared(a.marks, 1u);
+    const double full = (double)(1u << SDF_LATTICE_BITS), last = full - 1.0;
+    D3 unit = vec((p.x - a.origin_x) / a.length, (p.y - a.origin_y) / a.length, (p.z - a.origin_z) / a.length);
+    D3 inside = vec(clamp01(unit.x), clamp01(unit.y), clamp01(unit.z)), u = full * inside;
+    way.unit = unit;
+    way.inside = inside;
+    way.cell.x = (u32)(int)least(u.x, last);
+    way.cell.y = (u32)(int)least(u.y, last);
+    way.cell.z = (u32)(int)least(u.z, last);
+    way.shift = SDF_TOP_SHIFT;
+}
+FN const u32* top_entry(const sdf_field_sample_args& a, const Way& way) {
+    u32 x = way.cell.x >> SDF_TOP_SHIFT, y = way.cell.y >> SDF_TOP_SHIFT, z = way.cell.z >> SDF_TOP_SHIFT;
+    return a.top + (x | y << SDF_TOP_LEVEL | z << 2 * SDF_TOP_LEVEL);
+}
+FN void step_down(const sdf_field_sample_args& a, Way& way) {
+    u32 s = --way.shift, octant = (way.cell.x >> s & 1u) | (way.cell.y >> s & 1u) << 1 | (way.cell.z >> s & 1u) << 2;
+    way.entry = a.child[8 * (size_t)way.entry + octant];
+}
+
+// Value and gradient of the trilinear field. A point outside of the domain takes the value at the nearest point of the
+// domain plus the distance to it: an upper bound of the true distance outside.
+FN void store_sample(const sdf_field_sample_args& a, u32 i, const Way& way) {
+    u32 leaf = leaf_of(way), s = way.shift;
+    if (s == SDF_TOP_SHIFT) s = SDF_LATTICE_BITS - a.leaf_level[leaf];
+    const double full = (double)(1u << SDF_LATTICE_BITS), cells = (double)(1u << (SDF_LATTICE_BITS - s));
+    D3 low = vec((double)(way.cell.x >> s << s), (double)(way.cell.y >> s << s), (double)(way.cell.z >> s << s));
+    D3 t = (cells / full) * (full * way.inside - low);  // from 0 to 1 in the leaf; powers of two: nothing is rounded
+    D3 outwards = way.unit - way.inside;
     double v[8];
-    for (int c = 0; c < 8; c++) v[c] = (double)a.value[a.leaf_corner[8 * (size_t)leaf + c]];
-    double far = sqrt(far_sq);
-    a.result[i] = trilinear(v, t) + far * a.length;
+    for (int c = 0; c < 8; c++) v[c] = (double)a.leaf_value[8 * (size_t)leaf + c];
+    double far_sq = dot(outwards, outwards), far = far_sq > 0.0 ? sqrt(far_sq) : 0.0;
+    if (a.result) a.result[i] = trilinear(v, t) + far * a.length;
     if (a.leaf_of) a.leaf_of[i] = leaf;
     if (!a.gradient) return;
     double* g = a.gradient + 3 * (size_t)i;
-    double scale = (double)(1u << a.leaf_level[leaf]) / a.length;
+    double scale = cells / a.length;
     double slope[3] = {0.0, 0.0, 0.0}, along[3] = {t.x, t.y, t.z};
+    double beyond[3] = {outwards.x, outwards.y, outwards.z};
     for (int axis = 0; axis < 3; axis++)
         for (int c = 0; c < 8; c++) {
             if (c >> axis & 1) continue;
@@ -80,6 +176,14 @@ FN void sdf_field_sample_at(const sdf_field_sample_args& a, u32 i) {
             slope[axis] += weight * (v[c | 1 << axis] - v[c]);
         }
     for (int k = 0; k < 3; k++) g[k] = beyond[k] != 0.0 ? beyond[k] / far : slope[k] * scale;
+}
+
+FN void sdf_field_sample_at(const sdf_field_sample_args& a, u32 i) {
+    Way way;
+    start_way(a, i, way);
+    way.entry = *top_entry(a, way);
+    while (!at_leaf(way)) step_down(a, way);
+    store_sample(a, i, way);
 }
 
 #endif

@@ -11,9 +11,10 @@ import numpy as np
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.stages.bvh import Bvh
-from sdfcli.stages.packets import ask
+from sdfcli.stages.corners import corner_keys, leaf_corners, unique
 from sdfcli.stages.octree import LATTICE_BITS, Find
 from sdfcli.stages.order import MORTON_BITS, Order
+from sdfcli.stages.packets import ask
 from sdfcli.stages.sign import Signer, inside_along
 from sdfcli.timing import Stages
 
@@ -67,19 +68,8 @@ def octree_of(backend: Backend, split: Split, depth: int, most_memory: int | Non
         )
     sorting = xp.argsort(key)
     key, level = key[sorting], level[sorting]
-    corners = xp.empty((len(key), 8), np.uint64)
-    backend.run("sdf_leaf_corners", len(key), leaf_key=key, leaf_level=level, corner_key=corners)
-    corner_key = unique(xp, xp.sort(corners.ravel()))
-    leaf_corner = xp.empty((len(key), 8), np.uint32)
-    backend.run(
-        "sdf_field_corners",
-        len(key),
-        corners=len(corner_key),
-        leaf_key=key,
-        leaf_level=level,
-        corner_key=corner_key,
-        leaf_corner=leaf_corner,
-    )
+    corner_key = corner_keys(backend, key, level)
+    leaf_corner = leaf_corners(backend, key, level, corner_key)
     position = xp.empty((len(corner_key), 3), np.float32)
     backend.run("sdf_lattice_position", len(corner_key), key=corner_key, position=position)
     return Leaves(key, level, corner_key, leaf_corner, position)
@@ -97,13 +87,6 @@ def _leaves(xp: Any, split: Split, depth: int) -> tuple[Array, Array]:
         cells = (inner[:, None] * np.uint64(8) + xp.arange(8, dtype=np.uint64)).ravel()
     levels = [xp.full(len(key), level, np.uint8) for key, level in found]
     return xp.concatenate([key for key, _ in found]), xp.concatenate(levels)
-
-
-def unique(xp: Any, ordered: Array) -> Array:
-    """Each value of a sorted array once."""
-    first = xp.ones(len(ordered), bool)
-    first[1:] = ordered[1:] != ordered[:-1]
-    return ordered[first]
 
 
 FIRST_LEVELS = 1 << 15

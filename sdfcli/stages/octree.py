@@ -138,6 +138,7 @@ class Octree:
             gradient=(np.float32, (3,), None),
             value=(np.float32, (), None),
             tight=(np.uint8, (), 0),
+            hanging=(np.uint8, (), 0),
         )
         self._pending: dict[int, list[Array]] = {}
 
@@ -426,7 +427,7 @@ class Octree:
     def _constrain(self) -> None:
         """The field's values: hanging corners take their coarser neighbour's interpolation, coarse levels first."""
         xp, points = self.backend.xp, self.points
-        points.value[:] = points.signed
+        points.value[:], points.hanging[:] = points.signed, 0
         for level, own in enumerate(self.levels[:-1]):
             leaves = xp.flatnonzero((own.child == NONE) & (own.meets_finer == 1)).astype(np.uint32)
             wish = self._ask(
@@ -439,6 +440,7 @@ class Octree:
                 state=own.state,
                 tight=points.tight,
                 value=points.value,
+                hanging=points.hanging,
             )
             leaves = leaves[wish == 1]
             if len(leaves):
@@ -499,7 +501,8 @@ class Octree:
         return self.points.nbytes + sum(own.nbytes for own in self.levels)
 
     def assemble(self) -> dict[str, Array]:
-        """The arrays of a Field, with distances in the unit cube, and leaf_corner (n, 8): places among the corners.
+        """The arrays of a Field, with distances in the unit cube; leaf_corner (n, 8): places among the corners; and
+        hanging (m,) uint8: 1 for corners that take a coarser leaf's value.
 
         What only growing needs is freed first.
         """
@@ -528,6 +531,7 @@ class Octree:
             "leaf_level": level_of[order],
             "corner_key": points.key[corner],
             "distance": points.value[corner],
+            "hanging": points.hanging[corner],
             "nearest": self.bvh.order.triangle_id[points.slot[corner]],
             "leaf_corner": place[corners[order]],
         }

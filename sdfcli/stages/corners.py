@@ -1,0 +1,120 @@
+"""A field's corners: which ones its leaves have, and their distances as small whole numbers.
+
+A corner in the middle of an edge, a face or a cell of the level above is foretold by the mean of the corners around it,
+and what it differs by is rounded to a multiple of a step. The distance kept is the one that is read back, so nothing is
+lost later, and corners that others interpolate stay what these say. Progressive coding from coarse to fine, as in the
+adaptively sampled distance fields of Frisken et al. (2000), section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from sdfcli.backend import Array, Backend
+
+LATTICE_BITS = 20
+STEPS_PER_TOLERANCE = 8
+LEAST_STEP = 2.0**-24
+"""In edges of the domain: float32 knows distances no better."""
+LEAST_NORMAL = 1e-20
+"""Below, the last bits of distances would be denormal, which devices flush to zero and readers do not."""
+
+
+def corner_keys(backend: Backend, leaf_key: Array, leaf_level: Array) -> Array:
+    """The keys (m,) uint64 of the leaves' corners, sorted."""
+    corners = backend.xp.empty((len(leaf_key), 8), np.uint64)
+    backend.run("sdf_leaf_corners", len(leaf_key), leaf_key=leaf_key, leaf_level=leaf_level, corner_key=corners)
+    return unique(backend.xp, backend.xp.sort(corners.ravel()))
+
+
+def leaf_corners(backend: Backend, leaf_key: Array, leaf_level: Array, corner_key: Array) -> Array:
+    """The places (n, 8) uint32 of the leaves' corners among the sorted keys; NONE where one is not there."""
+    leaf_corner = backend.xp.empty((len(leaf_key), 8), np.uint32)
+    backend.run(
+        "sdf_field_corners",
+        len(leaf_key),
+        corners=len(corner_key),
+        leaf_key=leaf_key,
+        leaf_level=leaf_level,
+        corner_key=corner_key,
+        leaf_corner=leaf_corner,
+    )
+    return leaf_corner
+
+
+def unique(xp: Any, ordered: Array) -> Array:
+    """Each value of a sorted array once."""
+    first = xp.ones(len(ordered), bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return ordered[first]
+
+
+def step_for(tolerance: float, length: float) -> float | None:
+    """The step for a tolerance and a domain's edge, both in the mesh's units; None where distances are kept as they
+    are."""
+    step = max(tolerance / STEPS_PER_TOLERANCE, LEAST_STEP * length)
+    return step if step >= LEAST_NORMAL else None
+
+
+def quantise(
+    backend: Backend, corner_key: Array, distance: Array, step: float, hanging: Array | None = None
+) -> tuple[Array, Array]:
+    """The distances (m,) float32 that can be read back, and what is stored of them: (m,) int32, by level.
+
+    hanging: (m,) uint8, 1 where a corner takes the mean of those around it. The others keep their sign, and change by
+    half a step at most, or less than one where that would turn the sign.
+    """
+    xp = backend.xp
+    result, residual = distance.copy(), xp.empty(len(corner_key), np.int32)
+    if hanging is None:
+        hanging = xp.zeros(len(corner_key), np.uint8)
+    for first, level, corner in _by_level(backend, corner_key):
+        backend.run(
+            "sdf_corner_quantise",
+            len(corner),
+            corners=len(corner_key),
+            level=level,
+            corner=corner,
+            corner_key=corner_key,
+            hanging=hanging,
+            step=step,
+            value=result,
+            residual=residual[first:],
+        )
+    return result, residual
+
+
+def restore(backend: Backend, corner_key: Array, residual: Array, step: float) -> Array:
+    """The distances (m,) float32, from what `quantise` stored."""
+    distance = backend.xp.empty(len(corner_key), np.float32)
+    for first, level, corner in _by_level(backend, corner_key):
+        backend.run(
+            "sdf_corner_restore",
+            len(corner),
+            corners=len(corner_key),
+            level=level,
+            corner=corner,
+            corner_key=corner_key,
+            residual=residual[first:],
+            step=step,
+            value=distance,
+        )
+    return distance
+
+
+def _by_level(backend: Backend, corner_key: Array) -> Iterator[tuple[int, int, Array]]:
+    """The corners' numbers (k,) uint32 level by level: how many come before, the level, the numbers in Morton order."""
+    xp = backend.xp
+    lowest = corner_key & (~corner_key + np.uint64(1))
+    level = LATTICE_BITS - xp.minimum((xp.frexp(lowest.astype(np.float64))[1] - 1) // 3, LATTICE_BITS)
+    level[corner_key == 0] = 0
+    order = xp.argsort(level.astype(np.uint8), kind="stable").astype(np.uint32)
+    count = backend.to_host(xp.bincount(level, minlength=LATTICE_BITS + 1))
+    first = 0
+    for at, many in enumerate(count.tolist()):
+        if many:
+            yield first, at, order[first : first + many]
+        first += many
