@@ -19,7 +19,7 @@ from sdfcli.mesh import load_mesh
 from sdfcli.params import BuildParams
 from sdfcli.previous import Previous
 from sdfcli.stages.bvh import Bvh, build_bvh, refit
-from sdfcli.stages.bvh_octree import measured
+from sdfcli.stages.bvh_octree import Leaves, measured, nearest_by_level
 from sdfcli.stages.corners import quantise, step_for
 from sdfcli.stages.distance import nearest, prepare
 from sdfcli.stages.octree import Find, Octree
@@ -111,7 +111,12 @@ def _build(
     most_memory = memory_limit(backend, max_memory)
     with stages("octree", backend):
         if params.octree == "bvh":
-            arrays = measured(backend, order, signer, find, params.depth_limit(scale), stages, most_memory)
+            by_level = backend.warps and params.query == "fast" and earlier is None
+
+            def find_corners(tree: Leaves) -> tuple[Array, Array]:
+                return nearest_by_level(backend, bvh, tree) if by_level else find(tree.position, None)
+
+            arrays = measured(backend, order, signer, find_corners, params.depth_limit(scale), stages, most_memory)
             jump_leaves, queries = 0, len(arrays["corner_key"])
             working_bytes = 2 * 8 * 8 * len(arrays["leaf_key"])  # all leaves' corners, before and after sorting
         else:
@@ -146,7 +151,7 @@ def _build(
 
     progress("measuring the error")
     with stages("measure", backend):
-        index = MeshDistance.of(backend, mesh, bvh, signer)
+        index = MeshDistance.of(backend, mesh, prepare(backend, bvh), signer)
         confidence = sign_confidence(backend, bvh, signer, mesh.domain.to_unit(points["band"]))
         found = [errors(field, mesh.diagonal, params.tolerance, params.band, index, where) for where in points.values()]
     worst = max(found, key=lambda region: region.largest)

@@ -28,7 +28,7 @@ COUNTED = {
     "sdf_distance_baseline": (8_000_000, 1_000, 240_000_000, 3_000_000_000, 10.9),
     "sdf_distance_soa": (4_000_000, 500, 192_000_000, 2_400_000_000, 11.0),
     "sdf_distance_cct": (1_000_000, 2_000, 24_000_000, 120_000_000, 8.4),
-    "sdf_distance_seeded": (500_000, 100, 12_000_000, 60_000_000, 30.6),
+    "sdf_distance_packet": (500_000, 100, 12_000_000, 60_000_000, 30.6),
 }
 LONG = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum"
 REFUSED = "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters\n"
@@ -161,7 +161,7 @@ def test_the_thesis_stands_beside_its_models(bunny: Path, fake_ncu: Callable[...
 
 
 def test_json(bunny: Path, fake_ncu: Callable[..., Path], device: CpuBackend) -> None:
-    counted = {name: values for name, values in COUNTED.items() if name != "sdf_distance_seeded"}
+    counted = {name: values for name, values in COUNTED.items() if name != "sdf_distance_packet"}
     fake_ncu(rows(counted) + rows({"another_kernel": (1, 2, 3, 4, 5)}))
     done = invoke(bunny, "--json", "--points", "near", "--count", 3, "--metrics", "lts__t_sectors.sum")
     assert done.exit_code == 0, done.output

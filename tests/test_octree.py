@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pytest
@@ -74,7 +73,7 @@ def grow(
         made = tree.assemble()
         jump_leaves = tree.jump_leaves
     else:
-        made = measured(backend, bvh.order, signer, partial(nearest, backend, bvh), depth, Stages())
+        made = measured(backend, bvh.order, signer, lambda tree: nearest(backend, bvh, tree.position), depth, Stages())
         slot_of = backend.xp.argsort(bvh.order.triangle_id)
         position = backend.xp.empty((len(made["corner_key"]), 3), np.float32)
         backend.run("sdf_lattice_position", len(position), key=made["corner_key"], position=position)

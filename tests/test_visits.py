@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,6 @@ import oracle
 import shapes
 from sdfcli.backend import Backend
 from sdfcli.mesh import make_mesh
-from sdfcli.params import QUERIES
 from sdfcli.stages.bvh import Bvh
 from sdfcli.stages.distance import make_bvh, nearest, prepare, visits
 
@@ -126,28 +124,11 @@ class Walk:
                 inner.reverse()  # the nearer one last; of equals the second
             stack += [child for bound, child in inner if bound <= self.best]
 
-    def closer_child_with_bounds(self) -> None:
-        stack: list[tuple[Any, int]] = [(F(0), 0)]
-        while stack:
-            bound, node = stack.pop()
-            if bound > self.best:
-                continue
-            inner = []
-            for child in self.tree.child[node]:
-                if child & LEAF:
-                    self.test_boxed(child ^ LEAF)
-                else:
-                    inner.append((self.bound(child), child))
-            if len(inner) == 2 and inner[0][0] <= inner[1][0]:
-                inner.reverse()  # the nearer one last; of equals the first
-            stack += [entry for entry in inner if entry[0] <= self.best]
-
 
 WALKS: dict[str, Callable[[Walk], None]] = {
     "baseline": Walk.fixed_order,
     "soa": Walk.fixed_order,
     "cct": Walk.closer_child,
-    "fast": Walk.closer_child_with_bounds,
 }
 
 
@@ -163,12 +144,12 @@ class Tree:
 
 def check_visits(backend: Backend, bvh: Bvh, points: Numbers, seed: Numbers | None) -> dict[str, tuple[float, float]]:
     """Counts and distances are those of the walks. Returns the means of boxes and triangles by query."""
-    bvh = prepare(backend, dataclasses.replace(bvh, wide=None), "baseline")
+    bvh = prepare(backend, bvh, "baseline")
     tree = Tree(backend, bvh)
     at = backend.from_host(points)
     seeds = None if seed is None else backend.from_host(seed)
     means = {}
-    for query in QUERIES:
+    for query, run in WALKS.items():
         distance, slot = (backend.to_host(a) for a in nearest(backend, bvh, at, seeds, query))
         boxes, tests = (backend.to_host(a) for a in visits(backend, bvh, at, seeds, query))
         for i, p in enumerate(points):
@@ -179,7 +160,7 @@ def check_visits(backend: Backend, bvh: Bvh, points: Numbers, seed: Numbers | No
             if len(tree.corner) == 1:
                 walk.test(0)
             else:
-                WALKS[query](walk)
+                run(walk)
             assert (walk.boxes, walk.tests) == (boxes[i], tests[i]), (query, i)
             assert np.sqrt(walk.best) == distance[i]
             assert walk.slot == slot[i]
@@ -215,13 +196,12 @@ def test_the_closer_child_first_visits_less(backend: Backend) -> None:
     means = check_visits(backend, bvh, rng.random((30, 3)).astype(np.float32), None)
     assert means["cct"][0] < means["baseline"][0]
     assert means["cct"][1] < means["baseline"][1]
-    assert means["fast"][0] < means["cct"][0] + means["cct"][1]
     # A first bound that is nearly the answer spares more.
     points = rng.random((30, 3)).astype(np.float32)
     _, slot = nearest(backend, bvh, backend.from_host(points))
     seeded = check_visits(backend, bvh, points, backend.to_host(slot)[:, None])
     unseeded = check_visits(backend, bvh, points, None)
-    for query in QUERIES:
+    for query in WALKS:
         assert seeded[query][0] < unseeded[query][0]
 
 

@@ -22,7 +22,7 @@ KERNELS = {
     "baseline": "sdf_distance_baseline",
     "soa": "sdf_distance_soa",
     "cct": "sdf_distance_cct",
-    "fast": "sdf_distance_seeded",
+    "fast": "sdf_distance_packet",
 }
 """The kernel that each variant of the distance query is on a GPU."""
 

@@ -12,8 +12,8 @@ from sdfcli.stages.bvh_octree import Leaves, bvh_octree, octree_of
 from sdfcli.stages.corners import unique
 from sdfcli.stages.order import MORTON_BITS, Order, morton_keys
 
-OCTREES = ("octree", "bvh")
-"""Whose corners are asked for, see `make_octree`."""
+OCTREES = ("octree", "levels", "bvh")
+"""Whose corners are asked for, see `make_octree`: all at once, or those of `octree` level by level."""
 POINTS = (*OCTREES, "near", "rand", "grid")
 
 SPREAD = 0.005
@@ -30,7 +30,7 @@ def check_points(kind: str) -> None:
 
 
 def make_octree(backend: Backend, order: Order, kind: str, depth: int) -> Leaves:
-    """`octree`: refined to the depth wherever a cell meets a triangle's box; `bvh`: as the thesis does it."""
+    """`octree`, `levels`: refined to the depth wherever a cell meets a triangle's box; `bvh`: as the thesis does it."""
     if kind == "bvh":
         return bvh_octree(backend, order, depth)
     finest = _cells_met(backend, order, depth - 1)
@@ -58,15 +58,12 @@ def _cells_met(backend: Backend, order: Order, level: int) -> Array:
     return unique(xp, xp.sort(morton_keys(backend, middle) >> np.uint64(3 * (MORTON_BITS - level))))
 
 
-def make_points(backend: Backend, mesh: Mesh, order: Order, kind: str, depth: int) -> Array:
-    """Points (m, 3) float32 in the unit cube, in Morton order.
+def make_points(backend: Backend, mesh: Mesh, kind: str) -> Array:
+    """Points (m, 3) float32 in the unit cube.
 
-    kind: `octree` or `bvh`, the corners of an octree of that depth, see `make_octree`; `near`, points of the surface
-    moved a little; `rand`, anywhere in the padded bounding box; `grid`, a lattice in it.
+    kind: `near`, points of the surface moved a little, or `rand`, anywhere in the padded bounding box, both in random
+    order; `grid`, a lattice in it, row after row.
     """
-    check_points(kind)
-    if kind in OCTREES:
-        return make_octree(backend, order, kind, depth).position
     on_gpu = backend.xp is not np
     rng = np.random.default_rng(SEED)
     low, high = mesh.bounds
@@ -82,5 +79,4 @@ def make_points(backend: Backend, mesh: Mesh, order: Order, kind: str, depth: in
         side = 256 if on_gpu else 80
         steps = [np.linspace(low[k], high[k], side) for k in range(3)]
         points = np.stack(np.meshgrid(*steps, indexing="ij"), axis=-1).reshape(-1, 3)
-    unit = backend.from_host(mesh.domain.to_unit(points))
-    return backend.xp.ascontiguousarray(unit[backend.xp.argsort(morton_keys(backend, unit))].astype(np.float32))
+    return backend.from_host(mesh.domain.to_unit(points), np.float32)

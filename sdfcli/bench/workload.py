@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from statistics import median
 
+import numpy as np
+
 from sdfcli.backend import Backend
 from sdfcli.bench.points import OCTREES, check_points, make_octree, make_points
 from sdfcli.errors import UsageError
 from sdfcli.mesh import Mesh
 from sdfcli.params import MAX_DEPTH, QUERIES
 from sdfcli.stages.bvh import build_bvh, refit
-from sdfcli.stages.distance import nearest, prepare, visits
-from sdfcli.stages.order import morton, sort
+from sdfcli.stages.bvh_octree import nearest_by_level, nearest_of_levels
+from sdfcli.stages.corners import by_level
+from sdfcli.stages.distance import nearest, nearest_in_any_order, prepare, visits
+from sdfcli.stages.order import curve_order, morton, sort
 from sdfcli.stages.sign import WindingIndex, WindingSigner, choose_sign, inside_along, settle_sign
 from sdfcli.timing import Marks
 
@@ -36,12 +40,20 @@ class Workload:
         for query in QUERIES:
             self.bvh = prepare(backend, self.bvh, query)
         _, self.signer = settle_sign(backend, self.mesh, self.bvh, choice)
-        self.points = make_points(backend, self.mesh, self.order, points, depth)
+        if points in OCTREES:
+            tree = make_octree(backend, self.order, points, depth)
+            self.points = tree.position
+            if points == "levels":
+                self.near = backend.xp.empty(len(tree.position), np.uint32)
+                self.levels = [corners for _, _, corners in by_level(backend, tree.corner_key, self.near)]
+                self.points_of_levels = [tree.position[corners] for corners in self.levels]
+        else:
+            self.points = make_points(backend, self.mesh, points)
 
     def stages(self, query: str = "fast") -> dict[str, float]:
         """Runs the whole pipeline once, triangles on the device to signed distances on the device; seconds by stage.
 
-        With other points than an octree's corners, there is no octree to build.
+        With other points than an octree's corners, there is no octree to build, and the points are sorted instead.
         """
         backend = self.backend
         stage = Marks(backend)
@@ -54,11 +66,16 @@ class Workload:
         with stage("refit"):
             bvh = prepare(backend, refit(backend, bvh), query)
         with stage("octree"):
-            points = self.points
             if self.kind in OCTREES:
-                points = make_octree(backend, order, self.kind, self.depth).position
+                tree = make_octree(backend, order, self.kind, self.depth)
+                points = tree.position
+            else:
+                points = self.points[curve_order(backend, self.points)]
         with stage("query"):
-            distance, slot = nearest(backend, bvh, points, query=query)
+            if self.kind in OCTREES and query == "fast" and backend.warps:
+                distance, slot = nearest_by_level(backend, bvh, tree)
+            else:
+                distance, slot = nearest(backend, bvh, points, query=query)
         with stage("sign"):
             if isinstance(self.signer, WindingSigner):
                 self.signer.index = WindingIndex.of(backend, bvh)
@@ -74,8 +91,18 @@ class Workload:
         return {**found, "total": sum(found.values())}
 
     def query(self, query: str) -> None:
-        """Launches a query of all points, once."""
-        nearest(self.backend, self.bvh, self.points, query=query)
+        """Asks for all points, once. `fast` sorts points in any order first; what lies near the corners of a level is
+        known from the levels before."""
+        fast = query == "fast"
+        if self.kind == "levels" and fast and self.backend.warps:
+            nearest_of_levels(self.backend, self.bvh, self.points, self.levels, self.near)
+        elif self.kind == "levels":
+            for points in self.points_of_levels:
+                nearest(self.backend, self.bvh, points, query=query)
+        elif fast and self.kind not in OCTREES:
+            nearest_in_any_order(self.backend, self.bvh, self.points)
+        else:
+            nearest(self.backend, self.bvh, self.points, query=query)
 
     def query_seconds(self, queries: tuple[str, ...], repeat: int, skip: int = 1) -> dict[str, float]:
         """Medians over `repeat` launches of each query after `skip` to warm up, in turns."""

@@ -24,6 +24,6 @@ Query = Annotated[
     typer.Option("--query", metavar="fast|baseline|soa|cct", help="How distances are found: three are for comparison."),
 ]
 Points = Annotated[
-    str, typer.Option("--points", metavar="octree|bvh|near|rand|grid", help="Where distances are asked for.")
+    str, typer.Option("--points", metavar="octree|levels|bvh|near|rand|grid", help="Where distances are asked for.")
 ]
 FieldFile = Annotated[Path, typer.Argument(metavar="FILE", help="A field that `sdfcli build` wrote.")]

@@ -78,11 +78,9 @@ typedef struct {
 
 typedef sdf_distance_cct_args sdf_distance_baseline_args;
 typedef sdf_distance_cct_args sdf_distance_soa_args;
-typedef sdf_distance_cct_args sdf_distance_seeded_args;
 typedef sdf_distance_cct_args sdf_distance_baseline_counted_args;
 typedef sdf_distance_cct_args sdf_distance_soa_counted_args;
 typedef sdf_distance_cct_args sdf_distance_cct_counted_args;
-typedef sdf_distance_cct_args sdf_distance_seeded_counted_args;
 
 typedef struct {
     unsigned n;                  /* triangles */
@@ -669,7 +667,7 @@ typedef struct {
     unsigned n;                           /* corners */
     const unsigned long long* corner_key; /* sorted */
     unsigned char* level;                 /* out: n, on which each comes up first */
-    unsigned* seed;                       /* out: n, a corner of the level above nearby, or SDF_NONE */
-} sdf_corner_seed_args;
+    unsigned* near;                       /* out: n, a corner of the level above nearby, or SDF_NONE; may be null */
+} sdf_corner_level_args;
 
 #endif

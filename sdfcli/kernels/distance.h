@@ -138,52 +138,12 @@ FN void stack_query(const sdf_distance_cct_args& a, u32 i) {
     store_hit(a, i, best, tally);
 }
 
-// Closer-child traversal with less to do for each box: the nearer child is walked without a detour over the stack, the
-// farther one's distance lies beside it on the stack, and a triangle's own box is looked at first.
-template <class Tally>
-FN void seeded_query(const sdf_distance_cct_args& a, u32 i) {
-    F3 p = load3(a.points + 3 * (size_t)i);
-    Tally tally = {0, 0};
-    Hit best = first_hit(a, p, i, &tally);
-    u32 node_stack[SDF_STACK], node = 0;
-    float bound_stack[SDF_STACK];
-    int depth = 0;
-    bool more = a.triangles > 1;
-    while (more) {
-        Children child = ((const Children*)a.child)[node];
-        float left = SDF_NO_BOX, right = SDF_NO_BOX;
-        if (child.left & SDF_LEAF)
-            test_boxed_triangle(a, p, child.left & ~SDF_LEAF, &best, &tally);
-        else
-            left = measure_box(p, a.box + 6 * (size_t)child.left, &tally);
-        if (child.right & SDF_LEAF)
-            test_boxed_triangle(a, p, child.right & ~SDF_LEAF, &best, &tally);
-        else
-            right = measure_box(p, a.box + 6 * (size_t)child.right, &tally);
-        bool swap = right < left;
-        if (most(left, right) <= best.distance_sq) {
-            node_stack[depth] = select(swap, child.left, child.right);
-            bound_stack[depth++] = most(left, right);
-        }
-        if (least(left, right) <= best.distance_sq) {
-            node = select(swap, child.right, child.left);
-            continue;
-        }
-        do {
-            more = depth > 0;
-            if (more) node = node_stack[--depth];
-        } while (more && bound_stack[depth] > best.distance_sq);
-    }
-    store_hit(a, i, best, tally);
-}
-
 #define SDF_DISTANCE_KERNEL(name, query, ...)                                                             \
     FN void name##_at(const sdf_distance_cct_args& a, u32 i) { query<__VA_ARGS__ Uncounted>(a, i); }      \
     FN void name##_counted_at(const sdf_distance_cct_args& a, u32 i) { query<__VA_ARGS__ Counted>(a, i); }
 SDF_DISTANCE_KERNEL(sdf_distance_baseline, stack_query, Structures, false, )
 SDF_DISTANCE_KERNEL(sdf_distance_soa, stack_query, Arrays, false, )
 SDF_DISTANCE_KERNEL(sdf_distance_cct, stack_query, Arrays, true, )
-SDF_DISTANCE_KERNEL(sdf_distance_seeded, seeded_query, )
 
 // The nearest point of a point's nearest triangle.
 FN void sdf_closest_at(const sdf_closest_args& a, u32 i) {

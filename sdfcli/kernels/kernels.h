@@ -25,11 +25,9 @@
     X(sdf_distance_baseline)         \
     X(sdf_distance_soa)              \
     X(sdf_distance_cct)              \
-    X(sdf_distance_seeded)           \
     X(sdf_distance_baseline_counted) \
     X(sdf_distance_soa_counted)      \
     X(sdf_distance_cct_counted)      \
-    X(sdf_distance_seeded_counted)   \
     X(sdf_closest)                   \
     X(sdf_winding_moments)           \
     X(sdf_winding)                   \
@@ -49,7 +47,7 @@
     X(sdf_sign_link)                 \
     X(sdf_leaf_corners)              \
     X(sdf_lattice_position)          \
-    X(sdf_corner_seed)               \
+    X(sdf_corner_level)              \
     X(sdf_previous)                  \
     X(sdf_field_corners)             \
     X(sdf_corner_quantise)           \

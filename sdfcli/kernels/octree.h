@@ -119,22 +119,19 @@ FN void sdf_lattice_position_at(const sdf_lattice_position_args& a, u32 i) {
 }
 
 // The level on which a corner of an octree comes up first, and a corner of the parent's cell there: the next one towards
-// the origin. Keys are sorted; the parent's is a little before.
-FN void sdf_corner_seed_at(const sdf_corner_seed_args& a, u32 i) {
-    u64 key = a.corner_key[i];
-    u32 up = key ? (u32)(63 - leading_zeros(key & (0 - key))) / 3 : SDF_LATTICE_BITS;
-    up = least(up, (u32)SDF_LATTICE_BITS);
+// the origin. Keys are sorted, and that corner's is a little before.
+FN void sdf_corner_level_at(const sdf_corner_level_args& a, u32 i) {
+    u64 key = a.corner_key[i], lowest = key & (0 - key);
+    u32 up = key ? least((u32)(63 - leading_zeros(lowest)) / 3, (u32)SDF_LATTICE_BITS) : SDF_LATTICE_BITS;
     a.level[i] = (u8)(SDF_LATTICE_BITS - up);
-    if (up == SDF_LATTICE_BITS) {
-        a.seed[i] = SDF_NONE;
-        return;
-    }
+    if (!a.near) return;
+    a.near[i] = SDF_NONE;
+    if (up == SDF_LATTICE_BITS) return;
     u64 parent = key >> 3 * (up + 1) << 3 * (up + 1);
-    u32 reach = 1;
-    while (reach <= i && a.corner_key[i - reach] > parent) reach *= 2;
-    u32 first = reach <= i ? i - reach : 0;
-    u32 place = first + lower_bound(a.corner_key + first, i - first, parent);
-    a.seed[i] = a.corner_key[place] == parent ? place : SDF_NONE;
+    u32 back = 1;
+    while (back <= i && a.corner_key[i - back] > parent) back *= 2;
+    u32 first = back <= i ? i - back : 0, place = first + lower_bound(a.corner_key + first, i - first, parent);
+    if (a.corner_key[place] == parent) a.near[i] = place;
 }
 
 // Makes the points of a mask: number, key, position, cell, and the nearest triangles of the 2, 4 or 8 corners between

@@ -11,8 +11,8 @@ import numpy as np
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.stages.bvh import Bvh
-from sdfcli.stages.corners import corner_keys, leaf_corners, unique
-from sdfcli.stages.octree import LATTICE_BITS, Find
+from sdfcli.stages.corners import by_level, corner_keys, leaf_corners, unique
+from sdfcli.stages.octree import LATTICE_BITS
 from sdfcli.stages.order import MORTON_BITS, Order
 from sdfcli.stages.packets import ask
 from sdfcli.stages.sign import Signer, inside_along
@@ -36,6 +36,9 @@ class Leaves:
     leaf_corner: Array
     position: Array
 
+
+FindCorners = Callable[[Leaves], tuple[Array, Array]]
+"""`nearest` of an octree's corners."""
 
 LEAF_BYTES = 220
 """What making a leaf takes with its share of the corners."""
@@ -89,38 +92,31 @@ def _leaves(xp: Any, split: Split, depth: int) -> tuple[Array, Array]:
     return xp.concatenate([key for key, _ in found]), xp.concatenate(levels)
 
 
-FIRST_LEVELS = 1 << 15
+FIRST_LEVELS = 8000
 """Levels with fewer corners than this together are asked for at once, which takes no longer than one of them."""
 
 
-def corner_levels(backend: Backend, corner_key: Array) -> tuple[list[Array], Array]:
-    """The corners (k,) uint32 of each level, which is the first whose cells have them, and for each corner (m,) uint32
-    one of the level above nearby, or 0xffffffff."""
-    xp, m = backend.xp, len(corner_key)
-    level, seed = xp.empty(m, np.uint8), xp.empty(m, np.uint32)
-    backend.run("sdf_corner_seed", m, corner_key=corner_key, level=level, seed=seed)
-    order = backend.sort_order(level)
-    end = np.cumsum(backend.to_host(xp.bincount(level)))
-    return [order[first:last] for first, last in zip([0, *end], end, strict=False) if last > first], seed
-
-
 def nearest_by_level(backend: Backend, bvh: Bvh, tree: Leaves) -> tuple[Array, Array]:
-    """`nearest` of an octree's corners: the coarse levels first, whose answers are bounds for the finer ones'.
+    """`nearest` of an octree's corners, for backends with warps: the coarse levels first, whose answers are bounds for
+    the finer ones'. Corners of one level are alike in how far they are from the surface, too."""
+    near = backend.xp.empty(len(tree.position), np.uint32)
+    levels = [corners for _, _, corners in by_level(backend, tree.corner_key, near)]
+    return nearest_of_levels(backend, bvh, tree.position, levels, near)
 
-    Corners of one level are alike in how far they are from the surface, too, and are looked up together.
-    """
-    xp, m = backend.xp, len(tree.position)
-    distance, slot = xp.empty(m, np.float32), xp.empty(m, np.uint32)
-    levels, seed = corner_levels(backend, tree.corner_key)
-    known = 0
-    while levels:
-        first = [levels.pop(0)]
-        while levels and known == 0 and sum(map(len, first)) + len(levels[0]) <= FIRST_LEVELS:
-            first.append(levels.pop(0))
-        order = xp.concatenate(first) if len(first) > 1 else first[0]
-        bounds = {"seed": seed, "seed_slot": slot} if known else {}
-        ask(backend, bvh.order, bvh.packets, tree.position, distance, slot, along=order, **bounds)
-        known += len(order)
+
+def nearest_of_levels(
+    backend: Backend, bvh: Bvh, position: Array, levels: list[Array], near: Array
+) -> tuple[Array, Array]:
+    """The same for corners (m, 3) of which levels, and what is near, are known: see `corners.by_level`."""
+    xp = backend.xp
+    distance, slot = xp.empty(len(position), np.float32), xp.empty(len(position), np.uint32)
+    assert bvh.packets is not None
+    first = 1
+    while first < len(levels) and sum(map(len, levels[: first + 1])) <= FIRST_LEVELS:
+        first += 1
+    ask(backend, bvh.order, bvh.packets, position, distance, slot, along=xp.concatenate(levels[:first]))
+    for corners in levels[first:]:
+        ask(backend, bvh.order, bvh.packets, position, distance, slot, along=corners, seed=near, seed_slot=slot)
     return distance, slot
 
 
@@ -128,7 +124,7 @@ def measured(
     backend: Backend,
     order: Order,
     signer: Signer,
-    find: Find,
+    find: FindCorners,
     depth: int,
     stages: Stages,
     most_memory: int | None = None,
@@ -136,7 +132,7 @@ def measured(
     """The octree with signed distances at its corners: the arrays of a Field, as `Octree.assemble` gives them."""
     tree = bvh_octree(backend, order, depth, most_memory)
     with stages("query", backend):
-        distance, slot = find(tree.position, None)
+        distance, slot = find(tree)
     with stages("sign", backend):
         inside = inside_along(signer, tree.position, distance, slot)
     return {

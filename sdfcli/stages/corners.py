@@ -71,7 +71,7 @@ def quantise(
     result, residual = distance.copy(), xp.empty(len(corner_key), np.int32)
     if hanging is None:
         hanging = xp.zeros(len(corner_key), np.uint8)
-    for first, level, corner in _by_level(backend, corner_key):
+    for first, level, corner in by_level(backend, corner_key):
         backend.run(
             "sdf_corner_quantise",
             len(corner),
@@ -90,7 +90,7 @@ def quantise(
 def restore(backend: Backend, corner_key: Array, residual: Array, step: float) -> Array:
     """The distances (m,) float32, from what `quantise` stored."""
     distance = backend.xp.empty(len(corner_key), np.float32)
-    for first, level, corner in _by_level(backend, corner_key):
+    for first, level, corner in by_level(backend, corner_key):
         backend.run(
             "sdf_corner_restore",
             len(corner),
@@ -105,16 +105,17 @@ def restore(backend: Backend, corner_key: Array, residual: Array, step: float) -
     return distance
 
 
-def _by_level(backend: Backend, corner_key: Array) -> Iterator[tuple[int, int, Array]]:
-    """The corners' numbers (k,) uint32 level by level: how many come before, the level, the numbers in Morton order."""
+def by_level(backend: Backend, corner_key: Array, near: Array | None = None) -> Iterator[tuple[int, int, Array]]:
+    """The corners' numbers (k,) uint32 level by level: how many come before, the level, the numbers in Morton order.
+
+    A corner's level is the first whose cells have it. near: (m,) uint32, filled in with a corner of the level above
+    near each, or 0xffffffff.
+    """
     xp = backend.xp
-    lowest = corner_key & (~corner_key + np.uint64(1))
-    level = LATTICE_BITS - xp.minimum((xp.frexp(lowest.astype(np.float64))[1] - 1) // 3, LATTICE_BITS)
-    level[corner_key == 0] = 0
-    order = xp.argsort(level.astype(np.uint8), kind="stable").astype(np.uint32)
-    count = backend.to_host(xp.bincount(level, minlength=LATTICE_BITS + 1))
-    first = 0
-    for at, many in enumerate(count.tolist()):
-        if many:
-            yield first, at, order[first : first + many]
-        first += many
+    level = xp.empty(len(corner_key), np.uint8)
+    backend.run("sdf_corner_level", len(corner_key), corner_key=corner_key, level=level, near=near)
+    order = xp.argsort(level, kind="stable").astype(np.uint32)
+    end = backend.to_host(xp.searchsorted(level[order], xp.arange(LATTICE_BITS + 1, dtype=np.uint8), side="right"))
+    for at, (first, last) in enumerate(zip([0, *end.tolist()], end.tolist(), strict=False)):
+        if last > first:
+            yield first, at, order[first:last]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend
 from sdfcli.stages.bvh import Bvh, build_bvh, build_wide, refit
-from sdfcli.stages.order import morton_order
+from sdfcli.stages.order import curve_order, morton_order
 from sdfcli.stages.packets import ask, build_packets
 
 
@@ -45,6 +45,19 @@ def nearest(
     return distance, slot
 
 
+def nearest_in_any_order(backend: Backend, bvh: Bvh, points: Array) -> tuple[Array, Array]:
+    """`nearest` by the fast query, for points that do not come in the order of a curve."""
+    order = curve_order(backend, points)
+    if bvh.packets is not None:
+        distance, slot = backend.xp.empty(len(points), np.float32), backend.xp.empty(len(points), np.uint32)
+        ask(backend, bvh.order, bvh.packets, points, distance, slot, along=order)
+        return distance, slot
+    answers = nearest(backend, bvh, points[order])
+    distance, slot = (backend.xp.empty_like(answer) for answer in answers)
+    distance[order], slot[order] = answers
+    return distance, slot
+
+
 def visits(
     backend: Backend, bvh: Bvh, points: Array, seed: Array | None = None, query: str = "fast"
 ) -> tuple[Array, Array]:
@@ -75,8 +88,9 @@ def _run(
         "boxes": boxes if counted else None,
         "tests": tests if counted else None,
     }
-    if query == "fast" and bvh.wide is not None:
+    if query == "fast":
         wide = bvh.wide
+        assert wide is not None
         backend.run(
             "sdf_distance_wide",
             m,
@@ -88,6 +102,6 @@ def _run(
             **common,
         )
     else:
-        kernel = f"sdf_distance_{'seeded' if query == 'fast' else query}{'_counted' if counted else ''}"
+        kernel = f"sdf_distance_{query}{'_counted' if counted else ''}"
         backend.run(kernel, m, node=bvh.node, child=bvh.child, box=bvh.box, **common)
     return distance, slot, boxes, tests

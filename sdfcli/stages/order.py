@@ -38,6 +38,12 @@ def morton_keys(backend: Backend, unit_points: Array) -> Array:
     return keys
 
 
+def curve_order(backend: Backend, unit_points: Array) -> Array:
+    """The order (n,) uint32 of points (n, 3) along the Morton curve, in which neighbours mostly come together."""
+    keys = morton_keys(backend, unit_points.astype(np.float64))
+    return backend.sort_order((keys >> np.uint64(33)).astype(np.uint32))  # finer cells would not be worth the time
+
+
 def morton(backend: Backend, triangles: Array) -> Array:
     """Morton codes (n,) uint64 of triangles (n, 9), float64 in the unit cube: those of their centroids."""
     return morton_keys(backend, (triangles[:, 0:3] + triangles[:, 3:6] + triangles[:, 6:9]) / 3.0)

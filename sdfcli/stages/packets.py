@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdfcli.backend import Array, Backend
-from sdfcli.stages.order import Order, morton_keys
+from sdfcli.stages.order import Order
 
 WARP = 32
 
 PACKETS_FROM = 80_000
-"""From so many points on, a warp looks for 32 together. That is less work, but fewer would keep too little of a GPU busy."""
+"""From so many points on, a warp looks for 32 together: less work in all, but with fewer much of a GPU is idle."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,10 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
         box=box,
     )
     for level in range(len(counts) - 2):
-        backend.run("sdf_packet_nodes", WARP * counts[level + 1], own=box[start[level] :], above=box[start[level + 1] :])
+        backend.run(
+            "sdf_packet_nodes", WARP * counts[level + 1], own=box[start[level] :], above=box[start[level + 1] :]
+        )
     return PacketTree(block_slot, block, box, backend.from_host(start[:-1], np.uint32))
-
-
-def curve_order(backend: Backend, points: Array) -> Array:
-    """The order (m,) uint32 of points (m, 3) along a curve through the unit cube, on which neighbours come together."""
-    keys = morton_keys(backend, points.astype(np.float64))
-    return backend.sort_order((keys >> np.uint64(33)).astype(np.uint32))  # finer cells would not be worth the time
 
 
 def ask(
@@ -78,10 +74,10 @@ def ask(
     boxes: Array | None = None,
     tests: Array | None = None,
 ) -> None:
-    """Fills in distance and slot (m,) of points (m, 3) float32, see `distance.nearest`; neighbours should come together.
+    """Fills in distance and slot (m,) of points (m, 3) float32, see `distance.nearest`. Neighbours should be together.
 
-    along: the points (k,) uint32 that are asked for, in that order. seed: (m,) or (m, s) uint32, slots to start from, or
-    rows of seed_slot. boxes, tests: (m,) uint32, what was measured.
+    along: the points (k,) uint32 that are asked for, in that order. seed: (m,) or (m, s) uint32, slots to start from,
+    or places in seed_slot. boxes, tests: (m,) uint32, what was measured.
     """
     queries = len(points) if along is None else len(along)
     together = queries >= PACKETS_FROM
