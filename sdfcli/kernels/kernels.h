@@ -9,6 +9,7 @@
 #include "marching_cubes.h"
 #include "octree.h"
 #include "pseudonormal.h"
+#include "render.h"
 #include "sample.h"
 #include "scan.h"
 #include "winding.h"
@@ -49,6 +50,7 @@
     X(sdf_previous)                  \
     X(sdf_field_corners)             \
     X(sdf_field_sample)              \
+    X(sdf_render)                    \
     X(sdf_exact_distance)            \
     X(sdf_exact_winding)             \
     X(sdf_grid_doubt)                \
