@@ -137,8 +137,8 @@ def blend(picture: Image, cover: Values, colour: tuple[int, int, int]) -> Image:
 def line(excess: Values, value: Values, width: float, pixel: float) -> Values:
     """How far pixels are covered by a line, its width in pixels, at which `excess` is 0; it changes as `value` does."""
     slope = np.hypot(*np.gradient(value))
-    # Where a plane touches a surface the slope in it vanishes; the line does not spread without limit there.
-    away = np.abs(excess) / np.maximum(slope, 0.25 * pixel)
+    # The slope in the plane vanishes with the excess where a plane lies in a surface: all of that is the line.
+    away = np.abs(excess) / np.maximum(slope, 0.05 * pixel)
     return np.asarray(np.clip(0.5 * width + 0.5 - away, 0, 1), np.float32)
 
 
