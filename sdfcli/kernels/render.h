@@ -56,10 +56,9 @@ FN double first_root(const double* value) {
     double inner = c2 * c2 - 3.0 * c3 * c1;
     if (inner > 0.0) {
         double q = c2 > 0.0 ? -(c2 + sqrt(inner)) : sqrt(inner) - c2;
-        double one = q / (3.0 * c3), other = c1 / q;  // not finite for a parabola, and passed over then
+        double one = q / (3.0 * c3), other = c1 / q;  // the first is not finite for a parabola, and passed over
         split[0] = least(one, other);
         split[1] = most(one, other);
-        if (!(one < 1e9 && one > -1e9)) split[0] = split[1] = other;
     }
     double low = 0.0;
     for (int k = 0; k < 3; k++) {

@@ -23,7 +23,7 @@ _TO_RGB = np.array(
 STEPS = 255
 """Colours on each side of the middle."""
 
-MIDDLE, END = 0.97, 0.47
+MIDDLE, END = 0.97, 0.52
 """Lightness; both ends have the same, so that neither side looks more."""
 
 CHROMA = 0.135
