@@ -291,6 +291,19 @@ def test_render(ball: Field, tmp_path: Any) -> None:
     assert sdfcli.render(ball, width=1, height=1, device="cpu").shape == (1, 1, 3)
 
 
+def test_bands_make_one_picture(ball: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = sdfcli.render(ball, width=31, height=20, device="cpu")
+    monkeypatch.setattr("sdfcli.pictures.render.BAND", 77)
+    assert np.array_equal(whole, sdfcli.render(ball, width=31, height=20, device="cpu"))
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_any_units(scale: float, ball: Field) -> None:
+    field = sdfcli.build(shapes.moved(shapes.icosphere(5), scale), tolerance=1e-3, device="cpu")
+    one, other = (sdfcli.render(f, width=40, height=40, device="cpu").astype(int) for f in (field, ball))
+    assert np.abs(one - other).mean() < 0.5
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -325,7 +325,8 @@ typedef struct {
 
 /* A picture of the level set (render.h). Lengths are in edges of the domain where nothing else is said. */
 typedef struct {
-    unsigned n;                             /* pixels, row by row from the top */
+    unsigned n;                             /* pixels, row by row */
+    unsigned first;                         /* so many lie before them, from the top */
     unsigned width;
     unsigned height;
     const unsigned long long* leaf_key;     /* sorted */
@@ -342,10 +343,10 @@ typedef struct {
     double smoothing;                       /* the least way over which normals are taken, to both sides */
     double pixel_size;                      /* of a pixel at distance 1 */
     const double* camera;                   /* 4 x 3: the eye; then of length 1: to the right, up, forward */
-    const unsigned char* rough;             /* n x 3, the picture with one ray a pixel; null: that is what to make */
-    unsigned char* pixel;                   /* out: n x 3, red, green, blue */
-    double* depth;                          /* out: n, from the eye, of the last ray, negative for nothing; may be null */
-    double* normal;                         /* out: n x 3; may be null */
+    const unsigned char* rough;             /* height x width x 3, with one ray a pixel; null: that is what to make */
+    unsigned char* pixel;                   /* out: height x width x 3, red, green, blue */
+    double* depth;                          /* out: height x width, from the eye, negative for nothing; may be null */
+    double* normal;                         /* out: height x width x 3; may be null */
 } sdf_render_args;
 
 typedef struct {

@@ -193,8 +193,8 @@ FN int contrast(const sdf_render_args& a, u32 column, u32 row) {
     return change;
 }
 
-FN void sdf_render_at(const sdf_render_args& a, u32 i) {
-    u32 column = i % a.width, row = i / a.width, rays = 1;
+FN void sdf_render_at(const sdf_render_args& a, u32 place) {
+    u32 i = a.first + place, column = i % a.width, row = i / a.width, rays = 1;
     if (a.rough) {
         if (contrast(a, column, row) < SDF_RENDER_CONTRAST) {
             for (int k = 0; k < 3; k++) a.pixel[3 * (size_t)i + k] = a.rough[3 * (size_t)i + k];

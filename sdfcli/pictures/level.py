@@ -7,12 +7,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend import Array, Backend
+from sdfcli.backend import Backend
 from sdfcli.errors import InputError, UsageError
-from sdfcli.field import LATTICE_BITS, Field, lattice_position
-
-CELL_BITS = 6
-"""The table of leaves has a cell for each 2^-6 of the domain."""
+from sdfcli.extract.sources import no_surface
+from sdfcli.field import Field, lattice_position
 
 
 def stated_error(field: Field) -> float | None:
@@ -43,12 +41,6 @@ def shown_level(field: Field, iso: float | None) -> float:
     return iso
 
 
-def first_leaf(backend: Backend, leaf_key: Array) -> Array:
-    """(2^18 + 1,) uint32: how many leaves come before each cell of level 6, along the Morton curve."""
-    cells = backend.xp.arange((1 << 3 * CELL_BITS) + 1, dtype=np.uint64) << np.uint64(3 * (LATTICE_BITS - CELL_BITS))
-    return backend.xp.searchsorted(leaf_key, cells).astype(np.uint32)
-
-
 def leaves_at(backend: Backend, field: Field, iso: float) -> npt.NDArray[np.float64]:
     """Lower corners and edges (n, 4) of the leaves that the level passes through, in the unit cube.
 
@@ -59,8 +51,7 @@ def leaves_at(backend: Backend, field: Field, iso: float) -> npt.NDArray[np.floa
     backend.run("sdf_leaf_side", len(side), **{**arrays, "iso": np.float32(iso), "side": side, "around": None})
     met = np.flatnonzero(backend.to_host(side) == 2)
     if len(met) == 0:
-        low, high = float(field.distance.min()), float(field.distance.max())
-        raise InputError(f"no surface at {iso:g}: the field's values go from {low:g} to {high:g}")
+        raise no_surface(field, iso)
     size = 0.5 ** field.leaf_level[met].astype(np.float64)
     return np.column_stack((lattice_position(field.leaf_key[met]), size))
 

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, select_backend
 from sdfcli.errors import OutOfMemoryError, UsageError
+from sdfcli.extract.sources import first_leaf
 from sdfcli.field import Field
-from sdfcli.pictures.level import first_leaf, is_unsigned, leaves_at, shown_level, stated_error
+from sdfcli.pictures.level import is_unsigned, leaves_at, shown_level, stated_error
 
 Floats = npt.NDArray[np.float64]
 
@@ -38,6 +39,9 @@ ANGLE = 28.0
 """Of view, in degrees, along the shorter side of the picture."""
 
 MARGIN = 1.06
+BAND = 1 << 19
+"""Pixels drawn at a time."""
+
 REACH = 0.1
 """How far ambient occlusion looks, as a part of the surface's extent."""
 
@@ -161,27 +165,28 @@ def trace(
     normals (h, w, 3), float64. `rough` is the picture with one ray a pixel, which tells where to take more."""
     arrays = field.on(backend)
     error, slack = _safety(field)
-    backend.run(
-        "sdf_render",
-        pixel.shape[0] * pixel.shape[1],
+    height, width = pixel.shape[:2]
+    values = {
         **arrays,
-        width=pixel.shape[1],
-        height=pixel.shape[0],
-        first_leaf=first_leaf(backend, arrays["leaf_key"]),
-        length=field.domain.length,
-        iso=iso,
-        error=error,
-        slack=slack,
-        error_at_level=max(error, slack * abs(iso) / field.domain.length),
-        reach=reach,
-        smoothing=iso / field.domain.length if is_unsigned(field) else 0.0,
-        pixel_size=camera.pixel_size,
-        camera=backend.from_host(camera.frame),
-        rough=rough,
-        pixel=pixel,
-        depth=depth,
-        normal=normal,
-    )
+        "width": width,
+        "height": height,
+        "first_leaf": first_leaf(backend, arrays["leaf_key"]),
+        "length": field.domain.length,
+        "iso": iso,
+        "error": error,
+        "slack": slack,
+        "error_at_level": max(error, slack * abs(iso) / field.domain.length),
+        "reach": reach,
+        "smoothing": iso / field.domain.length if is_unsigned(field) else 0.0,
+        "pixel_size": camera.pixel_size,
+        "camera": backend.from_host(camera.frame),
+        "rough": rough,
+        "pixel": pixel,
+        "depth": depth,
+        "normal": normal,
+    }
+    for first in range(0, width * height, BAND):  # an interrupt comes through between them
+        backend.run("sdf_render", min(BAND, width * height - first), first=first, **values)
 
 
 def _safety(field: Field) -> tuple[float, float]:
