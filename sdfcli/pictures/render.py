@@ -126,16 +126,18 @@ def aim(leaves: Floats, axes: Floats, width: int, height: int) -> tuple[Camera, 
     low, high = leaves[:, :3].min(axis=0), (leaves[:, :3] + leaves[:, 3:]).max(axis=0)
     centre = 0.5 * (low + high)
     middle = leaves[:, :3] + 0.5 * leaves[:, 3:] - centre
-    radius = leaves[:, 3]  # more than half of a leaf's diagonal
     x, y, z = (sum(middle[:, k] * way[k] for k in range(3)) for way in axes)
+    radius = 0.5 * math.sqrt(3) * leaves[:, 3]
     pixel = 2 * math.tan(math.radians(ANGLE / 2)) / min(width, height)
-    shift = [0.5 * float((part - radius).min() + (part + radius).max()) for part in (x, y)]
-    reach = [
-        MARGIN * (np.abs(part - s) + radius) / (0.5 * pixel * n)
-        for part, s, n in zip((x, y), shift, (width, height), strict=True)
-    ]
-    distance = float((np.maximum(*reach) + z).max())
-    eye = centre + shift[0] * axes[0] + shift[1] * axes[1] + distance * axes[2]
+    eye, distance = centre.copy(), 0.0
+    for along, axis, pixels in ((x, axes[0], width), (y, axes[1], height)):
+        # A ball touches the plane on one side of the view if its eye is at this distance, less its shift / slope.
+        slope = 0.5 * pixels * pixel / MARGIN
+        ball = radius * math.hypot(1, slope)
+        ahead, behind = float((z + (ball + along) / slope).max()), float((z + (ball - along) / slope).max())
+        eye += 0.5 * (ahead - behind) * slope * axis
+        distance = max(distance, 0.5 * (ahead + behind))
+    eye += distance * axes[2]
     return Camera(np.array([eye, axes[0], axes[1], -axes[2]]), pixel), float(np.linalg.norm(high - low))
 
 
