@@ -248,21 +248,28 @@ def test_iso_shows_three_sides_alike() -> None:
     assert np.allclose(view_axes("iso", "y")[2], 3**-0.5)
 
 
-@settings(max_examples=50)
-@given(seed=st.integers(0, 2**32 - 1), width=st.integers(1, 2000), height=st.integers(1, 2000))
-def test_the_surface_fills_the_picture(seed: int, width: int, height: int) -> None:
+@settings(max_examples=100)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    width=st.integers(1, 2000),
+    height=st.integers(1, 2000),
+    edge=st.sampled_from([0.5, 0.1, 1e-4]),
+    flat=st.booleans(),
+)
+def test_the_surface_fills_the_picture(seed: int, width: int, height: int, edge: float, flat: bool) -> None:
     rng = np.random.default_rng(seed)
-    edge = rng.choice([0.5, 0.1, 0.001]) * rng.random((20, 1))
-    leaves = np.hstack((rng.random((20, 3)) * rng.choice([1, 1e-3], 3), edge))
+    place = rng.random((20, 3)) * (rng.choice([1, 1e-3], 3) if flat else 1)
+    leaves = np.hstack((place, edge * rng.random((20, 1))))
     axes = view_axes((rng.uniform(-180, 180), rng.uniform(-90, 90)), "y")
     camera, extent = aim(leaves, axes, width, height)
     corners = (leaves[:, None, :3] + leaves[:, None, 3:] * np.array(list(np.ndindex(2, 2, 2)))).reshape(-1, 3)
     eye, right, up, forward = camera.frame
     away = (corners - eye) @ forward
     assert np.all(away > 0)
-    place = np.array([(corners - eye) @ right / width, (corners - eye) @ up / height]) / away / camera.pixel_size
-    assert np.abs(place).max() < 0.5
-    assert np.ptp(place, axis=1).max() > (0.9 if edge.max() < 0.002 else 0.6)
+    seen = np.array([(corners - eye) @ right / width, (corners - eye) @ up / height]) / away / camera.pixel_size
+    assert np.abs(seen).max() < 0.5
+    if edge == 1e-4 and not flat:  # of larger leaves the camera takes the balls around them
+        assert np.ptp(seen, axis=1).max() > 0.93
     assert np.isclose(extent, np.linalg.norm(np.ptp(corners, axis=0)))
 
 
