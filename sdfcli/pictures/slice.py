@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import Backend, select_backend
-from sdfcli.errors import UsageError
+from sdfcli.errors import OutOfMemoryError, UsageError
 from sdfcli.field import Field
 from sdfcli.pictures.colour import diverging
 from sdfcli.pictures.level import is_unsigned, middle_of, shown_level
@@ -50,7 +50,7 @@ def slice_image(
     octree: with the borders of the leaves.
 
     Raises InputError for a source that cannot be used, UsageError for bad parameters, DeviceError for a device that is
-    not there.
+    not there, OutOfMemoryError.
     """
     check_size(axis, size)
     if not isinstance(source, Field):
@@ -58,18 +58,25 @@ def slice_image(
 
         source = load(source)
     backend = select_backend(device)
-    where = place_of_plane(backend, source, axis, at)
-    value, leaf = sample_plane(backend, source, axis, where, size)
-    pixel, unsigned = source.domain.length / size, is_unsigned(source)
-    level = shown_level(source, None)
+    try:
+        where = place_of_plane(backend, source, axis, at)
+        return draw(backend, source, axis, where, size, octree)
+    except MemoryError as error:
+        raise OutOfMemoryError(f"out of memory: {error}; try a smaller --size") from error
+
+
+def draw(backend: Backend, field: Field, axis: str, at: float, size: int, octree: bool) -> Image:
+    """The picture of a plane, with its scale."""
+    value, leaf = sample_plane(backend, field, axis, at, size)
+    pixel, unsigned = field.domain.length / size, is_unsigned(field)
     largest = float(np.abs(value).max())
     step = nice_step(largest / LINES)
     plane = paint(value, largest)
     if octree:
-        plane = blend(plane, cell_borders(leaf, source.leaf_level), INK)
+        plane = blend(plane, cell_borders(leaf, field.leaf_level), INK)
     plane = blend(plane, contour_lines(value, step, pixel), INK)
-    plane = blend(plane, surface_line(value, level, pixel, unsigned), (0, 0, 0))
-    return framed(plane, source, axis, where, (float(value.min()), float(value.max())), step)
+    plane = blend(plane, surface_line(value, shown_level(field, None), pixel, unsigned), (0, 0, 0))
+    return framed(plane, field, axis, at, (float(value.min()), float(value.max())), step)
 
 
 def check_size(axis: str, size: int) -> None:
@@ -180,7 +187,7 @@ def framed(plane: Image, field: Field, axis: str, at: float, span: tuple[float, 
         return math.ceil(max(font.getlength(word) for word in words))
 
     gap = letter // 2
-    heading = f"{axis} = {at:.6g}"
+    heading = f"{axis} = {at:.9g}"
     left = width_of([word for _, word in coordinates[1]]) + 2 * gap + letter
     top, bar, below = 2 * letter + gap, left + size + 2 * letter, 3 * letter + gap
     numbers = max(width_of([word for _, word in distances]) + 2 * gap, width_of(["distance"]) - letter)
@@ -218,4 +225,5 @@ def ticks(low: float, high: float, step: float | None = None) -> list[tuple[floa
     """Multiples of a step between two numbers, and how they are written; without a step there are five to twelve."""
     step = step or nice_step((high - low) / 5)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [(k * step, f"{k * step:.6g}") for k in range(first, last + 1)]
+    digits = max(6, len(str(max(abs(first), abs(last)))) + 1)  # neighbours differ, far from 0 too
+    return [(k * step, f"{k * step:.{digits}g}") for k in range(first, last + 1)]
