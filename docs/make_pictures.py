@@ -1,5 +1,8 @@
-"""Draws the pictures of signs.md: `python docs/make_pictures.py`. Slices through small fields, inside blue, outside
-grey, with lines of equal distance; the surface is black."""
+"""Draws the pictures of the documentation: `python docs/make_pictures.py`.
+
+Those of signs.md are slices through small fields, inside blue, outside grey, with lines of equal distance; the surface
+is black. Those of the README and of pictures.md are what `sdfcli render` and `sdfcli slice` draw of the sample meshes.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ from PIL import Image
 import sdfcli
 
 FOLDER = Path(__file__).parent / "pictures"
+SAMPLES = Path(__file__).parent.parent / "sample_meshes"
+MOST_BYTES = 150_000
 PIXELS = 240
 INSIDE, OUTSIDE, NO_SIGN = (0.55, 0.71, 0.9), (0.93, 0.92, 0.9), (0.96, 0.9, 0.72)
 
@@ -75,9 +80,29 @@ def draw(shape: tuple[Any, Any], path: Path) -> None:
     print(path.name, path.stat().st_size, field.info["sign"], field.info["sign_reason"], field.info["sign_confidence"])
 
 
+def save(picture: Any, name: str) -> None:
+    """A picture in 256 colours: a third of the bytes."""
+    path = FOLDER / f"{name}.png"
+    Image.fromarray(picture).quantize(256).save(path, optimize=True)
+    print(path.name, path.stat().st_size)
+    assert path.stat().st_size < MOST_BYTES
+
+
+def draw_samples() -> None:
+    """The sample meshes, as the two commands draw them."""
+    sources = SAMPLES / "bunny.ply", SAMPLES / "bracket.stl", SCENES["sheet"]
+    bunny, bracket, sheet = (sdfcli.build(source, device="cpu") for source in sources)
+    save(sdfcli.render(bunny, view="25,15"), "bunny")
+    save(sdfcli.slice_image(bunny, at=0.02, octree=True, size=480), "bunny_z")
+    save(sdfcli.slice_image(bracket, at=20, size=480), "bracket_z")
+    save(sdfcli.render(bracket, width=640, height=480, view="-150,30"), "bracket")
+    save(sdfcli.render(sheet, width=640, height=320), "hills")
+
+
 def main() -> None:
     """Draws them all."""
     FOLDER.mkdir(exist_ok=True)
+    draw_samples()
     for name, shape in SCENES.items():
         draw(shape, FOLDER / f"{name}.png")
 

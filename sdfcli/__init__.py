@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Field", "MeshDistance", "__version__", "build", "isosurface", "load"]
+__all__ = ["Field", "MeshDistance", "__version__", "build", "isosurface", "load", "render", "slice_image"]
 
 if TYPE_CHECKING:
     from sdfcli.extract.isosurface import isosurface
     from sdfcli.field import Field
     from sdfcli.index import MeshDistance
+    from sdfcli.pictures.render import render
+    from sdfcli.pictures.slice import slice_image
     from sdfcli.pipeline import build
     from sdfcli.store import load
 
@@ -20,6 +22,8 @@ _HOME = {
     "build": "pipeline",
     "isosurface": "extract.isosurface",
     "load": "store",
+    "render": "pictures.render",
+    "slice_image": "pictures.slice",
 }
 
 

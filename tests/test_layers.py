@@ -19,7 +19,7 @@ LAYERS = [
     {"stages"},
     {"field"},
     {"store", "accuracy", "index", "previous", "extract"},
-    {"check", "estimate"},
+    {"check", "estimate", "pictures"},
     {"pipeline"},
     {"bench"},
     {"cli"},

@@ -27,3 +27,7 @@ Points = Annotated[
     str, typer.Option("--points", metavar="octree|levels|bvh|near|rand|grid", help="Where distances are asked for.")
 ]
 FieldFile = Annotated[Path, typer.Argument(metavar="FILE", help="A field that `sdfcli build` wrote.")]
+Picture = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="A .png file; by default one of the field's name, in this folder."),
+]

@@ -82,6 +82,18 @@ class SourcePart:
     values: dict[str, Any]
 
 
+def first_leaf(backend: Backend, leaf_key: Array) -> Array:
+    """(2^18 + 1,) uint32: how many leaves come before each cell of level 6, along the Morton curve."""
+    cells = backend.xp.arange((1 << 18) + 1, dtype=np.uint64) << np.uint64(3 * (LATTICE_BITS - 6))
+    return backend.xp.searchsorted(leaf_key, cells).astype(np.uint32)
+
+
+def no_surface(field: Field, level: float) -> InputError:
+    """Why a field has no surface at a level."""
+    low, high = float(field.distance.min()), float(field.distance.max())
+    return InputError(f"no surface at {level:g}: the field's values go from {low:g} to {high:g}")
+
+
 class FieldSource:
     """A field on a grid of `resolution` cells along each axis of its domain.
 
@@ -109,17 +121,11 @@ class FieldSource:
 
     def part(self, backend: Backend, first: int, last: int) -> SourcePart:
         arrays = self.field.on(backend)
-        values = {**arrays, "first_leaf": self._first_leaf(backend, arrays), "side": self._side(backend, arrays)}
+        values = {**arrays, "first_leaf": first_leaf(backend, arrays["leaf_key"]), "side": self._side(backend, arrays)}
         return SourcePart(backend.from_host(self._brick[first:last]), "field", values)
 
     def nothing_there(self) -> InputError:
-        low, high = float(self.field.distance.min()), float(self.field.distance.max())
-        return InputError(f"no surface at {self.level:g}: the field's values go from {low:g} to {high:g}")
-
-    def _first_leaf(self, backend: Backend, arrays: dict[str, Array]) -> Array:
-        """(2^18 + 1,): how many leaves come before each cell of level 6, along the Morton curve."""
-        cells = backend.xp.arange((1 << 18) + 1, dtype=np.uint64) << np.uint64(3 * (LATTICE_BITS - 6))
-        return backend.xp.searchsorted(arrays["leaf_key"], cells).astype(np.uint32)
+        return no_surface(self.field, float(self.level))
 
     def _side(self, backend: Backend, arrays: dict[str, Array], around: Array | None = None) -> Array:
         """Whether each leaf's corners are inside (1), outside (0) or both (2)."""
@@ -155,7 +161,7 @@ class FieldSource:
             value=arrays["value"],
             leaf_key=arrays["leaf_key"],
             leaf_level=arrays["leaf_level"],
-            first_leaf=self._first_leaf(backend, arrays),
+            first_leaf=first_leaf(backend, arrays["leaf_key"]),
             side=side,
             iso=self.level,
             meets=meets,

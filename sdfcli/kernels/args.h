@@ -431,6 +431,32 @@ typedef struct {
     unsigned* leaf_of;                      /* out: n; may be null */
 } sdf_field_sample_args;
 
+/* A picture of the level set (render.h). Lengths are in edges of the domain where nothing else is said. */
+typedef struct {
+    unsigned n;                             /* pixels, row by row */
+    unsigned first;                         /* so many lie before them, from the top */
+    unsigned width;
+    unsigned height;
+    const unsigned long long* leaf_key;     /* sorted */
+    const unsigned char* leaf_level;
+    const unsigned* leaf_corner;
+    const unsigned* first_leaf;             /* 2^18 + 1 */
+    const float* value;                     /* of the corners, in the mesh's units */
+    double length;                          /* edge of the domain in the mesh's units */
+    double iso;                             /* the level, in the mesh's units */
+    double error;                           /* of the field, near the surface */
+    double slack;                           /* of the field, as a part of the distance */
+    double error_at_level;
+    double reach;                           /* how far ambient occlusion looks */
+    double smoothing;                       /* the least way over which normals are taken, to both sides */
+    double pixel_size;                      /* of a pixel at distance 1 */
+    const double* camera;                   /* 4 x 3: the eye; then of length 1: to the right, up, forward */
+    const unsigned char* rough;             /* height x width x 3, with one ray a pixel; null: that is what to make */
+    unsigned char* pixel;                   /* out: height x width x 3, red, green, blue */
+    double* depth;                          /* out: height x width, from the eye, negative for nothing; may be null */
+    double* normal;                         /* out: height x width x 3; may be null */
+} sdf_render_args;
+
 typedef struct {
     unsigned n;                             /* points */
     unsigned leaves;

@@ -10,6 +10,7 @@
 #include "octree.h"
 #include "packet.h"
 #include "pseudonormal.h"
+#include "render.h"
 #include "sample.h"
 #include "scan.h"
 #include "winding.h"
@@ -55,6 +56,7 @@
     X(sdf_leaf_top)                  \
     X(sdf_leaf_nodes)                \
     X(sdf_field_sample)              \
+    X(sdf_render)                    \
     X(sdf_exact_distance)            \
     X(sdf_exact_winding)             \
     X(sdf_grid_doubt)                \

@@ -1,0 +1,90 @@
+"""`sdfcli render`: a picture of a field's surface."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sdfcli.cli import options
+from sdfcli.cli.output import human_bytes, print_json, print_table, progress
+from sdfcli.errors import UsageError
+
+
+def render(
+    file: options.FieldFile,
+    output: options.Picture = None,
+    size: Annotated[str, typer.Option(metavar="WxH", help="Pixels, 8192 at most along each side.")] = "800x600",
+    view: Annotated[
+        str,
+        typer.Option(
+            metavar="front|back|left|right|top|bottom|iso|AZIMUTH,ELEVATION",
+            help="Where to look from; in degrees, azimuth 0 is the front and 90 the right side.",
+        ),
+    ] = "-30,20",
+    up: Annotated[
+        str, typer.Option(metavar="y|z", help="The mesh's axis that points up; the front is towards +z or -y then.")
+    ] = "y",
+    iso: Annotated[
+        float | None,
+        typer.Option(
+            help="The distance at which the surface lies; 0 by default, or a thin skin where there is no sign.",
+            show_default=False,
+        ),
+    ] = None,
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    force: options.Force = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Draw a shaded picture of the surface. No display is needed.
+
+    Example: sdfcli render bunny.h5 --view front --size 1600x1200
+    """
+    from sdfcli.pictures.png import check_target, write_png
+    from sdfcli.pictures.render import check_size, view_axes
+    from sdfcli.pictures.render import render as draw
+    from sdfcli.store import load
+
+    target = output or Path(file.stem + ".png")
+    check_target(target, force)
+    width, height = parse_size(size)
+    check_size(width, height)
+    view_axes(view, up)
+    with progress(str(file), quiet or json) as tell:
+        start = time.perf_counter()
+        field = load(file)
+        tell("drawing")
+        picture = draw(field, width=width, height=height, view=view, up=up, iso=iso, device=device, threads=threads)
+        write_png(target, picture, force)
+    report: dict[str, Any] = {
+        "input": str(file),
+        "output": str(target),
+        "width": width,
+        "height": height,
+        "view": view,
+        "up": up,
+        "seconds": round(time.perf_counter() - start, 4),
+        "bytes": target.stat().st_size,
+    }
+    if json:
+        print_json(report)
+    elif not quiet:
+        rows = [
+            ("picture", f"{width} x {height}, view {view}, {up} up"),
+            ("time", f"{report['seconds']:.2f} s"),
+            ("file", f"{target}, {human_bytes(report['bytes'])}"),
+        ]
+        print_table(str(file), rows)
+
+
+def parse_size(size: str) -> tuple[int, int]:
+    """Width and height. Raises UsageError for what is not WxH."""
+    match = re.fullmatch(r"(\d{1,9})x(\d{1,9})", size)
+    if match is None:
+        raise UsageError(f"--size {size}: use WIDTHxHEIGHT, as in 800x600")
+    return int(match.group(1)), int(match.group(2))

@@ -1,0 +1,70 @@
+"""`sdfcli slice`: a picture of a field in a plane."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sdfcli.cli import options
+from sdfcli.cli.output import human_bytes, print_json, print_table, progress
+
+
+def slice_plane(
+    file: options.FieldFile,
+    output: options.Picture = None,
+    axis: Annotated[str, typer.Option(metavar="x|y|z", help="The axis that the plane is across.")] = "z",
+    at: Annotated[
+        float | None,
+        typer.Option(
+            help="Where along the axis, in the mesh's units; the middle of the surface by default.", show_default=False
+        ),
+    ] = None,
+    size: Annotated[int, typer.Option(help="Pixels along the domain's edge, 64 to 4096.")] = 800,
+    octree: Annotated[bool, typer.Option("--octree", help="Draw the borders of the octree's leaves.")] = False,
+    device: options.Device = "auto",
+    force: options.Force = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Draw the distances in a plane: blue inside, red outside, with lines of equal distance and a scale.
+
+    Example: sdfcli slice bunny.h5 --axis x --octree
+    """
+    from sdfcli.backend import select_backend
+    from sdfcli.pictures.png import check_target, write_png
+    from sdfcli.pictures.slice import check_size, place_of_plane, slice_image
+    from sdfcli.store import load
+
+    target = output or Path(f"{file.stem}_{axis}.png")
+    check_target(target, force)
+    check_size(axis, size)
+    with progress(str(file), quiet or json) as tell:
+        start = time.perf_counter()
+        field = load(file)
+        tell("drawing")
+        where = place_of_plane(select_backend(device), field, axis, at)
+        picture = slice_image(field, axis=axis, at=where, size=size, octree=octree, device=device)
+        write_png(target, picture, force)
+    report: dict[str, Any] = {
+        "input": str(file),
+        "output": str(target),
+        "width": picture.shape[1],
+        "height": picture.shape[0],
+        "axis": axis,
+        "at": where,
+        "seconds": round(time.perf_counter() - start, 4),
+        "bytes": target.stat().st_size,
+    }
+    if json:
+        print_json(report)
+    elif not quiet:
+        rows = [
+            ("plane", f"{axis} = {where:.9g}"),
+            ("picture", f"{picture.shape[1]} x {picture.shape[0]}"),
+            ("time", f"{report['seconds']:.2f} s"),
+            ("file", f"{target}, {human_bytes(report['bytes'])}"),
+        ]
+        print_table(str(file), rows)

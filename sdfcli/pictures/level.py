@@ -1,0 +1,66 @@
+"""Which surface of a field is shown, and where it lies."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from sdfcli.backend import Backend
+from sdfcli.errors import InputError, UsageError
+from sdfcli.extract.sources import no_surface
+from sdfcli.field import Field, lattice_position
+
+
+def stated_error(field: Field) -> float | None:
+    """The largest error near the surface that the file states, in the mesh's units; None where it states none."""
+    try:
+        told = [field.info["parameters"]["tolerance"], field.info["max_error"]]
+        error = float(field.info["mesh"]["diagonal"]) * max(float(part) for part in told)
+    except (KeyError, TypeError, ValueError):
+        return None
+    return error if math.isfinite(error) and error >= 0 else None
+
+
+def is_unsigned(field: Field) -> bool:
+    """Whether distances have no sign."""
+    return field.info.get("sign") == "none"
+
+
+def shown_level(field: Field, iso: float | None) -> float:
+    """The level to show: the one asked for, else 0. An unsigned field is 0 up to its error only on the surface and
+    negative nowhere, so there it is twice that error: a skin around the surface.
+
+    Raises UsageError for a level that is not finite.
+    """
+    if iso is None:
+        return 2 * (stated_error(field) or 1e-3 * field.domain.length) if is_unsigned(field) else 0.0
+    if not math.isfinite(iso) or abs(iso) > float(np.finfo(np.float32).max):
+        raise UsageError(f"--iso {iso}: use a finite number")
+    return iso
+
+
+def leaves_at(backend: Backend, field: Field, iso: float) -> npt.NDArray[np.float64]:
+    """Lower corners and edges (n, 4) of the leaves that the level passes through, in the unit cube.
+
+    Raises InputError where there is none.
+    """
+    arrays = field.on(backend)
+    side = backend.xp.empty(len(field.leaf_key), np.uint8)
+    backend.run("sdf_leaf_side", len(side), **{**arrays, "iso": np.float32(iso), "side": side, "around": None})
+    met = np.flatnonzero(backend.to_host(side) == 2)
+    if len(met) == 0:
+        raise no_surface(field, iso)
+    size = 0.5 ** field.leaf_level[met].astype(np.float64)
+    return np.column_stack((lattice_position(field.leaf_key[met]), size))
+
+
+def middle_of(backend: Backend, field: Field) -> npt.NDArray[np.float64]:
+    """The middle (3,) of the surface's box in the mesh's units; that of the domain where there is no surface."""
+    try:
+        leaves = leaves_at(backend, field, shown_level(field, None))
+    except InputError:
+        return np.asarray(field.domain.origin + 0.5 * field.domain.length)
+    low, high = leaves[:, :3].min(axis=0), (leaves[:, :3] + leaves[:, 3:]).max(axis=0)
+    return np.asarray(field.domain.origin + 0.5 * (low + high) * field.domain.length)

@@ -1,0 +1,26 @@
+"""Pictures in files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from sdfcli.errors import UsageError
+from sdfcli.store import refuse_existing, written_whole
+
+
+def check_target(path: Path, force: bool) -> None:
+    """Raises UsageError for a name that is not a picture's, or of a file that exists, unless `force`."""
+    if path.suffix.lower() != ".png":
+        raise UsageError(f"{path}: use a name that ends in .png")
+    refuse_existing(path, force)
+
+
+def write_png(path: Path, picture: npt.NDArray[np.uint8], force: bool) -> None:
+    """Writes a picture (h, w, 3), whole or not at all. Raises UsageError if it exists, unless `force`."""
+    from PIL import Image
+
+    with written_whole(path, force) as temporary:
+        Image.fromarray(picture).save(temporary, format="PNG")

@@ -1,0 +1,229 @@
+"""Pictures of a field's values in a plane."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sdfcli.backend import Backend, select_backend
+from sdfcli.errors import OutOfMemoryError, UsageError
+from sdfcli.field import Field
+from sdfcli.pictures.colour import diverging
+from sdfcli.pictures.level import is_unsigned, middle_of, shown_level
+
+Image = npt.NDArray[np.uint8]
+Values = npt.NDArray[np.float32]
+
+LEAST_SIZE, MOST_SIZE = 64, 4096
+"""Pixels of the plane's edge."""
+
+PLANES = {"x": (1, 2), "y": (0, 2), "z": (0, 1)}
+"""The axes to the right and upwards in a plane across an axis."""
+
+LINES = 10
+"""At least so many lines of equal distance from 0 to the largest value, at most two and a half times as many."""
+
+CHUNK = 1 << 20
+"""Points sampled at a time."""
+
+INK = (25, 28, 33)
+
+
+def slice_image(
+    source: Field | str | Path,
+    *,
+    axis: str = "z",
+    at: float | None = None,
+    size: int = 800,
+    octree: bool = False,
+    device: str = "auto",
+) -> Image:
+    """A picture (height, width, 3) of a field's values in a plane across an axis, with a scale around it.
+
+    Distances inside are blue, outside red, with lines of equal distance and a black one for the surface; without signs
+    all are red. source: a Field, or a path to one. at: where the plane lies along the axis, in the mesh's units;
+    by default in the middle of the surface. size: pixels along the domain's edge; the picture is a little larger.
+    octree: with the borders of the leaves.
+
+    Raises InputError for a source that cannot be used, UsageError for bad parameters, DeviceError for a device that is
+    not there, OutOfMemoryError.
+    """
+    check_size(axis, size)
+    if not isinstance(source, Field):
+        from sdfcli.store import load
+
+        source = load(source)
+    backend = select_backend(device)
+    try:
+        where = place_of_plane(backend, source, axis, at)
+        return draw(backend, source, axis, where, size, octree)
+    except MemoryError as error:
+        raise OutOfMemoryError(f"out of memory: {error}; try a smaller --size") from error
+
+
+def draw(backend: Backend, field: Field, axis: str, at: float, size: int, octree: bool) -> Image:
+    """The picture of a plane, with its scale."""
+    value, leaf = sample_plane(backend, field, axis, at, size)
+    pixel, unsigned = field.domain.length / size, is_unsigned(field)
+    largest = float(np.abs(value).max())
+    step = nice_step(largest / LINES)
+    plane = paint(value, largest)
+    if octree:
+        plane = blend(plane, cell_borders(leaf, field.leaf_level), INK)
+    plane = blend(plane, contour_lines(value, step, pixel), INK)
+    plane = blend(plane, surface_line(value, shown_level(field, None), pixel, unsigned), (0, 0, 0))
+    return framed(plane, field, axis, at, (float(value.min()), float(value.max())), step)
+
+
+def check_size(axis: str, size: int) -> None:
+    """Raises UsageError for an axis that is none, and for a picture that is too small or too large."""
+    if axis not in PLANES:
+        raise UsageError(f"--axis {axis}: use x, y or z")
+    if not LEAST_SIZE <= size <= MOST_SIZE:
+        raise UsageError(f"--size {size}: use {LEAST_SIZE} to {MOST_SIZE} pixels")
+
+
+def place_of_plane(backend: Backend, field: Field, axis: str, at: float | None) -> float:
+    """Where the plane lies along the axis. Raises UsageError for a place outside of the domain."""
+    k = "xyz".index(axis)
+    if at is None:
+        return float(middle_of(backend, field)[k])
+    low, high = float(field.domain.origin[k]), float(field.domain.origin[k] + field.domain.length)
+    if not low <= at <= high:
+        raise UsageError(f"--at {at:g}: the domain goes from {low:.9g} to {high:.9g} along {axis}")
+    return at
+
+
+def sample_plane(
+    backend: Backend, field: Field, axis: str, at: float, size: int
+) -> tuple[Values, npt.NDArray[np.uint32]]:
+    """Values and leaves (size, size) at the middles of the pixels, row by row from the top."""
+    right, up = PLANES[axis]
+    middle = (np.arange(size) + 0.5) / size * field.domain.length
+    value, leaf = np.empty((size, size), np.float32), np.empty((size, size), np.uint32)
+    rows = max(1, CHUNK // size)
+    for first in range(0, size, rows):
+        part = slice(first, first + rows)
+        points = np.empty((*value[part].shape, 3))
+        points[..., "xyz".index(axis)] = at
+        points[..., right] = field.domain.origin[right] + middle
+        points[..., up] = (field.domain.origin[up] + middle[::-1][part])[:, None]
+        there = backend.from_host(points.reshape(-1, 3))
+        value[part] = backend.to_host(field.sample(there)).reshape(-1, size)
+        leaf[part] = backend.to_host(field.leaf_at(there)).reshape(-1, size)
+    return value, leaf
+
+
+def nice_step(most: float) -> float:
+    """The largest of 1, 2 or 5 times a power of ten that is not more than a number; 1 for 0."""
+    if not most > 0:
+        return 1.0
+    power = math.floor(math.log10(most))
+    steps = [float(f"{m}e{k}") for k in (power - 1, power, power + 1) for m in (1, 2, 5)]
+    return max(step for step in steps if step <= most)
+
+
+def paint(value: npt.NDArray[Any], largest: float) -> Image:
+    """Colours (..., 3) of values (...): white at 0, full at the largest, on both sides alike.
+
+    They go with the root of the distance, so that the sides differ near the surface and in thin parts too.
+    """
+    return diverging(np.copysign(np.sqrt(np.abs(value) / (largest or 1.0)), value))
+
+
+def blend(picture: Image, cover: Values, colour: tuple[int, int, int]) -> Image:
+    """A colour over a picture (h, w, 3), where it covers (h, w) from 0 to 1."""
+    cover = cover[..., None]
+    return np.asarray(picture * (1 - cover) + np.array(colour, np.float32) * cover + 0.5, np.uint8)
+
+
+def line(excess: Values, value: Values, width: float, pixel: float) -> Values:
+    """How far pixels are covered by a line, its width in pixels, at which `excess` is 0; it changes as `value` does."""
+    slope = np.hypot(*np.gradient(value))
+    # The slope in the plane vanishes with the excess where a plane lies in a surface: all of that is the line.
+    away = np.abs(excess) / np.maximum(slope, 0.05 * pixel)
+    return np.asarray(np.clip(0.5 * width + 0.5 - away, 0, 1), np.float32)
+
+
+def contour_lines(value: Values, step: float, pixel: float) -> Values:
+    """How far lines at all multiples of a step but 0 cover pixels of that edge."""
+    number = np.rint(value / step)
+    return np.where(number == 0, 0, 0.35 * line(value - number * step, value, 1.0, pixel)).astype(np.float32)
+
+
+def surface_line(value: Values, level: float, pixel: float, unsigned: bool) -> Values:
+    """How far the surface covers pixels: a line, or in a field without signs everything below the level."""
+    skin = np.clip(0.5 + (level - value) / pixel, 0, 1) if unsigned else 0
+    return np.asarray(np.maximum(line(value - level, value, 2.0, pixel), skin), np.float32)
+
+
+def cell_borders(leaf: npt.NDArray[np.uint32], level: npt.NDArray[np.uint8]) -> Values:
+    """How far the borders of leaves cover pixels: fainter where they are small, as much as they all would together."""
+    border = np.zeros(leaf.shape, bool)
+    border[1:] |= leaf[1:] != leaf[:-1]
+    border[:, 1:] |= leaf[:, 1:] != leaf[:, :-1]
+    cell = len(leaf) * 0.5 ** level[leaf].astype(np.float32)
+    return np.asarray(np.where(border, np.clip(cell / 24, 0.12, 0.45), 0), np.float32)
+
+
+def framed(plane: Image, field: Field, axis: str, at: float, span: tuple[float, float], step: float) -> Image:
+    """A plane with coordinates on two sides, and a bar of its colours with the distances that they stand for."""
+    from PIL import Image as Pillow
+    from PIL import ImageDraw, ImageFont
+
+    size = len(plane)
+    letter = max(11, size // 45)
+    font = ImageFont.load_default(letter)
+    origin, length = field.domain.origin, field.domain.length
+    right, up = PLANES[axis]
+    coordinates = ticks(origin[right], origin[right] + length), ticks(origin[up], origin[up] + length)
+    distances = ticks(*span, step)
+
+    def width_of(words: list[str]) -> int:
+        return math.ceil(max(font.getlength(word) for word in words))
+
+    gap = letter // 2
+    heading = f"{axis} = {at:.9g}"
+    left = width_of([word for _, word in coordinates[1]]) + 2 * gap + letter
+    top, bar, below = 2 * letter + gap, left + size + 2 * letter, 3 * letter + gap
+    numbers = max(width_of([word for _, word in distances]) + 2 * gap, width_of(["distance"]) - letter)
+    canvas = Pillow.new("RGB", (bar + letter + numbers + gap, top + size + below), "white")
+    canvas.paste(Pillow.fromarray(plane), (left, top))
+    pen = ImageDraw.Draw(canvas)
+
+    low, high = span
+    shades = np.linspace(high, low, size)[:, None].repeat(letter, axis=1)
+    canvas.paste(Pillow.fromarray(paint(shades, max(abs(low), abs(high)))), (bar, top))
+    for box in ((left, top), (bar, top)):
+        pen.rectangle((box[0] - 1, box[1] - 1, box[0] + (size if box[0] == left else letter), top + size), outline=INK)
+    for value, word in distances:
+        y = top + (high - value) / ((high - low) or 1) * (size - 1)
+        pen.line((bar + letter, y, bar + letter + gap // 2, y), INK)
+        pen.text((bar + letter + gap, y), word, INK, font, "lm")
+    for value, word in coordinates[0]:
+        x = left + (value - origin[right]) / length * size
+        pen.line((x, top + size, x, top + size + gap // 2), INK)
+        pen.text((x, top + size + gap), word, INK, font, "mt")
+    for value, word in coordinates[1]:
+        y = top + size - (value - origin[up]) / length * size
+        pen.line((left - gap // 2, y, left - 1, y), INK)
+        pen.text((left - gap, y), word, INK, font, "rm")
+    pen.text((left, top - gap), heading, INK, font, "ls")
+    pen.text(
+        (left + size / 2, top + size + gap + letter + gap // 2), f"{'xyz'[right]}, in the mesh's units", INK, font, "mt"
+    )
+    pen.text((gap, top + size / 2), "xyz"[up], INK, font, "lm")
+    pen.text((bar, top - gap), "distance", INK, font, "ls")
+    return np.asarray(canvas)
+
+
+def ticks(low: float, high: float, step: float | None = None) -> list[tuple[float, str]]:
+    """Multiples of a step between two numbers, and how they are written; without a step there are five to twelve."""
+    step = step or nice_step((high - low) / 5)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    digits = max(6, len(str(max(abs(first), abs(last)))) + 1)  # neighbours differ, far from 0 too
+    return [(k * step, f"{k * step:.{digits}g}") for k in range(first, last + 1)]

@@ -1,0 +1,111 @@
+"""`sdfcli render` and `sdfcli slice`: a field in, a picture out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner, Result
+
+import sdfcli
+import shapes
+from sdfcli.cli.app import app
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pictures")
+    sdfcli.build(shapes.icosphere(4), tolerance=2e-3, device="cpu").save(folder / "ball.h5")
+    return folder
+
+
+def invoke(*words: object) -> Result:
+    return CliRunner().invoke(app, [*(str(word) for word in words), "--device", "cpu"])
+
+
+def test_render(folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "a.PNG"
+    result = invoke("render", folder / "ball.h5", "-o", target, "--size", "90x60", "--view", "-20,10", "--json")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert (told["width"], told["height"], told["view"]) == (90, 60, "-20,10")
+    assert told["bytes"] == target.stat().st_size
+    picture = np.asarray(Image.open(target))
+    expected = sdfcli.render(folder / "ball.h5", width=90, height=60, view=(-20, 10), device="cpu")
+    assert np.array_equal(picture, expected)
+
+
+def test_slice(folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "a.png"
+    words = ["--axis", "x", "--at", "-0.25", "--size", "100", "--octree", "--json"]
+    result = invoke("slice", folder / "ball.h5", "-o", target, *words)
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert (told["axis"], told["at"]) == ("x", -0.25)
+    picture = np.asarray(Image.open(target))
+    assert picture.shape == (told["height"], told["width"], 3)
+    expected = sdfcli.slice_image(folder / "ball.h5", axis="x", at=-0.25, size=100, octree=True, device="cpu")
+    assert np.array_equal(picture, expected)
+
+
+@pytest.mark.parametrize(("command", "name"), [("render", "ball.png"), ("slice", "ball_z.png")])
+def test_default_names_and_replacing(
+    command: str, name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = invoke(command, folder / "ball.h5")
+    assert result.exit_code == 0, result.output
+    assert name in result.stdout
+    assert result.stderr == ""
+    before = Path(name).read_bytes()
+    again = invoke(command, folder / "ball.h5", "-q")
+    assert again.exit_code == 2
+    assert "--force" in again.stderr
+    assert invoke(command, folder / "ball.h5", "-q", "--force").output == ""
+    assert Path(name).read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["render", "ball.h5", "-o", "a.jpg"], 2, ".png"),
+        (["render", "ball.h5", "--size", "800"], 2, "800x600"),
+        (["render", "ball.h5", "--size", "0x5"], 2, "--size 0x5"),
+        (["render", "ball.h5", "--size", "9000x5"], 2, "8192"),
+        (["render", "ball.h5", "--view", "north"], 2, "--view north"),
+        (["render", "ball.h5", "--up", "w"], 2, "--up w"),
+        (["render", "ball.h5", "--iso", "9"], 3, "values go from"),
+        (["render", "ball.h5", "--threads", "0"], 2, "--threads 0"),
+        (["render", "missing.h5"], 3, "no such file"),
+        (["render", "broken.h5"], 3, "broken.h5"),
+        (["slice", "ball.h5", "-o", "a.svg"], 2, ".png"),
+        (["slice", "ball.h5", "-o", "none/a.png"], 2, "cannot be written"),
+        (["slice", "ball.h5", "--axis", "q"], 2, "--axis q"),
+        (["slice", "ball.h5", "--size", "5"], 2, "--size 5"),
+        (["slice", "ball.h5", "--at", "7"], 2, "--at 7"),
+        (["slice", "broken.h5"], 3, "broken.h5"),
+    ],
+)
+def test_errors(words: list[str], code: int, says: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    Path("broken.h5").write_bytes(b"nothing")
+    before = sorted(path.name for path in folder.iterdir())
+    result = invoke(*words)
+    assert result.exit_code == code, result.output
+    assert says in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_no_display_is_needed(folder: Path, tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY")}
+    command = [sys.executable, "-m", "sdfcli", "render", folder / "ball.h5", "-o", tmp_path / "a.png", "-q"]
+    subprocess.run([*command, "--size", "40x30", "--device", "cpu"], check=True, env=environment)
+    assert Image.open(tmp_path / "a.png").size == (40, 30)
