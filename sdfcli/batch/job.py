@@ -1,0 +1,163 @@
+"""One mesh: what is asked for, and what came of it, in terms that JSON can carry between processes."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sdfcli.batch.thumbnail import thumbnail
+from sdfcli.errors import InputError, OutOfMemoryError, SdfError, UsageError
+from sdfcli.field import Field
+from sdfcli.mesh import Mesh, load_mesh
+from sdfcli.params import BuildParams
+from sdfcli.pipeline import build
+from sdfcli.store import load
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all meshes of a batch have in common.
+
+    parameters     those of BuildParams.
+    nearest        the triangle nearest to every corner is kept.
+    previous       the file of an earlier frame's field.
+    force          files that exist are replaced.
+    skip_existing  a field that is there already, from the same mesh with the same parameters, is left alone. Without
+                   `force` any other file under its name is an error.
+    picture        outcomes have a thumbnail.
+    """
+
+    parameters: dict[str, Any]
+    device: str = "auto"
+    threads: int | None = None
+    max_memory: int | None = None
+    nearest: bool = False
+    previous: str | None = None
+    force: bool = False
+    skip_existing: bool = False
+    picture: bool = False
+
+
+Outcome = dict[str, Any]
+"""input, output, status (`ok`, `skipped` or `failed`), exit_code; and `error`, or what is known of the field."""
+
+
+def outcome_of(mesh: str, output: str, settings: Settings) -> Outcome:
+    """Builds a field into a file. Failures become outcomes, too."""
+    try:
+        return build_into(mesh, output, settings)
+    except SdfError as error:
+        return failure(mesh, output, str(error), error.exit_code)
+    except MemoryError:
+        return failure(mesh, output, f"{mesh}: out of memory", OutOfMemoryError.exit_code)
+    except Exception as error:
+        return failure(mesh, output, f"{mesh}: internal error: {type(error).__name__}: {error}", SdfError.exit_code)
+
+
+def failure(mesh: str, output: str | None, message: str, exit_code: int) -> Outcome:
+    """The outcome of a mesh of which no field came."""
+    return {
+        "input": mesh,
+        "output": output,
+        "status": "failed",
+        "exit_code": exit_code,
+        "error": " ".join(message.split()),
+    }
+
+
+def build_into(mesh: str, output: str, settings: Settings, progress: Callable[[str], None] = lambda _: None) -> Outcome:
+    """Builds a field into a file, or finds it there.
+
+    Raises what `pipeline.build` and `Field.save` raise, and UsageError for a file that is another field.
+    """
+    target, source = Path(output), mesh
+    if settings.skip_existing and target.exists():
+        progress("comparing with the field that is there")
+        loaded = load_mesh(mesh)
+        try:
+            field = _same_field(target, loaded, settings)
+        except (InputError, UsageError) as error:
+            if not settings.force:
+                raise UsageError(f"{error}; use --force to replace it") from error
+        else:
+            return _outcome(mesh, target, "skipped", field, settings)
+    field = build(
+        source,
+        device=settings.device,
+        threads=settings.threads,
+        max_memory=settings.max_memory,
+        progress=progress,
+        previous=_earlier(settings.previous) if settings.previous else None,
+        keep_nearest=settings.nearest or settings.previous is not None,
+        **settings.parameters,
+    )
+    progress("writing")
+    start = time.perf_counter()
+    field.save(target, settings.force)
+    seconds = dict(field.run["seconds"])
+    seconds["write"] = time.perf_counter() - start
+    seconds["total"] = seconds.pop("total") + seconds["write"]
+    return {
+        **_outcome(mesh, target, "ok", field, settings),
+        "previous_used": field.run["previous"],
+        "device": field.run["device"],
+        "seconds": {name: round(value, 4) for name, value in seconds.items()},
+    }
+
+
+@functools.cache
+def _earlier(path: str) -> Field:
+    return load(path)
+
+
+def _same_field(path: Path, mesh: Mesh, settings: Settings) -> Field:
+    """The field in a file. Raises UsageError where a build would make another one, InputError where it is damaged."""
+    field = load(path)
+    params = BuildParams(**settings.parameters)
+    wanted = {**params.as_dict(), "depth": params.depth_limit(mesh.diagonal / mesh.domain.length)}
+    made = field.info.get("parameters")
+    if field.info.get("mesh", {}).get("sha256") != mesh.sha256:
+        raise UsageError(f"{path}: exists, and was built from another mesh")
+    if made != wanted:
+        made = made if isinstance(made, dict) else {}
+        other = [f"{name} {made.get(name)}, not {value}" for name, value in wanted.items() if made.get(name) != value]
+        raise UsageError(f"{path}: exists, and was built with other parameters ({', '.join(other)})")
+    if field.nearest is None and (settings.nearest or settings.previous is not None):
+        raise UsageError(f"{path}: exists, and was built without --nearest")
+    return field
+
+
+def _outcome(mesh: str, target: Path, status: str, field: Field, settings: Settings) -> Outcome:
+    info = field.info
+    outcome = {
+        "input": mesh,
+        "output": str(target),
+        "status": status,
+        "exit_code": 0,
+        "triangles": info["mesh"]["triangles"],
+        "vertices": info["mesh"]["vertices"],
+        "watertight": info["mesh"]["watertight"],
+        "verdict": info["verdict"],
+        "health": info["mesh"],
+        "sign": info["sign"],
+        "sign_reason": info["sign_reason"],
+        "sign_confidence": info["sign_confidence"],
+        "octree": info["parameters"]["octree"],
+        "depth": info["depth"],
+        "tolerance": info["parameters"]["tolerance"],
+        "leaves": len(field.leaf_key),
+        "corners": len(field.corner_key),
+        "jump_leaves": info["jump_leaves"],
+        "max_error": info["max_error"],
+        "rms_error": info["rms_error"],
+        "error_limit": info["error_limit"],
+        "bytes": target.stat().st_size,
+        "content_sha256": field.content_sha256,
+    }
+    if settings.picture:
+        outcome["picture"] = thumbnail(field)
+    return outcome
