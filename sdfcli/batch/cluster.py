@@ -18,7 +18,7 @@ from sdfcli.errors import DeviceError, SdfError
 RETRIES = 2
 """How often a mesh is handed out again whose task fails; those whose worker is lost are handed out three times."""
 
-PATIENCE = 20
+PATIENCE = 10
 """Seconds to wait for a scheduler."""
 
 

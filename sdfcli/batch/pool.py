@@ -141,7 +141,10 @@ def build_all(jobs: Iterable[Job], plan: Plan, timeout: float | None, fail_fast:
                 worker = workers[k]
                 if worker is None or not worker.alive:
                     worker = workers[k] = Worker(plan.settings[k], plan.share)
-            outcomes.put(worker.build(job, timeout))
+            outcome = worker.build(job, timeout)
+            if fail_fast and outcome["exit_code"]:
+                waiting.clear()
+            outcomes.put(outcome)
         outcomes.put(None)
 
     for k in range(len(workers)):
@@ -152,10 +155,8 @@ def build_all(jobs: Iterable[Job], plan: Plan, timeout: float | None, fail_fast:
             outcome = outcomes.get()
             if outcome is None:
                 serving -= 1
-                continue
-            if fail_fast and outcome["exit_code"]:
-                waiting.clear()
-            yield outcome
+            else:
+                yield outcome
     finally:
         with changing:
             waiting.clear()

@@ -21,10 +21,12 @@ def thumbnail(field: Field) -> str:
     up = np.cross(right, ahead)
     x, y = np.meshgrid(np.linspace(-0.62, 0.62, SIZE), np.linspace(0.62, -0.62, SIZE))
     length, middle = field.domain.length, field.domain.origin + field.domain.length / 2
+    # Distances without signs need not come near 0 at the surface.
+    level = 0.0 if field.info["sign"] != "none" else 2 * field.info["max_error"] * field.info["mesh"]["diagonal"]
     start = middle + length * (x[..., None] * right + y[..., None] * up - ahead).reshape(-1, 3)
     way, alive = np.full(len(start), 0.1 * length), np.arange(len(start))
     for _ in range(STEPS):
-        distance = field.sample(start[alive] + way[alive, None] * ahead)
+        distance = field.sample(start[alive] + way[alive, None] * ahead) - level
         way[alive] += distance
         alive = alive[(np.abs(distance) > 1e-3 * length) & (way[alive] < 2 * length)]
     hit = way < 2 * length
