@@ -21,8 +21,8 @@ import trimesh
 import sdfcli
 import shapes
 from sdfcli.backend.cpu import available_threads
-from sdfcli.batch.job import Settings
 from sdfcli.batch.pool import plan
+from sdfcli.batch.terms import Settings
 from sdfcli.errors import DeviceError
 
 QUICK = ["--depth", "5", "--tolerance", "1e-2", "--device", "cpu"]

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from sdfcli.batch.inputs import Job
-from sdfcli.batch.job import Outcome, Settings, failure
 from sdfcli.batch.pool import Plan, Worker
+from sdfcli.batch.terms import Outcome, Settings, failure
 from sdfcli.errors import DeviceError, SdfError
 
 RETRIES = 2

@@ -1,14 +1,13 @@
-"""One mesh: what is asked for, and what came of it, in terms that JSON can carry between processes."""
+"""One mesh of a batch: its field is built, or found."""
 
 from __future__ import annotations
 
 import functools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from sdfcli.batch.terms import Outcome, Settings, failure
 from sdfcli.batch.thumbnail import thumbnail
 from sdfcli.errors import InputError, OutOfMemoryError, SdfError, UsageError
 from sdfcli.field import Field
@@ -16,34 +15,6 @@ from sdfcli.mesh import Mesh, load_mesh
 from sdfcli.params import BuildParams
 from sdfcli.pipeline import build
 from sdfcli.store import load
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What all meshes of a batch have in common.
-
-    parameters     those of BuildParams.
-    nearest        the triangle nearest to every corner is kept.
-    previous       the file of an earlier frame's field.
-    force          files that exist are replaced.
-    skip_existing  a field that is there already, from the same mesh with the same parameters, is left alone. Without
-                   `force` any other file under its name is an error.
-    picture        outcomes have a thumbnail.
-    """
-
-    parameters: dict[str, Any]
-    device: str = "auto"
-    threads: int | None = None
-    max_memory: int | None = None
-    nearest: bool = False
-    previous: str | None = None
-    force: bool = False
-    skip_existing: bool = False
-    picture: bool = False
-
-
-Outcome = dict[str, Any]
-"""input, output, status (`ok`, `skipped` or `failed`), exit_code; and `error`, or what is known of the field."""
 
 
 def outcome_of(mesh: str, output: str, settings: Settings) -> Outcome:
@@ -56,17 +27,6 @@ def outcome_of(mesh: str, output: str, settings: Settings) -> Outcome:
         return failure(mesh, output, f"{mesh}: out of memory", OutOfMemoryError.exit_code)
     except Exception as error:
         return failure(mesh, output, f"{mesh}: internal error: {type(error).__name__}: {error}", SdfError.exit_code)
-
-
-def failure(mesh: str, output: str | None, message: str, exit_code: int) -> Outcome:
-    """The outcome of a mesh of which no field came."""
-    return {
-        "input": mesh,
-        "output": output,
-        "status": "failed",
-        "exit_code": exit_code,
-        "error": " ".join(message.split()),
-    }
 
 
 def build_into(mesh: str, output: str, settings: Settings, progress: Callable[[str], None] = lambda _: None) -> Outcome:

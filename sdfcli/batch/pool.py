@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 
 from sdfcli.backend.cpu import available_threads, free_memory
 from sdfcli.batch.inputs import Job
-from sdfcli.batch.job import Outcome, Settings, failure
+from sdfcli.batch.terms import Outcome, Settings, failure
 from sdfcli.batch.worker import GRACE
 from sdfcli.errors import OutOfMemoryError, SdfError, TimeUpError
 

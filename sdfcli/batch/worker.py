@@ -44,7 +44,8 @@ def _listen(asked: queue.SimpleQueue[Any]) -> None:
 
 def _serve(asked: queue.SimpleQueue[Any], answers: Any) -> None:
     from sdfcli.backend import select_backend
-    from sdfcli.batch.job import Settings, outcome_of
+    from sdfcli.batch.job import outcome_of
+    from sdfcli.batch.terms import Settings
     from sdfcli.errors import SdfError
     from sdfcli.estimate import memory_limit
 

@@ -12,7 +12,7 @@ import typer
 from sdfcli.cli.output import error_text, print_json
 
 if TYPE_CHECKING:
-    from sdfcli.batch.job import Outcome
+    from sdfcli.batch.terms import Outcome
 
 WORDS = {"ok": "built", "skipped": "skipped", "failed": "failed"}
 
@@ -31,7 +31,7 @@ def follow(outcomes: Iterable[Outcome], total: int, json: bool, quiet: bool) -> 
             elif not quiet:
                 typer.echo(f"{_place(len(done), total)} {_line(outcome)}", err=True)
     finally:
-        if not quiet:
+        if done and not quiet:
             typer.echo(_summary(done, total, time.perf_counter() - start), err=True)
     return done
 
@@ -49,8 +49,9 @@ def _line(outcome: Outcome) -> str:
     facts = f"{outcome['verdict']}, {outcome['leaves']:,} leaves, error {error_text(outcome['max_error'])}"
     if outcome["status"] == "skipped":
         return f"{outcome['input']}: skipped, {outcome['output']} is there ({facts})"
-    unsigned = ", no sign" if outcome["sign"] == "none" else ""
-    return f"{outcome['input']}: {facts}{unsigned}, {outcome['seconds']['total']:.2f} s on {outcome['device']}"
+    if outcome["sign"] == "none":
+        facts += ", no sign"
+    return f"{outcome['input']}: {facts}, {outcome['seconds']['total']:.2f} s on {outcome['device']}"
 
 
 def counts(done: list[Outcome], total: int) -> str:

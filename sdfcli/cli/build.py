@@ -18,7 +18,7 @@ from sdfcli.errors import OutOfMemoryError, SdfError, UsageError
 
 if TYPE_CHECKING:
     from sdfcli.batch.inputs import Job
-    from sdfcli.batch.job import Outcome, Settings
+    from sdfcli.batch.terms import Outcome, Settings
 
 
 FAULTS = (
@@ -140,7 +140,7 @@ def build(
         settings = {**parameters, "device": first, "threads": threads, "max_memory": most}
         raise typer.Exit(max(_estimate_one(job.mesh, settings, json, raises=len(found) == 1) for job in found))
 
-    from sdfcli.batch.job import Settings
+    from sdfcli.batch.terms import Settings
 
     alike = Settings(
         parameters=parameters,
@@ -162,13 +162,19 @@ def build(
             print_json(without_picture(outcomes[0]))
         elif not quiet:
             _print_report(outcomes[0], verbose)
+        if outcomes[0].get("sign") == "none" and sign != "none" and not quiet:
+            reason = outcomes[0]["sign_reason"]
+            typer.echo(f"sdfcli: warning: {found[0].mesh}: distances without signs: {reason}", err=True)
     else:
         of_all = _outcomes(found, alike, jobs, timeout, fail_fast, scheduler)
         _make_room(found, output, force or skip_existing)
         outcomes = follow(of_all, len(found), json, quiet)
-    if not quiet:
-        for outcome in outcomes:
-            _print_notes(outcome, alike)
+    for outcome in outcomes:
+        if previous is not None and not outcome.get("previous_used", True) and not quiet:
+            typer.echo(
+                f"note: {outcome['input']} has another number of triangles than {previous}, which was not used",
+                err=True,
+            )
     if report is not None:
         write_page(report, outcomes, len(found))
     if worst := max(outcome["exit_code"] for outcome in outcomes):
@@ -228,7 +234,8 @@ def _make_room(jobs: list[Job], output: str | None, replace: bool) -> None:
 
 def _build_one(job: Job, settings: Settings, quiet: bool, raises: bool) -> Outcome:
     """Builds a field here: another process would take longer to start than many a build."""
-    from sdfcli.batch.job import build_into, failure
+    from sdfcli.batch.job import build_into
+    from sdfcli.batch.terms import failure
 
     try:
         with progress(job.mesh, quiet) as tell:
@@ -240,22 +247,9 @@ def _build_one(job: Job, settings: Settings, quiet: bool, raises: bool) -> Outco
         return failure(*job, str(error), error.exit_code)
 
 
-def _print_notes(outcome: Outcome, settings: Settings) -> None:
-    """What people should know of a field."""
-    if outcome["exit_code"]:
-        return
-    if outcome["sign"] == "none" and settings.parameters["sign"] != "none":
-        typer.echo(f"sdfcli: warning: {outcome['input']}: distances without signs: {outcome['sign_reason']}", err=True)
-    if settings.previous is not None and not outcome.get("previous_used", True):
-        typer.echo(
-            f"note: {outcome['input']} has another number of triangles than {settings.previous}, which was not used",
-            err=True,
-        )
-
-
 def _estimate_one(mesh: str, settings: dict[str, Any], json: bool, raises: bool) -> int:
     """Prints what a build would take; returns the exit code with which it would end."""
-    from sdfcli.batch.job import failure
+    from sdfcli.batch.terms import failure
     from sdfcli.estimate import estimate
 
     try:

@@ -12,7 +12,7 @@ from sdfcli.cli.output import error_text, human_bytes
 from sdfcli.errors import UsageError
 
 if TYPE_CHECKING:
-    from sdfcli.batch.job import Outcome
+    from sdfcli.batch.terms import Outcome
 
 GENERATOR = '<meta name="generator" content="sdfcli build --report">'
 
@@ -26,7 +26,7 @@ th button:focus-visible { outline: 2px solid #27f; }
 th[aria-sort=ascending] button::after { content: " \\25b2"; }
 th[aria-sort=descending] button::after { content: " \\25bc"; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-td.name, td.text { max-width: 26em; overflow-wrap: anywhere; }
+td.name, td.text { min-width: 11em; max-width: 26em; overflow-wrap: anywhere; }
 td img { display: block; width: 96px; height: 96px; }
 .failed { background: #fde8e8; }
 .doubtful { background: #fff6dc; }
