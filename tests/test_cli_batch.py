@@ -243,24 +243,28 @@ def heeded() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-def test_control_c(tmp_path: Path, out: Path, heeded: None) -> None:
+@pytest.mark.parametrize("words", [[], ["--scheduler", "local"]])
+def test_control_c(words: list[str], tmp_path: Path, out: Path, heeded: None) -> None:
+    if words:
+        pytest.importorskip("distributed")
     make_scans(tmp_path / "scans", 20)
     process = subprocess.Popen(
-        command(tmp_path / "scans", "-o", out, "--json", "--jobs", 2),
+        command(tmp_path / "scans", "-o", out, "--json", "--jobs", 2, *words),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     )
     assert process.stdout
     first = [process.stdout.readline() for _ in range(3)]
     workers = children(process.pid)
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     rest, said = process.communicate()
     assert process.returncode == 130, said
     assert said.endswith("sdfcli: interrupted\n")
     assert "Traceback" not in said
     assert "--skip-existing" in said
-    assert gone(workers, 1)
+    assert gone(workers, 5)
     built = {Path(each["output"]).name for each in lines("".join(first) + rest)}
     assert 3 <= len(built) < 20
     for name in built:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -39,21 +41,31 @@ def build_all(jobs: list[Job], plan: Plan, scheduler: str, timeout: float | None
         try:
             address: Any = scheduler
             if scheduler == "local":
-                address = stack.enter_context(
-                    distributed.LocalCluster(
-                        n_workers=len(plan.settings),
-                        threads_per_worker=1,
-                        memory_limit=0,  # a worker of Dask only waits for the process that builds
-                        dashboard_address=None,
-                        silence_logs=logging.ERROR,
-                    )
-                )
+                address = stack.enter_context(_local_cluster(len(plan.settings)))
             client = stack.enter_context(distributed.Client(address, timeout=PATIENCE))
         except (OSError, ValueError) as error:
             raise DeviceError(f"--scheduler {scheduler}: no scheduler answers there: {error}") from error
         run = secrets.token_hex(8)
         stack.callback(_end, client, run)
         yield from _outcomes(client, run, jobs, plan, timeout, fail_fast)
+
+
+def _local_cluster(workers: int) -> Any:
+    """A scheduler and workers on this machine. Ctrl-C in a terminal goes past them."""
+    import distributed
+
+    resource_tracker.ensure_running()  # its start would undo what follows
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        return distributed.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            memory_limit=0,  # a worker of Dask only waits for the process that builds
+            dashboard_address=None,
+            silence_logs=logging.ERROR,
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _outcomes(
