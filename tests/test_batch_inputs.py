@@ -34,6 +34,8 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         (["one.ply"], None, False, [("one.ply", "one.h5")]),
         (["one.ply"], "x.h5", False, [("one.ply", "x.h5")]),
+        (["./one.ply"], "x.h5", False, [("./one.ply", "x.h5")]),
+        (["./parts"], None, False, [("parts/a.obj", "a.h5"), ("parts/b.STL", "b.h5")]),
         (["one.ply"], "new/", False, [("one.ply", "new/one.h5")]),
         (["one.ply"], "empty", False, [("one.ply", "empty/one.h5")]),
         (["notes.txt"], None, False, [("notes.txt", "notes.h5")]),
@@ -71,6 +73,7 @@ def test_what_is_named(
         (["empty"], True, ["empty", "no meshes"]),
         (["empty"], False, ["empty", "no meshes", "-r"]),
         (["-"], False, ["no meshes"]),
+        ([""], False, ["empty name"]),
     ],
 )
 def test_what_is_refused(tree: Path, named: list[str], recursive: bool, words: list[str]) -> None:

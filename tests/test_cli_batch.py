@@ -21,9 +21,11 @@ import trimesh
 import sdfcli
 import shapes
 from sdfcli.backend.cpu import available_threads
-from sdfcli.batch.pool import plan
+from sdfcli.backend.select import device_names
+from sdfcli.batch.inputs import Job
+from sdfcli.batch.pool import build_all, plan
 from sdfcli.batch.terms import Settings
-from sdfcli.errors import DeviceError
+from sdfcli.errors import DeviceError, UsageError
 
 QUICK = ["--depth", "5", "--tolerance", "1e-2", "--device", "cpu"]
 BAD = {
@@ -281,19 +283,23 @@ def test_a_field_of_something_else_is_not_skipped(scans: Path, out: Path) -> Non
     names[1].write_bytes(names[0].read_bytes())
     fields = {name: out / name.with_suffix(".h5").name for name in names}
     fields[names[2]].write_bytes(fields[names[2]].read_bytes()[:-1000])
+    older = sdfcli.load(fields[names[3]])
+    del older.info["verdict"]
+    older.save(fields[names[3]], force=True)
     old = {path: path.read_bytes() for path in out.iterdir()}
     done = run(scans, "-o", out, "--json", "--skip-existing")
     assert done.returncode == 2
     outcomes = {Path(each["input"]): each for each in lines(done.stdout)}
-    assert [outcomes[name]["status"] for name in names] == ["skipped", "failed", "failed", "skipped", "skipped"]
+    assert [outcomes[name]["status"] for name in names] == ["skipped", "failed", "failed", "failed", "skipped"]
     assert "another mesh" in outcomes[names[1]]["error"]
     assert "not an intact field" in outcomes[names[2]]["error"]
-    assert all("--force" in outcomes[name]["error"] for name in names[1:3])
+    assert "another version" in outcomes[names[3]]["error"]
+    assert all("--force" in outcomes[name]["error"] for name in names[1:4])
     assert {path: path.read_bytes() for path in out.iterdir()} == old
 
     done = run(scans, "-o", out, "--json", "--skip-existing", "--force")
     outcomes = {Path(each["input"]): each for each in lines(done.stdout)}
-    assert [outcomes[name]["status"] for name in names] == ["skipped", "ok", "ok", "skipped", "skipped"]
+    assert [outcomes[name]["status"] for name in names] == ["skipped", "ok", "ok", "ok", "skipped"]
     assert fields[names[1]].read_bytes() == fields[names[0]].read_bytes()
     assert fields[names[2]].read_bytes() != old[fields[names[2]]]
 
@@ -384,6 +390,38 @@ def test_workers_share_threads_and_gpus() -> None:
         "cuda:0": 2,
         "cuda:1": 1,
     }
+
+
+def test_the_devices_that_share_meshes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for count, device, names in (
+        (0, "auto", ["cpu"]),
+        (3, "auto", ["cuda:0", "cuda:1", "cuda:2"]),
+        (3, "cuda", ["cuda:0", "cuda:1", "cuda:2"]),
+        (3, "cuda:1", ["cuda:1"]),
+        (3, "cuda:2,0", ["cuda:2", "cuda:0"]),
+        (3, "cpu", ["cpu"]),
+    ):
+        monkeypatch.setattr("sdfcli.backend.cuda.device_count", lambda count=count: count)
+        assert device_names(device) == names
+    for device, error in (
+        ("cuda:3", DeviceError),
+        ("cuda:1,1", UsageError),
+        ("cuda:", UsageError),
+        ("gpu", UsageError),
+    ):
+        with pytest.raises(error):
+            device_names(device)
+
+
+def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("no room")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    jobs = [Job("a.ply", "a.h5"), Job("b.ply", "b.h5")]
+    outcomes = list(build_all(jobs, plan(Settings(parameters={}), ["cpu"], 2, 2), None, False))
+    assert sorted(each["input"] for each in outcomes) == ["a.ply", "b.ply"]
+    assert all(each["exit_code"] == 1 and "no room" in each["error"] for each in outcomes)
 
 
 # ---- Dask ----

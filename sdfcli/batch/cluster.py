@@ -74,7 +74,15 @@ def _outcomes(
     from distributed import as_completed
 
     # A field that is there when a mesh is handed out again was written by the worker that was lost since.
-    settings = [replace(each, skip_existing=each.skip_existing or not each.force) for each in plan.settings]
+    # Other machines have other current folders.
+    settings = [
+        replace(
+            each,
+            skip_existing=each.skip_existing or not each.force,
+            previous=each.previous and str(Path(each.previous).absolute()),
+        )
+        for each in plan.settings
+    ]
     tasks = {
         client.submit(
             build_here,

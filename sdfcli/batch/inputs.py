@@ -30,14 +30,13 @@ def find_jobs(named: Iterable[str], listed: Iterable[str], output: str | None, r
     Raises UsageError for a folder without meshes, and where two meshes would have the same output.
     """
     words = [word for name in named for word in (listed if name == "-" else [name])]
-    found = [pair for word in words for pair in _meshes(Path(word), recursive)]
+    found = [pair for word in words for pair in _meshes(word, recursive)]
     if not found:
         raise UsageError("no meshes are named")
-    single = len(found) == 1 and words == [str(found[0][0])] and "-" not in named
-    into_folder = not single or (output is not None and (output.endswith(os.sep) or Path(output).is_dir()))
-    if output is not None and not into_folder:
-        return [Job(str(found[0][0]), output)]
-    jobs: dict[Path, Path] = {}
+    single = len(words) == 1 and "-" not in named and not os.path.isdir(words[0])
+    if output is not None and single and not output.endswith(os.sep) and not os.path.isdir(output):
+        return [Job(words[0], output)]
+    jobs: dict[Path, str] = {}
     for mesh, place in found:
         target = Path(output or "", place.with_suffix(".h5"))
         first = jobs.setdefault(target, mesh)
@@ -46,28 +45,31 @@ def find_jobs(named: Iterable[str], listed: Iterable[str], output: str | None, r
                 f"{first} and {mesh} would both be written to {target}; build them into different folders, "
                 "or rename one of them"
             )
-    return [Job(str(mesh), str(target)) for target, mesh in jobs.items()]
+    return [Job(mesh, str(target)) for target, mesh in jobs.items()]
 
 
-def _meshes(path: Path, recursive: bool) -> Iterator[tuple[Path, Path]]:
+def _meshes(named: str, recursive: bool) -> Iterator[tuple[str, Path]]:
     """Meshes, and their places in the output folder. Folders are read in the order of names, hidden files are not."""
-    if not path.is_dir():
-        yield path, Path(path.name)
+    if not named:
+        raise UsageError("a mesh or a folder has an empty name")
+    if not os.path.isdir(named):
+        yield named, Path(Path(named).name)
         return
     count = 0
-    for folder, below, files in os.walk(path):
+    for folder, below, files in os.walk(named):
         below[:] = sorted(name for name in below if recursive and not name.startswith("."))
         for name in sorted(files):
             if name.lower().endswith(SUFFIXES) and not name.startswith("."):
                 count += 1
-                yield Path(folder, name), Path(folder, name).relative_to(path)
+                path = Path(folder, name)
+                yield str(path), path.relative_to(named)
     if not count:
         hint = "" if recursive else "; -r looks into its folders"
-        raise UsageError(f"{path}: no meshes ({', '.join(SUFFIXES)}) in this folder{hint}")
+        raise UsageError(f"{named}: no meshes ({', '.join(SUFFIXES)}) in this folder{hint}")
 
 
-def _same(first: Path, second: Path) -> bool:
+def _same(first: str, second: str) -> bool:
     try:
-        return first.samefile(second)
+        return os.path.samefile(first, second)
     except OSError:
         return False

@@ -16,6 +16,21 @@ from sdfcli.params import BuildParams
 from sdfcli.pipeline import build
 from sdfcli.store import load
 
+TOLD = (
+    "mesh",
+    "parameters",
+    "verdict",
+    "sign",
+    "sign_reason",
+    "sign_confidence",
+    "depth",
+    "jump_leaves",
+    "max_error",
+    "rms_error",
+    "error_limit",
+)
+"""What a field's file says of itself that outcomes tell."""
+
 
 def outcome_of(mesh: str, output: str, settings: Settings) -> Outcome:
     """Builds a field into a file. Failures become outcomes, too."""
@@ -79,11 +94,12 @@ def _same_field(path: Path, mesh: Mesh, settings: Settings) -> Field:
     field = load(path)
     params = BuildParams(**settings.parameters)
     wanted = {**params.as_dict(), "depth": params.depth_limit(mesh.diagonal / mesh.domain.length)}
-    made = field.info.get("parameters")
-    if field.info.get("mesh", {}).get("sha256") != mesh.sha256:
+    if not field.info.keys() >= set(TOLD):
+        raise UsageError(f"{path}: exists, and another version of sdfcli wrote it")
+    made = field.info["parameters"]
+    if field.info["mesh"]["sha256"] != mesh.sha256:
         raise UsageError(f"{path}: exists, and was built from another mesh")
     if made != wanted:
-        made = made if isinstance(made, dict) else {}
         other = [f"{name} {made.get(name)}, not {value}" for name, value in wanted.items() if made.get(name) != value]
         raise UsageError(f"{path}: exists, and was built with other parameters ({', '.join(other)})")
     if field.nearest is None and (settings.nearest or settings.previous is not None):
@@ -92,29 +108,19 @@ def _same_field(path: Path, mesh: Mesh, settings: Settings) -> Field:
 
 
 def _outcome(mesh: str, target: Path, status: str, field: Field, settings: Settings) -> Outcome:
-    info = field.info
+    info = {name: field.info[name] for name in TOLD}
+    parameters, health = info.pop("parameters"), info.pop("mesh")
     outcome = {
         "input": mesh,
         "output": str(target),
         "status": status,
         "exit_code": 0,
-        "triangles": info["mesh"]["triangles"],
-        "vertices": info["mesh"]["vertices"],
-        "watertight": info["mesh"]["watertight"],
-        "verdict": info["verdict"],
-        "health": info["mesh"],
-        "sign": info["sign"],
-        "sign_reason": info["sign_reason"],
-        "sign_confidence": info["sign_confidence"],
-        "octree": info["parameters"]["octree"],
-        "depth": info["depth"],
-        "tolerance": info["parameters"]["tolerance"],
+        **{name: health[name] for name in ("triangles", "vertices", "watertight")},
+        "health": health,
+        **{name: parameters[name] for name in ("octree", "tolerance")},
+        **info,
         "leaves": len(field.leaf_key),
         "corners": len(field.corner_key),
-        "jump_leaves": info["jump_leaves"],
-        "max_error": info["max_error"],
-        "rms_error": info["rms_error"],
-        "error_limit": info["error_limit"],
         "bytes": target.stat().st_size,
         "content_sha256": field.content_sha256,
     }

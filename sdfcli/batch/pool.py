@@ -132,18 +132,27 @@ def build_all(jobs: Iterable[Job], plan: Plan, timeout: float | None, fail_fast:
     workers: list[Worker | None] = [None] * len(plan.settings)
     changing = threading.Lock()
 
+    def stop() -> None:
+        with changing:
+            waiting.clear()
+
     def serve(k: int) -> None:
         while True:
             with changing:
                 if not waiting:
                     break
                 job = waiting.popleft()
-                worker = workers[k]
-                if worker is None or not worker.alive:
-                    worker = workers[k] = Worker(plan.settings[k], plan.share)
-            outcome = worker.build(job, timeout)
+                try:
+                    worker = workers[k]
+                    if worker is None or not worker.alive:
+                        worker = workers[k] = Worker(plan.settings[k], plan.share)
+                except OSError as error:
+                    worker = None
+                    outcome = failure(*job, f"{job.mesh}: no process can be started: {error}", SdfError.exit_code)
+            if worker:
+                outcome = worker.build(job, timeout)
             if fail_fast and outcome["exit_code"]:
-                waiting.clear()
+                stop()
             outcomes.put(outcome)
         outcomes.put(None)
 
@@ -158,8 +167,7 @@ def build_all(jobs: Iterable[Job], plan: Plan, timeout: float | None, fail_fast:
             else:
                 yield outcome
     finally:
-        with changing:
-            waiting.clear()
+        stop()
         enders = [threading.Thread(target=worker.end) for worker in workers if worker]
         for thread in enders:
             thread.start()
