@@ -49,19 +49,14 @@ def build_into(mesh: str, output: str, settings: Settings, progress: Callable[[s
 
     Raises what `pipeline.build` and `Field.save` raise, and UsageError for a file that is another field.
     """
-    target, source = Path(output), mesh
+    target = Path(output)
     if settings.skip_existing and target.exists():
         progress("comparing with the field that is there")
-        loaded = load_mesh(mesh)
-        try:
-            field = _same_field(target, loaded, settings)
-        except (InputError, UsageError) as error:
-            if not settings.force:
-                raise UsageError(f"{error}; use --force to replace it") from error
-        else:
-            return _outcome(mesh, target, "skipped", field, settings)
+        found = _same_field(target, load_mesh(mesh), settings)
+        if found is not None:
+            return _outcome(mesh, target, "skipped", found, settings)
     field = build(
-        source,
+        mesh,
         device=settings.device,
         threads=settings.threads,
         max_memory=settings.max_memory,
@@ -89,22 +84,37 @@ def _earlier(path: str) -> Field:
     return load(path)
 
 
-def _same_field(path: Path, mesh: Mesh, settings: Settings) -> Field:
-    """The field in a file. Raises UsageError where a build would make another one, InputError where it is damaged."""
-    field = load(path)
-    params = BuildParams(**settings.parameters)
-    wanted = {**params.as_dict(), "depth": params.depth_limit(mesh.diagonal / mesh.domain.length)}
+def _same_field(path: Path, mesh: Mesh, settings: Settings) -> Field | None:
+    """The field in a file, if a build would make the same; None for another one that may be replaced.
+
+    Raises UsageError for one that may not be.
+    """
+    try:
+        field = load(path)
+        other = _difference(field, mesh, settings)
+    except InputError as error:
+        field, other = None, str(error)
+    else:
+        other = other and f"{path}: exists, and {other}"
+    if other and not settings.force:
+        raise UsageError(f"{other}; use --force to replace it")
+    return None if other else field
+
+
+def _difference(field: Field, mesh: Mesh, settings: Settings) -> str | None:
+    """What tells a field from the one that a build would make."""
     if not field.info.keys() >= set(TOLD):
-        raise UsageError(f"{path}: exists, and another version of sdfcli wrote it")
-    made = field.info["parameters"]
+        return "another version of sdfcli wrote it"
     if field.info["mesh"]["sha256"] != mesh.sha256:
-        raise UsageError(f"{path}: exists, and was built from another mesh")
+        return "was built from another mesh"
+    params, made = BuildParams(**settings.parameters), field.info["parameters"]
+    wanted = {**params.as_dict(), "depth": params.depth_limit(mesh.diagonal / mesh.domain.length)}
     if made != wanted:
         other = [f"{name} {made.get(name)}, not {value}" for name, value in wanted.items() if made.get(name) != value]
-        raise UsageError(f"{path}: exists, and was built with other parameters ({', '.join(other)})")
+        return f"was built with other parameters ({', '.join(other)})"
     if field.nearest is None and (settings.nearest or settings.previous is not None):
-        raise UsageError(f"{path}: exists, and was built without --nearest")
-    return field
+        return "was built without --nearest"
+    return None
 
 
 def _outcome(mesh: str, target: Path, status: str, field: Field, settings: Settings) -> Outcome:
