@@ -37,3 +37,9 @@ class CheckFailedError(SdfError):
     """A check that was asked for failed, for example `verify`."""
 
     exit_code = 6
+
+
+class TimeUpError(SdfError):
+    """The work took longer than it was allowed to."""
+
+    exit_code = 7

@@ -8,10 +8,13 @@ from typing import Any
 _seen: list[int] = []
 
 
-def watch() -> None:
-    """From now on an interrupt is remembered. One that is ignored, as of what runs in the background, stays so."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _interrupt)
+def watch(number: int = signal.SIGINT) -> None:
+    """From now on an interrupt is remembered. One that is ignored, as of what runs in the background, stays so.
+
+    Another signal may be taken for an interrupt.
+    """
+    if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
+        signal.signal(number, _interrupt)
 
 
 def seen() -> bool:

@@ -85,7 +85,8 @@ def test_one_bad_mesh_does_not_stop_the_others(ball: Path, tmp_path: Path) -> No
     bad.write_text("v 0 0 0\n")
     done = run("build", bad, ball, "-o", tmp_path / "fields", "--json", *QUICK)
     assert done.returncode == 3
-    assert [json.loads(line)["status"] for line in done.stdout.splitlines()] == ["failed", "ok"]
+    outcomes = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {each["input"]: each["status"] for each in outcomes} == {str(bad): "failed", str(ball): "ok"}
     assert "bad.obj" in done.stderr
 
 

@@ -21,7 +21,7 @@ LAYERS = [
     {"store", "accuracy", "index", "previous", "extract"},
     {"check", "estimate", "pictures"},
     {"pipeline"},
-    {"bench"},
+    {"bench", "batch"},
     {"cli"},
 ]
 UPWARDS_WHEN_NEEDED = {("field", "store")}  # Field.save

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from sdfcli.backend.base import Backend
-from sdfcli.errors import UsageError
+from sdfcli.errors import DeviceError, UsageError
 
 
 def select_backend(device: str = "auto", threads: int | None = None) -> Backend:
@@ -54,3 +54,27 @@ def all_backends(threads: int | None = None) -> list[Backend]:
     from sdfcli.backend.cuda import device_count
 
     return select_backends("cuda:" + ",".join(map(str, range(device_count()))) if device_count() else "cpu", threads)
+
+
+def device_names(device: str = "auto") -> list[str]:
+    """The devices that many meshes are shared among: the CPU, the GPUs that are named, or all GPUs for `auto`, if there
+    are any, and `cuda`. Nothing is started on them.
+
+    Raises UsageError and DeviceError as `select_backend` does.
+    """
+    from sdfcli.backend.cuda import device_count, import_cupy
+
+    match = re.fullmatch(r"auto|cpu|cuda(?::(\d+(?:,\d+)*))?", device)
+    if match is None:
+        raise UsageError(f"--device {device}: use auto, cpu, cuda, cuda:N or cuda:0,1")
+    count = 0 if device == "cpu" else device_count()
+    if device == "cpu" or (device == "auto" and not count):
+        return ["cpu"]
+    numbers = list(map(int, match[1].split(","))) if match[1] else list(range(count))
+    if len(set(numbers)) < len(numbers):
+        raise UsageError(f"--device {device}: a GPU is named twice")
+    if not numbers or max(numbers) >= count:
+        import_cupy()
+        wanted = f"CUDA device {max(numbers)}" if numbers else "CUDA device"
+        raise DeviceError(f"there is no {wanted} ({count} found); use --device cpu")
+    return [f"cuda:{number}" for number in numbers]

@@ -13,7 +13,7 @@ from sdfcli.cli import bench, build, check, extract, info, profile, query, rende
 from sdfcli.errors import OutOfMemoryError, SdfError
 
 EXIT_CODES = """Exit codes: 0 done; 1 internal error; 2 usage; 3 bad input; 4 device or program missing;
-5 out of memory; 6 a check failed; 130 interrupted."""
+5 out of memory; 6 a check failed; 7 time is up; 130 interrupted."""
 
 
 class Commands(TyperGroup):

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import time
-from importlib import import_module
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sdfcli.cli import options
+from sdfcli.cli.batch import follow, without_picture
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress
+from sdfcli.cli.report import refuse_other_files, write_page
 from sdfcli.errors import OutOfMemoryError, SdfError, UsageError
 
 if TYPE_CHECKING:
-    from sdfcli.field import Field
+    from sdfcli.batch.inputs import Job
+    from sdfcli.batch.terms import Outcome, Settings
 
 
 FAULTS = (
@@ -37,12 +40,18 @@ ERROR_LIMITS = {
 
 def build(
     meshes: Annotated[
-        list[str], typer.Argument(metavar="MESH...", help="Triangle meshes: PLY, OBJ, STL, OFF, GLB ...")
+        list[str],
+        typer.Argument(
+            metavar="MESH...", help="Triangle meshes (PLY, OBJ, STL, OFF, GLB ...), folders of them, - for a list."
+        ),
     ],
     output: Annotated[
-        Path | None,
+        str | None,
         typer.Option("--output", "-o", help="The file to write; a folder for several meshes. NAME.h5 by default."),
     ] = None,
+    recursive: Annotated[
+        bool, typer.Option("--recursive", "-r", help="Look into the folders of folders, too, and keep their names.")
+    ] = False,
     octree: Annotated[
         str, typer.Option(metavar="adaptive|bvh", help="Split where the field errs, or where triangles are dense.")
     ] = "adaptive",
@@ -67,11 +76,42 @@ def build(
         Path | None,
         typer.Option(help="An earlier frame's field, built with --nearest: where queries start. Implies --nearest."),
     ] = None,
-    device: options.Device = "auto",
+    device: options.Devices = "auto",
     threads: options.Threads = None,
     max_memory: Annotated[
         str | None,
         typer.Option(metavar="SIZE", help="Memory to use at most, as 800M or 4G: 90 % of what is free by default."),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs",
+            "-j",
+            min=1,
+            metavar="N",
+            help="Meshes to build at the same time: one a core, or two a GPU, by default.",
+            show_default=False,
+        ),
+    ] = None,
+    fail_fast: Annotated[
+        bool, typer.Option("--fail-fast/--keep-going", help="Begin no other mesh after one that fails.")
+    ] = False,
+    skip_existing: Annotated[
+        bool,
+        typer.Option("--skip-existing", help="Leave fields alone that are there, of the same mesh and parameters."),
+    ] = False,
+    timeout: Annotated[
+        float | None,
+        typer.Option(min=0.001, metavar="SECONDS", help="The longest that a mesh may take.", show_default=False),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="PAGE.html", help="Write a page with a row a mesh.", show_default=False)
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="tcp://HOST:PORT|local", help="Hand the meshes to Dask's scheduler there.", show_default=False
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say how large the field will be and what it takes; write nothing.")
@@ -83,7 +123,8 @@ def build(
 ) -> None:
     """Turn meshes into adaptive signed distance fields (HDF5).
 
-    Example: sdfcli build bunny.ply --tolerance 5e-4 -o bunny.h5
+    Examples: sdfcli build bunny.ply --tolerance 5e-4 -o bunny.h5;
+    sdfcli build scans/*.ply parts/ -o fields/ --skip-existing --json --report report.html
     """
     from sdfcli.estimate import parse_size
     from sdfcli.params import BuildParams
@@ -91,71 +132,135 @@ def build(
     most = None if max_memory is None else parse_size(max_memory)
     parameters = {"octree": octree, "depth": depth, "tolerance": tolerance, "band": band, "sign": sign, "query": query}
     BuildParams(**parameters)  # type: ignore[arg-type]
-    settings: dict[str, Any] = {**parameters, "device": device, "threads": threads, "max_memory": most}
-    earlier = None
-    if previous is not None:
-        from sdfcli.store import load
+    if jobs is not None and scheduler not in (None, "local"):
+        raise UsageError(f"--jobs {jobs}: at --scheduler {scheduler} the number of its workers counts")
+    found = _jobs(meshes, output, recursive)
+    first = device.split(",")[0]
+    if dry_run:
+        settings = {**parameters, "device": first, "threads": threads, "max_memory": most}
+        raise typer.Exit(max(_estimate_one(job.mesh, settings, json, raises=len(found) == 1) for job in found))
 
-        earlier = load(previous)
-    frames = {"keep_nearest": nearest or earlier is not None, "previous": earlier}
-    worst = 0
-    for mesh, target in _targets(meshes, None if dry_run else output, force or dry_run):
-        try:
-            if dry_run:
-                worst = max(worst, _estimate_one(mesh, settings, json))
-                continue
-            report, seconds = _build_one(mesh, target, settings | frames, force, quiet)
-        except SdfError as error:
-            if len(meshes) == 1 and not json:
-                raise
-            worst = max(worst, error.exit_code)
-            typer.echo(f"sdfcli: {error}", err=True)
-            if json:
-                print_json({"input": mesh, "output": None, "status": "failed", "error": str(error)})
-            continue
-        if report["sign"] == "none" and sign != "none" and not quiet:
-            typer.echo(f"sdfcli: warning: {mesh}: distances without signs: {report['sign_reason']}", err=True)
+    from sdfcli.batch.terms import Settings
+
+    alike = Settings(
+        parameters=parameters,
+        device=device,
+        threads=threads,
+        max_memory=most,
+        nearest=nearest,
+        previous=None if previous is None else str(previous),
+        force=force,
+        skip_existing=skip_existing,
+        picture=report is not None,
+    )
+    if report is not None:
+        refuse_other_files(report, force)
+    if len(found) == 1 and timeout is None and scheduler is None:
+        _make_room(found, output, force or skip_existing)
+        outcomes = [_build_one(found[0], replace(alike, device=first), quiet, raises=not json)]
         if json:
-            print_json(report)
+            print_json(without_picture(outcomes[0]))
         elif not quiet:
-            _print_report(report, seconds if verbose else None)
-        if previous is not None and not report["previous_used"] and not quiet:
-            typer.echo(f"note: {mesh} has another number of triangles than {previous}, which was not used", err=True)
-    if worst:
+            _print_report(outcomes[0], verbose)
+        if outcomes[0].get("sign") == "none" and sign != "none" and not quiet:
+            reason = outcomes[0]["sign_reason"]
+            typer.echo(f"sdfcli: warning: {found[0].mesh}: distances without signs: {reason}", err=True)
+    else:
+        of_all = _outcomes(found, alike, jobs, timeout, fail_fast, scheduler)
+        _make_room(found, output, force or skip_existing)
+        outcomes = follow(of_all, len(found), json, quiet)
+    for outcome in outcomes:
+        if previous is not None and not outcome.get("previous_used", True) and not quiet:
+            typer.echo(
+                f"note: {outcome['input']} has another number of triangles than {previous}, which was not used",
+                err=True,
+            )
+    if report is not None:
+        write_page(report, outcomes, len(found))
+    if worst := max(outcome["exit_code"] for outcome in outcomes):
         raise typer.Exit(worst)
 
 
-def _targets(meshes: list[str], output: Path | None, force: bool) -> list[tuple[str, Path]]:
-    """Each mesh with the file to write. Raises UsageError where two would be the same, or one exists."""
+def _outcomes(
+    found: list[Job],
+    settings: Settings,
+    jobs: int | None,
+    timeout: float | None,
+    fail_fast: bool,
+    scheduler: str | None,
+) -> Iterator[Outcome]:
+    """What comes of many meshes. Nothing is begun before the first outcome is asked for."""
+    from sdfcli.backend.select import device_names
+    from sdfcli.batch import cluster, pool
+    from sdfcli.store import load
+
+    if settings.threads is not None and settings.threads < 1:
+        raise UsageError(f"--threads {settings.threads}: use a number from 1 on")
+    if settings.previous is not None:
+        load(settings.previous)
+    if scheduler not in (None, "local"):
+        return cluster.build_all(found, pool.Plan([settings], 1), str(scheduler), timeout, fail_fast)
+    plan = pool.plan(settings, device_names(settings.device), len(found), jobs)
+    if scheduler is not None:
+        return cluster.build_all(found, plan, scheduler, timeout, fail_fast)
+    return pool.build_all(found, plan, timeout, fail_fast)
+
+
+def _jobs(meshes: list[str], output: str | None, recursive: bool) -> list[Job]:
+    """The meshes that are named, with the files to write."""
+    from sdfcli.batch.inputs import find_jobs
+
+    text = sys.stdin.read() if "-" in meshes else ""
+    listed = [name for name in text.split("\0" if "\0" in text else "\n") if name]
+    return find_jobs(meshes, listed, output, recursive)
+
+
+def _make_room(jobs: list[Job], output: str | None, replace: bool) -> None:
+    """Makes the folders of the outputs; that of a single file must be there. Raises UsageError where a file may not be
+    written."""
     from sdfcli.store import refuse_existing
 
-    into_folder = output is not None and (len(meshes) > 1 or output.is_dir())
-    targets = []
-    for mesh in meshes:
-        name = Path(mesh).stem + ".h5"
-        targets.append((mesh, output / name if output and into_folder else output or Path(name)))
-    seen: dict[Path, str] = {}
-    for mesh, target in targets:
-        if target in seen:
-            raise UsageError(f"{seen[target]} and {mesh} would both be written to {target}")
-        seen[target] = mesh
-        refuse_existing(target, force)
-    if output and into_folder:
+    for job in jobs:
+        refuse_existing(Path(job.output), replace)
+    for folder in {Path(job.output).parent: None for job in jobs}:
         try:
-            output.mkdir(parents=True, exist_ok=True)
+            if [job.output for job in jobs] != [output]:
+                folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"{output}: cannot be made a folder: {error.strerror}") from error
-    folder = targets[0][1].parent
-    if not folder.is_dir():
-        raise UsageError(f"{folder}: no such folder")
-    return targets
+            raise UsageError(f"{folder}: cannot be made a folder: {error.strerror}") from error
+        if not folder.is_dir():
+            raise UsageError(f"{folder}: no such folder")
 
 
-def _estimate_one(mesh: str, settings: dict[str, Any], json: bool) -> int:
+def _build_one(job: Job, settings: Settings, quiet: bool, raises: bool) -> Outcome:
+    """Builds a field here: another process would take longer to start than many a build."""
+    from sdfcli.batch.job import build_into
+    from sdfcli.batch.terms import failure
+
+    try:
+        with progress(job.mesh, quiet) as tell:
+            return build_into(job.mesh, job.output, settings, tell)
+    except SdfError as error:
+        if raises:
+            raise
+        typer.echo(f"sdfcli: {error}", err=True)
+        return failure(*job, str(error), error.exit_code)
+
+
+def _estimate_one(mesh: str, settings: dict[str, Any], json: bool, raises: bool) -> int:
     """Prints what a build would take; returns the exit code with which it would end."""
+    from sdfcli.batch.terms import failure
     from sdfcli.estimate import estimate
 
-    found = estimate(mesh, **settings)
+    try:
+        found = estimate(mesh, **settings)
+    except SdfError as error:
+        if raises and not json:
+            raise
+        typer.echo(f"sdfcli: {error}", err=True)
+        if json:
+            print_json(failure(mesh, None, str(error), error.exit_code))
+        return error.exit_code
     if json:
         print_json({"input": mesh, "status": "ok" if found.fits else "too large", **found.as_dict()})
     else:
@@ -176,59 +281,6 @@ def _estimate_one(mesh: str, settings: dict[str, Any], json: bool) -> int:
     return OutOfMemoryError.exit_code
 
 
-def _build_one(
-    mesh: str,
-    target: Path,
-    settings: dict[str, Any],
-    force: bool,
-    quiet: bool,
-) -> tuple[dict[str, Any], dict[str, float]]:
-    from sdfcli.pipeline import build as build_field
-
-    Thread(target=import_module, args=("h5py",)).start()  # while kernels run
-
-    with progress(mesh, quiet) as tell:
-        field = build_field(mesh, progress=tell, **settings)
-        tell("writing")
-        start = time.perf_counter()
-        field.save(target, force)
-        seconds = dict(field.run["seconds"])
-        seconds["write"] = time.perf_counter() - start
-        seconds["total"] = seconds.pop("total") + seconds["write"]
-    return _report(mesh, target, field, seconds), seconds
-
-
-def _report(mesh: str, target: Path, field: Field, seconds: dict[str, float]) -> dict[str, Any]:
-    info = field.info
-    return {
-        "input": mesh,
-        "output": str(target),
-        "status": "ok",
-        "triangles": info["mesh"]["triangles"],
-        "vertices": info["mesh"]["vertices"],
-        "watertight": info["mesh"]["watertight"],
-        "verdict": info["verdict"],
-        "health": info["mesh"],
-        "sign": info["sign"],
-        "sign_reason": info["sign_reason"],
-        "sign_confidence": info["sign_confidence"],
-        "octree": info["parameters"]["octree"],
-        "depth": info["depth"],
-        "tolerance": info["parameters"]["tolerance"],
-        "leaves": len(field.leaf_key),
-        "corners": len(field.corner_key),
-        "jump_leaves": info["jump_leaves"],
-        "max_error": info["max_error"],
-        "rms_error": info["rms_error"],
-        "error_limit": info["error_limit"],
-        "previous_used": field.run["previous"],
-        "device": field.run["device"],
-        "seconds": {name: round(value, 4) for name, value in seconds.items()},
-        "bytes": target.stat().st_size,
-        "content_sha256": field.content_sha256,
-    }
-
-
 def health_text(health: dict[str, Any]) -> str:
     """The state of a mesh in a few words."""
     faults = [f"{health[key]:,} {key.replace('_', ' ')}" for key in FAULTS if health.get(key)]
@@ -242,7 +294,7 @@ def verdict_text(report: dict[str, Any]) -> str:
     return str(report["verdict"]) + sure
 
 
-def _print_report(report: dict[str, Any], seconds: dict[str, float] | None) -> None:
+def _print_report(report: Outcome, verbose: bool) -> None:
     rows = [
         ("triangles", f"{report['triangles']:,}"),
         ("mesh", health_text(report["health"])),
@@ -260,10 +312,9 @@ def _print_report(report: dict[str, Any], seconds: dict[str, float] | None) -> N
     ]
     if report["jump_leaves"]:
         rows.append(("holes", f"closed across {report['jump_leaves']:,} leaves in which the sign jumps"))
-    rows += [
-        ("time", f"{report['seconds']['total']:.2f} s on {report['device']}"),
-        ("file", f"{report['output']}, {human_bytes(report['bytes'])}"),
-    ]
+    skipped = report["status"] == "skipped"
+    rows.append(("time", "skipped" if skipped else f"{report['seconds']['total']:.2f} s on {report['device']}"))
+    rows.append(("file", f"{report['output']}, {human_bytes(report['bytes'])}"))
     print_table(report["input"], rows)
-    if seconds:
-        print_table("", [(name, f"{value:.3f}") for name, value in seconds.items()], ("stage", "seconds"))
+    if verbose and not skipped:
+        print_table("", [(name, f"{value:.3f}") for name, value in report["seconds"].items()], ("stage", "seconds"))

@@ -1,0 +1,1 @@
+"""Many meshes: which ones, who builds them, and what came of each."""

@@ -1,0 +1,144 @@
+"""Meshes handed to Dask: any number of machines that share their files."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from multiprocessing import resource_tracker
+from pathlib import Path
+from typing import Any
+
+from sdfcli.batch.inputs import Job
+from sdfcli.batch.pool import Plan, Worker
+from sdfcli.batch.terms import Outcome, Settings, failure
+from sdfcli.errors import DeviceError, SdfError
+
+RETRIES = 2
+"""How often a mesh is handed out again whose task fails; those whose worker is lost are handed out three times."""
+
+PATIENCE = 10
+"""Seconds to wait for a scheduler."""
+
+
+def build_all(jobs: list[Job], plan: Plan, scheduler: str, timeout: float | None, fail_fast: bool) -> Iterator[Outcome]:
+    """The outcomes of meshes, each as it is there. With `fail_fast` those not begun after the first failure are left.
+
+    scheduler  the address of one, `tcp://host:8786`, whose workers take the first settings of the plan; or `local`:
+               as many workers on this machine as the plan has settings, one for each.
+
+    Raises DeviceError where Dask is not installed or the scheduler does not answer.
+    """
+    try:
+        import distributed
+    except ImportError as error:
+        raise DeviceError("Dask is not installed: pip install 'sdfcli[cluster]', or leave out --scheduler") from error
+    logging.getLogger("distributed").setLevel(logging.ERROR)  # the loss of a worker is nothing to worry about
+    with contextlib.ExitStack() as stack:
+        try:
+            address: Any = scheduler
+            if scheduler == "local":
+                address = stack.enter_context(_local_cluster(len(plan.settings)))
+            client = stack.enter_context(distributed.Client(address, timeout=PATIENCE))
+        except (OSError, ValueError) as error:
+            raise DeviceError(f"--scheduler {scheduler}: no scheduler answers there: {error}") from error
+        run = secrets.token_hex(8)
+        stack.callback(_end, client, run)
+        yield from _outcomes(client, run, jobs, plan, timeout, fail_fast)
+
+
+def _local_cluster(workers: int) -> Any:
+    """A scheduler and workers on this machine. Ctrl-C in a terminal goes past them."""
+    import distributed
+
+    resource_tracker.ensure_running()  # its start would undo what follows
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        return distributed.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            memory_limit=0,  # a worker of Dask only waits for the process that builds
+            dashboard_address=None,
+            silence_logs=logging.ERROR,
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _outcomes(
+    client: Any, run: str, jobs: list[Job], plan: Plan, timeout: float | None, fail_fast: bool
+) -> Iterator[Outcome]:
+    from distributed import as_completed
+
+    # A field that is there when a mesh is handed out again was written by the worker that was lost since.
+    # Other machines have other current folders.
+    settings = [
+        replace(
+            each,
+            skip_existing=each.skip_existing or not each.force,
+            previous=each.previous and str(Path(each.previous).absolute()),
+        )
+        for each in plan.settings
+    ]
+    tasks = {
+        client.submit(
+            build_here,
+            run,
+            Job(*(str(Path(path).absolute()) for path in job)),
+            settings,
+            plan.share,
+            timeout,
+            key=f"sdfcli-{run}-{k}",
+            retries=RETRIES,
+        ): job
+        for k, job in enumerate(jobs)
+    }
+    try:
+        for task in as_completed(tasks):
+            job = tasks.pop(task)
+            try:
+                outcome = task.result()
+            except Exception as error:
+                message = f"{job.mesh}: the cluster gave up: {type(error).__name__}: {error}"
+                outcome = failure(*job, message, SdfError.exit_code)
+            yield {**outcome, "input": job.mesh, "output": job.output}
+            if fail_fast and outcome["exit_code"]:
+                break
+    finally:
+        client.cancel(list(tasks))
+
+
+_workers: dict[str, tuple[list[Worker], list[Worker]]] = {}
+"""In a worker of Dask: the idle and the busy processes of each batch that it has a part in."""
+
+
+def build_here(run: str, job: Job, settings: list[Settings], share: int, timeout: float | None) -> Outcome:
+    """Builds a mesh on a worker of Dask, in a process beside it: what crashes there is no loss to Dask."""
+    from distributed import get_worker
+
+    name = get_worker().name
+    mine = settings[name % len(settings)] if isinstance(name, int) else settings[0]
+    idle, busy = _workers.setdefault(run, ([], []))
+    worker = idle.pop() if idle else Worker(mine, share)
+    busy.append(worker)
+    try:
+        return worker.build(job, timeout)
+    finally:
+        busy.remove(worker)
+        if worker.alive:
+            idle.append(worker)
+
+
+def end_here(run: str) -> None:
+    """Ends what a batch has on a worker of Dask."""
+    for workers in _workers.pop(run, ()):
+        for worker in workers:
+            worker.end()
+
+
+def _end(client: Any, run: str) -> None:
+    with contextlib.suppress(Exception):  # a cluster that is gone has nothing left to end
+        client.run(end_here, run)

@@ -1,0 +1,75 @@
+"""From what was named on a command line to meshes, each with the file that its field goes into."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from sdfcli.errors import UsageError
+
+SUFFIXES = (".3mf", ".glb", ".gltf", ".obj", ".off", ".ply", ".stl")
+"""What is taken for a mesh in a folder. A file that is named is read whatever it is called."""
+
+
+class Job(NamedTuple):
+    """A mesh, and the file that its field is written to."""
+
+    mesh: str
+    output: str
+
+
+def find_jobs(named: Iterable[str], listed: Iterable[str], output: str | None, recursive: bool) -> list[Job]:
+    """The meshes among files and folders; `-` stands for the names in `listed`.
+
+    A field is called as its mesh, and lies in `output`, or in the current folder; what a recursive folder holds in
+    folders of its own stays in such folders. For one mesh that was named itself, `output` is the file to write, unless
+    it is a folder or ends with a slash. A mesh that is named twice counts once.
+
+    Raises UsageError for a folder without meshes, and where two meshes would have the same output.
+    """
+    words = [word for name in named for word in (listed if name == "-" else [name])]
+    found = [pair for word in words for pair in _meshes(word, recursive)]
+    if not found:
+        raise UsageError("no meshes are named")
+    single = len(words) == 1 and "-" not in named and not os.path.isdir(words[0])
+    if output is not None and single and not output.endswith(os.sep) and not os.path.isdir(output):
+        return [Job(words[0], output)]
+    jobs: dict[Path, str] = {}
+    for mesh, place in found:
+        target = Path(output or "", place.with_suffix(".h5"))
+        first = jobs.setdefault(target, mesh)
+        if first != mesh and not _same(first, mesh):
+            raise UsageError(
+                f"{first} and {mesh} would both be written to {target}; build them into different folders, "
+                "or rename one of them"
+            )
+    return [Job(mesh, str(target)) for target, mesh in jobs.items()]
+
+
+def _meshes(named: str, recursive: bool) -> Iterator[tuple[str, Path]]:
+    """Meshes, and their places in the output folder. Folders are read in the order of names, hidden files are not."""
+    if not named:
+        raise UsageError("a mesh or a folder has an empty name")
+    if not os.path.isdir(named):
+        yield named, Path(Path(named).name)
+        return
+    count = 0
+    for folder, below, files in os.walk(named):
+        below[:] = sorted(name for name in below if recursive and not name.startswith("."))
+        for name in sorted(files):
+            if name.lower().endswith(SUFFIXES) and not name.startswith("."):
+                count += 1
+                path = Path(folder, name)
+                yield str(path), path.relative_to(named)
+    if not count:
+        hint = "" if recursive else "; -r looks into its folders"
+        raise UsageError(f"{named}: no meshes ({', '.join(SUFFIXES)}) in this folder{hint}")
+
+
+def _same(first: str, second: str) -> bool:
+    try:
+        return os.path.samefile(first, second)
+    except OSError:
+        return False

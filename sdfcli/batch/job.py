@@ -1,0 +1,142 @@
+"""One mesh of a batch: its field is built, or found."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from threading import Thread
+
+from sdfcli.batch.terms import Outcome, Settings, failure
+from sdfcli.batch.thumbnail import thumbnail
+from sdfcli.errors import InputError, OutOfMemoryError, SdfError, UsageError
+from sdfcli.field import Field
+from sdfcli.mesh import Mesh, load_mesh
+from sdfcli.params import BuildParams
+from sdfcli.pipeline import build
+from sdfcli.store import load
+
+TOLD = (
+    "mesh",
+    "parameters",
+    "verdict",
+    "sign",
+    "sign_reason",
+    "sign_confidence",
+    "depth",
+    "jump_leaves",
+    "max_error",
+    "rms_error",
+    "error_limit",
+)
+"""What a field's file says of itself that outcomes tell."""
+
+
+def outcome_of(mesh: str, output: str, settings: Settings) -> Outcome:
+    """Builds a field into a file. Failures become outcomes, too."""
+    try:
+        return build_into(mesh, output, settings)
+    except SdfError as error:
+        return failure(mesh, output, str(error), error.exit_code)
+    except MemoryError:
+        return failure(mesh, output, f"{mesh}: out of memory", OutOfMemoryError.exit_code)
+    except Exception as error:
+        return failure(mesh, output, f"{mesh}: internal error: {type(error).__name__}: {error}", SdfError.exit_code)
+
+
+def build_into(mesh: str, output: str, settings: Settings, progress: Callable[[str], None] = lambda _: None) -> Outcome:
+    """Builds a field into a file, or finds it there.
+
+    Raises what `pipeline.build` and `Field.save` raise, and UsageError for a file that is another field.
+    """
+    target = Path(output)
+    if settings.skip_existing and target.exists():
+        progress("comparing with the field that is there")
+        found = _same_field(target, load_mesh(mesh), settings)
+        if found is not None:
+            return _outcome(mesh, target, "skipped", found, settings)
+    Thread(target=import_module, args=("h5py",)).start()  # while kernels run
+    field = build(
+        mesh,
+        device=settings.device,
+        threads=settings.threads,
+        max_memory=settings.max_memory,
+        progress=progress,
+        previous=_earlier(settings.previous) if settings.previous else None,
+        keep_nearest=settings.nearest or settings.previous is not None,
+        **settings.parameters,
+    )
+    progress("writing")
+    start = time.perf_counter()
+    field.save(target, settings.force)
+    seconds = dict(field.run["seconds"])
+    seconds["write"] = time.perf_counter() - start
+    seconds["total"] = seconds.pop("total") + seconds["write"]
+    return {
+        **_outcome(mesh, target, "ok", field, settings),
+        "previous_used": field.run["previous"],
+        "device": field.run["device"],
+        "seconds": {name: round(value, 4) for name, value in seconds.items()},
+    }
+
+
+@functools.cache
+def _earlier(path: str) -> Field:
+    return load(path)
+
+
+def _same_field(path: Path, mesh: Mesh, settings: Settings) -> Field | None:
+    """The field in a file, if a build would make the same; None for another one that may be replaced.
+
+    Raises UsageError for one that may not be.
+    """
+    try:
+        field = load(path)
+        other = _difference(field, mesh, settings)
+    except InputError as error:
+        field, other = None, str(error)
+    else:
+        other = other and f"{path}: exists, and {other}"
+    if other and not settings.force:
+        raise UsageError(f"{other}; use --force to replace it")
+    return None if other else field
+
+
+def _difference(field: Field, mesh: Mesh, settings: Settings) -> str | None:
+    """What tells a field from the one that a build would make."""
+    if not field.info.keys() >= set(TOLD):
+        return "another version of sdfcli wrote it"
+    if field.info["mesh"]["sha256"] != mesh.sha256:
+        return "was built from another mesh"
+    params, made = BuildParams(**settings.parameters), field.info["parameters"]
+    wanted = {**params.as_dict(), "depth": params.depth_limit(mesh.diagonal / mesh.domain.length)}
+    if made != wanted:
+        other = [f"{name} {made.get(name)}, not {value}" for name, value in wanted.items() if made.get(name) != value]
+        return f"was built with other parameters ({', '.join(other)})"
+    if field.nearest is None and (settings.nearest or settings.previous is not None):
+        return "was built without --nearest"
+    return None
+
+
+def _outcome(mesh: str, target: Path, status: str, field: Field, settings: Settings) -> Outcome:
+    info = {name: field.info[name] for name in TOLD}
+    parameters, health = info.pop("parameters"), info.pop("mesh")
+    outcome = {
+        "input": mesh,
+        "output": str(target),
+        "status": status,
+        "exit_code": 0,
+        **{name: health[name] for name in ("triangles", "vertices", "watertight")},
+        "health": health,
+        **{name: parameters[name] for name in ("octree", "tolerance")},
+        **info,
+        "leaves": len(field.leaf_key),
+        "corners": len(field.corner_key),
+        "bytes": target.stat().st_size,
+        "content_sha256": field.content_sha256,
+    }
+    if settings.picture:
+        outcome["picture"] = thumbnail(field)
+    return outcome

@@ -1,0 +1,175 @@
+"""Worker processes that share a queue of meshes. One that crashes, hangs or is killed costs its mesh alone."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+
+from sdfcli.backend.cpu import available_threads, free_memory
+from sdfcli.batch.inputs import Job
+from sdfcli.batch.terms import Outcome, Settings, failure
+from sdfcli.batch.worker import GRACE
+from sdfcli.errors import OutOfMemoryError, SdfError, TimeUpError
+
+PER_GPU = 2
+"""Workers for each GPU: while one computes there, the other reads, checks or writes."""
+
+LEAST_MEMORY = 2 * 10**9
+"""Bytes of the host for each worker, where the number of workers is not given."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The settings of each worker, and how many of them share a device."""
+
+    settings: list[Settings]
+    share: int
+
+
+def plan(settings: Settings, devices: list[str], meshes: int, workers: int | None) -> Plan:
+    """Workers for a number of meshes, dealt out to devices. Those on the CPU share its threads."""
+    if workers is None:
+        on_device = max(1, min(available_threads(), free_memory() // LEAST_MEMORY)) if devices == ["cpu"] else PER_GPU
+        workers = on_device * len(devices)
+    workers = min(workers, meshes)
+    threads = settings.threads or max(1, available_threads() // workers)
+    return Plan(
+        [replace(settings, device=devices[k % len(devices)], threads=threads) for k in range(workers)],
+        -(-workers // len(devices)),
+    )
+
+
+class Worker:
+    """A process that builds one mesh after the other; it starts in the background."""
+
+    def __init__(self, settings: Settings, share: int = 1) -> None:
+        # A session of its own: Ctrl-C in a terminal is for the one who started it to deal with.
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "sdfcli.batch.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self._started = False
+        self._tell({"settings": asdict(settings), "share": share})
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be given another mesh."""
+        return self._process.poll() is None
+
+    def build(self, job: Job, timeout: float | None = None) -> Outcome:
+        """What came of a mesh: a failure, too, where the process ends or the seconds are over."""
+        late = threading.Event()
+
+        def stop() -> None:
+            late.set()
+            self.end()
+
+        if not self._started:
+            self._started = self._heard() is not None
+        timer = threading.Timer(timeout, stop) if timeout else None
+        if timer:
+            timer.start()
+        self._tell(list(job))
+        outcome = self._heard()
+        if timer:
+            timer.cancel()
+            timer.join()
+        if outcome is not None:
+            return outcome
+        if late.is_set():
+            return failure(*job, f"{job.mesh}: took longer than --timeout {timeout:g} s", TimeUpError.exit_code)
+        return self._ended(job)
+
+    def _ended(self, job: Job) -> Outcome:
+        code = self._process.wait()
+        if code == -signal.SIGKILL:
+            message = "was killed, as systems do that run out of memory; try fewer --jobs or a larger --tolerance"
+            return failure(*job, f"{job.mesh}: the process that built it {message}", OutOfMemoryError.exit_code)
+        how = f"crashed ({signal.Signals(-code).name})" if code < 0 else f"ended with exit code {code}"
+        return failure(*job, f"{job.mesh}: the process that built it {how}", SdfError.exit_code)
+
+    def _tell(self, what: object) -> None:
+        assert self._process.stdin
+        try:
+            print(json.dumps(what), file=self._process.stdin, flush=True)
+        except (BrokenPipeError, ValueError):  # its end is noticed when it is listened to
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
+
+    def _heard(self) -> Outcome | None:
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        return json.loads(line) if line.endswith("\n") else None
+
+    def end(self) -> None:
+        """Ends the process, whatever it does."""
+        self._process.terminate()
+        try:
+            self._process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def build_all(jobs: Iterable[Job], plan: Plan, timeout: float | None, fail_fast: bool) -> Iterator[Outcome]:
+    """The outcomes of meshes, each as it is there. With `fail_fast` none is begun after the first failure.
+
+    Whoever stops listening ends the workers, and the meshes that they are at.
+    """
+    waiting = deque(jobs)
+    outcomes: queue.SimpleQueue[Outcome | None] = queue.SimpleQueue()
+    workers: list[Worker | None] = [None] * len(plan.settings)
+    changing = threading.Lock()
+
+    def stop() -> None:
+        with changing:
+            waiting.clear()
+
+    def serve(k: int) -> None:
+        while True:
+            with changing:
+                if not waiting:
+                    break
+                job = waiting.popleft()
+                try:
+                    worker = workers[k]
+                    if worker is None or not worker.alive:
+                        worker = workers[k] = Worker(plan.settings[k], plan.share)
+                except OSError as error:
+                    worker = None
+                    outcome = failure(*job, f"{job.mesh}: no process can be started: {error}", SdfError.exit_code)
+            if worker:
+                outcome = worker.build(job, timeout)
+            if fail_fast and outcome["exit_code"]:
+                stop()
+            outcomes.put(outcome)
+        outcomes.put(None)
+
+    for k in range(len(workers)):
+        threading.Thread(target=serve, args=(k,), daemon=True).start()
+    try:
+        serving = len(workers)
+        while serving:
+            outcome = outcomes.get()
+            if outcome is None:
+                serving -= 1
+            else:
+                yield outcome
+    finally:
+        stop()
+        enders = [threading.Thread(target=worker.end) for worker in workers if worker]
+        for thread in enders:
+            thread.start()
+        for thread in enders:
+            thread.join()

@@ -1,0 +1,45 @@
+"""What is asked for, and what came of it, in terms that JSON can carry between processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all meshes of a batch have in common.
+
+    parameters     those of BuildParams.
+    nearest        the triangle nearest to every corner is kept.
+    previous       the file of an earlier frame's field.
+    force          files that exist are replaced.
+    skip_existing  a field that is there already, from the same mesh with the same parameters, is left alone. Without
+                   `force` any other file under its name is an error.
+    picture        outcomes have a thumbnail.
+    """
+
+    parameters: dict[str, Any]
+    device: str = "auto"
+    threads: int | None = None
+    max_memory: int | None = None
+    nearest: bool = False
+    previous: str | None = None
+    force: bool = False
+    skip_existing: bool = False
+    picture: bool = False
+
+
+Outcome = dict[str, Any]
+"""input, output, status (`ok`, `skipped` or `failed`), exit_code; and `error`, or what is known of the field."""
+
+
+def failure(mesh: str, output: str | None, message: str, exit_code: int) -> Outcome:
+    """The outcome of a mesh of which no field came."""
+    return {
+        "input": mesh,
+        "output": output,
+        "status": "failed",
+        "exit_code": exit_code,
+        "error": " ".join(message.split()),
+    }

@@ -1,0 +1,71 @@
+"""What people and programs see of a batch: lines on standard error, JSON Lines on standard output, a summary."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sdfcli.cli.output import error_text, print_json
+
+if TYPE_CHECKING:
+    from sdfcli.batch.terms import Outcome
+
+WORDS = {"ok": "built", "skipped": "skipped", "failed": "failed"}
+
+
+def follow(outcomes: Iterable[Outcome], total: int, json: bool, quiet: bool) -> list[Outcome]:
+    """Tells of every outcome as it comes, and in the end of all; returns them."""
+    start, done = time.perf_counter(), []
+    try:
+        for outcome in outcomes:
+            done.append(outcome)
+            if json:
+                print_json(without_picture(outcome))
+            if outcome["status"] == "failed":
+                message = outcome["error"]
+                typer.echo(f"sdfcli: {message}" if quiet else f"{_place(len(done), total)} FAILED {message}", err=True)
+            elif not quiet:
+                typer.echo(f"{_place(len(done), total)} {_line(outcome)}", err=True)
+    finally:
+        if done and not quiet:
+            typer.echo(_summary(done, total, time.perf_counter() - start), err=True)
+    return done
+
+
+def without_picture(outcome: Outcome) -> dict[str, Any]:
+    """An outcome for programs."""
+    return {name: value for name, value in outcome.items() if name != "picture"}
+
+
+def _place(number: int, total: int) -> str:
+    return f"[{number:>{len(str(total))}}/{total}]"
+
+
+def _line(outcome: Outcome) -> str:
+    facts = f"{outcome['verdict']}, {outcome['leaves']:,} leaves, error {error_text(outcome['max_error'])}"
+    if outcome["status"] == "skipped":
+        return f"{outcome['input']}: skipped, {outcome['output']} is there ({facts})"
+    if outcome["sign"] == "none":
+        facts += ", no sign"
+    return f"{outcome['input']}: {facts}, {outcome['seconds']['total']:.2f} s on {outcome['device']}"
+
+
+def counts(done: list[Outcome], total: int) -> str:
+    """How many meshes were built, skipped and failed."""
+    count = Counter(outcome["status"] for outcome in done)
+    parts = [f"{count[status]} {word}" for status, word in WORDS.items() if count[status]]
+    if len(done) < total:
+        parts.append(f"{total - len(done)} not done")
+    return f"{total} meshes: {', '.join(parts)}"
+
+
+def _summary(done: list[Outcome], total: int, seconds: float) -> str:
+    lines = [f"{counts(done, total)}, in {seconds:.1f} s"]
+    lines += [f"  failed ({each['exit_code']}): {each['input']}" for each in done if each["status"] == "failed"]
+    if len(done) < total:
+        lines.append("  the same command with --skip-existing goes on from here")
+    return "\n".join(lines)

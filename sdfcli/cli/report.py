@@ -1,0 +1,157 @@
+"""The report of a batch: one page of HTML that needs nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sdfcli.cli.batch import counts
+from sdfcli.cli.output import error_text, human_bytes
+from sdfcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from sdfcli.batch.terms import Outcome
+
+GENERATOR = '<meta name="generator" content="sdfcli build --report">'
+
+STYLE = """
+body { font: 14px/1.4 system-ui, sans-serif; margin: 2em; color: #222; }
+table { border-collapse: collapse; }
+th, td { padding: .3em .8em; text-align: left; vertical-align: middle; border-bottom: 1px solid #ddd; }
+th { position: sticky; top: 0; background: #f4f6f8; white-space: nowrap; }
+th button { all: unset; cursor: pointer; font-weight: bold; }
+th button:focus-visible { outline: 2px solid #27f; }
+th[aria-sort=ascending] button::after { content: " \\25b2"; }
+th[aria-sort=descending] button::after { content: " \\25bc"; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td.name, td.text { min-width: 11em; max-width: 26em; overflow-wrap: anywhere; }
+td img { display: block; width: 96px; height: 96px; }
+.failed { background: #fde8e8; }
+.doubtful { background: #fff6dc; }
+small { color: #666; }
+"""
+
+SCRIPT = """
+const body = document.querySelector("tbody");
+document.querySelectorAll("th button").forEach(button => button.addEventListener("click", () => {
+  const head = button.parentElement, column = head.cellIndex;
+  const sign = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+  document.querySelectorAll("th").forEach(other => other.removeAttribute("aria-sort"));
+  head.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
+  const key = row => row.cells[column].dataset.key;
+  const compare = (a, b) => head.dataset.kind === "number" ? a - b : a.localeCompare(b, undefined, {numeric: true});
+  const rows = [...body.rows];
+  const full = rows.filter(row => key(row) !== ""), empty = rows.filter(row => key(row) === "");
+  body.append(...full.sort((a, b) => sign * compare(key(a), key(b))), ...empty);
+}));
+"""
+
+COLUMNS = (
+    ("mesh", "text"),
+    ("outcome", "text"),
+    ("health", "text"),
+    ("triangles", "number"),
+    ("sign", "text"),
+    ("certain", "number"),
+    ("leaves", "number"),
+    ("max error", "number"),
+    ("rms error", "number"),
+    ("seconds", "number"),
+    ("size", "number"),
+)
+
+
+def refuse_other_files(path: Path, force: bool) -> None:
+    """Raises UsageError if a file is there that is no such page, and `force` is not given."""
+    from sdfcli.store import refuse_existing
+
+    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+        force = force or GENERATOR in file.read(500)
+    refuse_existing(path, force)
+    if not path.parent.is_dir():
+        raise UsageError(f"{path.parent}: no such folder")
+
+
+def write_page(path: Path, outcomes: list[Outcome], total: int) -> None:
+    """Writes the page, whole or not at all. Raises UsageError where that cannot be done."""
+    from sdfcli.store import written_whole
+
+    with written_whole(path, force=True) as temporary:
+        temporary.write_text(page(outcomes, total), encoding="utf-8")
+
+
+def page(outcomes: list[Outcome], total: int) -> str:
+    """A row a mesh, failures included; the columns can be sorted."""
+    heads = "".join(f'<th data-kind="{kind}"><button type="button">{name}</button></th>' for name, kind in COLUMNS)
+    rows = "\n".join(_row(outcome) for outcome in outcomes)
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+{GENERATOR}
+<title>Signed distance fields</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<h1>Signed distance fields</h1>
+<p>{html.escape(counts(outcomes, total))}</p>
+<table>
+<thead><tr><th>picture</th>{heads}</tr></thead>
+<tbody>
+{rows}
+</tbody>
+</table>
+<script>{SCRIPT}</script>
+</body>
+</html>
+"""
+
+
+def _row(outcome: Outcome) -> str:
+    from sdfcli.cli.build import health_text
+
+    failed = outcome["status"] == "failed"
+    picture = outcome.get("picture")
+    image = f'<img alt="" src="data:image/png;base64,{picture}">' if picture else ""
+    name = _with_reason(outcome["input"], outcome["output"])
+    cells = [f"<td>{image}</td>", _cell(outcome["input"], name, "name")]
+    if failed:
+        why = _with_reason(f"failed ({outcome['exit_code']})", outcome["error"])
+        cells += [_cell("failed", why, "text"), *(_cell("", "", "") for _ in COLUMNS[2:])]
+    else:
+        seconds = outcome.get("seconds", {}).get("total")
+        certain = outcome["sign_confidence"]
+        skipped = "<br><small>skipped</small>" if outcome["status"] == "skipped" else ""
+        cells += [
+            _cell(outcome["verdict"], outcome["verdict"] + skipped, "text"),
+            _text(health_text(outcome["health"])),
+            _number(outcome["triangles"], f"{outcome['triangles']:,}"),
+            _cell(
+                outcome["sign"], f"{outcome['sign']}<br><small>{html.escape(outcome['sign_reason'])}</small>", "text"
+            ),
+            _number(certain, "" if certain is None else f"{certain:.1%}"),
+            _number(outcome["leaves"], f"{outcome['leaves']:,}"),
+            _number(outcome["max_error"], error_text(outcome["max_error"])),
+            _number(outcome["rms_error"], error_text(outcome["rms_error"])),
+            _number(seconds, "" if seconds is None else f"{seconds:.2f}"),
+            _number(outcome["bytes"], human_bytes(outcome["bytes"])),
+        ]
+    return f'<tr class="{outcome["status"] if failed else outcome["verdict"]}">{"".join(cells)}</tr>'
+
+
+def _with_reason(text: str, reason: str) -> str:
+    return f"{html.escape(text)}<br><small>{html.escape(reason)}</small>"
+
+
+def _cell(key: Any, content: str, kind: str) -> str:
+    return f'<td class="{kind}" data-key="{html.escape(str(key))}">{content}</td>'
+
+
+def _text(text: str) -> str:
+    return _cell(text, html.escape(text), "text")
+
+
+def _number(value: float | None, text: str) -> str:
+    return _cell("" if value is None else value, text, "number")

@@ -1,0 +1,83 @@
+"""Which meshes a command line names, and the files that their fields go into."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sdfcli.batch.inputs import Job, find_jobs
+from sdfcli.errors import UsageError
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """one.ply, notes.txt, parts/{b.STL, a.obj, .hidden.ply}, parts/deep/a.ply, parts/.git/x.ply, empty/."""
+    for name in (
+        "one.ply",
+        "notes.txt",
+        "parts/b.STL",
+        "parts/a.obj",
+        "parts/.hidden.ply",
+        "parts/deep/a.ply",
+        "parts/.git/x.ply",
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("named", "output", "recursive", "jobs"),
+    [
+        (["one.ply"], None, False, [("one.ply", "one.h5")]),
+        (["one.ply"], "x.h5", False, [("one.ply", "x.h5")]),
+        (["./one.ply"], "x.h5", False, [("./one.ply", "x.h5")]),
+        (["./parts"], None, False, [("parts/a.obj", "a.h5"), ("parts/b.STL", "b.h5")]),
+        (["one.ply"], "new/", False, [("one.ply", "new/one.h5")]),
+        (["one.ply"], "empty", False, [("one.ply", "empty/one.h5")]),
+        (["notes.txt"], None, False, [("notes.txt", "notes.h5")]),
+        (["missing.ply"], None, False, [("missing.ply", "missing.h5")]),
+        (["parts"], "out", False, [("parts/a.obj", "out/a.h5"), ("parts/b.STL", "out/b.h5")]),
+        (
+            ["parts", "one.ply"],
+            "out",
+            True,
+            [
+                ("parts/a.obj", "out/a.h5"),
+                ("parts/b.STL", "out/b.h5"),
+                ("parts/deep/a.ply", "out/deep/a.h5"),
+                ("one.ply", "out/one.h5"),
+            ],
+        ),
+        (["parts/deep"], None, False, [("parts/deep/a.ply", "a.h5")]),
+        (["one.ply", "parts/../one.ply"], "out", False, [("one.ply", "out/one.h5")]),
+        (["-"], "out", False, [("one.ply", "out/one.h5")]),
+        (["-", "parts/deep"], "out", False, [("one.ply", "out/one.h5"), ("parts/deep/a.ply", "out/a.h5")]),
+    ],
+)
+def test_what_is_named(
+    tree: Path, named: list[str], output: str | None, recursive: bool, jobs: list[tuple[str, str]]
+) -> None:
+    assert find_jobs(named, ["one.ply"], output, recursive) == [Job(*job) for job in jobs]
+
+
+@pytest.mark.parametrize(
+    ("named", "recursive", "words"),
+    [
+        (["one.ply", "parts/../one.obj"], False, ["one.ply", "one.obj", "both", "out/one.h5"]),
+        (["parts", "parts/deep"], False, ["parts/a.obj", "parts/deep/a.ply", "both"]),
+        (["parts", "parts/deep"], True, ["parts/a.obj", "parts/deep/a.ply", "both"]),
+        (["empty"], True, ["empty", "no meshes"]),
+        (["empty"], False, ["empty", "no meshes", "-r"]),
+        (["-"], False, ["no meshes"]),
+        ([""], False, ["empty name"]),
+    ],
+)
+def test_what_is_refused(tree: Path, named: list[str], recursive: bool, words: list[str]) -> None:
+    with pytest.raises(UsageError) as refusal:
+        find_jobs(named, [], "out", recursive)
+    for word in words:
+        assert word in str(refusal.value)
