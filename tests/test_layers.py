@@ -19,6 +19,7 @@ LAYERS = [
     {"stages"},
     {"field"},
     {"store", "accuracy", "index", "previous", "extract"},
+    {"export"},
     {"check", "estimate"},
     {"pipeline"},
     {"bench"},

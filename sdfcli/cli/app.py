@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from sdfcli import __version__, interrupts
-from sdfcli.cli import bench, build, check, extract, info, profile, query, verify
+from sdfcli.cli import bench, build, check, export, extract, info, profile, query, verify
 from sdfcli.errors import OutOfMemoryError, SdfError
 
 EXIT_CODES = """Exit codes: 0 done; 1 internal error; 2 usage; 3 bad input; 4 device or program missing;
@@ -72,6 +72,7 @@ def _root(
 
 app.command()(build.build)
 app.command()(extract.extract)
+app.command()(export.export)
 app.command()(check.check)
 app.command()(info.info)
 app.command()(query.query)
