@@ -14,7 +14,7 @@ LAYERS = [
     {"polygons", "timing", "exact"},
     {"text"},
     {"ply", "readers"},
-    {"mesh"},
+    {"mesh", "points"},
     {"repair"},
     {"stages"},
     {"field"},

@@ -15,7 +15,7 @@ from sdfcli.field import Field
 
 
 def write_grid(path: Path, field: Field, lattice: Lattice, dtype: npt.DTypeLike = np.float32) -> None:
-    """`distance` [i, j, k], `origin` (3,) and `spacing` (scalar): distance[i, j, k] lies at origin + spacing * (i, j, k).
+    """Writes `distance`, `origin` (3,) and `spacing` (scalar): distance[i, j, k] lies at origin + spacing * (i, j, k).
 
     The grid may be larger than memory: `numpy.savez` would need all of it.
     """

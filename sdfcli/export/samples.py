@@ -54,15 +54,16 @@ def write_samples(path: Path, field: Field, count: int, seed: int, normalized: b
 
 
 def _points(field: Field, surface: Surface, radius: float, count: int, rng: np.random.Generator) -> Iterator[Floats]:
-    """Points near the surface, then uniform ones in the domain; those that noise moves out of the domain are redrawn."""
+    """Points near the surface, then uniform ones in the domain; what noise moves out of the domain is redrawn."""
     corner = surface.vertices[surface.faces]
     area = np.linalg.norm(np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0]), axis=1).cumsum()
     near = round(NEAR * count)
     shares = [(near - near // 2, VARIANCES[0]), (near // 2, VARIANCES[1]), (count - near, None)]
     low, length = field.domain.origin, field.domain.length
-    for left, variance in shares:
-        while left > 0:
-            n = min(left, BATCH)
+    for share, variance in shares:
+        made = 0
+        while made < share:
+            n = min(share - made, BATCH)
             if variance is None:
                 points = low + length * rng.random((n, 3))
             else:
@@ -70,7 +71,7 @@ def _points(field: Field, surface: Surface, radius: float, count: int, rng: np.r
                 noise = radius * variance**0.5 * rng.normal(size=(n, 3))
                 points = _on_triangles(corner[np.minimum(face, len(area) - 1)], rng) + noise
             points = points[((points >= low) & (points <= low + length)).all(axis=1)]
-            left -= len(points)
+            made += len(points)
             yield points
 
 
