@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Annotated, Any
 
 import typer
@@ -79,6 +80,8 @@ app.command()(query.query)
 app.command()(verify.verify)
 app.command()(bench.bench)
 app.command()(profile.profile)
+for _command in app.registered_commands:  # the example comes last, after the options
+    _command.help, _, _command.epilog = inspect.cleandoc(_command.callback.__doc__ or "").rpartition("\n\n")
 
 
 def main() -> None:
