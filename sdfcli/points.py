@@ -50,17 +50,19 @@ def open_points(source: str) -> Iterator[PointStream]:
             yield _text(file, source)
         return
     try:
-        points = _whole(path)
+        points = _mapped(path) if path.suffix.lower() == ".npy" else _whole(path)
     except Exception as error:  # each of trimesh's readers has exceptions of its own
         raise InputError(f"{source}: cannot be read as points: {error}") from error
     if points.ndim != 2 or points.shape[1] != 3 or points.dtype.kind not in "fiu":
         raise InputError(f"{source}: points must be (n, 3) numbers, not {points.shape} {points.dtype}")
-    yield PointStream(_slices(points, source))
+    yield PointStream(_slices(points, path if path.suffix.lower() == ".npy" else None, source))
+
+
+def _mapped(path: Path) -> Any:
+    return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
 def _whole(path: Path) -> Any:
-    if path.suffix.lower() == ".npy":
-        return np.load(path, mmap_mode="r", allow_pickle=False)
     if path.suffix.lower() == ".ply":
         return read_ply(path)[0]
     import trimesh
@@ -68,9 +70,11 @@ def _whole(path: Path) -> Any:
     return np.asarray(trimesh.load(path, process=False).vertices)
 
 
-def _slices(points: Any, source: str) -> Iterator[Floats]:
+def _slices(points: Any, mapped: Path | None, source: str) -> Iterator[Floats]:
+    """Parts of the points. A file is mapped anew for each: a mapping keeps the pages that it has shown."""
     for first in range(0, len(points), CHUNK):
-        chunk = np.ascontiguousarray(points[first : first + CHUNK], np.float64)
+        part = (points if mapped is None else _mapped(mapped))[first : first + CHUNK]
+        chunk = np.array(part, np.float64, order="C")
         finite = np.isfinite(chunk).all(axis=1)
         if not finite.all():
             raise InputError(f"{source}: point {first + int(finite.argmin())} is not finite")

@@ -187,6 +187,17 @@ def test_npy_is_mapped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "huge.npy").unlink()
 
 
+def test_memory_does_not_grow_with_the_points(folder: Path) -> None:
+    script = "import resource, sys; from sdfcli.cli.app import app; app(sys.argv[1:], standalone_mode=False);"
+    script += "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    peaks = []
+    for count in (1_000_000, 6_000_000):
+        np.save(folder / "zeros.npy", np.zeros((count, 3)))
+        words = ["query", folder / "ball.h5", folder / "zeros.npy", "-o", folder / "peak.npy", "--force"]
+        peaks.append(int(subprocess.check_output([sys.executable, "-c", script, *words])))
+    assert peaks[1] - peaks[0] < 30_000  # kB: the points alone are 120 MB more, and the answers 40
+
+
 def test_a_reader_that_has_enough(folder: Path) -> None:
     np.save(folder / "zeros.npy", np.zeros((200_000, 3)))
     command = [sys.executable, "-m", "sdfcli", "query", folder / "ball.h5", folder / "zeros.npy"]
