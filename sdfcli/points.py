@@ -46,7 +46,7 @@ def open_points(source: str) -> Iterator[PointStream]:
     if not path.is_file():
         raise InputError(f"{source}: {'is a folder' if path.is_dir() else 'no such file'}")
     if path.suffix.lower() in TEXT:
-        with open(path, encoding="utf-8-sig", errors="replace") as file:
+        with open(path, encoding="utf-8") as file:
             yield _text(file, source)
         return
     try:
@@ -83,14 +83,22 @@ def _slices(points: Any, mapped: Path | None, source: str) -> Iterator[Floats]:
 
 def _text(file: TextIO, source: str) -> PointStream:
     """Lines `x y z` or `x,y,z`; a first line of names, empty lines and lines of comments are skipped."""
-    lines = ((number, line.partition("#")[0]) for number, line in enumerate(file, 1))
-    filled = ((number, line) for number, line in lines if line.strip())
+    filled = ((number, line) for number, line in _lines(file, source) if line.strip())
     first = next(filled, None)
     if first is None:
         return PointStream(iter(()))
     named = not any(_is_number(word) for word in _words(first[1]))
     rows = filled if named else itertools.chain([first], filled)
     return PointStream(_parsed(rows, source), "," if "," in first[1] else " ", named)
+
+
+def _lines(file: TextIO, source: str) -> Iterator[tuple[int, str]]:
+    """Numbered from 1, without comments and the mark that some editors put before the first."""
+    try:
+        for number, line in enumerate(file, 1):
+            yield number, line.lstrip("\ufeff").partition("#")[0]
+    except UnicodeDecodeError as error:
+        raise InputError(f"{source}: is not text; points of other kinds are in files with their endings") from error
 
 
 def _parsed(rows: Iterator[tuple[int, str]], source: str) -> Iterator[Floats]:

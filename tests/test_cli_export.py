@@ -196,6 +196,15 @@ def test_vdb(field: sdfcli.Field, file: Path, tmp_path: Path) -> None:
     close(field, where, distance)
 
 
+@pytest.mark.parametrize(("module", "ending"), [("warp", "nvdb"), ("openvdb", "vdb")])
+def test_what_does_not_fit_into_memory(module: str, ending: str, file: Path, tmp_path: Path) -> None:
+    pytest.importorskip(module)
+    result = invoke(file, tmp_path / f"a.{ending}", "--resolution", 8193)
+    assert result.exit_code == 5
+    assert "--resolution" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("normalized", [False, True])
 def test_samples(normalized: bool, field: sdfcli.Field, file: Path, tmp_path: Path) -> None:
     count = 20_001

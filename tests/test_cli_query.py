@@ -227,6 +227,20 @@ def test_bad_points(text: str, says: str, folder: Path) -> None:
     assert not (folder / "never.csv").exists()
 
 
+def test_what_is_no_text(folder: Path) -> None:
+    (folder / "array.csv").write_bytes(b"\x93NUMPY\x01\x00")
+    code, output = invoke("query", folder / "ball.h5", folder / "array.csv")
+    assert code == 3
+    assert "is not text" in output
+
+
+def test_marks_of_editors(folder: Path) -> None:
+    (folder / "marked.csv").write_text("\ufeff0,0,0\r\n0,0,0.5 # half\r\n", encoding="utf-8")
+    code, output = invoke("query", folder / "ball.h5", folder / "marked.csv")
+    assert code == 0
+    assert len(output.split()) == 2
+
+
 @pytest.mark.parametrize(
     ("points", "says"),
     [

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.errors import InputError, UsageError
+from sdfcli.backend.cpu import free_memory
+from sdfcli.errors import InputError, OutOfMemoryError, UsageError
 from sdfcli.field import Field
 
 PIECE = 1 << 20
@@ -82,6 +83,16 @@ def check_half(lattice: Lattice) -> None:
     """Raises UsageError where float16 is too coarse for the lattice."""
     if lattice.spacing < LEAST_HALF_SPACING:
         raise UsageError(f"float16 is too coarse for values {lattice.spacing:.2g} apart; use --dtype float32")
+
+
+def check_memory(lattice: Lattice, bytes_each: int) -> None:
+    """Raises OutOfMemoryError where a library that takes so many bytes for each value would take more than there is."""
+    needed, free = bytes_each * lattice.size, free_memory()
+    if needed > free:
+        raise OutOfMemoryError(
+            f"the grid takes {needed / 1e9:.3g} GB in memory, of which {free / 1e9:.3g} are free; "
+            "use a smaller --resolution or --window"
+        )
 
 
 def volume(field: Field, lattice: Lattice) -> npt.NDArray[np.float32]:

@@ -7,19 +7,23 @@ from pathlib import Path
 import numpy as np
 
 from sdfcli.errors import DeviceError
-from sdfcli.export.lattice import Lattice, values
+from sdfcli.export.lattice import Lattice, check_memory, values
 from sdfcli.field import Field
+
+BYTES = 6
+"""A value takes, with the tree around it."""
 
 
 def write_vdb(path: Path, field: Field, lattice: Lattice) -> None:
     """A float grid `distance` of class level set in which every value of the lattice is there.
 
-    Raises DeviceError where the module `openvdb` is not installed.
+    Raises DeviceError where the module `openvdb` is not installed, OutOfMemoryError.
     """
     try:
         import openvdb
     except ImportError as error:
         raise DeviceError("OpenVDB files need the module openvdb: conda install -c conda-forge openvdb") from error
+    check_memory(lattice, BYTES)
     beyond = float(np.abs(field.distance).max())
     grid = openvdb.FloatGrid(beyond)
     grid.name = "distance"
