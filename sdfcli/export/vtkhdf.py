@@ -29,7 +29,7 @@ def write_vtkhdf(path: Path, field: Field) -> None:
 
 
 def _write(root: Any, field: Field) -> None:
-    backend = select_backend("auto")
+    backend = select_backend("cpu")  # where the corners have been looked up when the file was read
     corner = backend.to_host(field.on(backend)["leaf_corner"])
     leaves, corners = len(field.leaf_key), len(field.corner_key)
     root.attrs["Version"] = np.array([2, 0])
