@@ -82,12 +82,13 @@ def _slices(points: Any, mapped: Path | None, source: str) -> Iterator[Floats]:
 
 
 def _text(file: TextIO, source: str) -> PointStream:
-    """Lines `x y z` or `x,y,z`; a first line of names, empty lines and lines of comments are skipped."""
+    """Lines `x y z` or `x,y,z`; a first line of three names, empty lines and comments are skipped."""
     filled = ((number, line) for number, line in _lines(file, source) if line.strip())
     first = next(filled, None)
     if first is None:
         return PointStream(iter(()))
-    named = not any(_is_number(word) for word in _words(first[1]))
+    words = _words(first[1])
+    named = len(words) == 3 and not any(map(_is_number, words))
     rows = filled if named else itertools.chain([first], filled)
     return PointStream(_parsed(rows, source), "," if "," in first[1] else " ", named)
 

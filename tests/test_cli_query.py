@@ -218,6 +218,7 @@ def test_a_reader_that_has_enough(folder: Path) -> None:
         ("1 2 3\na b c\n", "line 2: three finite numbers"),
         ("1 2 3 4\n", "not '1 2 3 4'"),
         ("1 2 3\n1 2 3 4\n", "line 2"),
+        ("solid ball\n", "line 1"),
     ],
 )
 def test_bad_points(text: str, says: str, folder: Path) -> None:
