@@ -281,6 +281,7 @@ def test_a_missing_library_is_told(file: Path, tmp_path: Path, monkeypatch: pyte
     ("words", "says"),
     [
         (["a.stl"], ".vtkhdf"),
+        (["a.npz", "--resolution", "0"], "--resolution"),
         (["a.npz", "--resolution", "1"], "--resolution"),
         (["a.npz", "--resolution", "99999"], "--resolution"),
         (["a.npz", "--window", "0,0,0,1,1"], "six numbers"),

@@ -48,7 +48,7 @@ def export(
         int | None,
         typer.Option(help="Instead of a grid, so many samples for DeepSDF (.npz: pos and neg).", show_default=False),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the samples; the same one gives the same file.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the samples; the same one gives the same file.")] = 0,
     normalized: Annotated[
         bool, typer.Option("--normalized", help="Samples with the shape in the unit sphere, as DeepSDF has it.")
     ] = False,
@@ -85,7 +85,8 @@ def export(
                 facts = _samples(temporary[0], field, samples, seed, normalized)
             else:
                 kind = "float32" if dtype is None else dtype
-                facts = _grid(temporary, ending, output, field, resolution or DEFAULT_RESOLUTION, box, kind)
+                most = DEFAULT_RESOLUTION if resolution is None else resolution
+                facts = _grid(temporary, ending, output, field, most, box, kind)
         seconds = time.perf_counter() - start
     size = sum(target.stat().st_size for target in targets)
     report = {"input": str(file), "output": str(output), **facts, "seconds": round(seconds, 4), "bytes": size}
