@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +12,10 @@ import pytest
 import trimesh
 from typer.testing import CliRunner
 
+import oracle
 import sdfcli
 from sdfcli.cli.app import app
+from sdfcli.points import open_points
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +58,9 @@ def test_every_kind_of_points(source: str, kind: str, folder: Path) -> None:
         path, given = Path("-"), lines(POINTS)
     code, output = invoke("query", folder / source, path, given=given)
     assert code == 0, output
+    if kind == "named.csv":
+        name, _, output = output.partition("\n")
+        assert name == "distance"
     assert np.allclose([float(line) for line in output.split()], DISTANCES, atol=0.012)
 
 
@@ -74,29 +82,177 @@ def test_gradients_point_outwards(source: str, folder: Path) -> None:
     assert np.all(np.einsum("ij,ij->i", directions, outwards) > 0.99)
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_csv_in_csv_out(named: bool, folder: Path) -> None:
+    given = ("x,y,z\n" if named else "") + lines(POINTS, ",")
+    code, output = invoke("query", folder / "ball.h5", "-", "--gradient", given=given)
+    assert code == 0
+    rows = output.splitlines()
+    if named:
+        assert rows.pop(0) == "distance,gx,gy,gz"
+    table = np.array([[float(word) for word in row.split(",")] for row in rows])
+    field = sdfcli.load(folder / "ball.h5")
+    assert np.allclose(table, np.column_stack([field.sample(POINTS), field.gradient(POINTS)]), rtol=1e-8)
+
+
 def test_outputs(folder: Path) -> None:
     np.save(folder / "in.npy", POINTS)
-    for name in ("out.npy", "out.csv"):
+    for name in ("out.npy", "out.csv", "out.ply"):
         target = folder / name
         assert invoke("query", folder / "ball.h5", folder / "in.npy", "-o", target)[0] == 0
         code, output = invoke("query", folder / "ball.h5", folder / "in.npy", "-o", target)
         assert code == 2
         assert "--force" in output
-    assert np.allclose(np.load(folder / "out.npy"), np.loadtxt(folder / "out.csv", skiprows=1), rtol=1e-8)
+    expected = sdfcli.load(folder / "ball.h5").sample(POINTS)
+    assert np.array_equal(np.load(folder / "out.npy"), expected)
+    assert np.allclose(np.loadtxt(folder / "out.csv", skiprows=1), expected, rtol=1e-8)
+    cloud = trimesh.load(folder / "out.ply")
+    assert np.array_equal(cloud.vertices, POINTS)
+    rows = cloud.metadata["_ply_raw"]["vertex"]["data"]
+    assert np.array_equal(rows["distance"], expected)
     assert invoke("query", folder / "ball.h5", folder / "in.npy", "-o", folder / "out.txt")[0] == 2
+
+
+@pytest.mark.parametrize("ending", ["npy", "csv", "ply"])
+def test_nearest(ending: str, folder: Path) -> None:
+    """The nearest point is as far as the nearest triangle is, and lies on the triangle that is named."""
+    rng = np.random.default_rng(1)
+    points = rng.normal(size=(500, 3))
+    np.save(folder / "many.npy", points)
+    target = folder / f"nearest.{ending}"
+    words = ["--nearest", "--gradient", "-o", target, "--force"]
+    assert invoke("query", folder / "ball.ply", folder / "many.npy", *words)[0] == 0
+    if ending == "npy":
+        table = np.load(target)
+    elif ending == "csv":
+        assert target.read_text().startswith("distance,gx,gy,gz,nearest_x,nearest_y,nearest_z,triangle\n")
+        table = np.loadtxt(target, delimiter=",", skiprows=1)
+    else:
+        rows = trimesh.load(target).metadata["_ply_raw"]["vertex"]["data"]
+        table = np.array([list(row) for row in rows])[:, 3:]
+    assert table.shape == (500, 8)
+    distance, gradient, nearest, triangle = table[:, 0], table[:, 1:4], table[:, 4:7], table[:, 7].astype(int)
+    mesh = trimesh.load(folder / "ball.ply", process=False)
+    exact = oracle.distance(points, mesh.triangles)
+    assert np.allclose(np.abs(distance), exact, atol=1e-6)
+    assert np.allclose(np.linalg.norm(points - nearest, axis=1), exact, atol=1e-6)
+    assert np.allclose(points - distance[:, None] * gradient, nearest, atol=1e-6)
+    on_it = trimesh.triangles.closest_point(mesh.triangles[triangle], nearest)
+    assert np.allclose(on_it, nearest, atol=1e-6)
+
+
+def test_a_field_knows_no_nearest_points(folder: Path) -> None:
+    code, output = invoke("query", folder / "ball.h5", "-", "--nearest", given="0 0 0\n")
+    assert code == 2
+    assert "ask the mesh" in output
+
+
+@pytest.mark.parametrize("source", ["-", "long.npy", "long.csv"])
+@pytest.mark.parametrize("ending", ["npy", "csv", "ply"])
+def test_chunks_do_not_show(source: str, ending: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    points = np.random.default_rng(2).normal(size=(103, 3))
+    np.save(folder / "long.npy", points)
+    (folder / "long.csv").write_text(lines(points, ","))
+    given, path = (lines(points), "-") if source == "-" else (None, folder / source)
+    for chunk, name in ((1000, "whole"), (10, "parts")):
+        monkeypatch.setattr("sdfcli.points.CHUNK", chunk)
+        words = ["--gradient", "-o", folder / f"{name}.{ending}", "--force"]
+        assert invoke("query", folder / "ball.h5", path, *words, given=given)[0] == 0
+    assert (folder / f"whole.{ending}").read_bytes() == (folder / f"parts.{ending}").read_bytes()
+
+
+def test_text_is_read_as_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a stream without an end."""
+    taken = itertools.count()
+    monkeypatch.setattr("sys.stdin", (f"{next(taken)},0,0\n" for _ in itertools.count()))
+    monkeypatch.setattr("sdfcli.points.CHUNK", 50)
+    with open_points("-") as stream:
+        first, second = next(stream.chunks), next(stream.chunks)
+    assert np.array_equal(np.concatenate((first, second))[:, 0], np.arange(100))
+    assert next(taken) == 100
+
+
+def test_npy_is_mapped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of 2.4 TB, nearly all of it a hole."""
+    monkeypatch.setattr("sdfcli.points.CHUNK", 50)
+    with open(folder / "huge.npy", "wb") as file:
+        header = {"descr": "<f8", "fortran_order": False, "shape": (10**11, 3)}
+        np.lib.format.write_array_header_1_0(file, header)
+        try:
+            file.truncate(file.tell() + 24 * 10**11)
+        except OSError:
+            pytest.skip("the file system holds no such files")
+    with open_points(str(folder / "huge.npy")) as stream:
+        assert np.array_equal(next(stream.chunks), np.zeros((50, 3)))
+    (folder / "huge.npy").unlink()
+
+
+def test_memory_does_not_grow_with_the_points(folder: Path) -> None:
+    script = "import resource, sys; from sdfcli.cli.app import app; app(sys.argv[1:], standalone_mode=False);"
+    script += "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    peaks = []
+    for count in (1_000_000, 6_000_000):
+        np.save(folder / "zeros.npy", np.zeros((count, 3)))
+        words = ["query", folder / "ball.h5", folder / "zeros.npy", "-o", folder / "peak.npy", "--force"]
+        peaks.append(int(subprocess.check_output([sys.executable, "-c", script, *words])))
+    assert peaks[1] - peaks[0] < 30_000  # kB: the points alone are 120 MB more, and the answers 40
+
+
+def test_a_reader_that_has_enough(folder: Path) -> None:
+    np.save(folder / "zeros.npy", np.zeros((200_000, 3)))
+    command = [sys.executable, "-m", "sdfcli", "query", folder / "ball.h5", folder / "zeros.npy"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("1 2\n", "2 numbers"),
-        ("1 2 nan\n", "not finite"),
-        ("1 2 3\na b c\n", "cannot be read"),
-        ("1 2 3 4\n", "4 numbers"),
+        ("1 2\n", "line 1: three finite numbers"),
+        ("x y z\n\n# comment\n1 2 nan\n", "line 4: three finite numbers"),
+        ("1 2 3\na b c\n", "line 2: three finite numbers"),
+        ("1 2 3 4\n", "not '1 2 3 4'"),
+        ("1 2 3\n1 2 3 4\n", "line 2"),
+        ("solid ball\n", "line 1"),
     ],
 )
 def test_bad_points(text: str, says: str, folder: Path) -> None:
-    code, output = invoke("query", folder / "ball.h5", "-", given=text)
+    code, output = invoke("query", folder / "ball.h5", "-", "-o", folder / "never.csv", given=text)
+    assert code == 3
+    assert says in output
+    assert not (folder / "never.csv").exists()
+
+
+def test_what_is_no_text(folder: Path) -> None:
+    (folder / "array.csv").write_bytes(b"\x93NUMPY\x01\x00")
+    code, output = invoke("query", folder / "ball.h5", folder / "array.csv")
+    assert code == 3
+    assert "is not text" in output
+
+
+def test_marks_of_editors(folder: Path) -> None:
+    (folder / "marked.csv").write_text("\ufeff0,0,0\r\n0,0,0.5 # half\r\n", encoding="utf-8")
+    code, output = invoke("query", folder / "ball.h5", folder / "marked.csv")
+    assert code == 0
+    assert len(output.split()) == 2
+
+
+@pytest.mark.parametrize(
+    ("points", "says"),
+    [
+        (np.zeros((4, 2)), "(n, 3)"),
+        (np.zeros((4, 3), complex), "(n, 3) numbers"),
+        (np.array([[0, 0, 0], [np.inf, 0, 0.0]]), "point 1 is not finite"),
+    ],
+)
+def test_bad_arrays(points: np.ndarray, says: str, folder: Path) -> None:
+    np.save(folder / "bad.npy", points)
+    code, output = invoke("query", folder / "ball.h5", folder / "bad.npy")
     assert code == 3
     assert says in output
 
@@ -104,3 +260,7 @@ def test_bad_points(text: str, says: str, folder: Path) -> None:
 def test_no_points_give_no_distances(folder: Path) -> None:
     for source in ("ball.h5", "ball.ply"):
         assert invoke("query", folder / source, "-", given="") == (0, "")
+        for ending in ("npy", "csv", "ply"):
+            target = folder / f"none.{ending}"
+            assert invoke("query", folder / source, "-", "-o", target, "--force", given="")[0] == 0
+        assert np.load(folder / "none.npy").shape == (0,)

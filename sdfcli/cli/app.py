@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+import inspect
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from sdfcli import __version__, interrupts
-from sdfcli.cli import bench, build, check, extract, info, profile, query, render, slice, verify
+from sdfcli.cli import bench, build, check, export, extract, info, profile, query, render, slice, verify
 from sdfcli.errors import OutOfMemoryError, SdfError
 
 EXIT_CODES = """Exit codes: 0 done; 1 internal error; 2 usage; 3 bad input; 4 device or program missing;
@@ -75,12 +76,15 @@ app.command()(build.build)
 app.command()(extract.extract)
 app.command()(render.render)
 app.command("slice")(slice.slice_plane)
+app.command()(export.export)
 app.command()(check.check)
 app.command()(info.info)
 app.command()(query.query)
 app.command()(verify.verify)
 app.command()(bench.bench)
 app.command()(profile.profile)
+for _command in app.registered_commands:  # the example comes last, after the options
+    _command.help, _, _command.epilog = inspect.cleandoc(_command.callback.__doc__ or "").rpartition("\n\n")
 
 
 def main() -> None:

@@ -123,8 +123,7 @@ def build(
 ) -> None:
     """Turn meshes into adaptive signed distance fields (HDF5).
 
-    Examples: sdfcli build bunny.ply --tolerance 5e-4 -o bunny.h5;
-    sdfcli build scans/*.ply parts/ -o fields/ --skip-existing --json --report report.html
+    Example: sdfcli build scans/*.ply parts/ -o fields/ --tolerance 5e-4 --skip-existing --json --report report.html
     """
     from sdfcli.estimate import parse_size
     from sdfcli.params import BuildParams

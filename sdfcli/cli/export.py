@@ -1,0 +1,175 @@
+"""`sdfcli export`: a field in the format of another program."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sdfcli.cli import options
+from sdfcli.cli.output import human_bytes, print_json, print_table, progress
+from sdfcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from sdfcli.export.lattice import Lattice
+    from sdfcli.field import Field
+
+ENDINGS = (".vtkhdf", ".vti", ".npz", ".raw", ".nvdb", ".vdb")
+DEFAULT_RESOLUTION = 128
+
+
+def export(
+    file: options.FieldFile,
+    output: Annotated[
+        Path, typer.Argument(metavar="OUT", help="A name that ends in " + ", ".join(ENDINGS) + ": that is the format.")
+    ],
+    resolution: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Values along the longest side of a grid; {DEFAULT_RESOLUTION} by default.", show_default=False
+        ),
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            metavar="X0,Y0,Z0,X1,Y1,Z1",
+            help="The grid's box in the mesh's units; the field's domain by default.",
+            show_default=False,
+        ),
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(metavar="float32|float16", help="Of .raw and .npz grids; float32 by default.", show_default=False),
+    ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(help="Instead of a grid, so many samples for DeepSDF (.npz: pos and neg).", show_default=False),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the samples; the same one gives the same file.")] = 0,
+    normalized: Annotated[
+        bool, typer.Option("--normalized", help="Samples with the shape in the unit sphere, as DeepSDF has it.")
+    ] = False,
+    force: options.Force = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write a field in the format of another program: ParaView, NumPy, game engines, NanoVDB, OpenVDB, DeepSDF.
+
+    .vtkhdf holds the octree itself; .vti, .npz, .raw (with a JSON header), .nvdb and .vdb a regular grid.
+
+    Example: sdfcli export bunny.h5 bunny.vti --resolution 256
+    """
+    from sdfcli.export.raw import header_path
+    from sdfcli.store import load, refuse_existing, written_whole
+
+    ending = output.suffix.lower()
+    if ending not in ENDINGS:
+        raise UsageError(f"{output}: use a name that ends in {', '.join(ENDINGS)}")
+    _check_options(ending, resolution, window, dtype, samples, normalized)
+    box = _box(window)
+    targets = [output, header_path(output)] if ending == ".raw" else [output]
+    for target in targets:
+        refuse_existing(target, force)
+    with progress(str(file), quiet or json) as tell:
+        start = time.perf_counter()
+        field = load(file)
+        tell(f"writing {output}")
+        with ExitStack() as stack:
+            temporary = [stack.enter_context(written_whole(target, force)) for target in targets]
+            if ending == ".vtkhdf":
+                facts = _octree(temporary[0], field)
+            elif samples is not None:
+                facts = _samples(temporary[0], field, samples, seed, normalized)
+            else:
+                kind = "float32" if dtype is None else dtype
+                most = DEFAULT_RESOLUTION if resolution is None else resolution
+                facts = _grid(temporary, ending, output, field, most, box, kind)
+        seconds = time.perf_counter() - start
+    size = sum(target.stat().st_size for target in targets)
+    report = {"input": str(file), "output": str(output), **facts, "seconds": round(seconds, 4), "bytes": size}
+    if json:
+        print_json(report)
+    elif not quiet:
+        rows = [(name, _text(value)) for name, value in facts.items()]
+        rows += [("time", f"{seconds:.2f} s"), ("file", f"{output}, {human_bytes(size)}")]
+        print_table(str(file), rows)
+
+
+def _octree(path: Path, field: Field) -> dict[str, Any]:
+    from sdfcli.export.vtkhdf import write_vtkhdf
+
+    write_vtkhdf(path, field)
+    return {"cells": len(field.leaf_key), "points": len(field.corner_key)}
+
+
+def _samples(path: Path, field: Field, count: int, seed: int, normalized: bool) -> dict[str, Any]:
+    from sdfcli.export.samples import write_samples
+
+    positive, negative = write_samples(path, field, count, seed, normalized)
+    return {"pos": positive, "neg": negative}
+
+
+def _grid(
+    paths: list[Path], ending: str, output: Path, field: Field, resolution: int, box: list[float] | None, dtype: str
+) -> dict[str, Any]:
+    from sdfcli.export import lattice as grids
+
+    lattice: Lattice = grids.make_lattice(field, resolution, box)
+    if dtype == "float16":
+        grids.check_half(lattice)
+    if ending == ".vti":
+        from sdfcli.export.vti import write_vti
+
+        write_vti(paths[0], field, lattice)
+    elif ending == ".npz":
+        from sdfcli.export.npz import write_grid
+
+        write_grid(paths[0], field, lattice, dtype)
+    elif ending == ".raw":
+        from sdfcli.export.raw import write_raw
+
+        write_raw(paths[0], paths[1], output.name, field, lattice, dtype)
+    elif ending == ".nvdb":
+        from sdfcli.export.nvdb import write_nvdb
+
+        write_nvdb(paths[0], field, lattice)
+    else:
+        from sdfcli.export.vdb import write_vdb
+
+        write_vdb(paths[0], field, lattice)
+    return {"shape": list(lattice.shape), "origin": [float(x) for x in lattice.origin], "spacing": lattice.spacing}
+
+
+def _check_options(
+    ending: str, resolution: int | None, window: str | None, dtype: str | None, samples: int | None, normalized: bool
+) -> None:
+    """Raises UsageError for options that the format has no use for."""
+    if samples is not None and (ending != ".npz" or samples < 1):
+        raise UsageError("--samples: use 1 or more, and a name that ends in .npz")
+    if normalized and samples is None:
+        raise UsageError("--normalized is for --samples")
+    if (ending == ".vtkhdf" or samples is not None) and (resolution is not None or window is not None):
+        raise UsageError("--resolution and --window are for grids")
+    if dtype is not None and (dtype not in ("float16", "float32") or ending not in (".raw", ".npz") or samples):
+        raise UsageError("--dtype: use float32 or float16, for a grid in a .raw or .npz file")
+
+
+def _box(window: str | None) -> list[float] | None:
+    if window is None:
+        return None
+    try:
+        numbers = [float(word) for word in window.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) != 6:
+        raise UsageError(f"--window {window}: use six numbers with commas between: X0,Y0,Z0,X1,Y1,Z1")
+    return numbers
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_text, value))
+    return f"{value:,}" if isinstance(value, int) else f"{value:.9g}"

@@ -1,0 +1,1 @@
+"""Fields in the formats of other programs, one file a format."""

@@ -1,0 +1,105 @@
+"""Regular grids of a field's values, made piece by piece so that a grid may be larger than memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sdfcli.backend.cpu import free_memory
+from sdfcli.errors import InputError, OutOfMemoryError, UsageError
+from sdfcli.field import Field
+
+PIECE = 1 << 20
+"""Values made at a time."""
+MOST_VALUES = (1 << 13) + 1
+"""Along an axis."""
+LEAST_HALF_SPACING = 2.0**-14
+"""The smallest normal number of float16: below it the distances between neighbouring values lose their digits."""
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """A regular grid of points: number (i, j, k) lies at origin + spacing * (i, j, k), in the mesh's units.
+
+    origin   (3,) float64. The axes are those of the mesh.
+    spacing  the same along every axis.
+    shape    how many points along x, y, z.
+    """
+
+    origin: npt.NDArray[np.float64]
+    spacing: float
+    shape: tuple[int, int, int]
+
+    @property
+    def size(self) -> int:
+        """How many points in all."""
+        return math.prod(self.shape)
+
+
+def make_lattice(field: Field, resolution: int, window: npt.ArrayLike | None = None) -> Lattice:
+    """`resolution` points along the longest side of a window (x0, y0, z0, x1, y1, z1), or of the field's domain.
+
+    The first point is the window's lower corner. Sides that are no multiple of the spacing are made longer.
+    Raises UsageError for a resolution or a window that cannot be.
+    """
+    if not 2 <= resolution <= MOST_VALUES:
+        raise UsageError(f"--resolution {resolution}: use 2 to {MOST_VALUES}")
+    if window is None:
+        return Lattice(field.domain.origin, field.domain.length / (resolution - 1), (resolution,) * 3)
+    low, high = np.reshape(np.asarray(window, np.float64), (2, 3))
+    side = high - low
+    if not (np.isfinite(side).all() and (side > 0).all()):
+        raise UsageError("--window: use x0,y0,z0,x1,y1,z1 with x0 < x1, y0 < y1 and z0 < z1")
+    spacing = float(side.max()) / (resolution - 1)
+    nx, ny, nz = (int(n) for n in np.ceil(side / spacing - 1e-6) + 1)  # -1e-6: a whole number of steps stays one
+    return Lattice(low, spacing, (nx, ny, nz))
+
+
+def values(
+    field: Field, lattice: Lattice, dtype: npt.DTypeLike = np.float32, *, x_fastest: bool, piece: int = PIECE
+) -> Iterator[npt.NDArray[Any]]:
+    """The field at all points of a lattice, at most `piece` at a time, one after the other in memory order.
+
+    x_fastest: neighbours along x are neighbours in memory; otherwise those along z are, as in an array [i, j, k].
+    Raises InputError for distances that float16 does not reach.
+    """
+    kind = np.dtype(dtype).newbyteorder("<")
+    shape = lattice.shape[::-1] if x_fastest else lattice.shape
+    for first in range(0, lattice.size, piece):
+        index = np.unravel_index(np.arange(first, min(first + piece, lattice.size)), shape)
+        step = np.stack(index[::-1] if x_fastest else index, axis=1)
+        made = field.sample(lattice.origin + lattice.spacing * step)
+        if kind.itemsize == 2 and np.abs(made).max() > np.finfo(np.float16).max:
+            raise InputError("float16 ends at 65504, and there are larger distances; use --dtype float32")
+        yield made.astype(kind)
+
+
+def check_half(lattice: Lattice) -> None:
+    """Raises UsageError where float16 is too coarse for the lattice."""
+    if lattice.spacing < LEAST_HALF_SPACING:
+        raise UsageError(f"float16 is too coarse for values {lattice.spacing:.2g} apart; use --dtype float32")
+
+
+def check_memory(lattice: Lattice, bytes_each: int) -> None:
+    """Raises OutOfMemoryError where a library that takes so many bytes for each value would take more than there is."""
+    needed, free = bytes_each * lattice.size, free_memory()
+    if needed > free:
+        raise OutOfMemoryError(
+            f"the grid takes {needed / 1e9:.3g} GB in memory, of which {free / 1e9:.3g} are free; "
+            "use a smaller --resolution or --window"
+        )
+
+
+def volume(field: Field, lattice: Lattice) -> npt.NDArray[np.float32]:
+    """All values as one array [i, j, k], for libraries that take nothing else."""
+    result = np.empty(lattice.size, np.float32)
+    first = 0
+    for part in values(field, lattice, x_fastest=False):
+        result[first : first + len(part)] = part
+        first += len(part)
+    return result.reshape(lattice.shape)

@@ -1,0 +1,306 @@
+"""`sdfcli export`: what the programs that users have read from each file, compared with the field itself."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import sdfcli
+import shapes
+from sdfcli.cli.app import app
+from sdfcli.errors import InputError
+from sdfcli.export.lattice import make_lattice, values
+
+RESOLUTION = 23
+WINDOW = [-1.0, 0.5, 2.0, 1.5, 1.75, 4.5]  # in the mesh's units, partly outside of the domain; its sides differ
+
+
+@pytest.fixture(scope="module")
+def field() -> sdfcli.Field:
+    """No mirror or exchange of axes maps it to itself, and it is not around the origin."""
+    rng = np.random.default_rng(5)
+    vertices, faces = shapes.star(rng, 2)
+    return sdfcli.build((vertices * [1.0, 0.6, 1.4] + [0.5, 1.0, 3.0], faces), tolerance=4e-3, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def file(field: sdfcli.Field, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return field.save(tmp_path_factory.mktemp("export") / "star.h5")
+
+
+def invoke(*words: object) -> Result:
+    return CliRunner().invoke(app, ["export", *(str(word) for word in words)])
+
+
+def report(*words: object) -> dict[str, Any]:
+    result = invoke(*words, "--json")
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def grid(file: Path, out: Path, *words: object) -> dict[str, Any]:
+    return report(file, out, "--resolution", RESOLUTION, "--window", ",".join(map(str, WINDOW)), *words)
+
+
+def close(field: sdfcli.Field, points: np.ndarray, distance: np.ndarray, relative: float = 1e-6) -> None:
+    """To a few roundings of float32."""
+    exact = field.sample(points)
+    assert np.abs(exact).max() > 0.5
+    np.testing.assert_allclose(distance, exact, rtol=0, atol=relative * np.abs(exact).max())
+
+
+def test_the_field_tells_axes_apart(field: sdfcli.Field) -> None:
+    """Else a file with axes in another order, or mirrored, would pass."""
+    centre = field.domain.origin + field.domain.length / 2
+    points = np.random.default_rng(1).uniform(-0.4, 0.4, (500, 3)) * field.domain.length
+    here = field.sample(centre + points)
+    for other in (points[:, [2, 1, 0]], points[:, [1, 0, 2]], points * [-1, 1, 1], points * [1, -1, 1]):
+        assert np.abs(field.sample(centre + other) - here).max() > 0.1
+    assert np.abs(field.sample(centre + points * [1, 1, -1]) - here).max() > 0.1
+
+
+def test_lattices(field: sdfcli.Field) -> None:
+    whole = make_lattice(field, 11)
+    assert whole.shape == (11, 11, 11)
+    assert np.allclose(whole.origin + 10 * whole.spacing, field.domain.origin + field.domain.length)
+    part = make_lattice(field, RESOLUTION, WINDOW)
+    assert part.shape == (RESOLUTION, 12, RESOLUTION)
+    assert np.array_equal(part.origin, WINDOW[:3])
+    assert make_lattice(field, 4, [0, 0, 0, 3, 1, 0.5]).shape == (4, 2, 2)
+
+
+@pytest.mark.parametrize("x_fastest", [True, False])
+def test_pieces_do_not_show(field: sdfcli.Field, x_fastest: bool) -> None:
+    lattice = make_lattice(field, 9, WINDOW)
+    whole = np.concatenate(list(values(field, lattice, x_fastest=x_fastest)))
+    pieces = list(values(field, lattice, x_fastest=x_fastest, piece=100))
+    assert max(map(len, pieces)) == 100
+    assert np.array_equal(np.concatenate(pieces), whole)
+
+
+@pytest.mark.parametrize("octree", ["adaptive", "bvh"])
+def test_vtkhdf(octree: str, field: sdfcli.Field, tmp_path: Path) -> None:
+    vtk = pytest.importorskip("vtk")
+    numpy_support = pytest.importorskip("vtk.util.numpy_support")
+    if octree == "bvh":
+        field = sdfcli.build(shapes.star(np.random.default_rng(2), 2), octree="bvh", depth=6, device="cpu")
+    told = report(field.save(tmp_path / "field.h5"), tmp_path / "field.vtkhdf")
+    reader = vtk.vtkHDFReader()
+    reader.SetFileName(str(tmp_path / "field.vtkhdf"))
+    reader.Update()
+    octants = reader.GetOutput()
+    assert octants.GetNumberOfCells() == told["cells"] == len(field.leaf_key)
+    assert octants.GetNumberOfPoints() == told["points"] == len(field.corner_key)
+    assert octants.GetCellType(0) == vtk.VTK_VOXEL
+    where = numpy_support.vtk_to_numpy(octants.GetPoints().GetData())
+    distance = numpy_support.vtk_to_numpy(octants.GetPointData().GetArray("distance"))
+    level = numpy_support.vtk_to_numpy(octants.GetCellData().GetArray("level"))
+    if octree == "adaptive":  # the other one is not continuous
+        close(field, where, distance)
+    corner = numpy_support.vtk_to_numpy(octants.GetCells().GetConnectivityArray()).reshape(-1, 8)
+    edge = field.domain.length * 0.5 ** level.astype(float)
+    np.testing.assert_allclose(where[corner[:, 7]] - where[corner[:, 0]], edge[:, None].repeat(3, 1), rtol=1e-12)
+    # Between the corners as well, by VTK's search for the cell and its weights.
+    rng = np.random.default_rng(3)
+    points = field.domain.origin + field.domain.length * rng.uniform(0.001, 0.999, (300, 3))
+    np.testing.assert_allclose(probed(vtk, octants, points, distance), field.sample(points), atol=1e-6)
+
+
+def probed(vtk: Any, data: Any, points: np.ndarray, distance: np.ndarray) -> np.ndarray:
+    """VTK's interpolation at points of what its points have."""
+    locator = vtk.vtkStaticCellLocator()
+    locator.SetDataSet(data)
+    locator.BuildLocator()
+    cell, place, weight = vtk.vtkGenericCell(), [0.0] * 3, [0.0] * 8
+    result = []
+    for point in points:
+        assert locator.FindCell(point, 0.0, cell, place, weight) >= 0
+        result.append(sum(w * distance[cell.GetPointId(k)] for k, w in enumerate(weight)))
+    return np.array(result)
+
+
+def test_vti(field: sdfcli.Field, file: Path, tmp_path: Path) -> None:
+    vtk = pytest.importorskip("vtk")
+    numpy_support = pytest.importorskip("vtk.util.numpy_support")
+    told = grid(file, tmp_path / "grid.vti")
+    reader = vtk.vtkXMLImageDataReader()
+    reader.SetFileName(str(tmp_path / "grid.vti"))
+    reader.Update()
+    image = reader.GetOutput()
+    assert list(image.GetDimensions()) == told["shape"] == [23, 12, 23]
+    distance = numpy_support.vtk_to_numpy(image.GetPointData().GetScalars())
+    where = np.array([image.GetPoint(k) for k in range(image.GetNumberOfPoints())])
+    assert np.allclose(where.min(axis=0), WINDOW[:3])
+    close(field, where, distance)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_npz(dtype: str, field: sdfcli.Field, file: Path, tmp_path: Path) -> None:
+    grid(file, tmp_path / "grid.npz", "--dtype", dtype)
+    with np.load(tmp_path / "grid.npz") as read:
+        assert set(read) == {"distance", "origin", "spacing"}
+        assert read["distance"].dtype == dtype
+        assert read["distance"].shape == (23, 12, 23)
+        index = np.indices(read["distance"].shape).reshape(3, -1).T
+        where = read["origin"] + read["spacing"] * index
+        close(field, where, read["distance"].ravel(), 1e-6 if dtype == "float32" else 2**-11)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_raw(dtype: str, field: sdfcli.Field, file: Path, tmp_path: Path) -> None:
+    """Read as an engine does: from what the header says."""
+    grid(file, tmp_path / "grid.raw", "--dtype", dtype)
+    header = json.loads((tmp_path / "grid.raw.json").read_text())
+    assert header["axes"] == ["x", "y", "z"]
+    assert header["order"].startswith("x fastest")
+    assert header["sign"] == "negative inside"
+    data = (tmp_path / header["file"]).read_bytes()
+    nx, ny, nz = header["shape"]
+    distance = np.frombuffer(data, np.dtype(header["dtype"]).newbyteorder("<"))
+    assert len(distance) == nx * ny * nz
+    assert (header["min"], header["max"]) == (distance.min(), distance.max())
+    i, j, k = (np.arange(len(distance)) // n % m for n, m in ((1, nx), (nx, ny), (nx * ny, nz)))
+    where = np.array(header["origin"]) + np.array(header["spacing"]) * np.stack((i, j, k), axis=1)
+    close(field, where, distance, 1e-6 if dtype == "float32" else 2**-11)
+
+
+def test_half_precision_where_it_does_not_do(tmp_path: Path) -> None:
+    for name, scale, says in (("huge", 1e6, "65504"), ("tiny", 1e-4, "too coarse")):
+        ball = sdfcli.build(shapes.moved(shapes.icosphere(2), scale), tolerance=2e-2, device="cpu")
+        source = ball.save(tmp_path / f"{name}.h5")
+        result = invoke(source, tmp_path / f"{name}.raw", "--dtype", "float16")
+        assert result.exit_code in (2, 3)
+        assert says in result.stderr
+        assert "--dtype float32" in result.stderr
+        assert not list(tmp_path.glob(f"{name}.raw*"))
+        assert invoke(source, tmp_path / f"{name}.raw", "--resolution", 5).exit_code == 0
+
+
+def test_vdb(field: sdfcli.Field, file: Path, tmp_path: Path) -> None:
+    openvdb = pytest.importorskip("openvdb")
+    grid(file, tmp_path / "grid.vdb")
+    read = openvdb.read(str(tmp_path / "grid.vdb"), "distance")
+    assert read.gridClass == openvdb.GridClass.LEVEL_SET
+    assert read.activeVoxelCount() == 23 * 12 * 23
+    rng = np.random.default_rng(3)
+    index = rng.integers(0, [23, 12, 23], (400, 3))
+    accessor = read.getConstAccessor()
+    distance = np.array([accessor.getValue(tuple(int(x) for x in ijk)) for ijk in index])
+    where = np.array([read.transform.indexToWorld(tuple(float(x) for x in ijk)) for ijk in index])
+    close(field, where, distance)
+
+
+@pytest.mark.parametrize(("module", "ending"), [("warp", "nvdb"), ("openvdb", "vdb")])
+def test_what_does_not_fit_into_memory(module: str, ending: str, file: Path, tmp_path: Path) -> None:
+    pytest.importorskip(module)
+    result = invoke(file, tmp_path / f"a.{ending}", "--resolution", 8193)
+    assert result.exit_code == 5
+    assert "--resolution" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+def test_samples(normalized: bool, field: sdfcli.Field, file: Path, tmp_path: Path) -> None:
+    count = 20_001
+    told = report(file, tmp_path / "s.npz", "--samples", count, *(["--normalized"] if normalized else []))
+    with np.load(tmp_path / "s.npz") as read:
+        positive, negative, offset, scale = (read[name] for name in ("pos", "neg", "offset", "scale"))
+    assert positive.dtype == negative.dtype == np.float32
+    assert positive.shape == (told["pos"], 4)
+    assert negative.shape == (told["neg"], 4)
+    assert len(positive) + len(negative) == count
+    assert positive[:, 3].min() >= 0 > negative[:, 3].max()
+    rows = np.concatenate((positive, negative)).astype(np.float64)
+    surface = sdfcli.isosurface(field).vertices
+    assert np.linalg.norm((surface + offset) * scale, axis=1).max() == pytest.approx(1 / 1.03)
+    where, distance = rows[:, :3], rows[:, 3]
+    if normalized:
+        where, distance = where / scale - offset, distance / scale
+    close(field, where, distance, 1e-5)
+
+
+def test_where_samples_lie(tmp_path: Path) -> None:
+    """Beside a ball's surface, distances are nearly the noise along the normal, of which the distribution is known."""
+    ball = sdfcli.build(shapes.moved(shapes.icosphere(4), 3.0), tolerance=2e-3, device="cpu")
+    report(ball.save(tmp_path / "ball.h5"), tmp_path / "s.npz", "--samples", 40_000, "--normalized")
+    with np.load(tmp_path / "s.npz") as read:
+        found = np.abs(np.concatenate((read["pos"], read["neg"]))[:, 3])
+        scale = float(read["scale"])
+    points = ball.domain.origin + ball.domain.length * np.random.default_rng(1).random((20_000, 3))
+    uniform = np.abs(ball.sample(points)) * scale
+    for limit in (0.005, 0.01, 0.02, 0.05, 0.1, 0.2):
+        near = sum(0.47 * math.erf(limit / (2 * variance) ** 0.5) for variance in (0.0025, 0.00025))
+        assert (found < limit).mean() == pytest.approx(near + 0.06 * (uniform < limit).mean(), abs=0.012)
+
+
+def test_samples_repeat(file: Path, tmp_path: Path) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        report(file, tmp_path / f"{name}.npz", "--samples", 1000, "--seed", seed)
+    first, again, other = ((tmp_path / f"{name}.npz").read_bytes() for name in "abc")
+    assert first == again != other
+
+
+def test_unsigned_fields_have_no_samples(tmp_path: Path) -> None:
+    sheet = shapes.sheet(np.random.default_rng(4), 4)
+    source = sdfcli.build(sheet, sign="none", tolerance=2e-2, device="cpu").save(tmp_path / "sheet.h5")
+    result = invoke(source, tmp_path / "s.npz", "--samples", 10)
+    assert result.exit_code == InputError.exit_code
+    assert "no signs" in result.stderr
+    report(source, tmp_path / "s.raw", "--resolution", 5)
+    assert json.loads((tmp_path / "s.raw.json").read_text())["sign"] == "none"
+
+
+def test_nothing_is_replaced(file: Path, tmp_path: Path) -> None:
+    for name in ("a.npz", "a.raw.json"):
+        (tmp_path / name).write_text("mine")
+    for out in ("a.npz", "a.raw"):
+        result = invoke(file, tmp_path / out, "--resolution", 4)
+        assert result.exit_code == 2
+        assert "--force" in result.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npz", "a.raw.json"]
+    assert invoke(file, tmp_path / "a.raw", "--resolution", 4, "--force").exit_code == 0
+
+
+def test_a_missing_library_is_told(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, ending, says in (("warp", "nvdb", "sdfcli[nvdb]"), ("openvdb", "vdb", "conda-forge")):
+        monkeypatch.setitem(__import__("sys").modules, module, None)
+        result = invoke(file, tmp_path / f"a.{ending}", "--resolution", 4)
+        assert result.exit_code == 4
+        assert says in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["a.stl"], ".vtkhdf"),
+        (["a.npz", "--resolution", "0"], "--resolution"),
+        (["a.npz", "--resolution", "1"], "--resolution"),
+        (["a.npz", "--resolution", "99999"], "--resolution"),
+        (["a.npz", "--window", "0,0,0,1,1"], "six numbers"),
+        (["a.npz", "--window", "0,0,0,1,1,x"], "six numbers"),
+        (["a.npz", "--window", "0,0,0,1,0,1"], "--window"),
+        (["a.npz", "--window", "0,0,0,1,inf,1"], "--window"),
+        (["a.npz", "--samples", "0"], "--samples"),
+        (["a.vti", "--samples", "5"], "--samples"),
+        (["a.npz", "--samples", "5", "--resolution", "5"], "for grids"),
+        (["a.vtkhdf", "--window", "0,0,0,1,1,1"], "for grids"),
+        (["a.npz", "--normalized"], "--normalized"),
+        (["a.vti", "--dtype", "float16"], "--dtype"),
+        (["a.raw", "--dtype", "float64"], "--dtype"),
+    ],
+)
+def test_errors(words: list[str], says: str, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = invoke(file, *words)
+    assert result.exit_code == 2, result.output
+    assert says in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert not list(tmp_path.iterdir())

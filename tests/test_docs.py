@@ -1,0 +1,102 @@
+"""The documentation: its examples run, every command has a page, and what it says of the shell's completion holds."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import sdfcli
+from sdfcli.cli.app import app
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+PAGES = [DOCS / "index.md", *sorted((DOCS / "commands").glob("*.md"))]
+COMMANDS = [command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands]
+MARKED = re.compile(r"^<!-- (run|prints) -->\n```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+"""Blocks under `<!-- run -->` are run; those under `<!-- prints -->` are what the block before them prints."""
+
+Shell = Callable[[str], str]
+
+
+@pytest.fixture(scope="session")
+def bunny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    field = sdfcli.build(ROOT / "sample_meshes" / "bunny.ply", device="cpu")
+    return field.save(tmp_path_factory.mktemp("docs") / "bunny.h5")
+
+
+@pytest.fixture
+def folder(bunny: Path, tmp_path: Path) -> Path:
+    """What the pages say the examples find."""
+    shutil.copytree(ROOT / "sample_meshes", tmp_path / "sample_meshes")
+    shutil.copy(bunny, tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def shell(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    """Runs a script with bash, `sdfcli` and `python3` being those of this test; returns what it prints."""
+    programs = tmp_path_factory.mktemp("bin")
+    for name, line in (
+        ("sdfcli", f"#!{sys.executable}\nfrom sdfcli.cli.app import main\n\nmain()\n"),
+        ("python3", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'),
+    ):
+        (programs / name).write_text(line)
+        (programs / name).chmod(0o755)
+    environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+
+    def run(script: str) -> str:
+        command = ["bash", "-euo", "pipefail", "-c", script]
+        done = subprocess.run(command, check=False, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return run
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_shell_examples(page: Path, folder: Path, shell: Shell) -> None:
+    printed = None
+    for mark, language, block in MARKED.findall(page.read_text()):
+        if mark == "run":
+            assert language == "sh"
+            printed = shell(block)
+        else:
+            assert printed == block
+
+
+def test_python_examples(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    blocks = MARKED.findall((DOCS / "python.md").read_text())
+    assert len(blocks) > 3
+    names: dict[str, object] = {}
+    for _, language, block in blocks:
+        assert language == "python"
+        exec(block, names)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_page_and_an_example(command: str) -> None:
+    page = (DOCS / "commands" / f"{command}.md").read_text()
+    assert any(mark == "run" and f"sdfcli {command} " in block for mark, _, block in MARKED.findall(page))
+    assert f"commands/{command}.md" in (ROOT / "mkdocs.yml").read_text()
+    assert f"]({command}.md)" in (DOCS / "commands" / "index.md").read_text()
+    shown = CliRunner().invoke(app, [command, "--help"], terminal_width=200).output
+    assert f"Example: sdfcli {command} " in shown.strip().splitlines()[-1]
+
+
+def test_completion_installs(folder: Path, shell: Shell) -> None:
+    """In the shell that asks for it; from then on it completes commands."""
+    shell("sdfcli --install-completion; true")  # of one command alone, bash becomes that command
+    assert (folder / ".bashrc").exists()
+    completed = shell('bash -ic "complete -p sdfcli" 2>/dev/null')
+    assert completed.endswith("-F _sdfcli_completion sdfcli\n")
+    words = shell('_SDFCLI_COMPLETE=complete_bash COMP_WORDS="sdfcli ex" COMP_CWORD=1 sdfcli')
+    assert words.split() == ["extract", "export"]

@@ -1,0 +1,37 @@
+"""NanoVDB files, as NVIDIA Warp's own sampling reads them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sdfcli
+import shapes
+from sdfcli.export.lattice import make_lattice
+from sdfcli.export.nvdb import write_nvdb
+
+wp = pytest.importorskip("warp")
+
+
+@wp.kernel
+def sampled(volume: wp.uint64, points: wp.array(dtype=wp.vec3), result: wp.array(dtype=float)) -> None:
+    """The trilinear value at points in world space."""
+    k = wp.tid()
+    result[k] = wp.volume_sample_f(volume, wp.volume_world_to_index(volume, points[k]), wp.Volume.LINEAR)
+
+
+def test_nvdb(tmp_path: Path) -> None:
+    vertices, faces = shapes.star(np.random.default_rng(5), 2)
+    field = sdfcli.build((vertices * [1.0, 0.6, 1.4] + [0.5, 1.0, 3.0], faces), tolerance=4e-3, device="cpu")
+    lattice = make_lattice(field, 37, [-0.5, 0.5, 2.0, 1.5, 1.75, 4.5])
+    write_nvdb(tmp_path / "grid.nvdb", field, lattice)
+    with open(tmp_path / "grid.nvdb", "rb") as file:
+        volume = wp.Volume.load_from_nvdb(file, device="cpu")
+    index = np.indices(lattice.shape).reshape(3, -1).T
+    points = lattice.origin + lattice.spacing * index
+    result = wp.zeros(len(points), dtype=float, device="cpu")
+    wp.launch(sampled, dim=len(points), inputs=[volume.id, wp.array(points, dtype=wp.vec3, device="cpu"), result])
+    # World positions are single precision, as the file's transform is: a few roundings of positions up to 4.5.
+    np.testing.assert_allclose(result.numpy(), field.sample(points), rtol=0, atol=4e-6)
+    assert volume.get_grid_info().type_str == "float"
+    assert np.allclose(volume.get_voxel_size(), lattice.spacing)
