@@ -92,10 +92,10 @@ def test_errors_of_nodes(rows: dict[str, Row]) -> None:
     for row in (jfa, more):
         assert 0 < row.node_rms < row.node_max < 0.45 * spacing
         assert 0 < row.node_wrong < 0.5
-    # An octree's corners are exact, but for those that hang.
     assert rows["bvh octree"].node_wrong == 0
     assert rows["bvh octree"].node_max < 1e-6
-    assert 0 < rows["adaptive octree"].node_wrong < 0.5
+    # An adaptive octree's corners are rounded to an eighth of the tolerance, and some of them hang.
+    assert 1e-3 / 64 < rows["adaptive octree"].node_rms < 1e-3 / 8
 
 
 def test_errors_of_fields(rows: dict[str, Row]) -> None:

@@ -19,12 +19,12 @@ import sdfcli
 from sdfcli.errors import DeviceError, SdfError
 
 KERNELS = {
-    "baseline": "sdf_distance_baseline",
-    "soa": "sdf_distance_soa",
-    "cct": "sdf_distance_cct",
-    "fast": "sdf_distance_packet",
+    "baseline": ("sdf_distance_baseline",),
+    "soa": ("sdf_distance_soa",),
+    "cct": ("sdf_distance_cct",),
+    "fast": ("sdf_distance_packet", "sdf_distance_lone"),
 }
-"""The kernel that each variant of the distance query is on a GPU."""
+"""The kernel that each variant of the distance query is on a GPU; for few points it may be the second one."""
 
 TIME = "gpu__time_duration.avg"
 DRAM_SECTORS = "dram__sectors_read.sum"
@@ -82,7 +82,7 @@ def command(
     count beside METRICS. The launches that are skipped and counted are the target's business: ncu counts from the
     moment when that says so, since the thesis's -s and -c count the launches of all kernels together.
     """
-    pattern = f"^({'|'.join(KERNELS.values())})$" if kernels is None else kernels
+    pattern = f"^({'|'.join(name for names in KERNELS.values() for name in names)})$" if kernels is None else kernels
     wanted = ",".join(dict.fromkeys((*METRICS, *metrics)))
     profiler = [program, "--print-summary", "per-kernel", "-k", f"regex:{pattern}", "--page", "details", "--csv"]
     profiler += ["--print-units", "base", "--metrics", wanted, "--clock-control", "none"]
@@ -205,6 +205,11 @@ def by_kernel(rows: Sequence[Row]) -> dict[str, Measured]:
 
 Figures = dict[str, float | None]
 """What a launch costs, by the names of the rows in bench/thesis.py; None for what could not be measured."""
+
+
+def measured(variant: str, kernels: dict[str, Measured]) -> Measured | None:
+    """What was measured of a variant of the distance query."""
+    return next((kernels[name] for name in KERNELS[variant] if name in kernels), None)
 
 
 def figures(measured: Measured | None, others: Sequence[str] = ()) -> Figures:

@@ -123,7 +123,7 @@ def build(
 ) -> None:
     """Turn meshes into adaptive signed distance fields (HDF5).
 
-    Example: sdfcli build scans/*.ply parts/ -o fields/ --tolerance 5e-4 --skip-existing --json --report report.html
+    Example: sdfcli build scans/*.ply parts/ -o fields/ --skip-existing
     """
     from sdfcli.estimate import parse_size
     from sdfcli.params import BuildParams

@@ -119,7 +119,7 @@ def profile(
         costs = {name: (found.launches, ncu.figures(found, others)) for name, found in kernels.items()}
         _show_kernels(facts, costs, json)
     else:
-        variants = {name: ncu.figures(kernels.get(kernel), others) for name, kernel in ncu.KERNELS.items()}
+        variants = {name: ncu.figures(ncu.measured(name, kernels), others) for name in ncu.KERNELS}
         _show_variants(facts, variants, json)
 
 
