@@ -94,7 +94,7 @@ def test_errors_of_nodes(rows: dict[str, Row]) -> None:
         assert 0 < row.node_wrong < 0.5
     assert rows["bvh octree"].node_wrong == 0
     assert rows["bvh octree"].node_max < 1e-6
-    # An adaptive octree's corners are rounded to an eighth of the tolerance, and those that hang are far off at depth 5.
+    # An adaptive octree's corners are rounded to an eighth of the tolerance, and at depth 5 many hang.
     assert 0 < rows["adaptive octree"].node_rms < rows["adaptive octree"].node_max < 0.45 * spacing
 
 
