@@ -473,3 +473,42 @@ def test_no_scheduler_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     for address in ("tcp://127.0.0.1:9", "nonsense://x"):
         with pytest.raises(DeviceError, match="no scheduler answers"):
             list(cluster.build_all([], pool.Plan([Settings(parameters={})], 1), address, None, False))
+
+
+def test_a_field_without_a_surface_has_a_row(tmp_path: Path) -> None:
+    flat, page = tmp_path / "flat.obj", tmp_path / "page.html"
+    flat.write_text("v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nf 1 2 3\nf 1 3 4\n")
+    done = run(flat, "-o", tmp_path / "f.h5", "--sign", "winding", "--report", page)
+    assert done.returncode == 0, done.stderr
+    assert "flat.obj" in page.read_text()
+
+
+def test_one_mesh_that_fails_has_a_row(tmp_path: Path) -> None:
+    (tmp_path / "nan.obj").write_bytes(BAD["nan.obj"])
+    page = tmp_path / "page.html"
+    assert run(tmp_path / "nan.obj", "-o", tmp_path / "f.h5", "--report", page).returncode == 3
+    assert "nan.obj" in page.read_text()
+
+
+def test_the_page_does_not_take_the_place_of_a_field(scans: Path, tmp_path: Path) -> None:
+    done = run(scans / "scan00.ply", "-o", tmp_path / "same", "--report", tmp_path / "same")
+    assert done.returncode == 2
+    assert not (tmp_path / "same").exists()
+
+
+def test_whoever_reads_may_have_enough(scans: Path, out: Path) -> None:
+    with subprocess.Popen(
+        command(scans, "-o", out, "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        process.stdout.close()
+        process.communicate()
+    assert process.returncode == 0
+    assert len(list(out.iterdir())) == 5
+
+
+def test_a_list_from_elsewhere(scans: Path, out: Path) -> None:
+    names = [str(path) for path in sorted(scans.iterdir())[:2]]
+    done = run("-", "-o", out, said="\r\n".join([*names, " ", ""]))
+    assert done.returncode == 0, done.stderr
+    assert len(list(out.iterdir())) == 2

@@ -88,6 +88,10 @@ class CpuBackend(Backend):
         struct = argument_structs()[kernel].pack({"n": n, **values}, lambda array: array.ctypes.data)
         getattr(self._library, kernel)(ctypes.byref(struct), ctypes.c_int(self.threads))
 
+    def offers(self, kernel: str) -> bool:
+        """Whether there is such a kernel: some need a GPU."""
+        return hasattr(self._library, kernel)
+
     def to_host(self, array: Array) -> npt.NDArray[Any]:
         return np.asarray(array)
 

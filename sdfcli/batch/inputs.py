@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from sdfcli.errors import UsageError
+from sdfcli.errors import InputError, UsageError
 
 SUFFIXES = (".3mf", ".glb", ".gltf", ".obj", ".off", ".ply", ".stl")
 """What is taken for a mesh in a folder. A file that is named is read whatever it is called."""
@@ -56,7 +56,7 @@ def _meshes(named: str, recursive: bool) -> Iterator[tuple[str, Path]]:
         yield named, Path(Path(named).name)
         return
     count = 0
-    for folder, below, files in os.walk(named):
+    for folder, below, files in os.walk(named, onerror=_unreadable):
         below[:] = sorted(name for name in below if recursive and not name.startswith("."))
         for name in sorted(files):
             if name.lower().endswith(SUFFIXES) and not name.startswith("."):
@@ -66,6 +66,10 @@ def _meshes(named: str, recursive: bool) -> Iterator[tuple[str, Path]]:
     if not count:
         hint = "" if recursive else "; -r looks into its folders"
         raise UsageError(f"{named}: no meshes ({', '.join(SUFFIXES)}) in this folder{hint}")
+
+
+def _unreadable(error: OSError) -> None:
+    raise InputError(f"{error.filename}: cannot be read: {error.strerror}")
 
 
 def _same(first: str, second: str) -> bool:

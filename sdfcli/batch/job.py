@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
 from collections.abc import Callable
@@ -138,5 +139,6 @@ def _outcome(mesh: str, target: Path, status: str, field: Field, settings: Setti
         "content_sha256": field.content_sha256,
     }
     if settings.picture:
-        outcome["picture"] = thumbnail(field)
+        with contextlib.suppress(SdfError):  # a field without a surface is a field all the same
+            outcome["picture"] = thumbnail(field, settings.device, settings.threads)
     return outcome

@@ -19,8 +19,8 @@ from sdfcli.batch.terms import Outcome, Settings, failure
 from sdfcli.batch.worker import GRACE
 from sdfcli.errors import OutOfMemoryError, SdfError, TimeUpError
 
-PER_GPU = 2
-"""Workers for each GPU: while one computes there, the other reads, checks or writes."""
+PER_GPU = 6
+"""Workers for each GPU at most: while one computes there, the others read, check or write, each on a core."""
 
 LEAST_MEMORY = 2 * 10**9
 """Bytes of the host for each worker, where the number of workers is not given."""
@@ -37,8 +37,9 @@ class Plan:
 def plan(settings: Settings, devices: list[str], meshes: int, workers: int | None) -> Plan:
     """Workers for a number of meshes, dealt out to devices. Those on the CPU share its threads."""
     if workers is None:
-        on_device = max(1, min(available_threads(), free_memory() // LEAST_MEMORY)) if devices == ["cpu"] else PER_GPU
-        workers = on_device * len(devices)
+        workers = max(1, min(available_threads(), free_memory() // LEAST_MEMORY))
+        if devices != ["cpu"]:
+            workers = len(devices) * max(2, min(PER_GPU, workers // len(devices)))
     workers = min(workers, meshes)
     threads = settings.threads or max(1, available_threads() // workers)
     return Plan(
@@ -77,7 +78,7 @@ class Worker:
 
         if not self._started:
             self._started = self._heard() is not None
-        timer = threading.Timer(timeout, stop) if timeout else None
+        timer = threading.Timer(min(timeout, threading.TIMEOUT_MAX), stop) if timeout else None
         if timer:
             timer.start()
         self._tell(list(job))

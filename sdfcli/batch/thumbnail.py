@@ -11,10 +11,11 @@ from sdfcli.pictures.render import render
 SIZE = 96
 
 
-def thumbnail(field: Field) -> str:
-    """A PNG image of the surface, in base64."""
+def thumbnail(field: Field, device: str, threads: int | None) -> str:
+    """A PNG image of the surface, in base64. Raises InputError where there is no surface."""
     from PIL import Image
 
     file = io.BytesIO()
-    Image.fromarray(render(field, width=SIZE, height=SIZE, device=field.run.get("device", "auto"))).save(file, "PNG")
+    picture = render(field, width=SIZE, height=SIZE, device=device, threads=threads)
+    Image.fromarray(picture).save(file, "PNG")
     return base64.b64encode(file.getvalue()).decode()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import inspect
+import io
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -91,4 +93,7 @@ def main() -> None:
     """The entry point of the command line."""
     interrupts.watch()
     gc.set_threshold(100_000)  # imports make many objects, none of them garbage
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names of files may be any bytes
     app()

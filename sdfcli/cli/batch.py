@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 WORDS = {"ok": "built", "skipped": "skipped", "failed": "failed"}
 
 
-def follow(outcomes: Iterable[Outcome], total: int, json: bool, quiet: bool) -> list[Outcome]:
-    """Tells of every outcome as it comes, and in the end of all; returns them."""
-    start, done = time.perf_counter(), []
+def follow(outcomes: Iterable[Outcome], total: int, json: bool, quiet: bool, done: list[Outcome]) -> None:
+    """Tells of every outcome as it comes, and in the end of all; adds them to `done`."""
+    start = time.perf_counter()
     try:
         for outcome in outcomes:
             done.append(outcome)
@@ -33,7 +33,6 @@ def follow(outcomes: Iterable[Outcome], total: int, json: bool, quiet: bool) -> 
     finally:
         if done and not quiet:
             typer.echo(_summary(done, total, time.perf_counter() - start), err=True)
-    return done
 
 
 def without_picture(outcome: Outcome) -> dict[str, Any]:
@@ -47,11 +46,12 @@ def _place(number: int, total: int) -> str:
 
 def _line(outcome: Outcome) -> str:
     facts = f"{outcome['verdict']}, {outcome['leaves']:,} leaves, error {error_text(outcome['max_error'])}"
+    name = " ".join(outcome["input"].split())
     if outcome["status"] == "skipped":
-        return f"{outcome['input']}: skipped, {outcome['output']} is there ({facts})"
+        return f"{name}: skipped, {outcome['output']} is there ({facts})"
     if outcome["sign"] == "none":
         facts += ", no sign"
-    return f"{outcome['input']}: {facts}, {outcome['seconds']['total']:.2f} s on {outcome['device']}"
+    return f"{name}: {facts}, {outcome['seconds']['total']:.2f} s on {outcome['device']}"
 
 
 def counts(done: list[Outcome], total: int) -> str:
@@ -60,7 +60,7 @@ def counts(done: list[Outcome], total: int) -> str:
     parts = [f"{count[status]} {word}" for status, word in WORDS.items() if count[status]]
     if len(done) < total:
         parts.append(f"{total - len(done)} not done")
-    return f"{total} meshes: {', '.join(parts)}"
+    return f"{total} mesh{'es' if total > 1 else ''}: {', '.join(parts)}"
 
 
 def _summary(done: list[Outcome], total: int, seconds: float) -> str:

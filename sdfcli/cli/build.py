@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -125,6 +126,7 @@ def build(
 
     Example: sdfcli build scans/*.ply parts/ -o fields/ --skip-existing
     """
+    from sdfcli.backend.select import device_names
     from sdfcli.estimate import parse_size
     from sdfcli.params import BuildParams
 
@@ -134,7 +136,7 @@ def build(
     if jobs is not None and scheduler not in (None, "local"):
         raise UsageError(f"--jobs {jobs}: at --scheduler {scheduler} the number of its workers counts")
     found = _jobs(meshes, output, recursive)
-    first = device.split(",")[0]
+    first = device_names(device)[0] if "," in device else device
     if dry_run:
         settings = {**parameters, "device": first, "threads": threads, "max_memory": most}
         raise typer.Exit(max(_estimate_one(job.mesh, settings, json, raises=len(found) == 1) for job in found))
@@ -154,12 +156,14 @@ def build(
     )
     if report is not None:
         refuse_other_files(report, force)
+        if any(Path(job.output).absolute() == report.absolute() for job in found):
+            raise UsageError(f"--report {report}: a field is written there")
     if len(found) == 1 and timeout is None and scheduler is None:
         _make_room(found, output, force or skip_existing)
-        outcomes = [_build_one(found[0], replace(alike, device=first), quiet, raises=not json)]
+        outcomes = [_build_one(found[0], replace(alike, device=first), quiet, raises=not json and report is None)]
         if json:
             print_json(without_picture(outcomes[0]))
-        elif not quiet:
+        elif not quiet and outcomes[0]["status"] != "failed":
             _print_report(outcomes[0], verbose)
         if outcomes[0].get("sign") == "none" and sign != "none" and not quiet:
             reason = outcomes[0]["sign_reason"]
@@ -167,7 +171,13 @@ def build(
     else:
         of_all = _outcomes(found, alike, jobs, timeout, fail_fast, scheduler)
         _make_room(found, output, force or skip_existing)
-        outcomes = follow(of_all, len(found), json, quiet)
+        outcomes = []
+        try:
+            follow(of_all, len(found), json, quiet, outcomes)
+        except KeyboardInterrupt:
+            if report is not None and outcomes:
+                write_page(report, outcomes, len(found))
+            raise
     for outcome in outcomes:
         if previous is not None and not outcome.get("previous_used", True) and not quiet:
             typer.echo(
@@ -209,9 +219,9 @@ def _jobs(meshes: list[str], output: str | None, recursive: bool) -> list[Job]:
     """The meshes that are named, with the files to write."""
     from sdfcli.batch.inputs import find_jobs
 
-    text = sys.stdin.read() if "-" in meshes else ""
-    listed = [name for name in text.split("\0" if "\0" in text else "\n") if name]
-    return find_jobs(meshes, listed, output, recursive)
+    text = os.fsdecode(sys.stdin.buffer.read()) if "-" in meshes else ""
+    names = text.split("\0") if "\0" in text else [line.removesuffix("\r") for line in text.split("\n")]
+    return find_jobs(meshes, [name for name in names if name.strip()], output, recursive)
 
 
 def _make_room(jobs: list[Job], output: str | None, replace: bool) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,9 +12,20 @@ from typing import Any
 import typer
 
 
+@contextmanager
+def standard_output() -> Iterator[None]:
+    """What is printed here goes nowhere once whoever reads it has enough; the work goes on."""
+    try:
+        yield
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # the latter is what rich makes of it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's own flush at the end, too
+
+
 def print_json(value: dict[str, Any]) -> None:
     """One JSON object on one line."""
-    typer.echo(json.dumps(value))
+    with standard_output():
+        typer.echo(json.dumps(value))
 
 
 def print_table(title: str, rows: Iterable[tuple[str, ...]], header: tuple[str, ...] = ()) -> None:
@@ -31,8 +44,9 @@ def print_table(title: str, rows: Iterable[tuple[str, ...]], header: tuple[str, 
     console = Console(highlight=False)
     if not console.is_terminal:  # a file has no edge to fold lines at
         console.width = 10_000
-    console.print(escape(title), soft_wrap=True)
-    console.print(table)
+    with standard_output():
+        console.print(escape(title), soft_wrap=True)
+        console.print(table)
 
 
 @contextmanager

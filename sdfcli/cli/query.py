@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sdfcli.cli import options
+from sdfcli.cli.output import standard_output
 from sdfcli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ def query(
     names = ["distance", *(GRADIENT if gradient else []), *(NEAREST if nearest else [])]
     with open_points(points) as stream:
         if output is None:
-            _print(lambda: write_text(sys.stdout, names, map(answer, stream.chunks), stream.separator, stream.named))
+            with standard_output():
+                write_text(sys.stdout, names, map(answer, stream.chunks), stream.separator, stream.named)
             return
         with written_whole(output, force) as temporary:
             if ending == ".csv":
@@ -74,15 +75,6 @@ def query(
                     write_npy(binary, map(answer, stream.chunks), len(names))
                 else:
                     write_ply(binary, names, ((chunk, answer(chunk)) for chunk in stream.chunks))
-
-
-def _print(write: Callable[[], None]) -> None:
-    """Writes to standard output, until whoever reads it has enough."""
-    try:
-        write()
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's own flush at the end
 
 
 def _from_field(file: Path, gradient: bool) -> Callable[[Floats], Floats]:

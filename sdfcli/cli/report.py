@@ -79,7 +79,7 @@ def write_page(path: Path, outcomes: list[Outcome], total: int) -> None:
     from sdfcli.store import written_whole
 
     with written_whole(path, force=True) as temporary:
-        temporary.write_text(page(outcomes, total), encoding="utf-8")
+        temporary.write_text(page(outcomes, total), encoding="utf-8", errors="backslashreplace")
 
 
 def page(outcomes: list[Outcome], total: int) -> str:

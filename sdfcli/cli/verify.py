@@ -23,7 +23,7 @@ def verify(
     tolerance: Annotated[
         float | None, typer.Option(help="Largest error allowed; the field's own by default.", show_default=False)
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the random points.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random points.")] = 0,
     device: options.Device = "auto",
     threads: options.Threads = None,
     json: options.Json = False,
