@@ -70,6 +70,8 @@ def written_whole(path: Path, force: bool) -> Iterator[Path]:
 
     Raises UsageError if `path` exists and `force` is not given, or cannot be written.
     """
+    if not path.name:
+        raise UsageError(f"{path}: cannot be written: that is a folder")
     temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         refuse_existing(path, force)
@@ -212,6 +214,10 @@ def _read_arrays_1(file: Any, level: npt.NDArray[np.uint8]) -> dict[str, Any]:
     _check_leaves(key, level)
     if np.any(corner_key[1:] <= corner_key[:-1]):
         raise InputError("corner_key is not sorted")
+    backend = any_backend()
+    own = corner_keys(backend, backend.from_host(key), backend.from_host(level))
+    if len(corner_key) > len(own):
+        raise InputError("corner_key has keys of no leaf's corner")
     return {"leaf_key": key, "corner_key": corner_key, "distance": distance}
 
 
@@ -278,6 +284,8 @@ def _read_dataset(file: Any, name: str, *dtypes: type) -> npt.NDArray[Any]:
     if len(dataset) * dataset.dtype.itemsize > MOST_PACKED * dataset.id.get_storage_size():
         raise InputError(f"{name} claims more entries than the file holds")
     _check_chunks(dataset, name)
+    if len(dataset) * dataset.dtype.itemsize > any_backend().memory_free():
+        raise InputError(f"{name} does not fit into memory")
     return np.ascontiguousarray(dataset[()])
 
 
@@ -289,6 +297,8 @@ def _check_chunks(dataset: Any, name: str) -> None:
     for code, _, values, _ in filters:
         if code not in FILTERS or (FILTERS[code] == "shuffle" and values != (dataset.dtype.itemsize,)):
             raise InputError(f"{name} is packed in an unknown way")
+    if len({code for code, _, _, _ in filters}) < len(filters):  # deflated twice, a byte may hold a million
+        raise InputError(f"{name} is packed in an unknown way")
     if dataset.chunks is None:
         return
     end, least = dataset.file.id.get_filesize(), LEAST_PACKED if filters else 1

@@ -205,3 +205,12 @@ def test_a_missing_corner_is_noticed(backend: Backend) -> None:
         )
         with pytest.raises(InputError, match="corner"):
             torn.sample(backend.from_host(np.zeros((1, 3))))
+
+
+@pytest.mark.parametrize("away", [1e3, 1e160, 1e300])
+def test_far_outside(backend: Backend, away: float) -> None:
+    field = sdfcli.build(shapes.icosphere(2), device=backend.name, depth=4, tolerance=0.02)
+    for axis in np.eye(3):
+        point = np.array([axis * away])
+        assert np.allclose(field.sample(point), away, rtol=1e-2)
+        assert np.allclose(field.gradient(point) @ axis, 1)

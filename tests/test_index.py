@@ -249,3 +249,14 @@ def test_signs_that_are_asked_for(backend: Backend) -> None:
     for sign, expected in (("none", 1), ("pseudonormal", -1), ("winding", -1), ("auto", -1)):
         found = MeshDistance(shapes.cube(), sign=sign, device=backend.name).signed_distance(middle)
         assert np.allclose(found, expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-5, 1.0])
+@pytest.mark.parametrize("away", [1e12, 1e160, 1e304, 1.7e308])
+def test_points_beyond_squares(backend: Backend, scale: float, away: float) -> None:
+    """The mesh is a point from there, and nothing overflows on the way."""
+    vertices, faces = shapes.icosphere(2)
+    found_by = MeshDistance((vertices * scale, faces), device=backend.name)
+    for axis in np.eye(3):
+        found = found_by.signed_distance(np.array([axis * away, -axis * away]))
+        assert np.allclose(found, away, rtol=1e-6)

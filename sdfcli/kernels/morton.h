@@ -85,18 +85,19 @@ FN void sdf_hilbert_at(const sdf_hilbert_args& a, u32 i) { a.hilbert[i] = hilber
 FN void sdf_look_up_at(const sdf_look_up_args& a, u32 i) {
     const double* p = a.points + 3 * (size_t)i;
     D3 u = {(p[0] - a.x) / a.length, (p[1] - a.y) / a.length, (p[2] - a.z) / a.length};
-    D3 off = {u.x - 0.5, u.y - 0.5, u.z - 0.5};
-    double farthest = most(most(most(off.x, -off.x), most(off.y, -off.y)), most(off.z, -off.z)),
-           times = farthest / a.far;
-    if (times > 1.0)
-        u = vec(0.5 + off.x / times, 0.5 + off.y / times, 0.5 + off.z / times);
-    else
-        times = 1.0;
+    // From the domain's middle, in the mesh's units, and halved, so that nothing overflows.
+    double middle = 0.25 * a.length, scale = a.length;
+    D3 off = {0.5 * p[0] - (0.5 * a.x + middle), 0.5 * p[1] - (0.5 * a.y + middle), 0.5 * p[2] - (0.5 * a.z + middle)};
+    double farthest = most(most(most(off.x, -off.x), most(off.y, -off.y)), most(off.z, -off.z));
+    if (farthest > 0.5 * a.far * a.length) {
+        u = vec(0.5 + off.x / farthest * a.far, 0.5 + off.y / farthest * a.far, 0.5 + off.z / farthest * a.far);
+        scale = farthest / (0.5 * a.far);
+    }
     float* out = a.unit + 3 * (size_t)i;
     out[0] = (float)u.x;
     out[1] = (float)u.y;
     out[2] = (float)u.z;
-    a.scale[i] = times * a.length;
+    a.scale[i] = scale;
     Lattice c = {morton_cell(u.x), morton_cell(u.y), morton_cell(u.z)};
     a.keys[i] = morton_encode(c) >> SDF_LOOK_UP_BITS << SDF_LOOK_UP_BITS | i;
 }

@@ -160,6 +160,13 @@ FN void store_sample(const sdf_field_sample_args& a, u32 i, const Way& way) {
     double v[8];
     for (int c = 0; c < 8; c++) v[c] = (double)a.leaf_value[8 * (size_t)leaf + c];
     double far_sq = dot(outwards, outwards), far = far_sq > 0.0 ? sqrt(far_sq) : 0.0;
+    if (!(far_sq > 1e-300 && far_sq < 1e300)) {  // squares that leave double
+        double m = most(most(most(outwards.x, -outwards.x), most(outwards.y, -outwards.y)), most(outwards.z, -outwards.z));
+        if (m > 0.0) {
+            D3 part = vec(outwards.x / m, outwards.y / m, outwards.z / m);
+            far = m * sqrt(dot(part, part));
+        }
+    }
     if (a.result) a.result[i] = trilinear(v, t) + far * a.length;
     if (a.leaf_of) a.leaf_of[i] = leaf;
     if (!a.gradient) return;

@@ -27,7 +27,9 @@ def corner_keys(backend: Backend, leaf_key: Array, leaf_level: Array) -> Array:
     """The keys (m,) uint64 of the leaves' corners, sorted."""
     corners = backend.xp.empty((len(leaf_key), 8), np.uint64)
     backend.run("sdf_leaf_corners", len(leaf_key), leaf_key=leaf_key, leaf_level=leaf_level, corner_key=corners)
-    return unique(backend.xp, backend.xp.sort(corners.ravel()))
+    corners = corners.ravel()
+    corners.sort()  # in place: a copy would take 64 bytes a leaf
+    return unique(backend.xp, corners)
 
 
 def leaf_corners(backend: Backend, leaf_key: Array, leaf_level: Array, corner_key: Array) -> Array:
