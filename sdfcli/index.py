@@ -73,7 +73,8 @@ class MeshDistance:
         """Looks points up in Morton order, chunk by chunk, and puts the answers into the points' own order."""
         backend, xp = self.backend, self.backend.xp
         on_device = is_cupy(points)
-        given = xp.ascontiguousarray(as_points(xp, points.get() if on_device and xp is np else points))
+        given = as_points(xp, points.get() if on_device and xp is np else points)
+        given = xp.ascontiguousarray(given, dtype=np.float64)
         if not bool(xp.isfinite(given).all()):
             raise InputError("the points to look up must be finite")
         results: list[Array] = []

@@ -260,3 +260,14 @@ def test_points_beyond_squares(backend: Backend, scale: float, away: float) -> N
     for axis in np.eye(3):
         found = found_by.signed_distance(np.array([axis * away, -axis * away]))
         assert np.allclose(found, away, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.float64])
+def test_points_of_any_type(backend: Backend, dtype: type) -> None:
+    index = MeshDistance(shapes.icosphere(2), device=backend.name)
+    points = np.random.default_rng(4).integers(-3, 4, (50, 3)) / (1 if dtype is np.int64 else 4)
+    given = points.astype(dtype)
+    for ask in (index.signed_distance, index.distance):
+        assert np.array_equal(ask(given), ask(points))
+    assert np.array_equal(index.closest(given)[1], index.closest(points)[1])
+    assert np.array_equal(index.distance(np.asfortranarray(given)), index.distance(points))
