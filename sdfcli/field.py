@@ -16,9 +16,7 @@ from sdfcli.errors import DeviceError, InputError
 from sdfcli.mesh import Domain
 from sdfcli.stages.corners import leaf_corners
 from sdfcli.stages.leaf_nodes import leaf_nodes
-
-LATTICE_BITS = 20
-"""The domain's edge is 2^20 steps of the lattice on which leaves and corners lie."""
+from sdfcli.stages.order import LATTICE_BITS
 
 
 @dataclass(frozen=True)

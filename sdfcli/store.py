@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from sdfcli import __version__
 from sdfcli.errors import InputError, UsageError
-from sdfcli.field import LATTICE_BITS, Field, any_backend
+from sdfcli.field import Field, any_backend
 from sdfcli.mesh import Domain, existing_file
 from sdfcli.params import MAX_DEPTH
 from sdfcli.stages.corners import corner_keys, quantise, restore
+from sdfcli.stages.order import LATTICE_BITS
 
 FORMAT, FORMAT_VERSION = "sdfcli-adf", 2
 CHUNK = 1 << 16

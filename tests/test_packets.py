@@ -88,6 +88,12 @@ def check(backend: Backend, bvh: Bvh, points: Numbers, seed: Numbers | None = No
     assert np.allclose(found[0][some], true, rtol=1e-5, atol=1e-5)
 
 
+def assert_same(backend: Backend, found: tuple[Any, Any], expected: tuple[Any, Any]) -> None:
+    """Distances and slots are the same."""
+    for one, other in zip(found, expected, strict=True):
+        assert np.array_equal(backend.to_host(one), backend.to_host(other))
+
+
 @settings(max_examples=15, deadline=None)
 @given(kind=st.sampled_from(sorted(shapes.ANY)), number=st.integers(0, 2**32 - 1), seeds=st.integers(0, 3))
 @pytest.mark.parametrize("packed", [False, True])
@@ -154,8 +160,7 @@ def test_level_by_level(backend: Backend) -> None:
     assert len(tree.position) > FIRST_LEVELS / 4
     found = nearest_by_level(backend, bvh, tree)
     plain = nearest(backend, bvh, tree.position, query="cct")
-    for one, other in zip(found, plain, strict=True):
-        assert np.array_equal(backend.to_host(one), backend.to_host(other))
+    assert_same(backend, found, plain)
 
 
 @pytest.mark.usefixtures("together")
@@ -166,8 +171,7 @@ def test_points_in_any_order(backend: Backend) -> None:
     order = backend.to_host(curve_order(backend, points))
     assert sorted(order.tolist()) == list(range(300))
     found, plain = nearest_in_any_order(backend, bvh, points), nearest(backend, bvh, points, query="cct")
-    for one, other in zip(found, plain, strict=True):
-        assert np.array_equal(backend.to_host(one), backend.to_host(other))
+    assert_same(backend, found, plain)
 
 
 @pytest.mark.usefixtures("together")

@@ -51,9 +51,7 @@ def select_backends(device: str = "auto", threads: int | None = None) -> list[Ba
 
 def all_backends(threads: int | None = None) -> list[Backend]:
     """All GPUs, or the CPU where there is none."""
-    from sdfcli.backend.cuda import device_count
-
-    return select_backends("cuda:" + ",".join(map(str, range(device_count()))) if device_count() else "cpu", threads)
+    return [select_backend(name, threads) for name in device_names("auto")]
 
 
 def device_names(device: str = "auto") -> list[str]:

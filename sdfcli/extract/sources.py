@@ -12,7 +12,8 @@ import numpy.typing as npt
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import InputError, UsageError
 from sdfcli.extract.scan import Counts
-from sdfcli.field import LATTICE_BITS, Field
+from sdfcli.field import Field
+from sdfcli.stages.order import LATTICE_BITS
 
 BRICK = 8
 """Nodes along a brick's edge."""

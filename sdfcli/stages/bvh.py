@@ -8,7 +8,7 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.stages.order import Order
-from sdfcli.stages.packets import PacketTree
+from sdfcli.stages.packets import PacketTree, packed_levels
 
 WIDE = 16
 NONE = 0xFFFFFFFF
@@ -56,12 +56,8 @@ def build_wide(backend: Backend, order: Order) -> WideTree:
     xp = backend.xp
     block_slot = xp.empty(len(order), np.uint32)
     backend.run("sdf_wide_order", len(order), triangle=order.triangle, block_slot=block_slot)
-    counts = [-(-len(order) // WIDE)]
-    while counts[-1] > 1 or len(counts) == 1:
-        counts.append(-(-counts[-1] // WIDE))
-    blocks, *nodes = counts
-    start = np.concatenate(([0], np.cumsum(nodes)))
-    block = xp.empty((blocks, 9, WIDE), np.float32)
+    counts, start = packed_levels(len(order), WIDE)
+    block = xp.empty((counts[0], 9, WIDE), np.float32)
     box = xp.empty((int(start[-1]), 6, WIDE), np.float32)
     box[:, :3], box[:, 3:] = 3e38, -3e38
     for level, count in enumerate(counts[:-1]):

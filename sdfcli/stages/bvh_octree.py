@@ -12,8 +12,7 @@ from sdfcli.backend import Array, Backend
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.stages.bvh import Bvh
 from sdfcli.stages.corners import by_level, corner_keys, leaf_corners, unique
-from sdfcli.stages.octree import LATTICE_BITS
-from sdfcli.stages.order import MORTON_BITS, Order
+from sdfcli.stages.order import LATTICE_BITS, MORTON_BITS, Order
 from sdfcli.stages.packets import ask
 from sdfcli.stages.sign import Signer, inside_along
 from sdfcli.timing import Stages

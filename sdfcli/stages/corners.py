@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from sdfcli.backend import Array, Backend
+from sdfcli.stages.order import LATTICE_BITS
 
-LATTICE_BITS = 20
 STEPS_PER_TOLERANCE = 8
 LEAST_STEP = 2.0**-24
 """In edges of the domain: float32 knows distances no better."""

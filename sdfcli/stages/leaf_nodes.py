@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from sdfcli.backend import Array, Backend
+from sdfcli.stages.corners import unique
+from sdfcli.stages.order import LATTICE_BITS
 
-LATTICE_BITS = 20
 TOP_LEVEL = 6
 
 
@@ -21,10 +22,7 @@ def leaf_nodes(backend: Backend, leaf_key: Array, leaf_level: Array) -> tuple[Ar
         below = level > depth
         key, level = key[below], level[below]
         bits = xp.uint64(3 * (LATTICE_BITS - depth))
-        cell = key >> bits
-        begins = xp.ones(len(cell), bool)
-        begins[1:] = cell[1:] != cell[:-1]
-        keys.append(cell[begins] << bits)
+        keys.append(unique(xp, key >> bits) << bits)
         levels.append(xp.full(len(keys[-1]), depth, xp.uint8))
         first.append(first[-1] + len(keys[-1]))
     values = {

@@ -12,10 +12,10 @@ from sdfcli.backend import Array, Backend
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.stages.bvh import NONE, Bvh
 from sdfcli.stages.distance import nearest
+from sdfcli.stages.order import LATTICE_BITS
 from sdfcli.stages.sign import Signer, WindingSigner
 from sdfcli.timing import Stages
 
-LATTICE_BITS = 20
 OUTSIDE = 0xFFFFFFFE
 CENTRE = 13
 JUMP = 3  # the state of a leaf in which the sign jumps

@@ -12,6 +12,9 @@ from sdfcli.backend import Array, Backend
 MORTON_BITS = 21
 """An axis; three of them make a code."""
 
+LATTICE_BITS = 20
+"""The domain's edge is 2^20 steps of the lattice on which leaves and corners lie."""
+
 
 @dataclass(frozen=True)
 class Order:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend
 from sdfcli.stages.order import Order
@@ -31,16 +32,22 @@ class PacketTree:
     level_start: Array
 
 
+def packed_levels(count: int, width: int) -> tuple[list[int], npt.NDArray[np.int64]]:
+    """How many blocks of `width` hold so many triangles, then how many nodes each level above has, up to one root (a
+    single block has one above it, too); and each level's first node, with the number of all nodes in the end."""
+    counts = [-(-count // width)]
+    while counts[-1] > 1 or len(counts) == 1:
+        counts.append(-(-counts[-1] // width))
+    return counts, np.concatenate(([0], np.cumsum(counts[1:])))
+
+
 def build_packets(backend: Backend, order: Order) -> PacketTree:
     """Blocks of triangles along the Hilbert curve (Kamel and Faloutsos 1993), and nodes over them up to one root."""
     xp, n = backend.xp, len(order)
     hilbert = xp.empty(n, np.uint64)
     backend.run("sdf_hilbert", n, keys=order.keys, hilbert=hilbert)
     block_slot = backend.sort_order(hilbert)
-    counts = [-(-n // WARP)]
-    while counts[-1] > 1 or len(counts) == 1:
-        counts.append(-(-counts[-1] // WARP))
-    start = np.concatenate(([0], np.cumsum(counts[1:])))
+    counts, start = packed_levels(n, WARP)
     block = xp.empty((counts[0], 9, WARP), np.float32)
     box = xp.empty((int(start[-1]), 6, WARP), np.float32)
     box[:, :3], box[:, 3:] = 3e38, -3e38
