@@ -91,6 +91,9 @@ FN double node_winding(const float* m, F3 r, float d2) {
     return (double)((zeroth + first) * i3);
 }
 
+// Rounded to a multiple of 2^-36. Sums of such numbers lose nothing, up to 2^17, so they are the same in any order.
+FN double grain(double x) { return x + 98304.0 - 98304.0; }
+
 // beta = 0 asks for the exact sum over all triangles, in double.
 FN void sdf_winding_at(const sdf_winding_args& a, u32 i) {
     F3 p = load3(a.points + 3 * (size_t)i);
@@ -105,13 +108,13 @@ FN void sdf_winding_at(const sdf_winding_args& a, u32 i) {
             const float* t = a.triangle + 9 * (size_t)(at & ~SDF_LEAF);
             // In double: seen from beside its longest edge, a sliver's angle is lost in the rounding of floats.
             D3 q = vec((double)p.x, (double)p.y, (double)p.z);
-            sum += solid_angle(load3d(t) - q, load3d(t + 3) - q, load3d(t + 6) - q, beta_sq > 0.f ? 8 : 16);
+            sum += grain(solid_angle(load3d(t) - q, load3d(t + 3) - q, load3d(t + 6) - q, beta_sq > 0.f ? 8 : 16));
         } else {
             const float* m = a.moments + SDF_MOMENTS * (size_t)at;
             F3 r = load3(m) - p;
             float d2 = dot(r, r);
             down = !(beta_sq > 0.f && d2 > beta_sq * m[3]);
-            if (!down) sum += node_winding(m, r, d2);
+            if (!down) sum += grain(node_winding(m, r, d2));
         }
         if (down) {
             stack[depth++] = a.child[2 * (size_t)at + 1];
