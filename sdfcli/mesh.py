@@ -39,6 +39,34 @@ class Domain:
 
 
 @dataclass(frozen=True)
+class Uses:
+    """How faces use edges, edge by edge.
+
+    number  (u,) sorted: the edge's smaller vertex times `count`, plus the larger one; times 2, plus 1 where the face
+            goes from the larger to the smaller. Sides between equal vertices are left out.
+    place   (u,) three times the face, plus the corner that the side starts from.
+    """
+
+    number: Ints
+    place: Ints
+    count: int
+    faces: int
+
+    @cached_property
+    def first(self) -> Ints:
+        """(e,) where the uses of each edge begin."""
+        edge = self.number >> 1
+        return np.flatnonzero(np.append(True, edge[1:] != edge[:-1])[: len(edge)])
+
+    def of(self, faces: Bools) -> Uses:
+        """By some of the faces alone."""
+        keeps = faces[self.place // 3]
+        before = np.cumsum(~faces)
+        place = self.place[keeps]
+        return Uses(self.number[keeps], place - 3 * before[place // 3], self.count, int(faces.sum()))
+
+
+@dataclass(frozen=True)
 class Edges:
     """The undirected edges of the welded faces, those between equal vertices left out.
 
@@ -63,6 +91,9 @@ class Neighbours:
     pairs: Ints
     alike: Bools
     loose: Bools
+
+
+RELEASED = "unit_triangles", "position", "welded", "uses", "edges", "neighbours", "shell", "open_edges", "normals"
 
 
 @dataclass(frozen=True)
@@ -103,23 +134,29 @@ class Mesh:
 
     @cached_property
     def position(self) -> Ints:
-        """(v,) for each vertex the number of its position: equal positions have equal numbers."""
+        """(v,) for each vertex the number of the first vertex at its position."""
         return _weld(self.vertices)
+
+    @cached_property
+    def uses(self) -> Uses:
+        """How the welded faces use edges."""
+        return uses_of(self.welded)
 
     @cached_property
     def edges(self) -> Edges:
         """The undirected edges of the welded faces."""
-        return edges_of(self.welded)
+        return edges_of(self.uses)
 
     @cached_property
     def neighbours(self) -> Neighbours:
         """Which faces lie side by side."""
-        return neighbours_of(self.welded)
+        return neighbours_of(self.uses)
 
     @cached_property
     def shell(self) -> Ints:
         """(f,) for each face the number of its shell: the faces that are connected across edges of two faces."""
-        _, number = np.unique(connected(len(self.faces), self.neighbours.pairs), return_inverse=True)
+        first = connected(len(self.faces), self.neighbours.pairs)
+        number: Ints = (np.cumsum(first == np.arange(len(first))) - 1)[first]
         return number
 
     @cached_property
@@ -137,7 +174,7 @@ class Mesh:
         sides = [t[3:6] - t[0:3], t[6:9] - t[3:6], t[0:3] - t[6:9]]
         longest = np.maximum.reduce([(side * side).sum(axis=0) for side in sides])
         # A triangle whose height is below the rounding of its corners has no direction of its own.
-        degenerate = (self.normals**2).sum(axis=1) <= (1e-7**2) * longest
+        degenerate = (self.normals.T**2).sum(axis=0) <= (1e-7**2) * longest
         return Health(
             triangles=len(self.faces),
             vertices=len(self.vertices),
@@ -146,7 +183,7 @@ class Mesh:
             non_manifold_edges=int(np.sum(uses > 2)),
             inconsistent_edges=int(np.sum((uses == 2) & ~balanced)),
             degenerate_faces=int(np.sum(degenerate)),
-            duplicate_faces=len(faces_in_order(self.welded)[1]),
+            duplicate_faces=int(twins(self.welded)[1].sum()),
         )
 
     @cached_property
@@ -162,7 +199,7 @@ class Mesh:
 
     def release(self) -> None:
         """Frees what was computed for checks and can be computed again."""
-        for name in ("unit_triangles", "position", "welded", "edges", "neighbours", "shell", "open_edges", "normals"):
+        for name in RELEASED:
             self.__dict__.pop(name, None)
 
     def with_faces(self, faces: Ints) -> Mesh:
@@ -175,6 +212,7 @@ class Mesh:
         """Some of the faces, in the same domain."""
         mesh = self.with_faces(self.faces[faces])
         mesh.__dict__.update({name: getattr(self, name)[faces] for name in ("unit_triangles", "normals", "welded")})
+        mesh.__dict__["uses"] = self.uses.of(faces)
         return mesh
 
     def flipped(self) -> Mesh:
@@ -231,40 +269,39 @@ def face_normals(triangles: Floats) -> Floats:
     return np.stack([u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]], axis=1)
 
 
-def edges_of(corners: Ints) -> Edges:
-    """The undirected edges of faces (f, 3), given by the numbers of their vertices, below 2^31."""
-    use, count = _uses(corners)
-    use = np.sort(use[use >= 0])
-    edge = use >> 1
-    first = np.flatnonzero(np.diff(edge, prepend=-1))
-    uses = np.diff(first, append=len(edge))
-    backward = np.add.reduceat(use & 1, first) if len(first) else uses
-    return Edges(np.stack(np.divmod(edge[first], count), axis=1), uses - backward, backward)
-
-
-def neighbours_of(corners: Ints) -> Neighbours:
-    """Which of the faces (f, 3), given by the numbers of their vertices, lie side by side."""
-    use, _ = _uses(corners)
-    order = np.argsort(use, axis=None)
-    ordered = use.ravel()[order]
-    real = int(np.searchsorted(ordered, 0))
-    order, edge = order[real:], ordered[real:] >> 1
-    first = np.flatnonzero(np.diff(edge, prepend=-1))
-    pair = first[np.diff(first, append=len(edge)) == 2]
-    alike = (ordered[real + pair] ^ ordered[real + pair + 1]) & 1 == 1
-    loose = use >= 0
-    for of_pair in (pair, pair + 1):
-        loose.ravel()[order[of_pair[alike]]] = False
-    return Neighbours(np.stack([order[pair], order[pair + 1]], axis=1) // 3, alike, loose)
-
-
-def _uses(corners: Ints) -> tuple[Ints, int]:
-    """(f, 3) one number for each use of an edge: the smaller vertex, the larger one, the direction; -1 where the two
-    are equal. And what the larger vertex counts from."""
-    start, end = corners, corners[:, [1, 2, 0]]
+def uses_of(corners: Ints) -> Uses:
+    """How faces (f, 3), given by the numbers of their vertices, use edges. Numbers are below 2^31."""
+    start, end = corners.ravel(), corners[:, [1, 2, 0]].ravel()
     count = int(start.max()) + 1
-    use = (np.minimum(start, end) * count + np.maximum(start, end)) * 2 + (start > end)
-    return np.where(start == end, -1, use), count
+    number = (np.minimum(start, end) * count + np.maximum(start, end)) * 2 + (start > end)
+    place = np.flatnonzero(start != end)
+    if len(place) < len(number):
+        number = number[place]
+    bits = (3 * len(corners)).bit_length()
+    if (2 * count**2) << bits < 2**63:  # sorted together with its place, as one number: much faster than argsort
+        both = np.sort(number << bits | place)
+        return Uses(both >> bits, both & ((1 << bits) - 1), count, len(corners))
+    order = np.argsort(number, kind="stable")
+    return Uses(number[order], place[order], count, len(corners))
+
+
+def edges_of(uses: Uses) -> Edges:
+    """The undirected edges."""
+    number = np.diff(uses.first, append=len(uses.number))
+    backward = np.add.reduceat(uses.number & 1, uses.first) if len(number) else number
+    ends = np.divmod(uses.number[uses.first] >> 1, uses.count)
+    return Edges(np.stack(ends, axis=1), number - backward, backward)
+
+
+def neighbours_of(uses: Uses) -> Neighbours:
+    """Which of the faces lie side by side."""
+    pair = uses.first[np.diff(uses.first, append=len(uses.number)) == 2]
+    alike = (uses.number[pair] ^ uses.number[pair + 1]) & 1 == 1
+    loose = np.zeros(3 * uses.faces, bool)
+    loose[uses.place] = True
+    for of_pair in (pair, pair + 1):
+        loose[uses.place[of_pair[alike]]] = False
+    return Neighbours(np.stack([uses.place[pair], uses.place[pair + 1]], axis=1) // 3, alike, loose.reshape(-1, 3))
 
 
 def connected(count: int, pairs: Ints) -> Ints:
@@ -284,40 +321,51 @@ def connected(count: int, pairs: Ints) -> Ints:
 
 
 def _weld(vertices: Floats) -> Ints:
-    """For each vertex the number of its position, equal positions having equal numbers."""
-    bits = (vertices + 0.0).view(np.uint64)  # + 0.0 turns -0.0 into 0.0
-    with np.errstate(over="ignore"):
-        mixed = bits * np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
-        mixed ^= mixed >> np.uint64(29)
-        keys = (mixed[:, 0] * np.uint64(31) + mixed[:, 1]) * np.uint64(37) + mixed[:, 2]
-    order = np.argsort(keys)
-    ordered_keys, ordered = keys[order], vertices[order]
-    same_key = ordered_keys[1:] == ordered_keys[:-1]
-    differs = np.any(ordered[1:] != ordered[:-1], axis=1)
-    if np.any(same_key & differs):  # two positions with one hash
-        order = np.lexsort(vertices.T)
-        ordered = vertices[order]
-        differs = np.any(ordered[1:] != ordered[:-1], axis=1)
-    number = np.empty(len(vertices), np.int64)
-    number[order] = np.concatenate(([0], np.cumsum(differs)))
+    """For each vertex the number of the first vertex at its position."""
+    number = np.arange(len(vertices))
+    place, again = equal_triples(*(vertices + 0.0).T)  # + 0.0 turns -0.0 into 0.0
+    number[place] = place[~again][np.cumsum(~again) - 1]
     return number
 
 
-def faces_in_order(faces: Ints) -> tuple[Ints, Ints]:
-    """An order (f,) of faces (f, 3) that brings those of the same vertices together, the first of them first; and the
-    places in it of those that have the vertices of the face before."""
-    low, high = faces.min(axis=1), faces.max(axis=1)
-    middle = faces.sum(axis=1) - low - high
-    count = int(high.max()) + 1
-    if count < 2**21:
-        key = (low * count + middle) * count + high
-        order = np.argsort(key, kind="stable")
-        same = key[order[1:]] == key[order[:-1]]
-    else:
-        order = np.lexsort((low, middle, high))
-        ordered = np.stack([low, middle, high], axis=1)[order]
-        same = (ordered[1:] == ordered[:-1]).all(axis=1)
-    return order, np.flatnonzero(same) + 1
+def twins(faces: Ints) -> tuple[Ints, Bools]:
+    """The faces (k,) of (f, 3) that have the vertices of another one, see `equal_triples`."""
+    a, b, c = faces.T
+    low, high = np.minimum(np.minimum(a, b), c), np.maximum(np.maximum(a, b), c)
+    return equal_triples(low, a + b + c - low - high, high)
+
+
+def equal_triples(x: Any, y: Any, z: Any) -> tuple[Ints, Bools]:
+    """The places (k,) of triples of 64-bit numbers, (n,) each, that come up more than once: equal ones one after the
+    other, in ascending order. And (k,) whether a triple equals the one before."""
+    values = np.stack([x, y, z])
+    bits = np.uint64(len(x).bit_length())
+    # Sorted by as much of a hash as there is room for beside the place: much faster than argsort.
+    both = np.sort(_hashed(values.view(np.uint64)) >> bits << bits | np.arange(len(x), dtype=np.uint64))
+    place, hashes = (both & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int64), both >> bits
+    same = hashes[1:] == hashes[:-1]
+    place = place[np.append(same, False) | np.insert(same, 0, False)]
+    again = _again(values[:, place])
+    if int(same.sum()) != int(again.sum()):  # different ones with one hash
+        place = place[np.lexsort(values[:, place])]
+        again = _again(values[:, place])
+    more = again | np.append(again[1:], False)[: len(again)]
+    return place[more], again[more]
+
+
+def _again(values: Any) -> Bools:
+    """(k,) whether a triple of (3, k) equals the one before."""
+    result = np.zeros(values.shape[1], bool)
+    result[1:] = (values[:, 1:] == values[:, :-1]).all(axis=0)
+    return result
+
+
+def _hashed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """(n,) equal for equal triples (3, n), and rarely for others."""
+    mixed = bits * np.array([[0x9E3779B97F4A7C15], [0xC2B2AE3D27D4EB4F], [0x165667B19E3779F9]], np.uint64)
+    mixed ^= mixed >> np.uint64(29)
+    result: npt.NDArray[np.uint64] = (mixed[0] * np.uint64(31) + mixed[1]) * np.uint64(37) + mixed[2]
+    return result
 
 
 def make_mesh(vertices: npt.ArrayLike, faces: npt.ArrayLike, name: str = "mesh") -> Mesh:

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sdfcli.mesh import Bools, Floats, Ints, Mesh, connected, face_normals, faces_in_order
+from sdfcli.mesh import Bools, Floats, Ints, Mesh, connected, face_normals, twins
 
 FLAT = 1e-4
 """A shell whose volume is less than about this times its area to the power of 3/2 has no inside to speak of."""
@@ -65,18 +65,20 @@ def _without_duplicates(found: Repaired) -> Repaired:
     modelled with two sides, and one of them counts.
     """
     faces = found.mesh.welded
-    order, again = faces_in_order(faces)
-    first = np.ones(len(order), bool)
-    first[again] = False
-    group = np.cumsum(first) - 1  # of each place in the order
-    net = np.add.reduceat(_side(faces[order]), np.flatnonzero(first))
-    two_sided = 2 * int(np.sum(net != 0)) < len(net)
+    doubled, again = twins(faces)
+    first = np.flatnonzero(~again)
+    group = np.cumsum(~again) - 1
+    side = _side(faces[doubled])
+    net = np.add.reduceat(side, first)
+    groups = len(faces) - len(doubled) + len(net)
+    two_sided = 2 * int(groups - np.sum(net == 0)) < groups
     # The first face that looks to the side of the most stands for its group.
-    wanted = np.where((net == 0) & two_sided, _side(faces[order[first]]), np.sign(net))
-    right = np.flatnonzero(_side(faces[order]) == wanted[group])
-    stands = right[np.concatenate(([True], np.diff(group[right]) > 0))] if len(right) else right
-    counted = np.zeros(len(faces), bool)
-    counted[order[stands]] = True
+    wanted = np.where((net == 0) & two_sided, side[first], np.sign(net))
+    right = np.flatnonzero(side == wanted[group])
+    stands = right[np.diff(group[right], prepend=-1) > 0]
+    counted = np.ones(len(faces), bool)
+    counted[doubled] = False
+    counted[doubled[stands]] = True
     if not counted.any():
         return found
     left_out = int(np.sum(~counted))
@@ -169,9 +171,9 @@ class _Shells:
         self.count = int(self.of_face.max()) + 1
         face, corner = np.nonzero(mesh.neighbours.loose)
         after = (corner + 1) % 3
-        named = self.of_face[:, None] * (int(mesh.welded.max()) + 1) + mesh.welded  # a vertex of two shells is two
+        first = self.of_face[face] * (int(mesh.welded.max()) + 1)  # a vertex of two shells is two
         position = mesh.unit_triangles.reshape(-1, 3, 3)
-        ends = np.stack([named[face, after], named[face, corner]], axis=1)
+        ends = np.stack([first + mesh.welded[face, after], first + mesh.welded[face, corner]], axis=1)
         self.faces = mesh.unit_triangles
         self.cones, self.of_cone = cones(ends, position[face, after], position[face, corner]), self.of_face[face]
         normals = face_normals(self.cones)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import shapes
 from sdfcli.errors import InputError
-from sdfcli.mesh import Mesh, load_mesh, make_mesh
+from sdfcli.mesh import Mesh, edges_of, load_mesh, make_mesh, neighbours_of, twins, uses_of
 
 CUBE = shapes.cube()
 
@@ -285,7 +285,7 @@ def test_both_zeros_are_one_position() -> None:
 
 
 def test_positions_with_one_hash_stay_apart() -> None:
-    # _weld() sorts 64-bit hashes of the coordinates. These two positions have the same, found by inverting it.
+    # equal_triples() sorts hashes of 64 bits. These two positions have the same, found by inverting it.
     factors, mask = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9), 2**64 - 1
 
     def mixed(value: float, axis: int) -> int:
@@ -304,6 +304,64 @@ def test_positions_with_one_hash_stay_apart() -> None:
     assert welded[0, 0] == welded[1, 0]
     assert welded[0, 1] == welded[1, 1]
     assert len(set(welded.ravel().tolist())) == 4
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), values=st.integers(1, 8), count=st.integers(1, 60))
+def test_twins_have_the_same_vertices(seed: int, values: int, count: int) -> None:
+    faces = np.random.default_rng(seed).integers(0, values, (count, 3))
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for face, vertices in enumerate(faces.tolist()):
+        groups.setdefault(tuple(sorted(vertices)), []).append(face)
+    found, again = twins(faces)
+    parts = np.split(found, np.flatnonzero(~again)[1:])
+    expected = [group for group in groups.values() if len(group) > 1]
+    assert sorted(part.tolist() for part in parts if len(part)) == sorted(expected)
+
+
+# ---- Edges ----
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), values=st.integers(1, 12), count=st.integers(1, 60), first=st.booleans())
+def test_edges_and_neighbours_are_those_found_one_by_one(seed: int, values: int, count: int, first: bool) -> None:
+    rng = np.random.default_rng(seed)
+    least = 0 if first else 2**31 - 1 - values  # large numbers are sorted in another way
+    faces = least + rng.integers(0, values, (count, 3))
+    uses: dict[tuple[int, int], list[tuple[int, int, bool]]] = {}
+    for face, vertices in enumerate(faces.tolist()):
+        for corner in range(3):
+            a, b = vertices[corner], vertices[(corner + 1) % 3]
+            if a != b:
+                uses.setdefault((min(a, b), max(a, b)), []).append((face, corner, a > b))
+    wanted = uses_of(faces)
+    for some in (np.ones(count, bool), rng.random(count) < 0.5):
+        number = np.cumsum(some) - 1
+        left = {
+            edge: [(int(number[face]), corner, back) for face, corner, back in found if some[face]]
+            for edge, found in sorted(uses.items())
+        }
+        left = {edge: found for edge, found in left.items() if found}
+        edges = edges_of(wanted.of(some))
+        assert edges.ends.tolist() == [list(edge) for edge in left]
+        assert edges.forward.tolist() == [sum(not back for _, _, back in found) for found in left.values()]
+        assert edges.backward.tolist() == [sum(back for _, _, back in found) for found in left.values()]
+        pairs = {
+            (min(f, g), max(f, g), back != again, corner)
+            for found in left.values()
+            if len(found) == 2
+            for (f, corner, back), (g, _, again) in [sorted(found)]
+        }
+        neighbours = neighbours_of(wanted.of(some))
+        assert sorted(
+            (min(f, g), max(f, g), a)
+            for (f, g), a in zip(neighbours.pairs.tolist(), neighbours.alike.tolist(), strict=True)
+        ) == sorted(pair[:3] for pair in pairs)
+        loose = np.zeros((int(some.sum()), 3), bool)
+        for found in left.values():
+            for face, corner, _ in found:
+                loose[face, corner] = not (len(found) == 2 and found[0][2] != found[1][2])
+        assert (neighbours.loose == loose).all()
 
 
 # ---- Health ----

@@ -273,12 +273,12 @@ def cap_triangles(mesh: Mesh) -> Floats:
     """
     edges = mesh.edges
     excess = edges.forward - edges.backward
-    backwards = excess > 0
-    ends = np.where(backwards[:, None], edges.ends[:, ::-1], edges.ends)
-    ends = np.repeat(ends, np.abs(excess), axis=0)
-    position = np.empty((int(mesh.welded.max()) + 1, 3))
-    position[mesh.welded.ravel()] = mesh.unit_triangles.reshape(-1, 3)
-    return cones(ends, position[ends[:, 0]], position[ends[:, 1]])
+    open_edges = np.flatnonzero(excess)
+    ends, excess = edges.ends[open_edges], excess[open_edges]
+    ends = np.repeat(np.where((excess > 0)[:, None], ends[:, ::-1], ends), np.abs(excess), axis=0)
+    vertex, of_end = np.unique(ends, return_inverse=True)
+    position = mesh.domain.to_unit(mesh.vertices[vertex])[of_end.reshape(-1, 2)]
+    return cones(ends, position[:, 0], position[:, 1])
 
 
 def crossing_faces(backend: Backend, bvh: Bvh) -> int:
