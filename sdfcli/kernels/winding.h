@@ -58,37 +58,42 @@ FN void sdf_winding_moments_at(const sdf_winding_moments_args& a, u32 leaf) {
     });
 }
 
-// atan2 by range reduction and `terms` of the series of the arc tangent: 8 are good for 2e-8, 16 for rounding.
-FN double arc_tangent2(double y, double x, int terms) {
-    const double quarter_pi = 0.78539816339744830962, pi = 3.14159265358979323846;
-    double ax = x < 0.0 ? -x : x, ay = y < 0.0 ? -y : y, high = most(ax, ay), low = least(ax, ay);
-    double t = high > 0.0 ? low / high : 0.0;
-    bool upper = t > 0.41421356237309503;
-    if (upper) t = (t - 1.0) / (t + 1.0);
-    double s = t * t, r = 0.0;
-    for (int k = terms - 1; k > 0; k--) r = s * (1.0 / (2 * k + 1) - r);
-    r = t * (1.0 - r);
-    if (upper) r = quarter_pi + r;
-    if (ay > ax) r = 2.0 * quarter_pi - r;
-    if (x < 0.0) r = pi - r;
-    return y < 0.0 ? -r : r;
+// atan2 by range reduction and `terms` of the series of the arc tangent: 8 are good for 2e-8, 16 for rounding. No
+// branches: T may be a vector of doubles (lanes.h).
+template <class T>
+FN T arc_tangent2(T y, T x, int terms) {
+    const double pi = 3.14159265358979323846;
+    T zero(0.0), ax = select(x < zero, zero - x, x), ay = select(y < zero, zero - y, y);
+    T high = most(ax, ay), low = least(ax, ay);
+    auto upper = low > T(0.41421356237309503) * high;
+    T over = select(upper, low + high, high);
+    T t = select(over > zero, select(upper, low - high, low) / over, zero);
+    T s = t * t, r = zero;
+    for (int k = terms - 1; k > 0; k--) r = s * (T(1.0 / (2 * k + 1)) - r);
+    r = t * (T(1.0) - r);
+    r = select(upper, T(0.25 * pi) + r, r);
+    r = select(ay > ax, T(0.5 * pi) - r, r);
+    r = select(x < zero, T(pi) - r, r);
+    return select(y < zero, zero - r, r);
 }
 
 // The solid angle of a triangle seen from the origin (van Oosterom and Strackee 1983), positive from the inside of a
 // surface that is oriented outwards.
-FN double solid_angle(D3 a, D3 b, D3 c, int terms) {
-    double la = sqrt(dot(a, a)), lb = sqrt(dot(b, b)), lc = sqrt(dot(c, c));
-    double up = dot(a, cross(b, c)), down = la * lb * lc + dot(a, b) * lc + dot(b, c) * la + dot(c, a) * lb;
-    return 2.0 * arc_tangent2(up, down, terms);
+template <class T>
+FN T solid_angle(Vec<T> a, Vec<T> b, Vec<T> c, int terms) {
+    T la = root(dot(a, a)), lb = root(dot(b, b)), lc = root(dot(c, c));
+    T up = dot(a, cross(b, c)), down = la * lb * lc + dot(a, b) * lc + dot(b, c) * la + dot(c, a) * lb;
+    return T(2.0) * arc_tangent2(up, down, terms);
 }
 
-FN double node_winding(const float* m, F3 r, float d2) {
-    float inverse = 1.f / sqrtf(d2), i3 = inverse * inverse * inverse;
+template <class T>
+FN T node_winding(const float* m, Vec<T> r, T d2) {
     const float* f = m + 8;
-    F3 fr = vec(f[0] * r.x + f[1] * r.y + f[2] * r.z, f[3] * r.x + f[4] * r.y + f[5] * r.z,
-                f[6] * r.x + f[7] * r.y + f[8] * r.z);
-    float zeroth = m[4] * r.x + m[5] * r.y + m[6] * r.z, first = f[0] + f[4] + f[8] - 3.f * dot(r, fr) / d2;
-    return (double)((zeroth + first) * i3);
+    T i2 = T(1.f) / d2, i3 = i2 * root(i2);
+    Vec<T> fr = {f[0] * r.x + f[1] * r.y + f[2] * r.z, f[3] * r.x + f[4] * r.y + f[5] * r.z,
+                 f[6] * r.x + f[7] * r.y + f[8] * r.z};
+    T zeroth = m[4] * r.x + m[5] * r.y + m[6] * r.z, first = (f[0] + f[4] + f[8]) - 3.f * (dot(r, fr) * i2);
+    return (zeroth + first) * i3;
 }
 
 // Rounded to a multiple of 2^-36. Sums of such numbers lose nothing, up to 2^17, so they are the same in any order.
@@ -114,7 +119,7 @@ FN void sdf_winding_at(const sdf_winding_args& a, u32 i) {
             F3 r = load3(m) - p;
             float d2 = dot(r, r);
             down = !(beta_sq > 0.f && d2 > beta_sq * m[3]);
-            if (!down) sum += grain(node_winding(m, r, d2));
+            if (!down) sum += grain((double)node_winding(m, r, d2));
         }
         if (down) {
             stack[depth++] = a.child[2 * (size_t)at + 1];
