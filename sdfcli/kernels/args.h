@@ -165,7 +165,7 @@ typedef struct {
     const unsigned* leaf_parent;
     const float* box;
     unsigned* arrivals;       /* n - 1 zeros */
-    float* moments;           /* out: (n - 1) x 17 */
+    float* moments;           /* out: (n - 1) x 16, see winding.h */
 } sdf_winding_moments_args;
 
 typedef struct {

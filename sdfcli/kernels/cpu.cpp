@@ -107,9 +107,9 @@ SDF_WIDE_KERNELS(sdf_wide_plain)
 #if defined(__x86_64__)
 SDF_WIDE_KERNELS(sdf_wide_avx2)
 SDF_WIDE_KERNELS(sdf_wide_avx512)
-#define SDF_WIDEST(suffix)                                                \
-    (__builtin_cpu_supports("avx512f") ? sdf_wide_avx512##suffix          \
-     : __builtin_cpu_supports("avx2")  ? sdf_wide_avx2##suffix            \
+#define SDF_WIDEST(suffix)                                       \
+    (__builtin_cpu_supports("avx512f") ? sdf_wide_avx512##suffix \
+     : __builtin_cpu_supports("avx2")  ? sdf_wide_avx2##suffix   \
                                        : sdf_wide_plain##suffix)
 #else
 #define SDF_WIDEST(suffix) sdf_wide_plain##suffix

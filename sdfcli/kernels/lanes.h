@@ -1,5 +1,5 @@
-// Sixteen floats, or eight doubles, side by side: one AVX-512 register where the compiler was told so, else as many of the
-// registers there are. The same operations in the same order, so the same bits.
+// Sixteen floats, or eight doubles, side by side: one AVX-512 register where the compiler was told so, else as many of
+// the registers there are. The same operations in the same order, so the same bits.
 //
 // INTERFACE
 //   Wide      + - * /, comparisons, least, most, select, root; Wide(s) has s in every lane; w[k] is one lane
@@ -8,8 +8,8 @@
 //   compress  the lanes that bits name, brought together at the front; what comes after them is anything
 //   Doubles   + - * /, <, >, select, root; halves(w) are the first and the last eight lanes of a Wide
 //
-// Everything is in an anonymous namespace: this header is compiled several times, for different instruction sets. Compilers
-// take vectors that are larger than a register apart, some of them lane by lane; so they are given registers.
+// Everything is in an anonymous namespace: this header is compiled several times, for different instruction sets.
+// Compilers take vectors that are larger than a register apart, some of them lane by lane; so they are given registers.
 #ifndef SDFCLI_LANES_H
 #define SDFCLI_LANES_H
 #include "bvh.h"
@@ -40,7 +40,6 @@ typedef u32 IntPart __attribute__((vector_size(SDF_REGISTER)));
 typedef int MaskPart __attribute__((vector_size(SDF_REGISTER)));
 typedef double DoublePart __attribute__((vector_size(SDF_REGISTER)));
 typedef long long DoubleMaskPart __attribute__((vector_size(SDF_REGISTER)));
-typedef float HalfPart __attribute__((vector_size(SDF_REGISTER / 2)));
 
 template <class Part, class T>
 struct Lanes {
@@ -77,11 +76,11 @@ template <class Lanes, class T>
 FN void store_lanes(const Lanes& lanes, T* p) {
     __builtin_memcpy(p, lanes.part, sizeof lanes.part);
 }
-FN Wide operator+(const Wide& a, const Wide& b) SDF_EACH_PART(Wide, a.part[k] + b.part[k])
-FN Wide operator-(const Wide& a, const Wide& b) SDF_EACH_PART(Wide, a.part[k] - b.part[k])
-FN Wide operator*(const Wide& a, const Wide& b) SDF_EACH_PART(Wide, a.part[k] * b.part[k])
-FN Wide operator/(const Wide& a, const Wide& b) SDF_EACH_PART(Wide, a.part[k] / b.part[k])
-FN Wide root(Wide w) {
+FN Wide operator+(const Wide& a, const Wide& b)
+    SDF_EACH_PART(Wide, a.part[k] + b.part[k]) FN Wide operator-(const Wide& a, const Wide& b)
+        SDF_EACH_PART(Wide, a.part[k] - b.part[k]) FN Wide operator*(const Wide& a, const Wide& b)
+            SDF_EACH_PART(Wide, a.part[k] * b.part[k]) FN Wide operator/(const Wide& a, const Wide& b)
+                SDF_EACH_PART(Wide, a.part[k] / b.part[k]) FN Wide root(Wide w) {
     for (FloatPart& p : w.part)
         for (int k = 0; k < SDF_PART_LANES; k++) p[k] = sqrtf(p[k]);
     return w;
@@ -103,16 +102,15 @@ FN Mask operator<(const WideInts& a, const WideInts& b) {
 FN Mask operator&(Mask a, Mask b) { return {(__mmask16)(a.v & b.v)}; }
 FN Mask operator|(Mask a, Mask b) { return {(__mmask16)(a.v | b.v)}; }
 FN WideInts select(Mask m, const WideInts& a, const WideInts& b)
-    SDF_EACH_PART(WideInts, (IntPart)_mm512_mask_blend_epi32(m.v, (__m512i)b.part[k], (__m512i)a.part[k]))
-FN Wide select(Mask m, const Wide& a, const Wide& b)
-    SDF_EACH_PART(Wide, _mm512_mask_blend_ps(m.v, b.part[k], a.part[k]))
-// a < b ? a : b, also for NaN and zeros
-FN Wide least(const Wide& a, const Wide& b) SDF_EACH_PART(Wide, _mm512_min_ps(a.part[k], b.part[k]))
-FN Wide most(const Wide& a, const Wide& b) SDF_EACH_PART(Wide, _mm512_max_ps(a.part[k], b.part[k]))
-FN Wide compress(u32 bits, const Wide& w)
-    SDF_EACH_PART(Wide, _mm512_maskz_compress_ps((__mmask16)bits, w.part[k]))
-FN WideInts compress(u32 bits, const WideInts& w)
-    SDF_EACH_PART(WideInts, (IntPart)_mm512_maskz_compress_epi32((__mmask16)bits, (__m512i)w.part[k]))
+    SDF_EACH_PART(WideInts, (IntPart)_mm512_mask_blend_epi32(m.v, (__m512i)b.part[k], (__m512i)a.part[k])) FN Wide
+    select(Mask m, const Wide& a, const Wide& b) SDF_EACH_PART(Wide, _mm512_mask_blend_ps(m.v, b.part[k], a.part[k]))
+    // a < b ? a : b, also for NaN and zeros
+    FN Wide least(const Wide& a, const Wide& b) SDF_EACH_PART(Wide, _mm512_min_ps(a.part[k], b.part[k])) FN Wide
+    most(const Wide& a, const Wide& b) SDF_EACH_PART(Wide, _mm512_max_ps(a.part[k], b.part[k])) FN Wide
+    compress(u32 bits, const Wide& w)
+        SDF_EACH_PART(Wide, _mm512_maskz_compress_ps((__mmask16)bits, w.part[k])) FN WideInts
+    compress(u32 bits, const WideInts& w)
+        SDF_EACH_PART(WideInts, (IntPart)_mm512_maskz_compress_epi32((__mmask16)bits, (__m512i)w.part[k]))
 #else
 struct Mask {
     MaskPart part[SDF_PARTS];  // -1 or 0
@@ -135,19 +133,19 @@ FN Mask mask_of(u32 bits) {
     for (int k = 0; k < SDF_PART_LANES; k++) lane[k] = 1u << k;
     SDF_EACH_PART(Mask, ((bits >> SDF_PART_LANES * k) & lane) != 0u)
 }
-FN Mask operator<(const Wide& a, const Wide& b) SDF_EACH_PART(Mask, a.part[k] < b.part[k])
-FN Mask operator>(const Wide& a, const Wide& b) SDF_EACH_PART(Mask, a.part[k] > b.part[k])
-FN Mask operator<=(const Wide& a, const Wide& b) SDF_EACH_PART(Mask, a.part[k] <= b.part[k])
-FN Mask operator>=(const Wide& a, const Wide& b) SDF_EACH_PART(Mask, a.part[k] >= b.part[k])
-FN Mask operator<(const WideInts& a, const WideInts& b) SDF_EACH_PART(Mask, a.part[k] < b.part[k])
-FN Mask operator&(const Mask& a, const Mask& b) SDF_EACH_PART(Mask, a.part[k] & b.part[k])
-FN Mask operator|(const Mask& a, const Mask& b) SDF_EACH_PART(Mask, a.part[k] | b.part[k])
-FN Wide select(const Mask& m, const Wide& a, const Wide& b)
-    SDF_EACH_PART(Wide, m.part[k] ? a.part[k] : b.part[k])
-FN WideInts select(const Mask& m, const WideInts& a, const WideInts& b)
-    SDF_EACH_PART(WideInts, m.part[k] ? a.part[k] : b.part[k])
-template <class Part, class T>
-FN Lanes<Part, T> compress(u32 bits, const Lanes<Part, T>& w) {
+FN Mask operator<(const Wide& a, const Wide& b)
+    SDF_EACH_PART(Mask, a.part[k] < b.part[k]) FN Mask operator>(const Wide& a, const Wide& b)
+        SDF_EACH_PART(Mask, a.part[k] > b.part[k]) FN Mask operator<=(const Wide& a, const Wide& b)
+            SDF_EACH_PART(Mask, a.part[k] <= b.part[k]) FN Mask operator>=(const Wide& a, const Wide& b)
+                SDF_EACH_PART(Mask, a.part[k] >= b.part[k]) FN Mask operator<(const WideInts& a, const WideInts& b)
+                    SDF_EACH_PART(Mask, a.part[k] < b.part[k]) FN Mask operator&(const Mask& a, const Mask& b)
+                        SDF_EACH_PART(Mask, a.part[k] & b.part[k]) FN Mask operator|(const Mask& a, const Mask& b)
+                            SDF_EACH_PART(Mask, a.part[k] | b.part[k]) FN Wide
+    select(const Mask& m, const Wide& a, const Wide& b)
+        SDF_EACH_PART(Wide, m.part[k] ? a.part[k] : b.part[k]) FN WideInts
+    select(const Mask& m, const WideInts& a, const WideInts& b)
+        SDF_EACH_PART(WideInts, m.part[k] ? a.part[k] : b.part[k]) template <class Part, class T>
+        FN Lanes<Part, T> compress(u32 bits, const Lanes<Part, T>& w) {
     T from[SDF_LANES], to[SDF_LANES];
     store_lanes(w, from);
     for (int count = 0; bits; bits &= bits - 1) to[count++] = from[__builtin_ctz(bits)];
@@ -157,7 +155,7 @@ FN Lanes<Part, T> compress(u32 bits, const Lanes<Part, T>& w) {
 }
 #endif
 
-FN float most_lane(const Wide& w) {
+            FN float most_lane(const Wide& w) {
     float x = w[0];
     for (int k = 1; k < SDF_LANES; k++) x = most(x, w[k]);
     return x;
@@ -166,32 +164,46 @@ FN float most_lane(const Wide& w) {
 struct DoubleMask {
     DoubleMaskPart part[SDF_PARTS];
 };
-FN Doubles operator+(const Doubles& a, const Doubles& b) SDF_EACH_PART(Doubles, a.part[k] + b.part[k])
-FN Doubles operator-(const Doubles& a, const Doubles& b) SDF_EACH_PART(Doubles, a.part[k] - b.part[k])
-FN Doubles operator*(const Doubles& a, const Doubles& b) SDF_EACH_PART(Doubles, a.part[k] * b.part[k])
-FN Doubles operator/(const Doubles& a, const Doubles& b) SDF_EACH_PART(Doubles, a.part[k] / b.part[k])
-FN DoubleMask operator<(const Doubles& a, const Doubles& b) SDF_EACH_PART(DoubleMask, a.part[k] < b.part[k])
-FN DoubleMask operator>(const Doubles& a, const Doubles& b) SDF_EACH_PART(DoubleMask, a.part[k] > b.part[k])
-FN Doubles select(const DoubleMask& m, const Doubles& a, const Doubles& b)
-    SDF_EACH_PART(Doubles, m.part[k] ? a.part[k] : b.part[k])
-FN Doubles root(Doubles w) {
+FN Doubles operator+(const Doubles& a, const Doubles& b)
+    SDF_EACH_PART(Doubles, a.part[k] + b.part[k]) FN Doubles operator-(const Doubles& a, const Doubles& b)
+        SDF_EACH_PART(Doubles, a.part[k] - b.part[k]) FN Doubles operator*(const Doubles& a, const Doubles& b)
+            SDF_EACH_PART(Doubles, a.part[k] * b.part[k]) FN Doubles operator/(const Doubles& a, const Doubles& b)
+                SDF_EACH_PART(Doubles, a.part[k] / b.part[k]) FN DoubleMask operator<(const Doubles& a,
+                                                                                      const Doubles& b)
+                    SDF_EACH_PART(DoubleMask, a.part[k] < b.part[k]) FN DoubleMask operator>(const Doubles& a,
+                                                                                             const Doubles& b)
+                        SDF_EACH_PART(DoubleMask, a.part[k] > b.part[k]) FN Doubles
+    select(const DoubleMask& m, const Doubles& a, const Doubles& b)
+        SDF_EACH_PART(Doubles, m.part[k] ? a.part[k] : b.part[k]) FN Doubles root(Doubles w) {
     for (DoublePart& p : w.part)
         for (int k = 0; k < SDF_PART_LANES / 2; k++) p[k] = sqrt(p[k]);
     return w;
 }
 FN Doubles load_doubles(const float* from) {
-    HalfPart half[SDF_PARTS];
-    __builtin_memcpy(half, from, sizeof half);
-    SDF_EACH_PART(Doubles, __builtin_convertvector(half[k], DoublePart))
+#if defined(__AVX512F__)
+    SDF_EACH_PART(Doubles, _mm512_cvtps_pd(_mm256_loadu_ps(from)))
+#elif defined(__AVX__)
+    SDF_EACH_PART(Doubles, _mm256_cvtps_pd(_mm_loadu_ps(from + 4 * k)))
+#else
+    SDF_EACH_PART(Doubles, (DoublePart{(double)from[2 * k], (double)from[2 * k + 1]}))
+#endif
 }
 
 struct Halves {
     Doubles first, last;
 };
 FN Halves halves(const Wide& w) {
+#if defined(__AVX512F__)
+    __m256 last = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(w.part[0]), 1));
+    Halves h;
+    h.first.part[0] = _mm512_cvtps_pd(_mm512_castps512_ps256(w.part[0]));
+    h.last.part[0] = _mm512_cvtps_pd(last);
+    return h;
+#else
     float lane[SDF_LANES];
     store_lanes(w, lane);
     return {load_doubles(lane), load_doubles(lane + SDF_LANES / 2)};
+#endif
 }
 
 }  // namespace

@@ -12,10 +12,12 @@ namespace {
 FN Doubles grain(Doubles x) { return x + Doubles(98304.0) - Doubles(98304.0); }
 
 // Points that are to see a triangle, in single file: few of the lanes come to each triangle, but the solid angles of
-// pairs are summed up with all lanes full.
+// pairs are summed up with all lanes full. Many at a time, since what was just stored is not read at full speed.
+#define SDF_PAIRS 64
+#define SDF_PAIRS_ROOM (SDF_PAIRS + SDF_LANES)
 struct Pairs {
-    float point[3][2 * SDF_LANES], corner[9][2 * SDF_LANES];
-    u32 lane[2 * SDF_LANES], count;
+    float point[3][SDF_PAIRS_ROOM], corner[9][SDF_PAIRS_ROOM];
+    u32 lane[SDF_PAIRS_ROOM], count;
 };
 
 struct WindingPacket {
@@ -25,23 +27,25 @@ struct WindingPacket {
     double triangles[SDF_LANES];
 };
 
-FN void see_pairs(u32 first, bool exact, const Pairs& pairs, double* angle) {
-    Vec<Doubles> p = {load_doubles(pairs.point[0] + first), load_doubles(pairs.point[1] + first),
-                      load_doubles(pairs.point[2] + first)};
-    Vec<Doubles> side[3];
-    for (int k = 0; k < 3; k++) {
-        const float(*c)[2 * SDF_LANES] = pairs.corner + 3 * k;
-        side[k] = Vec<Doubles>{load_doubles(c[0] + first), load_doubles(c[1] + first), load_doubles(c[2] + first)} - p;
-    }
-    Doubles seen = exact ? solid_angle(side[0], side[1], side[2], 16) : solid_angle(side[0], side[1], side[2], 8);
-    store_lanes(grain(seen), angle);
+FN Vec<Doubles> load_corner(const float (*c)[SDF_PAIRS_ROOM], u32 first) {
+    return {load_doubles(c[0] + first), load_doubles(c[1] + first), load_doubles(c[2] + first)};
 }
 
-FN void see_last(u32 many, bool exact, Pairs* pairs, WindingPacket* q) {
-    double angle[SDF_LANES / 2];
-    pairs->count -= many;
-    see_pairs(pairs->count, exact, *pairs, angle);
-    for (u32 k = 0; k < many; k++) q->triangles[pairs->lane[pairs->count + k]] += angle[k];
+FN void see_pairs(const Pairs& pairs, u32 count, bool exact, WindingPacket* q) {
+    for (u32 first = 0; first < count; first += SDF_LANES / 2) {
+        Vec<Doubles> p = load_corner(pairs.point, first), side[3];
+        for (int k = 0; k < 3; k++) side[k] = load_corner(pairs.corner + 3 * k, first) - p;
+        // In double: seen from beside its longest edge, a sliver's angle is lost in the rounding of floats.
+        double angle[SDF_LANES / 2];
+        Doubles seen = exact ? solid_angle(side[0], side[1], side[2], 16) : solid_angle(side[0], side[1], side[2], 8);
+        store_lanes(grain(seen), angle);
+        for (u32 k = 0; k < SDF_LANES / 2 && first + k < count; k++) q->triangles[pairs.lane[first + k]] += angle[k];
+    }
+}
+
+template <class T>
+FN void move_rest(T* lanes) {
+    __builtin_memcpy(lanes, lanes + SDF_PAIRS, SDF_LANES * sizeof(T));
 }
 
 FN void add_pairs(const float* t, u32 points, bool exact, Pairs* pairs, WindingPacket* q) {
@@ -52,13 +56,44 @@ FN void add_pairs(const float* t, u32 points, bool exact, Pairs* pairs, WindingP
     store_lanes(compress(points, q->lane), pairs->lane + end);
     for (int c = 0; c < 9; c++) store_lanes(Wide(t[c]), pairs->corner[c] + end);
     pairs->count += (u32)count_ones(points);
-    while (pairs->count >= SDF_LANES / 2) see_last(SDF_LANES / 2, exact, pairs, q);
+    if (pairs->count < SDF_PAIRS) return;
+    see_pairs(*pairs, SDF_PAIRS, exact, q);
+    for (auto& lanes : pairs->point) move_rest(lanes);
+    for (auto& lanes : pairs->corner) move_rest(lanes);
+    move_rest(pairs->lane);
+    pairs->count -= SDF_PAIRS;
 }
 
 FN void add_node(const float* m, const Vec<Wide>& r, Wide d2, u32 points, WindingPacket* q) {
     Halves seen = halves(select(mask_of(points), node_winding(m, r, d2), Wide(0.f)));
     q->nodes.first = q->nodes.first + grain(seen.first);
     q->nodes.last = q->nodes.last + grain(seen.last);
+}
+
+// So many nodes are looked at before the first of their children is: what children are made of is on its way from memory
+// meanwhile. The stack holds at most twice as many nodes for each step down the tree: what a round leaves on it begins at
+// least a step below what the round underneath left, since that was not used up.
+#define SDF_AHEAD 16
+
+struct Opened {
+    u32 node, points;
+};
+FN const float* record(const sdf_winding_args& a, u32 node) {
+    return node & SDF_LEAF ? a.triangle + 9 * (size_t)(node & ~SDF_LEAF) : a.moments + SDF_MOMENTS * (size_t)node;
+}
+
+// Which of the points look below a node; for the others it counts as a whole. Below a triangle nobody does.
+FN u32 look_at(const sdf_winding_args& a, Opened at, bool exact, Pairs* pairs, WindingPacket* q) {
+    const float* m = record(a, at.node);
+    if (at.node & SDF_LEAF) {
+        add_pairs(m, at.points, exact, pairs, q);
+        return 0;
+    }
+    Vec<Wide> r = Vec<Wide>{Wide(m[0]), Wide(m[1]), Wide(m[2])} - q->p;
+    Wide d2 = dot(r, r);
+    u32 far = exact ? 0u : bits(d2 > Wide(a.beta * a.beta * m[3])) & at.points;
+    if (far) add_node(m, r, d2, far, q);
+    return at.points & ~far;
 }
 
 // The points first .. first + 15 below `last`.
@@ -75,38 +110,24 @@ FN void winding_packet(const sdf_winding_args& a, u32 first, u32 last) {
         q.triangles[k] = 0.0;
     }
     q.nodes = {Doubles(0.0), Doubles(0.0)};
-    struct {
-        u32 at, points;
-    } stack[SDF_STACK];
-    int depth = 0;
-    u32 at = a.triangles > 1 ? 0u : SDF_LEAF, points = (1u << count) - 1u;
-    float beta_sq = a.beta * a.beta;
-    bool exact = !(beta_sq > 0.f);
-    for (;;) {
-        u32 down = 0;
-        if (at & SDF_LEAF) {
-            add_pairs(a.triangle + 9 * (size_t)(at & ~SDF_LEAF), points, exact, &pairs, &q);
-        } else {
-            const float* m = a.moments + SDF_MOMENTS * (size_t)at;
-            Vec<Wide> r = Vec<Wide>{Wide(m[0]), Wide(m[1]), Wide(m[2])} - q.p;
-            Wide d2 = dot(r, r);
-            u32 far = exact ? 0u : bits(d2 > Wide(beta_sq * m[3])) & points;
-            if (far) add_node(m, r, d2, far, &q);
-            down = points & ~far;
-        }
-        if (down) {
-            stack[depth++] = {a.child[2 * (size_t)at + 1], down};
-            at = a.child[2 * (size_t)at];
-            points = down;
-        } else if (depth > 0) {
-            depth--;
-            at = stack[depth].at;
-            points = stack[depth].points;
-        } else {
-            break;
+    bool exact = !(a.beta * a.beta > 0.f);
+    Opened stack[2 * SDF_AHEAD * SDF_STACK], now[SDF_AHEAD];
+    u32 depth = 1;
+    stack[0] = {a.triangles > 1 ? 0u : SDF_LEAF, (1u << count) - 1u};
+    while (depth > 0) {
+        u32 many = least(depth, (u32)SDF_AHEAD);
+        depth -= many;
+        for (u32 k = 0; k < many; k++) now[k] = {stack[depth + k].node, stack[depth + k].points};
+        for (u32 k = 0; k < many; k++) {
+            u32 below = look_at(a, now[k], exact, &pairs, &q);
+            for (int side = 0; below && side < 2; side++) {
+                u32 child = float_bits(a.moments[SDF_MOMENTS * (size_t)now[k].node + 14 + side]);
+                __builtin_prefetch(record(a, child));
+                stack[depth++] = {child, below};
+            }
         }
     }
-    see_last(pairs.count, exact, &pairs, &q);
+    see_pairs(pairs, pairs.count, exact, &q);
     double nodes[SDF_LANES];
     store_lanes(q.nodes.first, nodes);
     store_lanes(q.nodes.last, nodes + SDF_LANES / 2);

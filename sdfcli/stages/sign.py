@@ -84,7 +84,7 @@ class WindingIndex:
     def of(backend: Backend, bvh: Bvh) -> WindingIndex:
         """Sums up every node's moments, bottom-up, as the refit does."""
         n = len(bvh.order)
-        moments = backend.xp.empty((n - 1, 17), np.float32)
+        moments = backend.lines((n - 1, 16), np.float32)
         if n > 1:
             backend.run(
                 "sdf_winding_moments",
