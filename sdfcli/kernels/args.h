@@ -349,9 +349,7 @@ typedef struct {
 typedef struct {
     unsigned n;                             /* points, along a curve */
     const float* points;                    /* n x 3 */
-    const float* distance;                  /* unsigned */
-    const float* clear;                     /* may be null: a closed surface */
-    float guard;
+    const float* distance;                  /* unsigned, to all at which the sign, or what is handed on, changes */
     unsigned* link;                         /* out: n */
 } sdf_sign_link_args;
 

@@ -412,10 +412,8 @@ FN void sdf_sign_link_at(const sdf_sign_link_args& a, u32 i) {
     u32 link = i;
     for (u32 j = i > SDF_LINK_REACH ? i - SDF_LINK_REACH : 0; j < i && link == i; j++) {
         F3 step = load3(a.points + 3 * (size_t)j) - p;
-        float length = sqrtf(dot(step, step));
-        bool clear = !a.clear || a.clear[j] - length > a.guard;
         float both = a.distance[i] + a.distance[j];  // the error grows with distances larger than the unit cube
-        if (clear && both - SDF_DISTANCE_ERROR * most(both, 1.f) > length) link = j;
+        if (both - SDF_DISTANCE_ERROR * most(both, 1.f) > sqrtf(dot(step, step))) link = j;
     }
     a.link[i] = link;
 }

@@ -212,6 +212,10 @@ class WindingSigner:
 
     def inside(self, points: Array, slot: Array) -> Array:
         """See Signer."""
+        return self._winding(points) > 0.5
+
+    def _winding(self, points: Array) -> Array:
+        """Winding numbers of points (m, 3) that are on the right side of 0.5, and else as near as expansions come."""
         xp = self.backend.xp
         winding = self.index.winding(self.backend, points, BETA)
         if self.caps is not None:
@@ -223,30 +227,37 @@ class WindingSigner:
             # On an edge of a cap its solid angle is anything.
             lost = xp.flatnonzero(xp.abs(winding - approximation) > LOST)
             winding[lost] = self.index.winding(self.backend, points[lost], 0.0)
-        return winding > 0.5
+        return winding
 
     def inside_along(self, points: Array, distance: Array, slot: Array) -> Array:
-        """See `inside_along` below."""
-        xp = self.backend.xp
+        """See `inside_along` below.
+
+        Handed on is the winding number of the closed whole, which changes at the surface and at the caps alone. From it
+        and the caps' own winding number follows a point's sign, as in `inside`.
+        """
+        backend, xp = self.backend, self.backend.xp
+        clear = self.clear(points)
         link = xp.empty(len(points), np.uint32)
-        self.backend.run(
-            "sdf_sign_link",
-            len(points),
-            points=points,
-            distance=distance,
-            clear=None if self.caps is None else self.clear(points),
-            guard=self.guard,
-            link=link,
-        )
+        backend.run("sdf_sign_link", len(points), points=points, distance=xp.minimum(distance, clear), link=link)
         alone = xp.flatnonzero(link == xp.arange(len(points), dtype=np.uint32))
         while True:  # to the far end of each chain
             further = link[link]
             if bool((further == link).all()):
                 break
             link = further
-        inside = xp.empty(len(points), bool)
-        inside[alone] = self.inside(points[alone], slot[alone])
-        return inside[link]
+        winding = xp.empty(len(points), np.float32)
+        winding[alone] = asked = self._winding(points[alone])
+        if self.caps is None:
+            return winding[link] > 0.5
+        winding[alone] = xp.rint(asked + self.caps.winding(backend, points[alone], BETA))
+        whole = winding[link]
+        winding = whole.copy()
+        doubtful = xp.flatnonzero(clear <= self.guard)
+        for margin, beta in ((np.inf, BETA), *CAP_STEPS):
+            doubtful = doubtful[xp.abs(winding[doubtful] - 0.5) < margin]
+            winding[doubtful] = whole[doubtful] - self.caps.winding(backend, points[doubtful], beta)
+        winding[alone] = asked
+        return winding > 0.5
 
     def clear(self, points: Array) -> Array:
         """(m,) float32: the distance from points to the caps, or to nothing."""
