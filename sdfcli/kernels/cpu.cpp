@@ -100,9 +100,10 @@ void each(const sdf_field_sample_args& a, u32 first, u32 last, const At&) {
 }  // namespace
 
 // wide.cpp, once for each instruction set. The bits are the same, since nothing contracts multiply-add.
-#define SDF_WIDE_KERNELS(name)                                                  \
-    extern "C" void name(const sdf_distance_wide_args& a, u32 first, u32 last); \
-    extern "C" void name##_winding(const sdf_winding_args& a, u32 first, u32 last);
+#define SDF_WIDE_KERNELS(name)                                                      \
+    extern "C" void name(const sdf_distance_wide_args& a, u32 first, u32 last);     \
+    extern "C" void name##_winding(const sdf_winding_args& a, u32 first, u32 last); \
+    extern "C" void name##_link(const sdf_sign_link_args& a, u32 first, u32 last);
 SDF_WIDE_KERNELS(sdf_wide_plain)
 #if defined(__x86_64__)
 SDF_WIDE_KERNELS(sdf_wide_avx2)
@@ -125,6 +126,10 @@ namespace {
 template <class At>
 void each(const sdf_winding_args& a, u32 first, u32 last, const At&) {
     SDF_WIDEST(_winding)(a, first, last);
+}
+template <class At>
+void each(const sdf_sign_link_args& a, u32 first, u32 last, const At&) {
+    SDF_WIDEST(_link)(a, first, last);
 }
 
 }  // namespace

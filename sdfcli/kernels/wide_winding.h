@@ -70,9 +70,9 @@ FN void add_node(const float* m, const Vec<Wide>& r, Wide d2, u32 points, Windin
     q->nodes.last = q->nodes.last + grain(seen.last);
 }
 
-// So many nodes are looked at before the first of their children is: what children are made of is on its way from memory
-// meanwhile. The stack holds at most twice as many nodes for each step down the tree: what a round leaves on it begins at
-// least a step below what the round underneath left, since that was not used up.
+// So many nodes are looked at before the first of their children is: what children are made of is on its way from
+// memory meanwhile. The stack holds at most twice as many nodes for each step down the tree: what a round leaves on it
+// begins at least a step below what the round underneath left, since that was not used up.
 #define SDF_AHEAD 16
 
 struct Opened {

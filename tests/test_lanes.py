@@ -1,4 +1,4 @@
-"""Winding numbers in lanes: those of a walk alone, to the last bit, with every instruction set."""
+"""Kernels in lanes: the answers of one index after the other, to the last bit, with every instruction set."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from sdfcli.stages.sign import WindingIndex
 from test_packets import points_about
 
 Numbers = oracle.Numbers
+NONE = 0xFFFFFFFF
 
 SETS = {"plain": None, "avx2": " avx2 ", "avx512": " avx512f "}
 """The builds of wide.cpp, and what a CPU must have for them."""
@@ -57,29 +58,35 @@ def build(request: pytest.FixtureRequest) -> str:
         pytest.skip("no such build")
     if needs and needs not in Path("/proc/cpuinfo").read_text().replace("\n", " "):
         pytest.skip(f"this CPU has no{needs}")
-    return f"sdf_wide_{request.param}_winding"
+    return f"sdf_wide_{request.param}"
+
+
+def run_lanes(build: str, suffix: str, kernel: str, n: int, **values: object) -> None:
+    """One of the builds, past the choice among them."""
+    struct = argument_structs()[kernel].pack({"n": n, **values}, lambda array: array.ctypes.data)
+    run = getattr(ctypes.CDLL(str(library_path())), build + suffix)
+    run(ctypes.byref(struct), ctypes.c_uint(0), ctypes.c_uint(n))
+
+
+def run_alone(alone: ctypes.CDLL, kernel: str, n: int, **values: object) -> None:
+    struct = argument_structs()[kernel].pack({"n": n, **values}, lambda array: array.ctypes.data)
+    getattr(alone, kernel)(ctypes.byref(struct))
 
 
 def check(alone: ctypes.CDLL, cpu: CpuBackend, build: str, triangles: Numbers, points: Numbers, beta: float) -> None:
-    """Some of the points, in lanes and alone."""
+    """Winding numbers of points in lanes and alone."""
     index = WindingIndex.of(cpu, make_bvh(cpu, triangles))
     expected, found = (np.full(len(points), np.nan, np.float32) for _ in range(2))
-
-    def arguments(winding: Numbers) -> object:
-        values = {
-            "n": len(points),
-            "triangles": len(triangles),
-            "points": points,
-            "triangle": index.bvh.order.triangle,
-            "child": index.bvh.child,
-            "moments": index.moments,
-            "beta": beta,
-            "winding": winding,
-        }
-        return ctypes.byref(argument_structs()["sdf_winding"].pack(values, lambda array: array.ctypes.data))
-
-    alone.winding_alone(arguments(expected))
-    getattr(ctypes.CDLL(str(library_path())), build)(arguments(found), ctypes.c_uint(0), ctypes.c_uint(len(points)))
+    values = {
+        "triangles": len(triangles),
+        "points": points,
+        "triangle": index.bvh.order.triangle,
+        "child": index.bvh.child,
+        "moments": index.moments,
+        "beta": beta,
+    }
+    run_alone(alone, "sdf_winding", len(points), winding=expected, **values)
+    run_lanes(build, "_winding", "sdf_winding", len(points), winding=found, **values)
     assert np.array_equal(found.view(np.uint32), expected.view(np.uint32))
     assert np.array_equal(index.winding(cpu, points, beta).view(np.uint32), expected.view(np.uint32))
 
@@ -110,3 +117,17 @@ def test_far_points_and_equal_points(alone: ctypes.CDLL, cpu: CpuBackend, build:
         [rng.normal(size=(20, 3)) * scale for scale in (1e9, 1e3, 1e-30, 0)] + [np.full((40, 3), 0.3)]
     )
     check(alone, cpu, build, triangles, points.astype(np.float32), 1.5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 3000), scale=st.floats(-3, 1))
+def test_links_in_lanes(alone: ctypes.CDLL, build: str, seed: int, count: int, scale: float) -> None:
+    rng = np.random.default_rng(seed)
+    points = (rng.normal(scale=0.02, size=(count, 3)).cumsum(axis=0) * rng.choice([0, 1], (count, 1))).astype(
+        np.float32
+    )
+    distance = (10.0**scale * rng.integers(0, 20, count) / 20).astype(np.float32)  # many are equal
+    expected, found = (np.full(count, NONE, np.uint32) for _ in range(2))
+    run_alone(alone, "sdf_sign_link", count, points=points, distance=distance, link=expected)
+    run_lanes(build, "_link", "sdf_sign_link", count, points=points, distance=distance, link=found)
+    assert np.array_equal(found, expected)
