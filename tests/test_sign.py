@@ -17,6 +17,7 @@ from sdfcli.index import MeshDistance
 from sdfcli.mesh import Mesh, make_mesh
 from sdfcli.stages.bvh import Bvh
 from sdfcli.stages.distance import make_bvh, nearest
+from sdfcli.stages.order import curve_order
 from sdfcli.stages.sign import (
     NoSigner,
     PseudonormalSigner,
@@ -25,6 +26,7 @@ from sdfcli.stages.sign import (
     WindingSigner,
     cap_triangles,
     choose_sign,
+    inside_along,
     make_signer,
     pseudonormals,
 )
@@ -240,12 +242,93 @@ def test_moments_are_sums_over_the_triangles(backend: Backend) -> None:
     area = np.linalg.norm(normal, axis=1)
     centre = (area[:, None] * t.mean(axis=1)).sum(axis=0) / area.sum()
     first = np.einsum("ni,nj->ij", normal, t.mean(axis=1) - centre)
+    first += first.T  # only the symmetric part counts
     moments = backend.to_host(WindingIndex.of(backend, bvh).moments)[0]
     assert np.allclose(moments[:3], centre, atol=1e-6)
     assert np.allclose(moments[4:7], normal.sum(axis=0), atol=1e-5)
     assert np.isclose(moments[7], area.sum(), rtol=1e-5)
-    assert np.allclose(moments[8:17].reshape(3, 3), first, atol=1e-5)
+    assert np.allclose(moments[8:11], np.diag(first) / 2, atol=1e-5)
+    assert np.allclose(moments[11:14], first[[0, 0, 1], [1, 2, 2]], atol=1e-5)
+    assert np.array_equal(moments[14:16].view(np.uint32), backend.to_host(bvh.child)[0])
     assert np.linalg.norm(t - centre, axis=2).max() ** 2 <= moments[3] * (1 + 1e-5)
+
+
+# ---- Signs handed on ----
+
+REACH = 128
+
+
+def along_a_curve(backend: Backend, points: Numbers) -> Numbers:
+    at = backend.from_host(points, np.float32)
+    return backend.to_host(at[curve_order(backend, at)])
+
+
+def dense_points(rng: np.random.Generator, triangles: Numbers, count: int) -> Numbers:
+    """So many that neighbours' balls meet, most of them close to the surface or to the caps."""
+    some = triangles[rng.integers(0, len(triangles), count)]
+    on = np.einsum("nk,nkx->nx", rng.dirichlet((1, 1, 1), count), some)
+    return on + rng.normal(size=(count, 3)) * 10.0 ** -rng.uniform(0.5, 4, (count, 1))
+
+
+@settings(max_examples=40, deadline=None)
+@given(kind=st.sampled_from(sorted(DAMAGED)), seed=st.integers(0, 2**32 - 1))
+def test_signs_handed_on(backend: Backend, kind: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    mesh = make_mesh(*DAMAGED[kind](rng))
+    bvh = bvh_of(backend, mesh)
+    triangles = triangles_of(backend, bvh)
+    caps = cap_triangles(mesh).reshape(-1, 3, 3)
+    points = along_a_curve(
+        backend,
+        np.concatenate([dense_points(rng, surface, 300) for surface in (triangles, caps) if len(surface)]),
+    )
+    points = points[oracle.distance(points, triangles) > CLEAR * mesh.diagonal / mesh.domain.length]
+    winding = oracle.winding(points, triangles)
+    at = backend.from_host(points)
+    inside = backend.to_host(inside_along(WindingSigner(backend, mesh, bvh), at, *nearest(backend, bvh, at)))
+    sided = np.abs(winding - 0.5) > 1e-6
+    assert np.array_equal(inside[sided], winding[sided] > 0.5)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1])
+def test_few_points_are_asked(backend: Backend, share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(12)
+    mesh = make_mesh(*shapes.holed(rng, shapes.star(rng, 3), share))
+    bvh = bvh_of(backend, mesh)
+    signer = WindingSigner(backend, mesh, bvh)
+    assert (signer.caps is None) == (share == 0)
+    at = backend.from_host(along_a_curve(backend, rng.random((20_000, 3))))
+    own = backend.to_host(signer.inside(at, None))
+    asked = []
+    winding = WindingIndex.winding
+
+    def counted(index: WindingIndex, backend: Backend, points: Numbers, beta: float) -> Numbers:
+        asked.append(len(points) if index is signer.index else 0)
+        return winding(index, backend, points, beta)
+
+    monkeypatch.setattr(WindingIndex, "winding", counted)
+    inside = backend.to_host(inside_along(signer, at, *nearest(backend, bvh, at)))
+    assert np.array_equal(inside, own)
+    assert 0 < sum(asked) < len(at) / 5
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 600))
+def test_links(backend: Backend, seed: int, count: int) -> None:
+    rng = np.random.default_rng(seed)
+    points = along_a_curve(backend, rng.random((count, 3)))
+    distance = (0.5 * rng.random(count) ** 2).astype(np.float32)
+    link = backend.xp.empty(count, np.uint32)
+    at, apart = backend.from_host(points), backend.from_host(distance)
+    backend.run("sdf_sign_link", count, points=at, distance=apart, link=link)
+    way = np.linalg.norm(points[:, None].astype(np.float64) - points, axis=2)
+    room = distance[:, None].astype(np.float64) + distance - way
+    place = np.arange(count)
+    reached = (np.abs(place[:, None] - place) <= REACH) & (distance > distance[:, None])
+    to = backend.to_host(link).astype(np.int64)
+    linked = to != place
+    assert np.all((reached & (room > 0))[place, to][linked])
+    assert not (reached & (room > 1e-5))[~linked].any()
 
 
 # ---- Caps ----

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import io
+import os
 import sys
 from typing import Annotated, Any
 
@@ -93,6 +94,7 @@ def main() -> None:
     """The entry point of the command line."""
     interrupts.watch()
     gc.set_threshold(100_000)  # imports make many objects, none of them garbage
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start as many as there are CPUs, for no work
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names of files may be any bytes

@@ -165,7 +165,7 @@ typedef struct {
     const unsigned* leaf_parent;
     const float* box;
     unsigned* arrivals;       /* n - 1 zeros */
-    float* moments;           /* out: (n - 1) x 17 */
+    float* moments;           /* out: (n - 1) x 16, see winding.h */
 } sdf_winding_moments_args;
 
 typedef struct {
@@ -349,9 +349,7 @@ typedef struct {
 typedef struct {
     unsigned n;                             /* points, along a curve */
     const float* points;                    /* n x 3 */
-    const float* distance;                  /* unsigned */
-    const float* clear;                     /* may be null: a closed surface */
-    float guard;
+    const float* distance;                  /* unsigned, to all at which the sign, or what is handed on, changes */
     unsigned* link;                         /* out: n */
 } sdf_sign_link_args;
 

@@ -100,20 +100,39 @@ void each(const sdf_field_sample_args& a, u32 first, u32 last, const At&) {
 }  // namespace
 
 // wide.cpp, once for each instruction set. The bits are the same, since nothing contracts multiply-add.
-extern "C" void sdf_wide_plain(const sdf_distance_wide_args& a, u32 first, u32 last);
+#define SDF_WIDE_KERNELS(name)                                                      \
+    extern "C" void name(const sdf_distance_wide_args& a, u32 first, u32 last);     \
+    extern "C" void name##_winding(const sdf_winding_args& a, u32 first, u32 last); \
+    extern "C" void name##_link(const sdf_sign_link_args& a, u32 first, u32 last);
+SDF_WIDE_KERNELS(sdf_wide_plain)
 #if defined(__x86_64__)
-extern "C" void sdf_wide_avx2(const sdf_distance_wide_args& a, u32 first, u32 last);
-extern "C" void sdf_wide_avx512(const sdf_distance_wide_args& a, u32 first, u32 last);
+SDF_WIDE_KERNELS(sdf_wide_avx2)
+SDF_WIDE_KERNELS(sdf_wide_avx512)
+#define SDF_WIDEST(suffix)                                       \
+    (__builtin_cpu_supports("avx512f") ? sdf_wide_avx512##suffix \
+     : __builtin_cpu_supports("avx2")  ? sdf_wide_avx2##suffix   \
+                                       : sdf_wide_plain##suffix)
+#else
+#define SDF_WIDEST(suffix) sdf_wide_plain##suffix
 #endif
 
 extern "C" void sdf_distance_wide(const sdf_distance_wide_args* a, int threads) {
-    auto run = sdf_wide_plain;
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) run = sdf_wide_avx2;
-    if (__builtin_cpu_supports("avx512f")) run = sdf_wide_avx512;
-#endif
+    auto run = SDF_WIDEST();
     parallel_chunks(a->n, kChunk, threads, [a, run](u32 first, u32 last) { run(*a, first, last); });
 }
+
+namespace {
+
+template <class At>
+void each(const sdf_winding_args& a, u32 first, u32 last, const At&) {
+    SDF_WIDEST(_winding)(a, first, last);
+}
+template <class At>
+void each(const sdf_sign_link_args& a, u32 first, u32 last, const At&) {
+    SDF_WIDEST(_link)(a, first, last);
+}
+
+}  // namespace
 
 extern "C" void sdf_wide_order(const sdf_wide_order_args* a, int threads) {
     wide_order(*a, [threads](u32 n, const auto& each) {

@@ -13,6 +13,7 @@
 #include "render.h"
 #include "sample.h"
 #include "scan.h"
+#include "sign_link.h"
 #include "winding.h"
 
 #define SDF_KERNELS(X)               \

@@ -54,7 +54,9 @@ FN u32 eight_below(const float* p, float level) {
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
+#ifndef FN
 #define FN static inline
+#endif
 #define METHOD inline
 FN int leading_zeros(u32 x) { return x ? __builtin_clz(x) : 32; }
 FN int leading_zeros(u64 x) { return x ? __builtin_clzll(x) : 64; }

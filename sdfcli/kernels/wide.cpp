@@ -1,6 +1,21 @@
-// The wide query for one instruction set: compiled once for each, under the name SDF_WIDE_RUN.
+// The CPU's kernels of many lanes, for one instruction set: compiled once for each, under names that begin with
+// SDF_WIDE_RUN.
+#define FN static inline __attribute__((always_inline))  // vectors are never passed through memory
 #include "wide.h"
+#include "wide_link.h"
+#include "wide_winding.h"
+
+#define JOINED(a, b) a##b
+#define NAMED(a, b) JOINED(a, b)
 
 extern "C" void SDF_WIDE_RUN(const sdf_distance_wide_args& a, u32 first, u32 last) {
     for (u32 i = first; i < last; i += SDF_LANES) query_packet(a, i, last, i > first);
+}
+
+extern "C" void NAMED(SDF_WIDE_RUN, _winding)(const sdf_winding_args& a, u32 first, u32 last) {
+    for (u32 i = first; i < last; i += SDF_LANES) winding_packet(a, i, last);
+}
+
+extern "C" void NAMED(SDF_WIDE_RUN, _link)(const sdf_sign_link_args& a, u32 first, u32 last) {
+    for (u32 i = first; i < last; i += SDF_LINK_BLOCK) link_block(a, i, least(i + SDF_LINK_BLOCK, last));
 }

@@ -113,14 +113,15 @@ FN void test_point(const sdf_distance_wide_args& a, const Facet<Wide>& facets, u
                    Packet* q) {
     q->tests++;
     Wide d = facet_distance_sq(one_point(*q, k), facets);
-    float best = q->best.v[k];
+    float best = q->best[k];
     for (u32 left = bits(d <= Wide(best)) & near; left; left &= left - 1) {
         int t = __builtin_ctz(left);
         u32 id = a.triangle_id[slots[t]];
-        if (d.v[t] < best || (d.v[t] == best && id < q->id.v[k])) {
-            best = q->best.v[k] = d.v[t];
-            q->slot.v[k] = slots[t];
-            q->id.v[k] = id;
+        if (d[t] < best || (d[t] == best && id < q->id[k])) {
+            best = d[t];
+            q->best.set(k, best);
+            q->slot.set(k, slots[t]);
+            q->id.set(k, id);
         }
     }
 }
@@ -139,7 +140,7 @@ FN void test_block(const sdf_distance_wide_args& a, const float* corners, const 
             int k = __builtin_ctz(points);
             Vec<Wide> p = one_point(*q, k);
             q->boxes++;
-            if (bits(gap_sq(box, p, p) <= Wide(q->best.v[k])) & near) test_point(a, f, near, k, slots, q);
+            if (bits(gap_sq(box, p, p) <= Wide(q->best[k])) & near) test_point(a, f, near, k, slots, q);
         }
     } else {
         FacetLanes facets;
@@ -200,8 +201,8 @@ FN void walk(const sdf_distance_wide_args& a, Packet* q) {
         int base = depth;
         for (u32 left = bits(bound <= Wide(q->farthest)); left; left &= left - 1) {
             int k = __builtin_ctz(left), place = depth++;  // the child nearest to the points' centre ends on top
-            for (; place > base && stack[place - 1].order < order.v[k]; place--) stack[place] = stack[place - 1];
-            stack[place] = {bound.v[k], order.v[k], at.place * SDF_LANES + (u32)k, at.level - 1};
+            for (; place > base && stack[place - 1].order < order[k]; place--) stack[place] = stack[place - 1];
+            stack[place] = {bound[k], order[k], at.place * SDF_LANES + (u32)k, at.level - 1};
         }
     }
 }
@@ -242,8 +243,8 @@ FN void query_packet(const sdf_distance_wide_args& a, u32 first, u32 last, bool 
     test_seeds(a, &seeds, &q);
     walk(a, &q);
     for (u32 k = 0; k < count; k++) {
-        a.distance[first + k] = sqrtf(q.best.v[k]);
-        a.slot[first + k] = q.slot.v[k];
+        a.distance[first + k] = sqrtf(q.best[k]);
+        a.slot[first + k] = q.slot[k];
         if (!a.boxes) continue;
         a.boxes[first + k] = q.boxes;
         a.tests[first + k] = q.tests;

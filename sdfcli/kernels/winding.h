@@ -3,15 +3,16 @@
 #define SDFCLI_WINDING_H
 #include "distance.h"
 
-// A node's moments: area-weighted centre (3), squared radius around it, sum of area normals (3), area, and the first
-// moment sum of n_i (x_j - c_j) (9). A node farther than its radius times beta counts through its Taylor expansion of
-// order one, a triangle through its solid angle.
-#define SDF_MOMENTS 17
+// A node's record, 64 bytes: area-weighted centre (3), squared radius around it, sum of area normals (3), area; the
+// first moment, sum of n_i (x_j - c_j), of which only the symmetric part ever counts: xx, yy, zz, xy + yx, xz + zx, yz
+// + zy; and bit by bit the two children. A node farther than its radius times beta counts through its Taylor expansion
+// of order one, a triangle through its solid angle.
+#define SDF_MOMENTS 16
 #define SDF_FOUR_PI 12.566370614359172
 
 struct Moments {
     F3 centre, normal;
-    float area, first[9];
+    float area, first[6];
 };
 
 FN Moments child_moments(const sdf_winding_moments_args& a, u32 child) {
@@ -22,23 +23,26 @@ FN Moments child_moments(const sdf_winding_moments_args& a, u32 child) {
         m.normal = 0.5f * cross(q - p, r - p);
         m.area = sqrtf(dot(m.normal, m.normal));
         m.centre = vec((p.x + q.x + r.x) / 3.f, (p.y + q.y + r.y) / 3.f, (p.z + q.z + r.z) / 3.f);
-        for (int k = 0; k < 9; k++) m.first[k] = 0.f;
+        for (int k = 0; k < 6; k++) m.first[k] = 0.f;
         return m;
     }
     const float* s = a.moments + SDF_MOMENTS * (size_t)child;
     m.centre = vec(load_fresh(s), load_fresh(s + 1), load_fresh(s + 2));
     m.normal = vec(load_fresh(s + 4), load_fresh(s + 5), load_fresh(s + 6));
     m.area = load_fresh(s + 7);
-    for (int k = 0; k < 9; k++) m.first[k] = load_fresh(s + 8 + k);
+    for (int k = 0; k < 6; k++) m.first[k] = load_fresh(s + 8 + k);
     return m;
 }
 
 // The first moment of a child about another centre.
 FN void add_first(const Moments& m, F3 centre, float* first) {
-    F3 o = m.centre - centre;
-    float n[3] = {m.normal.x, m.normal.y, m.normal.z}, d[3] = {o.x, o.y, o.z};
-    for (int i = 0; i < 3; i++)
-        for (int j = 0; j < 3; j++) first[3 * i + j] += m.first[3 * i + j] + n[i] * d[j];
+    F3 n = m.normal, o = m.centre - centre;
+    first[0] += m.first[0] + n.x * o.x;
+    first[1] += m.first[1] + n.y * o.y;
+    first[2] += m.first[2] + n.z * o.z;
+    first[3] += m.first[3] + (n.x * o.y + n.y * o.x);
+    first[4] += m.first[4] + (n.x * o.z + n.z * o.x);
+    first[5] += m.first[5] + (n.y * o.z + n.z * o.y);
 }
 
 FN void sdf_winding_moments_at(const sdf_winding_moments_args& a, u32 leaf) {
@@ -46,7 +50,7 @@ FN void sdf_winding_moments_at(const sdf_winding_moments_args& a, u32 leaf) {
         Moments l = child_moments(a, a.child[2 * (size_t)node]), r = child_moments(a, a.child[2 * (size_t)node + 1]);
         float area = l.area + r.area, share = area > 0.f ? r.area / area : 0.5f;
         F3 c = l.centre + share * (r.centre - l.centre), n = l.normal + r.normal;
-        float first[9] = {0.f};
+        float first[6] = {0.f};
         add_first(l, c, first);
         add_first(r, c, first);
         const float* b = a.box + 6 * (size_t)node;
@@ -54,41 +58,46 @@ FN void sdf_winding_moments_at(const sdf_winding_moments_args& a, u32 leaf) {
         float* out = a.moments + SDF_MOMENTS * (size_t)node;
         float head[8] = {c.x, c.y, c.z, dot(far, far), n.x, n.y, n.z, area};
         for (int k = 0; k < 8; k++) out[k] = head[k];
-        for (int k = 0; k < 9; k++) out[8 + k] = first[k];
+        for (int k = 0; k < 6; k++) out[8 + k] = first[k];
+        memcpy(out + 14, a.child + 2 * (size_t)node, 2 * sizeof(u32));
     });
 }
 
-// atan2 by range reduction and `terms` of the series of the arc tangent: 8 are good for 2e-8, 16 for rounding.
-FN double arc_tangent2(double y, double x, int terms) {
-    const double quarter_pi = 0.78539816339744830962, pi = 3.14159265358979323846;
-    double ax = x < 0.0 ? -x : x, ay = y < 0.0 ? -y : y, high = most(ax, ay), low = least(ax, ay);
-    double t = high > 0.0 ? low / high : 0.0;
-    bool upper = t > 0.41421356237309503;
-    if (upper) t = (t - 1.0) / (t + 1.0);
-    double s = t * t, r = 0.0;
-    for (int k = terms - 1; k > 0; k--) r = s * (1.0 / (2 * k + 1) - r);
-    r = t * (1.0 - r);
-    if (upper) r = quarter_pi + r;
-    if (ay > ax) r = 2.0 * quarter_pi - r;
-    if (x < 0.0) r = pi - r;
-    return y < 0.0 ? -r : r;
+// atan2 by range reduction and `terms` of the series of the arc tangent: 8 are good for 2e-8, 16 for rounding. No
+// branches: T may be a vector of doubles (lanes.h).
+template <class T>
+FN T arc_tangent2(T y, T x, int terms) {
+    const double pi = 3.14159265358979323846;
+    T zero(0.0), ax = select(x < zero, zero - x, x), ay = select(y < zero, zero - y, y);
+    T high = most(ax, ay), low = least(ax, ay);
+    auto upper = low > T(0.41421356237309503) * high;
+    T over = select(upper, low + high, high);
+    T t = select(over > zero, select(upper, low - high, low) / over, zero);
+    T s = t * t, r = zero;
+    for (int k = terms - 1; k > 0; k--) r = s * (T(1.0 / (2 * k + 1)) - r);
+    r = t * (T(1.0) - r);
+    r = select(upper, T(0.25 * pi) + r, r);
+    r = select(ay > ax, T(0.5 * pi) - r, r);
+    r = select(x < zero, T(pi) - r, r);
+    return select(y < zero, zero - r, r);
 }
 
 // The solid angle of a triangle seen from the origin (van Oosterom and Strackee 1983), positive from the inside of a
 // surface that is oriented outwards.
-FN double solid_angle(D3 a, D3 b, D3 c, int terms) {
-    double la = sqrt(dot(a, a)), lb = sqrt(dot(b, b)), lc = sqrt(dot(c, c));
-    double up = dot(a, cross(b, c)), down = la * lb * lc + dot(a, b) * lc + dot(b, c) * la + dot(c, a) * lb;
-    return 2.0 * arc_tangent2(up, down, terms);
+template <class T>
+FN T solid_angle(Vec<T> a, Vec<T> b, Vec<T> c, int terms) {
+    T la = root(dot(a, a)), lb = root(dot(b, b)), lc = root(dot(c, c));
+    T up = dot(a, cross(b, c)), down = la * lb * lc + dot(a, b) * lc + dot(b, c) * la + dot(c, a) * lb;
+    return T(2.0) * arc_tangent2(up, down, terms);
 }
 
-FN double node_winding(const float* m, F3 r, float d2) {
-    float inverse = 1.f / sqrtf(d2), i3 = inverse * inverse * inverse;
+template <class T>
+FN T node_winding(const float* m, Vec<T> r, T d2) {
     const float* f = m + 8;
-    F3 fr = vec(f[0] * r.x + f[1] * r.y + f[2] * r.z, f[3] * r.x + f[4] * r.y + f[5] * r.z,
-                f[6] * r.x + f[7] * r.y + f[8] * r.z);
-    float zeroth = m[4] * r.x + m[5] * r.y + m[6] * r.z, first = f[0] + f[4] + f[8] - 3.f * dot(r, fr) / d2;
-    return (double)((zeroth + first) * i3);
+    T i2 = T(1.f) / d2, i3 = i2 * root(i2);
+    T zeroth = m[4] * r.x + m[5] * r.y + m[6] * r.z;
+    T along = r.x * (f[0] * r.x + f[3] * r.y + f[4] * r.z) + r.y * (f[1] * r.y + f[5] * r.z) + f[2] * (r.z * r.z);
+    return (zeroth + ((f[0] + f[1] + f[2]) - 3.f * (along * i2))) * i3;
 }
 
 // Rounded to a multiple of 2^-36. Sums of such numbers lose nothing, up to 2^17, so they are the same in any order.
@@ -114,7 +123,7 @@ FN void sdf_winding_at(const sdf_winding_args& a, u32 i) {
             F3 r = load3(m) - p;
             float d2 = dot(r, r);
             down = !(beta_sq > 0.f && d2 > beta_sq * m[3]);
-            if (!down) sum += grain(node_winding(m, r, d2));
+            if (!down) sum += grain((double)node_winding(m, r, d2));
         }
         if (down) {
             stack[depth++] = a.child[2 * (size_t)at + 1];

@@ -84,7 +84,7 @@ class WindingIndex:
     def of(backend: Backend, bvh: Bvh) -> WindingIndex:
         """Sums up every node's moments, bottom-up, as the refit does."""
         n = len(bvh.order)
-        moments = backend.xp.empty((n - 1, 17), np.float32)
+        moments = backend.lines((n - 1, 16), np.float32)
         if n > 1:
             backend.run(
                 "sdf_winding_moments",
@@ -144,7 +144,12 @@ def _summed(number: Array, values: Floats) -> Floats:
 
 
 class Signer(Protocol):
-    """Decides the sign of points."""
+    """Decides the sign of points.
+
+    closed  whether the surface has no holes: its winding number is a whole number then.
+    """
+
+    closed: bool
 
     def inside(self, points: Array, slot: Array) -> Array:
         """(m,) bool for points (m, 3) float32 whose nearest slots (m,) are known."""
@@ -152,6 +157,8 @@ class Signer(Protocol):
 
 class NoSigner:
     """Unsigned distances: nothing is inside."""
+
+    closed = False
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
@@ -165,7 +172,7 @@ class PseudonormalSigner:
     """The side of the nearest feature's pseudonormal."""
 
     def __init__(self, backend: Backend, mesh: Mesh, bvh: Bvh) -> None:
-        self.backend, self.bvh = backend, bvh
+        self.backend, self.bvh, self.closed = backend, bvh, mesh.health.watertight
         order = backend.to_host(bvh.order.triangle_id)
         self.normals = backend.from_host(pseudonormals(mesh)[order].reshape(-1, 21), np.float32)
 
@@ -203,6 +210,7 @@ class WindingSigner:
         self.guard = 0.0
         self.caps: WindingIndex | None = None
         caps = cap_triangles(mesh)
+        self.closed = len(caps) == 0
         if len(caps):
             self.caps = WindingIndex.of(backend, make_bvh(backend, caps))
             area = (
@@ -212,41 +220,65 @@ class WindingSigner:
 
     def inside(self, points: Array, slot: Array) -> Array:
         """See Signer."""
+        return self._winding(points) > 0.5
+
+    def _winding(self, points: Array) -> Array:
+        """Winding numbers of points (m, 3) that are on the right side of 0.5, and else as near as expansions come."""
         xp = self.backend.xp
         winding = self.index.winding(self.backend, points, BETA)
         if self.caps is not None:
-            approximation = winding.copy()
-            for margin, beta in CAP_STEPS:
-                doubtful = xp.flatnonzero(xp.abs(winding - 0.5) < margin)
-                caps = self.caps.winding(self.backend, points[doubtful], beta)
-                winding[doubtful] = xp.rint(winding[doubtful] + caps) - caps
-            # On an edge of a cap its solid angle is anything.
-            lost = xp.flatnonzero(xp.abs(winding - approximation) > LOST)
+            doubtful = xp.flatnonzero(xp.abs(winding - 0.5) < CAP_STEPS[0][0])
+            if len(doubtful):
+                winding[doubtful] = self._closed(self.caps, points[doubtful], winding[doubtful])
+        return winding
+
+    def _closed(self, caps: WindingIndex, points: Array, approximation: Array) -> Array:
+        """Winding numbers (m,) of points near the level 0.5, from those that the expansions give."""
+        xp = self.backend.xp
+        (_, beta), *finer = CAP_STEPS
+        of_caps = caps.winding(self.backend, points, beta)
+        winding = xp.rint(approximation + of_caps) - of_caps
+        for margin, beta in finer:
+            doubtful = xp.flatnonzero(xp.abs(winding - 0.5) < margin)
+            if len(doubtful) == 0:
+                break
+            of_caps = caps.winding(self.backend, points[doubtful], beta)
+            winding[doubtful] = xp.rint(winding[doubtful] + of_caps) - of_caps
+        # On an edge of a cap its solid angle is anything.
+        lost = xp.flatnonzero(xp.abs(winding - approximation) > LOST)
+        if len(lost):
             winding[lost] = self.index.winding(self.backend, points[lost], 0.0)
-        return winding > 0.5
+        return winding
 
     def inside_along(self, points: Array, distance: Array, slot: Array) -> Array:
-        """See `inside_along` below."""
-        xp = self.backend.xp
+        """See `inside_along` below.
+
+        Handed on is the winding number of the closed whole, which changes at the surface and at the caps alone. From it
+        and the caps' own winding number follows a point's sign, as in `inside`.
+        """
+        backend, xp = self.backend, self.backend.xp
+        clear = self.clear(points)
         link = xp.empty(len(points), np.uint32)
-        self.backend.run(
-            "sdf_sign_link",
-            len(points),
-            points=points,
-            distance=distance,
-            clear=None if self.caps is None else self.clear(points),
-            guard=self.guard,
-            link=link,
-        )
+        backend.run("sdf_sign_link", len(points), points=points, distance=xp.minimum(distance, clear), link=link)
         alone = xp.flatnonzero(link == xp.arange(len(points), dtype=np.uint32))
         while True:  # to the far end of each chain
             further = link[link]
-            if bool((further == link).all()):
+            if len(xp.flatnonzero(further != link)) == 0:
                 break
             link = further
-        inside = xp.empty(len(points), bool)
-        inside[alone] = self.inside(points[alone], slot[alone])
-        return inside[link]
+        winding = xp.empty(len(points), np.float32)
+        winding[alone] = asked = self._winding(points[alone])
+        if self.caps is None:
+            return winding[link] > 0.5
+        winding[alone] = xp.rint(asked + self.caps.winding(backend, points[alone], BETA))
+        whole = winding[link]
+        winding = whole.copy()
+        doubtful = xp.flatnonzero(clear <= self.guard)
+        for margin, beta in ((np.inf, BETA), *CAP_STEPS):
+            doubtful = doubtful[xp.abs(winding[doubtful] - 0.5) < margin]
+            winding[doubtful] = whole[doubtful] - self.caps.winding(backend, points[doubtful], beta)
+        winding[alone] = asked
+        return winding > 0.5
 
     def clear(self, points: Array) -> Array:
         """(m,) float32: the distance from points to the caps, or to nothing."""
@@ -258,8 +290,8 @@ class WindingSigner:
 def inside_along(signer: Signer, points: Array, distance: Array, slot: Array) -> Array:
     """(m,) bool for points (m, 3) float32 along a curve, with their distances and nearest slots.
 
-    The same as asking the signer for each. Winding numbers are dear, so points near which there is another one on the
-    curve before them, with no room for surface between the two, take over its sign.
+    The same as asking the signer for each. Winding numbers are dear: a point takes over the sign of another one nearby
+    on the curve that is farther from the surface, where there is no room for surface between the two.
     """
     if isinstance(signer, WindingSigner):
         return signer.inside_along(points, distance, slot)
@@ -313,15 +345,15 @@ def enclosing_share(index: WindingIndex, backend: Backend, mesh: Mesh) -> float:
     return float(area[(behind > 0.7) & (before < 0.3)].sum() / total) if total > 0 else 0.0
 
 
-def nested_shells(index: WindingIndex, backend: Backend, mesh: Mesh) -> int:
+def nested_shells(backend: Backend, bvh: Bvh, mesh: Mesh) -> int:
     """How many shells of a closed surface that crosses itself nowhere do not part inside from outside: those within
     another solid, whose winding number goes from 2 to 1 there."""
-    _, first = np.unique(mesh.shell, return_index=True)
-    if len(first) == 1:
+    if int(mesh.shell.max()) == 0:
         return 0
+    _, first = np.unique(mesh.shell, return_index=True)
     largest = np.lexsort((-np.linalg.norm(mesh.normals, axis=1), mesh.shell))
     faces = largest[np.searchsorted(mesh.shell[largest], np.arange(len(first)))]
-    behind, before = sides(index, backend, mesh, faces)
+    behind, before = sides(WindingIndex.of(backend, bvh), backend, mesh, faces)
     return int(np.sum((np.rint(behind) != 1) | (np.rint(before) != 0)))
 
 
@@ -342,7 +374,7 @@ def settle_sign(backend: Backend, mesh: Mesh, bvh: Bvh, choice: SignChoice) -> t
     """
     choice = replace(choice, crossing=crossing_faces(backend, bvh))
     if choice.method == "pseudonormal" and not choice.asked_for:
-        nested = 0 if choice.crossing else nested_shells(WindingIndex.of(backend, bvh), backend, mesh)
+        nested = 0 if choice.crossing else nested_shells(backend, bvh, mesh)
         found = f"{choice.crossing:,} faces cross others" if choice.crossing else f"{nested:,} shells in other solids"
         if choice.crossing or nested:
             choice = replace(choice, method="winding", reason=_instead(choice, found))
@@ -374,6 +406,8 @@ def sign_confidence(backend: Backend, bvh: Bvh, signer: Signer, points: Floats) 
     """
     if isinstance(signer, NoSigner) or len(points) == 0:
         return None
+    if signer.closed:
+        return 1.0
     index = signer.index if isinstance(signer, WindingSigner) else WindingIndex.of(backend, bvh)
     winding = index.winding(backend, backend.from_host(points, np.float32), BETA)
     return float((backend.xp.abs(winding - 0.5) > LEVEL).mean())
