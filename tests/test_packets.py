@@ -126,30 +126,27 @@ def test_of_equal_triangles_the_smallest_number(backend: Backend) -> None:
     check(backend, bvh, points_about(rng, some, 200))
 
 
-@pytest.mark.usefixtures("together")
-def test_the_tree_holds_each_triangle_once(backend: Backend) -> None:
-    bvh = make_bvh(backend, make_mesh(*shapes.icosphere(4)).unit_triangles)
+@settings(max_examples=20, deadline=None)
+@given(kind=st.sampled_from([*sorted(shapes.ANY), "sphere"]), number=st.integers(0, 2**32 - 1))
+def test_the_tree_holds_each_triangle_once(backend: Backend, kind: str, number: int) -> None:
+    mesh = shapes.icosphere(4) if kind == "sphere" else shapes.ANY[kind](np.random.default_rng(number))
+    bvh = make_bvh(backend, make_mesh(*mesh).unit_triangles)
     tree = bvh.packets
     assert tree is not None
-    block, box = backend.to_host(tree.block), backend.to_host(tree.box)
-    slots, corner = backend.to_host(tree.block_slot), backend.to_host(bvh.order.triangle)
+    box, slots = backend.to_host(tree.box), backend.to_host(tree.block_slot)
+    corner = backend.to_host(bvh.order.triangle)[slots].reshape(-1, 3, 3).astype(float)
     assert sorted(slots.tolist()) == list(range(len(corner)))
-    held = block.transpose(0, 2, 1).reshape(-1, 9)
-    assert np.array_equal(held[: len(corner)], corner[slots])
-    triangle = held.reshape(-1, 3, 3)
-    low, high = triangle.min(axis=1).reshape(-1, 32, 3).min(axis=1), triangle.max(axis=1).reshape(-1, 32, 3).max(axis=1)
     start = [*backend.to_host(tree.level_start).tolist(), len(box)]
+    place = np.arange(len(corner))
     for first, last in itertools.pairwise(start):
-        lanes = box[first:last].transpose(0, 2, 1).reshape(-1, 6)
-        assert (lanes[: len(low), :3] <= low).all()
-        assert (lanes[: len(low), 3:] >= high).all()
-        assert (lanes[len(low) :, :3] > lanes[len(low) :, 3:]).all(), "what is left over is empty"
-        pad = -len(low) % 32
-        low, high = (
-            np.pad(low, ((0, pad), (0, 0)), constant_values=9),
-            np.pad(high, ((0, pad), (0, 0)), constant_values=-9),
-        )
-        low, high = low.reshape(-1, 32, 3).min(axis=1), high.reshape(-1, 32, 3).max(axis=1)
+        middle, x, y = box[first:last].transpose(1, 0, 2, 3).reshape(3, -1, 4)[:, place].astype(float)
+        axes = np.stack([x[:, :3], y[:, :3], np.cross(x[:, :3], y[:, :3])], axis=1)
+        assert np.allclose(axes @ axes.transpose(0, 2, 1), np.eye(3), rtol=0, atol=1e-6)
+        half = np.stack([middle[:, 3], x[:, 3], y[:, 3]], axis=1)
+        inside = np.abs(np.einsum("nkc,nac->nka", corner - middle[:, None, :3], axes))
+        assert (inside < half[:, None, :]).all()
+        place = place // packets.WARP
+    assert not place.any(), "there is one root"
     assert start[-1] - start[-2] == 1
 
 

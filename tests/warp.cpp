@@ -77,6 +77,8 @@ FN u32 warp_least(u32 x) {
 }
 FN u32 warp_most(u32 x) { return ~warp_least(~x); }
 FN void shared_least(u32* p, u32 x) { *p = x < *p ? x : *p; }
+FN float fused(float a, float b, float c) { return a * b + c; }
+FN float rough_inverse_sqrt(float x) { return 1.f / sqrtf(x); }
 FN u32 first_one(u32 bits) { return (u32)__builtin_ctz(bits); }
 FN float bits_float(u32 bits) {
     float x;

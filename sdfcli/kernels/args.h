@@ -122,29 +122,31 @@ typedef struct {
     unsigned triangles;
     const float* triangle;
     const unsigned* block_slot;  /* triangles: the slots along the Hilbert curve */
-    float* block;                /* out: blocks x 9 x 32, corners' coordinates side by side; the last triangle fills up */
-    float* box;                  /* out: blocks / 32, rounded up, x 6 x 32: their boxes as the level above has them */
+    float* own;                  /* out: blocks x 3 x 32 x 4: the boxes of their triangles */
+    float* above;                /* out: blocks / 32, rounded up, x 3 x 32 x 4: the blocks' boxes */
+    float* bounds;               /* out: blocks / 32, rounded up, x 6 x 32: the same along the coordinate axes */
 } sdf_packet_blocks_args; /* GPU only */
 
 typedef struct {
     unsigned n;                  /* 32 x nodes of a level */
-    const float* own;            /* nodes x 6 x 32: the boxes of their children */
-    float* above;                /* out: nodes / 32, rounded up, x 6 x 32 */
+    unsigned children;           /* theirs together */
+    const float* own;            /* nodes x 6 x 32: the bounds of their children */
+    float* above;                /* out: nodes / 32, rounded up, x 3 x 32 x 4: the nodes' boxes */
+    float* bounds;               /* out: nodes / 32, rounded up, x 6 x 32: their bounds */
 } sdf_packet_nodes_args; /* GPU only */
 
 typedef struct {
     unsigned n;                  /* threads: whole warps */
     unsigned queries;
     unsigned triangles;
-    unsigned levels;             /* of nodes above the blocks */
+    unsigned levels;             /* of nodes, blocks among them */
     unsigned seeds;              /* slots to start from in a row, of which the first is used */
     const float* points;         /* queries x 3 */
     const unsigned* order;       /* queries: the order in which they are taken, neighbours together; null: as they are */
     const float* triangle;       /* by slot */
     const unsigned* triangle_id;
-    const float* block;
     const unsigned* block_slot;
-    const float* box;            /* nodes x 6 x 32 */
+    const float* box;            /* nodes x 3 x 32 x 4: the boxes of their children */
     const unsigned* level_start; /* levels: each one's first node */
     const unsigned* seed;        /* queries x seeds, ended by SDF_NONE */
     const unsigned* seed_slot;   /* the slot of each seed; null: seeds are slots */

@@ -18,16 +18,16 @@ PACKETS_FROM = 80_000
 
 @dataclass(frozen=True)
 class PacketTree:
-    """A packed R-tree with 32 children a node over triangles along the Hilbert curve.
+    """A packed R-tree with 32 children a node over triangles along the Hilbert curve, the lowest nodes being blocks of
+    triangles.
 
     block_slot   (n,) uint32: the slots along the Hilbert curve.
-    block        (blocks, 9, 32) float32: 32 triangles each in that order, coordinate by coordinate.
-    box          (nodes, 6, 32) float32: the boxes of 32 children, level after level, the root last.
+    box          (nodes, 3, 32, 4) float32: the turned boxes of 32 children, level after level, the root last: middle,
+                 first axis and second axis, each followed by half a length (see packet.h).
     level_start  (levels,) uint32: each level's first node.
     """
 
     block_slot: Array
-    block: Array
     box: Array
     level_start: Array
 
@@ -42,29 +42,36 @@ def packed_levels(count: int, width: int) -> tuple[list[int], npt.NDArray[np.int
 
 
 def build_packets(backend: Backend, order: Order) -> PacketTree:
-    """Blocks of triangles along the Hilbert curve (Kamel and Faloutsos 1993), and nodes over them up to one root."""
+    """Blocks of triangles along the Hilbert curve (Kamel and Faloutsos 1993), and nodes over them up to one root. Boxes
+    are turned up to those of blocks; larger parts of a surface are hardly flat."""
     xp, n = backend.xp, len(order)
     hilbert = xp.empty(n, np.uint64)
     backend.run("sdf_hilbert", n, keys=order.keys, hilbert=hilbert)
     block_slot = backend.sort_order(hilbert)
-    counts, start = packed_levels(n, WARP)
-    block = xp.empty((counts[0], 9, WARP), np.float32)
-    box = xp.empty((int(start[-1]), 6, WARP), np.float32)
-    box[:, :3], box[:, 3:] = 3e38, -3e38
+    counts, _ = packed_levels(n, WARP)
+    start = np.cumsum([0, *counts])
+    box = xp.empty((int(start[-1]), 3, WARP, 4), np.float32)
+    bounds = [xp.empty((count, 6, WARP), np.float32) for count in counts]
     backend.run(
         "sdf_packet_blocks",
         WARP * counts[0],
         triangles=n,
         triangle=order.triangle,
         block_slot=block_slot,
-        block=block,
-        box=box,
+        own=box,
+        above=box[start[1] :],
+        bounds=bounds[1],
     )
-    for level in range(len(counts) - 2):
+    for level in range(1, len(counts) - 1):
         backend.run(
-            "sdf_packet_nodes", WARP * counts[level + 1], own=box[start[level] :], above=box[start[level + 1] :]
+            "sdf_packet_nodes",
+            WARP * counts[level],
+            children=counts[level - 1],
+            own=bounds[level],
+            above=box[start[level + 1] :],
+            bounds=bounds[level + 1],
         )
-    return PacketTree(block_slot, block, box, backend.from_host(start[:-1], np.uint32))
+    return PacketTree(block_slot, box, backend.from_host(start[:-1], np.uint32))
 
 
 def ask(
@@ -99,7 +106,6 @@ def ask(
         order=along,
         triangle=order.triangle,
         triangle_id=order.triangle_id,
-        block=tree.block,
         block_slot=tree.block_slot,
         box=tree.box,
         level_start=tree.level_start,
