@@ -121,7 +121,9 @@ typedef struct {
     unsigned n;                  /* places: 32 x blocks */
     unsigned triangles;
     const float* triangle;
+    const unsigned* triangle_id;
     const unsigned* block_slot;  /* triangles: the slots along the Hilbert curve */
+    float* record;               /* out: places x 16: what their distances take */
     float* own;                  /* out: blocks x 3 x 32 x 4: the boxes of their triangles */
     float* above;                /* out: blocks / 32, rounded up, x 3 x 32 x 4: the blocks' boxes */
     float* bounds;               /* out: blocks / 32, rounded up, x 6 x 32: the same along the coordinate axes */
@@ -146,6 +148,7 @@ typedef struct {
     const float* triangle;       /* by slot */
     const unsigned* triangle_id;
     const unsigned* block_slot;
+    const float* record;         /* places x 16 */
     const float* box;            /* nodes x 3 x 32 x 4: the boxes of their children */
     const unsigned* level_start; /* levels: each one's first node */
     const unsigned* seed;        /* queries x seeds, ended by SDF_NONE */

@@ -47,9 +47,9 @@ FN Quad quad(F3 v, float w) {
 }
 FN F3 xyz(Quad q) { return vec(q.x, q.y, q.z); }
 
-// A turned box: its middle, half its lengths, and its first two axes; the third is their cross product.
+// A turned box: its middle, half its lengths, and its axes; the third is the cross product of the others.
 struct Turned {
-    F3 middle, half, x, y;
+    F3 middle, half, x, y, z;
 };
 
 // 32 turned boxes lie in 3 x 32 quads, so that a warp reads whole lines.
@@ -59,28 +59,25 @@ FN void store_turned(float* boxes, u32 place, const Turned& b) {
     out[SDF_WARP] = quad(b.x, b.half.y);
     out[2 * SDF_WARP] = quad(b.y, b.half.z);
 }
-FN Turned load_turned(const float* boxes, u32 node, u32 child) {
-    const Quad* from = (const Quad*)boxes + 3 * SDF_WARP * (size_t)node + child;
-    Quad middle = from[0], x = from[SDF_WARP], y = from[2 * SDF_WARP];
-    Turned b = {xyz(middle), vec(middle.w, x.w, y.w), xyz(x), xyz(y)};
-    return b;
-}
-
 // Bounds may be rounded otherwise than distances: these use fused multiply-adds.
 FN float fused_dot(F3 a, F3 b) { return fused(a.x, b.x, fused(a.y, b.y, a.z * b.z)); }
 FN F3 fused_cross(F3 a, F3 b) {
     return vec(fused(a.y, b.z, -(a.z * b.y)), fused(a.z, b.x, -(a.x * b.z)), fused(a.x, b.y, -(a.y * b.x)));
 }
-FN F3 turn(F3 v, const Turned& b) {  // into the box's axes
-    return vec(fused_dot(v, b.x), fused_dot(v, b.y), fused_dot(v, fused_cross(b.x, b.y)));
+FN float rough_sqrt(float x) { return x * rough_inverse_sqrt(fmaxf(x, 1e-37f)); }
+
+FN Turned load_turned(const Quad* from) {
+    Quad middle = from[0], x = from[SDF_WARP], y = from[2 * SDF_WARP];
+    Turned b = {xyz(middle), vec(middle.w, x.w, y.w), xyz(x), xyz(y), fused_cross(xyz(x), xyz(y))};
+    return b;
 }
-FN F3 from_box(F3 p, F3 half) {  // the way to p from the nearest point of a box around the origin
-    return vec(p.x - fmaxf(fminf(p.x, half.x), -half.x), p.y - fmaxf(fminf(p.y, half.y), -half.y),
-               p.z - fmaxf(fminf(p.z, half.z), -half.z));
+FN F3 turn(F3 v, const Turned& b) {  // into the box's axes
+    return vec(fused_dot(v, b.x), fused_dot(v, b.y), fused_dot(v, b.z));
 }
 // A lower bound for the squared distances of what the box holds.
 FN float turned_distance_sq(F3 p, const Turned& b) {
-    F3 away = from_box(turn(p - b.middle, b), b.half);
+    F3 t = turn(p - b.middle, b);
+    F3 away = vec(fmaxf(fabsf(t.x) - b.half.x, 0.f), fmaxf(fabsf(t.y) - b.half.y, 0.f), fmaxf(fabsf(t.z) - b.half.z, 0.f));
     return fused_dot(away, away) * SDF_NEARER;
 }
 
@@ -106,7 +103,7 @@ FN Turned turned_box(F3 n, const float* t, Most most_of_all) {
               c = fabsf(dot(load3(t + 6) - middle, axis[k]));
         half[k] = most_of_all(most(a, most(b, c))) + SDF_TURNED_MARGIN;
     }
-    Turned box = {middle, load3(half), axis[0], axis[1]};
+    Turned box = {middle, load3(half), axis[0], axis[1], z};
     return box;
 }
 
@@ -126,10 +123,21 @@ FN Box gather_bounds(const Box& own, float* bounds, u32 place, bool stores) {
     return b;
 }
 
-// A warp for each block: the boxes of its triangles, and its own.
+// What a triangle's distance takes, in one piece: its corners, one over its squared lengths, its slot and id.
+FN void store_record(float* records, u32 place, const float* t, u32 slot, u32 id) {
+    Quad* out = (Quad*)records + 4 * (size_t)place;
+    Facet<float> f = facet(load3(t), load3(t + 3), load3(t + 6));
+    out[0] = quad(load3(t), f.over_ab);
+    out[1] = quad(load3(t + 3), f.over_ac);
+    out[2] = quad(load3(t + 6), f.over_bc);
+    out[3] = quad(vec(f.over_n, bits_float(slot), bits_float(id)), 0.f);
+}
+
+// A warp for each block: its triangles, and its box.
 FN void sdf_packet_blocks_at(const sdf_packet_blocks_args& a, u32 i) {
-    u32 block = i / SDF_WARP;
-    const float* t = a.triangle + 9 * (size_t)a.block_slot[least(i, a.triangles - 1)];
+    u32 block = i / SDF_WARP, slot = a.block_slot[least(i, a.triangles - 1)];
+    const float* t = a.triangle + 9 * (size_t)slot;
+    store_record(a.record, i, t, slot, a.triangle_id[slot]);
     F3 n = cross(load3(t + 3) - load3(t), load3(t + 6) - load3(t));
     store_turned(a.own, i, turned_box(n, t, [](float x) { return x; }));
     for (u32 k = 1; k < SDF_WARP; k *= 2) n = n + vec(exchanged(n.x, k), exchanged(n.y, k), exchanged(n.z, k));
@@ -147,7 +155,7 @@ FN void sdf_packet_nodes_at(const sdf_packet_nodes_args& a, u32 i) {
     Box b = gather_bounds(own, a.bounds, node, i % SDF_WARP == 0);
     if (i % SDF_WARP) return;
     F3 low = load3(b.v), high = load3(b.v + 3), middle = 0.5f * (low + high), margin = SDF_TURNED_MARGIN * vec(1.f, 1.f, 1.f);
-    Turned box = {middle, (high - middle) + margin, vec(1.f, 0.f, 0.f), vec(0.f, 1.f, 0.f)};
+    Turned box = {middle, (high - middle) + margin, vec(1.f, 0.f, 0.f), vec(0.f, 1.f, 0.f), vec(0.f, 0.f, 1.f)};
     store_turned(a.above, node, box);
 }
 
@@ -167,31 +175,33 @@ struct Walker {
     u32 limit;         // bits of a bound: what is above that is of no interest
     u32 boxes, tests;  // measured by this thread
 
-    METHOD Turned load_box(u32 level, u32 node, u32 child) const {
-        return load_turned(a.box, a.level_start[level] + node, child);
+    METHOD const Quad* boxes_of(u32 level, u32 node) const {
+        return (const Quad*)a.box + 3 * SDF_WARP * (size_t)((level ? a.level_start[level] : 0) + node);
     }
 
     // A lower bound, in bits, for the distance of every point p from a box, less what p is farther ahead than `around`.
     // The box lies behind a plane at distance d from `around` across the way there, u: so it is d - (p - around) u from
     // p, which is less by at most radius |u - ahead|.
     METHOD u32 bound(const Turned& b) {
+        F3 t = turn(around - b.middle, b), h = b.half, way = turn(ahead, b);
+        F3 away = vec(t.x - fmaxf(fminf(t.x, h.x), -h.x), t.y - fmaxf(fminf(t.y, h.y), -h.y),
+                      t.z - fmaxf(fminf(t.z, h.z), -h.z));
         boxes++;
-        F3 away = from_box(turn(around - b.middle, b), b.half), way = turn(ahead, b);
         float d_sq = fused_dot(away, away), over_d = rough_inverse_sqrt(d_sq);
         F3 turned = vec(fused(away.x, over_d, way.x), fused(away.y, over_d, way.y), fused(away.z, over_d, way.z));
         float t_sq = fused_dot(turned, turned);
-        float bound = d_sq * over_d * SDF_NEARER - radius * SDF_FARTHER * t_sq * rough_inverse_sqrt(t_sq);
-        return float_bits(fmaxf(bound, 0.f));  // no number where the box is reached
+        return float_bits(fmaxf(d_sq * over_d * SDF_NEARER - radius * rough_sqrt(t_sq), 0.f));  // no number in the box
     }
     // Depth first, the nearest child first; search.block(node) deals with a node of level 0.
     template <class Search>
     METHOD void walk(Search& search) {
         u32 level = a.levels - 1, node = 0;
+        const Quad* children = boxes_of(level, node);
         bool opens = true;
-        while (level < a.levels) {
+        for (;;) {
             u32* own = memory->bound + SDF_WARP * (level - 1) + thread;
             if (opens) {
-                Turned b = load_box(level, node, thread);
+                Turned b = load_turned(children + thread);
                 bool exists = SDF_WARP * node + thread < a.level_start[level] - a.level_start[level - 1];
                 *own = exists ? bound(b) : SDF_NONE;
                 search.opened(b, exists);
@@ -201,24 +211,19 @@ struct Walker {
             if (nearest - child > limit) {  // nothing is left here
                 if (++level == a.levels) return;
                 node /= SDF_WARP;
+                children = boxes_of(level, node);
                 continue;
             }
             if (thread == child) *own = SDF_NONE;
-            if (!search.wants(level, node, child)) continue;
-            node = SDF_WARP * node + child;
+            if (!search.wants(children + child)) continue;
             if (level == 1) {
-                search.block(node);
-                node /= SDF_WARP;
+                search.block(SDF_WARP * node + child);
             } else {
-                level--;
+                node = SDF_WARP * node + child;
+                children = boxes_of(--level, node);
                 opens = true;
             }
         }
-    }
-
-    // Whether this thread's triangle of a block is near enough.
-    METHOD bool near_triangle(u32 block, const Turned& b) {
-        return SDF_WARP * block + thread < a.triangles && bound(b) <= limit;
     }
 };
 
@@ -242,17 +247,17 @@ struct LoneSearch {
         walker.limit = SDF_NONE - SDF_WARP;
         reach(sqrtf(best.distance_sq));
     }
-    METHOD bool wants(u32, u32, u32) const { return true; }
+    METHOD bool wants(const Quad*) const { return true; }
     // The farthest corner of a box bounds the distance from above: there is a triangle in it.
     METHOD void opened(const Turned& b, bool exists) {
         F3 p = turn(walker.around - b.middle, b), far = vec(fabsf(p.x), fabsf(p.y), fabsf(p.z)) + b.half;
         reach(exists ? sqrtf(dot(far, far)) : SDF_UNKNOWN);
     }
     METHOD void block(u32 block) {
-        bool near = walker.near_triangle(block, walker.load_box(0, block, walker.thread));
+        bool near = walker.bound(load_turned(walker.boxes_of(0, block) + walker.thread)) <= walker.limit;
         if (warp_ballot(near) == 0) return;
         if (near) {
-            u32 slot = walker.a.block_slot[SDF_WARP * block + walker.thread];
+            u32 slot = walker.a.block_slot[least(SDF_WARP * block + walker.thread, walker.a.triangles - 1)];
             consider(slot_distance_sq(walker.a, walker.around, slot), slot);
             walker.tests++;
         }
@@ -277,7 +282,7 @@ struct PacketSearch {
 
     METHOD void start(u32 seed) {
         PacketMemory* m = walker.memory;
-        forward = dot(p - walker.around, walker.ahead);
+        forward = fused_dot(p - walker.around, walker.ahead);
         reach(slot_distance_sq(walker.a, p, seed));
         m->point[walker.thread] = quad(p, distance_sq);
         m->slot[walker.thread] = seed;
@@ -287,34 +292,35 @@ struct PacketSearch {
     }
     METHOD void reach(float nearest_sq) {
         distance_sq = nearest_sq;
-        walker.limit = warp_most(float_bits(fmaxf(sqrtf(distance_sq) * SDF_FARTHER + forward, 0.f)));
+        walker.limit = warp_most(float_bits(fmaxf(rough_sqrt(distance_sq) * SDF_FARTHER + forward, 0.f)));
     }
     METHOD void opened(const Turned&, bool) const {}
-    METHOD u32 wanted(const Turned& b) const {
+    METHOD u32 wanted(const Quad* box) const { return warp_ballot(turned_distance_sq(p, load_turned(box)) <= distance_sq); }
+    METHOD bool wants(const Quad* box) {
         walker.boxes++;
-        return warp_ballot(turned_distance_sq(p, b) <= distance_sq);
-    }
-    METHOD bool wants(u32 level, u32 node, u32 child) {
-        wanting = wanted(walker.load_box(level, node, child));
+        wanting = wanted(box);
         return wanting != 0;
     }
 
+    // A block's triangles one by one, each measured from all points, or the points that want the block one by one, each
+    // measured from all triangles, whichever are fewer.
     METHOD void block(u32 block) {
-        Turned b = walker.load_box(0, block, walker.thread);
-        bool near = walker.near_triangle(block, b);
-        u32 candidates = warp_ballot(near), first = SDF_WARP * block;
-        if (count_ones(candidates) < count_ones(wanting)) {  // triangle by triangle, measured from all points
-            for (; candidates; candidates &= candidates - 1) {
-                u32 k = first_one(candidates);
-                add(wanted(walker.load_box(0, block, k)), walker.thread, first + k);
-            }
-        } else {  // point by point, measured from all triangles
-            for (; wanting; wanting &= wanting - 1) {
-                u32 k = first_one(wanting);
+        const Quad* boxes = walker.boxes_of(0, block);
+        Turned own = load_turned(boxes + walker.thread);
+        bool near = walker.bound(own) <= walker.limit;
+        u32 triangles = warp_ballot(near), first = SDF_WARP * block;
+        bool by_triangle = count_ones(triangles) < count_ones(wanting);
+        if (!near) own.half.x = -SDF_NO_BOX;
+        u32 left = by_triangle ? triangles : wanting;
+        for (walker.boxes += count_ones(left); left; left &= left - 1) {
+            u32 k = first_one(left), mask;
+            if (by_triangle) {
+                mask = wanted(boxes + k);
+            } else {
                 Quad q = walker.memory->point[k];
-                walker.boxes++;
-                add(warp_ballot(near && turned_distance_sq(xyz(q), b) <= q.w), k, first + walker.thread);
+                mask = warp_ballot(turned_distance_sq(xyz(q), own) <= q.w);
             }
+            add(mask, by_triangle ? walker.thread : k, first + (by_triangle ? k : walker.thread));
         }
     }
 
@@ -336,9 +342,12 @@ struct PacketSearch {
         warp_sync();
         pairs -= count;
         bool busy = walker.thread < count;
-        u32 at = pairs + least(walker.thread, count - 1), k = m->pair_point[at], slot = walker.a.block_slot[m->pair_place[at]];
+        u32 at = pairs + least(walker.thread, count - 1), k = m->pair_point[at];
         Quad q = m->point[k];
-        u32 bits = float_bits(slot_distance_sq(walker.a, xyz(q), slot));
+        const Quad* record = (const Quad*)walker.a.record + 4 * (size_t)m->pair_place[at];
+        Quad u = record[0], v = record[1], w = record[2], rest = record[3];
+        u32 bits = float_bits(facet_distance_sq(xyz(q), facet(xyz(u), xyz(v), xyz(w), u.w, v.w, w.w, rest.x)));
+        u32 slot = float_bits(rest.y), id = float_bits(rest.z);
         walker.tests += busy;
         warp_sync();
         u32* best = (u32*)&m->point[k].w;
@@ -347,7 +356,6 @@ struct PacketSearch {
         bool wins = busy && bits == *best;
         if (wins && bits < float_bits(q.w)) m->id[k] = SDF_NONE;
         warp_sync();
-        u32 id = wins ? walker.a.triangle_id[slot] : SDF_NONE;
         if (wins) shared_least(m->id + k, id);
         warp_sync();
         if (wins && m->id[k] == id) m->slot[k] = slot;
@@ -400,11 +408,10 @@ FN void sdf_distance_packet_at(const sdf_distance_packet_args& a, u32 i) {
         lone.agree();
         if (seed == SDF_NONE) seed = lone.best.slot;
         const float* t = a.triangle + 9 * (size_t)lone.best.slot;
-        F3 way = nearest_on_triangle(middle, load3(t), load3(t + 3), load3(t + 6)).point - middle;
-        float way_sq = dot(way, way);
-        if (way_sq > 0.f) walker.ahead = (1.f / sqrtf(way_sq)) * way;
+        F3 way = (1.f / 3.f) * (load3(t) + load3(t + 3) + load3(t + 6)) - middle;
+        walker.ahead = rough_inverse_sqrt(fmaxf(dot(way, way), 1e-30f)) * way;
     }
-    walker.radius = warp_highest(sqrtf(dot(p - middle, p - middle)));
+    walker.radius = SDF_FARTHER * warp_highest(sqrtf(dot(p - middle, p - middle)));
     PacketSearch search = {walker, p};
     search.start(seed);
     walker.walk(search);

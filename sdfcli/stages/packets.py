@@ -22,12 +22,14 @@ class PacketTree:
     triangles.
 
     block_slot   (n,) uint32: the slots along the Hilbert curve.
+    record       (blocks x 32, 16) float32: the triangles in that order, with what their distances take (see packet.h).
     box          (nodes, 3, 32, 4) float32: the turned boxes of 32 children, level after level, the root last: middle,
                  first axis and second axis, each followed by half a length (see packet.h).
     level_start  (levels,) uint32: each level's first node.
     """
 
     block_slot: Array
+    record: Array
     box: Array
     level_start: Array
 
@@ -50,6 +52,7 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
     block_slot = backend.sort_order(hilbert)
     counts, _ = packed_levels(n, WARP)
     start = np.cumsum([0, *counts])
+    record = xp.empty((WARP * counts[0], 16), np.float32)
     box = xp.empty((int(start[-1]), 3, WARP, 4), np.float32)
     bounds = [xp.empty((count, 6, WARP), np.float32) for count in counts]
     backend.run(
@@ -57,7 +60,9 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
         WARP * counts[0],
         triangles=n,
         triangle=order.triangle,
+        triangle_id=order.triangle_id,
         block_slot=block_slot,
+        record=record,
         own=box,
         above=box[start[1] :],
         bounds=bounds[1],
@@ -71,7 +76,7 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
             above=box[start[level + 1] :],
             bounds=bounds[level + 1],
         )
-    return PacketTree(block_slot, box, backend.from_host(start[:-1], np.uint32))
+    return PacketTree(block_slot, record, box, backend.from_host(start[:-1], np.uint32))
 
 
 def ask(
@@ -107,6 +112,7 @@ def ask(
         triangle=order.triangle,
         triangle_id=order.triangle_id,
         block_slot=tree.block_slot,
+        record=tree.record,
         box=tree.box,
         level_start=tree.level_start,
         seed=seed,
