@@ -139,10 +139,9 @@ def test_the_tree_holds_each_triangle_once(backend: Backend, kind: str, number: 
     start = [*backend.to_host(tree.level_start).tolist(), len(box)]
     place = np.arange(len(corner))
     for first, last in itertools.pairwise(start):
-        middle, x, y = box[first:last].transpose(1, 0, 2, 3).reshape(3, -1, 4)[:, place].astype(float)
-        axes = np.stack([x[:, :3], y[:, :3], np.cross(x[:, :3], y[:, :3])], axis=1)
-        assert np.allclose(axes @ axes.transpose(0, 2, 1), np.eye(3), rtol=0, atol=1e-6)
-        half = np.stack([middle[:, 3], x[:, 3], y[:, 3]], axis=1)
+        middle, *axes = box[first:last].transpose(1, 0, 2, 3).reshape(4, -1, 4)[:, place].astype(float)
+        half, axes = np.stack([axis[:, 3] for axis in axes], axis=1), np.stack([axis[:, :3] for axis in axes], axis=1)
+        assert np.allclose(axes @ axes.transpose(0, 2, 1), np.eye(3) * 0.99999**2, rtol=0, atol=1e-6)
         inside = np.abs(np.einsum("nkc,nac->nka", corner - middle[:, None, :3], axes))
         assert (inside < half[:, None, :]).all()
         place = place // packets.WARP

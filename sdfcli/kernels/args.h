@@ -124,8 +124,8 @@ typedef struct {
     const unsigned* triangle_id;
     const unsigned* block_slot;  /* triangles: the slots along the Hilbert curve */
     float* record;               /* out: places x 16: what their distances take */
-    float* own;                  /* out: blocks x 3 x 32 x 4: the boxes of their triangles */
-    float* above;                /* out: blocks / 32, rounded up, x 3 x 32 x 4: the blocks' boxes */
+    float* own;                  /* out: blocks x 4 x 32 x 4: the boxes of their triangles */
+    float* above;                /* out: blocks / 32, rounded up, x 4 x 32 x 4: the blocks' boxes */
     float* bounds;               /* out: blocks / 32, rounded up, x 6 x 32: the same along the coordinate axes */
 } sdf_packet_blocks_args; /* GPU only */
 
@@ -133,7 +133,7 @@ typedef struct {
     unsigned n;                  /* 32 x nodes of a level */
     unsigned children;           /* theirs together */
     const float* own;            /* nodes x 6 x 32: the bounds of their children */
-    float* above;                /* out: nodes / 32, rounded up, x 3 x 32 x 4: the nodes' boxes */
+    float* above;                /* out: nodes / 32, rounded up, x 4 x 32 x 4: the nodes' boxes */
     float* bounds;               /* out: nodes / 32, rounded up, x 6 x 32: their bounds */
 } sdf_packet_nodes_args; /* GPU only */
 
@@ -149,7 +149,7 @@ typedef struct {
     const unsigned* triangle_id;
     const unsigned* block_slot;
     const float* record;         /* places x 16 */
-    const float* box;            /* nodes x 3 x 32 x 4: the boxes of their children */
+    const float* box;            /* nodes x 4 x 32 x 4: the boxes of their children */
     const unsigned* level_start; /* levels: each one's first node */
     const unsigned* seed;        /* queries x seeds, ended by SDF_NONE */
     const unsigned* seed_slot;   /* the slot of each seed; null: seeds are slots */

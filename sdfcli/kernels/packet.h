@@ -17,6 +17,7 @@
 #define SDF_PACKET_LEVELS 6    // 32^6 = 2^30 blocks
 #define SDF_FARTHER 1.00001f   // more than the rounding of a bound
 #define SDF_NEARER 0.99999f
+#define SDF_SLACK 4e-5f
 #define SDF_TURNED_MARGIN 3.8147e-06f  // more than that of places in a turned box
 
 struct alignas(16) Quad {
@@ -47,28 +48,27 @@ FN Quad quad(F3 v, float w) {
 }
 FN F3 xyz(Quad q) { return vec(q.x, q.y, q.z); }
 
-// A turned box: its middle, half its lengths, and its axes; the third is the cross product of the others.
+// A turned box: its middle, half its lengths, and its axes, which are a little too short: what is measured along them is
+// a lower bound, whatever is rounded.
 struct Turned {
     F3 middle, half, x, y, z;
 };
 
-// 32 turned boxes lie in 3 x 32 quads, so that a warp reads whole lines.
+// 32 turned boxes lie in 4 x 32 quads, so that a warp reads whole lines.
 FN void store_turned(float* boxes, u32 place, const Turned& b) {
-    Quad* out = (Quad*)boxes + 3 * SDF_WARP * (size_t)(place / SDF_WARP) + place % SDF_WARP;
-    out[0] = quad(b.middle, b.half.x);
-    out[SDF_WARP] = quad(b.x, b.half.y);
-    out[2 * SDF_WARP] = quad(b.y, b.half.z);
+    Quad* out = (Quad*)boxes + 4 * SDF_WARP * (size_t)(place / SDF_WARP) + place % SDF_WARP;
+    out[0] = quad(b.middle, 0.f);
+    out[SDF_WARP] = quad(SDF_NEARER * b.x, b.half.x);
+    out[2 * SDF_WARP] = quad(SDF_NEARER * b.y, b.half.y);
+    out[3 * SDF_WARP] = quad(SDF_NEARER * b.z, b.half.z);
 }
 // Bounds may be rounded otherwise than distances: these use fused multiply-adds.
 FN float fused_dot(F3 a, F3 b) { return fused(a.x, b.x, fused(a.y, b.y, a.z * b.z)); }
-FN F3 fused_cross(F3 a, F3 b) {
-    return vec(fused(a.y, b.z, -(a.z * b.y)), fused(a.z, b.x, -(a.x * b.z)), fused(a.x, b.y, -(a.y * b.x)));
-}
 FN float rough_sqrt(float x) { return x * rough_inverse_sqrt(fmaxf(x, 1e-37f)); }
 
 FN Turned load_turned(const Quad* from) {
-    Quad middle = from[0], x = from[SDF_WARP], y = from[2 * SDF_WARP];
-    Turned b = {xyz(middle), vec(middle.w, x.w, y.w), xyz(x), xyz(y), fused_cross(xyz(x), xyz(y))};
+    Quad middle = from[0], x = from[SDF_WARP], y = from[2 * SDF_WARP], z = from[3 * SDF_WARP];
+    Turned b = {xyz(middle), vec(x.w, y.w, z.w), xyz(x), xyz(y), xyz(z)};
     return b;
 }
 FN F3 turn(F3 v, const Turned& b) {  // into the box's axes
@@ -78,7 +78,7 @@ FN F3 turn(F3 v, const Turned& b) {  // into the box's axes
 FN float turned_distance_sq(F3 p, const Turned& b) {
     F3 t = turn(p - b.middle, b);
     F3 away = vec(fmaxf(fabsf(t.x) - b.half.x, 0.f), fmaxf(fabsf(t.y) - b.half.y, 0.f), fmaxf(fabsf(t.z) - b.half.z, 0.f));
-    return fused_dot(away, away) * SDF_NEARER;
+    return fused_dot(away, away);
 }
 
 // The box of a triangle, turned with the normal n; of the triangles of all threads where most_of_all is warp_highest.
@@ -176,7 +176,7 @@ struct Walker {
     u32 boxes, tests;  // measured by this thread
 
     METHOD const Quad* boxes_of(u32 level, u32 node) const {
-        return (const Quad*)a.box + 3 * SDF_WARP * (size_t)((level ? a.level_start[level] : 0) + node);
+        return (const Quad*)a.box + 4 * SDF_WARP * (size_t)((level ? a.level_start[level] : 0) + node);
     }
 
     // A lower bound, in bits, for the distance of every point p from a box, less what p is farther ahead than `around`.
@@ -190,7 +190,7 @@ struct Walker {
         float d_sq = fused_dot(away, away), over_d = rough_inverse_sqrt(d_sq);
         F3 turned = vec(fused(away.x, over_d, way.x), fused(away.y, over_d, way.y), fused(away.z, over_d, way.z));
         float t_sq = fused_dot(turned, turned);
-        return float_bits(fmaxf(d_sq * over_d * SDF_NEARER - radius * rough_sqrt(t_sq), 0.f));  // no number in the box
+        return float_bits(fmaxf(d_sq * over_d * SDF_NEARER - radius * (rough_sqrt(t_sq) + SDF_SLACK), 0.f));  // no number in the box
     }
     // Depth first, the nearest child first; search.block(node) deals with a node of level 0.
     template <class Search>
@@ -320,7 +320,7 @@ struct PacketSearch {
                 Quad q = walker.memory->point[k];
                 mask = warp_ballot(turned_distance_sq(xyz(q), own) <= q.w);
             }
-            add(mask, by_triangle ? walker.thread : k, first + (by_triangle ? k : walker.thread));
+            if (mask) add(mask, by_triangle ? walker.thread : k, first + (by_triangle ? k : walker.thread));
         }
     }
 

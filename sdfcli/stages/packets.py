@@ -23,8 +23,8 @@ class PacketTree:
 
     block_slot   (n,) uint32: the slots along the Hilbert curve.
     record       (blocks x 32, 16) float32: the triangles in that order, with what their distances take (see packet.h).
-    box          (nodes, 3, 32, 4) float32: the turned boxes of 32 children, level after level, the root last: middle,
-                 first axis and second axis, each followed by half a length (see packet.h).
+    box          (nodes, 4, 32, 4) float32: the turned boxes of 32 children, level after level, the root last: middle,
+                 then three axes, each followed by half the length along it (see packet.h).
     level_start  (levels,) uint32: each level's first node.
     """
 
@@ -53,7 +53,7 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
     counts, _ = packed_levels(n, WARP)
     start = np.cumsum([0, *counts])
     record = xp.empty((WARP * counts[0], 16), np.float32)
-    box = xp.empty((int(start[-1]), 3, WARP, 4), np.float32)
+    box = xp.empty((int(start[-1]), 4, WARP, 4), np.float32)
     bounds = [xp.empty((count, 6, WARP), np.float32) for count in counts]
     backend.run(
         "sdf_packet_blocks",
