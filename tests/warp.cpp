@@ -99,5 +99,6 @@ FN float bits_float(u32 bits) {
     }
 ENTRY(sdf_packet_blocks)
 ENTRY(sdf_packet_nodes)
+ENTRY(sdf_packet_middles)
 ENTRY(sdf_distance_packet)
 ENTRY(sdf_distance_lone)

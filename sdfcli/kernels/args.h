@@ -123,6 +123,7 @@ typedef struct {
     const float* triangle;
     const unsigned* triangle_id;
     const unsigned* block_slot;  /* triangles: the slots along the Hilbert curve */
+    unsigned* slot_place;        /* out: triangles: places by slot */
     float* record;               /* out: places x 16: what their distances take */
     float* own;                  /* out: blocks x 4 x 32 x 4: the boxes of their triangles */
     float* above;                /* out: blocks / 32, rounded up, x 4 x 32 x 4: the blocks' boxes */
@@ -138,6 +139,14 @@ typedef struct {
 } sdf_packet_nodes_args; /* GPU only */
 
 typedef struct {
+    unsigned n;                  /* 32 x packets */
+    unsigned queries;
+    const float* points;         /* queries x 3 */
+    const unsigned* order;       /* queries: the order in which they are taken; null: as they are */
+    float* middle;               /* out: packets x 3 */
+} sdf_packet_middles_args; /* GPU only */
+
+typedef struct {
     unsigned n;                  /* threads: whole warps */
     unsigned queries;
     unsigned triangles;
@@ -145,12 +154,11 @@ typedef struct {
     unsigned seeds;              /* slots to start from in a row, of which the first is used */
     const float* points;         /* queries x 3 */
     const unsigned* order;       /* queries: the order in which they are taken, neighbours together; null: as they are */
-    const float* triangle;       /* by slot */
-    const unsigned* triangle_id;
-    const unsigned* block_slot;
+    const unsigned* slot_place;
     const float* record;         /* places x 16 */
     const float* box;            /* nodes x 4 x 32 x 4: the boxes of their children */
     const unsigned* level_start; /* levels: each one's first node */
+    const unsigned* middle_slot; /* queries / 32, rounded up: nearest to the middle of a packet; null: seeds are used */
     const unsigned* seed;        /* queries x seeds, ended by SDF_NONE */
     const unsigned* seed_slot;   /* the slot of each seed; null: seeds are slots */
     float* distance;             /* out: queries */

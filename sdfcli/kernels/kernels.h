@@ -82,6 +82,7 @@
 #define SDF_WARP_KERNELS(X) \
     X(sdf_packet_blocks)    \
     X(sdf_packet_nodes)     \
+    X(sdf_packet_middles)   \
     X(sdf_distance_packet)  \
     X(sdf_distance_lone)
 

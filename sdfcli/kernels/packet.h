@@ -132,12 +132,24 @@ FN void store_record(float* records, u32 place, const float* t, u32 slot, u32 id
     out[2] = quad(load3(t + 6), f.over_bc);
     out[3] = quad(vec(f.over_n, bits_float(slot), bits_float(id)), 0.f);
 }
+struct Found {
+    float distance_sq;
+    u32 slot, id;
+};
+FN Found measure_record(const float* records, u32 place, F3 p) {
+    const Quad* from = (const Quad*)records + 4 * (size_t)place;
+    Quad a = from[0], b = from[1], c = from[2], rest = from[3];
+    Facet<float> f = facet(xyz(a), xyz(b), xyz(c), a.w, b.w, c.w, rest.x);
+    Found found = {facet_distance_sq(p, f), float_bits(rest.y), float_bits(rest.z)};
+    return found;
+}
 
 // A warp for each block: its triangles, and its box.
 FN void sdf_packet_blocks_at(const sdf_packet_blocks_args& a, u32 i) {
     u32 block = i / SDF_WARP, slot = a.block_slot[least(i, a.triangles - 1)];
     const float* t = a.triangle + 9 * (size_t)slot;
     store_record(a.record, i, t, slot, a.triangle_id[slot]);
+    if (i < a.triangles) a.slot_place[slot] = i;
     F3 n = cross(load3(t + 3) - load3(t), load3(t + 6) - load3(t));
     store_turned(a.own, i, turned_box(n, t, [](float x) { return x; }));
     for (u32 k = 1; k < SDF_WARP; k *= 2) n = n + vec(exchanged(n.x, k), exchanged(n.y, k), exchanged(n.z, k));
@@ -159,9 +171,22 @@ FN void sdf_packet_nodes_at(const sdf_packet_nodes_args& a, u32 i) {
     store_turned(a.above, node, box);
 }
 
-FN float slot_distance_sq(const sdf_distance_packet_args& a, F3 p, u32 slot) {
-    const float* t = a.triangle + 9 * (size_t)slot;
-    return triangle_distance_sq(p, load3(t), load3(t + 3), load3(t + 6));
+// The middle of the box around the 32 points of a packet.
+FN F3 load_packed(const float* points, const u32* order, u32 queries, u32 i) {
+    u32 place = least(i, queries - 1);
+    return load3(points + 3 * (size_t)(order ? order[place] : place));
+}
+FN F3 middle_of_all(F3 p) {
+    return vec(0.5f * warp_lowest(p.x) + 0.5f * warp_highest(p.x), 0.5f * warp_lowest(p.y) + 0.5f * warp_highest(p.y),
+               0.5f * warp_lowest(p.z) + 0.5f * warp_highest(p.z));
+}
+FN void sdf_packet_middles_at(const sdf_packet_middles_args& a, u32 i) {
+    F3 middle = middle_of_all(load_packed(a.points, a.order, a.queries, i));
+    if (i % SDF_WARP) return;
+    float* out = a.middle + 3 * (size_t)(i / SDF_WARP);
+    out[0] = middle.x;
+    out[1] = middle.y;
+    out[2] = middle.z;
 }
 
 // One thread of a warp, and the walk that it takes with the others. All points are within `radius` of `around`. `ahead`
@@ -230,20 +255,17 @@ struct Walker {
 // One point: each thread keeps the best of the triangles that it has measured.
 struct LoneSearch {
     Walker& walker;
-    Hit best;
+    Found best;
 
-    METHOD void consider(float distance_sq, u32 slot) {
-        const u32* id = walker.a.triangle_id;
-        if (distance_sq < best.distance_sq || (distance_sq == best.distance_sq && id[slot] < id[best.slot])) {
-            best.distance_sq = distance_sq;
-            best.slot = slot;
-        }
+    METHOD void consider(Found other) {
+        if (other.distance_sq < best.distance_sq || (other.distance_sq == best.distance_sq && other.id < best.id)) best = other;
     }
     METHOD void reach(float distance) { walker.limit = least(walker.limit, warp_least(float_bits(distance * SDF_FARTHER))); }
-    METHOD void start(u32 seed) {
-        best.distance_sq = SDF_UNKNOWN;
-        best.slot = 0;
-        if (seed != SDF_NONE) consider(slot_distance_sq(walker.a, walker.around, seed), seed);
+    METHOD void measure(u32 place) { consider(measure_record(walker.a.record, place, walker.around)); }
+    METHOD void start(u32 seed_place) {
+        Found none = {SDF_UNKNOWN, 0, SDF_NONE};
+        best = none;
+        if (seed_place != SDF_NONE) measure(seed_place);
         walker.limit = SDF_NONE - SDF_WARP;
         reach(sqrtf(best.distance_sq));
     }
@@ -256,18 +278,15 @@ struct LoneSearch {
     METHOD void block(u32 block) {
         bool near = walker.bound(load_turned(walker.boxes_of(0, block) + walker.thread)) <= walker.limit;
         if (warp_ballot(near) == 0) return;
-        if (near) {
-            u32 slot = walker.a.block_slot[least(SDF_WARP * block + walker.thread, walker.a.triangles - 1)];
-            consider(slot_distance_sq(walker.a, walker.around, slot), slot);
-            walker.tests++;
-        }
+        walker.tests += near;
+        if (near) measure(SDF_WARP * block + walker.thread);
         reach(sqrtf(best.distance_sq));
     }
     // All threads learn the answer.
     METHOD void agree() {
         for (u32 k = 1; k < SDF_WARP; k *= 2) {
-            float distance_sq = exchanged(best.distance_sq, k);
-            consider(distance_sq, warp_exchange(best.slot, k));
+            Found other = {exchanged(best.distance_sq, k), warp_exchange(best.slot, k), warp_exchange(best.id, k)};
+            consider(other);
         }
     }
 };
@@ -280,13 +299,15 @@ struct PacketSearch {
     float distance_sq;
     u32 pairs, wanting;  // pairs that wait; the points that wanted the last child
 
-    METHOD void start(u32 seed) {
+    METHOD void start(u32 seed_place) {
         PacketMemory* m = walker.memory;
+        Found first = {SDF_UNKNOWN, 0, SDF_NONE};
+        if (seed_place != SDF_NONE) first = measure_record(walker.a.record, seed_place, p);
         forward = fused_dot(p - walker.around, walker.ahead);
-        reach(slot_distance_sq(walker.a, p, seed));
+        reach(first.distance_sq);
         m->point[walker.thread] = quad(p, distance_sq);
-        m->slot[walker.thread] = seed;
-        m->id[walker.thread] = walker.a.triangle_id[seed];
+        m->slot[walker.thread] = first.slot;
+        m->id[walker.thread] = first.id;
         pairs = 0;
         warp_sync();
     }
@@ -344,10 +365,8 @@ struct PacketSearch {
         bool busy = walker.thread < count;
         u32 at = pairs + least(walker.thread, count - 1), k = m->pair_point[at];
         Quad q = m->point[k];
-        const Quad* record = (const Quad*)walker.a.record + 4 * (size_t)m->pair_place[at];
-        Quad u = record[0], v = record[1], w = record[2], rest = record[3];
-        u32 bits = float_bits(facet_distance_sq(xyz(q), facet(xyz(u), xyz(v), xyz(w), u.w, v.w, w.w, rest.x)));
-        u32 slot = float_bits(rest.y), id = float_bits(rest.z);
+        Found found = measure_record(walker.a.record, m->pair_place[at], xyz(q));
+        u32 bits = float_bits(found.distance_sq);
         walker.tests += busy;
         warp_sync();
         u32* best = (u32*)&m->point[k].w;
@@ -356,69 +375,74 @@ struct PacketSearch {
         bool wins = busy && bits == *best;
         if (wins && bits < float_bits(q.w)) m->id[k] = SDF_NONE;
         warp_sync();
-        if (wins) shared_least(m->id + k, id);
+        if (wins) shared_least(m->id + k, found.id);
         warp_sync();
-        if (wins && m->id[k] == id) m->slot[k] = slot;
+        if (wins && m->id[k] == found.id) m->slot[k] = found.slot;
         reach(m->point[walker.thread].w);
     }
 };
 
-FN void store_packet(const sdf_distance_packet_args& a, u32 query, Hit best, const Walker& walker) {
-    a.distance[query] = sqrtf(best.distance_sq);
-    a.slot[query] = best.slot;
+FN void store_answer(const sdf_distance_packet_args& a, u32 query, float distance_sq, u32 slot, const Walker& walker) {
+    a.distance[query] = sqrtf(distance_sq);
+    a.slot[query] = slot;
     if (!a.boxes) return;
     a.boxes[query] = walker.boxes;
     a.tests[query] = walker.tests;
 }
-FN u32 seed_of(const sdf_distance_packet_args& a, u32 query) {
+FN u32 seed_place_of(const sdf_distance_packet_args& a, u32 query) {
     u32 seed = a.seeds ? a.seed[a.seeds * (size_t)query] : SDF_NONE;
-    return seed == SDF_NONE || !a.seed_slot ? seed : a.seed_slot[seed];
+    return seed == SDF_NONE ? seed : a.slot_place[a.seed_slot ? a.seed_slot[seed] : seed];
 }
 
-FN Walker make_walker(const sdf_distance_packet_args& a, u32 i, F3 around, float radius) {
+FN Walker make_walker(const sdf_distance_packet_args& a, u32 i, F3 around) {
     SDF_SHARED PacketMemory memory[SDF_BLOCK_WARPS];
-    Walker w = {a, memory + i / SDF_WARP % SDF_BLOCK_WARPS, i % SDF_WARP, around, vec(0.f, 0.f, 0.f), radius, 0, 0, 0};
+    Walker w = {a, memory + i / SDF_WARP % SDF_BLOCK_WARPS, i % SDF_WARP, around, vec(0.f, 0.f, 0.f), 0.f, 0, 0, 0};
     return w;
 }
 
 // A warp for each point.
 FN void sdf_distance_lone_at(const sdf_distance_packet_args& a, u32 i) {
     u32 query = a.order ? a.order[i / SDF_WARP] : i / SDF_WARP;
-    Walker walker = make_walker(a, i, load3(a.points + 3 * (size_t)query), 0.f);
+    Walker walker = make_walker(a, i, load3(a.points + 3 * (size_t)query));
     LoneSearch lone = {walker};
-    lone.start(seed_of(a, query));
+    lone.start(seed_place_of(a, query));
     walker.walk(lone);
     lone.agree();
-    if (walker.thread == 0) store_packet(a, query, lone.best, walker);
+    if (walker.thread == 0) store_answer(a, query, lone.best.distance_sq, lone.best.slot, walker);
 }
 
-// A warp for 32 points that follow each other. Where a point has no seed, the triangle nearest to the middle of them all
-// is the first bound.
+// A warp for 32 points that follow each other. Where the triangle nearest to the middle of them all is known, the first
+// bound is from the triangle of its block that is about the nearest.
 FN void sdf_distance_packet_at(const sdf_distance_packet_args& a, u32 i) {
-    u32 place = least(i, a.queries - 1), query = a.order ? a.order[place] : place;
+    u32 query = least(i, a.queries - 1), seed;
+    if (a.order) query = a.order[query];
     F3 p = load3(a.points + 3 * (size_t)query);
-    F3 low = vec(warp_lowest(p.x), warp_lowest(p.y), warp_lowest(p.z)),
-       high = vec(warp_highest(p.x), warp_highest(p.y), warp_highest(p.z)), middle = 0.5f * low + 0.5f * high;
-    Walker walker = make_walker(a, i, middle, 0.f);
-    u32 seed = seed_of(a, query);
-    if (warp_ballot(seed == SDF_NONE)) {
-        LoneSearch lone = {walker};
-        lone.start(SDF_NONE);
-        walker.walk(lone);
-        lone.agree();
-        if (seed == SDF_NONE) seed = lone.best.slot;
-        const float* t = a.triangle + 9 * (size_t)lone.best.slot;
-        F3 way = (1.f / 3.f) * (load3(t) + load3(t + 3) + load3(t + 6)) - middle;
+    Walker walker = make_walker(a, i, middle_of_all(p));
+    if (a.middle_slot) {
+        u32 place = a.slot_place[a.middle_slot[i / SDF_WARP]], block = place / SDF_WARP;
+        const Quad* boxes = walker.boxes_of(0, block);
+        F3 way = xyz(boxes[place % SDF_WARP]) - walker.around;
         walker.ahead = rough_inverse_sqrt(fmaxf(dot(way, way), 1e-30f)) * way;
+        float nearest = SDF_NO_BOX;
+        for (u32 k = 0; k < SDF_WARP; k++) {
+            F3 r = xyz(boxes[k]) - p;
+            float distance_sq = fused_dot(r, r);
+            if (distance_sq < nearest) {
+                nearest = distance_sq;
+                place = SDF_WARP * block + k;
+            }
+        }
+        seed = place;
+    } else {
+        seed = seed_place_of(a, query);
     }
-    walker.radius = SDF_FARTHER * warp_highest(sqrtf(dot(p - middle, p - middle)));
+    F3 off = p - walker.around;
+    walker.radius = SDF_FARTHER * warp_highest(sqrtf(dot(off, off)));
     PacketSearch search = {walker, p};
     search.start(seed);
     walker.walk(search);
     if (search.pairs > 0) search.measure(search.pairs);
-    if (i >= a.queries) return;
-    Hit best = {search.distance_sq, walker.memory->slot[walker.thread]};
-    store_packet(a, query, best, walker);
+    if (i < a.queries) store_answer(a, query, search.distance_sq, walker.memory->slot[walker.thread], walker);
 }
 #endif
 

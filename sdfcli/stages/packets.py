@@ -22,6 +22,7 @@ class PacketTree:
     triangles.
 
     block_slot   (n,) uint32: the slots along the Hilbert curve.
+    slot_place   (n,) uint32: where in it each slot is.
     record       (blocks x 32, 16) float32: the triangles in that order, with what their distances take (see packet.h).
     box          (nodes, 4, 32, 4) float32: the turned boxes of 32 children, level after level, the root last: middle,
                  then three axes, each followed by half the length along it (see packet.h).
@@ -29,6 +30,7 @@ class PacketTree:
     """
 
     block_slot: Array
+    slot_place: Array
     record: Array
     box: Array
     level_start: Array
@@ -52,6 +54,7 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
     block_slot = backend.sort_order(hilbert)
     counts, _ = packed_levels(n, WARP)
     start = np.cumsum([0, *counts])
+    slot_place = xp.empty(n, np.uint32)
     record = xp.empty((WARP * counts[0], 16), np.float32)
     box = xp.empty((int(start[-1]), 4, WARP, 4), np.float32)
     bounds = [xp.empty((count, 6, WARP), np.float32) for count in counts]
@@ -62,6 +65,7 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
         triangle=order.triangle,
         triangle_id=order.triangle_id,
         block_slot=block_slot,
+        slot_place=slot_place,
         record=record,
         own=box,
         above=box[start[1] :],
@@ -76,7 +80,7 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
             above=box[start[level + 1] :],
             bounds=bounds[level + 1],
         )
-    return PacketTree(block_slot, record, box, backend.from_host(start[:-1], np.uint32))
+    return PacketTree(block_slot, slot_place, record, box, backend.from_host(start[:-1], np.uint32))
 
 
 def ask(
@@ -100,6 +104,9 @@ def ask(
     """
     queries = len(points) if along is None else len(along)
     together = queries >= PACKETS_FROM
+    middle_slot = None
+    if together and seed is None and queries > WARP:
+        middle_slot = _nearest_to_middles(backend, order, tree, points, along)
     backend.run(
         "sdf_distance_packet" if together else "sdf_distance_lone",
         WARP * (-(-queries // WARP) if together else queries),
@@ -109,12 +116,11 @@ def ask(
         seeds=0 if seed is None else seed.size // max(1, len(points)),
         points=points,
         order=along,
-        triangle=order.triangle,
-        triangle_id=order.triangle_id,
-        block_slot=tree.block_slot,
+        slot_place=tree.slot_place,
         record=tree.record,
         box=tree.box,
         level_start=tree.level_start,
+        middle_slot=middle_slot,
         seed=seed,
         seed_slot=seed_slot,
         distance=distance,
@@ -122,3 +128,14 @@ def ask(
         boxes=boxes,
         tests=tests,
     )
+
+
+def _nearest_to_middles(backend: Backend, order: Order, tree: PacketTree, points: Array, along: Array | None) -> Array:
+    """The nearest slot of the middle of each packet, for which packets of packets are looked at in the same way."""
+    xp, queries = backend.xp, len(points) if along is None else len(along)
+    packets = -(-queries // WARP)
+    middle = xp.empty((packets, 3), np.float32)
+    backend.run("sdf_packet_middles", WARP * packets, queries=queries, points=points, order=along, middle=middle)
+    distance, slot = xp.empty(packets, np.float32), xp.empty(packets, np.uint32)
+    ask(backend, order, tree, middle, distance, slot)
+    return slot
