@@ -133,11 +133,10 @@ def test_the_tree_holds_each_triangle_once(backend: Backend, kind: str, number: 
     bvh = make_bvh(backend, make_mesh(*mesh).unit_triangles)
     tree = bvh.packets
     assert tree is not None
-    box, slots = backend.to_host(tree.box), backend.to_host(tree.block_slot)
-    corner = backend.to_host(bvh.order.triangle)[slots].reshape(-1, 3, 3).astype(float)
-    assert sorted(slots.tolist()) == list(range(len(corner)))
+    box, place = backend.to_host(tree.box), backend.to_host(tree.slot_place)
+    corner = backend.to_host(bvh.order.triangle).reshape(-1, 3, 3).astype(float)
+    assert sorted(place.tolist()) == list(range(len(corner)))
     start = [*backend.to_host(tree.level_start).tolist(), len(box)]
-    place = np.arange(len(corner))
     for first, last in itertools.pairwise(start):
         middle, *axes = box[first:last].transpose(1, 0, 2, 3).reshape(4, -1, 4)[:, place].astype(float)
         half, axes = np.stack([axis[:, 3] for axis in axes], axis=1), np.stack([axis[:, :3] for axis in axes], axis=1)

@@ -77,6 +77,7 @@ FN u32 warp_least(u32 x) {
 }
 FN u32 warp_most(u32 x) { return ~warp_least(~x); }
 FN void shared_least(u32* p, u32 x) { *p = x < *p ? x : *p; }
+FN void shared_add(u32* p, u32 x) { *p += x; }
 FN float fused(float a, float b, float c) { return a * b + c; }
 FN float rough_inverse_sqrt(float x) { return 1.f / sqrtf(x); }
 FN u32 first_one(u32 bits) { return (u32)__builtin_ctz(bits); }
@@ -97,6 +98,8 @@ FN float bits_float(u32 bits) {
         for (first = 0; first < a->n; first += kThreads)                                    \
             run_warp([](int k) { name##_at(*arguments, first + (u32)k); });                 \
     }
+ENTRY(sdf_packet_centres)
+ENTRY(sdf_packet_cut)
 ENTRY(sdf_packet_blocks)
 ENTRY(sdf_packet_nodes)
 ENTRY(sdf_packet_middles)

@@ -118,11 +118,27 @@ typedef struct {
 } sdf_distance_wide_args; /* CPU only */
 
 typedef struct {
+    unsigned n;                  /* threads: whole warps */
+    unsigned triangles;
+    const float* triangle;
+    const unsigned* order;       /* triangles: the slots along the Hilbert curve */
+    float* placed;               /* out: triangles x 4: middles, and slots */
+} sdf_packet_centres_args; /* GPU only */
+
+typedef struct {
+    unsigned n;                  /* 32 x parts */
+    unsigned triangles;
+    unsigned size;               /* of a part, in triangles; the last one may have less */
+    const float* placed;         /* triangles x 4 */
+    float* cut;                  /* out: the same, the left half of each part first */
+} sdf_packet_cut_args; /* GPU only */
+
+typedef struct {
     unsigned n;                  /* places: 32 x blocks */
     unsigned triangles;
     const float* triangle;
     const unsigned* triangle_id;
-    const unsigned* block_slot;  /* triangles: the slots along the Hilbert curve */
+    const float* placed;         /* triangles x 4 */
     unsigned* slot_place;        /* out: triangles: places by slot */
     float* record;               /* out: places x 16: what their distances take */
     float* own;                  /* out: blocks x 4 x 32 x 4: the boxes of their triangles */

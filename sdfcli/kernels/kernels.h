@@ -80,6 +80,8 @@
 
 // Those of which the GPU alone is capable.
 #define SDF_WARP_KERNELS(X) \
+    X(sdf_packet_centres)   \
+    X(sdf_packet_cut)       \
     X(sdf_packet_blocks)    \
     X(sdf_packet_nodes)     \
     X(sdf_packet_middles)   \
@@ -93,7 +95,13 @@
         if (i < a.n) name##_at(a, i);                          \
     }
 SDF_KERNELS(SDF_GPU_ENTRY)
-SDF_WARP_KERNELS(SDF_GPU_ENTRY)
+// At most 64 registers: what more would save costs warps that hide each other's waiting.
+#define SDF_WARP_ENTRY(name)                                                                              \
+    extern "C" __global__ void __launch_bounds__(32 * SDF_BLOCK_WARPS, 8) name(name##_args a) {           \
+        u32 i = blockIdx.x * blockDim.x + threadIdx.x;                                                    \
+        if (i < a.n) name##_at(a, i);                                                                     \
+    }
+SDF_WARP_KERNELS(SDF_WARP_ENTRY)
 #endif
 
 #endif

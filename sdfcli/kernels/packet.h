@@ -1,28 +1,18 @@
 // The GPU's distance query: a warp looks for the nearest triangles of 32 neighbouring points together, or of one.
 //
-// The tree is like that of wide.h, with 32 children a node: a packed R-tree, whose lowest nodes are blocks of 32
-// triangles. Boxes of triangles and of blocks are turned as these lie (Gottschalk, Lin and Manocha 1996): slanted
-// triangles are flat in theirs. Each thread measures one child of a node from the middle of the points, and the nearest
-// child comes first: the way down is paid once for all points, and no two threads part company. Children that no single
-// point is near enough to are passed over. Triangles whose box comes near enough to a point make a pair with it; pairs
-// are kept until there is one for each thread, and then measured at once. Answers are those of sdf_distance_cct to the
-// last bit, see wide.h: what is rounded otherwise here only bounds them.
+// Each thread measures one child of a node from the middle of the points, and the nearest child comes first: the way
+// down is paid once for all points, and no two threads part company. Children that no single point is near enough to are
+// passed over. Triangles whose box comes near enough to a point make a pair with it; pairs are kept until there is one
+// for each thread, and then measured at once. Answers are those of sdf_distance_cct to the last bit, see wide.h: what is
+// rounded otherwise here only bounds them.
 #ifndef SDFCLI_PACKET_H
 #define SDFCLI_PACKET_H
 #include "distance.h"
-#include "warp.h"
+#include "packet_tree.h"
 
 #ifdef SDF_SHARED
-#define SDF_WARP 32
-#define SDF_PACKET_LEVELS 6    // 32^6 = 2^30 blocks
-#define SDF_FARTHER 1.00001f   // more than the rounding of a bound
-#define SDF_NEARER 0.99999f
-#define SDF_SLACK 4e-5f
-#define SDF_TURNED_MARGIN 3.8147e-06f  // more than that of places in a turned box
-
-struct alignas(16) Quad {
-    float x, y, z, w;
-};
+#define SDF_PACKET_LEVELS 6  // 32^6 = 2^30 blocks
+#define SDF_SLACK 4e-5f      // of the length of a difference of directions
 
 // What the threads of a warp share: the answers so far, pairs that wait, and for each level the bounds of the children of
 // the node that is open there, SDF_NONE for those that are done.
@@ -33,35 +23,6 @@ struct PacketMemory {
     u32 bound[SDF_PACKET_LEVELS * SDF_WARP];
 };
 
-// Keeps the order of floats.
-FN u32 ordered_bits(float x) {
-    u32 bits = float_bits(x);
-    return bits >> 31 ? ~bits : bits | 0x80000000u;
-}
-FN float ordered_float(u32 bits) { return bits_float(bits >> 31 ? bits & 0x7fffffffu : ~bits); }
-FN float warp_lowest(float x) { return ordered_float(warp_least(ordered_bits(x))); }
-FN float warp_highest(float x) { return ordered_float(warp_most(ordered_bits(x))); }
-
-FN Quad quad(F3 v, float w) {
-    Quad q = {v.x, v.y, v.z, w};
-    return q;
-}
-FN F3 xyz(Quad q) { return vec(q.x, q.y, q.z); }
-
-// A turned box: its middle, half its lengths, and its axes, which are a little too short: what is measured along them is
-// a lower bound, whatever is rounded.
-struct Turned {
-    F3 middle, half, x, y, z;
-};
-
-// 32 turned boxes lie in 4 x 32 quads, so that a warp reads whole lines.
-FN void store_turned(float* boxes, u32 place, const Turned& b) {
-    Quad* out = (Quad*)boxes + 4 * SDF_WARP * (size_t)(place / SDF_WARP) + place % SDF_WARP;
-    out[0] = quad(b.middle, 0.f);
-    out[SDF_WARP] = quad(SDF_NEARER * b.x, b.half.x);
-    out[2 * SDF_WARP] = quad(SDF_NEARER * b.y, b.half.y);
-    out[3 * SDF_WARP] = quad(SDF_NEARER * b.z, b.half.z);
-}
 // Bounds may be rounded otherwise than distances: these use fused multiply-adds.
 FN float fused_dot(F3 a, F3 b) { return fused(a.x, b.x, fused(a.y, b.y, a.z * b.z)); }
 FN float rough_sqrt(float x) { return x * rough_inverse_sqrt(fmaxf(x, 1e-37f)); }
@@ -81,57 +42,6 @@ FN float turned_distance_sq(F3 p, const Turned& b) {
     return fused_dot(away, away);
 }
 
-// The box of a triangle, turned with the normal n; of the triangles of all threads where most_of_all is warp_highest.
-template <class Most>
-FN Turned turned_box(F3 n, const float* t, Most most_of_all) {
-    float length_sq = dot(n, n);
-    F3 z = length_sq > 1e-30f ? (1.f / sqrtf(length_sq)) * n : vec(0.f, 0.f, 1.f);
-    float x = fabsf(z.x), y = fabsf(z.y), w = fabsf(z.z);
-    F3 flat = x <= y && x <= w ? vec(1.f, 0.f, 0.f) : y <= w ? vec(0.f, 1.f, 0.f) : vec(0.f, 0.f, 1.f);
-    flat = flat - dot(flat, z) * z;
-    F3 axis[3] = {(1.f / sqrtf(dot(flat, flat))) * flat, flat, z};
-    axis[1] = cross(z, axis[0]);
-    F3 middle = vec(0.f, 0.f, 0.f);
-    float half[3];
-    for (int k = 0; k < 3; k++) {
-        float a = dot(load3(t), axis[k]), b = dot(load3(t + 3), axis[k]), c = dot(load3(t + 6), axis[k]);
-        float high = most_of_all(most(a, most(b, c))), low = -most_of_all(-least(a, least(b, c)));
-        middle = middle + (0.5f * (low + high)) * axis[k];
-    }
-    for (int k = 0; k < 3; k++) {
-        float a = fabsf(dot(load3(t) - middle, axis[k])), b = fabsf(dot(load3(t + 3) - middle, axis[k])),
-              c = fabsf(dot(load3(t + 6) - middle, axis[k]));
-        half[k] = most_of_all(most(a, most(b, c))) + SDF_TURNED_MARGIN;
-    }
-    Turned box = {middle, load3(half), axis[0], axis[1], z};
-    return box;
-}
-
-FN float exchanged(float x, u32 distance) { return bits_float(warp_exchange(float_bits(x), distance)); }
-
-// Bounds along the coordinate axes, from which boxes of nodes above the blocks are made: 32 in 6 x 32 numbers. Those of
-// what a whole warp holds go to `place`.
-FN float* bounds_at(const float* bounds, u32 place) {
-    return (float*)bounds + 6 * SDF_WARP * (size_t)(place / SDF_WARP) + place % SDF_WARP;
-}
-FN Box gather_bounds(const Box& own, float* bounds, u32 place, bool stores) {
-    Box b;
-    for (int k = 0; k < 6; k++) {
-        b.v[k] = k < 3 ? warp_lowest(own.v[k]) : warp_highest(own.v[k]);
-        if (stores) bounds_at(bounds, place)[SDF_WARP * k] = b.v[k];
-    }
-    return b;
-}
-
-// What a triangle's distance takes, in one piece: its corners, one over its squared lengths, its slot and id.
-FN void store_record(float* records, u32 place, const float* t, u32 slot, u32 id) {
-    Quad* out = (Quad*)records + 4 * (size_t)place;
-    Facet<float> f = facet(load3(t), load3(t + 3), load3(t + 6));
-    out[0] = quad(load3(t), f.over_ab);
-    out[1] = quad(load3(t + 3), f.over_ac);
-    out[2] = quad(load3(t + 6), f.over_bc);
-    out[3] = quad(vec(f.over_n, bits_float(slot), bits_float(id)), 0.f);
-}
 struct Found {
     float distance_sq;
     u32 slot, id;
@@ -142,33 +52,6 @@ FN Found measure_record(const float* records, u32 place, F3 p) {
     Facet<float> f = facet(xyz(a), xyz(b), xyz(c), a.w, b.w, c.w, rest.x);
     Found found = {facet_distance_sq(p, f), float_bits(rest.y), float_bits(rest.z)};
     return found;
-}
-
-// A warp for each block: its triangles, and its box.
-FN void sdf_packet_blocks_at(const sdf_packet_blocks_args& a, u32 i) {
-    u32 block = i / SDF_WARP, slot = a.block_slot[least(i, a.triangles - 1)];
-    const float* t = a.triangle + 9 * (size_t)slot;
-    store_record(a.record, i, t, slot, a.triangle_id[slot]);
-    if (i < a.triangles) a.slot_place[slot] = i;
-    F3 n = cross(load3(t + 3) - load3(t), load3(t + 6) - load3(t));
-    store_turned(a.own, i, turned_box(n, t, [](float x) { return x; }));
-    for (u32 k = 1; k < SDF_WARP; k *= 2) n = n + vec(exchanged(n.x, k), exchanged(n.y, k), exchanged(n.z, k));
-    Turned box = turned_box(n, t, [](float x) { return warp_highest(x); });
-    gather_bounds(triangle_box(t), a.bounds, block, i % SDF_WARP == 0);
-    if (i % SDF_WARP == 0) store_turned(a.above, block, box);
-}
-
-// A warp for each node above them.
-FN void sdf_packet_nodes_at(const sdf_packet_nodes_args& a, u32 i) {
-    u32 node = i / SDF_WARP;
-    const float* from = bounds_at(a.own, least(i, a.children - 1));
-    Box own;
-    for (int k = 0; k < 6; k++) own.v[k] = from[SDF_WARP * k];
-    Box b = gather_bounds(own, a.bounds, node, i % SDF_WARP == 0);
-    if (i % SDF_WARP) return;
-    F3 low = load3(b.v), high = load3(b.v + 3), middle = 0.5f * (low + high), margin = SDF_TURNED_MARGIN * vec(1.f, 1.f, 1.f);
-    Turned box = {middle, (high - middle) + margin, vec(1.f, 0.f, 0.f), vec(0.f, 1.f, 0.f), vec(0.f, 0.f, 1.f)};
-    store_turned(a.above, node, box);
 }
 
 // The middle of the box around the 32 points of a packet.

@@ -16,20 +16,21 @@ PACKETS_FROM = 80_000
 """From so many points on, a warp looks for 32 together: less work in all, but with fewer much of a GPU is idle."""
 
 
+CUT_FROM = 4096
+"""So many triangles that follow one another along the Hilbert curve are cut into blocks by medians."""
+
+
 @dataclass(frozen=True)
 class PacketTree:
-    """A packed R-tree with 32 children a node over triangles along the Hilbert curve, the lowest nodes being blocks of
-    triangles.
+    """A packed R-tree with 32 children a node, the lowest nodes being blocks of triangles (see packet_tree.h).
 
-    block_slot   (n,) uint32: the slots along the Hilbert curve.
-    slot_place   (n,) uint32: where in it each slot is.
-    record       (blocks x 32, 16) float32: the triangles in that order, with what their distances take (see packet.h).
+    slot_place   (n,) uint32: where in the blocks each slot is.
+    record       (blocks x 32, 16) float32: the blocks' triangles, with what their distances take.
     box          (nodes, 4, 32, 4) float32: the turned boxes of 32 children, level after level, the root last: middle,
-                 then three axes, each followed by half the length along it (see packet.h).
+                 then three axes, each followed by half the length along it.
     level_start  (levels,) uint32: each level's first node.
     """
 
-    block_slot: Array
     slot_place: Array
     record: Array
     box: Array
@@ -46,25 +47,33 @@ def packed_levels(count: int, width: int) -> tuple[list[int], npt.NDArray[np.int
 
 
 def build_packets(backend: Backend, order: Order) -> PacketTree:
-    """Blocks of triangles along the Hilbert curve (Kamel and Faloutsos 1993), and nodes over them up to one root. Boxes
-    are turned up to those of blocks; larger parts of a surface are hardly flat."""
+    """Blocks of triangles, and nodes over them up to one root."""
     xp, n = backend.xp, len(order)
     hilbert = xp.empty(n, np.uint64)
     backend.run("sdf_hilbert", n, keys=order.keys, hilbert=hilbert)
-    block_slot = backend.sort_order(hilbert)
+    placed, cut = xp.empty((2, n, 4), np.float32)
     counts, _ = packed_levels(n, WARP)
+    places = WARP * counts[0]
+    along = backend.sort_order(hilbert)
+    backend.run("sdf_packet_centres", places, triangles=n, triangle=order.triangle, order=along, placed=placed)
+    size = CUT_FROM
+    while size > WARP:
+        if n > size // 2:
+            backend.run("sdf_packet_cut", WARP * -(-n // size), triangles=n, size=size, placed=placed, cut=cut)
+            placed, cut = cut, placed
+        size //= 2
     start = np.cumsum([0, *counts])
     slot_place = xp.empty(n, np.uint32)
-    record = xp.empty((WARP * counts[0], 16), np.float32)
+    record = xp.empty((places, 16), np.float32)
     box = xp.empty((int(start[-1]), 4, WARP, 4), np.float32)
     bounds = [xp.empty((count, 6, WARP), np.float32) for count in counts]
     backend.run(
         "sdf_packet_blocks",
-        WARP * counts[0],
+        places,
         triangles=n,
         triangle=order.triangle,
         triangle_id=order.triangle_id,
-        block_slot=block_slot,
+        placed=placed,
         slot_place=slot_place,
         record=record,
         own=box,
@@ -80,7 +89,7 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
             above=box[start[level + 1] :],
             bounds=bounds[level + 1],
         )
-    return PacketTree(block_slot, slot_place, record, box, backend.from_host(start[:-1], np.uint32))
+    return PacketTree(slot_place, record, box, backend.from_host(start[:-1], np.uint32))
 
 
 def ask(
