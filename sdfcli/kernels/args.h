@@ -13,6 +13,12 @@ typedef struct {
 
 typedef struct {
     unsigned n;
+    const float* points;  /* n x 3, in the unit cube */
+    unsigned* keys;       /* out: n, places along the Hilbert curve, of 30 bits */
+} sdf_curve_args;
+
+typedef struct {
+    unsigned n;
     const unsigned long long* keys;  /* Morton codes */
     unsigned long long* hilbert;     /* out: n */
 } sdf_hilbert_args;

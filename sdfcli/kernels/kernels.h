@@ -17,6 +17,7 @@
 
 #define SDF_KERNELS(X)               \
     X(sdf_morton)                    \
+    X(sdf_curve)                     \
     X(sdf_hilbert)                   \
     X(sdf_look_up)                   \
     X(sdf_look_up_sorted)            \
