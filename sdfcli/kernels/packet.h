@@ -54,17 +54,18 @@ FN Found measure_record(const float* records, u32 place, F3 p) {
     return found;
 }
 
-// The middle of the box around the 32 points of a packet.
-FN F3 load_packed(const float* points, const u32* order, u32 queries, u32 i) {
+// The query of a thread; the last one fills up its warp.
+FN u32 query_of(const u32* order, u32 queries, u32 i) {
     u32 place = least(i, queries - 1);
-    return load3(points + 3 * (size_t)(order ? order[place] : place));
+    return order ? order[place] : place;
 }
+// The middle of the box around all threads' points.
 FN F3 middle_of_all(F3 p) {
     return vec(0.5f * warp_lowest(p.x) + 0.5f * warp_highest(p.x), 0.5f * warp_lowest(p.y) + 0.5f * warp_highest(p.y),
                0.5f * warp_lowest(p.z) + 0.5f * warp_highest(p.z));
 }
 FN void sdf_packet_middles_at(const sdf_packet_middles_args& a, u32 i) {
-    F3 middle = middle_of_all(load_packed(a.points, a.order, a.queries, i));
+    F3 middle = middle_of_all(load3(a.points + 3 * (size_t)query_of(a.order, a.queries, i)));
     if (i % SDF_WARP) return;
     float* out = a.middle + 3 * (size_t)(i / SDF_WARP);
     out[0] = middle.x;
@@ -91,15 +92,16 @@ struct Walker {
     // The box lies behind a plane at distance d from `around` across the way there, u: so it is d - (p - around) u from
     // p, which is less by at most radius |u - ahead|.
     METHOD u32 bound(const Turned& b) {
+        boxes++;
         F3 t = turn(around - b.middle, b), h = b.half, way = turn(ahead, b);
         F3 away = vec(t.x - fmaxf(fminf(t.x, h.x), -h.x), t.y - fmaxf(fminf(t.y, h.y), -h.y),
                       t.z - fmaxf(fminf(t.z, h.z), -h.z));
-        boxes++;
         float d_sq = fused_dot(away, away), over_d = rough_inverse_sqrt(d_sq);
-        F3 turned = vec(fused(away.x, over_d, way.x), fused(away.y, over_d, way.y), fused(away.z, over_d, way.z));
-        float t_sq = fused_dot(turned, turned);
-        return float_bits(fmaxf(d_sq * over_d * SDF_NEARER - radius * (rough_sqrt(t_sq) + SDF_SLACK), 0.f));  // no number in the box
+        F3 differ = vec(fused(away.x, over_d, way.x), fused(away.y, over_d, way.y), fused(away.z, over_d, way.z));
+        float less = radius * (rough_sqrt(fused_dot(differ, differ)) + SDF_SLACK);
+        return float_bits(fmaxf(d_sq * over_d * SDF_NEARER - less, 0.f));  // 0 in the box: no number is less than 0
     }
+
     // Depth first, the nearest child first; search.block(node) deals with a node of level 0.
     template <class Search>
     METHOD void walk(Search& search) {
@@ -261,6 +263,7 @@ struct PacketSearch {
         if (wins) shared_least(m->id + k, found.id);
         warp_sync();
         if (wins && m->id[k] == found.id) m->slot[k] = found.slot;
+        warp_sync();
         reach(m->point[walker.thread].w);
     }
 };
@@ -285,7 +288,7 @@ FN Walker make_walker(const sdf_distance_packet_args& a, u32 i, F3 around) {
 
 // A warp for each point.
 FN void sdf_distance_lone_at(const sdf_distance_packet_args& a, u32 i) {
-    u32 query = a.order ? a.order[i / SDF_WARP] : i / SDF_WARP;
+    u32 query = query_of(a.order, a.queries, i / SDF_WARP);
     Walker walker = make_walker(a, i, load3(a.points + 3 * (size_t)query));
     LoneSearch lone = {walker};
     lone.start(seed_place_of(a, query));
@@ -294,11 +297,23 @@ FN void sdf_distance_lone_at(const sdf_distance_packet_args& a, u32 i) {
     if (walker.thread == 0) store_answer(a, query, lone.best.distance_sq, lone.best.slot, walker);
 }
 
-// A warp for 32 points that follow each other. Where the triangle nearest to the middle of them all is known, the first
-// bound is from the triangle of its block that is about the nearest.
+// The triangle of a block whose box's middle is nearest.
+FN u32 nearest_middle(const Quad* boxes, F3 p) {
+    u32 nearest = 0;
+    float distance_sq = SDF_NO_BOX;
+    for (u32 k = 0; k < SDF_WARP; k++) {
+        F3 r = xyz(boxes[k]) - p;
+        float d = fused_dot(r, r);
+        if (d < distance_sq) nearest = k;
+        distance_sq = fminf(d, distance_sq);
+    }
+    return nearest;
+}
+
+// A warp for 32 points that follow each other. Where the triangle nearest to the middle of them all is known, a triangle
+// of its block gives each point its first bound.
 FN void sdf_distance_packet_at(const sdf_distance_packet_args& a, u32 i) {
-    u32 query = least(i, a.queries - 1), seed;
-    if (a.order) query = a.order[query];
+    u32 query = query_of(a.order, a.queries, i), seed_place;
     F3 p = load3(a.points + 3 * (size_t)query);
     Walker walker = make_walker(a, i, middle_of_all(p));
     if (a.middle_slot) {
@@ -306,23 +321,14 @@ FN void sdf_distance_packet_at(const sdf_distance_packet_args& a, u32 i) {
         const Quad* boxes = walker.boxes_of(0, block);
         F3 way = xyz(boxes[place % SDF_WARP]) - walker.around;
         walker.ahead = rough_inverse_sqrt(fmaxf(dot(way, way), 1e-30f)) * way;
-        float nearest = SDF_NO_BOX;
-        for (u32 k = 0; k < SDF_WARP; k++) {
-            F3 r = xyz(boxes[k]) - p;
-            float distance_sq = fused_dot(r, r);
-            if (distance_sq < nearest) {
-                nearest = distance_sq;
-                place = SDF_WARP * block + k;
-            }
-        }
-        seed = place;
+        seed_place = SDF_WARP * block + nearest_middle(boxes, p);
     } else {
-        seed = seed_place_of(a, query);
+        seed_place = seed_place_of(a, query);
     }
     F3 off = p - walker.around;
     walker.radius = SDF_FARTHER * warp_highest(sqrtf(dot(off, off)));
     PacketSearch search = {walker, p};
-    search.start(seed);
+    search.start(seed_place);
     walker.walk(search);
     if (search.pairs > 0) search.measure(search.pairs);
     if (i < a.queries) store_answer(a, query, search.distance_sq, walker.memory->slot[walker.thread], walker);

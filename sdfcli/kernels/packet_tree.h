@@ -10,10 +10,10 @@
 
 #ifdef SDF_SHARED
 #define SDF_WARP 32
-#define SDF_FARTHER 1.00001f  // more than the rounding of a bound
-#define SDF_NEARER 0.99999f
-#define SDF_TURNED_MARGIN 3.8147e-06f  // more than the rounding of places in a turned box
-#define SDF_CUT_BINS 256
+#define SDF_NEARER 0.99999f             // what bounds are multiplied by against rounding
+#define SDF_FARTHER 1.00003f            // and upper ones, of lengths along axes that are too short
+#define SDF_TURNED_MARGIN 3.8147e-06f   // more than the rounding of places in a turned box
+#define SDF_CUT_BINS 256u
 
 struct alignas(16) Quad {
     float x, y, z, w;
@@ -84,79 +84,74 @@ FN void sdf_packet_centres_at(const sdf_packet_centres_args& a, u32 i) {
     ((Quad*)a.placed)[i] = quad(0.5f * (load3(b.v) + load3(b.v + 3)), bits_float(slot));
 }
 
-// A warp for each `size` triangles: half of them go to the left, as far as 1 / 256 of their longest side tells them
-// apart, and then as they come.
+// What is cut by a warp: triangles that follow one another, along the longest side of the box around their middles.
 struct Cut {
     const Quad* from;
     u32 count, thread;
-    F3 axis;  // the longest side
+    F3 axis;
     float low, scale;
+    u32 middle, before;  // the bin in which the cut is, and how many triangles are in the bins before it
 
-    METHOD u32 bin(u32 j) const {
-        float x = dot(xyz(from[j]), axis);
-        return least((u32)((x - low) * scale), SDF_CUT_BINS - 1u);
-    }
+    METHOD u32 bin(u32 j) const { return least((u32)((dot(xyz(from[j]), axis) - low) * scale), SDF_CUT_BINS - 1); }
     METHOD void choose_axis() {
-        F3 least_of = xyz(from[0]), most_of = least_of;
+        F3 start = xyz(from[0]), end = start;
         for (u32 j = thread; j < count; j += SDF_WARP) {
             F3 p = xyz(from[j]);
-            least_of = vec(least(least_of.x, p.x), least(least_of.y, p.y), least(least_of.z, p.z));
-            most_of = vec(most(most_of.x, p.x), most(most_of.y, p.y), most(most_of.z, p.z));
+            start = vec(least(start.x, p.x), least(start.y, p.y), least(start.z, p.z));
+            end = vec(most(end.x, p.x), most(end.y, p.y), most(end.z, p.z));
         }
-        least_of = vec(warp_lowest(least_of.x), warp_lowest(least_of.y), warp_lowest(least_of.z));
-        F3 side = vec(warp_highest(most_of.x), warp_highest(most_of.y), warp_highest(most_of.z)) - least_of;
+        start = vec(warp_lowest(start.x), warp_lowest(start.y), warp_lowest(start.z));
+        F3 side = vec(warp_highest(end.x), warp_highest(end.y), warp_highest(end.z)) - start;
         float longest = most(side.x, most(side.y, side.z));
-        axis = side.x == longest   ? vec(1.f, 0.f, 0.f)
-               : side.y == longest ? vec(0.f, 1.f, 0.f)
-                                   : vec(0.f, 0.f, 1.f);
-        low = dot(least_of, axis);
-        scale = longest > 0.f ? SDF_CUT_BINS / longest : 0.f;
+        axis = longest == side.x ? vec(1.f, 0.f, 0.f) : longest == side.y ? vec(0.f, 1.f, 0.f) : vec(0.f, 0.f, 1.f);
+        low = dot(start, axis);
+        scale = longest > 1e-30f ? SDF_CUT_BINS / longest : 0.f;
     }
-    // The bin in which the triangle number `left` is, and how many are in those before.
-    METHOD u32 find(u32* bins, u32 left, u32* before) const {
-        for (u32 k = thread; k < SDF_CUT_BINS; k += SDF_WARP) bins[k] = 0;
+    METHOD void choose_bin(u32* bins, u32 left) {
+        const u32 each = SDF_CUT_BINS / SDF_WARP;
+        for (u32 k = 0; k < each; k++) bins[each * thread + k] = 0;
         warp_sync();
-        for (u32 j = thread; j < count; j += SDF_WARP) shared_add(bins + bin(j), 1u);
+        for (u32 j = thread; j < count; j += SDF_WARP) shared_add(bins + bin(j), 1);
         warp_sync();
-        u32 own = SDF_CUT_BINS / SDF_WARP * thread, sum = 0, place = 0;
-        for (u32 k = 0; k < SDF_CUT_BINS / SDF_WARP; k++) sum += bins[own + k];
+        u32 sum = 0, place = 0;
+        for (u32 k = 0; k < each; k++) sum += bins[each * thread + k];
         for (u32 k = 1; k < SDF_WARP; k *= 2) {
             u32 other = warp_exchange(sum, k);
             if (thread & k) place += other;
             sum += other;
         }
-        u32 found = SDF_NONE;
-        *before = SDF_NONE;
-        for (u32 k = 0; k < SDF_CUT_BINS / SDF_WARP; k++) {
-            if (place <= left && left < place + bins[own + k]) {
-                found = own + k;
-                *before = place;
+        middle = before = SDF_NONE;
+        for (u32 k = each * thread; k < each * (thread + 1); k++) {
+            if (place <= left && left < place + bins[k]) {
+                middle = k;
+                before = place;
             }
-            place += bins[own + k];
+            place += bins[k];
         }
-        *before = warp_least(*before);
-        return warp_least(found);
+        middle = warp_least(middle);
+        before = warp_least(before);
     }
 };
+// A warp for each `size` triangles: the left half of them first, as far as 1 / 256 of the side tells them apart; of those
+// in the middle bin, the first ones.
 FN void sdf_packet_cut_at(const sdf_packet_cut_args& a, u32 i) {
-    SDF_SHARED u32 memory[SDF_BLOCK_WARPS][SDF_CUT_BINS];
+    SDF_SHARED u32 bins[SDF_BLOCK_WARPS][SDF_CUT_BINS];
     u32 first = i / SDF_WARP * a.size, left = a.size / 2;
-    const Quad* from = (const Quad*)a.placed + first;
-    Quad* to = (Quad*)a.cut + first;
-    Cut c = {from, least(a.size, a.triangles - first), i % SDF_WARP, vec(0.f, 0.f, 0.f), 0.f, 0.f};
-    u32 middle = SDF_CUT_BINS, room = 0, lefts = 0, middles = 0, before_me = (1u << c.thread) - 1u;
+    Cut c = {(const Quad*)a.placed + first, least(a.size, a.triangles - first), i % SDF_WARP};
     if (c.count > left) {
         c.choose_axis();
-        u32 before;
-        middle = c.find(memory[i / SDF_WARP % SDF_BLOCK_WARPS], left, &before);
-        room = left - before;
+        c.choose_bin(bins[i / SDF_WARP % SDF_BLOCK_WARPS], left);
+    } else {
+        c.middle = SDF_CUT_BINS;  // there is nothing to cut
     }
+    Quad* to = (Quad*)a.cut + first;
+    u32 lefts = 0, middles = 0, lower = (1u << c.thread) - 1;
     for (u32 start = 0; start < c.count; start += SDF_WARP) {
-        u32 j = start + c.thread, bin = j < c.count ? c.bin(j) : SDF_NONE;
-        u32 same = warp_ballot(bin == middle), rank = middles + (u32)count_ones(same & before_me);
-        bool goes_left = bin < middle || (bin == middle && rank < room);
-        u32 going = warp_ballot(goes_left), ahead = lefts + (u32)count_ones(going & before_me);
-        if (j < c.count) to[goes_left ? ahead : left + (j - ahead)] = from[j];
+        u32 j = start + c.thread, bin = j < c.count ? c.bin(j) : SDF_NONE, same = warp_ballot(bin == c.middle);
+        bool first_ones = c.before + middles + (u32)count_ones(same & lower) < left;
+        bool goes = bin < c.middle || (bin == c.middle && first_ones);
+        u32 going = warp_ballot(goes), rank = lefts + (u32)count_ones(going & lower);
+        if (j < c.count) to[goes ? rank : left + (j - rank)] = c.from[j];
         lefts += (u32)count_ones(going);
         middles += (u32)count_ones(same);
     }
