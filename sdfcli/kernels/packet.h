@@ -297,11 +297,11 @@ FN void sdf_distance_lone_at(const sdf_distance_packet_args& a, u32 i) {
     if (walker.thread == 0) store_answer(a, query, lone.best.distance_sq, lone.best.slot, walker);
 }
 
-// The triangle of a block whose box's middle is nearest.
-FN u32 nearest_middle(const Quad* boxes, F3 p) {
+// One of the triangles from a place on whose box's middle is nearest.
+FN u32 nearest_middle(const Quad* boxes, u32 count, F3 p) {
     u32 nearest = 0;
     float distance_sq = SDF_NO_BOX;
-    for (u32 k = 0; k < SDF_WARP; k++) {
+    for (u32 k = 0; k < count; k++) {
         F3 r = xyz(boxes[k]) - p;
         float d = fused_dot(r, r);
         if (d < distance_sq) nearest = k;
@@ -310,25 +310,29 @@ FN u32 nearest_middle(const Quad* boxes, F3 p) {
     return nearest;
 }
 
-// A warp for 32 points that follow each other. Where the triangle nearest to the middle of them all is known, a triangle
-// of its block gives each point its first bound.
+// A warp for 32 points that follow each other. First bounds are from the block of the triangle nearest to their middle,
+// if that is known, or from the seeds' parts of their blocks: from the triangles there that seem to be nearest.
 FN void sdf_distance_packet_at(const sdf_distance_packet_args& a, u32 i) {
-    u32 query = query_of(a.order, a.queries, i), seed_place;
+    u32 query = query_of(a.order, a.queries, i), place, together;
     F3 p = load3(a.points + 3 * (size_t)query);
     Walker walker = make_walker(a, i, middle_of_all(p));
     if (a.middle_slot) {
-        u32 place = a.slot_place[a.middle_slot[i / SDF_WARP]], block = place / SDF_WARP;
-        const Quad* boxes = walker.boxes_of(0, block);
-        F3 way = xyz(boxes[place % SDF_WARP]) - walker.around;
+        place = a.slot_place[a.middle_slot[i / SDF_WARP]];
+        together = SDF_WARP;
+        F3 way = xyz(walker.boxes_of(0, place / SDF_WARP)[place % SDF_WARP]) - walker.around;
         walker.ahead = rough_inverse_sqrt(fmaxf(dot(way, way), 1e-30f)) * way;
-        seed_place = SDF_WARP * block + nearest_middle(boxes, p);
     } else {
-        seed_place = seed_place_of(a, query);
+        place = seed_place_of(a, query);
+        together = SDF_WARP / 4;
+    }
+    if (place != SDF_NONE) {
+        place -= place % together;
+        place += nearest_middle(walker.boxes_of(0, place / SDF_WARP) + place % SDF_WARP, together, p);
     }
     F3 off = p - walker.around;
     walker.radius = SDF_FARTHER * warp_highest(sqrtf(dot(off, off)));
     PacketSearch search = {walker, p};
-    search.start(seed_place);
+    search.start(place);
     walker.walk(search);
     if (search.pairs > 0) search.measure(search.pairs);
     if (i < a.queries) store_answer(a, query, search.distance_sq, walker.memory->slot[walker.thread], walker);
