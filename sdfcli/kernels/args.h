@@ -171,7 +171,6 @@ typedef struct {
 typedef struct {
     unsigned n;                  /* threads: whole warps */
     unsigned queries;
-    unsigned triangles;
     unsigned levels;             /* of nodes, blocks among them */
     unsigned seeds;              /* slots to start from in a row, of which the first is used */
     const float* points;         /* queries x 3 */

@@ -94,7 +94,6 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
 
 def ask(
     backend: Backend,
-    order: Order,
     tree: PacketTree,
     points: Array,
     distance: Array,
@@ -115,12 +114,11 @@ def ask(
     together = queries >= PACKETS_FROM
     middle_slot = None
     if together and seed is None and queries > WARP:
-        middle_slot = _nearest_to_middles(backend, order, tree, points, along)
+        middle_slot = _nearest_to_middles(backend, tree, points, along)
     backend.run(
         "sdf_distance_packet" if together else "sdf_distance_lone",
         WARP * (-(-queries // WARP) if together else queries),
         queries=queries,
-        triangles=len(order),
         levels=len(tree.level_start),
         seeds=0 if seed is None else seed.size // max(1, len(points)),
         points=points,
@@ -139,12 +137,12 @@ def ask(
     )
 
 
-def _nearest_to_middles(backend: Backend, order: Order, tree: PacketTree, points: Array, along: Array | None) -> Array:
+def _nearest_to_middles(backend: Backend, tree: PacketTree, points: Array, along: Array | None) -> Array:
     """The nearest slot of the middle of each packet, for which packets of packets are looked at in the same way."""
     xp, queries = backend.xp, len(points) if along is None else len(along)
     packets = -(-queries // WARP)
     middle = xp.empty((packets, 3), np.float32)
     backend.run("sdf_packet_middles", WARP * packets, queries=queries, points=points, order=along, middle=middle)
     distance, slot = xp.empty(packets, np.float32), xp.empty(packets, np.uint32)
-    ask(backend, order, tree, middle, distance, slot)
+    ask(backend, tree, middle, distance, slot)
     return slot
