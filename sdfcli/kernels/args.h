@@ -135,8 +135,9 @@ typedef struct {
     unsigned n;                  /* 32 x parts */
     unsigned triangles;
     unsigned size;               /* of a part, in triangles; the last one may have less */
-    const float* placed;         /* triangles x 4 */
-    float* cut;                  /* out: the same, the left half of each part first */
+    unsigned until;              /* parts are cut in halves until they have this size */
+    float* placed;               /* triangles x 4 */
+    float* cut;                  /* the same; after an odd number of halvings, what is cut is here */
 } sdf_packet_cut_args; /* GPU only */
 
 typedef struct {

@@ -92,7 +92,7 @@ struct Cut {
     float low, scale;
     u32 middle, before;  // the bin in which the cut is, and how many triangles are in the bins before it
 
-    METHOD u32 bin(u32 j) const { return least((u32)((dot(xyz(from[j]), axis) - low) * scale), SDF_CUT_BINS - 1); }
+    METHOD u32 bin(Quad q) const { return least((u32)((dot(xyz(q), axis) - low) * scale), SDF_CUT_BINS - 1); }
     METHOD void choose_axis() {
         F3 start = xyz(from[0]), end = start;
         for (u32 j = thread; j < count; j += SDF_WARP) {
@@ -111,7 +111,7 @@ struct Cut {
         const u32 each = SDF_CUT_BINS / SDF_WARP;
         for (u32 k = 0; k < each; k++) bins[each * thread + k] = 0;
         warp_sync();
-        for (u32 j = thread; j < count; j += SDF_WARP) shared_add(bins + bin(j), 1);
+        for (u32 j = thread; j < count; j += SDF_WARP) shared_add(bins + bin(from[j]), 1);
         warp_sync();
         u32 sum = 0, place = 0;
         for (u32 k = 0; k < each; k++) sum += bins[each * thread + k];
@@ -131,29 +131,43 @@ struct Cut {
         middle = warp_least(middle);
         before = warp_least(before);
     }
-};
-// A warp for each `size` triangles: the left half of them first, as far as 1 / 256 of the side tells them apart; of those
-// in the middle bin, the first ones.
-FN void sdf_packet_cut_at(const sdf_packet_cut_args& a, u32 i) {
-    SDF_SHARED u32 bins[SDF_BLOCK_WARPS][SDF_CUT_BINS];
-    u32 first = i / SDF_WARP * a.size, left = a.size / 2;
-    Cut c = {(const Quad*)a.placed + first, least(a.size, a.triangles - first), i % SDF_WARP};
-    if (c.count > left) {
-        c.choose_axis();
-        c.choose_bin(bins[i / SDF_WARP % SDF_BLOCK_WARPS], left);
-    } else {
-        c.middle = SDF_CUT_BINS;  // there is nothing to cut
+    // The left ones first, as far as 1 / 256 of the side tells them apart; of those in the middle bin, the first ones.
+    METHOD void store(Quad* to, u32 left) const {
+        u32 lefts = 0, middles = 0, lower = (1u << thread) - 1;
+        Quad next = from[least(thread, count - 1)];
+        for (u32 j = thread; j < count + thread; j += SDF_WARP) {
+            Quad q = next;
+            next = from[least(j + SDF_WARP, count - 1)];  // comes while this one is dealt with
+            u32 own = j < count ? bin(q) : SDF_NONE, same = warp_ballot(own == middle);
+            bool first_ones = before + middles + (u32)count_ones(same & lower) < left;
+            bool goes = own < middle || (own == middle && first_ones);
+            u32 going = warp_ballot(goes), rank = lefts + (u32)count_ones(going & lower);
+            if (j < count) to[goes ? rank : left + (j - rank)] = q;
+            lefts += (u32)count_ones(going);
+            middles += (u32)count_ones(same);
+        }
     }
-    Quad* to = (Quad*)a.cut + first;
-    u32 lefts = 0, middles = 0, lower = (1u << c.thread) - 1;
-    for (u32 start = 0; start < c.count; start += SDF_WARP) {
-        u32 j = start + c.thread, bin = j < c.count ? c.bin(j) : SDF_NONE, same = warp_ballot(bin == c.middle);
-        bool first_ones = c.before + middles + (u32)count_ones(same & lower) < left;
-        bool goes = bin < c.middle || (bin == c.middle && first_ones);
-        u32 going = warp_ballot(goes), rank = lefts + (u32)count_ones(going & lower);
-        if (j < c.count) to[goes ? rank : left + (j - rank)] = c.from[j];
-        lefts += (u32)count_ones(going);
-        middles += (u32)count_ones(same);
+};
+// A warp for each `size` triangles, which it cuts in halves until they have `until`.
+FN void sdf_packet_cut_at(const sdf_packet_cut_args& a, u32 i) {
+    SDF_SHARED u32 memory[SDF_BLOCK_WARPS][SDF_CUT_BINS];
+    u32* bins = memory[i / SDF_WARP % SDF_BLOCK_WARPS];
+    u32 first = i / SDF_WARP * a.size, count = least(a.size, a.triangles - first);
+    Quad *from = (Quad*)a.placed + first, *to = (Quad*)a.cut + first;
+    for (u32 size = a.size; size > a.until; size /= 2) {
+        for (u32 part = 0; part < count; part += size) {
+            Cut c = {from + part, least(size, count - part), i % SDF_WARP};
+            c.middle = SDF_CUT_BINS;  // all are left ones
+            if (c.count > size / 2) {
+                c.choose_axis();
+                c.choose_bin(bins, size / 2);
+            }
+            c.store(to + part, size / 2);
+        }
+        Quad* cut = to;
+        to = from;
+        from = cut;
+        warp_sync();
     }
 }
 

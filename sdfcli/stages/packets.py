@@ -15,9 +15,9 @@ WARP = 32
 PACKETS_FROM = 80_000
 """From so many points on, a warp looks for 32 together: less work in all, but with fewer much of a GPU is idle."""
 
-
-CUT_FROM = 4096
-"""So many triangles that follow one another along the Hilbert curve are cut into blocks by medians."""
+CUTS = ((4096, 1024), (1024, WARP))
+"""So many triangles that follow one another along the Hilbert curve are cut in halves, down to so many; with the larger
+parts done, there are more of them to be cut at once."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,11 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
     places = WARP * counts[0]
     along = backend.sort_order(hilbert)
     backend.run("sdf_packet_centres", places, triangles=n, triangle=order.triangle, order=along, placed=placed)
-    size = CUT_FROM
-    while size > WARP:
-        if n > size // 2:
-            backend.run("sdf_packet_cut", WARP * -(-n // size), triangles=n, size=size, placed=placed, cut=cut)
+    for size, until in CUTS:
+        backend.run("sdf_packet_cut", WARP * -(-n // size), triangles=n, size=size, until=until, placed=placed, cut=cut)
+        halvings = (size // until).bit_length() - 1
+        if halvings % 2:
             placed, cut = cut, placed
-        size //= 2
     start = np.cumsum([0, *counts])
     slot_place = xp.empty(n, np.uint32)
     record = xp.empty((places, 16), np.float32)
