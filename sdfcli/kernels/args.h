@@ -189,6 +189,7 @@ typedef struct {
     unsigned* tests;             /* out: queries, triangles measured by it; may be null */
 } sdf_distance_packet_args; /* GPU only */
 
+typedef sdf_distance_packet_args sdf_distance_middle_args;
 typedef sdf_distance_packet_args sdf_distance_lone_args;
 
 

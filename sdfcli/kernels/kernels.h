@@ -87,6 +87,7 @@
     X(sdf_packet_nodes)     \
     X(sdf_packet_middles)   \
     X(sdf_distance_packet)  \
+    X(sdf_distance_middle)  \
     X(sdf_distance_lone)
 
 #ifdef __CUDACC_RTC__

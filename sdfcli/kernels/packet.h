@@ -337,6 +337,8 @@ FN void sdf_distance_packet_at(const sdf_distance_packet_args& a, u32 i) {
     if (search.pairs > 0) search.measure(search.pairs);
     if (i < a.queries) store_answer(a, query, search.distance_sq, walker.memory->slot[walker.thread], walker);
 }
+// The same for the middles of packets: of a name of its own, so that a profiler tells the two apart.
+FN void sdf_distance_middle_at(const sdf_distance_packet_args& a, u32 i) { sdf_distance_packet_at(a, i); }
 #endif
 
 #endif

@@ -103,11 +103,12 @@ def ask(
     seed_slot: Array | None = None,
     boxes: Array | None = None,
     tests: Array | None = None,
+    kernel: str = "sdf_distance_packet",
 ) -> None:
     """Fills in distance and slot (m,) of points (m, 3) float32, see `distance.nearest`. Neighbours should be together.
 
     along: the points (k,) uint32 that are asked for, in that order. seed: (m,) or (m, s) uint32, slots to start from,
-    or places in seed_slot. boxes, tests: (m,) uint32, what was measured.
+    or places in seed_slot. boxes, tests: (m,) uint32, what was measured. kernel: for points together.
     """
     queries = len(points) if along is None else len(along)
     together = queries >= PACKETS_FROM
@@ -115,7 +116,7 @@ def ask(
     if together and seed is None and queries > WARP:
         middle_slot = _nearest_to_middles(backend, tree, points, along)
     backend.run(
-        "sdf_distance_packet" if together else "sdf_distance_lone",
+        kernel if together else "sdf_distance_lone",
         WARP * (-(-queries // WARP) if together else queries),
         queries=queries,
         levels=len(tree.level_start),
@@ -143,5 +144,5 @@ def _nearest_to_middles(backend: Backend, tree: PacketTree, points: Array, along
     middle = xp.empty((packets, 3), np.float32)
     backend.run("sdf_packet_middles", WARP * packets, queries=queries, points=points, order=along, middle=middle)
     distance, slot = xp.empty(packets, np.float32), xp.empty(packets, np.uint32)
-    ask(backend, tree, middle, distance, slot)
+    ask(backend, tree, middle, distance, slot, kernel="sdf_distance_middle")
     return slot
