@@ -109,6 +109,57 @@ def test_any_shape(backend: Backend, packed: bool, kind: str, number: int, seeds
         check(backend, bvh, points, seed)
 
 
+def hard_triangles(rng: np.random.Generator, kind: str, count: int) -> Numbers:
+    """(count, 3, 3) float64 in the unit cube, of a kind that is hard to bound."""
+    start, way = rng.random((count, 1, 3)), rng.normal(size=(count, 1, 3))
+    size = 10.0 ** -rng.uniform(0, 8, (count, 1, 1))
+    if kind == "needles":
+        corner = start + size * way * [[0.0], [1.0], [rng.random()]] + 1e-4 * size * rng.normal(size=(count, 3, 3))
+    elif kind == "of any size":
+        corner = start + size * rng.normal(size=(count, 3, 3))
+    elif kind == "segments and points":
+        corner = start + way * rng.integers(0, 2, (count, 3, 1))
+    elif kind == "of one plane":
+        corner = np.round(4 * rng.random((count, 3, 3))) / 4
+        corner[:, :, rng.integers(3)] = 0.5
+    else:
+        corner = 0.5 + 0.3 * way / np.linalg.norm(way, axis=2, keepdims=True) + 1e-3 * rng.normal(size=(count, 3, 3))
+    return np.asarray(np.clip(corner, 0, 1))
+
+
+def hard_points(rng: np.random.Generator, triangles: Numbers, kind: str, count: int) -> Numbers:
+    """(count, 3) float32, an even number: far, near, and on the triangles, with the packet's middle there, too."""
+    size, off = 10.0 ** -rng.uniform(0, 8), rng.normal(size=(count, 3))
+    if kind == "on a triangle":
+        points = rng.dirichlet([1, 1, 1], count) @ triangles[rng.integers(len(triangles))] + size * 1e-2 * off
+    elif kind == "about a point of a triangle":
+        off[1::2] = -off[::2]
+        points = rng.dirichlet([1, 1, 1]) @ triangles[rng.integers(len(triangles))] + size * off
+    elif kind == "far together":
+        points = 10.0 ** rng.uniform(0, 15) * rng.normal(size=3) + 10.0 ** rng.uniform(-6, 15) * off
+    elif kind == "far apart":
+        points = 10.0 ** rng.uniform(0, 15, (count, 1)) * off
+    else:
+        points = np.full((count, 3), 0.5)
+    return points.astype(np.float32)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    triangles=st.sampled_from(["needles", "of any size", "segments and points", "of one plane", "equally far"]),
+    points=st.sampled_from(["on a triangle", "about a point of a triangle", "far together", "far apart", "one"]),
+    count=st.sampled_from([1, 31, 100, 700]),
+    number=st.integers(0, 2**32 - 1),
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_hard_cases(backend: Backend, packed: bool, triangles: str, points: str, count: int, number: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packets, "PACKETS_FROM", 1 if packed else 1 << 40)
+        rng = np.random.default_rng(number)
+        corner = hard_triangles(rng, triangles, count)
+        check(backend, make_bvh(backend, corner.reshape(-1, 9)), hard_points(rng, corner, points, 40))
+
+
 @pytest.mark.usefixtures("together")
 @pytest.mark.parametrize("count", [1, 2, 31, 32, 33, 1023, 1024, 1025])
 def test_any_number_of_triangles(backend: Backend, count: int) -> None:
@@ -126,31 +177,37 @@ def test_of_equal_triangles_the_smallest_number(backend: Backend) -> None:
     check(backend, bvh, points_about(rng, some, 200))
 
 
-@pytest.mark.usefixtures("together")
-def test_the_tree_holds_each_triangle_once(backend: Backend) -> None:
-    bvh = make_bvh(backend, make_mesh(*shapes.icosphere(4)).unit_triangles)
+@settings(max_examples=20, deadline=None)
+@given(kind=st.sampled_from([*sorted(shapes.ANY), "sphere"]), number=st.integers(0, 2**32 - 1))
+def test_the_tree_holds_each_triangle_once(backend: Backend, kind: str, number: int) -> None:
+    mesh = shapes.icosphere(4) if kind == "sphere" else shapes.ANY[kind](np.random.default_rng(number))
+    bvh = make_bvh(backend, make_mesh(*mesh).unit_triangles)
     tree = bvh.packets
     assert tree is not None
-    block, box = backend.to_host(tree.block), backend.to_host(tree.box)
-    slots, corner = backend.to_host(tree.block_slot), backend.to_host(bvh.order.triangle)
-    assert sorted(slots.tolist()) == list(range(len(corner)))
-    held = block.transpose(0, 2, 1).reshape(-1, 9)
-    assert np.array_equal(held[: len(corner)], corner[slots])
-    triangle = held.reshape(-1, 3, 3)
-    low, high = triangle.min(axis=1).reshape(-1, 32, 3).min(axis=1), triangle.max(axis=1).reshape(-1, 32, 3).max(axis=1)
+    box, place = backend.to_host(tree.box), backend.to_host(tree.slot_place)
+    corner = backend.to_host(bvh.order.triangle).reshape(-1, 3, 3).astype(float)
+    assert sorted(place.tolist()) == list(range(len(corner)))
     start = [*backend.to_host(tree.level_start).tolist(), len(box)]
     for first, last in itertools.pairwise(start):
-        lanes = box[first:last].transpose(0, 2, 1).reshape(-1, 6)
-        assert (lanes[: len(low), :3] <= low).all()
-        assert (lanes[: len(low), 3:] >= high).all()
-        assert (lanes[len(low) :, :3] > lanes[len(low) :, 3:]).all(), "what is left over is empty"
-        pad = -len(low) % 32
-        low, high = (
-            np.pad(low, ((0, pad), (0, 0)), constant_values=9),
-            np.pad(high, ((0, pad), (0, 0)), constant_values=-9),
-        )
-        low, high = low.reshape(-1, 32, 3).min(axis=1), high.reshape(-1, 32, 3).max(axis=1)
+        middle, *axes = box[first:last].transpose(1, 0, 2, 3).reshape(4, -1, 4)[:, place].astype(float)
+        half, axes = np.stack([axis[:, 3] for axis in axes], axis=1), np.stack([axis[:, :3] for axis in axes], axis=1)
+        assert np.allclose(axes @ axes.transpose(0, 2, 1), np.eye(3) * 0.99999**2, rtol=0, atol=1e-6)
+        inside = np.abs(np.einsum("nkc,nac->nka", corner - middle[:, None, :3], axes))
+        assert (inside < half[:, None, :]).all()
+        place = place // packets.WARP
+    assert not place.any(), "there is one root"
     assert start[-1] - start[-2] == 1
+
+
+def test_blocks_are_cut_by_medians(backend: Backend) -> None:
+    """A square of 64 x 64 equal triangles falls into rectangles of 4 x 8 of them."""
+    place = np.stack(np.meshgrid(range(64), range(64), [32]), axis=-1).reshape(-1, 1, 3) / 64
+    corner = place + np.array([[0.1, 0.1, 0], [0.9, 0.1, 0], [0.1, 0.9, 0]]) / 64
+    tree = make_bvh(backend, np.random.default_rng(1).permutation(corner).reshape(-1, 9)).packets
+    assert tree is not None
+    blocks = backend.to_host(tree.box)[backend.to_host(tree.level_start)[1] :][: 4096 // 32 // 32]
+    sides = np.sort(2 * blocks[:, 1:, :, 3], axis=1)
+    assert np.allclose(sides, np.array([0, 3.8, 7.8])[:, None] / 64, rtol=0, atol=1e-5)
 
 
 @pytest.mark.usefixtures("together")

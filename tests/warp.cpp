@@ -37,6 +37,10 @@ void start() {
     done[now] = true;
 }
 void run_warp(void (*kernel)(int)) {
+#if defined(__x86_64__)
+    unsigned mode = _mm_getcsr();  // fibres take it over
+    _mm_setcsr(mode | 0x8040u);    // denormals are flushed to zero, as on the GPU
+#endif
     job = kernel;
     for (int k = 0; k < kThreads; k++) {
         meetings[k] = 0, done[k] = false;
@@ -54,6 +58,9 @@ void run_warp(void (*kernel)(int)) {
                 more = true;
             }
     }
+#if defined(__x86_64__)
+    _mm_setcsr(mode);
+#endif
 }
 }  // namespace
 
@@ -77,6 +84,9 @@ FN u32 warp_least(u32 x) {
 }
 FN u32 warp_most(u32 x) { return ~warp_least(~x); }
 FN void shared_least(u32* p, u32 x) { *p = x < *p ? x : *p; }
+FN void shared_add(u32* p, u32 x) { *p += x; }
+FN float fused(float a, float b, float c) { return a * b + c; }
+FN float rough_inverse_sqrt(float x) { return 1.f / sqrtf(x); }
 FN u32 first_one(u32 bits) { return (u32)__builtin_ctz(bits); }
 FN float bits_float(u32 bits) {
     float x;
@@ -95,7 +105,11 @@ FN float bits_float(u32 bits) {
         for (first = 0; first < a->n; first += kThreads)                                    \
             run_warp([](int k) { name##_at(*arguments, first + (u32)k); });                 \
     }
+ENTRY(sdf_packet_centres)
+ENTRY(sdf_packet_cut)
 ENTRY(sdf_packet_blocks)
 ENTRY(sdf_packet_nodes)
+ENTRY(sdf_packet_middles)
 ENTRY(sdf_distance_packet)
+ENTRY(sdf_distance_middle)
 ENTRY(sdf_distance_lone)

@@ -24,7 +24,8 @@ KERNELS = {
     "cct": ("sdf_distance_cct",),
     "fast": ("sdf_distance_packet", "sdf_distance_lone"),
 }
-"""The kernel that each variant of the distance query is on a GPU; for few points it may be the second one."""
+"""The kernel that each variant of the distance query is on a GPU; for few points it may be the second one. What `fast`
+does to get first bounds (sdf_packet_middles, sdf_distance_middle) is not counted."""
 
 TIME = "gpu__time_duration.avg"
 DRAM_SECTORS = "dram__sectors_read.sum"

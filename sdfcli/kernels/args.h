@@ -13,6 +13,12 @@ typedef struct {
 
 typedef struct {
     unsigned n;
+    const float* points;  /* n x 3, in the unit cube */
+    unsigned* keys;       /* out: n, places along the Hilbert curve, of 30 bits */
+} sdf_curve_args;
+
+typedef struct {
+    unsigned n;
     const unsigned long long* keys;  /* Morton codes */
     unsigned long long* hilbert;     /* out: n */
 } sdf_hilbert_args;
@@ -118,34 +124,63 @@ typedef struct {
 } sdf_distance_wide_args; /* CPU only */
 
 typedef struct {
+    unsigned n;                  /* threads: whole warps */
+    unsigned triangles;
+    const float* triangle;
+    const unsigned* order;       /* triangles: the slots along the Hilbert curve */
+    float* placed;               /* out: triangles x 4: middles, and slots */
+} sdf_packet_centres_args; /* GPU only */
+
+typedef struct {
+    unsigned n;                  /* 32 x parts */
+    unsigned triangles;
+    unsigned size;               /* of a part, in triangles; the last one may have less */
+    unsigned until;              /* parts are cut in halves until they have this size */
+    float* placed;               /* triangles x 4 */
+    float* cut;                  /* the same; after an odd number of halvings, what is cut is here */
+} sdf_packet_cut_args; /* GPU only */
+
+typedef struct {
     unsigned n;                  /* places: 32 x blocks */
     unsigned triangles;
     const float* triangle;
-    const unsigned* block_slot;  /* triangles: the slots along the Hilbert curve */
-    float* block;                /* out: blocks x 9 x 32, corners' coordinates side by side; the last triangle fills up */
-    float* box;                  /* out: blocks / 32, rounded up, x 6 x 32: their boxes as the level above has them */
+    const unsigned* triangle_id;
+    const float* placed;         /* triangles x 4 */
+    unsigned* slot_place;        /* out: triangles: places by slot */
+    float* record;               /* out: places x 16: what their distances take */
+    float* own;                  /* out: blocks x 4 x 32 x 4: the boxes of their triangles */
+    float* above;                /* out: blocks / 32, rounded up, x 4 x 32 x 4: the blocks' boxes */
+    float* bounds;               /* out: blocks / 32, rounded up, x 6 x 32: the same along the coordinate axes */
 } sdf_packet_blocks_args; /* GPU only */
 
 typedef struct {
     unsigned n;                  /* 32 x nodes of a level */
-    const float* own;            /* nodes x 6 x 32: the boxes of their children */
-    float* above;                /* out: nodes / 32, rounded up, x 6 x 32 */
+    unsigned children;           /* theirs together */
+    const float* own;            /* nodes x 6 x 32: the bounds of their children */
+    float* above;                /* out: nodes / 32, rounded up, x 4 x 32 x 4: the nodes' boxes */
+    float* bounds;               /* out: nodes / 32, rounded up, x 6 x 32: their bounds */
 } sdf_packet_nodes_args; /* GPU only */
+
+typedef struct {
+    unsigned n;                  /* 32 x packets */
+    unsigned queries;
+    const float* points;         /* queries x 3 */
+    const unsigned* order;       /* queries: the order in which they are taken; null: as they are */
+    float* middle;               /* out: packets x 3 */
+} sdf_packet_middles_args; /* GPU only */
 
 typedef struct {
     unsigned n;                  /* threads: whole warps */
     unsigned queries;
-    unsigned triangles;
-    unsigned levels;             /* of nodes above the blocks */
+    unsigned levels;             /* of nodes, blocks among them */
     unsigned seeds;              /* slots to start from in a row, of which the first is used */
     const float* points;         /* queries x 3 */
     const unsigned* order;       /* queries: the order in which they are taken, neighbours together; null: as they are */
-    const float* triangle;       /* by slot */
-    const unsigned* triangle_id;
-    const float* block;
-    const unsigned* block_slot;
-    const float* box;            /* nodes x 6 x 32 */
+    const unsigned* slot_place;
+    const float* record;         /* places x 16 */
+    const float* box;            /* nodes x 4 x 32 x 4: the boxes of their children */
     const unsigned* level_start; /* levels: each one's first node */
+    const unsigned* middle_slot; /* queries / 32, rounded up: nearest to the middle of a packet; null: seeds are used */
     const unsigned* seed;        /* queries x seeds, ended by SDF_NONE */
     const unsigned* seed_slot;   /* the slot of each seed; null: seeds are slots */
     float* distance;             /* out: queries */
@@ -154,6 +189,7 @@ typedef struct {
     unsigned* tests;             /* out: queries, triangles measured by it; may be null */
 } sdf_distance_packet_args; /* GPU only */
 
+typedef sdf_distance_packet_args sdf_distance_middle_args;
 typedef sdf_distance_packet_args sdf_distance_lone_args;
 
 

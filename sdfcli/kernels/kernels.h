@@ -18,6 +18,7 @@
 
 #define SDF_KERNELS(X)               \
     X(sdf_morton)                    \
+    X(sdf_curve)                     \
     X(sdf_hilbert)                   \
     X(sdf_look_up)                   \
     X(sdf_look_up_sorted)            \
@@ -81,9 +82,13 @@
 
 // Those of which the GPU alone is capable.
 #define SDF_WARP_KERNELS(X) \
+    X(sdf_packet_centres)   \
+    X(sdf_packet_cut)       \
     X(sdf_packet_blocks)    \
     X(sdf_packet_nodes)     \
+    X(sdf_packet_middles)   \
     X(sdf_distance_packet)  \
+    X(sdf_distance_middle)  \
     X(sdf_distance_lone)
 
 #ifdef __CUDACC_RTC__
@@ -93,7 +98,13 @@
         if (i < a.n) name##_at(a, i);                          \
     }
 SDF_KERNELS(SDF_GPU_ENTRY)
-SDF_WARP_KERNELS(SDF_GPU_ENTRY)
+// At most 64 registers: what more would save costs warps that hide each other's waiting.
+#define SDF_WARP_ENTRY(name)                                                                              \
+    extern "C" __global__ void __launch_bounds__(32 * SDF_BLOCK_WARPS, 8) name(name##_args a) {           \
+        u32 i = blockIdx.x * blockDim.x + threadIdx.x;                                                    \
+        if (i < a.n) name##_at(a, i);                                                                     \
+    }
+SDF_WARP_KERNELS(SDF_WARP_ENTRY)
 #endif
 
 #endif

@@ -61,8 +61,8 @@ FN void sdf_morton_at(const sdf_morton_args& a, u32 i) {
 }
 
 // The place of a cell along the Hilbert curve (Skilling 2004): consecutive cells are neighbours, without Morton's leaps.
-FN u64 hilbert_encode(Lattice c) {
-    u32 x[3] = {c.x, c.y, c.z}, highest = 1u << (SDF_MORTON_BITS - 1), t = 0;
+FN u64 hilbert_encode(Lattice c, int bits) {  // of cells with so many bits an axis
+    u32 x[3] = {c.x, c.y, c.z}, highest = 1u << (bits - 1), t = 0;
     for (u32 bit = highest; bit > 1; bit >>= 1)  // undo the turns and mirrorings of the levels above
         for (int k = 0; k < 3; k++) {
             u32 below = bit - 1, swap = x[k] & bit ? 0u : (x[0] ^ x[k]) & below;
@@ -76,7 +76,17 @@ FN u64 hilbert_encode(Lattice c) {
     return spread3(x[0] ^ t) << 2 | spread3(x[1] ^ t) << 1 | spread3(x[2] ^ t);
 }
 
-FN void sdf_hilbert_at(const sdf_hilbert_args& a, u32 i) { a.hilbert[i] = hilbert_encode(morton_decode(a.keys[i])); }
+FN void sdf_hilbert_at(const sdf_hilbert_args& a, u32 i) {
+    a.hilbert[i] = hilbert_encode(morton_decode(a.keys[i]), SDF_MORTON_BITS);
+}
+
+// Short codes, for sorting points: finer cells would not be worth the time.
+FN void sdf_curve_at(const sdf_curve_args& a, u32 i) {
+    const float* p = a.points + 3 * (size_t)i;
+    const int bits = 10, coarser = SDF_MORTON_BITS - bits;
+    Lattice c = {morton_cell(p[0]) >> coarser, morton_cell(p[1]) >> coarser, morton_cell(p[2]) >> coarser};
+    a.keys[i] = (u32)hilbert_encode(c, bits);
+}
 
 #define SDF_LOOK_UP_BITS 21
 

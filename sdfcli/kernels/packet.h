@@ -1,195 +1,177 @@
 // The GPU's distance query: a warp looks for the nearest triangles of 32 neighbouring points together, or of one.
 //
-// The tree is like that of wide.h, with 32 children a node: a packed R-tree over triangles along the Hilbert curve. Each
-// thread measures one child of a node, or one triangle of a
-// block, from the box around the points, and the nearest child comes first: the way down is paid once for all points,
-// and no two threads part company. Children that no single point is near enough to are passed over. Triangles whose box
-// comes near enough to a point make a pair with it; pairs are kept until there is one for each thread, and then
-// measured at once. Answers are those of sdf_distance_cct to the last bit, see wide.h.
+// Each thread measures one child of a node from the middle of the points, and the nearest child comes first: the way
+// down is paid once for all points, and no two threads part company. Children that no single point is near enough to are
+// passed over. Triangles whose box comes near enough to a point make a pair with it; pairs are kept until there is one
+// for each thread, and then measured at once. Answers are those of sdf_distance_cct to the last bit, see wide.h: what is
+// rounded otherwise here only bounds them.
 #ifndef SDFCLI_PACKET_H
 #define SDFCLI_PACKET_H
 #include "distance.h"
-#include "warp.h"
+#include "packet_tree.h"
 
 #ifdef SDF_SHARED
-#define SDF_WARP 32
-#define SDF_PACKET_LEVELS 6    // 32^6 = 2^30 blocks
-#define SDF_FARTHER 1.000004f  // more than the rounding of an upper bound
-
-struct alignas(16) Quad {
-    float x, y, z, w;
-};
+#define SDF_PACKET_LEVELS 6  // 32^6 = 2^30 blocks
+#define SDF_SLACK 4e-5f      // of the length of a difference of directions
 
 // What the threads of a warp share: the answers so far, pairs that wait, and for each level the bounds of the children of
 // the node that is open there, SDF_NONE for those that are done.
 struct PacketMemory {
     Quad point[SDF_WARP];  // and the square of its distance
     u32 id[SDF_WARP], slot[SDF_WARP];
-    Quad low[SDF_WARP], high[SDF_WARP];  // boxes of a block's triangles, and their slots
-    u32 pair_point[2 * SDF_WARP], pair_slot[2 * SDF_WARP];
+    u32 pair_point[2 * SDF_WARP], pair_place[2 * SDF_WARP];
     u32 bound[SDF_PACKET_LEVELS * SDF_WARP];
 };
 
-// Keeps the order of floats.
-FN u32 ordered_bits(float x) {
-    u32 bits = float_bits(x);
-    return bits >> 31 ? ~bits : bits | 0x80000000u;
-}
-FN float ordered_float(u32 bits) { return bits_float(bits >> 31 ? bits & 0x7fffffffu : ~bits); }
-FN float warp_lowest(float x) { return ordered_float(warp_least(ordered_bits(x))); }
-FN float warp_highest(float x) { return ordered_float(warp_most(ordered_bits(x))); }
+// Bounds may be rounded otherwise than distances: these use fused multiply-adds.
+FN float fused_dot(F3 a, F3 b) { return fused(a.x, b.x, fused(a.y, b.y, a.z * b.z)); }
+FN float rough_sqrt(float x) { return x * rough_inverse_sqrt(fmaxf(x, 1e-37f)); }
 
-// Squared distances between two boxes: no points of the two are closer, and none farther apart.
-FN float gap(float low, float high, float box_low, float box_high) { return most(most(box_low - high, low - box_high), 0.f); }
-FN float gap_sq(const Box& q, const Box& b) {
-    float x = gap(q.v[0], q.v[3], b.v[0], b.v[3]), y = gap(q.v[1], q.v[4], b.v[1], b.v[4]),
-          z = gap(q.v[2], q.v[5], b.v[2], b.v[5]);
-    return (x * x + y * y + z * z) * SDF_BOX_SHRINK;
+FN Turned load_turned(const Quad* from) {
+    Quad middle = from[0], x = from[SDF_WARP], y = from[2 * SDF_WARP], z = from[3 * SDF_WARP];
+    Turned b = {xyz(middle), vec(x.w, y.w, z.w), xyz(x), xyz(y), xyz(z)};
+    return b;
 }
-FN float span_sq(const Box& q, const Box& b) {
-    float x = most(b.v[3] - q.v[0], q.v[3] - b.v[0]), y = most(b.v[4] - q.v[1], q.v[4] - b.v[1]),
-          z = most(b.v[5] - q.v[2], q.v[5] - b.v[2]);
-    return (x * x + y * y + z * z) * SDF_FARTHER;
+FN F3 turn(F3 v, const Turned& b) {  // into the box's axes
+    return vec(fused_dot(v, b.x), fused_dot(v, b.y), fused_dot(v, b.z));
 }
-FN Quad quad(F3 v, float w) {
-    Quad q = {v.x, v.y, v.z, w};
-    return q;
+// A lower bound for the squared distances of what the box holds.
+FN float turned_distance_sq(F3 p, const Turned& b) {
+    F3 t = turn(p - b.middle, b);
+    F3 away = vec(fmaxf(fabsf(t.x) - b.half.x, 0.f), fmaxf(fabsf(t.y) - b.half.y, 0.f), fmaxf(fabsf(t.z) - b.half.z, 0.f));
+    return fused_dot(away, away);
 }
-FN F3 xyz(Quad q) { return vec(q.x, q.y, q.z); }
 
-// A warp for each block or node: its box goes into its lane of the node above.
-FN void store_above(float* above, u32 i, const Box& own) {
-    u32 child = i / SDF_WARP;
-    Box b;
-    for (int k = 0; k < 3; k++) {
-        b.v[k] = warp_lowest(own.v[k]);
-        b.v[k + 3] = warp_highest(own.v[k + 3]);
-    }
+struct Found {
+    float distance_sq;
+    u32 slot, id;
+};
+FN Found measure_record(const float* records, u32 place, F3 p) {
+    const Quad* from = (const Quad*)records + 4 * (size_t)place;
+    Quad a = from[0], b = from[1], c = from[2], rest = from[3];
+    Facet<float> f = facet(xyz(a), xyz(b), xyz(c), a.w, b.w, c.w, rest.x);
+    Found found = {facet_distance_sq(p, f), float_bits(rest.y), float_bits(rest.z)};
+    return found;
+}
+
+// The query of a thread; the last one fills up its warp.
+FN u32 query_of(const u32* order, u32 queries, u32 i) {
+    u32 place = least(i, queries - 1);
+    return order ? order[place] : place;
+}
+// The middle of the box around all threads' points.
+FN F3 middle_of_all(F3 p) {
+    return vec(0.5f * warp_lowest(p.x) + 0.5f * warp_highest(p.x), 0.5f * warp_lowest(p.y) + 0.5f * warp_highest(p.y),
+               0.5f * warp_lowest(p.z) + 0.5f * warp_highest(p.z));
+}
+FN void sdf_packet_middles_at(const sdf_packet_middles_args& a, u32 i) {
+    F3 middle = middle_of_all(load3(a.points + 3 * (size_t)query_of(a.order, a.queries, i)));
     if (i % SDF_WARP) return;
-    float* out = above + 6 * SDF_WARP * (size_t)(child / SDF_WARP) + child % SDF_WARP;
-    for (int k = 0; k < 6; k++) out[SDF_WARP * k] = b.v[k];
-}
-FN void sdf_packet_blocks_at(const sdf_packet_blocks_args& a, u32 i) {
-    const float* t = a.triangle + 9 * (size_t)a.block_slot[least(i, a.triangles - 1)];
-    float* out = a.block + 9 * SDF_WARP * (size_t)(i / SDF_WARP) + i % SDF_WARP;
-    for (int c = 0; c < 9; c++) out[SDF_WARP * c] = t[c];
-    store_above(a.box, i, triangle_box(t));
-}
-FN void sdf_packet_nodes_at(const sdf_packet_nodes_args& a, u32 i) {
-    const float* from = a.own + 6 * SDF_WARP * (size_t)(i / SDF_WARP) + i % SDF_WARP;
-    Box b;
-    for (int k = 0; k < 6; k++) b.v[k] = from[SDF_WARP * k];
-    store_above(a.above, i, b);
+    float* out = a.middle + 3 * (size_t)(i / SDF_WARP);
+    out[0] = middle.x;
+    out[1] = middle.y;
+    out[2] = middle.z;
 }
 
-FN float slot_distance_sq(const sdf_distance_packet_args& a, F3 p, u32 slot) {
-    const float* t = a.triangle + 9 * (size_t)slot;
-    return triangle_distance_sq(p, load3(t), load3(t + 3), load3(t + 6));
-}
-
-// One thread of a warp, and the walk that it takes with the others.
+// One thread of a warp, and the walk that it takes with the others. All points are within `radius` of `around`. `ahead`
+// is about the way that leads from there to the surface, of length 1, or 0 if that is not known.
 struct Walker {
     const sdf_distance_packet_args& a;
     PacketMemory* memory;
     u32 thread;
-    u32 limit;         // bits of a squared distance: what is farther from `around` than that is of no interest
+    F3 around, ahead;
+    float radius;
+    u32 limit;         // bits of a bound: what is above that is of no interest
     u32 boxes, tests;  // measured by this thread
 
-    METHOD Box load_box(u32 level, u32 node, u32 child) const {
-        const float* from = a.box + 6 * SDF_WARP * (size_t)(a.level_start[level] + node) + child;
-        Box b;
-        for (int k = 0; k < 6; k++) b.v[k] = from[SDF_WARP * k];
-        return b;
+    METHOD const Quad* boxes_of(u32 level, u32 node) const {
+        return (const Quad*)a.box + 4 * SDF_WARP * (size_t)((level ? a.level_start[level] : 0) + node);
     }
 
-    // Depth first, the nearest child first; search.block(node, k) deals with child k of a node of level 0.
+    // A lower bound, in bits, for the distance of every point p from a box, less what p is farther ahead than `around`.
+    // The box lies behind a plane at distance d from `around` across the way there, u: so it is d - (p - around) u from
+    // p, which is less by at most radius |u - ahead|.
+    METHOD u32 bound(const Turned& b) {
+        boxes++;
+        F3 t = turn(around - b.middle, b), h = b.half, way = turn(ahead, b);
+        F3 away = vec(t.x - fmaxf(fminf(t.x, h.x), -h.x), t.y - fmaxf(fminf(t.y, h.y), -h.y),
+                      t.z - fmaxf(fminf(t.z, h.z), -h.z));
+        float d_sq = fused_dot(away, away), over_d = rough_inverse_sqrt(d_sq);
+        F3 differ = vec(fused(away.x, over_d, way.x), fused(away.y, over_d, way.y), fused(away.z, over_d, way.z));
+        float less = radius * (rough_sqrt(fused_dot(differ, differ)) + SDF_SLACK);
+        return float_bits(fmaxf(d_sq * over_d * SDF_NEARER - less, 0.f));  // 0 in the box: no number is less than 0
+    }
+
+    // Depth first, the nearest child first; search.block(node) deals with a node of level 0.
     template <class Search>
-    METHOD void walk(const Box& around, Search& search) {
+    METHOD void walk(Search& search) {
         u32 level = a.levels - 1, node = 0;
+        const Quad* children = boxes_of(level, node);
         bool opens = true;
-        while (level < a.levels) {
-            u32* own = memory->bound + SDF_WARP * level + thread;
+        for (;;) {
+            u32* own = memory->bound + SDF_WARP * (level - 1) + thread;
             if (opens) {
-                Box b = load_box(level, node, thread);
-                *own = float_bits(gap_sq(around, b));
-                search.opened(b);
-                boxes++;
+                Turned b = load_turned(children + thread);
+                bool exists = SDF_WARP * node + thread < a.level_start[level] - a.level_start[level - 1];
+                *own = exists ? bound(b) : SDF_NONE;
+                search.opened(b, exists);
                 opens = false;
             }
             u32 nearest = warp_least((*own & ~(SDF_WARP - 1u)) | thread), child = nearest % SDF_WARP;
             if (nearest - child > limit) {  // nothing is left here
+                if (++level == a.levels) return;
                 node /= SDF_WARP;
-                level++;
+                children = boxes_of(level, node);
                 continue;
             }
             if (thread == child) *own = SDF_NONE;
-            if (!search.wants(level, node, child)) continue;
-            if (level == 0) {
+            if (!search.wants(children + child)) continue;
+            if (level == 1) {
                 search.block(SDF_WARP * node + child);
             } else {
                 node = SDF_WARP * node + child;
-                level--;
+                children = boxes_of(--level, node);
                 opens = true;
             }
         }
     }
-
-    // This thread's triangle of a block.
-    METHOD Box load_triangle(u32 block, float* corners) const {
-        const float* from = a.block + 9 * SDF_WARP * (size_t)block + thread;
-        for (int c = 0; c < 9; c++) corners[c] = from[SDF_WARP * c];
-        return triangle_box(corners);
-    }
-    METHOD u32 load_slot(u32 block) const { return a.block_slot[least(block * SDF_WARP + thread, a.triangles - 1)]; }
 };
 
 // One point: each thread keeps the best of the triangles that it has measured.
 struct LoneSearch {
     Walker& walker;
-    F3 p;
-    Box around;
-    Hit best;
-    u32 reach;
+    Found best;
 
-    METHOD void consider(float distance_sq, u32 slot) {
-        const u32* id = walker.a.triangle_id;
-        if (distance_sq < best.distance_sq || (distance_sq == best.distance_sq && id[slot] < id[best.slot])) {
-            best.distance_sq = distance_sq;
-            best.slot = slot;
-        }
+    METHOD void consider(Found other) {
+        if (other.distance_sq < best.distance_sq || (other.distance_sq == best.distance_sq && other.id < best.id)) best = other;
     }
-    METHOD void start(u32 seed) {
-        Box b = {{p.x, p.y, p.z, p.x, p.y, p.z}};
-        around = b;
-        best.distance_sq = SDF_UNKNOWN;
-        best.slot = 0;
-        if (seed != SDF_NONE) consider(slot_distance_sq(walker.a, p, seed), seed);
-        reach = warp_least(float_bits(best.distance_sq));
-        walker.limit = reach;
+    METHOD void reach(float distance) { walker.limit = least(walker.limit, warp_least(float_bits(distance * SDF_FARTHER))); }
+    METHOD void measure(u32 place) { consider(measure_record(walker.a.record, place, walker.around)); }
+    METHOD void start(u32 seed_place) {
+        Found none = {SDF_UNKNOWN, 0, SDF_NONE};
+        best = none;
+        if (seed_place != SDF_NONE) measure(seed_place);
+        walker.limit = SDF_NONE - SDF_WARP;
+        reach(sqrtf(best.distance_sq));
     }
-    METHOD bool wants(u32, u32, u32) const { return true; }
+    METHOD bool wants(const Quad*) const { return true; }
     // The farthest corner of a box bounds the distance from above: there is a triangle in it.
-    METHOD void opened(const Box& b) {
-        reach = least(reach, warp_least(float_bits(span_sq(around, b))));
-        walker.limit = reach;
+    METHOD void opened(const Turned& b, bool exists) {
+        F3 p = turn(walker.around - b.middle, b), far = vec(fabsf(p.x), fabsf(p.y), fabsf(p.z)) + b.half;
+        reach(exists ? sqrtf(dot(far, far)) : SDF_UNKNOWN);
     }
     METHOD void block(u32 block) {
-        float t[9];
-        bool near = float_bits(gap_sq(around, walker.load_triangle(block, t))) <= walker.limit;
-        walker.boxes++;
+        bool near = walker.bound(load_turned(walker.boxes_of(0, block) + walker.thread)) <= walker.limit;
         if (warp_ballot(near) == 0) return;
-        if (near) {
-            consider(triangle_distance_sq(p, load3(t), load3(t + 3), load3(t + 6)), walker.load_slot(block));
-            walker.tests++;
-        }
-        reach = least(reach, warp_least(float_bits(best.distance_sq)));
-        walker.limit = reach;
+        walker.tests += near;
+        if (near) measure(SDF_WARP * block + walker.thread);
+        reach(sqrtf(best.distance_sq));
     }
     // All threads learn the answer.
     METHOD void agree() {
         for (u32 k = 1; k < SDF_WARP; k *= 2) {
-            float distance_sq = bits_float(warp_exchange(float_bits(best.distance_sq), k));
-            consider(distance_sq, warp_exchange(best.slot, k));
+            Found other = {exchanged(best.distance_sq, k), warp_exchange(best.slot, k), warp_exchange(best.id, k)};
+            consider(other);
         }
     }
 };
@@ -198,65 +180,63 @@ struct LoneSearch {
 struct PacketSearch {
     Walker& walker;
     F3 p;
-    Box around;
+    float forward;  // how far ahead the point is
     float distance_sq;
     u32 pairs, wanting;  // pairs that wait; the points that wanted the last child
 
-    METHOD void start(u32 seed) {
+    METHOD void start(u32 seed_place) {
         PacketMemory* m = walker.memory;
-        distance_sq = slot_distance_sq(walker.a, p, seed);
+        Found first = {SDF_UNKNOWN, 0, SDF_NONE};
+        if (seed_place != SDF_NONE) first = measure_record(walker.a.record, seed_place, p);
+        forward = fused_dot(p - walker.around, walker.ahead);
+        reach(first.distance_sq);
         m->point[walker.thread] = quad(p, distance_sq);
-        m->slot[walker.thread] = seed;
-        m->id[walker.thread] = walker.a.triangle_id[seed];
-        walker.limit = warp_most(float_bits(distance_sq));
+        m->slot[walker.thread] = first.slot;
+        m->id[walker.thread] = first.id;
         pairs = 0;
         warp_sync();
     }
-    METHOD void opened(const Box&) const {}
-    METHOD u32 wanted(const float* box) const {
-        walker.boxes++;
-        return warp_ballot(box_distance_sq(p, box) <= distance_sq);
+    METHOD void reach(float nearest_sq) {
+        distance_sq = nearest_sq;
+        walker.limit = warp_most(float_bits(fmaxf(rough_sqrt(distance_sq) * SDF_FARTHER + forward, 0.f)));
     }
-    METHOD bool wants(u32 level, u32 node, u32 child) {
-        wanting = wanted(walker.load_box(level, node, child).v);
+    METHOD void opened(const Turned&, bool) const {}
+    METHOD u32 wanted(const Quad* box) const { return warp_ballot(turned_distance_sq(p, load_turned(box)) <= distance_sq); }
+    METHOD bool wants(const Quad* box) {
+        walker.boxes++;
+        wanting = wanted(box);
         return wanting != 0;
     }
 
+    // A block's triangles one by one, each measured from all points, or the points that want the block one by one, each
+    // measured from all triangles, whichever are fewer.
     METHOD void block(u32 block) {
-        PacketMemory* m = walker.memory;
-        float t[9];
-        Box box = walker.load_triangle(block, t);
-        bool near = float_bits(gap_sq(around, box)) <= walker.limit;
-        u32 candidates = warp_ballot(near), slot = walker.load_slot(block);
-        walker.boxes++;
-        if (count_ones(candidates) < count_ones(wanting)) {  // triangle by triangle, measured from all points
-            m->low[walker.thread] = quad(vec(box.v[0], box.v[1], box.v[2]), bits_float(slot));
-            m->high[walker.thread] = quad(vec(box.v[3], box.v[4], box.v[5]), 0.f);
-            warp_sync();
-            for (; candidates; candidates &= candidates - 1) {
-                u32 k = first_one(candidates);
-                Quad low = m->low[k], high = m->high[k];
-                float corners[6] = {low.x, low.y, low.z, high.x, high.y, high.z};
-                add(wanted(corners), walker.thread, float_bits(low.w));
+        const Quad* boxes = walker.boxes_of(0, block);
+        Turned own = load_turned(boxes + walker.thread);
+        bool near = walker.bound(own) <= walker.limit;
+        u32 triangles = warp_ballot(near), first = SDF_WARP * block;
+        bool by_triangle = count_ones(triangles) < count_ones(wanting);
+        if (!near) own.half.x = -SDF_NO_BOX;
+        u32 left = by_triangle ? triangles : wanting;
+        for (walker.boxes += count_ones(left); left; left &= left - 1) {
+            u32 k = first_one(left), mask;
+            if (by_triangle) {
+                mask = wanted(boxes + k);
+            } else {
+                Quad q = walker.memory->point[k];
+                mask = warp_ballot(turned_distance_sq(xyz(q), own) <= q.w);
             }
-            warp_sync();
-        } else {  // point by point, measured from all triangles
-            for (; wanting; wanting &= wanting - 1) {
-                u32 k = first_one(wanting);
-                Quad q = m->point[k];
-                walker.boxes++;
-                add(warp_ballot(near && box_distance_sq(xyz(q), box.v) <= q.w), k, slot);
-            }
+            if (mask) add(mask, by_triangle ? walker.thread : k, first + (by_triangle ? k : walker.thread));
         }
     }
 
     // The pairs of the threads in a mask.
-    METHOD void add(u32 mask, u32 point, u32 slot) {
+    METHOD void add(u32 mask, u32 point, u32 place) {
         PacketMemory* m = walker.memory;
         if (mask >> walker.thread & 1u) {
             u32 at = pairs + (u32)count_ones(mask & ((1u << walker.thread) - 1u));
             m->pair_point[at] = point;
-            m->pair_slot[at] = slot;
+            m->pair_place[at] = place;
         }
         pairs += (u32)count_ones(mask);
         if (pairs >= SDF_WARP) measure(SDF_WARP);
@@ -268,9 +248,10 @@ struct PacketSearch {
         warp_sync();
         pairs -= count;
         bool busy = walker.thread < count;
-        u32 at = pairs + least(walker.thread, count - 1), k = m->pair_point[at], slot = m->pair_slot[at];
+        u32 at = pairs + least(walker.thread, count - 1), k = m->pair_point[at];
         Quad q = m->point[k];
-        u32 bits = float_bits(slot_distance_sq(walker.a, xyz(q), slot));
+        Found found = measure_record(walker.a.record, m->pair_place[at], xyz(q));
+        u32 bits = float_bits(found.distance_sq);
         walker.tests += busy;
         warp_sync();
         u32* best = (u32*)&m->point[k].w;
@@ -279,69 +260,85 @@ struct PacketSearch {
         bool wins = busy && bits == *best;
         if (wins && bits < float_bits(q.w)) m->id[k] = SDF_NONE;
         warp_sync();
-        u32 id = wins ? walker.a.triangle_id[slot] : SDF_NONE;
-        if (wins) shared_least(m->id + k, id);
+        if (wins) shared_least(m->id + k, found.id);
         warp_sync();
-        if (wins && m->id[k] == id) m->slot[k] = slot;
-        distance_sq = m->point[walker.thread].w;
+        if (wins && m->id[k] == found.id) m->slot[k] = found.slot;
         warp_sync();
-        walker.limit = warp_most(float_bits(distance_sq));
+        reach(m->point[walker.thread].w);
     }
 };
 
-FN void store_packet(const sdf_distance_packet_args& a, u32 query, Hit best, const Walker& walker) {
-    a.distance[query] = sqrtf(best.distance_sq);
-    a.slot[query] = best.slot;
+FN void store_answer(const sdf_distance_packet_args& a, u32 query, float distance_sq, u32 slot, const Walker& walker) {
+    a.distance[query] = sqrtf(distance_sq);
+    a.slot[query] = slot;
     if (!a.boxes) return;
     a.boxes[query] = walker.boxes;
     a.tests[query] = walker.tests;
 }
-FN u32 seed_of(const sdf_distance_packet_args& a, u32 query) {
+FN u32 seed_place_of(const sdf_distance_packet_args& a, u32 query) {
     u32 seed = a.seeds ? a.seed[a.seeds * (size_t)query] : SDF_NONE;
-    return seed == SDF_NONE || !a.seed_slot ? seed : a.seed_slot[seed];
+    return seed == SDF_NONE ? seed : a.slot_place[a.seed_slot ? a.seed_slot[seed] : seed];
 }
 
-FN Walker make_walker(const sdf_distance_packet_args& a, u32 i) {
+FN Walker make_walker(const sdf_distance_packet_args& a, u32 i, F3 around) {
     SDF_SHARED PacketMemory memory[SDF_BLOCK_WARPS];
-    Walker w = {a, memory + i / SDF_WARP % SDF_BLOCK_WARPS, i % SDF_WARP, 0, 0, 0};
+    Walker w = {a, memory + i / SDF_WARP % SDF_BLOCK_WARPS, i % SDF_WARP, around, vec(0.f, 0.f, 0.f), 0.f, 0, 0, 0};
     return w;
 }
 
 // A warp for each point.
 FN void sdf_distance_lone_at(const sdf_distance_packet_args& a, u32 i) {
-    Walker walker = make_walker(a, i);
-    u32 query = a.order ? a.order[i / SDF_WARP] : i / SDF_WARP;
-    LoneSearch lone = {walker, load3(a.points + 3 * (size_t)query)};
-    lone.start(seed_of(a, query));
-    walker.walk(lone.around, lone);
+    u32 query = query_of(a.order, a.queries, i / SDF_WARP);
+    Walker walker = make_walker(a, i, load3(a.points + 3 * (size_t)query));
+    LoneSearch lone = {walker};
+    lone.start(seed_place_of(a, query));
+    walker.walk(lone);
     lone.agree();
-    if (walker.thread == 0) store_packet(a, query, lone.best, walker);
+    if (walker.thread == 0) store_answer(a, query, lone.best.distance_sq, lone.best.slot, walker);
 }
 
-// A warp for 32 points that follow each other. Where a point has no seed, the triangle nearest to the middle of them all
-// is the first bound.
-FN void sdf_distance_packet_at(const sdf_distance_packet_args& a, u32 i) {
-    Walker walker = make_walker(a, i);
-    u32 place = least(i, a.queries - 1), query = a.order ? a.order[place] : place;
-    F3 p = load3(a.points + 3 * (size_t)query);
-    Box around = {{warp_lowest(p.x), warp_lowest(p.y), warp_lowest(p.z), warp_highest(p.x), warp_highest(p.y), warp_highest(p.z)}};
-    u32 seed = seed_of(a, query);
-    if (warp_ballot(seed == SDF_NONE)) {
-        F3 low = vec(around.v[0], around.v[1], around.v[2]), high = vec(around.v[3], around.v[4], around.v[5]);
-        LoneSearch lone = {walker, 0.5f * (low + high)};
-        lone.start(SDF_NONE);
-        walker.walk(lone.around, lone);
-        lone.agree();
-        if (seed == SDF_NONE) seed = lone.best.slot;
+// One of the triangles from a place on whose box's middle is nearest.
+FN u32 nearest_middle(const Quad* boxes, u32 count, F3 p) {
+    u32 nearest = 0;
+    float distance_sq = SDF_NO_BOX;
+    for (u32 k = 0; k < count; k++) {
+        F3 r = xyz(boxes[k]) - p;
+        float d = fused_dot(r, r);
+        if (d < distance_sq) nearest = k;
+        distance_sq = fminf(d, distance_sq);
     }
-    PacketSearch search = {walker, p, around};
-    search.start(seed);
-    walker.walk(around, search);
-    if (search.pairs > 0) search.measure(search.pairs);
-    if (i >= a.queries) return;
-    Hit best = {search.distance_sq, walker.memory->slot[walker.thread]};
-    store_packet(a, query, best, walker);
+    return nearest;
 }
+
+// A warp for 32 points that follow each other. First bounds are from the block of the triangle nearest to their middle,
+// if that is known, or from the seeds' parts of their blocks: from the triangles there that seem to be nearest.
+FN void sdf_distance_packet_at(const sdf_distance_packet_args& a, u32 i) {
+    u32 query = query_of(a.order, a.queries, i), place, together;
+    F3 p = load3(a.points + 3 * (size_t)query);
+    Walker walker = make_walker(a, i, middle_of_all(p));
+    if (a.middle_slot) {
+        place = a.slot_place[a.middle_slot[i / SDF_WARP]];
+        together = SDF_WARP;
+        F3 way = xyz(walker.boxes_of(0, place / SDF_WARP)[place % SDF_WARP]) - walker.around;
+        walker.ahead = rough_inverse_sqrt(fmaxf(dot(way, way), 1e-30f)) * way;
+    } else {
+        place = seed_place_of(a, query);
+        together = SDF_WARP / 4;
+    }
+    if (place != SDF_NONE) {
+        place -= place % together;
+        place += nearest_middle(walker.boxes_of(0, place / SDF_WARP) + place % SDF_WARP, together, p);
+    }
+    F3 off = p - walker.around;
+    walker.radius = SDF_FARTHER * warp_highest(sqrtf(dot(off, off)));
+    PacketSearch search = {walker, p};
+    search.start(place);
+    walker.walk(search);
+    if (search.pairs > 0) search.measure(search.pairs);
+    if (i < a.queries) store_answer(a, query, search.distance_sq, walker.memory->slot[walker.thread], walker);
+}
+// The same for the middles of packets: of a name of its own, so that a profiler tells the two apart.
+FN void sdf_distance_middle_at(const sdf_distance_packet_args& a, u32 i) { sdf_distance_packet_at(a, i); }
 #endif
 
 #endif

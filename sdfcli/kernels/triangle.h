@@ -26,10 +26,15 @@ struct Facet {
     T over_ab, over_ac, over_bc, over_n;
 };
 template <class T>
+FN Facet<T> facet(Vec<T> a, Vec<T> b, Vec<T> c, T over_ab, T over_ac, T over_bc, T over_n) {
+    Vec<T> ab = b - a, ac = c - a;
+    return {a, b, ab, ac, c - b, cross(ab, ac), over_ab, over_ac, over_bc, over_n};
+}
+template <class T>
 FN Facet<T> facet(Vec<T> a, Vec<T> b, Vec<T> c) {
     Vec<T> ab = b - a, ac = c - a, bc = c - b, n = cross(ab, ac);
-    T over_ab = inverse_or_zero(dot(ab, ab)), over_ac = inverse_or_zero(dot(ac, ac));
-    return {a, b, ab, ac, bc, n, over_ab, over_ac, inverse_or_zero(dot(bc, bc)), inverse_or_zero(dot(n, n))};
+    return facet(a, b, c, inverse_or_zero(dot(ab, ab)), inverse_or_zero(dot(ac, ac)), inverse_or_zero(dot(bc, bc)),
+                 inverse_or_zero(dot(n, n)));
 }
 
 // Squared distance from p to a triangle: the least over three clamped edges, and over the face if the foot of

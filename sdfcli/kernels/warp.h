@@ -20,7 +20,11 @@ FN u32 warp_least(u32 x) {
 FN u32 warp_most(u32 x) { return ~warp_least(~x); }
 #endif
 FN void shared_least(u32* p, u32 x) { atomicMin(p, x); }
+FN void shared_add(u32* p, u32 x) { atomicAdd(p, x); }
 FN float bits_float(u32 bits) { return __uint_as_float(bits); }
+// For what only bounds distances: rounded as it is fastest.
+FN float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+FN float rough_inverse_sqrt(float x) { return rsqrtf(x); }
 FN u32 first_one(u32 bits) { return (u32)__ffs((int)bits) - 1; }
 #endif
 

@@ -113,9 +113,9 @@ def nearest_of_levels(
     first = 1
     while first < len(levels) and sum(map(len, levels[: first + 1])) <= FIRST_LEVELS:
         first += 1
-    ask(backend, bvh.order, bvh.packets, position, distance, slot, along=xp.concatenate(levels[:first]))
+    ask(backend, bvh.packets, position, distance, slot, along=xp.concatenate(levels[:first]))
     for corners in levels[first:]:
-        ask(backend, bvh.order, bvh.packets, position, distance, slot, along=corners, seed=near, seed_slot=slot)
+        ask(backend, bvh.packets, position, distance, slot, along=corners, seed=near, seed_slot=slot)
     return distance, slot
 
 

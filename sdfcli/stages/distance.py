@@ -50,7 +50,7 @@ def nearest_in_any_order(backend: Backend, bvh: Bvh, points: Array) -> tuple[Arr
     order = curve_order(backend, points)
     if bvh.packets is not None:
         distance, slot = backend.xp.empty(len(points), np.float32), backend.xp.empty(len(points), np.uint32)
-        ask(backend, bvh.order, bvh.packets, points, distance, slot, along=order)
+        ask(backend, bvh.packets, points, distance, slot, along=order)
         return distance, slot
     answers = nearest(backend, bvh, points[order])
     distance, slot = (backend.xp.empty_like(answer) for answer in answers)
@@ -74,7 +74,7 @@ def _run(
     boxes, tests = (xp.empty(m if counted else 0, np.uint32) for _ in range(2))
     if query == "fast" and bvh.packets is not None:
         counts = {"boxes": boxes, "tests": tests} if counted else {}
-        ask(backend, bvh.order, bvh.packets, points, distance, slot, seed=seed, **counts)
+        ask(backend, bvh.packets, points, distance, slot, seed=seed, **counts)
         return distance, slot, boxes, tests
     common: dict[str, Any] = {
         "triangles": len(bvh.order),

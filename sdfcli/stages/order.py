@@ -42,9 +42,10 @@ def morton_keys(backend: Backend, unit_points: Array) -> Array:
 
 
 def curve_order(backend: Backend, unit_points: Array) -> Array:
-    """The order (n,) uint32 of points (n, 3) along the Morton curve, in which neighbours mostly come together."""
-    keys = morton_keys(backend, unit_points.astype(np.float64))
-    return backend.sort_order((keys >> np.uint64(33)).astype(np.uint32))  # finer cells would not be worth the time
+    """The order (n,) uint32 of points (n, 3) float32 along the Hilbert curve: neighbours come together."""
+    keys = backend.xp.empty(len(unit_points), np.uint32)
+    backend.run("sdf_curve", len(unit_points), points=unit_points, keys=keys)
+    return backend.sort_order(keys)
 
 
 def morton(backend: Backend, triangles: Array) -> Array:

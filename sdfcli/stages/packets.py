@@ -15,19 +15,24 @@ WARP = 32
 PACKETS_FROM = 80_000
 """From so many points on, a warp looks for 32 together: less work in all, but with fewer much of a GPU is idle."""
 
+CUTS = ((4096, 1024), (1024, WARP))
+"""So many triangles that follow one another along the Hilbert curve are cut in halves, down to so many; with the larger
+parts done, there are more of them to be cut at once."""
+
 
 @dataclass(frozen=True)
 class PacketTree:
-    """A packed R-tree with 32 children a node over triangles along the Hilbert curve.
+    """A packed R-tree with 32 children a node, the lowest nodes being blocks of triangles (see packet_tree.h).
 
-    block_slot   (n,) uint32: the slots along the Hilbert curve.
-    block        (blocks, 9, 32) float32: 32 triangles each in that order, coordinate by coordinate.
-    box          (nodes, 6, 32) float32: the boxes of 32 children, level after level, the root last.
+    slot_place   (n,) uint32: where in the blocks each slot is.
+    record       (blocks x 32, 16) float32: the blocks' triangles, with what their distances take.
+    box          (nodes, 4, 32, 4) float32: the turned boxes of 32 children, level after level, the root last: middle,
+                 then three axes, each followed by half the length along it.
     level_start  (levels,) uint32: each level's first node.
     """
 
-    block_slot: Array
-    block: Array
+    slot_place: Array
+    record: Array
     box: Array
     level_start: Array
 
@@ -42,34 +47,52 @@ def packed_levels(count: int, width: int) -> tuple[list[int], npt.NDArray[np.int
 
 
 def build_packets(backend: Backend, order: Order) -> PacketTree:
-    """Blocks of triangles along the Hilbert curve (Kamel and Faloutsos 1993), and nodes over them up to one root."""
+    """Blocks of triangles, and nodes over them up to one root."""
     xp, n = backend.xp, len(order)
     hilbert = xp.empty(n, np.uint64)
     backend.run("sdf_hilbert", n, keys=order.keys, hilbert=hilbert)
-    block_slot = backend.sort_order(hilbert)
-    counts, start = packed_levels(n, WARP)
-    block = xp.empty((counts[0], 9, WARP), np.float32)
-    box = xp.empty((int(start[-1]), 6, WARP), np.float32)
-    box[:, :3], box[:, 3:] = 3e38, -3e38
+    placed, cut = xp.empty((2, n, 4), np.float32)
+    counts, _ = packed_levels(n, WARP)
+    places = WARP * counts[0]
+    along = backend.sort_order(hilbert)
+    backend.run("sdf_packet_centres", places, triangles=n, triangle=order.triangle, order=along, placed=placed)
+    for size, until in CUTS:
+        backend.run("sdf_packet_cut", WARP * -(-n // size), triangles=n, size=size, until=until, placed=placed, cut=cut)
+        halvings = (size // until).bit_length() - 1
+        if halvings % 2:
+            placed, cut = cut, placed
+    start = np.cumsum([0, *counts])
+    slot_place = xp.empty(n, np.uint32)
+    record = xp.empty((places, 16), np.float32)
+    box = xp.empty((int(start[-1]), 4, WARP, 4), np.float32)
+    bounds = [xp.empty((count, 6, WARP), np.float32) for count in counts]
     backend.run(
         "sdf_packet_blocks",
-        WARP * counts[0],
+        places,
         triangles=n,
         triangle=order.triangle,
-        block_slot=block_slot,
-        block=block,
-        box=box,
+        triangle_id=order.triangle_id,
+        placed=placed,
+        slot_place=slot_place,
+        record=record,
+        own=box,
+        above=box[start[1] :],
+        bounds=bounds[1],
     )
-    for level in range(len(counts) - 2):
+    for level in range(1, len(counts) - 1):
         backend.run(
-            "sdf_packet_nodes", WARP * counts[level + 1], own=box[start[level] :], above=box[start[level + 1] :]
+            "sdf_packet_nodes",
+            WARP * counts[level],
+            children=counts[level - 1],
+            own=bounds[level],
+            above=box[start[level + 1] :],
+            bounds=bounds[level + 1],
         )
-    return PacketTree(block_slot, block, box, backend.from_host(start[:-1], np.uint32))
+    return PacketTree(slot_place, record, box, backend.from_host(start[:-1], np.uint32))
 
 
 def ask(
     backend: Backend,
-    order: Order,
     tree: PacketTree,
     points: Array,
     distance: Array,
@@ -80,29 +103,31 @@ def ask(
     seed_slot: Array | None = None,
     boxes: Array | None = None,
     tests: Array | None = None,
+    kernel: str = "sdf_distance_packet",
 ) -> None:
     """Fills in distance and slot (m,) of points (m, 3) float32, see `distance.nearest`. Neighbours should be together.
 
     along: the points (k,) uint32 that are asked for, in that order. seed: (m,) or (m, s) uint32, slots to start from,
-    or places in seed_slot. boxes, tests: (m,) uint32, what was measured.
+    or places in seed_slot. boxes, tests: (m,) uint32, what was measured. kernel: for points together.
     """
     queries = len(points) if along is None else len(along)
     together = queries >= PACKETS_FROM
+    middle_slot = None
+    if together and seed is None and queries > WARP:
+        middle_slot = _nearest_to_middles(backend, tree, points, along)
     backend.run(
-        "sdf_distance_packet" if together else "sdf_distance_lone",
+        kernel if together else "sdf_distance_lone",
         WARP * (-(-queries // WARP) if together else queries),
         queries=queries,
-        triangles=len(order),
         levels=len(tree.level_start),
         seeds=0 if seed is None else seed.size // max(1, len(points)),
         points=points,
         order=along,
-        triangle=order.triangle,
-        triangle_id=order.triangle_id,
-        block=tree.block,
-        block_slot=tree.block_slot,
+        slot_place=tree.slot_place,
+        record=tree.record,
         box=tree.box,
         level_start=tree.level_start,
+        middle_slot=middle_slot,
         seed=seed,
         seed_slot=seed_slot,
         distance=distance,
@@ -110,3 +135,14 @@ def ask(
         boxes=boxes,
         tests=tests,
     )
+
+
+def _nearest_to_middles(backend: Backend, tree: PacketTree, points: Array, along: Array | None) -> Array:
+    """The nearest slot of the middle of each packet, for which packets of packets are looked at in the same way."""
+    xp, queries = backend.xp, len(points) if along is None else len(along)
+    packets = -(-queries // WARP)
+    middle = xp.empty((packets, 3), np.float32)
+    backend.run("sdf_packet_middles", WARP * packets, queries=queries, points=points, order=along, middle=middle)
+    distance, slot = xp.empty(packets, np.float32), xp.empty(packets, np.uint32)
+    ask(backend, tree, middle, distance, slot, kernel="sdf_distance_middle")
+    return slot
