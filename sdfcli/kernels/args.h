@@ -357,19 +357,6 @@ typedef struct {
 
 typedef struct {
     unsigned n;                             /* leaves */
-    const unsigned long long* leaf_key;
-    const unsigned char* leaf_level;
-    unsigned long long* corner_key;         /* out: n x 8 */
-} sdf_leaf_corners_args;
-
-typedef struct {
-    unsigned n;
-    const unsigned long long* key;          /* Morton codes on the lattice */
-    float* position;                        /* out: n x 3, in the unit cube */
-} sdf_lattice_position_args;
-
-typedef struct {
-    unsigned n;                             /* leaves */
     unsigned corners;
     const unsigned long long* leaf_key;
     const unsigned char* leaf_level;
@@ -689,11 +676,94 @@ typedef struct {
     unsigned long long* values;
 } sdf_scan_add_wide_args;
 
+/* Octrees as lists of split cells (cells.h). A cell is its Morton code on the lattice, shifted by 4 bits, plus its level. */
 typedef struct {
-    unsigned n;                           /* corners */
-    const unsigned long long* corner_key; /* sorted */
-    unsigned char* level;                 /* out: n, on which each comes up first */
-    unsigned* near;                       /* out: n, a corner of the level above nearby, or SDF_NONE; may be null */
-} sdf_corner_level_args;
+    unsigned n;                             /* keys - 1: pairs of neighbours */
+    unsigned depth;                         /* cells of this level are not split */
+    const unsigned long long* keys;         /* n + 1 Morton codes, sorted */
+    unsigned* count;                        /* out: n, the split cells that begin at each pair */
+} sdf_split_count_args;
+
+typedef struct {
+    unsigned n;
+    unsigned depth;
+    const unsigned long long* keys;
+    const unsigned* end;                    /* n, the running sums of the counts */
+    unsigned long long* cell;               /* out: the split cells, sorted */
+} sdf_split_cells_args;
+
+typedef struct {
+    unsigned n;                             /* 8 x split cells: their children */
+    unsigned splits;
+    const unsigned long long* cell;         /* sorted */
+    unsigned long long* leaf_key;           /* out: 7 x splits + 1, sorted */
+    unsigned char* leaf_level;              /* out */
+    unsigned* leaf_child;                   /* out: which child each leaf is, 8 x split cell + octant */
+} sdf_split_leaves_args;
+
+typedef struct {
+    unsigned n;                             /* split cells */
+    const unsigned long long* cell;
+    unsigned* neighbour;                    /* out: 13 x n split cells of the same level or SDF_NONE, by direction */
+    unsigned* parent;                       /* out: n, the root's is itself */
+    unsigned* mask;                         /* out: n, the points that each cell owns */
+    unsigned* count;                        /* out: n */
+} sdf_split_own_args;
+
+typedef struct {
+    unsigned n;                             /* split cells */
+    unsigned low_bits;                      /* of the keys, all of them 0 */
+    const unsigned long long* cell;
+    const unsigned* mask;
+    const unsigned* end;                    /* n, the running sums of the counts */
+    unsigned long long* corner_key;         /* out: of the points that are owned, cell by cell */
+    unsigned* short_key;                    /* out: without low_bits; may be null */
+} sdf_split_corners_args;
+
+typedef struct {
+    unsigned n;                             /* corners */
+    const unsigned long long* corner_key;   /* cell by cell */
+    const unsigned* order;                  /* n, in which they are sorted */
+    unsigned long long* sorted_key;         /* out: n */
+    unsigned* place;                        /* out: n, the inverse of the order */
+    float* position;                        /* out: n x 3, in the unit cube */
+} sdf_corner_sorted_args;
+
+typedef struct {
+    unsigned n;                             /* 27 x split cells: their points */
+    unsigned splits;
+    const unsigned long long* cell;
+    const unsigned* neighbour;
+    const unsigned* parent;
+    const unsigned* mask;
+    const unsigned* end;
+    const unsigned* place;                  /* of the corners, from sdf_corner_sorted */
+    unsigned* point;                        /* out: n places among the sorted corners */
+    unsigned* near;                         /* out: of the corners, one of a level above nearby, or SDF_NONE */
+} sdf_split_points_args;
+
+typedef struct {
+    unsigned n;                             /* 8 x leaves */
+    const unsigned* leaf_child;
+    const unsigned* point;                  /* 27 x split cells */
+    unsigned* leaf_corner;                  /* out: n */
+} sdf_split_leaf_corners_args;
+
+typedef struct {
+    unsigned n;                             /* runs of 32 corners */
+    unsigned corners;
+    unsigned levels;                        /* that corners may have */
+    const unsigned long long* corner_key;
+    unsigned* count;                        /* out: levels x n */
+} sdf_level_count_args;
+
+typedef struct {
+    unsigned n;
+    unsigned corners;
+    unsigned levels;
+    const unsigned long long* corner_key;
+    const unsigned* end;                    /* levels x n, the running sums of the counts */
+    unsigned* order;                        /* out: the corners by level */
+} sdf_level_order_args;
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef SDFCLI_KERNELS_H
 #define SDFCLI_KERNELS_H
 #include "args.h"
+#include "cells.h"
 #include "crossing.h"
 #include "distance.h"
 #include "exact.h"
@@ -46,9 +47,16 @@
     X(sdf_octree_tighten)            \
     X(sdf_sign_inherit)              \
     X(sdf_sign_link)                 \
-    X(sdf_leaf_corners)              \
-    X(sdf_lattice_position)          \
-    X(sdf_corner_level)              \
+    X(sdf_split_count)               \
+    X(sdf_split_cells)               \
+    X(sdf_split_leaves)              \
+    X(sdf_split_own)                 \
+    X(sdf_split_corners)             \
+    X(sdf_corner_sorted)             \
+    X(sdf_split_points)              \
+    X(sdf_split_leaf_corners)        \
+    X(sdf_level_count)               \
+    X(sdf_level_order)               \
     X(sdf_previous)                  \
     X(sdf_field_corners)             \
     X(sdf_corner_quantise)           \

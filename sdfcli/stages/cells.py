@@ -1,0 +1,137 @@
+"""Octrees as sorted lists of the cells that are split: which leaves and corners there are, and whose they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sdfcli.backend import Array, Backend
+from sdfcli.stages.order import LATTICE_BITS
+
+NONE = 0xFFFFFFFF
+POINTS = 27
+"""Of a split cell: the corners of its children."""
+
+
+def split_cells(backend: Backend, keys: Array, depth: int) -> Array:
+    """The cells above level `depth` in which two or more of sorted Morton codes (n,) uint64 lie: (s,) uint64, sorted.
+
+    A cell is its Morton code on the lattice, shifted by 4 bits, plus its level (see cells.h). A cell holds two codes
+    where two neighbours among them have its prefix in common, so all levels are read off at once.
+    """
+    xp = backend.xp
+    pairs = max(0, len(keys) - 1)
+    end = xp.empty(pairs, np.uint32)
+    backend.run("sdf_split_count", pairs, keys=keys, depth=depth, count=end)
+    backend.inclusive_scan(end)
+    cell = xp.empty(int(end[-1]) if pairs else 0, np.uint64)
+    backend.run("sdf_split_cells", pairs, keys=keys, depth=depth, end=end, cell=cell)
+    return cell
+
+
+def leaves_of(backend: Backend, cell: Array) -> tuple[Array, Array, Array]:
+    """The leaves of an octree with these split cells, along the Morton curve: their keys (n,) uint64 on the lattice,
+    their levels (n,) uint8, and which children they are (n,) uint32: 8 x split cell + octant."""
+    xp = backend.xp
+    n = 7 * len(cell) + 1
+    # The root's; other leaves are filled in.
+    key, level, child = xp.zeros(n, np.uint64), xp.zeros(n, np.uint8), xp.zeros(n, np.uint32)
+    backend.run(
+        "sdf_split_leaves",
+        8 * len(cell),
+        splits=len(cell),
+        cell=cell,
+        leaf_key=key,
+        leaf_level=level,
+        leaf_child=child,
+    )
+    return key, level, child
+
+
+@dataclass(frozen=True)
+class Corners:
+    """The corners of an octree's leaves, along the Morton curve.
+
+    key (m,) uint64 on the lattice, position (m, 3) float32 in the unit cube, near (m,) uint32: for each a corner of a
+    level above nearby, 0xffffffff for those of the domain. point (s, 27) uint32: places among them of the points of the
+    split cells, x fastest.
+    """
+
+    key: Array
+    position: Array
+    near: Array
+    point: Array
+
+
+def corners_of(backend: Backend, cell: Array, depth: int) -> Corners:
+    """The corners of the leaves of an octree with these split cells, which has no leaf below level `depth`."""
+    xp, splits = backend.xp, len(cell)
+    if splits == 0:
+        key = xp.arange(8, dtype=np.uint64) << np.uint64(3 * LATTICE_BITS)
+        octant = np.arange(8)[:, None] >> np.arange(3) & 1
+        position, near = backend.from_host(octant, np.float32), xp.full(8, NONE, np.uint32)
+        return Corners(key, position, near, xp.empty((0, POINTS), np.uint32))
+    neighbour = xp.empty((13, splits), np.uint32)
+    parent, mask, end = (xp.empty(splits, np.uint32) for _ in range(3))
+    backend.run("sdf_split_own", splits, cell=cell, neighbour=neighbour, parent=parent, mask=mask, count=end)
+    backend.inclusive_scan(end)
+    m = int(end[-1])
+    key, position, place = xp.empty(m, np.uint64), xp.empty((m, 3), np.float32), xp.empty(m, np.uint32)
+    _sort_corners(backend, cell, depth, mask, end, key, position, place)
+    point, near = xp.empty((splits, POINTS), np.uint32), xp.empty(m, np.uint32)
+    backend.run(
+        "sdf_split_points",
+        POINTS * splits,
+        splits=splits,
+        cell=cell,
+        neighbour=neighbour,
+        parent=parent,
+        mask=mask,
+        end=end,
+        place=place,
+        point=point,
+        near=near,
+    )
+    return Corners(key, position, near, point)
+
+
+def _sort_corners(
+    backend: Backend, cell: Array, depth: int, mask: Array, end: Array, key: Array, position: Array, place: Array
+) -> None:
+    """Fills in keys and positions of the corners in Morton order, and the place there of each in the order of cells."""
+    xp = backend.xp
+    unsorted = xp.empty(len(key), np.uint64)
+    low_bits = 3 * (LATTICE_BITS - depth)
+    short = xp.empty(len(key), np.uint32) if 3 * (depth + 1) <= 32 else None  # sorted twice as fast
+    backend.run(
+        "sdf_split_corners",
+        len(cell),
+        low_bits=low_bits,
+        cell=cell,
+        mask=mask,
+        end=end,
+        corner_key=unsorted,
+        short_key=short,
+    )
+    order = backend.sort_order(unsorted if short is None else short)
+    backend.run(
+        "sdf_corner_sorted",
+        len(key),
+        corner_key=unsorted,
+        order=order,
+        sorted_key=key,
+        place=place,
+        position=position,
+    )
+
+
+def corners_of_leaves(backend: Backend, child: Array, corners: Corners) -> Array:
+    """The places (n, 8) uint32 of leaves' corners, for leaves as `leaves_of` gives them."""
+    if len(corners.point) == 0:
+        return backend.xp.arange(8, dtype=np.uint32)[None]
+    leaf_corner = backend.xp.empty((len(child), 8), np.uint32)
+    backend.run(
+        "sdf_split_leaf_corners", leaf_corner.size, leaf_child=child, point=corners.point, leaf_corner=leaf_corner
+    )
+    return leaf_corner
