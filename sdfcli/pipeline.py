@@ -19,7 +19,8 @@ from sdfcli.mesh import load_mesh
 from sdfcli.params import BuildParams
 from sdfcli.previous import Previous
 from sdfcli.stages.bvh import Bvh, build_bvh, refit
-from sdfcli.stages.bvh_octree import Leaves, measured, nearest_by_level
+from sdfcli.stages.bvh_octree import measured, nearest_by_level
+from sdfcli.stages.cells import Leaves
 from sdfcli.stages.corners import quantise, step_for
 from sdfcli.stages.distance import nearest, prepare
 from sdfcli.stages.octree import Find, Octree

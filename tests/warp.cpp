@@ -77,6 +77,7 @@ FN u32 warp_least(u32 x) {
 }
 FN u32 warp_most(u32 x) { return ~warp_least(~x); }
 FN void shared_least(u32* p, u32 x) { *p = x < *p ? x : *p; }
+FN void shared_add(u64* p, u64 x) { *p += x; }
 FN u32 first_one(u32 bits) { return (u32)__builtin_ctz(bits); }
 FN float bits_float(u32 bits) {
     float x;
@@ -86,6 +87,7 @@ FN float bits_float(u32 bits) {
 
 #include "args.h"
 #include "packet.h"
+#include "warp_winding.h"
 
 #define ENTRY(name)                                                                         \
     extern "C" void name(const name##_args* a) {                                            \
@@ -99,3 +101,6 @@ ENTRY(sdf_packet_blocks)
 ENTRY(sdf_packet_nodes)
 ENTRY(sdf_distance_packet)
 ENTRY(sdf_distance_lone)
+ENTRY(sdf_winding_packet)
+ENTRY(sdf_winding_lone)
+ENTRY(sdf_winding_caps)

@@ -8,7 +8,8 @@ from sdfcli.accuracy import on_surface
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import UsageError
 from sdfcli.mesh import Floats, Mesh
-from sdfcli.stages.bvh_octree import Leaves, bvh_octree, octree_of
+from sdfcli.stages.bvh_octree import bvh_octree, octree_of
+from sdfcli.stages.cells import Leaves
 from sdfcli.stages.corners import unique
 from sdfcli.stages.order import MORTON_BITS, Order, morton_keys
 

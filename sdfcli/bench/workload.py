@@ -11,6 +11,8 @@ from sdfcli.mesh import Mesh
 from sdfcli.params import MAX_DEPTH, QUERIES
 from sdfcli.stages.bvh import build_bvh, refit
 from sdfcli.stages.bvh_octree import nearest_by_level, nearest_of_levels
+from sdfcli.stages.cells import leaf_corners_of
+from sdfcli.stages.corner_sign import signed_distances
 from sdfcli.stages.corners import level_order
 from sdfcli.stages.distance import nearest, nearest_in_any_order, prepare, visits
 from sdfcli.stages.order import curve_order, morton, sort
@@ -69,6 +71,7 @@ class Workload:
         with stage("octree"):
             if self.kind in OCTREES:
                 tree = make_octree(backend, order, self.kind, self.depth)
+                leaf_corners_of(backend, tree)
                 points = tree.position
             else:
                 points = self.points[curve_order(backend, self.points)]
@@ -80,8 +83,11 @@ class Workload:
         with stage("sign"):
             if isinstance(self.signer, WindingSigner):
                 self.signer.index = WindingIndex.of(backend, bvh)
-            inside = inside_along(self.signer, points, distance, slot)
-            backend.xp.where(inside, -distance, distance)
+            if self.kind in OCTREES:
+                signed_distances(backend, self.signer, tree, distance, slot)
+            else:
+                inside = inside_along(self.signer, points, distance, slot)
+                backend.xp.where(inside, -distance, distance)
         return stage.seconds()
 
     def stage_seconds(self, query: str, repeat: int) -> dict[str, float]:

@@ -676,6 +676,80 @@ typedef struct {
     unsigned long long* values;
 } sdf_scan_add_wide_args;
 
+typedef struct {
+    unsigned n;                             /* threads: whole warps */
+    unsigned triangles;
+    const unsigned* count;                  /* 1: how many of the points are asked for */
+    const unsigned* order;                  /* these, neighbours together */
+    const float* points;                    /* x 3 */
+    const float* triangle;
+    const unsigned* child;
+    const float* moments;
+    float beta;                             /* above 0 */
+    float* winding;                         /* out: of these points */
+} sdf_winding_packet_args; /* GPU only */
+
+typedef struct {
+    unsigned n;                             /* 32 x queries */
+    unsigned triangles;
+    const float* points;                    /* queries x 3 */
+    const float* triangle;
+    const unsigned* child;
+    const float* moments;
+    float beta;                             /* 0: exact */
+    float* winding;                         /* out: queries */
+} sdf_winding_lone_args; /* GPU only */
+
+typedef struct {
+    unsigned n;                             /* threads: whole warps */
+    unsigned triangles;
+    unsigned caps;                          /* triangles that close the surface's holes */
+    unsigned steps;
+    const unsigned* count;                  /* as for sdf_winding_packet */
+    const unsigned* order;
+    const float* points;
+    const float* triangle;
+    const unsigned* child;
+    const float* moments;
+    const float* caps_triangle;
+    const unsigned* caps_child;
+    const float* caps_moments;
+    const float* step;                      /* steps x 2: how near to the level 0.5, and beta */
+    float lost;                             /* by how much the caps may change a winding number */
+    float* winding;                         /* in and out */
+} sdf_winding_caps_args; /* GPU only */
+
+typedef struct {
+    unsigned n;                             /* split cells */
+    const unsigned long long* cell;
+    const unsigned* point;                  /* n x 27, from sdf_split_points */
+    const float* distance;                  /* of the corners, unsigned */
+    const float* clear;                     /* of the corners; may be null: a closed surface */
+    float guard;
+    unsigned long long* link;               /* in and out: of the corners, a neighbour as a number; 0: none */
+} sdf_sign_links_args;
+
+typedef struct {
+    unsigned n;                             /* corners */
+    const unsigned long long* link;
+    unsigned* alone;                        /* out: n, 1 where there is no link */
+} sdf_sign_alone_args;
+
+typedef struct {
+    unsigned n;
+    const unsigned long long* link;
+    const unsigned* end;                    /* n, the running sums of `alone` */
+    unsigned* root;                         /* out: the corners that are alone */
+} sdf_sign_roots_args;
+
+typedef struct {
+    unsigned n;                             /* corners */
+    const unsigned long long* link;
+    const float* winding;                   /* of those that are alone */
+    const float* distance;                  /* n, unsigned */
+    float* result;                          /* out: n, signed */
+} sdf_sign_spread_args;
+
 /* Octrees as lists of split cells (cells.h). A cell is its Morton code on the lattice, shifted by 4 bits, plus its level. */
 typedef struct {
     unsigned n;                             /* keys - 1: pairs of neighbours */

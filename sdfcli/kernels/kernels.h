@@ -3,6 +3,7 @@
 #define SDFCLI_KERNELS_H
 #include "args.h"
 #include "cells.h"
+#include "corner_sign.h"
 #include "crossing.h"
 #include "distance.h"
 #include "exact.h"
@@ -14,6 +15,7 @@
 #include "render.h"
 #include "sample.h"
 #include "scan.h"
+#include "warp_winding.h"
 #include "winding.h"
 
 #define SDF_KERNELS(X)               \
@@ -47,6 +49,10 @@
     X(sdf_octree_tighten)            \
     X(sdf_sign_inherit)              \
     X(sdf_sign_link)                 \
+    X(sdf_sign_links)                \
+    X(sdf_sign_alone)                \
+    X(sdf_sign_roots)                \
+    X(sdf_sign_spread)               \
     X(sdf_split_count)               \
     X(sdf_split_cells)               \
     X(sdf_split_leaves)              \
@@ -91,7 +97,10 @@
     X(sdf_packet_blocks)    \
     X(sdf_packet_nodes)     \
     X(sdf_distance_packet)  \
-    X(sdf_distance_lone)
+    X(sdf_distance_lone)    \
+    X(sdf_winding_packet)   \
+    X(sdf_winding_lone)     \
+    X(sdf_winding_caps)
 
 #ifdef __CUDACC_RTC__
 #define SDF_GPU_ENTRY(name)                                    \

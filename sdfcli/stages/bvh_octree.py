@@ -4,36 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.stages.bvh import Bvh
-from sdfcli.stages.cells import corners_of, corners_of_leaves, leaves_of, split_cells
+from sdfcli.stages.cells import Leaves, corners_of, leaf_corners_of, leaves_of, split_cells
+from sdfcli.stages.corner_sign import signed_distances
 from sdfcli.stages.corners import level_order
 from sdfcli.stages.order import Order
 from sdfcli.stages.packets import ask
-from sdfcli.stages.sign import Signer, inside_along
+from sdfcli.stages.sign import Signer
 from sdfcli.timing import Stages
-
-
-@dataclass(frozen=True)
-class Leaves:
-    """The leaves of an octree and their corners, all sorted by Morton codes on the lattice of 2^20.
-
-    leaf_key (n,) uint64, leaf_level (n,) uint8, corner_key (m,) uint64, leaf_corner (n, 8) uint32: places among the
-    corners, position (m, 3) float32: of the corners in the unit cube, near (m,) uint32: see `cells.Corners`.
-    """
-
-    leaf_key: Array
-    leaf_level: Array
-    corner_key: Array
-    leaf_corner: Array
-    position: Array
-    near: Array
-
 
 FindCorners = Callable[[Leaves], tuple[Array, Array]]
 """`nearest` of an octree's corners."""
@@ -63,10 +46,7 @@ def octree_of(backend: Backend, keys: Array, depth: int, most_memory: int | None
             f"the octree does not fit into {most_memory / 1e9:.3g} GB: {leaves:,} leaves; try a smaller --depth, or "
             "more --max-memory"
         )
-    key, level, child = leaves_of(backend, cell)
-    corners = corners_of(backend, cell, depth)
-    leaf_corner = corners_of_leaves(backend, child, corners)
-    return Leaves(key, level, corners.key, leaf_corner, corners.position, corners.near)
+    return Leaves(*leaves_of(backend, cell), cell, *corners_of(backend, cell, depth))
 
 
 FIRST_LEVELS = 8000
@@ -107,12 +87,12 @@ def measured(
     with stages("query", backend):
         distance, slot = find(tree)
     with stages("sign", backend):
-        inside = inside_along(signer, tree.position, distance, slot)
+        distance = signed_distances(backend, signer, tree, distance, slot)
     return {
         "leaf_key": tree.leaf_key,
         "leaf_level": tree.leaf_level,
         "corner_key": tree.corner_key,
-        "distance": backend.xp.where(inside, -distance, distance),
+        "distance": distance,
         "nearest": order.triangle_id[slot],
-        "leaf_corner": tree.leaf_corner,
+        "leaf_corner": leaf_corners_of(backend, tree),
     }

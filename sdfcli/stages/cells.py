@@ -14,6 +14,27 @@ POINTS = 27
 """Of a split cell: the corners of its children."""
 
 
+@dataclass(frozen=True)
+class Leaves:
+    """The leaves of an octree and their corners, all sorted by Morton codes on the lattice of 2^20.
+
+    leaf_key (n,) uint64, leaf_level (n,) uint8, leaf_child (n,) uint32: 8 x split cell + octant.
+    cell (s,) uint64: the split cells, as `split_cells` gives them.
+    corner_key (m,) uint64, position (m, 3) float32: of the corners in the unit cube.
+    near (m,) uint32: for each corner one of a level above nearby, 0xffffffff for those of the domain.
+    point (s, 27) uint32: places among the corners of the points of the split cells, x fastest.
+    """
+
+    leaf_key: Array
+    leaf_level: Array
+    leaf_child: Array
+    cell: Array
+    corner_key: Array
+    position: Array
+    near: Array
+    point: Array
+
+
 def split_cells(backend: Backend, keys: Array, depth: int) -> Array:
     """The cells above level `depth` in which two or more of sorted Morton codes (n,) uint64 lie: (s,) uint64, sorted.
 
@@ -49,29 +70,15 @@ def leaves_of(backend: Backend, cell: Array) -> tuple[Array, Array, Array]:
     return key, level, child
 
 
-@dataclass(frozen=True)
-class Corners:
-    """The corners of an octree's leaves, along the Morton curve.
-
-    key (m,) uint64 on the lattice, position (m, 3) float32 in the unit cube, near (m,) uint32: for each a corner of a
-    level above nearby, 0xffffffff for those of the domain. point (s, 27) uint32: places among them of the points of the
-    split cells, x fastest.
-    """
-
-    key: Array
-    position: Array
-    near: Array
-    point: Array
-
-
-def corners_of(backend: Backend, cell: Array, depth: int) -> Corners:
-    """The corners of the leaves of an octree with these split cells, which has no leaf below level `depth`."""
+def corners_of(backend: Backend, cell: Array, depth: int) -> tuple[Array, Array, Array, Array]:
+    """The corners of an octree with these split cells and no leaf below level `depth`: corner_key, position, near and
+    point of Leaves."""
     xp, splits = backend.xp, len(cell)
     if splits == 0:
         key = xp.arange(8, dtype=np.uint64) << np.uint64(3 * LATTICE_BITS)
         octant = np.arange(8)[:, None] >> np.arange(3) & 1
         position, near = backend.from_host(octant, np.float32), xp.full(8, NONE, np.uint32)
-        return Corners(key, position, near, xp.empty((0, POINTS), np.uint32))
+        return key, position, near, xp.empty((0, POINTS), np.uint32)
     neighbour = xp.empty((13, splits), np.uint32)
     parent, mask, end = (xp.empty(splits, np.uint32) for _ in range(3))
     backend.run("sdf_split_own", splits, cell=cell, neighbour=neighbour, parent=parent, mask=mask, count=end)
@@ -93,7 +100,7 @@ def corners_of(backend: Backend, cell: Array, depth: int) -> Corners:
         point=point,
         near=near,
     )
-    return Corners(key, position, near, point)
+    return key, position, near, point
 
 
 def _sort_corners(
@@ -126,12 +133,16 @@ def _sort_corners(
     )
 
 
-def corners_of_leaves(backend: Backend, child: Array, corners: Corners) -> Array:
-    """The places (n, 8) uint32 of leaves' corners, for leaves as `leaves_of` gives them."""
-    if len(corners.point) == 0:
+def leaf_corners_of(backend: Backend, tree: Leaves) -> Array:
+    """The places (n, 8) uint32 of the leaves' corners among the corners."""
+    if len(tree.cell) == 0:
         return backend.xp.arange(8, dtype=np.uint32)[None]
-    leaf_corner = backend.xp.empty((len(child), 8), np.uint32)
+    leaf_corner = backend.xp.empty((len(tree.leaf_key), 8), np.uint32)
     backend.run(
-        "sdf_split_leaf_corners", leaf_corner.size, leaf_child=child, point=corners.point, leaf_corner=leaf_corner
+        "sdf_split_leaf_corners",
+        leaf_corner.size,
+        leaf_child=tree.leaf_child,
+        point=tree.point,
+        leaf_corner=leaf_corner,
     )
     return leaf_corner

@@ -30,7 +30,7 @@ def corner_keys(backend: Backend, leaf_key: Array, leaf_level: Array) -> Array:
     """The keys (m,) uint64 of the corners of an octree's leaves, sorted."""
     depth = int(leaf_level.max())
     cell = split_cells(backend, leaf_key << np.uint64(3 * (MORTON_BITS - LATTICE_BITS)), depth)
-    return corners_of(backend, cell, depth).key
+    return corners_of(backend, cell, depth)[0]
 
 
 def leaf_corners(backend: Backend, leaf_key: Array, leaf_level: Array, corner_key: Array) -> Array:

@@ -13,6 +13,7 @@ from sdfcli.repair import cones, repair
 from sdfcli.stages.bvh import Bvh, build_bvh, refit
 from sdfcli.stages.distance import make_bvh, nearest
 from sdfcli.stages.order import morton_order
+from sdfcli.stages.packets import WARP
 
 BETA, LOST = 1.5, 0.1
 """How coarse the expansions of the winding number are, and how far off they may be before the exact sum is taken."""
@@ -103,8 +104,8 @@ class WindingIndex:
         """Winding numbers (m,) float32 of points (m, 3) float32; beta 0 sums over all triangles in float64."""
         result = backend.xp.empty(len(points), np.float32)
         backend.run(
-            "sdf_winding",
-            len(points),
+            "sdf_winding_lone" if backend.warps else "sdf_winding",
+            WARP * len(points) if backend.warps else len(points),
             triangles=len(self.bvh.order),
             points=points,
             triangle=self.bvh.order.triangle,
@@ -205,6 +206,7 @@ class WindingSigner:
         caps = cap_triangles(mesh)
         if len(caps):
             self.caps = WindingIndex.of(backend, make_bvh(backend, caps))
+            self.cap_steps = backend.from_host(CAP_STEPS, np.float32)
             area = (
                 0.5 * np.linalg.norm(np.cross(caps[:, 3:6] - caps[:, 0:3], caps[:, 6:9] - caps[:, 0:3]), axis=1).sum()
             )

@@ -1,0 +1,76 @@
+"""Signed distances at the corners of an octree, with few winding numbers (see corner_sign.h)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdfcli.backend import Array, Backend
+from sdfcli.stages.cells import Leaves
+from sdfcli.stages.packets import WARP
+from sdfcli.stages.sign import BETA, LOST, Signer, WindingSigner
+
+MOST_WARPS = 1 << 14
+"""More than run at a time on any GPU: each takes one point or packet after the other."""
+
+
+def signed_distances(backend: Backend, signer: Signer, tree: Leaves, distance: Array, slot: Array) -> Array:
+    """The distances (m,) float32 of an octree's corners with the signs that the signer gives them."""
+    xp, m = backend.xp, len(distance)
+    if not isinstance(signer, WindingSigner):
+        return xp.where(signer.inside(tree.position, slot), -distance, distance)
+    link, winding = xp.zeros(m, np.uint64), xp.empty(m, np.float32)
+    backend.run(
+        "sdf_sign_links",
+        len(tree.cell),
+        cell=tree.cell,
+        point=tree.point,
+        distance=distance,
+        clear=None if signer.caps is None else signer.clear(tree.position),
+        guard=signer.guard,
+        link=link,
+    )
+    if backend.warps:
+        _ask_by_warps(backend, signer, tree.position, link, winding)
+    else:
+        root = xp.flatnonzero(link == 0)
+        winding[root] = signer.inside(tree.position[root], slot[root])
+    result = xp.empty(m, np.float32)
+    backend.run("sdf_sign_spread", m, link=link, winding=winding, distance=distance, result=result)
+    return result
+
+
+def _ask_by_warps(backend: Backend, signer: WindingSigner, points: Array, link: Array, winding: Array) -> None:
+    """Fills in the winding numbers (m,) float32 of points (m, 3) along a curve that have no link. Nothing waits for how
+    many these are."""
+    xp, m = backend.xp, len(points)
+    end, root = xp.empty(m, np.uint32), xp.empty(m, np.uint32)
+    backend.run("sdf_sign_alone", m, link=link, alone=end)
+    backend.inclusive_scan(end)
+    backend.run("sdf_sign_roots", m, link=link, end=end, root=root)
+    bvh = signer.index.bvh
+    common = {
+        "triangles": len(bvh.order),
+        "triangle": bvh.order.triangle,
+        "child": bvh.child,
+        "moments": signer.index.moments,
+        "count": end[-1:],
+        "order": root,
+        "points": points,
+        "winding": winding,
+    }
+    backend.run("sdf_winding_packet", WARP * min(MOST_WARPS, -(-m // WARP)), beta=BETA, **common)
+    if signer.caps is None:
+        return
+    caps = signer.caps
+    backend.run(
+        "sdf_winding_caps",
+        WARP * min(MOST_WARPS, m),
+        caps=len(caps.bvh.order),
+        caps_triangle=caps.bvh.order.triangle,
+        caps_child=caps.bvh.child,
+        caps_moments=caps.moments,
+        steps=len(signer.cap_steps),
+        step=signer.cap_steps,
+        lost=LOST,
+        **common,
+    )
