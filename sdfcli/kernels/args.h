@@ -12,6 +12,21 @@ typedef struct {
 } sdf_morton_args;
 
 typedef struct {
+    unsigned n;                   /* triangles */
+    const double* corners;        /* n x 9 */
+    unsigned long long* keys;     /* out: n */
+} sdf_triangle_keys_args;
+
+typedef struct {
+    unsigned n;                           /* triangles */
+    const unsigned* order;                /* n, by their keys */
+    const unsigned long long* keys;
+    const double* corners;                /* n x 9 */
+    unsigned long long* sorted_keys;      /* out: n */
+    float* triangle;                      /* out: n x 9, in that order */
+} sdf_triangles_sorted_args;
+
+typedef struct {
     unsigned n;
     const unsigned long long* keys;  /* Morton codes */
     unsigned long long* hilbert;     /* out: n */

@@ -20,6 +20,8 @@
 
 #define SDF_KERNELS(X)               \
     X(sdf_morton)                    \
+    X(sdf_triangle_keys)             \
+    X(sdf_triangles_sorted)          \
     X(sdf_hilbert)                   \
     X(sdf_look_up)                   \
     X(sdf_look_up_sorted)            \
