@@ -11,10 +11,11 @@ import backends
 import oracle
 from sdfcli.backend import Backend
 from sdfcli.stages.bvh_octree import octree_of
-from sdfcli.stages.cells import split_cells
+from sdfcli.stages.cells import leaf_corners_of, split_cells
 from sdfcli.stages.corners import level_order
 
 backend = backends.backend
+warps = backends.warps
 
 Numbers = oracle.Numbers
 FULL = 2**oracle.LATTICE_BITS
@@ -69,7 +70,7 @@ def test_octrees_of_keys(backend: Backend, seed: int, count: int, spread: float,
     expected = sorted({oracle.interleave(*p) for p in corner.reshape(-1, 3).tolist()})
     assert backend.to_host(tree.corner_key).tolist() == expected
     at = oracle.lattice(np.array(expected, np.uint64))
-    assert np.array_equal(at[backend.to_host(tree.leaf_corner)], corner)
+    assert np.array_equal(at[backend.to_host(leaf_corners_of(backend, tree))], corner)
     assert np.array_equal(backend.to_host(tree.position), (at / FULL).astype(np.float32))
 
 
@@ -94,11 +95,12 @@ def test_corners_by_level(backend: Backend, seed: int, count: int, depth: int) -
     assert ends == [int(np.sum(level <= k)) for k in range(21)]
 
 
-@pytest.mark.parametrize("count", [1, 31, 32, 33, 1000])
-def test_order_of_any_number_of_corners(backend: Backend, count: int) -> None:
+@pytest.mark.parametrize("count", [1, 31, 32, 33, 255, 256, 257, 1000])
+def test_order_of_any_number_of_corners(backend: Backend, warps: Backend, count: int) -> None:
     rng = np.random.default_rng(count)
     key = np.sort(rng.integers(0, 2**60, count, np.uint64) >> (3 * rng.integers(0, 20, count)).astype(np.uint64) << 9)
     level = levels(oracle.lattice(key))
-    order, ends = level_order(backend, backend.from_host(key), 18)
-    assert backend.to_host(order).tolist() == np.argsort(level, kind="stable").tolist()
-    assert ends == [int(np.sum(level <= k)) for k in range(18)]
+    for device in (backend, warps):
+        order, ends = level_order(device, device.from_host(key), 18)
+        assert device.to_host(order).tolist() == np.argsort(level, kind="stable").tolist()
+        assert ends == [int(np.sum(level <= k)) for k in range(18)]

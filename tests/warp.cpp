@@ -70,6 +70,7 @@ FN u32 warp_exchange(u32 x, u32 distance) {
     int other = now ^ (int)distance;
     return meet("exchange", x)[other].value;
 }
+FN u32 warp_get(u32 x, u32 thread) { return meet("get", x)[thread].value; }
 FN u32 warp_least(u32 x) {
     const Word* words = meet("least", x);
     for (int k = 0; k < kThreads; k++) x = words[k].value < x ? words[k].value : x;
@@ -78,6 +79,11 @@ FN u32 warp_least(u32 x) {
 FN u32 warp_most(u32 x) { return ~warp_least(~x); }
 FN void shared_least(u32* p, u32 x) { *p = x < *p ? x : *p; }
 FN void shared_add(u64* p, u64 x) { *p += x; }
+FN u32 shared_exchange(u32* p, u32 x) {
+    u32 before = *p;
+    *p = x;
+    return before;
+}
 FN u32 first_one(u32 bits) { return (u32)__builtin_ctz(bits); }
 FN float bits_float(u32 bits) {
     float x;
@@ -87,6 +93,8 @@ FN float bits_float(u32 bits) {
 
 #include "args.h"
 #include "packet.h"
+#include "warp_climb.h"
+#include "warp_order.h"
 #include "warp_winding.h"
 
 #define ENTRY(name)                                                                         \
@@ -104,3 +112,7 @@ ENTRY(sdf_distance_lone)
 ENTRY(sdf_winding_packet)
 ENTRY(sdf_winding_lone)
 ENTRY(sdf_winding_caps)
+ENTRY(sdf_bvh_refit_warp)
+ENTRY(sdf_winding_moments_warp)
+ENTRY(sdf_level_count)
+ENTRY(sdf_level_order)

@@ -75,6 +75,17 @@ typedef struct {
 } sdf_bvh_refit_args;
 
 typedef struct {
+    unsigned n;               /* threads: triangles, and as many more as fill a warp */
+    unsigned triangles;
+    const float* triangle;    /* triangles x 9, in Morton order */
+    const unsigned* child;
+    const unsigned* node_parent;
+    const unsigned* leaf_parent;
+    unsigned* arrivals;       /* triangles - 1 zeros */
+    float* box;               /* out: (triangles - 1) x 6 */
+} sdf_bvh_refit_warp_args; /* GPU only */
+
+typedef struct {
     unsigned n;                  /* queries */
     unsigned triangles;
     unsigned seeds;              /* at most so many slots to start from, for each query */
@@ -182,6 +193,18 @@ typedef struct {
     unsigned* arrivals;       /* n - 1 zeros */
     float* moments;           /* out: (n - 1) x 17 */
 } sdf_winding_moments_args;
+
+typedef struct {
+    unsigned n;               /* threads: triangles, and as many more as fill a warp */
+    unsigned triangles;
+    const float* triangle;
+    const unsigned* child;
+    const unsigned* node_parent;
+    const unsigned* leaf_parent;
+    const float* box;
+    unsigned* arrivals;       /* triangles - 1 zeros */
+    float* moments;           /* out: (triangles - 1) x 17 */
+} sdf_winding_moments_warp_args; /* GPU only */
 
 typedef struct {
     unsigned n;               /* queries */
@@ -735,6 +758,14 @@ typedef struct {
 } sdf_winding_caps_args; /* GPU only */
 
 typedef struct {
+    unsigned n;                             /* points */
+    unsigned boxes;                         /* at least 1 */
+    const float* points;                    /* n x 3 */
+    const float* box;                       /* boxes x 6 */
+    float* clear;                           /* out: n */
+} sdf_sign_clear_args;
+
+typedef struct {
     unsigned n;                             /* split cells */
     const unsigned long long* cell;
     const unsigned* point;                  /* n x 27, from sdf_split_points */
@@ -800,7 +831,7 @@ typedef struct {
 } sdf_split_own_args;
 
 typedef struct {
-    unsigned n;                             /* split cells */
+    unsigned n;                             /* 27 x split cells: their points */
     unsigned low_bits;                      /* of the keys, all of them 0 */
     const unsigned long long* cell;
     const unsigned* mask;
@@ -839,20 +870,26 @@ typedef struct {
 } sdf_split_leaf_corners_args;
 
 typedef struct {
-    unsigned n;                             /* runs of 32 corners */
-    unsigned corners;
-    unsigned levels;                        /* that corners may have */
+    unsigned n;                             /* corners */
     const unsigned long long* corner_key;
-    unsigned* count;                        /* out: levels x n */
-} sdf_level_count_args;
+    unsigned char* level;                   /* out: n, the first whose cells have it */
+} sdf_corner_level_args;
+
+typedef struct {
+    unsigned n;                             /* threads: a warp for a run of 256 corners */
+    unsigned count;                         /* corners */
+    unsigned levels;                        /* at most 32 */
+    const unsigned char* level;             /* of the corners */
+    unsigned* counts;                       /* out: levels x runs */
+} sdf_level_count_args; /* GPU only */
 
 typedef struct {
     unsigned n;
-    unsigned corners;
+    unsigned count;
     unsigned levels;
-    const unsigned long long* corner_key;
-    const unsigned* end;                    /* levels x n, the running sums of the counts */
+    const unsigned char* level;
+    const unsigned* end;                    /* levels x runs, the running sums of the counts */
     unsigned* order;                        /* out: the corners by level */
-} sdf_level_order_args;
+} sdf_level_order_args; /* GPU only */
 
 #endif

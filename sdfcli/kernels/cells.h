@@ -128,14 +128,12 @@ FN void sdf_split_own_at(const sdf_split_own_args& a, u32 i) {
     a.count[i] = (u32)count_ones(mask);
 }
 FN void sdf_split_corners_at(const sdf_split_corners_args& a, u32 i) {
-    u32 mask = a.mask[i], at = a.end[i] - (u32)count_ones(mask);
-    for (int point = 0; point < 27; point++) {
-        if (!(mask >> point & 1u)) continue;
-        u64 key = morton_encode(point_at(a.cell[i], point));
-        a.corner_key[at] = key;
-        if (a.short_key) a.short_key[at] = (u32)(key >> a.low_bits);
-        at++;
-    }
+    u32 cell = i / 27, point = i % 27, mask = a.mask[cell];
+    if (!(mask >> point & 1u)) return;
+    u32 at = a.end[cell] - (u32)count_ones(mask >> point);
+    u64 key = morton_encode(point_at(a.cell[cell], (int)point));
+    a.corner_key[at] = key;
+    if (a.short_key) a.short_key[at] = (u32)(key >> a.low_bits);
 }
 
 // A corner's place in Morton order, and where it is.
@@ -179,29 +177,10 @@ FN void sdf_split_leaf_corners_at(const sdf_split_leaf_corners_args& a, u32 i) {
 }
 
 // The level on which a corner of an octree comes up first.
-FN u32 corner_level(u64 key) {
-    u64 lowest = key & (0 - key);
+FN void sdf_corner_level_at(const sdf_corner_level_args& a, u32 i) {
+    u64 key = a.corner_key[i], lowest = key & (0 - key);
     u32 up = key ? least((u32)(63 - leading_zeros(lowest)) / 3, (u32)SDF_LATTICE_BITS) : SDF_LATTICE_BITS;
-    return SDF_LATTICE_BITS - up;
-}
-
-#define SDF_LEVEL_RUN 32  // corners that are counted together
-
-// How many corners of each level a run of them has, and where each of them goes: a stable sort by levels.
-FN void sdf_level_count_at(const sdf_level_count_args& a, u32 run) {
-    u32 count[SDF_LATTICE_BITS + 1] = {0};
-    u32 end = least(a.corners, SDF_LEVEL_RUN * (run + 1));
-    for (u32 i = SDF_LEVEL_RUN * run; i < end; i++) count[corner_level(a.corner_key[i])]++;
-    for (u32 level = 0; level < a.levels; level++) a.count[level * (size_t)a.n + run] = count[level];
-}
-FN void sdf_level_order_at(const sdf_level_order_args& a, u32 run) {
-    u32 next[SDF_LATTICE_BITS + 1];
-    for (u32 level = 0; level < a.levels; level++) {
-        size_t at = level * (size_t)a.n + run;
-        next[level] = at ? a.end[at - 1] : 0;
-    }
-    u32 end = least(a.corners, SDF_LEVEL_RUN * (run + 1));
-    for (u32 i = SDF_LEVEL_RUN * run; i < end; i++) a.order[next[corner_level(a.corner_key[i])]++] = i;
+    a.level[i] = (u8)(SDF_LATTICE_BITS - up);
 }
 
 #endif

@@ -11,6 +11,14 @@
 FN u64 farther(float distance, u32 place) { return (u64)float_bits(distance) << 32 | ~place; }
 FN u32 neighbour_of(u64 farther) { return ~(u32)farther; }
 
+// A lower bound of the distance to the caps of holes: that to boxes around groups of them.
+FN void sdf_sign_clear_at(const sdf_sign_clear_args& a, u32 i) {
+    F3 p = load3(a.points + 3 * (size_t)i);
+    float clear_sq = box_distance_sq(p, a.box);
+    for (u32 k = 1; k < a.boxes; k++) clear_sq = least(clear_sq, box_distance_sq(p, a.box + 6 * k));
+    a.clear[i] = sqrtf(clear_sq);
+}
+
 // All pairs among the 27 points of a split cell.
 FN void sdf_sign_links_at(const sdf_sign_links_args& a, u32 i) {
     const float half = 0.5f / (float)(1u << cell_level(a.cell[i])), half_sq = half * half;

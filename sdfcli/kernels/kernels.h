@@ -15,6 +15,8 @@
 #include "render.h"
 #include "sample.h"
 #include "scan.h"
+#include "warp_climb.h"
+#include "warp_order.h"
 #include "warp_winding.h"
 #include "winding.h"
 
@@ -51,6 +53,7 @@
     X(sdf_octree_tighten)            \
     X(sdf_sign_inherit)              \
     X(sdf_sign_link)                 \
+    X(sdf_sign_clear)                \
     X(sdf_sign_links)                \
     X(sdf_sign_alone)                \
     X(sdf_sign_roots)                \
@@ -63,8 +66,7 @@
     X(sdf_corner_sorted)             \
     X(sdf_split_points)              \
     X(sdf_split_leaf_corners)        \
-    X(sdf_level_count)               \
-    X(sdf_level_order)               \
+    X(sdf_corner_level)              \
     X(sdf_previous)                  \
     X(sdf_field_corners)             \
     X(sdf_corner_quantise)           \
@@ -95,14 +97,18 @@
     X(sdf_crossing)
 
 // Those of which the GPU alone is capable.
-#define SDF_WARP_KERNELS(X) \
-    X(sdf_packet_blocks)    \
-    X(sdf_packet_nodes)     \
-    X(sdf_distance_packet)  \
-    X(sdf_distance_lone)    \
-    X(sdf_winding_packet)   \
-    X(sdf_winding_lone)     \
-    X(sdf_winding_caps)
+#define SDF_WARP_KERNELS(X)       \
+    X(sdf_bvh_refit_warp)         \
+    X(sdf_packet_blocks)          \
+    X(sdf_packet_nodes)           \
+    X(sdf_distance_packet)        \
+    X(sdf_distance_lone)          \
+    X(sdf_winding_moments_warp)   \
+    X(sdf_winding_packet)         \
+    X(sdf_winding_lone)           \
+    X(sdf_winding_caps)           \
+    X(sdf_level_count)            \
+    X(sdf_level_order)
 
 #ifdef __CUDACC_RTC__
 #define SDF_GPU_ENTRY(name)                                    \

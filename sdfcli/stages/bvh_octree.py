@@ -46,7 +46,7 @@ def octree_of(backend: Backend, keys: Array, depth: int, most_memory: int | None
             f"the octree does not fit into {most_memory / 1e9:.3g} GB: {leaves:,} leaves; try a smaller --depth, or "
             "more --max-memory"
         )
-    return Leaves(*leaves_of(backend, cell), cell, *corners_of(backend, cell, depth))
+    return Leaves(*leaves_of(backend, cell), cell, *corners_of(backend, cell, depth), depth)
 
 
 FIRST_LEVELS = 8000
@@ -56,7 +56,7 @@ FIRST_LEVELS = 8000
 def nearest_by_level(backend: Backend, bvh: Bvh, tree: Leaves) -> tuple[Array, Array]:
     """`nearest` of an octree's corners, for backends with warps: the coarse levels first, whose answers are bounds for
     the finer ones'. Corners of one level are alike in how far they are from the surface, too."""
-    return nearest_of_levels(backend, bvh, tree, *level_order(backend, tree.corner_key))
+    return nearest_of_levels(backend, bvh, tree, *level_order(backend, tree.corner_key, tree.depth + 1))
 
 
 def nearest_of_levels(backend: Backend, bvh: Bvh, tree: Leaves, order: Array, ends: list[int]) -> tuple[Array, Array]:

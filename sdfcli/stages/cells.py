@@ -23,6 +23,7 @@ class Leaves:
     corner_key (m,) uint64, position (m, 3) float32: of the corners in the unit cube.
     near (m,) uint32: for each corner one of a level above nearby, 0xffffffff for those of the domain.
     point (s, 27) uint32: places among the corners of the points of the split cells, x fastest.
+    depth: no leaf is below this level.
     """
 
     leaf_key: Array
@@ -33,6 +34,7 @@ class Leaves:
     position: Array
     near: Array
     point: Array
+    depth: int
 
 
 def split_cells(backend: Backend, keys: Array, depth: int) -> Array:
@@ -113,7 +115,7 @@ def _sort_corners(
     short = xp.empty(len(key), np.uint32) if 3 * (depth + 1) <= 32 else None  # sorted twice as fast
     backend.run(
         "sdf_split_corners",
-        len(cell),
+        POINTS * len(cell),
         low_bits=low_bits,
         cell=cell,
         mask=mask,

@@ -25,7 +25,7 @@ def signed_distances(backend: Backend, signer: Signer, tree: Leaves, distance: A
         cell=tree.cell,
         point=tree.point,
         distance=distance,
-        clear=None if signer.caps is None else signer.clear(tree.position),
+        clear=signer.nearly_clear(tree.position),
         guard=signer.guard,
         link=link,
     )

@@ -16,9 +16,10 @@ import numpy as np
 from sdfcli.backend import Array, Backend
 from sdfcli.stages.cells import corners_of, split_cells
 from sdfcli.stages.order import LATTICE_BITS, MORTON_BITS
+from sdfcli.stages.packets import WARP
 
-LEVEL_RUN = 32
-"""As in cells.h: so many corners are counted together."""
+LEVEL_RUN = 256
+"""As in warp_order.h: so many corners are counted together."""
 STEPS_PER_TOLERANCE = 8
 LEAST_STEP = 2.0**-24
 """In edges of the domain: float32 knows distances no better."""
@@ -113,13 +114,17 @@ def level_order(backend: Backend, corner_key: Array, levels: int = LATTICE_BITS 
 
     A corner's level is the first whose cells have it; all of them are below `levels`.
     """
-    xp = backend.xp
-    runs = -(-len(corner_key) // LEVEL_RUN)
-    end, order = xp.empty(levels * runs, np.uint32), xp.empty(len(corner_key), np.uint32)
-    common = {"corners": len(corner_key), "levels": levels, "corner_key": corner_key}
-    backend.run("sdf_level_count", runs, count=end, **common)
+    xp, m = backend.xp, len(corner_key)
+    level = xp.empty(m, np.uint8)
+    backend.run("sdf_corner_level", m, corner_key=corner_key, level=level)
+    if not backend.warps:
+        ends: list[int] = np.cumsum(np.bincount(level, minlength=levels)).tolist()
+        return np.argsort(level, kind="stable").astype(np.uint32), ends
+    runs = -(-m // LEVEL_RUN)
+    end, order = xp.empty(levels * runs, np.uint32), xp.empty(m, np.uint32)
+    backend.run("sdf_level_count", WARP * runs, count=m, levels=levels, level=level, counts=end)
     backend.inclusive_scan(end)
-    backend.run("sdf_level_order", runs, end=end, order=order, **common)
+    backend.run("sdf_level_order", WARP * runs, count=m, levels=levels, level=level, end=end, order=order)
     return order, backend.to_host(end[runs - 1 :: runs]).tolist()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from sdfcli.backend import Array, Backend
 from sdfcli.mesh import Floats, Ints, Mesh
 from sdfcli.repair import cones, repair
-from sdfcli.stages.bvh import Bvh, build_bvh, refit
+from sdfcli.stages.bvh import Bvh, build_bvh, climb, refit
 from sdfcli.stages.distance import make_bvh, nearest
 from sdfcli.stages.order import morton_order
 from sdfcli.stages.packets import WARP
@@ -21,6 +21,10 @@ BETA, LOST = 1.5, 0.1
 CAP_STEPS = ((0.15, 8.0), (0.003, 16.0), (0.0003, 0.0))
 """Closer to the level 0.5 than this, the winding number of the caps of holes is summed up this finely. The expansions
 are off by less than the next step's margin: about 0.09 was measured before the first, then 0.00012 and 0.00001."""
+
+CAP_BOXES = 32
+BOX_MARGIN = 2.0**-20
+"""As in triangle.h: more than the rounding of a distance to a box."""
 
 SIDES_SAMPLES = 2000
 FARTHEST_OFFSET, NEAREST_OFFSET = 1e-3, 1e-5
@@ -84,20 +88,17 @@ class WindingIndex:
     @staticmethod
     def of(backend: Backend, bvh: Bvh) -> WindingIndex:
         """Sums up every node's moments, bottom-up, as the refit does."""
-        n = len(bvh.order)
-        moments = backend.xp.empty((n - 1, 17), np.float32)
-        if n > 1:
-            backend.run(
-                "sdf_winding_moments",
-                n,
-                triangle=bvh.order.triangle,
-                child=bvh.child,
-                node_parent=bvh.node_parent,
-                leaf_parent=bvh.leaf_parent,
-                box=bvh.box,
-                arrivals=backend.xp.zeros(n - 1, np.uint32),
-                moments=moments,
-            )
+        moments = backend.xp.empty((len(bvh.order) - 1, 17), np.float32)
+        climb(
+            backend,
+            "sdf_winding_moments",
+            bvh.order,
+            child=bvh.child,
+            node_parent=bvh.node_parent,
+            leaf_parent=bvh.leaf_parent,
+            box=bvh.box,
+            moments=moments,
+        )
         return WindingIndex(bvh, moments)
 
     def winding(self, backend: Backend, points: Array, beta: float) -> Array:
@@ -207,6 +208,7 @@ class WindingSigner:
         if len(caps):
             self.caps = WindingIndex.of(backend, make_bvh(backend, caps))
             self.cap_steps = backend.from_host(CAP_STEPS, np.float32)
+            self.cap_boxes = backend.from_host(_boxes(backend.to_host(self.caps.bvh.order.triangle)), np.float32)
             area = (
                 0.5 * np.linalg.norm(np.cross(caps[:, 3:6] - caps[:, 0:3], caps[:, 6:9] - caps[:, 0:3]), axis=1).sum()
             )
@@ -255,6 +257,23 @@ class WindingSigner:
         if self.caps is None:
             return self.backend.xp.full(len(points), 1e30, np.float32)
         return nearest(self.backend, self.caps.bvh, points)[0]
+
+    def nearly_clear(self, points: Array) -> Array | None:
+        """(m,) float32: a lower bound of the distance from points to the caps; None where there are none."""
+        if self.caps is None:
+            return None
+        clear = self.backend.xp.empty(len(points), np.float32)
+        boxes = self.cap_boxes
+        self.backend.run("sdf_sign_clear", len(points), points=points, boxes=len(boxes), box=boxes, clear=clear)
+        return clear
+
+
+def _boxes(triangles: Array) -> Array:
+    """Boxes (k, 6) around groups of triangles (n, 9) float32 that follow each other."""
+    groups = np.array_split(triangles.reshape(-1, 3, 3), min(CAP_BOXES, len(triangles)))
+    low = np.array([group.min(axis=(0, 1)) for group in groups]) - BOX_MARGIN
+    high = np.array([group.max(axis=(0, 1)) for group in groups]) + BOX_MARGIN
+    return np.concatenate([low, high], axis=1)
 
 
 def inside_along(signer: Signer, points: Array, distance: Array, slot: Array) -> Array:
