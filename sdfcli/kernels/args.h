@@ -759,9 +759,10 @@ typedef struct {
 
 typedef struct {
     unsigned n;                             /* points */
-    unsigned boxes;                         /* at least 1 */
+    unsigned groups;                        /* of caps */
     const float* points;                    /* n x 3 */
-    const float* box;                       /* boxes x 6 */
+    const float* box;                       /* groups x 6 */
+    const float* area;                      /* groups, over 4 pi times the winding number that is small */
     float* clear;                           /* out: n */
 } sdf_sign_clear_args;
 
@@ -771,7 +772,6 @@ typedef struct {
     const unsigned* point;                  /* n x 27, from sdf_split_points */
     const float* distance;                  /* of the corners, unsigned */
     const float* clear;                     /* of the corners; may be null: a closed surface */
-    float guard;
     unsigned long long* link;               /* in and out: of the corners, a neighbour as a number; 0: none */
 } sdf_sign_links_args;
 
@@ -852,15 +852,22 @@ typedef struct {
 typedef struct {
     unsigned n;                             /* 27 x split cells: their points */
     unsigned splits;
-    const unsigned long long* cell;
     const unsigned* neighbour;
-    const unsigned* parent;
     const unsigned* mask;
     const unsigned* end;
     const unsigned* place;                  /* of the corners, from sdf_corner_sorted */
-    unsigned* point;                        /* out: n places among the sorted corners */
-    unsigned* near;                         /* out: of the corners, one of a level above nearby, or SDF_NONE */
+    unsigned* point;                        /* out: n places among the sorted corners, but for the cells' corners */
+    unsigned* near;                         /* out: of the root's corners, SDF_NONE */
 } sdf_split_points_args;
+
+typedef struct {
+    unsigned n;                             /* 8 x split cells: their corners */
+    const unsigned long long* cell;
+    const unsigned* parent;
+    const unsigned* mask;
+    unsigned* point;                        /* in and out: the cells' corners are filled in */
+    unsigned* near;                         /* out: of the other points, one of a level above nearby */
+} sdf_split_near_args;
 
 typedef struct {
     unsigned n;                             /* 8 x leaves */

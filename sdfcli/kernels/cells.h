@@ -1,10 +1,10 @@
 // An octree as the sorted list of the cells that are split. Leaves, corners and which corner is whose follow from it.
 //
-// A cell is one number: the Morton code of its lowest corner on the lattice of 2^20, then its level in the lowest bits. In
-// the order of these numbers a cell comes right before the cells in it: depth first.
+// A cell is one number: the Morton code of its lowest corner on the lattice of 2^20, then its level in the lowest bits.
+// In the order of these numbers a cell comes right before the cells in it: depth first.
 //
-// Points of a split cell are numbered as in octree.h, and owned as there: by the first split cell that touches them, here
-// the one towards the origin along z, then y, then x. The root owns the corners of the domain, too.
+// Points of a split cell are numbered as in octree.h, and owned as there: by the first split cell that touches them,
+// here the one towards the origin along z, then y, then x. The root owns the corners of the domain, too.
 #ifndef SDFCLI_CELLS_H
 #define SDFCLI_CELLS_H
 #include "octree.h"
@@ -51,7 +51,8 @@ FN u32 lower_bound_from(const u64* keys, u32 n, u32 first, u64 key) {
 }
 
 // A child that is not split is a leaf. With every split cell before it, depth first, a leaf has eight children of it
-// before it that are no split cells themselves, but for the cells around it: of these it has the children before its own.
+// before it that are no split cells themselves, but for the cells around it: of these it has the children before its
+// own.
 FN void sdf_split_leaves_at(const sdf_split_leaves_args& a, u32 i) {
     u64 parent = a.cell[i >> 3];
     u32 level = cell_level(parent) + 1;
@@ -95,8 +96,8 @@ FN Owned first_owner(u32 cell, int point, Neighbour neighbour) {
     return own;
 }
 
-// A split cell's split neighbours of the same level in the nine directions towards the origin in which they share points,
-// its parent, and the points that it owns.
+// A split cell's split neighbours of the same level in the nine directions towards the origin in which they share
+// points, its parent, and the points that it owns.
 FN void sdf_split_own_at(const sdf_split_own_args& a, u32 i) {
     u64 cell = a.cell[i];
     u32 level = cell_level(cell), size = 1u << (SDF_LATTICE_BITS - level), neighbour[CENTRE];
@@ -144,35 +145,47 @@ FN void sdf_corner_sorted_at(const sdf_corner_sorted_args& a, u32 i) {
     store_position(a.position + 3 * (size_t)i, morton_decode(a.corner_key[from]));
 }
 
-// The place of a split cell's point. A corner is a point of the parent, or again one's corner.
-FN u32 place_of(const sdf_split_points_args& a, u32 cell, int point) {
-    while (cell && is_corner(point)) {
-        u64 key = cell_key(a.cell[cell]);
-        u32 octant = (u32)(key >> 3 * (SDF_LATTICE_BITS - cell_level(a.cell[cell]))) & 7u;
-        Offset o = offset_of(point);
-        point = index_of((int)(octant & 1) + o.x / 2, (int)(octant >> 1 & 1) + o.y / 2, (int)(octant >> 2) + o.z / 2);
-        cell = a.parent[cell];
-    }
-    Owned owned = {cell, point};
-    if (!is_corner(point))
-        owned = first_owner(cell, point, [&](int direction) { return a.neighbour[direction * (size_t)a.splits + cell]; });
-    u32 mask = a.mask[owned.cell], number = a.end[owned.cell] - (u32)count_ones(mask >> owned.point);
-    return a.place[number];
-}
+// The places of a split cell's points, but for its corners.
 FN void sdf_split_points_at(const sdf_split_points_args& a, u32 i) {
     u32 cell = i / 27;
     int point = (int)(i % 27);
-    u32 place = place_of(a, cell, point);
+    Owned owned = {cell, point};
+    if (is_corner(point)) {
+        if (cell) return;
+    } else {
+        owned = first_owner(cell, point, [&](int at) { return a.neighbour[at * (size_t)a.splits + cell]; });
+    }
+    u32 place = a.place[a.end[owned.cell] - (u32)count_ones(a.mask[owned.cell] >> owned.point)];
     a.point[i] = place;
-    if (!(a.mask[cell] >> point & 1u)) return;
-    Offset o = offset_of(point);
-    int corner = index_of(o.x & 2, o.y & 2, o.z & 2);  // the next one towards the origin
-    a.near[place] = is_corner(point) ? SDF_NONE : place_of(a, cell, corner);
+    if (is_corner(point)) a.near[place] = SDF_NONE;
+}
+
+// Its corners are points of its parent, or again one's corners. They are near those of its own points for which they
+// are the next ones towards the origin.
+FN void sdf_split_near_at(const sdf_split_near_args& a, u32 i) {
+    u32 cell = i >> 3, above = cell;
+    int corner = corner_point((int)(i & 7u)), point = corner;
+    while (above && is_corner(point)) {
+        u32 octant = (u32)(cell_key(a.cell[above]) >> 3 * (SDF_LATTICE_BITS - cell_level(a.cell[above]))) & 7u;
+        Offset o = offset_of(point);
+        point = index_of((int)(octant & 1) + o.x / 2, (int)(octant >> 1 & 1) + o.y / 2, (int)(octant >> 2) + o.z / 2);
+        above = a.parent[above];
+    }
+    u32 place = a.point[27 * (size_t)above + (u32)point], mask = a.mask[cell];
+    if (cell) a.point[27 * (size_t)cell + (u32)corner] = place;
+    Offset o = offset_of(corner);
+    for (int z = o.z; z <= (o.z ? 2 : 1); z++)
+        for (int y = o.y; y <= (o.y ? 2 : 1); y++)
+            for (int x = o.x; x <= (o.x ? 2 : 1); x++) {
+                int own = index_of(x, y, z);
+                if (own != corner && mask >> own & 1u) a.near[a.point[27 * (size_t)cell + (u32)own]] = place;
+            }
 }
 
 FN void sdf_split_leaf_corners_at(const sdf_split_leaf_corners_args& a, u32 i) {
     u32 child = a.leaf_child[i >> 3], c = i & 7u;
-    int x = (int)((child & 1) + (c & 1)), y = (int)((child >> 1 & 1) + (c >> 1 & 1)), z = (int)((child >> 2 & 1) + (c >> 2));
+    int x = (int)((child & 1) + (c & 1)), y = (int)((child >> 1 & 1) + (c >> 1 & 1)),
+        z = (int)((child >> 2 & 1) + (c >> 2));
     a.leaf_corner[i] = a.point[27 * (size_t)(child >> 3) + (u32)index_of(x, y, z)];
 }
 

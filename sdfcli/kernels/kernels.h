@@ -65,6 +65,7 @@
     X(sdf_split_corners)             \
     X(sdf_corner_sorted)             \
     X(sdf_split_points)              \
+    X(sdf_split_near)                \
     X(sdf_split_leaf_corners)        \
     X(sdf_corner_level)              \
     X(sdf_previous)                  \

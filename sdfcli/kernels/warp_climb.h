@@ -1,5 +1,5 @@
-// Refits on a GPU, by warps. Most nodes have all of their triangles in one warp, whose threads meet there without a word
-// to the rest of the device. From the others on they climb as in bvh.h.
+// Refits on a GPU, by warps. Most nodes have all of their triangles in one warp, whose threads meet there without a
+// word to the rest of the device. From the others on they climb as in bvh.h.
 #ifndef SDFCLI_WARP_CLIMB_H
 #define SDFCLI_WARP_CLIMB_H
 #include "warp.h"
@@ -7,7 +7,8 @@
 
 #ifdef SDF_SHARED
 
-// For each node with the number of one of the warp's slots: the thread that came to it last, and what the first brought.
+// For each node with the number of one of the warp's slots: the thread that came to it last, and what the first
+// brought.
 template <int N>
 struct ClimbMemory {
     u32 thread[32];
@@ -17,7 +18,8 @@ struct ClimbMemory {
 // Climbs from slot i as far as the triangles of its warp alone lead. own: a triangle's N numbers, then a node's;
 // merge(node, left, right, own) makes these. Returns the node that is next, SDF_NONE where another thread has gone on.
 template <int N, class Merge>
-FN u32 climb_together(u32 i, bool starts, u32 node, const u32* node_parent, ClimbMemory<N>* memory, float* own, Merge merge) {
+FN u32 climb_together(u32 i, bool starts, u32 node, const u32* node_parent, ClimbMemory<N>* memory, float* own,
+                      Merge merge) {
     u32 thread = i % 32, first = i - thread;
     bool climbs = starts;
     memory->thread[thread] = SDF_NONE;
@@ -59,7 +61,8 @@ FN void sdf_bvh_refit_warp_at(const sdf_bvh_refit_warp_args& a, u32 i) {
             a.box[6 * (size_t)node + k + 3] = box[k + 3] = most(left[k + 3], right[k + 3]);
         }
     };
-    u32 node = climb_together(i, i < a.triangles, a.leaf_parent[leaf], a.node_parent, memory + i / 32 % SDF_BLOCK_WARPS, own.v, merge);
+    u32 node = climb_together(i, i < a.triangles, a.leaf_parent[leaf], a.node_parent, memory + i / 32 % SDF_BLOCK_WARPS,
+                              own.v, merge);
     climb(node, a.node_parent, a.arrivals, [&](u32 at) {
         Box l = child_box(a, a.child[2 * (size_t)at]), r = child_box(a, a.child[2 * (size_t)at + 1]);
         merge(at, l.v, r.v, own.v);
@@ -89,7 +92,8 @@ FN void sdf_winding_moments_warp_at(const sdf_winding_moments_warp_args& a, u32 
     auto merge = [&](u32 node, const float* left, const float* right, float* sums) {
         store_sums(node_moments(a, node, load_sums(left), load_sums(right)), sums);
     };
-    u32 node = climb_together(i, i < a.triangles, a.leaf_parent[leaf], a.node_parent, memory + i / 32 % SDF_BLOCK_WARPS, own, merge);
+    u32 node = climb_together(i, i < a.triangles, a.leaf_parent[leaf], a.node_parent, memory + i / 32 % SDF_BLOCK_WARPS,
+                              own, merge);
     climb(node, a.node_parent, a.arrivals, [&](u32 at) {
         node_moments(a, at, child_moments(a, a.child[2 * (size_t)at]), child_moments(a, a.child[2 * (size_t)at + 1]));
     });

@@ -1,5 +1,5 @@
-// A stable sort by few values on a GPU: warps count them in runs, and after a scan of the counts put each number where it
-// belongs.
+// A stable sort by few values on a GPU: warps count them in runs, and after a scan of the counts put each number where
+// it belongs.
 #ifndef SDFCLI_WARP_ORDER_H
 #define SDFCLI_WARP_ORDER_H
 #include "args.h"
@@ -8,8 +8,8 @@
 #ifdef SDF_SHARED
 #define SDF_RUN 256  // bytes that a warp looks at, 32 at a time
 
-// visit(at, level, place) for each byte of a warp's run: its place among those of the run with the same value. Returns, for
-// the thread whose number is a value, how many there are of it.
+// visit(at, level, place) for each byte of a warp's run: its place among those of the run with the same value. Returns,
+// for the thread whose number is a value, how many there are of it.
 template <class Visit>
 FN u32 count_run(const u8* values, u32 count, u32 i, u32 levels, Visit visit) {
     u32 thread = i % 32, first = i / 32 * SDF_RUN, end = least(count, first + SDF_RUN), own = 0;

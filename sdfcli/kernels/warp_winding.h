@@ -1,5 +1,5 @@
-// Winding numbers on a GPU, by warps. Each point takes the same nodes and triangles as in winding.h, and all contributions
-// are multiples of 2^-36, so the sums are the same to the last bit.
+// Winding numbers on a GPU, by warps. Each point takes the same nodes and triangles as in winding.h, and all
+// contributions are multiples of 2^-36, so the sums are the same to the last bit.
 #ifndef SDFCLI_WARP_WINDING_H
 #define SDFCLI_WARP_WINDING_H
 #include "warp.h"

@@ -21,7 +21,7 @@ from sdfcli.timing import Stages
 FindCorners = Callable[[Leaves], tuple[Array, Array]]
 """`nearest` of an octree's corners."""
 
-LEAF_BYTES = 220
+LEAF_BYTES = 160
 """What making a leaf takes with its share of the corners."""
 
 

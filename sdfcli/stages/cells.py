@@ -58,8 +58,8 @@ def leaves_of(backend: Backend, cell: Array) -> tuple[Array, Array, Array]:
     their levels (n,) uint8, and which children they are (n,) uint32: 8 x split cell + octant."""
     xp = backend.xp
     n = 7 * len(cell) + 1
-    # The root's; other leaves are filled in.
-    key, level, child = xp.zeros(n, np.uint64), xp.zeros(n, np.uint8), xp.zeros(n, np.uint32)
+    new = xp.empty if len(cell) else xp.zeros  # the root alone
+    key, level, child = new(n, np.uint64), new(n, np.uint8), new(n, np.uint32)
     backend.run(
         "sdf_split_leaves",
         8 * len(cell),
@@ -86,37 +86,12 @@ def corners_of(backend: Backend, cell: Array, depth: int) -> tuple[Array, Array,
     backend.run("sdf_split_own", splits, cell=cell, neighbour=neighbour, parent=parent, mask=mask, count=end)
     backend.inclusive_scan(end)
     m = int(end[-1])
-    key, position, place = xp.empty(m, np.uint64), xp.empty((m, 3), np.float32), xp.empty(m, np.uint32)
-    _sort_corners(backend, cell, depth, mask, end, key, position, place)
-    point, near = xp.empty((splits, POINTS), np.uint32), xp.empty(m, np.uint32)
-    backend.run(
-        "sdf_split_points",
-        POINTS * splits,
-        splits=splits,
-        cell=cell,
-        neighbour=neighbour,
-        parent=parent,
-        mask=mask,
-        end=end,
-        place=place,
-        point=point,
-        near=near,
-    )
-    return key, position, near, point
-
-
-def _sort_corners(
-    backend: Backend, cell: Array, depth: int, mask: Array, end: Array, key: Array, position: Array, place: Array
-) -> None:
-    """Fills in keys and positions of the corners in Morton order, and the place there of each in the order of cells."""
-    xp = backend.xp
-    unsorted = xp.empty(len(key), np.uint64)
-    low_bits = 3 * (LATTICE_BITS - depth)
-    short = xp.empty(len(key), np.uint32) if 3 * (depth + 1) <= 32 else None  # sorted twice as fast
+    unsorted = xp.empty(m, np.uint64)
+    short = xp.empty(m, np.uint32) if 3 * (depth + 1) <= 32 else None  # sorted twice as fast
     backend.run(
         "sdf_split_corners",
-        POINTS * len(cell),
-        low_bits=low_bits,
+        POINTS * splits,
+        low_bits=3 * (LATTICE_BITS - depth),
         cell=cell,
         mask=mask,
         end=end,
@@ -124,15 +99,26 @@ def _sort_corners(
         short_key=short,
     )
     order = backend.sort_order(unsorted if short is None else short)
+    del short
+    key, position, place = xp.empty(m, np.uint64), xp.empty((m, 3), np.float32), xp.empty(m, np.uint32)
     backend.run(
-        "sdf_corner_sorted",
-        len(key),
-        corner_key=unsorted,
-        order=order,
-        sorted_key=key,
-        place=place,
-        position=position,
+        "sdf_corner_sorted", m, corner_key=unsorted, order=order, sorted_key=key, place=place, position=position
     )
+    del unsorted, order
+    point, near = xp.empty((splits, POINTS), np.uint32), xp.empty(m, np.uint32)
+    backend.run(
+        "sdf_split_points",
+        POINTS * splits,
+        splits=splits,
+        neighbour=neighbour,
+        mask=mask,
+        end=end,
+        place=place,
+        point=point,
+        near=near,
+    )
+    backend.run("sdf_split_near", 8 * splits, cell=cell, parent=parent, mask=mask, point=point, near=near)
+    return key, position, near, point
 
 
 def leaf_corners_of(backend: Backend, tree: Leaves) -> Array:

@@ -25,8 +25,7 @@ def signed_distances(backend: Backend, signer: Signer, tree: Leaves, distance: A
         cell=tree.cell,
         point=tree.point,
         distance=distance,
-        clear=signer.nearly_clear(tree.position),
-        guard=signer.guard,
+        clear=signer.room(tree.position),
         link=link,
     )
     if backend.warps:

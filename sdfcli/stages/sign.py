@@ -18,11 +18,16 @@ from sdfcli.stages.packets import WARP
 BETA, LOST = 1.5, 0.1
 """How coarse the expansions of the winding number are, and how far off they may be before the exact sum is taken."""
 
+LONE_WINDINGS = 30_000
+"""Up to so many points on a GPU, a warp for each is faster than a thread, which takes as long as the longest sum."""
+
 CAP_STEPS = ((0.15, 8.0), (0.003, 16.0), (0.0003, 0.0))
 """Closer to the level 0.5 than this, the winding number of the caps of holes is summed up this finely. The expansions
 are off by less than the next step's margin: about 0.09 was measured before the first, then 0.00012 and 0.00001."""
 
-CAP_BOXES = 32
+SMALL = 0.45
+"""A winding number of the caps that leaves the sign to the surface."""
+CAP_GROUPS = 64
 BOX_MARGIN = 2.0**-20
 """As in triangle.h: more than the rounding of a distance to a box."""
 
@@ -103,10 +108,12 @@ class WindingIndex:
 
     def winding(self, backend: Backend, points: Array, beta: float) -> Array:
         """Winding numbers (m,) float32 of points (m, 3) float32; beta 0 sums over all triangles in float64."""
-        result = backend.xp.empty(len(points), np.float32)
+        m = len(points)
+        result = backend.xp.empty(m, np.float32)
+        alone = backend.warps and (beta == 0 or m <= LONE_WINDINGS)
         backend.run(
-            "sdf_winding_lone" if backend.warps else "sdf_winding",
-            WARP * len(points) if backend.warps else len(points),
+            "sdf_winding_lone" if alone else "sdf_winding",
+            WARP * m if alone else m,
             triangles=len(self.bvh.order),
             points=points,
             triangle=self.bvh.order.triangle,
@@ -208,11 +215,9 @@ class WindingSigner:
         if len(caps):
             self.caps = WindingIndex.of(backend, make_bvh(backend, caps))
             self.cap_steps = backend.from_host(CAP_STEPS, np.float32)
-            self.cap_boxes = backend.from_host(_boxes(backend.to_host(self.caps.bvh.order.triangle)), np.float32)
-            area = (
-                0.5 * np.linalg.norm(np.cross(caps[:, 3:6] - caps[:, 0:3], caps[:, 6:9] - caps[:, 0:3]), axis=1).sum()
-            )
-            self.guard = float(np.sqrt(area / (4 * np.pi * 0.45)))  # a solid angle is at most area / distance^2
+            box, area = cap_groups(backend.to_host(self.caps.bvh.order.triangle).astype(np.float64))
+            self.cap_box, self.cap_area = backend.from_host(box, np.float32), backend.from_host(area, np.float32)
+            self.guard = float(np.sqrt(area.sum()))
 
     def inside(self, points: Array, slot: Array) -> Array:
         """See Signer."""
@@ -258,22 +263,26 @@ class WindingSigner:
             return self.backend.xp.full(len(points), 1e30, np.float32)
         return nearest(self.backend, self.caps.bvh, points)[0]
 
-    def nearly_clear(self, points: Array) -> Array | None:
-        """(m,) float32: a lower bound of the distance from points to the caps; None where there are none."""
+    def room(self, points: Array) -> Array | None:
+        """(m,) float32: how far around points (m, 3) the caps' winding number stays below SMALL at least; negative
+        where it may be more. None for closed surfaces. With several holes, that is farther than guard tells."""
         if self.caps is None:
             return None
         clear = self.backend.xp.empty(len(points), np.float32)
-        boxes = self.cap_boxes
-        self.backend.run("sdf_sign_clear", len(points), points=points, boxes=len(boxes), box=boxes, clear=clear)
+        groups = {"groups": len(self.cap_box), "box": self.cap_box, "area": self.cap_area}
+        self.backend.run("sdf_sign_clear", len(points), points=points, clear=clear, **groups)
         return clear
 
 
-def _boxes(triangles: Array) -> Array:
-    """Boxes (k, 6) around groups of triangles (n, 9) float32 that follow each other."""
-    groups = np.array_split(triangles.reshape(-1, 3, 3), min(CAP_BOXES, len(triangles)))
+def cap_groups(triangles: Floats) -> tuple[Floats, Floats]:
+    """Boxes (k, 6) around groups of caps (n, 9) that follow each other; and (k,) by which square distance a group's
+    winding number stays below SMALL: a solid angle is at most area / distance^2."""
+    groups = np.array_split(triangles.reshape(-1, 3, 3), min(CAP_GROUPS, len(triangles)))
     low = np.array([group.min(axis=(0, 1)) for group in groups]) - BOX_MARGIN
     high = np.array([group.max(axis=(0, 1)) for group in groups]) + BOX_MARGIN
-    return np.concatenate([low, high], axis=1)
+    sides = [np.cross(group[:, 1] - group[:, 0], group[:, 2] - group[:, 0]) for group in groups]
+    area = np.array([0.5 * np.linalg.norm(side, axis=1).sum() for side in sides])
+    return np.concatenate([low, high], axis=1), area / (4 * np.pi * SMALL)
 
 
 def inside_along(signer: Signer, points: Array, distance: Array, slot: Array) -> Array:
