@@ -48,11 +48,14 @@ void run_warp(void (*kernel)(int)) {
     }
     for (bool more = true; more;) {
         more = false;
-        for (now = 0; now < kThreads; now++)
+        int way = rand() % 3, shift = rand() % kThreads;
+        for (int k = 0; k < kThreads; k++) {
+            now = way == 0 ? k : way == 1 ? kThreads - 1 - k : (k * 13 + shift) % kThreads;
             if (!done[now]) {
                 swapcontext(&scheduler, &fibre[now]);
                 more = true;
             }
+        }
     }
 }
 }  // namespace

@@ -394,6 +394,12 @@ typedef struct {
 } sdf_sign_link_args;
 
 typedef struct {
+    unsigned n;
+    const unsigned* link;                   /* n, from sdf_sign_link */
+    unsigned* end;                          /* out: n */
+} sdf_sign_ends_args;
+
+typedef struct {
     unsigned n;                             /* leaves */
     unsigned corners;
     const unsigned long long* leaf_key;
@@ -792,8 +798,7 @@ typedef struct {
     unsigned n;                             /* corners */
     const unsigned long long* link;
     const float* winding;                   /* of those that are alone */
-    const float* distance;                  /* n, unsigned */
-    float* result;                          /* out: n, signed */
+    float* distance;                        /* in and out: n, without a sign, then with it */
 } sdf_sign_spread_args;
 
 /* Octrees as lists of split cells (cells.h). A cell is its Morton code on the lattice, shifted by 4 bits, plus its level. */

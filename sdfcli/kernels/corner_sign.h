@@ -73,7 +73,7 @@ FN void sdf_sign_roots_at(const sdf_sign_roots_args& a, u32 i) {
 FN void sdf_sign_spread_at(const sdf_sign_spread_args& a, u32 i) {
     u32 at = i;
     for (u64 link = a.link[i]; link; link = a.link[at]) at = neighbour_of(link);
-    a.result[i] = a.winding[at] > 0.5f ? -a.distance[i] : a.distance[i];
+    if (a.winding[at] > 0.5f) a.distance[i] = -a.distance[i];
 }
 
 #endif

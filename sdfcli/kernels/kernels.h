@@ -53,6 +53,7 @@
     X(sdf_octree_tighten)            \
     X(sdf_sign_inherit)              \
     X(sdf_sign_link)                 \
+    X(sdf_sign_ends)                 \
     X(sdf_sign_clear)                \
     X(sdf_sign_links)                \
     X(sdf_sign_alone)                \

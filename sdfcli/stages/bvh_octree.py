@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -86,8 +87,10 @@ def measured(
     tree = bvh_octree(backend, order, depth, most_memory)
     with stages("query", backend):
         distance, slot = find(tree)
+    tree = replace(tree, near=None)  # corners take most of a build's memory
     with stages("sign", backend):
         distance = signed_distances(backend, signer, tree, distance, slot)
+    tree = replace(tree, position=None)
     return {
         "leaf_key": tree.leaf_key,
         "leaf_level": tree.leaf_level,

@@ -72,32 +72,26 @@ def leaves_of(backend: Backend, cell: Array) -> tuple[Array, Array, Array]:
     return key, level, child
 
 
+def cell_corners(backend: Backend, cell: Array) -> Array:
+    """The keys (m,) uint64, sorted, of the corners of an octree with these split cells."""
+    if len(cell) == 0:
+        return backend.xp.arange(8, dtype=np.uint64) << np.uint64(3 * LATTICE_BITS)
+    _, _, mask, end = _owned_points(backend, cell)
+    key, _ = _unsorted_corners(backend, cell, mask, end, LATTICE_BITS)
+    key.sort()
+    return key
+
+
 def corners_of(backend: Backend, cell: Array, depth: int) -> tuple[Array, Array, Array, Array]:
     """The corners of an octree with these split cells and no leaf below level `depth`: corner_key, position, near and
     point of Leaves."""
     xp, splits = backend.xp, len(cell)
     if splits == 0:
-        key = xp.arange(8, dtype=np.uint64) << np.uint64(3 * LATTICE_BITS)
-        octant = np.arange(8)[:, None] >> np.arange(3) & 1
-        position, near = backend.from_host(octant, np.float32), xp.full(8, NONE, np.uint32)
-        return key, position, near, xp.empty((0, POINTS), np.uint32)
-    neighbour = xp.empty((13, splits), np.uint32)
-    parent, mask, end = (xp.empty(splits, np.uint32) for _ in range(3))
-    backend.run("sdf_split_own", splits, cell=cell, neighbour=neighbour, parent=parent, mask=mask, count=end)
-    backend.inclusive_scan(end)
-    m = int(end[-1])
-    unsorted = xp.empty(m, np.uint64)
-    short = xp.empty(m, np.uint32) if 3 * (depth + 1) <= 32 else None  # sorted twice as fast
-    backend.run(
-        "sdf_split_corners",
-        POINTS * splits,
-        low_bits=3 * (LATTICE_BITS - depth),
-        cell=cell,
-        mask=mask,
-        end=end,
-        corner_key=unsorted,
-        short_key=short,
-    )
+        position = backend.from_host(np.arange(8)[:, None] >> np.arange(3) & 1, np.float32)
+        return cell_corners(backend, cell), position, xp.full(8, NONE, np.uint32), xp.empty((0, POINTS), np.uint32)
+    neighbour, parent, mask, end = _owned_points(backend, cell)
+    unsorted, short = _unsorted_corners(backend, cell, mask, end, depth)
+    m = len(unsorted)
     order = backend.sort_order(unsorted if short is None else short)
     del short
     key, position, place = xp.empty(m, np.uint64), xp.empty((m, 3), np.float32), xp.empty(m, np.uint32)
@@ -119,6 +113,35 @@ def corners_of(backend: Backend, cell: Array, depth: int) -> tuple[Array, Array,
     )
     backend.run("sdf_split_near", 8 * splits, cell=cell, parent=parent, mask=mask, point=point, near=near)
     return key, position, near, point
+
+
+def _owned_points(backend: Backend, cell: Array) -> tuple[Array, Array, Array, Array]:
+    """Each split cell's neighbours towards the origin (13, s), its parent, which points it owns, and the running sums
+    of how many these are (s,), all uint32 and as sdf_split_own has them."""
+    xp, splits = backend.xp, len(cell)
+    neighbour = xp.empty((13, splits), np.uint32)
+    parent, mask, end = (xp.empty(splits, np.uint32) for _ in range(3))
+    backend.run("sdf_split_own", splits, cell=cell, neighbour=neighbour, parent=parent, mask=mask, count=end)
+    backend.inclusive_scan(end)
+    return neighbour, parent, mask, end
+
+
+def _unsorted_corners(backend: Backend, cell: Array, mask: Array, end: Array, depth: int) -> tuple[Array, Array | None]:
+    """The keys (m,) uint64 of the points that are owned, cell by cell; and in 32 bits, where that is possible for an
+    octree down to level `depth`: they are sorted twice as fast."""
+    xp, m = backend.xp, int(end[-1])
+    key, short = xp.empty(m, np.uint64), xp.empty(m, np.uint32) if 3 * (depth + 1) <= 32 else None
+    backend.run(
+        "sdf_split_corners",
+        POINTS * len(cell),
+        low_bits=3 * (LATTICE_BITS - depth),
+        cell=cell,
+        mask=mask,
+        end=end,
+        corner_key=key,
+        short_key=short,
+    )
+    return key, short
 
 
 def leaf_corners_of(backend: Backend, tree: Leaves) -> Array:

@@ -7,14 +7,11 @@ import numpy as np
 from sdfcli.backend import Array, Backend
 from sdfcli.stages.cells import Leaves
 from sdfcli.stages.packets import WARP
-from sdfcli.stages.sign import BETA, LOST, Signer, WindingSigner
-
-MOST_WARPS = 1 << 14
-"""More than run at a time on any GPU: each takes one point or packet after the other."""
+from sdfcli.stages.sign import BETA, MOST_WARPS, Signer, WindingSigner
 
 
 def signed_distances(backend: Backend, signer: Signer, tree: Leaves, distance: Array, slot: Array) -> Array:
-    """The distances (m,) float32 of an octree's corners with the signs that the signer gives them."""
+    """The distances (m,) float32 of an octree's corners with the signs that the signer gives them; maybe in place."""
     xp, m = backend.xp, len(distance)
     if not isinstance(signer, WindingSigner):
         return xp.where(signer.inside(tree.position, slot), -distance, distance)
@@ -33,9 +30,8 @@ def signed_distances(backend: Backend, signer: Signer, tree: Leaves, distance: A
     else:
         root = xp.flatnonzero(link == 0)
         winding[root] = signer.inside(tree.position[root], slot[root])
-    result = xp.empty(m, np.float32)
-    backend.run("sdf_sign_spread", m, link=link, winding=winding, distance=distance, result=result)
-    return result
+    backend.run("sdf_sign_spread", m, link=link, winding=winding, distance=distance)
+    return distance
 
 
 def _ask_by_warps(backend: Backend, signer: WindingSigner, points: Array, link: Array, winding: Array) -> None:
@@ -46,30 +42,18 @@ def _ask_by_warps(backend: Backend, signer: WindingSigner, points: Array, link: 
     backend.run("sdf_sign_alone", m, link=link, alone=end)
     backend.inclusive_scan(end)
     backend.run("sdf_sign_roots", m, link=link, end=end, root=root)
-    bvh = signer.index.bvh
-    common = {
-        "triangles": len(bvh.order),
-        "triangle": bvh.order.triangle,
-        "child": bvh.child,
-        "moments": signer.index.moments,
-        "count": end[-1:],
-        "order": root,
-        "points": points,
-        "winding": winding,
-    }
-    backend.run("sdf_winding_packet", WARP * min(MOST_WARPS, -(-m // WARP)), beta=BETA, **common)
-    if signer.caps is None:
-        return
-    caps = signer.caps
+    bvh, count = signer.index.bvh, end[-1:]
     backend.run(
-        "sdf_winding_caps",
-        WARP * min(MOST_WARPS, m),
-        caps=len(caps.bvh.order),
-        caps_triangle=caps.bvh.order.triangle,
-        caps_child=caps.bvh.child,
-        caps_moments=caps.moments,
-        steps=len(signer.cap_steps),
-        step=signer.cap_steps,
-        lost=LOST,
-        **common,
+        "sdf_winding_packet",
+        WARP * min(MOST_WARPS, -(-m // WARP)),
+        triangles=len(bvh.order),
+        count=count,
+        order=root,
+        points=points,
+        triangle=bvh.order.triangle,
+        child=bvh.child,
+        moments=signer.index.moments,
+        beta=BETA,
+        winding=winding,
     )
+    signer.add_caps(points, root, count, winding)

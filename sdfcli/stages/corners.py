@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sdfcli.backend import Array, Backend
-from sdfcli.stages.cells import corners_of, split_cells
+from sdfcli.stages.cells import cell_corners, split_cells
 from sdfcli.stages.order import LATTICE_BITS, MORTON_BITS
 from sdfcli.stages.packets import WARP
 
@@ -29,9 +29,8 @@ LEAST_NORMAL = 1e-20
 
 def corner_keys(backend: Backend, leaf_key: Array, leaf_level: Array) -> Array:
     """The keys (m,) uint64 of the corners of an octree's leaves, sorted."""
-    depth = int(leaf_level.max())
-    cell = split_cells(backend, leaf_key << np.uint64(3 * (MORTON_BITS - LATTICE_BITS)), depth)
-    return corners_of(backend, cell, depth)[0]
+    keys = leaf_key << np.uint64(3 * (MORTON_BITS - LATTICE_BITS))
+    return cell_corners(backend, split_cells(backend, keys, int(leaf_level.max())))
 
 
 def leaf_corners(backend: Backend, leaf_key: Array, leaf_level: Array, corner_key: Array) -> Array:
