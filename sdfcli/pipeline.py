@@ -19,7 +19,8 @@ from sdfcli.mesh import load_mesh
 from sdfcli.params import BuildParams
 from sdfcli.previous import Previous
 from sdfcli.stages.bvh import Bvh, build_bvh, refit
-from sdfcli.stages.bvh_octree import Leaves, measured, nearest_by_level
+from sdfcli.stages.bvh_octree import LEAF_BYTES, measured, nearest_by_level
+from sdfcli.stages.cells import Leaves
 from sdfcli.stages.corners import quantise, step_for
 from sdfcli.stages.distance import nearest, prepare
 from sdfcli.stages.octree import Find, Octree
@@ -118,7 +119,7 @@ def _build(
 
             arrays = measured(backend, order, signer, find_corners, params.depth_limit(scale), stages, most_memory)
             jump_leaves, queries = 0, len(arrays["corner_key"])
-            working_bytes = 2 * 8 * 8 * len(arrays["leaf_key"])  # all leaves' corners, before and after sorting
+            working_bytes = LEAF_BYTES * len(arrays["leaf_key"])
         else:
             tree = Octree(
                 backend,

@@ -1,10 +1,17 @@
-"""The devices that kernel tests run on, as a fixture: `backend = backends.backend` in a test module asks for both."""
+"""The devices that kernel tests run on, as fixtures: `backend = backends.backend` in a test module asks for both."""
 
 from __future__ import annotations
+
+import ctypes
+import subprocess
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sdfcli.backend import Backend, select_backend, select_backends
+from sdfcli.backend.base import KERNELS, argument_structs
+from sdfcli.backend.cpu import CpuBackend
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
@@ -13,6 +20,35 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 def backend(request: pytest.FixtureRequest) -> Backend:
     """Each device in turn; conftest.py skips those that are not there."""
     return select_backend(request.param)
+
+
+class Fibres(CpuBackend):
+    """The CPU, and one warp of fibres for kernels that need warps."""
+
+    warps = True
+
+    def __init__(self, library: Path) -> None:
+        super().__init__()
+        self._warp = ctypes.CDLL(str(library))
+
+    def run(self, kernel: str, n: int, **values: Any) -> None:
+        if not hasattr(self._warp, kernel):
+            super().run(kernel, n, **values)
+        elif n:
+            struct = argument_structs()[kernel].pack({"n": n, **values}, lambda array: array.ctypes.data)
+            getattr(self._warp, kernel)(ctypes.byref(struct))
+
+
+@pytest.fixture(scope="session", params=["fibres", pytest.param("cuda", marks=pytest.mark.gpu)])
+def warps(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Backend:
+    """Devices for kernels that need warps: fibres of the CPU, and a GPU."""
+    if request.param == "cuda":
+        return select_backend("cuda")
+    library = tmp_path_factory.mktemp("warp") / "warp.so"
+    source = Path(__file__).with_name("warp.cpp")
+    options = ["-std=c++17", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-w", f"-I{KERNELS}"]
+    subprocess.run(["g++", *options, str(source), "-o", str(library)], check=True)
+    return Fibres(library)
 
 
 def two_gpus() -> list[Backend]:

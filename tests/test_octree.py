@@ -75,8 +75,8 @@ def grow(
     else:
         made = measured(backend, bvh.order, signer, lambda tree: nearest(backend, bvh, tree.position), depth, Stages())
         slot_of = backend.xp.argsort(bvh.order.triangle_id)
-        position = backend.xp.empty((len(made["corner_key"]), 3), np.float32)
-        backend.run("sdf_lattice_position", len(position), key=made["corner_key"], position=position)
+        corner = oracle.lattice(backend.to_host(made["corner_key"]))
+        position = backend.from_host(corner / 2**oracle.LATTICE_BITS, np.float32)
         points = {"position": position, "slot": slot_of[made["nearest"]], "inside": made["distance"] < 0}
     arrays = {name: backend.to_host(array) for name, array in made.items()}
     leaf_corner = arrays.pop("leaf_corner")

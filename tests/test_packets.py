@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import itertools
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import backends
 import oracle
 import shapes
-from sdfcli.backend import Backend, select_backend
-from sdfcli.backend.base import KERNELS, argument_structs
-from sdfcli.backend.cpu import CpuBackend
+from sdfcli.backend import Backend
 from sdfcli.mesh import make_mesh
 from sdfcli.stages import packets
 from sdfcli.stages.bvh import Bvh
@@ -28,33 +24,7 @@ from sdfcli.stages.order import curve_order
 Numbers = oracle.Numbers
 NONE = 0xFFFFFFFF
 
-
-class Fibres(CpuBackend):
-    """The CPU, and one warp of fibres for kernels that need warps."""
-
-    warps = True
-
-    def __init__(self, library: Path) -> None:
-        super().__init__()
-        self._warp = ctypes.CDLL(str(library))
-
-    def run(self, kernel: str, n: int, **values: Any) -> None:
-        if not hasattr(self._warp, kernel):
-            super().run(kernel, n, **values)
-        elif n:
-            struct = argument_structs()[kernel].pack({"n": n, **values}, lambda array: array.ctypes.data)
-            getattr(self._warp, kernel)(ctypes.byref(struct))
-
-
-@pytest.fixture(scope="session", params=["fibres", pytest.param("cuda", marks=pytest.mark.gpu)])
-def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Backend:
-    if request.param == "cuda":
-        return select_backend("cuda")
-    library = tmp_path_factory.mktemp("warp") / "warp.so"
-    source = Path(__file__).with_name("warp.cpp")
-    options = ["-std=c++17", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-w", f"-I{KERNELS}"]
-    subprocess.run(["g++", *options, str(source), "-o", str(library)], check=True)
-    return Fibres(library)
+backend = backends.warps
 
 
 @pytest.fixture(params=["lone", "packet"])

@@ -401,6 +401,25 @@ def test_distance_to_the_caps(backend: Backend) -> None:
     assert np.abs(oracle.winding(points[far], caps)).max() <= 0.45 + 1e-6
 
 
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.3])
+def test_room_around_the_caps(backend: Backend, share: float) -> None:
+    rng = np.random.default_rng(9)
+    mesh = make_mesh(*shapes.holed(rng, shapes.star(rng, 3), share))
+    signer = WindingSigner(backend, mesh, bvh_of(backend, mesh))
+    caps = cap_triangles(mesh).reshape(-1, 3, 3)
+    points = np.concatenate((rng.uniform(-0.5, 1.5, (2000, 3)), caps.mean(axis=1))).astype(np.float32)
+    found = signer.room(backend.from_host(points))
+    assert found is not None
+    room = backend.to_host(found)[:, None]
+    assert np.all(room[2000:] < 0)
+    free = points[room[:, 0] > 0].astype(np.float64)
+    assert len(free) > 20
+    way = rng.normal(size=free.shape)
+    way *= room[room > 0][:, None] / np.linalg.norm(way, axis=1, keepdims=True)
+    for part in (0.0, 0.5, 1.0):
+        assert np.abs(oracle.winding(free + part * way, caps)).max() <= 0.45 + 1e-6
+
+
 def test_closed_surfaces_have_no_caps(backend: Backend) -> None:
     mesh = make_mesh(*shapes.torus(12, 7))
     signer = WindingSigner(backend, mesh, bvh_of(backend, mesh))

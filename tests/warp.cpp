@@ -52,11 +52,14 @@ void run_warp(void (*kernel)(int)) {
     }
     for (bool more = true; more;) {
         more = false;
-        for (now = 0; now < kThreads; now++)
+        int way = rand() % 3, shift = rand() % kThreads;
+        for (int k = 0; k < kThreads; k++) {
+            now = way == 0 ? k : way == 1 ? kThreads - 1 - k : (k * 13 + shift) % kThreads;
             if (!done[now]) {
                 swapcontext(&scheduler, &fibre[now]);
                 more = true;
             }
+        }
     }
 #if defined(__x86_64__)
     _mm_setcsr(mode);
@@ -77,6 +80,7 @@ FN u32 warp_exchange(u32 x, u32 distance) {
     int other = now ^ (int)distance;
     return meet("exchange", x)[other].value;
 }
+FN u32 warp_get(u32 x, u32 thread) { return meet("get", x)[thread].value; }
 FN u32 warp_least(u32 x) {
     const Word* words = meet("least", x);
     for (int k = 0; k < kThreads; k++) x = words[k].value < x ? words[k].value : x;
@@ -87,6 +91,12 @@ FN void shared_least(u32* p, u32 x) { *p = x < *p ? x : *p; }
 FN void shared_add(u32* p, u32 x) { *p += x; }
 FN float fused(float a, float b, float c) { return a * b + c; }
 FN float rough_inverse_sqrt(float x) { return 1.f / sqrtf(x); }
+FN void shared_add(u64* p, u64 x) { *p += x; }
+FN u32 shared_exchange(u32* p, u32 x) {
+    u32 before = *p;
+    *p = x;
+    return before;
+}
 FN u32 first_one(u32 bits) { return (u32)__builtin_ctz(bits); }
 FN float bits_float(u32 bits) {
     float x;
@@ -96,6 +106,9 @@ FN float bits_float(u32 bits) {
 
 #include "args.h"
 #include "packet.h"
+#include "warp_climb.h"
+#include "warp_order.h"
+#include "warp_winding.h"
 
 #define ENTRY(name)                                                                         \
     extern "C" void name(const name##_args* a) {                                            \
@@ -113,3 +126,10 @@ ENTRY(sdf_packet_middles)
 ENTRY(sdf_distance_packet)
 ENTRY(sdf_distance_middle)
 ENTRY(sdf_distance_lone)
+ENTRY(sdf_winding_packet)
+ENTRY(sdf_winding_lone)
+ENTRY(sdf_winding_caps)
+ENTRY(sdf_bvh_refit_warp)
+ENTRY(sdf_winding_moments_warp)
+ENTRY(sdf_level_count)
+ENTRY(sdf_level_order)

@@ -8,7 +8,8 @@ from sdfcli.accuracy import on_surface
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import UsageError
 from sdfcli.mesh import Floats, Mesh
-from sdfcli.stages.bvh_octree import Leaves, bvh_octree, octree_of
+from sdfcli.stages.bvh_octree import bvh_octree, octree_of
+from sdfcli.stages.cells import Leaves
 from sdfcli.stages.corners import unique
 from sdfcli.stages.order import MORTON_BITS, Order, morton_keys
 
@@ -33,8 +34,8 @@ def make_octree(backend: Backend, order: Order, kind: str, depth: int) -> Leaves
     """`octree`, `levels`: refined to the depth wherever a cell meets a triangle's box; `bvh`: as the thesis does it."""
     if kind == "bvh":
         return bvh_octree(backend, order, depth)
-    finest = _cells_met(backend, order, depth - 1)
-    return octree_of(backend, lambda level: unique(backend.xp, finest >> np.uint64(3 * (depth - 1 - level))), depth)
+    finest = _cells_met(backend, order, depth - 1) << np.uint64(3 * (MORTON_BITS - depth + 1))
+    return octree_of(backend, backend.xp.repeat(finest, 2), depth)  # all cells that are met, and those around them
 
 
 def _cells_met(backend: Backend, order: Order, level: int) -> Array:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from statistics import median
 
-import numpy as np
-
 from sdfcli.backend import Backend
 from sdfcli.bench.points import OCTREES, check_points, make_octree, make_points
 from sdfcli.errors import UsageError
@@ -13,7 +11,9 @@ from sdfcli.mesh import Mesh
 from sdfcli.params import MAX_DEPTH, QUERIES
 from sdfcli.stages.bvh import build_bvh, refit
 from sdfcli.stages.bvh_octree import nearest_by_level, nearest_of_levels
-from sdfcli.stages.corners import by_level
+from sdfcli.stages.cells import leaf_corners_of
+from sdfcli.stages.corner_sign import signed_distances
+from sdfcli.stages.corners import level_order
 from sdfcli.stages.distance import nearest, nearest_in_any_order, prepare, visits
 from sdfcli.stages.order import curve_order, morton, sort
 from sdfcli.stages.sign import WindingIndex, WindingSigner, choose_sign, inside_along, settle_sign
@@ -44,9 +44,12 @@ class Workload:
             tree = make_octree(backend, self.order, points, depth)
             self.points = tree.position
             if points == "levels":
-                self.near = backend.xp.empty(len(tree.position), np.uint32)
-                self.levels = [corners for _, _, corners in by_level(backend, tree.corner_key, self.near)]
-                self.points_of_levels = [tree.position[corners] for corners in self.levels]
+                self.tree = tree
+                self.levels = level_order(backend, tree.corner_key, depth + 1)
+                order, ends = self.levels
+                self.points_of_levels = [
+                    tree.position[order[start:end]] for start, end in zip([0, *ends], ends, strict=False) if end > start
+                ]
         else:
             self.points = make_points(backend, self.mesh, points)
 
@@ -68,6 +71,7 @@ class Workload:
         with stage("octree"):
             if self.kind in OCTREES:
                 tree = make_octree(backend, order, self.kind, self.depth)
+                leaf_corners_of(backend, tree)
                 points = tree.position
             else:
                 points = self.points[curve_order(backend, self.points)]
@@ -79,8 +83,11 @@ class Workload:
         with stage("sign"):
             if isinstance(self.signer, WindingSigner):
                 self.signer.index = WindingIndex.of(backend, bvh)
-            inside = inside_along(self.signer, points, distance, slot)
-            backend.xp.where(inside, -distance, distance)
+            if self.kind in OCTREES:
+                signed_distances(backend, self.signer, tree, distance, slot)
+            else:
+                inside = inside_along(self.signer, points, distance, slot)
+                backend.xp.where(inside, -distance, distance)
         return stage.seconds()
 
     def stage_seconds(self, query: str, repeat: int) -> dict[str, float]:
@@ -95,7 +102,7 @@ class Workload:
         known from the levels before."""
         fast = query == "fast"
         if self.kind == "levels" and fast and self.backend.warps:
-            nearest_of_levels(self.backend, self.bvh, self.points, self.levels, self.near)
+            nearest_of_levels(self.backend, self.bvh, self.tree, *self.levels)
         elif self.kind == "levels":
             for points in self.points_of_levels:
                 nearest(self.backend, self.bvh, points, query=query)

@@ -12,6 +12,21 @@ typedef struct {
 } sdf_morton_args;
 
 typedef struct {
+    unsigned n;                   /* triangles */
+    const double* corners;        /* n x 9 */
+    unsigned long long* keys;     /* out: n */
+} sdf_triangle_keys_args;
+
+typedef struct {
+    unsigned n;                           /* triangles */
+    const unsigned* order;                /* n, by their keys */
+    const unsigned long long* keys;
+    const double* corners;                /* n x 9 */
+    unsigned long long* sorted_keys;      /* out: n */
+    float* triangle;                      /* out: n x 9, in that order */
+} sdf_triangles_sorted_args;
+
+typedef struct {
     unsigned n;
     const float* points;  /* n x 3, in the unit cube */
     unsigned* keys;       /* out: n, places along the Hilbert curve, of 30 bits */
@@ -64,6 +79,17 @@ typedef struct {
     unsigned* arrivals;       /* n - 1 zeros */
     float* box;               /* out: (n - 1) x 6, lower then upper corner */
 } sdf_bvh_refit_args;
+
+typedef struct {
+    unsigned n;               /* threads: triangles, and as many more as fill a warp */
+    unsigned triangles;
+    const float* triangle;    /* triangles x 9, in Morton order */
+    const unsigned* child;
+    const unsigned* node_parent;
+    const unsigned* leaf_parent;
+    unsigned* arrivals;       /* triangles - 1 zeros */
+    float* box;               /* out: (triangles - 1) x 6 */
+} sdf_bvh_refit_warp_args; /* GPU only */
 
 typedef struct {
     unsigned n;                  /* queries */
@@ -203,6 +229,18 @@ typedef struct {
     unsigned* arrivals;       /* n - 1 zeros */
     float* moments;           /* out: (n - 1) x 16, see winding.h */
 } sdf_winding_moments_args;
+
+typedef struct {
+    unsigned n;               /* threads: triangles, and as many more as fill a warp */
+    unsigned triangles;
+    const float* triangle;
+    const unsigned* child;
+    const unsigned* node_parent;
+    const unsigned* leaf_parent;
+    const float* box;
+    unsigned* arrivals;       /* triangles - 1 zeros */
+    float* moments;           /* out: (triangles - 1) x 17 */
+} sdf_winding_moments_warp_args; /* GPU only */
 
 typedef struct {
     unsigned n;               /* queries */
@@ -390,17 +428,10 @@ typedef struct {
 } sdf_sign_link_args;
 
 typedef struct {
-    unsigned n;                             /* leaves */
-    const unsigned long long* leaf_key;
-    const unsigned char* leaf_level;
-    unsigned long long* corner_key;         /* out: n x 8 */
-} sdf_leaf_corners_args;
-
-typedef struct {
     unsigned n;
-    const unsigned long long* key;          /* Morton codes on the lattice */
-    float* position;                        /* out: n x 3, in the unit cube */
-} sdf_lattice_position_args;
+    const unsigned* link;                   /* n, from sdf_sign_link */
+    unsigned* end;                          /* out: n */
+} sdf_sign_ends_args;
 
 typedef struct {
     unsigned n;                             /* leaves */
@@ -724,10 +755,187 @@ typedef struct {
 } sdf_scan_add_wide_args;
 
 typedef struct {
-    unsigned n;                           /* corners */
-    const unsigned long long* corner_key; /* sorted */
-    unsigned char* level;                 /* out: n, on which each comes up first */
-    unsigned* near;                       /* out: n, a corner of the level above nearby, or SDF_NONE; may be null */
+    unsigned n;                             /* threads: whole warps */
+    unsigned triangles;
+    const unsigned* count;                  /* 1: how many of the points are asked for */
+    const unsigned* order;                  /* these, neighbours together */
+    const float* points;                    /* x 3 */
+    const float* triangle;
+    const unsigned* child;
+    const float* moments;
+    float beta;                             /* above 0 */
+    float* winding;                         /* out: of these points */
+} sdf_winding_packet_args; /* GPU only */
+
+typedef struct {
+    unsigned n;                             /* 32 x queries */
+    unsigned triangles;
+    const float* points;                    /* queries x 3 */
+    const float* triangle;
+    const unsigned* child;
+    const float* moments;
+    float beta;                             /* 0: exact */
+    float* winding;                         /* out: queries */
+} sdf_winding_lone_args; /* GPU only */
+
+typedef struct {
+    unsigned n;                             /* threads: whole warps */
+    unsigned triangles;
+    unsigned caps;                          /* triangles that close the surface's holes */
+    unsigned steps;
+    const unsigned* count;                  /* as for sdf_winding_packet */
+    const unsigned* order;
+    const float* points;
+    const float* triangle;
+    const unsigned* child;
+    const float* moments;
+    const float* caps_triangle;
+    const unsigned* caps_child;
+    const float* caps_moments;
+    const float* step;                      /* steps x 2: how near to the level 0.5, and beta */
+    float lost;                             /* by how much the caps may change a winding number */
+    float* winding;                         /* in and out */
+} sdf_winding_caps_args; /* GPU only */
+
+typedef struct {
+    unsigned n;                             /* points */
+    unsigned groups;                        /* of caps */
+    const float* points;                    /* n x 3 */
+    const float* box;                       /* groups x 6 */
+    const float* area;                      /* groups, over 4 pi times the winding number that is small */
+    float* clear;                           /* out: n */
+} sdf_sign_clear_args;
+
+typedef struct {
+    unsigned n;                             /* split cells */
+    const unsigned long long* cell;
+    const unsigned* point;                  /* n x 27, from sdf_split_points */
+    const float* distance;                  /* of the corners, unsigned */
+    const float* clear;                     /* of the corners; may be null: a closed surface */
+    unsigned long long* link;               /* in and out: of the corners, a neighbour as a number; 0: none */
+} sdf_sign_links_args;
+
+typedef struct {
+    unsigned n;                             /* corners */
+    const unsigned long long* link;
+    unsigned* alone;                        /* out: n, 1 where there is no link */
+} sdf_sign_alone_args;
+
+typedef struct {
+    unsigned n;
+    const unsigned long long* link;
+    const unsigned* end;                    /* n, the running sums of `alone` */
+    unsigned* root;                         /* out: the corners that are alone */
+} sdf_sign_roots_args;
+
+typedef struct {
+    unsigned n;                             /* corners */
+    const unsigned long long* link;
+    const float* winding;                   /* of those that are alone */
+    float* distance;                        /* in and out: n, without a sign, then with it */
+} sdf_sign_spread_args;
+
+/* Octrees as lists of split cells (cells.h). A cell is its Morton code on the lattice, shifted by 4 bits, plus its level. */
+typedef struct {
+    unsigned n;                             /* keys - 1: pairs of neighbours */
+    unsigned depth;                         /* cells of this level are not split */
+    const unsigned long long* keys;         /* n + 1 Morton codes, sorted */
+    unsigned* count;                        /* out: n, the split cells that begin at each pair */
+} sdf_split_count_args;
+
+typedef struct {
+    unsigned n;
+    unsigned depth;
+    const unsigned long long* keys;
+    const unsigned* end;                    /* n, the running sums of the counts */
+    unsigned long long* cell;               /* out: the split cells, sorted */
+} sdf_split_cells_args;
+
+typedef struct {
+    unsigned n;                             /* 8 x split cells: their children */
+    unsigned splits;
+    const unsigned long long* cell;         /* sorted */
+    unsigned long long* leaf_key;           /* out: 7 x splits + 1, sorted */
+    unsigned char* leaf_level;              /* out */
+    unsigned* leaf_child;                   /* out: which child each leaf is, 8 x split cell + octant */
+} sdf_split_leaves_args;
+
+typedef struct {
+    unsigned n;                             /* split cells */
+    const unsigned long long* cell;
+    unsigned* neighbour;                    /* out: 13 x n split cells of the same level or SDF_NONE, by direction */
+    unsigned* parent;                       /* out: n, the root's is itself */
+    unsigned* mask;                         /* out: n, the points that each cell owns */
+    unsigned* count;                        /* out: n */
+} sdf_split_own_args;
+
+typedef struct {
+    unsigned n;                             /* 27 x split cells: their points */
+    unsigned low_bits;                      /* of the keys, all of them 0 */
+    const unsigned long long* cell;
+    const unsigned* mask;
+    const unsigned* end;                    /* n, the running sums of the counts */
+    unsigned long long* corner_key;         /* out: of the points that are owned, cell by cell */
+    unsigned* short_key;                    /* out: without low_bits; may be null */
+} sdf_split_corners_args;
+
+typedef struct {
+    unsigned n;                             /* corners */
+    const unsigned long long* corner_key;   /* cell by cell */
+    const unsigned* order;                  /* n, in which they are sorted */
+    unsigned long long* sorted_key;         /* out: n */
+    unsigned* place;                        /* out: n, the inverse of the order */
+    float* position;                        /* out: n x 3, in the unit cube */
+} sdf_corner_sorted_args;
+
+typedef struct {
+    unsigned n;                             /* 27 x split cells: their points */
+    unsigned splits;
+    const unsigned* neighbour;
+    const unsigned* mask;
+    const unsigned* end;
+    const unsigned* place;                  /* of the corners, from sdf_corner_sorted */
+    unsigned* point;                        /* out: n places among the sorted corners, but for the cells' corners */
+    unsigned* near;                         /* out: of the root's corners, SDF_NONE */
+} sdf_split_points_args;
+
+typedef struct {
+    unsigned n;                             /* 8 x split cells: their corners */
+    const unsigned long long* cell;
+    const unsigned* parent;
+    const unsigned* mask;
+    unsigned* point;                        /* in and out: the cells' corners are filled in */
+    unsigned* near;                         /* out: of the other points, one of a level above nearby */
+} sdf_split_near_args;
+
+typedef struct {
+    unsigned n;                             /* 8 x leaves */
+    const unsigned* leaf_child;
+    const unsigned* point;                  /* 27 x split cells */
+    unsigned* leaf_corner;                  /* out: n */
+} sdf_split_leaf_corners_args;
+
+typedef struct {
+    unsigned n;                             /* corners */
+    const unsigned long long* corner_key;
+    unsigned char* level;                   /* out: n, the first whose cells have it */
 } sdf_corner_level_args;
+
+typedef struct {
+    unsigned n;                             /* threads: a warp for a run of 256 corners */
+    unsigned count;                         /* corners */
+    unsigned levels;                        /* at most 32 */
+    const unsigned char* level;             /* of the corners */
+    unsigned* counts;                       /* out: levels x runs */
+} sdf_level_count_args; /* GPU only */
+
+typedef struct {
+    unsigned n;
+    unsigned count;
+    unsigned levels;
+    const unsigned char* level;
+    const unsigned* end;                    /* levels x runs, the running sums of the counts */
+    unsigned* order;                        /* out: the corners by level */
+} sdf_level_order_args; /* GPU only */
 
 #endif

@@ -2,6 +2,8 @@
 #ifndef SDFCLI_KERNELS_H
 #define SDFCLI_KERNELS_H
 #include "args.h"
+#include "cells.h"
+#include "corner_sign.h"
 #include "crossing.h"
 #include "distance.h"
 #include "exact.h"
@@ -14,11 +16,16 @@
 #include "sample.h"
 #include "scan.h"
 #include "sign_link.h"
+#include "warp_climb.h"
+#include "warp_order.h"
+#include "warp_winding.h"
 #include "winding.h"
 
 #define SDF_KERNELS(X)               \
     X(sdf_morton)                    \
     X(sdf_curve)                     \
+    X(sdf_triangle_keys)             \
+    X(sdf_triangles_sorted)          \
     X(sdf_hilbert)                   \
     X(sdf_look_up)                   \
     X(sdf_look_up_sorted)            \
@@ -48,8 +55,21 @@
     X(sdf_octree_tighten)            \
     X(sdf_sign_inherit)              \
     X(sdf_sign_link)                 \
-    X(sdf_leaf_corners)              \
-    X(sdf_lattice_position)          \
+    X(sdf_sign_ends)                 \
+    X(sdf_sign_clear)                \
+    X(sdf_sign_links)                \
+    X(sdf_sign_alone)                \
+    X(sdf_sign_roots)                \
+    X(sdf_sign_spread)               \
+    X(sdf_split_count)               \
+    X(sdf_split_cells)               \
+    X(sdf_split_leaves)              \
+    X(sdf_split_own)                 \
+    X(sdf_split_corners)             \
+    X(sdf_corner_sorted)             \
+    X(sdf_split_points)              \
+    X(sdf_split_near)                \
+    X(sdf_split_leaf_corners)        \
     X(sdf_corner_level)              \
     X(sdf_previous)                  \
     X(sdf_field_corners)             \
@@ -81,15 +101,22 @@
     X(sdf_crossing)
 
 // Those of which the GPU alone is capable.
-#define SDF_WARP_KERNELS(X) \
-    X(sdf_packet_centres)   \
-    X(sdf_packet_cut)       \
-    X(sdf_packet_blocks)    \
-    X(sdf_packet_nodes)     \
-    X(sdf_packet_middles)   \
-    X(sdf_distance_packet)  \
-    X(sdf_distance_middle)  \
-    X(sdf_distance_lone)
+#define SDF_WARP_KERNELS(X)     \
+    X(sdf_packet_centres)       \
+    X(sdf_packet_cut)           \
+    X(sdf_packet_blocks)        \
+    X(sdf_packet_nodes)         \
+    X(sdf_packet_middles)       \
+    X(sdf_distance_packet)      \
+    X(sdf_distance_middle)      \
+    X(sdf_distance_lone)        \
+    X(sdf_bvh_refit_warp)       \
+    X(sdf_winding_moments_warp) \
+    X(sdf_winding_packet)       \
+    X(sdf_winding_lone)         \
+    X(sdf_winding_caps)         \
+    X(sdf_level_count)          \
+    X(sdf_level_order)
 
 #ifdef __CUDACC_RTC__
 #define SDF_GPU_ENTRY(name)                                    \

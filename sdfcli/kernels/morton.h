@@ -54,10 +54,19 @@ FN u32 lower_bound(const u64* keys, u32 n, u64 key) {  // the first place whose 
 }
 
 // Morton codes of points in the unit cube, for triangles those of their centroids (the thesis, section 2.3).
-FN void sdf_morton_at(const sdf_morton_args& a, u32 i) {
-    const double* p = a.points + 3 * (size_t)i;
-    Lattice c = {morton_cell(p[0]), morton_cell(p[1]), morton_cell(p[2])};
-    a.keys[i] = morton_encode(c);
+FN u64 morton_code(D3 p) {
+    Lattice c = {morton_cell(p.x), morton_cell(p.y), morton_cell(p.z)};
+    return morton_encode(c);
+}
+FN void sdf_morton_at(const sdf_morton_args& a, u32 i) { a.keys[i] = morton_code(load3(a.points + 3 * (size_t)i)); }
+FN void sdf_triangle_keys_at(const sdf_triangle_keys_args& a, u32 i) {
+    const double* t = a.corners + 9 * (size_t)i;
+    a.keys[i] = morton_code(vec((t[0] + t[3] + t[6]) / 3.0, (t[1] + t[4] + t[7]) / 3.0, (t[2] + t[5] + t[8]) / 3.0));
+}
+FN void sdf_triangles_sorted_at(const sdf_triangles_sorted_args& a, u32 i) {
+    u32 from = a.order[i];
+    a.sorted_keys[i] = a.keys[from];
+    for (int k = 0; k < 9; k++) a.triangle[9 * (size_t)i + k] = (float)a.corners[9 * (size_t)from + k];
 }
 
 // The place of a cell along the Hilbert curve (Skilling 2004): consecutive cells are neighbours, without Morton's leaps.

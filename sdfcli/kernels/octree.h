@@ -114,26 +114,6 @@ FN void store_position(float* position, Lattice p) {  // in the unit cube, exact
     position[1] = (float)p.y * unit;
     position[2] = (float)p.z * unit;
 }
-FN void sdf_lattice_position_at(const sdf_lattice_position_args& a, u32 i) {
-    store_position(a.position + 3 * (size_t)i, morton_decode(a.key[i]));
-}
-
-// The level on which a corner of an octree comes up first, and a corner of the parent's cell there: the next one towards
-// the origin. Keys are sorted, and that corner's is a little before.
-FN void sdf_corner_level_at(const sdf_corner_level_args& a, u32 i) {
-    u64 key = a.corner_key[i], lowest = key & (0 - key);
-    u32 up = key ? least((u32)(63 - leading_zeros(lowest)) / 3, (u32)SDF_LATTICE_BITS) : SDF_LATTICE_BITS;
-    a.level[i] = (u8)(SDF_LATTICE_BITS - up);
-    if (!a.near) return;
-    a.near[i] = SDF_NONE;
-    if (up == SDF_LATTICE_BITS) return;
-    u64 parent = key >> 3 * (up + 1) << 3 * (up + 1);
-    u32 back = 1;
-    while (back <= i && a.corner_key[i - back] > parent) back *= 2;
-    u32 first = back <= i ? i - back : 0, place = first + lower_bound(a.corner_key + first, i - first, parent);
-    if (a.corner_key[place] == parent) a.near[i] = place;
-}
-
 // Makes the points of a mask: number, key, position, cell, and the nearest triangles of the 2, 4 or 8 corners between
 // which each lies, the first bounds of its query.
 FN void sdf_octree_points_at(const sdf_octree_points_args& a, u32 i) {

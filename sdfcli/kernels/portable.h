@@ -3,7 +3,8 @@
 // INTERFACE
 //   FN, METHOD    qualifiers of every device-side function, and of those that are members
 //   u32, u64, u8  fixed-width integers (NVRTC has no <stdint.h> by default)
-//   leading_zeros, count_ones, float_bits, arrive, load_fresh, store_shared, add_bits, eight_below
+//   leading_zeros, count_ones, float_bits, arrive, load_fresh, store_shared, add_bits, most_of_all, eight_below
+//   SDF_UNROLL    before a loop that is to be unrolled on a GPU, so that its arrays stay in registers
 //
 // Bits are the same on both sides because neither side contracts multiply-add (--fmad=false, -ffp-contract=off), both
 // flush denormals (CuPy compiles with -ftz=true, the CPU threads set MXCSR), and building calls no function of a
@@ -22,6 +23,7 @@ typedef unsigned char u8;
 #ifdef __CUDACC_RTC__
 #define FN __device__ __forceinline__
 #define METHOD __device__ __forceinline__
+#define SDF_UNROLL _Pragma("unroll")
 FN int leading_zeros(u32 x) { return __clz((int)x); }
 FN int leading_zeros(u64 x) { return __clzll((long long)x); }
 FN int count_ones(u32 x) { return __popc(x); }
@@ -41,6 +43,8 @@ FN void store_shared(T* p, T x) {
     *p = x;
 }
 FN void add_bits(u32* p, u32 bits) { atomicOr(p, bits); }
+// Replaces a number by a larger one.
+FN void most_of_all(u64* p, u64 x) { atomicMax(p, x); }
 // Bit k says whether p[k] < level.
 FN u32 eight_below(const float* p, float level) {
     u32 bits = 0;
@@ -58,6 +62,7 @@ FN u32 eight_below(const float* p, float level) {
 #define FN static inline
 #endif
 #define METHOD inline
+#define SDF_UNROLL
 FN int leading_zeros(u32 x) { return x ? __builtin_clz(x) : 32; }
 FN int leading_zeros(u64 x) { return x ? __builtin_clzll(x) : 64; }
 FN int count_ones(u32 x) { return __builtin_popcount(x); }
@@ -73,6 +78,10 @@ FN void store_shared(T* p, T x) {
     __atomic_store(p, &x, __ATOMIC_RELAXED);
 }
 FN void add_bits(u32* p, u32 bits) { __atomic_fetch_or(p, bits, __ATOMIC_RELAXED); }
+FN void most_of_all(u64* p, u64 x) {
+    u64 before = __atomic_load_n(p, __ATOMIC_RELAXED);
+    while (before < x && !__atomic_compare_exchange_n(p, &before, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+}
 FN u32 eight_below(const float* p, float level) {
 #if defined(__SSE2__)
     __m128 all = _mm_set1_ps(level);

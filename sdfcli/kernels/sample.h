@@ -10,10 +10,6 @@ FN u64 leaf_corner_key(u64 leaf, u8 level, u32 c) {
     return morton_encode(p);
 }
 
-FN void sdf_leaf_corners_at(const sdf_leaf_corners_args& a, u32 i) {
-    for (u32 c = 0; c < 8; c++) a.corner_key[8 * (size_t)i + c] = leaf_corner_key(a.leaf_key[i], a.leaf_level[i], c);
-}
-
 // The places of a leaf's eight corners among the sorted corner keys; SDF_NONE where a corner is missing.
 FN void sdf_field_corners_at(const sdf_field_corners_args& a, u32 i) {
     for (u32 c = 0; c < 8; c++) {

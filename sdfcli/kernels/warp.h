@@ -9,6 +9,7 @@
 FN void warp_sync() { __syncwarp(); }
 FN u32 warp_ballot(bool vote) { return __ballot_sync(~0u, vote); }
 FN u32 warp_exchange(u32 x, u32 distance) { return __shfl_xor_sync(~0u, x, distance); }
+FN u32 warp_get(u32 x, u32 thread) { return __shfl_sync(~0u, x, (int)thread); }
 #if __CUDA_ARCH__ >= 800
 FN u32 warp_least(u32 x) { return __reduce_min_sync(~0u, x); }
 FN u32 warp_most(u32 x) { return __reduce_max_sync(~0u, x); }
@@ -21,6 +22,8 @@ FN u32 warp_most(u32 x) { return ~warp_least(~x); }
 #endif
 FN void shared_least(u32* p, u32 x) { atomicMin(p, x); }
 FN void shared_add(u32* p, u32 x) { atomicAdd(p, x); }
+FN void shared_add(u64* p, u64 x) { atomicAdd(p, x); }
+FN u32 shared_exchange(u32* p, u32 x) { return atomicExch(p, x); }
 FN float bits_float(u32 bits) { return __uint_as_float(bits); }
 // For what only bounds distances: rounded as it is fastest.
 FN float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }

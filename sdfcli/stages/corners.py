@@ -14,8 +14,12 @@ from typing import Any
 import numpy as np
 
 from sdfcli.backend import Array, Backend
-from sdfcli.stages.order import LATTICE_BITS
+from sdfcli.stages.cells import cell_corners, split_cells
+from sdfcli.stages.order import LATTICE_BITS, MORTON_BITS
+from sdfcli.stages.packets import WARP
 
+LEVEL_RUN = 256
+"""As in warp_order.h: so many corners are counted together."""
 STEPS_PER_TOLERANCE = 8
 LEAST_STEP = 2.0**-24
 """In edges of the domain: float32 knows distances no better."""
@@ -24,12 +28,9 @@ LEAST_NORMAL = 1e-20
 
 
 def corner_keys(backend: Backend, leaf_key: Array, leaf_level: Array) -> Array:
-    """The keys (m,) uint64 of the leaves' corners, sorted."""
-    corners = backend.xp.empty((len(leaf_key), 8), np.uint64)
-    backend.run("sdf_leaf_corners", len(leaf_key), leaf_key=leaf_key, leaf_level=leaf_level, corner_key=corners)
-    corners = corners.ravel()
-    corners.sort()  # in place: a copy would take 64 bytes a leaf
-    return unique(backend.xp, corners)
+    """The keys (m,) uint64 of the corners of an octree's leaves, sorted."""
+    keys = leaf_key << np.uint64(3 * (MORTON_BITS - LATTICE_BITS))
+    return cell_corners(backend, split_cells(backend, keys, int(leaf_level.max())))
 
 
 def leaf_corners(backend: Backend, leaf_key: Array, leaf_level: Array, corner_key: Array) -> Array:
@@ -107,17 +108,28 @@ def restore(backend: Backend, corner_key: Array, residual: Array, step: float) -
     return distance
 
 
-def by_level(backend: Backend, corner_key: Array, near: Array | None = None) -> Iterator[tuple[int, int, Array]]:
-    """The corners' numbers (k,) uint32 level by level: how many come before, the level, the numbers in Morton order.
+def level_order(backend: Backend, corner_key: Array, levels: int = LATTICE_BITS + 1) -> tuple[Array, list[int]]:
+    """The corners' numbers (m,) uint32 level by level, in Morton order on each, and where each of the levels ends.
 
-    A corner's level is the first whose cells have it. near: (m,) uint32, filled in with a corner of the level above
-    near each, or 0xffffffff.
+    A corner's level is the first whose cells have it; all of them are below `levels`.
     """
-    xp = backend.xp
-    level = xp.empty(len(corner_key), np.uint8)
-    backend.run("sdf_corner_level", len(corner_key), corner_key=corner_key, level=level, near=near)
-    order = xp.argsort(level, kind="stable").astype(np.uint32)
-    end = backend.to_host(xp.searchsorted(level[order], xp.arange(LATTICE_BITS + 1, dtype=np.uint8), side="right"))
-    for at, (first, last) in enumerate(zip([0, *end.tolist()], end.tolist(), strict=False)):
+    xp, m = backend.xp, len(corner_key)
+    level = xp.empty(m, np.uint8)
+    backend.run("sdf_corner_level", m, corner_key=corner_key, level=level)
+    if not backend.warps:
+        ends: list[int] = np.cumsum(np.bincount(level, minlength=levels)).tolist()
+        return np.argsort(level, kind="stable").astype(np.uint32), ends
+    runs = -(-m // LEVEL_RUN)
+    end, order = xp.empty(levels * runs, np.uint32), xp.empty(m, np.uint32)
+    backend.run("sdf_level_count", WARP * runs, count=m, levels=levels, level=level, counts=end)
+    backend.inclusive_scan(end)
+    backend.run("sdf_level_order", WARP * runs, count=m, levels=levels, level=level, end=end, order=order)
+    return order, backend.to_host(end[runs - 1 :: runs]).tolist()
+
+
+def by_level(backend: Backend, corner_key: Array) -> Iterator[tuple[int, int, Array]]:
+    """The corners' numbers (k,) uint32 level by level: how many come before, the level, the numbers in Morton order."""
+    order, ends = level_order(backend, corner_key)
+    for level, (first, last) in enumerate(zip([0, *ends], ends, strict=False)):
         if last > first:
-            yield first, at, order[first:last]
+            yield first, level, order[first:last]

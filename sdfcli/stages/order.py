@@ -50,13 +50,26 @@ def curve_order(backend: Backend, unit_points: Array) -> Array:
 
 def morton(backend: Backend, triangles: Array) -> Array:
     """Morton codes (n,) uint64 of triangles (n, 9), float64 in the unit cube: those of their centroids."""
-    return morton_keys(backend, (triangles[:, 0:3] + triangles[:, 3:6] + triangles[:, 6:9]) / 3.0)
+    keys = backend.xp.empty(len(triangles), np.uint64)
+    backend.run("sdf_triangle_keys", len(triangles), corners=triangles, keys=keys)
+    return keys
 
 
 def sort(backend: Backend, triangles: Array, keys: Array) -> Order:
     """Triangles (n, 9) float64 sorted by their Morton codes (the thesis, section 2.3)."""
+    xp, n = backend.xp, len(keys)
     order = backend.sort_order(keys)
-    return Order(keys[order], order, triangles[order].astype(np.float32))
+    sorted_keys, triangle = xp.empty(n, np.uint64), xp.empty((n, 9), np.float32)
+    backend.run(
+        "sdf_triangles_sorted",
+        n,
+        order=order,
+        keys=keys,
+        corners=triangles,
+        sorted_keys=sorted_keys,
+        triangle=triangle,
+    )
+    return Order(sorted_keys, order, triangle)
 
 
 def morton_order(backend: Backend, unit_triangles: npt.NDArray[np.float64]) -> Order:

@@ -1,0 +1,199 @@
+// An octree as the sorted list of the cells that are split. Leaves, corners and which corner is whose follow from it.
+//
+// A cell is one number: the Morton code of its lowest corner on the lattice of 2^20, then its level in the lowest bits.
+// In the order of these numbers a cell comes right before the cells in it: depth first.
+//
+// Points of a split cell are numbered as in octree.h, and owned as there: by the first split cell that touches them,
+// here the one towards the origin along z, then y, then x. The root owns the corners of the domain, too.
+#ifndef SDFCLI_CELLS_H
+#define SDFCLI_CELLS_H
+#include "octree.h"
+
+// A split cell's code ends in three zeros, so the lowest bit of the five that hold the level costs none of the key's.
+FN u64 cell_of(u64 key, u32 level) { return key << 4 | level; }
+FN u32 cell_level(u64 cell) { return (u32)cell & 31u; }
+FN u64 cell_key(u64 cell) { return cell >> 5 << 1; }
+FN u64 cell_size(u32 level) { return 1ull << 3 * (SDF_LATTICE_BITS - level); }
+
+// The deepest level on which two Morton codes lie in one cell; equal codes do on all levels.
+FN int levels_in_common(u64 a, u64 b) { return a == b ? SDF_MORTON_BITS : (leading_zeros(a ^ b) - 1) / 3; }
+
+// The levels of the split cells that begin at a code: it and the next one lie in them, and the one before does not.
+struct Levels {
+    int first, end;
+};
+FN Levels levels_begun(const u64* keys, u32 i, u32 depth) {
+    Levels found = {i ? levels_in_common(keys[i - 1], keys[i]) + 1 : 0, levels_in_common(keys[i], keys[i + 1]) + 1};
+    found.end = most(found.first, least(found.end, (int)depth));
+    return found;
+}
+FN void sdf_split_count_at(const sdf_split_count_args& a, u32 i) {
+    Levels levels = levels_begun(a.keys, i, a.depth);
+    a.count[i] = (u32)(levels.end - levels.first);
+}
+FN void sdf_split_cells_at(const sdf_split_cells_args& a, u32 i) {
+    Levels levels = levels_begun(a.keys, i, a.depth);
+    u64* out = a.cell + a.end[i] - (levels.end - levels.first);
+    for (int level = levels.first; level < levels.end; level++) {
+        int below = 3 * (SDF_LATTICE_BITS - level);
+        *out++ = cell_of(a.keys[i] >> 3 * (SDF_MORTON_BITS - SDF_LATTICE_BITS) >> below << below, (u32)level);
+    }
+}
+
+// The first place from `first` on whose key is not less, where it is likely to be near.
+FN u32 lower_bound_from(const u64* keys, u32 n, u32 first, u64 key) {
+    u32 step = 1;
+    while (step <= n - first && keys[first + step - 1] < key) {
+        first += step;
+        step *= 2;
+    }
+    return first + lower_bound(keys + first, least(step - 1, n - first), key);
+}
+
+// A child that is not split is a leaf. With every split cell before it, depth first, a leaf has eight children of it
+// before it that are no split cells themselves, but for the cells around it: of these it has the children before its
+// own.
+FN void sdf_split_leaves_at(const sdf_split_leaves_args& a, u32 i) {
+    u64 parent = a.cell[i >> 3];
+    u32 level = cell_level(parent) + 1;
+    u64 key = cell_key(parent) + (i & 7u) * cell_size(level);
+    u32 before = lower_bound_from(a.cell, a.splits, (i >> 3) + 1, cell_of(key, 0));
+    if (before < a.splits && a.cell[before] == cell_of(key, level)) return;
+    u32 high = (u32)(key >> 30), low = (u32)key & 0x3fffffffu, octants = 0;  // octal digits, summed up
+    for (u32 bit = 0; bit < 3; bit++)
+        octants += (u32)(count_ones(high & 0x9249249u << bit) + count_ones(low & 0x9249249u << bit)) << bit;
+    u32 leaf = 7 * (before - level) + octants;
+    a.leaf_key[leaf] = key;
+    a.leaf_level[leaf] = (u8)level;
+    a.leaf_child[leaf] = i;
+}
+
+FN Lattice point_at(u64 cell, int point) {
+    Lattice at = morton_decode(cell_key(cell));
+    u32 half = 1u << (SDF_LATTICE_BITS - 1 - cell_level(cell));
+    Offset o = offset_of(point);
+    Lattice p = {at.x + (u32)o.x * half, at.y + (u32)o.y * half, at.z + (u32)o.z * half};
+    return p;
+}
+
+// Who owns a point that is no corner, and which of its points it is. neighbour: a function of directions below 13.
+struct Owned {
+    u32 cell;
+    int point;
+};
+template <class Neighbour>
+FN Owned first_owner(u32 cell, int point, Neighbour neighbour) {
+    Offset o = offset_of(point);
+    for (int z = o.z == 0 ? -1 : 0; z <= 0; z++)
+        for (int y = o.y == 0 ? -1 : 0; y <= (o.y == 2 && z < 0); y++)
+            for (int x = o.x == 0 ? -1 : 0; x <= (o.x == 2 && (z < 0 || y < 0)); x++) {
+                int direction = index_of(x + 1, y + 1, z + 1);
+                u32 other = direction < CENTRE ? neighbour(direction) : cell;
+                Owned found = {other, index_of(o.x - 2 * x, o.y - 2 * y, o.z - 2 * z)};
+                if (other != SDF_NONE) return found;
+            }
+    Owned own = {cell, point};
+    return own;
+}
+
+// A split cell's split neighbours of the same level in the nine directions towards the origin in which they share
+// points, its parent, and the points that it owns.
+FN void sdf_split_own_at(const sdf_split_own_args& a, u32 i) {
+    u64 cell = a.cell[i];
+    u32 level = cell_level(cell), size = 1u << (SDF_LATTICE_BITS - level), neighbour[CENTRE];
+    Lattice at = morton_decode(cell_key(cell));
+    for (int direction = 0; direction < CENTRE; direction++) {
+        neighbour[direction] = SDF_NONE;
+        if (is_corner(direction)) continue;  // nothing in common but a corner
+        Offset o = offset_of(direction);
+        Lattice p = {at.x + (u32)(o.x - 1) * size, at.y + (u32)(o.y - 1) * size, at.z + (u32)(o.z - 1) * size};
+        if ((p.x | p.y | p.z) >> SDF_LATTICE_BITS == 0) {
+            u64 other = cell_of(morton_encode(p), level);
+            u32 place = lower_bound(a.cell, a.n, other);
+            if (place < a.n && a.cell[place] == other) neighbour[direction] = place;
+        }
+        a.neighbour[direction * (size_t)a.n + i] = neighbour[direction];
+    }
+    u32 mask = 0;
+    for (int point = 0; point < 27; point++) {
+        if (is_corner(point)) {
+            mask |= (u32)(level == 0) << point;
+        } else {
+            Owned owned = first_owner(i, point, [&](int direction) { return neighbour[direction]; });
+            mask |= (u32)(owned.cell == i) << point;
+        }
+    }
+    u64 above = level ? cell_key(cell) & ~(8 * cell_size(level) - 1) : 0;
+    a.parent[i] = level ? lower_bound(a.cell, i, cell_of(above, level - 1)) : 0;
+    a.mask[i] = mask;
+    a.count[i] = (u32)count_ones(mask);
+}
+FN void sdf_split_corners_at(const sdf_split_corners_args& a, u32 i) {
+    u32 cell = i / 27, point = i % 27, mask = a.mask[cell];
+    if (!(mask >> point & 1u)) return;
+    u32 at = a.end[cell] - (u32)count_ones(mask >> point);
+    u64 key = morton_encode(point_at(a.cell[cell], (int)point));
+    a.corner_key[at] = key;
+    if (a.short_key) a.short_key[at] = (u32)(key >> a.low_bits);
+}
+
+// A corner's place in Morton order, and where it is.
+FN void sdf_corner_sorted_at(const sdf_corner_sorted_args& a, u32 i) {
+    u32 from = a.order[i];
+    a.sorted_key[i] = a.corner_key[from];
+    a.place[from] = i;
+    store_position(a.position + 3 * (size_t)i, morton_decode(a.corner_key[from]));
+}
+
+// The places of a split cell's points, but for its corners.
+FN void sdf_split_points_at(const sdf_split_points_args& a, u32 i) {
+    u32 cell = i / 27;
+    int point = (int)(i % 27);
+    Owned owned = {cell, point};
+    if (is_corner(point)) {
+        if (cell) return;
+    } else {
+        owned = first_owner(cell, point, [&](int at) { return a.neighbour[at * (size_t)a.splits + cell]; });
+    }
+    u32 place = a.place[a.end[owned.cell] - (u32)count_ones(a.mask[owned.cell] >> owned.point)];
+    a.point[i] = place;
+    if (is_corner(point)) a.near[place] = SDF_NONE;
+}
+
+// Its corners are points of its parent, or again one's corners. They are near those of its own points for which they
+// are the next ones towards the origin.
+FN void sdf_split_near_at(const sdf_split_near_args& a, u32 i) {
+    u32 cell = i >> 3, above = cell;
+    int corner = corner_point((int)(i & 7u)), point = corner;
+    while (above && is_corner(point)) {
+        u32 octant = (u32)(cell_key(a.cell[above]) >> 3 * (SDF_LATTICE_BITS - cell_level(a.cell[above]))) & 7u;
+        Offset o = offset_of(point);
+        point = index_of((int)(octant & 1) + o.x / 2, (int)(octant >> 1 & 1) + o.y / 2, (int)(octant >> 2) + o.z / 2);
+        above = a.parent[above];
+    }
+    u32 place = a.point[27 * (size_t)above + (u32)point], mask = a.mask[cell];
+    if (cell) a.point[27 * (size_t)cell + (u32)corner] = place;
+    Offset o = offset_of(corner);
+    for (int z = o.z; z <= (o.z ? 2 : 1); z++)
+        for (int y = o.y; y <= (o.y ? 2 : 1); y++)
+            for (int x = o.x; x <= (o.x ? 2 : 1); x++) {
+                int own = index_of(x, y, z);
+                if (own != corner && mask >> own & 1u) a.near[a.point[27 * (size_t)cell + (u32)own]] = place;
+            }
+}
+
+FN void sdf_split_leaf_corners_at(const sdf_split_leaf_corners_args& a, u32 i) {
+    u32 child = a.leaf_child[i >> 3], c = i & 7u;
+    int x = (int)((child & 1) + (c & 1)), y = (int)((child >> 1 & 1) + (c >> 1 & 1)),
+        z = (int)((child >> 2 & 1) + (c >> 2));
+    a.leaf_corner[i] = a.point[27 * (size_t)(child >> 3) + (u32)index_of(x, y, z)];
+}
+
+// The level on which a corner of an octree comes up first.
+FN void sdf_corner_level_at(const sdf_corner_level_args& a, u32 i) {
+    u64 key = a.corner_key[i], lowest = key & (0 - key);
+    u32 up = key ? least((u32)(63 - leading_zeros(lowest)) / 3, (u32)SDF_LATTICE_BITS) : SDF_LATTICE_BITS;
+    a.level[i] = (u8)(SDF_LATTICE_BITS - up);
+}
+
+#endif

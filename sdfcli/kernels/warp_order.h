@@ -1,0 +1,38 @@
+// A stable sort by few values on a GPU: warps count them in runs, and after a scan of the counts put each number where
+// it belongs.
+#ifndef SDFCLI_WARP_ORDER_H
+#define SDFCLI_WARP_ORDER_H
+#include "args.h"
+#include "warp.h"
+
+#ifdef SDF_SHARED
+#define SDF_RUN 256  // bytes that a warp looks at, 32 at a time
+
+// visit(at, level, place) for each byte of a warp's run: its place among those of the run with the same value. Returns,
+// for the thread whose number is a value, how many there are of it.
+template <class Visit>
+FN u32 count_run(const u8* values, u32 count, u32 i, u32 levels, Visit visit) {
+    u32 thread = i % 32, first = i / 32 * SDF_RUN, end = least(count, first + SDF_RUN), own = 0;
+    for (u32 start = first; start < end; start += 32) {
+        u32 at = start + thread, value = at < end ? values[at] : SDF_NONE;
+        for (u32 level = 0; level < levels; level++) {
+            u32 same = warp_ballot(value == level), before = warp_get(own, level);
+            if (value == level) visit(at, level, before + (u32)count_ones(same & ((1u << thread) - 1u)));
+            if (thread == level) own += (u32)count_ones(same);
+        }
+    }
+    return own;
+}
+FN void sdf_level_count_at(const sdf_level_count_args& a, u32 i) {
+    u32 own = count_run(a.level, a.count, i, a.levels, [](u32, u32, u32) {});
+    if (i % 32 < a.levels) a.counts[i % 32 * (size_t)(a.n / 32) + i / 32] = own;
+}
+FN void sdf_level_order_at(const sdf_level_order_args& a, u32 i) {
+    count_run(a.level, a.count, i, a.levels, [&](u32 at, u32 level, u32 place) {
+        size_t run = level * (size_t)(a.n / 32) + i / 32;
+        a.order[(run ? a.end[run - 1] : 0) + place] = at;
+    });
+}
+#endif
+
+#endif

@@ -1,0 +1,159 @@
+"""Octrees as sorted lists of the cells that are split: which leaves and corners there are, and whose they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sdfcli.backend import Array, Backend
+from sdfcli.stages.order import LATTICE_BITS
+
+NONE = 0xFFFFFFFF
+POINTS = 27
+"""Of a split cell: the corners of its children."""
+
+
+@dataclass(frozen=True)
+class Leaves:
+    """The leaves of an octree and their corners, all sorted by Morton codes on the lattice of 2^20.
+
+    leaf_key (n,) uint64, leaf_level (n,) uint8, leaf_child (n,) uint32: 8 x split cell + octant.
+    cell (s,) uint64: the split cells, as `split_cells` gives them.
+    corner_key (m,) uint64, position (m, 3) float32: of the corners in the unit cube.
+    near (m,) uint32: for each corner one of a level above nearby, 0xffffffff for those of the domain.
+    point (s, 27) uint32: places among the corners of the points of the split cells, x fastest.
+    depth: no leaf is below this level.
+    """
+
+    leaf_key: Array
+    leaf_level: Array
+    leaf_child: Array
+    cell: Array
+    corner_key: Array
+    position: Array
+    near: Array
+    point: Array
+    depth: int
+
+
+def split_cells(backend: Backend, keys: Array, depth: int) -> Array:
+    """The cells above level `depth` in which two or more of sorted Morton codes (n,) uint64 lie: (s,) uint64, sorted.
+
+    A cell is its Morton code on the lattice, shifted by 4 bits, plus its level (see cells.h). A cell holds two codes
+    where two neighbours among them have its prefix in common, so all levels are read off at once.
+    """
+    xp = backend.xp
+    pairs = max(0, len(keys) - 1)
+    end = xp.empty(pairs, np.uint32)
+    backend.run("sdf_split_count", pairs, keys=keys, depth=depth, count=end)
+    backend.inclusive_scan(end)
+    cell = xp.empty(int(end[-1]) if pairs else 0, np.uint64)
+    backend.run("sdf_split_cells", pairs, keys=keys, depth=depth, end=end, cell=cell)
+    return cell
+
+
+def leaves_of(backend: Backend, cell: Array) -> tuple[Array, Array, Array]:
+    """The leaves of an octree with these split cells, along the Morton curve: their keys (n,) uint64 on the lattice,
+    their levels (n,) uint8, and which children they are (n,) uint32: 8 x split cell + octant."""
+    xp = backend.xp
+    n = 7 * len(cell) + 1
+    new = xp.empty if len(cell) else xp.zeros  # the root alone
+    key, level, child = new(n, np.uint64), new(n, np.uint8), new(n, np.uint32)
+    backend.run(
+        "sdf_split_leaves",
+        8 * len(cell),
+        splits=len(cell),
+        cell=cell,
+        leaf_key=key,
+        leaf_level=level,
+        leaf_child=child,
+    )
+    return key, level, child
+
+
+def cell_corners(backend: Backend, cell: Array) -> Array:
+    """The keys (m,) uint64, sorted, of the corners of an octree with these split cells."""
+    if len(cell) == 0:
+        return backend.xp.arange(8, dtype=np.uint64) << np.uint64(3 * LATTICE_BITS)
+    _, _, mask, end = _owned_points(backend, cell)
+    key, _ = _unsorted_corners(backend, cell, mask, end, LATTICE_BITS)
+    key.sort()
+    return key
+
+
+def corners_of(backend: Backend, cell: Array, depth: int) -> tuple[Array, Array, Array, Array]:
+    """The corners of an octree with these split cells and no leaf below level `depth`: corner_key, position, near and
+    point of Leaves."""
+    xp, splits = backend.xp, len(cell)
+    if splits == 0:
+        position = backend.from_host(np.arange(8)[:, None] >> np.arange(3) & 1, np.float32)
+        return cell_corners(backend, cell), position, xp.full(8, NONE, np.uint32), xp.empty((0, POINTS), np.uint32)
+    neighbour, parent, mask, end = _owned_points(backend, cell)
+    unsorted, short = _unsorted_corners(backend, cell, mask, end, depth)
+    m = len(unsorted)
+    order = backend.sort_order(unsorted if short is None else short)
+    del short
+    key, position, place = xp.empty(m, np.uint64), xp.empty((m, 3), np.float32), xp.empty(m, np.uint32)
+    backend.run(
+        "sdf_corner_sorted", m, corner_key=unsorted, order=order, sorted_key=key, place=place, position=position
+    )
+    del unsorted, order
+    point, near = xp.empty((splits, POINTS), np.uint32), xp.empty(m, np.uint32)
+    backend.run(
+        "sdf_split_points",
+        POINTS * splits,
+        splits=splits,
+        neighbour=neighbour,
+        mask=mask,
+        end=end,
+        place=place,
+        point=point,
+        near=near,
+    )
+    backend.run("sdf_split_near", 8 * splits, cell=cell, parent=parent, mask=mask, point=point, near=near)
+    return key, position, near, point
+
+
+def _owned_points(backend: Backend, cell: Array) -> tuple[Array, Array, Array, Array]:
+    """Each split cell's neighbours towards the origin (13, s), its parent, which points it owns, and the running sums
+    of how many these are (s,), all uint32 and as sdf_split_own has them."""
+    xp, splits = backend.xp, len(cell)
+    neighbour = xp.empty((13, splits), np.uint32)
+    parent, mask, end = (xp.empty(splits, np.uint32) for _ in range(3))
+    backend.run("sdf_split_own", splits, cell=cell, neighbour=neighbour, parent=parent, mask=mask, count=end)
+    backend.inclusive_scan(end)
+    return neighbour, parent, mask, end
+
+
+def _unsorted_corners(backend: Backend, cell: Array, mask: Array, end: Array, depth: int) -> tuple[Array, Array | None]:
+    """The keys (m,) uint64 of the points that are owned, cell by cell; and in 32 bits, where that is possible for an
+    octree down to level `depth`: they are sorted twice as fast."""
+    xp, m = backend.xp, int(end[-1])
+    key, short = xp.empty(m, np.uint64), xp.empty(m, np.uint32) if 3 * (depth + 1) <= 32 else None
+    backend.run(
+        "sdf_split_corners",
+        POINTS * len(cell),
+        low_bits=3 * (LATTICE_BITS - depth),
+        cell=cell,
+        mask=mask,
+        end=end,
+        corner_key=key,
+        short_key=short,
+    )
+    return key, short
+
+
+def leaf_corners_of(backend: Backend, tree: Leaves) -> Array:
+    """The places (n, 8) uint32 of the leaves' corners among the corners."""
+    if len(tree.cell) == 0:
+        return backend.xp.arange(8, dtype=np.uint32)[None]
+    leaf_corner = backend.xp.empty((len(tree.leaf_key), 8), np.uint32)
+    backend.run(
+        "sdf_split_leaf_corners",
+        leaf_corner.size,
+        leaf_child=tree.leaf_child,
+        point=tree.point,
+        leaf_corner=leaf_corner,
+    )
+    return leaf_corner
