@@ -17,7 +17,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from sdfcli import interrupts
+from sdfcli import driver, interrupts
 
 GRACE = 3.0
 """Seconds that a build has to end by itself, and to remove the file that it writes."""
@@ -43,13 +43,14 @@ def _listen(asked: queue.SimpleQueue[Any]) -> None:
 
 
 def _serve(asked: queue.SimpleQueue[Any], answers: Any) -> None:
+    request = asked.get()
+    driver.start(request["settings"]["device"])
     from sdfcli.backend import select_backend
     from sdfcli.batch.job import outcome_of
     from sdfcli.batch.terms import Settings
     from sdfcli.errors import SdfError
     from sdfcli.estimate import memory_limit
 
-    request = asked.get()
     settings, share = Settings(**request["settings"]), request["share"]
     with contextlib.suppress(SdfError):  # a device that is not there is an error of every mesh
         backend = select_backend(settings.device, settings.threads)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sdfcli import driver
 from sdfcli.cli import options
 from sdfcli.cli.batch import follow, without_picture
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress
@@ -126,6 +127,8 @@ def build(
 
     Example: sdfcli build scans/*.ply parts/ -o fields/ --skip-existing
     """
+    if len(meshes) == 1 and os.path.isfile(meshes[0]):
+        driver.start(device)
     from sdfcli.backend.select import device_names
     from sdfcli.estimate import parse_size
     from sdfcli.params import BuildParams

@@ -215,15 +215,28 @@ class WindingSigner:
         xp = self.backend.xp
         winding = self.index.winding(self.backend, points, BETA)
         if self.caps is not None:
-            approximation = winding.copy()
-            for margin, beta in CAP_STEPS:
-                doubtful = xp.flatnonzero(xp.abs(winding - 0.5) < margin)
-                caps = self.caps.winding(self.backend, points[doubtful], beta)
-                winding[doubtful] = xp.rint(winding[doubtful] + caps) - caps
-            # On an edge of a cap its solid angle is anything.
-            lost = xp.flatnonzero(xp.abs(winding - approximation) > LOST)
-            winding[lost] = self.index.winding(self.backend, points[lost], 0.0)
+            doubtful = xp.flatnonzero(xp.abs(winding - 0.5) < CAP_STEPS[0][0])
+            if len(doubtful):
+                winding[doubtful] = self._closed(self.caps, points[doubtful], winding[doubtful])
         return winding > 0.5
+
+    def _closed(self, caps: WindingIndex, points: Array, approximation: Array) -> Array:
+        """Winding numbers (m,) of points near the level 0.5, from those that the expansions give."""
+        xp = self.backend.xp
+        (_, beta), *finer = CAP_STEPS
+        of_caps = caps.winding(self.backend, points, beta)
+        winding = xp.rint(approximation + of_caps) - of_caps
+        for margin, beta in finer:
+            doubtful = xp.flatnonzero(xp.abs(winding - 0.5) < margin)
+            if len(doubtful) == 0:
+                break
+            of_caps = caps.winding(self.backend, points[doubtful], beta)
+            winding[doubtful] = xp.rint(winding[doubtful] + of_caps) - of_caps
+        # On an edge of a cap its solid angle is anything.
+        lost = xp.flatnonzero(xp.abs(winding - approximation) > LOST)
+        if len(lost):
+            winding[lost] = self.index.winding(self.backend, points[lost], 0.0)
+        return winding
 
     def inside_along(self, points: Array, distance: Array, slot: Array) -> Array:
         """See `inside_along` below."""
@@ -241,7 +254,7 @@ class WindingSigner:
         alone = xp.flatnonzero(link == xp.arange(len(points), dtype=np.uint32))
         while True:  # to the far end of each chain
             further = link[link]
-            if bool((further == link).all()):
+            if len(xp.flatnonzero(further != link)) == 0:
                 break
             link = further
         inside = xp.empty(len(points), bool)
@@ -286,7 +299,7 @@ def crossing_faces(backend: Backend, bvh: Bvh) -> int:
     order = bvh.order
     crosses = backend.xp.empty(len(order), np.uint8)
     backend.run("sdf_crossing", len(order), triangle=order.triangle, child=bvh.child, box=bvh.box, crosses=crosses)
-    return int(crosses.sum())
+    return len(backend.xp.flatnonzero(crosses))
 
 
 def sides(index: WindingIndex, backend: Backend, mesh: Mesh, faces: Ints) -> tuple[Floats, Floats]:
@@ -376,4 +389,4 @@ def sign_confidence(backend: Backend, bvh: Bvh, signer: Signer, points: Floats) 
         return None
     index = signer.index if isinstance(signer, WindingSigner) else WindingIndex.of(backend, bvh)
     winding = index.winding(backend, backend.from_host(points, np.float32), BETA)
-    return float((backend.xp.abs(winding - 0.5) > LEVEL).mean())
+    return len(backend.xp.flatnonzero(backend.xp.abs(winding - 0.5) > LEVEL)) / len(points)
