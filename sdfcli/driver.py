@@ -1,11 +1,18 @@
-"""NVIDIA's driver, started while Python still imports modules."""
+"""What the command line sets up for a GPU before CuPy is imported."""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 from importlib.util import find_spec
 from threading import Thread
+
+
+def without_cub() -> None:
+    """Has CuPy sum up arrays by its own kernels, unless the user says otherwise: those of CUB are faster for large
+    arrays, of which there are none here, but to compile one takes two seconds."""
+    os.environ.setdefault("CUPY_ACCELERATORS", "")
 
 
 def start(device: str) -> None:

@@ -89,9 +89,14 @@ class Field:
             "value": value,
         }
 
+    @property
+    def home(self) -> Backend:
+        """The device that has the field's arrays already, or else the CPU."""
+        return next(map(select_backend, self._cache), None) or any_backend()
+
     def check_corners(self) -> None:
         """Raises InputError unless every leaf's eight corners are there."""
-        self.on(any_backend())
+        self.on(self.home)
 
     def _sampler(self, backend: Backend) -> dict[str, Array]:
         """What sampling reads on a device, made when it is first asked for: a tree over the leaves, their levels, and
@@ -112,7 +117,7 @@ class Field:
     def _evaluate(self, points: Any, what: str) -> Any:
         """The `result`, `gradient` or `leaf_of` of points. Where the points are, there the answers are."""
         on_device = is_cupy(points)
-        backend = select_backend(f"cuda:{points.device.id}") if on_device else any_backend()
+        backend = select_backend(f"cuda:{points.device.id}") if on_device else self.home
         xp = backend.xp
         given = xp.ascontiguousarray(as_points(xp, points))
         single = given.dtype == np.float32

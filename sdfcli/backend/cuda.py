@@ -19,7 +19,7 @@ from sdfcli.errors import DeviceError
 
 BLOCK = 128
 COMPILER_OPTIONS = ("-std=c++17", "--fmad=false")
-INCLUDE = r'^#include "(.+)"$'
+INCLUDE = re.compile(r'^#include "(.+)"$', re.MULTILINE)
 
 
 @functools.cache
@@ -30,25 +30,24 @@ def kernel_sources() -> dict[str, str]:
     Nobody waits for the compiler longer than for the headers of the kernels that a command runs.
     """
     headers = {path.name: path.read_text() for path in KERNELS.glob("*.h")}
-    owners: dict[str, list[str]] = {}
-    for kernel in re.findall(r"\bX\((\w+)\)", headers["kernels.h"]):
-        defined = re.compile(rf"\b{kernel}_at\b")
-        owner = next(name for name in _with_included(headers, "kernels.h", []) if defined.search(headers[name]))
-        owners.setdefault(owner, []).append(kernel)
+    includes = {name: INCLUDE.findall(text) for name, text in headers.items()}
+    owner = {kernel: name for name, text in headers.items() for kernel in re.findall(r"void (sdf_\w+)_at\(", text)}
+    owned: dict[str, list[str]] = {}
+    for kernel in re.findall(r"X\((sdf_\w+)\)", headers["kernels.h"]):
+        owned.setdefault(owner[kernel], []).append(kernel)
     sources = {}
-    for owner, kernels in owners.items():
-        text = "".join(headers[name] for name in _with_included(headers, owner, []))
-        text = re.sub(INCLUDE, "", text, flags=re.MULTILINE)
+    for name, kernels in owned.items():
+        text = INCLUDE.sub("", "".join(headers[each] for each in _with_included(includes, name, [])))
         text += "".join(f"SDF_GPU_ENTRY({kernel})\n" for kernel in kernels)
         sources.update(dict.fromkeys(kernels, text))
     return sources
 
 
-def _with_included(headers: dict[str, str], name: str, found: list[str]) -> list[str]:
+def _with_included(includes: dict[str, list[str]], name: str, found: list[str]) -> list[str]:
     """Adds a header's name, after the names of those that it includes, each once."""
-    for included in re.findall(INCLUDE, headers[name], flags=re.MULTILINE):
+    for included in includes[name]:
         if included not in found:
-            _with_included(headers, included, found)
+            _with_included(includes, included, found)
     found.append(name)
     return found
 

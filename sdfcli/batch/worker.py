@@ -26,6 +26,7 @@ GRACE = 3.0
 def main() -> None:
     """Serves until the input ends."""
     interrupts.watch(signal.SIGTERM)
+    driver.without_cub()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no answer
     asked: queue.SimpleQueue[Any] = queue.SimpleQueue()

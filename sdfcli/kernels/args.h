@@ -7,8 +7,7 @@
 
 typedef struct {
     unsigned n;
-    unsigned corners;             /* 1; or 3 for triangles */
-    const double* points;         /* n x corners x 3 */
+    const double* points;         /* n x 3 */
     unsigned long long* keys;     /* out: n */
 } sdf_morton_args;
 

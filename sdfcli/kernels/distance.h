@@ -138,14 +138,18 @@ FN void stack_query(const sdf_distance_cct_args& a, u32 i) {
     store_hit(a, i, best, tally);
 }
 
-#define SDF_DISTANCE_KERNEL(at, ...) \
-    FN void at(const sdf_distance_cct_args& a, u32 i) { stack_query<__VA_ARGS__>(a, i); }
-SDF_DISTANCE_KERNEL(sdf_distance_baseline_at, Structures, false, Uncounted)
-SDF_DISTANCE_KERNEL(sdf_distance_soa_at, Arrays, false, Uncounted)
-SDF_DISTANCE_KERNEL(sdf_distance_cct_at, Arrays, true, Uncounted)
-SDF_DISTANCE_KERNEL(sdf_distance_baseline_counted_at, Structures, false, Counted)
-SDF_DISTANCE_KERNEL(sdf_distance_soa_counted_at, Arrays, false, Counted)
-SDF_DISTANCE_KERNEL(sdf_distance_cct_counted_at, Arrays, true, Counted)
+FN void sdf_distance_baseline_at(const sdf_distance_cct_args& a, u32 i) {
+    stack_query<Structures, false, Uncounted>(a, i);
+}
+FN void sdf_distance_baseline_counted_at(const sdf_distance_cct_args& a, u32 i) {
+    stack_query<Structures, false, Counted>(a, i);
+}
+FN void sdf_distance_soa_at(const sdf_distance_cct_args& a, u32 i) { stack_query<Arrays, false, Uncounted>(a, i); }
+FN void sdf_distance_soa_counted_at(const sdf_distance_cct_args& a, u32 i) {
+    stack_query<Arrays, false, Counted>(a, i);
+}
+FN void sdf_distance_cct_at(const sdf_distance_cct_args& a, u32 i) { stack_query<Arrays, true, Uncounted>(a, i); }
+FN void sdf_distance_cct_counted_at(const sdf_distance_cct_args& a, u32 i) { stack_query<Arrays, true, Counted>(a, i); }
 
 // The nearest point of a point's nearest triangle.
 FN void sdf_closest_at(const sdf_closest_args& a, u32 i) {

@@ -55,10 +55,9 @@ FN u32 lower_bound(const u64* keys, u32 n, u64 key) {  // the first place whose 
 
 // Morton codes of points in the unit cube, for triangles those of their centroids (the thesis, section 2.3).
 FN void sdf_morton_at(const sdf_morton_args& a, u32 i) {
-    const double* p = a.points + 3 * (size_t)a.corners * i;
-    u32 c[3];
-    for (int k = 0; k < 3; k++) c[k] = morton_cell(a.corners == 3 ? (p[k] + p[k + 3] + p[k + 6]) / 3.0 : p[k]);
-    a.keys[i] = morton_encode({c[0], c[1], c[2]});
+    const double* p = a.points + 3 * (size_t)i;
+    Lattice c = {morton_cell(p[0]), morton_cell(p[1]), morton_cell(p[2])};
+    a.keys[i] = morton_encode(c);
 }
 
 // The place of a cell along the Hilbert curve (Skilling 2004): consecutive cells are neighbours, without Morton's leaps.

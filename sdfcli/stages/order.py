@@ -35,9 +35,9 @@ class Order:
 
 
 def morton_keys(backend: Backend, unit_points: Array) -> Array:
-    """Morton codes (n,) uint64 of points (n, 3) float64 in the unit cube, or of the centroids of triangles (n, 9)."""
+    """Morton codes (n,) uint64 of points (n, 3) float64 in the unit cube."""
     keys = backend.xp.empty(len(unit_points), np.uint64)
-    backend.run("sdf_morton", len(keys), corners=unit_points.shape[1] // 3, points=unit_points, keys=keys)
+    backend.run("sdf_morton", len(unit_points), points=unit_points, keys=keys)
     return keys
 
 
@@ -49,7 +49,7 @@ def curve_order(backend: Backend, unit_points: Array) -> Array:
 
 def morton(backend: Backend, triangles: Array) -> Array:
     """Morton codes (n,) uint64 of triangles (n, 9), float64 in the unit cube: those of their centroids."""
-    return morton_keys(backend, triangles)
+    return morton_keys(backend, (triangles[:, 0:3] + triangles[:, 3:6] + triangles[:, 6:9]) / 3.0)
 
 
 def sort(backend: Backend, triangles: Array, keys: Array) -> Order:

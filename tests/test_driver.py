@@ -1,0 +1,103 @@
+"""What is set up for a GPU before CuPy is imported."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+from sdfcli import driver
+
+
+class Driver:
+    """Stands for libcuda: `devices` GPUs, and the numbers of those whose contexts were made."""
+
+    def __init__(self, devices: int) -> None:
+        self.devices, self.made = devices, list[int]()
+
+    def cuInit(self, flags: int) -> int:  # noqa: N802
+        return 0 if self.devices else 100
+
+    def cuDeviceGet(self, device: Any, number: int) -> int:  # noqa: N802
+        device._obj.value = 10 + number
+        return 0 if number < self.devices else 101
+
+    def cuDevicePrimaryCtxRetain(self, context: Any, device: Any) -> int:  # noqa: N802
+        self.made.append(device.value)
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("device", "devices", "made"),
+    [
+        ("auto", 2, [10]),
+        ("cuda", 2, [10]),
+        ("cuda:1", 2, [11]),
+        ("cuda:2", 2, []),
+        ("cpu", 2, []),
+        ("cuda:0,1", 2, []),
+        ("nonsense", 2, []),
+        ("auto", 0, []),
+    ],
+)
+def test_the_context_of_the_device(monkeypatch: pytest.MonkeyPatch, device: str, devices: int, made: list[int]) -> None:
+    library, started = Driver(devices), []
+
+    class Now:
+        def __init__(self, target: Any, args: Any, daemon: bool) -> None:
+            self.run = lambda: target(*args)
+
+        def start(self) -> None:
+            started.append(True)
+            self.run()
+
+    monkeypatch.setattr(driver, "Thread", Now)
+    monkeypatch.setattr(driver, "find_spec", lambda name: object())
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
+    driver.start(device)
+    assert library.made == made
+    assert len(started) == (device in ("auto", "cuda", "cuda:1", "cuda:2"))
+
+
+def test_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise OSError(f"{name}: no such file")
+
+    monkeypatch.setattr(ctypes, "CDLL", missing)
+    driver._make_context(0)
+
+
+def test_without_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "find_spec", lambda name: None)
+    monkeypatch.setattr(driver, "Thread", None)
+    driver.start("auto")
+
+
+def test_the_user_decides_how_arrays_are_summed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUPY_ACCELERATORS", "cub")
+    driver.without_cub()
+    assert driver.os.environ["CUPY_ACCELERATORS"] == "cub"
+    monkeypatch.delenv("CUPY_ACCELERATORS")
+    driver.without_cub()
+    assert driver.os.environ["CUPY_ACCELERATORS"] == ""
+
+
+@pytest.mark.skipif(find_spec("cupy") is None, reason="CuPy is not installed")
+def test_linear_algebra_of_cupyx_is_loaded_when_it_is_touched() -> None:
+    """In a process of its own: here it may be loaded already."""
+    program = """
+import sys
+from importlib.util import _LazyModule
+from sdfcli.backend.cuda import import_cupy
+import_cupy()
+import cupyx.scipy.special
+assert type(sys.modules["cupyx.linalg"]) is _LazyModule
+assert "cupyx.scipy.sparse" not in sys.modules
+import cupyx.linalg
+assert callable(cupyx.linalg.invh) and callable(cupyx.linalg.sparse.lschol)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
