@@ -168,8 +168,7 @@ def _build(
         error_limit=_error_limit(worst, params, mesh.domain.length * 0.5 ** params.depth_limit(scale)),
         rms_error=float(np.sqrt(np.mean([region.rms**2 for region in found]))),
     )
-    stages.seconds["total"] = sum(stages.seconds.values())
-    field.run.update(device=backend.name, seconds=stages.seconds, previous=earlier is not None)
+    field.run.update(device=backend.name, seconds=stages.seconds(), previous=earlier is not None)
     field.run.update(queries=queries, working_bytes=working_bytes)
     return field
 
