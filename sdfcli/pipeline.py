@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sdfcli.accuracy import RegionErrors, errors, sample_points
+from sdfcli.accuracy import RegionErrors, errors_by_region, sample_points
 from sdfcli.backend import Array, Backend, select_backend
 from sdfcli.check import mesh_report, verdict
 from sdfcli.errors import OutOfMemoryError
@@ -153,7 +153,7 @@ def _build(
     with stages("measure", backend):
         index = MeshDistance.of(backend, mesh, prepare(backend, bvh), signer)
         confidence = sign_confidence(backend, bvh, signer, mesh.domain.to_unit(points["band"]))
-        found = [errors(field, mesh.diagonal, params.tolerance, params.band, index, where) for where in points.values()]
+        found = errors_by_region(field, mesh.diagonal, params.tolerance, params.band, index, points).values()
     worst = max(found, key=lambda region: region.largest)
     field.info.update(
         parameters={**params.as_dict(), "depth": params.depth_limit(scale)},
