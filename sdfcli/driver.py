@@ -23,11 +23,22 @@ def start(device: str) -> None:
         Thread(target=_make_context, args=(int(match[1] or 0),), daemon=True).start()
 
 
+def device_count() -> int:
+    """The number of NVIDIA GPUs, 0 where CuPy is not installed, which takes half a second to import."""
+    count, driver = ctypes.c_int(), _driver() if find_spec("cupy") else None
+    return count.value if driver and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 else 0
+
+
 def _make_context(number: int) -> None:
+    device, context, driver = ctypes.c_int(), ctypes.c_void_p(), _driver()
+    if driver and driver.cuDeviceGet(ctypes.byref(device), number) == 0:
+        driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+
+
+def _driver() -> ctypes.CDLL | None:
+    """NVIDIA's driver, ready for use, if there is one."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
-        return
-    device, context = ctypes.c_int(), ctypes.c_void_p()
-    if driver.cuInit(0) == 0 and driver.cuDeviceGet(ctypes.byref(device), number) == 0:
-        driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+        return None
+    return driver if driver.cuInit(0) == 0 else None

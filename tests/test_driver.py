@@ -26,6 +26,10 @@ class Driver:
         device._obj.value = 10 + number
         return 0 if number < self.devices else 101
 
+    def cuDeviceGetCount(self, count: Any) -> int:  # noqa: N802
+        count._obj.value = self.devices
+        return 0
+
     def cuDevicePrimaryCtxRetain(self, context: Any, device: Any) -> int:  # noqa: N802
         self.made.append(device.value)
         return 0
@@ -63,18 +67,36 @@ def test_the_context_of_the_device(monkeypatch: pytest.MonkeyPatch, device: str,
     assert len(started) == (device in ("auto", "cuda", "cuda:1", "cuda:2"))
 
 
+@pytest.mark.parametrize("devices", [0, 1, 3])
+def test_the_number_of_devices(monkeypatch: pytest.MonkeyPatch, devices: int) -> None:
+    monkeypatch.setattr(driver, "find_spec", lambda name: object())
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Driver(devices))
+    assert driver.device_count() == devices
+
+
 def test_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise OSError(f"{name}: no such file")
 
+    monkeypatch.setattr(driver, "find_spec", lambda name: object())
     monkeypatch.setattr(ctypes, "CDLL", missing)
     driver._make_context(0)
+    assert driver.device_count() == 0
 
 
 def test_without_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(driver, "find_spec", lambda name: None)
     monkeypatch.setattr(driver, "Thread", None)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Driver(1))
     driver.start("auto")
+    assert driver.device_count() == 0
+
+
+@pytest.mark.gpu
+def test_the_driver_and_cupy_count_alike() -> None:
+    from sdfcli.backend import cuda
+
+    assert driver.device_count() == cuda.device_count() > 0
 
 
 def test_the_user_decides_how_arrays_are_summed_up(monkeypatch: pytest.MonkeyPatch) -> None:
