@@ -108,6 +108,43 @@ def test_the_user_decides_how_arrays_are_summed_up(monkeypatch: pytest.MonkeyPat
     assert driver.os.environ["CUPY_ACCELERATORS"] == ""
 
 
+@pytest.mark.parametrize(("code", "expected"), [("0", 0), ("None", 0), ("7", 7), ("'text'", 5)])
+@pytest.mark.parametrize("used", [True, False])
+def test_leaving(used: bool, code: str, expected: int) -> None:
+    """With CuPy the process ends at once, and what was printed is there."""
+    program = f"""
+import sys
+from sdfcli import driver
+sys.modules.pop("cupy", None)
+if {used}:
+    sys.modules["cupy"] = sys
+print("printed", end="")
+driver.leave({code})
+print(", and more")
+sys.exit(5)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], check=False, stdout=subprocess.PIPE, text=True)
+    if used and expected != 5:
+        assert (ended.stdout, ended.returncode) == ("printed", expected)
+    else:
+        assert (ended.stdout, ended.returncode) == ("printed, and more\n", 5)
+
+
+def test_leaving_where_nobody_reads() -> None:
+    program = """
+import os, sys
+from sdfcli import driver
+sys.modules["cupy"] = sys
+read, write = os.pipe()
+os.close(read)
+sys.stdout = os.fdopen(write, "w")
+print("lost")
+driver.leave(0)
+os._exit(6)
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 6
+
+
 @pytest.mark.skipif(find_spec("cupy") is None, reason="CuPy is not installed")
 def test_linear_algebra_of_cupyx_is_loaded_when_it_is_touched() -> None:
     """In a process of its own: here it may be loaded already."""

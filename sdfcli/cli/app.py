@@ -97,4 +97,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names of files may be any bytes
-    app()
+    try:
+        app()
+    except SystemExit as end:
+        driver.leave(end.code)
+        raise
