@@ -2,7 +2,6 @@
 //
 // INTERFACE
 //   FN, METHOD    qualifiers of every device-side function, and of those that are members
-//   SDF_GPU_ENTRY what is launched on a GPU for a kernel
 //   u32, u64, u8  fixed-width integers (NVRTC has no <stdint.h> by default)
 //   leading_zeros, count_ones, float_bits, arrive, load_fresh, store_shared, add_bits, eight_below
 //
@@ -23,11 +22,6 @@ typedef unsigned char u8;
 #ifdef __CUDACC_RTC__
 #define FN __device__ __forceinline__
 #define METHOD __device__ __forceinline__
-#define SDF_GPU_ENTRY(name)                                    \
-    extern "C" __global__ void name(name##_args a) {           \
-        u32 i = blockIdx.x * blockDim.x + threadIdx.x;         \
-        if (i < a.n) name##_at(a, i);                          \
-    }
 FN int leading_zeros(u32 x) { return __clz((int)x); }
 FN int leading_zeros(u64 x) { return __clzll((long long)x); }
 FN int count_ones(u32 x) { return __popc(x); }
@@ -89,6 +83,13 @@ FN u32 eight_below(const float* p, float level) {
 #endif
 }
 #endif
+
+// What is launched on a GPU for a kernel.
+#define SDF_GPU_ENTRY(name)                                    \
+    extern "C" __global__ void name(name##_args a) {           \
+        u32 i = blockIdx.x * blockDim.x + threadIdx.x;         \
+        if (i < a.n) name##_at(a, i);                          \
+    }
 
 template <class T>
 FN T select(bool condition, T yes, T no) {
