@@ -20,6 +20,7 @@ from sdfcli.errors import DeviceError
 BLOCK = 128
 COMPILER_OPTIONS = ("-std=c++17", "--fmad=false")
 INCLUDE = re.compile(r'^#include "(.+)"$', re.MULTILINE)
+LIST = re.compile(r"#define SDF_(WARP_)?KERNELS\(X\)((?:.*\\\n)*.*)")
 
 
 @functools.cache
@@ -32,14 +33,14 @@ def kernel_sources() -> dict[str, str]:
     headers = {path.name: path.read_text() for path in KERNELS.glob("*.h")}
     includes = {name: INCLUDE.findall(text) for name, text in headers.items()}
     owner = {kernel: name for name, text in headers.items() for kernel in re.findall(r"void (sdf_\w+)_at\(", text)}
-    owned: dict[str, list[str]] = {}
-    for kernel in re.findall(r"X\((sdf_\w+)\)", headers["kernels.h"]):
-        owned.setdefault(owner[kernel], []).append(kernel)
+    entries: dict[str, dict[str, str]] = {}
+    for warp, listed in LIST.findall(headers["kernels.h"]):
+        for kernel in re.findall(r"X\((\w+)\)", listed):
+            entries.setdefault(owner[kernel], {})[kernel] = f"SDF_{warp or 'GPU_'}ENTRY({kernel})\n"
     sources = {}
-    for name, kernels in owned.items():
+    for name, own in entries.items():
         text = INCLUDE.sub("", "".join(headers[each] for each in _with_included(includes, name, [])))
-        text += "".join(f"SDF_GPU_ENTRY({kernel})\n" for kernel in kernels)
-        sources.update(dict.fromkeys(kernels, text))
+        sources.update(dict.fromkeys(own, text + "".join(own.values())))
     return sources
 
 

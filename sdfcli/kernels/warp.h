@@ -6,6 +6,7 @@
 #ifdef __CUDACC_RTC__
 #define SDF_SHARED __shared__
 #define SDF_BLOCK_WARPS 4  // warps of a thread block, see backend/cuda.py
+#define SDF_WARP_ENTRY(name) SDF_GPU_ENTRY(name)  // what is launched for a kernel of SDF_WARP_KERNELS
 FN void warp_sync() { __syncwarp(); }
 FN u32 warp_ballot(bool vote) { return __ballot_sync(~0u, vote); }
 FN u32 warp_exchange(u32 x, u32 distance) { return __shfl_xor_sync(~0u, x, distance); }
