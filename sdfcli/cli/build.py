@@ -91,7 +91,7 @@ def build(
             "-j",
             min=1,
             metavar="N",
-            help="Meshes to build at the same time: one a core, or two a GPU, by default.",
+            help="Meshes to build at the same time: one a core, or two to six a GPU, by default.",
             show_default=False,
         ),
     ] = None,

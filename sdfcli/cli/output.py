@@ -52,13 +52,12 @@ def print_table(title: str, rows: Iterable[tuple[str, ...]], header: tuple[str, 
 @contextmanager
 def progress(title: str, quiet: bool) -> Iterator[Callable[[str], None]]:
     """Shows what is going on, on standard error, if that is a terminal; yields the function to tell it."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
+    if quiet or not sys.stderr.isatty():
         yield lambda what: None
         return
-    with console.status(title) as status:
+    from rich.console import Console
+
+    with Console(stderr=True).status(title) as status:
         yield lambda what: status.update(f"{title}: {what}")
 
 
