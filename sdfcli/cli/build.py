@@ -130,10 +130,13 @@ def build(
     if len(meshes) == 1 and os.path.isfile(meshes[0]):
         driver.start(device)
     from sdfcli.backend.select import device_names
-    from sdfcli.estimate import parse_size
     from sdfcli.params import BuildParams
 
-    most = None if max_memory is None else parse_size(max_memory)
+    most = None
+    if max_memory is not None:
+        from sdfcli.estimate import parse_size
+
+        most = parse_size(max_memory)
     parameters = {"octree": octree, "depth": depth, "tolerance": tolerance, "band": band, "sign": sign, "query": query}
     BuildParams(**parameters)  # type: ignore[arg-type]
     if jobs is not None and scheduler not in (None, "local"):
