@@ -76,9 +76,11 @@ def _load_when_touched(package: str, name: str) -> None:
     where SciPy is installed, for its sparse matrices.
     """
     full = f"{package}.{name}"
+    if full in sys.modules or package not in sys.modules:
+        return
     found = PathFinder.find_spec(package)
     spec = found and PathFinder.find_spec(full, found.submodule_search_locations)
-    if full in sys.modules or package not in sys.modules or spec is None or spec.loader is None:
+    if spec is None or spec.loader is None:
         return
     spec.loader = LazyLoader(spec.loader)
     module = sys.modules[full] = module_from_spec(spec)
