@@ -59,6 +59,7 @@ def test_the_context_of_the_device(monkeypatch: pytest.MonkeyPatch, device: str,
             started.append(True)
             self.run()
 
+    monkeypatch.setattr(driver, "_started", [])
     monkeypatch.setattr(driver, "Thread", Now)
     monkeypatch.setattr(driver, "find_spec", lambda name: object())
     monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
@@ -109,15 +110,18 @@ def test_the_user_decides_how_arrays_are_summed_up(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(("code", "expected"), [("0", 0), ("None", 0), ("7", 7), ("'text'", 5)])
-@pytest.mark.parametrize("used", [True, False])
-def test_leaving(used: bool, code: str, expected: int) -> None:
-    """With CuPy the process ends at once, and what was printed is there."""
+@pytest.mark.parametrize("used", ["cupy", "driver", ""])
+def test_leaving(used: str, code: str, expected: int) -> None:
+    """With a GPU the process ends at once, and what was printed is there."""
     program = f"""
 import sys
 from sdfcli import driver
 sys.modules.pop("cupy", None)
-if {used}:
+if {used!r} == "cupy":
     sys.modules["cupy"] = sys
+if {used!r} == "driver":
+    driver.find_spec, driver._make_context = (lambda name: True), (lambda number: None)
+    driver.start("auto")
 print("printed", end="")
 driver.leave({code})
 print(", and more")
