@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sdfcli.mesh import Floats, Ints, Mesh
+from sdfcli.mesh import Bools, Floats, Ints, Mesh
 
 NEAR = 0.1
 """`near` points lie within this part of the band."""
@@ -96,12 +96,33 @@ def errors(
     Jumps are looked for among the points whose error is above the tolerance, unless these are more than `most_suspects`
     of all.
     """
+    return errors_by_region(field, diagonal, tolerance, band, reference, {"": points}, most_suspects)[""]
+
+
+def errors_by_region(
+    field: Sampled,
+    diagonal: float,
+    tolerance: float,
+    band: float,
+    reference: Reference,
+    regions: dict[str, Floats],
+    most_suspects: float = MOST_SUSPECTS,
+) -> dict[str, RegionErrors]:
+    """`errors` of several regions, whose points are looked up together."""
+    points = np.concatenate(list(regions.values()))
     truth, value = reference.signed_distance(points), field.sample(points)
     relative = np.abs(value - truth) / diagonal / np.maximum(1.0, np.abs(truth) / (band * diagonal))
-    suspects = np.flatnonzero(relative > tolerance)
-    jump = np.zeros(len(points), bool)
-    if len(suspects) <= most_suspects * len(points):
-        jump[suspects] = _jumps(field, reference, points[suspects], truth[suspects], value[suspects])
+    suspect, jump = relative > tolerance, np.zeros(len(points), bool)
+    parts, end = {}, 0
+    for name, where in regions.items():
+        parts[name] = part = slice(end, end := end + len(where))
+        if np.count_nonzero(suspect[part]) > most_suspects * len(where):
+            suspect[part] = False
+    jump[suspect] = _jumps(field, reference, points[suspect], truth[suspect], value[suspect])
+    return {name: _region_errors(field, points[part], relative[part], jump[part]) for name, part in parts.items()}
+
+
+def _region_errors(field: Sampled, points: Floats, relative: Floats, jump: Bools) -> RegionErrors:
     counted = relative[~jump]
     worst = points[[int(np.argmax(np.where(jump, -1.0, relative)))]]
     return RegionErrors(

@@ -18,6 +18,9 @@ from sdfcli.stages.corners import leaf_corners
 from sdfcli.stages.leaf_nodes import leaf_nodes
 from sdfcli.stages.order import LATTICE_BITS
 
+CHUNK = 1 << 24
+"""Points sampled at a time: on a device they and their answers take half a gigabyte."""
+
 
 @dataclass(frozen=True)
 class Field:
@@ -89,9 +92,14 @@ class Field:
             "value": value,
         }
 
+    @property
+    def home(self) -> Backend:
+        """The device that has the field's arrays already, or else the CPU."""
+        return next(map(select_backend, self._cache), None) or any_backend()
+
     def check_corners(self) -> None:
         """Raises InputError unless every leaf's eight corners are there."""
-        self.on(any_backend())
+        self.on(self.home)
 
     def _sampler(self, backend: Backend) -> dict[str, Array]:
         """What sampling reads on a device, made when it is first asked for: a tree over the leaves, their levels, and
@@ -112,29 +120,36 @@ class Field:
     def _evaluate(self, points: Any, what: str) -> Any:
         """The `result`, `gradient` or `leaf_of` of points. Where the points are, there the answers are."""
         on_device = is_cupy(points)
-        backend = select_backend(f"cuda:{points.device.id}") if on_device else any_backend()
-        xp = backend.xp
-        given = xp.ascontiguousarray(as_points(xp, points))
-        single = given.dtype == np.float32
+        backend = select_backend(f"cuda:{points.device.id}") if on_device else self.home
+        home = backend.xp if on_device else np
+        given = home.ascontiguousarray(as_points(home, points))
         answers = {"result": ((), np.float64), "gradient": ((3,), np.float64), "leaf_of": ((), np.uint32)}
         shape, dtype = answers[what]
-        answer, marks = xp.empty((len(given), *shape), dtype), xp.zeros(1, np.uint32)
-        backend.run(
-            "sdf_field_sample",
-            len(given),
-            points=None if single else given,
-            single=given if single else None,
-            origin_x=self.domain.origin[0],
-            origin_y=self.domain.origin[1],
-            origin_z=self.domain.origin[2],
-            length=self.domain.length,
-            marks=marks,
-            **self._sampler(backend),
-            **{name: answer if name == what else None for name in answers},
-        )
+        answer, marks = home.empty((len(given), *shape), dtype), backend.xp.zeros(1, np.uint32)
+        for first in range(0, len(given), CHUNK):
+            here = slice(first, first + CHUNK)
+            part, found = backend.from_host(given[here]), answer[here]
+            if backend.xp is not home:
+                found = backend.xp.empty(found.shape, dtype)
+            single = part.dtype == np.float32
+            backend.run(
+                "sdf_field_sample",
+                len(part),
+                points=None if single else part,
+                single=part if single else None,
+                origin_x=self.domain.origin[0],
+                origin_y=self.domain.origin[1],
+                origin_z=self.domain.origin[2],
+                length=self.domain.length,
+                marks=marks,
+                **self._sampler(backend),
+                **{name: found if name == what else None for name in answers},
+            )
+            if backend.xp is not home:
+                answer[here] = backend.to_host(found)
         if int(marks[0]):
             raise InputError("the points to sample must be finite")
-        return answer if on_device else backend.to_host(answer)
+        return answer
 
     def sample(self, points: Any) -> Any:
         """Signed distances (n,) float64 at points (n, 3), in the mesh's units. NumPy in, NumPy out; CuPy, CuPy.

@@ -73,10 +73,11 @@ class MeshDistance:
         """Looks points up in Morton order, chunk by chunk, and puts the answers into the points' own order."""
         backend, xp = self.backend, self.backend.xp
         on_device = is_cupy(points)
-        given = as_points(xp, points.get() if on_device and xp is np else points)
-        given = xp.ascontiguousarray(given, dtype=np.float64)
-        if not bool(xp.isfinite(given).all()):
+        home = xp if on_device else np
+        given = as_points(home, points.get() if on_device and xp is np else points)
+        if len(home.flatnonzero(~home.isfinite(given))):
             raise InputError("the points to look up must be finite")
+        given = backend.from_host(given, np.float64)
         results: list[Array] = []
         for first in range(0, max(1, len(given)), CHUNK):
             order, at, scale = self._in_order(given[first : first + CHUNK])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sdfcli.accuracy import RegionErrors, errors, sample_points
+from sdfcli.accuracy import RegionErrors, errors_by_region, sample_points
 from sdfcli.backend import Array, Backend, select_backend
 from sdfcli.check import mesh_report, verdict
 from sdfcli.errors import OutOfMemoryError
@@ -154,7 +154,7 @@ def _build(
     with stages("measure", backend):
         index = MeshDistance.of(backend, mesh, prepare(backend, bvh), signer)
         confidence = sign_confidence(backend, bvh, signer, mesh.domain.to_unit(points["band"]))
-        found = [errors(field, mesh.diagonal, params.tolerance, params.band, index, where) for where in points.values()]
+        found = errors_by_region(field, mesh.diagonal, params.tolerance, params.band, index, points).values()
     worst = max(found, key=lambda region: region.largest)
     field.info.update(
         parameters={**params.as_dict(), "depth": params.depth_limit(scale)},
@@ -169,8 +169,7 @@ def _build(
         error_limit=_error_limit(worst, params, mesh.domain.length * 0.5 ** params.depth_limit(scale)),
         rms_error=float(np.sqrt(np.mean([region.rms**2 for region in found]))),
     )
-    stages.seconds["total"] = sum(stages.seconds.values())
-    field.run.update(device=backend.name, seconds=stages.seconds, previous=earlier is not None)
+    field.run.update(device=backend.name, seconds=stages.seconds(), previous=earlier is not None)
     field.run.update(queries=queries, working_bytes=working_bytes)
     return field
 

@@ -49,7 +49,7 @@ def _image(field: Field) -> bytes:
     """The file's content. It is made in memory: where a disk is full, HDF5 may take the whole process down."""
     import h5py
 
-    with h5py.File("field.h5", "w", driver="core", backing_store=False) as file:
+    with h5py.File(secrets.token_hex(8), "w", driver="core", backing_store=False) as file:  # HDF5 opens no name twice
         _write(file, field)
         file.flush()
         return bytes(file.id.get_file_image())
@@ -136,7 +136,7 @@ def _residual(field: Field) -> npt.NDArray[Any] | None:
     """The distances as unsigned numbers of steps, 0 -1 1 -2 ..., in that order, if these give them back."""
     if field.step is None:
         return None
-    backend = any_backend()
+    backend = field.home
     corner_key, distance = backend.from_host(field.corner_key), backend.from_host(field.distance)
     found, steps = (backend.to_host(array) for array in quantise(backend, corner_key, distance, field.step))
     if found.tobytes() != np.ascontiguousarray(field.distance, np.float32).tobytes():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from typing import Any
 
 from sdfcli import interrupts
 from sdfcli.backend import Backend
@@ -12,29 +13,37 @@ from sdfcli.backend import Backend
 
 class Stages:
     """Seconds by stage, in the order in which stages were first entered. A stage entered within another one counts as
-    its own, not as part of the outer one."""
+    its own, not as part of the outer one. What a device does is timed by its own clock, and nobody waits for it."""
 
     def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._inner = [0.0]
+        self._names: dict[str, None] = {}
+        self._open: list[str] = []
+        self._spans: list[tuple[str, str | None, Backend | None, Any, Any]] = []
 
     @contextmanager
     def __call__(self, name: str, backend: Backend | None = None) -> Iterator[None]:
-        self.seconds.setdefault(name, 0.0)
-        self._inner.append(0.0)
-        start = time.perf_counter()
+        mark = backend.mark if backend else time.perf_counter
+        outer = self._open[-1] if self._open else None
+        self._names.setdefault(name)
+        self._open.append(name)
+        start = mark()
         try:
-            if backend is None:
+            with backend.annotate(name) if backend else nullcontext():
                 yield
-            else:
-                with backend.annotate(name):
-                    yield
-                backend.synchronize()
             interrupts.check()
         finally:
-            elapsed = time.perf_counter() - start
-            self.seconds[name] += elapsed - self._inner.pop()
-            self._inner[-1] += elapsed
+            self._open.pop()
+            self._spans.append((name, outer, backend, start, mark()))
+
+    def seconds(self) -> dict[str, float]:
+        """By stage, and their `total`; waits until the last one has ended."""
+        seconds = dict.fromkeys(self._names, 0.0)
+        for name, outer, backend, start, end in self._spans:
+            elapsed = backend.elapsed(start, end) if backend else end - start
+            seconds[name] += elapsed
+            if outer is not None:
+                seconds[outer] -= elapsed
+        return {**seconds, "total": sum(seconds.values())}
 
 
 class Marks:

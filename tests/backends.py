@@ -36,7 +36,7 @@ class Fibres(CpuBackend):
             super().run(kernel, n, **values)
         elif n:
             struct = argument_structs()[kernel].pack({"n": n, **values}, lambda array: array.ctypes.data)
-            getattr(self._warp, kernel)(ctypes.byref(struct))
+            getattr(self._warp, kernel)(struct)
 
 
 @pytest.fixture(scope="session", params=["fibres", pytest.param("cuda", marks=pytest.mark.gpu)])

@@ -13,7 +13,7 @@ import pytest
 import sdfcli
 import shapes
 from sdfcli import pipeline
-from sdfcli.accuracy import Floats, errors
+from sdfcli.accuracy import Floats, errors, errors_by_region
 
 EDGE = 0.1
 
@@ -67,6 +67,20 @@ def test_a_surface_is_no_jump() -> None:
     assert jumps(rim, points - [2, 0, 0]) == 0
 
 
+def test_regions_are_judged_by_themselves() -> None:
+    rng = np.random.default_rng(0)
+    regions = {
+        "wrong": rng.uniform([-1, -1, -0.1], [1, 1, 0.1], (300, 3)),  # too many suspects for jumps to be looked for
+        "right": np.concatenate([rng.uniform([0.2, -1, 0], [1, 1, 0], (300, 3)), [[-0.05, 0.0, 0.02]]]),
+        "rim": np.concatenate([np.zeros((300, 3)), [[0.003, 0.0, 0.001]]]),
+    }
+    found = errors_by_region(Turned(rim), 1.0, 1e-4, 1.0, Exact(rim), regions)
+    assert found == {name: errors(Turned(rim), 1.0, 1e-4, 1.0, Exact(rim), where) for name, where in regions.items()}
+    assert [each.samples for each in found.values()] == [300, 301, 301]
+    assert found["wrong"].jumps == 0
+    assert found["rim"].jumps == 1
+
+
 def test_builds_say_what_limits_their_error() -> None:
     ball = shapes.icosphere(3)
     assert sdfcli.build(ball, device="cpu").info["error_limit"] is None
@@ -75,6 +89,10 @@ def test_builds_say_what_limits_their_error() -> None:
 
 
 def test_an_error_in_a_coarse_leaf_is_one_between_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = pipeline.errors
-    monkeypatch.setattr(pipeline, "errors", lambda *given: dataclasses.replace(real(*given), largest=1.1e-3))
+    real = pipeline.errors_by_region
+
+    def larger(*given: Any) -> Any:
+        return {name: dataclasses.replace(each, largest=1.1e-3) for name, each in real(*given).items()}
+
+    monkeypatch.setattr(pipeline, "errors_by_region", larger)
     assert sdfcli.build(shapes.icosphere(3), device="cpu").info["error_limit"] == "samples"

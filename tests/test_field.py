@@ -182,6 +182,22 @@ def test_usable_points(backend: Backend) -> None:
     assert np.array_equal(field.sample(single), field.sample(single.astype(np.float64)))
 
 
+@pytest.mark.parametrize("question", ["sample", "gradient", "leaf_at"])
+def test_points_taken_in_chunks_on_the_device_of_the_build(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch, question: str
+) -> None:
+    built = sdfcli.build(shapes.icosphere(2), device=backend.name, depth=4, tolerance=0.02)
+    assert built.home.name == backend.name
+    points = np.random.default_rng(7).uniform(-1.5, 1.5, (50, 3))
+    expected = getattr(dataclasses.replace(built), question)(points)  # by the CPU
+    monkeypatch.setattr("sdfcli.field.CHUNK", 7)
+    found = getattr(built, question)(points)
+    assert type(found) is np.ndarray
+    assert found.dtype == expected.dtype
+    assert np.array_equal(found, expected)
+    assert np.array_equal(backend.to_host(getattr(built, question)(backend.from_host(points))), expected)
+
+
 def test_the_hash_is_that_of_the_data() -> None:
     field = oracle.random_field(np.random.default_rng(7), 3)
     other = dataclasses.replace(field, info={"other": 1}, run={"device": "x"})

@@ -6,21 +6,22 @@ import ctypes
 import functools
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from sdfcli.backend.base import KERNELS, argument_structs
-from sdfcli.backend.cuda import COMPILER_OPTIONS, kernel_source
+from sdfcli.backend.cuda import COMPILER_OPTIONS, kernel_sources
 
 ADDED_BY_CUPY = ("-ftz=true",)
 
 
 def kernel_names() -> list[str]:
-    """The kernels of SDF_KERNELS, the list from which the entry points are made."""
-    listed = re.search(r"#define SDF_KERNELS\(X\)((?:.*\\\n)*.*)", (KERNELS / "kernels.h").read_text())
-    assert listed
-    return re.findall(r"X\((\w+)\)", listed.group(1))
+    """The kernels of SDF_KERNELS, the list from which the CPU's entry points are made, and of SDF_WARP_KERNELS."""
+    listed = re.findall(r"#define SDF_(?:WARP_)?KERNELS\(X\)((?:.*\\\n)*.*)", (KERNELS / "kernels.h").read_text())
+    assert len(listed) == 2
+    return re.findall(r"X\((\w+)\)", "".join(listed))
 
 
 @functools.cache
@@ -36,11 +37,10 @@ def nvrtc() -> ctypes.CDLL:
     return ctypes.CDLL(str(path))
 
 
-def compile_kernels(*options: str) -> bytes:
+def compile_kernels(source: str, *options: str) -> bytes:
     """The CUBIN. Fails the test with the compiler's log."""
     library, program = nvrtc(), ctypes.c_void_p()
-    source = kernel_source().encode()
-    assert library.nvrtcCreateProgram(ctypes.byref(program), source, b"kernels.h", 0, None, None) == 0
+    assert library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernels.h", 0, None, None) == 0
     try:
         arguments = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
         failed = library.nvrtcCompileProgram(program, len(options), arguments)
@@ -61,10 +61,23 @@ def fetch(program: ctypes.c_void_p, what: str) -> bytes:
 
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
 def test_kernels_compile(architecture: str) -> None:
-    cubin = compile_kernels(*COMPILER_OPTIONS, *ADDED_BY_CUPY, f"--gpu-architecture={architecture}")
+    options = (*COMPILER_OPTIONS, *ADDED_BY_CUPY, f"--gpu-architecture={architecture}")
+    sources = kernel_sources()
+    modules = list(dict.fromkeys(sources.values()))
+    nvrtc()
+    with ThreadPoolExecutor() as threads:  # the compiler needs no GIL
+        cubins = dict(zip(modules, threads.map(lambda source: compile_kernels(source, *options), modules), strict=True))
     names = kernel_names()
     assert len(names) > 20
-    assert [name for name in names if f".text.{name}\0".encode() not in cubin] == []
+    assert [name for name in names if f".text.{name}\0".encode() not in cubins[sources[name]]] == []
+
+
+def test_a_module_has_the_kernels_of_one_header() -> None:
+    sources = kernel_sources()
+    assert sources["sdf_bvh_build"] == sources["sdf_bvh_refit"] != sources["sdf_render"]
+    assert "SDF_GPU_ENTRY(sdf_render)" not in sources["sdf_bvh_build"]
+    assert "SDF_WARP_ENTRY(sdf_distance_lone)" in sources["sdf_distance_lone"]
+    assert all(f"_ENTRY({kernel})" in source for kernel, source in sources.items())
 
 
 def test_every_kernel_has_arguments() -> None:

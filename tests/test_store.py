@@ -9,7 +9,9 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ import pytest
 import oracle
 import sdfcli
 import shapes
+from sdfcli import store
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field import Field
 from sdfcli.store import is_field, load, save
@@ -174,6 +177,20 @@ def test_equal_fields_give_equal_files(tmp_path: Path) -> None:
     assert one.read_bytes() == two.read_bytes()
     other = make_field(2).save(tmp_path / "other.h5")
     assert other.read_bytes() != one.read_bytes()
+
+
+def test_two_threads_write_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both_open, write = threading.Barrier(2, timeout=LIMIT), store._write
+
+    def write_together(file: Any, field: Field) -> None:
+        both_open.wait()
+        write(file, field)
+
+    monkeypatch.setattr(store, "_write", write_together)
+    fields = [make_field(seed) for seed in (1, 2)]
+    with ThreadPoolExecutor(2) as threads:
+        paths = list(threads.map(lambda k: save(fields[k], tmp_path / f"{k}.h5"), range(2)))
+    assert [load(path).content_sha256 for path in paths] == [field.content_sha256 for field in fields]
 
 
 def test_the_file_describes_itself(saved: Path) -> None:

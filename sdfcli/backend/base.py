@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import re
+import struct
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -19,45 +20,49 @@ KERNELS = Path(__file__).resolve().parent.parent / "kernels"
 Array = Any
 """A NumPy or CuPy array, by backend."""
 
-_SCALARS: dict[str, tuple[Any, type]] = {
-    "unsigned": (ctypes.c_uint32, np.uint32),
-    "int": (ctypes.c_int32, np.int32),
-    "float": (ctypes.c_float, np.float32),
-    "double": (ctypes.c_double, np.float64),
-    "unsigned long long": (ctypes.c_uint64, np.uint64),
-    "unsigned char": (ctypes.c_uint8, np.uint8),
+_SCALARS: dict[str, tuple[str, type]] = {
+    "unsigned": ("I", np.uint32),
+    "int": ("i", np.int32),
+    "float": ("f", np.float32),
+    "double": ("d", np.float64),
+    "unsigned long long": ("Q", np.uint64),
+    "unsigned char": ("B", np.uint8),
 }
+"""The types of fields, as `struct` and NumPy call them."""
 
 
 class ArgumentStruct:
-    """One kernel's `NAME_args`: packs arrays and numbers into the C struct, and checks their types on the way."""
+    """One kernel's `NAME_args`: packs arrays and numbers into the C struct, and checks their types on the way.
+
+    fields  name, and the dtype of the array where it is a pointer, None where it is a number.
+    """
 
     def __init__(self, kernel: str, body: str) -> None:
         self.kernel = kernel
-        self.pointers: dict[str, np.dtype[Any]] = {}
-        fields: list[tuple[str, Any]] = []
+        self.fields: list[tuple[str, np.dtype[Any] | None]] = []
+        layout = "@"
         for ctype, star, name in re.findall(
             r"^\s*(?:const\s+)?([a-z][a-z ]*?)(\*?)\s+(\w+);", body, flags=re.MULTILINE
         ):
-            scalar, dtype = _SCALARS[ctype]
-            if star:
-                self.pointers[name] = np.dtype(dtype)
-            fields.append((name, ctypes.c_void_p if star else scalar))
-        self.names = [name for name, _ in fields]
-        self.type: Any = type(f"{kernel}_args", (ctypes.Structure,), {"_fields_": fields})
+            code, dtype = _SCALARS[ctype]
+            self.fields.append((name, np.dtype(dtype) if star else None))
+            layout += "P" if star else code
+        self._pack = struct.Struct(layout + "0P").pack  # 0P: padded at the end, as in C
 
-    def pack(self, values: dict[str, Any], address: Any) -> Any:
+    def pack(self, values: dict[str, Any], address: Callable[[Array], int]) -> bytes:
         """The filled struct. Raises TypeError for an array of the wrong type, KeyError for a missing value."""
-        struct = self.type()
-        for name in self.names:
+        filled = []
+        for name, dtype in self.fields:
             value = values[name]
-            if name not in self.pointers:
-                setattr(struct, name, value)
-            elif value is not None:
-                if value.dtype != self.pointers[name] or not value.flags.c_contiguous:
-                    raise TypeError(f"{self.kernel}: {name} must be a contiguous array of {self.pointers[name]}")
-                setattr(struct, name, address(value))
-        return struct
+            if dtype is not None:
+                if value is None:
+                    value = 0
+                elif value.dtype != dtype or not value.flags.c_contiguous:
+                    raise TypeError(f"{self.kernel}: {name} must be a contiguous array of {dtype}")
+                else:
+                    value = address(value)
+            filled.append(value)
+        return self._pack(*filled)
 
 
 @functools.cache

@@ -30,6 +30,10 @@ def library_path() -> Path:
     return next((place for place in places if place.is_file()), places[0])
 
 
+def _address(array: npt.NDArray[Any]) -> int:
+    return array.ctypes.data
+
+
 @functools.cache
 def _library() -> ctypes.CDLL:
     path = library_path()
@@ -85,8 +89,8 @@ class CpuBackend(Backend):
     def run(self, kernel: str, n: int, **values: Any) -> None:
         if n == 0:
             return
-        struct = argument_structs()[kernel].pack({"n": n, **values}, lambda array: array.ctypes.data)
-        getattr(self._library, kernel)(ctypes.byref(struct), ctypes.c_int(self.threads))
+        values["n"] = n
+        getattr(self._library, kernel)(argument_structs()[kernel].pack(values, _address), self.threads)
 
     def offers(self, kernel: str) -> bool:
         """Whether there is such a kernel: some need a GPU."""

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import functools
+import re
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from importlib.machinery import PathFinder
+from importlib.util import LazyLoader, module_from_spec
 from typing import Any
 
 import numpy as np
@@ -15,25 +19,42 @@ from sdfcli.errors import DeviceError
 
 BLOCK = 128
 COMPILER_OPTIONS = ("-std=c++17", "--fmad=false")
+INCLUDE = re.compile(r'^#include "(.+)"$', re.MULTILINE)
+LIST = re.compile(r"#define SDF_(WARP_)?KERNELS\(X\)((?:.*\\\n)*.*)")
 
 
-def kernel_source() -> str:
-    """All headers as one text. CuPy's cache of compiled kernels is keyed by the text, and does not follow #include."""
-    done: set[str] = set()
+@functools.cache
+def kernel_sources() -> dict[str, str]:
+    """For each kernel the module that it is part of: the header that defines it after all that this includes, and entry
+    points for all kernels of that header. One text, as CuPy's cache of compiled kernels does not follow #include.
 
-    def expand(name: str) -> str:
-        if name in done:
-            return ""
-        done.add(name)
-        lines = []
-        for line in (KERNELS / name).read_text().splitlines():
-            if line.startswith('#include "'):
-                lines.append(expand(line.split('"')[1]))
-            else:
-                lines.append(line)
-        return "\n".join(lines)
+    Nobody waits for the compiler longer than for the headers of the kernels that a command runs.
+    """
+    headers = {path.name: path.read_text() for path in KERNELS.glob("*.h")}
+    includes = {name: INCLUDE.findall(text) for name, text in headers.items()}
+    owner = {kernel: name for name, text in headers.items() for kernel in re.findall(r"void (sdf_\w+)_at\(", text)}
+    entries: dict[str, dict[str, str]] = {}
+    for warp, listed in LIST.findall(headers["kernels.h"]):
+        for kernel in re.findall(r"X\((\w+)\)", listed):
+            entries.setdefault(owner[kernel], {})[kernel] = f"SDF_{warp or 'GPU_'}ENTRY({kernel})\n"
+    sources = {}
+    for name, own in entries.items():
+        text = INCLUDE.sub("", "".join(headers[each] for each in _with_included(includes, name, [])))
+        sources.update(dict.fromkeys(own, text + "".join(own.values())))
+    return sources
 
-    return expand("kernels.h")
+
+def _with_included(includes: dict[str, list[str]], name: str, found: list[str]) -> list[str]:
+    """Adds a header's name, after the names of those that it includes, each once."""
+    for included in includes[name]:
+        if included not in found:
+            _with_included(includes, included, found)
+    found.append(name)
+    return found
+
+
+def _address(array: Array) -> int:
+    return array.data.ptr  # type: ignore[no-any-return]
 
 
 def import_cupy() -> Any:
@@ -44,7 +65,27 @@ def import_cupy() -> Any:
         raise DeviceError(
             "CuPy is not installed: pip install 'sdfcli[cuda13]' (or [cuda12]), or use --device cpu"
         ) from error
+    _load_when_touched("cupyx", "linalg")
     return cupy
+
+
+def _load_when_touched(package: str, name: str) -> None:
+    """Has a module of a package that is not loaded itself yet wait until one of its attributes is asked for.
+
+    CuPy imports cupyx when a number stands to the right of an operator, and cupyx.linalg takes a quarter of a second,
+    where SciPy is installed, for its sparse matrices.
+    """
+    full = f"{package}.{name}"
+    if full in sys.modules or package not in sys.modules:
+        return
+    found = PathFinder.find_spec(package)
+    spec = found and PathFinder.find_spec(full, found.submodule_search_locations)
+    if spec is None or spec.loader is None:
+        return
+    spec.loader = LazyLoader(spec.loader)
+    module = sys.modules[full] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    setattr(sys.modules[package], name, module)
 
 
 def device_count() -> int:
@@ -95,20 +136,25 @@ class CudaBackend(Backend):
         self.device = self.xp.cuda.Device(device)
         self.device.use()
         self.name = f"cuda:{device}"
-        self._module = self.xp.RawModule(code=kernel_source(), options=COMPILER_OPTIONS)
-        self._functions: dict[str, Any] = {}
+        self._modules: dict[str, Any] = {}
+        self._functions: dict[str, tuple[Any, Any]] = {}
         self._queues: list[Queue] = []
 
     def run(self, kernel: str, n: int, **values: Any) -> None:
         if n == 0:
             return
-        if kernel not in self._functions:
-            self._functions[kernel] = self._module.get_function(kernel)
-        struct = argument_structs()[kernel].pack({"n": n, **values}, lambda array: array.data.ptr)
-        raw = bytes(struct)
-        # CuPy hands a void scalar to a kernel by value.
-        argument = np.frombuffer(raw, np.dtype(("V", len(raw))))[0]
-        self._functions[kernel](((n + BLOCK - 1) // BLOCK,), (BLOCK,), (argument,))
+        values["n"] = n
+        raw = argument_structs()[kernel].pack(values, _address)
+        function, by_value = self._functions.get(kernel) or self._load(kernel, len(raw))
+        function(((n + BLOCK - 1) // BLOCK,), (BLOCK,), (np.frombuffer(raw, by_value)[0],))
+
+    def _load(self, kernel: str, size: int) -> tuple[Any, Any]:
+        """The function of a kernel, and the type under which CuPy hands its arguments over by value: a void scalar."""
+        source = kernel_sources()[kernel]
+        if source not in self._modules:
+            self._modules[source] = self.xp.RawModule(code=source, options=COMPILER_OPTIONS)
+        self._functions[kernel] = self._modules[source].get_function(kernel), np.dtype(("V", size))
+        return self._functions[kernel]
 
     def to_host(self, array: Array) -> npt.NDArray[Any]:
         return np.asarray(self.xp.asnumpy(array))

@@ -60,7 +60,8 @@ def device_names(device: str = "auto") -> list[str]:
 
     Raises UsageError and DeviceError as `select_backend` does.
     """
-    from sdfcli.backend.cuda import device_count, import_cupy
+    from sdfcli.backend.cuda import import_cupy
+    from sdfcli.driver import device_count
 
     match = re.fullmatch(r"auto|cpu|cuda(?::(\d+(?:,\d+)*))?", device)
     if match is None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from threading import Thread
 
 from sdfcli.batch.terms import Outcome, Settings, failure
-from sdfcli.batch.thumbnail import thumbnail
 from sdfcli.errors import InputError, OutOfMemoryError, SdfError, UsageError
 from sdfcli.field import Field
 from sdfcli.mesh import Mesh, load_mesh
@@ -139,6 +138,8 @@ def _outcome(mesh: str, target: Path, status: str, field: Field, settings: Setti
         "content_sha256": field.content_sha256,
     }
     if settings.picture:
+        from sdfcli.batch.thumbnail import thumbnail
+
         with contextlib.suppress(SdfError):  # a field without a surface is a field all the same
             outcome["picture"] = thumbnail(field, settings.device, settings.threads)
     return outcome

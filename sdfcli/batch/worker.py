@@ -17,7 +17,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from sdfcli import interrupts
+from sdfcli import driver, interrupts
 
 GRACE = 3.0
 """Seconds that a build has to end by itself, and to remove the file that it writes."""
@@ -26,12 +26,14 @@ GRACE = 3.0
 def main() -> None:
     """Serves until the input ends."""
     interrupts.watch(signal.SIGTERM)
+    driver.without_cub()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no answer
     asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(asked,), daemon=True).start()
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
         _serve(asked, answers)
+    driver.leave(0)
 
 
 def _listen(asked: queue.SimpleQueue[Any]) -> None:
@@ -43,13 +45,14 @@ def _listen(asked: queue.SimpleQueue[Any]) -> None:
 
 
 def _serve(asked: queue.SimpleQueue[Any], answers: Any) -> None:
+    request = asked.get()
+    driver.start(request["settings"]["device"])
     from sdfcli.backend import select_backend
     from sdfcli.batch.job import outcome_of
     from sdfcli.batch.terms import Settings
     from sdfcli.errors import SdfError
     from sdfcli.estimate import memory_limit
 
-    request = asked.get()
     settings, share = Settings(**request["settings"]), request["share"]
     with contextlib.suppress(SdfError):  # a device that is not there is an error of every mesh
         backend = select_backend(settings.device, settings.threads)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from sdfcli import __version__, interrupts
+from sdfcli import __version__, driver, interrupts
 from sdfcli.cli import bench, build, check, export, extract, info, profile, query, render, slice, verify
 from sdfcli.errors import OutOfMemoryError, SdfError
 
@@ -93,9 +93,14 @@ for _command in app.registered_commands:  # the example comes last, after the op
 def main() -> None:
     """The entry point of the command line."""
     interrupts.watch()
+    driver.without_cub()
     gc.set_threshold(100_000)  # imports make many objects, none of them garbage
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start as many as there are CPUs, for no work
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names of files may be any bytes
-    app()
+    try:
+        app()
+    except SystemExit as end:
+        driver.leave(end.code)
+        raise

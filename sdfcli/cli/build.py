@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sdfcli import driver
 from sdfcli.cli import options
 from sdfcli.cli.batch import follow, without_picture
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress
@@ -90,7 +91,7 @@ def build(
             "-j",
             min=1,
             metavar="N",
-            help="Meshes to build at the same time: one a core, or two a GPU, by default.",
+            help="Meshes to build at the same time: one a core, or two to six a GPU, by default.",
             show_default=False,
         ),
     ] = None,
@@ -126,11 +127,16 @@ def build(
 
     Example: sdfcli build scans/*.ply parts/ -o fields/ --skip-existing
     """
+    if len(meshes) == 1 and os.path.isfile(meshes[0]):
+        driver.start(device)
     from sdfcli.backend.select import device_names
-    from sdfcli.estimate import parse_size
     from sdfcli.params import BuildParams
 
-    most = None if max_memory is None else parse_size(max_memory)
+    most = None
+    if max_memory is not None:
+        from sdfcli.estimate import parse_size
+
+        most = parse_size(max_memory)
     parameters = {"octree": octree, "depth": depth, "tolerance": tolerance, "band": band, "sign": sign, "query": query}
     BuildParams(**parameters)  # type: ignore[arg-type]
     if jobs is not None and scheduler not in (None, "local"):

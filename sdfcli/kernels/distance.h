@@ -138,12 +138,18 @@ FN void stack_query(const sdf_distance_cct_args& a, u32 i) {
     store_hit(a, i, best, tally);
 }
 
-#define SDF_DISTANCE_KERNEL(name, query, ...)                                                             \
-    FN void name##_at(const sdf_distance_cct_args& a, u32 i) { query<__VA_ARGS__ Uncounted>(a, i); }      \
-    FN void name##_counted_at(const sdf_distance_cct_args& a, u32 i) { query<__VA_ARGS__ Counted>(a, i); }
-SDF_DISTANCE_KERNEL(sdf_distance_baseline, stack_query, Structures, false, )
-SDF_DISTANCE_KERNEL(sdf_distance_soa, stack_query, Arrays, false, )
-SDF_DISTANCE_KERNEL(sdf_distance_cct, stack_query, Arrays, true, )
+FN void sdf_distance_baseline_at(const sdf_distance_cct_args& a, u32 i) {
+    stack_query<Structures, false, Uncounted>(a, i);
+}
+FN void sdf_distance_baseline_counted_at(const sdf_distance_cct_args& a, u32 i) {
+    stack_query<Structures, false, Counted>(a, i);
+}
+FN void sdf_distance_soa_at(const sdf_distance_cct_args& a, u32 i) { stack_query<Arrays, false, Uncounted>(a, i); }
+FN void sdf_distance_soa_counted_at(const sdf_distance_cct_args& a, u32 i) {
+    stack_query<Arrays, false, Counted>(a, i);
+}
+FN void sdf_distance_cct_at(const sdf_distance_cct_args& a, u32 i) { stack_query<Arrays, true, Uncounted>(a, i); }
+FN void sdf_distance_cct_counted_at(const sdf_distance_cct_args& a, u32 i) { stack_query<Arrays, true, Counted>(a, i); }
 
 // The nearest point of a point's nearest triangle.
 FN void sdf_closest_at(const sdf_closest_args& a, u32 i) {

@@ -1,4 +1,5 @@
-// All kernels. SDF_KERNELS(X) is the one list of them: the CPU and the GPU entry points come from it.
+// All kernels. SDF_KERNELS(X) is the one list of them: the CPU's entry points come from it. For a GPU each header with
+// kernels is compiled by itself (backend/cuda.py).
 #ifndef SDFCLI_KERNELS_H
 #define SDFCLI_KERNELS_H
 #include "args.h"
@@ -117,21 +118,5 @@
     X(sdf_winding_caps)         \
     X(sdf_level_count)          \
     X(sdf_level_order)
-
-#ifdef __CUDACC_RTC__
-#define SDF_GPU_ENTRY(name)                                    \
-    extern "C" __global__ void name(name##_args a) {           \
-        u32 i = blockIdx.x * blockDim.x + threadIdx.x;         \
-        if (i < a.n) name##_at(a, i);                          \
-    }
-SDF_KERNELS(SDF_GPU_ENTRY)
-// At most 64 registers: what more would save costs warps that hide each other's waiting.
-#define SDF_WARP_ENTRY(name)                                                                              \
-    extern "C" __global__ void __launch_bounds__(32 * SDF_BLOCK_WARPS, 8) name(name##_args a) {           \
-        u32 i = blockIdx.x * blockDim.x + threadIdx.x;                                                    \
-        if (i < a.n) name##_at(a, i);                                                                     \
-    }
-SDF_WARP_KERNELS(SDF_WARP_ENTRY)
-#endif
 
 #endif

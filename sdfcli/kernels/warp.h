@@ -6,6 +6,13 @@
 #ifdef __CUDACC_RTC__
 #define SDF_SHARED __shared__
 #define SDF_BLOCK_WARPS 4  // warps of a thread block, see backend/cuda.py
+// What is launched for a kernel of SDF_WARP_KERNELS. At most 64 registers: what more would save costs warps that hide
+// each other's waiting.
+#define SDF_WARP_ENTRY(name)                                                                    \
+    extern "C" __global__ void __launch_bounds__(32 * SDF_BLOCK_WARPS, 8) name(name##_args a) { \
+        u32 i = blockIdx.x * blockDim.x + threadIdx.x;                                          \
+        if (i < a.n) name##_at(a, i);                                                           \
+    }
 FN void warp_sync() { __syncwarp(); }
 FN u32 warp_ballot(bool vote) { return __ballot_sync(~0u, vote); }
 FN u32 warp_exchange(u32 x, u32 distance) { return __shfl_xor_sync(~0u, x, distance); }

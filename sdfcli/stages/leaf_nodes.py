@@ -16,11 +16,14 @@ def leaf_nodes(backend: Backend, leaf_key: Array, leaf_level: Array) -> tuple[Ar
     order. Nodes are ordered by level, then along the Morton curve.
     """
     xp = backend.xp
-    first, keys, levels = [0] * (TOP_LEVEL + 1), [], []
+    first, keys, levels = [0] * (TOP_LEVEL + 1), [leaf_key[:0]], [leaf_level[:0]]
     key, level = leaf_key, leaf_level
     for depth in range(TOP_LEVEL, LATTICE_BITS + 1):
         below = level > depth
         key, level = key[below], level[below]
+        if len(key) == 0:
+            first += [first[-1]] * (LATTICE_BITS + 1 - depth)
+            break
         bits = xp.uint64(3 * (LATTICE_BITS - depth))
         keys.append(unique(xp, key >> bits) << bits)
         levels.append(xp.full(len(keys[-1]), depth, xp.uint8))

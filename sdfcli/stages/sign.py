@@ -377,7 +377,7 @@ def crossing_faces(backend: Backend, bvh: Bvh) -> int:
     order = bvh.order
     crosses = backend.xp.empty(len(order), np.uint8)
     backend.run("sdf_crossing", len(order), triangle=order.triangle, child=bvh.child, box=bvh.box, crosses=crosses)
-    return int(crosses.sum())
+    return len(backend.xp.flatnonzero(crosses))
 
 
 def sides(index: WindingIndex, backend: Backend, mesh: Mesh, faces: Ints) -> tuple[Floats, Floats]:
@@ -469,4 +469,4 @@ def sign_confidence(backend: Backend, bvh: Bvh, signer: Signer, points: Floats) 
         return 1.0
     index = signer.index if isinstance(signer, WindingSigner) else WindingIndex.of(backend, bvh)
     winding = index.winding(backend, backend.from_host(points, np.float32), BETA)
-    return float((backend.xp.abs(winding - 0.5) > LEVEL).mean())
+    return len(backend.xp.flatnonzero(backend.xp.abs(winding - 0.5) > LEVEL)) / len(points)

@@ -1,0 +1,60 @@
+"""What the command line does for a GPU before CuPy is imported, and when all is done."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import sys
+from importlib.util import find_spec
+from threading import Thread
+from typing import Any
+
+_started: list[str] = []
+
+
+def without_cub() -> None:
+    """Has CuPy sum up arrays by its own kernels, unless the user says otherwise: those of CUB are faster for large
+    arrays, of which there are none here, but to compile one takes two seconds."""
+    os.environ.setdefault("CUPY_ACCELERATORS", "")
+
+
+def start(device: str) -> None:
+    """Makes the context of the GPU that `--device` names, or that `auto` finds, in the background: a fifth of a second
+    or more in which nothing of Python is needed. CuPy then uses it. Nothing happens where there is no GPU."""
+    match = re.fullmatch(r"auto|cuda(?::(\d+))?", device)
+    if match and find_spec("cupy"):
+        _started.append(device)
+        Thread(target=_make_context, args=(int(match[1] or 0),), daemon=True).start()
+
+
+def device_count() -> int:
+    """The number of NVIDIA GPUs, 0 where CuPy is not installed, which takes half a second to import."""
+    count, driver = ctypes.c_int(), _driver() if find_spec("cupy") else None
+    return count.value if driver and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 else 0
+
+
+def _make_context(number: int) -> None:
+    device, context, driver = ctypes.c_int(), ctypes.c_void_p(), _driver()
+    if driver and driver.cuDeviceGet(ctypes.byref(device), number) == 0:
+        driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+
+
+def _driver() -> ctypes.CDLL | None:
+    """NVIDIA's driver, ready for use, if there is one."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    return driver if driver.cuInit(0) == 0 else None
+
+
+def leave(code: Any) -> None:
+    """Ends the process, if it used a GPU: Python would first free, for a tenth of a second, what ends with the process
+    anyway, and the driver may still be starting. Returns where there is neither, or where something is left to tell."""
+    if ("cupy" in sys.modules or _started) and isinstance(code, int | None):
+        with contextlib.suppress(OSError, ValueError):  # a pipe that nobody reads any more
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code or 0)
