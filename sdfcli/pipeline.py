@@ -132,7 +132,7 @@ def _build(
                 most_memory=most_memory,
             )
             tree.grow(lambda level, cells: progress(f"level {level + 1}: {cells:,} cells"))
-            queries, working_bytes = tree.points.count, tree.nbytes
+            queries, working_bytes = tree.queries, tree.nbytes
             arrays = tree.assemble()
             jump_leaves = tree.jump_leaves
             del tree

@@ -69,7 +69,10 @@ def grow(
     if adaptive:
         tree = Octree(backend, bvh, signer, depth=depth, tolerance=tolerance, band=band, stages=Stages())
         tree.grow()
-        points = {name: getattr(tree.points, name).copy() for name in ("position", "slot", "inside")}
+        keys, slot, inside = tree.points.key, tree.points.slot.copy(), backend.xp.signbit(tree.points.signed)
+        position = backend.xp.empty((len(keys), 3), np.float32)
+        backend.run("sdf_lattice_position", len(keys), key=keys, position=position)
+        points = {"position": position, "slot": slot, "inside": inside}
         made = tree.assemble()
         jump_leaves = tree.jump_leaves
     else:
