@@ -69,10 +69,12 @@ def grow(
     if adaptive:
         tree = Octree(backend, bvh, signer, depth=depth, tolerance=tolerance, band=band, stages=Stages())
         tree.grow()
-        keys, slot, inside = tree.points.key, tree.points.slot.copy(), backend.xp.signbit(tree.points.signed)
-        position = backend.xp.empty((len(keys), 3), np.float32)
-        backend.run("sdf_lattice_position", len(keys), key=keys, position=position)
-        points = {"position": position, "slot": slot, "inside": inside}
+        position = oracle.lattice(backend.to_host(tree.points.key)) / FULL
+        points = {
+            "position": backend.from_host(position, np.float32),
+            "slot": tree.points.slot.copy(),
+            "inside": backend.xp.signbit(tree.points.signed),
+        }
         made = tree.assemble()
         jump_leaves = tree.jump_leaves
     else:

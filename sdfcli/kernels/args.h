@@ -364,10 +364,8 @@ typedef struct {
     const unsigned* above_child;
     const unsigned* above_neighbour;
     const unsigned* above_points;
-    const unsigned char* tight;           /* point */
     float* value;                         /* in and out: point, the field's value */
     unsigned char* hanging;               /* out: point, 1 for those that take a leaf's value */
-    unsigned char* wish;                  /* out: n */
 } sdf_octree_constrain_args;
 
 typedef struct {
@@ -378,13 +376,15 @@ typedef struct {
     const unsigned char* state;
     const unsigned* points;               /* row, x 27 */
     const unsigned* above_row;
+    const unsigned* above_neighbour;
     const unsigned* above_points;
+    const unsigned char* above_state;
     const float* distance;                /* point: true signed distance */
     const float* value;
     const unsigned char* hanging;
     float tolerance;
     float band;
-    unsigned char* tight;                 /* in and out: point */
+    unsigned char* above_wish;            /* out: cell above, 1 where it is to be split */
 } sdf_octree_tighten_args;
 
 typedef struct {

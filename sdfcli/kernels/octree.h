@@ -444,7 +444,7 @@ FN void sdf_octree_test_at(const sdf_octree_test_args& a, u32 i) {
 }
 
 // Points in the middle of a leaf's edge or face that finer neighbours use as corners ("hanging") take the leaf's
-// interpolated value, so that the field has no cracks. A leaf wishes to be split where such a point is tight, see below.
+// interpolated value, so that the field has no cracks.
 FN void sdf_octree_constrain_at(const sdf_octree_constrain_args& a, u32 i) {
     u32 cell = a.cells[i], point[8], neighbour[27];
     float corner[8], value[27];
@@ -452,23 +452,20 @@ FN void sdf_octree_constrain_at(const sdf_octree_constrain_args& a, u32 i) {
     for (int c = 0; c < 8; c++) corner[c] = a.value[point[c]];
     interpolate(corner, value);
     neighbours_of(a, cell, neighbour);
-    u8 wish = 0;
     for (int k = 0; k < 27; k++) {
         u32 finer = neighbour[k];
         if (finer >= SDF_OUTSIDE || a.state[finer] != SPLIT) continue;
         const u32* points = a.points + 27 * (size_t)a.row[finer];
         each_shared(k, [&](int j, int there) {
-            u32 shared = points[there];
-            store_shared(a.value + shared, value[j]);
-            store_shared(a.hanging + shared, (u8)1);
-            if (a.tight[shared]) wish = 1;
+            store_shared(a.value + points[there], value[j]);
+            store_shared(a.hanging + points[there], (u8)1);
         });
     }
-    a.wish[i] = a.state[cell] == JUMP ? 0 : wish;
 }
 
 // A leaf whose hanging corners were moved: where its field now misses the true distance by more than the tolerance, the
-// corners that were moved most are tight, that is the coarser neighbours that move them must be split.
+// coarser leaves that move the corners moved most wish to be split. They are neighbours of the leaf's parent: leaves
+// that touch differ by one level.
 FN void sdf_octree_tighten_at(const sdf_octree_tighten_args& a, u32 i) {
     u32 cell = a.cells[i], at[8];
     if (a.state[cell] == JUMP) return;
@@ -495,8 +492,17 @@ FN void sdf_octree_tighten_at(const sdf_octree_tighten_args& a, u32 i) {
         }
     }
     if (excess <= 1.f) return;
-    for (int c = 0; c < 8; c++)
-        if (move[c] >= 0.5f * moved) store_shared(a.tight + at[c], (u8)1);
+    const u32* neighbour = a.above_neighbour + 27 * (size_t)a.above_row[a.parent[cell >> 3]];
+    for (int c = 0; c < 8; c++) {
+        if (move[c] < 0.5f * moved) continue;
+        Offset o = offset_of(octant_point((int)(cell & 7u)) + octant_point(c));
+        for (int z = o.z == 0 ? 0 : 1; z <= (o.z == 2 ? 2 : 1); z++)
+            for (int y = o.y == 0 ? 0 : 1; y <= (o.y == 2 ? 2 : 1); y++)
+                for (int x = o.x == 0 ? 0 : 1; x <= (o.x == 2 ? 2 : 1); x++) {
+                    u32 other = neighbour[index_of(x, y, z)];
+                    if (other < SDF_OUTSIDE && a.above_state[other] < JUMP) store_shared(a.above_wish + other, (u8)1);
+                }
+    }
 }
 
 FN void sdf_octree_corners_at(const sdf_octree_corners_args& a, u32 i) {

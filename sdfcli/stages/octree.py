@@ -126,7 +126,7 @@ class Level:
 class Octree:
     """Cells by level, and the points at their corners and those of their children.
 
-    points: key on the lattice of 2^20, signed distance, its gradient, nearest slot, and where a hanging one is tight.
+    points: key on the lattice of 2^20, signed distance, its gradient, nearest slot.
     value and hanging, of every point, are there once the tree is grown.
     """
 
@@ -161,7 +161,6 @@ class Octree:
             signed=(np.float32, (), None),
             gradient=(np.float32, (3,), None),
             slot=(np.uint32, (), None),
-            tight=(np.uint8, (), 0),
             **({"clear": (np.float32, (), None)} if self._has_caps else {}),
         )
         self.value, self.hanging = (backend.xp.empty(0, dtype) for dtype in (np.float32, np.uint8))
@@ -178,12 +177,12 @@ class Octree:
         rounds = 0
         while self.sample is None:
             self._constrain()
-            if self._pending:
-                rounds += 1
-                self._run_ahead(rounds)
-                self._settle(progress)
-            elif not self._tighten():
+            self._tighten()
+            if not self._pending:
                 return
+            rounds += 1
+            self._run_ahead(rounds)
+            self._settle(progress)
 
     def _settle(self, progress: Progress | None) -> None:
         while self._pending:
@@ -369,7 +368,7 @@ class Octree:
             if isinstance(self.signer, WindingSigner):
                 inside = self._winding_signs(self.signer, first, position, distance, level, row)
             else:
-                inside = self.signer.inside(position, slot).astype(np.uint8)
+                inside = self.signer.inside(position, slot).view(np.uint8)
         backend.run(
             "sdf_octree_measured",
             len(position),
@@ -463,23 +462,40 @@ class Octree:
 
     def _constrain(self) -> None:
         """The field's values: hanging corners take their coarser neighbour's interpolation, coarse levels first."""
-        xp, points = self.backend.xp, self.points
-        self.value, self.hanging = points.signed.copy(), xp.zeros(points.count, np.uint8)
+        xp = self.backend.xp
+        self.value, self.hanging = self.points.signed.copy(), xp.zeros(self.points.count, np.uint8)
         for level, own in enumerate(self.levels[:-1]):
             cells = own.cells
             leaves = xp.flatnonzero((cells.state != SPLIT) & (cells.meets_finer == 1)).astype(np.uint32)
-            wish = self._ask(
-                "constrain",
-                level,
+            self.backend.run(
+                "sdf_octree_constrain",
                 len(leaves),
                 cells=leaves,
-                tight=points.tight,
                 value=self.value,
                 hanging=self.hanging,
+                **self._place(level),
             )
-            leaves = leaves[wish == 1]
-            if len(leaves):
-                self._pending[level] = [leaves]
+
+    def _tighten(self) -> None:
+        """Asks for splits of the leaves that move their finer neighbours' corners too far."""
+        xp = self.backend.xp
+        for level in range(1, self.depth + 1):
+            leaves, above = self._leaves(level), self.levels[level - 1]
+            wish = xp.zeros(above.cells.count, np.uint8)
+            self.backend.run(
+                "sdf_octree_tighten",
+                len(leaves),
+                cells=leaves,
+                value=self.value,
+                hanging=self.hanging,
+                above_state=above.cells.state,
+                above_wish=wish,
+                **self._place(level),
+                **self._field(),
+            )
+            asked_for = xp.flatnonzero(wish).astype(np.uint32)
+            if len(asked_for):
+                self._pending[level - 1] = [asked_for]
 
     def _run_ahead(self, rounds: int) -> None:
         """Adds leaves to those that are to be split for the sake of hanging corners.
@@ -506,24 +522,6 @@ class Octree:
                     break
                 chosen[front] = True
             self._pending[level] = [xp.flatnonzero(chosen).astype(np.uint32)]
-
-    def _tighten(self) -> bool:
-        """Marks the hanging corners that may not be moved as far as they were. True if there are new ones."""
-        points = self.points
-        before = int(points.tight.sum())
-        for level in range(self.depth + 1):
-            leaves = self._leaves(level)
-            self.backend.run(
-                "sdf_octree_tighten",
-                len(leaves),
-                cells=leaves,
-                value=self.value,
-                hanging=self.hanging,
-                tight=points.tight,
-                **self._place(level),
-                **self._field(),
-            )
-        return int(points.tight.sum()) > before
 
     @property
     def jump_leaves(self) -> int:
