@@ -232,12 +232,14 @@ typedef struct {
 
 typedef struct {
     unsigned n;
+    unsigned level;
     unsigned first;
     const unsigned* cells;                /* n, probed */
     const unsigned* parent;
     const unsigned* above_row;
     const unsigned* above_points;
     const float* distance;                /* point: signed */
+    const float* gradient;
     const float* centre;                  /* n, unsigned distance of the centre */
     float tolerance;
     float band;
@@ -246,6 +248,7 @@ typedef struct {
 
 typedef struct {
     unsigned n;                           /* new cells, of which closed ones are looked at */
+    unsigned level;
     unsigned first;                       /* number of the first */
     const unsigned* parent;
     const unsigned* row;                  /* cell: number among the opened cells, or SDF_NONE */
@@ -256,6 +259,7 @@ typedef struct {
     const unsigned* above_neighbour;      /* row above, x 27: cells, SDF_NONE: coarser there, SDF_OUTSIDE */
     const unsigned* above_points;
     const float* distance;
+    const float* gradient;
     float tolerance;
     float band;
     unsigned char* wish;                  /* out: n, 1 is to be opened */

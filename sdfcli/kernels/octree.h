@@ -318,6 +318,11 @@ FN float middle(const float* corner) {
 #define SDF_FAR_STRAIGHT 0.8f
 #define SDF_FAR_MISS 0.5f
 
+// Errors, as such parts, at which a leaf is opened: always, and where it bends.
+#define SDF_WRONG 0.8f
+#define SDF_DOUBTFUL 0.625f
+#define SDF_BENT 0.5f
+
 // A first look at a new cell, of which only the corners are known: may it stay a leaf untested? What its gradients
 // foretell is enough to open it, or, if it is little, to leave it; in between the centre is asked for. Far from the
 // surface the points nearest to the corners tell what the query would find there.
@@ -356,33 +361,48 @@ FN void sdf_octree_probe_at(const sdf_octree_probe_args& a, u32 i) {
     place_point(a, a.cells[i], CENTRE, corner, a.position + 3 * (size_t)i, a.seed + 8 * (size_t)i);
 }
 
+// How the field between a cell's corners bends, as a part of the error that is allowed there.
+template <class Args>
+FN float bend_of(const Args& a, const u32* point) {
+    float gradient[24], nearest = 3.402823466e38f;
+    for (int c = 0; c < 8; c++) {
+        nearest = least(nearest, magnitude(a.distance[point[c]]));
+        for (int k = 0; k < 3; k++) gradient[3 * c + k] = a.gradient[3 * (size_t)point[c] + k];
+    }
+    float bent = bend(1.f / (float)(1u << a.level), [&](int c, int axis) { return gradient[3 * c + axis]; });
+    return bent / allowed_error(nearest, a.tolerance, a.band);
+}
+// An error at one point, as a part of what is allowed, tells of larger ones elsewhere in the cell.
+template <class Args>
+FN bool suspicious(const Args& a, const u32* point, float error) {
+    return error > SDF_WRONG || (error > SDF_DOUBTFUL && bend_of(a, point) > SDF_BENT);
+}
+
 // A second look, at a cell's centre. Its sign is not asked for: with the wrong one, the field would have to be wrong by
 // twice the distance there while nothing bends.
 FN void sdf_octree_probed_at(const sdf_octree_probed_args& a, u32 i) {
-    u32 point[8];
-    corners_of(a, a.cells[i], point);
+    u32 cell = a.cells[i], point[8];
+    corners_of(a, cell, point);
     float corner[8], centre = a.centre[i], nearest = centre;
     for (int c = 0; c < 8; c++) {
         corner[c] = a.distance[point[c]];
         nearest = least(nearest, magnitude(corner[c]));
     }
     float miss = magnitude(magnitude(middle(corner)) - centre);
-    a.wish[a.cells[i] - a.first] = 1.6f * miss > allowed_error(nearest, a.tolerance, a.band) ? 1 : 0;
+    a.wish[cell - a.first] = suspicious(a, point, miss / allowed_error(nearest, a.tolerance, a.band)) ? 1 : 0;
 }
 
 // A third look at a cell that was not opened: its neighbours may have been, and share points with it.
 FN void sdf_octree_peek_at(const sdf_octree_peek_args& a, u32 i) {
-    u32 cell = a.first + i, neighbour[27];
-    u8 wish = 0;
+    u32 cell = a.first + i, neighbour[27], point[8];
+    float corner[8], value[27], error = 0.f;
+    bool met = false;
     if (a.state[cell] == CLOSED) {
-        bool met = false;
-        float corner[8], value[27];
         neighbours_of(a, cell, neighbour);
         for (int k = 0; k < 27; k++) {
             u32 other = neighbour[k];
             if (other >= SDF_OUTSIDE || a.state[other] < OPENED) continue;
             if (!met) {
-                u32 point[8];
                 corners_of(a, cell, point);
                 for (int c = 0; c < 8; c++) corner[c] = a.distance[point[c]];
                 interpolate(corner, value);
@@ -391,11 +411,11 @@ FN void sdf_octree_peek_at(const sdf_octree_peek_args& a, u32 i) {
             const u32* points = a.points + 27 * (size_t)a.row[other];
             each_shared(k, [&](int j, int there) {
                 float d = a.distance[points[there]];
-                if (1.6f * magnitude(value[j] - d) > allowed_error(d, a.tolerance, a.band)) wish = 1;
+                error = most(error, magnitude(value[j] - d) / allowed_error(d, a.tolerance, a.band));
             });
         }
     }
-    a.wish[i] = wish;
+    a.wish[i] = met && suspicious(a, point, error) ? 1 : 0;
 }
 
 // Do two of a cell's points have different signs although their distances say that no surface lies between them? Then
