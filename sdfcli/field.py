@@ -89,6 +89,20 @@ class Field:
             "value": value,
         }
 
+    @cached_property
+    def _kept(self) -> dict[str, npt.NDArray[np.int32]]:
+        return {}
+
+    def keep_steps(self, steps: npt.NDArray[np.int32]) -> None:
+        """Tells the field what `quantise` stores of its distances, which must not change any more."""
+        self.distance.flags.writeable = False
+        self._kept["steps"] = steps
+
+    @property
+    def steps(self) -> npt.NDArray[np.int32] | None:
+        """What `quantise` stores of the distances, (m,) by level, where the build said so."""
+        return self._kept.get("steps")
+
     def check_corners(self) -> None:
         """Raises InputError unless every leaf's eight corners are there."""
         self.on(any_backend())

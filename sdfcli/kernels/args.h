@@ -392,12 +392,33 @@ typedef struct {
 } sdf_octree_tighten_args;
 
 typedef struct {
+    unsigned n;                           /* rows of a level */
+    const unsigned* points;               /* row, x 27 */
+    const float* value;                   /* point */
+    const unsigned char* hanging;         /* point */
+    double step;
+    float* rounded;                       /* in and out: point */
+    int* steps;                           /* out: point */
+} sdf_octree_round_args;
+
+typedef struct {
     unsigned n;
     const unsigned* cells;                /* n leaves */
     const unsigned* parent;
     const unsigned* above_row;
     const unsigned* above_points;
-    unsigned* corner;                     /* out: n x 8 points */
+    unsigned char* used;                  /* out: point, 1 for a corner of a leaf */
+} sdf_octree_used_args;
+
+typedef struct {
+    unsigned n;
+    const unsigned* cells;                /* n leaves */
+    const unsigned* parent;
+    const unsigned* above_row;
+    const unsigned* above_points;
+    const unsigned* place;                /* point: its number among the corners */
+    const unsigned* rank;                 /* cell: a leaf's number among the leaves */
+    unsigned* leaf_corner;                /* out: leaf, x 8 */
 } sdf_octree_corners_args;
 
 typedef struct {

@@ -44,6 +44,8 @@
     X(sdf_octree_test)               \
     X(sdf_octree_constrain)          \
     X(sdf_octree_tighten)            \
+    X(sdf_octree_round)              \
+    X(sdf_octree_used)               \
     X(sdf_octree_corners)            \
     X(sdf_sign_inherit)              \
     X(sdf_sign_link)                 \

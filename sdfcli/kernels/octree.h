@@ -250,9 +250,13 @@ FN float allowed_error(float distance, float tolerance, float band) {
     return d > band ? tolerance * (d / band) : tolerance;
 }
 
-FN float mean(float a, float b) { return 0.5f * (a + b); }
-// What a cell's eight corners say about its 27 points.
-FN void interpolate(const float* corner, float* value) {
+template <class T>
+FN T mean(T a, T b) {
+    return T(0.5) * (a + b);
+}
+// What a cell's eight corners say about its 27 points: means along x, then y, then z.
+template <class T>
+FN void interpolate(const T* corner, T* value) {
     for (int c = 0; c < 8; c++) value[corner_point(c)] = corner[c];
     for (int y = 0; y < 3; y += 2)
         for (int z = 0; z < 3; z += 2) value[index_of(1, y, z)] = mean(value[index_of(0, y, z)], value[index_of(2, y, z)]);
@@ -525,8 +529,41 @@ FN void sdf_octree_tighten_at(const sdf_octree_tighten_args& a, u32 i) {
     }
 }
 
+// A value as a whole number of steps from a base. It keeps its sign, and changes by half a step at most, or by less than
+// one where that would turn the sign.
+FN int whole_steps(float value, double base, double step) {
+    const double most_steps = 1073741824.0;
+    bool negative = value < 0.f;
+    double steps = least(most(((double)value - base) / step, -most_steps), most_steps);
+    steps = (double)(int)(steps < 0.0 ? steps - 0.5 : steps + 0.5);
+    if ((base + steps * step < 0.0) != negative) steps += negative ? -1.0 : 1.0;
+    return (int)steps;
+}
+
+// What sdf_corner_quantise does, for an opened cell's points: its corners, which foretell them, need not be looked for.
+FN void sdf_octree_round_at(const sdf_octree_round_args& a, u32 i) {
+    const u32* points = a.points + 27 * (size_t)i;
+    double corner[8], base[27];
+    for (int c = 0; c < 8; c++) corner[c] = (double)a.rounded[points[corner_point(c)]];
+    interpolate(corner, base);
+    for (int j = 0; j < 27; j++) {
+        if (is_corner(j)) continue;
+        u32 point = points[j];
+        int steps = a.hanging[point] ? 0 : whole_steps(a.value[point], base[j], a.step);
+        store_shared(a.rounded + point, (float)(base[j] + (double)steps * a.step));
+        store_shared(a.steps + point, steps);
+    }
+}
+
+FN void sdf_octree_used_at(const sdf_octree_used_args& a, u32 i) {
+    u32 corner[8];
+    corners_of(a, a.cells[i], corner);
+    for (int c = 0; c < 8; c++) store_shared(a.used + corner[c], (u8)1);
+}
 FN void sdf_octree_corners_at(const sdf_octree_corners_args& a, u32 i) {
-    corners_of(a, a.cells[i], a.corner + 8 * (size_t)i);
+    u32 corner[8];
+    corners_of(a, a.cells[i], corner);
+    for (int c = 0; c < 8; c++) a.leaf_corner[8 * (size_t)a.rank[a.cells[i]] + c] = a.place[corner[c]];
 }
 
 // Takes the sign of a new point from another point of its cell: the ball around each that its distance allows is empty

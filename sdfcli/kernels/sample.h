@@ -55,17 +55,10 @@ FN double foretold(const Args& a, u32 corner) {
 }
 FN void sdf_corner_quantise_at(const sdf_corner_quantise_args& a, u32 i) {
     u32 corner = a.corner[i];
-    double base = foretold(a, corner), steps = 0.0;
-    bool negative = a.value[corner] < 0.f;
-    if (!a.hanging[corner]) {
-        const double most_steps = 1073741824.0;
-        steps = ((double)a.value[corner] - base) / a.step;
-        steps = least(most(steps, -most_steps), most_steps);
-        steps = (double)(int)(steps < 0.0 ? steps - 0.5 : steps + 0.5);
-        if ((base + steps * a.step < 0.0) != negative) steps += negative ? -1.0 : 1.0;
-    }
-    a.value[corner] = (float)(base + steps * a.step);
-    a.residual[i] = (int)steps;
+    double base = foretold(a, corner);
+    int steps = a.hanging[corner] ? 0 : whole_steps(a.value[corner], base, a.step);
+    a.value[corner] = (float)(base + (double)steps * a.step);
+    a.residual[i] = steps;
 }
 FN void sdf_corner_restore_at(const sdf_corner_restore_args& a, u32 i) {
     u32 corner = a.corner[i];

@@ -11,6 +11,7 @@ import numpy as np
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.stages.bvh import NONE, Bvh
+from sdfcli.stages.corners import by_level
 from sdfcli.stages.distance import nearest
 from sdfcli.stages.order import LATTICE_BITS
 from sdfcli.stages.sign import Signer, WindingSigner
@@ -24,7 +25,7 @@ LEAF, OPEN, PROBE = range(3)
 INHERIT_PASSES = 2
 SAFETY = 0.8
 """The tests' share of the tolerance. The rest is for what 27 samples of a cell do not see, and for hanging corners."""
-PIECE = 1 << 16
+PIECE = 1 << 15
 """Cells whose points are made at a time."""
 
 POINT_BYTES, ROW_BYTES, CELL_BYTES = 75, 560, 40
@@ -240,15 +241,22 @@ class Octree:
         """What tells where cells lie, and which points are their corners."""
         own, above = self.levels[level], self.levels[level - 1] if level else None
         return {
+            **self._corners(level),
             "level": level,
-            "parent": own.families.parent,
             "key": own.families.key,
             "row": own.cells.row,
             "state": own.cells.state,
             "points": own.rows.points,
-            "above_row": above and above.cells.row,
             "above_child": above and above.rows.child,
             "above_neighbour": above and above.rows.neighbour,
+        }
+
+    def _corners(self, level: int) -> dict[str, Any]:
+        """What tells which points are the corners of cells."""
+        above = self.levels[level - 1] if level else None
+        return {
+            "parent": self.levels[level].families.parent,
+            "above_row": above and above.cells.row,
             "above_points": above and above.rows.points,
         }
 
@@ -358,7 +366,7 @@ class Octree:
     def _measure(
         self, first: int, position: Array, seed: Array | None, level: int = 0, row: Array | None = None
     ) -> None:
-        """Exact signed distances of the points from number `first` on, at positions (m, 3). row: (m,), of their cells."""
+        """Exact signed distances of the points from number `first` on, at positions (m, 3). row: (m,), their cells'."""
         backend, points, part = self.backend, self.points, slice(first, first + len(position))
         self.queries += len(position)
         with self.stages("query", backend):
@@ -534,51 +542,95 @@ class Octree:
         grown = self.points.nbytes + sum(own.nbytes for own in self.levels)
         return grown + int(self.value.nbytes) + int(self.hanging.nbytes)
 
-    def assemble(self) -> dict[str, Array]:
-        """The arrays of a Field, with distances in the unit cube; leaf_corner (n, 8): places among the corners; and
-        hanging (m,) uint8: 1 for corners that take a coarser leaf's value.
+    def assemble(self, length: float = 1.0, step: float | None = None) -> dict[str, Array]:
+        """The arrays of a Field whose domain has an edge of this length; leaf_corner (n, 8): places among the corners.
 
+        step: distances are rounded to such steps, as in corners.py; steps (m,) int32 then is what is stored of them.
         What only growing needs is freed first.
         """
-        xp, points = self.backend.xp, self.points
+        backend, xp, points = self.backend, self.backend.xp, self.points
         points.drop("signed", "gradient")
-        for own in self.levels:
+        levels = [own for own in self.levels if own.cells.count]
+        for own in levels:
             own.rows.drop("neighbour", "child", "cell")
-        leaves = [self._leaves(level) for level in range(self.depth + 1)]
-        key = xp.concatenate(
-            [
-                (own.families.key[cells >> 3] << np.uint64(3) | cells & np.uint64(7)) << np.uint64(3 * (LATTICE_BITS - k))
-                for k, (own, cells) in enumerate(zip(self.levels, leaves, strict=True))
-            ]
-        )
-        order = xp.argsort(key)
-        level_of = xp.concatenate([xp.full(len(own), level, np.uint8) for level, own in enumerate(leaves)])
-        corners = xp.empty((len(key), 8), np.uint32)
-        at = 0
-        for level, (own, cells) in enumerate(zip(self.levels, leaves, strict=True)):
-            above = self.levels[level - 1] if level else None
-            self.backend.run(
-                "sdf_octree_corners",
-                len(cells),
-                cells=cells,
-                parent=own.families.parent,
-                above_row=above and above.cells.row,
-                above_points=above and above.rows.points,
-                corner=corners[at : at + len(cells)],
-            )
-            at += len(cells)
-        used = xp.zeros(points.count, bool)
-        used[corners.ravel()] = True
+        value, steps = self._rounded((self.value * length).astype(np.float32), levels, step)
+        leaves = [self._leaves(level) for level in range(len(levels))]
+        used = xp.zeros(points.count, np.uint8)
+        for level, cells in enumerate(leaves):
+            backend.run("sdf_octree_used", len(cells), cells=cells, used=used, **self._corners(level))
         corner = xp.flatnonzero(used)
         corner = corner[xp.argsort(points.key[corner])]
         place = xp.empty(points.count, np.uint32)
         place[corner] = xp.arange(len(corner), dtype=np.uint32)
-        return {
-            "leaf_key": key[order],
-            "leaf_level": level_of[order],
-            "corner_key": points.key[corner],
-            "distance": self.value[corner],
-            "hanging": self.hanging[corner],
+        ranks = self._ranks(levels)
+        count = sum(len(cells) for cells in leaves)
+        leaf_key, leaf_level = xp.empty(count, np.uint64), xp.empty(count, np.uint8)
+        leaf_corner = xp.empty((count, 8), np.uint32)
+        for level, (own, cells, rank) in enumerate(zip(levels, leaves, ranks, strict=True)):
+            to, octant = rank[cells], cells & np.uint32(7)
+            key = own.families.key[cells >> np.uint32(3)] << np.uint64(3) | octant.astype(np.uint64)
+            leaf_key[to], leaf_level[to] = key << np.uint64(3 * (LATTICE_BITS - level)), level
+            backend.run(
+                "sdf_octree_corners",
+                len(cells),
+                cells=cells,
+                place=place,
+                rank=rank,
+                leaf_corner=leaf_corner,
+                **self._corners(level),
+            )
+        key = points.key[corner]
+        arrays = {
+            "leaf_key": leaf_key,
+            "leaf_level": leaf_level,
+            "corner_key": key,
+            "distance": value[corner],
             "nearest": self.bvh.order.triangle_id[points.slot[corner]],
-            "leaf_corner": place[corners[order]],
+            "leaf_corner": leaf_corner,
         }
+        if steps is not None:
+            arrays["steps"] = steps[corner[xp.concatenate([numbers for _, _, numbers in by_level(backend, key)])]]
+        return arrays
+
+    def _rounded(self, value: Array, levels: list[Level], step: float | None) -> tuple[Array, Array | None]:
+        """The points' values as whole numbers of steps from what coarser points foretell, and these numbers."""
+        backend, xp = self.backend, self.backend.xp
+        if step is None:
+            return value, None
+        rounded, steps, root = value.copy(), xp.zeros(len(value), np.int32), xp.arange(8, dtype=np.uint32)
+        backend.run(
+            "sdf_corner_quantise",
+            8,
+            corners=8,
+            level=0,
+            corner=root,
+            corner_key=self.points.key,
+            hanging=self.hanging,
+            step=step,
+            value=rounded,
+            residual=steps,
+        )
+        for own in levels:
+            backend.run(
+                "sdf_octree_round",
+                own.rows.count,
+                points=own.rows.points,
+                value=value,
+                hanging=self.hanging,
+                step=step,
+                rounded=rounded,
+                steps=steps,
+            )
+        return rounded, steps
+
+    def _ranks(self, levels: list[Level]) -> list[Array]:
+        """For each cell, by level, how many leaves come before it along the Morton curve."""
+        xp = self.backend.xp
+        held = [xp.ones(own.cells.count, np.uint32) for own in levels]  # leaves in each cell
+        for level in reversed(range(1, len(levels))):
+            held[level - 1][levels[level].families.parent] = held[level].reshape(-1, 8).sum(axis=1, dtype=np.uint32)
+        ranks = [xp.zeros(1, np.uint32)]
+        for own, count in zip(levels[1:], held[1:], strict=True):
+            within = xp.cumsum(count.reshape(-1, 8), axis=1, dtype=np.uint32) - count.reshape(-1, 8)
+            ranks.append((within + ranks[-1][own.families.parent][:, None]).ravel())
+        return ranks
