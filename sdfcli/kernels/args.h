@@ -310,7 +310,8 @@ typedef struct {
     const float* position;                /* n x 3 */
     const unsigned* slot;                 /* n, nearest triangle */
     const float* distance;                /* n, unsigned */
-    const unsigned char* inside;          /* n */
+    const unsigned char* inside;          /* n; null where normals decide */
+    const float* normals;                 /* as for sdf_pseudonormal */
     const float* triangle;
     float* signed_distance;               /* out: n */
     float* gradient;                      /* out: n x 3, of the signed distance */

@@ -13,6 +13,7 @@
 #ifndef SDFCLI_OCTREE_H
 #define SDFCLI_OCTREE_H
 #include "morton.h"
+#include "pseudonormal.h"
 #include "triangle.h"
 
 #define SDF_LATTICE_BITS 20
@@ -55,6 +56,7 @@ template <class Args>
 FN void neighbours_of(const Args& a, u32 cell, u32* neighbour) {
     u32 family[8];  // by the axes along which it lies beyond the cell's own one
     int octant = (int)(cell & 7u);
+    UNROLL
     for (int side = 0; side < 8; side++) {
         family[side] = SDF_OUTSIDE;
         if (!a.above_row) continue;
@@ -66,6 +68,7 @@ FN void neighbours_of(const Args& a, u32 cell, u32* neighbour) {
         }
         family[side] = other;
     }
+    UNROLL
     for (int j = 0; j < 27; j++) {
         Offset d = offset_of(j);
         int x = (octant & 1) + d.x - 1, y = (octant >> 1 & 1) + d.y - 1, z = (octant >> 2) + d.z - 1;
@@ -125,6 +128,7 @@ FN void sdf_octree_own_at(const sdf_octree_own_args& a, u32 i) {
     u32* neighbour = a.neighbour + 27 * (size_t)(a.first + i);
     u32* points = a.points + 27 * (size_t)(a.first + i);
     neighbours_of(a, cell, neighbour);
+    UNROLL
     for (int j = 0; j < 27; j++) {
         if (is_corner(j)) continue;
         Offset o = offset_of(j);
@@ -225,13 +229,17 @@ FN void sdf_octree_points_at(const sdf_octree_points_args& a, u32 i) {
 }
 
 // A measured point's signed distance and its gradient: away from the nearest point, or the face's normal on the surface.
+// The sign is that of the pseudonormal, or given.
 FN void sdf_octree_measured_at(const sdf_octree_measured_args& a, u32 i) {
     D3 p = load3d(a.position + 3 * (size_t)i);
     const float* t = a.triangle + 9 * (size_t)a.slot[i];
     D3 u = load3d(t), v = load3d(t + 3), w = load3d(t + 6);
-    D3 g = p - nearest_on_triangle(p, u, v, w).point;
-    double length = sqrt(dot(g, g)), sign = a.inside[i] == 1 ? -1.0 : 1.0;
-    a.signed_distance[i] = a.inside[i] == 1 ? -a.distance[i] : a.distance[i];
+    Nearest<double> q = nearest_on_triangle(p, u, v, w);
+    D3 g = p - q.point;
+    double length = sqrt(dot(g, g));
+    bool inside = a.normals ? behind(p, q, a.normals + 21 * (size_t)a.slot[i]) : a.inside[i] == 1;
+    a.signed_distance[i] = inside ? -a.distance[i] : a.distance[i];
+    double sign = inside ? -1.0 : 1.0;
     if (length < 1e-9) {
         g = cross(v - u, w - u);
         length = sqrt(dot(g, g));
@@ -257,11 +265,13 @@ FN T mean(T a, T b) {
 // What a cell's eight corners say about its 27 points: means along x, then y, then z.
 template <class T>
 FN void interpolate(const T* corner, T* value) {
+    UNROLL
     for (int c = 0; c < 8; c++) value[corner_point(c)] = corner[c];
     for (int y = 0; y < 3; y += 2)
         for (int z = 0; z < 3; z += 2) value[index_of(1, y, z)] = mean(value[index_of(0, y, z)], value[index_of(2, y, z)]);
     for (int z = 0; z < 3; z += 2)
         for (int x = 0; x < 3; x++) value[index_of(x, 1, z)] = mean(value[index_of(x, 0, z)], value[index_of(x, 2, z)]);
+    UNROLL
     for (int j = 0; j < 9; j++) value[j + 9] = mean(value[j], value[j + 18]);
 }
 
@@ -317,7 +327,7 @@ FN float middle(const float* corner) {
 
 // When bending, as a part of the error that is allowed, settles that a new cell stays a leaf: near the surface, and where
 // the nearest corner is farther than so many edges from it, if the points nearest to the corners agree.
-#define SDF_STRAIGHT 0.4f
+#define SDF_STRAIGHT 0.5f
 #define SDF_FAR 2.f
 #define SDF_FAR_STRAIGHT 0.8f
 #define SDF_FAR_MISS 0.5f
@@ -403,6 +413,7 @@ FN void sdf_octree_peek_at(const sdf_octree_peek_args& a, u32 i) {
     bool met = false;
     if (a.state[cell] == CLOSED) {
         neighbours_of(a, cell, neighbour);
+        UNROLL
         for (int k = 0; k < 27; k++) {
             u32 other = neighbour[k];
             if (other >= SDF_OUTSIDE || a.state[other] < OPENED) continue;
@@ -442,6 +453,7 @@ FN void sdf_octree_test_at(const sdf_octree_test_args& a, u32 i) {
     u32 row = a.rows[i], cell = a.cell[row];
     const u32* point = a.points + 27 * (size_t)row;
     float corner[8], value[27], error[27], distance[27], gradient[81];
+    UNROLL
     for (int j = 0; j < 27; j++) {
         distance[j] = a.distance[point[j]];
         for (int k = 0; k < 3; k++) gradient[3 * j + k] = a.gradient[3 * (size_t)point[j] + k];
@@ -451,6 +463,7 @@ FN void sdf_octree_test_at(const sdf_octree_test_args& a, u32 i) {
     for (int j = 0; j < 27; j++) error[j] = magnitude(value[j] - distance[j]);
     float half = 0.5f / (float)(1u << a.level);
     u8 wish = 0;
+    UNROLL
     for (int octant = 0; octant < 8; octant++) {
         int first = octant_point(octant);
         float worst = 0.f, nearest = 3.402823466e38f;
@@ -476,6 +489,7 @@ FN void sdf_octree_constrain_at(const sdf_octree_constrain_args& a, u32 i) {
     for (int c = 0; c < 8; c++) corner[c] = a.value[point[c]];
     interpolate(corner, value);
     neighbours_of(a, cell, neighbour);
+    UNROLL
     for (int k = 0; k < 27; k++) {
         u32 finer = neighbour[k];
         if (finer >= SDF_OUTSIDE || a.state[finer] != SPLIT) continue;

@@ -14,7 +14,7 @@ from sdfcli.stages.bvh import NONE, Bvh
 from sdfcli.stages.corners import by_level
 from sdfcli.stages.distance import nearest
 from sdfcli.stages.order import LATTICE_BITS
-from sdfcli.stages.sign import Signer, WindingSigner
+from sdfcli.stages.sign import PseudonormalSigner, Signer, WindingSigner
 from sdfcli.timing import Stages
 
 OUTSIDE = 0xFFFFFFFE
@@ -372,11 +372,12 @@ class Octree:
         with self.stages("query", backend):
             distance, points.slot[part] = self.find(position, seed)
         slot = points.slot[part]
+        normals = self.signer.normals if isinstance(self.signer, PseudonormalSigner) else None
         with self.stages("sign", backend):
             if isinstance(self.signer, WindingSigner):
                 inside = self._winding_signs(self.signer, first, position, distance, level, row)
             else:
-                inside = self.signer.inside(position, slot).view(np.uint8)
+                inside = None if normals is not None else self.signer.inside(position, slot).view(np.uint8)
         backend.run(
             "sdf_octree_measured",
             len(position),
@@ -384,6 +385,7 @@ class Octree:
             slot=slot,
             distance=distance,
             inside=inside,
+            normals=normals,
             triangle=self.bvh.order.triangle,
             signed_distance=points.signed[part],
             gradient=points.gradient[part],
