@@ -3,7 +3,7 @@
 // INTERFACE
 //   FN, METHOD    qualifiers of every device-side function, and of those that are members
 //   u32, u64, u8  fixed-width integers (NVRTC has no <stdint.h> by default)
-//   UNROLL        before a loop of up to 27 rounds, whose numbers are then known to the compiler
+//   UNROLL        before a loop of up to 27 rounds that is worth unrolling; NVRTC does so unasked
 //   leading_zeros, count_ones, float_bits, arrive, load_fresh, store_shared, add_bits, eight_below
 //
 // Bits are the same on both sides because neither side contracts multiply-add (--fmad=false, -ffp-contract=off), both
@@ -22,7 +22,7 @@ typedef unsigned char u8;
 
 #ifdef __CUDACC_RTC__
 #define FN __device__ __forceinline__
-#define UNROLL _Pragma("unroll")
+#define UNROLL
 #define METHOD __device__ __forceinline__
 FN int leading_zeros(u32 x) { return __clz((int)x); }
 FN int leading_zeros(u64 x) { return __clzll((long long)x); }

@@ -28,9 +28,9 @@ SAFETY = 0.8
 PIECE = 1 << 15
 """Cells whose points are made at a time."""
 
-POINT_BYTES, ROW_BYTES, CELL_BYTES = 75, 560, 40
-"""What a new point, an opened cell and a new cell need at most, with the arrays' spare room and copies while they grow.
-"""
+POINT_BYTES, ROW_BYTES, CELL_BYTES = 75, 560, 64
+"""What a new point, an opened cell and a new cell need at most, with the arrays' spare room, copies while they grow,
+and the field's own arrays in the end."""
 PIECE_BYTES = 19 * 64 * PIECE
 """What is needed for a while only: positions of new points, what their queries start from, and the answers."""
 
