@@ -31,8 +31,8 @@ PIECE = 1 << 15
 POINT_BYTES, ROW_BYTES, CELL_BYTES = 75, 560, 64
 """What a new point, an opened cell and a new cell need at most, with the arrays' spare room, copies while they grow,
 and the field's own arrays in the end."""
-PIECE_BYTES = 19 * 64 * PIECE
-"""What is needed for a while only: positions of new points, what their queries start from, and the answers."""
+NEW_BYTES = 64
+"""What a new point of a piece needs for a while only: its position, what its query starts from, and the answers."""
 
 JUMP_EDGE = 4.0
 """Cells are split down to this many tolerances where the sign jumps at the hole of an open surface."""
@@ -229,7 +229,7 @@ class Octree:
 
     def _need(self, points: int, cells: int = 0, rows: int = 0) -> None:
         """Makes sure that there is room for more. Raises OutOfMemoryError otherwise, before memory runs out."""
-        more = PIECE_BYTES + POINT_BYTES * points + CELL_BYTES * cells + ROW_BYTES * rows
+        more = POINT_BYTES * points + CELL_BYTES * cells + ROW_BYTES * rows + NEW_BYTES * min(points, 19 * PIECE)
         if self.most_memory is not None and self.backend.memory_used() + more > self.most_memory:
             levels = sum(own.cells.count > 0 for own in self.levels) - 1
             raise OutOfMemoryError(
@@ -514,8 +514,10 @@ class Octree:
         them, a leaf a round. After some rounds it is met: each time twice as far away as the time before.
         """
         xp = self.backend.xp
-        steps = 2 ** (rounds - PATIENCE - 1) if rounds > PATIENCE else 0
-        for level, (asked_for,) in self._pending.items() if steps else ():
+        if rounds <= PATIENCE:
+            return
+        steps = 2 ** (rounds - PATIENCE - 1)
+        for level, (asked_for,) in self._pending.items():
             own, front = self.levels[level], asked_for
             self._open(level, front[own.cells.state[front] == CLOSED])
             chosen = xp.zeros(own.cells.count, bool)
