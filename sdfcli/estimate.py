@@ -23,10 +23,10 @@ BALANCE, UPKEEP = 1.2, 1.6
 """What a whole octree has more of than a sample says, cells and time: it splits some for balance, and for hanging
 corners."""
 
-POINTS_PER_CELL, BYTES_PER_CELL, FILE_BYTES_PER_CELL = 2.6, 540, 0.57
-"""Measured on scans and parts, at tolerances from 2.5e-4 to 2e-3. On eight of them leaves then came out within 21 %,
-memory within 18 %, time within a factor of 1.6, and files within 17 %, but for boxes, whose files pack better, up to
-three times.
+QUERIES_PER_CELL, BYTES_PER_CELL, FILE_BYTES_PER_CELL = 1.75, 220, 0.57
+"""Measured on scans and parts, at tolerances from 2.5e-4 to 1e-3. On eight of them leaves then came out within 27 %,
+memory between 0.84 and 1.5 times, time within a factor of two, and files within 42 %, but for boxes, whose files pack
+better, up to three times.
 """
 
 QUERIES = 20_000
@@ -116,7 +116,7 @@ def _adaptive_size(index: MeshDistance, params: BuildParams, scale: float) -> _S
     cells = round(BALANCE * tree.estimated_cells)
     return _Size(
         leaves=cells * 7 // 8 + 1,
-        seconds=UPKEEP * seconds * max(1.0, POINTS_PER_CELL * cells / tree.points.count),
+        seconds=UPKEEP * seconds * max(1.0, QUERIES_PER_CELL * cells / tree.queries),
         memory_bytes=BYTES_PER_CELL * cells,
         file_bytes=round(FILE_BYTES_PER_CELL * cells),
     )

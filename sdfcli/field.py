@@ -97,6 +97,20 @@ class Field:
         """The device that has the field's arrays already, or else the CPU."""
         return next(map(select_backend, self._cache), None) or any_backend()
 
+    @cached_property
+    def _kept(self) -> dict[str, npt.NDArray[np.int32]]:
+        return {}
+
+    def keep_steps(self, steps: npt.NDArray[np.int32]) -> None:
+        """Tells the field what `quantise` stores of its distances, which must not change any more."""
+        self.distance.flags.writeable = False
+        self._kept["steps"] = steps
+
+    @property
+    def steps(self) -> npt.NDArray[np.int32] | None:
+        """What `quantise` stores of the distances, (m,) by level, where the build said so."""
+        return self._kept.get("steps")
+
     def check_corners(self) -> None:
         """Raises InputError unless every leaf's eight corners are there."""
         self.on(self.home)

@@ -21,7 +21,7 @@ from sdfcli.previous import Previous
 from sdfcli.stages.bvh import Bvh, build_bvh, refit
 from sdfcli.stages.bvh_octree import LEAF_BYTES, measured, nearest_by_level
 from sdfcli.stages.cells import Leaves
-from sdfcli.stages.corners import quantise, step_for
+from sdfcli.stages.corners import step_for
 from sdfcli.stages.distance import nearest, prepare
 from sdfcli.stages.octree import Find, Octree
 from sdfcli.stages.order import morton, sort
@@ -118,7 +118,8 @@ def _build(
                 return nearest_by_level(backend, bvh, tree) if by_level else find(tree.position, None)
 
             arrays = measured(backend, order, signer, find_corners, params.depth_limit(scale), stages, most_memory)
-            jump_leaves, queries = 0, len(arrays["corner_key"])
+            arrays["distance"] = (arrays["distance"] * mesh.domain.length).astype(np.float32)
+            jump_leaves, step, queries = 0, None, len(arrays["corner_key"])
             working_bytes = LEAF_BYTES * len(arrays["leaf_key"])
         else:
             tree = Octree(
@@ -133,21 +134,18 @@ def _build(
                 most_memory=most_memory,
             )
             tree.grow(lambda level, cells: progress(f"level {level + 1}: {cells:,} cells"))
-            queries, working_bytes = tree.points.count, tree.nbytes
-            arrays = tree.assemble()
+            queries, working_bytes = tree.queries, tree.nbytes
+            step = step_for(params.tolerance * mesh.diagonal, mesh.domain.length)
+            arrays = tree.assemble(mesh.domain.length, step)
             jump_leaves = tree.jump_leaves
             del tree
-        arrays["distance"] = (arrays["distance"] * mesh.domain.length).astype(np.float32)
-        leaf_corner, hanging = arrays.pop("leaf_corner"), arrays.pop("hanging", None)
-        step = None
-        if hanging is not None:
-            step = step_for(params.tolerance * mesh.diagonal, mesh.domain.length)
-        if step is not None:
-            arrays["distance"], _ = quantise(backend, arrays["corner_key"], arrays["distance"], step, hanging)
+        leaf_corner, steps = arrays.pop("leaf_corner"), arrays.pop("steps", None)
         if not keep_nearest:
             del arrays["nearest"]
     on_host: dict[str, Any] = {name: backend.to_host(array) for name, array in arrays.items()}
     field = Field(mesh.domain, **on_host, step=step)
+    if steps is not None:
+        field.keep_steps(backend.to_host(steps))
     field.keep_on(backend, leaf_corner=leaf_corner, value=arrays["distance"], **arrays)
 
     progress("measuring the error")

@@ -136,11 +136,13 @@ def _residual(field: Field) -> npt.NDArray[Any] | None:
     """The distances as unsigned numbers of steps, 0 -1 1 -2 ..., in that order, if these give them back."""
     if field.step is None:
         return None
-    backend = field.home
-    corner_key, distance = backend.from_host(field.corner_key), backend.from_host(field.distance)
-    found, steps = (backend.to_host(array) for array in quantise(backend, corner_key, distance, field.step))
-    if found.tobytes() != np.ascontiguousarray(field.distance, np.float32).tobytes():
-        return None
+    steps = field.steps
+    if steps is None:
+        backend = field.home
+        corner_key, distance = backend.from_host(field.corner_key), backend.from_host(field.distance)
+        found, steps = (backend.to_host(array) for array in quantise(backend, corner_key, distance, field.step))
+        if found.tobytes() != np.ascontiguousarray(field.distance, np.float32).tobytes():
+            return None
     unsigned = (steps.view(np.uint32) << np.uint32(1)) ^ (steps >> 31).view(np.uint32)
     return unsigned.astype(np.min_scalar_type(unsigned.max()))
 

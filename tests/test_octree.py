@@ -18,8 +18,9 @@ from sdfcli.backend import Array, Backend
 from sdfcli.field import Field
 from sdfcli.mesh import Domain, Mesh, make_mesh
 from sdfcli.stages import octree as octree_stage
-from sdfcli.stages.bvh import Bvh
+from sdfcli.stages.bvh import NONE, Bvh
 from sdfcli.stages.bvh_octree import measured
+from sdfcli.stages.corners import quantise
 from sdfcli.stages.distance import make_bvh, nearest
 from sdfcli.stages.octree import Octree
 from sdfcli.stages.sign import Signer, choose_sign, make_signer
@@ -69,7 +70,12 @@ def grow(
     if adaptive:
         tree = Octree(backend, bvh, signer, depth=depth, tolerance=tolerance, band=band, stages=Stages())
         tree.grow()
-        points = {name: getattr(tree.points, name).copy() for name in ("position", "slot", "inside")}
+        position = oracle.lattice(backend.to_host(tree.points.key)) / FULL
+        points = {
+            "position": backend.from_host(position, np.float32),
+            "slot": tree.points.slot.copy(),
+            "inside": backend.xp.signbit(tree.points.signed),
+        }
         made = tree.assemble()
         jump_leaves = tree.jump_leaves
     else:
@@ -80,7 +86,6 @@ def grow(
         points = {"position": position, "slot": slot_of[made["nearest"]], "inside": made["distance"] < 0}
     arrays = {name: backend.to_host(array) for name, array in made.items()}
     leaf_corner = arrays.pop("leaf_corner")
-    arrays.pop("hanging", None)
     field = Field(Domain(np.zeros(3), 1.0), **arrays)
     return Grown(backend, mesh, bvh, signer, field, leaf_corner, points, jump_leaves)
 
@@ -286,6 +291,46 @@ def test_the_sign_jumps_at_holes_of_open_surfaces(backend: Backend) -> None:
     grown = grow(backend, bowl, 5, tolerance=3e-2)
     assert grown.jump_leaves > 0
     check_adaptive(np.random.default_rng(4), grown)
+
+
+def tree_of(backend: Backend, kind: str) -> Octree:
+    """An octree that has grown, with leaves split for the sake of others."""
+    mesh, choice = choose_sign(make_mesh(*shapes.ANY[kind](np.random.default_rng(8))), sign_for(kind))
+    bvh = make_bvh(backend, mesh.unit_triangles)
+    signer = make_signer(backend, mesh, bvh, choice.method)
+    tree = Octree(backend, bvh, signer, depth=6, tolerance=5e-3, band=0.02, stages=Stages())
+    tree.grow()
+    return tree
+
+
+@pytest.mark.parametrize("kind", ["star", "holed torus", "one"])
+def test_opened_cells_know_their_neighbours(backend: Backend, kind: str) -> None:
+    tree, known = tree_of(backend, kind), 0
+    for level, own in enumerate(tree.levels):
+        parent_key = backend.to_host(own.families.key)[np.arange(own.cells.count) // 8]
+        at = oracle.lattice(parent_key * np.uint64(8) + np.arange(own.cells.count, dtype=np.uint64) % np.uint64(8))
+        number = {(*place,): cell for cell, place in enumerate(at.tolist())}
+        for cell, neighbours in zip(backend.to_host(own.rows.cell), backend.to_host(own.rows.neighbour), strict=True):
+            for direction, neighbour in enumerate(neighbours.tolist()):
+                x, y, z = at[cell] + [direction % 3 - 1, direction // 3 % 3 - 1, direction // 9 - 1]
+                outside = min(x, y, z) < 0 or max(x, y, z) >= 2**level
+                assert neighbour == (octree_stage.OUTSIDE if outside else number.get((x, y, z), NONE))
+                known += 1
+    assert known > 27 * 500
+
+
+@pytest.mark.parametrize("kind", ["star", "holed torus"])
+def test_steps_are_those_of_the_finished_field(backend: Backend, kind: str) -> None:
+    step, length = 1e-3, 3.0
+    tree = tree_of(backend, kind)
+    hanging, key = tree.hanging.copy(), tree.points.key.copy()
+    plain, stepped = tree.assemble(length), tree_of(backend, kind).assemble(length, step)
+    xp = backend.xp
+    of_corner = xp.argsort(key)[xp.searchsorted(key[xp.argsort(key)], plain["corner_key"])]
+    value, steps = quantise(backend, plain["corner_key"], plain["distance"], step, hanging[of_corner])
+    assert hanging[of_corner].any()
+    assert np.array_equal(backend.to_host(stepped["distance"]), backend.to_host(value))
+    assert np.array_equal(backend.to_host(stepped["steps"]), backend.to_host(steps))
 
 
 # ---- The octree of the thesis: by density ----

@@ -270,74 +270,126 @@ typedef struct {
     unsigned char* crosses;   /* out: n, 1 for a triangle that crosses another one */
 } sdf_crossing_args;
 
-typedef struct {
-    unsigned n;                           /* 8 x cells to split */
-    unsigned first;                       /* number of the first new cell */
-    const unsigned* parents;              /* n / 8 cells of the level above */
-    const unsigned long long* parent_key;
-    const unsigned* parent_points;        /* x 27 */
-    const unsigned* parent_neighbour;     /* x 27 */
-    unsigned char* parent_meets_finer;    /* out: 1 for the neighbours of cells that are split */
-    unsigned* parent_child;               /* out: first child, SDF_NONE for a leaf */
-    unsigned long long* key;              /* out */
-    unsigned* parent;                     /* out */
-    unsigned* corner;                     /* out: x 8 points */
-} sdf_octree_children_args;
+/* Of a level of an octree, see octree.h: what each array holds an entry of is said with it. Those of the level above are
+   null for the root. */
 
 typedef struct {
-    unsigned n;                           /* 27 x new cells */
-    unsigned first;
-    const unsigned long long* key;
-    const unsigned* parent;
-    const unsigned* parent_neighbour;
-    const unsigned* parent_child;
-    unsigned* neighbour;                  /* in and out: x 27 cells, SDF_NONE: coarser there, SDF_OUTSIDE */
-} sdf_octree_neighbours_args;
-
-typedef struct {
-    unsigned n;                           /* cells to open */
-    const unsigned* cells;                /* n */
-    const unsigned* neighbour;
-    const unsigned char* state;           /* of all cells: 0 closed, 1 opening, 2 opened, 3 a jump */
-    unsigned* cell_points;                /* in and out: x 27 */
-    unsigned* mask;                       /* out: n, the points that each cell owns */
-    unsigned* count;                      /* out: n */
-} sdf_octree_own_args;
+    unsigned n;                           /* new cells */
+    unsigned level;
+    unsigned first;                       /* number of the first */
+    const unsigned* parent;               /* family */
+    const unsigned long long* key;        /* family: Morton key of the parent */
+    const unsigned* above_row;            /* cell above */
+    const unsigned* above_points;         /* row above, x 27 */
+    const float* distance;                /* point: signed */
+    const float* gradient;                /* point, x 3 */
+    unsigned triangles;
+    const unsigned long long* triangle_key;
+    const float* triangle;
+    float tolerance;
+    float band;
+    unsigned char* wish;                  /* out: n, 0 stays a leaf, 1 is to be opened, 2 is to be probed */
+} sdf_octree_screen_args;
 
 typedef struct {
     unsigned n;
     unsigned level;
-    unsigned first;                       /* number of the first new point */
-    const unsigned* cells;
+    const unsigned* cells;                /* n, to be probed */
+    const unsigned* parent;
     const unsigned long long* key;
-    const unsigned* corner;
+    const unsigned* above_row;
+    const unsigned* above_points;
+    const unsigned* slot;                 /* point: nearest triangle */
+    float* position;                      /* out: n x 3, the centre */
+    unsigned* seed;                       /* out: n x 8 */
+} sdf_octree_probe_args;
+
+typedef struct {
+    unsigned n;
+    unsigned level;
+    unsigned first;
+    const unsigned* cells;                /* n, probed */
+    const unsigned* parent;
+    const unsigned* above_row;
+    const unsigned* above_points;
+    const float* distance;                /* point: signed */
+    const float* gradient;
+    const float* centre;                  /* n, unsigned distance of the centre */
+    float tolerance;
+    float band;
+    unsigned char* wish;                  /* out: new cell, 1 is to be opened */
+} sdf_octree_probed_args;
+
+typedef struct {
+    unsigned n;                           /* new cells, of which closed ones are looked at */
+    unsigned level;
+    unsigned first;                       /* number of the first */
+    const unsigned* parent;
+    const unsigned* row;                  /* cell: number among the opened cells, or SDF_NONE */
+    const unsigned char* state;           /* cell: 0 closed, 1 opening, 2 opened, 3 a jump, 4 split */
+    const unsigned* points;               /* row, x 27 */
+    const unsigned* above_row;
+    const unsigned* above_child;          /* row above: family, or SDF_NONE */
+    const unsigned* above_neighbour;      /* row above, x 27: cells, SDF_NONE: coarser there, SDF_OUTSIDE */
+    const unsigned* above_points;
+    const float* distance;
+    const float* gradient;
+    float tolerance;
+    float band;
+    unsigned char* wish;                  /* out: n, 1 is to be opened */
+} sdf_octree_peek_args;
+
+typedef struct {
+    unsigned n;                           /* cells to open */
+    unsigned first;                       /* row of the first */
+    const unsigned* cells;                /* n */
+    const unsigned* parent;
+    const unsigned* row;
+    const unsigned char* state;
+    const unsigned* above_row;
+    const unsigned* above_child;
+    const unsigned* above_neighbour;
+    unsigned* neighbour;                  /* out: row, x 27 */
+    unsigned* points;                     /* in and out: row, x 27; other opening cells' points as places in their list */
+    unsigned* mask;                       /* out: n, the points that each cell owns */
+    unsigned* lent;                       /* out: n, the points that other opening cells own */
+    unsigned* count;                      /* out: n, of its own */
+} sdf_octree_own_args;
+
+typedef struct {
+    unsigned n;                           /* opening cells of this piece */
+    unsigned level;
+    unsigned first;                       /* row of the first opening cell */
+    unsigned piece;                       /* place of the piece's first cell among the opening cells */
+    unsigned first_point;                 /* number of the first new point */
+    unsigned piece_point;                 /* that of the piece */
+    const unsigned* cells;                /* opening cells */
+    const unsigned* parent;
+    const unsigned long long* key;
+    const unsigned* above_row;
+    const unsigned* above_points;
     const unsigned* mask;
-    const unsigned* offset;               /* n, number of each cell's first new point */
-    const unsigned* slot;                 /* nearest triangle of every older point */
-    unsigned* cell_points;                /* in and out */
+    const unsigned* lent;
+    const unsigned* last;                 /* opening cells: running sums of their new points */
+    const unsigned* slot;
+    unsigned* points;                     /* in and out: row, x 27 */
     unsigned long long* point_key;        /* out: Morton key on the lattice */
-    unsigned* point_cell;                 /* out: the owner */
-    float* position;                      /* out: x 3 */
-    unsigned* seed;                       /* out: new points x 8 */
+    unsigned* point_row;                  /* out: new points of the piece, the owner's row */
+    float* position;                      /* out: new points of the piece, x 3 */
+    unsigned* seed;                       /* out: new points of the piece, x 8 */
 } sdf_octree_points_args;
 
 typedef struct {
-    unsigned n;
-    const unsigned* cells;
-    const unsigned* neighbour;
-    const unsigned char* state;
-    const unsigned* mask;
-    unsigned* cell_points;                /* in and out */
-} sdf_octree_share_args;
-
-typedef struct {
-    unsigned n;
-    const float* points;                  /* n x 3 */
-    const unsigned* slot;
-    const unsigned char* inside;
+    unsigned n;                           /* new points */
+    const float* position;                /* n x 3 */
+    const unsigned* slot;                 /* n, nearest triangle */
+    const float* distance;                /* n, unsigned */
+    const unsigned char* inside;          /* n; null where normals decide */
+    const float* normals;                 /* as for sdf_pseudonormal */
     const float* triangle;
+    float* signed_distance;               /* out: n */
     float* gradient;                      /* out: n x 3, of the signed distance */
-} sdf_gradient_args;
+} sdf_octree_measured_args;
 
 typedef struct {
     unsigned n;
@@ -350,71 +402,112 @@ typedef struct {
 typedef struct {
     unsigned n;
     unsigned level;
-    const unsigned* cells;
-    const unsigned* cell_points;
-    const float* distance;                /* signed, of every point */
-    const float* position;
-    const float* gradient;                /* of every point, x 3 */
-    const unsigned long long* key;        /* of the cells */
+    const unsigned* rows;                 /* n */
+    const unsigned* cell;                 /* row */
+    const unsigned long long* key;        /* family */
+    const unsigned* points;               /* row, x 27 */
+    const float* distance;
+    const float* gradient;
     unsigned triangles;
     const unsigned long long* triangle_key;
     const float* triangle;
     float tolerance;
     float band;
     float jump_edge;                      /* cells of this edge or less are not split for a jump of the sign */
-    unsigned char* wish;                  /* out: n, 1 where the cell is to be opened (screen) or split (test) */
+    unsigned char* wish;                  /* out: n, 1 where the cell is to be split, 2 where the sign jumps */
 } sdf_octree_test_args;
 
-typedef sdf_octree_test_args sdf_octree_screen_args;
+typedef struct {
+    unsigned n;                           /* cells to split */
+    unsigned first;                       /* number of the first new family */
+    const unsigned* cells;                /* n */
+    const unsigned long long* key;        /* family */
+    const unsigned* row;                  /* cell */
+    const unsigned* child;                /* row: family below */
+    const unsigned* neighbour;            /* row, x 27 */
+    unsigned char* meets_finer;           /* out: cell, 1 for the neighbours of cells that are split */
+    unsigned* below_parent;               /* out: family below */
+    unsigned long long* below_key;        /* out: family below */
+    const unsigned* below_row;            /* cell below; null where these are never opened */
+    unsigned* below_neighbour;            /* in and out: row below, x 27: older ones learn of the new cells */
+} sdf_octree_children_args;
 
 typedef struct {
     unsigned n;
-    const unsigned* cells;
-    const unsigned* cell_points;
-    const unsigned* neighbour;
+    const unsigned* cells;                /* n leaves */
+    const unsigned* parent;
+    const unsigned* row;
     const unsigned char* state;
-    const float* distance;
-    float tolerance;
-    float band;
-    unsigned char* wish;                  /* out: n, 1 where the cell is to be opened */
-} sdf_octree_peek_args;
-
-typedef struct {
-    unsigned n;
-    const unsigned* cells;                /* leaves of one level */
-    const unsigned* cell_points;
-    const unsigned* neighbour;
-    const unsigned* child;
-    const unsigned* corner;
-    const unsigned char* state;
-    const unsigned char* tight;           /* of every point */
-    float* value;                         /* in and out: the field's value at every point */
-    unsigned char* hanging;               /* out: 1 for the points that take a leaf's value */
-    unsigned char* wish;                  /* out: n */
+    const unsigned* points;               /* row, x 27 */
+    const unsigned* above_row;
+    const unsigned* above_child;
+    const unsigned* above_neighbour;
+    const unsigned* above_points;
+    float* value;                         /* in and out: point, the field's value */
+    unsigned char* hanging;               /* out: point, 1 for those that take a leaf's value */
 } sdf_octree_constrain_args;
 
 typedef struct {
     unsigned n;
-    const unsigned* cells;                /* leaves of one level */
-    const unsigned* corner;
+    const unsigned* cells;                /* n leaves */
+    const unsigned* parent;
+    const unsigned* row;
     const unsigned char* state;
-    const unsigned* points_of_cell;       /* x 27; null on the finest level */
-    const float* distance;                /* true signed distances */
+    const unsigned* points;               /* row, x 27 */
+    const unsigned* above_row;
+    const unsigned* above_neighbour;
+    const unsigned* above_points;
+    const unsigned char* above_state;
+    const float* distance;                /* point: true signed distance */
     const float* value;
+    const unsigned char* hanging;
     float tolerance;
     float band;
-    unsigned char* tight;                 /* in and out: of every point */
+    unsigned char* above_wish;            /* out: cell above, 1 where it is to be split */
 } sdf_octree_tighten_args;
 
 typedef struct {
+    unsigned n;                           /* rows of a level */
+    const unsigned* points;               /* row, x 27 */
+    const float* value;                   /* point */
+    const unsigned char* hanging;         /* point */
+    double step;
+    float* rounded;                       /* in and out: point */
+    int* steps;                           /* out: point */
+} sdf_octree_round_args;
+
+typedef struct {
     unsigned n;
-    const unsigned* points;               /* n points without a sign */
-    const unsigned* point_cell;
-    const unsigned* cell_points;
-    const float* position;
-    const float* distance;                /* unsigned */
-    const unsigned char* inside;          /* of every point: 0, 1, or 2 where not known */
-    const float* clear;
+    const unsigned* cells;                /* n leaves */
+    const unsigned* parent;
+    const unsigned* above_row;
+    const unsigned* above_points;
+    unsigned char* used;                  /* out: point, 1 for a corner of a leaf */
+} sdf_octree_used_args;
+
+typedef struct {
+    unsigned n;
+    const unsigned* cells;                /* n leaves */
+    const unsigned* parent;
+    const unsigned* above_row;
+    const unsigned* above_points;
+    const unsigned* place;                /* point: its number among the corners */
+    const unsigned* rank;                 /* cell: a leaf's number among the leaves */
+    unsigned* leaf_corner;                /* out: leaf, x 8 */
+} sdf_octree_corners_args;
+
+typedef struct {
+    unsigned n;
+    unsigned first;                       /* number of the first new point */
+    unsigned measured;                    /* how many of them have a distance */
+    const unsigned* which;                /* n, of the new points, those without a sign */
+    const unsigned* point_row;            /* new point */
+    const unsigned* points;               /* row, x 27 */
+    float step;                           /* half an edge of the cells */
+    const float* signed_distance;         /* older point */
+    const float* distance;                /* new point, unsigned */
+    const unsigned char* inside;          /* new point: 0, 1, or 2 where not known */
+    const float* clear;                   /* point; may be null: a closed surface */
     float guard;
     unsigned char* new_inside;            /* out: n */
     float* new_clear;                     /* out: n */

@@ -31,7 +31,7 @@ FN void sdf_sign_links_at(const sdf_sign_links_args& a, u32 i) {
     const float ways[3] = {half, 1.414214f * half, 1.732051f * half};
     u32 place[27], best_place[27];
     float distance[27], reach[27], clear[27], best[27];
-    SDF_UNROLL
+    UNROLL
     for (int k = 0; k < 27; k++) {
         place[k] = a.point[27 * (size_t)i + k];
         best[k] = distance[k] = a.distance[place[k]];
@@ -39,10 +39,10 @@ FN void sdf_sign_links_at(const sdf_sign_links_args& a, u32 i) {
         clear[k] = a.clear ? a.clear[place[k]] : 1e30f;
         best_place[k] = SDF_NONE;
     }
-    SDF_UNROLL
+    UNROLL
     for (int k = 0; k < 27; k++) {
         Offset from = offset_of(k);
-        SDF_UNROLL
+        UNROLL
         for (int j = 0; j < k; j++) {
             Offset to = offset_of(j);
             int x = from.x - to.x, y = from.y - to.y, z = from.z - to.z;
@@ -59,7 +59,7 @@ FN void sdf_sign_links_at(const sdf_sign_links_args& a, u32 i) {
             }
         }
     }
-    SDF_UNROLL
+    UNROLL
     for (int k = 0; k < 27; k++)
         if (best_place[k] != SDF_NONE) most_of_all(a.link + place[k], farther(best[k], best_place[k]));
 }

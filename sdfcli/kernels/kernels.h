@@ -44,16 +44,19 @@
     X(sdf_winding)                   \
     X(sdf_pseudonormal)              \
     X(sdf_octree_children)           \
-    X(sdf_octree_neighbours)         \
     X(sdf_octree_own)                \
     X(sdf_octree_points)             \
-    X(sdf_octree_share)              \
-    X(sdf_gradient)                  \
+    X(sdf_octree_measured)           \
     X(sdf_octree_screen)             \
+    X(sdf_octree_probe)              \
+    X(sdf_octree_probed)             \
     X(sdf_octree_peek)               \
     X(sdf_octree_test)               \
     X(sdf_octree_constrain)          \
     X(sdf_octree_tighten)            \
+    X(sdf_octree_round)              \
+    X(sdf_octree_used)               \
+    X(sdf_octree_corners)            \
     X(sdf_sign_inherit)              \
     X(sdf_sign_link)                 \
     X(sdf_sign_ends)                 \

@@ -53,6 +53,24 @@ FN u32 lower_bound(const u64* keys, u32 n, u64 key) {  // the first place whose 
     return low;
 }
 
+// The same for a key that is likely to be near place `from`: the steps away from there double.
+FN u32 lower_bound_near(const u64* keys, u32 n, u64 key, u32 from) {
+    u32 step = 1;
+    if (keys[from] < key) {
+        while (step < n - from && keys[from + step] < key) {
+            from += step;
+            step *= 2;
+        }
+        return from + 1 + lower_bound(keys + from + 1, least(step, n - from) - 1, key);
+    }
+    while (step <= from && keys[from - step] >= key) {
+        from -= step;
+        step *= 2;
+    }
+    u32 low = step <= from ? from - step + 1 : 0;
+    return low + lower_bound(keys + low, from - low, key);
+}
+
 // Morton codes of points in the unit cube, for triangles those of their centroids (the thesis, section 2.3).
 FN u64 morton_code(D3 p) {
     Lattice c = {morton_cell(p.x), morton_cell(p.y), morton_cell(p.z)};

@@ -5,13 +5,22 @@
 // gives it the 3 x 3 x 3 points of its children's corners, numbered x + 3 y + 9 z; 8 of them are its own corners. The
 // other 19 have an odd coordinate on the lattice of the children's level, so they never meet points of coarser levels,
 // and only the cells of the same level that touch a point can share it: the first of these, by number, owns it.
+//
+// The eight children of a cell are a family: cell c of a level is child c % 8, in Morton order, of family c / 8, and what
+// siblings have in common is kept once: their parent and its key. Most cells stay leaves that are never opened, so
+// whatever only opened cells have, their points, neighbours and children, lies in rows. A cell's corners are among its
+// parent's points, and its neighbours among the children of its parent's neighbours.
 #ifndef SDFCLI_OCTREE_H
 #define SDFCLI_OCTREE_H
 #include "morton.h"
+#include "pseudonormal.h"
 #include "triangle.h"
 
 #define SDF_LATTICE_BITS 20
 #define SDF_DISTANCE_ERROR 4e-6f  // more than the rounding of two distances and of the way between their points
+#define CENTRE 13
+
+enum State { CLOSED, OPENING, OPENED, JUMP, SPLIT };
 
 struct Offset {
     int x, y, z;
@@ -23,88 +32,135 @@ FN Offset offset_of(int j) {  // 0 .. 26 to the three coordinates, each 0 .. 2
 FN int index_of(int x, int y, int z) { return x + 3 * y + 9 * z; }
 FN bool is_corner(int j) { return j % 3 != 1 && (j / 3) % 3 != 1 && j / 9 != 1; }
 FN int corner_point(int c) { return index_of(2 * (c & 1), 2 * (c >> 1 & 1), 2 * (c >> 2)); }
+FN int octant_point(int c) { return index_of(c & 1, c >> 1 & 1, c >> 2); }  // of the octant's eight, from its first on
 // Does point o lie between the eight corners in such a way that corner c has a say in its interpolated value?
 FN bool lies_between(Offset o, int c) {
     return (o.x == 1 || o.x == 2 * (c & 1)) && (o.y == 1 || o.y == 2 * (c >> 1 & 1)) && (o.z == 1 || o.z == 2 * (c >> 2));
 }
-#define CENTRE 13
-FN int middles(int j) { return (j % 3 == 1) + ((j / 3) % 3 == 1) + (j / 9 == 1); }
 
-// Children of the cells parents[i / 8]; child i % 8 in Morton order, all eight one after the other from `first` on.
-FN void sdf_octree_children_at(const sdf_octree_children_args& a, u32 i) {
-    u32 parent = a.parents[i >> 3], octant = i & 7u, cell = a.first + i;
-    if (octant == 0) {
-        a.parent_child[parent] = cell;
-        for (int k = 0; k < 27; k++) {
-            u32 other = a.parent_neighbour[27 * (size_t)parent + k];
-            if (other < SDF_OUTSIDE) store_shared(a.parent_meets_finer + other, (u8)1);
-        }
-    }
-    a.key[cell] = a.parent_key[parent] << 3 | octant;
-    a.parent[cell] = parent;
-    int x = octant & 1, y = octant >> 1 & 1, z = octant >> 2;
-    for (int c = 0; c < 8; c++)
-        a.corner[8 * (size_t)cell + c] =
-            a.parent_points[27 * (size_t)parent + index_of(x + (c & 1), y + (c >> 1 & 1), z + (c >> 2))];
-}
-
-// The 27 neighbours of a new cell (13 is the cell itself), found among the children of its parent's neighbours. Older
-// cells learn of the new one.
-FN void sdf_octree_neighbours_at(const sdf_octree_neighbours_args& a, u32 i) {
-    u32 cell = a.first + i / 27, direction = i % 27, octant = (u32)(a.key[cell] & 7u);
-    Offset d = offset_of((int)direction);
-    int x = (int)(octant & 1) + d.x - 1, y = (int)(octant >> 1 & 1) + d.y - 1, z = (int)(octant >> 2) + d.z - 1;
-    int above = index_of(x < 0 ? 0 : x > 1 ? 2 : 1, y < 0 ? 0 : y > 1 ? 2 : 1, z < 0 ? 0 : z > 1 ? 2 : 1);
-    u32 other = a.parent_neighbour[27 * (size_t)a.parent[cell] + above];
-    if (other < SDF_OUTSIDE) {
-        u32 child = a.parent_child[other];
-        other = child == SDF_NONE ? SDF_NONE : child + (u32)((x & 1) | (y & 1) << 1 | (z & 1) << 2);
-        if (other < a.first) a.neighbour[27 * (size_t)other + 26 - direction] = cell;
-    }
-    a.neighbour[27 * (size_t)cell + direction] = other;
-}
-
-// Where a point that is not a corner comes from: an opened cell that has it, or the first of the opening cells.
-struct Owner {
-    u32 cell;
-    int point;
-    bool opened;
-};
 template <class Args>
-FN Owner owner_of(const Args& a, u32 cell, int j) {
-    Owner best = {cell, j, false};
-    Offset o = offset_of(j);
-    int x0 = o.x == 0 ? -1 : 0, x1 = o.x == 2 ? 1 : 0, y0 = o.y == 0 ? -1 : 0, y1 = o.y == 2 ? 1 : 0;
-    int z0 = o.z == 0 ? -1 : 0, z1 = o.z == 2 ? 1 : 0;
+FN u64 key_of(const Args& a, u32 cell) {
+    return a.key[cell >> 3] << 3 | (cell & 7u);
+}
+// The points at a cell's corners; the root's are the first eight.
+template <class Args>
+FN void corners_of(const Args& a, u32 cell, u32* corner) {
+    const u32* above = a.above_row ? a.above_points + 27 * (size_t)a.above_row[a.parent[cell >> 3]] : nullptr;
+    int first = octant_point((int)(cell & 7u));
+    for (int c = 0; c < 8; c++) corner[c] = above ? above[first + octant_point(c)] : (u32)c;
+}
+
+// The 27 neighbours of a cell (13 is the cell itself): its siblings, and the children of seven of its parent's
+// neighbours. SDF_NONE where cells are coarser.
+template <class Args>
+FN void neighbours_of(const Args& a, u32 cell, u32* neighbour) {
+    u32 family[8];  // by the axes along which it lies beyond the cell's own one
+    int octant = (int)(cell & 7u);
+    UNROLL
+    for (int side = 0; side < 8; side++) {
+        family[side] = SDF_OUTSIDE;
+        if (!a.above_row) continue;
+        int x = side & 1 ? 2 * (octant & 1) : 1, y = side & 2 ? octant & 2 : 1, z = side & 4 ? octant >> 1 & 2 : 1;
+        u32 row = a.above_row[a.parent[cell >> 3]], other = a.above_neighbour[27 * (size_t)row + index_of(x, y, z)];
+        if (other < SDF_OUTSIDE) {
+            u32 other_row = a.above_row[other];
+            other = other_row == SDF_NONE ? SDF_NONE : a.above_child[other_row];
+        }
+        family[side] = other;
+    }
+    UNROLL
+    for (int j = 0; j < 27; j++) {
+        Offset d = offset_of(j);
+        int x = (octant & 1) + d.x - 1, y = (octant >> 1 & 1) + d.y - 1, z = (octant >> 2) + d.z - 1;
+        int side = (x < 0 || x > 1) | (y < 0 || y > 1) << 1 | (z < 0 || z > 1) << 2;
+        u32 sibling = (u32)((x & 1) | (y & 1) << 1 | (z & 1) << 2);
+        neighbour[j] = family[side] < SDF_OUTSIDE ? 8 * family[side] + sibling : family[side];
+    }
+    neighbour[CENTRE] = cell;
+}
+
+// Calls visit(j, there) for the points other than corners that a cell has in common with its neighbour: number j of
+// its own is number `there` of the neighbour's. A point of an edge, or a face's five.
+template <class Visit>
+FN void each_shared(int direction, const Visit& visit) {
+    Offset d = offset_of(direction);
+    int x0 = d.x == 2 ? 2 : 0, x1 = d.x == 0 ? 0 : 2, y0 = d.y == 2 ? 2 : 0, y1 = d.y == 0 ? 0 : 2;
+    int z0 = d.z == 2 ? 2 : 0, z1 = d.z == 0 ? 0 : 2;
     for (int z = z0; z <= z1; z++)
         for (int y = y0; y <= y1; y++)
             for (int x = x0; x <= x1; x++) {
-                u32 other = a.neighbour[27 * (size_t)cell + index_of(x + 1, y + 1, z + 1)];
-                if (other >= SDF_OUTSIDE || a.state[other] == 0) continue;
-                bool opened = a.state[other] >= 2;
-                if (opened > best.opened || (opened == best.opened && other < best.cell)) {
-                    best.cell = other;
-                    best.point = index_of(o.x - 2 * x, o.y - 2 * y, o.z - 2 * z);
-                    best.opened = opened;
-                }
+                int j = index_of(x, y, z);
+                if (!is_corner(j)) visit(j, index_of(x - 2 * (d.x - 1), y - 2 * (d.y - 1), z - 2 * (d.z - 1)));
             }
-    return best;
 }
 
-// Which points the opening cells own: a bit mask and a count. Corners, and points of opened cells, are filled in. The
-// centre is nobody else's, and is there since the cell was probed.
+// A cell is split: its children become a family. Its neighbours now meet finer cells; where their children are older,
+// those of them that are opened learn of the new cells.
+FN void sdf_octree_children_at(const sdf_octree_children_args& a, u32 i) {
+    u32 cell = a.cells[i], family = a.first + i;
+    a.below_parent[family] = cell;
+    a.below_key[family] = key_of(a, cell);
+    const u32* neighbour = a.neighbour + 27 * (size_t)a.row[cell];
+    for (int k = 0; k < 27; k++) {
+        u32 other = neighbour[k];
+        if (other >= SDF_OUTSIDE || k == CENTRE) continue;
+        store_shared(a.meets_finer + other, (u8)1);
+        u32 other_row = a.row[other], older = other_row == SDF_NONE ? SDF_NONE : a.child[other_row];
+        if (older >= a.first || !a.below_row) continue;
+        Offset d = offset_of(k);
+        for (u32 q = 0; q < 8; q++) {
+            u32 row = a.below_row[8 * older + q];
+            if (row == SDF_NONE) continue;
+            for (u32 o = 0; o < 8; o++) {  // the way from child q there to child o here, one more than -1, 0, or 1
+                int x = (int)(o & 1u) - (int)(q & 1u) - 2 * (d.x - 1) + 1;
+                int y = (int)(o >> 1 & 1u) - (int)(q >> 1 & 1u) - 2 * (d.y - 1) + 1;
+                int z = (int)(o >> 2) - (int)(q >> 2) - 2 * (d.z - 1) + 1;
+                if ((u32)x < 3u && (u32)y < 3u && (u32)z < 3u)
+                    a.below_neighbour[27 * (size_t)row + index_of(x, y, z)] = 8 * family + o;
+            }
+        }
+    }
+}
+
+// Which points the opening cells own: a bit mask and a count. Points that other cells have, or will have, are borrowed.
 FN void sdf_octree_own_at(const sdf_octree_own_args& a, u32 i) {
-    u32 cell = a.cells[i], mask = 0;
-    u32* point = a.cell_points + 27 * (size_t)cell;
+    u32 cell = a.cells[i], mask = 0, lent = 0;
+    u32* neighbour = a.neighbour + 27 * (size_t)(a.first + i);
+    u32* points = a.points + 27 * (size_t)(a.first + i);
+    neighbours_of(a, cell, neighbour);
+    UNROLL
     for (int j = 0; j < 27; j++) {
-        if (is_corner(j) || j == CENTRE) continue;
-        Owner o = owner_of(a, cell, j);
-        if (o.opened)
-            point[j] = a.cell_points[27 * (size_t)o.cell + o.point];
-        else if (o.cell == cell)
+        if (is_corner(j)) continue;
+        Offset o = offset_of(j);
+        u32 best = cell;
+        int there = j;
+        bool opened = false;
+        int x0 = o.x == 0 ? -1 : 0, x1 = o.x == 2 ? 1 : 0, y0 = o.y == 0 ? -1 : 0, y1 = o.y == 2 ? 1 : 0;
+        int z0 = o.z == 0 ? -1 : 0, z1 = o.z == 2 ? 1 : 0;
+        for (int z = z0; z <= z1; z++)
+            for (int y = y0; y <= y1; y++)
+                for (int x = x0; x <= x1; x++) {
+                    u32 other = neighbour[index_of(x + 1, y + 1, z + 1)];
+                    if (other >= SDF_OUTSIDE || a.state[other] == CLOSED) continue;
+                    bool has = a.state[other] >= OPENED;
+                    if (has > opened || (has == opened && other < best)) {
+                        best = other;
+                        there = index_of(o.x - 2 * x, o.y - 2 * y, o.z - 2 * z);
+                        opened = has;
+                    }
+                }
+        u32 row = a.row[best];
+        if (opened) {
+            points[j] = a.points[27 * (size_t)row + there];
+        } else if (best == cell) {
             mask |= 1u << j;
+        } else {
+            points[j] = 27 * (row - a.first) + (u32)there;
+            lent |= 1u << j;
+        }
     }
     a.mask[i] = mask;
+    a.lent[i] = lent;
     a.count[i] = (u32)count_ones(mask);
 }
 
@@ -114,40 +170,66 @@ FN void store_position(float* position, Lattice p) {  // in the unit cube, exact
     position[1] = (float)p.y * unit;
     position[2] = (float)p.z * unit;
 }
-// Makes the points of a mask: number, key, position, cell, and the nearest triangles of the 2, 4 or 8 corners between
-// which each lies, the first bounds of its query.
-FN void sdf_octree_points_at(const sdf_octree_points_args& a, u32 i) {
-    u32 cell = a.cells[i], mask = a.mask[i], id = a.offset[i];
-    Lattice at = morton_decode(a.key[cell]);
+// The place of a cell's point, and the nearest triangles of the 2, 4 or 8 corners between which it lies: the first
+// bounds of its query.
+template <class Args>
+FN Lattice place_point(const Args& a, u32 cell, int j, const u32* corner, float* position, u32* seed) {
+    Lattice at = morton_decode(key_of(a, cell));
     u32 half = 1u << (SDF_LATTICE_BITS - 1 - a.level);
-    const u32* corner = a.corner + 8 * (size_t)cell;
-    u32* point = a.cell_points + 27 * (size_t)cell;
-    for (int c = 0; c < 8; c++) point[corner_point(c)] = corner[c];
+    Offset o = offset_of(j);
+    Lattice p = {(2 * at.x + (u32)o.x) * half, (2 * at.y + (u32)o.y) * half, (2 * at.z + (u32)o.z) * half};
+    store_position(position, p);
+    int seeds = 0;
+    for (int c = 0; c < 8; c++)
+        if (lies_between(o, c)) seed[seeds++] = a.slot[corner[c]];
+    if (seeds < 8) seed[seeds] = SDF_NONE;
+    return p;
+}
+
+// The numbers of an opening cell's points; its own are made.
+FN void sdf_octree_points_at(const sdf_octree_points_args& a, u32 i) {
+    u32 place = a.piece + i, row = a.first + place, cell = a.cells[place], mask = a.mask[place], lent = a.lent[place];
+    u32 id = a.first_point + a.last[place] - (u32)count_ones(mask), corner[8];
+    u32* points = a.points + 27 * (size_t)row;
+    corners_of(a, cell, corner);
+    for (int c = 0; c < 8; c++) points[corner_point(c)] = corner[c];
     for (int j = 0; j < 27; j++) {
-        if (!(mask >> j & 1u)) continue;
-        Offset o = offset_of(j);
-        Lattice p = {(2 * at.x + (u32)o.x) * half, (2 * at.y + (u32)o.y) * half, (2 * at.z + (u32)o.z) * half};
-        point[j] = id;
-        a.point_key[id] = morton_encode(p);
-        a.point_cell[id] = cell;
-        store_position(a.position + 3 * (size_t)id, p);
-        u32* seed = a.seed + 8 * (size_t)(id - a.first);
-        int seeds = 0;
-        for (int c = 0; c < 8; c++)
-            if (lies_between(o, c)) seed[seeds++] = a.slot[corner[c]];
-        if (seeds < 8) seed[seeds] = SDF_NONE;
-        id++;
+        if (mask >> j & 1u) {
+            u32 k = id - a.piece_point;
+            a.point_key[id] =
+                morton_encode(place_point(a, cell, j, corner, a.position + 3 * (size_t)k, a.seed + 8 * (size_t)k));
+            a.point_row[k] = row;
+            points[j] = id++;
+        } else if (lent >> j & 1u) {
+            u32 other = points[j] / 27, there = points[j] % 27;
+            u32 after = (u32)count_ones(a.mask[other] >> there);
+            points[j] = a.first_point + a.last[other] - after;
+        }
     }
 }
 
-// The points that other opening cells own.
-FN void sdf_octree_share_at(const sdf_octree_share_args& a, u32 i) {
-    u32 cell = a.cells[i], mask = a.mask[i];
-    for (int j = 0; j < 27; j++) {
-        if (is_corner(j) || j == CENTRE || mask >> j & 1u) continue;
-        Owner o = owner_of(a, cell, j);
-        if (!o.opened) a.cell_points[27 * (size_t)cell + j] = a.cell_points[27 * (size_t)o.cell + o.point];
+// A measured point's signed distance and its gradient: away from the nearest point, or the face's normal on the surface.
+// The sign is that of the pseudonormal, or given.
+FN void sdf_octree_measured_at(const sdf_octree_measured_args& a, u32 i) {
+    D3 p = load3d(a.position + 3 * (size_t)i);
+    const float* t = a.triangle + 9 * (size_t)a.slot[i];
+    D3 u = load3d(t), v = load3d(t + 3), w = load3d(t + 6);
+    Nearest<double> q = nearest_on_triangle(p, u, v, w);
+    D3 g = p - q.point;
+    double length = sqrt(dot(g, g));
+    bool inside = a.normals ? behind(p, q, a.normals + 21 * (size_t)a.slot[i]) : a.inside[i] == 1;
+    a.signed_distance[i] = inside ? -a.distance[i] : a.distance[i];
+    double sign = inside ? -1.0 : 1.0;
+    if (length < 1e-9) {
+        g = cross(v - u, w - u);
+        length = sqrt(dot(g, g));
+        sign = 1.0;
     }
+    sign = length > 0.0 ? sign / length : 0.0;
+    float* out = a.gradient + 3 * (size_t)i;
+    out[0] = (float)(sign * g.x);
+    out[1] = (float)(sign * g.y);
+    out[2] = (float)(sign * g.z);
 }
 
 FN float magnitude(float x) { return x < 0.f ? -x : x; }
@@ -156,32 +238,34 @@ FN float allowed_error(float distance, float tolerance, float band) {
     return d > band ? tolerance * (d / band) : tolerance;
 }
 
-// What the eight corners' values say about the middle of an edge, a face or the cell.
-FN float between(const float* corner, int j) {
-    Offset o = offset_of(j);
-    float sum = 0.f;
-    int n = 0;
-    for (int c = 0; c < 8; c++)
-        if (lies_between(o, c)) {
-            sum += corner[c];
-            n++;
-        }
-    return sum / (float)n;
+template <class T>
+FN T mean(T a, T b) {
+    return T(0.5) * (a + b);
+}
+// What a cell's eight corners say about its 27 points: means along x, then y, then z.
+template <class T>
+FN void interpolate(const T* corner, T* value) {
+    UNROLL
+    for (int c = 0; c < 8; c++) value[corner_point(c)] = corner[c];
+    for (int y = 0; y < 3; y += 2)
+        for (int z = 0; z < 3; z += 2) value[index_of(1, y, z)] = mean(value[index_of(0, y, z)], value[index_of(2, y, z)]);
+    for (int z = 0; z < 3; z += 2)
+        for (int x = 0; x < 3; x++) value[index_of(x, 1, z)] = mean(value[index_of(x, 0, z)], value[index_of(x, 2, z)]);
+    UNROLL
+    for (int j = 0; j < 9; j++) value[j + 9] = mean(value[j], value[j + 18]);
 }
 
-// How far the true distance may lie from the trilinear field between eight corners, judged by the corners' gradients:
-// along an edge of length h on which the slope changes by J, a smooth field bends away by h J / 8, a crease by up to
-// h J / 4. The factors with which this enters the tests below were found by measuring (docs/accuracy.md).
-template <class Point>
-FN float bend(const sdf_octree_test_args& a, float edge, Point point_of) {
+// How far the true distance may lie from the trilinear field between eight corners, judged by their gradients: along an
+// edge of length h on which the slope changes by J, a smooth field bends away by h J / 8, a crease by up to h J / 4. The
+// factors with which this enters the tests below were found by measuring (docs/accuracy.md).
+template <class Gradient>
+FN float bend(float edge, const Gradient& gradient) {
     float sum = 0.f;
     for (int axis = 0; axis < 3; axis++) {
         float steepest = 0.f;
-        for (int c = 0; c < 8; c++) {
-            if (c >> axis & 1) continue;
-            u32 low = point_of(c), high = point_of(c | 1 << axis);
-            steepest = most(steepest, magnitude(a.gradient[3 * (size_t)high + axis] - a.gradient[3 * (size_t)low + axis]));
-        }
+        for (int c = 0; c < 8; c++)
+            if (!(c >> axis & 1))
+                steepest = most(steepest, magnitude(gradient(c | 1 << axis, axis) - gradient(c, axis)));
         sum += steepest;
     }
     return sum * edge * 0.125f;
@@ -198,10 +282,13 @@ FN T trilinear(const T* v, Vec<T> t) {
 
 // On the surface the distance is zero: does the field say so at the centroids in a cell? What lies between the points of
 // a coarse cell, such as the relief of a nearly flat wall, shows here; a little beside the surface it errs more.
-FN bool misses_surface(const sdf_octree_test_args& a, u32 cell, const float* corner) {
-    u64 size = 1ULL << 3 * (SDF_MORTON_BITS - a.level), first = a.key[cell] * size;
-    Lattice at = morton_decode(a.key[cell]);
+template <class Args>
+FN bool misses_surface(const Args& a, u32 cell, const float* corner) {
     float scale = (float)(1u << a.level);
+    for (int c = 0; c < 8; c++)
+        if (magnitude(corner[c]) * scale > 1.74f) return false;  // farther than the cell's diagonal
+    u64 key = key_of(a, cell), size = 1ULL << 3 * (SDF_MORTON_BITS - a.level), first = key * size;
+    Lattice at = morton_decode(key);
     for (u32 slot = lower_bound(a.triangle_key, a.triangles, first); slot < a.triangles; slot++) {
         if (a.triangle_key[slot] >= first + size) return false;
         const float* p = a.triangle + 9 * (size_t)slot;
@@ -212,47 +299,130 @@ FN bool misses_surface(const sdf_octree_test_args& a, u32 cell, const float* cor
     return false;
 }
 
-// A cheap look at a new cell, of which only the corners and the centre are known: may it stay a leaf without a test?
-FN void sdf_octree_screen_at(const sdf_octree_test_args& a, u32 i) {
-    u32 cell = a.cells[i];
-    const u32* point = a.cell_points + 27 * (size_t)cell;
-    float corner[8], nearest = 3.402823466e38f;
-    for (int c = 0; c < 8; c++) {
-        corner[c] = a.distance[point[corner_point(c)]];
-        nearest = least(nearest, magnitude(corner[c]));
-    }
-    float d = a.distance[point[CENTRE]], miss = magnitude(between(corner, CENTRE) - d);
-    nearest = least(nearest, magnitude(d));
-    float edge = 1.f / (float)(1u << a.level), bent = bend(a, edge, [&](int c) { return point[corner_point(c)]; });
-    bool errs = most(1.6f * miss, bent) > allowed_error(nearest, a.tolerance, a.band);
-    a.wish[i] = errs || misses_surface(a, cell, corner) ? 1 : 0;
+// The mean of a cell's eight corners, against which a distance at its centre is held.
+FN float middle(const float* corner) {
+    return mean(mean(mean(corner[0], corner[1]), mean(corner[2], corner[3])),
+                mean(mean(corner[4], corner[5]), mean(corner[6], corner[7])));
 }
 
-// A second look at a cell that was not opened: its neighbours may have been, and share points with it.
-FN void sdf_octree_peek_at(const sdf_octree_peek_args& a, u32 i) {
-    u32 cell = a.cells[i];
-    float corner[8];
-    for (int c = 0; c < 8; c++) corner[c] = a.distance[a.cell_points[27 * (size_t)cell + corner_point(c)]];
-    u8 wish = 0;
-    for (int j = 0; j < 27; j++) {
-        if (is_corner(j) || j == CENTRE) continue;
-        Owner o = owner_of(a, cell, j);
-        if (!o.opened) continue;
-        float d = a.distance[a.cell_points[27 * (size_t)o.cell + o.point]];
-        if (1.6f * magnitude(between(corner, j) - d) > allowed_error(d, a.tolerance, a.band)) wish = 1;
+// When bending, as a part of the error that is allowed, settles that a new cell stays a leaf: near the surface, and where
+// the nearest corner is farther than so many edges from it, if the points nearest to the corners agree.
+#define SDF_STRAIGHT 0.5f
+#define SDF_FAR 2.f
+#define SDF_FAR_STRAIGHT 0.8f
+#define SDF_FAR_MISS 0.5f
+
+// Errors, as such parts, at which a leaf is opened: always, and where it bends.
+#define SDF_WRONG 0.8f
+#define SDF_DOUBTFUL 0.625f
+#define SDF_BENT 0.5f
+
+// A first look at a new cell, of which only the corners are known: may it stay a leaf untested? What its gradients
+// foretell is enough to open it, or, if it is little, to leave it; in between the centre is asked for. Far from the
+// surface the points nearest to the corners tell what the query would find there.
+FN void sdf_octree_screen_at(const sdf_octree_screen_args& a, u32 i) {
+    u32 cell = a.first + i, point[8];
+    corners_of(a, cell, point);
+    float corner[8], gradient[24], nearest = 3.402823466e38f;
+    for (int c = 0; c < 8; c++) {
+        corner[c] = a.distance[point[c]];
+        nearest = least(nearest, magnitude(corner[c]));
+        for (int k = 0; k < 3; k++) gradient[3 * c + k] = a.gradient[3 * (size_t)point[c] + k];
+    }
+    float edge = 1.f / (float)(1u << a.level), allowed = allowed_error(nearest, a.tolerance, a.band);
+    float bent = bend(edge, [&](int c, int axis) { return gradient[3 * c + axis]; });
+    u8 wish = 2;
+    if (bent > allowed || misses_surface(a, cell, corner)) {
+        wish = 1;
+    } else if (bent <= SDF_STRAIGHT * allowed) {
+        wish = 0;
+    } else if (nearest > SDF_FAR * edge && bent <= SDF_FAR_STRAIGHT * allowed) {
+        float square = 3.402823466e38f;  // from the centre to the points nearest to the corners
+        for (int c = 0; c < 8; c++) {
+            F3 way = edge * vec(c & 1 ? -0.5f : 0.5f, c & 2 ? -0.5f : 0.5f, c & 4 ? -0.5f : 0.5f);
+            F3 from = way + corner[c] * load3(gradient + 3 * c);
+            square = least(square, dot(from, from));
+        }
+        if (magnitude(sqrtf(square) - magnitude(middle(corner))) <= SDF_FAR_MISS * allowed) wish = 0;
     }
     a.wish[i] = wish;
 }
 
+// The centres of cells that are to be probed.
+FN void sdf_octree_probe_at(const sdf_octree_probe_args& a, u32 i) {
+    u32 corner[8];
+    corners_of(a, a.cells[i], corner);
+    place_point(a, a.cells[i], CENTRE, corner, a.position + 3 * (size_t)i, a.seed + 8 * (size_t)i);
+}
+
+// How the field between a cell's corners bends, as a part of the error that is allowed there.
+template <class Args>
+FN float bend_of(const Args& a, const u32* point) {
+    float gradient[24], nearest = 3.402823466e38f;
+    for (int c = 0; c < 8; c++) {
+        nearest = least(nearest, magnitude(a.distance[point[c]]));
+        for (int k = 0; k < 3; k++) gradient[3 * c + k] = a.gradient[3 * (size_t)point[c] + k];
+    }
+    float bent = bend(1.f / (float)(1u << a.level), [&](int c, int axis) { return gradient[3 * c + axis]; });
+    return bent / allowed_error(nearest, a.tolerance, a.band);
+}
+// An error at one point, as a part of what is allowed, tells of larger ones elsewhere in the cell.
+template <class Args>
+FN bool suspicious(const Args& a, const u32* point, float error) {
+    return error > SDF_WRONG || (error > SDF_DOUBTFUL && bend_of(a, point) > SDF_BENT);
+}
+
+// A second look, at a cell's centre. Its sign is not asked for: with the wrong one, the field would have to be wrong by
+// twice the distance there while nothing bends.
+FN void sdf_octree_probed_at(const sdf_octree_probed_args& a, u32 i) {
+    u32 cell = a.cells[i], point[8];
+    corners_of(a, cell, point);
+    float corner[8], centre = a.centre[i], nearest = centre;
+    for (int c = 0; c < 8; c++) {
+        corner[c] = a.distance[point[c]];
+        nearest = least(nearest, magnitude(corner[c]));
+    }
+    float miss = magnitude(magnitude(middle(corner)) - centre);
+    a.wish[cell - a.first] = suspicious(a, point, miss / allowed_error(nearest, a.tolerance, a.band)) ? 1 : 0;
+}
+
+// A third look at a cell that was not opened: its neighbours may have been, and share points with it.
+FN void sdf_octree_peek_at(const sdf_octree_peek_args& a, u32 i) {
+    u32 cell = a.first + i, neighbour[27], point[8];
+    float corner[8], value[27], error = 0.f;
+    bool met = false;
+    if (a.state[cell] == CLOSED) {
+        neighbours_of(a, cell, neighbour);
+        UNROLL
+        for (int k = 0; k < 27; k++) {
+            u32 other = neighbour[k];
+            if (other >= SDF_OUTSIDE || a.state[other] < OPENED) continue;
+            if (!met) {
+                corners_of(a, cell, point);
+                for (int c = 0; c < 8; c++) corner[c] = a.distance[point[c]];
+                interpolate(corner, value);
+                met = true;
+            }
+            const u32* points = a.points + 27 * (size_t)a.row[other];
+            each_shared(k, [&](int j, int there) {
+                float d = a.distance[points[there]];
+                error = most(error, magnitude(value[j] - d) / allowed_error(d, a.tolerance, a.band));
+            });
+        }
+    }
+    a.wish[i] = met && suspicious(a, point, error) ? 1 : 0;
+}
+
 // Do two of a cell's points have different signs although their distances say that no surface lies between them? Then
 // the sign jumps there, as it does where a winding number closes the hole of an open surface: no octree follows that.
-FN bool holds_jump(const sdf_octree_test_args& a, const u32* point) {
+FN bool holds_jump(const float* distance, float half) {
     for (int j = 1; j < 27; j++)
         for (int k = 0; k < j; k++) {
-            float d = a.distance[point[j]], e = a.distance[point[k]];
+            float d = distance[j], e = distance[k];
             if ((d < 0.f) == (e < 0.f)) continue;
-            F3 step = load3(a.position + 3 * (size_t)point[j]) - load3(a.position + 3 * (size_t)point[k]);
-            if (magnitude(d) + magnitude(e) - SDF_DISTANCE_ERROR > sqrtf(dot(step, step))) return true;
+            Offset o = offset_of(j), p = offset_of(k);
+            int x = o.x - p.x, y = o.y - p.y, z = o.z - p.z;
+            if (magnitude(d) + magnitude(e) - SDF_DISTANCE_ERROR > half * sqrtf((float)(x * x + y * y + z * z))) return true;
         }
     return false;
 }
@@ -260,124 +430,160 @@ FN bool holds_jump(const sdf_octree_test_args& a, const u32* point) {
 // Frisken's test (2000), made tighter: an error at one of the 19 points that lie between the corners, or one that the
 // gradients foretell between these, splits the cell. The answer is 2 for a cell that stays a leaf because the sign jumps.
 FN void sdf_octree_test_at(const sdf_octree_test_args& a, u32 i) {
-    u32 cell = a.cells[i];
-    const u32* point = a.cell_points + 27 * (size_t)cell;
-    float corner[8], error[27], distance[27];
-    for (int c = 0; c < 8; c++) corner[c] = a.distance[point[corner_point(c)]];
+    u32 row = a.rows[i], cell = a.cell[row];
+    const u32* point = a.points + 27 * (size_t)row;
+    float corner[8], value[27], error[27], distance[27], gradient[81];
+    UNROLL
     for (int j = 0; j < 27; j++) {
         distance[j] = a.distance[point[j]];
-        error[j] = is_corner(j) ? 0.f : magnitude(between(corner, j) - distance[j]);
+        for (int k = 0; k < 3; k++) gradient[3 * j + k] = a.gradient[3 * (size_t)point[j] + k];
     }
+    for (int c = 0; c < 8; c++) corner[c] = distance[corner_point(c)];
+    interpolate(corner, value);
+    for (int j = 0; j < 27; j++) error[j] = magnitude(value[j] - distance[j]);
     float half = 0.5f / (float)(1u << a.level);
     u8 wish = 0;
+    UNROLL
     for (int octant = 0; octant < 8; octant++) {
-        int first = index_of(octant & 1, octant >> 1 & 1, octant >> 2);
+        int first = octant_point(octant);
         float worst = 0.f, nearest = 3.402823466e38f;
         for (int c = 0; c < 8; c++) {
-            int j = first + index_of(c & 1, c >> 1 & 1, c >> 2);
+            int j = first + octant_point(c);
             worst = most(worst, error[j]);
             nearest = least(nearest, magnitude(distance[j]));
         }
-        float bent = bend(a, half, [&](int c) { return point[first + index_of(c & 1, c >> 1 & 1, c >> 2)]; });
+        float bent = bend(half, [&](int c, int axis) { return gradient[3 * (first + octant_point(c)) + axis]; });
         if (worst + 0.5f * bent > allowed_error(nearest, a.tolerance, a.band)) wish = 1;
     }
     if (!wish && misses_surface(a, cell, corner)) wish = 1;
-    if (wish && 2.f * half <= a.jump_edge && holds_jump(a, point)) wish = 2;
+    if (wish && 2.f * half <= a.jump_edge && holds_jump(distance, half)) wish = 2;
     a.wish[i] = wish;
 }
 
-// The gradient of the signed distance at a point: away from its nearest point, or the face's normal on the surface.
-FN void sdf_gradient_at(const sdf_gradient_args& a, u32 i) {
-    D3 p = load3d(a.points + 3 * (size_t)i);
-    const float* t = a.triangle + 9 * (size_t)a.slot[i];
-    D3 u = load3d(t), v = load3d(t + 3), w = load3d(t + 6);
-    D3 g = p - nearest_on_triangle(p, u, v, w).point;
-    double length = sqrt(dot(g, g)), sign = a.inside[i] == 1 ? -1.0 : 1.0;
-    if (length < 1e-9) {
-        g = cross(v - u, w - u);
-        length = sqrt(dot(g, g));
-        sign = 1.0;
-    }
-    sign = length > 0.0 ? sign / length : 0.0;
-    float* out = a.gradient + 3 * (size_t)i;
-    out[0] = (float)(sign * g.x);
-    out[1] = (float)(sign * g.y);
-    out[2] = (float)(sign * g.z);
-}
-
 // Points in the middle of a leaf's edge or face that finer neighbours use as corners ("hanging") take the leaf's
-// interpolated value, so that the field has no cracks. A leaf wishes to be split where such a point is tight, see below.
+// interpolated value, so that the field has no cracks.
 FN void sdf_octree_constrain_at(const sdf_octree_constrain_args& a, u32 i) {
-    u32 cell = a.cells[i];
-    const u32* neighbour = a.neighbour + 27 * (size_t)cell;
-    float corner[8];
-    for (int c = 0; c < 8; c++) corner[c] = a.value[a.corner[8 * (size_t)cell + c]];
-    u8 wish = 0;
+    u32 cell = a.cells[i], point[8], neighbour[27];
+    float corner[8], value[27];
+    corners_of(a, cell, point);
+    for (int c = 0; c < 8; c++) corner[c] = a.value[point[c]];
+    interpolate(corner, value);
+    neighbours_of(a, cell, neighbour);
+    UNROLL
     for (int k = 0; k < 27; k++) {
         u32 finer = neighbour[k];
-        if (finer >= SDF_OUTSIDE || a.child[finer] == SDF_NONE) continue;
-        Offset d = offset_of(k);
-        // The points that the cell shares with that neighbour: a corner, an edge's three, or a face's nine.
-        int x0 = d.x == 2 ? 2 : 0, x1 = d.x == 0 ? 0 : 2, y0 = d.y == 2 ? 2 : 0, y1 = d.y == 0 ? 0 : 2;
-        int z0 = d.z == 2 ? 2 : 0, z1 = d.z == 0 ? 0 : 2;
-        for (int z = z0; z <= z1; z++)
-            for (int y = y0; y <= y1; y++)
-                for (int x = x0; x <= x1; x++) {
-                    int j = index_of(x, y, z);
-                    if (is_corner(j) || j == CENTRE) continue;
-                    int there = index_of(x - 2 * (d.x - 1), y - 2 * (d.y - 1), z - 2 * (d.z - 1));
-                    u32 point = a.cell_points[27 * (size_t)finer + there];
-                    store_shared(a.value + point, between(corner, j));
-                    store_shared(a.hanging + point, (u8)1);
-                    if (a.tight[point]) wish = 1;
-                }
+        if (finer >= SDF_OUTSIDE || a.state[finer] != SPLIT) continue;
+        const u32* points = a.points + 27 * (size_t)a.row[finer];
+        each_shared(k, [&](int j, int there) {
+            store_shared(a.value + points[there], value[j]);
+            store_shared(a.hanging + points[there], (u8)1);
+        });
     }
-    a.wish[i] = a.state[cell] == 3 ? 0 : wish;
 }
 
 // A leaf whose hanging corners were moved: where its field now misses the true distance by more than the tolerance, the
-// corners that were moved most are tight, that is the coarser neighbours that move them must be split.
+// coarser leaves that move the corners moved most wish to be split. They are neighbours of the leaf's parent: leaves
+// that touch differ by one level.
 FN void sdf_octree_tighten_at(const sdf_octree_tighten_args& a, u32 i) {
-    u32 cell = a.cells[i];
-    if (a.state[cell] == 3) return;
-    const u32* at = a.corner + 8 * (size_t)cell;
-    float corner[8], excess = 0.f, moved = 0.f;
+    u32 cell = a.cells[i], at[8];
+    if (a.state[cell] == JUMP) return;
+    corners_of(a, cell, at);
+    float corner[8], move[8], moved = 0.f;
     for (int c = 0; c < 8; c++) {
-        corner[c] = a.value[at[c]];
-        float move = magnitude(corner[c] - a.distance[at[c]]) / allowed_error(a.distance[at[c]], a.tolerance, a.band);
-        moved = most(moved, move);
+        move[c] = 0.f;
+        if (!a.hanging[at[c]]) continue;
+        float d = a.distance[at[c]];
+        move[c] = magnitude(a.value[at[c]] - d) / allowed_error(d, a.tolerance, a.band);
+        moved = most(moved, move[c]);
     }
     if (moved == 0.f) return;
-    excess = moved;
-    for (int j = 0; j < 27 && a.points_of_cell; j++) {
-        u32 point = a.points_of_cell[27 * (size_t)cell + j];
-        if (is_corner(j) || point == SDF_NONE) continue;
-        float d = a.distance[point];
-        excess = most(excess, magnitude(between(corner, j) - d) / allowed_error(d, a.tolerance, a.band));
+    float excess = moved;
+    if (a.row[cell] != SDF_NONE) {
+        const u32* points = a.points + 27 * (size_t)a.row[cell];
+        float value[27];
+        for (int c = 0; c < 8; c++) corner[c] = a.value[at[c]];
+        interpolate(corner, value);
+        for (int j = 0; j < 27; j++) {
+            if (is_corner(j)) continue;
+            float d = a.distance[points[j]];
+            excess = most(excess, magnitude(value[j] - d) / allowed_error(d, a.tolerance, a.band));
+        }
     }
     if (excess <= 1.f) return;
+    const u32* neighbour = a.above_neighbour + 27 * (size_t)a.above_row[a.parent[cell >> 3]];
     for (int c = 0; c < 8; c++) {
-        float move = magnitude(corner[c] - a.distance[at[c]]) / allowed_error(a.distance[at[c]], a.tolerance, a.band);
-        if (move >= 0.5f * moved) store_shared(a.tight + at[c], (u8)1);
+        if (move[c] < 0.5f * moved) continue;
+        Offset o = offset_of(octant_point((int)(cell & 7u)) + octant_point(c));
+        for (int z = o.z == 0 ? 0 : 1; z <= (o.z == 2 ? 2 : 1); z++)
+            for (int y = o.y == 0 ? 0 : 1; y <= (o.y == 2 ? 2 : 1); y++)
+                for (int x = o.x == 0 ? 0 : 1; x <= (o.x == 2 ? 2 : 1); x++) {
+                    u32 other = neighbour[index_of(x, y, z)];
+                    if (other < SDF_OUTSIDE && a.above_state[other] < JUMP) store_shared(a.above_wish + other, (u8)1);
+                }
     }
 }
 
-// Takes the sign of a point from another point of its cell: the ball around each that its distance allows is empty of
-// surface, so where the two balls meet, nothing lies between. The sign of an open surface changes at its holes too:
+// A value as a whole number of steps from a base. It keeps its sign, and changes by half a step at most, or by less than
+// one where that would turn the sign.
+FN int whole_steps(float value, double base, double step) {
+    const double most_steps = 1073741824.0;
+    bool negative = value < 0.f;
+    double steps = least(most(((double)value - base) / step, -most_steps), most_steps);
+    steps = (double)(int)(steps < 0.0 ? steps - 0.5 : steps + 0.5);
+    if ((base + steps * step < 0.0) != negative) steps += negative ? -1.0 : 1.0;
+    return (int)steps;
+}
+
+// What sdf_corner_quantise does, for an opened cell's points: its corners, which foretell them, need not be looked for.
+FN void sdf_octree_round_at(const sdf_octree_round_args& a, u32 i) {
+    const u32* points = a.points + 27 * (size_t)i;
+    double corner[8], base[27];
+    for (int c = 0; c < 8; c++) corner[c] = (double)a.rounded[points[corner_point(c)]];
+    interpolate(corner, base);
+    for (int j = 0; j < 27; j++) {
+        if (is_corner(j)) continue;
+        u32 point = points[j];
+        int steps = a.hanging[point] ? 0 : whole_steps(a.value[point], base[j], a.step);
+        store_shared(a.rounded + point, (float)(base[j] + (double)steps * a.step));
+        store_shared(a.steps + point, steps);
+    }
+}
+
+FN void sdf_octree_used_at(const sdf_octree_used_args& a, u32 i) {
+    u32 corner[8];
+    corners_of(a, a.cells[i], corner);
+    for (int c = 0; c < 8; c++) store_shared(a.used + corner[c], (u8)1);
+}
+FN void sdf_octree_corners_at(const sdf_octree_corners_args& a, u32 i) {
+    u32 corner[8];
+    corners_of(a, a.cells[i], corner);
+    for (int c = 0; c < 8; c++) a.leaf_corner[8 * (size_t)a.rank[a.cells[i]] + c] = a.place[corner[c]];
+}
+
+// Takes the sign of a new point from another point of its cell: the ball around each that its distance allows is empty
+// of surface, so where the two balls meet, nothing lies between. The sign of an open surface changes at its holes too:
 // `clear` is a lower bound of the distance to the caps that close them, beyond `guard` they have no say.
 FN void sdf_sign_inherit_at(const sdf_sign_inherit_args& a, u32 i) {
-    u32 id = a.points[i], cell = a.point_cell[id];
-    F3 p = load3(a.position + 3 * (size_t)id);
-    float d = a.distance[id], clear = a.guard;
+    u32 which = a.which[i];
+    const u32* points = a.points + 27 * (size_t)a.point_row[which];
+    int own = 0;
+    while (points[own] != a.first + which) own++;
+    Offset at = offset_of(own);
+    float d = a.distance[which], clear = a.guard;
     u8 inside = 2;
     for (int j = 0; j < 27; j++) {
-        u32 other = a.cell_points[27 * (size_t)cell + j];
-        if (other == id || other == SDF_NONE || a.inside[other] == 2) continue;
-        F3 step = load3(a.position + 3 * (size_t)other) - p;
-        float length = sqrtf(dot(step, step)), reach = a.clear[other] - length;
-        if (d + a.distance[other] - SDF_DISTANCE_ERROR > length && reach > clear) {
+        if (j == own) continue;
+        bool older = points[j] < a.first;
+        u32 other = older ? points[j] : points[j] - a.first;
+        if (!older && (other >= a.measured || a.inside[other] == 2)) continue;
+        float e = older ? magnitude(a.signed_distance[other]) : a.distance[other];
+        Offset o = offset_of(j);
+        int x = o.x - at.x, y = o.y - at.y, z = o.z - at.z;
+        float length = a.step * sqrtf((float)(x * x + y * y + z * z));
+        float reach = (a.clear ? a.clear[points[j]] : 1e30f) - length;
+        if (d + e - SDF_DISTANCE_ERROR > length && reach > clear) {
             clear = reach;
-            inside = a.inside[other];
+            inside = older ? (u8)(float_bits(a.signed_distance[other]) >> 31) : a.inside[other];
         }
     }
     a.new_inside[i] = inside;

@@ -4,7 +4,7 @@
 //   FN, METHOD    qualifiers of every device-side function, and of those that are members
 //   u32, u64, u8  fixed-width integers (NVRTC has no <stdint.h> by default)
 //   leading_zeros, count_ones, float_bits, arrive, load_fresh, store_shared, add_bits, most_of_all, eight_below
-//   SDF_UNROLL    before a loop that is to be unrolled on a GPU, so that its arrays stay in registers
+//   UNROLL        before a loop of up to 27 rounds that is worth unrolling: arrays that it indexes stay in registers
 //
 // Bits are the same on both sides because neither side contracts multiply-add (--fmad=false, -ffp-contract=off), both
 // flush denormals (CuPy compiles with -ftz=true, the CPU threads set MXCSR), and building calls no function of a
@@ -23,7 +23,7 @@ typedef unsigned char u8;
 #ifdef __CUDACC_RTC__
 #define FN __device__ __forceinline__
 #define METHOD __device__ __forceinline__
-#define SDF_UNROLL _Pragma("unroll")
+#define UNROLL _Pragma("unroll")
 FN int leading_zeros(u32 x) { return __clz((int)x); }
 FN int leading_zeros(u64 x) { return __clzll((long long)x); }
 FN int count_ones(u32 x) { return __popc(x); }
@@ -62,7 +62,7 @@ FN u32 eight_below(const float* p, float level) {
 #define FN static inline
 #endif
 #define METHOD inline
-#define SDF_UNROLL
+#define UNROLL _Pragma("GCC unroll 27")
 FN int leading_zeros(u32 x) { return x ? __builtin_clz(x) : 32; }
 FN int leading_zeros(u64 x) { return x ? __builtin_clzll(x) : 64; }
 FN int count_ones(u32 x) { return __builtin_popcount(x); }

@@ -22,19 +22,27 @@ FN void sdf_field_corners_at(const sdf_field_corners_args& a, u32 i) {
 // What is foretold of a corner: the mean of those half a cell of the level above away, along the axes on which it lies
 // in the middle of such a cell; first along x, then y, then z. In float64, the same on every device and in any reader.
 template <class Args>
-FN double foretold(const Args& a, u64 key) {
+FN double foretold(const Args& a, u32 corner) {
     if (a.level == 0) return 0.0;
-    Lattice p = morton_decode(key);
-    u32 shift = SDF_LATTICE_BITS - a.level, odd = (p.x >> shift & 1u) | (p.y >> shift & 1u) << 1 | (p.z >> shift & 1u) << 2;
+    // Each axis of a Morton code is stepped along by itself: the bits of the others are set for the carry to pass, or clear.
+    const u64 axes = 0x1249249249249249ULL;
+    u64 key = a.corner_key[corner], step = 1ULL << 3 * (SDF_LATTICE_BITS - a.level), low = 0, high = 0;
+    u32 odd = 0;
+    for (int k = 0; k < 3; k++) {
+        u64 axis = axes << k, own = key & axis, by = step << k;
+        bool between = (own & by) != 0;
+        odd |= (u32)between << k;
+        low |= between ? own - by : own;
+        high |= between ? ((own | ~axis) + by) & axis : own;
+    }
     double v[8];
     for (u32 c = 0; c < 8; c++) {
         if (c & ~odd) {
             v[c] = v[c & odd];
             continue;
         }
-        u32 x = odd & 1u, y = odd >> 1 & 1u, z = odd >> 2, s = 1u << shift;
-        Lattice q = {p.x + ((c & 1u) * 2 * x - x) * s, p.y + ((c >> 1 & 1u) * 2 * y - y) * s, p.z + ((c >> 2) * 2 * z - z) * s};
-        u32 place = lower_bound(a.corner_key, a.corners, morton_encode(q));
+        u64 mask = (c & 1 ? axes : 0) | (c & 2 ? axes << 1 : 0) | (c & 4 ? axes << 2 : 0);
+        u32 place = lower_bound_near(a.corner_key, a.corners, (low & ~mask) | (high & mask), corner);
         v[c] = (double)a.value[place < a.corners ? place : 0];
     }
     for (int k = 4; k; k >>= 1)
@@ -43,21 +51,14 @@ FN double foretold(const Args& a, u64 key) {
 }
 FN void sdf_corner_quantise_at(const sdf_corner_quantise_args& a, u32 i) {
     u32 corner = a.corner[i];
-    double base = foretold(a, a.corner_key[corner]), steps = 0.0;
-    bool negative = a.value[corner] < 0.f;
-    if (!a.hanging[corner]) {
-        const double most_steps = 1073741824.0;
-        steps = ((double)a.value[corner] - base) / a.step;
-        steps = least(most(steps, -most_steps), most_steps);
-        steps = (double)(int)(steps < 0.0 ? steps - 0.5 : steps + 0.5);
-        if ((base + steps * a.step < 0.0) != negative) steps += negative ? -1.0 : 1.0;
-    }
-    a.value[corner] = (float)(base + steps * a.step);
-    a.residual[i] = (int)steps;
+    double base = foretold(a, corner);
+    int steps = a.hanging[corner] ? 0 : whole_steps(a.value[corner], base, a.step);
+    a.value[corner] = (float)(base + (double)steps * a.step);
+    a.residual[i] = steps;
 }
 FN void sdf_corner_restore_at(const sdf_corner_restore_args& a, u32 i) {
     u32 corner = a.corner[i];
-    a.value[corner] = (float)(foretold(a, a.corner_key[corner]) + (double)a.residual[i] * a.step);
+    a.value[corner] = (float)(foretold(a, corner) + (double)a.residual[i] * a.step);
 }
 
 struct InLeaf {

@@ -11,22 +11,28 @@ import numpy as np
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.stages.bvh import NONE, Bvh
+from sdfcli.stages.corners import by_level
 from sdfcli.stages.distance import nearest
 from sdfcli.stages.order import LATTICE_BITS
-from sdfcli.stages.sign import Signer, WindingSigner
+from sdfcli.stages.sign import PseudonormalSigner, Signer, WindingSigner
 from sdfcli.timing import Stages
 
 OUTSIDE = 0xFFFFFFFE
-CENTRE = 13
-JUMP = 3  # the state of a leaf in which the sign jumps
+CLOSED, OPENING, OPENED, JUMP, SPLIT = range(5)
+"""The states of a cell: JUMP is that of a leaf in which the sign jumps."""
+LEAF, OPEN, PROBE = range(3)
+"""What the first look at a cell says of it."""
 INHERIT_PASSES = 2
 SAFETY = 0.8
 """The tests' share of the tolerance. The rest is for what 27 samples of a cell do not see, and for hanging corners."""
-PIECE = 1 << 18
+PIECE = 1 << 15
 """Cells whose points are made at a time."""
 
-POINT_BYTES, CELL_BYTES = 120, 320
-"""What a new point and a new cell need at most, with what is needed for a while only, and the arrays' spare room."""
+POINT_BYTES, ROW_BYTES, CELL_BYTES = 75, 560, 64
+"""What a new point, an opened cell and a new cell need at most, with the arrays' spare room, copies while they grow,
+and the field's own arrays in the end."""
+NEW_BYTES = 64
+"""What a new point of a piece needs for a while only: its position, what its query starts from, and the answers."""
 
 JUMP_EDGE = 4.0
 """Cells are split down to this many tolerances where the sign jumps at the hole of an open surface."""
@@ -56,7 +62,7 @@ PARENT_DIRECTION = _parent_direction()
 
 
 class Columns:
-    """Equally long arrays that grow together, doubling their room. Each is an attribute, cut to the current length.
+    """Equally long arrays that grow together. Each is an attribute, cut to the current length.
 
     A column is (dtype, shape of an entry, what new entries hold); None where whoever adds entries fills them in.
     """
@@ -85,7 +91,7 @@ class Columns:
         first, self.count = self.count, self.count + more
         for name, old in self._room.items():
             if self.count > len(old):
-                new = self._xp.empty((max(self.count, 2 * len(old)), *old.shape[1:]), old.dtype)
+                new = self._xp.empty((max(self.count, len(old) + len(old) // 2), *old.shape[1:]), old.dtype)
                 new[:first] = old[:first]
                 self._room[name] = new
         for name, fill in self._fill.items():
@@ -93,12 +99,36 @@ class Columns:
         return first
 
 
+class Level:
+    """The cells of one size, see octree.h.
+
+    cells     row (number among the opened cells, or NONE), state, meets_finer (whether a neighbour is split).
+    families  of eight cells each: parent, and its Morton key.
+    rows      of opened cells: cell, child (number of the family, or NONE), neighbour and points (27 each).
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self.cells = Columns(backend, row=(np.uint32, (), NONE), state=(np.uint8, (), 0), meets_finer=(np.uint8, (), 0))
+        self.families = Columns(backend, parent=(np.uint32, (), None), key=(np.uint64, (), None))
+        self.rows = Columns(
+            backend,
+            cell=(np.uint32, (), None),
+            child=(np.uint32, (), NONE),
+            neighbour=(np.uint32, (27,), None),
+            points=(np.uint32, (27,), None),
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """What the level takes."""
+        return self.cells.nbytes + self.families.nbytes + self.rows.nbytes
+
+
 class Octree:
     """Cells by level, and the points at their corners and those of their children.
 
-    levels[l]: key, parent, child (first of eight, or NONE), corner (8 points), neighbour and points (27 each, see
-    octree.h), state (2: opened, its 27 points are there). Cells of the finest level have only the first four.
-    points: key on the lattice of 2^20, cell that brought it, position in the unit cube, distance, nearest slot, sign.
+    points: key on the lattice of 2^20, signed distance, its gradient, nearest slot.
+    value and hanging, of every point, are there once the tree is grown.
     """
 
     def __init__(
@@ -124,37 +154,22 @@ class Octree:
         self.most_memory, self.sample, self.share = most_memory, sample, [1.0]
         self.depth, self.tolerance, self.band = depth, SAFETY * tolerance, band
         self.find = find or partial(nearest, backend, bvh)
-        self.levels = [self._empty_level(level) for level in range(depth + 1)]
+        self.levels = [Level(backend) for _ in range(depth + 1)]
+        self.queries = 0
         self.points = Columns(
             backend,
             key=(np.uint64, (), None),
-            cell=(np.uint32, (), None),
-            position=(np.float32, (3,), None),
-            distance=(np.float32, (), None),
-            slot=(np.uint32, (), None),
-            inside=(np.uint8, (), 2),
-            clear=(np.float32, (), None),
             signed=(np.float32, (), None),
             gradient=(np.float32, (3,), None),
-            value=(np.float32, (), None),
-            tight=(np.uint8, (), 0),
-            hanging=(np.uint8, (), 0),
+            slot=(np.uint32, (), None),
+            **({"clear": (np.float32, (), None)} if self._has_caps else {}),
         )
+        self.value, self.hanging = (backend.xp.empty(0, dtype) for dtype in (np.float32, np.uint8))
         self._pending: dict[int, list[Array]] = {}
 
-    def _empty_level(self, level: int) -> Columns:
-        inner = 27 if level < self.depth else 0
-        return Columns(
-            self.backend,
-            key=(np.uint64, (), None),
-            parent=(np.uint32, (), None),
-            child=(np.uint32, (), NONE),
-            corner=(np.uint32, (8,), None),
-            neighbour=(np.uint32, (inner,), None),
-            points=(np.uint32, (inner,), NONE),
-            state=(np.uint8, (), 0),
-            meets_finer=(np.uint8, (), 0),
-        )
+    @property
+    def _has_caps(self) -> bool:
+        return isinstance(self.signer, WindingSigner) and self.signer.caps is not None
 
     def grow(self, progress: Progress | None = None) -> None:
         """Splits cells until none wishes to be split."""
@@ -163,45 +178,41 @@ class Octree:
         rounds = 0
         while self.sample is None:
             self._constrain()
-            if self._pending:
-                rounds += 1
-                self._run_ahead(rounds)
-                self._settle(progress)
-            elif not self._tighten():
+            self._tighten()
+            if not self._pending:
                 return
+            rounds += 1
+            self._run_ahead(rounds)
+            self._settle(progress)
 
     def _settle(self, progress: Progress | None) -> None:
         while self._pending:
             level = min(self._pending)
             self._split(level, self.backend.xp.concatenate(self._pending.pop(level)))
             if progress:
-                progress(level, sum(cells.count for cells in self.levels))
+                progress(level, sum(own.cells.count for own in self.levels))
 
     def _plant(self) -> None:
         """The root: one cell, its eight corners."""
-        xp, points, root = self.backend.xp, self.points, self.levels[0]
+        backend, points, root = self.backend, self.points, self.levels[0]
         corner = np.array([[c & 1, c >> 1 & 1, c >> 2] for c in range(8)])
         points.extend(8)
-        points.key[:] = self.backend.from_host(
+        points.key[:] = backend.from_host(
             np.array([sum(int(b) << (3 * LATTICE_BITS + k) for k, b in enumerate(c)) for c in corner], np.uint64)
         )
-        points.position[:] = self.backend.from_host(corner, np.float32)
-        self._measure(0, None, None)
-        root.extend(1)
-        root.key[:], root.parent[:] = 0, NONE
-        root.corner[:] = xp.arange(8, dtype=np.uint32)
-        root.neighbour[:] = OUTSIDE
-        root.neighbour[0, 13] = 0
-        self._consider(0, xp.zeros(1, np.uint32))
+        self._measure(0, backend.from_host(corner, np.float32), None)
+        root.cells.extend(1)
+        root.families.extend(1)
+        root.families.parent[:], root.families.key[:] = NONE, 0
+        self._consider(0, 0)
 
-    def _consider(self, level: int, cells: Array) -> None:
-        """Finds out which of the new cells wish to be split."""
+    def _consider(self, level: int, first: int) -> None:
+        """Finds out which of the new cells, from number `first` on, wish to be split."""
         if level == self.depth:
             return
-        self._probe(level, cells)
-        opened = self._screened(level, cells)
+        opened = self._screened(level, first)
         self._open(level, opened)
-        more = self._peeked(level, cells[self.levels[level].state[cells] == 0])
+        more = self._peeked(level, first)
         self._open(level, more)
         cells = self._tested(level, self.backend.xp.concatenate([opened, more]))
         if self.sample is not None:
@@ -214,237 +225,287 @@ class Octree:
     @property
     def estimated_cells(self) -> int:
         """How many cells the whole tree would have, if `sample` left some out (Knuth 1975)."""
-        return round(sum(cells.count / share for cells, share in zip(self.levels, self.share, strict=False)))
+        return round(sum(own.cells.count / share for own, share in zip(self.levels, self.share, strict=False)))
 
-    def _need(self, points: int, cells: int = 0) -> None:
+    def _need(self, points: int, cells: int = 0, rows: int = 0) -> None:
         """Makes sure that there is room for more. Raises OutOfMemoryError otherwise, before memory runs out."""
-        more = POINT_BYTES * points + CELL_BYTES * cells
+        more = POINT_BYTES * points + CELL_BYTES * cells + ROW_BYTES * rows + NEW_BYTES * min(points, 19 * PIECE)
         if self.most_memory is not None and self.backend.memory_used() + more > self.most_memory:
-            levels = sum(level.count > 0 for level in self.levels) - 1
+            levels = sum(own.cells.count > 0 for own in self.levels) - 1
             raise OutOfMemoryError(
                 f"the octree does not fit into {self.most_memory / 1e9:.3g} GB: {self.points.count:,} points at level "
                 f"{levels} of {self.depth}; try a larger --tolerance, a smaller --depth, or more --max-memory"
             )
 
-    def _probe(self, level: int, cells: Array) -> None:
-        """Gives cells their centre."""
-        if len(cells):
-            self._make_points(level, cells, self.backend.xp.full(len(cells), 1 << CENTRE, np.uint32))
+    def _place(self, level: int) -> dict[str, Any]:
+        """What tells where cells lie, and which points are their corners."""
+        own, above = self.levels[level], self.levels[level - 1] if level else None
+        return {
+            **self._corners(level),
+            "level": level,
+            "key": own.families.key,
+            "row": own.cells.row,
+            "state": own.cells.state,
+            "points": own.rows.points,
+            "above_child": above and above.rows.child,
+            "above_neighbour": above and above.rows.neighbour,
+        }
+
+    def _corners(self, level: int) -> dict[str, Any]:
+        """What tells which points are the corners of cells."""
+        above = self.levels[level - 1] if level else None
+        return {
+            "parent": self.levels[level].families.parent,
+            "above_row": above and above.cells.row,
+            "above_points": above and above.rows.points,
+        }
+
+    def _field(self) -> dict[str, Any]:
+        """What is known of the points, and what is asked of them."""
+        return {
+            "distance": self.points.signed,
+            "gradient": self.points.gradient,
+            "slot": self.points.slot,
+            "triangles": len(self.bvh.order),
+            "triangle_key": self.bvh.order.keys,
+            "triangle": self.bvh.order.triangle,
+            "tolerance": self.tolerance,
+            "band": self.band,
+            "jump_edge": JUMP_EDGE * self.tolerance,
+        }
+
+    def _ask(self, kernel: str, level: int, n: int, **values: Any) -> Array:
+        """What a kernel answers for each of n cells."""
+        wish = self.backend.xp.empty(n, np.uint8)
+        self.backend.run(f"sdf_octree_{kernel}", n, wish=wish, **self._place(level), **{**self._field(), **values})
+        return wish
+
+    def _screened(self, level: int, first: int) -> Array:
+        """The new cells that are to be opened, judged by their corners, and where these leave doubt by their centre."""
+        backend, xp = self.backend, self.backend.xp
+        wish = self._ask("screen", level, self.levels[level].cells.count - first, first=first)
+        probed = xp.flatnonzero(wish == PROBE).astype(np.uint32) + np.uint32(first)
+        self.queries += len(probed)
+        for start in range(0, len(probed), PIECE):
+            cells = probed[start : start + PIECE]
+            position, seed = xp.empty((len(cells), 3), np.float32), xp.empty((len(cells), 8), np.uint32)
+            shared = {**self._place(level), **self._field(), "cells": cells}
+            backend.run("sdf_octree_probe", len(cells), position=position, seed=seed, **shared)
+            with self.stages("query", backend):
+                distance, _ = self.find(position, seed)
+            backend.run("sdf_octree_probed", len(cells), first=first, centre=distance, wish=wish, **shared)
+        return xp.flatnonzero(wish == OPEN).astype(np.uint32) + np.uint32(first)
+
+    def _peeked(self, level: int, first: int) -> Array:
+        """The new cells that are to be opened, judged by what opened neighbours know."""
+        wish = self._ask("peek", level, self.levels[level].cells.count - first, first=first)
+        return self.backend.xp.flatnonzero(wish).astype(np.uint32) + np.uint32(first)
+
+    def _tested(self, level: int, cells: Array) -> Array:
+        """The opened cells that are to be split."""
+        own = self.levels[level]
+        wish = self._ask("test", level, len(cells), rows=own.cells.row[cells], cell=own.rows.cell)
+        own.cells.state[cells[wish == 2]] = JUMP
+        return cells[wish == 1]
 
     def _open(self, level: int, cells: Array) -> None:
-        """Gives cells that have their centre the rest of their 27 points."""
-        if len(cells) == 0:
-            return
-        backend, own = self.backend, self.levels[level]
-        mask, count = (backend.xp.empty(len(cells), np.uint32) for _ in range(2))
-        own.state[cells] = 1
-        shared = {
-            "cells": cells,
-            "neighbour": own.neighbour,
-            "state": own.state,
-            "cell_points": own.points,
-            "mask": mask,
-        }
-        backend.run("sdf_octree_own", len(cells), count=count, **shared)
-        self._make_points(level, cells, mask, count)
-        backend.run("sdf_octree_share", len(cells), **shared)
-        own.state[cells] = 2
-
-    def _make_points(self, level: int, cells: Array, mask: Array, count: Array | None = None) -> None:
-        """Makes the points of each cell's mask (one each, unless counted), and measures their distances.
+        """Gives cells their 27 points, and measures the new ones among these.
 
         In pieces, which bound what is needed for a while; each point is measured by itself, so they change nothing.
         """
-        for first in range(0, len(cells), PIECE):
-            piece = slice(first, first + PIECE)
-            self._make_piece(level, cells[piece], mask[piece], None if count is None else count[piece])
-
-    def _make_piece(self, level: int, cells: Array, mask: Array, count: Array | None) -> None:
-        xp, own, points = self.backend.xp, self.levels[level], self.points
-        last = xp.arange(1, len(cells) + 1, dtype=np.uint32) if count is None else xp.cumsum(count, dtype=np.uint32)
-        self._need(int(last[-1]))
-        first = points.extend(int(last[-1]))
-        seed = xp.empty((points.count - first, 8), np.uint32)
-        self.backend.run(
-            "sdf_octree_points",
-            len(cells),
-            level=level,
+        backend, xp, own, count = self.backend, self.backend.xp, self.levels[level], len(cells)
+        if count == 0:
+            return
+        self._need(0, 0, count)
+        first = own.rows.extend(count)
+        own.rows.cell[first:] = cells
+        own.cells.row[cells] = xp.arange(first, own.rows.count, dtype=np.uint32)
+        own.cells.state[cells] = OPENING
+        mask, lent, last = (xp.empty(count, np.uint32) for _ in range(3))
+        place = self._place(level)
+        backend.run(
+            "sdf_octree_own",
+            count,
             first=first,
             cells=cells,
-            key=own.key,
-            corner=own.corner,
+            neighbour=own.rows.neighbour,
             mask=mask,
-            offset=last - (np.uint32(1) if count is None else count) + np.uint32(first),
-            slot=points.slot,
-            cell_points=own.points,
-            point_key=points.key,
-            point_cell=points.cell,
-            position=points.position,
-            seed=seed,
+            lent=lent,
+            count=last,
+            **place,
         )
-        self._measure(first, seed, own.points)
+        backend.inclusive_scan(last)
+        ends = [*range(PIECE, count, PIECE), count]
+        point_ends = backend.to_host(last[xp.asarray(ends) - 1]).tolist()
+        self._need(point_ends[-1])
+        first_point = self.points.extend(point_ends[-1])
+        for start, end, before, after in zip([0, *ends], ends, [0, *point_ends], point_ends, strict=False):
+            position, seed = xp.empty((after - before, 3), np.float32), xp.empty((after - before, 8), np.uint32)
+            row = xp.empty(after - before, np.uint32)
+            backend.run(
+                "sdf_octree_points",
+                end - start,
+                first=first,
+                piece=start,
+                first_point=first_point,
+                piece_point=first_point + before,
+                cells=cells,
+                mask=mask,
+                lent=lent,
+                last=last,
+                slot=self.points.slot,
+                point_key=self.points.key,
+                point_row=row,
+                position=position,
+                seed=seed,
+                **place,
+            )
+            self._measure(first_point + before, position, seed, level, row)
+        own.cells.state[cells] = OPENED
 
-    def _measure(self, first: int, seed: Array | None, cell_points: Array | None) -> None:
-        """Exact signed distances of the points from number `first` on."""
-        backend, points = self.backend, self.points
-        position = points.position[first:]
+    def _measure(
+        self, first: int, position: Array, seed: Array | None, level: int = 0, row: Array | None = None
+    ) -> None:
+        """Exact signed distances of the points from number `first` on, at positions (m, 3). row: (m,), their cells'."""
+        backend, points, part = self.backend, self.points, slice(first, first + len(position))
+        self.queries += len(position)
         with self.stages("query", backend):
-            points.distance[first:], points.slot[first:] = self.find(position, seed)
+            distance, points.slot[part] = self.find(position, seed)
+        slot = points.slot[part]
+        normals = self.signer.normals if isinstance(self.signer, PseudonormalSigner) else None
         with self.stages("sign", backend):
             if isinstance(self.signer, WindingSigner):
-                self._winding_signs(self.signer, first, cell_points)
+                inside = self._winding_signs(self.signer, first, position, distance, level, row)
             else:
-                points.inside[first:] = self.signer.inside(position, points.slot[first:])
-        distance = points.distance[first:]
-        points.signed[first:] = backend.xp.where(points.inside[first:] == 1, -distance, distance)
+                inside = None if normals is not None else self.signer.inside(position, slot).view(np.uint8)
         backend.run(
-            "sdf_gradient",
+            "sdf_octree_measured",
             len(position),
-            points=position,
-            slot=points.slot[first:],
-            inside=points.inside[first:],
+            position=position,
+            slot=slot,
+            distance=distance,
+            inside=inside,
+            normals=normals,
             triangle=self.bvh.order.triangle,
-            gradient=points.gradient[first:],
+            signed_distance=points.signed[part],
+            gradient=points.gradient[part],
         )
 
-    def _winding_signs(self, signer: WindingSigner, first: int, cell_points: Array | None) -> None:
+    def _winding_signs(
+        self, signer: WindingSigner, first: int, position: Array, distance: Array, level: int, row: Array | None
+    ) -> Array:
         """Signs handed on from points of the same cell where that is safe, winding numbers for the rest."""
         backend, xp, points = self.backend, self.backend.xp, self.points
-        unknown = xp.arange(first, points.count, dtype=np.uint32)
-        for _ in range(INHERIT_PASSES if cell_points is not None else 0):
+        part = slice(first, first + len(position))
+        known, unknown = xp.full(len(position), 2, np.uint8), xp.arange(len(position), dtype=np.uint32)
+        for _ in range(INHERIT_PASSES if row is not None else 0):
             inside, clear = xp.empty(len(unknown), np.uint8), xp.empty(len(unknown), np.float32)
             backend.run(
                 "sdf_sign_inherit",
                 len(unknown),
-                points=unknown,
-                point_cell=points.cell,
-                cell_points=cell_points,
-                position=points.position,
-                distance=points.distance,
-                inside=points.inside,
-                clear=points.clear,
+                first=first,
+                measured=len(position),
+                which=unknown,
+                point_row=row,
+                points=self.levels[level].rows.points,
+                step=0.5 ** (level + 1),
+                signed_distance=points.signed,
+                distance=distance,
+                inside=known,
+                clear=points.clear if self._has_caps else None,
                 guard=signer.guard,
                 new_inside=inside,
                 new_clear=clear,
             )
             # Only now: within a pass, nobody may see what another point of the same pass has found.
-            points.inside[unknown], points.clear[unknown] = inside, clear
+            known[unknown] = inside
+            if self._has_caps:
+                points.clear[part][unknown] = clear
             unknown = unknown[inside == 2]
-        position = points.position[unknown]
-        points.inside[unknown] = signer.inside(position, points.slot[unknown])
-        points.clear[unknown] = signer.clear(position)
-
-    def _ask(self, kernel: str, cells: Array, **values: Any) -> Array:
-        """What a kernel answers for each cell."""
-        wish = self.backend.xp.empty(len(cells), np.uint8)
-        self.backend.run(f"sdf_octree_{kernel}", len(cells), cells=cells, wish=wish, **values)
-        return wish
-
-    def _field(self, level: int) -> dict[str, Any]:
-        return {
-            "cell_points": self.levels[level].points,
-            "distance": self.points.signed,
-            "tolerance": self.tolerance,
-            "band": self.band,
-        }
-
-    def _shape(self, level: int) -> dict[str, Any]:
-        return {
-            "level": level,
-            "position": self.points.position,
-            "gradient": self.points.gradient,
-            "key": self.levels[level].key,
-            "triangles": len(self.bvh.order),
-            "triangle_key": self.bvh.order.keys,
-            "triangle": self.bvh.order.triangle,
-            "jump_edge": JUMP_EDGE * self.tolerance,
-        }
-
-    def _screened(self, level: int, cells: Array) -> Array:
-        """The cells that are to be opened, judged by their corners and centre."""
-        return cells[self._ask("screen", cells, **self._field(level), **self._shape(level)) == 1]
-
-    def _peeked(self, level: int, cells: Array) -> Array:
-        """The cells that are to be opened, judged by what opened neighbours know."""
-        own = self.levels[level]
-        return cells[self._ask("peek", cells, neighbour=own.neighbour, state=own.state, **self._field(level)) == 1]
-
-    def _tested(self, level: int, cells: Array) -> Array:
-        """The opened cells that are to be split."""
-        wish = self._ask("test", cells, **self._field(level), **self._shape(level))
-        self.levels[level].state[cells[wish == 2]] = JUMP
-        return cells[wish == 1]
+        position = position[unknown]
+        known[unknown] = signer.inside(position, points.slot[part][unknown])
+        if self._has_caps:
+            points.clear[part][unknown] = signer.clear(position)
+        return known
 
     def _split(self, level: int, cells: Array) -> None:
         """Gives cells their children. Where a neighbour is coarser than a cell, it is split first (2:1 balance)."""
         backend, xp, own, below = self.backend, self.backend.xp, self.levels[level], self.levels[level + 1]
-        cells = cells[own.child[cells] == NONE]
+        cells = cells[own.cells.state[cells] != SPLIT]
         if len(cells) == 0:
             return
+        self._open(level, cells[own.cells.state[cells] == CLOSED])
+        rows = own.cells.row[cells]
         if level > 0 and self.sample is None:
-            row, direction = xp.nonzero(own.neighbour[cells] == NONE)
-            if len(row):
-                cell = cells[row]
-                octant = (own.key[cell] & np.uint64(7)).astype(np.int64)
+            at, direction = xp.nonzero(own.rows.neighbour[rows] == NONE)
+            if len(at):
+                cell = cells[at]
                 above = self.levels[level - 1]
-                towards = backend.from_host(PARENT_DIRECTION)[octant, direction]
-                coarse = xp.zeros(above.count, bool)
-                coarse[above.neighbour[own.parent[cell], towards]] = True
+                towards = backend.from_host(PARENT_DIRECTION)[cell & 7, direction]
+                coarse = xp.zeros(above.cells.count, bool)
+                coarse[above.rows.neighbour[above.cells.row[own.families.parent[cell >> 3]], towards]] = True
                 self._split(level - 1, xp.flatnonzero(coarse).astype(np.uint32))
-        self._open(level, cells[own.state[cells] == 0])
         self._need(0, 8 * len(cells))
-        first = below.extend(8 * len(cells))
+        own.cells.state[cells] = SPLIT
+        first = below.families.extend(len(cells))
+        below.cells.extend(8 * len(cells))
+        own.rows.child[rows] = xp.arange(first, below.families.count, dtype=np.uint32)
         backend.run(
             "sdf_octree_children",
-            8 * len(cells),
+            len(cells),
             first=first,
-            parents=cells,
-            parent_key=own.key,
-            parent_points=own.points,
-            parent_neighbour=own.neighbour,
-            parent_meets_finer=own.meets_finer,
-            parent_child=own.child,
-            key=below.key,
-            parent=below.parent,
-            corner=below.corner,
+            cells=cells,
+            key=own.families.key,
+            row=own.cells.row,
+            child=own.rows.child,
+            neighbour=own.rows.neighbour,
+            meets_finer=own.cells.meets_finer,
+            below_parent=below.families.parent,
+            below_key=below.families.key,
+            below_row=below.cells.row,
+            below_neighbour=below.rows.neighbour,
         )
-        if level + 1 < self.depth:
-            backend.run(
-                "sdf_octree_neighbours",
-                27 * 8 * len(cells),
-                first=first,
-                key=below.key,
-                parent=below.parent,
-                parent_neighbour=own.neighbour,
-                parent_child=own.child,
-                neighbour=below.neighbour,
-            )
-        self._consider(level + 1, xp.arange(first, below.count, dtype=np.uint32))
+        self._consider(level + 1, 8 * first)
 
     def _leaves(self, level: int) -> Array:
-        return self.backend.xp.flatnonzero(self.levels[level].child == NONE).astype(np.uint32)
+        return self.backend.xp.flatnonzero(self.levels[level].cells.state != SPLIT).astype(np.uint32)
 
     def _constrain(self) -> None:
         """The field's values: hanging corners take their coarser neighbour's interpolation, coarse levels first."""
-        xp, points = self.backend.xp, self.points
-        points.value[:], points.hanging[:] = points.signed, 0
+        xp = self.backend.xp
+        self.value, self.hanging = self.points.signed.copy(), xp.zeros(self.points.count, np.uint8)
         for level, own in enumerate(self.levels[:-1]):
-            leaves = xp.flatnonzero((own.child == NONE) & (own.meets_finer == 1)).astype(np.uint32)
-            wish = self._ask(
-                "constrain",
-                leaves,
-                cell_points=own.points,
-                neighbour=own.neighbour,
-                child=own.child,
-                corner=own.corner,
-                state=own.state,
-                tight=points.tight,
-                value=points.value,
-                hanging=points.hanging,
+            cells = own.cells
+            leaves = xp.flatnonzero((cells.state != SPLIT) & (cells.meets_finer == 1)).astype(np.uint32)
+            self.backend.run(
+                "sdf_octree_constrain",
+                len(leaves),
+                cells=leaves,
+                value=self.value,
+                hanging=self.hanging,
+                **self._place(level),
             )
-            leaves = leaves[wish == 1]
-            if len(leaves):
-                self._pending[level] = [leaves]
+
+    def _tighten(self) -> None:
+        """Asks for splits of the leaves that move their finer neighbours' corners too far."""
+        xp = self.backend.xp
+        for level in range(1, self.depth + 1):
+            leaves, above = self._leaves(level), self.levels[level - 1]
+            wish = xp.zeros(above.cells.count, np.uint8)
+            self.backend.run(
+                "sdf_octree_tighten",
+                len(leaves),
+                cells=leaves,
+                value=self.value,
+                hanging=self.hanging,
+                above_state=above.cells.state,
+                above_wish=wish,
+                **self._place(level),
+                **self._field(),
+            )
+            asked_for = xp.flatnonzero(wish).astype(np.uint32)
+            if len(asked_for):
+                self._pending[level - 1] = [asked_for]
 
     def _run_ahead(self, rounds: int) -> None:
         """Adds leaves to those that are to be split for the sake of hanging corners.
@@ -453,85 +514,127 @@ class Octree:
         them, a leaf a round. After some rounds it is met: each time twice as far away as the time before.
         """
         xp = self.backend.xp
-        steps = 2 ** (rounds - PATIENCE - 1) if rounds > PATIENCE else 0
+        if rounds <= PATIENCE:
+            return
+        steps = 2 ** (rounds - PATIENCE - 1)
         for level, (asked_for,) in self._pending.items():
             own, front = self.levels[level], asked_for
-            chosen = xp.zeros(own.count, bool)
+            self._open(level, front[own.cells.state[front] == CLOSED])
+            chosen = xp.zeros(own.cells.count, bool)
             chosen[front] = True
             for _ in range(min(steps, FARTHEST)):
-                around = xp.unique(own.neighbour[front])
+                around = xp.unique(own.rows.neighbour[own.cells.row[front]])
                 around = around[around < OUTSIDE]
-                around = around[(own.child[around] == NONE) & (own.state[around] == 2) & ~chosen[around]]
-                marginal = {**self._field(level), "tolerance": MARGINAL * self.tolerance}
-                front = around[self._ask("test", around, **marginal, **self._shape(level)) == 1]
+                around = around[(own.cells.state[around] == OPENED) & ~chosen[around]]
+                rows = own.cells.row[around]
+                marginal = MARGINAL * self.tolerance
+                wish = self._ask("test", level, len(rows), rows=rows, cell=own.rows.cell, tolerance=marginal)
+                front = around[wish == 1]
                 if len(front) == 0:
                     break
                 chosen[front] = True
             self._pending[level] = [xp.flatnonzero(chosen).astype(np.uint32)]
 
-    def _tighten(self) -> bool:
-        """Marks the hanging corners that may not be moved as far as they were. True if there are new ones."""
-        points = self.points
-        before = int(points.tight.sum())
-        for level, own in enumerate(self.levels):
-            leaves = self._leaves(level)
-            self.backend.run(
-                "sdf_octree_tighten",
-                len(leaves),
-                cells=leaves,
-                corner=own.corner,
-                state=own.state,
-                points_of_cell=own.points if level < self.depth else None,
-                distance=points.signed,
-                value=points.value,
-                tolerance=self.tolerance,
-                band=self.band,
-                tight=points.tight,
-            )
-        return int(points.tight.sum()) > before
-
     @property
     def jump_leaves(self) -> int:
         """How many leaves were left coarse because the sign jumps in them."""
-        return sum(int((own.state == JUMP).sum()) for own in self.levels)
+        return sum(int((own.cells.state == JUMP).sum()) for own in self.levels)
 
     @property
     def nbytes(self) -> int:
         """What the tree takes while it grows."""
-        return self.points.nbytes + sum(own.nbytes for own in self.levels)
+        grown = self.points.nbytes + sum(own.nbytes for own in self.levels)
+        return grown + int(self.value.nbytes) + int(self.hanging.nbytes)
 
-    def assemble(self) -> dict[str, Array]:
-        """The arrays of a Field, with distances in the unit cube; leaf_corner (n, 8): places among the corners; and
-        hanging (m,) uint8: 1 for corners that take a coarser leaf's value.
+    def assemble(self, length: float = 1.0, step: float | None = None) -> dict[str, Array]:
+        """The arrays of a Field whose domain has an edge of this length; leaf_corner (n, 8): places among the corners.
 
+        step: distances are rounded to such steps, as in corners.py; steps (m,) int32 then is what is stored of them.
         What only growing needs is freed first.
         """
-        xp, points = self.backend.xp, self.points
-        points.drop("position", "gradient", "distance", "cell")
-        for own in self.levels:
-            own.drop("neighbour", "points")
-        leaves = [self._leaves(level) for level in range(self.depth + 1)]
-        key = xp.concatenate(
-            [
-                own.key[own_leaves] << np.uint64(3 * (LATTICE_BITS - level))
-                for level, (own, own_leaves) in enumerate(zip(self.levels, leaves, strict=True))
-            ]
-        )
-        order = xp.argsort(key)
-        level_of = xp.concatenate([xp.full(len(own), level, np.uint8) for level, own in enumerate(leaves)])
-        corners = xp.concatenate([own.corner[own_leaves] for own, own_leaves in zip(self.levels, leaves, strict=True)])
-        used = xp.zeros(points.count, bool)
-        used[corners.ravel()] = True
+        backend, xp, points = self.backend, self.backend.xp, self.points
+        points.drop("signed", "gradient")
+        levels = [own for own in self.levels if own.cells.count]
+        for own in levels:
+            own.rows.drop("neighbour", "child", "cell")
+        value, steps = self._rounded((self.value * length).astype(np.float32), levels, step)
+        leaves = [self._leaves(level) for level in range(len(levels))]
+        used = xp.zeros(points.count, np.uint8)
+        for level, cells in enumerate(leaves):
+            backend.run("sdf_octree_used", len(cells), cells=cells, used=used, **self._corners(level))
         corner = xp.flatnonzero(used)
         corner = corner[xp.argsort(points.key[corner])]
         place = xp.empty(points.count, np.uint32)
         place[corner] = xp.arange(len(corner), dtype=np.uint32)
-        return {
-            "leaf_key": key[order],
-            "leaf_level": level_of[order],
-            "corner_key": points.key[corner],
-            "distance": points.value[corner],
-            "hanging": points.hanging[corner],
+        ranks = self._ranks(levels)
+        count = sum(len(cells) for cells in leaves)
+        leaf_key, leaf_level = xp.empty(count, np.uint64), xp.empty(count, np.uint8)
+        leaf_corner = xp.empty((count, 8), np.uint32)
+        for level, (own, cells, rank) in enumerate(zip(levels, leaves, ranks, strict=True)):
+            to, octant = rank[cells], cells & np.uint32(7)
+            key = own.families.key[cells >> np.uint32(3)] << np.uint64(3) | octant.astype(np.uint64)
+            leaf_key[to], leaf_level[to] = key << np.uint64(3 * (LATTICE_BITS - level)), level
+            backend.run(
+                "sdf_octree_corners",
+                len(cells),
+                cells=cells,
+                place=place,
+                rank=rank,
+                leaf_corner=leaf_corner,
+                **self._corners(level),
+            )
+        key = points.key[corner]
+        arrays = {
+            "leaf_key": leaf_key,
+            "leaf_level": leaf_level,
+            "corner_key": key,
+            "distance": value[corner],
             "nearest": self.bvh.order.triangle_id[points.slot[corner]],
-            "leaf_corner": place[corners[order]],
+            "leaf_corner": leaf_corner,
         }
+        if steps is not None:
+            arrays["steps"] = steps[corner[xp.concatenate([numbers for _, _, numbers in by_level(backend, key)])]]
+        return arrays
+
+    def _rounded(self, value: Array, levels: list[Level], step: float | None) -> tuple[Array, Array | None]:
+        """The points' values as whole numbers of steps from what coarser points foretell, and these numbers."""
+        backend, xp = self.backend, self.backend.xp
+        if step is None:
+            return value, None
+        rounded, steps, root = value.copy(), xp.zeros(len(value), np.int32), xp.arange(8, dtype=np.uint32)
+        backend.run(
+            "sdf_corner_quantise",
+            8,
+            corners=8,
+            level=0,
+            corner=root,
+            corner_key=self.points.key,
+            hanging=self.hanging,
+            step=step,
+            value=rounded,
+            residual=steps,
+        )
+        for own in levels:
+            backend.run(
+                "sdf_octree_round",
+                own.rows.count,
+                points=own.rows.points,
+                value=value,
+                hanging=self.hanging,
+                step=step,
+                rounded=rounded,
+                steps=steps,
+            )
+        return rounded, steps
+
+    def _ranks(self, levels: list[Level]) -> list[Array]:
+        """For each cell, by level, how many leaves come before it along the Morton curve."""
+        xp = self.backend.xp
+        held = [xp.ones(own.cells.count, np.uint32) for own in levels]  # leaves in each cell
+        for level in reversed(range(1, len(levels))):
+            held[level - 1][levels[level].families.parent] = held[level].reshape(-1, 8).sum(axis=1, dtype=np.uint32)
+        ranks = [xp.zeros(1, np.uint32)]
+        for own, count in zip(levels[1:], held[1:], strict=True):
+            within = xp.cumsum(count.reshape(-1, 8), axis=1, dtype=np.uint32) - count.reshape(-1, 8)
+            ranks.append((within + ranks[-1][own.families.parent][:, None]).ravel())
+        return ranks

@@ -200,9 +200,7 @@ class PseudonormalSigner:
             normals=self.normals,
             inside=result,
         )
-        # Far away the distances to all faces are the same in float32, and the nearest one is anybody's guess.
-        within = ((points >= 0) & (points <= 1)).all(axis=1)
-        return result.astype(bool) & within
+        return result.view(bool)
 
 
 class WindingSigner:
