@@ -82,7 +82,7 @@ def test_signed_distances(backend: Backend, kind: str, seed: int, scale: float, 
     assert np.all(np.abs(found - true) <= allowed)
     assert np.array_equal(np.abs(signed), found)
     if mesh_index.sign.method == "none":
-        assert kind == "sheet"
+        assert kind in ("sheet", "holed torus")  # of which little may be left
         assert signed.min() >= 0
         return
     winding = oracle.winding(truth.place(points), truth.unit)

@@ -65,12 +65,12 @@ def run_lanes(build: str, suffix: str, kernel: str, n: int, **values: object) ->
     """One of the builds, past the choice among them."""
     struct = argument_structs()[kernel].pack({"n": n, **values}, lambda array: array.ctypes.data)
     run = getattr(ctypes.CDLL(str(library_path())), build + suffix)
-    run(ctypes.byref(struct), ctypes.c_uint(0), ctypes.c_uint(n))
+    run(struct, ctypes.c_uint(0), ctypes.c_uint(n))
 
 
 def run_alone(alone: ctypes.CDLL, kernel: str, n: int, **values: object) -> None:
     struct = argument_structs()[kernel].pack({"n": n, **values}, lambda array: array.ctypes.data)
-    getattr(alone, kernel)(ctypes.byref(struct))
+    getattr(alone, kernel)(struct)
 
 
 def check(alone: ctypes.CDLL, cpu: CpuBackend, build: str, triangles: Numbers, points: Numbers, beta: float) -> None:
