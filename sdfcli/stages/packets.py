@@ -65,7 +65,7 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
     slot_place = xp.empty(n, np.uint32)
     record = xp.empty((places, 16), np.float32)
     box = xp.empty((int(start[-1]), 4, WARP, 4), np.float32)
-    bounds = [xp.empty((count, 6, WARP), np.float32) for count in counts]
+    bounds = [xp.empty((count, 6, WARP), np.float32) for count in counts[1:]]
     backend.run(
         "sdf_packet_blocks",
         places,
@@ -77,16 +77,16 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
         record=record,
         own=box,
         above=box[start[1] :],
-        bounds=bounds[1],
+        bounds=bounds[0],
     )
     for level in range(1, len(counts) - 1):
         backend.run(
             "sdf_packet_nodes",
             WARP * counts[level],
             children=counts[level - 1],
-            own=bounds[level],
+            own=bounds[level - 1],
             above=box[start[level + 1] :],
-            bounds=bounds[level + 1],
+            bounds=bounds[level],
         )
     return PacketTree(slot_place, record, box, backend.from_host(start[:-1], np.uint32))
 
