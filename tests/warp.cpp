@@ -82,11 +82,6 @@ FN u32 warp_least(u32 x) {
 FN u32 warp_most(u32 x) { return ~warp_least(~x); }
 FN void shared_least(u32* p, u32 x) { *p = x < *p ? x : *p; }
 FN void shared_add(u64* p, u64 x) { *p += x; }
-FN u32 shared_exchange(u32* p, u32 x) {
-    u32 before = *p;
-    *p = x;
-    return before;
-}
 FN u32 first_one(u32 bits) { return (u32)__builtin_ctz(bits); }
 FN float bits_float(u32 bits) {
     float x;
@@ -96,7 +91,6 @@ FN float bits_float(u32 bits) {
 
 #include "args.h"
 #include "packet.h"
-#include "warp_climb.h"
 #include "warp_order.h"
 #include "warp_winding.h"
 
@@ -112,10 +106,6 @@ ENTRY(sdf_packet_blocks)
 ENTRY(sdf_packet_nodes)
 ENTRY(sdf_distance_packet)
 ENTRY(sdf_distance_lone)
-ENTRY(sdf_winding_packet)
 ENTRY(sdf_winding_lone)
-ENTRY(sdf_winding_caps)
-ENTRY(sdf_bvh_refit_warp)
-ENTRY(sdf_winding_moments_warp)
 ENTRY(sdf_level_count)
 ENTRY(sdf_level_order)

@@ -22,7 +22,6 @@ FN u32 warp_most(u32 x) { return ~warp_least(~x); }
 #endif
 FN void shared_least(u32* p, u32 x) { atomicMin(p, x); }
 FN void shared_add(u64* p, u64 x) { atomicAdd(p, x); }
-FN u32 shared_exchange(u32* p, u32 x) { return atomicExch(p, x); }
 FN float bits_float(u32 bits) { return __uint_as_float(bits); }
 FN u32 first_one(u32 bits) { return (u32)__ffs((int)bits) - 1; }
 #endif
