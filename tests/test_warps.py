@@ -14,7 +14,7 @@ from sdfcli.backend import Backend
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.mesh import Mesh, make_mesh
 from sdfcli.stages.distance import make_bvh
-from sdfcli.stages.sign import BETA, WindingIndex, wind_alone
+from sdfcli.stages.sign import BETA, CAP_STEPS, WindingIndex, WindingSigner, cap_triangles, wind_alone
 
 warps = backends.warps
 
@@ -73,3 +73,26 @@ def test_points_with_links_are_passed_over(warps: Backend, cpu: CpuBackend, kind
     wind_alone(warps, index, warps.from_host(points), winding, BETA, warps.from_host(link, np.uint64))
     plain = WindingIndex.of(cpu, make_bvh(cpu, mesh.unit_triangles)).winding(cpu, points, BETA)
     assert warps.to_host(winding).tobytes() == np.where(link == 0, plain, np.float32(7)).tobytes()
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_caps_decide(warps: Backend, cpu: CpuBackend, seed: int) -> None:
+    """On and near the caps of holes the winding number is about one half, and on their edges the caps' is anything."""
+    rng = np.random.default_rng(seed)
+    mesh = make_mesh(*shapes.ANY["holed torus"](rng))
+    caps = cap_triangles(mesh).reshape(-1, 3, 3)
+    share = rng.dirichlet(np.ones(3), len(caps))
+    on = np.concatenate(((caps * share[:, :, None]).sum(axis=1), caps.mean(axis=1), 0.5 * (caps[:, 0] + caps[:, 1])))
+    points = np.concatenate((on, on + 1e-4 * rng.normal(size=on.shape))).astype(np.float32)
+    found = []
+    for device in (warps, cpu):
+        signer = WindingSigner(device, mesh, make_bvh(device, mesh.unit_triangles))
+        winding = device.xp.empty(len(points), np.float32)
+        if device.warps:
+            wind_alone(device, signer.index, device.from_host(points), winding, BETA, caps=signer.caps)
+            found.append(device.to_host(winding) > 0.5)
+        else:
+            found.append(signer.inside(points, np.zeros(len(points), np.uint32)))
+            doubtful = np.abs(signer.index.winding(device, points, BETA) - 0.5) < CAP_STEPS[0][0]
+            assert np.sum(doubtful) > 50
+    assert np.array_equal(*found)
