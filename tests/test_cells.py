@@ -12,7 +12,7 @@ import oracle
 from sdfcli.backend import Backend
 from sdfcli.stages.bvh_octree import octree_of
 from sdfcli.stages.cells import leaf_corners_of, split_cells
-from sdfcli.stages.corners import level_order
+from sdfcli.stages.corners import by_level, level_order
 
 backend = backends.backend
 warps = backends.warps
@@ -90,17 +90,27 @@ def test_corners_by_level(backend: Backend, seed: int, count: int, depth: int) -
     rest = level > 0
     assert np.all(level[near[rest]] < level[rest])
     assert np.all(np.abs(at[near[rest]] - at[rest]).max(axis=1) == FULL >> level[rest])
-    order, ends = level_order(backend, tree.corner_key)
+    assert np.array_equal(backend.to_host(tree.level), level)
+    order, ends = level_order(backend, tree.level)
     assert backend.to_host(order).tolist() == np.argsort(level, kind="stable").tolist()
     assert ends == [int(np.sum(level <= k)) for k in range(21)]
 
 
 @pytest.mark.parametrize("count", [1, 31, 32, 33, 255, 256, 257, 1000])
-def test_order_of_any_number_of_corners(backend: Backend, warps: Backend, count: int) -> None:
-    rng = np.random.default_rng(count)
-    key = np.sort(rng.integers(0, 2**60, count, np.uint64) >> (3 * rng.integers(0, 20, count)).astype(np.uint64) << 9)
-    level = levels(oracle.lattice(key))
+def test_order_of_any_number_of_levels(backend: Backend, warps: Backend, count: int) -> None:
+    level = np.random.default_rng(count).integers(0, 18, count)
     for device in (backend, warps):
-        order, ends = level_order(device, device.from_host(key), 18)
+        order, ends = level_order(device, device.from_host(level, np.uint8), 18)
         assert device.to_host(order).tolist() == np.argsort(level, kind="stable").tolist()
         assert ends == [int(np.sum(level <= k)) for k in range(18)]
+
+
+@pytest.mark.parametrize("splits", [0, 5, 40])
+def test_levels_of_corners(backend: Backend, splits: int) -> None:
+    key = oracle.random_field(np.random.default_rng(splits), splits).corner_key
+    level, before = levels(oracle.lattice(key)), 0
+    for first, own, corners in by_level(backend, backend.from_host(key)):
+        assert first == before
+        assert backend.to_host(corners).tolist() == np.flatnonzero(level == own).tolist()
+        before += len(corners)
+    assert before == len(key)

@@ -408,9 +408,7 @@ def test_room_around_the_caps(backend: Backend, share: float) -> None:
     signer = WindingSigner(backend, mesh, bvh_of(backend, mesh))
     caps = cap_triangles(mesh).reshape(-1, 3, 3)
     points = np.concatenate((rng.uniform(-0.5, 1.5, (2000, 3)), caps.mean(axis=1))).astype(np.float32)
-    found = signer.room(backend.from_host(points))
-    assert found is not None
-    room = backend.to_host(found)[:, None]
+    room = backend.to_host(signer.cap_groups.room(backend, backend.from_host(points)))[:, None]
     assert np.all(room[2000:] < 0)
     free = points[room[:, 0] > 0].astype(np.float64)
     assert len(free) > 20

@@ -92,11 +92,6 @@ FN void shared_add(u32* p, u32 x) { *p += x; }
 FN float fused(float a, float b, float c) { return a * b + c; }
 FN float rough_inverse_sqrt(float x) { return 1.f / sqrtf(x); }
 FN void shared_add(u64* p, u64 x) { *p += x; }
-FN u32 shared_exchange(u32* p, u32 x) {
-    u32 before = *p;
-    *p = x;
-    return before;
-}
 FN u32 first_one(u32 bits) { return (u32)__builtin_ctz(bits); }
 FN float bits_float(u32 bits) {
     float x;
@@ -106,7 +101,6 @@ FN float bits_float(u32 bits) {
 
 #include "args.h"
 #include "packet.h"
-#include "warp_climb.h"
 #include "warp_order.h"
 #include "warp_winding.h"
 
@@ -126,10 +120,6 @@ ENTRY(sdf_packet_middles)
 ENTRY(sdf_distance_packet)
 ENTRY(sdf_distance_middle)
 ENTRY(sdf_distance_lone)
-ENTRY(sdf_winding_packet)
 ENTRY(sdf_winding_lone)
-ENTRY(sdf_winding_caps)
-ENTRY(sdf_bvh_refit_warp)
-ENTRY(sdf_winding_moments_warp)
 ENTRY(sdf_level_count)
 ENTRY(sdf_level_order)

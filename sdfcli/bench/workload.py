@@ -45,7 +45,7 @@ class Workload:
             self.points = tree.position
             if points == "levels":
                 self.tree = tree
-                self.levels = level_order(backend, tree.corner_key, depth + 1)
+                self.levels = level_order(backend, tree.level, depth + 1)
                 order, ends = self.levels
                 self.points_of_levels = [
                     tree.position[order[start:end]] for start, end in zip([0, *ends], ends, strict=False) if end > start

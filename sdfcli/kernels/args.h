@@ -18,12 +18,12 @@ typedef struct {
 } sdf_triangle_keys_args;
 
 typedef struct {
-    unsigned n;                           /* triangles */
-    const unsigned* order;                /* n, by their keys */
+    unsigned n;                           /* 9 x triangles: their coordinates */
+    const unsigned* order;                /* triangles, by their keys */
     const unsigned long long* keys;
-    const double* corners;                /* n x 9 */
-    unsigned long long* sorted_keys;      /* out: n */
-    float* triangle;                      /* out: n x 9, in that order */
+    const double* corners;                /* triangles x 9 */
+    unsigned long long* sorted_keys;      /* out: triangles */
+    float* triangle;                      /* out: n, in that order */
 } sdf_triangles_sorted_args;
 
 typedef struct {
@@ -79,17 +79,6 @@ typedef struct {
     unsigned* arrivals;       /* n - 1 zeros */
     float* box;               /* out: (n - 1) x 6, lower then upper corner */
 } sdf_bvh_refit_args;
-
-typedef struct {
-    unsigned n;               /* threads: triangles, and as many more as fill a warp */
-    unsigned triangles;
-    const float* triangle;    /* triangles x 9, in Morton order */
-    const unsigned* child;
-    const unsigned* node_parent;
-    const unsigned* leaf_parent;
-    unsigned* arrivals;       /* triangles - 1 zeros */
-    float* box;               /* out: (triangles - 1) x 6 */
-} sdf_bvh_refit_warp_args; /* GPU only */
 
 typedef struct {
     unsigned n;                  /* queries */
@@ -229,18 +218,6 @@ typedef struct {
     unsigned* arrivals;       /* n - 1 zeros */
     float* moments;           /* out: (n - 1) x 16, see winding.h */
 } sdf_winding_moments_args;
-
-typedef struct {
-    unsigned n;               /* threads: triangles, and as many more as fill a warp */
-    unsigned triangles;
-    const float* triangle;
-    const unsigned* child;
-    const unsigned* node_parent;
-    const unsigned* leaf_parent;
-    const float* box;
-    unsigned* arrivals;       /* triangles - 1 zeros */
-    float* moments;           /* out: (triangles - 1) x 17 */
-} sdf_winding_moments_warp_args; /* GPU only */
 
 typedef struct {
     unsigned n;               /* queries */
@@ -519,12 +496,6 @@ typedef struct {
     const float* distance;                  /* unsigned, to all at which the sign, or what is handed on, changes */
     unsigned* link;                         /* out: n */
 } sdf_sign_link_args;
-
-typedef struct {
-    unsigned n;
-    const unsigned* link;                   /* n, from sdf_sign_link */
-    unsigned* end;                          /* out: n */
-} sdf_sign_ends_args;
 
 typedef struct {
     unsigned n;                             /* leaves */
@@ -849,46 +820,24 @@ typedef struct {
 
 typedef struct {
     unsigned n;                             /* threads: whole warps */
+    unsigned count;                         /* points */
+    unsigned together;                      /* at most 32: points that a warp looks at at a time */
     unsigned triangles;
-    const unsigned* count;                  /* 1: how many of the points are asked for */
-    const unsigned* order;                  /* these, neighbours together */
-    const float* points;                    /* x 3 */
-    const float* triangle;
-    const unsigned* child;
-    const float* moments;
-    float beta;                             /* above 0 */
-    float* winding;                         /* out: of these points */
-} sdf_winding_packet_args; /* GPU only */
-
-typedef struct {
-    unsigned n;                             /* 32 x queries */
-    unsigned triangles;
-    const float* points;                    /* queries x 3 */
-    const float* triangle;
-    const unsigned* child;
-    const float* moments;
-    float beta;                             /* 0: exact */
-    float* winding;                         /* out: queries */
-} sdf_winding_lone_args; /* GPU only */
-
-typedef struct {
-    unsigned n;                             /* threads: whole warps */
-    unsigned triangles;
-    unsigned caps;                          /* triangles that close the surface's holes */
+    unsigned caps;                          /* triangles that close the surface's holes; 0: none, or not asked for */
     unsigned steps;
-    const unsigned* count;                  /* as for sdf_winding_packet */
-    const unsigned* order;
-    const float* points;
+    const float* points;                    /* count x 3 */
+    const unsigned long long* link;         /* count, those that are not 0 are passed over; null: none is */
     const float* triangle;
     const unsigned* child;
     const float* moments;
     const float* caps_triangle;
     const unsigned* caps_child;
     const float* caps_moments;
-    const float* step;                      /* steps x 2: how near to the level 0.5, and beta */
+    const float* step;                      /* steps x 2: how near to the level 0.5, and beta for the caps there */
+    float beta;                             /* 0: exact */
     float lost;                             /* by how much the caps may change a winding number */
-    float* winding;                         /* in and out */
-} sdf_winding_caps_args; /* GPU only */
+    float* winding;                         /* out: count */
+} sdf_winding_lone_args; /* GPU only */
 
 typedef struct {
     unsigned n;                             /* points */
@@ -907,19 +856,6 @@ typedef struct {
     const float* clear;                     /* of the corners; may be null: a closed surface */
     unsigned long long* link;               /* in and out: of the corners, a neighbour as a number; 0: none */
 } sdf_sign_links_args;
-
-typedef struct {
-    unsigned n;                             /* corners */
-    const unsigned long long* link;
-    unsigned* alone;                        /* out: n, 1 where there is no link */
-} sdf_sign_alone_args;
-
-typedef struct {
-    unsigned n;
-    const unsigned long long* link;
-    const unsigned* end;                    /* n, the running sums of `alone` */
-    unsigned* root;                         /* out: the corners that are alone */
-} sdf_sign_roots_args;
 
 typedef struct {
     unsigned n;                             /* corners */
@@ -979,6 +915,7 @@ typedef struct {
     unsigned long long* sorted_key;         /* out: n */
     unsigned* place;                        /* out: n, the inverse of the order */
     float* position;                        /* out: n x 3, in the unit cube */
+    unsigned char* level;                   /* out: n, see sdf_corner_level */
 } sdf_corner_sorted_args;
 
 typedef struct {

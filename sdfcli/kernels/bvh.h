@@ -65,8 +65,7 @@ FN Box triangle_box(const float* t) {
     for (int k = 0; k < 3; k++) store_bounds(&b, k, t[k], t[k + 3], t[k + 6]);
     return b;
 }
-template <class Args>
-FN Box child_box(const Args& a, u32 child) {
+FN Box child_box(const sdf_bvh_refit_args& a, u32 child) {
     if (child & SDF_LEAF) return triangle_box(a.triangle + 9 * (size_t)(child & ~SDF_LEAF));
     Box b;
     for (int k = 0; k < 6; k++) b.v[k] = load_fresh(a.box + 6 * (size_t)child + k);

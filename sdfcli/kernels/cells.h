@@ -137,12 +137,22 @@ FN void sdf_split_corners_at(const sdf_split_corners_args& a, u32 i) {
     if (a.short_key) a.short_key[at] = (u32)(key >> a.low_bits);
 }
 
+// The level on which a corner of an octree comes up first.
+FN u8 corner_level(u64 key) {
+    u64 lowest = key & (0 - key);
+    u32 up = key ? least((u32)(63 - leading_zeros(lowest)) / 3, (u32)SDF_LATTICE_BITS) : SDF_LATTICE_BITS;
+    return (u8)(SDF_LATTICE_BITS - up);
+}
+FN void sdf_corner_level_at(const sdf_corner_level_args& a, u32 i) { a.level[i] = corner_level(a.corner_key[i]); }
+
 // A corner's place in Morton order, and where it is.
 FN void sdf_corner_sorted_at(const sdf_corner_sorted_args& a, u32 i) {
     u32 from = a.order[i];
-    a.sorted_key[i] = a.corner_key[from];
+    u64 key = a.corner_key[from];
+    a.sorted_key[i] = key;
     a.place[from] = i;
-    store_position(a.position + 3 * (size_t)i, morton_decode(a.corner_key[from]));
+    a.level[i] = corner_level(key);
+    store_position(a.position + 3 * (size_t)i, morton_decode(key));
 }
 
 // The places of a split cell's points, but for its corners.
@@ -187,13 +197,6 @@ FN void sdf_split_leaf_corners_at(const sdf_split_leaf_corners_args& a, u32 i) {
     int x = (int)((child & 1) + (c & 1)), y = (int)((child >> 1 & 1) + (c >> 1 & 1)),
         z = (int)((child >> 2 & 1) + (c >> 2));
     a.leaf_corner[i] = a.point[27 * (size_t)(child >> 3) + (u32)index_of(x, y, z)];
-}
-
-// The level on which a corner of an octree comes up first.
-FN void sdf_corner_level_at(const sdf_corner_level_args& a, u32 i) {
-    u64 key = a.corner_key[i], lowest = key & (0 - key);
-    u32 up = key ? least((u32)(63 - leading_zeros(lowest)) / 3, (u32)SDF_LATTICE_BITS) : SDF_LATTICE_BITS;
-    a.level[i] = (u8)(SDF_LATTICE_BITS - up);
 }
 
 #endif

@@ -64,11 +64,6 @@ FN void sdf_sign_links_at(const sdf_sign_links_args& a, u32 i) {
         if (best_place[k] != SDF_NONE) most_of_all(a.link + place[k], farther(best[k], best_place[k]));
 }
 
-FN void sdf_sign_alone_at(const sdf_sign_alone_args& a, u32 i) { a.alone[i] = a.link[i] == 0; }
-FN void sdf_sign_roots_at(const sdf_sign_roots_args& a, u32 i) {
-    if (a.link[i] == 0) a.root[a.end[i] - 1] = i;
-}
-
 // Links lead from point to point to one that was asked for its winding number.
 FN void sdf_sign_spread_at(const sdf_sign_spread_args& a, u32 i) {
     u32 at = i;

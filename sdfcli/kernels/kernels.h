@@ -17,7 +17,6 @@
 #include "sample.h"
 #include "scan.h"
 #include "sign_link.h"
-#include "warp_climb.h"
 #include "warp_order.h"
 #include "warp_winding.h"
 #include "winding.h"
@@ -59,11 +58,8 @@
     X(sdf_octree_corners)            \
     X(sdf_sign_inherit)              \
     X(sdf_sign_link)                 \
-    X(sdf_sign_ends)                 \
     X(sdf_sign_clear)                \
     X(sdf_sign_links)                \
-    X(sdf_sign_alone)                \
-    X(sdf_sign_roots)                \
     X(sdf_sign_spread)               \
     X(sdf_split_count)               \
     X(sdf_split_cells)               \
@@ -105,21 +101,17 @@
     X(sdf_crossing)
 
 // Those of which the GPU alone is capable.
-#define SDF_WARP_KERNELS(X)     \
-    X(sdf_packet_centres)       \
-    X(sdf_packet_cut)           \
-    X(sdf_packet_blocks)        \
-    X(sdf_packet_nodes)         \
-    X(sdf_packet_middles)       \
-    X(sdf_distance_packet)      \
-    X(sdf_distance_middle)      \
-    X(sdf_distance_lone)        \
-    X(sdf_bvh_refit_warp)       \
-    X(sdf_winding_moments_warp) \
-    X(sdf_winding_packet)       \
-    X(sdf_winding_lone)         \
-    X(sdf_winding_caps)         \
-    X(sdf_level_count)          \
+#define SDF_WARP_KERNELS(X) \
+    X(sdf_packet_centres)   \
+    X(sdf_packet_cut)       \
+    X(sdf_packet_blocks)    \
+    X(sdf_packet_nodes)     \
+    X(sdf_packet_middles)   \
+    X(sdf_distance_packet)  \
+    X(sdf_distance_middle)  \
+    X(sdf_distance_lone)    \
+    X(sdf_winding_lone)     \
+    X(sdf_level_count)      \
     X(sdf_level_order)
 
 #endif

@@ -82,9 +82,9 @@ FN void sdf_triangle_keys_at(const sdf_triangle_keys_args& a, u32 i) {
     a.keys[i] = morton_code(vec((t[0] + t[3] + t[6]) / 3.0, (t[1] + t[4] + t[7]) / 3.0, (t[2] + t[5] + t[8]) / 3.0));
 }
 FN void sdf_triangles_sorted_at(const sdf_triangles_sorted_args& a, u32 i) {
-    u32 from = a.order[i];
-    a.sorted_keys[i] = a.keys[from];
-    for (int k = 0; k < 9; k++) a.triangle[9 * (size_t)i + k] = (float)a.corners[9 * (size_t)from + k];
+    u32 slot = i / 9, k = i % 9, from = a.order[slot];
+    if (k == 0) a.sorted_keys[slot] = a.keys[from];
+    a.triangle[i] = (float)a.corners[9 * (size_t)from + k];
 }
 
 // The place of a cell along the Hilbert curve (Skilling 2004): consecutive cells are neighbours, without Morton's leaps.

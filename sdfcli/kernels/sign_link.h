@@ -31,11 +31,4 @@ FN void sdf_sign_link_at(const sdf_sign_link_args& a, u32 i) {
     a.link[i] = link;
 }
 
-// Where the links from a point end: at one that links to itself.
-FN void sdf_sign_ends_at(const sdf_sign_ends_args& a, u32 i) {
-    u32 at = a.link[i];
-    while (a.link[at] != at) at = a.link[at];
-    a.end[i] = at;
-}
-
 #endif

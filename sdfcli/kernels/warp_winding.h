@@ -18,121 +18,10 @@ struct WindingTree {
     const u32* child;
     const float* moments;
 };
-template <class Args>
-FN WindingTree tree_of(const Args& a) {
-    WindingTree t = {a.triangles, a.triangle, a.child, a.moments};
-    return t;
-}
 FN double triangle_winding(const WindingTree& t, u32 slot, F3 p, int terms) {
     const float* c = t.triangle + 9 * (size_t)slot;
     D3 q = vec((double)p.x, (double)p.y, (double)p.z);
     return grain(solid_angle(load3d(c) - q, load3d(c + 3) - q, load3d(c + 6) - q, terms));
-}
-
-// 32 neighbouring points go down the tree together. A node's children are measured by those that come to it, and opened
-// by those that they are too near to. Pairs of points and triangles are kept until there is one for each thread.
-struct PacketWindingMemory {
-    float x[SDF_LANES], y[SDF_LANES], z[SDF_LANES];
-    u64 sum[SDF_LANES];
-    u32 pair_point[2 * SDF_LANES], pair_slot[2 * SDF_LANES];
-    u32 left[SDF_STACK], right[SDF_STACK], points[SDF_STACK];  // opened nodes' children, and by which points
-};
-
-struct PacketWinding {
-    const WindingTree& tree;
-    PacketWindingMemory* memory;
-    u32 thread;
-    F3 p;
-    float beta_sq;
-    double sum;
-    u32 pairs;
-
-    METHOD void add(u32 mask, u32 slot) {
-        if (mask >> thread & 1u) {
-            u32 at = pairs + (u32)count_ones(mask & ((1u << thread) - 1u));
-            memory->pair_point[at] = thread;
-            memory->pair_slot[at] = slot;
-        }
-        pairs += (u32)count_ones(mask);
-        if (pairs >= SDF_LANES) measure(SDF_LANES);
-    }
-    METHOD void measure(u32 count) {
-        warp_sync();
-        pairs -= count;
-        if (thread < count) {
-            u32 k = memory->pair_point[pairs + thread];
-            F3 q = vec(memory->x[k], memory->y[k], memory->z[k]);
-            shared_add(memory->sum + k, grains(triangle_winding(tree, memory->pair_slot[pairs + thread], q, 8)));
-        }
-        warp_sync();
-    }
-    // The points of a mask for which a node is too near. It counts for the others.
-    METHOD u32 measure_node(const float* m, F3 centre, float radius_sq, u32 mask) {
-        F3 r = centre - p;
-        float d2 = dot(r, r);
-        bool comes = mask >> thread & 1u, far = d2 > beta_sq * radius_sq;
-        if (comes && far) sum += grain(node_winding(m, r, d2));
-        return warp_ballot(comes && !far);
-    }
-    METHOD double walk(u32 all) {
-        memory->x[thread] = p.x;
-        memory->y[thread] = p.y;
-        memory->z[thread] = p.z;
-        memory->sum[thread] = 0;
-        warp_sync();
-        int depth = 0;
-        if (tree.triangles == 1) {
-            add(all, 0);
-        } else {
-            u32 root = measure_node(tree.moments, load3(tree.moments), tree.moments[3], all);
-            open(0, root, depth);
-        }
-        while (depth > 0) {
-            depth--;
-            u32 left = memory->left[depth], right = memory->right[depth], mask = memory->points[depth];
-            warp_sync();
-            u32 l = left & SDF_LEAF ? 0u : left, r = right & SDF_LEAF ? 0u : right;
-            const float *ml = tree.moments + SDF_MOMENTS * (size_t)l, *mr = tree.moments + SDF_MOMENTS * (size_t)r;
-            F3 cl = load3(ml), cr = load3(mr);
-            float radius_l = ml[3], radius_r = mr[3];
-            if (right & SDF_LEAF)
-                add(mask, right & ~SDF_LEAF);
-            else
-                open(r, measure_node(mr, cr, radius_r, mask), depth);
-            if (left & SDF_LEAF)
-                add(mask, left & ~SDF_LEAF);
-            else
-                open(l, measure_node(ml, cl, radius_l, mask), depth);
-        }
-        if (pairs > 0) measure(pairs);
-        return sum + from_grains(memory->sum[thread]);
-    }
-    METHOD void open(u32 node, u32 mask, int& depth) {
-        if (mask == 0) return;
-        if (thread == 0) {
-            memory->left[depth] = tree.child[2 * (size_t)node];
-            memory->right[depth] = tree.child[2 * (size_t)node + 1];
-            memory->points[depth] = mask;
-        }
-        depth++;
-        warp_sync();
-    }
-};
-
-// Points that follow each other along a curve, a packet after the other for each warp. How many there are only the
-// device knows.
-FN void sdf_winding_packet_at(const sdf_winding_packet_args& a, u32 i) {
-    SDF_SHARED PacketWindingMemory memory[SDF_BLOCK_WARPS];
-    u32 thread = i % SDF_LANES, count = *a.count;
-    WindingTree tree = tree_of(a);
-    for (u32 first = i - thread; first < count; first += a.n) {
-        u32 point = a.order[least(first + thread, count - 1)];
-        F3 p = load3(a.points + 3 * (size_t)point);
-        PacketWinding packet = {tree, memory + i / SDF_LANES % SDF_BLOCK_WARPS, thread, p, a.beta * a.beta, 0.0, 0};
-        double sum = packet.walk(warp_ballot(first + thread < count));
-        if (first + thread < count) a.winding[point] = (float)(sum / SDF_FOUR_PI);
-        warp_sync();
-    }
 }
 
 // A warp for one point: each thread takes a node, or a triangle.
@@ -211,38 +100,38 @@ struct LoneWinding {
     }
 };
 
-FN LoneWinding lone_winding(WindingTree tree, u32 i) {
-    SDF_SHARED LoneWindingMemory memory[SDF_BLOCK_WARPS];
-    LoneWinding lone = {tree, memory + i / SDF_LANES % SDF_BLOCK_WARPS, i % SDF_LANES};
-    return lone;
-}
-FN void sdf_winding_lone_at(const sdf_winding_lone_args& a, u32 i) {
-    u32 query = i / SDF_LANES;
-    float winding = lone_winding(tree_of(a), i).winding(load3(a.points + 3 * (size_t)query), a.beta);
-    if (i % SDF_LANES == 0) a.winding[query] = winding;
+// Of an open surface, what is near the level 0.5 is corrected by its caps as WindingSigner does it.
+FN float corrected(const sdf_winding_lone_args& a, LoneWinding& lone, F3 p, float first) {
+    WindingTree all = lone.tree, caps = {a.caps, a.caps_triangle, a.caps_child, a.caps_moments};
+    float winding = first;
+    lone.tree = caps;
+    for (u32 k = 0; k < a.steps; k++) {
+        float off = winding - 0.5f;
+        if (!(most(off, -off) < a.step[2 * k])) continue;
+        float own = lone.winding(p, a.step[2 * k + 1]);
+        winding = rintf(winding + own) - own;
+    }
+    lone.tree = all;
+    float change = winding - first;
+    return most(change, -change) > a.lost ? lone.exact(p, 16) : winding;
 }
 
-// What is left to do for an open surface, whose winding number is known: see WindingSigner.
-FN void sdf_winding_caps_at(const sdf_winding_caps_args& a, u32 i) {
-    u32 count = *a.count;
-    LoneWinding lone = lone_winding(tree_of(a), i);
-    WindingTree caps = {a.caps, a.caps_triangle, a.caps_child, a.caps_moments};
-    for (u32 at = i / SDF_LANES; at < count; at += a.n / SDF_LANES) {
-        u32 point = a.order[at];
-        F3 p = load3(a.points + 3 * (size_t)point);
-        float first = a.winding[point], winding = first;
-        lone.tree = caps;
-        for (u32 k = 0; k < a.steps; k++) {
-            float off = winding - 0.5f;
-            if (!(most(off, -off) < a.step[2 * k])) continue;
-            float own = lone.winding(p, a.step[2 * k + 1]);
-            winding = rintf(winding + own) - own;
+// Each warp looks at a few points at a time, and takes those that have no link, one after the other.
+FN void sdf_winding_lone_at(const sdf_winding_lone_args& a, u32 i) {
+    SDF_SHARED LoneWindingMemory memory[SDF_BLOCK_WARPS];
+    WindingTree tree = {a.triangles, a.triangle, a.child, a.moments};
+    u32 thread = i % SDF_LANES, warp = i / SDF_LANES;
+    LoneWinding lone = {tree, memory + warp % SDF_BLOCK_WARPS, thread};
+    for (u32 first = a.together * warp; first < a.count; first += a.together * (a.n / SDF_LANES)) {
+        u32 own = first + thread;
+        bool mine = thread < a.together && own < a.count && !(a.link && a.link[own]);
+        for (u32 asked = warp_ballot(mine); asked; asked &= asked - 1) {
+            u32 point = first + first_one(asked);
+            F3 p = load3(a.points + 3 * (size_t)point);
+            float winding = lone.winding(p, a.beta);
+            if (a.caps) winding = corrected(a, lone, p, winding);
+            if (thread == 0) a.winding[point] = winding;
         }
-        float change = winding - first;
-        lone.tree = tree_of(a);
-        if (most(change, -change) > a.lost) winding = lone.exact(p, 16);
-        warp_sync();
-        if (i % SDF_LANES == 0) a.winding[point] = winding;
     }
 }
 #endif

@@ -15,8 +15,7 @@ struct Moments {
     float area, first[6];
 };
 
-template <class Args>
-FN Moments child_moments(const Args& a, u32 child) {
+FN Moments child_moments(const sdf_winding_moments_args& a, u32 child) {
     Moments m;
     if (child & SDF_LEAF) {
         const float* t = a.triangle + 9 * (size_t)(child & ~SDF_LEAF);
@@ -46,31 +45,21 @@ FN void add_first(const Moments& m, F3 centre, float* first) {
     first[5] += m.first[5] + (n.y * o.z + n.z * o.y);
 }
 
-// A node's moments from those of its children: stored, and returned.
-template <class Args>
-FN Moments node_moments(const Args& a, u32 node, const Moments& l, const Moments& r) {
-    Moments m;
-    m.area = l.area + r.area;
-    float share = m.area > 0.f ? r.area / m.area : 0.5f;
-    m.centre = l.centre + share * (r.centre - l.centre);
-    m.normal = l.normal + r.normal;
-    for (int k = 0; k < 6; k++) m.first[k] = 0.f;
-    add_first(l, m.centre, m.first);
-    add_first(r, m.centre, m.first);
-    const float* b = a.box + 6 * (size_t)node;
-    F3 c = m.centre, n = m.normal;
-    F3 far = vec(most(c.x - b[0], b[3] - c.x), most(c.y - b[1], b[4] - c.y), most(c.z - b[2], b[5] - c.z));
-    float* out = a.moments + SDF_MOMENTS * (size_t)node;
-    float head[8] = {c.x, c.y, c.z, dot(far, far), n.x, n.y, n.z, m.area};
-    for (int k = 0; k < 8; k++) out[k] = head[k];
-    for (int k = 0; k < 6; k++) out[8 + k] = m.first[k];
-    memcpy(out + 14, a.child + 2 * (size_t)node, 2 * sizeof(u32));
-    return m;
-}
 FN void sdf_winding_moments_at(const sdf_winding_moments_args& a, u32 leaf) {
     climb(a.leaf_parent[leaf], a.node_parent, a.arrivals, [&](u32 node) {
-        const u32* child = a.child + 2 * (size_t)node;
-        node_moments(a, node, child_moments(a, child[0]), child_moments(a, child[1]));
+        Moments l = child_moments(a, a.child[2 * (size_t)node]), r = child_moments(a, a.child[2 * (size_t)node + 1]);
+        float area = l.area + r.area, share = area > 0.f ? r.area / area : 0.5f;
+        F3 c = l.centre + share * (r.centre - l.centre), n = l.normal + r.normal;
+        float first[6] = {0.f};
+        add_first(l, c, first);
+        add_first(r, c, first);
+        const float* b = a.box + 6 * (size_t)node;
+        F3 far = vec(most(c.x - b[0], b[3] - c.x), most(c.y - b[1], b[4] - c.y), most(c.z - b[2], b[5] - c.z));
+        float* out = a.moments + SDF_MOMENTS * (size_t)node;
+        float head[8] = {c.x, c.y, c.z, dot(far, far), n.x, n.y, n.z, area};
+        for (int k = 0; k < 8; k++) out[k] = head[k];
+        for (int k = 0; k < 6; k++) out[8 + k] = first[k];
+        memcpy(out + 14, a.child + 2 * (size_t)node, 2 * sizeof(u32));
     });
 }
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.stages.order import Order
-from sdfcli.stages.packets import WARP, PacketTree, packed_levels
+from sdfcli.stages.packets import PacketTree, packed_levels
 
 WIDE = 16
 NONE = 0xFFFFFFFF
@@ -100,26 +99,16 @@ def build_bvh(backend: Backend, order: Order) -> Bvh:
 
 def refit(backend: Backend, bvh: Bvh) -> Bvh:
     """Fills in every node's box, bottom-up, one atomic counter a node."""
-    climb(
-        backend,
-        "sdf_bvh_refit",
-        bvh.order,
-        child=bvh.child,
-        node_parent=bvh.node_parent,
-        leaf_parent=bvh.leaf_parent,
-        box=bvh.box,
-    )
+    n = len(bvh.order)
+    if n > 1:
+        backend.run(
+            "sdf_bvh_refit",
+            n,
+            triangle=bvh.order.triangle,
+            child=bvh.child,
+            node_parent=bvh.node_parent,
+            leaf_parent=bvh.leaf_parent,
+            arrivals=backend.xp.zeros(n - 1, np.uint32),
+            box=bvh.box,
+        )
     return bvh
-
-
-def climb(backend: Backend, kernel: str, order: Order, **values: Any) -> None:
-    """Runs a kernel that visits every node after its children, from the triangles on; for backends with warps the one
-    that does so by warps."""
-    n = len(order)
-    if n < 2:
-        return
-    values = {"triangle": order.triangle, "arrivals": backend.xp.zeros(n - 1, np.uint32), **values}
-    if backend.warps:
-        backend.run(f"{kernel}_warp", WARP * -(-n // WARP), triangles=n, **values)
-    else:
-        backend.run(kernel, n, **values)

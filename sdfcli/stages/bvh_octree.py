@@ -57,7 +57,7 @@ FIRST_LEVELS = 8000
 def nearest_by_level(backend: Backend, bvh: Bvh, tree: Leaves) -> tuple[Array, Array]:
     """`nearest` of an octree's corners, for backends with warps: the coarse levels first, whose answers are bounds for
     the finer ones'. Corners of one level are alike in how far they are from the surface, too."""
-    return nearest_of_levels(backend, bvh, tree, *level_order(backend, tree.corner_key, tree.depth + 1))
+    return nearest_of_levels(backend, bvh, tree, *level_order(backend, tree.level, tree.depth + 1))
 
 
 def nearest_of_levels(backend: Backend, bvh: Bvh, tree: Leaves, order: Array, ends: list[int]) -> tuple[Array, Array]:

@@ -21,6 +21,7 @@ class Leaves:
     leaf_key (n,) uint64, leaf_level (n,) uint8, leaf_child (n,) uint32: 8 x split cell + octant.
     cell (s,) uint64: the split cells, as `split_cells` gives them.
     corner_key (m,) uint64, position (m, 3) float32: of the corners in the unit cube.
+    level (m,) uint8: the first whose cells have a corner.
     near (m,) uint32: for each corner one of a level above nearby, 0xffffffff for those of the domain.
     point (s, 27) uint32: places among the corners of the points of the split cells, x fastest.
     depth: no leaf is below this level.
@@ -32,6 +33,7 @@ class Leaves:
     cell: Array
     corner_key: Array
     position: Array
+    level: Array
     near: Array
     point: Array
     depth: int
@@ -82,21 +84,30 @@ def cell_corners(backend: Backend, cell: Array) -> Array:
     return key
 
 
-def corners_of(backend: Backend, cell: Array, depth: int) -> tuple[Array, Array, Array, Array]:
-    """The corners of an octree with these split cells and no leaf below level `depth`: corner_key, position, near and
-    point of Leaves."""
+def corners_of(backend: Backend, cell: Array, depth: int) -> tuple[Array, Array, Array, Array, Array]:
+    """The corners of an octree with these split cells and no leaf below level `depth`: corner_key, position, level,
+    near and point of Leaves."""
     xp, splits = backend.xp, len(cell)
     if splits == 0:
         position = backend.from_host(np.arange(8)[:, None] >> np.arange(3) & 1, np.float32)
-        return cell_corners(backend, cell), position, xp.full(8, NONE, np.uint32), xp.empty((0, POINTS), np.uint32)
+        level, near, point = xp.zeros(8, np.uint8), xp.full(8, NONE, np.uint32), xp.empty((0, POINTS), np.uint32)
+        return cell_corners(backend, cell), position, level, near, point
     neighbour, parent, mask, end = _owned_points(backend, cell)
     unsorted, short = _unsorted_corners(backend, cell, mask, end, depth)
     m = len(unsorted)
     order = backend.sort_order(unsorted if short is None else short)
     del short
-    key, position, place = xp.empty(m, np.uint64), xp.empty((m, 3), np.float32), xp.empty(m, np.uint32)
+    key, level, place = xp.empty(m, np.uint64), xp.empty(m, np.uint8), xp.empty(m, np.uint32)
+    position = xp.empty((m, 3), np.float32)
     backend.run(
-        "sdf_corner_sorted", m, corner_key=unsorted, order=order, sorted_key=key, place=place, position=position
+        "sdf_corner_sorted",
+        m,
+        corner_key=unsorted,
+        order=order,
+        sorted_key=key,
+        place=place,
+        position=position,
+        level=level,
     )
     del unsorted, order
     point, near = xp.empty((splits, POINTS), np.uint32), xp.empty(m, np.uint32)
@@ -112,7 +123,7 @@ def corners_of(backend: Backend, cell: Array, depth: int) -> tuple[Array, Array,
         near=near,
     )
     backend.run("sdf_split_near", 8 * splits, cell=cell, parent=parent, mask=mask, point=point, near=near)
-    return key, position, near, point
+    return key, position, level, near, point
 
 
 def _owned_points(backend: Backend, cell: Array) -> tuple[Array, Array, Array, Array]:

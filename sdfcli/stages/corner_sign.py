@@ -6,8 +6,7 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.stages.cells import Leaves
-from sdfcli.stages.packets import WARP
-from sdfcli.stages.sign import BETA, MOST_WARPS, Signer, WindingSigner
+from sdfcli.stages.sign import BETA, Signer, WindingSigner, wind_alone
 
 
 def signed_distances(backend: Backend, signer: Signer, tree: Leaves, distance: Array, slot: Array) -> Array:
@@ -22,38 +21,13 @@ def signed_distances(backend: Backend, signer: Signer, tree: Leaves, distance: A
         cell=tree.cell,
         point=tree.point,
         distance=distance,
-        clear=signer.room(tree.position),
+        clear=None if signer.caps is None else signer.cap_groups.room(backend, tree.position),
         link=link,
     )
     if backend.warps:
-        _ask_by_warps(backend, signer, tree.position, link, winding)
+        wind_alone(backend, signer.index, tree.position, winding, BETA, link, signer.caps)
     else:
         root = xp.flatnonzero(link == 0)
         winding[root] = signer.inside(tree.position[root], slot[root])
     backend.run("sdf_sign_spread", m, link=link, winding=winding, distance=distance)
     return distance
-
-
-def _ask_by_warps(backend: Backend, signer: WindingSigner, points: Array, link: Array, winding: Array) -> None:
-    """Fills in the winding numbers (m,) float32 of points (m, 3) along a curve that have no link. Nothing waits for how
-    many these are."""
-    xp, m = backend.xp, len(points)
-    end, root = xp.empty(m, np.uint32), xp.empty(m, np.uint32)
-    backend.run("sdf_sign_alone", m, link=link, alone=end)
-    backend.inclusive_scan(end)
-    backend.run("sdf_sign_roots", m, link=link, end=end, root=root)
-    bvh, count = signer.index.bvh, end[-1:]
-    backend.run(
-        "sdf_winding_packet",
-        WARP * min(MOST_WARPS, -(-m // WARP)),
-        triangles=len(bvh.order),
-        count=count,
-        order=root,
-        points=points,
-        triangle=bvh.order.triangle,
-        child=bvh.child,
-        moments=signer.index.moments,
-        beta=BETA,
-        winding=winding,
-    )
-    signer.add_caps(points, root, count, winding)

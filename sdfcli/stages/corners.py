@@ -108,14 +108,12 @@ def restore(backend: Backend, corner_key: Array, residual: Array, step: float) -
     return distance
 
 
-def level_order(backend: Backend, corner_key: Array, levels: int = LATTICE_BITS + 1) -> tuple[Array, list[int]]:
+def level_order(backend: Backend, level: Array, levels: int = LATTICE_BITS + 1) -> tuple[Array, list[int]]:
     """The corners' numbers (m,) uint32 level by level, in Morton order on each, and where each of the levels ends.
 
-    A corner's level is the first whose cells have it; all of them are below `levels`.
+    level: (m,) uint8, of the corners, all below `levels`.
     """
-    xp, m = backend.xp, len(corner_key)
-    level = xp.empty(m, np.uint8)
-    backend.run("sdf_corner_level", m, corner_key=corner_key, level=level)
+    xp, m = backend.xp, len(level)
     if not backend.warps:
         ends: list[int] = np.cumsum(np.bincount(level, minlength=levels)).tolist()
         return np.argsort(level, kind="stable").astype(np.uint32), ends
@@ -128,8 +126,13 @@ def level_order(backend: Backend, corner_key: Array, levels: int = LATTICE_BITS 
 
 
 def by_level(backend: Backend, corner_key: Array) -> Iterator[tuple[int, int, Array]]:
-    """The corners' numbers (k,) uint32 level by level: how many come before, the level, the numbers in Morton order."""
-    order, ends = level_order(backend, corner_key)
+    """The corners' numbers (k,) uint32 level by level: how many come before, the level, the numbers in Morton order.
+
+    A corner's level is the first whose cells have it.
+    """
+    levels = backend.xp.empty(len(corner_key), np.uint8)
+    backend.run("sdf_corner_level", len(corner_key), corner_key=corner_key, level=levels)
+    order, ends = level_order(backend, levels)
     for level, (first, last) in enumerate(zip([0, *ends], ends, strict=False)):
         if last > first:
             yield first, level, order[first:last]

@@ -62,7 +62,7 @@ def sort(backend: Backend, triangles: Array, keys: Array) -> Order:
     sorted_keys, triangle = xp.empty(n, np.uint64), xp.empty((n, 9), np.float32)
     backend.run(
         "sdf_triangles_sorted",
-        n,
+        9 * n,
         order=order,
         keys=keys,
         corners=triangles,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -10,7 +11,8 @@ import numpy as np
 from sdfcli.backend import Array, Backend
 from sdfcli.mesh import Floats, Ints, Mesh
 from sdfcli.repair import cones, repair
-from sdfcli.stages.bvh import Bvh, build_bvh, climb, refit
+from sdfcli.stages.bvh import Bvh, build_bvh, refit
+from sdfcli.stages.caps import CapGroups
 from sdfcli.stages.distance import make_bvh, nearest
 from sdfcli.stages.order import morton_order
 from sdfcli.stages.packets import WARP
@@ -18,21 +20,16 @@ from sdfcli.stages.packets import WARP
 BETA, LOST = 1.5, 0.1
 """How coarse the expansions of the winding number are, and how far off they may be before the exact sum is taken."""
 
-LONE_WINDINGS = 30_000
+LONE_WINDINGS = 150_000
 """Up to so many points on a GPU, a warp for each is faster than a thread, which takes as long as the longest sum."""
-
-MOST_WARPS = 1 << 14
-"""More than run at a time on any GPU: each takes one point or packet after the other."""
+LOOKED_AT = 4
+"""Points that a warp looks at at a time, where not all of them are asked for."""
+MOST_WARPS = 1 << 16
+"""More than run at a time on any GPU: each takes points one after the other."""
 
 CAP_STEPS = ((0.15, 8.0), (0.003, 16.0), (0.0003, 0.0))
 """Closer to the level 0.5 than this, the winding number of the caps of holes is summed up this finely. The expansions
 are off by less than the next step's margin: about 0.09 was measured before the first, then 0.00012 and 0.00001."""
-
-SMALL = 0.45
-"""A winding number of the caps that leaves the sign to the surface."""
-CAP_GROUPS = 64
-BOX_MARGIN = 2.0**-20
-"""As in triangle.h: more than the rounding of a distance to a box."""
 
 SIDES_SAMPLES = 2000
 FARTHEST_OFFSET, NEAREST_OFFSET = 1e-3, 1e-5
@@ -96,27 +93,31 @@ class WindingIndex:
     @staticmethod
     def of(backend: Backend, bvh: Bvh) -> WindingIndex:
         """Sums up every node's moments, bottom-up, as the refit does."""
-        moments = backend.lines((len(bvh.order) - 1, 16), np.float32)
-        climb(
-            backend,
-            "sdf_winding_moments",
-            bvh.order,
-            child=bvh.child,
-            node_parent=bvh.node_parent,
-            leaf_parent=bvh.leaf_parent,
-            box=bvh.box,
-            moments=moments,
-        )
+        n = len(bvh.order)
+        moments = backend.lines((n - 1, 16), np.float32)
+        if n > 1:
+            backend.run(
+                "sdf_winding_moments",
+                n,
+                triangle=bvh.order.triangle,
+                child=bvh.child,
+                node_parent=bvh.node_parent,
+                leaf_parent=bvh.leaf_parent,
+                box=bvh.box,
+                arrivals=backend.xp.zeros(n - 1, np.uint32),
+                moments=moments,
+            )
         return WindingIndex(bvh, moments)
 
     def winding(self, backend: Backend, points: Array, beta: float) -> Array:
         """Winding numbers (m,) float32 of points (m, 3) float32; beta 0 sums over all triangles in float64."""
-        m = len(points)
-        result = backend.xp.empty(m, np.float32)
-        alone = backend.warps and (beta == 0 or m <= LONE_WINDINGS)
+        result = backend.xp.empty(len(points), np.float32)
+        if backend.warps and (beta == 0 or len(points) <= LONE_WINDINGS):
+            wind_alone(backend, self, points, result, beta)
+            return result
         backend.run(
-            "sdf_winding_lone" if alone else "sdf_winding",
-            WARP * m if alone else m,
+            "sdf_winding",
+            len(points),
             triangles=len(self.bvh.order),
             points=points,
             triangle=self.bvh.order.triangle,
@@ -126,6 +127,49 @@ class WindingIndex:
             winding=result,
         )
         return result
+
+
+@functools.cache
+def _cap_steps(backend: Backend) -> Array:
+    return backend.from_host(CAP_STEPS, np.float32)
+
+
+def wind_alone(
+    backend: Backend,
+    index: WindingIndex,
+    points: Array,
+    winding: Array,
+    beta: float,
+    link: Array | None = None,
+    caps: WindingIndex | None = None,
+) -> None:
+    """Fills in winding numbers (m,) float32 of points (m, 3), a warp for each; beta 0: exact.
+
+    link: (m,) uint64, 0 for those that are asked for. caps: near the level 0.5 these decide, as WindingSigner has it.
+    """
+    together = 1 if link is None else LOOKED_AT
+    holes = None if caps is None else caps.bvh
+    backend.run(
+        "sdf_winding_lone",
+        WARP * min(MOST_WARPS, -(-len(points) // together)),
+        count=len(points),
+        together=together,
+        points=points,
+        link=link,
+        triangles=len(index.bvh.order),
+        triangle=index.bvh.order.triangle,
+        child=index.bvh.child,
+        moments=index.moments,
+        caps=0 if holes is None else len(holes.order),
+        caps_triangle=None if holes is None else holes.order.triangle,
+        caps_child=None if holes is None else holes.child,
+        caps_moments=None if caps is None else caps.moments,
+        steps=0 if caps is None else len(CAP_STEPS),
+        step=None if caps is None else _cap_steps(backend),
+        beta=beta,
+        lost=LOST,
+        winding=winding,
+    )
 
 
 def pseudonormals(mesh: Mesh) -> Floats:
@@ -223,10 +267,12 @@ class WindingSigner:
         self.closed = len(caps) == 0
         if len(caps):
             self.caps = WindingIndex.of(backend, make_bvh(backend, caps))
-            self.cap_steps = backend.from_host(CAP_STEPS, np.float32)
-            box, area = cap_groups(backend.to_host(self.caps.bvh.order.triangle).astype(np.float64))
-            self.cap_box, self.cap_area = backend.from_host(box, np.float32), backend.from_host(area, np.float32)
-            self.guard = float(np.sqrt(area.sum()))
+            area = (
+                0.5 * np.linalg.norm(np.cross(caps[:, 3:6] - caps[:, 0:3], caps[:, 6:9] - caps[:, 0:3]), axis=1).sum()
+            )
+            order = self.caps.bvh.order
+            self.cap_groups = CapGroups.of(backend, backend.to_host(order.triangle).astype(np.float64))
+            self.guard = float(np.sqrt(area / (4 * np.pi * 0.45)))  # a solid angle is at most area / distance^2
 
     def inside(self, points: Array, slot: Array) -> Array:
         """See Signer."""
@@ -235,11 +281,12 @@ class WindingSigner:
     def _winding(self, points: Array) -> Array:
         """Winding numbers of points (m, 3) that are on the right side of 0.5, and else as near as expansions come."""
         xp = self.backend.xp
+        if self.backend.warps and len(points) <= LONE_WINDINGS:
+            winding = xp.empty(len(points), np.float32)
+            wind_alone(self.backend, self.index, points, winding, BETA, caps=self.caps)
+            return winding
         winding = self.index.winding(self.backend, points, BETA)
-        if self.caps is not None and self.backend.warps:
-            everything = xp.arange(len(points), dtype=np.uint32)
-            self.add_caps(points, everything, self.backend.from_host([len(points)], np.uint32), winding)
-        elif self.caps is not None:
+        if self.caps is not None:
             doubtful = xp.flatnonzero(xp.abs(winding - 0.5) < CAP_STEPS[0][0])
             if len(doubtful):
                 winding[doubtful] = self._closed(self.caps, points[doubtful], winding[doubtful])
@@ -263,32 +310,6 @@ class WindingSigner:
             winding[lost] = self.index.winding(self.backend, points[lost], 0.0)
         return winding
 
-    def add_caps(self, points: Array, order: Array, count: Array, winding: Array) -> None:
-        """The second half of `inside`, on a device with warps: corrects winding numbers (m,) float32 of points (m, 3)
-        in place, those of the first of `order` uint32, as many as count (1,) uint32 says."""
-        caps, bvh = self.caps, self.index.bvh
-        if caps is None:
-            return
-        self.backend.run(
-            "sdf_winding_caps",
-            WARP * min(MOST_WARPS, len(points)),
-            points=points,
-            order=order,
-            count=count,
-            triangles=len(bvh.order),
-            triangle=bvh.order.triangle,
-            child=bvh.child,
-            moments=self.index.moments,
-            caps=len(caps.bvh.order),
-            caps_triangle=caps.bvh.order.triangle,
-            caps_child=caps.bvh.child,
-            caps_moments=caps.moments,
-            steps=len(CAP_STEPS),
-            step=self.cap_steps,
-            lost=LOST,
-            winding=winding,
-        )
-
     def inside_along(self, points: Array, distance: Array, slot: Array) -> Array:
         """See `inside_along` below.
 
@@ -300,14 +321,17 @@ class WindingSigner:
         link = xp.empty(len(points), np.uint32)
         backend.run("sdf_sign_link", len(points), points=points, distance=xp.minimum(distance, clear), link=link)
         alone = xp.flatnonzero(link == xp.arange(len(points), dtype=np.uint32))
-        end = xp.empty(len(points), np.uint32)
-        backend.run("sdf_sign_ends", len(points), link=link, end=end)
+        while True:  # to the far end of each chain
+            further = link[link]
+            if len(xp.flatnonzero(further != link)) == 0:
+                break
+            link = further
         winding = xp.empty(len(points), np.float32)
         winding[alone] = asked = self._winding(points[alone])
         if self.caps is None:
-            return winding[end] > 0.5
+            return winding[link] > 0.5
         winding[alone] = xp.rint(asked + self.caps.winding(backend, points[alone], BETA))
-        whole = winding[end]
+        whole = winding[link]
         winding = whole.copy()
         doubtful = xp.flatnonzero(clear <= self.guard)
         for margin, beta in ((np.inf, BETA), *CAP_STEPS):
@@ -321,27 +345,6 @@ class WindingSigner:
         if self.caps is None:
             return self.backend.xp.full(len(points), 1e30, np.float32)
         return nearest(self.backend, self.caps.bvh, points)[0]
-
-    def room(self, points: Array) -> Array | None:
-        """(m,) float32: how far around points (m, 3) the caps' winding number stays below SMALL at least; negative
-        where it may be more. None for closed surfaces. With several holes, that is farther than guard tells."""
-        if self.caps is None:
-            return None
-        clear = self.backend.xp.empty(len(points), np.float32)
-        groups = {"groups": len(self.cap_box), "box": self.cap_box, "area": self.cap_area}
-        self.backend.run("sdf_sign_clear", len(points), points=points, clear=clear, **groups)
-        return clear
-
-
-def cap_groups(triangles: Floats) -> tuple[Floats, Floats]:
-    """Boxes (k, 6) around groups of caps (n, 9) that follow each other; and (k,) by which square distance a group's
-    winding number stays below SMALL: a solid angle is at most area / distance^2."""
-    groups = np.array_split(triangles.reshape(-1, 3, 3), min(CAP_GROUPS, len(triangles)))
-    low = np.array([group.min(axis=(0, 1)) for group in groups]) - BOX_MARGIN
-    high = np.array([group.max(axis=(0, 1)) for group in groups]) + BOX_MARGIN
-    sides = [np.cross(group[:, 1] - group[:, 0], group[:, 2] - group[:, 0]) for group in groups]
-    area = np.array([0.5 * np.linalg.norm(side, axis=1).sum() for side in sides])
-    return np.concatenate([low, high], axis=1), area / (4 * np.pi * SMALL)
 
 
 def inside_along(signer: Signer, points: Array, distance: Array, slot: Array) -> Array:

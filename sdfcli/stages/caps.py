@@ -1,0 +1,47 @@
+"""What closes an open surface's holes, as the signs of an octree's corners need it (see corner_sign.h)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sdfcli.backend import Array, Backend
+from sdfcli.mesh import Floats
+
+GROUPS = 64
+BOX_MARGIN = 2.0**-20
+"""As in triangle.h: more than the rounding of a distance to a box."""
+SMALL = 0.45
+"""A winding number of the caps that leaves the sign to the surface."""
+
+
+@dataclass(frozen=True)
+class CapGroups:
+    """Groups of caps that are close to each other.
+
+    box (k, 6) float32: around each group. area (k,) float32: the square of the distance by which a group's winding
+    number stays below SMALL, since a solid angle is at most area / distance^2.
+    """
+
+    box: Array
+    area: Array
+
+    @staticmethod
+    def of(backend: Backend, triangles: Floats) -> CapGroups:
+        """Groups of triangles (n, 9) in the order of a curve."""
+        groups = np.array_split(triangles.reshape(-1, 3, 3), min(GROUPS, len(triangles)))
+        low = [group.min(axis=(0, 1)) - BOX_MARGIN for group in groups]
+        high = [group.max(axis=(0, 1)) + BOX_MARGIN for group in groups]
+        sides = [np.cross(group[:, 1] - group[:, 0], group[:, 2] - group[:, 0]) for group in groups]
+        area = [0.5 * np.linalg.norm(side, axis=1).sum() / (4 * np.pi * SMALL) for side in sides]
+        box = np.concatenate([low, high], axis=1)
+        return CapGroups(backend.from_host(box, np.float32), backend.from_host(area, np.float32))
+
+    def room(self, backend: Backend, points: Array) -> Array:
+        """(m,) float32: how far around points (m, 3) the caps' winding number stays below SMALL at least; negative
+        where it may be more."""
+        room = backend.xp.empty(len(points), np.float32)
+        groups = {"groups": len(self.area), "box": self.box, "area": self.area}
+        backend.run("sdf_sign_clear", len(points), points=points, clear=room, **groups)
+        return room
