@@ -43,47 +43,42 @@ typedef long long DoubleMaskPart __attribute__((vector_size(SDF_REGISTER)));
 
 template <class Part, class T>
 struct Lanes {
+    static const u32 kOfPart = SDF_REGISTER / sizeof(T);
     Part part[SDF_PARTS];
     Lanes() {}
     Lanes(T s) {
         for (Part& p : part) p = s - Part{};  // s - 0 is s, also for -0
     }
-    METHOD T operator[](u32 k) const { return part[k / SDF_PART_LANES][k % SDF_PART_LANES]; }
-    METHOD void set(u32 k, T x) { part[k / SDF_PART_LANES][k % SDF_PART_LANES] = x; }
+    METHOD T operator[](u32 k) const { return part[k / kOfPart][k % kOfPart]; }
+    METHOD void set(u32 k, T x) { part[k / kOfPart][k % kOfPart] = x; }
 };
 typedef Lanes<FloatPart, float> Wide;
 typedef Lanes<IntPart, u32> WideInts;
-struct Doubles {
-    DoublePart part[SDF_PARTS];
-    Doubles() {}
-    Doubles(double s) {
-        for (DoublePart& p : part) p = s - DoublePart{};
-    }
-};
-#define SDF_EACH_PART(Result, expression)                             \
-    {                                                                 \
-        Result r;                                                     \
-        for (int k = 0; k < SDF_PARTS; k++) r.part[k] = (expression); \
-        return r;                                                     \
-    }
+typedef Lanes<DoublePart, double> Doubles;
 
+#define SDF_EACH_PART(Result, expression)                         \
+    Result r;                                                     \
+    for (int k = 0; k < SDF_PARTS; k++) r.part[k] = (expression); \
+    return r
+#define SDF_OPERATOR(Result, Operand, op) \
+    FN Result operator op(const Operand& a, const Operand& b) { SDF_EACH_PART(Result, a.part[k] op b.part[k]); }
+SDF_OPERATOR(Wide, Wide, +)
+SDF_OPERATOR(Wide, Wide, -)
+SDF_OPERATOR(Wide, Wide, *)
+SDF_OPERATOR(Wide, Wide, /)
+FN Wide root(Wide w) {
+    for (FloatPart& p : w.part)
+        for (int k = 0; k < SDF_PART_LANES; k++) p[k] = sqrtf(p[k]);
+    return w;
+}
 FN Wide load_lanes(const float* p) {
     Wide w;
     __builtin_memcpy(w.part, p, sizeof w.part);
     return w;
 }
-template <class Lanes, class T>
-FN void store_lanes(const Lanes& lanes, T* p) {
+template <class Part, class T>
+FN void store_lanes(const Lanes<Part, T>& lanes, T* p) {
     __builtin_memcpy(p, lanes.part, sizeof lanes.part);
-}
-FN Wide operator+(const Wide& a, const Wide& b)
-    SDF_EACH_PART(Wide, a.part[k] + b.part[k]) FN Wide operator-(const Wide& a, const Wide& b)
-        SDF_EACH_PART(Wide, a.part[k] - b.part[k]) FN Wide operator*(const Wide& a, const Wide& b)
-            SDF_EACH_PART(Wide, a.part[k] * b.part[k]) FN Wide operator/(const Wide& a, const Wide& b)
-                SDF_EACH_PART(Wide, a.part[k] / b.part[k]) FN Wide root(Wide w) {
-    for (FloatPart& p : w.part)
-        for (int k = 0; k < SDF_PART_LANES; k++) p[k] = sqrtf(p[k]);
-    return w;
 }
 
 #if defined(__AVX512F__)
@@ -101,16 +96,19 @@ FN Mask operator<(const WideInts& a, const WideInts& b) {
 }
 FN Mask operator&(Mask a, Mask b) { return {(__mmask16)(a.v & b.v)}; }
 FN Mask operator|(Mask a, Mask b) { return {(__mmask16)(a.v | b.v)}; }
-FN WideInts select(Mask m, const WideInts& a, const WideInts& b)
-    SDF_EACH_PART(WideInts, (IntPart)_mm512_mask_blend_epi32(m.v, (__m512i)b.part[k], (__m512i)a.part[k])) FN Wide
-    select(Mask m, const Wide& a, const Wide& b) SDF_EACH_PART(Wide, _mm512_mask_blend_ps(m.v, b.part[k], a.part[k]))
-    // a < b ? a : b, also for NaN and zeros
-    FN Wide least(const Wide& a, const Wide& b) SDF_EACH_PART(Wide, _mm512_min_ps(a.part[k], b.part[k])) FN Wide
-    most(const Wide& a, const Wide& b) SDF_EACH_PART(Wide, _mm512_max_ps(a.part[k], b.part[k])) FN Wide
-    compress(u32 bits, const Wide& w)
-        SDF_EACH_PART(Wide, _mm512_maskz_compress_ps((__mmask16)bits, w.part[k])) FN WideInts
-    compress(u32 bits, const WideInts& w)
-        SDF_EACH_PART(WideInts, (IntPart)_mm512_maskz_compress_epi32((__mmask16)bits, (__m512i)w.part[k]))
+FN WideInts select(Mask m, const WideInts& a, const WideInts& b) {
+    SDF_EACH_PART(WideInts, (IntPart)_mm512_mask_blend_epi32(m.v, (__m512i)b.part[k], (__m512i)a.part[k]));
+}
+FN Wide select(Mask m, const Wide& a, const Wide& b) {
+    SDF_EACH_PART(Wide, _mm512_mask_blend_ps(m.v, b.part[k], a.part[k]));
+}
+// a < b ? a : b, also for NaN and zeros
+FN Wide least(const Wide& a, const Wide& b) { SDF_EACH_PART(Wide, _mm512_min_ps(a.part[k], b.part[k])); }
+FN Wide most(const Wide& a, const Wide& b) { SDF_EACH_PART(Wide, _mm512_max_ps(a.part[k], b.part[k])); }
+FN Wide compress(u32 bits, const Wide& w) { SDF_EACH_PART(Wide, _mm512_maskz_compress_ps((__mmask16)bits, w.part[k])); }
+FN WideInts compress(u32 bits, const WideInts& w) {
+    SDF_EACH_PART(WideInts, (IntPart)_mm512_maskz_compress_epi32((__mmask16)bits, (__m512i)w.part[k]));
+}
 #else
 struct Mask {
     MaskPart part[SDF_PARTS];  // -1 or 0
@@ -131,21 +129,21 @@ FN u32 bits(const Mask& m) {
 FN Mask mask_of(u32 bits) {
     IntPart lane;
     for (int k = 0; k < SDF_PART_LANES; k++) lane[k] = 1u << k;
-    SDF_EACH_PART(Mask, ((bits >> SDF_PART_LANES * k) & lane) != 0u)
+    SDF_EACH_PART(Mask, ((bits >> SDF_PART_LANES * k) & lane) != 0u);
 }
-FN Mask operator<(const Wide& a, const Wide& b)
-    SDF_EACH_PART(Mask, a.part[k] < b.part[k]) FN Mask operator>(const Wide& a, const Wide& b)
-        SDF_EACH_PART(Mask, a.part[k] > b.part[k]) FN Mask operator<=(const Wide& a, const Wide& b)
-            SDF_EACH_PART(Mask, a.part[k] <= b.part[k]) FN Mask operator>=(const Wide& a, const Wide& b)
-                SDF_EACH_PART(Mask, a.part[k] >= b.part[k]) FN Mask operator<(const WideInts& a, const WideInts& b)
-                    SDF_EACH_PART(Mask, a.part[k] < b.part[k]) FN Mask operator&(const Mask& a, const Mask& b)
-                        SDF_EACH_PART(Mask, a.part[k] & b.part[k]) FN Mask operator|(const Mask& a, const Mask& b)
-                            SDF_EACH_PART(Mask, a.part[k] | b.part[k]) FN Wide
-    select(const Mask& m, const Wide& a, const Wide& b)
-        SDF_EACH_PART(Wide, m.part[k] ? a.part[k] : b.part[k]) FN WideInts
-    select(const Mask& m, const WideInts& a, const WideInts& b)
-        SDF_EACH_PART(WideInts, m.part[k] ? a.part[k] : b.part[k]) template <class Part, class T>
-        FN Lanes<Part, T> compress(u32 bits, const Lanes<Part, T>& w) {
+SDF_OPERATOR(Mask, Wide, <)
+SDF_OPERATOR(Mask, Wide, >)
+SDF_OPERATOR(Mask, Wide, <=)
+SDF_OPERATOR(Mask, Wide, >=)
+SDF_OPERATOR(Mask, WideInts, <)
+SDF_OPERATOR(Mask, Mask, &)
+SDF_OPERATOR(Mask, Mask, |)
+FN Wide select(const Mask& m, const Wide& a, const Wide& b) { SDF_EACH_PART(Wide, m.part[k] ? a.part[k] : b.part[k]); }
+FN WideInts select(const Mask& m, const WideInts& a, const WideInts& b) {
+    SDF_EACH_PART(WideInts, m.part[k] ? a.part[k] : b.part[k]);
+}
+template <class Part, class T>
+FN Lanes<Part, T> compress(u32 bits, const Lanes<Part, T>& w) {
     T from[SDF_LANES], to[SDF_LANES];
     store_lanes(w, from);
     for (int count = 0; bits; bits &= bits - 1) to[count++] = from[__builtin_ctz(bits)];
@@ -155,7 +153,7 @@ FN Mask operator<(const Wide& a, const Wide& b)
 }
 #endif
 
-            FN float most_lane(const Wide& w) {
+FN float most_lane(const Wide& w) {
     float x = w[0];
     for (int k = 1; k < SDF_LANES; k++) x = most(x, w[k]);
     return x;
@@ -164,28 +162,27 @@ FN Mask operator<(const Wide& a, const Wide& b)
 struct DoubleMask {
     DoubleMaskPart part[SDF_PARTS];
 };
-FN Doubles operator+(const Doubles& a, const Doubles& b)
-    SDF_EACH_PART(Doubles, a.part[k] + b.part[k]) FN Doubles operator-(const Doubles& a, const Doubles& b)
-        SDF_EACH_PART(Doubles, a.part[k] - b.part[k]) FN Doubles operator*(const Doubles& a, const Doubles& b)
-            SDF_EACH_PART(Doubles, a.part[k] * b.part[k]) FN Doubles operator/(const Doubles& a, const Doubles& b)
-                SDF_EACH_PART(Doubles, a.part[k] / b.part[k]) FN DoubleMask operator<(const Doubles& a,
-                                                                                      const Doubles& b)
-                    SDF_EACH_PART(DoubleMask, a.part[k] < b.part[k]) FN DoubleMask operator>(const Doubles& a,
-                                                                                             const Doubles& b)
-                        SDF_EACH_PART(DoubleMask, a.part[k] > b.part[k]) FN Doubles
-    select(const DoubleMask& m, const Doubles& a, const Doubles& b)
-        SDF_EACH_PART(Doubles, m.part[k] ? a.part[k] : b.part[k]) FN Doubles root(Doubles w) {
+SDF_OPERATOR(Doubles, Doubles, +)
+SDF_OPERATOR(Doubles, Doubles, -)
+SDF_OPERATOR(Doubles, Doubles, *)
+SDF_OPERATOR(Doubles, Doubles, /)
+SDF_OPERATOR(DoubleMask, Doubles, <)
+SDF_OPERATOR(DoubleMask, Doubles, >)
+FN Doubles select(const DoubleMask& m, const Doubles& a, const Doubles& b) {
+    SDF_EACH_PART(Doubles, m.part[k] ? a.part[k] : b.part[k]);
+}
+FN Doubles root(Doubles w) {
     for (DoublePart& p : w.part)
         for (int k = 0; k < SDF_PART_LANES / 2; k++) p[k] = sqrt(p[k]);
     return w;
 }
 FN Doubles load_doubles(const float* from) {
 #if defined(__AVX512F__)
-    SDF_EACH_PART(Doubles, _mm512_cvtps_pd(_mm256_loadu_ps(from)))
+    SDF_EACH_PART(Doubles, _mm512_cvtps_pd(_mm256_loadu_ps(from)));
 #elif defined(__AVX__)
-    SDF_EACH_PART(Doubles, _mm256_cvtps_pd(_mm_loadu_ps(from + 4 * k)))
+    SDF_EACH_PART(Doubles, _mm256_cvtps_pd(_mm_loadu_ps(from + 4 * k)));
 #else
-    SDF_EACH_PART(Doubles, (DoublePart{(double)from[2 * k], (double)from[2 * k + 1]}))
+    SDF_EACH_PART(Doubles, (DoublePart{(double)from[2 * k], (double)from[2 * k + 1]}));
 #endif
 }
 
@@ -193,17 +190,18 @@ struct Halves {
     Doubles first, last;
 };
 FN Halves halves(const Wide& w) {
+    Halves h;
 #if defined(__AVX512F__)
     __m256 last = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(w.part[0]), 1));
-    Halves h;
     h.first.part[0] = _mm512_cvtps_pd(_mm512_castps512_ps256(w.part[0]));
     h.last.part[0] = _mm512_cvtps_pd(last);
-    return h;
 #else
     float lane[SDF_LANES];
     store_lanes(w, lane);
-    return {load_doubles(lane), load_doubles(lane + SDF_LANES / 2)};
+    h.first = load_doubles(lane);
+    h.last = load_doubles(lane + SDF_LANES / 2);
 #endif
+    return h;
 }
 
 }  // namespace
