@@ -79,7 +79,7 @@ struct LoneWinding {
                 left = tree.child[2 * (size_t)node];
                 right = tree.child[2 * (size_t)node + 1];
                 down = !(d2 > beta_sq * m[3]);
-                if (!down) sum += grain(node_winding(m, r, d2));
+                if (!down) sum += grain((double)node_winding(m, r, d2));
             }
             warp_sync();
             // Children in the order of their parents: so the stack stays as low as a tree is deep, times a warp.
