@@ -426,6 +426,7 @@ typedef struct {
 
 typedef struct {
     unsigned n;
+    unsigned level;
     const unsigned* cells;                /* n leaves */
     const unsigned* parent;
     const unsigned* row;
@@ -436,6 +437,7 @@ typedef struct {
     const unsigned* above_points;
     const unsigned char* above_state;
     const float* distance;                /* point: true signed distance */
+    const float* gradient;
     const float* value;
     const unsigned char* hanging;
     float tolerance;

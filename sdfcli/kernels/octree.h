@@ -427,22 +427,16 @@ FN bool holds_jump(const float* distance, float half) {
     return false;
 }
 
-// Frisken's test (2000), made tighter: an error at one of the 19 points that lie between the corners, or one that the
-// gradients foretell between these, splits the cell. The answer is 2 for a cell that stays a leaf because the sign jumps.
-FN void sdf_octree_test_at(const sdf_octree_test_args& a, u32 i) {
-    u32 row = a.rows[i], cell = a.cell[row];
-    const u32* point = a.points + 27 * (size_t)row;
-    float corner[8], value[27], error[27], distance[27], gradient[81];
+// The largest error of an opened cell's field, as a part of what is allowed there: in each octant the one seen at a point,
+// and on top of it half of what the gradients foretell between these. value: the field at the 27 points.
+template <class Args>
+FN float largest_error(const Args& a, const u32* point, const float* distance, const float* value) {
+    float error[27], gradient[81], largest = 0.f, half = 0.5f / (float)(1u << a.level);
     UNROLL
     for (int j = 0; j < 27; j++) {
-        distance[j] = a.distance[point[j]];
+        error[j] = magnitude(value[j] - distance[j]);
         for (int k = 0; k < 3; k++) gradient[3 * j + k] = a.gradient[3 * (size_t)point[j] + k];
     }
-    for (int c = 0; c < 8; c++) corner[c] = distance[corner_point(c)];
-    interpolate(corner, value);
-    for (int j = 0; j < 27; j++) error[j] = magnitude(value[j] - distance[j]);
-    float half = 0.5f / (float)(1u << a.level);
-    u8 wish = 0;
     UNROLL
     for (int octant = 0; octant < 8; octant++) {
         int first = octant_point(octant);
@@ -453,10 +447,21 @@ FN void sdf_octree_test_at(const sdf_octree_test_args& a, u32 i) {
             nearest = least(nearest, magnitude(distance[j]));
         }
         float bent = bend(half, [&](int c, int axis) { return gradient[3 * (first + octant_point(c)) + axis]; });
-        if (worst + 0.5f * bent > allowed_error(nearest, a.tolerance, a.band)) wish = 1;
+        largest = most(largest, (worst + 0.5f * bent) / allowed_error(nearest, a.tolerance, a.band));
     }
-    if (!wish && misses_surface(a, cell, corner)) wish = 1;
-    if (wish && 2.f * half <= a.jump_edge && holds_jump(distance, half)) wish = 2;
+    return largest;
+}
+
+// Frisken's test (2000), made tighter. The answer is 2 for a cell that stays a leaf because the sign jumps.
+FN void sdf_octree_test_at(const sdf_octree_test_args& a, u32 i) {
+    u32 row = a.rows[i], cell = a.cell[row];
+    const u32* point = a.points + 27 * (size_t)row;
+    float corner[8], value[27], distance[27], edge = 1.f / (float)(1u << a.level);
+    for (int j = 0; j < 27; j++) distance[j] = a.distance[point[j]];
+    for (int c = 0; c < 8; c++) corner[c] = distance[corner_point(c)];
+    interpolate(corner, value);
+    u8 wish = largest_error(a, point, distance, value) > 1.f || misses_surface(a, cell, corner) ? 1 : 0;
+    if (wish && edge <= a.jump_edge && holds_jump(distance, 0.5f * edge)) wish = 2;
     a.wish[i] = wish;
 }
 
@@ -481,6 +486,8 @@ FN void sdf_octree_constrain_at(const sdf_octree_constrain_args& a, u32 i) {
     }
 }
 
+#define SDF_MOVED 1.1f  // so much of the tests' share of the tolerance may errors take up when hanging corners add to them
+
 // A leaf whose hanging corners were moved: where its field now misses the true distance by more than the tolerance, the
 // coarser leaves that move the corners moved most wish to be split. They are neighbours of the leaf's parent: leaves
 // that touch differ by one level.
@@ -499,15 +506,12 @@ FN void sdf_octree_tighten_at(const sdf_octree_tighten_args& a, u32 i) {
     if (moved == 0.f) return;
     float excess = moved;
     if (a.row[cell] != SDF_NONE) {
-        const u32* points = a.points + 27 * (size_t)a.row[cell];
-        float value[27];
+        const u32* point = a.points + 27 * (size_t)a.row[cell];
+        float distance[27], value[27];
+        for (int j = 0; j < 27; j++) distance[j] = a.distance[point[j]];
         for (int c = 0; c < 8; c++) corner[c] = a.value[at[c]];
         interpolate(corner, value);
-        for (int j = 0; j < 27; j++) {
-            if (is_corner(j)) continue;
-            float d = a.distance[points[j]];
-            excess = most(excess, magnitude(value[j] - d) / allowed_error(d, a.tolerance, a.band));
-        }
+        excess = most(excess, largest_error(a, point, distance, value) / SDF_MOVED);
     }
     if (excess <= 1.f) return;
     const u32* neighbour = a.above_neighbour + 27 * (size_t)a.above_row[a.parent[cell >> 3]];
