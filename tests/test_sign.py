@@ -300,13 +300,13 @@ def test_few_points_are_asked(backend: Backend, share: float, monkeypatch: pytes
     at = backend.from_host(along_a_curve(backend, rng.random((20_000, 3))))
     own = backend.to_host(signer.inside(at, None))
     asked = []
-    winding = WindingIndex.winding
+    winding = signer._winding
 
-    def counted(index: WindingIndex, backend: Backend, points: Numbers, beta: float) -> Numbers:
-        asked.append(len(points) if index is signer.index else 0)
-        return winding(index, backend, points, beta)
+    def counted(points: Numbers) -> Numbers:
+        asked.append(len(points))
+        return winding(points)
 
-    monkeypatch.setattr(WindingIndex, "winding", counted)
+    monkeypatch.setattr(signer, "_winding", counted)
     inside = backend.to_host(inside_along(signer, at, *nearest(backend, bvh, at)))
     assert np.array_equal(inside, own)
     assert 0 < sum(asked) < len(at) / 5
