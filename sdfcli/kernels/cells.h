@@ -50,9 +50,9 @@ FN u32 lower_bound_from(const u64* keys, u32 n, u32 first, u64 key) {
     return first + lower_bound(keys + first, least(step - 1, n - first), key);
 }
 
-// A child that is not split is a leaf. With every split cell before it, depth first, a leaf has eight children of it
-// before it that are no split cells themselves, but for the cells around it: of these it has the children before its
-// own.
+// A child that is not split is a leaf. Its place follows from the split cells before it, depth first: each of them that
+// is done has brought eight cells and is none of the leaves itself; those that the leaf lies in have brought as many as
+// the octal digits of its key say.
 FN void sdf_split_leaves_at(const sdf_split_leaves_args& a, u32 i) {
     u64 parent = a.cell[i >> 3];
     u32 level = cell_level(parent) + 1;
