@@ -1,6 +1,8 @@
 // The CPU's kernels of many lanes, for one instruction set: compiled once for each, under names that begin with
 // SDF_WIDE_RUN.
-#define FN static inline __attribute__((always_inline))  // vectors are never passed through memory
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // compilers take very long for those then
+#define FN static inline __attribute__((always_inline))              // vectors are never passed through memory
+#endif
 #include "wide.h"
 #include "wide_link.h"
 #include "wide_winding.h"
