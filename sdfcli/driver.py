@@ -16,8 +16,13 @@ _started: list[str] = []
 
 def without_cub() -> None:
     """Has CuPy sum up arrays by its own kernels, unless the user says otherwise: those of CUB are faster for large
-    arrays, of which there are none here, but to compile one takes two seconds."""
+    arrays, but to compile one takes two seconds."""
     os.environ.setdefault("CUPY_ACCELERATORS", "")
+
+
+def with_cub() -> None:
+    """The opposite, for sums of very large arrays."""
+    os.environ["CUPY_ACCELERATORS"] = "cub"
 
 
 def start(device: str) -> None:
@@ -55,6 +60,6 @@ def leave(code: Any) -> None:
     anyway, and the driver may still be starting. Returns where there is neither, or where something is left to tell."""
     if ("cupy" in sys.modules or _started) and isinstance(code, int | None):
         with contextlib.suppress(OSError, ValueError):  # a pipe that nobody reads any more
-            sys.stdout.flush()
-            sys.stderr.flush()
+            for stream in filter(None, (sys.stdout, sys.stderr)):
+                stream.flush()
             os._exit(code or 0)

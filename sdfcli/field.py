@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,8 @@ class Field:
     leaf_key    (n,) uint64, sorted: Morton code (x lowest) of a leaf's lower corner on the lattice.
     leaf_level  (n,) uint8: a leaf's edge is 2^-level of the domain's.
     corner_key  (m,) uint64, sorted: Morton codes of the corners.
-    distance    (m,) float32: signed distances at the corners in the mesh's units, negative inside.
+    distance    (m,) float32: signed distances at the corners in the mesh's units, negative inside; read-only where the
+                steps that a file stores of them are known already.
     run         how this object was built: device, seconds a stage, exact queries, bytes; not part of the file.
     info        what the file says of itself: parameters, the mesh, the sign, the measured error (see docs/format.md).
     nearest     (m,) uint32: the faces nearest to the corners, by their place in the mesh; None where not kept.
@@ -92,14 +95,26 @@ class Field:
             "value": value,
         }
 
+    @contextmanager
+    def at(self, backend: Backend) -> Iterator[None]:
+        """Within it, points that are NumPy's are looked up on that device, not on the CPU."""
+        self._kept["home"] = backend
+        try:
+            yield
+        finally:
+            del self._kept["home"]
+
     @property
     def home(self) -> Backend:
-        """The device that has the field's arrays already, or else the CPU."""
-        return next(map(select_backend, self._cache), None) or any_backend()
+        """The device on which points that are NumPy's are looked up: the CPU, see also `at`."""
+        return self._kept.get("home") or any_backend()
 
     @cached_property
-    def _kept(self) -> dict[str, npt.NDArray[np.int32]]:
+    def _kept(self) -> dict[str, Any]:
         return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}  # a copy is one of what can be changed
 
     def keep_steps(self, steps: npt.NDArray[np.int32]) -> None:
         """Tells the field what `quantise` stores of its distances, which must not change any more."""

@@ -149,7 +149,7 @@ def _build(
     field.keep_on(backend, leaf_corner=leaf_corner, value=arrays["distance"], **arrays)
 
     progress("measuring the error")
-    with stages("measure", backend):
+    with stages("measure", backend), field.at(backend):
         index = MeshDistance.of(backend, mesh, prepare(backend, bvh), signer)
         confidence = sign_confidence(backend, bvh, signer, mesh.domain.to_unit(points["band"]))
         found = errors_by_region(field, mesh.diagonal, params.tolerance, params.band, index, points).values()

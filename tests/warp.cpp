@@ -1,9 +1,9 @@
-// One warp of a GPU on a CPU: 32 fibres that meet wherever the threads of a warp do something together. For tests of the
-// kernels of SDF_WARP_KERNELS where there is no GPU. A thread that does not come to a meeting, or to another one than the
-// rest, ends the process.
+// One warp of a GPU on a CPU: 32 fibres that meet wherever the threads of a warp do something together. For tests of
+// the kernels of SDF_WARP_KERNELS where there is no GPU. A thread that does not come to a meeting, or to another one
+// than the rest, ends the process.
+#include <ucontext.h>
 #include <cstdio>
 #include <cstdlib>
-#include <ucontext.h>
 
 #include "portable.h"
 
@@ -104,13 +104,13 @@ FN float bits_float(u32 bits) {
 #include "warp_order.h"
 #include "warp_winding.h"
 
-#define ENTRY(name)                                                                         \
-    extern "C" void name(const name##_args* a) {                                            \
-        static const name##_args* arguments;                                                \
-        static u32 first;                                                                   \
-        arguments = a;                                                                      \
-        for (first = 0; first < a->n; first += kThreads)                                    \
-            run_warp([](int k) { name##_at(*arguments, first + (u32)k); });                 \
+#define ENTRY(name)                                                         \
+    extern "C" void name(const name##_args* a) {                            \
+        static const name##_args* arguments;                                \
+        static u32 first;                                                   \
+        arguments = a;                                                      \
+        for (first = 0; first < a->n; first += kThreads)                    \
+            run_warp([](int k) { name##_at(*arguments, first + (u32)k); }); \
     }
 ENTRY(sdf_packet_centres)
 ENTRY(sdf_packet_cut)

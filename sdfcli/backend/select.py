@@ -60,13 +60,15 @@ def device_names(device: str = "auto") -> list[str]:
 
     Raises UsageError and DeviceError as `select_backend` does.
     """
-    from sdfcli.backend.cuda import import_cupy
-    from sdfcli.driver import device_count
+    from sdfcli import driver
+    from sdfcli.backend.cuda import device_count, import_cupy
 
     match = re.fullmatch(r"auto|cpu|cuda(?::(\d+(?:,\d+)*))?", device)
     if match is None:
         raise UsageError(f"--device {device}: use auto, cpu, cuda, cuda:N or cuda:0,1")
-    count = 0 if device == "cpu" else device_count()
+    count = 0 if device == "cpu" else driver.device_count()
+    if device == "auto" and count:
+        count = device_count()  # CuPy may not get along with the driver
     if device == "cpu" or (device == "auto" and not count):
         return ["cpu"]
     numbers = list(map(int, match[1].split(","))) if match[1] else list(range(count))

@@ -129,6 +129,9 @@ def _measure(
 def _measure_scan(device: str, threads: int | None, repeat: int, json: bool) -> None:
     from dataclasses import asdict
 
+    from sdfcli import driver
+
+    driver.with_cub()
     from sdfcli.backend import all_backends, select_backends
     from sdfcli.bench.scan import ON_DEVICES, ON_DEVICES_CPU, measure_scan
 

@@ -127,7 +127,7 @@ def build(
 
     Example: sdfcli build scans/*.ply parts/ -o fields/ --skip-existing
     """
-    if len(meshes) == 1 and os.path.isfile(meshes[0]):
+    if len(meshes) == 1 and os.path.isfile(meshes[0]) and timeout is None and scheduler is None:
         driver.start(device)
     from sdfcli.backend.select import device_names
     from sdfcli.params import BuildParams

@@ -52,7 +52,7 @@ def print_table(title: str, rows: Iterable[tuple[str, ...]], header: tuple[str, 
 @contextmanager
 def progress(title: str, quiet: bool) -> Iterator[Callable[[str], None]]:
     """Shows what is going on, on standard error, if that is a terminal; yields the function to tell it."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or not sys.stderr or not sys.stderr.isatty():
         yield lambda what: None
         return
     from rich.console import Console

@@ -1,8 +1,8 @@
 // The bounding volume hierarchy over triangles in Morton order: the binary radix tree of Karras (2012), then a refit.
 //
-// A tree over n triangles has n - 1 internal nodes. A child is an internal node's number, or SDF_LEAF | slot, where slot
-// is the triangle's place in Morton order. Child pairs and boxes lie in separate arrays (the thesis's hybrid SoA): a
-// node's children are read only after its box has passed.
+// A tree over n triangles has n - 1 internal nodes. A child is an internal node's number, or SDF_LEAF | slot, where
+// slot is the triangle's place in Morton order. Child pairs and boxes lie in separate arrays (the thesis's hybrid SoA):
+// a node's children are read only after its box has passed.
 #ifndef SDFCLI_BVH_H
 #define SDFCLI_BVH_H
 #include "morton.h"

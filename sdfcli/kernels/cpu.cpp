@@ -68,8 +68,8 @@ void prefetch_next(const sdf_field_sample_args& a, const Way& way) {
     __builtin_prefetch(at_leaf(way) ? values : entries);
 }
 
-// Sampling waits for memory. So points go down the tree side by side, and what each reads in its next step is on its way
-// while the others take theirs.
+// Sampling waits for memory. So points go down the tree side by side, and what each reads in its next step is on its
+// way while the others take theirs.
 template <class At>
 void each(const sdf_field_sample_args& a, u32 first, u32 last, const At&) {
     const u32 many = 64;
@@ -140,10 +140,8 @@ extern "C" void sdf_wide_order(const sdf_wide_order_args* a, int threads) {
     });
 }
 
-#define SDF_CPU_ENTRY(name)                                                           \
-    extern "C" void name(const name##_args* a, int threads) {                         \
-        parallel_chunks(a->n, kChunk, threads, [a](u32 first, u32 last) {             \
-            each(*a, first, last, name##_at);                                         \
-        });                                                                           \
+#define SDF_CPU_ENTRY(name)                                                                                     \
+    extern "C" void name(const name##_args* a, int threads) {                                                   \
+        parallel_chunks(a->n, kChunk, threads, [a](u32 first, u32 last) { each(*a, first, last, name##_at); }); \
     }
 SDF_KERNELS(SDF_CPU_ENTRY)

@@ -4,7 +4,8 @@
 #include "bvh.h"
 
 // Every step down the radix tree lengthens the common prefix, which is between 0 and 64 + 31 bits long (a 64-bit key,
-// then the place of the triangle), and a traversal holds at most one postponed sibling a step: the stack cannot overflow.
+// then the place of the triangle), and a traversal holds at most one postponed sibling a step: the stack cannot
+// overflow.
 #define SDF_STACK 96
 
 // No distance is as large as SDF_UNKNOWN, and no bound of a box as large as SDF_NO_BOX.
@@ -49,7 +50,8 @@ FN void test_boxed_triangle(const sdf_distance_cct_args& a, F3 p, u32 slot, Hit*
         test_triangle(a, p, slot, best, tally);
 }
 
-// The first bound: from triangles that are known to lie near, such as the previous frame's. A lone triangle has no tree.
+// The first bound: from triangles that are known to lie near, such as the previous frame's. A lone triangle has no
+// tree.
 template <class Tally>
 FN Hit first_hit(const sdf_distance_cct_args& a, F3 p, u32 i, Tally* tally) {
     Hit best = {SDF_UNKNOWN, 0};
@@ -106,8 +108,8 @@ FN Children children_of(const sdf_distance_cct_args& a, u32 node, const Arrays&)
 
 // The thesis's traversals: depth first from a stack of nodes, squared distances; a child that is a leaf is tested at
 // once, only internal nodes are pushed. Fixed order pushes both children, left then right. Closer-child traversal (the
-// thesis, Algorithm 1) measures both and pushes those that are near enough, the nearer one last. The thesis drops boxes at
-// exactly the best distance too; here they are walked, since an equally near triangle in them may have a smaller id.
+// thesis, Algorithm 1) measures both and pushes those that are near enough, the nearer one last. The thesis drops boxes
+// at exactly the best distance too; here they are walked, since an equally near triangle in them may have a smaller id.
 template <class Layout, bool kCloserChild, class Tally>
 FN void stack_query(const sdf_distance_cct_args& a, u32 i) {
     F3 p = load3(a.points + 3 * (size_t)i);

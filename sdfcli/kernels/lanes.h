@@ -2,6 +2,7 @@
 // the registers there are. The same operations in the same order, so the same bits.
 //
 // INTERFACE
+//   load_lanes, store_lanes, load_doubles   from and to memory; most_lane is the largest of a Wide
 //   Wide      + - * /, comparisons, least, most, select, root; Wide(s) has s in every lane; w[k] is one lane
 //   WideInts  <, select; as many u32
 //   Mask      the outcome of a comparison: &, |, and bits(), lane k in bit k; mask_of(bits) is the way back

@@ -87,7 +87,8 @@ FN void sdf_triangles_sorted_at(const sdf_triangles_sorted_args& a, u32 i) {
     a.triangle[i] = (float)a.corners[9 * (size_t)from + k];
 }
 
-// The place of a cell along the Hilbert curve (Skilling 2004): consecutive cells are neighbours, without Morton's leaps.
+// The place of a cell along the Hilbert curve (Skilling 2004): consecutive cells are neighbours, without Morton's
+// leaps.
 FN u64 hilbert_encode(Lattice c, int bits) {  // of cells with so many bits an axis
     u32 x[3] = {c.x, c.y, c.z}, highest = 1u << (bits - 1), t = 0;
     for (u32 bit = highest; bit > 1; bit >>= 1)  // undo the turns and mirrorings of the levels above

@@ -6,8 +6,8 @@
 // other 19 have an odd coordinate on the lattice of the children's level, so they never meet points of coarser levels,
 // and only the cells of the same level that touch a point can share it: the first of these, by number, owns it.
 //
-// The eight children of a cell are a family: cell c of a level is child c % 8, in Morton order, of family c / 8, and what
-// siblings have in common is kept once: their parent and its key. Most cells stay leaves that are never opened, so
+// The eight children of a cell are a family: cell c of a level is child c % 8, in Morton order, of family c / 8, and
+// what siblings have in common is kept once: their parent and its key. Most cells stay leaves that are never opened, so
 // whatever only opened cells have, their points, neighbours and children, lies in rows. A cell's corners are among its
 // parent's points, and its neighbours among the children of its parent's neighbours.
 #ifndef SDFCLI_OCTREE_H
@@ -17,7 +17,7 @@
 #include "triangle.h"
 
 #define SDF_LATTICE_BITS 20
-#define SDF_DISTANCE_ERROR 4e-6f  // more than the rounding of two distances and of the way between their points
+#define SDF_DISTANCE_ERROR 1.6e-5f  // more than two distances are off: 6.1e-6 is the most found for one, at needles
 #define CENTRE 13
 
 enum State { CLOSED, OPENING, OPENED, JUMP, SPLIT };
@@ -35,7 +35,8 @@ FN int corner_point(int c) { return index_of(2 * (c & 1), 2 * (c >> 1 & 1), 2 * 
 FN int octant_point(int c) { return index_of(c & 1, c >> 1 & 1, c >> 2); }  // of the octant's eight, from its first on
 // Does point o lie between the eight corners in such a way that corner c has a say in its interpolated value?
 FN bool lies_between(Offset o, int c) {
-    return (o.x == 1 || o.x == 2 * (c & 1)) && (o.y == 1 || o.y == 2 * (c >> 1 & 1)) && (o.z == 1 || o.z == 2 * (c >> 2));
+    return (o.x == 1 || o.x == 2 * (c & 1)) && (o.y == 1 || o.y == 2 * (c >> 1 & 1)) &&
+           (o.z == 1 || o.z == 2 * (c >> 2));
 }
 
 template <class Args>
@@ -208,8 +209,8 @@ FN void sdf_octree_points_at(const sdf_octree_points_args& a, u32 i) {
     }
 }
 
-// A measured point's signed distance and its gradient: away from the nearest point, or the face's normal on the surface.
-// The sign is that of the pseudonormal, or given.
+// A measured point's signed distance and its gradient: away from the nearest point, or the face's normal on the
+// surface. The sign is that of the pseudonormal, or given.
 FN void sdf_octree_measured_at(const sdf_octree_measured_args& a, u32 i) {
     D3 p = load3d(a.position + 3 * (size_t)i);
     const float* t = a.triangle + 9 * (size_t)a.slot[i];
@@ -248,7 +249,8 @@ FN void interpolate(const T* corner, T* value) {
     UNROLL
     for (int c = 0; c < 8; c++) value[corner_point(c)] = corner[c];
     for (int y = 0; y < 3; y += 2)
-        for (int z = 0; z < 3; z += 2) value[index_of(1, y, z)] = mean(value[index_of(0, y, z)], value[index_of(2, y, z)]);
+        for (int z = 0; z < 3; z += 2)
+            value[index_of(1, y, z)] = mean(value[index_of(0, y, z)], value[index_of(2, y, z)]);
     for (int z = 0; z < 3; z += 2)
         for (int x = 0; x < 3; x++) value[index_of(x, 1, z)] = mean(value[index_of(x, 0, z)], value[index_of(x, 2, z)]);
     UNROLL
@@ -256,8 +258,8 @@ FN void interpolate(const T* corner, T* value) {
 }
 
 // How far the true distance may lie from the trilinear field between eight corners, judged by their gradients: along an
-// edge of length h on which the slope changes by J, a smooth field bends away by h J / 8, a crease by up to h J / 4. The
-// factors with which this enters the tests below were found by measuring (docs/accuracy.md).
+// edge of length h on which the slope changes by J, a smooth field bends away by h J / 8, a crease by up to h J / 4.
+// The factors with which this enters the tests below were found by measuring (docs/accuracy.md).
 template <class Gradient>
 FN float bend(float edge, const Gradient& gradient) {
     float sum = 0.f;
@@ -280,8 +282,8 @@ FN T trilinear(const T* v, Vec<T> t) {
     return y0 + t.z * (y1 - y0);
 }
 
-// On the surface the distance is zero: does the field say so at the centroids in a cell? What lies between the points of
-// a coarse cell, such as the relief of a nearly flat wall, shows here; a little beside the surface it errs more.
+// On the surface the distance is zero: does the field say so at the centroids in a cell? What lies between the points
+// of a coarse cell, such as the relief of a nearly flat wall, shows here; a little beside the surface it errs more.
 template <class Args>
 FN bool misses_surface(const Args& a, u32 cell, const float* corner) {
     float scale = (float)(1u << a.level);
@@ -294,7 +296,8 @@ FN bool misses_surface(const Args& a, u32 cell, const float* corner) {
         const float* p = a.triangle + 9 * (size_t)slot;
         F3 centroid = (1.f / 3.f) * (load3(p) + load3(p + 3) + load3(p + 6));
         F3 t = scale * centroid - vec((float)at.x, (float)at.y, (float)at.z);
-        if (magnitude(trilinear(corner, vec(clamp01(t.x), clamp01(t.y), clamp01(t.z)))) > 0.75f * a.tolerance) return true;
+        if (magnitude(trilinear(corner, vec(clamp01(t.x), clamp01(t.y), clamp01(t.z)))) > 0.75f * a.tolerance)
+            return true;
     }
     return false;
 }
@@ -305,8 +308,8 @@ FN float middle(const float* corner) {
                 mean(mean(corner[4], corner[5]), mean(corner[6], corner[7])));
 }
 
-// When bending, as a part of the error that is allowed, settles that a new cell stays a leaf: near the surface, and where
-// the nearest corner is farther than so many edges from it, if the points nearest to the corners agree.
+// When bending, as a part of the error that is allowed, settles that a new cell stays a leaf: near the surface, and
+// where the nearest corner is farther than so many edges from it, if the points nearest to the corners agree.
 #define SDF_STRAIGHT 0.5f
 #define SDF_FAR 2.f
 #define SDF_FAR_STRAIGHT 0.8f
@@ -316,6 +319,17 @@ FN float middle(const float* corner) {
 #define SDF_WRONG 0.8f
 #define SDF_DOUBTFUL 0.625f
 #define SDF_BENT 0.5f
+
+// Does the sign jump between two of a cell's corners? See holds_jump. Gradients do not tell: they only turn round there.
+FN bool corners_jump(const float* corner, float edge) {
+    for (int c = 1; c < 8; c++)
+        for (int e = 0; e < c; e++) {
+            if ((corner[c] < 0.f) == (corner[e] < 0.f)) continue;
+            float way = edge * sqrtf((float)count_ones((u32)(c ^ e)));
+            if (magnitude(corner[c]) + magnitude(corner[e]) - SDF_DISTANCE_ERROR > way) return true;
+        }
+    return false;
+}
 
 // A first look at a new cell, of which only the corners are known: may it stay a leaf untested? What its gradients
 // foretell is enough to open it, or, if it is little, to leave it; in between the centre is asked for. Far from the
@@ -332,7 +346,7 @@ FN void sdf_octree_screen_at(const sdf_octree_screen_args& a, u32 i) {
     float edge = 1.f / (float)(1u << a.level), allowed = allowed_error(nearest, a.tolerance, a.band);
     float bent = bend(edge, [&](int c, int axis) { return gradient[3 * c + axis]; });
     u8 wish = 2;
-    if (bent > allowed || misses_surface(a, cell, corner)) {
+    if (bent > allowed || corners_jump(corner, edge) || misses_surface(a, cell, corner)) {
         wish = 1;
     } else if (bent <= SDF_STRAIGHT * allowed) {
         wish = 0;
@@ -422,13 +436,14 @@ FN bool holds_jump(const float* distance, float half) {
             if ((d < 0.f) == (e < 0.f)) continue;
             Offset o = offset_of(j), p = offset_of(k);
             int x = o.x - p.x, y = o.y - p.y, z = o.z - p.z;
-            if (magnitude(d) + magnitude(e) - SDF_DISTANCE_ERROR > half * sqrtf((float)(x * x + y * y + z * z))) return true;
+            if (magnitude(d) + magnitude(e) - SDF_DISTANCE_ERROR > half * sqrtf((float)(x * x + y * y + z * z)))
+                return true;
         }
     return false;
 }
 
-// The largest error of an opened cell's field, as a part of what is allowed there: in each octant the one seen at a point,
-// and on top of it half of what the gradients foretell between these. value: the field at the 27 points.
+// The largest error of an opened cell's field, as a part of what is allowed there: in each octant the one seen at a
+// point, and on top of it half of what the gradients foretell between these. value: the field at the 27 points.
 template <class Args>
 FN float largest_error(const Args& a, const u32* point, const float* distance, const float* value) {
     float error[27], gradient[81], largest = 0.f, half = 0.5f / (float)(1u << a.level);
@@ -486,7 +501,8 @@ FN void sdf_octree_constrain_at(const sdf_octree_constrain_args& a, u32 i) {
     }
 }
 
-#define SDF_MOVED 1.1f  // so much of the tests' share of the tolerance may errors take up when hanging corners add to them
+#define SDF_MOVED \
+    1.1f  // so much of the tests' share of the tolerance may errors take up when hanging corners add to them
 
 // A leaf whose hanging corners were moved: where its field now misses the true distance by more than the tolerance, the
 // coarser leaves that move the corners moved most wish to be split. They are neighbours of the leaf's parent: leaves
@@ -527,8 +543,8 @@ FN void sdf_octree_tighten_at(const sdf_octree_tighten_args& a, u32 i) {
     }
 }
 
-// A value as a whole number of steps from a base. It keeps its sign, and changes by half a step at most, or by less than
-// one where that would turn the sign.
+// A value as a whole number of steps from a base. It keeps its sign, and changes by half a step at most, or by less
+// than one where that would turn the sign.
 FN int whole_steps(float value, double base, double step) {
     const double most_steps = 1073741824.0;
     bool negative = value < 0.f;

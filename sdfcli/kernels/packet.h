@@ -1,10 +1,10 @@
 // The GPU's distance query: a warp looks for the nearest triangles of 32 neighbouring points together, or of one.
 //
 // Each thread measures one child of a node from the middle of the points, and the nearest child comes first: the way
-// down is paid once for all points, and no two threads part company. Children that no single point is near enough to are
-// passed over. Triangles whose box comes near enough to a point make a pair with it; pairs are kept until there is one
-// for each thread, and then measured at once. Answers are those of sdf_distance_cct to the last bit, see wide.h: what is
-// rounded otherwise here only bounds them.
+// down is paid once for all points, and no two threads part company. Children that no single point is near enough to
+// are passed over. Triangles whose box comes near enough to a point make a pair with it; pairs are kept until there is
+// one for each thread, and then measured at once. Answers are those of sdf_distance_cct to the last bit, see wide.h:
+// what is rounded otherwise here only bounds them.
 #ifndef SDFCLI_PACKET_H
 #define SDFCLI_PACKET_H
 #include "distance.h"
@@ -14,8 +14,8 @@
 #define SDF_PACKET_LEVELS 6  // 32^6 = 2^30 blocks
 #define SDF_SLACK 4e-5f      // of the length of a difference of directions
 
-// What the threads of a warp share: the answers so far, pairs that wait, and for each level the bounds of the children of
-// the node that is open there, SDF_NONE for those that are done.
+// What the threads of a warp share: the answers so far, pairs that wait, and for each level the bounds of the children
+// of the node that is open there, SDF_NONE for those that are done.
 struct PacketMemory {
     Quad point[SDF_WARP];  // and the square of its distance
     u32 id[SDF_WARP], slot[SDF_WARP];
@@ -38,7 +38,8 @@ FN F3 turn(F3 v, const Turned& b) {  // into the box's axes
 // A lower bound for the squared distances of what the box holds.
 FN float turned_distance_sq(F3 p, const Turned& b) {
     F3 t = turn(p - b.middle, b);
-    F3 away = vec(fmaxf(fabsf(t.x) - b.half.x, 0.f), fmaxf(fabsf(t.y) - b.half.y, 0.f), fmaxf(fabsf(t.z) - b.half.z, 0.f));
+    F3 away =
+        vec(fmaxf(fabsf(t.x) - b.half.x, 0.f), fmaxf(fabsf(t.y) - b.half.y, 0.f), fmaxf(fabsf(t.z) - b.half.z, 0.f));
     return fused_dot(away, away);
 }
 
@@ -143,9 +144,12 @@ struct LoneSearch {
     Found best;
 
     METHOD void consider(Found other) {
-        if (other.distance_sq < best.distance_sq || (other.distance_sq == best.distance_sq && other.id < best.id)) best = other;
+        if (other.distance_sq < best.distance_sq || (other.distance_sq == best.distance_sq && other.id < best.id))
+            best = other;
     }
-    METHOD void reach(float distance) { walker.limit = least(walker.limit, warp_least(float_bits(distance * SDF_FARTHER))); }
+    METHOD void reach(float distance) {
+        walker.limit = least(walker.limit, warp_least(float_bits(distance * SDF_FARTHER)));
+    }
     METHOD void measure(u32 place) { consider(measure_record(walker.a.record, place, walker.around)); }
     METHOD void start(u32 seed_place) {
         Found none = {SDF_UNKNOWN, 0, SDF_NONE};
@@ -201,7 +205,9 @@ struct PacketSearch {
         walker.limit = warp_most(float_bits(fmaxf(rough_sqrt(distance_sq) * SDF_FARTHER + forward, 0.f)));
     }
     METHOD void opened(const Turned&, bool) const {}
-    METHOD u32 wanted(const Quad* box) const { return warp_ballot(turned_distance_sq(p, load_turned(box)) <= distance_sq); }
+    METHOD u32 wanted(const Quad* box) const {
+        return warp_ballot(turned_distance_sq(p, load_turned(box)) <= distance_sq);
+    }
     METHOD bool wants(const Quad* box) {
         walker.boxes++;
         wanting = wanted(box);

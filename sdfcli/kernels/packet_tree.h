@@ -1,8 +1,8 @@
 // The tree of the GPU's distance query: a packed R-tree with 32 children a node, whose lowest nodes are blocks of 32
 // triangles (Kamel and Faloutsos 1993). Triangles lie along the Hilbert curve, and each 4096 of them that follow one
-// another are cut into blocks by medians: blocks are nearly square, which those along a curve are not. Boxes of triangles
-// and of blocks are turned as these lie (Gottschalk, Lin and Manocha 1996), so that slanted triangles are flat in theirs;
-// those of nodes above are not, as larger parts of a surface are hardly flat.
+// another are cut into blocks by medians: blocks are nearly square, which those along a curve are not. Boxes of
+// triangles and of blocks are turned as these lie (Gottschalk, Lin and Manocha 1996), so that slanted triangles are
+// flat in theirs; those of nodes above are not, as larger parts of a surface are hardly flat.
 #ifndef SDFCLI_PACKET_TREE_H
 #define SDFCLI_PACKET_TREE_H
 #include "bvh.h"
@@ -10,9 +10,9 @@
 
 #ifdef SDF_SHARED
 #define SDF_WARP 32
-#define SDF_NEARER 0.99999f             // what bounds are multiplied by against rounding
-#define SDF_FARTHER 1.00003f            // and upper ones, of lengths along axes that are too short
-#define SDF_TURNED_MARGIN 3.8147e-06f   // more than the rounding of places in a turned box
+#define SDF_NEARER 0.99999f            // what bounds are multiplied by against rounding
+#define SDF_FARTHER 1.00003f           // and upper ones, of lengths along axes that are too short
+#define SDF_TURNED_MARGIN 3.8147e-06f  // more than the rounding of places in a turned box
 #define SDF_CUT_BINS 256u
 
 struct alignas(16) Quad {
@@ -34,8 +34,8 @@ FN Quad quad(F3 v, float w) {
 }
 FN F3 xyz(Quad q) { return vec(q.x, q.y, q.z); }
 
-// A turned box: its middle, half its lengths, and its axes, which are a little too short: what is measured along them is
-// a lower bound, whatever is rounded.
+// A turned box: its middle, half its lengths, and its axes, which are a little too short: what is measured along them
+// is a lower bound, whatever is rounded.
 struct Turned {
     F3 middle, half, x, y, z;
 };
@@ -216,7 +216,8 @@ FN void sdf_packet_nodes_at(const sdf_packet_nodes_args& a, u32 i) {
     for (int k = 0; k < 6; k++) own.v[k] = from[SDF_WARP * k];
     Box b = gather_bounds(own, a.bounds, node, i % SDF_WARP == 0);
     if (i % SDF_WARP) return;
-    F3 low = load3(b.v), high = load3(b.v + 3), middle = 0.5f * (low + high), margin = SDF_TURNED_MARGIN * vec(1.f, 1.f, 1.f);
+    F3 low = load3(b.v), high = load3(b.v + 3), middle = 0.5f * (low + high),
+       margin = SDF_TURNED_MARGIN * vec(1.f, 1.f, 1.f);
     Turned box = {middle, (high - middle) + margin, vec(1.f, 0.f, 0.f), vec(0.f, 1.f, 0.f), vec(0.f, 0.f, 1.f)};
     store_turned(a.above, node, box);
 }

@@ -8,8 +8,8 @@
 //
 // Bits are the same on both sides because neither side contracts multiply-add (--fmad=false, -ffp-contract=off), both
 // flush denormals (CuPy compiles with -ftz=true, the CPU threads set MXCSR), and building calls no function of a
-// mathematical library other than sqrt, which is correctly rounded everywhere (verification, exact.h, does). a < b ? a : b is used instead of fminf, whose
-// answer for signed zeros differs.
+// mathematical library other than sqrt, which is correctly rounded everywhere (verification, exact.h, does). a < b ? a
+// : b is used instead of fminf, whose answer for signed zeros differs.
 #ifndef SDFCLI_PORTABLE_H
 #define SDFCLI_PORTABLE_H
 
@@ -80,7 +80,8 @@ FN void store_shared(T* p, T x) {
 FN void add_bits(u32* p, u32 bits) { __atomic_fetch_or(p, bits, __ATOMIC_RELAXED); }
 FN void most_of_all(u64* p, u64 x) {
     u64 before = __atomic_load_n(p, __ATOMIC_RELAXED);
-    while (before < x && !__atomic_compare_exchange_n(p, &before, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+    while (before < x && !__atomic_compare_exchange_n(p, &before, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
 }
 FN u32 eight_below(const float* p, float level) {
 #if defined(__SSE2__)
@@ -96,10 +97,10 @@ FN u32 eight_below(const float* p, float level) {
 #endif
 
 // What is launched on a GPU for a kernel.
-#define SDF_GPU_ENTRY(name)                                    \
-    extern "C" __global__ void name(name##_args a) {           \
-        u32 i = blockIdx.x * blockDim.x + threadIdx.x;         \
-        if (i < a.n) name##_at(a, i);                          \
+#define SDF_GPU_ENTRY(name)                            \
+    extern "C" __global__ void name(name##_args a) {   \
+        u32 i = blockIdx.x * blockDim.x + threadIdx.x; \
+        if (i < a.n) name##_at(a, i);                  \
     }
 
 template <class T>

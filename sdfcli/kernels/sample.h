@@ -24,7 +24,8 @@ FN void sdf_field_corners_at(const sdf_field_corners_args& a, u32 i) {
 template <class Args>
 FN double foretold(const Args& a, u32 corner) {
     if (a.level == 0) return 0.0;
-    // Each axis of a Morton code is stepped along by itself: the bits of the others are set for the carry to pass, or clear.
+    // Each axis of a Morton code is stepped along by itself: the bits of the others are set for the carry to pass, or
+    // clear.
     const u64 axes = 0x1249249249249249ULL;
     u64 key = a.corner_key[corner], step = 1ULL << 3 * (SDF_LATTICE_BITS - a.level), low = 0, high = 0;
     u32 odd = 0;
@@ -158,7 +159,8 @@ FN void store_sample(const sdf_field_sample_args& a, u32 i, const Way& way) {
     for (int c = 0; c < 8; c++) v[c] = (double)a.leaf_value[8 * (size_t)leaf + c];
     double far_sq = dot(outwards, outwards), far = far_sq > 0.0 ? sqrt(far_sq) : 0.0;
     if (!(far_sq > 1e-300 && far_sq < 1e300)) {  // squares that leave double
-        double m = most(most(most(outwards.x, -outwards.x), most(outwards.y, -outwards.y)), most(outwards.z, -outwards.z));
+        double m =
+            most(most(most(outwards.x, -outwards.x), most(outwards.y, -outwards.y)), most(outwards.z, -outwards.z));
         if (m > 0.0) {
             D3 part = vec(outwards.x / m, outwards.y / m, outwards.z / m);
             far = m * sqrt(dot(part, part));

@@ -76,7 +76,8 @@ struct Nearest {
 };
 
 template <class T>
-FN void nearest_on_edge(Vec<T> p, Vec<T> a, Vec<T> b, Feature edge, Feature from, Feature to, T* best, Nearest<T>* out) {
+FN void nearest_on_edge(Vec<T> p, Vec<T> a, Vec<T> b, Feature edge, Feature from, Feature to, T* best,
+                        Nearest<T>* out) {
     Vec<T> e = b - a;
     T l = dot(e, e), t = l > T(0) ? clamp01(dot(p - a, e) / l) : T(0);
     Vec<T> q = t < T(1) ? a + t * e : b, r = p - q;

@@ -1,7 +1,7 @@
 // The CPU's kernels of many lanes, for one instruction set: compiled once for each, under names that begin with
 // SDF_WIDE_RUN.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which take minutes to compile what that makes
-#define FN static inline __attribute__((always_inline))               // vectors are never passed through memory
+#define FN static inline __attribute__((always_inline))              // vectors are never passed through memory
 #endif
 #include "wide.h"
 #include "wide_link.h"

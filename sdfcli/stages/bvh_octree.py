@@ -24,6 +24,8 @@ FindCorners = Callable[[Leaves], tuple[Array, Array]]
 
 LEAF_BYTES = 160
 """What making a leaf takes with its share of the corners."""
+MOST_LEAVES = (1 << 29) - 1
+"""Kernels count the corners of all leaves in 32 bits."""
 
 
 def bvh_octree(backend: Backend, order: Order, depth: int, most_memory: int | None = None) -> Leaves:
@@ -42,6 +44,8 @@ def octree_of(backend: Backend, keys: Array, depth: int, most_memory: int | None
     see `bvh_octree`."""
     cell = split_cells(backend, keys, depth)
     leaves = 7 * len(cell) + 1
+    if leaves > MOST_LEAVES:
+        raise OutOfMemoryError(f"the octree has {leaves:,} leaves, more than {MOST_LEAVES:,}; try a smaller --depth")
     if most_memory is not None and backend.memory_used() + LEAF_BYTES * leaves > most_memory:
         raise OutOfMemoryError(
             f"the octree does not fit into {most_memory / 1e9:.3g} GB: {leaves:,} leaves; try a smaller --depth, or "

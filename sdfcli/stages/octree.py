@@ -29,8 +29,9 @@ PIECE = 1 << 15
 """Cells whose points are made at a time."""
 
 POINT_BYTES, ROW_BYTES, CELL_BYTES = 75, 560, 64
-"""What a new point, an opened cell and a new cell need at most, with the arrays' spare room, copies while they grow,
-and the field's own arrays in the end."""
+"""What a new point, an opened cell and a new cell need at most, with spare room and copies while arrays grow."""
+END_BYTES = 45
+"""What each point needs in the end: the field's own arrays, and what its error is measured with."""
 NEW_BYTES = 64
 """What a new point of a piece needs for a while only: its position, what its query starts from, and the answers."""
 
@@ -230,6 +231,7 @@ class Octree:
     def _need(self, points: int, cells: int = 0, rows: int = 0) -> None:
         """Makes sure that there is room for more. Raises OutOfMemoryError otherwise, before memory runs out."""
         more = POINT_BYTES * points + CELL_BYTES * cells + ROW_BYTES * rows + NEW_BYTES * min(points, 19 * PIECE)
+        more += END_BYTES * self.points.count
         if self.most_memory is not None and self.backend.memory_used() + more > self.most_memory:
             levels = sum(own.cells.count > 0 for own in self.levels) - 1
             raise OutOfMemoryError(
