@@ -84,6 +84,29 @@ def test_the_process_stays_below_the_limit(tmp_path: Path) -> None:
     assert 0.3 * limit < peak < 1.05 * limit
 
 
+def test_a_build_that_just_fits_stays_below_the_limit(tmp_path: Path) -> None:
+    code = (
+        "import sys, numpy as np, sdfcli\n"
+        "from sdfcli.errors import OutOfMemoryError\n"
+        "shape = np.load(sys.argv[1])\n"
+        "try:\n"
+        "    sdfcli.build((shape['v'], shape['f']), device='cpu', tolerance=1e-4, max_memory=int(sys.argv[2]))\n"
+        "except OutOfMemoryError:\n"
+        "    sys.exit('refused')\n"
+        "peak = next(line for line in open('/proc/self/status') if line.startswith('VmHWM'))\n"
+        "print(1024 * int(peak.split()[1]))\n"
+    )
+    vertices, faces = shapes.torus(200, 100)
+    np.savez(tmp_path / "torus.npz", v=vertices, f=faces)
+    for limit in range(150_000_000, 1_000_000_000, 40_000_000):
+        run = [sys.executable, "-c", code, str(tmp_path / "torus.npz"), str(limit)]
+        done = subprocess.run(run, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            assert int(done.stdout) < 1.05 * limit
+            return
+    pytest.fail("every limit was refused")
+
+
 def test_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(2)
     for shape in (BALL, shapes.holed(rng, shapes.star(rng, 2), 0.1)):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import pickle
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -230,3 +234,11 @@ def test_far_outside(backend: Backend, away: float) -> None:
         point = np.array([axis * away])
         assert np.allclose(field.sample(point), away, rtol=1e-2)
         assert np.allclose(field.gradient(point) @ axis, 1)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda field: pickle.loads(pickle.dumps(field))])
+def test_copies_are_saved_as_they_are_now(copied: Callable[[Field], Field], tmp_path: Path) -> None:
+    field = sdfcli.build(shapes.torus(20, 10), device="cpu", tolerance=1e-2)
+    other = copied(field)
+    other.distance[:] *= 2
+    assert np.array_equal(sdfcli.load(other.save(tmp_path / "other.h5")).distance, 2 * field.distance)

@@ -293,6 +293,19 @@ def test_the_sign_jumps_at_holes_of_open_surfaces(backend: Backend) -> None:
     check_adaptive(np.random.default_rng(4), grown)
 
 
+def test_leaves_in_which_the_sign_jumps_are_counted(backend: Backend) -> None:
+    vertices, faces = shapes.cube()
+    box = vertices, faces[(vertices[faces][:, :, 2] < vertices[:, 2].max()).any(axis=1)]  # without its lid
+    grown = grow(backend, box, 7, tolerance=1e-2, sign="winding")
+    value = grown.field.distance[grown.leaf_corner]
+    bit = np.arange(8)
+    way = np.sqrt([[bin(c ^ e).count("1") for e in bit] for c in bit]) * (0.5**grown.field.leaf_level)[:, None, None]
+    # Well above what rounding, and corners that take their neighbours' mean, can feign.
+    apart = np.abs(value)[:, :, None] + np.abs(value)[:, None, :] > 1.3 * way
+    jumps = (apart & ((value < 0)[:, :, None] != (value < 0)[:, None, :])).any(axis=(1, 2))
+    assert 0 < jumps.sum() <= grown.jump_leaves
+
+
 def tree_of(backend: Backend, kind: str) -> Octree:
     """An octree that has grown, with leaves split for the sake of others."""
     mesh, choice = choose_sign(make_mesh(*shapes.ANY[kind](np.random.default_rng(8))), sign_for(kind))

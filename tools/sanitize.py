@@ -136,14 +136,17 @@ def all_queries(index: Any) -> None:
     """Every way to find a distance, and its counting version."""
     import numpy as np
 
+    from sdfcli.bench.points import make_octree
     from sdfcli.params import QUERIES
-    from sdfcli.stages.distance import nearest, prepare, visits
+    from sdfcli.stages.distance import nearest, nearest_in_any_order, prepare, visits
 
     at = np.random.default_rng(2).random((2000, 3)).astype(np.float32)
     for query in QUERIES:
         bvh = prepare(index.backend, index.bvh, query)
         nearest(index.backend, bvh, at, query=query)
         visits(index.backend, bvh, at, query=query)
+    nearest_in_any_order(index.backend, prepare(index.backend, index.bvh), at)
+    make_octree(index.backend, index.bvh.order, "octree", 4)
 
 
 if __name__ == "__main__":
