@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -164,3 +165,21 @@ import cupyx.linalg
 assert callable(cupyx.linalg.invh) and callable(cupyx.linalg.sparse.lschol)
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_auto_falls_back_where_cupy_and_the_driver_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sdfcli.backend import cuda, select
+
+    monkeypatch.setattr(driver, "device_count", lambda: 1)
+    monkeypatch.setattr(cuda, "device_count", lambda: 0)
+    assert select.device_names("auto") == ["cpu"]
+
+
+def test_the_end_with_closed_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes: list[int] = []
+    monkeypatch.setattr(driver, "_started", ["auto"])
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    monkeypatch.setattr(os, "_exit", codes.append)
+    driver.leave(6)
+    assert codes == [6]

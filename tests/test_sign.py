@@ -312,6 +312,27 @@ def test_few_points_are_asked(backend: Backend, share: float, monkeypatch: pytes
     assert 0 < sum(asked) < len(at) / 5
 
 
+def test_beside_a_needle(backend: Backend) -> None:
+    # Two points to both sides of a face so thin that their distances, as computed, say that it is not between them.
+    corner = [
+        ["0x1.ee2cccp-3", "0x1.99311ap-1", "0x1.6c7242p-1"],
+        ["0x1.87c5ap-1", "0x1.8eec2ep-2", "0x1.4f2f52p-2"],
+        ["0x1.44e386p-1", "0x1.f78634p-2", "0x1.b15d38p-2"],
+    ]
+    a, b, c = np.array([[float.fromhex(x) for x in point] for point in corner])
+    normal = np.cross(b - a, c - a)
+    apex = (a + b + c) / 3 - 0.2 * normal / np.linalg.norm(normal)
+    triangles = np.array([[a, b, c], [b, a, apex], [c, b, apex], [a, c, apex]]).reshape(4, 9)
+    places = [["0x1.3e50c2p-1", "0x1.00e652p-1", "0x1.bb0222p-2"], ["0x1.3e50c2p-1", "0x1.00e64ap-1", "0x1.bb0232p-2"]]
+    points = np.array([[float.fromhex(x) for x in place] for place in places], np.float32)
+    bvh = make_bvh(backend, triangles)
+    at, link = backend.from_host(points), backend.xp.empty(2, np.uint32)
+    backend.run("sdf_sign_link", 2, points=at, distance=nearest(backend, bvh, at)[0], link=link)
+    exact = backend.to_host(WindingIndex.of(backend, bvh).winding(backend, at, 0.0))
+    assert np.allclose(exact, [1, 0], atol=1e-4)
+    assert backend.to_host(link).tolist() == [0, 1]
+
+
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 600))
 def test_links(backend: Backend, seed: int, count: int) -> None:
