@@ -402,6 +402,7 @@ def test_the_devices_that_share_meshes(monkeypatch: pytest.MonkeyPatch) -> None:
         (3, "cpu", ["cpu"]),
     ):
         monkeypatch.setattr("sdfcli.driver.device_count", lambda count=count: count)
+        monkeypatch.setattr("sdfcli.backend.cuda.device_count", lambda count=count: count)
         assert device_names(device) == names
     for device, error in (
         ("cuda:3", DeviceError),
