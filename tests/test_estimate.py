@@ -60,49 +60,39 @@ def test_growing_ends_at_the_limit() -> None:
         sdfcli.build(shapes.torus(60, 30), device="cpu", tolerance=1e-4, max_memory=used + 50_000_000)
 
 
-def test_the_process_stays_below_the_limit(tmp_path: Path) -> None:
+def build_within(tmp_path: Path, tolerance: float, limit: int) -> tuple[bool, int]:
+    """Whether a torus is built in a process of its own with so many bytes at most, and what that took at its peak."""
     code = (
         "import sys, numpy as np, sdfcli\n"
         "from sdfcli.errors import OutOfMemoryError\n"
-        "shape = np.load(sys.argv[1]); limit = int(sys.argv[2])\n"
+        "shape, tolerance, limit = np.load(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])\n"
         "try:\n"
-        "    sdfcli.build((shape['v'], shape['f']), device='cpu', tolerance=5e-5, max_memory=limit)\n"
+        "    sdfcli.build((shape['v'], shape['f']), device='cpu', tolerance=tolerance, max_memory=limit)\n"
+        "    built = 1\n"
         "except OutOfMemoryError:\n"
-        "    peak = next(line for line in open('/proc/self/status') if line.startswith('VmHWM'))\n"
-        "    print(1024 * int(peak.split()[1]))\n"
+        "    built = 0\n"
+        "peak = next(line for line in open('/proc/self/status') if line.startswith('VmHWM'))\n"
+        "print(built, 1024 * int(peak.split()[1]))\n"
     )
     vertices, faces = shapes.torus(200, 100)
     np.savez(tmp_path / "torus.npz", v=vertices, f=faces)
+    run = [sys.executable, "-c", code, str(tmp_path / "torus.npz"), str(tolerance), str(limit)]
+    built, peak = subprocess.run(run, capture_output=True, text=True, check=True).stdout.split()
+    return built == "1", int(peak)
+
+
+def test_the_process_stays_below_the_limit(tmp_path: Path) -> None:
     limit = 500_000_000
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "torus.npz"), str(limit)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    peak = int(done.stdout)
+    built, peak = build_within(tmp_path, 5e-5, limit)
+    assert not built
     assert 0.3 * limit < peak < 1.05 * limit
 
 
 def test_a_build_that_just_fits_stays_below_the_limit(tmp_path: Path) -> None:
-    code = (
-        "import sys, numpy as np, sdfcli\n"
-        "from sdfcli.errors import OutOfMemoryError\n"
-        "shape = np.load(sys.argv[1])\n"
-        "try:\n"
-        "    sdfcli.build((shape['v'], shape['f']), device='cpu', tolerance=1e-4, max_memory=int(sys.argv[2]))\n"
-        "except OutOfMemoryError:\n"
-        "    sys.exit('refused')\n"
-        "peak = next(line for line in open('/proc/self/status') if line.startswith('VmHWM'))\n"
-        "print(1024 * int(peak.split()[1]))\n"
-    )
-    vertices, faces = shapes.torus(200, 100)
-    np.savez(tmp_path / "torus.npz", v=vertices, f=faces)
     for limit in range(150_000_000, 1_000_000_000, 40_000_000):
-        run = [sys.executable, "-c", code, str(tmp_path / "torus.npz"), str(limit)]
-        done = subprocess.run(run, capture_output=True, text=True, check=False)
-        if done.returncode == 0:
-            assert int(done.stdout) < 1.05 * limit
+        built, peak = build_within(tmp_path, 1e-4, limit)
+        if built:
+            assert peak < 1.05 * limit
             return
     pytest.fail("every limit was refused")
 

@@ -9,7 +9,6 @@
 #include "warp.h"
 
 #ifdef SDF_SHARED
-#define SDF_WARP 32
 #define SDF_NEARER 0.99999f            // what bounds are multiplied by against rounding
 #define SDF_FARTHER 1.00003f           // and upper ones, of lengths along axes that are too short
 #define SDF_TURNED_MARGIN 3.8147e-06f  // more than the rounding of places in a turned box

@@ -3,6 +3,8 @@
 #define SDFCLI_WARP_H
 #include "portable.h"
 
+#define SDF_WARP 32
+
 #ifdef __CUDACC_RTC__
 #define SDF_SHARED __shared__
 #define SDF_BLOCK_WARPS 4  // warps of a thread block, see backend/cuda.py
@@ -22,7 +24,7 @@ FN u32 warp_least(u32 x) { return __reduce_min_sync(~0u, x); }
 FN u32 warp_most(u32 x) { return __reduce_max_sync(~0u, x); }
 #else
 FN u32 warp_least(u32 x) {
-    for (u32 k = 1; k < 32; k *= 2) x = least(x, warp_exchange(x, k));
+    for (u32 k = 1; k < SDF_WARP; k *= 2) x = least(x, warp_exchange(x, k));
     return x;
 }
 FN u32 warp_most(u32 x) { return ~warp_least(~x); }

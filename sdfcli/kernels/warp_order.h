@@ -12,8 +12,8 @@
 // for the thread whose number is a value, how many there are of it.
 template <class Visit>
 FN u32 count_run(const u8* values, u32 count, u32 i, u32 levels, Visit visit) {
-    u32 thread = i % 32, first = i / 32 * SDF_RUN, end = least(count, first + SDF_RUN), own = 0;
-    for (u32 start = first; start < end; start += 32) {
+    u32 thread = i % SDF_WARP, first = i / SDF_WARP * SDF_RUN, end = least(count, first + SDF_RUN), own = 0;
+    for (u32 start = first; start < end; start += SDF_WARP) {
         u32 at = start + thread, value = at < end ? values[at] : SDF_NONE;
         for (u32 level = 0; level < levels; level++) {
             u32 same = warp_ballot(value == level), before = warp_get(own, level);
@@ -25,11 +25,11 @@ FN u32 count_run(const u8* values, u32 count, u32 i, u32 levels, Visit visit) {
 }
 FN void sdf_level_count_at(const sdf_level_count_args& a, u32 i) {
     u32 own = count_run(a.level, a.count, i, a.levels, [](u32, u32, u32) {});
-    if (i % 32 < a.levels) a.counts[i % 32 * (size_t)(a.n / 32) + i / 32] = own;
+    if (i % SDF_WARP < a.levels) a.counts[i % SDF_WARP * (size_t)(a.n / SDF_WARP) + i / SDF_WARP] = own;
 }
 FN void sdf_level_order_at(const sdf_level_order_args& a, u32 i) {
     count_run(a.level, a.count, i, a.levels, [&](u32 at, u32 level, u32 place) {
-        size_t run = level * (size_t)(a.n / 32) + i / 32;
+        size_t run = level * (size_t)(a.n / SDF_WARP) + i / SDF_WARP;
         a.order[(run ? a.end[run - 1] : 0) + place] = at;
     });
 }

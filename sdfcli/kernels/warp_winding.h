@@ -6,7 +6,6 @@
 #include "winding.h"
 
 #ifdef SDF_SHARED
-#define SDF_LANES 32
 #define SDF_GRAINS 68719476736.0  // 2^36
 
 FN u64 grains(double x) { return (u64)(long long)(x * SDF_GRAINS); }
@@ -25,12 +24,12 @@ FN double triangle_winding(const WindingTree& t, u32 slot, F3 p, int terms) {
 }
 
 // A warp for one point: each thread takes a node, or a triangle.
-#define SDF_WIDE_STACK 512
-#define SDF_WIDE_HIGH 352  // from here on one node at a time is taken, which adds no more than SDF_STACK
+#define SDF_LONE_STACK 512
+#define SDF_LONE_HIGH 352  // from here on one node at a time is taken, which adds no more than SDF_STACK
 
 struct LoneWindingMemory {
     u64 sum;
-    u32 node[SDF_WIDE_STACK], slot[3 * SDF_LANES];
+    u32 node[SDF_LONE_STACK], slot[3 * SDF_WARP];
 };
 
 struct LoneWinding {
@@ -49,7 +48,7 @@ struct LoneWinding {
     }
     METHOD float exact(F3 p, int terms) {
         double sum = 0.0;
-        for (u32 slot = thread; slot < tree.triangles; slot += SDF_LANES) sum += triangle_winding(tree, slot, p, terms);
+        for (u32 slot = thread; slot < tree.triangles; slot += SDF_WARP) sum += triangle_winding(tree, slot, p, terms);
         return (float)(total(sum) / SDF_FOUR_PI);
     }
     METHOD float winding(F3 p, float beta) {
@@ -60,14 +59,14 @@ struct LoneWinding {
         if (thread == 0) memory->node[0] = 0;
         warp_sync();
         while (height > 0 || slots > 0) {
-            if (slots >= SDF_LANES || height == 0) {
-                u32 many = least(slots, (u32)SDF_LANES);
+            if (slots >= SDF_WARP || height == 0) {
+                u32 many = least(slots, (u32)SDF_WARP);
                 slots -= many;
                 if (thread < many) sum += triangle_winding(tree, memory->slot[slots + thread], p, 8);
                 warp_sync();
                 continue;
             }
-            u32 many = height > SDF_WIDE_HIGH ? 1u : least(height, (u32)SDF_LANES);
+            u32 many = height > SDF_LONE_HIGH ? 1u : least(height, (u32)SDF_WARP);
             height -= many;
             u32 left = SDF_NONE, right = SDF_NONE;
             bool down = false;
@@ -120,9 +119,9 @@ FN float corrected(const sdf_winding_lone_args& a, LoneWinding& lone, F3 p, floa
 FN void sdf_winding_lone_at(const sdf_winding_lone_args& a, u32 i) {
     SDF_SHARED LoneWindingMemory memory[SDF_BLOCK_WARPS];
     WindingTree tree = {a.triangles, a.triangle, a.child, a.moments};
-    u32 thread = i % SDF_LANES, warp = i / SDF_LANES;
+    u32 thread = i % SDF_WARP, warp = i / SDF_WARP;
     LoneWinding lone = {tree, memory + warp % SDF_BLOCK_WARPS, thread};
-    for (u32 first = a.together * warp; first < a.count; first += a.together * (a.n / SDF_LANES)) {
+    for (u32 first = a.together * warp; first < a.count; first += a.together * (a.n / SDF_WARP)) {
         u32 own = first + thread;
         bool mine = thread < a.together && own < a.count && !(a.link && a.link[own]);
         for (u32 asked = warp_ballot(mine); asked; asked &= asked - 1) {

@@ -16,12 +16,18 @@ SMALL = 0.45
 """A winding number of the caps that leaves the sign to the surface."""
 
 
+def reach_sq(caps: Floats) -> float:
+    """The square of the distance by which the winding number of triangles (n, 3, 3) stays below SMALL: a solid angle is
+    at most area / distance^2."""
+    side = np.cross(caps[:, 1] - caps[:, 0], caps[:, 2] - caps[:, 0])
+    return float(0.5 * np.linalg.norm(side, axis=1).sum() / (4 * np.pi * SMALL))
+
+
 @dataclass(frozen=True)
 class CapGroups:
     """Groups of caps that are close to each other.
 
-    box (k, 6) float32: around each group. area (k,) float32: the square of the distance by which a group's winding
-    number stays below SMALL, since a solid angle is at most area / distance^2.
+    box (k, 6) float32: around each group. area (k,) float32: its `reach_sq`.
     """
 
     box: Array
@@ -33,8 +39,7 @@ class CapGroups:
         groups = np.array_split(triangles.reshape(-1, 3, 3), min(GROUPS, len(triangles)))
         low = [group.min(axis=(0, 1)) - BOX_MARGIN for group in groups]
         high = [group.max(axis=(0, 1)) + BOX_MARGIN for group in groups]
-        sides = [np.cross(group[:, 1] - group[:, 0], group[:, 2] - group[:, 0]) for group in groups]
-        area = [0.5 * np.linalg.norm(side, axis=1).sum() / (4 * np.pi * SMALL) for side in sides]
+        area = [reach_sq(group) for group in groups]
         box = np.concatenate([low, high], axis=1)
         return CapGroups(backend.from_host(box, np.float32), backend.from_host(area, np.float32))
 

@@ -125,14 +125,17 @@ def level_order(backend: Backend, level: Array, levels: int = LATTICE_BITS + 1) 
     return order, backend.to_host(end[runs - 1 :: runs]).tolist()
 
 
-def by_level(backend: Backend, corner_key: Array) -> Iterator[tuple[int, int, Array]]:
-    """The corners' numbers (k,) uint32 level by level: how many come before, the level, the numbers in Morton order.
+def corner_order(backend: Backend, corner_key: Array) -> tuple[Array, list[int]]:
+    """`level_order` of corners of which only the sorted keys are known: a corner's level is the first whose cells have
+    it."""
+    level = backend.xp.empty(len(corner_key), np.uint8)
+    backend.run("sdf_corner_level", len(corner_key), corner_key=corner_key, level=level)
+    return level_order(backend, level)
 
-    A corner's level is the first whose cells have it.
-    """
-    levels = backend.xp.empty(len(corner_key), np.uint8)
-    backend.run("sdf_corner_level", len(corner_key), corner_key=corner_key, level=levels)
-    order, ends = level_order(backend, levels)
+
+def by_level(backend: Backend, corner_key: Array) -> Iterator[tuple[int, int, Array]]:
+    """The corners' numbers (k,) uint32 level by level: how many come before, the level, the numbers in Morton order."""
+    order, ends = corner_order(backend, corner_key)
     for level, (first, last) in enumerate(zip([0, *ends], ends, strict=False)):
         if last > first:
             yield first, level, order[first:last]

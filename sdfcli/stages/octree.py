@@ -11,7 +11,7 @@ import numpy as np
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.stages.bvh import NONE, Bvh
-from sdfcli.stages.corners import by_level
+from sdfcli.stages.corners import corner_order
 from sdfcli.stages.distance import nearest
 from sdfcli.stages.order import LATTICE_BITS
 from sdfcli.stages.sign import PseudonormalSigner, Signer, WindingSigner
@@ -595,7 +595,7 @@ class Octree:
             "leaf_corner": leaf_corner,
         }
         if steps is not None:
-            arrays["steps"] = steps[corner[xp.concatenate([numbers for _, _, numbers in by_level(backend, key)])]]
+            arrays["steps"] = steps[corner[corner_order(backend, key)[0]]]
         return arrays
 
     def _rounded(self, value: Array, levels: list[Level], step: float | None) -> tuple[Array, Array | None]:

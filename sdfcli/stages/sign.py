@@ -12,7 +12,7 @@ from sdfcli.backend import Array, Backend
 from sdfcli.mesh import Floats, Ints, Mesh
 from sdfcli.repair import cones, repair
 from sdfcli.stages.bvh import Bvh, build_bvh, refit
-from sdfcli.stages.caps import CapGroups
+from sdfcli.stages.caps import CapGroups, reach_sq
 from sdfcli.stages.distance import make_bvh, nearest
 from sdfcli.stages.order import morton_order
 from sdfcli.stages.packets import WARP
@@ -269,12 +269,9 @@ class WindingSigner:
         self.closed = len(caps) == 0
         if len(caps):
             self.caps = WindingIndex.of(backend, make_bvh(backend, caps))
-            area = (
-                0.5 * np.linalg.norm(np.cross(caps[:, 3:6] - caps[:, 0:3], caps[:, 6:9] - caps[:, 0:3]), axis=1).sum()
-            )
             order = self.caps.bvh.order
             self.cap_groups = CapGroups.of(backend, backend.to_host(order.triangle).astype(np.float64))
-            self.guard = float(np.sqrt(area / (4 * np.pi * 0.45)))  # a solid angle is at most area / distance^2
+            self.guard = float(np.sqrt(reach_sq(caps.reshape(-1, 3, 3))))
 
     def inside(self, points: Array, slot: Array) -> Array:
         """See Signer."""
