@@ -18,8 +18,8 @@ MAX_DEPTH = 10
 """Node numbers have 32 bits."""
 
 TO_ASK = 3
-ERROR = 4e-6
-"""More than the rounding of a distance and of a node's place."""
+ERROR = 1.6e-5
+"""More than a distance is off, as SDF_DISTANCE_ERROR, and a node's place."""
 
 CHUNK = 1 << 18
 """Exact queries made at once, unless a plane of nodes is more: enough for a GPU."""
