@@ -47,6 +47,17 @@ def lines(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+def rest_of(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """What has not been read of standard output, and standard error, once the process has ended.
+
+    Not `communicate`, which forgets lines that were read ahead.
+    """
+    with process:
+        assert process.stdout
+        assert process.stderr
+        return process.stdout.read(), process.stderr.read()
+
+
 def make_scans(folder: Path, count: int) -> list[Path]:
     """Spheres, each of another size."""
     folder.mkdir(exist_ok=True)
@@ -202,7 +213,7 @@ def test_a_worker_that_is_lost(scans: Path, out: Path, number: int, code: int, w
     first = process.stdout.readline()
     (worker,) = children(process.pid)
     os.kill(worker, number)
-    rest, said = process.communicate()
+    rest, said = rest_of(process)
     assert process.returncode == code, said
     outcomes = lines(first + rest)
     assert [each["status"] for each in outcomes] == ["ok", "failed", "ok", "ok", "ok"]
@@ -261,7 +272,7 @@ def test_control_c(words: list[str], tmp_path: Path, out: Path, heeded: None) ->
     first = [process.stdout.readline() for _ in range(3)]
     workers = children(process.pid)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    rest, said = process.communicate()
+    rest, said = rest_of(process)
     assert process.returncode == 130, said
     assert said.endswith("sdfcli: interrupted\n")
     assert "Traceback" not in said
@@ -445,7 +456,7 @@ def test_a_cluster_of_which_a_worker_is_killed(tmp_path: Path, out: Path) -> Non
         busy = [pid for pid in pids.values() if children(pid)]
         beside = children(busy[0])
         os.kill(busy[0], signal.SIGKILL)
-        rest, said = process.communicate(timeout=120)
+        rest, said = rest_of(process)
         assert gone([busy[0], *beside])
         outcomes = {Path(each["input"]).name: each for each in lines("".join(first) + rest)}
         assert process.returncode == 3, said

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,9 @@ def main() -> None:
     if sys.argv[1:] == ["--work"]:
         work()
         return
-    failed = [name for name in sys.argv[1:] or SANITIZERS if not passes(name)]
+    names = sys.argv[1:] or list(SANITIZERS)
+    with ThreadPoolExecutor() as pool:
+        failed = [name for name, passed in zip(names, pool.map(passes, names), strict=True) if not passed]
     sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
 
 
