@@ -244,7 +244,10 @@ typedef struct {
     const float* triangle;
     const unsigned* child;
     const float* box;
-    unsigned char* crosses;   /* out: n, 1 for a triangle that crosses another one */
+    unsigned all;             /* whether each triangle looks at all others, not at those after it only */
+    unsigned* meets;          /* n, 0 before: how many boxes each one's meets; null for all */
+    unsigned char* crowded;   /* out: 1, 0 before: whether these are too many somewhere, and the answers not all there */
+    unsigned char* crosses;   /* out: n, 0 before, 1 for a triangle that crosses another one */
 } sdf_crossing_args;
 
 /* Of a level of an octree, see octree.h: what each array holds an entry of is said with it. Those of the level above are
