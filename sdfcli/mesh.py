@@ -222,8 +222,8 @@ class Mesh:
     @cached_property
     def sha256(self) -> str:
         """Of the vertices and faces, whatever file they came from."""
-        digest = hashlib.sha256(self.vertices.astype("<f8").tobytes())
-        digest.update(self.faces.astype("<i8").tobytes())
+        digest = hashlib.sha256(np.ascontiguousarray(self.vertices, "<f8").data)
+        digest.update(np.ascontiguousarray(self.faces, "<i8").data)
         return digest.hexdigest()
 
 
