@@ -79,9 +79,8 @@ def _build(
     progress("loading and checking the mesh")
     with stages("load"):
         mesh = load_mesh(source)
-        digest = mesh.sha256
-    with ThreadPoolExecutor(1) as helper:  # a GPU takes a while to start, too
-        checked = helper.submit(lambda: mesh.health)
+    with ThreadPoolExecutor(2) as helpers:  # a GPU takes a while to start, too
+        checked, digest = helpers.submit(getattr, mesh, "health"), helpers.submit(getattr, mesh, "sha256")
         with stages("start"):
             backend = select_backend(device, threads)
         with stages("check"):
@@ -156,7 +155,7 @@ def _build(
     worst = max(found, key=lambda region: region.largest)
     field.info.update(
         parameters={**params.as_dict(), "depth": params.depth_limit(scale)},
-        mesh={"sha256": digest, "diagonal": mesh.diagonal, **mesh_report(health, sign)},
+        mesh={"sha256": digest.result(), "diagonal": mesh.diagonal, **mesh_report(health, sign)},
         verdict=verdict(health, sign, confidence),
         sign=sign.method,
         sign_reason=sign.reason,

@@ -112,7 +112,7 @@ def _write(file: Any, field: Field) -> None:
         datasets["nearest"] = np.ascontiguousarray(field.nearest, np.uint32)
     with ThreadPoolExecutor(available_threads()) as helpers:
         chunks = {name: _chunks(helpers, data, noisy=name == "residual") for name, data in datasets.items()}
-        # Texts of fixed length: those of variable length lie in a heap, and HDF5 never comes back from some broken ones.
+        # Texts of fixed length: others lie in a heap, and HDF5 never comes back from some broken heaps.
         file.attrs["format"] = np.bytes_(FORMAT)
         file.attrs["format_version"] = FORMAT_VERSION
         file.attrs["tool_version"] = np.bytes_(__version__)
