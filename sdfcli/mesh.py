@@ -275,7 +275,7 @@ def face_normals(triangles: Floats) -> Floats:
 
 
 def degenerate_faces(triangles: Floats, normals: Floats) -> int:
-    """How many of triangles (m, 9), with their normals (m, 3), have no direction of their own: their height is below the
+    """How many of triangles (m, 9), with normals (m, 3), have no direction of their own: their height is below the
     rounding of their corners."""
     count = 0
     for part in _pieces(len(triangles)):
@@ -294,12 +294,12 @@ def _pieces(count: int) -> list[slice]:
 def uses_of(corners: Ints) -> Uses:
     """How faces (f, 3), given by the numbers of their vertices, use edges. Numbers are below 2^31."""
     count = int(corners.max()) + 1
-    number, real = np.empty(corners.shape, np.int64), np.empty(corners.shape, bool)
+    sides, real = np.empty(corners.shape, np.int64), np.empty(corners.shape, bool)
     for part in _pieces(len(corners)):
         start, end = corners[part], np.roll(corners[part], -1, axis=1)
-        number[part] = (np.minimum(start, end) * count + np.maximum(start, end)) * 2 + (start > end)
+        sides[part] = (np.minimum(start, end) * count + np.maximum(start, end)) * 2 + (start > end)
         real[part] = start != end
-    number, place = number.ravel(), np.flatnonzero(real)
+    number, place = sides.ravel(), np.flatnonzero(real)
     if len(place) < len(number):
         number = number[place]
     bits = (3 * len(corners)).bit_length()
