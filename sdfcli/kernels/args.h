@@ -535,14 +535,14 @@ typedef struct {
 } sdf_corner_restore_args;
 
 typedef struct {
-    unsigned n;                             /* 8 x nodes; or 2^18 cells of level 6, x fastest */
+    unsigned n;                             /* nodes; or 2^15 cells of level 5 */
     unsigned leaves;
     const unsigned long long* leaf_key;     /* sorted */
     const unsigned char* leaf_level;
     const unsigned long long* node_key;     /* cells of level 6 and finer that are no leaves, by level, then sorted */
     const unsigned char* node_level;
     const unsigned* first_node;             /* 22, of each level */
-    unsigned* entry;                        /* out: n, a leaf with SDF_LEAF set, or a node */
+    unsigned* entry;                        /* out: n x 8, a leaf with SDF_LEAF set, or a node; or 2^18, of level 6, x fastest */
 } sdf_leaf_nodes_args;
 
 typedef sdf_leaf_nodes_args sdf_leaf_top_args;

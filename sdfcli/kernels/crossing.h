@@ -62,9 +62,10 @@ FN void count_meetings(const sdf_crossing_args& a, u32 slot, u32 more) {
     if (before <= SDF_MOST_TESTS && before + more > SDF_MOST_TESTS) store_shared(a.crowded, (u8)1);
 }
 
-// Which triangles cross another one. A pair is looked at by the triangle that comes first, for both: the number of a left
-// child is that of the last triangle below it (bvh.h), and those that come before are passed over. Where a triangle's
-// box meets too many others, that is not enough, and in another launch, with `all`, each looks at all others for itself.
+// Which triangles cross another one. A pair is looked at by the triangle that comes first, for both: the number of a
+// left child is that of the last triangle below it (bvh.h), and those that come before are passed over. Where a
+// triangle's box meets too many others, that is not enough, and in another launch, with `all`, each looks at all others
+// for itself.
 FN void sdf_crossing_at(const sdf_crossing_args& a, u32 slot) {
     const float* own = a.triangle + 9 * (size_t)slot;
     TriangleCorners t = load_corners(own);
