@@ -11,8 +11,6 @@ from importlib.util import find_spec
 from threading import Thread
 from typing import Any
 
-_started: list[str] = []
-
 
 def without_cub() -> None:
     """Has CuPy sum up arrays by its own kernels, unless the user says otherwise: those of CUB are faster for large
@@ -30,7 +28,6 @@ def start(device: str) -> None:
     or more in which nothing of Python is needed. CuPy then uses it. Nothing happens where there is no GPU."""
     match = re.fullmatch(r"auto|cuda(?::(\d+))?", device)
     if match and find_spec("cupy"):
-        _started.append(device)
         Thread(target=_make_context, args=(int(match[1] or 0),), daemon=True).start()
 
 
@@ -56,9 +53,9 @@ def _driver() -> ctypes.CDLL | None:
 
 
 def leave(code: Any) -> None:
-    """Ends the process, if it used a GPU: Python would first free, for a tenth of a second, what ends with the process
-    anyway, and the driver may still be starting. Returns where there is neither, or where something is left to tell."""
-    if ("cupy" in sys.modules or _started) and isinstance(code, int | None):
+    """Ends the process: Python would first free, for a twentieth of a second or more, what ends with the process
+    anyway, and a GPU's driver may still be starting. Returns where something is left to tell."""
+    if isinstance(code, int | None):
         with contextlib.suppress(OSError, ValueError):  # a pipe that nobody reads any more
             for stream in filter(None, (sys.stdout, sys.stderr)):
                 stream.flush()

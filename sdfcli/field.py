@@ -62,7 +62,7 @@ class Field:
             (self.corner_key, "<u8"),
             (self.distance, "<f4"),
         ):
-            digest.update(np.ascontiguousarray(array, dtype).tobytes())
+            digest.update(np.ascontiguousarray(array, dtype).data)
         return digest.hexdigest()
 
     @cached_property

@@ -79,14 +79,15 @@ def _build(
     progress("loading and checking the mesh")
     with stages("load"):
         mesh = load_mesh(source)
-        digest = mesh.sha256
-    with ThreadPoolExecutor(1) as helper:  # a GPU takes a while to start, too
-        checked = helper.submit(lambda: mesh.health)
-        with stages("start"):
-            backend = select_backend(device, threads)
-        with stages("check"):
-            health = checked.result()
-            mesh, sign = choose_sign(mesh, params.sign)
+    helpers = ThreadPoolExecutor(2)
+    checked, digest = helpers.submit(getattr, mesh, "health"), helpers.submit(getattr, mesh, "sha256")
+    with stages("start"):  # a GPU takes a while, too
+        backend = select_backend(device, threads)
+    with stages("check"):
+        health = checked.result()
+        mesh, sign = choose_sign(mesh, params.sign)
+    samples = helpers.submit(sample_points, mesh, params.band, MEASURED_POINTS, SEED)  # while kernels run
+    helpers.shutdown(wait=False)
     scale = mesh.diagonal / mesh.domain.length
 
     progress("sorting triangles")
@@ -103,7 +104,7 @@ def _build(
     with stages("sign", backend):
         sign, signer = settle_sign(backend, mesh, bvh, sign)
     with stages("measure"):
-        points = sample_points(mesh, params.band, MEASURED_POINTS, SEED)
+        points = samples.result()
     mesh.release()
     earlier = None
     if previous is not None and Previous.fits(previous, order):
@@ -156,7 +157,7 @@ def _build(
     worst = max(found, key=lambda region: region.largest)
     field.info.update(
         parameters={**params.as_dict(), "depth": params.depth_limit(scale)},
-        mesh={"sha256": digest, "diagonal": mesh.diagonal, **mesh_report(health, sign)},
+        mesh={"sha256": digest.result(), "diagonal": mesh.diagonal, **mesh_report(health, sign)},
         verdict=verdict(health, sign, confidence),
         sign=sign.method,
         sign_reason=sign.reason,

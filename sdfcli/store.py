@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli import __version__
+from sdfcli.backend.cpu import available_threads
+from sdfcli.chunks import DEFLATE, packed
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field import Field, any_backend
 from sdfcli.mesh import Domain, existing_file
@@ -27,7 +30,6 @@ MOST_LEAVES = 1 << 31
 LEAF_BYTES = 150
 """What finding a leaf and its corners takes."""
 RESIDUALS = (np.uint8, np.uint16, np.uint32)
-DEFLATE = 6
 FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32"}
 LEAST_PACKED = 8
 """Bytes of a chunk: deflate needs some, and the checksum four."""
@@ -100,36 +102,48 @@ def _put_in_place(temporary: Path, path: Path, force: bool) -> None:
 
 
 def _write(file: Any, field: Field) -> None:
-    # Texts of fixed length: those of variable length lie in a heap, and HDF5 never comes back from some broken heaps.
-    file.attrs["format"] = np.bytes_(FORMAT)
-    file.attrs["format_version"] = FORMAT_VERSION
-    file.attrs["tool_version"] = np.bytes_(__version__)
-    file.attrs["domain_origin"] = field.domain.origin
-    file.attrs["domain_length"] = field.domain.length
-    file.attrs["lattice_bits"] = LATTICE_BITS
-    file.attrs["units"] = np.bytes_("those of the mesh")
-    file.attrs["sign_convention"] = np.bytes_("negative inside")
-    file.attrs["content_sha256"] = np.bytes_(field.content_sha256)
-    file.attrs["info"] = np.bytes_(json.dumps(field.info, sort_keys=True))
-    datasets = {"leaf_level": np.ascontiguousarray(field.leaf_level, np.uint8)}
     residual = _residual(field)
+    datasets = {"leaf_level": np.ascontiguousarray(field.leaf_level, np.uint8)}
     if residual is None:
         datasets["distance"] = np.ascontiguousarray(field.distance, np.float32)
     else:
         datasets["residual"] = residual
-        file.attrs["distance_step"] = field.step
     if field.nearest is not None:
         datasets["nearest"] = np.ascontiguousarray(field.nearest, np.uint32)
-    for name, data in datasets.items():
-        file.create_dataset(
-            name,
-            data=data,
-            chunks=(min(CHUNK, len(data)),),
-            compression="gzip",
-            compression_opts=DEFLATE,
-            shuffle=True,
-            fletcher32=True,
-        )
+    with ThreadPoolExecutor(available_threads()) as helpers:
+        chunks = {name: _chunks(helpers, data, noisy=name == "residual") for name, data in datasets.items()}
+        # Texts of fixed length: others lie in a heap, and HDF5 never comes back from some broken heaps.
+        file.attrs["format"] = np.bytes_(FORMAT)
+        file.attrs["format_version"] = FORMAT_VERSION
+        file.attrs["tool_version"] = np.bytes_(__version__)
+        file.attrs["domain_origin"] = field.domain.origin
+        file.attrs["domain_length"] = field.domain.length
+        file.attrs["lattice_bits"] = LATTICE_BITS
+        file.attrs["units"] = np.bytes_("those of the mesh")
+        file.attrs["sign_convention"] = np.bytes_("negative inside")
+        file.attrs["content_sha256"] = np.bytes_(field.content_sha256)
+        file.attrs["info"] = np.bytes_(json.dumps(field.info, sort_keys=True))
+        if residual is not None:
+            file.attrs["distance_step"] = field.step
+        for name, data in datasets.items():
+            dataset = file.create_dataset(
+                name,
+                len(data),
+                data.dtype,
+                chunks=(min(CHUNK, len(data)),),
+                compression="gzip",
+                compression_opts=DEFLATE,
+                shuffle=True,
+                fletcher32=True,
+            )
+            for number, chunk in enumerate(chunks[name]):
+                dataset.id.write_direct_chunk((number * CHUNK,), chunk)
+
+
+def _chunks(helpers: ThreadPoolExecutor, data: npt.NDArray[Any], noisy: bool) -> Iterator[bytes]:
+    """A dataset's chunks, packed side by side from now on."""
+    length = min(CHUNK, len(data))
+    return helpers.map(lambda first: packed(data[first : first + length], length, noisy), range(0, len(data), length))
 
 
 def _residual(field: Field) -> npt.NDArray[Any] | None:

@@ -95,6 +95,18 @@ def test_two_triangles(backend: Backend, name: str) -> None:
             assert crossing(backend, (vertices, np.arange(9).reshape(3, 3))) == (2 if crosses else 0)
 
 
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_a_box_that_meets_very_many(backend: Backend, mirrored: bool) -> None:
+    """A triangle whose box holds 4,913 others counts as one that crosses, whether it comes after or before them; these
+    do not, unless they cross each other."""
+    at = np.stack(np.meshgrid(*[np.linspace(0, 0.29, 17)] * 3), axis=-1).reshape(-1, 1, 3)
+    small = at + np.array([[0, 0, 0], [0.004, 0, 0], [0, 0.004, 0.004]])
+    small[100] = small[99].mean(axis=0) + np.array([[0, -0.001, 0.001], [0, 0.001, -0.001], [0.002, 0.001, 0]])
+    assert pierced(small[99:101]).any(axis=1).all()
+    triangles = np.concatenate([1 - small if mirrored else small, np.eye(3)[None]]).reshape(-1, 3)
+    assert crossing(backend, (triangles, np.arange(len(triangles)).reshape(-1, 3))) == 3
+
+
 def test_a_fan_of_very_many_takes_no_time(backend: Backend) -> None:
     # All boxes meet at the tip: of so many no triangle is compared with all others.
     angle = np.linspace(0, 2 * np.pi, 60_001)[:-1]

@@ -14,12 +14,11 @@ import pytest
 from typer.testing import CliRunner
 
 import sdfcli
-from sdfcli.cli.app import app
+from sdfcli.cli.app import COMMANDS, app
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PAGES = [DOCS / "index.md", *sorted((DOCS / "commands").glob("*.md"))]
-COMMANDS = [command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands]
 MARKED = re.compile(r"^<!-- (run|prints) -->\n```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 """Blocks under `<!-- run -->` are run; those under `<!-- prints -->` are what the block before them prints."""
 

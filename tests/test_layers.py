@@ -9,7 +9,7 @@ import sdfcli
 
 PACKAGE = Path(sdfcli.__file__).parent
 LAYERS = [
-    {"errors", "interrupts", "driver"},
+    {"errors", "interrupts", "driver", "chunks"},
     {"backend", "params"},
     {"polygons", "timing", "exact"},
     {"text"},

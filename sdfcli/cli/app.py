@@ -7,14 +7,18 @@ import inspect
 import io
 import os
 import sys
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from sdfcli import __version__, driver, interrupts
-from sdfcli.cli import bench, build, check, export, extract, info, profile, query, render, slice, verify
 from sdfcli.errors import OutOfMemoryError, SdfError
+
+COMMANDS = "build", "extract", "render", "slice", "export", "check", "info", "query", "verify", "bench", "profile"
+"""Each is a function in a module of its name, which is imported when it is asked for: Typer takes longer to make all of
+them than a small mesh takes."""
 
 EXIT_CODES = """Exit codes: 0 done; 1 internal error; 2 usage; 3 bad input; 4 device or program missing;
 5 out of memory; 6 a check failed; 7 time is up; 130 interrupted."""
@@ -22,6 +26,17 @@ EXIT_CODES = """Exit codes: 0 done; 1 internal error; 2 usage; 3 bad input; 4 de
 
 class Commands(TyperGroup):
     """Turns the exceptions of all commands into one line on stderr and an exit code."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, name: str) -> Any:
+        """A command, or None for an unknown one: then Typer looks among all of them for a name that is like it."""
+        for needed in [name] if name in COMMANDS else COMMANDS:
+            if needed not in self.commands:
+                self.add_command(_command(needed), needed)
+        return self.commands.get(name)
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the command that was asked for."""
@@ -45,6 +60,14 @@ class Commands(TyperGroup):
                 raise typer.Exit(error.exit_code) from None
             _complain(f"internal error: {type(error).__name__}: {error} (--debug shows where)")
             raise typer.Exit(1) from None
+
+
+def _command(name: str) -> Any:
+    function = getattr(import_module(f"sdfcli.cli.{name}"), "slice_plane" if name == "slice" else name)
+    text, _, example = inspect.cleandoc(function.__doc__).rpartition("\n\n")
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.command(name, help=text, epilog=example)(function)  # the example comes last, after the options
+    return typer.main.get_command(alone)
 
 
 def _interrupted() -> typer.Exit:
@@ -73,21 +96,6 @@ def _root(
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something goes wrong.")] = False,
 ) -> None:
     """Signed distance fields from triangle meshes."""
-
-
-app.command()(build.build)
-app.command()(extract.extract)
-app.command()(render.render)
-app.command("slice")(slice.slice_plane)
-app.command()(export.export)
-app.command()(check.check)
-app.command()(info.info)
-app.command()(query.query)
-app.command()(verify.verify)
-app.command()(bench.bench)
-app.command()(profile.profile)
-for _command in app.registered_commands:  # the example comes last, after the options
-    _command.help, _, _command.epilog = inspect.cleandoc(_command.callback.__doc__ or "").rpartition("\n\n")
 
 
 def main() -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import Any
 
 import typer
@@ -18,7 +21,7 @@ def standard_output() -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):  # the latter is what rich makes of it
+    except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's own flush at the end, too
 
 
@@ -29,24 +32,16 @@ def print_json(value: dict[str, Any]) -> None:
 
 
 def print_table(title: str, rows: Iterable[tuple[str, ...]], header: tuple[str, ...] = ()) -> None:
-    """A table for people under its title. The first column names things, the others are right-aligned."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(show_header=bool(header), box=None, pad_edge=False)
-    rows = list(rows)
-    for column in range(max(len(row) for row in rows)):
-        name = header[column] if column < len(header) else ""
-        table.add_column(name, justify="right" if header and column else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(escape, row))
-    console = Console(highlight=False)
-    if not console.is_terminal:  # a file has no edge to fold lines at
-        console.width = 10_000
+    """A table for people under its title. The first column names things; those under a header are right-aligned."""
+    lines = [header, *rows] if header else list(rows)
+    first, *widths = [max(map(len, column)) for column in zip_longest(*lines, fillvalue="")]
+    edge = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000  # a file has none
     with standard_output():
-        console.print(escape(title), soft_wrap=True)
-        console.print(table)
+        typer.echo(title)
+        for name, *cells in lines:
+            aligned = [f"{cell:>{width}}" if header else cell for cell, width in zip(cells, widths, strict=False)]
+            line = "  ".join([f"{name:{first}}", *aligned])
+            typer.echo(textwrap.fill(line, max(edge, 2 * first), subsequent_indent=" " * (first + 2)))
 
 
 @contextmanager

@@ -244,7 +244,10 @@ typedef struct {
     const float* triangle;
     const unsigned* child;
     const float* box;
-    unsigned char* crosses;   /* out: n, 1 for a triangle that crosses another one */
+    unsigned all;             /* whether each triangle looks at all others, not at those after it only */
+    unsigned* meets;          /* n, 0 before: how many boxes each one's meets; null for all */
+    unsigned char* crowded;   /* out: 1, 0 before: whether these are too many somewhere, and the answers not all there */
+    unsigned char* crosses;   /* out: n, 0 before, 1 for a triangle that crosses another one */
 } sdf_crossing_args;
 
 /* Of a level of an octree, see octree.h: what each array holds an entry of is said with it. Those of the level above are
@@ -532,14 +535,14 @@ typedef struct {
 } sdf_corner_restore_args;
 
 typedef struct {
-    unsigned n;                             /* 8 x nodes; or 2^18 cells of level 6, x fastest */
+    unsigned n;                             /* nodes; or 2^15 cells of level 5 */
     unsigned leaves;
     const unsigned long long* leaf_key;     /* sorted */
     const unsigned char* leaf_level;
     const unsigned long long* node_key;     /* cells of level 6 and finer that are no leaves, by level, then sorted */
     const unsigned char* node_level;
     const unsigned* first_node;             /* 22, of each level */
-    unsigned* entry;                        /* out: n, a leaf with SDF_LEAF set, or a node */
+    unsigned* entry;                        /* out: n x 8, a leaf with SDF_LEAF set, or a node; or 2^18, of level 6, x fastest */
 } sdf_leaf_nodes_args;
 
 typedef sdf_leaf_nodes_args sdf_leaf_top_args;

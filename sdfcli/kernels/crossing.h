@@ -56,39 +56,52 @@ FN bool boxes_meet(const Box& a, const float* b) {
     return a.v[0] <= b[3] && a.v[3] >= b[0] && a.v[1] <= b[4] && a.v[4] >= b[1] && a.v[2] <= b[5] && a.v[5] >= b[2];
 }
 
-// Whether a triangle crosses any other one.
+// Adds to the number of boxes that a triangle's box meets, and says where they become too many.
+FN void count_meetings(const sdf_crossing_args& a, u32 slot, u32 more) {
+    u32 before = add_up(a.meets + slot, more);
+    if (before <= SDF_MOST_TESTS && before + more > SDF_MOST_TESTS) store_shared(a.crowded, (u8)1);
+}
+
+// Which triangles cross another one. A pair is looked at by the triangle that comes first, for both: the number of a
+// left child is that of the last triangle below it (bvh.h), and those that come before are passed over. Where a
+// triangle's box meets too many others, that is not enough, and in another launch, with `all`, each looks at all others
+// for itself.
 FN void sdf_crossing_at(const sdf_crossing_args& a, u32 slot) {
     const float* own = a.triangle + 9 * (size_t)slot;
     TriangleCorners t = load_corners(own);
     Box box = triangle_box(own);
     u32 stack[SDF_STACK];  // see SDF_STACK: one postponed sibling a step
-    int depth = 0, tests = 0;
-    u32 at = a.n > 1 ? 0u : SDF_LEAF | slot;
-    a.crosses[slot] = 0;
+    int depth = 0;
+    u32 at = a.n > 1 ? 0u : SDF_LEAF | slot, tests = 0;
     for (;;) {
         bool down = false;
         if (at & SDF_LEAF) {
             u32 other = at & ~SDF_LEAF;
-            if (other != slot) {
-                const float* theirs = a.triangle + 9 * (size_t)other;
-                Box b = triangle_box(theirs);
-                if (boxes_meet(box, b.v) && (++tests > SDF_MOST_TESTS || crosses(t, load_corners(theirs)))) {
-                    a.crosses[slot] = 1;
-                    return;
+            const float* theirs = a.triangle + 9 * (size_t)other;
+            if (other != slot && boxes_meet(box, triangle_box(theirs).v)) {
+                bool too_many = ++tests > SDF_MOST_TESTS;
+                if (!a.all) count_meetings(a, other, 1);
+                if (too_many || (!(a.crosses[slot] && a.crosses[other]) && crosses(t, load_corners(theirs)))) {
+                    store_shared(a.crosses + slot, (u8)1);
+                    if (too_many || a.all) break;
+                    store_shared(a.crosses + other, (u8)1);
                 }
             }
         } else {
             down = boxes_meet(box, a.box + 6 * (size_t)at);
         }
         if (down) {
-            stack[depth++] = a.child[2 * (size_t)at + 1];
-            at = a.child[2 * (size_t)at];
+            u32 left = a.child[2 * (size_t)at], right = a.child[2 * (size_t)at + 1];
+            bool before = !a.all && (left & ~SDF_LEAF) <= slot;
+            if (!before) stack[depth++] = right;
+            at = before ? right : left;
         } else if (depth > 0) {
             at = stack[--depth];
         } else {
-            return;
+            break;
         }
     }
+    if (!a.all) count_meetings(a, slot, tests);
 }
 
 #endif

@@ -95,23 +95,30 @@ FN void sdf_previous_at(const sdf_previous_args& a, u32 i) {
 #define SDF_TOP_LEVEL 6
 #define SDF_TOP_SHIFT (SDF_LATTICE_BITS - SDF_TOP_LEVEL)
 
-// The entry of a cell of a level: the leaf that is the cell or holds it, or the node that divides it.
-FN u32 leaf_entry(const sdf_leaf_nodes_args& a, u64 key, u32 level) {
-    u32 leaf = lower_bound(a.leaf_key, a.leaves, key + 1) - 1;
-    if (a.leaf_level[leaf] <= level) return leaf | SDF_LEAF;
-    u32 first = a.first_node[level];
-    return first + lower_bound(a.node_key + first, a.first_node[level + 1] - first, key);
+// The entries of the eight cells of a level that divide a cell: each the leaf that is the cell or holds it, or the node
+// that divides it. Leaves and nodes of one level lie in the cells' own order.
+template <class Put>
+FN void eight_entries(const sdf_leaf_nodes_args& a, u64 key, u32 level, const Put& put) {
+    u32 leaf = lower_bound(a.leaf_key, a.leaves, key + 1) - 1, first = a.first_node[level];
+    u32 node = first + lower_bound(a.node_key + first, a.first_node[level + 1] - first, key);
+    for (u32 octant = 0; octant < 8; octant++) {
+        put(octant, a.leaf_level[leaf] <= level ? leaf | SDF_LEAF : node++);
+        u64 next = key + ((u64)(octant + 1) << 3 * (SDF_LATTICE_BITS - level));
+        if (octant < 7) leaf = lower_bound_near(a.leaf_key, a.leaves, next + 1, leaf) - 1;
+    }
 }
 FN void sdf_leaf_top_at(const sdf_leaf_top_args& a, u32 i) {
-    const u32 mask = (1u << SDF_TOP_LEVEL) - 1u;
-    Lattice at = {(i & mask) << SDF_TOP_SHIFT, (i >> SDF_TOP_LEVEL & mask) << SDF_TOP_SHIFT,
-                  (i >> 2 * SDF_TOP_LEVEL) << SDF_TOP_SHIFT};
-    a.entry[i] = leaf_entry(a, morton_encode(at), SDF_TOP_LEVEL);
+    u64 key = (u64)i << 3 * (SDF_TOP_SHIFT + 1);
+    Lattice low = morton_decode(key);
+    eight_entries(a, key, SDF_TOP_LEVEL, [&](u32 octant, u32 entry) {
+        u32 x = (low.x >> SDF_TOP_SHIFT) + (octant & 1u), y = (low.y >> SDF_TOP_SHIFT) + (octant >> 1 & 1u);
+        u32 z = (low.z >> SDF_TOP_SHIFT) + (octant >> 2);
+        a.entry[x | y << SDF_TOP_LEVEL | z << 2 * SDF_TOP_LEVEL] = entry;
+    });
 }
 FN void sdf_leaf_nodes_at(const sdf_leaf_nodes_args& a, u32 i) {
-    u32 level = a.node_level[i >> 3] + 1u;
-    u64 octant = (u64)(i & 7u) << 3 * (SDF_LATTICE_BITS - level);
-    a.entry[i] = leaf_entry(a, a.node_key[i >> 3] + octant, level);
+    eight_entries(a, a.node_key[i], a.node_level[i] + 1u,
+                  [&](u32 octant, u32 entry) { a.entry[8 * (size_t)i + octant] = entry; });
 }
 
 // A point on the way to its leaf.

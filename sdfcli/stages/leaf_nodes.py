@@ -38,6 +38,6 @@ def leaf_nodes(backend: Backend, leaf_key: Array, leaf_level: Array) -> tuple[Ar
     }
     top = backend.lines((1 << 3 * TOP_LEVEL,), xp.uint32)
     child = backend.lines((8 * first[-1],), xp.uint32)
-    backend.run("sdf_leaf_top", len(top), entry=top, **values)
-    backend.run("sdf_leaf_nodes", len(child), entry=child, **values)
+    backend.run("sdf_leaf_top", len(top) // 8, entry=top, **values)
+    backend.run("sdf_leaf_nodes", first[-1], entry=child, **values)
     return top, child

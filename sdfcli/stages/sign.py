@@ -374,10 +374,14 @@ def cap_triangles(mesh: Mesh) -> Floats:
 
 def crossing_faces(backend: Backend, bvh: Bvh) -> int:
     """How many triangles cross or overlap another one, by more than rounding."""
-    order = bvh.order
-    crosses = backend.xp.empty(len(order), np.uint8)
-    backend.run("sdf_crossing", len(order), triangle=order.triangle, child=bvh.child, box=bvh.box, crosses=crosses)
-    return len(backend.xp.flatnonzero(crosses))
+    xp, order = backend.xp, bvh.order
+    crosses, crowded = xp.zeros(len(order), np.uint8), xp.zeros(1, np.uint8)
+    shared = {"triangle": order.triangle, "child": bvh.child, "box": bvh.box, "crowded": crowded, "crosses": crosses}
+    backend.run("sdf_crossing", len(order), all=0, meets=xp.zeros(len(order), np.uint32), **shared)
+    if int(crowded[0]):
+        crosses[...] = 0
+        backend.run("sdf_crossing", len(order), all=1, meets=None, **shared)
+    return len(xp.flatnonzero(crosses))
 
 
 def sides(index: WindingIndex, backend: Backend, mesh: Mesh, faces: Ints) -> tuple[Floats, Floats]:
