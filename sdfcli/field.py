@@ -146,6 +146,11 @@ class Field:
             }
         return self._samplers[backend.name]
 
+    def keep_sampler(self, backend: Backend) -> None:
+        """Makes what sampling reads on a device, and frees there what it is made of, which takes as much."""
+        self._sampler(backend)
+        self._cache.pop(backend.name, None)
+
     def _evaluate(self, points: Any, what: str) -> Any:
         """The `result`, `gradient` or `leaf_of` of points. Where the points are, there the answers are."""
         on_device = is_cupy(points)

@@ -23,6 +23,8 @@ CLOSED, OPENING, OPENED, JUMP, SPLIT = range(5)
 LEAF, OPEN, PROBE = range(3)
 """What the first look at a cell says of it."""
 INHERIT_PASSES = 2
+MANY = 1 << 16
+"""Arrays grow by half while they are shorter than this, by an eighth from then on."""
 SAFETY = 0.8
 """The tests' share of the tolerance. The rest is for what 27 samples of a cell do not see, and for hanging corners."""
 PIECE = 1 << 15
@@ -92,7 +94,8 @@ class Columns:
         first, self.count = self.count, self.count + more
         for name, old in self._room.items():
             if self.count > len(old):
-                new = self._xp.empty((max(self.count, len(old) + len(old) // 2), *old.shape[1:]), old.dtype)
+                spare = len(old) // (2 if len(old) < MANY else 8)
+                new = self._xp.empty((max(self.count, len(old) + spare), *old.shape[1:]), old.dtype)
                 new[:first] = old[:first]
                 self._room[name] = new
         for name, fill in self._fill.items():
@@ -151,7 +154,7 @@ class Octree:
         sample: of so many cells a level at most the children are looked at, and nothing is balanced: `estimated_cells`
         is then a guess of the whole tree's size.
         """
-        self.backend, self.bvh, self.signer, self.stages = backend, bvh, signer, stages
+        self.backend, self.order, self.signer, self.stages = backend, bvh.order, signer, stages
         self.most_memory, self.sample, self.share = most_memory, sample, [1.0]
         self.depth, self.tolerance, self.band = depth, SAFETY * tolerance, band
         self.find = find or partial(nearest, backend, bvh)
@@ -268,9 +271,9 @@ class Octree:
             "distance": self.points.signed,
             "gradient": self.points.gradient,
             "slot": self.points.slot,
-            "triangles": len(self.bvh.order),
-            "triangle_key": self.bvh.order.keys,
-            "triangle": self.bvh.order.triangle,
+            "triangles": len(self.order),
+            "triangle_key": self.order.keys,
+            "triangle": self.order.triangle,
             "tolerance": self.tolerance,
             "band": self.band,
             "jump_edge": JUMP_EDGE * self.tolerance,
@@ -388,7 +391,7 @@ class Octree:
             distance=distance,
             inside=inside,
             normals=normals,
-            triangle=self.bvh.order.triangle,
+            triangle=self.order.triangle,
             signed_distance=points.signed[part],
             gradient=points.gradient[part],
         )
@@ -475,6 +478,7 @@ class Octree:
     def _constrain(self) -> None:
         """The field's values: hanging corners take their coarser neighbour's interpolation, coarse levels first."""
         xp = self.backend.xp
+        self.value = self.hanging = None  # those of the round before are freed first
         self.value, self.hanging = self.points.signed.copy(), xp.zeros(self.points.count, np.uint8)
         for level, own in enumerate(self.levels[:-1]):
             cells = own.cells
@@ -556,6 +560,7 @@ class Octree:
         """
         backend, xp, points = self.backend, self.backend.xp, self.points
         points.drop("signed", "gradient")
+        del self.find
         levels = [own for own in self.levels if own.cells.count]
         for own in levels:
             own.rows.drop("neighbour", "child", "cell")
@@ -591,7 +596,7 @@ class Octree:
             "leaf_level": leaf_level,
             "corner_key": key,
             "distance": value[corner],
-            "nearest": self.bvh.order.triangle_id[points.slot[corner]],
+            "nearest": self.order.triangle_id[points.slot[corner]],
             "leaf_corner": leaf_corner,
         }
         if steps is not None:
