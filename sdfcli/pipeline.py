@@ -112,11 +112,10 @@ def _build(
         signer.rest()
     if params.query == "fast":
         bvh = without_nodes(bvh)
-    if not in_turn:
-        with stages("refit", backend):
-            bvh = prepare(backend, bvh, params.query)
-    mesh.release()
     backend.trim()
+    with stages("refit", backend):
+        bvh = prepare(backend, bvh, params.query)
+    mesh.release()
     earlier = None
     if previous is not None and Previous.fits(previous, order):
         earlier = Previous(backend, previous, mesh.domain, order)
@@ -126,16 +125,13 @@ def _build(
             by_level = backend.warps and params.query == "fast" and earlier is None
 
             def find_corners(tree: Leaves) -> tuple[Array, Array]:
-                backend.trim()
-                with stages("refit", backend):
-                    prepared = prepare(backend, bvh, params.query)
-                backend.trim()
+                nonlocal bvh
                 if by_level:
-                    found = nearest_by_level(backend, prepared, tree)
-                    del prepared
-                    backend.trim()
-                    return found
-                return _finder(backend, prepared, params.query, earlier)(tree.position, None)
+                    found = nearest_by_level(backend, bvh, tree)
+                else:
+                    found = _finder(backend, bvh, params.query, earlier)(tree.position, None)
+                bvh = replace(bvh, packets=None)
+                return found
 
             arrays = measured(backend, order, signer, find_corners, params.depth_limit(scale), stages, most_memory)
             arrays["distance"] = (arrays["distance"] * mesh.domain.length).astype(np.float32)

@@ -88,16 +88,21 @@ def measured(
     most_memory: int | None = None,
 ) -> dict[str, Array]:
     """The octree with signed distances at its corners: the arrays of a Field, as `Octree.assemble` gives them."""
-    tree = bvh_octree(backend, order, depth, most_memory)
+    # Corners take most of a build's memory: what is not asked for yet, or no more, is not there. Leaves are made twice.
+    tree = replace(bvh_octree(backend, order, depth, most_memory), leaf_key=None, leaf_level=None, leaf_child=None)
     with stages("query", backend):
         distance, slot = find(tree)
-    tree = replace(tree, near=None)  # corners take most of a build's memory
+    tree = replace(tree, near=None, level=None)
+    backend.trim()
     with stages("sign", backend):
         distance = signed_distances(backend, signer, tree, distance, slot)
     tree = replace(tree, position=None)
+    backend.trim()
+    leaf_key, leaf_level, leaf_child = leaves_of(backend, tree.cell)
+    tree = replace(tree, leaf_child=leaf_child)
     return {
-        "leaf_key": tree.leaf_key,
-        "leaf_level": tree.leaf_level,
+        "leaf_key": leaf_key,
+        "leaf_level": leaf_level,
         "corner_key": tree.corner_key,
         "distance": distance,
         "nearest": order.triangle_id[slot],

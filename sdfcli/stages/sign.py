@@ -454,8 +454,8 @@ def settle_sign(
     Pseudonormals need a surface that parts inside from outside everywhere: where it folds back on itself, crosses
     itself, or lies in another solid, winding numbers are taken. And an open surface that encloses nothing has no sign.
 
-    again: a signer by winding numbers makes its tree when it is asked for signs, and once more after `rest`, which takes
-    a GPU a millisecond for a million triangles; of bvh it keeps the order.
+    again: a signer by winding numbers makes its tree when it is asked for signs, and again after `rest`; of bvh it keeps
+    the order. With a million triangles that takes a GPU a millisecond.
     """
     choice = replace(choice, crossing=crossing_faces(backend, bvh))
     if choice.method == "pseudonormal" and not choice.asked_for:
@@ -483,6 +483,7 @@ def settle_sign(
 
 def _tree(backend: Backend, triangles: Order | Floats) -> Bvh:
     order = triangles if isinstance(triangles, Order) else morton_order(backend, triangles)
+    backend.trim()
     return refit(backend, build_bvh(backend, order))  # asks no distances
 
 
