@@ -454,8 +454,8 @@ def settle_sign(
     Pseudonormals need a surface that parts inside from outside everywhere: where it folds back on itself, crosses
     itself, or lies in another solid, winding numbers are taken. And an open surface that encloses nothing has no sign.
 
-    again: a signer by winding numbers makes its tree when it is asked for signs, and again after `rest`; of bvh it keeps
-    the order. With a million triangles that takes a GPU a millisecond.
+    again: a signer by winding numbers makes its tree when it is asked for signs, and again after `rest`, which takes a
+    GPU a millisecond with a million triangles. Of bvh it keeps the order.
     """
     choice = replace(choice, crossing=crossing_faces(backend, bvh))
     if choice.method == "pseudonormal" and not choice.asked_for:
