@@ -564,13 +564,16 @@ class Octree:
         levels = [own for own in self.levels if own.cells.count]
         for own in levels:
             own.rows.drop("neighbour", "child", "cell")
-        value, steps = self._rounded((self.value * length).astype(np.float32), levels, step)
+        self.value = (self.value * length).astype(np.float32)
+        value, steps = self._rounded(self.value, levels, step)
+        self.value = self.hanging = None
         leaves = [self._leaves(level) for level in range(len(levels))]
         used = xp.zeros(points.count, np.uint8)
         for level, cells in enumerate(leaves):
             backend.run("sdf_octree_used", len(cells), cells=cells, used=used, **self._corners(level))
-        corner = xp.flatnonzero(used)
-        corner = corner[xp.argsort(points.key[corner])]
+        corner = xp.flatnonzero(used).astype(np.uint32)
+        corner = corner[backend.sort_order(points.key[corner])]
+        del used
         place = xp.empty(points.count, np.uint32)
         place[corner] = xp.arange(len(corner), dtype=np.uint32)
         ranks = self._ranks(levels)
@@ -590,6 +593,9 @@ class Octree:
                 leaf_corner=leaf_corner,
                 **self._corners(level),
             )
+        del leaves, ranks, rank, place
+        for own in levels:
+            own.rows.drop("points")
         key = points.key[corner]
         arrays = {
             "leaf_key": leaf_key,
