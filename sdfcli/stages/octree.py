@@ -23,8 +23,9 @@ CLOSED, OPENING, OPENED, JUMP, SPLIT = range(5)
 LEAF, OPEN, PROBE = range(3)
 """What the first look at a cell says of it."""
 INHERIT_PASSES = 2
-MANY = 1 << 16
-"""Arrays grow by half while they are shorter than this, by an eighth from then on."""
+MANY, LARGE = 1 << 16, 1 << 23
+"""Arrays grow by half while they have fewer entries than this, by an eighth from then on; and where they have more bytes
+than this, what smaller ones have left behind goes back to the driver first."""
 SAFETY = 0.8
 """The tests' share of the tolerance. The rest is for what 27 samples of a cell do not see, and for hanging corners."""
 PIECE = 1 << 15
@@ -71,7 +72,7 @@ class Columns:
     """
 
     def __init__(self, backend: Backend, **columns: tuple[type, tuple[int, ...], int | None]) -> None:
-        self._xp = backend.xp
+        self._xp, self._trim = backend.xp, backend.trim
         self._room = {name: self._xp.empty((64, *shape), dtype) for name, (dtype, shape, _) in columns.items()}
         self._fill = {name: fill for name, (_, _, fill) in columns.items() if fill is not None}
         self.count = 0
@@ -94,6 +95,8 @@ class Columns:
         first, self.count = self.count, self.count + more
         for name, old in self._room.items():
             if self.count > len(old):
+                if self.count * old[:1].nbytes > LARGE:
+                    self._trim()
                 spare = len(old) // (2 if len(old) < MANY else 8)
                 new = self._xp.empty((max(self.count, len(old) + spare), *old.shape[1:]), old.dtype)
                 new[:first] = old[:first]
@@ -565,6 +568,7 @@ class Octree:
         for own in levels:
             own.rows.drop("neighbour", "child", "cell")
         self.value = (self.value * length).astype(np.float32)
+        backend.trim()
         value, steps = self._rounded(self.value, levels, step)
         self.value = self.hanging = None
         leaves = [self._leaves(level) for level in range(len(levels))]
@@ -574,6 +578,7 @@ class Octree:
         corner = xp.flatnonzero(used).astype(np.uint32)
         corner = corner[backend.sort_order(points.key[corner])]
         del used
+        backend.trim()
         place = xp.empty(points.count, np.uint32)
         place[corner] = xp.arange(len(corner), dtype=np.uint32)
         ranks = self._ranks(levels)
