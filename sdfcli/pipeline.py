@@ -101,7 +101,7 @@ def _build(
         bvh = build_bvh(backend, order)
     with stages("refit", backend):
         bvh = refit(backend, bvh)
-    # On a GPU, the octree of the thesis needs its queries' tree and the signs' tree one after the other.
+    # On a GPU the thesis's octree has the queries' tree and the signs' tree one after the other: memory for one is enough.
     in_turn = backend.warps and params.octree == "bvh"
     with stages("sign", backend):
         sign, signer = settle_sign(backend, mesh, bvh, sign, again=in_turn)
@@ -171,8 +171,9 @@ def _build(
         backend.trim()
         if backend.warps:
             field.keep_sampler(backend)
-        if in_turn:
-            index = MeshDistance.of(backend, mesh, refit(backend, build_bvh(backend, order)), signer, "cct")
+        if in_turn:  # a tree of its own for these few points would be the largest thing there is
+            nodes = bvh if params.query != "fast" else refit(backend, build_bvh(backend, order))
+            index = MeshDistance.of(backend, mesh, nodes, signer, "cct")
         else:
             index = MeshDistance.of(backend, mesh, prepare(backend, bvh), signer)
         found = errors_by_region(field, mesh.diagonal, params.tolerance, params.band, index, points).values()
