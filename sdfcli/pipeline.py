@@ -101,7 +101,7 @@ def _build(
         bvh = build_bvh(backend, order)
     with stages("refit", backend):
         bvh = refit(backend, bvh)
-    # On a GPU the thesis's octree has the queries' tree and the signs' tree one after the other: memory for one is enough.
+    # On a GPU the thesis's octree has the queries' tree and the signs' tree one after the other.
     in_turn = backend.warps and params.octree == "bvh"
     with stages("sign", backend):
         sign, signer = settle_sign(backend, mesh, bvh, sign, again=in_turn)

@@ -24,8 +24,8 @@ LEAF, OPEN, PROBE = range(3)
 """What the first look at a cell says of it."""
 INHERIT_PASSES = 2
 MANY, LARGE = 1 << 16, 1 << 23
-"""Arrays grow by half while they have fewer entries than this, by an eighth from then on. Before one has more bytes than
-that, what smaller ones have left behind goes back to the driver."""
+"""Arrays grow by half while they have fewer entries than this, by an eighth from then on. Before one has more bytes
+than that, what smaller ones have left behind goes back to the driver."""
 SAFETY = 0.8
 """The tests' share of the tolerance. The rest is for what 27 samples of a cell do not see, and for hanging corners."""
 PIECE = 1 << 15
