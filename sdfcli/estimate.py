@@ -6,11 +6,11 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from sdfcli.backend import Backend
+from sdfcli.backend import Backend, select_backend
 from sdfcli.errors import UsageError
 from sdfcli.index import MeshDistance
 from sdfcli.params import BuildParams
-from sdfcli.stages.bvh_octree import LEAF_BYTES, bvh_octree
+from sdfcli.stages.bvh_octree import LEAF_BYTES, TRIANGLE_BYTES, bvh_octree
 from sdfcli.stages.distance import nearest
 from sdfcli.stages.octree import Octree
 from sdfcli.stages.sign import inside_along
@@ -23,7 +23,7 @@ BALANCE, UPKEEP = 1.2, 1.6
 """What a whole octree has more of than a sample says, cells and time: it splits some for balance, and for hanging
 corners."""
 
-QUERIES_PER_CELL, BYTES_PER_CELL, FILE_BYTES_PER_CELL = 1.75, 220, 0.57
+QUERIES_PER_CELL, BYTES_PER_CELL, FILE_BYTES_PER_CELL = 1.75, 180, 0.57
 """Measured on scans and parts, at tolerances from 2.5e-4 to 1e-3. On eight of them leaves then came out within 27 %,
 memory between 0.84 and 1.5 times, time within a factor of two, and files within 42 %, but for boxes, whose files pack
 better, up to three times.
@@ -33,6 +33,9 @@ QUERIES = 20_000
 """Corners of the thesis's octree whose distances are asked for."""
 
 FILE_BYTES_PER_BVH_LEAF = 6
+
+IN_TURN_BYTES = 182
+"""What a triangle takes on a GPU while that octree's distances are asked for; its signs come when they are known."""
 
 DEFAULT_SHARE = 0.9
 """How much of the free memory a build takes at most, unless it is told."""
@@ -76,18 +79,24 @@ def estimate(
     efficiency of backtrack programs). The arguments are those of `build`; so are the errors raised."""
     params = BuildParams(**parameters)
     start = time.perf_counter()
+    backend = select_backend(device, threads)
+    used = backend.memory_used()
     index = MeshDistance(source, params.sign, device, threads)
     begun = time.perf_counter()
     scale = index.mesh.diagonal / index.mesh.domain.length
-    size = _adaptive_size(index, params, scale) if params.octree == "adaptive" else _bvh_size(index, params, scale)
+    if params.octree == "adaptive":
+        size, used = _adaptive_size(index, params, scale), backend.memory_used()
+    else:
+        used = used + IN_TURN_BYTES * len(index.bvh.order) if backend.warps else backend.memory_used()
+        size = _bvh_size(index, params, scale)
     return Estimate(
         leaves=size.leaves,
         seconds=begun - start + size.seconds,
-        memory_bytes=index.backend.memory_used() + size.memory_bytes,
+        memory_bytes=used + size.memory_bytes,
         file_bytes=size.file_bytes,
-        limit_bytes=memory_limit(index.backend, max_memory),
-        free_bytes=index.backend.memory_free(),
-        device=index.backend.name,
+        limit_bytes=memory_limit(backend, max_memory),
+        free_bytes=backend.memory_free(),
+        device=backend.name,
     )
 
 
@@ -133,7 +142,8 @@ def _bvh_size(index: MeshDistance, params: BuildParams, scale: float) -> _Size:
     inside_along(index.signer, sample, distance, slot)
     index.backend.synchronize()
     seconds = grown - begun + (time.perf_counter() - grown) * corners / len(sample)
-    return _Size(leaves, seconds, LEAF_BYTES * leaves, FILE_BYTES_PER_BVH_LEAF * leaves)
+    memory_bytes = LEAF_BYTES * leaves + TRIANGLE_BYTES * len(index.bvh.order)
+    return _Size(leaves, seconds, memory_bytes, FILE_BYTES_PER_BVH_LEAF * leaves)
 
 
 def memory_limit(backend: Backend, asked: int | None) -> int:

@@ -23,6 +23,9 @@ from sdfcli.stages.order import LATTICE_BITS
 CHUNK = 1 << 24
 """Points sampled at a time: on a device they and their answers take half a gigabyte."""
 
+PIECE = 1 << 18
+"""Leaves whose values are gathered at a time, for which there is a copy of them for a while."""
+
 
 @dataclass(frozen=True)
 class Field:
@@ -137,7 +140,9 @@ class Field:
             arrays = self.on(backend)
             top, child = leaf_nodes(backend, arrays["leaf_key"], arrays["leaf_level"])
             leaf_value = backend.lines(arrays["leaf_corner"].shape, np.float32)
-            leaf_value[...] = arrays["value"][arrays["leaf_corner"]]
+            for first in range(0, len(leaf_value), PIECE):
+                part = slice(first, first + PIECE)
+                leaf_value[part] = arrays["value"][arrays["leaf_corner"][part]]
             self._samplers[backend.name] = {
                 "leaf_level": arrays["leaf_level"],
                 "leaf_value": leaf_value,
@@ -145,6 +150,11 @@ class Field:
                 "child": child,
             }
         return self._samplers[backend.name]
+
+    def keep_sampler(self, backend: Backend) -> None:
+        """Makes what sampling reads on a device, and frees there what it is made of, which takes as much."""
+        self._sampler(backend)
+        self._cache.pop(backend.name, None)
 
     def _evaluate(self, points: Any, what: str) -> Any:
         """The `result`, `gradient` or `leaf_of` of points. Where the points are, there the answers are."""

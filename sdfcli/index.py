@@ -30,16 +30,16 @@ class MeshDistance:
     """
 
     def __init__(self, source: Any, sign: str = "auto", device: str = "auto", threads: int | None = None) -> None:
-        self.backend = select_backend(device, threads)
+        self.backend, self.query = select_backend(device, threads), "fast"
         self.mesh, choice = choose_sign(load_mesh(source), BuildParams(sign=sign).sign)
         self.bvh = make_bvh(self.backend, self.mesh.unit_triangles)
         self.sign, self.signer = settle_sign(self.backend, self.mesh, self.bvh, choice)
 
     @classmethod
-    def of(cls, backend: Backend, mesh: Mesh, bvh: Bvh, signer: Signer) -> MeshDistance:
-        """An index over stages that are there already."""
+    def of(cls, backend: Backend, mesh: Mesh, bvh: Bvh, signer: Signer, query: str = "fast") -> MeshDistance:
+        """An index over stages that are there already. query: one of params.QUERIES, for which bvh is prepared."""
         index = cls.__new__(cls)
-        index.backend, index.mesh, index.bvh, index.signer = backend, mesh, bvh, signer
+        index.backend, index.mesh, index.bvh, index.signer, index.query = backend, mesh, bvh, signer, query
         return index
 
     def signed_distance(self, points: Any) -> Any:
@@ -81,7 +81,7 @@ class MeshDistance:
         results: list[Array] = []
         for first in range(0, max(1, len(given)), CHUNK):
             order, at, scale = self._in_order(given[first : first + CHUNK])
-            answers = answer(at, *nearest(backend, self.bvh, at), scale)
+            answers = answer(at, *nearest(backend, self.bvh, at, query=self.query), scale)
             if not results:
                 results = [xp.empty((len(given), *values.shape[1:]), values.dtype) for values in answers]
             for result, values in zip(results, answers, strict=True):

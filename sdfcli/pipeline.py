@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,14 @@ from sdfcli.index import MeshDistance
 from sdfcli.mesh import load_mesh
 from sdfcli.params import BuildParams
 from sdfcli.previous import Previous
-from sdfcli.stages.bvh import Bvh, build_bvh, refit
+from sdfcli.stages.bvh import Bvh, build_bvh, refit, without_nodes
 from sdfcli.stages.bvh_octree import LEAF_BYTES, measured, nearest_by_level
 from sdfcli.stages.cells import Leaves
 from sdfcli.stages.corners import step_for
 from sdfcli.stages.distance import nearest, prepare
 from sdfcli.stages.octree import Find, Octree
 from sdfcli.stages.order import morton, sort
-from sdfcli.stages.sign import choose_sign, settle_sign, sign_confidence
+from sdfcli.stages.sign import WindingSigner, choose_sign, settle_sign, sign_confidence
 from sdfcli.timing import Stages
 
 MEASURED_POINTS = 30_000
@@ -100,23 +101,38 @@ def _build(
     with stages("tree", backend):
         bvh = build_bvh(backend, order)
     with stages("refit", backend):
-        bvh = prepare(backend, refit(backend, bvh), params.query)
+        bvh = refit(backend, bvh)
+    # On a GPU the thesis's octree has the queries' tree and the signs' tree one after the other.
+    in_turn = backend.warps and params.octree == "bvh"
     with stages("sign", backend):
-        sign, signer = settle_sign(backend, mesh, bvh, sign)
+        sign, signer = settle_sign(backend, mesh, bvh, sign, again=in_turn)
     with stages("measure"):
         points = samples.result()
+        confidence = sign_confidence(backend, bvh, signer, mesh.domain.to_unit(points["band"]))
+    if isinstance(signer, WindingSigner):
+        signer.rest()
+    if params.query == "fast":
+        bvh = without_nodes(bvh)
+    backend.trim()
+    with stages("refit", backend):
+        bvh = prepare(backend, bvh, params.query)
     mesh.release()
     earlier = None
     if previous is not None and Previous.fits(previous, order):
         earlier = Previous(backend, previous, mesh.domain, order)
-    find = _finder(backend, bvh, params.query, earlier)
     most_memory = memory_limit(backend, max_memory)
     with stages("octree", backend):
         if params.octree == "bvh":
             by_level = backend.warps and params.query == "fast" and earlier is None
 
             def find_corners(tree: Leaves) -> tuple[Array, Array]:
-                return nearest_by_level(backend, bvh, tree) if by_level else find(tree.position, None)
+                nonlocal bvh
+                if by_level:
+                    found = nearest_by_level(backend, bvh, tree)
+                else:
+                    found = _finder(backend, bvh, params.query, earlier)(tree.position, None)
+                bvh = replace(bvh, packets=None)
+                return found
 
             arrays = measured(backend, order, signer, find_corners, params.depth_limit(scale), stages, most_memory)
             arrays["distance"] = (arrays["distance"] * mesh.domain.length).astype(np.float32)
@@ -131,11 +147,12 @@ def _build(
                 tolerance=params.tolerance * scale,
                 band=params.band * scale,
                 stages=stages,
-                find=find,
+                find=_finder(backend, bvh, params.query, earlier),
                 most_memory=most_memory,
             )
             tree.grow(lambda level, cells: progress(f"level {level + 1}: {cells:,} cells"))
             queries, working_bytes = tree.queries, tree.nbytes
+            bvh = replace(bvh, packets=None)
             step = step_for(params.tolerance * mesh.diagonal, mesh.domain.length)
             arrays = tree.assemble(mesh.domain.length, step)
             jump_leaves = tree.jump_leaves
@@ -148,11 +165,18 @@ def _build(
     if steps is not None:
         field.keep_steps(backend.to_host(steps))
     field.keep_on(backend, leaf_corner=leaf_corner, value=arrays["distance"], **arrays)
+    del arrays, leaf_corner, steps
 
     progress("measuring the error")
     with stages("measure", backend), field.at(backend):
-        index = MeshDistance.of(backend, mesh, prepare(backend, bvh), signer)
-        confidence = sign_confidence(backend, bvh, signer, mesh.domain.to_unit(points["band"]))
+        backend.trim()
+        if backend.warps:
+            field.keep_sampler(backend)
+        if in_turn:  # a tree of its own for these few points would be the largest thing there is
+            nodes = bvh if params.query != "fast" else refit(backend, build_bvh(backend, order))
+            index = MeshDistance.of(backend, mesh, nodes, signer, "cct")
+        else:
+            index = MeshDistance.of(backend, mesh, prepare(backend, bvh), signer)
         found = errors_by_region(field, mesh.diagonal, params.tolerance, params.band, index, points).values()
     worst = max(found, key=lambda region: region.largest)
     field.info.update(
@@ -190,6 +214,7 @@ def _finder(backend: Backend, bvh: Bvh, query: str, earlier: Previous | None) ->
         seeds = [earlier.seeds(points)] if earlier else []
         if seed is not None and query == "fast":
             seeds.append(seed)
-        return nearest(backend, bvh, points, backend.xp.concatenate(seeds, axis=1) if seeds else None, query)
+        together = backend.xp.concatenate(seeds, axis=1) if len(seeds) > 1 else seeds[0] if seeds else None
+        return nearest(backend, bvh, points, together, query)
 
     return find

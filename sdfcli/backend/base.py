@@ -147,6 +147,10 @@ class Backend(ABC):
     def memory_free(self) -> int:
         """The bytes that it could take in addition."""
 
+    @abstractmethod
+    def trim(self) -> None:
+        """Gives the driver back what this process holds on the device and does not use; waits for the device."""
+
     def annotate(self, name: str) -> AbstractContextManager[Any]:
         """A named range that profilers of this device show."""
         return nullcontext()

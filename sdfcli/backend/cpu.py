@@ -108,6 +108,9 @@ class CpuBackend(Backend):
         first = -room.ctypes.data % CACHE_LINE
         return room[first : first + size].view(dtype).reshape(shape)
 
+    def trim(self) -> None:
+        pass
+
     def sort_order(self, keys: Array) -> Array:
         # The unstable sort is two to ten times as fast as the stable one; equal keys are rare, and put right after.
         order = np.argsort(keys).astype(np.uint32)

@@ -197,6 +197,9 @@ class CudaBackend(Backend):
         pool = self.xp.get_default_memory_pool()
         return int(self.device.mem_info[0]) + int(pool.total_bytes()) - int(pool.used_bytes())
 
+    def trim(self) -> None:
+        self.xp.get_default_memory_pool().free_all_blocks()
+
     def sort_order(self, keys: Array) -> Array:
         return self.xp.argsort(keys, kind="stable").astype(np.uint32)
 

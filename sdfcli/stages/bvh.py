@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -95,6 +95,11 @@ def build_bvh(backend: Backend, order: Order) -> Bvh:
         leaf_parent=bvh.leaf_parent,
     )
     return bvh
+
+
+def without_nodes(bvh: Bvh) -> Bvh:
+    """The tree without its binary nodes, which the query `fast` does not visit."""
+    return replace(bvh, child=None, node_parent=None, leaf_parent=None, box=None)
 
 
 def refit(backend: Backend, bvh: Bvh) -> Bvh:

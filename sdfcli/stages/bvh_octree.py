@@ -22,8 +22,9 @@ from sdfcli.timing import Stages
 FindCorners = Callable[[Leaves], tuple[Array, Array]]
 """`nearest` of an octree's corners."""
 
-LEAF_BYTES = 160
-"""What making a leaf takes with its share of the corners."""
+LEAF_BYTES, TRIANGLE_BYTES = 125, 30
+"""What making a leaf takes with its share of the corners; and what signs may take a triangle beyond the tree of the
+queries, which they follow on a GPU."""
 MOST_LEAVES = (1 << 29) - 1
 """Kernels count the corners of all leaves in 32 bits."""
 
@@ -46,7 +47,8 @@ def octree_of(backend: Backend, keys: Array, depth: int, most_memory: int | None
     leaves = 7 * len(cell) + 1
     if leaves > MOST_LEAVES:
         raise OutOfMemoryError(f"the octree has {leaves:,} leaves, more than {MOST_LEAVES:,}; try a smaller --depth")
-    if most_memory is not None and backend.memory_used() + LEAF_BYTES * leaves > most_memory:
+    more = LEAF_BYTES * leaves + TRIANGLE_BYTES * len(keys)
+    if most_memory is not None and backend.memory_used() + more > most_memory:
         raise OutOfMemoryError(
             f"the octree does not fit into {most_memory / 1e9:.3g} GB: {leaves:,} leaves; try a smaller --depth, or "
             "more --max-memory"
@@ -88,16 +90,21 @@ def measured(
     most_memory: int | None = None,
 ) -> dict[str, Array]:
     """The octree with signed distances at its corners: the arrays of a Field, as `Octree.assemble` gives them."""
-    tree = bvh_octree(backend, order, depth, most_memory)
+    # Corners take most of a build's memory: what is not asked for yet, or no more, is not there. Leaves are made twice.
+    tree = replace(bvh_octree(backend, order, depth, most_memory), leaf_key=None, leaf_level=None, leaf_child=None)
     with stages("query", backend):
         distance, slot = find(tree)
-    tree = replace(tree, near=None)  # corners take most of a build's memory
+    tree = replace(tree, near=None, level=None)
+    backend.trim()
     with stages("sign", backend):
         distance = signed_distances(backend, signer, tree, distance, slot)
     tree = replace(tree, position=None)
+    backend.trim()
+    leaf_key, leaf_level, leaf_child = leaves_of(backend, tree.cell)
+    tree = replace(tree, leaf_child=leaf_child)
     return {
-        "leaf_key": tree.leaf_key,
-        "leaf_level": tree.leaf_level,
+        "leaf_key": leaf_key,
+        "leaf_level": leaf_level,
         "corner_key": tree.corner_key,
         "distance": distance,
         "nearest": order.triangle_id[slot],

@@ -159,7 +159,7 @@ def leaf_corners_of(backend: Backend, tree: Leaves) -> Array:
     """The places (n, 8) uint32 of the leaves' corners among the corners."""
     if len(tree.cell) == 0:
         return backend.xp.arange(8, dtype=np.uint32)[None]
-    leaf_corner = backend.xp.empty((len(tree.leaf_key), 8), np.uint32)
+    leaf_corner = backend.xp.empty((len(tree.leaf_child), 8), np.uint32)
     backend.run(
         "sdf_split_leaf_corners",
         leaf_corner.size,

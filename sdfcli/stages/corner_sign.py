@@ -14,6 +14,7 @@ def signed_distances(backend: Backend, signer: Signer, tree: Leaves, distance: A
     xp, m = backend.xp, len(distance)
     if not isinstance(signer, WindingSigner):
         return xp.where(signer.inside(tree.position, slot), -distance, distance)
+    index = signer.index  # before what links take: it may have to be made
     link, winding = xp.zeros(m, np.uint64), xp.empty(m, np.float32)
     backend.run(
         "sdf_sign_links",
@@ -25,7 +26,7 @@ def signed_distances(backend: Backend, signer: Signer, tree: Leaves, distance: A
         link=link,
     )
     if backend.warps:
-        wind_alone(backend, signer.index, tree.position, winding, BETA, link, signer.caps)
+        wind_alone(backend, index, tree.position, winding, BETA, link, signer.caps)
     else:
         root = xp.flatnonzero(link == 0)
         winding[root] = signer.inside(tree.position[root], slot[root])

@@ -23,6 +23,9 @@ CLOSED, OPENING, OPENED, JUMP, SPLIT = range(5)
 LEAF, OPEN, PROBE = range(3)
 """What the first look at a cell says of it."""
 INHERIT_PASSES = 2
+MANY, LARGE = 1 << 16, 1 << 23
+"""Arrays grow by half while they have fewer entries than this, by an eighth from then on. Before one has more bytes
+than that, what smaller ones have left behind goes back to the driver."""
 SAFETY = 0.8
 """The tests' share of the tolerance. The rest is for what 27 samples of a cell do not see, and for hanging corners."""
 PIECE = 1 << 15
@@ -69,7 +72,7 @@ class Columns:
     """
 
     def __init__(self, backend: Backend, **columns: tuple[type, tuple[int, ...], int | None]) -> None:
-        self._xp = backend.xp
+        self._xp, self._trim = backend.xp, backend.trim
         self._room = {name: self._xp.empty((64, *shape), dtype) for name, (dtype, shape, _) in columns.items()}
         self._fill = {name: fill for name, (_, _, fill) in columns.items() if fill is not None}
         self.count = 0
@@ -92,7 +95,10 @@ class Columns:
         first, self.count = self.count, self.count + more
         for name, old in self._room.items():
             if self.count > len(old):
-                new = self._xp.empty((max(self.count, len(old) + len(old) // 2), *old.shape[1:]), old.dtype)
+                if self.count * old[:1].nbytes > LARGE:
+                    self._trim()
+                spare = len(old) // (2 if len(old) < MANY else 8)
+                new = self._xp.empty((max(self.count, len(old) + spare), *old.shape[1:]), old.dtype)
                 new[:first] = old[:first]
                 self._room[name] = new
         for name, fill in self._fill.items():
@@ -151,7 +157,7 @@ class Octree:
         sample: of so many cells a level at most the children are looked at, and nothing is balanced: `estimated_cells`
         is then a guess of the whole tree's size.
         """
-        self.backend, self.bvh, self.signer, self.stages = backend, bvh, signer, stages
+        self.backend, self.order, self.signer, self.stages = backend, bvh.order, signer, stages
         self.most_memory, self.sample, self.share = most_memory, sample, [1.0]
         self.depth, self.tolerance, self.band = depth, SAFETY * tolerance, band
         self.find = find or partial(nearest, backend, bvh)
@@ -268,9 +274,9 @@ class Octree:
             "distance": self.points.signed,
             "gradient": self.points.gradient,
             "slot": self.points.slot,
-            "triangles": len(self.bvh.order),
-            "triangle_key": self.bvh.order.keys,
-            "triangle": self.bvh.order.triangle,
+            "triangles": len(self.order),
+            "triangle_key": self.order.keys,
+            "triangle": self.order.triangle,
             "tolerance": self.tolerance,
             "band": self.band,
             "jump_edge": JUMP_EDGE * self.tolerance,
@@ -388,7 +394,7 @@ class Octree:
             distance=distance,
             inside=inside,
             normals=normals,
-            triangle=self.bvh.order.triangle,
+            triangle=self.order.triangle,
             signed_distance=points.signed[part],
             gradient=points.gradient[part],
         )
@@ -475,6 +481,7 @@ class Octree:
     def _constrain(self) -> None:
         """The field's values: hanging corners take their coarser neighbour's interpolation, coarse levels first."""
         xp = self.backend.xp
+        self.value = self.hanging = None  # those of the round before are freed first
         self.value, self.hanging = self.points.signed.copy(), xp.zeros(self.points.count, np.uint8)
         for level, own in enumerate(self.levels[:-1]):
             cells = own.cells
@@ -556,16 +563,22 @@ class Octree:
         """
         backend, xp, points = self.backend, self.backend.xp, self.points
         points.drop("signed", "gradient")
+        del self.find
         levels = [own for own in self.levels if own.cells.count]
         for own in levels:
             own.rows.drop("neighbour", "child", "cell")
-        value, steps = self._rounded((self.value * length).astype(np.float32), levels, step)
+        self.value = (self.value * length).astype(np.float32)
+        backend.trim()
+        value, steps = self._rounded(self.value, levels, step)
+        self.value = self.hanging = None
         leaves = [self._leaves(level) for level in range(len(levels))]
         used = xp.zeros(points.count, np.uint8)
         for level, cells in enumerate(leaves):
             backend.run("sdf_octree_used", len(cells), cells=cells, used=used, **self._corners(level))
-        corner = xp.flatnonzero(used)
-        corner = corner[xp.argsort(points.key[corner])]
+        corner = xp.flatnonzero(used).astype(np.uint32)
+        corner = corner[backend.sort_order(points.key[corner])]
+        del used
+        backend.trim()
         place = xp.empty(points.count, np.uint32)
         place[corner] = xp.arange(len(corner), dtype=np.uint32)
         ranks = self._ranks(levels)
@@ -585,13 +598,16 @@ class Octree:
                 leaf_corner=leaf_corner,
                 **self._corners(level),
             )
+        del leaves, ranks, rank, place
+        for own in levels:
+            own.rows.drop("points")
         key = points.key[corner]
         arrays = {
             "leaf_key": leaf_key,
             "leaf_level": leaf_level,
             "corner_key": key,
             "distance": value[corner],
-            "nearest": self.bvh.order.triangle_id[points.slot[corner]],
+            "nearest": self.order.triangle_id[points.slot[corner]],
             "leaf_corner": leaf_corner,
         }
         if steps is not None:

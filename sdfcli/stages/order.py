@@ -31,7 +31,7 @@ class Order:
     triangle: Array
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.triangle_id)
 
 
 def morton_keys(backend: Backend, unit_points: Array) -> Array:

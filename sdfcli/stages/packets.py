@@ -51,16 +51,19 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
     xp, n = backend.xp, len(order)
     hilbert = xp.empty(n, np.uint64)
     backend.run("sdf_hilbert", n, keys=order.keys, hilbert=hilbert)
-    placed, cut = xp.empty((2, n, 4), np.float32)
+    placed, cut = (xp.empty((n, 4), np.float32) for _ in range(2))
     counts, _ = packed_levels(n, WARP)
     places = WARP * counts[0]
     along = backend.sort_order(hilbert)
+    del hilbert
     backend.run("sdf_packet_centres", places, triangles=n, triangle=order.triangle, order=along, placed=placed)
+    del along
     for size, until in CUTS:
         backend.run("sdf_packet_cut", WARP * -(-n // size), triangles=n, size=size, until=until, placed=placed, cut=cut)
         halvings = (size // until).bit_length() - 1
         if halvings % 2:
             placed, cut = cut, placed
+    del cut
     start = np.cumsum([0, *counts])
     slot_place = xp.empty(n, np.uint32)
     record = xp.empty((places, 16), np.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -14,7 +15,7 @@ from sdfcli.repair import cones, repair
 from sdfcli.stages.bvh import Bvh, build_bvh, refit
 from sdfcli.stages.caps import CapGroups, reach_sq
 from sdfcli.stages.distance import make_bvh, nearest
-from sdfcli.stages.order import morton_order
+from sdfcli.stages.order import Order, morton_order
 from sdfcli.stages.packets import WARP
 
 BETA, LOST = 1.5, 0.1
@@ -86,7 +87,7 @@ def choose_sign(mesh: Mesh, asked: str) -> tuple[Mesh, SignChoice]:
 
 @dataclass(frozen=True)
 class WindingIndex:
-    """The BVH's moments for hierarchical winding numbers (Barill et al. 2018)."""
+    """The BVH's moments for hierarchical winding numbers (Barill et al. 2018). Of the BVH what they are read with."""
 
     bvh: Bvh
     moments: Array
@@ -108,7 +109,8 @@ class WindingIndex:
                 arrivals=backend.xp.zeros(n - 1, np.uint32),
                 moments=moments,
             )
-        return WindingIndex(bvh, moments)
+        lean = replace(bvh, order=replace(bvh.order, keys=None), node_parent=None, leaf_parent=None, box=None)
+        return WindingIndex(lean, moments)
 
     def winding(self, backend: Backend, points: Array, beta: float) -> Array:
         """Winding numbers (m,) float32 of points (m, 3) float32; beta 0 sums over all triangles in float64."""
@@ -229,9 +231,14 @@ class PseudonormalSigner:
     """The side of the nearest feature's pseudonormal."""
 
     def __init__(self, backend: Backend, mesh: Mesh, bvh: Bvh) -> None:
-        self.backend, self.bvh, self.closed = backend, bvh, mesh.health.watertight
+        self.backend, self.triangle, self.closed = backend, bvh.order.triangle, mesh.health.watertight
         order = backend.to_host(bvh.order.triangle_id)
-        self.normals = backend.from_host(pseudonormals(mesh)[order].reshape(-1, 21), np.float32)
+        self._of_slots = [pseudonormals(mesh)[order].reshape(-1, 21).astype(np.float32)]
+
+    @functools.cached_property
+    def normals(self) -> Array:
+        """(n, 21) float32, by slot; on the device from when they are first asked for."""
+        return self.backend.from_host(self._of_slots.pop())
 
     def inside(self, points: Array, slot: Array) -> Array:
         """See Signer."""
@@ -241,7 +248,7 @@ class PseudonormalSigner:
             len(points),
             points=points,
             slot=slot,
-            triangle=self.bvh.order.triangle,
+            triangle=self.triangle,
             normals=self.normals,
             inside=result,
         )
@@ -260,9 +267,12 @@ class WindingSigner:
            sign changes at the surface only; 0 for a closed surface.
     """
 
-    def __init__(self, backend: Backend, mesh: Mesh, bvh: Bvh) -> None:
+    def __init__(self, backend: Backend, mesh: Mesh, bvh: Bvh | Callable[[], Bvh]) -> None:
+        """bvh: of the mesh; or what makes it, whenever the index is asked for and not there."""
         self.backend = backend
-        self.index = WindingIndex.of(backend, bvh)
+        self._make = bvh if callable(bvh) else None
+        if not callable(bvh):
+            self.index = WindingIndex.of(backend, bvh)
         self.guard = 0.0
         self.caps: WindingIndex | None = None
         caps = cap_triangles(mesh)
@@ -272,6 +282,17 @@ class WindingSigner:
             order = self.caps.bvh.order
             self.cap_groups = CapGroups.of(backend, backend.to_host(order.triangle).astype(np.float64))
             self.guard = float(np.sqrt(reach_sq(caps.reshape(-1, 3, 3))))
+
+    @functools.cached_property
+    def index(self) -> WindingIndex:
+        """The mesh's moments."""
+        assert self._make is not None
+        return WindingIndex.of(self.backend, self._make())
+
+    def rest(self) -> None:
+        """Frees the index until it is asked for again, if it can be made again."""
+        if self._make is not None:
+            self.__dict__.pop("index", None)
 
     def inside(self, points: Array, slot: Array) -> Array:
         """See Signer."""
@@ -429,11 +450,16 @@ def make_signer(backend: Backend, mesh: Mesh, bvh: Bvh, method: str) -> Signer:
     return WindingSigner(backend, mesh, bvh)
 
 
-def settle_sign(backend: Backend, mesh: Mesh, bvh: Bvh, choice: SignChoice) -> tuple[SignChoice, Signer]:
+def settle_sign(
+    backend: Backend, mesh: Mesh, bvh: Bvh, choice: SignChoice, again: bool = False
+) -> tuple[SignChoice, Signer]:
     """The signer, and the choice as it stands after a look at what only the tree can tell of `auto`.
 
     Pseudonormals need a surface that parts inside from outside everywhere: where it folds back on itself, crosses
     itself, or lies in another solid, winding numbers are taken. And an open surface that encloses nothing has no sign.
+
+    again: a signer by winding numbers makes its tree when it is asked for signs, and again after `rest`, which takes a
+    GPU a millisecond with a million triangles. Of bvh it keeps the order.
     """
     choice = replace(choice, crossing=crossing_faces(backend, bvh))
     if choice.method == "pseudonormal" and not choice.asked_for:
@@ -441,12 +467,15 @@ def settle_sign(backend: Backend, mesh: Mesh, bvh: Bvh, choice: SignChoice) -> t
         found = f"{choice.crossing:,} faces cross others" if choice.crossing else f"{nested:,} shells in other solids"
         if choice.crossing or nested:
             choice = replace(choice, method="winding", reason=_instead(choice, found))
-    boundary, own = mesh, bvh
+    boundary, make = mesh, functools.partial(_tree, backend, bvh.order)
     if choice.method == "winding" and choice.boundary is not None:
         boundary = choice.boundary
-        own = refit(backend, build_bvh(backend, morton_order(backend, boundary.unit_triangles)))  # asks no distances
+        make = functools.partial(_tree, backend, boundary.unit_triangles)
     choice = replace(choice, boundary=None)  # it holds much memory
-    signer = make_signer(backend, boundary, own, choice.method)
+    if choice.method == "winding" and again:
+        signer: Signer = WindingSigner(backend, boundary, make)
+    else:
+        signer = make_signer(backend, boundary, bvh if boundary is mesh else make(), choice.method)
     if choice.asked_for or not isinstance(signer, WindingSigner) or signer.caps is None:
         return choice, signer
     share = enclosing_share(signer.index, backend, boundary)
@@ -454,6 +483,12 @@ def settle_sign(backend: Backend, mesh: Mesh, bvh: Bvh, choice: SignChoice) -> t
         return choice, signer
     reason = f"{choice.reason}; encloses nothing: its two sides differ on {share:.0%} of the surface"
     return replace(choice, method="none", reason=reason), NoSigner(backend)
+
+
+def _tree(backend: Backend, triangles: Order | Floats) -> Bvh:
+    order = triangles if isinstance(triangles, Order) else morton_order(backend, triangles)
+    backend.trim()
+    return refit(backend, build_bvh(backend, order))  # asks no distances
 
 
 def _instead(choice: SignChoice, found: str) -> str:

@@ -1,0 +1,90 @@
+"""What a build holds on a GPU: what is needed by turns is there by turns, and changes nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import backends
+import sdfcli
+import shapes
+from sdfcli import pipeline
+from sdfcli.backend import Backend
+from sdfcli.estimate import estimate
+
+if TYPE_CHECKING:
+    from sdfcli.backend.cuda import CudaBackend
+
+warps = backends.warps
+
+BALL = shapes.icosphere(2)
+SHAPES = {
+    "closed": BALL,
+    "open": shapes.holed(np.random.default_rng(3), BALL, 0.1),
+    "with a face that counts twice": (BALL[0], np.concatenate([BALL[1], BALL[1][:1]])),
+}
+
+
+@pytest.mark.parametrize("octree", ["adaptive", "bvh"])
+@pytest.mark.parametrize(
+    ("shape", "sign"), [*((shape, "auto") for shape in SHAPES), ("closed", "winding"), ("open", "pseudonormal")]
+)
+def test_builds_with_warps(warps: Backend, shape: str, sign: str, octree: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "MEASURED_POINTS", 300)
+    parameters: dict[str, Any] = {"sign": sign, "octree": octree, "depth": 4, "tolerance": 1e-2}
+    plain = sdfcli.build(SHAPES[shape], device="cpu", **parameters)
+    monkeypatch.setattr(pipeline, "select_backend", lambda *_: warps)
+    found = sdfcli.build(SHAPES[shape], **parameters)
+    assert found.content_sha256 == plain.content_sha256
+    assert found.info == plain.info
+
+
+def largest_use(gpu: CudaBackend, octree: str, shape: shapes.Shape, **parameters: Any) -> tuple[int, int, int]:
+    """The most bytes that a build uses on the GPU, the most that its pool holds, and the corners of the field."""
+    pool = gpu.xp.get_default_memory_pool()
+    pool.free_all_blocks()
+    before, held = pool.used_bytes(), pool.total_bytes()
+    use, hold = [0], [0]
+
+    def counted(size: int) -> Any:
+        memory = pool.malloc(size)
+        use.append(pool.used_bytes() - before)
+        hold.append(pool.total_bytes() - held)
+        return memory
+
+    with gpu.xp.cuda.using_allocator(counted):
+        field = sdfcli.build(shape, device=gpu.name, octree=octree, **parameters)
+    return max(use), max(hold), len(field.corner_key)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("around", "depth"), [(800, 6), (500, 8), (200, 10)])
+def test_largest_use_of_the_octree_of_the_thesis(gpu: CudaBackend, around: int, depth: int) -> None:
+    shape = shapes.torus(around, around // 2)
+    used, held, corners = largest_use(gpu, "bvh", shape, depth=depth, sign="winding")
+    allowed = 210 * len(shape[1]) + 55 * corners + 2_000_000
+    assert used < allowed
+    assert held < 1.25 * allowed
+    assert used < estimate(shape, device=gpu.name, octree="bvh", depth=depth, sign="winding").memory_bytes
+
+
+@pytest.mark.gpu
+def test_largest_use_of_the_adaptive_octree(gpu: CudaBackend) -> None:
+    shape = shapes.torus(400, 200)
+    used, held, corners = largest_use(gpu, "adaptive", shape, tolerance=3e-4, sign="winding")
+    assert used < 260 * len(shape[1]) + 150 * corners + 30_000_000  # the last for points that are made at a time
+    assert held < 1.4 * used
+
+
+@pytest.mark.gpu
+def test_memory_that_is_not_used_goes_back_to_the_driver(gpu: CudaBackend) -> None:
+    pool = gpu.xp.get_default_memory_pool()
+    gpu.trim()
+    held = pool.total_bytes()
+    block = gpu.xp.empty(50_000_000, np.uint8)
+    del block
+    assert pool.total_bytes() >= held + 50_000_000
+    gpu.trim()
+    assert pool.total_bytes() == held
