@@ -583,6 +583,22 @@ typedef struct {
 } sdf_corner_restore_args;
 
 typedef struct {
+    unsigned n;                             /* leaves */
+    const unsigned long long* leaf_key;     /* sorted */
+    const unsigned char* leaf_level;
+    unsigned* count;                        /* out: n, of the nodes that begin with a leaf */
+} sdf_leaf_count_args;
+
+typedef struct {
+    unsigned n;                             /* leaves */
+    const unsigned long long* leaf_key;
+    const unsigned char* leaf_level;
+    const unsigned* end;                    /* n, running sums of the counts */
+    unsigned long long* node_key;           /* out: nodes */
+    unsigned char* node_level;              /* out: nodes */
+} sdf_leaf_list_args;
+
+typedef struct {
     unsigned n;                             /* 8 x nodes; or 2^18 cells of level 6, x fastest */
     unsigned leaves;
     const unsigned long long* leaf_key;     /* sorted */
@@ -1016,9 +1032,11 @@ typedef struct {
     unsigned n;
     unsigned count;
     unsigned levels;
+    unsigned first;                         /* number of the first corner */
     const unsigned char* level;
     const unsigned* end;                    /* levels x runs, the running sums of the counts */
     unsigned* order;                        /* out: the corners by level */
+    unsigned* last;                         /* out: levels, where each ends */
 } sdf_level_order_args; /* GPU only */
 
 #endif

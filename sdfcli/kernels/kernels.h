@@ -79,6 +79,8 @@
     X(sdf_field_corners)             \
     X(sdf_corner_quantise)           \
     X(sdf_corner_restore)            \
+    X(sdf_leaf_count)                \
+    X(sdf_leaf_list)                 \
     X(sdf_leaf_top)                  \
     X(sdf_leaf_nodes)                \
     X(sdf_field_sample)              \

@@ -62,10 +62,13 @@ class Columns:
     def __init__(self, backend: Backend, **columns: tuple[type, tuple[int, ...]]) -> None:
         self._xp = backend.xp
         self._room = {name: self._xp.empty((64, *shape), dtype) for name, (dtype, shape) in columns.items()}
+        self._cut: dict[str, Array] = {}
         self.count = 0
 
     def __getattr__(self, name: str) -> Array:
-        return self._room[name][: self.count]
+        if name not in self._cut:
+            self._cut[name] = self._room[name][: self.count]
+        return self._cut[name]
 
     @property
     def nbytes(self) -> int:
@@ -74,11 +77,13 @@ class Columns:
 
     def drop(self, *names: str) -> None:
         """Frees columns."""
+        self._cut.clear()
         for name in names:
             del self._room[name]
 
     def extend(self, more: int) -> int:
         """Adds entries; returns the number of the first."""
+        self._cut.clear()
         first, self.count = self.count, self.count + more
         for name, old in self._room.items():
             if self.count > len(old):
@@ -275,7 +280,7 @@ class Octree:
         """The new cells that are to be opened, judged by their corners, and where these leave doubt by their centre."""
         backend, xp = self.backend, self.backend.xp
         wish = self._ask("screen", level, self.levels[level].cells.count - first, first=first)
-        opened, probed = (places + np.uint32(first) for places in chosen(backend, wish, PROBE))
+        opened, probed = chosen(backend, wish, PROBE, first)
         if len(probed) == 0:
             return opened
         self.queries += len(probed)
@@ -287,12 +292,12 @@ class Octree:
             with self.stages("query", backend):
                 distance, _ = self.find(position, seed)
             backend.run("sdf_octree_probed", len(cells), first=first, centre=distance, wish=wish, **shared)
-        return chosen(backend, wish)[0] + np.uint32(first)
+        return chosen(backend, wish, first=first)[0]
 
     def _peeked(self, level: int, first: int) -> Array:
         """The new cells that are to be opened, judged by what opened neighbours know."""
         wish = self._ask("peek", level, self.levels[level].cells.count - first, first=first)
-        return chosen(self.backend, wish)[0] + np.uint32(first)
+        return chosen(self.backend, wish, first=first)[0]
 
     def _test(self, level: int, count: int, **values: Any) -> None:
         """Asks for splits of opened cells: `rows`, or those from row `first` on. See sdf_octree_test."""
