@@ -1032,11 +1032,20 @@ typedef struct {
     unsigned n;
     unsigned count;
     unsigned levels;
-    unsigned first;                         /* number of the first corner */
     const unsigned char* level;
     const unsigned* end;                    /* levels x runs, the running sums of the counts */
     unsigned* order;                        /* out: the corners by level */
-    unsigned* last;                         /* out: levels, where each ends */
 } sdf_level_order_args; /* GPU only */
+
+typedef struct {
+    unsigned n;
+    unsigned count;
+    unsigned levels;
+    unsigned first;                         /* number of the first entry */
+    const unsigned char* level;             /* count, of which value each is */
+    const unsigned* end;
+    unsigned* order;                        /* out: the entries by value */
+    unsigned* last;                         /* out: levels, where each value ends */
+} sdf_value_order_args; /* GPU only */
 
 #endif

@@ -118,6 +118,7 @@
     X(sdf_distance_lone)    \
     X(sdf_winding_lone)     \
     X(sdf_level_count)      \
-    X(sdf_level_order)
+    X(sdf_level_order)      \
+    X(sdf_value_order)
 
 #endif

@@ -108,34 +108,21 @@ def restore(backend: Backend, corner_key: Array, residual: Array, step: float) -
     return distance
 
 
-def level_order(
-    backend: Backend, level: Array, levels: int = LATTICE_BITS + 1, first: int = 0
-) -> tuple[Array, list[int]]:
-    """The corners' numbers (m,) uint32, from `first` on, level by level, in Morton order on each, and where each of the
-    levels ends.
+def level_order(backend: Backend, level: Array, levels: int = LATTICE_BITS + 1) -> tuple[Array, list[int]]:
+    """The corners' numbers (m,) uint32 level by level, in Morton order on each, and where each of the levels ends.
 
     level: (m,) uint8, of the corners, all below `levels`.
     """
     xp, m = backend.xp, len(level)
     if not backend.warps:
         ends: list[int] = np.cumsum(np.bincount(level, minlength=levels)).tolist()
-        return np.argsort(level, kind="stable").astype(np.uint32) + np.uint32(first), ends
+        return np.argsort(level, kind="stable").astype(np.uint32), ends
     runs = -(-m // LEVEL_RUN)
-    end, order, last = xp.empty(levels * runs, np.uint32), xp.empty(m, np.uint32), xp.empty(levels, np.uint32)
+    end, order = xp.empty(levels * runs, np.uint32), xp.empty(m, np.uint32)
     backend.run("sdf_level_count", WARP * runs, count=m, levels=levels, level=level, counts=end)
     backend.inclusive_scan(end)
-    backend.run(
-        "sdf_level_order",
-        WARP * runs,
-        count=m,
-        levels=levels,
-        first=first,
-        level=level,
-        end=end,
-        order=order,
-        last=last,
-    )
-    return order, backend.to_host(last).tolist()
+    backend.run("sdf_level_order", WARP * runs, count=m, levels=levels, level=level, end=end, order=order)
+    return order, backend.to_host(end[runs - 1 :: runs]).tolist()
 
 
 def corner_order(backend: Backend, corner_key: Array) -> tuple[Array, list[int]]:

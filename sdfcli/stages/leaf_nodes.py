@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sdfcli.backend import Array, Backend
-from sdfcli.stages.corners import level_order
+from sdfcli.stages.chosen import by_value
 from sdfcli.stages.order import LATTICE_BITS
 
 TOP_LEVEL = 6
@@ -21,10 +21,10 @@ def leaf_nodes(backend: Backend, leaf_key: Array, leaf_level: Array) -> tuple[Ar
     end = xp.empty(len(leaf_key), np.uint32)
     backend.run("sdf_leaf_count", len(end), count=end, **leaves)
     backend.inclusive_scan(end)
-    most = max(1, len(leaf_key) // 7)  # each cell that is no leaf has seven leaves more
+    most = len(leaf_key) // 7  # each cell that is no leaf has seven leaves more
     key, level = xp.empty(most, np.uint64), xp.full(most, LATTICE_BITS + 1, np.uint8)
     backend.run("sdf_leaf_list", len(end), end=end, node_key=key, node_level=level, **leaves)
-    order, ends = level_order(backend, level, LATTICE_BITS + 2)
+    order, ends = by_value(backend, level, LATTICE_BITS + 2)
     order = order[: ends[LATTICE_BITS]]
     values = {
         **leaves,

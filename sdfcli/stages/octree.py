@@ -29,6 +29,8 @@ UNKNOWN = 2
 """Of a sign."""
 SAFETY = 0.8
 """The tests' share of the tolerance. The rest is for what 27 samples of a cell do not see, and for hanging corners."""
+MANY = 1 << 16
+"""Arrays grow by half while they are shorter than this, by an eighth from then on."""
 PIECE = 1 << 15
 """Cells whose points are made at a time."""
 
@@ -87,7 +89,8 @@ class Columns:
         first, self.count = self.count, self.count + more
         for name, old in self._room.items():
             if self.count > len(old):
-                new = self._xp.empty((max(self.count, len(old) + len(old) // 2), *old.shape[1:]), old.dtype)
+                spare = len(old) // (2 if len(old) < MANY else 8)
+                new = self._xp.empty((max(self.count, len(old) + spare), *old.shape[1:]), old.dtype)
                 new[:first] = old[:first]
                 self._room[name] = new
         return first
@@ -147,7 +150,7 @@ class Octree:
         sample: of so many cells a level at most the children are looked at, and nothing is balanced: `estimated_cells`
         is then a guess of the whole tree's size.
         """
-        self.backend, self.bvh, self.signer, self.stages = backend, bvh, signer, stages
+        self.backend, self.order, self.signer, self.stages = backend, bvh.order, signer, stages
         self.most_memory, self.sample, self.share = most_memory, sample, [1.0]
         self.depth, self.tolerance, self.band = depth, SAFETY * tolerance, band
         self.find = find or partial(nearest, backend, bvh)
@@ -262,9 +265,9 @@ class Octree:
             "distance": self.points.signed,
             "gradient": self.points.gradient,
             "slot": self.points.slot,
-            "triangles": len(self.bvh.order),
-            "triangle_key": self.bvh.order.keys,
-            "triangle": self.bvh.order.triangle,
+            "triangles": len(self.order),
+            "triangle_key": self.order.keys,
+            "triangle": self.order.triangle,
             "tolerance": self.tolerance,
             "band": self.band,
             "jump_edge": JUMP_EDGE * self.tolerance,
@@ -389,7 +392,7 @@ class Octree:
             inside=inside,
             winding=winding,
             normals=normals,
-            triangle=self.bvh.order.triangle,
+            triangle=self.order.triangle,
             nearest=points.slot[part],
             signed_distance=points.signed[part],
             gradient=points.gradient[part],
@@ -486,6 +489,7 @@ class Octree:
     def _constrain(self) -> None:
         """The field's values: hanging corners take their coarser neighbour's interpolation, coarse levels first."""
         xp = self.backend.xp
+        self.value = self.hanging = None  # those of the round before are freed first
         self.value, self.hanging = self.points.signed.copy(), xp.zeros(self.points.count, np.uint8)
         for level, own in enumerate(self.levels[:-1]):
             self.backend.run(
@@ -563,10 +567,13 @@ class Octree:
         """
         backend, xp, points = self.backend, self.backend.xp, self.points
         points.drop("signed", "gradient")
+        del self.find
         levels = [own for own in self.levels if own.cells.count]
         for own in levels:
             own.rows.drop("neighbour", "child", "cell")
-        value, steps = self._rounded((self.value * length).astype(np.float32), levels, step)
+        self.value = (self.value * length).astype(np.float32)
+        value, steps = self._rounded(self.value, levels, step)
+        self.value = self.hanging = None
         used, rank = xp.zeros(points.count, np.uint8), self._ranks(levels)
         count = 1 + sum(own.cells.count - own.families.count for own in levels[1:])
         leaf_key, leaf_level = xp.empty(count, np.uint64), xp.empty(count, np.uint8)
@@ -584,6 +591,7 @@ class Octree:
                 **self._corners(level),
             )
         corner = chosen(backend, used)[0]
+        del used
         corner = corner[xp.argsort(points.key[corner])]
         place = xp.empty(points.count, np.uint32)
         place[corner] = xp.arange(len(corner), dtype=np.uint32)
@@ -598,13 +606,16 @@ class Octree:
                 leaf_corner=leaf_corner,
                 **self._corners(level),
             )
+        del rank, place
+        for own in levels:
+            own.rows.drop("points")
         key = points.key[corner]
         arrays = {
             "leaf_key": leaf_key,
             "leaf_level": leaf_level,
             "corner_key": key,
             "distance": value[corner],
-            "nearest": self.bvh.order.triangle_id[points.slot[corner]],
+            "nearest": self.order.triangle_id[points.slot[corner]],
             "leaf_corner": leaf_corner,
         }
         if steps is not None:
