@@ -1048,4 +1048,13 @@ typedef struct {
     unsigned* last;                         /* out: levels, where each value ends */
 } sdf_value_order_args; /* GPU only */
 
+typedef struct {
+    unsigned n;                             /* 32 */
+    unsigned count;                         /* entries, at most 32 x 1023 */
+    unsigned first;                         /* number of the first */
+    const unsigned char* wish;              /* count, 0 to 3 */
+    unsigned* chosen;                       /* out: the entries with 1, then 2, then 3 */
+    unsigned* last;                         /* out: 3, where each ends */
+} sdf_chosen_args; /* GPU only */
+
 #endif

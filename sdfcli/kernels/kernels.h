@@ -119,6 +119,7 @@
     X(sdf_winding_lone)     \
     X(sdf_level_count)      \
     X(sdf_level_order)      \
-    X(sdf_value_order)
+    X(sdf_value_order)      \
+    X(sdf_chosen)
 
 #endif

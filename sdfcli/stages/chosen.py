@@ -9,6 +9,8 @@ import numpy as np
 from sdfcli.backend import Array, Backend
 from sdfcli.stages.packets import WARP
 
+FEW = 8192
+"""Up to so many entries one warp is faster than three launches."""
 RUN = 256
 """As in warp_order.h: so many entries are counted together."""
 
@@ -32,8 +34,14 @@ def by_value(backend: Backend, value: Array, values: int, first: int = 0) -> tup
 
 
 def chosen(backend: Backend, wish: Array, most: int = 1, first: int = 0) -> list[Array]:
-    """For each of the numbers 1 .. most, where it stands in wish (n,) uint8: (k,) uint32, in order, from `first` on."""
+    """For each of the numbers 1 .. most, 3 at most, where it stands in wish (n,) uint8: (k,) uint32, in order, from
+    `first` on."""
     if not backend.warps:
         return [np.flatnonzero(wish == k).astype(np.uint32) + np.uint32(first) for k in range(1, most + 1)]
+    xp, n = backend.xp, len(wish)
+    if 0 < n <= FEW:
+        places, last = xp.empty(n, np.uint32), xp.empty(3, np.uint32)
+        backend.run("sdf_chosen", WARP, count=n, first=first, wish=wish, chosen=places, last=last)
+        return [places[start:end] for start, end in pairwise([0, *backend.to_host(last[:most]).tolist()])]
     order, ends = by_value(backend, wish, most + 1, first)
     return [order[start:end] for start, end in pairwise(ends)]
