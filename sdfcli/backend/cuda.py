@@ -175,16 +175,18 @@ class CudaBackend(Backend):
         name = hashlib.sha256(repr(made_for).encode()).hexdigest()
         folder = Path(os.environ.get("CUPY_CACHE_DIR") or "~/.cupy/kernel_cache").expanduser()
         file = folder / f"sdfcli-{name}.cubin"
-        if not file.exists():
+        try:
+            compiled = file.read_bytes()
+        except OSError:
             compiled, _ = compiler.compile_using_nvrtc(source, options)
-            temporary = folder / f"{file.name}.{os.getpid()}"
-            try:
+            with suppress(OSError):  # the next process compiles it again
                 folder.mkdir(parents=True, exist_ok=True)
+                temporary = folder / f"{file.name}.{os.getpid()}"
                 temporary.write_bytes(compiled)
                 temporary.replace(file)
-            except OSError:
-                return self.xp.RawModule(code=source, options=COMPILER_OPTIONS)
-        return self.xp.RawModule(path=str(file))
+        module = self.xp.cuda.function.Module()
+        module.load(compiled)
+        return module
 
     def _warm_up(self) -> None:
         """Has CuPy prepare for its own small kernels, for which it asks the compiler, too, beside other work."""
