@@ -78,12 +78,14 @@ def _build(
 ) -> Field:
     stages = Stages()
     progress("loading and checking the mesh")
-    with stages("load"):
-        mesh = load_mesh(source)
-    helpers = ThreadPoolExecutor(2)
-    checked, digest = helpers.submit(getattr, mesh, "health"), helpers.submit(getattr, mesh, "sha256")
-    with stages("start"):  # a GPU takes a while, too
+    helpers = ThreadPoolExecutor(3)
+    loaded = helpers.submit(load_mesh, source)  # a GPU takes a while to start, too
+    checked = helpers.submit(lambda: loaded.result().health)
+    digest = helpers.submit(lambda: loaded.result().sha256)
+    with stages("start"):
         backend = select_backend(device, threads)
+    with stages("load"):
+        mesh = loaded.result()
     with stages("check"):
         health = checked.result()
         mesh, sign = choose_sign(mesh, params.sign)

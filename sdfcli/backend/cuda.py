@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.machinery import PathFinder
 from importlib.util import LazyLoader, module_from_spec
+from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -19,6 +23,8 @@ from sdfcli.errors import DeviceError
 
 BLOCK = 128
 COMPILER_OPTIONS = ("-std=c++17", "--fmad=false")
+FLUSH_DENORMALS = "-ftz=true"
+"""CuPy adds this to all options."""
 INCLUDE = re.compile(r'^#include "(.+)"$', re.MULTILINE)
 LIST = re.compile(r"#define SDF_(WARP_)?KERNELS\(X\)((?:.*\\\n)*.*)")
 
@@ -137,6 +143,7 @@ class CudaBackend(Backend):
         self.device.use()
         self.name = f"cuda:{device}"
         self._modules: dict[str, Any] = {}
+        Thread(target=self._warm_up, daemon=True).start()
         self._functions: dict[str, tuple[Any, Any]] = {}
         self._queues: list[Queue] = []
 
@@ -152,9 +159,39 @@ class CudaBackend(Backend):
         """The function of a kernel, and the type under which CuPy hands its arguments over by value: a void scalar."""
         source = kernel_sources()[kernel]
         if source not in self._modules:
-            self._modules[source] = self.xp.RawModule(code=source, options=COMPILER_OPTIONS)
+            self._modules[source] = self._module(source)
         self._functions[kernel] = self._modules[source].get_function(kernel), np.dtype(("V", size))
         return self._functions[kernel]
+
+    def _module(self, source: str) -> Any:
+        """A module, compiled when a machine needs it for the first time.
+
+        CuPy keeps what it compiles, too, but has the compiler translate an empty file to learn its version, in each
+        process: some 50 ms.
+        """
+        compiler, nvrtc = self.xp.cuda.compiler, self.xp.cuda.nvrtc
+        options = (*COMPILER_OPTIONS, FLUSH_DENORMALS)
+        made_for = (source, options, self.device.compute_capability, nvrtc.getVersion(), self.xp.__version__)
+        name = hashlib.sha256(repr(made_for).encode()).hexdigest()
+        folder = Path(os.environ.get("CUPY_CACHE_DIR") or "~/.cupy/kernel_cache").expanduser()
+        file = folder / f"sdfcli-{name}.cubin"
+        try:
+            compiled = file.read_bytes()
+        except OSError:
+            compiled, _ = compiler.compile_using_nvrtc(source, options)
+            with suppress(OSError):  # the next process compiles it again
+                folder.mkdir(parents=True, exist_ok=True)
+                temporary = folder / f"{file.name}.{os.getpid()}"
+                temporary.write_bytes(compiled)
+                temporary.replace(file)
+        module = self.xp.cuda.function.Module()
+        module.load(compiled)
+        return module
+
+    def _warm_up(self) -> None:
+        """Has CuPy prepare for its own small kernels, for which it asks the compiler, too, beside other work."""
+        with suppress(Exception), self.device:  # whoever needs them hears of it
+            self.xp.zeros(1, np.uint8) + np.uint8(1)
 
     def to_host(self, array: Array) -> npt.NDArray[Any]:
         return np.asarray(self.xp.asnumpy(array))

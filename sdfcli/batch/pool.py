@@ -113,6 +113,11 @@ class Worker:
         line = self._process.stdout.readline()
         return json.loads(line) if line.endswith("\n") else None
 
+    def dismiss(self) -> None:
+        """Has an idle process end. Nobody waits for that: of a GPU, much is to be freed."""
+        self._tell(None)
+        threading.Thread(target=self._process.wait, daemon=True).start()
+
     def end(self) -> None:
         """Ends the process, whatever it does."""
         self._process.terminate()
@@ -155,6 +160,10 @@ def build_all(jobs: Iterable[Job], plan: Plan, timeout: float | None, fail_fast:
             if fail_fast and outcome["exit_code"]:
                 stop()
             outcomes.put(outcome)
+        with changing:
+            idle, workers[k] = workers[k], None
+        if idle:
+            idle.dismiss()
         outcomes.put(None)
 
     for k in range(len(workers)):

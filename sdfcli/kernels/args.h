@@ -353,6 +353,7 @@ typedef struct {
     const unsigned* last;                 /* opening cells: running sums of their new points */
     const unsigned* slot;
     unsigned* points;                     /* in and out: row, x 27 */
+    unsigned char* state;                 /* out: cell, opened */
     unsigned long long* point_key;        /* out: Morton key on the lattice */
     unsigned* point_row;                  /* out: new points of the piece, the owner's row */
     float* position;                      /* out: new points of the piece, x 3 */
@@ -364,9 +365,11 @@ typedef struct {
     const float* position;                /* n x 3 */
     const unsigned* slot;                 /* n, nearest triangle */
     const float* distance;                /* n, unsigned */
-    const unsigned char* inside;          /* n; null where normals decide */
+    const unsigned char* inside;          /* n: 0, 1, or 2 where the winding number decides; null where normals do */
+    const float* winding;                 /* n; may be null */
     const float* normals;                 /* as for sdf_pseudonormal */
     const float* triangle;
+    unsigned* nearest;                    /* out: n, the slots once more */
     float* signed_distance;               /* out: n */
     float* gradient;                      /* out: n x 3, of the signed distance */
 } sdf_octree_measured_args;
@@ -382,7 +385,8 @@ typedef struct {
 typedef struct {
     unsigned n;
     unsigned level;
-    const unsigned* rows;                 /* n */
+    unsigned first;                       /* row of the first, where these follow each other */
+    const unsigned* rows;                 /* n; may be null */
     const unsigned* cell;                 /* row */
     const unsigned long long* key;        /* family */
     const unsigned* points;               /* row, x 27 */
@@ -394,8 +398,21 @@ typedef struct {
     float tolerance;
     float band;
     float jump_edge;                      /* cells of this edge or less are not split for a jump of the sign */
-    unsigned char* wish;                  /* out: n, 1 where the cell is to be split, 2 where the sign jumps */
+    unsigned char* asked;                 /* out: cell, 1 where it is to be split */
+    unsigned char* state;                 /* out: cell, where the sign jumps; may be null */
 } sdf_octree_test_args;
+
+typedef struct {
+    unsigned n;                           /* cells of a level */
+    const unsigned char* asked;           /* n, 1 where a cell is to be split */
+    const unsigned char* state;           /* n */
+    const unsigned* parent;               /* family */
+    const unsigned* above_row;
+    const unsigned* above_neighbour;
+    const unsigned char* above_state;
+    unsigned char* above_asked;           /* out: cell above; null where nothing is balanced */
+    unsigned char* flag;                  /* in and out: n + 1, first 0 */
+} sdf_octree_balance_args;
 
 typedef struct {
     unsigned n;                           /* cells to split */
@@ -403,21 +420,35 @@ typedef struct {
     const unsigned* cells;                /* n */
     const unsigned long long* key;        /* family */
     const unsigned* row;                  /* cell */
-    const unsigned* child;                /* row: family below */
     const unsigned* neighbour;            /* row, x 27 */
+    unsigned char* state;                 /* out: cell */
+    unsigned* child;                      /* in and out: row, family below */
     unsigned char* meets_finer;           /* out: cell, 1 for the neighbours of cells that are split */
     unsigned* below_parent;               /* out: family below */
     unsigned long long* below_key;        /* out: family below */
-    const unsigned* below_row;            /* cell below; null where these are never opened */
+    unsigned* below_row;                  /* in and out: cell below */
+    unsigned char* below_state;           /* out: cell below */
+    unsigned char* below_asked;           /* out: cell below */
+    unsigned char* below_meets_finer;     /* out: cell below */
     unsigned* below_neighbour;            /* in and out: row below, x 27: older ones learn of the new cells */
 } sdf_octree_children_args;
 
 typedef struct {
-    unsigned n;
-    const unsigned* cells;                /* n leaves */
+    unsigned n;                           /* cells to open */
+    unsigned first;                       /* row of the first */
+    const unsigned* cells;                /* n */
+    unsigned* row;                        /* out: cell */
+    unsigned char* state;                 /* out: cell */
+    unsigned* cell;                       /* out: row */
+    unsigned* child;                      /* out: row, none yet */
+} sdf_octree_opening_args;
+
+typedef struct {
+    unsigned n;                           /* cells of a level, of which leaves are looked at */
     const unsigned* parent;
     const unsigned* row;
     const unsigned char* state;
+    const unsigned char* meets_finer;
     const unsigned* points;               /* row, x 27 */
     const unsigned* above_row;
     const unsigned* above_child;
@@ -428,9 +459,8 @@ typedef struct {
 } sdf_octree_constrain_args;
 
 typedef struct {
-    unsigned n;
+    unsigned n;                           /* cells of a level, of which leaves are looked at */
     unsigned level;
-    const unsigned* cells;                /* n leaves */
     const unsigned* parent;
     const unsigned* row;
     const unsigned char* state;
@@ -445,7 +475,8 @@ typedef struct {
     const unsigned char* hanging;
     float tolerance;
     float band;
-    unsigned char* above_wish;            /* out: cell above, 1 where it is to be split */
+    unsigned char* above_asked;           /* out: cell above, 1 where it is to be split */
+    unsigned char* any;                   /* out: 1 if there is any */
 } sdf_octree_tighten_args;
 
 typedef struct {
@@ -459,18 +490,37 @@ typedef struct {
 } sdf_octree_round_args;
 
 typedef struct {
-    unsigned n;
-    const unsigned* cells;                /* n leaves */
+    unsigned n;                           /* families of a level */
     const unsigned* parent;
-    const unsigned* above_row;
-    const unsigned* above_points;
-    unsigned char* used;                  /* out: point, 1 for a corner of a leaf */
-} sdf_octree_used_args;
+    const unsigned* held;                 /* cell, the leaves in it */
+    unsigned* above_held;                 /* out: cell above */
+} sdf_octree_held_args;
 
 typedef struct {
-    unsigned n;
-    const unsigned* cells;                /* n leaves */
+    unsigned n;                           /* families of a level */
     const unsigned* parent;
+    const unsigned* above_rank;           /* cell above */
+    unsigned* rank;                       /* in and out: cell, first the leaves in it */
+} sdf_octree_rank_args;
+
+typedef struct {
+    unsigned n;                           /* cells of a level */
+    unsigned level;
+    const unsigned* parent;
+    const unsigned long long* key;
+    const unsigned char* state;
+    const unsigned* above_row;
+    const unsigned* above_points;
+    const unsigned* rank;                 /* cell: a leaf's number among the leaves */
+    unsigned long long* leaf_key;         /* out: leaf */
+    unsigned char* leaf_level;            /* out: leaf */
+    unsigned char* used;                  /* out: point, 1 for a corner of a leaf */
+} sdf_octree_leaves_args;
+
+typedef struct {
+    unsigned n;                           /* cells of a level */
+    const unsigned* parent;
+    const unsigned char* state;
     const unsigned* above_row;
     const unsigned* above_points;
     const unsigned* place;                /* point: its number among the corners */
@@ -479,20 +529,21 @@ typedef struct {
 } sdf_octree_corners_args;
 
 typedef struct {
-    unsigned n;
-    unsigned first;                       /* number of the first new point */
-    unsigned measured;                    /* how many of them have a distance */
-    const unsigned* which;                /* n, of the new points, those without a sign */
-    const unsigned* point_row;            /* new point */
+    unsigned n;                           /* new points */
+    unsigned first;                       /* number of the first */
+    const unsigned* point_row;            /* n, their owners' rows */
     const unsigned* points;               /* row, x 27 */
     float step;                           /* half an edge of the cells */
     const float* signed_distance;         /* older point */
-    const float* distance;                /* new point, unsigned */
-    const unsigned char* inside;          /* new point: 0, 1, or 2 where not known */
-    const float* clear;                   /* point; may be null: a closed surface */
-    float guard;
-    unsigned char* new_inside;            /* out: n */
-    float* new_clear;                     /* out: n */
+    const float* distance;                /* n, unsigned */
+    const unsigned char* before;          /* n, what the first pass found: 0, 1, or 2 where not known; null in that */
+    const float* position;                /* n x 3 */
+    unsigned groups;                      /* of caps, as for sdf_sign_clear */
+    const float* box;
+    const float* area;
+    float* clear;                         /* in and out: point; null: a closed surface */
+    unsigned char* inside;                /* out: n, 0, 1, or 2 where not known */
+    unsigned long long* link;             /* out: n, 0 where the sign is not known; may be null */
 } sdf_sign_inherit_args;
 
 typedef struct {
@@ -533,6 +584,22 @@ typedef struct {
     double step;
     float* value;                           /* out: of every corner */
 } sdf_corner_restore_args;
+
+typedef struct {
+    unsigned n;                             /* leaves */
+    const unsigned long long* leaf_key;     /* sorted */
+    const unsigned char* leaf_level;
+    unsigned* count;                        /* out: n, of the nodes that begin with a leaf */
+} sdf_leaf_count_args;
+
+typedef struct {
+    unsigned n;                             /* leaves */
+    const unsigned long long* leaf_key;
+    const unsigned char* leaf_level;
+    const unsigned* end;                    /* n, running sums of the counts */
+    unsigned long long* node_key;           /* out: nodes */
+    unsigned char* node_level;              /* out: nodes */
+} sdf_leaf_list_args;
 
 typedef struct {
     unsigned n;                             /* nodes; or 2^15 cells of level 5 */
@@ -972,5 +1039,25 @@ typedef struct {
     const unsigned* end;                    /* levels x runs, the running sums of the counts */
     unsigned* order;                        /* out: the corners by level */
 } sdf_level_order_args; /* GPU only */
+
+typedef struct {
+    unsigned n;
+    unsigned count;
+    unsigned levels;
+    unsigned first;                         /* number of the first entry */
+    const unsigned char* level;             /* count, of which value each is */
+    const unsigned* end;
+    unsigned* order;                        /* out: the entries by value */
+    unsigned* last;                         /* out: levels, where each value ends */
+} sdf_value_order_args; /* GPU only */
+
+typedef struct {
+    unsigned n;                             /* 32 */
+    unsigned count;                         /* entries, at most 32 x 1023 */
+    unsigned first;                         /* number of the first */
+    const unsigned char* wish;              /* count, 0 to 3 */
+    unsigned* chosen;                       /* out: the entries with 1, then 2, then 3 */
+    unsigned* last;                         /* out: 3, where each ends */
+} sdf_chosen_args; /* GPU only */
 
 #endif

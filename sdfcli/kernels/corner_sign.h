@@ -11,18 +11,8 @@
 FN u64 farther(float distance, u32 place) { return (u64)float_bits(distance) << 32 | ~place; }
 FN u32 neighbour_of(u64 farther) { return ~(u32)farther; }
 
-// How far around a point the winding number of the caps of holes is small. It is at most the sum of area / distance^2
-// over groups of caps, in boxes; and nearer by a part of the distance to the nearest, all distances are less by no more
-// than that part.
 FN void sdf_sign_clear_at(const sdf_sign_clear_args& a, u32 i) {
-    F3 p = load3(a.points + 3 * (size_t)i);
-    float nearest_sq = 1e30f, sum = 0.f;
-    for (u32 k = 0; k < a.groups; k++) {
-        float distance_sq = most(box_distance_sq(p, a.box + 6 * k), 1e-12f);
-        nearest_sq = least(nearest_sq, distance_sq);
-        sum += a.area[k] / distance_sq;
-    }
-    a.clear[i] = sqrtf(nearest_sq) * (1.f - sqrtf(sum));
+    a.clear[i] = caps_room(a, load3(a.points + 3 * (size_t)i));
 }
 
 // All pairs of neighbours among the 27 points of a split cell.

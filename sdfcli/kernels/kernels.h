@@ -42,7 +42,9 @@
     X(sdf_winding_moments)           \
     X(sdf_winding)                   \
     X(sdf_pseudonormal)              \
+    X(sdf_octree_balance)            \
     X(sdf_octree_children)           \
+    X(sdf_octree_opening)            \
     X(sdf_octree_own)                \
     X(sdf_octree_points)             \
     X(sdf_octree_measured)           \
@@ -54,7 +56,9 @@
     X(sdf_octree_constrain)          \
     X(sdf_octree_tighten)            \
     X(sdf_octree_round)              \
-    X(sdf_octree_used)               \
+    X(sdf_octree_held)               \
+    X(sdf_octree_rank)               \
+    X(sdf_octree_leaves)             \
     X(sdf_octree_corners)            \
     X(sdf_sign_inherit)              \
     X(sdf_sign_link)                 \
@@ -75,6 +79,8 @@
     X(sdf_field_corners)             \
     X(sdf_corner_quantise)           \
     X(sdf_corner_restore)            \
+    X(sdf_leaf_count)                \
+    X(sdf_leaf_list)                 \
     X(sdf_leaf_top)                  \
     X(sdf_leaf_nodes)                \
     X(sdf_field_sample)              \
@@ -112,6 +118,8 @@
     X(sdf_distance_lone)    \
     X(sdf_winding_lone)     \
     X(sdf_level_count)      \
-    X(sdf_level_order)
+    X(sdf_level_order)      \
+    X(sdf_value_order)      \
+    X(sdf_chosen)
 
 #endif

@@ -12,6 +12,7 @@
 // parent's points, and its neighbours among the children of its parent's neighbours.
 #ifndef SDFCLI_OCTREE_H
 #define SDFCLI_OCTREE_H
+#include "caps.h"
 #include "morton.h"
 #include "pseudonormal.h"
 #include "triangle.h"
@@ -19,6 +20,8 @@
 #define SDF_LATTICE_BITS 20
 #define SDF_DISTANCE_ERROR 1.6e-5f  // more than two distances are off: 6.1e-6 is the most found for one, at needles
 #define CENTRE 13
+
+#define UNKNOWN 2  // of a sign: neither inside nor outside yet
 
 enum State { CLOSED, OPENING, OPENED, JUMP, SPLIT };
 
@@ -51,6 +54,11 @@ FN void corners_of(const Args& a, u32 cell, u32* corner) {
     for (int c = 0; c < 8; c++) corner[c] = above ? above[first + octant_point(c)] : (u32)c;
 }
 
+// The neighbour of its parent that a child borders on along some axes, by the bits of `side`.
+FN int beyond(int octant, int side) {
+    return index_of(side & 1 ? 2 * (octant & 1) : 1, side & 2 ? octant & 2 : 1, side & 4 ? octant >> 1 & 2 : 1);
+}
+
 // The 27 neighbours of a cell (13 is the cell itself): its siblings, and the children of seven of its parent's
 // neighbours. SDF_NONE where cells are coarser.
 template <class Args>
@@ -61,8 +69,7 @@ FN void neighbours_of(const Args& a, u32 cell, u32* neighbour) {
     for (int side = 0; side < 8; side++) {
         family[side] = SDF_OUTSIDE;
         if (!a.above_row) continue;
-        int x = side & 1 ? 2 * (octant & 1) : 1, y = side & 2 ? octant & 2 : 1, z = side & 4 ? octant >> 1 & 2 : 1;
-        u32 row = a.above_row[a.parent[cell >> 3]], other = a.above_neighbour[27 * (size_t)row + index_of(x, y, z)];
+        u32 row = a.above_row[a.parent[cell >> 3]], other = a.above_neighbour[27 * (size_t)row + beyond(octant, side)];
         if (other < SDF_OUTSIDE) {
             u32 other_row = a.above_row[other];
             other = other_row == SDF_NONE ? SDF_NONE : a.above_child[other_row];
@@ -95,19 +102,43 @@ FN void each_shared(int direction, const Visit& visit) {
             }
 }
 
+// Which cells of a level are to be split: those that are asked for and have no children yet. The flag is 2 for one that
+// has to be opened first. Neighbours of its parent that have no children are asked for, too: its own neighbours would
+// otherwise be two levels coarser than its children. The flag behind the last is 3 if there are any.
+FN void sdf_octree_balance_at(const sdf_octree_balance_args& a, u32 i) {
+    if (!a.asked[i] || a.state[i] == SPLIT) return;
+    a.flag[i] = a.state[i] == CLOSED ? 2 : 1;
+    if (!a.above_asked) return;
+    const u32* neighbour = a.above_neighbour + 27 * (size_t)a.above_row[a.parent[i >> 3]];
+    int octant = (int)(i & 7u);
+    for (int side = 1; side < 8; side++) {
+        u32 other = neighbour[beyond(octant, side)];
+        if (other >= SDF_OUTSIDE || a.above_state[other] == SPLIT) continue;
+        store_shared(a.above_asked + other, (u8)1);
+        store_shared(a.flag + a.n, (u8)3);
+    }
+}
+
 // A cell is split: its children become a family. Its neighbours now meet finer cells; where their children are older,
 // those of them that are opened learn of the new cells.
 FN void sdf_octree_children_at(const sdf_octree_children_args& a, u32 i) {
-    u32 cell = a.cells[i], family = a.first + i;
+    u32 cell = a.cells[i], family = a.first + i, own_row = a.row[cell];
+    a.state[cell] = SPLIT;
+    store_shared(a.child + own_row, family);
     a.below_parent[family] = cell;
     a.below_key[family] = key_of(a, cell);
-    const u32* neighbour = a.neighbour + 27 * (size_t)a.row[cell];
+    for (u32 c = 8 * family; c < 8 * family + 8; c++) {
+        a.below_row[c] = SDF_NONE;
+        a.below_state[c] = CLOSED;
+        a.below_asked[c] = a.below_meets_finer[c] = 0;
+    }
+    const u32* neighbour = a.neighbour + 27 * (size_t)own_row;
     for (int k = 0; k < 27; k++) {
         u32 other = neighbour[k];
         if (other >= SDF_OUTSIDE || k == CENTRE) continue;
         store_shared(a.meets_finer + other, (u8)1);
-        u32 other_row = a.row[other], older = other_row == SDF_NONE ? SDF_NONE : a.child[other_row];
-        if (older >= a.first || !a.below_row) continue;
+        u32 other_row = a.row[other], older = other_row == SDF_NONE ? SDF_NONE : load_shared(a.child + other_row);
+        if (older >= a.first) continue;
         Offset d = offset_of(k);
         for (u32 q = 0; q < 8; q++) {
             u32 row = a.below_row[8 * older + q];
@@ -121,6 +152,15 @@ FN void sdf_octree_children_at(const sdf_octree_children_args& a, u32 i) {
             }
         }
     }
+}
+
+// Cells begin to open: each gets a row.
+FN void sdf_octree_opening_at(const sdf_octree_opening_args& a, u32 i) {
+    u32 cell = a.cells[i], row = a.first + i;
+    a.row[cell] = row;
+    a.state[cell] = OPENING;
+    a.cell[row] = cell;
+    a.child[row] = SDF_NONE;
 }
 
 // Which points the opening cells own: a bit mask and a count. Points that other cells have, or will have, are borrowed.
@@ -187,9 +227,10 @@ FN Lattice place_point(const Args& a, u32 cell, int j, const u32* corner, float*
     return p;
 }
 
-// The numbers of an opening cell's points; its own are made.
+// The numbers of an opening cell's points; its own are made, and with them it is opened.
 FN void sdf_octree_points_at(const sdf_octree_points_args& a, u32 i) {
     u32 place = a.piece + i, row = a.first + place, cell = a.cells[place], mask = a.mask[place], lent = a.lent[place];
+    a.state[cell] = OPENED;
     u32 id = a.first_point + a.last[place] - (u32)count_ones(mask), corner[8];
     u32* points = a.points + 27 * (size_t)row;
     corners_of(a, cell, corner);
@@ -210,7 +251,7 @@ FN void sdf_octree_points_at(const sdf_octree_points_args& a, u32 i) {
 }
 
 // A measured point's signed distance and its gradient: away from the nearest point, or the face's normal on the
-// surface. The sign is that of the pseudonormal, or given.
+// surface. The sign is that of the pseudonormal, or given, or that of the winding number.
 FN void sdf_octree_measured_at(const sdf_octree_measured_args& a, u32 i) {
     D3 p = load3d(a.position + 3 * (size_t)i);
     const float* t = a.triangle + 9 * (size_t)a.slot[i];
@@ -218,7 +259,10 @@ FN void sdf_octree_measured_at(const sdf_octree_measured_args& a, u32 i) {
     Nearest<double> q = nearest_on_triangle(p, u, v, w);
     D3 g = p - q.point;
     double length = sqrt(dot(g, g));
-    bool inside = a.normals ? behind(p, q, a.normals + 21 * (size_t)a.slot[i]) : a.inside[i] == 1;
+    bool inside = a.normals ? behind(p, q, a.normals + 21 * (size_t)a.slot[i])
+                  : a.inside[i] == UNKNOWN ? a.winding[i] > 0.5f
+                                           : a.inside[i] == 1;
+    a.nearest[i] = a.slot[i];
     a.signed_distance[i] = inside ? -a.distance[i] : a.distance[i];
     double sign = inside ? -1.0 : 1.0;
     if (length < 1e-9) {
@@ -467,23 +511,26 @@ FN float largest_error(const Args& a, const u32* point, const float* distance, c
     return largest;
 }
 
-// Frisken's test (2000), made tighter. The answer is 2 for a cell that stays a leaf because the sign jumps.
+// Frisken's test (2000), made tighter: which opened cells are asked to be split. One stays a leaf where the sign jumps.
 FN void sdf_octree_test_at(const sdf_octree_test_args& a, u32 i) {
-    u32 row = a.rows[i], cell = a.cell[row];
+    u32 row = a.rows ? a.rows[i] : a.first + i, cell = a.cell[row];
     const u32* point = a.points + 27 * (size_t)row;
     float corner[8], value[27], distance[27], edge = 1.f / (float)(1u << a.level);
     for (int j = 0; j < 27; j++) distance[j] = a.distance[point[j]];
     for (int c = 0; c < 8; c++) corner[c] = distance[corner_point(c)];
     interpolate(corner, value);
-    u8 wish = largest_error(a, point, distance, value) > 1.f || misses_surface(a, cell, corner) ? 1 : 0;
-    if (wish && edge <= a.jump_edge && holds_jump(distance, 0.5f * edge)) wish = 2;
-    a.wish[i] = wish;
+    if (largest_error(a, point, distance, value) <= 1.f && !misses_surface(a, cell, corner)) return;
+    if (edge > a.jump_edge || !holds_jump(distance, 0.5f * edge))
+        a.asked[cell] = 1;
+    else if (a.state)
+        a.state[cell] = JUMP;
 }
 
 // Points in the middle of a leaf's edge or face that finer neighbours use as corners ("hanging") take the leaf's
 // interpolated value, so that the field has no cracks.
-FN void sdf_octree_constrain_at(const sdf_octree_constrain_args& a, u32 i) {
-    u32 cell = a.cells[i], point[8], neighbour[27];
+FN void sdf_octree_constrain_at(const sdf_octree_constrain_args& a, u32 cell) {
+    if (!a.meets_finer[cell] || a.state[cell] == SPLIT) return;
+    u32 point[8], neighbour[27];
     float corner[8], value[27];
     corners_of(a, cell, point);
     for (int c = 0; c < 8; c++) corner[c] = a.value[point[c]];
@@ -507,9 +554,9 @@ FN void sdf_octree_constrain_at(const sdf_octree_constrain_args& a, u32 i) {
 // A leaf whose hanging corners were moved: where its field now misses the true distance by more than the tolerance, the
 // coarser leaves that move the corners moved most wish to be split. They are neighbours of the leaf's parent: leaves
 // that touch differ by one level.
-FN void sdf_octree_tighten_at(const sdf_octree_tighten_args& a, u32 i) {
-    u32 cell = a.cells[i], at[8];
-    if (a.state[cell] == JUMP) return;
+FN void sdf_octree_tighten_at(const sdf_octree_tighten_args& a, u32 cell) {
+    u32 at[8];
+    if (a.state[cell] >= JUMP) return;
     corners_of(a, cell, at);
     float corner[8], move[8], moved = 0.f;
     for (int c = 0; c < 8; c++) {
@@ -538,7 +585,9 @@ FN void sdf_octree_tighten_at(const sdf_octree_tighten_args& a, u32 i) {
             for (int y = o.y == 0 ? 0 : 1; y <= (o.y == 2 ? 2 : 1); y++)
                 for (int x = o.x == 0 ? 0 : 1; x <= (o.x == 2 ? 2 : 1); x++) {
                     u32 other = neighbour[index_of(x, y, z)];
-                    if (other < SDF_OUTSIDE && a.above_state[other] < JUMP) store_shared(a.above_wish + other, (u8)1);
+                    if (other >= SDF_OUTSIDE || a.above_state[other] >= JUMP) continue;
+                    store_shared(a.above_asked + other, (u8)1);
+                    store_shared(a.any, (u8)1);
                 }
     }
 }
@@ -569,33 +618,57 @@ FN void sdf_octree_round_at(const sdf_octree_round_args& a, u32 i) {
     }
 }
 
-FN void sdf_octree_used_at(const sdf_octree_used_args& a, u32 i) {
-    u32 corner[8];
-    corners_of(a, a.cells[i], corner);
+// How many leaves are in a cell, from those in its children.
+FN void sdf_octree_held_at(const sdf_octree_held_args& a, u32 i) {
+    u32 sum = 0;
+    for (u32 c = 8 * i; c < 8 * i + 8; c++) sum += a.held[c];
+    a.above_held[a.parent[i]] = sum;
+}
+// How many leaves come before a cell along the Morton curve, in place of how many are in it.
+FN void sdf_octree_rank_at(const sdf_octree_rank_args& a, u32 i) {
+    u32 before = a.above_rank[a.parent[i]];
+    for (u32 c = 8 * i; c < 8 * i + 8; c++) {
+        u32 held = a.rank[c];
+        a.rank[c] = before;
+        before += held;
+    }
+}
+FN void sdf_octree_leaves_at(const sdf_octree_leaves_args& a, u32 cell) {
+    if (a.state[cell] == SPLIT) return;
+    u32 corner[8], place = a.rank[cell];
+    a.leaf_key[place] = key_of(a, cell) << 3 * (SDF_LATTICE_BITS - a.level);
+    a.leaf_level[place] = (u8)a.level;
+    corners_of(a, cell, corner);
     for (int c = 0; c < 8; c++) store_shared(a.used + corner[c], (u8)1);
 }
-FN void sdf_octree_corners_at(const sdf_octree_corners_args& a, u32 i) {
+FN void sdf_octree_corners_at(const sdf_octree_corners_args& a, u32 cell) {
+    if (a.state[cell] == SPLIT) return;
     u32 corner[8];
-    corners_of(a, a.cells[i], corner);
-    for (int c = 0; c < 8; c++) a.leaf_corner[8 * (size_t)a.rank[a.cells[i]] + c] = a.place[corner[c]];
+    corners_of(a, cell, corner);
+    for (int c = 0; c < 8; c++) a.leaf_corner[8 * (size_t)a.rank[cell] + c] = a.place[corner[c]];
 }
 
 // Takes the sign of a new point from another point of its cell: the ball around each that its distance allows is empty
 // of surface, so where the two balls meet, nothing lies between. The sign of an open surface changes at its holes too:
-// `clear` is a lower bound of the distance to the caps that close them, beyond `guard` they have no say.
+// `clear` is how far around a point the caps that close them have no say. A first pass asks older points; a second one,
+// given what came of that, asks the new ones as well, and says which are left.
 FN void sdf_sign_inherit_at(const sdf_sign_inherit_args& a, u32 i) {
-    u32 which = a.which[i];
-    const u32* points = a.points + 27 * (size_t)a.point_row[which];
+    if (a.before && a.before[i] != UNKNOWN) {
+        a.inside[i] = a.before[i];
+        if (a.link) a.link[i] = 1;
+        return;
+    }
+    const u32* points = a.points + 27 * (size_t)a.point_row[i];
     int own = 0;
-    while (points[own] != a.first + which) own++;
+    while (points[own] != a.first + i) own++;
     Offset at = offset_of(own);
-    float d = a.distance[which], clear = a.guard;
-    u8 inside = 2;
+    float d = a.distance[i], clear = 0.f;
+    u8 inside = UNKNOWN;
     for (int j = 0; j < 27; j++) {
         if (j == own) continue;
         bool older = points[j] < a.first;
         u32 other = older ? points[j] : points[j] - a.first;
-        if (!older && (other >= a.measured || a.inside[other] == 2)) continue;
+        if (!older && (!a.before || other >= a.n || a.before[other] == UNKNOWN)) continue;
         float e = older ? magnitude(a.signed_distance[other]) : a.distance[other];
         Offset o = offset_of(j);
         int x = o.x - at.x, y = o.y - at.y, z = o.z - at.z;
@@ -603,11 +676,14 @@ FN void sdf_sign_inherit_at(const sdf_sign_inherit_args& a, u32 i) {
         float reach = (a.clear ? a.clear[points[j]] : 1e30f) - length;
         if (d + e - SDF_DISTANCE_ERROR > length && reach > clear) {
             clear = reach;
-            inside = older ? (u8)(float_bits(a.signed_distance[other]) >> 31) : a.inside[other];
+            inside = older ? (u8)(float_bits(a.signed_distance[other]) >> 31) : a.before[other];
         }
     }
-    a.new_inside[i] = inside;
-    a.new_clear[i] = clear;
+    a.inside[i] = inside;
+    if (a.link) a.link[i] = inside != UNKNOWN;
+    if (!a.clear) return;
+    if (inside == UNKNOWN && a.before) clear = caps_room(a, load3(a.position + 3 * (size_t)i));
+    a.clear[a.first + i] = clear;
 }
 
 #endif

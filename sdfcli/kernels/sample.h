@@ -95,6 +95,30 @@ FN void sdf_previous_at(const sdf_previous_args& a, u32 i) {
 #define SDF_TOP_LEVEL 6
 #define SDF_TOP_SHIFT (SDF_LATTICE_BITS - SDF_TOP_LEVEL)
 
+// The nodes of which a leaf is the first: cells of these levels that begin where it does. Of no level if it is none.
+struct NodeLevels {
+    u32 first, end;
+};
+template <class Args>
+FN NodeLevels nodes_from(const Args& a, u32 leaf) {
+    NodeLevels levels = {SDF_TOP_LEVEL, a.leaf_level[leaf]};
+    while (levels.first < levels.end && a.leaf_key[leaf] & ((1ULL << 3 * (SDF_LATTICE_BITS - levels.first)) - 1ULL))
+        levels.first++;
+    return levels;
+}
+FN void sdf_leaf_count_at(const sdf_leaf_count_args& a, u32 i) {
+    NodeLevels levels = nodes_from(a, i);
+    a.count[i] = levels.first < levels.end ? levels.end - levels.first : 0;
+}
+FN void sdf_leaf_list_at(const sdf_leaf_list_args& a, u32 i) {
+    NodeLevels levels = nodes_from(a, i);
+    u32 place = i ? a.end[i - 1] : 0;
+    for (u32 level = levels.first; level < levels.end; level++, place++) {
+        a.node_key[place] = a.leaf_key[i];
+        a.node_level[place] = (u8)level;
+    }
+}
+
 // The entries of the eight cells of a level that divide a cell: each the leaf that is the cell or holds it, or the node
 // that divides it. Leaves and nodes of one level lie in the cells' own order.
 template <class Put>

@@ -33,6 +33,40 @@ FN void sdf_level_order_at(const sdf_level_order_args& a, u32 i) {
         a.order[(run ? a.end[run - 1] : 0) + place] = at;
     });
 }
+// The same for numbers from `first` on, with where each value ends.
+FN void sdf_value_order_at(const sdf_value_order_args& a, u32 i) {
+    const size_t runs = a.n / SDF_WARP;
+    count_run(a.level, a.count, i, a.levels, [&](u32 at, u32 value, u32 place) {
+        size_t run = value * runs + i / SDF_WARP;
+        a.order[(run ? a.end[run - 1] : 0) + place] = a.first + at;
+    });
+    if (i < a.levels) a.last[i] = a.end[(i + 1) * runs - 1];
+}
+
+// The numbers of few entries with each of the values 1 to 3, by one warp: each thread takes entries that follow one
+// another, and its counts, 10 bits each, tell where it writes.
+FN void sdf_chosen_at(const sdf_chosen_args& a, u32 thread) {
+    u32 many = (a.count + SDF_WARP - 1) / SDF_WARP, counts = 0, place[4] = {0, 0, 0, 0}, before = 0;
+    u32 first = least(thread * many, a.count), end = least(first + many, a.count);
+    for (u32 at = first; at < end; at++) counts += a.wish[at] ? 1u << 10 * (a.wish[at] - 1) : 0;
+    UNROLL
+    for (u32 value = 1; value < 4; value++) {
+        u32 own = counts >> 10 * (value - 1) & 1023u, sum = own;
+        for (u32 k = 1; k < SDF_WARP; k *= 2) {
+            u32 other = warp_get(sum, (thread - k) % SDF_WARP);
+            if (thread >= k) sum += other;
+        }
+        place[value] = before + sum - own;
+        before += warp_get(sum, SDF_WARP - 1);
+        if (thread == 0) a.last[value - 1] = before;
+    }
+    for (u32 at = first; at < end; at++) {
+        u32 value = a.wish[at];
+        UNROLL
+        for (u32 k = 1; k < 4; k++)
+            if (value == k) a.chosen[place[k]++] = a.first + at;
+    }
+}
 #endif
 
 #endif

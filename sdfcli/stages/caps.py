@@ -16,18 +16,18 @@ SMALL = 0.45
 """A winding number of the caps that leaves the sign to the surface."""
 
 
-def reach_sq(caps: Floats) -> float:
-    """The square of the distance by which the winding number of triangles (n, 3, 3) stays below SMALL: a solid angle is
-    at most area / distance^2."""
+def reach_sq(caps: Floats) -> Floats:
+    """For triangles (n, 3, 3) the squares (n,) of distances: by that of their sum the winding number of all of them
+    stays below SMALL, as a solid angle is at most area / distance^2."""
     side = np.cross(caps[:, 1] - caps[:, 0], caps[:, 2] - caps[:, 0])
-    return float(0.5 * np.linalg.norm(side, axis=1).sum() / (4 * np.pi * SMALL))
+    return np.asarray(0.5 * np.linalg.norm(side, axis=1) / (4 * np.pi * SMALL))
 
 
 @dataclass(frozen=True)
 class CapGroups:
     """Groups of caps that are close to each other.
 
-    box (k, 6) float32: around each group. area (k,) float32: its `reach_sq`.
+    box (k, 6) float32: around each group. area (k,) float32: the sum of its triangles' `reach_sq`.
     """
 
     box: Array
@@ -36,10 +36,12 @@ class CapGroups:
     @staticmethod
     def of(backend: Backend, triangles: Floats) -> CapGroups:
         """Groups of triangles (n, 9) in the order of a curve."""
-        groups = np.array_split(triangles.reshape(-1, 3, 3), min(GROUPS, len(triangles)))
-        low = [group.min(axis=(0, 1)) - BOX_MARGIN for group in groups]
-        high = [group.max(axis=(0, 1)) + BOX_MARGIN for group in groups]
-        area = [reach_sq(group) for group in groups]
+        caps = triangles.reshape(-1, 3, 3)
+        groups = min(GROUPS, len(caps))
+        first = len(caps) * np.arange(groups) // groups
+        low = np.minimum.reduceat(caps.min(axis=1), first) - BOX_MARGIN
+        high = np.maximum.reduceat(caps.max(axis=1), first) + BOX_MARGIN
+        area = np.add.reduceat(reach_sq(caps), first)
         box = np.concatenate([low, high], axis=1)
         return CapGroups(backend.from_host(box, np.float32), backend.from_host(area, np.float32))
 

@@ -11,23 +11,27 @@ import numpy as np
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.stages.bvh import NONE, Bvh
+from sdfcli.stages.chosen import chosen
 from sdfcli.stages.corners import corner_order
 from sdfcli.stages.distance import nearest
 from sdfcli.stages.order import LATTICE_BITS
-from sdfcli.stages.sign import PseudonormalSigner, Signer, WindingSigner
+from sdfcli.stages.sign import BETA, PseudonormalSigner, Signer, WindingSigner, wind_alone
 from sdfcli.timing import Stages
 
 OUTSIDE = 0xFFFFFFFE
 CLOSED, OPENING, OPENED, JUMP, SPLIT = range(5)
 """The states of a cell: JUMP is that of a leaf in which the sign jumps."""
-LEAF, OPEN, PROBE = range(3)
-"""What the first look at a cell says of it."""
-INHERIT_PASSES = 2
+OPEN, PROBE = 1, 2
+"""What the first look says of cells that may not stay leaves."""
+SPLIT_NOW, OPEN_FIRST, COARSE = 1, 2, 3
+"""What is to be done with cells that are to be split, see sdf_octree_balance."""
+UNKNOWN = 2
+"""Of a sign."""
+SAFETY = 0.8
+"""The tests' share of the tolerance. The rest is for what 27 samples of a cell do not see, and for hanging corners."""
 MANY, LARGE = 1 << 16, 1 << 23
 """Arrays grow by half while they have fewer entries than this, by an eighth from then on. Before one has more bytes
 than that, what smaller ones have left behind goes back to the driver."""
-SAFETY = 0.8
-"""The tests' share of the tolerance. The rest is for what 27 samples of a cell do not see, and for hanging corners."""
 PIECE = 1 << 15
 """Cells whose points are made at a time."""
 
@@ -52,33 +56,22 @@ Find = Callable[[Array, Array | None], tuple[Array, Array]]
 """`nearest` of points (m, 3), with slots (m, 8) to start from."""
 
 
-def _parent_direction() -> Any:
-    """(8, 27): in which direction the parent of a child's neighbour lies from the child's own parent."""
-    table = np.empty((8, 27), np.int64)
-    for octant in range(8):
-        for direction in range(27):
-            at = [(octant >> k & 1) + direction // 3**k % 3 - 1 for k in range(3)]
-            table[octant, direction] = sum((0 if c < 0 else 2 if c > 1 else 1) * 3**k for k, c in enumerate(at))
-    return table
-
-
-PARENT_DIRECTION = _parent_direction()
-
-
 class Columns:
     """Equally long arrays that grow together. Each is an attribute, cut to the current length.
 
-    A column is (dtype, shape of an entry, what new entries hold); None where whoever adds entries fills them in.
+    A column is (dtype, shape of an entry). Whoever adds entries fills them in.
     """
 
-    def __init__(self, backend: Backend, **columns: tuple[type, tuple[int, ...], int | None]) -> None:
+    def __init__(self, backend: Backend, **columns: tuple[type, tuple[int, ...]]) -> None:
         self._xp, self._trim = backend.xp, backend.trim
-        self._room = {name: self._xp.empty((64, *shape), dtype) for name, (dtype, shape, _) in columns.items()}
-        self._fill = {name: fill for name, (_, _, fill) in columns.items() if fill is not None}
+        self._room = {name: self._xp.empty((64, *shape), dtype) for name, (dtype, shape) in columns.items()}
+        self._cut: dict[str, Array] = {}
         self.count = 0
 
     def __getattr__(self, name: str) -> Array:
-        return self._room[name][: self.count]
+        if name not in self._cut:
+            self._cut[name] = self._room[name][: self.count]
+        return self._cut[name]
 
     @property
     def nbytes(self) -> int:
@@ -87,11 +80,13 @@ class Columns:
 
     def drop(self, *names: str) -> None:
         """Frees columns."""
+        self._cut.clear()
         for name in names:
             del self._room[name]
 
     def extend(self, more: int) -> int:
         """Adds entries; returns the number of the first."""
+        self._cut.clear()
         first, self.count = self.count, self.count + more
         for name, old in self._room.items():
             if self.count > len(old):
@@ -101,28 +96,29 @@ class Columns:
                 new = self._xp.empty((max(self.count, len(old) + spare), *old.shape[1:]), old.dtype)
                 new[:first] = old[:first]
                 self._room[name] = new
-        for name, fill in self._fill.items():
-            self._room[name][first : self.count] = fill
         return first
 
 
 class Level:
     """The cells of one size, see octree.h.
 
-    cells     row (number among the opened cells, or NONE), state, meets_finer (whether a neighbour is split).
+    cells     row (number among the opened cells, or NONE), state, asked (whether it is to be split), meets_finer
+              (whether a neighbour is split).
     families  of eight cells each: parent, and its Morton key.
     rows      of opened cells: cell, child (number of the family, or NONE), neighbour and points (27 each).
     """
 
     def __init__(self, backend: Backend) -> None:
-        self.cells = Columns(backend, row=(np.uint32, (), NONE), state=(np.uint8, (), 0), meets_finer=(np.uint8, (), 0))
-        self.families = Columns(backend, parent=(np.uint32, (), None), key=(np.uint64, (), None))
+        self.cells = Columns(
+            backend, row=(np.uint32, ()), state=(np.uint8, ()), asked=(np.uint8, ()), meets_finer=(np.uint8, ())
+        )
+        self.families = Columns(backend, parent=(np.uint32, ()), key=(np.uint64, ()))
         self.rows = Columns(
             backend,
-            cell=(np.uint32, (), None),
-            child=(np.uint32, (), NONE),
-            neighbour=(np.uint32, (27,), None),
-            points=(np.uint32, (27,), None),
+            cell=(np.uint32, ()),
+            child=(np.uint32, ()),
+            neighbour=(np.uint32, (27,)),
+            points=(np.uint32, (27,)),
         )
 
     @property
@@ -165,14 +161,14 @@ class Octree:
         self.queries = 0
         self.points = Columns(
             backend,
-            key=(np.uint64, (), None),
-            signed=(np.float32, (), None),
-            gradient=(np.float32, (3,), None),
-            slot=(np.uint32, (), None),
-            **({"clear": (np.float32, (), None)} if self._has_caps else {}),
+            key=(np.uint64, ()),
+            signed=(np.float32, ()),
+            gradient=(np.float32, (3,)),
+            slot=(np.uint32, ()),
+            **({"clear": (np.float32, ())} if self._has_caps else {}),
         )
         self.value, self.hanging = (backend.xp.empty(0, dtype) for dtype in (np.float32, np.uint8))
-        self._pending: dict[int, list[Array]] = {}
+        self._pending: set[int] = set()  # levels that may have cells to be split
 
     @property
     def _has_caps(self) -> bool:
@@ -195,8 +191,8 @@ class Octree:
     def _settle(self, progress: Progress | None) -> None:
         while self._pending:
             level = min(self._pending)
-            self._split(level, self.backend.xp.concatenate(self._pending.pop(level)))
-            if progress:
+            self._pending.remove(level)
+            if self._split(level) and progress:
                 progress(level, sum(own.cells.count for own in self.levels))
 
     def _plant(self) -> None:
@@ -209,6 +205,7 @@ class Octree:
         )
         self._measure(0, backend.from_host(corner, np.float32), None)
         root.cells.extend(1)
+        root.cells.row[:], root.cells.state[:], root.cells.asked[:], root.cells.meets_finer[:] = NONE, CLOSED, 0, 0
         root.families.extend(1)
         root.families.parent[:], root.families.key[:] = NONE, 0
         self._consider(0, 0)
@@ -217,17 +214,14 @@ class Octree:
         """Finds out which of the new cells, from number `first` on, wish to be split."""
         if level == self.depth:
             return
-        opened = self._screened(level, first)
-        self._open(level, opened)
-        more = self._peeked(level, first)
-        self._open(level, more)
-        cells = self._tested(level, self.backend.xp.concatenate([opened, more]))
-        if self.sample is not None:
-            step = -(-len(cells) // self.sample)
-            self.share.append(self.share[level] / max(1, step))
-            cells = cells[::step] if step > 1 else cells
-        if len(cells):
-            self._pending.setdefault(level, []).append(cells)
+        rows = self.levels[level].rows
+        row = rows.count
+        self._open(level, self._screened(level, first))
+        self._open(level, self._peeked(level, first))
+        if rows.count > row:
+            cells = self.levels[level].cells
+            self._test(level, rows.count - row, asked=cells.asked, state=cells.state, first=row)
+            self._pending.add(level)
 
     @property
     def estimated_cells(self) -> int:
@@ -292,7 +286,9 @@ class Octree:
         """The new cells that are to be opened, judged by their corners, and where these leave doubt by their centre."""
         backend, xp = self.backend, self.backend.xp
         wish = self._ask("screen", level, self.levels[level].cells.count - first, first=first)
-        probed = xp.flatnonzero(wish == PROBE).astype(np.uint32) + np.uint32(first)
+        opened, probed = chosen(backend, wish, PROBE, first)
+        if len(probed) == 0:
+            return opened
         self.queries += len(probed)
         for start in range(0, len(probed), PIECE):
             cells = probed[start : start + PIECE]
@@ -302,19 +298,17 @@ class Octree:
             with self.stages("query", backend):
                 distance, _ = self.find(position, seed)
             backend.run("sdf_octree_probed", len(cells), first=first, centre=distance, wish=wish, **shared)
-        return xp.flatnonzero(wish == OPEN).astype(np.uint32) + np.uint32(first)
+        return chosen(backend, wish, first=first)[0]
 
     def _peeked(self, level: int, first: int) -> Array:
         """The new cells that are to be opened, judged by what opened neighbours know."""
         wish = self._ask("peek", level, self.levels[level].cells.count - first, first=first)
-        return self.backend.xp.flatnonzero(wish).astype(np.uint32) + np.uint32(first)
+        return chosen(self.backend, wish, first=first)[0]
 
-    def _tested(self, level: int, cells: Array) -> Array:
-        """The opened cells that are to be split."""
-        own = self.levels[level]
-        wish = self._ask("test", level, len(cells), rows=own.cells.row[cells], cell=own.rows.cell)
-        own.cells.state[cells[wish == 2]] = JUMP
-        return cells[wish == 1]
+    def _test(self, level: int, count: int, **values: Any) -> None:
+        """Asks for splits of opened cells: `rows`, or those from row `first` on. See sdf_octree_test."""
+        shared = {"cell": self.levels[level].rows.cell, "first": 0, "rows": None, **self._field()}
+        self.backend.run("sdf_octree_test", count, **{**self._place(level), **shared, **values})
 
     def _open(self, level: int, cells: Array) -> None:
         """Gives cells their 27 points, and measures the new ones among these.
@@ -326,9 +320,8 @@ class Octree:
             return
         self._need(0, 0, count)
         first = own.rows.extend(count)
-        own.rows.cell[first:] = cells
-        own.cells.row[cells] = xp.arange(first, own.rows.count, dtype=np.uint32)
-        own.cells.state[cells] = OPENING
+        opening = {"row": own.cells.row, "state": own.cells.state, "cell": own.rows.cell, "child": own.rows.child}
+        backend.run("sdf_octree_opening", count, first=first, cells=cells, **opening)
         mask, lent, last = (xp.empty(count, np.uint32) for _ in range(3))
         place = self._place(level)
         backend.run(
@@ -344,7 +337,8 @@ class Octree:
         )
         backend.inclusive_scan(last)
         ends = [*range(PIECE, count, PIECE), count]
-        point_ends = backend.to_host(last[xp.asarray(ends) - 1]).tolist()
+        at_ends = last[-1:] if len(ends) == 1 else last[xp.asarray(ends) - 1]
+        point_ends = backend.to_host(at_ends).tolist()
         self._need(point_ends[-1])
         first_point = self.points.extend(point_ends[-1])
         for start, end, before, after in zip([0, *ends], ends, [0, *point_ends], point_ends, strict=False):
@@ -369,23 +363,29 @@ class Octree:
                 **place,
             )
             self._measure(first_point + before, position, seed, level, row)
-        own.cells.state[cells] = OPENED
 
     def _measure(
         self, first: int, position: Array, seed: Array | None, level: int = 0, row: Array | None = None
     ) -> None:
         """Exact signed distances of the points from number `first` on, at positions (m, 3). row: (m,), their cells'."""
-        backend, points, part = self.backend, self.points, slice(first, first + len(position))
+        backend, xp, points, part = self.backend, self.backend.xp, self.points, slice(first, first + len(position))
         self.queries += len(position)
         with self.stages("query", backend):
-            distance, points.slot[part] = self.find(position, seed)
-        slot = points.slot[part]
-        normals = self.signer.normals if isinstance(self.signer, PseudonormalSigner) else None
+            distance, slot = self.find(position, seed)
+        inside, winding, normals = None, None, None
         with self.stages("sign", backend):
-            if isinstance(self.signer, WindingSigner):
-                inside = self._winding_signs(self.signer, first, position, distance, level, row)
+            if isinstance(self.signer, PseudonormalSigner):
+                normals = self.signer.normals
+            elif not isinstance(self.signer, WindingSigner):
+                inside = self.signer.inside(position, slot).view(np.uint8)
             else:
-                inside = None if normals is not None else self.signer.inside(position, slot).view(np.uint8)
+                inside, link = self._inherited(first, position, distance, level, row)
+                if backend.warps:
+                    winding = xp.empty(len(position), np.float32)
+                    wind_alone(backend, self.signer.index, position, winding, BETA, link, self.signer.caps)
+                else:
+                    unknown = xp.flatnonzero(inside == UNKNOWN)
+                    inside[unknown] = self.signer.inside(position[unknown], slot[unknown])
         backend.run(
             "sdf_octree_measured",
             len(position),
@@ -393,71 +393,80 @@ class Octree:
             slot=slot,
             distance=distance,
             inside=inside,
+            winding=winding,
             normals=normals,
             triangle=self.order.triangle,
+            nearest=points.slot[part],
             signed_distance=points.signed[part],
             gradient=points.gradient[part],
         )
 
-    def _winding_signs(
-        self, signer: WindingSigner, first: int, position: Array, distance: Array, level: int, row: Array | None
-    ) -> Array:
-        """Signs handed on from points of the same cell where that is safe, winding numbers for the rest."""
-        backend, xp, points = self.backend, self.backend.xp, self.points
-        part = slice(first, first + len(position))
-        known, unknown = xp.full(len(position), 2, np.uint8), xp.arange(len(position), dtype=np.uint32)
-        for _ in range(INHERIT_PASSES if row is not None else 0):
-            inside, clear = xp.empty(len(unknown), np.uint8), xp.empty(len(unknown), np.float32)
+    def _inherited(
+        self, first: int, position: Array, distance: Array, level: int, row: Array | None
+    ) -> tuple[Array, Array | None]:
+        """Signs that are safely handed on from points of the same cell: (m,) uint8, UNKNOWN for the rest; and, where
+        warps ask for these, (m,) uint64, 0 for them. row: None for the root's corners, which nobody comes before."""
+        backend, xp, points, m = self.backend, self.backend.xp, self.points, len(position)
+        groups = self.signer.cap_groups if isinstance(self.signer, WindingSigner) and self.signer.caps else None
+        if row is None:
+            if groups:
+                points.clear[first:] = groups.room(backend, position)
+            return xp.full(m, UNKNOWN, np.uint8), xp.zeros(m, np.uint64) if backend.warps else None
+        link = xp.empty(m, np.uint64) if backend.warps else None
+        inside = None
+        for _ in range(2):
+            before, inside = inside, xp.empty(m, np.uint8)
             backend.run(
                 "sdf_sign_inherit",
-                len(unknown),
+                m,
                 first=first,
-                measured=len(position),
-                which=unknown,
                 point_row=row,
                 points=self.levels[level].rows.points,
                 step=0.5 ** (level + 1),
                 signed_distance=points.signed,
                 distance=distance,
-                inside=known,
-                clear=points.clear if self._has_caps else None,
-                guard=signer.guard,
-                new_inside=inside,
-                new_clear=clear,
+                before=before,
+                position=position,
+                groups=len(groups.area) if groups else 0,
+                box=groups and groups.box,
+                area=groups and groups.area,
+                clear=points.clear if groups else None,
+                inside=inside,
+                link=link,
             )
-            # Only now: within a pass, nobody may see what another point of the same pass has found.
-            known[unknown] = inside
-            if self._has_caps:
-                points.clear[part][unknown] = clear
-            unknown = unknown[inside == 2]
-        position = position[unknown]
-        known[unknown] = signer.inside(position, points.slot[part][unknown])
-        if self._has_caps:
-            points.clear[part][unknown] = signer.clear(position)
-        return known
+        return inside, link
 
-    def _split(self, level: int, cells: Array) -> None:
-        """Gives cells their children. Where a neighbour is coarser than a cell, it is split first (2:1 balance)."""
+    def _split(self, level: int) -> bool:
+        """Gives the cells that are asked for their children; returns whether there are any. Where a neighbour is
+        coarser than a cell, it is split first (2:1 balance)."""
         backend, xp, own, below = self.backend, self.backend.xp, self.levels[level], self.levels[level + 1]
-        cells = cells[own.cells.state[cells] != SPLIT]
+        balanced = level > 0 and self.sample is None
+        above = self.levels[level - 1].cells if balanced else None
+        flag = xp.zeros(own.cells.count + 1, np.uint8)
+        backend.run(
+            "sdf_octree_balance",
+            own.cells.count,
+            asked=own.cells.asked,
+            above_state=above and above.state,
+            above_asked=above and above.asked,
+            flag=flag,
+            **self._place(level),
+        )
+        cells, closed, coarse = chosen(backend, flag, COARSE)
+        self._open(level, closed)
+        if len(coarse):
+            self._split(level - 1)
+        if len(closed):
+            cells = xp.concatenate([cells, closed])
+        if self.sample is not None:
+            step = max(1, -(-len(cells) // self.sample))
+            self.share.append(self.share[level] / step)
+            cells = xp.ascontiguousarray(cells[::step])
         if len(cells) == 0:
-            return
-        self._open(level, cells[own.cells.state[cells] == CLOSED])
-        rows = own.cells.row[cells]
-        if level > 0 and self.sample is None:
-            at, direction = xp.nonzero(own.rows.neighbour[rows] == NONE)
-            if len(at):
-                cell = cells[at]
-                above = self.levels[level - 1]
-                towards = backend.from_host(PARENT_DIRECTION)[cell & 7, direction]
-                coarse = xp.zeros(above.cells.count, bool)
-                coarse[above.rows.neighbour[above.cells.row[own.families.parent[cell >> 3]], towards]] = True
-                self._split(level - 1, xp.flatnonzero(coarse).astype(np.uint32))
+            return False
         self._need(0, 8 * len(cells))
-        own.cells.state[cells] = SPLIT
         first = below.families.extend(len(cells))
         below.cells.extend(8 * len(cells))
-        own.rows.child[rows] = xp.arange(first, below.families.count, dtype=np.uint32)
         backend.run(
             "sdf_octree_children",
             len(cells),
@@ -465,18 +474,20 @@ class Octree:
             cells=cells,
             key=own.families.key,
             row=own.cells.row,
-            child=own.rows.child,
             neighbour=own.rows.neighbour,
+            state=own.cells.state,
+            child=own.rows.child,
             meets_finer=own.cells.meets_finer,
             below_parent=below.families.parent,
             below_key=below.families.key,
             below_row=below.cells.row,
+            below_state=below.cells.state,
+            below_asked=below.cells.asked,
+            below_meets_finer=below.cells.meets_finer,
             below_neighbour=below.rows.neighbour,
         )
         self._consider(level + 1, 8 * first)
-
-    def _leaves(self, level: int) -> Array:
-        return self.backend.xp.flatnonzero(self.levels[level].cells.state != SPLIT).astype(np.uint32)
+        return True
 
     def _constrain(self) -> None:
         """The field's values: hanging corners take their coarser neighbour's interpolation, coarse levels first."""
@@ -484,12 +495,10 @@ class Octree:
         self.value = self.hanging = None  # those of the round before are freed first
         self.value, self.hanging = self.points.signed.copy(), xp.zeros(self.points.count, np.uint8)
         for level, own in enumerate(self.levels[:-1]):
-            cells = own.cells
-            leaves = xp.flatnonzero((cells.state != SPLIT) & (cells.meets_finer == 1)).astype(np.uint32)
             self.backend.run(
                 "sdf_octree_constrain",
-                len(leaves),
-                cells=leaves,
+                own.cells.count,
+                meets_finer=own.cells.meets_finer,
                 value=self.value,
                 hanging=self.hanging,
                 **self._place(level),
@@ -497,24 +506,21 @@ class Octree:
 
     def _tighten(self) -> None:
         """Asks for splits of the leaves that move their finer neighbours' corners too far."""
-        xp = self.backend.xp
+        any_asked = self.backend.xp.zeros(self.depth, np.uint8)
         for level in range(1, self.depth + 1):
-            leaves, above = self._leaves(level), self.levels[level - 1]
-            wish = xp.zeros(above.cells.count, np.uint8)
+            above = self.levels[level - 1].cells
             self.backend.run(
                 "sdf_octree_tighten",
-                len(leaves),
-                cells=leaves,
+                self.levels[level].cells.count,
                 value=self.value,
                 hanging=self.hanging,
-                above_state=above.cells.state,
-                above_wish=wish,
+                above_state=above.state,
+                above_asked=above.asked,
+                any=any_asked[level - 1 :],
                 **self._place(level),
                 **self._field(),
             )
-            asked_for = xp.flatnonzero(wish).astype(np.uint32)
-            if len(asked_for):
-                self._pending[level - 1] = [asked_for]
+        self._pending.update(np.flatnonzero(self.backend.to_host(any_asked)).tolist())
 
     def _run_ahead(self, rounds: int) -> None:
         """Adds leaves to those that are to be split for the sake of hanging corners.
@@ -526,28 +532,29 @@ class Octree:
         if rounds <= PATIENCE:
             return
         steps = 2 ** (rounds - PATIENCE - 1)
-        for level, (asked_for,) in self._pending.items():
-            own, front = self.levels[level], asked_for
+        for level in self._pending:
+            own = self.levels[level]
+            asked = (own.cells.asked == 1) & (own.cells.state != SPLIT)
+            front = xp.flatnonzero(asked).astype(np.uint32)
             self._open(level, front[own.cells.state[front] == CLOSED])
-            chosen = xp.zeros(own.cells.count, bool)
-            chosen[front] = True
             for _ in range(min(steps, FARTHEST)):
                 around = xp.unique(own.rows.neighbour[own.cells.row[front]])
                 around = around[around < OUTSIDE]
-                around = around[(own.cells.state[around] == OPENED) & ~chosen[around]]
-                rows = own.cells.row[around]
-                marginal = MARGINAL * self.tolerance
-                wish = self._ask("test", level, len(rows), rows=rows, cell=own.rows.cell, tolerance=marginal)
-                front = around[wish == 1]
+                around = around[(own.cells.state[around] == OPENED) & ~asked[around]]
+                wish = xp.zeros(own.cells.count, np.uint8)
+                rows, marginal = own.cells.row[around], MARGINAL * self.tolerance
+                self._test(level, len(rows), rows=rows, asked=wish, state=None, tolerance=marginal)
+                front = chosen(self.backend, wish)[0]
                 if len(front) == 0:
                     break
-                chosen[front] = True
-            self._pending[level] = [xp.flatnonzero(chosen).astype(np.uint32)]
+                asked[front] = True
+            own.cells.asked[asked] = 1
 
     @property
     def jump_leaves(self) -> int:
         """How many leaves were left coarse because the sign jumps in them."""
-        return sum(int((own.cells.state == JUMP).sum()) for own in self.levels)
+        state = self.backend.xp.concatenate([own.cells.state for own in self.levels])
+        return int((state == JUMP).sum())
 
     @property
     def nbytes(self) -> int:
@@ -571,34 +578,40 @@ class Octree:
         backend.trim()
         value, steps = self._rounded(self.value, levels, step)
         self.value = self.hanging = None
-        leaves = [self._leaves(level) for level in range(len(levels))]
-        used = xp.zeros(points.count, np.uint8)
-        for level, cells in enumerate(leaves):
-            backend.run("sdf_octree_used", len(cells), cells=cells, used=used, **self._corners(level))
-        corner = xp.flatnonzero(used).astype(np.uint32)
-        corner = corner[backend.sort_order(points.key[corner])]
+        used, rank = xp.zeros(points.count, np.uint8), self._ranks(levels)
+        count = 1 + sum(own.cells.count - own.families.count for own in levels[1:])
+        leaf_key, leaf_level = xp.empty(count, np.uint64), xp.empty(count, np.uint8)
+        for level, own in enumerate(levels):
+            backend.run(
+                "sdf_octree_leaves",
+                own.cells.count,
+                rank=rank[level],
+                leaf_key=leaf_key,
+                leaf_level=leaf_level,
+                used=used,
+                level=level,
+                key=own.families.key,
+                state=own.cells.state,
+                **self._corners(level),
+            )
+        corner = chosen(backend, used)[0]
         del used
+        corner = corner[backend.sort_order(points.key[corner])]
         backend.trim()
         place = xp.empty(points.count, np.uint32)
         place[corner] = xp.arange(len(corner), dtype=np.uint32)
-        ranks = self._ranks(levels)
-        count = sum(len(cells) for cells in leaves)
-        leaf_key, leaf_level = xp.empty(count, np.uint64), xp.empty(count, np.uint8)
         leaf_corner = xp.empty((count, 8), np.uint32)
-        for level, (own, cells, rank) in enumerate(zip(levels, leaves, ranks, strict=True)):
-            to, octant = rank[cells], cells & np.uint32(7)
-            key = own.families.key[cells >> np.uint32(3)] << np.uint64(3) | octant.astype(np.uint64)
-            leaf_key[to], leaf_level[to] = key << np.uint64(3 * (LATTICE_BITS - level)), level
+        for level, own in enumerate(levels):
             backend.run(
                 "sdf_octree_corners",
-                len(cells),
-                cells=cells,
+                own.cells.count,
+                state=own.cells.state,
                 place=place,
-                rank=rank,
+                rank=rank[level],
                 leaf_corner=leaf_corner,
                 **self._corners(level),
             )
-        del leaves, ranks, rank, place
+        del rank, place
         for own in levels:
             own.rows.drop("points")
         key = points.key[corner]
@@ -647,12 +660,13 @@ class Octree:
 
     def _ranks(self, levels: list[Level]) -> list[Array]:
         """For each cell, by level, how many leaves come before it along the Morton curve."""
-        xp = self.backend.xp
-        held = [xp.ones(own.cells.count, np.uint32) for own in levels]  # leaves in each cell
+        run, xp = self.backend.run, self.backend.xp
+        rank = [xp.ones(own.cells.count, np.uint32) for own in levels]  # first the leaves in each cell
         for level in reversed(range(1, len(levels))):
-            held[level - 1][levels[level].families.parent] = held[level].reshape(-1, 8).sum(axis=1, dtype=np.uint32)
-        ranks = [xp.zeros(1, np.uint32)]
-        for own, count in zip(levels[1:], held[1:], strict=True):
-            within = xp.cumsum(count.reshape(-1, 8), axis=1, dtype=np.uint32) - count.reshape(-1, 8)
-            ranks.append((within + ranks[-1][own.families.parent][:, None]).ravel())
-        return ranks
+            families = levels[level].families
+            run("sdf_octree_held", families.count, parent=families.parent, held=rank[level], above_held=rank[level - 1])
+        rank[0][:] = 0
+        for level in range(1, len(levels)):
+            families = levels[level].families
+            run("sdf_octree_rank", families.count, parent=families.parent, above_rank=rank[level - 1], rank=rank[level])
+        return rank

@@ -25,6 +25,8 @@ LONE_WINDINGS = 150_000
 """Up to so many points on a GPU, a warp for each is faster than a thread, which takes as long as the longest sum."""
 LOOKED_AT = 4
 """Points that a warp looks at at a time, where not all of them are asked for."""
+FEW_POINTS = 1 << 16
+"""Up to so many points along a curve, warps ask for each winding number sooner than signs are handed on."""
 MOST_WARPS = 1 << 16
 """More than run at a time on any GPU: each takes points one after the other."""
 
@@ -281,7 +283,7 @@ class WindingSigner:
             self.caps = WindingIndex.of(backend, make_bvh(backend, caps))
             order = self.caps.bvh.order
             self.cap_groups = CapGroups.of(backend, backend.to_host(order.triangle).astype(np.float64))
-            self.guard = float(np.sqrt(reach_sq(caps.reshape(-1, 3, 3))))
+            self.guard = float(np.sqrt(reach_sq(caps.reshape(-1, 3, 3)).sum()))
 
     @functools.cached_property
     def index(self) -> WindingIndex:
@@ -337,6 +339,8 @@ class WindingSigner:
         and the caps' own winding number follows a point's sign, as in `inside`.
         """
         backend, xp = self.backend, self.backend.xp
+        if backend.warps and len(points) <= FEW_POINTS:
+            return self.inside(points, slot)
         clear = self.clear(points)
         link = xp.empty(len(points), np.uint32)
         backend.run("sdf_sign_link", len(points), points=points, distance=xp.minimum(distance, clear), link=link)
