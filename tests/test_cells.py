@@ -11,7 +11,7 @@ import backends
 import oracle
 from sdfcli.backend import Backend
 from sdfcli.stages.bvh_octree import octree_of
-from sdfcli.stages.cells import leaf_corners_of, split_cells
+from sdfcli.stages.cells import SplitCells, leaf_corners_of, split_cells
 from sdfcli.stages.corners import by_level, level_order
 
 backend = backends.backend
@@ -61,7 +61,7 @@ def test_octrees_of_keys(backend: Backend, seed: int, count: int, spread: float,
     split, leaves = octree(keys.tolist(), depth)
     cell = backend.to_host(split_cells(backend, backend.from_host(keys), depth))
     assert cell.tolist() == [key << 4 | level for key, level in split]
-    tree = octree_of(backend, backend.from_host(keys), depth)
+    tree = octree_of(backend, SplitCells(backend, backend.from_host(keys), depth))
     key, level = backend.to_host(tree.leaf_key), backend.to_host(tree.leaf_level)
     assert list(zip(key.tolist(), level.tolist(), strict=True)) == leaves
     size = FULL >> level.astype(np.int64)
@@ -83,7 +83,7 @@ def levels(at: Numbers) -> Numbers:
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(2, 300), depth=st.integers(1, 20))
 def test_corners_by_level(backend: Backend, seed: int, count: int, depth: int) -> None:
     keys = some_keys(np.random.default_rng(seed), count, 0.01)
-    tree = octree_of(backend, backend.from_host(keys), depth)
+    tree = octree_of(backend, SplitCells(backend, backend.from_host(keys), depth))
     at, near = oracle.lattice(backend.to_host(tree.corner_key)), backend.to_host(tree.near)
     level = levels(at)
     assert np.array_equal(near == NONE, level == 0)

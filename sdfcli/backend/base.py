@@ -7,8 +7,8 @@ import re
 import struct
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +138,19 @@ class Backend(ABC):
     def download(self, array: Array, host: npt.NDArray[Any]) -> None:
         """Copies from the device, in the current queue."""
         host[...] = array
+
+    def later(self, array: Array) -> Callable[[], npt.NDArray[Any]]:
+        """Begins to copy a small array to the host. What comes back waits for that, not for what is asked for since."""
+        return lambda: self.to_host(array)
+
+    @contextmanager
+    def beside(self) -> Iterator[Callable[[], None]]:
+        """What is asked for within it begins after all that was asked for before, and runs beside what is asked for
+        after it, up to a call of the function that it gives: what follows that call waits.
+
+        Keep what it reads until then, and its own results wherever they are read.
+        """
+        yield lambda: None
 
     @abstractmethod
     def memory_used(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.machinery import PathFinder
 from importlib.util import LazyLoader, module_from_spec
@@ -161,6 +161,27 @@ class CudaBackend(Backend):
 
     def synchronize(self) -> None:
         self.xp.cuda.get_current_stream().synchronize()
+
+    def later(self, array: Array) -> Callable[[], npt.NDArray[Any]]:
+        host = self.pinned(array.size, array.dtype)
+        self.download(array, host)
+        copied = self.xp.cuda.get_current_stream().record()
+
+        def wait() -> npt.NDArray[Any]:
+            copied.synchronize()
+            return host
+
+        return wait
+
+    @contextmanager
+    def beside(self) -> Iterator[Callable[[], None]]:
+        current = self.xp.cuda.get_current_stream
+        ends: list[Any] = []
+        begin = current().record()
+        with self.queues(1)[0]:
+            current().wait_event(begin)
+            yield lambda: current().wait_event(ends[0])
+            ends.append(current().record())
 
     @contextmanager
     def annotate(self, name: str) -> Iterator[None]:

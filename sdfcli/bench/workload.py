@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from statistics import median
 
 from sdfcli.backend import Backend
-from sdfcli.bench.points import OCTREES, check_points, make_octree, make_points
+from sdfcli.bench.points import OCTREES, check_points, make_octree, make_points, split_cells_of
 from sdfcli.errors import UsageError
 from sdfcli.mesh import Mesh
 from sdfcli.params import MAX_DEPTH, QUERIES
 from sdfcli.stages.bvh import build_bvh, refit
-from sdfcli.stages.bvh_octree import nearest_by_level, nearest_of_levels
+from sdfcli.stages.bvh_octree import nearest_by_level, nearest_of_levels, octree_of
 from sdfcli.stages.cells import leaf_corners_of
 from sdfcli.stages.corner_sign import signed_distances
 from sdfcli.stages.corners import level_order
@@ -18,6 +20,10 @@ from sdfcli.stages.distance import nearest, nearest_in_any_order, prepare, visit
 from sdfcli.stages.order import curve_order, morton, sort
 from sdfcli.stages.sign import WindingIndex, WindingSigner, choose_sign, inside_along, settle_sign
 from sdfcli.timing import Marks
+
+
+def _in_order() -> AbstractContextManager[Callable[[], None]]:
+    return nullcontext(lambda: None)
 
 
 class Workload:
@@ -59,31 +65,38 @@ class Workload:
         With other points than an octree's corners, there is no octree to build, and the points are sorted instead.
         """
         backend = self.backend
+        fast = query == "fast"
+        beside = backend.beside if fast else _in_order  # it has a tree of its own, and needs no boxes
         stage = Marks(backend)
         with stage("morton"):
             keys = morton(backend, self.triangles)
         with stage("sort"):
             order = sort(backend, self.triangles, keys)
         with stage("tree"):
-            bvh = build_bvh(backend, order)
-        with stage("refit"):
+            cells = split_cells_of(backend, order, self.kind, self.depth) if self.kind in OCTREES else None
+            with beside() as tree_done:
+                bvh = build_bvh(backend, order)
+                bvh = prepare(backend, bvh, query) if fast else bvh
+        with stage("refit"), beside() as refit_done:
             bvh = prepare(backend, refit(backend, bvh), query)
+            if isinstance(self.signer, WindingSigner):
+                self.signer.index = WindingIndex.of(backend, bvh)
         with stage("octree"):
-            if self.kind in OCTREES:
-                tree = make_octree(backend, order, self.kind, self.depth)
+            if cells:
+                tree = octree_of(backend, cells)
                 leaf_corners_of(backend, tree)
                 points = tree.position
             else:
                 points = self.points[curve_order(backend, self.points)]
         with stage("query"):
-            if self.kind in OCTREES and query == "fast" and backend.warps:
+            tree_done()
+            if cells and fast and backend.warps:
                 distance, slot = nearest_by_level(backend, bvh, tree)
             else:
                 distance, slot = nearest(backend, bvh, points, query=query)
         with stage("sign"):
-            if isinstance(self.signer, WindingSigner):
-                self.signer.index = WindingIndex.of(backend, bvh)
-            if self.kind in OCTREES:
+            refit_done()
+            if cells:
                 signed_distances(backend, self.signer, tree, distance, slot)
             else:
                 inside = inside_along(self.signer, points, distance, slot)

@@ -11,7 +11,7 @@ import numpy as np
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.stages.bvh import Bvh
-from sdfcli.stages.cells import Leaves, corners_of, leaf_corners_of, leaves_of, split_cells
+from sdfcli.stages.cells import Leaves, SplitCells, corners_of, leaf_corners_of, leaves_of
 from sdfcli.stages.corner_sign import signed_distances
 from sdfcli.stages.corners import level_order
 from sdfcli.stages.order import Order
@@ -36,13 +36,12 @@ def bvh_octree(backend: Backend, order: Order, depth: int, most_memory: int | No
 
     Raises OutOfMemoryError where the corners would not fit into most_memory bytes of the device.
     """
-    return octree_of(backend, order.keys, depth, most_memory)
+    return octree_of(backend, SplitCells(backend, order.keys, depth), most_memory)
 
 
-def octree_of(backend: Backend, keys: Array, depth: int, most_memory: int | None = None) -> Leaves:
-    """The octree down to level `depth` whose cells are split where two of sorted Morton codes (k,) uint64 lie in them;
-    see `bvh_octree`."""
-    cell = split_cells(backend, keys, depth)
+def octree_of(backend: Backend, splits: SplitCells, most_memory: int | None = None) -> Leaves:
+    """The octree of these split cells; see `bvh_octree`."""
+    cell, depth = splits.cells(), splits.depth
     leaves = 7 * len(cell) + 1
     if leaves > MOST_LEAVES:
         raise OutOfMemoryError(f"the octree has {leaves:,} leaves, more than {MOST_LEAVES:,}; try a smaller --depth")

@@ -39,20 +39,34 @@ class Leaves:
     depth: int
 
 
-def split_cells(backend: Backend, keys: Array, depth: int) -> Array:
-    """The cells above level `depth` in which two or more of sorted Morton codes (n,) uint64 lie: (s,) uint64, sorted.
+class SplitCells:
+    """The cells above level `depth` in which two or more of sorted Morton codes (n,) uint64 lie.
+
+    They are counted at once, and listed when they are asked for: in between there is time for other work.
 
     A cell is its Morton code on the lattice, shifted by 4 bits, plus its level (see cells.h). A cell holds two codes
     where two neighbours among them have its prefix in common, so all levels are read off at once.
     """
-    xp = backend.xp
-    pairs = max(0, len(keys) - 1)
-    end = xp.empty(pairs, np.uint32)
-    backend.run("sdf_split_count", pairs, keys=keys, depth=depth, count=end)
-    backend.inclusive_scan(end)
-    cell = xp.empty(int(end[-1]) if pairs else 0, np.uint64)
-    backend.run("sdf_split_cells", pairs, keys=keys, depth=depth, end=end, cell=cell)
-    return cell
+
+    def __init__(self, backend: Backend, keys: Array, depth: int) -> None:
+        self.depth = depth
+        self._backend, self._keys = backend, keys
+        self._end = backend.xp.empty(max(0, len(keys) - 1), np.uint32)
+        backend.run("sdf_split_count", len(self._end), keys=keys, depth=depth, count=self._end)
+        backend.inclusive_scan(self._end)
+        self._count = backend.later(self._end[-1:])
+
+    def cells(self) -> Array:
+        """(s,) uint64, sorted."""
+        cell = self._backend.xp.empty(int(self._count().sum()), np.uint64)
+        arrays = {"keys": self._keys, "end": self._end, "cell": cell}
+        self._backend.run("sdf_split_cells", len(self._end), depth=self.depth, **arrays)
+        return cell
+
+
+def split_cells(backend: Backend, keys: Array, depth: int) -> Array:
+    """`SplitCells` without anything in between."""
+    return SplitCells(backend, keys, depth).cells()
 
 
 def leaves_of(backend: Backend, cell: Array) -> tuple[Array, Array, Array]:
