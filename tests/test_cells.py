@@ -12,7 +12,7 @@ import oracle
 from sdfcli.backend import Backend
 from sdfcli.stages.bvh_octree import octree_of
 from sdfcli.stages.cells import SplitCells, leaf_corners_of, split_cells
-from sdfcli.stages.corners import by_level, level_order
+from sdfcli.stages.corners import LevelOrder, by_level
 
 backend = backends.backend
 warps = backends.warps
@@ -91,18 +91,18 @@ def test_corners_by_level(backend: Backend, seed: int, count: int, depth: int) -
     assert np.all(level[near[rest]] < level[rest])
     assert np.all(np.abs(at[near[rest]] - at[rest]).max(axis=1) == FULL >> level[rest])
     assert np.array_equal(backend.to_host(tree.level), level)
-    order, ends = level_order(backend, tree.level)
-    assert backend.to_host(order).tolist() == np.argsort(level, kind="stable").tolist()
-    assert ends == [int(np.sum(level <= k)) for k in range(21)]
+    ordered = LevelOrder(backend, tree.level)
+    assert backend.to_host(ordered.order).tolist() == np.argsort(level, kind="stable").tolist()
+    assert ordered.ends() == [int(np.sum(level <= k)) for k in range(21)]
 
 
 @pytest.mark.parametrize("count", [1, 31, 32, 33, 255, 256, 257, 1000])
 def test_order_of_any_number_of_levels(backend: Backend, warps: Backend, count: int) -> None:
     level = np.random.default_rng(count).integers(0, 18, count)
     for device in (backend, warps):
-        order, ends = level_order(device, device.from_host(level, np.uint8), 18)
-        assert device.to_host(order).tolist() == np.argsort(level, kind="stable").tolist()
-        assert ends == [int(np.sum(level <= k)) for k in range(18)]
+        ordered = LevelOrder(device, device.from_host(level, np.uint8), 18)
+        assert device.to_host(ordered.order).tolist() == np.argsort(level, kind="stable").tolist()
+        assert ordered.ends() == [int(np.sum(level <= k)) for k in range(18)]
 
 
 @pytest.mark.parametrize("splits", [0, 5, 40])

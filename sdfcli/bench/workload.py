@@ -12,10 +12,9 @@ from sdfcli.errors import UsageError
 from sdfcli.mesh import Mesh
 from sdfcli.params import MAX_DEPTH, QUERIES
 from sdfcli.stages.bvh import build_bvh, refit
-from sdfcli.stages.bvh_octree import nearest_by_level, nearest_of_levels, octree_of
+from sdfcli.stages.bvh_octree import levels_of, nearest_by_level, octree_of
 from sdfcli.stages.cells import leaf_corners_of
 from sdfcli.stages.corner_sign import signed_distances
-from sdfcli.stages.corners import level_order
 from sdfcli.stages.distance import nearest, nearest_in_any_order, prepare, visits
 from sdfcli.stages.order import curve_order, morton, sort
 from sdfcli.stages.sign import WindingIndex, WindingSigner, choose_sign, inside_along, settle_sign
@@ -51,8 +50,8 @@ class Workload:
             self.points = tree.position
             if points == "levels":
                 self.tree = tree
-                self.levels = level_order(backend, tree.level, depth + 1)
-                order, ends = self.levels
+                self.levels = levels_of(backend, tree)
+                order, ends = self.levels.order, self.levels.ends()
                 self.points_of_levels = [
                     tree.position[order[start:end]] for start, end in zip([0, *ends], ends, strict=False) if end > start
                 ]
@@ -84,14 +83,15 @@ class Workload:
         with stage("octree"):
             if cells:
                 tree = octree_of(backend, cells)
+                levels = levels_of(backend, tree) if fast and backend.warps else None
                 leaf_corners_of(backend, tree)
                 points = tree.position
             else:
-                points = self.points[curve_order(backend, self.points)]
+                points, levels = self.points[curve_order(backend, self.points)], None
         with stage("query"):
             tree_done()
-            if cells and fast and backend.warps:
-                distance, slot = nearest_by_level(backend, bvh, tree)
+            if levels:
+                distance, slot = nearest_by_level(backend, bvh, tree, levels)
             else:
                 distance, slot = nearest(backend, bvh, points, query=query)
         with stage("sign"):
@@ -115,7 +115,7 @@ class Workload:
         known from the levels before."""
         fast = query == "fast"
         if self.kind == "levels" and fast and self.backend.warps:
-            nearest_of_levels(self.backend, self.bvh, self.tree, *self.levels)
+            nearest_by_level(self.backend, self.bvh, self.tree, self.levels)
         elif self.kind == "levels":
             for points in self.points_of_levels:
                 nearest(self.backend, self.bvh, points, query=query)

@@ -830,10 +830,8 @@ typedef struct {
     const float* points;                    /* count x 3 */
     const unsigned long long* link;         /* count, those that are not 0 are passed over; null: none is */
     const float* triangle;
-    const unsigned* child;
     const float* moments;
     const float* caps_triangle;
-    const unsigned* caps_child;
     const float* caps_moments;
     const float* step;                      /* steps x 2: how near to the level 0.5, and beta for the caps there */
     float beta;                             /* 0: exact */

@@ -3,8 +3,8 @@
 // INTERFACE
 //   FN, METHOD    qualifiers of every device-side function, and of those that are members
 //   u32, u64, u8  fixed-width integers (NVRTC has no <stdint.h> by default)
-//   leading_zeros, count_ones, float_bits, arrive, load_fresh, store_row, store_shared, add_bits, most_of_all,
-//   eight_below
+//   leading_zeros, count_ones, float_bits, arrive, load_row, load_fresh, store_row, store_shared, add_bits,
+//   most_of_all, eight_below
 //   UNROLL        before a loop of up to 27 rounds that is worth unrolling: arrays that it indexes stay in registers
 //
 // Bits are the same on both sides because neither side contracts multiply-add (--fmad=false, -ffp-contract=off), both
@@ -35,8 +35,15 @@ FN u32 arrive(u32* counter) {
     asm volatile("atom.acq_rel.gpu.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
     return before;
 }
-// Rows of `many` floats lie at multiples of four floats if there are 4 k, of two if there are 4 k + 2. load_fresh is for
-// what another thread of the same launch may have written before it arrived at a counter.
+// Rows of `many` floats lie at multiples of four floats if there are 4 k, of two if there are 4 k + 2.
+template <int many>
+FN void load_row(const float* row, float* x) {
+    for (int k = 0; k < many; k += 4) {
+        float4 part = *(const float4*)(row + k);
+        x[k] = part.x, x[k + 1] = part.y, x[k + 2] = part.z, x[k + 3] = part.w;
+    }
+}
+// The same for what another thread of the same launch may have written before it arrived at a counter.
 template <int many>
 FN void load_fresh(const float* row, float* x) {
     for (int k = 0; k < many; k += many % 4 ? 2 : 4) {
@@ -65,7 +72,9 @@ FN void store_shared(T* p, T x) {
 }
 FN void add_bits(u32* p, u32 bits) { atomicOr(p, bits); }
 // Replaces a number by a larger one.
-FN void most_of_all(u64* p, u64 x) { atomicMax(p, x); }
+FN void most_of_all(u64* p, u64 x) {
+    if (__ldcg(p) < x) atomicMax(p, x);
+}
 // Bit k says whether p[k] < level.
 FN u32 eight_below(const float* p, float level) {
     u32 bits = 0;
@@ -93,6 +102,10 @@ FN u32 float_bits(float x) {
     return bits;
 }
 FN u32 arrive(u32* counter) { return __atomic_fetch_add(counter, 1u, __ATOMIC_ACQ_REL); }
+template <int many>
+FN void load_row(const float* row, float* x) {
+    memcpy(x, row, many * sizeof(float));
+}
 template <int many>
 FN void load_fresh(const float* row, float* x) {
     memcpy(x, row, many * sizeof(float));

@@ -14,7 +14,6 @@ FN double from_grains(u64 x) { return (double)(long long)x / SDF_GRAINS; }
 struct WindingTree {
     u32 triangles;
     const float* triangle;
-    const u32* child;
     const float* moments;
 };
 FN double triangle_winding(const WindingTree& t, u32 slot, F3 p, int terms) {
@@ -72,13 +71,19 @@ struct LoneWinding {
             bool down = false;
             if (thread < many) {
                 u32 node = memory->node[height + thread];
-                const float* m = tree.moments + SDF_MOMENTS * (size_t)node;
+                const float* from = tree.moments + SDF_MOMENTS * (size_t)node;
+                float m[SDF_MOMENTS];
+                load_row<4>(from, m);
+                load_row<4>(from + 12, m + 12);
                 F3 r = load3(m) - p;
                 float d2 = dot(r, r);
-                left = tree.child[2 * (size_t)node];
-                right = tree.child[2 * (size_t)node + 1];
+                left = float_bits(m[14]);
+                right = float_bits(m[15]);
                 down = !(d2 > beta_sq * m[3]);
-                if (!down) sum += grain((double)node_winding(m, r, d2));
+                if (!down) {
+                    load_row<8>(from + 4, m + 4);
+                    sum += grain((double)node_winding(m, r, d2));
+                }
             }
             warp_sync();
             // Children in the order of their parents: so the stack stays as low as a tree is deep, times a warp.
@@ -101,7 +106,7 @@ struct LoneWinding {
 
 // Of an open surface, what is near the level 0.5 is corrected by its caps as WindingSigner does it.
 FN float corrected(const sdf_winding_lone_args& a, LoneWinding& lone, F3 p, float first) {
-    WindingTree all = lone.tree, caps = {a.caps, a.caps_triangle, a.caps_child, a.caps_moments};
+    WindingTree all = lone.tree, caps = {a.caps, a.caps_triangle, a.caps_moments};
     float winding = first;
     lone.tree = caps;
     for (u32 k = 0; k < a.steps; k++) {
@@ -118,7 +123,7 @@ FN float corrected(const sdf_winding_lone_args& a, LoneWinding& lone, F3 p, floa
 // Each warp looks at a few points at a time, and takes those that have no link, one after the other.
 FN void sdf_winding_lone_at(const sdf_winding_lone_args& a, u32 i) {
     SDF_SHARED LoneWindingMemory memory[SDF_BLOCK_WARPS];
-    WindingTree tree = {a.triangles, a.triangle, a.child, a.moments};
+    WindingTree tree = {a.triangles, a.triangle, a.moments};
     u32 thread = i % SDF_WARP, warp = i / SDF_WARP;
     LoneWinding lone = {tree, memory + warp % SDF_BLOCK_WARPS, thread};
     for (u32 first = a.together * warp; first < a.count; first += a.together * (a.n / SDF_WARP)) {
