@@ -20,6 +20,8 @@ from sdfcli.stages.order import curve_order, morton, sort
 from sdfcli.stages.sign import WindingIndex, WindingSigner, choose_sign, inside_along, settle_sign
 from sdfcli.timing import Marks
 
+STAGES = ("morton", "sort", "tree", "refit", "octree", "query", "sign")
+
 
 def _in_order() -> AbstractContextManager[Callable[[], None]]:
     return nullcontext(lambda: None)
@@ -61,6 +63,8 @@ class Workload:
     def stages(self, query: str = "fast") -> dict[str, float]:
         """Runs the whole pipeline once, triangles on the device to signed distances on the device; seconds by stage.
 
+        For the fast query, which has a tree of its own, trees are built and moments summed beside the octree and the
+        queries: that part of their time on which nothing waits is in no stage.
         With other points than an octree's corners, there is no octree to build, and the points are sorted instead.
         """
         backend = self.backend
@@ -71,13 +75,14 @@ class Workload:
             keys = morton(backend, self.triangles)
         with stage("sort"):
             order = sort(backend, self.triangles, keys)
-        with stage("tree"):
+        with stage("octree"):
             cells = split_cells_of(backend, order, self.kind, self.depth) if self.kind in OCTREES else None
-            with beside() as tree_done:
-                bvh = build_bvh(backend, order)
-                bvh = prepare(backend, bvh, query) if fast else bvh
-        with stage("refit"), beside() as refit_done:
+        with stage("tree"), beside() as tree_done:
+            bvh = build_bvh(backend, order)
+            bvh = prepare(backend, bvh, query) if fast else bvh
+        with stage("refit"), beside():
             bvh = prepare(backend, refit(backend, bvh), query)
+        with stage("sign"), beside() as moments_done:
             if isinstance(self.signer, WindingSigner):
                 self.signer.index = WindingIndex.of(backend, bvh)
         with stage("octree"):
@@ -95,13 +100,14 @@ class Workload:
             else:
                 distance, slot = nearest(backend, bvh, points, query=query)
         with stage("sign"):
-            refit_done()
+            moments_done()
             if cells:
                 signed_distances(backend, self.signer, tree, distance, slot)
             else:
                 inside = inside_along(self.signer, points, distance, slot)
                 backend.xp.where(inside, -distance, distance)
-        return stage.seconds()
+        seconds = stage.seconds()
+        return {name: seconds[name] for name in STAGES}
 
     def stage_seconds(self, query: str, repeat: int) -> dict[str, float]:
         """Medians of `stages` over `repeat` runs after one to warm up; `total` is the sum."""
