@@ -141,7 +141,8 @@ class Backend(ABC):
 
     def later(self, array: Array) -> Callable[[], npt.NDArray[Any]]:
         """Begins to copy a small array to the host. What comes back waits for that, not for what is asked for since."""
-        return lambda: self.to_host(array)
+        host = self.to_host(array).copy()
+        return lambda: host
 
     @contextmanager
     def beside(self) -> Iterator[Callable[[], None]]:
