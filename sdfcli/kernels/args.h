@@ -823,12 +823,12 @@ typedef struct {
 typedef struct {
     unsigned n;                             /* threads: whole warps */
     unsigned count;                         /* points */
-    unsigned together;                      /* at most 32: points that a warp looks at at a time */
     unsigned triangles;
     unsigned caps;                          /* triangles that close the surface's holes; 0: none, or not asked for */
     unsigned steps;
     const float* points;                    /* count x 3 */
-    const unsigned long long* link;         /* count, those that are not 0 are passed over; null: none is */
+    const unsigned* asked;                  /* those that are asked for; null: all */
+    const unsigned* many;                   /* how many these are; null: count */
     const float* triangle;
     const float* moments;
     const float* caps_triangle;
@@ -838,6 +838,14 @@ typedef struct {
     float lost;                             /* by how much the caps may change a winding number */
     float* winding;                         /* out: count */
 } sdf_winding_lone_args; /* GPU only */
+
+typedef struct {
+    unsigned n;                             /* threads: a warp for each run of 256 points */
+    unsigned count;                         /* points */
+    const unsigned long long* link;         /* count */
+    unsigned* asked;                        /* out: up to count, the points whose link is 0 */
+    unsigned* many;                         /* how many are listed: 0 before */
+} sdf_sign_asked_args; /* GPU only */
 
 typedef struct {
     unsigned n;                             /* points */

@@ -111,6 +111,7 @@
     X(sdf_distance_middle)  \
     X(sdf_distance_lone)    \
     X(sdf_winding_lone)     \
+    X(sdf_sign_asked)       \
     X(sdf_level_count)      \
     X(sdf_level_order)
 
