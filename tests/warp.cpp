@@ -113,6 +113,7 @@ FN float bits_float(u32 bits) {
         for (first = 0; first < a->n; first += kThreads)                    \
             run_warp([](int k) { name##_at(*arguments, first + (u32)k); }); \
     }
+ENTRY(sdf_packet_cells)
 ENTRY(sdf_packet_centres)
 ENTRY(sdf_packet_cut)
 ENTRY(sdf_packet_blocks)

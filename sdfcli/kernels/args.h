@@ -33,12 +33,6 @@ typedef struct {
 } sdf_curve_args;
 
 typedef struct {
-    unsigned n;
-    const unsigned long long* keys;  /* Morton codes */
-    unsigned long long* hilbert;     /* out: n */
-} sdf_hilbert_args;
-
-typedef struct {
     unsigned n;                   /* points: at most 2^21 */
     const double* points;         /* n x 3, anywhere */
     double x;                     /* the domain's origin */
@@ -139,11 +133,21 @@ typedef struct {
 } sdf_distance_wide_args; /* CPU only */
 
 typedef struct {
-    unsigned n;                  /* threads: whole warps */
+    unsigned n;                      /* threads: whole warps */
     unsigned triangles;
+    const unsigned long long* keys;  /* triangles: Morton codes, sorted */
+    unsigned* count;                 /* cells of the curve: how many triangles are in each; 0 before */
+    unsigned* last;                  /* out: cells: the slot after the last one of each that is not empty */
+} sdf_packet_cells_args; /* GPU only */
+
+typedef struct {
+    unsigned n;                      /* threads: whole warps */
+    unsigned triangles;
+    const unsigned long long* keys;
     const float* triangle;
-    const unsigned* order;       /* triangles: the slots along the Hilbert curve */
-    float* placed;               /* out: triangles x 4: middles, and slots */
+    const unsigned* end;             /* cells: how many triangles are in each and those before it */
+    const unsigned* last;
+    float* placed;                   /* out: triangles x 4: middles, and slots, along the curve */
 } sdf_packet_centres_args; /* GPU only */
 
 typedef struct {

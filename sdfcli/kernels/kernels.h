@@ -26,7 +26,6 @@
     X(sdf_curve)                     \
     X(sdf_triangle_keys)             \
     X(sdf_triangles_sorted)          \
-    X(sdf_hilbert)                   \
     X(sdf_look_up)                   \
     X(sdf_look_up_sorted)            \
     X(sdf_bvh_build)                 \
@@ -102,6 +101,7 @@
 
 // Those of which the GPU alone is capable.
 #define SDF_WARP_KERNELS(X) \
+    X(sdf_packet_cells)     \
     X(sdf_packet_centres)   \
     X(sdf_packet_cut)       \
     X(sdf_packet_blocks)    \

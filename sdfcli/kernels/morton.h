@@ -104,10 +104,6 @@ FN u64 hilbert_encode(Lattice c, int bits) {  // of cells with so many bits an a
     return spread3(x[0] ^ t) << 2 | spread3(x[1] ^ t) << 1 | spread3(x[2] ^ t);
 }
 
-FN void sdf_hilbert_at(const sdf_hilbert_args& a, u32 i) {
-    a.hilbert[i] = hilbert_encode(morton_decode(a.keys[i]), SDF_MORTON_BITS);
-}
-
 // Short codes, for sorting points: finer cells would not be worth the time.
 FN void sdf_curve_at(const sdf_curve_args& a, u32 i) {
     const float* p = a.points + 3 * (size_t)i;
