@@ -26,6 +26,7 @@ _SCALARS: dict[str, tuple[str, type]] = {
     "float": ("f", np.float32),
     "double": ("d", np.float64),
     "unsigned long long": ("Q", np.uint64),
+    "long long": ("q", np.int64),
     "unsigned char": ("B", np.uint8),
 }
 """The types of fields, as `struct` and NumPy call them."""
@@ -57,7 +58,7 @@ class ArgumentStruct:
             if dtype is not None:
                 if value is None:
                     value = 0
-                elif value.dtype != dtype or not value.flags.c_contiguous:
+                elif (value.dtype is not dtype and value.dtype != dtype) or not value.flags.c_contiguous:
                     raise TypeError(f"{self.kernel}: {name} must be a contiguous array of {dtype}")
                 else:
                     value = address(value)
@@ -113,7 +114,7 @@ class Backend(ABC):
 
     @abstractmethod
     def sort_order(self, keys: Array) -> Array:
-        """The stable order of unsigned keys: equal keys keep their place. uint32 or wider."""
+        """The stable order of unsigned keys, int64: equal keys keep their place."""
 
     @abstractmethod
     def inclusive_scan(self, values: Array) -> None:
@@ -145,11 +146,12 @@ class Backend(ABC):
         return lambda: host
 
     @contextmanager
-    def beside(self) -> Iterator[Callable[[], None]]:
-        """What is asked for within it begins after all that was asked for before, and runs beside what is asked for
-        after it, up to a call of the function that it gives: what follows that call waits.
+    def beside(self, since: Any = None) -> Iterator[Callable[[], None]]:
+        """What is asked for within it begins after all that was asked for before, or before the mark `since`, and runs
+        beside what is asked for after it, up to a call of the function that it gives: what follows that call waits.
+        Several of these run one after the other.
 
-        Keep what it reads until then, and its own results wherever they are read.
+        Keep what it reads until then. Of its results none that was read since the mark may have been let go.
         """
         yield lambda: None
 

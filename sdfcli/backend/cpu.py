@@ -110,7 +110,7 @@ class CpuBackend(Backend):
 
     def sort_order(self, keys: Array) -> Array:
         # The unstable sort is two to ten times as fast as the stable one; equal keys are rare, and put right after.
-        order = np.argsort(keys).astype(np.uint32)
+        order = np.argsort(keys)
         ordered = keys[order]
         equal = ordered[1:] == ordered[:-1]
         if equal.any():

@@ -18,6 +18,8 @@ from sdfcli.backend.base import KERNELS, Array, Backend, Queue, argument_structs
 from sdfcli.errors import DeviceError
 
 BLOCK = 128
+STAGED = 1 << 15
+"""So many bytes of any memory of the host the driver has taken over when the call of a copy returns."""
 COMPILER_OPTIONS = ("-std=c++17", "--fmad=false")
 INCLUDE = re.compile(r'^#include "(.+)"$', re.MULTILINE)
 LIST = re.compile(r"#define SDF_(WARP_)?KERNELS\(X\)((?:.*\\\n)*.*)")
@@ -137,7 +139,7 @@ class CudaBackend(Backend):
         self.device.use()
         self.name = f"cuda:{device}"
         self._modules: dict[str, Any] = {}
-        self._functions: dict[str, tuple[Any, Any]] = {}
+        self._functions: dict[str, Any] = {}
         self._queues: list[Queue] = []
 
     def run(self, kernel: str, n: int, **values: Any) -> None:
@@ -145,16 +147,25 @@ class CudaBackend(Backend):
             return
         values["n"] = n
         raw = argument_structs()[kernel].pack(values, _address)
-        function, by_value = self._functions.get(kernel) or self._load(kernel, len(raw))
-        function(((n + BLOCK - 1) // BLOCK,), (BLOCK,), (np.frombuffer(raw, by_value)[0],))
+        function = self._functions.get(kernel) or self._load(kernel)
+        function(((n + BLOCK - 1) // BLOCK,), (BLOCK,), (np.void(raw),))  # a void scalar is handed over by value
 
-    def _load(self, kernel: str, size: int) -> tuple[Any, Any]:
-        """The function of a kernel, and the type under which CuPy hands its arguments over by value: a void scalar."""
+    def _load(self, kernel: str) -> Any:
         source = kernel_sources()[kernel]
         if source not in self._modules:
             self._modules[source] = self.xp.RawModule(code=source, options=COMPILER_OPTIONS)
-        self._functions[kernel] = self._modules[source].get_function(kernel), np.dtype(("V", size))
+        self._functions[kernel] = self._modules[source].get_function(kernel)
         return self._functions[kernel]
+
+    def from_host(self, array: npt.ArrayLike, dtype: Any = None) -> Array:
+        if isinstance(array, self.xp.ndarray):
+            return super().from_host(array, dtype)
+        host = np.asarray(array, dtype, order="C")
+        if not 0 < host.nbytes <= STAGED:
+            return super().from_host(host)
+        small = self.xp.empty(host.shape, host.dtype)
+        self.upload(host, small)
+        return small
 
     def to_host(self, array: Array) -> npt.NDArray[Any]:
         return np.asarray(self.xp.asnumpy(array))
@@ -174,10 +185,10 @@ class CudaBackend(Backend):
         return wait
 
     @contextmanager
-    def beside(self) -> Iterator[Callable[[], None]]:
+    def beside(self, since: Any = None) -> Iterator[Callable[[], None]]:
         current = self.xp.cuda.get_current_stream
         ends: list[Any] = []
-        begin = current().record()
+        begin = since or current().record()
         with self.queues(1)[0]:
             current().wait_event(begin)
             yield lambda: current().wait_event(ends[0])
@@ -219,7 +230,7 @@ class CudaBackend(Backend):
         return int(self.device.mem_info[0]) + int(pool.total_bytes()) - int(pool.used_bytes())
 
     def sort_order(self, keys: Array) -> Array:
-        return self.xp.argsort(keys, kind="stable").astype(np.uint32)
+        return self.xp.argsort(keys, kind="stable")
 
     def inclusive_scan(self, values: Array) -> None:
         # CUB itself, in place. cupy.cumsum takes three to five times as long.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from statistics import median
 
 from sdfcli.backend import Backend
@@ -14,17 +12,13 @@ from sdfcli.params import MAX_DEPTH, QUERIES
 from sdfcli.stages.bvh import build_bvh, refit
 from sdfcli.stages.bvh_octree import levels_of, nearest_by_level, octree_of
 from sdfcli.stages.cells import leaf_corners_of
-from sdfcli.stages.corner_sign import signed_distances
+from sdfcli.stages.corner_sign import room_of, signed_distances
 from sdfcli.stages.distance import nearest, nearest_in_any_order, prepare, visits
 from sdfcli.stages.order import curve_order, morton, sort
 from sdfcli.stages.sign import WindingIndex, WindingSigner, choose_sign, inside_along, settle_sign
 from sdfcli.timing import Marks
 
 STAGES = ("morton", "sort", "tree", "refit", "octree", "query", "sign")
-
-
-def _in_order() -> AbstractContextManager[Callable[[], None]]:
-    return nullcontext(lambda: None)
 
 
 class Workload:
@@ -63,51 +57,72 @@ class Workload:
     def stages(self, query: str = "fast") -> dict[str, float]:
         """Runs the whole pipeline once, triangles on the device to signed distances on the device; seconds by stage.
 
-        For the fast query, which has a tree of its own, trees are built and moments summed beside the octree and the
-        queries: that part of their time on which nothing waits is in no stage.
         With other points than an octree's corners, there is no octree to build, and the points are sorted instead.
         """
+        stage = Marks(self.backend)
+        if self.kind in OCTREES and query == "fast" and self.backend.warps:
+            self._beside(stage)
+        else:
+            self._in_order(stage, query)
+        seconds = stage.seconds()
+        return {name: seconds[name] for name in STAGES}
+
+    def _in_order(self, stage: Marks, query: str) -> None:
         backend = self.backend
-        fast = query == "fast"
-        beside = backend.beside if fast else _in_order  # it has a tree of its own, and needs no boxes
-        stage = Marks(backend)
+        with stage("morton"):
+            keys = morton(backend, self.triangles)
+        with stage("sort"):
+            order = sort(backend, self.triangles, keys)
+        with stage("tree"):
+            bvh = build_bvh(backend, order)
+        with stage("refit"):
+            bvh = prepare(backend, refit(backend, bvh), query)
+        with stage("octree"):
+            if self.kind in OCTREES:
+                tree = make_octree(backend, order, self.kind, self.depth)
+                leaf_corners_of(backend, tree)
+                points = tree.position
+            else:
+                points = self.points[curve_order(backend, self.points)]
+        with stage("query"):
+            distance, slot = nearest(backend, bvh, points, query=query)
+        with stage("sign"):
+            if isinstance(self.signer, WindingSigner):
+                self.signer.index = WindingIndex.of(backend, bvh)
+            if self.kind in OCTREES:
+                signed_distances(backend, self.signer, tree, distance, slot)
+            else:
+                inside = inside_along(self.signer, points, distance, slot)
+                backend.xp.where(inside, -distance, distance)
+
+    def _beside(self, stage: Marks) -> None:
+        """The same for backends with warps: trees are built beside the octree, and what only signs need beside the
+        queries. That part of their time on which nothing waits is in no stage."""
+        backend = self.backend
         with stage("morton"):
             keys = morton(backend, self.triangles)
         with stage("sort"):
             order = sort(backend, self.triangles, keys)
         with stage("octree"):
-            cells = split_cells_of(backend, order, self.kind, self.depth) if self.kind in OCTREES else None
-        with stage("tree"), beside() as tree_done:
-            bvh = build_bvh(backend, order)
-            bvh = prepare(backend, bvh, query) if fast else bvh
-        with stage("refit"), beside():
-            bvh = prepare(backend, refit(backend, bvh), query)
-        with stage("sign"), beside() as moments_done:
+            cells = split_cells_of(backend, order, self.kind, self.depth)
+        with stage("tree"), backend.beside() as trees_done:
+            bvh = prepare(backend, build_bvh(backend, order))
+        with stage("octree"):
+            tree = octree_of(backend, cells)
+            levels = levels_of(backend, tree)
+            leaf_corners_of(backend, tree)
+            octree_done = backend.mark()
+        with stage("query"):
+            trees_done()
+            distance, slot = nearest_by_level(backend, bvh, tree, levels)
+        with stage("refit"), backend.beside(octree_done) as signs_begin:
+            bvh = refit(backend, bvh)
             if isinstance(self.signer, WindingSigner):
                 self.signer.index = WindingIndex.of(backend, bvh)
-        with stage("octree"):
-            if cells:
-                tree = octree_of(backend, cells)
-                levels = levels_of(backend, tree) if fast and backend.warps else None
-                leaf_corners_of(backend, tree)
-                points = tree.position
-            else:
-                points, levels = self.points[curve_order(backend, self.points)], None
-        with stage("query"):
-            tree_done()
-            if levels:
-                distance, slot = nearest_by_level(backend, bvh, tree, levels)
-            else:
-                distance, slot = nearest(backend, bvh, points, query=query)
+            room = room_of(backend, self.signer, tree)
         with stage("sign"):
-            moments_done()
-            if cells:
-                signed_distances(backend, self.signer, tree, distance, slot)
-            else:
-                inside = inside_along(self.signer, points, distance, slot)
-                backend.xp.where(inside, -distance, distance)
-        seconds = stage.seconds()
-        return {name: seconds[name] for name in STAGES}
+            signs_begin()
+            signed_distances(backend, self.signer, tree, distance, slot, room)
 
     def stage_seconds(self, query: str, repeat: int) -> dict[str, float]:
         """Medians of `stages` over `repeat` runs after one to warm up; `total` is the sum."""

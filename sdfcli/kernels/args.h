@@ -19,10 +19,11 @@ typedef struct {
 
 typedef struct {
     unsigned n;                           /* 9 x triangles: their coordinates */
-    const unsigned* order;                /* triangles, by their keys */
+    const long long* order;               /* triangles, by their keys */
     const unsigned long long* keys;
     const double* corners;                /* triangles x 9 */
     unsigned long long* sorted_keys;      /* out: triangles */
+    unsigned* triangle_id;                /* out: triangles, the order */
     float* triangle;                      /* out: n, in that order */
 } sdf_triangles_sorted_args;
 
@@ -923,7 +924,7 @@ typedef struct {
 typedef struct {
     unsigned n;                             /* corners */
     const unsigned long long* corner_key;   /* cell by cell */
-    const unsigned* order;                  /* n, in which they are sorted */
+    const long long* order;                  /* n, in which they are sorted */
     unsigned long long* sorted_key;         /* out: n */
     unsigned* place;                        /* out: n, the inverse of the order */
     float* position;                        /* out: n x 3, in the unit cube */
@@ -978,6 +979,7 @@ typedef struct {
     const unsigned char* level;
     const unsigned* end;                    /* levels x runs, the running sums of the counts */
     unsigned* order;                        /* out: the corners by level */
+    unsigned* ends;                         /* out: levels, where each one ends */
 } sdf_level_order_args; /* GPU only */
 
 #endif

@@ -82,8 +82,9 @@ FN void sdf_triangle_keys_at(const sdf_triangle_keys_args& a, u32 i) {
     a.keys[i] = morton_code(vec((t[0] + t[3] + t[6]) / 3.0, (t[1] + t[4] + t[7]) / 3.0, (t[2] + t[5] + t[8]) / 3.0));
 }
 FN void sdf_triangles_sorted_at(const sdf_triangles_sorted_args& a, u32 i) {
-    u32 slot = i / 9, k = i % 9, from = a.order[slot];
+    u32 slot = i / 9, k = i % 9, from = (u32)a.order[slot];
     if (k == 0) a.sorted_keys[slot] = a.keys[from];
+    if (k == 1) a.triangle_id[slot] = from;
     a.triangle[i] = (float)a.corners[9 * (size_t)from + k];
 }
 

@@ -125,11 +125,12 @@ class LevelOrder:
             self.order, self._ends = np.argsort(level, kind="stable").astype(np.uint32), lambda: ends
             return
         runs = -(-m // LEVEL_RUN)
-        end, self.order = xp.empty(levels * runs, np.uint32), xp.empty(m, np.uint32)
-        backend.run("sdf_level_count", WARP * runs, count=m, levels=levels, level=level, counts=end)
+        end, ends, self.order = (xp.empty(k, np.uint32) for k in (levels * runs, levels, m))
+        corners = {"count": m, "levels": levels, "level": level}
+        backend.run("sdf_level_count", WARP * runs, counts=end, **corners)
         backend.inclusive_scan(end)
-        backend.run("sdf_level_order", WARP * runs, count=m, levels=levels, level=level, end=end, order=self.order)
-        self._ends = backend.later(xp.ascontiguousarray(end[runs - 1 :: runs]))
+        backend.run("sdf_level_order", WARP * runs, end=end, order=self.order, ends=ends, **corners)
+        self._ends = backend.later(ends)
 
     def ends(self) -> list[int]:
         """Where each of the levels ends in the order."""
