@@ -50,18 +50,22 @@ class ArgumentStruct:
             layout += "P" if star else code
         self._pack = struct.Struct(layout + "0P").pack  # 0P: padded at the end, as in C
 
-    def pack(self, values: dict[str, Any], address: Callable[[Array], int]) -> bytes:
-        """The filled struct. Raises TypeError for an array of the wrong type, KeyError for a missing value."""
+    def pack(self, values: dict[str, Any], address: Callable[[Array], int | None]) -> bytes:
+        """The filled struct. address: of an array; None if it is not contiguous.
+
+        Raises TypeError for an array of the wrong type, KeyError for a missing value.
+        """
         filled = []
         for name, dtype in self.fields:
             value = values[name]
             if dtype is not None:
                 if value is None:
                     value = 0
-                elif (value.dtype is not dtype and value.dtype != dtype) or not value.flags.c_contiguous:
-                    raise TypeError(f"{self.kernel}: {name} must be a contiguous array of {dtype}")
                 else:
-                    value = address(value)
+                    same = value.dtype is dtype or value.dtype == dtype
+                    value = address(value) if same else None
+                    if value is None:
+                        raise TypeError(f"{self.kernel}: {name} must be a contiguous array of {dtype}")
             filled.append(value)
         return self._pack(*filled)
 

@@ -30,8 +30,8 @@ def library_path() -> Path:
     return next((place for place in places if place.is_file()), places[0])
 
 
-def _address(array: npt.NDArray[Any]) -> int:
-    return array.ctypes.data
+def _address(array: npt.NDArray[Any]) -> int | None:
+    return array.ctypes.data if array.flags.c_contiguous else None
 
 
 @functools.cache

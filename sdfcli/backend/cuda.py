@@ -55,8 +55,9 @@ def _with_included(includes: dict[str, list[str]], name: str, found: list[str]) 
     return found
 
 
-def _address(array: Array) -> int:
-    return array.data.ptr  # type: ignore[no-any-return]
+def _address(array: Array) -> int | None:
+    # Not array.flags, which makes an object each time: half of what the arguments of a launch take.
+    return array.data.ptr if array._c_contiguous else None
 
 
 def import_cupy() -> Any:
@@ -139,7 +140,7 @@ class CudaBackend(Backend):
         self.device.use()
         self.name = f"cuda:{device}"
         self._modules: dict[str, Any] = {}
-        self._functions: dict[str, Any] = {}
+        self._functions: dict[str, tuple[Any, Any]] = {}
         self._queues: list[Queue] = []
 
     def run(self, kernel: str, n: int, **values: Any) -> None:
@@ -147,14 +148,15 @@ class CudaBackend(Backend):
             return
         values["n"] = n
         raw = argument_structs()[kernel].pack(values, _address)
-        function = self._functions.get(kernel) or self._load(kernel)
-        function(((n + BLOCK - 1) // BLOCK,), (BLOCK,), (np.void(raw),))  # a void scalar is handed over by value
+        function, by_value = self._functions.get(kernel) or self._load(kernel, len(raw))
+        function(((n + BLOCK - 1) // BLOCK,), (BLOCK,), (np.frombuffer(raw, by_value)[0],))
 
-    def _load(self, kernel: str) -> Any:
+    def _load(self, kernel: str, size: int) -> tuple[Any, Any]:
+        """The function of a kernel, and the type under which CuPy hands its arguments over by value: a void scalar."""
         source = kernel_sources()[kernel]
         if source not in self._modules:
             self._modules[source] = self.xp.RawModule(code=source, options=COMPILER_OPTIONS)
-        self._functions[kernel] = self._modules[source].get_function(kernel)
+        self._functions[kernel] = self._modules[source].get_function(kernel), np.dtype(("V", size))
         return self._functions[kernel]
 
     def from_host(self, array: npt.ArrayLike, dtype: Any = None) -> Array:

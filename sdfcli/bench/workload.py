@@ -110,7 +110,6 @@ class Workload:
         with stage("octree"):
             tree = octree_of(backend, cells)
             levels = levels_of(backend, tree)
-            leaf_corners_of(backend, tree)
             octree_done = backend.mark()
         with stage("query"):
             trees_done()
@@ -120,6 +119,7 @@ class Workload:
             if isinstance(self.signer, WindingSigner):
                 self.signer.index = WindingIndex.of(backend, bvh)
             room = room_of(backend, self.signer, tree)
+            leaf_corners_of(backend, tree)
         with stage("sign"):
             signs_begin()
             signed_distances(backend, self.signer, tree, distance, slot, room)
