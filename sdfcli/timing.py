@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -62,6 +63,8 @@ class Marks:
         self._marks.append(self._backend.mark())
 
     def seconds(self) -> dict[str, float]:
-        """By stage; waits until the last one has ended."""
-        spans = zip(self._marks[:-1], self._marks[1:], strict=True)
-        return {name: self._backend.elapsed(*span) for name, span in zip(self._names, spans, strict=True)}
+        """By stage, however often it was entered; waits until the last one has ended."""
+        seconds = dict.fromkeys(self._names, 0.0)
+        for name, span in zip(self._names, itertools.pairwise(self._marks), strict=True):
+            seconds[name] += self._backend.elapsed(*span)
+        return seconds

@@ -11,8 +11,8 @@ import backends
 import oracle
 from sdfcli.backend import Backend
 from sdfcli.stages.bvh_octree import octree_of
-from sdfcli.stages.cells import leaf_corners_of, split_cells
-from sdfcli.stages.corners import by_level, level_order
+from sdfcli.stages.cells import SplitCells, leaf_corners_of, split_cells
+from sdfcli.stages.corners import LevelOrder, by_level
 
 backend = backends.backend
 warps = backends.warps
@@ -61,7 +61,7 @@ def test_octrees_of_keys(backend: Backend, seed: int, count: int, spread: float,
     split, leaves = octree(keys.tolist(), depth)
     cell = backend.to_host(split_cells(backend, backend.from_host(keys), depth))
     assert cell.tolist() == [key << 4 | level for key, level in split]
-    tree = octree_of(backend, backend.from_host(keys), depth)
+    tree = octree_of(backend, SplitCells(backend, backend.from_host(keys), depth))
     key, level = backend.to_host(tree.leaf_key), backend.to_host(tree.leaf_level)
     assert list(zip(key.tolist(), level.tolist(), strict=True)) == leaves
     size = FULL >> level.astype(np.int64)
@@ -83,7 +83,7 @@ def levels(at: Numbers) -> Numbers:
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(2, 300), depth=st.integers(1, 20))
 def test_corners_by_level(backend: Backend, seed: int, count: int, depth: int) -> None:
     keys = some_keys(np.random.default_rng(seed), count, 0.01)
-    tree = octree_of(backend, backend.from_host(keys), depth)
+    tree = octree_of(backend, SplitCells(backend, backend.from_host(keys), depth))
     at, near = oracle.lattice(backend.to_host(tree.corner_key)), backend.to_host(tree.near)
     level = levels(at)
     assert np.array_equal(near == NONE, level == 0)
@@ -91,18 +91,18 @@ def test_corners_by_level(backend: Backend, seed: int, count: int, depth: int) -
     assert np.all(level[near[rest]] < level[rest])
     assert np.all(np.abs(at[near[rest]] - at[rest]).max(axis=1) == FULL >> level[rest])
     assert np.array_equal(backend.to_host(tree.level), level)
-    order, ends = level_order(backend, tree.level)
-    assert backend.to_host(order).tolist() == np.argsort(level, kind="stable").tolist()
-    assert ends == [int(np.sum(level <= k)) for k in range(21)]
+    ordered = LevelOrder(backend, tree.level)
+    assert backend.to_host(ordered.order).tolist() == np.argsort(level, kind="stable").tolist()
+    assert ordered.ends() == [int(np.sum(level <= k)) for k in range(21)]
 
 
 @pytest.mark.parametrize("count", [1, 31, 32, 33, 255, 256, 257, 1000])
 def test_order_of_any_number_of_levels(backend: Backend, warps: Backend, count: int) -> None:
     level = np.random.default_rng(count).integers(0, 18, count)
     for device in (backend, warps):
-        order, ends = level_order(device, device.from_host(level, np.uint8), 18)
-        assert device.to_host(order).tolist() == np.argsort(level, kind="stable").tolist()
-        assert ends == [int(np.sum(level <= k)) for k in range(18)]
+        ordered = LevelOrder(device, device.from_host(level, np.uint8), 18)
+        assert device.to_host(ordered.order).tolist() == np.argsort(level, kind="stable").tolist()
+        assert ordered.ends() == [int(np.sum(level <= k)) for k in range(18)]
 
 
 @pytest.mark.parametrize("splits", [0, 5, 40])

@@ -23,6 +23,7 @@ from sdfcli.stages.order import morton_order
 from test_cli_build import run
 
 backend = backends.backend
+warps = backends.warps
 
 QUICK = ["--depth", "5", "--repeat", "1", "--device", "cpu"]
 STAGES = ["morton", "sort", "tree", "refit", "octree", "query", "sign"]
@@ -168,6 +169,16 @@ def test_octree_wherever_a_cell_meets_a_box(backend: Backend, shape: str) -> Non
 
     visit(0, (0, 0, 0))
     assert {tuple(map(int, leaf)) for leaf in leaves} == expected
+
+
+def test_the_pipeline_of_a_workload_by_warps(warps: Backend) -> None:
+    """Open, so that its holes are closed by caps."""
+    vertices, faces = shapes.torus(24, 12)
+    mesh = make_mesh(vertices, faces[10:])
+    for points in ("bvh", "octree"):
+        seconds = Workload(mesh, warps, points, depth=4).stages()
+        assert list(seconds) == STAGES
+        assert min(seconds.values()) > 0
 
 
 def test_the_pipeline_of_a_workload(backend: Backend) -> None:

@@ -19,7 +19,7 @@ from sdfcli.stages import packets
 from sdfcli.stages.bvh import Bvh
 from sdfcli.stages.bvh_octree import FIRST_LEVELS, bvh_octree, nearest_by_level
 from sdfcli.stages.distance import make_bvh, nearest, nearest_in_any_order, visits
-from sdfcli.stages.order import curve_order
+from sdfcli.stages.order import curve_order, morton_order
 
 Numbers = oracle.Numbers
 NONE = 0xFFFFFFFF
@@ -167,6 +167,32 @@ def test_the_tree_holds_each_triangle_once(backend: Backend, kind: str, number: 
         place = place // packets.WARP
     assert not place.any(), "there is one root"
     assert start[-1] - start[-2] == 1
+
+
+@pytest.mark.parametrize("spread", [1.0, 0.02, 1e-4])
+def test_triangles_come_along_the_hilbert_curve(
+    backend: Backend, spread: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cells of one 64th in the curve's order, the triangles of each in Morton order."""
+    rng = np.random.default_rng(3)
+    middle = np.clip(0.4 + spread * rng.normal(size=(3000, 1, 3)), 0.01, 0.99)
+    order = morton_order(backend, (middle + rng.uniform(-1e-3, 1e-3, (3000, 3, 3))).reshape(-1, 9))
+    placed: list[Numbers] = []
+    run = backend.run
+
+    def spy(kernel: str, n: int, **values: Any) -> None:
+        run(kernel, n, **values)
+        if kernel == "sdf_packet_centres":
+            placed.append(backend.to_host(values["placed"]).copy())
+
+    monkeypatch.setattr(backend, "run", spy)
+    packets.build_packets(backend, order)
+    cells = [oracle.deinterleave(key >> 45 << 45) for key in backend.to_host(order.keys).tolist()]
+    at = np.array(cells) / 2**21 + 0.5 / 64
+    keys = backend.xp.empty(3000, np.uint32)
+    run("sdf_curve", 3000, points=backend.from_host(at, np.float32), keys=keys)
+    expected = np.argsort(backend.to_host(keys), kind="stable")
+    assert placed[0][:, 3].view(np.uint32).tolist() == expected.tolist()
 
 
 def test_blocks_are_cut_by_medians(backend: Backend) -> None:

@@ -7,8 +7,8 @@ import re
 import struct
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ _SCALARS: dict[str, tuple[str, type]] = {
     "float": ("f", np.float32),
     "double": ("d", np.float64),
     "unsigned long long": ("Q", np.uint64),
+    "long long": ("q", np.int64),
     "unsigned char": ("B", np.uint8),
 }
 """The types of fields, as `struct` and NumPy call them."""
@@ -49,18 +50,22 @@ class ArgumentStruct:
             layout += "P" if star else code
         self._pack = struct.Struct(layout + "0P").pack  # 0P: padded at the end, as in C
 
-    def pack(self, values: dict[str, Any], address: Callable[[Array], int]) -> bytes:
-        """The filled struct. Raises TypeError for an array of the wrong type, KeyError for a missing value."""
+    def pack(self, values: dict[str, Any], address: Callable[[Array], int | None]) -> bytes:
+        """The filled struct. address: of an array; None if it is not contiguous.
+
+        Raises TypeError for an array of the wrong type, KeyError for a missing value.
+        """
         filled = []
         for name, dtype in self.fields:
             value = values[name]
             if dtype is not None:
                 if value is None:
                     value = 0
-                elif value.dtype != dtype or not value.flags.c_contiguous:
-                    raise TypeError(f"{self.kernel}: {name} must be a contiguous array of {dtype}")
                 else:
-                    value = address(value)
+                    same = value.dtype is dtype or value.dtype == dtype
+                    value = address(value) if same else None
+                    if value is None:
+                        raise TypeError(f"{self.kernel}: {name} must be a contiguous array of {dtype}")
             filled.append(value)
         return self._pack(*filled)
 
@@ -113,7 +118,7 @@ class Backend(ABC):
 
     @abstractmethod
     def sort_order(self, keys: Array) -> Array:
-        """The stable order of unsigned keys: equal keys keep their place. uint32 or wider."""
+        """The stable order of unsigned keys, int64: equal keys keep their place."""
 
     @abstractmethod
     def inclusive_scan(self, values: Array) -> None:
@@ -138,6 +143,21 @@ class Backend(ABC):
     def download(self, array: Array, host: npt.NDArray[Any]) -> None:
         """Copies from the device, in the current queue."""
         host[...] = array
+
+    def later(self, array: Array) -> Callable[[], npt.NDArray[Any]]:
+        """Begins to copy a small array to the host. What comes back waits for that, not for what is asked for since."""
+        host = self.to_host(array).copy()
+        return lambda: host
+
+    @contextmanager
+    def beside(self, since: Any = None) -> Iterator[Callable[[], None]]:
+        """What is asked for within it begins after all that was asked for before, or before the mark `since`, and runs
+        beside what is asked for after it, up to a call of the function that it gives: what follows that call waits.
+        Several of these run one after the other.
+
+        Keep what it reads until then. Of its results none that was read since the mark may have been let go.
+        """
+        yield lambda: None
 
     @abstractmethod
     def memory_used(self) -> int:

@@ -30,8 +30,8 @@ def library_path() -> Path:
     return next((place for place in places if place.is_file()), places[0])
 
 
-def _address(array: npt.NDArray[Any]) -> int:
-    return array.ctypes.data
+def _address(array: npt.NDArray[Any]) -> int | None:
+    return array.ctypes.data if array.flags.c_contiguous else None
 
 
 @functools.cache
@@ -113,7 +113,7 @@ class CpuBackend(Backend):
 
     def sort_order(self, keys: Array) -> Array:
         # The unstable sort is two to ten times as fast as the stable one; equal keys are rare, and put right after.
-        order = np.argsort(keys).astype(np.uint32)
+        order = np.argsort(keys)
         ordered = keys[order]
         equal = ordered[1:] == ordered[:-1]
         if equal.any():

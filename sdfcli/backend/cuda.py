@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.machinery import PathFinder
 from importlib.util import LazyLoader, module_from_spec
@@ -22,6 +22,8 @@ from sdfcli.backend.base import KERNELS, Array, Backend, Queue, argument_structs
 from sdfcli.errors import DeviceError
 
 BLOCK = 128
+STAGED = 1 << 15
+"""So many bytes of any memory of the host the driver has taken over when the call of a copy returns."""
 COMPILER_OPTIONS = ("-std=c++17", "--fmad=false")
 FLUSH_DENORMALS = "-ftz=true"
 """CuPy adds this to all options."""
@@ -59,8 +61,9 @@ def _with_included(includes: dict[str, list[str]], name: str, found: list[str]) 
     return found
 
 
-def _address(array: Array) -> int:
-    return array.data.ptr  # type: ignore[no-any-return]
+def _address(array: Array) -> int | None:
+    # Not array.flags, which makes an object each time: half of what the arguments of a launch take.
+    return array.data.ptr if array._c_contiguous else None
 
 
 def import_cupy() -> Any:
@@ -193,11 +196,42 @@ class CudaBackend(Backend):
         with suppress(Exception), self.device:  # whoever needs them hears of it
             self.xp.zeros(1, np.uint8) + np.uint8(1)
 
+    def from_host(self, array: npt.ArrayLike, dtype: Any = None) -> Array:
+        if isinstance(array, self.xp.ndarray):
+            return super().from_host(array, dtype)
+        host = np.asarray(array, dtype, order="C")
+        if not 0 < host.nbytes <= STAGED:
+            return super().from_host(host)
+        small = self.xp.empty(host.shape, host.dtype)
+        self.upload(host, small)
+        return small
+
     def to_host(self, array: Array) -> npt.NDArray[Any]:
         return np.asarray(self.xp.asnumpy(array))
 
     def synchronize(self) -> None:
         self.xp.cuda.get_current_stream().synchronize()
+
+    def later(self, array: Array) -> Callable[[], npt.NDArray[Any]]:
+        host = self.pinned(array.size, array.dtype)
+        self.download(array, host)
+        copied = self.xp.cuda.get_current_stream().record()
+
+        def wait() -> npt.NDArray[Any]:
+            copied.synchronize()
+            return host
+
+        return wait
+
+    @contextmanager
+    def beside(self, since: Any = None) -> Iterator[Callable[[], None]]:
+        current = self.xp.cuda.get_current_stream
+        ends: list[Any] = []
+        begin = since or current().record()
+        with self.queues(1)[0]:
+            current().wait_event(begin)
+            yield lambda: current().wait_event(ends[0])
+            ends.append(current().record())
 
     @contextmanager
     def annotate(self, name: str) -> Iterator[None]:
@@ -238,7 +272,7 @@ class CudaBackend(Backend):
         self.xp.get_default_memory_pool().free_all_blocks()
 
     def sort_order(self, keys: Array) -> Array:
-        return self.xp.argsort(keys, kind="stable").astype(np.uint32)
+        return self.xp.argsort(keys, kind="stable")
 
     def inclusive_scan(self, values: Array) -> None:
         # CUB itself, in place. cupy.cumsum takes three to five times as long.

@@ -8,8 +8,8 @@ from sdfcli.accuracy import on_surface
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import UsageError
 from sdfcli.mesh import Floats, Mesh
-from sdfcli.stages.bvh_octree import bvh_octree, octree_of
-from sdfcli.stages.cells import Leaves
+from sdfcli.stages.bvh_octree import octree_of
+from sdfcli.stages.cells import Leaves, SplitCells
 from sdfcli.stages.corners import unique
 from sdfcli.stages.order import MORTON_BITS, Order, morton_keys
 
@@ -32,10 +32,15 @@ def check_points(kind: str) -> None:
 
 def make_octree(backend: Backend, order: Order, kind: str, depth: int) -> Leaves:
     """`octree`, `levels`: refined to the depth wherever a cell meets a triangle's box; `bvh`: as the thesis does it."""
+    return octree_of(backend, split_cells_of(backend, order, kind, depth))
+
+
+def split_cells_of(backend: Backend, order: Order, kind: str, depth: int) -> SplitCells:
+    """The cells from which `make_octree` makes it."""
     if kind == "bvh":
-        return bvh_octree(backend, order, depth)
+        return SplitCells(backend, order.keys, depth)
     finest = _cells_met(backend, order, depth - 1) << np.uint64(3 * (MORTON_BITS - depth + 1))
-    return octree_of(backend, backend.xp.repeat(finest, 2), depth)  # all cells that are met, and those around them
+    return SplitCells(backend, backend.xp.repeat(finest, 2), depth)  # all cells that are met, and those around them
 
 
 def _cells_met(backend: Backend, order: Order, level: int) -> Array:

@@ -5,19 +5,20 @@ from __future__ import annotations
 from statistics import median
 
 from sdfcli.backend import Backend
-from sdfcli.bench.points import OCTREES, check_points, make_octree, make_points
+from sdfcli.bench.points import OCTREES, check_points, make_octree, make_points, split_cells_of
 from sdfcli.errors import UsageError
 from sdfcli.mesh import Mesh
 from sdfcli.params import MAX_DEPTH, QUERIES
 from sdfcli.stages.bvh import build_bvh, refit
-from sdfcli.stages.bvh_octree import nearest_by_level, nearest_of_levels
+from sdfcli.stages.bvh_octree import levels_of, nearest_by_level, octree_of
 from sdfcli.stages.cells import leaf_corners_of
-from sdfcli.stages.corner_sign import signed_distances
-from sdfcli.stages.corners import level_order
+from sdfcli.stages.corner_sign import room_of, signed_distances
 from sdfcli.stages.distance import nearest, nearest_in_any_order, prepare, visits
 from sdfcli.stages.order import curve_order, morton, sort
 from sdfcli.stages.sign import WindingIndex, WindingSigner, choose_sign, inside_along, settle_sign
 from sdfcli.timing import Marks
+
+STAGES = ("morton", "sort", "tree", "refit", "octree", "query", "sign")
 
 
 class Workload:
@@ -45,8 +46,8 @@ class Workload:
             self.points = tree.position
             if points == "levels":
                 self.tree = tree
-                self.levels = level_order(backend, tree.level, depth + 1)
-                order, ends = self.levels
+                self.levels = levels_of(backend, tree)
+                order, ends = self.levels.order, self.levels.ends()
                 self.points_of_levels = [
                     tree.position[order[start:end]] for start, end in zip([0, *ends], ends, strict=False) if end > start
                 ]
@@ -58,8 +59,16 @@ class Workload:
 
         With other points than an octree's corners, there is no octree to build, and the points are sorted instead.
         """
+        stage = Marks(self.backend)
+        if self.kind in OCTREES and query == "fast" and self.backend.warps:
+            self._beside(stage)
+        else:
+            self._in_order(stage, query)
+        seconds = stage.seconds()
+        return {name: seconds[name] for name in STAGES}
+
+    def _in_order(self, stage: Marks, query: str) -> None:
         backend = self.backend
-        stage = Marks(backend)
         with stage("morton"):
             keys = morton(backend, self.triangles)
         with stage("sort"):
@@ -76,10 +85,7 @@ class Workload:
             else:
                 points = self.points[curve_order(backend, self.points)]
         with stage("query"):
-            if self.kind in OCTREES and query == "fast" and backend.warps:
-                distance, slot = nearest_by_level(backend, bvh, tree)
-            else:
-                distance, slot = nearest(backend, bvh, points, query=query)
+            distance, slot = nearest(backend, bvh, points, query=query)
         with stage("sign"):
             if isinstance(self.signer, WindingSigner):
                 self.signer.index = WindingIndex.of(backend, bvh)
@@ -88,7 +94,35 @@ class Workload:
             else:
                 inside = inside_along(self.signer, points, distance, slot)
                 backend.xp.where(inside, -distance, distance)
-        return stage.seconds()
+
+    def _beside(self, stage: Marks) -> None:
+        """The same for backends with warps: trees are built beside the octree, and what only signs need beside the
+        queries. That part of their time on which nothing waits is in no stage."""
+        backend = self.backend
+        with stage("morton"):
+            keys = morton(backend, self.triangles)
+        with stage("sort"):
+            order = sort(backend, self.triangles, keys)
+        with stage("octree"):
+            cells = split_cells_of(backend, order, self.kind, self.depth)
+        with stage("tree"), backend.beside() as trees_done:
+            bvh = prepare(backend, build_bvh(backend, order))
+        with stage("octree"):
+            tree = octree_of(backend, cells)
+            levels = levels_of(backend, tree)
+            octree_done = backend.mark()
+        with stage("query"):
+            trees_done()
+            distance, slot = nearest_by_level(backend, bvh, tree, levels)
+        with stage("refit"), backend.beside(octree_done) as signs_begin:
+            bvh = refit(backend, bvh)
+            if isinstance(self.signer, WindingSigner):
+                self.signer.index = WindingIndex.of(backend, bvh)
+            room = room_of(backend, self.signer, tree)
+            leaf_corners_of(backend, tree)
+        with stage("sign"):
+            signs_begin()
+            signed_distances(backend, self.signer, tree, distance, slot, room)
 
     def stage_seconds(self, query: str, repeat: int) -> dict[str, float]:
         """Medians of `stages` over `repeat` runs after one to warm up; `total` is the sum."""
@@ -102,7 +136,7 @@ class Workload:
         known from the levels before."""
         fast = query == "fast"
         if self.kind == "levels" and fast and self.backend.warps:
-            nearest_of_levels(self.backend, self.bvh, self.tree, *self.levels)
+            nearest_by_level(self.backend, self.bvh, self.tree, self.levels)
         elif self.kind == "levels":
             for points in self.points_of_levels:
                 nearest(self.backend, self.bvh, points, query=query)

@@ -19,10 +19,11 @@ typedef struct {
 
 typedef struct {
     unsigned n;                           /* 9 x triangles: their coordinates */
-    const unsigned* order;                /* triangles, by their keys */
+    const long long* order;               /* triangles, by their keys */
     const unsigned long long* keys;
     const double* corners;                /* triangles x 9 */
     unsigned long long* sorted_keys;      /* out: triangles */
+    unsigned* triangle_id;                /* out: triangles, the order */
     float* triangle;                      /* out: n, in that order */
 } sdf_triangles_sorted_args;
 
@@ -31,12 +32,6 @@ typedef struct {
     const float* points;  /* n x 3, in the unit cube */
     unsigned* keys;       /* out: n, places along the Hilbert curve, of 30 bits */
 } sdf_curve_args;
-
-typedef struct {
-    unsigned n;
-    const unsigned long long* keys;  /* Morton codes */
-    unsigned long long* hilbert;     /* out: n */
-} sdf_hilbert_args;
 
 typedef struct {
     unsigned n;                   /* points: at most 2^21 */
@@ -139,11 +134,21 @@ typedef struct {
 } sdf_distance_wide_args; /* CPU only */
 
 typedef struct {
-    unsigned n;                  /* threads: whole warps */
+    unsigned n;                      /* threads: whole warps */
     unsigned triangles;
+    const unsigned long long* keys;  /* triangles: Morton codes, sorted */
+    unsigned* count;                 /* cells of the curve: how many triangles are in each; 0 before */
+    unsigned* last;                  /* out: cells: the slot after the last one of each that is not empty */
+} sdf_packet_cells_args; /* GPU only */
+
+typedef struct {
+    unsigned n;                      /* threads: whole warps */
+    unsigned triangles;
+    const unsigned long long* keys;
     const float* triangle;
-    const unsigned* order;       /* triangles: the slots along the Hilbert curve */
-    float* placed;               /* out: triangles x 4: middles, and slots */
+    const unsigned* end;             /* cells: how many triangles are in each and those before it */
+    const unsigned* last;
+    float* placed;                   /* out: triangles x 4: middles, and slots, along the curve */
 } sdf_packet_centres_args; /* GPU only */
 
 typedef struct {
@@ -893,23 +898,29 @@ typedef struct {
 typedef struct {
     unsigned n;                             /* threads: whole warps */
     unsigned count;                         /* points */
-    unsigned together;                      /* at most 32: points that a warp looks at at a time */
     unsigned triangles;
     unsigned caps;                          /* triangles that close the surface's holes; 0: none, or not asked for */
     unsigned steps;
     const float* points;                    /* count x 3 */
-    const unsigned long long* link;         /* count, those that are not 0 are passed over; null: none is */
+    const unsigned* asked;                  /* those that are asked for; null: all */
+    const unsigned* many;                   /* how many these are; null: count */
     const float* triangle;
-    const unsigned* child;
     const float* moments;
     const float* caps_triangle;
-    const unsigned* caps_child;
     const float* caps_moments;
     const float* step;                      /* steps x 2: how near to the level 0.5, and beta for the caps there */
     float beta;                             /* 0: exact */
     float lost;                             /* by how much the caps may change a winding number */
     float* winding;                         /* out: count */
 } sdf_winding_lone_args; /* GPU only */
+
+typedef struct {
+    unsigned n;                             /* threads: a warp for each run of 256 points */
+    unsigned count;                         /* points */
+    const unsigned long long* link;         /* count */
+    unsigned* asked;                        /* out: up to count, the points whose link is 0 */
+    unsigned* many;                         /* how many are listed: 0 before */
+} sdf_sign_asked_args; /* GPU only */
 
 typedef struct {
     unsigned n;                             /* points */
@@ -983,7 +994,7 @@ typedef struct {
 typedef struct {
     unsigned n;                             /* corners */
     const unsigned long long* corner_key;   /* cell by cell */
-    const unsigned* order;                  /* n, in which they are sorted */
+    const long long* order;                  /* n, in which they are sorted */
     unsigned long long* sorted_key;         /* out: n */
     unsigned* place;                        /* out: n, the inverse of the order */
     float* position;                        /* out: n x 3, in the unit cube */
@@ -1038,6 +1049,7 @@ typedef struct {
     const unsigned char* level;
     const unsigned* end;                    /* levels x runs, the running sums of the counts */
     unsigned* order;                        /* out: the corners by level */
+    unsigned* ends;                         /* out: levels, where each one ends */
 } sdf_level_order_args; /* GPU only */
 
 typedef struct {

@@ -42,14 +42,22 @@ FN void sdf_bvh_build_at(const sdf_bvh_build_args& a, u32 node) {
     if (i == 0) a.node_parent[0] = SDF_NONE;
 }
 
-// Walks from a leaf towards the root. The second child that arrives at a node calls visit(node), the first one stops:
-// each node is visited once, after both of its children.
-template <class Visit>
-FN void climb(u32 node, const u32* node_parent, u32* arrivals, Visit visit) {
+// Walks from a leaf towards the root, with what its subtree comes to. The first child that arrives at a node stops, the
+// second one goes on with join(node, left, right), for which it loads its sibling: each node is visited once, after both
+// of its children.
+template <class Args, class Value, class Load, class Join>
+FN void climb(const Args& a, u32 leaf, Value own, Load load, Join join) {
+    u32 from = SDF_LEAF | leaf, node = a.leaf_parent[leaf];
     while (node != SDF_NONE) {
-        if (arrive(arrivals + node) == 0u) return;
-        visit(node);
-        node = node_parent[node];
+        const u32 left = a.child[2 * (size_t)node], right = a.child[2 * (size_t)node + 1];
+        const u32 above = a.node_parent[node];  // all three come while this one arrives
+        if (arrive(a.arrivals + node) == 0u) return;
+        if (left == from)
+            own = join(node, own, load(right));
+        else
+            own = join(node, load(left), own);
+        from = node;
+        node = above;
     }
 }
 
@@ -65,20 +73,23 @@ FN Box triangle_box(const float* t) {
     for (int k = 0; k < 3; k++) store_bounds(&b, k, t[k], t[k + 3], t[k + 6]);
     return b;
 }
-FN Box child_box(const sdf_bvh_refit_args& a, u32 child) {
-    if (child & SDF_LEAF) return triangle_box(a.triangle + 9 * (size_t)(child & ~SDF_LEAF));
+FN Box child_box(const float* triangle, const float* box, u32 child) {
+    if (child & SDF_LEAF) return triangle_box(triangle + 9 * (size_t)(child & ~SDF_LEAF));
     Box b;
-    for (int k = 0; k < 6; k++) b.v[k] = load_fresh(a.box + 6 * (size_t)child + k);
+    load_fresh<6>(box + 6 * (size_t)child, b.v);
     return b;
 }
 
 FN void sdf_bvh_refit_at(const sdf_bvh_refit_args& a, u32 leaf) {
-    climb(a.leaf_parent[leaf], a.node_parent, a.arrivals, [&](u32 node) {
-        Box l = child_box(a, a.child[2 * (size_t)node]), r = child_box(a, a.child[2 * (size_t)node + 1]);
+    auto load = [&](u32 child) { return child_box(a.triangle, a.box, child); };
+    climb(a, leaf, load(SDF_LEAF | leaf), load, [&](u32 node, const Box& l, const Box& r) {
+        Box both;
         for (int k = 0; k < 3; k++) {
-            a.box[6 * (size_t)node + k] = least(l.v[k], r.v[k]);
-            a.box[6 * (size_t)node + k + 3] = most(l.v[k + 3], r.v[k + 3]);
+            both.v[k] = least(l.v[k], r.v[k]);
+            both.v[k + 3] = most(l.v[k + 3], r.v[k + 3]);
         }
+        store_row<6>(a.box + 6 * (size_t)node, both.v);
+        return both;
     });
 }
 

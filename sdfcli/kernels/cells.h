@@ -147,7 +147,7 @@ FN void sdf_corner_level_at(const sdf_corner_level_args& a, u32 i) { a.level[i] 
 
 // A corner's place in Morton order, and where it is.
 FN void sdf_corner_sorted_at(const sdf_corner_sorted_args& a, u32 i) {
-    u32 from = a.order[i];
+    u32 from = (u32)a.order[i];
     u64 key = a.corner_key[from];
     a.sorted_key[i] = key;
     a.place[from] = i;

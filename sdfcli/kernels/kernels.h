@@ -26,7 +26,6 @@
     X(sdf_curve)                     \
     X(sdf_triangle_keys)             \
     X(sdf_triangles_sorted)          \
-    X(sdf_hilbert)                   \
     X(sdf_look_up)                   \
     X(sdf_look_up_sorted)            \
     X(sdf_bvh_build)                 \
@@ -108,6 +107,7 @@
 
 // Those of which the GPU alone is capable.
 #define SDF_WARP_KERNELS(X) \
+    X(sdf_packet_cells)     \
     X(sdf_packet_centres)   \
     X(sdf_packet_cut)       \
     X(sdf_packet_blocks)    \
@@ -117,6 +117,7 @@
     X(sdf_distance_middle)  \
     X(sdf_distance_lone)    \
     X(sdf_winding_lone)     \
+    X(sdf_sign_asked)       \
     X(sdf_level_count)      \
     X(sdf_level_order)      \
     X(sdf_value_order)      \

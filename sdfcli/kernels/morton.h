@@ -82,8 +82,9 @@ FN void sdf_triangle_keys_at(const sdf_triangle_keys_args& a, u32 i) {
     a.keys[i] = morton_code(vec((t[0] + t[3] + t[6]) / 3.0, (t[1] + t[4] + t[7]) / 3.0, (t[2] + t[5] + t[8]) / 3.0));
 }
 FN void sdf_triangles_sorted_at(const sdf_triangles_sorted_args& a, u32 i) {
-    u32 slot = i / 9, k = i % 9, from = a.order[slot];
+    u32 slot = i / 9, k = i % 9, from = (u32)a.order[slot];
     if (k == 0) a.sorted_keys[slot] = a.keys[from];
+    if (k == 1) a.triangle_id[slot] = from;
     a.triangle[i] = (float)a.corners[9 * (size_t)from + k];
 }
 
@@ -102,10 +103,6 @@ FN u64 hilbert_encode(Lattice c, int bits) {  // of cells with so many bits an a
     for (u32 bit = highest; bit > 1; bit >>= 1)
         if (x[2] & bit) t ^= bit - 1;
     return spread3(x[0] ^ t) << 2 | spread3(x[1] ^ t) << 1 | spread3(x[2] ^ t);
-}
-
-FN void sdf_hilbert_at(const sdf_hilbert_args& a, u32 i) {
-    a.hilbert[i] = hilbert_encode(morton_decode(a.keys[i]), SDF_MORTON_BITS);
 }
 
 // Short codes, for sorting points: finer cells would not be worth the time.

@@ -3,8 +3,8 @@
 // INTERFACE
 //   FN, METHOD    qualifiers of every device-side function, and of those that are members
 //   u32, u64, u8  fixed-width integers (NVRTC has no <stdint.h> by default)
-//   leading_zeros, count_ones, float_bits, arrive, load_fresh, store_shared, load_shared, add_bits, add_up, most_of_all,
-//   eight_below
+//   leading_zeros, count_ones, float_bits, arrive, load_row, load_fresh, store_row, store_shared, load_shared, add_bits,
+//   add_up, most_of_all, eight_below
 //   UNROLL        before a loop of up to 27 rounds that is worth unrolling: arrays that it indexes stay in registers
 //
 // Bits are the same on both sides because neither side contracts multiply-add (--fmad=false, -ffp-contract=off), both
@@ -31,13 +31,40 @@ FN int count_ones(u32 x) { return __popc(x); }
 FN u32 float_bits(float x) { return __float_as_uint(x); }
 // Adds one to a counter; returns its value before. Writes made before are visible to whoever arrives later.
 FN u32 arrive(u32* counter) {
-    __threadfence();
-    u32 before = atomicAdd(counter, 1u);
-    __threadfence();
+    u32 before;
+    asm volatile("atom.acq_rel.gpu.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
     return before;
 }
-// A value that another thread of the same launch may have written before it arrived at a counter.
-FN float load_fresh(const float* p) { return __ldcg(p); }
+// Rows of `many` floats lie at multiples of four floats if there are 4 k, of two if there are 4 k + 2.
+template <int many>
+FN void load_row(const float* row, float* x) {
+    for (int k = 0; k < many; k += 4) {
+        float4 part = *(const float4*)(row + k);
+        x[k] = part.x, x[k + 1] = part.y, x[k + 2] = part.z, x[k + 3] = part.w;
+    }
+}
+// The same for what another thread of the same launch may have written before it arrived at a counter.
+template <int many>
+FN void load_fresh(const float* row, float* x) {
+    for (int k = 0; k < many; k += many % 4 ? 2 : 4) {
+        if (many % 4) {
+            float2 part = __ldcg((const float2*)(row + k));
+            x[k] = part.x, x[k + 1] = part.y;
+        } else {
+            float4 part = __ldcg((const float4*)(row + k));
+            x[k] = part.x, x[k + 1] = part.y, x[k + 2] = part.z, x[k + 3] = part.w;
+        }
+    }
+}
+template <int many>
+FN void store_row(float* row, const float* x) {
+    for (int k = 0; k < many; k += many % 4 ? 2 : 4) {
+        if (many % 4)
+            *(float2*)(row + k) = make_float2(x[k], x[k + 1]);
+        else
+            *(float4*)(row + k) = make_float4(x[k], x[k + 1], x[k + 2], x[k + 3]);
+    }
+}
 // A store that several threads may make at once, all of them with the same value.
 template <class T>
 FN void store_shared(T* p, T x) {
@@ -49,7 +76,9 @@ FN void add_bits(u32* p, u32 bits) { atomicOr(p, bits); }
 // Returns the number before.
 FN u32 add_up(u32* p, u32 x) { return atomicAdd(p, x); }
 // Replaces a number by a larger one.
-FN void most_of_all(u64* p, u64 x) { atomicMax(p, x); }
+FN void most_of_all(u64* p, u64 x) {
+    if (__ldcg(p) < x) atomicMax(p, x);
+}
 // Bit k says whether p[k] < level.
 FN u32 eight_below(const float* p, float level) {
     u32 bits = 0;
@@ -77,7 +106,18 @@ FN u32 float_bits(float x) {
     return bits;
 }
 FN u32 arrive(u32* counter) { return __atomic_fetch_add(counter, 1u, __ATOMIC_ACQ_REL); }
-FN float load_fresh(const float* p) { return *p; }
+template <int many>
+FN void load_row(const float* row, float* x) {
+    memcpy(x, row, many * sizeof(float));
+}
+template <int many>
+FN void load_fresh(const float* row, float* x) {
+    memcpy(x, row, many * sizeof(float));
+}
+template <int many>
+FN void store_row(float* row, const float* x) {
+    memcpy(row, x, many * sizeof(float));
+}
 template <class T>
 FN void store_shared(T* p, T x) {
     __atomic_store(p, &x, __ATOMIC_RELAXED);

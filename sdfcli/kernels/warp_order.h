@@ -28,10 +28,12 @@ FN void sdf_level_count_at(const sdf_level_count_args& a, u32 i) {
     if (i % SDF_WARP < a.levels) a.counts[i % SDF_WARP * (size_t)(a.n / SDF_WARP) + i / SDF_WARP] = own;
 }
 FN void sdf_level_order_at(const sdf_level_order_args& a, u32 i) {
+    u32 runs = a.n / SDF_WARP;
     count_run(a.level, a.count, i, a.levels, [&](u32 at, u32 level, u32 place) {
-        size_t run = level * (size_t)(a.n / SDF_WARP) + i / SDF_WARP;
+        size_t run = level * (size_t)runs + i / SDF_WARP;
         a.order[(run ? a.end[run - 1] : 0) + place] = at;
     });
+    if (i < a.levels) a.ends[i] = a.end[(i + 1) * (size_t)runs - 1];
 }
 // The same for numbers from `first` on, with where each value ends.
 FN void sdf_value_order_at(const sdf_value_order_args& a, u32 i) {

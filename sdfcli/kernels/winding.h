@@ -26,11 +26,12 @@ FN Moments child_moments(const sdf_winding_moments_args& a, u32 child) {
         for (int k = 0; k < 6; k++) m.first[k] = 0.f;
         return m;
     }
-    const float* s = a.moments + SDF_MOMENTS * (size_t)child;
-    m.centre = vec(load_fresh(s), load_fresh(s + 1), load_fresh(s + 2));
-    m.normal = vec(load_fresh(s + 4), load_fresh(s + 5), load_fresh(s + 6));
-    m.area = load_fresh(s + 7);
-    for (int k = 0; k < 6; k++) m.first[k] = load_fresh(s + 8 + k);
+    float row[SDF_MOMENTS];
+    load_fresh<SDF_MOMENTS>(a.moments + SDF_MOMENTS * (size_t)child, row);
+    m.centre = load3(row);
+    m.normal = load3(row + 4);
+    m.area = row[7];
+    for (int k = 0; k < 6; k++) m.first[k] = row[8 + k];
     return m;
 }
 
@@ -46,20 +47,23 @@ FN void add_first(const Moments& m, F3 centre, float* first) {
 }
 
 FN void sdf_winding_moments_at(const sdf_winding_moments_args& a, u32 leaf) {
-    climb(a.leaf_parent[leaf], a.node_parent, a.arrivals, [&](u32 node) {
-        Moments l = child_moments(a, a.child[2 * (size_t)node]), r = child_moments(a, a.child[2 * (size_t)node + 1]);
-        float area = l.area + r.area, share = area > 0.f ? r.area / area : 0.5f;
-        F3 c = l.centre + share * (r.centre - l.centre), n = l.normal + r.normal;
-        float first[6] = {0.f};
-        add_first(l, c, first);
-        add_first(r, c, first);
+    auto load = [&](u32 child) { return child_moments(a, child); };
+    climb(a, leaf, load(SDF_LEAF | leaf), load, [&](u32 node, const Moments& l, const Moments& r) {
+        Moments both;
+        both.area = l.area + r.area;
+        both.centre = l.centre + (both.area > 0.f ? r.area / both.area : 0.5f) * (r.centre - l.centre);
+        both.normal = l.normal + r.normal;
+        for (int k = 0; k < 6; k++) both.first[k] = 0.f;
+        add_first(l, both.centre, both.first);
+        add_first(r, both.centre, both.first);
         const float* b = a.box + 6 * (size_t)node;
-        F3 far = vec(most(c.x - b[0], b[3] - c.x), most(c.y - b[1], b[4] - c.y), most(c.z - b[2], b[5] - c.z));
-        float* out = a.moments + SDF_MOMENTS * (size_t)node;
-        float head[8] = {c.x, c.y, c.z, dot(far, far), n.x, n.y, n.z, area};
-        for (int k = 0; k < 8; k++) out[k] = head[k];
-        for (int k = 0; k < 6; k++) out[8 + k] = first[k];
-        memcpy(out + 14, a.child + 2 * (size_t)node, 2 * sizeof(u32));
+        F3 c = both.centre, n = both.normal,
+           far = vec(most(c.x - b[0], b[3] - c.x), most(c.y - b[1], b[4] - c.y), most(c.z - b[2], b[5] - c.z));
+        float row[SDF_MOMENTS] = {c.x, c.y, c.z, dot(far, far), n.x, n.y, n.z, both.area};
+        for (int k = 0; k < 6; k++) row[8 + k] = both.first[k];
+        memcpy(row + 14, a.child + 2 * (size_t)node, 2 * sizeof(u32));
+        store_row<SDF_MOMENTS>(a.moments + SDF_MOMENTS * (size_t)node, row);
+        return both;
     });
 }
 

@@ -11,9 +11,9 @@ import numpy as np
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.stages.bvh import Bvh
-from sdfcli.stages.cells import Leaves, corners_of, leaf_corners_of, leaves_of, split_cells
+from sdfcli.stages.cells import Leaves, OwnedPoints, SplitCells, corners_of, leaf_corners_of, leaves_of
 from sdfcli.stages.corner_sign import signed_distances
-from sdfcli.stages.corners import level_order
+from sdfcli.stages.corners import LevelOrder
 from sdfcli.stages.order import Order
 from sdfcli.stages.packets import ask
 from sdfcli.stages.sign import Signer
@@ -37,46 +37,48 @@ def bvh_octree(backend: Backend, order: Order, depth: int, most_memory: int | No
 
     Raises OutOfMemoryError where the corners would not fit into most_memory bytes of the device.
     """
-    return octree_of(backend, order.keys, depth, most_memory)
+    return octree_of(backend, SplitCells(backend, order.keys, depth), most_memory)
 
 
-def octree_of(backend: Backend, keys: Array, depth: int, most_memory: int | None = None) -> Leaves:
-    """The octree down to level `depth` whose cells are split where two of sorted Morton codes (k,) uint64 lie in them;
-    see `bvh_octree`."""
-    cell = split_cells(backend, keys, depth)
+def octree_of(backend: Backend, splits: SplitCells, most_memory: int | None = None) -> Leaves:
+    """The octree of these split cells; see `bvh_octree`."""
+    cell, depth = splits.cells(), splits.depth
     leaves = 7 * len(cell) + 1
     if leaves > MOST_LEAVES:
         raise OutOfMemoryError(f"the octree has {leaves:,} leaves, more than {MOST_LEAVES:,}; try a smaller --depth")
-    more = LEAF_BYTES * leaves + TRIANGLE_BYTES * len(keys)
+    more = LEAF_BYTES * leaves + TRIANGLE_BYTES * splits.keys
     if most_memory is not None and backend.memory_used() + more > most_memory:
         raise OutOfMemoryError(
             f"the octree does not fit into {most_memory / 1e9:.3g} GB: {leaves:,} leaves; try a smaller --depth, or "
             "more --max-memory"
         )
-    return Leaves(*leaves_of(backend, cell), cell, *corners_of(backend, cell, depth), depth)
+    owned = OwnedPoints(backend, cell)
+    return Leaves(*leaves_of(backend, cell), cell, *corners_of(backend, cell, owned, depth), depth)
 
 
 FIRST_LEVELS = 8000
 """Levels with fewer corners than this together are asked for at once, which takes no longer than one of them."""
 
 
-def nearest_by_level(backend: Backend, bvh: Bvh, tree: Leaves) -> tuple[Array, Array]:
+def levels_of(backend: Backend, tree: Leaves) -> LevelOrder:
+    """The order of an octree's corners for `nearest_by_level`: the sooner it is begun, the shorter the wait."""
+    return LevelOrder(backend, tree.level, tree.depth + 1)
+
+
+def nearest_by_level(backend: Backend, bvh: Bvh, tree: Leaves, levels: LevelOrder | None = None) -> tuple[Array, Array]:
     """`nearest` of an octree's corners, for backends with warps: the coarse levels first, whose answers are bounds for
     the finer ones'. Corners of one level are alike in how far they are from the surface, too."""
-    return nearest_of_levels(backend, bvh, tree, *level_order(backend, tree.level, tree.depth + 1))
-
-
-def nearest_of_levels(backend: Backend, bvh: Bvh, tree: Leaves, order: Array, ends: list[int]) -> tuple[Array, Array]:
-    """The same for corners whose order is known, see `corners.level_order`."""
+    levels = levels or levels_of(backend, tree)
+    ends = levels.ends()
     xp = backend.xp
     distance, slot = xp.empty(len(tree.position), np.float32), xp.empty(len(tree.position), np.uint32)
     assert bvh.packets is not None
     first = max([end for end in ends if end <= FIRST_LEVELS], default=ends[0])
-    ask(backend, bvh.packets, tree.position, distance, slot, along=order[:first])
+    ask(backend, bvh.packets, tree.position, distance, slot, along=levels.order[:first])
     seeds = {"seed": tree.near, "seed_slot": slot}
     for start, end in itertools.pairwise(ends):
         if first <= start < end:
-            ask(backend, bvh.packets, tree.position, distance, slot, along=order[start:end], **seeds)
+            ask(backend, bvh.packets, tree.position, distance, slot, along=levels.order[start:end], **seeds)
     return distance, slot
 
 

@@ -39,20 +39,34 @@ class Leaves:
     depth: int
 
 
-def split_cells(backend: Backend, keys: Array, depth: int) -> Array:
-    """The cells above level `depth` in which two or more of sorted Morton codes (n,) uint64 lie: (s,) uint64, sorted.
+class SplitCells:
+    """The cells above level `depth` in which two or more of sorted Morton codes (n,) uint64 lie.
+
+    They are counted at once, and listed when they are asked for: in between there is time for other work.
 
     A cell is its Morton code on the lattice, shifted by 4 bits, plus its level (see cells.h). A cell holds two codes
     where two neighbours among them have its prefix in common, so all levels are read off at once.
     """
-    xp = backend.xp
-    pairs = max(0, len(keys) - 1)
-    end = xp.empty(pairs, np.uint32)
-    backend.run("sdf_split_count", pairs, keys=keys, depth=depth, count=end)
-    backend.inclusive_scan(end)
-    cell = xp.empty(int(end[-1]) if pairs else 0, np.uint64)
-    backend.run("sdf_split_cells", pairs, keys=keys, depth=depth, end=end, cell=cell)
-    return cell
+
+    def __init__(self, backend: Backend, keys: Array, depth: int) -> None:
+        self.depth, self.keys = depth, len(keys)
+        self._backend, self._keys = backend, keys
+        self._end = backend.xp.empty(max(0, len(keys) - 1), np.uint32)
+        backend.run("sdf_split_count", len(self._end), keys=keys, depth=depth, count=self._end)
+        backend.inclusive_scan(self._end)
+        self._count = backend.later(self._end[-1:])
+
+    def cells(self) -> Array:
+        """(s,) uint64, sorted."""
+        cell = self._backend.xp.empty(int(self._count().sum()), np.uint64)
+        arrays = {"keys": self._keys, "end": self._end, "cell": cell}
+        self._backend.run("sdf_split_cells", len(self._end), depth=self.depth, **arrays)
+        return cell
+
+
+def split_cells(backend: Backend, keys: Array, depth: int) -> Array:
+    """`SplitCells` without anything in between."""
+    return SplitCells(backend, keys, depth).cells()
 
 
 def leaves_of(backend: Backend, cell: Array) -> tuple[Array, Array, Array]:
@@ -74,17 +88,40 @@ def leaves_of(backend: Backend, cell: Array) -> tuple[Array, Array, Array]:
     return key, level, child
 
 
+class OwnedPoints:
+    """Whose the points of split cells (s,) are.
+
+    neighbour (13, s), parent (s,), mask (s,) uint32: each cell's neighbours towards the origin, its parent, and which
+    points it owns, as sdf_split_own has them; end (s,) uint32: the running sums of how many these are.
+    count: of all of them, on its way when this is made.
+    """
+
+    def __init__(self, backend: Backend, cell: Array) -> None:
+        xp, splits = backend.xp, len(cell)
+        self.neighbour = xp.empty((13, splits), np.uint32)
+        self.parent, self.mask, self.end = (xp.empty(splits, np.uint32) for _ in range(3))
+        arrays = {"neighbour": self.neighbour, "parent": self.parent, "mask": self.mask, "count": self.end}
+        backend.run("sdf_split_own", splits, cell=cell, **arrays)
+        backend.inclusive_scan(self.end)
+        self._count = backend.later(self.end[-1:])
+
+    def count(self) -> int:
+        """Of all the points together."""
+        return int(self._count().sum())
+
+
 def cell_corners(backend: Backend, cell: Array) -> Array:
     """The keys (m,) uint64, sorted, of the corners of an octree with these split cells."""
     if len(cell) == 0:
         return backend.xp.arange(8, dtype=np.uint64) << np.uint64(3 * LATTICE_BITS)
-    _, _, mask, end = _owned_points(backend, cell)
-    key, _ = _unsorted_corners(backend, cell, mask, end, LATTICE_BITS)
+    key, _ = _unsorted_corners(backend, cell, OwnedPoints(backend, cell), LATTICE_BITS)
     key.sort()
     return key
 
 
-def corners_of(backend: Backend, cell: Array, depth: int) -> tuple[Array, Array, Array, Array, Array]:
+def corners_of(
+    backend: Backend, cell: Array, owned: OwnedPoints, depth: int
+) -> tuple[Array, Array, Array, Array, Array]:
     """The corners of an octree with these split cells and no leaf below level `depth`: corner_key, position, level,
     near and point of Leaves."""
     xp, splits = backend.xp, len(cell)
@@ -92,8 +129,7 @@ def corners_of(backend: Backend, cell: Array, depth: int) -> tuple[Array, Array,
         position = backend.from_host(np.arange(8)[:, None] >> np.arange(3) & 1, np.float32)
         level, near, point = xp.zeros(8, np.uint8), xp.full(8, NONE, np.uint32), xp.empty((0, POINTS), np.uint32)
         return cell_corners(backend, cell), position, level, near, point
-    neighbour, parent, mask, end = _owned_points(backend, cell)
-    unsorted, short = _unsorted_corners(backend, cell, mask, end, depth)
+    unsorted, short = _unsorted_corners(backend, cell, owned, depth)
     m = len(unsorted)
     order = backend.sort_order(unsorted if short is None else short)
     del short
@@ -115,40 +151,30 @@ def corners_of(backend: Backend, cell: Array, depth: int) -> tuple[Array, Array,
         "sdf_split_points",
         POINTS * splits,
         splits=splits,
-        neighbour=neighbour,
-        mask=mask,
-        end=end,
+        neighbour=owned.neighbour,
+        mask=owned.mask,
+        end=owned.end,
         place=place,
         point=point,
         near=near,
     )
-    backend.run("sdf_split_near", 8 * splits, cell=cell, parent=parent, mask=mask, point=point, near=near)
+    arrays = {"parent": owned.parent, "mask": owned.mask, "point": point, "near": near}
+    backend.run("sdf_split_near", 8 * splits, cell=cell, **arrays)
     return key, position, level, near, point
 
 
-def _owned_points(backend: Backend, cell: Array) -> tuple[Array, Array, Array, Array]:
-    """Each split cell's neighbours towards the origin (13, s), its parent, which points it owns, and the running sums
-    of how many these are (s,), all uint32 and as sdf_split_own has them."""
-    xp, splits = backend.xp, len(cell)
-    neighbour = xp.empty((13, splits), np.uint32)
-    parent, mask, end = (xp.empty(splits, np.uint32) for _ in range(3))
-    backend.run("sdf_split_own", splits, cell=cell, neighbour=neighbour, parent=parent, mask=mask, count=end)
-    backend.inclusive_scan(end)
-    return neighbour, parent, mask, end
-
-
-def _unsorted_corners(backend: Backend, cell: Array, mask: Array, end: Array, depth: int) -> tuple[Array, Array | None]:
+def _unsorted_corners(backend: Backend, cell: Array, owned: OwnedPoints, depth: int) -> tuple[Array, Array | None]:
     """The keys (m,) uint64 of the points that are owned, cell by cell; and in 32 bits, where that is possible for an
     octree down to level `depth`: they are sorted twice as fast."""
-    xp, m = backend.xp, int(end[-1])
+    xp, m = backend.xp, owned.count()
     key, short = xp.empty(m, np.uint64), xp.empty(m, np.uint32) if 3 * (depth + 1) <= 32 else None
     backend.run(
         "sdf_split_corners",
         POINTS * len(cell),
         low_bits=3 * (LATTICE_BITS - depth),
         cell=cell,
-        mask=mask,
-        end=end,
+        mask=owned.mask,
+        end=owned.end,
         corner_key=key,
         short_key=short,
     )

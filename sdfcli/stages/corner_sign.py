@@ -9,8 +9,20 @@ from sdfcli.stages.cells import Leaves
 from sdfcli.stages.sign import BETA, Signer, WindingSigner, wind_alone
 
 
-def signed_distances(backend: Backend, signer: Signer, tree: Leaves, distance: Array, slot: Array) -> Array:
-    """The distances (m,) float32 of an octree's corners with the signs that the signer gives them; maybe in place."""
+def room_of(backend: Backend, signer: Signer, tree: Leaves) -> Array | None:
+    """(m,) float32: how far around an octree's corners signs change at the surface alone; None: everywhere."""
+    if not isinstance(signer, WindingSigner) or signer.caps is None:
+        return None
+    return signer.cap_groups.room(backend, tree.position)
+
+
+def signed_distances(
+    backend: Backend, signer: Signer, tree: Leaves, distance: Array, slot: Array, room: Array | None = None
+) -> Array:
+    """The distances (m,) float32 of an octree's corners with the signs that the signer gives them; maybe in place.
+
+    room: what `room_of` gives, where that is known already.
+    """
     xp, m = backend.xp, len(distance)
     if not isinstance(signer, WindingSigner):
         return xp.where(signer.inside(tree.position, slot), -distance, distance)
@@ -22,7 +34,7 @@ def signed_distances(backend: Backend, signer: Signer, tree: Leaves, distance: A
         cell=tree.cell,
         point=tree.point,
         distance=distance,
-        clear=None if signer.caps is None else signer.cap_groups.room(backend, tree.position),
+        clear=room_of(backend, signer, tree) if room is None else room,
         link=link,
     )
     if backend.warps:

@@ -8,7 +8,8 @@ adaptively sampled distance fields of Frisken et al. (2000), section 4.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -108,34 +109,46 @@ def restore(backend: Backend, corner_key: Array, residual: Array, step: float) -
     return distance
 
 
-def level_order(backend: Backend, level: Array, levels: int = LATTICE_BITS + 1) -> tuple[Array, list[int]]:
-    """The corners' numbers (m,) uint32 level by level, in Morton order on each, and where each of the levels ends.
+class LevelOrder:
+    """Corners level by level: `order`, their numbers (m,) uint32, in Morton order on each level.
+
+    Where each level ends is on its way when this is made: in between there is time for other work.
 
     level: (m,) uint8, of the corners, all below `levels`.
     """
-    xp, m = backend.xp, len(level)
-    if not backend.warps:
-        ends: list[int] = np.cumsum(np.bincount(level, minlength=levels)).tolist()
-        return np.argsort(level, kind="stable").astype(np.uint32), ends
-    runs = -(-m // LEVEL_RUN)
-    end, order = xp.empty(levels * runs, np.uint32), xp.empty(m, np.uint32)
-    backend.run("sdf_level_count", WARP * runs, count=m, levels=levels, level=level, counts=end)
-    backend.inclusive_scan(end)
-    backend.run("sdf_level_order", WARP * runs, count=m, levels=levels, level=level, end=end, order=order)
-    return order, backend.to_host(end[runs - 1 :: runs]).tolist()
+
+    def __init__(self, backend: Backend, level: Array, levels: int = LATTICE_BITS + 1) -> None:
+        xp, m = backend.xp, len(level)
+        self._ends: Callable[[], Any]
+        if not backend.warps:
+            ends = np.cumsum(np.bincount(level, minlength=levels))
+            self.order, self._ends = np.argsort(level, kind="stable").astype(np.uint32), lambda: ends
+            return
+        runs = -(-m // LEVEL_RUN)
+        end, ends, self.order = (xp.empty(k, np.uint32) for k in (levels * runs, levels, m))
+        corners = {"count": m, "levels": levels, "level": level}
+        backend.run("sdf_level_count", WARP * runs, counts=end, **corners)
+        backend.inclusive_scan(end)
+        backend.run("sdf_level_order", WARP * runs, end=end, order=self.order, ends=ends, **corners)
+        self._ends = backend.later(ends)
+
+    def ends(self) -> list[int]:
+        """Where each of the levels ends in the order."""
+        ends: list[int] = self._ends().tolist()
+        return ends
 
 
-def corner_order(backend: Backend, corner_key: Array) -> tuple[Array, list[int]]:
-    """`level_order` of corners of which only the sorted keys are known: a corner's level is the first whose cells have
+def corner_order(backend: Backend, corner_key: Array) -> LevelOrder:
+    """The same of corners of which only the sorted keys are known: a corner's level is the first whose cells have
     it."""
     level = backend.xp.empty(len(corner_key), np.uint8)
     backend.run("sdf_corner_level", len(corner_key), corner_key=corner_key, level=level)
-    return level_order(backend, level)
+    return LevelOrder(backend, level)
 
 
 def by_level(backend: Backend, corner_key: Array) -> Iterator[tuple[int, int, Array]]:
     """The corners' numbers (k,) uint32 level by level: how many come before, the level, the numbers in Morton order."""
-    order, ends = corner_order(backend, corner_key)
-    for level, (first, last) in enumerate(zip([0, *ends], ends, strict=False)):
+    by_level = corner_order(backend, corner_key)
+    for level, (first, last) in enumerate(itertools.pairwise([0, *by_level.ends()])):
         if last > first:
-            yield first, level, order[first:last]
+            yield first, level, by_level.order[first:last]

@@ -624,7 +624,7 @@ class Octree:
             "leaf_corner": leaf_corner,
         }
         if steps is not None:
-            arrays["steps"] = steps[corner[corner_order(backend, key)[0]]]
+            arrays["steps"] = steps[corner[corner_order(backend, key).order]]
         return arrays
 
     def _rounded(self, value: Array, levels: list[Level], step: float | None) -> tuple[Array, Array | None]:

@@ -15,6 +15,9 @@ WARP = 32
 PACKETS_FROM = 80_000
 """From so many points on, a warp looks for 32 together: less work in all, but with fewer much of a GPU is idle."""
 
+CURVE_CELLS = 8**6
+"""Cells of the Hilbert curve along which triangles come before they are cut; as in packet_tree.h."""
+
 CUTS = ((4096, 1024), (1024, WARP))
 """So many triangles that follow one another along the Hilbert curve are cut in halves, down to so many; with the larger
 parts done, there are more of them to be cut at once."""
@@ -49,15 +52,15 @@ def packed_levels(count: int, width: int) -> tuple[list[int], npt.NDArray[np.int
 def build_packets(backend: Backend, order: Order) -> PacketTree:
     """Blocks of triangles, and nodes over them up to one root."""
     xp, n = backend.xp, len(order)
-    hilbert = xp.empty(n, np.uint64)
-    backend.run("sdf_hilbert", n, keys=order.keys, hilbert=hilbert)
     placed, cut = (xp.empty((n, 4), np.float32) for _ in range(2))
     counts, _ = packed_levels(n, WARP)
     places = WARP * counts[0]
-    along = backend.sort_order(hilbert)
-    del hilbert
-    backend.run("sdf_packet_centres", places, triangles=n, triangle=order.triangle, order=along, placed=placed)
-    del along
+    end, last = xp.zeros(CURVE_CELLS, np.uint32), xp.empty(CURVE_CELLS, np.uint32)
+    sizes = {"triangles": n, "keys": order.keys}
+    backend.run("sdf_packet_cells", places, count=end, last=last, **sizes)
+    backend.inclusive_scan(end)
+    backend.run("sdf_packet_centres", places, triangle=order.triangle, end=end, last=last, placed=placed, **sizes)
+    del end, last
     for size, until in CUTS:
         backend.run("sdf_packet_cut", WARP * -(-n // size), triangles=n, size=size, until=until, placed=placed, cut=cut)
         halvings = (size // until).bit_length() - 1

@@ -23,12 +23,14 @@ BETA, LOST = 1.5, 0.1
 
 LONE_WINDINGS = 150_000
 """Up to so many points on a GPU, a warp for each is faster than a thread, which takes as long as the longest sum."""
-LOOKED_AT = 4
-"""Points that a warp looks at at a time, where not all of them are asked for."""
 FEW_POINTS = 1 << 16
 """Up to so many points along a curve, warps ask for each winding number sooner than signs are handed on."""
-MOST_WARPS = 1 << 16
+POINTS_OF_A_WARP = 2
+"""For which it sums up winding numbers at a time; as in warp_winding.h."""
+MOST_WARPS = 1 << 15
 """More than run at a time on any GPU: each takes points one after the other."""
+LINK_RUN = 256
+"""As in warp_winding.h: so many links are looked at by a warp."""
 
 CAP_STEPS = ((0.15, 8.0), (0.003, 16.0), (0.0003, 0.0))
 """Closer to the level 0.5 than this, the winding number of the caps of holes is summed up this finely. The expansions
@@ -148,26 +150,28 @@ def wind_alone(
     link: Array | None = None,
     caps: WindingIndex | None = None,
 ) -> None:
-    """Fills in winding numbers (m,) float32 of points (m, 3), a warp for each; beta 0: exact.
+    """Fills in winding numbers (m,) float32 of points (m, 3), half a warp for each; beta 0: exact.
 
     link: (m,) uint64, 0 for those that are asked for. caps: near the level 0.5 these decide, as WindingSigner has it.
     """
-    together = 1 if link is None else LOOKED_AT
+    asked = many = None
+    if link is not None:
+        asked, many = backend.xp.empty(len(link), np.uint32), backend.xp.zeros(1, np.uint32)
+        runs = -(-len(link) // LINK_RUN)
+        backend.run("sdf_sign_asked", WARP * runs, count=len(link), link=link, asked=asked, many=many)
     holes = None if caps is None else caps.bvh
     backend.run(
         "sdf_winding_lone",
-        WARP * min(MOST_WARPS, -(-len(points) // together)),
+        WARP * min(MOST_WARPS, -(-len(points) // POINTS_OF_A_WARP)),
         count=len(points),
-        together=together,
         points=points,
-        link=link,
+        asked=asked,
+        many=many,
         triangles=len(index.bvh.order),
         triangle=index.bvh.order.triangle,
-        child=index.bvh.child,
         moments=index.moments,
         caps=0 if holes is None else len(holes.order),
         caps_triangle=None if holes is None else holes.order.triangle,
-        caps_child=None if holes is None else holes.child,
         caps_moments=None if caps is None else caps.moments,
         steps=0 if caps is None else len(CAP_STEPS),
         step=None if caps is None else _cap_steps(backend),
