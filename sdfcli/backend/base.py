@@ -39,16 +39,22 @@ class ArgumentStruct:
     """
 
     def __init__(self, kernel: str, body: str) -> None:
-        self.kernel = kernel
-        self.fields: list[tuple[str, np.dtype[Any] | None]] = []
-        layout = "@"
-        for ctype, star, name in re.findall(
-            r"^\s*(?:const\s+)?([a-z][a-z ]*?)(\*?)\s+(\w+);", body, flags=re.MULTILINE
-        ):
-            code, dtype = _SCALARS[ctype]
-            self.fields.append((name, np.dtype(dtype) if star else None))
-            layout += "P" if star else code
-        self._pack = struct.Struct(layout + "0P").pack  # 0P: padded at the end, as in C
+        self.kernel, self._body = kernel, body
+
+    @functools.cached_property
+    def _declared(self) -> list[tuple[str, str, str]]:
+        """Type, `*` for a pointer, and name: read when they are first asked for, as most kernels never are."""
+        return re.findall(r"^\s*(?:const\s+)?([a-z][a-z ]*?)(\*?)\s+(\w+);", self._body, flags=re.MULTILINE)
+
+    @functools.cached_property
+    def fields(self) -> list[tuple[str, np.dtype[Any] | None]]:
+        """See above."""
+        return [(name, np.dtype(_SCALARS[ctype][1]) if star else None) for ctype, star, name in self._declared]
+
+    @functools.cached_property
+    def _pack(self) -> Callable[..., bytes]:
+        layout = "".join("P" if star else _SCALARS[ctype][0] for ctype, star, _ in self._declared)
+        return struct.Struct(f"@{layout}0P").pack  # 0P: padded at the end, as in C
 
     def pack(self, values: dict[str, Any], address: Callable[[Array], int | None]) -> bytes:
         """The filled struct. address: of an array; None if it is not contiguous.

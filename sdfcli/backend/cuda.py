@@ -45,9 +45,10 @@ def kernel_sources() -> dict[str, str]:
     for warp, listed in LIST.findall(headers["kernels.h"]):
         for kernel in re.findall(r"X\((\w+)\)", listed):
             entries.setdefault(owner[kernel], {})[kernel] = f"SDF_{warp or 'GPU_'}ENTRY({kernel})\n"
+    bare = {name: INCLUDE.sub("", text) for name, text in headers.items()}
     sources = {}
     for name, own in entries.items():
-        text = INCLUDE.sub("", "".join(headers[each] for each in _with_included(includes, name, [])))
+        text = "".join(bare[each] for each in _with_included(includes, name, []))
         sources.update(dict.fromkeys(own, text + "".join(own.values())))
     return sources
 
@@ -174,8 +175,8 @@ class CudaBackend(Backend):
         """
         compiler, nvrtc = self.xp.cuda.compiler, self.xp.cuda.nvrtc
         options = (*COMPILER_OPTIONS, FLUSH_DENORMALS)
-        made_for = (source, options, self.device.compute_capability, nvrtc.getVersion(), self.xp.__version__)
-        name = hashlib.sha256(repr(made_for).encode()).hexdigest()
+        made_for = (options, self.device.compute_capability, nvrtc.getVersion(), self.xp.__version__)
+        name = hashlib.sha256(f"{made_for} {source}".encode()).hexdigest()
         folder = Path(os.environ.get("CUPY_CACHE_DIR") or "~/.cupy/kernel_cache").expanduser()
         file = folder / f"sdfcli-{name}.cubin"
         try:

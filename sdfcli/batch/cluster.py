@@ -134,9 +134,11 @@ def build_here(run: str, job: Job, settings: list[Settings], share: int, timeout
 
 def end_here(run: str) -> None:
     """Ends what a batch has on a worker of Dask."""
-    for workers in _workers.pop(run, ()):
-        for worker in workers:
-            worker.end()
+    idle, busy = _workers.pop(run, ([], []))
+    for worker in idle:
+        worker.dismiss()
+    for worker in busy:
+        worker.end()
 
 
 def _end(client: Any, run: str) -> None:

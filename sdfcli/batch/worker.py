@@ -1,7 +1,7 @@
 """`python -m sdfcli.batch.worker`: a process that builds one mesh after the other, for pool.py.
 
-It reads JSON Lines: the settings, then meshes and outputs, at last null; and answers with JSON Lines: one when it is
-ready, and an outcome for every mesh. It ends, too, when its input does, as when whoever started it is killed.
+It reads JSON Lines: the settings, then meshes and outputs; and answers with JSON Lines: one when it is ready, and an
+outcome for every mesh. It ends when its input does, as it does when whoever started it is killed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ def main() -> None:
     threading.Thread(target=_listen, args=(asked,), daemon=True).start()
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
         _serve(asked, answers)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing is left to be interrupted
     driver.leave(0)
 
 
@@ -59,8 +58,8 @@ def _serve(asked: queue.SimpleQueue[Any], answers: Any) -> None:
         backend = select_backend(settings.device, settings.threads)
         settings = replace(settings, max_memory=settings.max_memory or memory_limit(backend, None) // share)
     print(json.dumps("ready"), file=answers, flush=True)
-    while job := asked.get():
-        mesh, output = job
+    while True:
+        mesh, output = asked.get()
         outcome = outcome_of(mesh, output, settings)
         interrupts.check()
         print(json.dumps(outcome), file=answers, flush=True)
