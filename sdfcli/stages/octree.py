@@ -39,7 +39,7 @@ POINT_BYTES, ROW_BYTES, CELL_BYTES = 75, 560, 64
 """What a new point, an opened cell and a new cell need at most, with spare room and copies while arrays grow."""
 END_BYTES = 45
 """What each point needs in the end: the field's own arrays, and what its error is measured with."""
-NEW_BYTES = 64
+NEW_BYTES = 72
 """What a new point of a piece needs for a while only: its position, what its query starts from, and the answers."""
 
 JUMP_EDGE = 4.0
