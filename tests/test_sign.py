@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -15,10 +16,12 @@ import shapes
 from sdfcli.backend import Backend
 from sdfcli.index import MeshDistance
 from sdfcli.mesh import Mesh, make_mesh
+from sdfcli.stages import sign
 from sdfcli.stages.bvh import Bvh
 from sdfcli.stages.distance import make_bvh, nearest
 from sdfcli.stages.order import curve_order
 from sdfcli.stages.sign import (
+    FEW_POINTS,
     NoSigner,
     PseudonormalSigner,
     Signer,
@@ -271,8 +274,8 @@ def dense_points(rng: np.random.Generator, triangles: Numbers, count: int) -> Nu
 
 
 @settings(max_examples=40, deadline=None)
-@given(kind=st.sampled_from(sorted(DAMAGED)), seed=st.integers(0, 2**32 - 1))
-def test_signs_handed_on(backend: Backend, kind: str, seed: int) -> None:
+@given(kind=st.sampled_from(sorted(DAMAGED)), seed=st.integers(0, 2**32 - 1), few=st.sampled_from([0, FEW_POINTS]))
+def test_signs_handed_on(backend: Backend, kind: str, seed: int, few: int) -> None:
     rng = np.random.default_rng(seed)
     mesh = make_mesh(*DAMAGED[kind](rng))
     bvh = bvh_of(backend, mesh)
@@ -285,7 +288,8 @@ def test_signs_handed_on(backend: Backend, kind: str, seed: int) -> None:
     points = points[oracle.distance(points, triangles) > CLEAR * mesh.diagonal / mesh.domain.length]
     winding = oracle.winding(points, triangles)
     at = backend.from_host(points)
-    inside = backend.to_host(inside_along(WindingSigner(backend, mesh, bvh), at, *nearest(backend, bvh, at)))
+    with mock.patch.object(sign, "FEW_POINTS", few):
+        inside = backend.to_host(inside_along(WindingSigner(backend, mesh, bvh), at, *nearest(backend, bvh, at)))
     sided = np.abs(winding - 0.5) > 1e-6
     assert np.array_equal(inside[sided], winding[sided] > 0.5)
 
@@ -307,6 +311,7 @@ def test_few_points_are_asked(backend: Backend, share: float, monkeypatch: pytes
         return winding(points)
 
     monkeypatch.setattr(signer, "_winding", counted)
+    monkeypatch.setattr(sign, "FEW_POINTS", 0)
     inside = backend.to_host(inside_along(signer, at, *nearest(backend, bvh, at)))
     assert np.array_equal(inside, own)
     assert 0 < sum(asked) < len(at) / 5
