@@ -59,28 +59,39 @@ class Uses:
     @cached_property
     def first(self) -> Ints:
         """(e,) where the uses of each edge begin."""
-        edge = self.number >> 1
-        return np.flatnonzero(np.append(True, edge[1:] != edge[:-1])[: len(edge)])
+        begins = np.ones(len(self.number), bool)
+        for part in _pieces(len(self.number) - 1):
+            begins[1:][part] = (self.number[1:][part] ^ self.number[:-1][part]) > 1
+        return np.flatnonzero(begins)
 
     def of(self, faces: Bools) -> Uses:
         """By some of the faces alone."""
-        keeps = faces[self.place // 3]
+        number, place, end = np.empty_like(self.number), np.empty_like(self.place), 0
         before = np.cumsum(~faces)
-        place = self.place[keeps]
-        return Uses(self.number[keeps], place - 3 * before[place // 3], self.count, int(faces.sum()))
+        for part in _pieces(len(number)):
+            face = self.place[part] // 3
+            kept = np.flatnonzero(faces[face])
+            here, end = slice(end, end + len(kept)), end + len(kept)
+            number[here], place[here] = self.number[part][kept], (self.place[part] - 3 * before[face])[kept]
+        return Uses(number[:end], place[:end], self.count, int(faces.sum()))
 
 
 @dataclass(frozen=True)
 class Edges:
     """The undirected edges of the welded faces, those between equal vertices left out.
 
-    ends               (e, 2) vertex numbers, the smaller first; sorted.
+    number             (e,) sorted: the edge's smaller vertex times `count`, plus the larger one.
     forward, backward  (e,) how many faces use the edge from the smaller to the larger vertex, and the other way.
     """
 
-    ends: Ints
+    number: Ints
+    count: int
     forward: Ints
     backward: Ints
+
+    def ends(self, chosen: Any = slice(None)) -> Ints:
+        """(k, 2) vertex numbers of all edges, or of some, the smaller first."""
+        return np.stack(np.divmod(self.number[chosen], self.count), axis=1)
 
 
 @dataclass(frozen=True)
@@ -190,8 +201,7 @@ class Mesh:
     @cached_property
     def open_edges(self) -> Ints:
         """(e, 2): the ends of the edges whose uses in the two directions differ; none on a closed surface."""
-        ends: Ints = self.edges.ends[self.edges.forward != self.edges.backward]
-        return ends
+        return self.edges.ends(self.edges.forward != self.edges.backward)
 
     @cached_property
     def signed_volume(self) -> float:
@@ -318,8 +328,7 @@ def edges_of(uses: Uses) -> Edges:
     """The undirected edges."""
     number = np.diff(uses.first, append=len(uses.number))
     backward = np.add.reduceat(uses.number & 1, uses.first) if len(number) else number
-    ends = np.divmod(uses.number[uses.first] >> 1, uses.count)
-    return Edges(np.stack(ends, axis=1), number - backward, backward)
+    return Edges(uses.number[uses.first] >> 1, uses.count, number - backward, backward)
 
 
 def neighbours_of(uses: Uses) -> Neighbours:
