@@ -15,7 +15,7 @@ from sdfcli.errors import OutOfMemoryError
 from sdfcli.estimate import memory_limit
 from sdfcli.field import Field
 from sdfcli.index import MeshDistance
-from sdfcli.mesh import load_mesh
+from sdfcli.mesh import Mesh, load_mesh
 from sdfcli.params import BuildParams
 from sdfcli.previous import Previous
 from sdfcli.stages.bvh import Bvh, build_bvh, refit
@@ -77,34 +77,34 @@ def _build(
 ) -> Field:
     stages = Stages()
     progress("loading and checking the mesh")
-    with stages("load"):
-        mesh = load_mesh(source)
-    helpers = ThreadPoolExecutor(2)
-    checked, digest = helpers.submit(getattr, mesh, "health"), helpers.submit(getattr, mesh, "sha256")
-    with stages("start"):  # a GPU takes a while, too
-        backend = select_backend(device, threads)
-    with stages("check"):
-        health = checked.result()
-        mesh, sign = choose_sign(mesh, params.sign)
-    samples = helpers.submit(sample_points, mesh, params.band, MEASURED_POINTS, SEED)  # while kernels run
-    helpers.shutdown(wait=False)
-    scale = mesh.diagonal / mesh.domain.length
+    with ThreadPoolExecutor(1) as helper:  # a GPU takes a while to start
+        loaded = helper.submit(_load, source)
+        checked = helper.submit(lambda: loaded.result()[0].health)
+        with stages("start"):
+            backend = select_backend(device, threads)
+        with stages("load"):
+            mesh, digest = loaded.result()
+        with stages("check"):
+            health = checked.result()
+            mesh, sign = choose_sign(mesh, params.sign)
+        sampled = helper.submit(sample_points, mesh, params.band, MEASURED_POINTS, SEED)  # beside the device, too
+        scale = mesh.diagonal / mesh.domain.length
 
-    progress("sorting triangles")
-    with stages("morton", backend):
-        triangles = backend.from_host(mesh.unit_triangles)
-        keys = morton(backend, triangles)
-    with stages("sort", backend):
-        order = sort(backend, triangles, keys)
-        del triangles, keys
-    with stages("tree", backend):
-        bvh = build_bvh(backend, order)
-    with stages("refit", backend):
-        bvh = prepare(backend, refit(backend, bvh), params.query)
-    with stages("sign", backend):
-        sign, signer = settle_sign(backend, mesh, bvh, sign)
-    with stages("measure"):
-        points = samples.result()
+        progress("sorting triangles")
+        with stages("morton", backend):
+            triangles = backend.from_host(mesh.unit_triangles)
+            keys = morton(backend, triangles)
+        with stages("sort", backend):
+            order = sort(backend, triangles, keys)
+            del triangles, keys
+        with stages("tree", backend):
+            bvh = build_bvh(backend, order)
+        with stages("refit", backend):
+            bvh = prepare(backend, refit(backend, bvh), params.query)
+        with stages("sign", backend):
+            sign, signer = settle_sign(backend, mesh, bvh, sign)
+        with stages("measure"):
+            points = sampled.result()
     mesh.release()
     earlier = None
     if previous is not None and Previous.fits(previous, order):
@@ -157,7 +157,7 @@ def _build(
     worst = max(found, key=lambda region: region.largest)
     field.info.update(
         parameters={**params.as_dict(), "depth": params.depth_limit(scale)},
-        mesh={"sha256": digest.result(), "diagonal": mesh.diagonal, **mesh_report(health, sign)},
+        mesh={"sha256": digest, "diagonal": mesh.diagonal, **mesh_report(health, sign)},
         verdict=verdict(health, sign, confidence),
         sign=sign.method,
         sign_reason=sign.reason,
@@ -171,6 +171,12 @@ def _build(
     field.run.update(device=backend.name, seconds=stages.seconds(), previous=earlier is not None)
     field.run.update(queries=queries, working_bytes=working_bytes)
     return field
+
+
+def _load(source: Any) -> tuple[Mesh, str]:
+    """A mesh and its hash."""
+    mesh = load_mesh(source)
+    return mesh, mesh.sha256
 
 
 def _error_limit(worst: RegionErrors, params: BuildParams, finest: float) -> str | None:
