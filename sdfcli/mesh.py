@@ -121,8 +121,7 @@ class Mesh:
     @cached_property
     def bounds(self) -> Floats:
         """(2, 3): the lower and the upper corner."""
-        columns = self.vertices.T  # one by one: along rows of three NumPy takes twenty times as long
-        return np.array([[column.min() for column in columns], [column.max() for column in columns]])
+        return _bounds(self.vertices)
 
     @cached_property
     def diagonal(self) -> float:
@@ -427,17 +426,23 @@ def make_mesh(vertices: npt.ArrayLike, faces: npt.ArrayLike, name: str = "mesh")
     if not used.all():
         triangles = (np.cumsum(used) - 1)[triangles]
         points = points[used]
-    finite = np.isfinite(points).all(axis=1)
-    if not finite.all():
+    if not np.isfinite(points).all():
+        finite = np.isfinite(points).all(axis=1)
         place = int(np.flatnonzero(used)[np.flatnonzero(~finite)[0]])
         raise InputError(f"{name}: vertex {place} is not finite ({int((~finite).sum())} such vertices)")
-    extent = float((points.max(0) - points.min(0)).max())
-    largest = float(np.abs(points).max())
+    low, high = _bounds(points)
+    extent, largest = float((high - low).max()), float(np.maximum(-low, high).max())
     if not 1e-30 < extent < 1e30:
         raise InputError(f"{name}: the extent of the mesh is {extent:g}; it must lie between 1e-30 and 1e30")
     if extent < largest * 1e-12:
         raise InputError(f"{name}: an extent of {extent:g} at coordinates of {largest:g} is below their precision")
     return Mesh(points, triangles)
+
+
+def _bounds(points: Floats) -> Floats:
+    """(2, 3): the lowest and highest coordinates, column by column: along rows of three NumPy takes twenty times as
+    long."""
+    return np.array([[column.min() for column in points.T], [column.max() for column in points.T]])
 
 
 def load_mesh(source: Any) -> Mesh:
