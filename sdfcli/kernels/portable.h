@@ -3,7 +3,8 @@
 // INTERFACE
 //   FN, METHOD    qualifiers of every device-side function, and of those that are members
 //   u32, u64, u8  fixed-width integers (NVRTC has no <stdint.h> by default)
-//   leading_zeros, count_ones, float_bits, arrive, load_fresh, store_shared, add_bits, add_up, most_of_all, eight_below
+//   leading_zeros, count_ones, float_bits, arrive, load_fresh, store_shared, load_shared, add_bits, add_up, most_of_all,
+//   eight_below
 //   UNROLL        before a loop of up to 27 rounds that is worth unrolling: arrays that it indexes stay in registers
 //
 // Bits are the same on both sides because neither side contracts multiply-add (--fmad=false, -ffp-contract=off), both
@@ -42,6 +43,7 @@ template <class T>
 FN void store_shared(T* p, T x) {
     *p = x;
 }
+FN u8 load_shared(const u8* p) { return *p; }
 FN void add_bits(u32* p, u32 bits) { atomicOr(p, bits); }
 // Returns the number before.
 FN u32 add_up(u32* p, u32 x) { return atomicAdd(p, x); }
@@ -79,6 +81,7 @@ template <class T>
 FN void store_shared(T* p, T x) {
     __atomic_store(p, &x, __ATOMIC_RELAXED);
 }
+FN u8 load_shared(const u8* p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }
 FN void add_bits(u32* p, u32 bits) { __atomic_fetch_or(p, bits, __ATOMIC_RELAXED); }
 FN u32 add_up(u32* p, u32 x) { return __atomic_fetch_add(p, x, __ATOMIC_RELAXED); }
 FN void most_of_all(u64* p, u64 x) {
