@@ -3,8 +3,8 @@
 // INTERFACE
 //   FN, METHOD    qualifiers of every device-side function, and of those that are members
 //   u32, u64, u8  fixed-width integers (NVRTC has no <stdint.h> by default)
-//   leading_zeros, count_ones, float_bits, arrive, load_fresh, store_shared, load_shared, add_bits, add_up, most_of_all,
-//   eight_below
+//   leading_zeros, count_ones, float_bits, arrive, load_fresh, store_shared, load_shared, add_bits, add_up,
+//   most_of_all, eight_below
 //   UNROLL        before a loop of up to 27 rounds that is worth unrolling: arrays that it indexes stay in registers
 //
 // Bits are the same on both sides because neither side contracts multiply-add (--fmad=false, -ffp-contract=off), both
