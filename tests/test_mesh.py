@@ -343,7 +343,7 @@ def test_edges_and_neighbours_are_those_found_one_by_one(seed: int, values: int,
         }
         left = {edge: found for edge, found in left.items() if found}
         edges = edges_of(wanted.of(some))
-        assert edges.ends.tolist() == [list(edge) for edge in left]
+        assert edges.ends().tolist() == [list(edge) for edge in left]
         assert edges.forward.tolist() == [sum(not back for _, _, back in found) for found in left.values()]
         assert edges.backward.tolist() == [sum(back for _, _, back in found) for found in left.values()]
         pairs = {

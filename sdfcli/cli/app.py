@@ -64,7 +64,7 @@ class Commands(TyperGroup):
 
 def _command(name: str) -> Any:
     function = getattr(import_module(f"sdfcli.cli.{name}"), "slice_plane" if name == "slice" else name)
-    text, _, example = inspect.cleandoc(function.__doc__).rpartition("\n\n")
+    text, _, example = inspect.cleandoc(function.__doc__ or "").rpartition("\n\n")
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     alone.command(name, help=text, epilog=example)(function)  # the example comes last, after the options
     return typer.main.get_command(alone)

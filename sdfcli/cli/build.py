@@ -15,7 +15,6 @@ from sdfcli import driver
 from sdfcli.cli import options
 from sdfcli.cli.batch import follow, without_picture
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress
-from sdfcli.cli.report import refuse_other_files, write_page
 from sdfcli.errors import OutOfMemoryError, SdfError, UsageError
 
 if TYPE_CHECKING:
@@ -161,6 +160,8 @@ def build(
         picture=report is not None,
     )
     if report is not None:
+        from sdfcli.cli.report import refuse_other_files, write_page
+
         refuse_other_files(report, force)
         if any(Path(job.output).absolute() == report.absolute() for job in found):
             raise UsageError(f"--report {report}: a field is written there")

@@ -41,7 +41,8 @@ def print_table(title: str, rows: Iterable[tuple[str, ...]], header: tuple[str, 
         for name, *cells in lines:
             aligned = [f"{cell:>{width}}" if header else cell for cell, width in zip(cells, widths, strict=False)]
             line = "  ".join([f"{name:{first}}", *aligned])
-            typer.echo(textwrap.fill(line, max(edge, 2 * first), subsequent_indent=" " * (first + 2)))
+            indent = " " * (first + 2)
+            typer.echo(textwrap.fill(line, max(edge, 2 * first), subsequent_indent=indent, break_on_hyphens=False))
 
 
 @contextmanager

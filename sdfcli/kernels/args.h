@@ -614,7 +614,7 @@ typedef struct {
     const unsigned long long* node_key;     /* cells of level 6 and finer that are no leaves, by level, then sorted */
     const unsigned char* node_level;
     const unsigned* first_node;             /* 22, of each level */
-    unsigned* entry;                        /* out: n x 8, a leaf with SDF_LEAF set, or a node; or 2^18, of level 6, x fastest */
+    unsigned* entry;                        /* out: n x 8, a leaf with SDF_LEAF set, or a node; of level 6 x fastest */
 } sdf_leaf_nodes_args;
 
 typedef sdf_leaf_nodes_args sdf_leaf_top_args;

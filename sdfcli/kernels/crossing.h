@@ -81,7 +81,8 @@ FN void sdf_crossing_at(const sdf_crossing_args& a, u32 slot) {
             if (other != slot && boxes_meet(box, triangle_box(theirs).v)) {
                 bool too_many = ++tests > SDF_MOST_TESTS;
                 if (!a.all) count_meetings(a, other, 1);
-                if (too_many || (!(a.crosses[slot] && a.crosses[other]) && crosses(t, load_corners(theirs)))) {
+                bool known = load_shared(a.crosses + slot) && load_shared(a.crosses + other);
+                if (too_many || (!known && crosses(t, load_corners(theirs)))) {
                     store_shared(a.crosses + slot, (u8)1);
                     if (too_many || a.all) break;
                     store_shared(a.crosses + other, (u8)1);

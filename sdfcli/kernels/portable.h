@@ -71,7 +71,10 @@ FN void store_shared(T* p, T x) {
     *p = x;
 }
 // What was there before such stores, or one of them.
-FN u32 load_shared(const u32* p) { return *p; }
+template <class T>
+FN T load_shared(const T* p) {
+    return *p;
+}
 FN void add_bits(u32* p, u32 bits) { atomicOr(p, bits); }
 // Returns the number before.
 FN u32 add_up(u32* p, u32 x) { return atomicAdd(p, x); }
@@ -122,7 +125,10 @@ template <class T>
 FN void store_shared(T* p, T x) {
     __atomic_store(p, &x, __ATOMIC_RELAXED);
 }
-FN u32 load_shared(const u32* p) { return __atomic_load_n(p, __ATOMIC_RELAXED); }
+template <class T>
+FN T load_shared(const T* p) {
+    return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
 FN void add_bits(u32* p, u32 bits) { __atomic_fetch_or(p, bits, __ATOMIC_RELAXED); }
 FN u32 add_up(u32* p, u32 x) { return __atomic_fetch_add(p, x, __ATOMIC_RELAXED); }
 FN void most_of_all(u64* p, u64 x) {
