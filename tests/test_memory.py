@@ -87,4 +87,4 @@ def test_memory_that_is_not_used_goes_back_to_the_driver(gpu: CudaBackend) -> No
     del block
     assert pool.total_bytes() >= held + 50_000_000
     gpu.trim()
-    assert pool.total_bytes() == held
+    assert pool.total_bytes() <= held

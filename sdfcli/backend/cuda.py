@@ -18,6 +18,8 @@ from sdfcli.backend.base import KERNELS, Array, Backend, Queue, argument_structs
 from sdfcli.errors import DeviceError
 
 BLOCK = 128
+IDLE_BYTES = 1 << 25
+"""So much the pool may hold beyond what is used: to give it back, and to take it again, costs time."""
 COMPILER_OPTIONS = ("-std=c++17", "--fmad=false")
 INCLUDE = re.compile(r'^#include "(.+)"$', re.MULTILINE)
 LIST = re.compile(r"#define SDF_(WARP_)?KERNELS\(X\)((?:.*\\\n)*.*)")
@@ -198,7 +200,9 @@ class CudaBackend(Backend):
         return int(self.device.mem_info[0]) + int(pool.total_bytes()) - int(pool.used_bytes())
 
     def trim(self) -> None:
-        self.xp.get_default_memory_pool().free_all_blocks()
+        pool = self.xp.get_default_memory_pool()
+        if pool.free_bytes() > IDLE_BYTES:
+            pool.free_all_blocks()
 
     def sort_order(self, keys: Array) -> Array:
         return self.xp.argsort(keys, kind="stable").astype(np.uint32)
