@@ -23,7 +23,7 @@ from sdfcli.stages.order import LATTICE_BITS
 CHUNK = 1 << 24
 """Points sampled at a time: on a device they and their answers take half a gigabyte."""
 
-PIECE = 1 << 18
+PIECE = 1 << 16
 """Leaves whose values are gathered at a time, for which there is a copy of them for a while."""
 
 

@@ -183,7 +183,7 @@ def _build(
     worst = max(found, key=lambda region: region.largest)
     field.info.update(
         parameters={**params.as_dict(), "depth": params.depth_limit(scale)},
-        mesh={"sha256": digest, "diagonal": mesh.diagonal, **mesh_report(health, sign)},
+        mesh={"sha256": digest.result(), "diagonal": mesh.diagonal, **mesh_report(health, sign)},
         verdict=verdict(health, sign, confidence),
         sign=sign.method,
         sign_reason=sign.reason,

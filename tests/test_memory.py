@@ -41,6 +41,18 @@ def test_builds_with_warps(warps: Backend, shape: str, sign: str, octree: str, m
     assert found.info == plain.info
 
 
+@pytest.mark.parametrize("octree", ["adaptive", "bvh"])
+def test_other_queries_with_warps(warps: Backend, octree: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "MEASURED_POINTS", 300)
+    parameters: dict[str, Any] = {"octree": octree, "depth": 4, "tolerance": 1e-2}
+    plain = sdfcli.build(BALL, device="cpu", keep_nearest=True, **parameters)
+    monkeypatch.setattr(pipeline, "select_backend", lambda *_: warps)
+    for more in ({"query": "soa"}, {"query": "baseline"}, {"previous": plain}):
+        found = sdfcli.build(BALL, **parameters, **more)
+        assert found.content_sha256 == plain.content_sha256
+        assert found.info["max_error"] == plain.info["max_error"]
+
+
 def largest_use(gpu: CudaBackend, octree: str, shape: shapes.Shape, **parameters: Any) -> tuple[int, int, int]:
     """The most bytes that a build uses on the GPU, the most that its pool holds, and the corners of the field."""
     pool = gpu.xp.get_default_memory_pool()
@@ -87,4 +99,4 @@ def test_memory_that_is_not_used_goes_back_to_the_driver(gpu: CudaBackend) -> No
     del block
     assert pool.total_bytes() >= held + 50_000_000
     gpu.trim()
-    assert pool.total_bytes() == held
+    assert pool.total_bytes() <= held

@@ -175,7 +175,8 @@ class Backend(ABC):
 
     @abstractmethod
     def trim(self) -> None:
-        """Gives the driver back what this process holds on the device and does not use; waits for the device."""
+        """Gives the driver back what this process holds on the device and does not use, if that is much; it then waits
+        for the device."""
 
     def annotate(self, name: str) -> AbstractContextManager[Any]:
         """A named range that profilers of this device show."""

@@ -24,6 +24,8 @@ from sdfcli.errors import DeviceError
 BLOCK = 128
 STAGED = 1 << 15
 """So many bytes of any memory of the host the driver has taken over when the call of a copy returns."""
+IDLE_BYTES = 1 << 25
+"""So much the pool may hold beyond what is used: to give it back, and to take it again, costs time."""
 COMPILER_OPTIONS = ("-std=c++17", "--fmad=false")
 FLUSH_DENORMALS = "-ftz=true"
 """CuPy adds this to all options."""
@@ -278,7 +280,9 @@ class CudaBackend(Backend):
         return int(self.device.mem_info[0]) + int(pool.total_bytes()) - int(pool.used_bytes())
 
     def trim(self) -> None:
-        self.xp.get_default_memory_pool().free_all_blocks()
+        pool = self.xp.get_default_memory_pool()
+        if pool.free_bytes() > IDLE_BYTES:
+            pool.free_all_blocks()
 
     def sort_order(self, keys: Array) -> Array:
         return self.xp.argsort(keys, kind="stable")
