@@ -89,6 +89,7 @@ FN u32 warp_least(u32 x) {
 FN u32 warp_most(u32 x) { return ~warp_least(~x); }
 FN void shared_least(u32* p, u32 x) { *p = x < *p ? x : *p; }
 FN void shared_add(u32* p, u32 x) { *p += x; }
+FN u32 count_up(u32* p) { return (*p)++; }
 FN float fused(float a, float b, float c) { return a * b + c; }
 FN float rough_inverse_sqrt(float x) { return 1.f / sqrtf(x); }
 FN void shared_add(u64* p, u64 x) { *p += x; }
@@ -123,3 +124,5 @@ ENTRY(sdf_distance_lone)
 ENTRY(sdf_winding_lone)
 ENTRY(sdf_level_count)
 ENTRY(sdf_level_order)
+ENTRY(sdf_curve_count)
+ENTRY(sdf_curve_place)

@@ -33,6 +33,25 @@ typedef struct {
 } sdf_curve_args;
 
 typedef struct {
+    unsigned n;          /* threads: whole warps */
+    unsigned queries;
+    unsigned coarser;    /* bits of places along the Hilbert curve that are passed over */
+    const float* points; /* queries x 3, in the unit cube */
+    unsigned* key;       /* out: queries */
+    unsigned* rank;      /* out: queries: which of the points with this key a point is, in any order */
+    unsigned* count;     /* in and out: how many points have a key */
+} sdf_curve_count_args; /* GPU only */
+
+typedef struct {
+    unsigned n;          /* threads: whole warps */
+    unsigned queries;
+    const unsigned* key; /* queries */
+    const unsigned* rank;
+    const unsigned* end; /* of each key, counts summed up */
+    unsigned* order;     /* out: queries */
+} sdf_curve_place_args; /* GPU only */
+
+typedef struct {
     unsigned n;
     const unsigned long long* keys;  /* Morton codes */
     unsigned long long* hilbert;     /* out: n */
@@ -164,6 +183,7 @@ typedef struct {
     unsigned* slot_place;        /* out: triangles: places by slot */
     float* record;               /* out: places x 16: what their distances take */
     float* own;                  /* out: blocks x 4 x 32 x 4: the boxes of their triangles */
+    float* part;                 /* out: blocks / 8, rounded up, x 4 x 32 x 4: the boxes of 8 triangles each */
     float* above;                /* out: blocks / 32, rounded up, x 4 x 32 x 4: the blocks' boxes */
     float* bounds;               /* out: blocks / 32, rounded up, x 6 x 32: the same along the coordinate axes */
 } sdf_packet_blocks_args; /* GPU only */
@@ -194,6 +214,7 @@ typedef struct {
     const unsigned* slot_place;
     const float* record;         /* places x 16 */
     const float* box;            /* nodes x 4 x 32 x 4: the boxes of their children */
+    const float* part;           /* blocks / 8, rounded up, x 4 x 32 x 4: the boxes of 8 triangles each */
     const unsigned* level_start; /* levels: each one's first node */
     const unsigned* middle_slot; /* queries / 32, rounded up: nearest to the middle of a packet; null: seeds are used */
     const unsigned* seed;        /* queries x seeds, ended by SDF_NONE */

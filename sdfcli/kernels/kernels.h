@@ -112,6 +112,8 @@
     X(sdf_distance_lone)    \
     X(sdf_winding_lone)     \
     X(sdf_level_count)      \
-    X(sdf_level_order)
+    X(sdf_level_order)      \
+    X(sdf_curve_count)      \
+    X(sdf_curve_place)
 
 #endif

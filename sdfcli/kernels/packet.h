@@ -13,6 +13,8 @@
 #ifdef SDF_SHARED
 #define SDF_PACKET_LEVELS 6  // 32^6 = 2^30 blocks
 #define SDF_SLACK 4e-5f      // of the length of a difference of directions
+#define PARTS (SDF_WARP / SDF_PART)
+#define NEIGHBOURS 8u
 
 // What the threads of a warp share: the answers so far, pairs that wait, and for each level the bounds of the children
 // of the node that is open there, SDF_NONE for those that are done.
@@ -21,6 +23,8 @@ struct PacketMemory {
     u32 id[SDF_WARP], slot[SDF_WARP];
     u32 pair_point[2 * SDF_WARP], pair_place[2 * SDF_WARP];
     u32 bound[SDF_PACKET_LEVELS * SDF_WARP];
+    u32 wanting[SDF_WARP];
+    u32 part[SDF_WARP + SDF_WARP / SDF_PART];
 };
 
 // Bounds may be rounded otherwise than distances: these use fused multiply-adds.
@@ -87,6 +91,10 @@ struct Walker {
 
     METHOD const Quad* boxes_of(u32 level, u32 node) const {
         return (const Quad*)a.box + 4 * SDF_WARP * (size_t)((level ? a.level_start[level] : 0) + node);
+    }
+
+    METHOD const Quad* part_box(u32 block, u32 k) const {
+        return (const Quad*)a.part + 4 * SDF_WARP * (size_t)(block / SDF_PART) + PARTS * (block % SDF_PART) + k;
     }
 
     // A lower bound, in bits, for the distance of every point p from a box, less what p is farther ahead than `around`.
@@ -186,7 +194,7 @@ struct PacketSearch {
     F3 p;
     float forward;  // how far ahead the point is
     float distance_sq;
-    u32 pairs, wanting;  // pairs that wait; the points that wanted the last child
+    u32 pairs, parts, wanting;  // pairs that wait; the points that wanted the last child
 
     METHOD void start(u32 seed_place) {
         PacketMemory* m = walker.memory;
@@ -197,7 +205,7 @@ struct PacketSearch {
         m->point[walker.thread] = quad(p, distance_sq);
         m->slot[walker.thread] = first.slot;
         m->id[walker.thread] = first.id;
-        pairs = 0;
+        pairs = parts = 0;
         warp_sync();
     }
     METHOD void reach(float nearest_sq) {
@@ -214,26 +222,39 @@ struct PacketSearch {
         return wanting != 0;
     }
 
-    // A block's triangles one by one, each measured from all points, or the points that want the block one by one, each
-    // measured from all triangles, whichever are fewer.
+    // The points that want a block, eight at once beside the block's parts; then parts that points want, four at once
+    // beside their triangles.
     METHOD void block(u32 block) {
-        const Quad* boxes = walker.boxes_of(0, block);
-        Turned own = load_turned(boxes + walker.thread);
-        bool near = walker.bound(own) <= walker.limit;
-        u32 triangles = warp_ballot(near), first = SDF_WARP * block;
-        bool by_triangle = count_ones(triangles) < count_ones(wanting);
-        if (!near) own.half.x = -SDF_NO_BOX;
-        u32 left = by_triangle ? triangles : wanting;
-        for (walker.boxes += count_ones(left); left; left &= left - 1) {
-            u32 k = first_one(left), mask;
-            if (by_triangle) {
-                mask = wanted(boxes + k);
-            } else {
-                Quad q = walker.memory->point[k];
-                mask = warp_ballot(turned_distance_sq(xyz(q), own) <= q.w);
-            }
-            if (mask) add(mask, by_triangle ? walker.thread : k, first + (by_triangle ? k : walker.thread));
+        PacketMemory* m = walker.memory;
+        Turned own = load_turned(walker.part_box(block, walker.thread % PARTS));
+        u32 behind = (1u << walker.thread) - 1u, count = (u32)count_ones(wanting);
+        if (wanting >> walker.thread & 1u) m->wanting[count_ones(wanting & behind)] = walker.thread;
+        warp_sync();
+        for (u32 from = 0; from < count; from += SDF_WARP / PARTS) {
+            walker.boxes++;
+            u32 at = from + walker.thread / PARTS, k = m->wanting[least(at, count - 1)];
+            Quad q = m->point[k];
+            bool near = (turned_distance_sq(xyz(q), own) <= q.w) & (at < count);
+            u32 mask = warp_ballot(near);
+            if (near) m->part[parts + (u32)count_ones(mask & behind)] = SDF_WARP * (PARTS * block + walker.thread % PARTS) + k;
+            parts += (u32)count_ones(mask);
+            warp_sync();
+            while (parts >= PARTS) look(PARTS);
         }
+    }
+
+    // Looks at the triangles of the last `count` parts that points want.
+    METHOD void look(u32 count) {
+        PacketMemory* m = walker.memory;
+        walker.boxes++;
+        parts -= count;
+        u32 at = walker.thread / SDF_PART, wanted = m->part[parts + least(at, count - 1)];
+        u32 place = SDF_PART * (wanted / SDF_WARP) + walker.thread % SDF_PART, k = wanted % SDF_WARP;
+        Quad q = m->point[k];
+        Turned own = load_turned(walker.boxes_of(0, place / SDF_WARP) + place % SDF_WARP);
+        bool near = (turned_distance_sq(xyz(q), own) <= q.w) & (at < count);
+        u32 mask = warp_ballot(near);
+        if (mask) add(mask, k, place);
     }
 
     // The pairs of the threads in a mask.
@@ -323,10 +344,20 @@ FN void sdf_distance_packet_at(const sdf_distance_packet_args& a, u32 i) {
     F3 p = load3(a.points + 3 * (size_t)query);
     Walker walker = make_walker(a, i, middle_of_all(p));
     if (a.middle_slot) {
-        place = a.slot_place[a.middle_slot[i / SDF_WARP]];
-        together = SDF_WARP;
-        F3 way = xyz(walker.boxes_of(0, place / SDF_WARP)[place % SDF_WARP]) - walker.around;
+        // Points of a packet lie far apart where the curve leaps: there the packets before and behind know more.
+        PacketMemory* m = walker.memory;
+        u32 packet = i / SDF_WARP, first = packet - least(packet, NEIGHBOURS / 2), last = (a.queries - 1) / SDF_WARP;
+        if (walker.thread < NEIGHBOURS) {
+            u32 middle = a.slot_place[a.middle_slot[least(first + walker.thread, last)]];
+            m->point[walker.thread] =
+                quad(xyz(walker.boxes_of(0, middle / SDF_WARP)[middle % SDF_WARP]), bits_float(middle));
+        }
+        warp_sync();
+        F3 way = xyz(m->point[packet - first]) - walker.around;
         walker.ahead = rough_inverse_sqrt(fmaxf(dot(way, way), 1e-30f)) * way;
+        place = float_bits(m->point[nearest_middle(m->point, NEIGHBOURS, p)].w);
+        together = SDF_WARP;
+        warp_sync();
     } else {
         place = seed_place_of(a, query);
         together = SDF_WARP / 4;
@@ -340,6 +371,7 @@ FN void sdf_distance_packet_at(const sdf_distance_packet_args& a, u32 i) {
     PacketSearch search = {walker, p};
     search.start(place);
     walker.walk(search);
+    if (search.parts > 0) search.look(search.parts);
     if (search.pairs > 0) search.measure(search.pairs);
     if (i < a.queries) store_answer(a, query, search.distance_sq, walker.memory->slot[walker.thread], walker);
 }

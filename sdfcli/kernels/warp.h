@@ -31,6 +31,7 @@ FN u32 warp_most(u32 x) { return ~warp_least(~x); }
 #endif
 FN void shared_least(u32* p, u32 x) { atomicMin(p, x); }
 FN void shared_add(u32* p, u32 x) { atomicAdd(p, x); }
+FN u32 count_up(u32* p) { return atomicAdd(p, 1u); }  // returns the number before
 FN void shared_add(u64* p, u64 x) { atomicAdd(p, x); }
 FN float bits_float(u32 bits) { return __uint_as_float(bits); }
 // For what only bounds distances: rounded as it is fastest.

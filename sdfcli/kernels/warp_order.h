@@ -2,7 +2,7 @@
 // it belongs.
 #ifndef SDFCLI_WARP_ORDER_H
 #define SDFCLI_WARP_ORDER_H
-#include "args.h"
+#include "morton.h"
 #include "warp.h"
 
 #ifdef SDF_SHARED
@@ -32,6 +32,17 @@ FN void sdf_level_order_at(const sdf_level_order_args& a, u32 i) {
         size_t run = level * (size_t)(a.n / SDF_WARP) + i / SDF_WARP;
         a.order[(run ? a.end[run - 1] : 0) + place] = at;
     });
+}
+
+// A sort by many values, which keeps no order among equal ones.
+FN void sdf_curve_count_at(const sdf_curve_count_args& a, u32 i) {
+    if (i >= a.queries) return;
+    u32 key = curve_key(a.points + 3 * (size_t)i) >> a.coarser;
+    a.key[i] = key;
+    a.rank[i] = count_up(a.count + key);
+}
+FN void sdf_curve_place_at(const sdf_curve_place_args& a, u32 i) {
+    if (i < a.queries) a.order[a.end[a.key[i]] - 1 - a.rank[i]] = i;
 }
 #endif
 

@@ -12,6 +12,8 @@ from sdfcli.stages.order import Order
 
 WARP = 32
 
+PARTS_OF_A_NODE = 8
+
 PACKETS_FROM = 80_000
 """From so many points on, a warp looks for 32 together: less work in all, but with fewer much of a GPU is idle."""
 
@@ -28,12 +30,14 @@ class PacketTree:
     record       (blocks x 32, 16) float32: the blocks' triangles, with what their distances take.
     box          (nodes, 4, 32, 4) float32: the turned boxes of 32 children, level after level, the root last: middle,
                  then three axes, each followed by half the length along it.
+    part         (blocks / 8, rounded up, 4, 32, 4) float32: the boxes of a block's four parts of 8 triangles.
     level_start  (levels,) uint32: each level's first node.
     """
 
     slot_place: Array
     record: Array
     box: Array
+    part: Array
     level_start: Array
 
 
@@ -65,6 +69,7 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
     slot_place = xp.empty(n, np.uint32)
     record = xp.empty((places, 16), np.float32)
     box = xp.empty((int(start[-1]), 4, WARP, 4), np.float32)
+    part = xp.empty((-(-counts[0] // PARTS_OF_A_NODE), 4, WARP, 4), np.float32)
     bounds = [xp.empty((count, 6, WARP), np.float32) for count in counts[1:]]
     backend.run(
         "sdf_packet_blocks",
@@ -76,6 +81,7 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
         slot_place=slot_place,
         record=record,
         own=box,
+        part=part,
         above=box[start[1] :],
         bounds=bounds[0],
     )
@@ -88,7 +94,23 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
             above=box[start[level + 1] :],
             bounds=bounds[level],
         )
-    return PacketTree(slot_place, record, box, backend.from_host(start[:-1], np.uint32))
+    return PacketTree(slot_place, record, box, part, backend.from_host(start[:-1], np.uint32))
+
+
+def loose_order(backend: Backend, unit_points: Array) -> Array:
+    """An order (n,) uint32 of points (n, 3) float32 along the Hilbert curve through a lattice with about as many cells;
+    points of one cell come in any order, not the same one each time."""
+    xp, queries = backend.xp, len(unit_points)
+    bits = min(10, -(-queries.bit_length() // 3))
+    threads = WARP * -(-queries // WARP)
+    key, rank, order = xp.empty((3, queries), np.uint32)
+    end = xp.zeros(8**bits, np.uint32)
+    backend.run(
+        "sdf_curve_count", threads, queries=queries, coarser=30 - 3 * bits, points=unit_points, key=key, rank=rank, count=end
+    )
+    backend.inclusive_scan(end)
+    backend.run("sdf_curve_place", threads, queries=queries, key=key, rank=rank, end=end, order=order)
+    return order
 
 
 def ask(
@@ -126,6 +148,7 @@ def ask(
         slot_place=tree.slot_place,
         record=tree.record,
         box=tree.box,
+        part=tree.part,
         level_start=tree.level_start,
         middle_slot=middle_slot,
         seed=seed,
