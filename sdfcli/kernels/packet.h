@@ -14,14 +14,17 @@
 #define SDF_PACKET_LEVELS 6  // 32^6 = 2^30 blocks
 #define SDF_SLACK 4e-5f      // of the length of a difference of directions
 #define PARTS (SDF_WARP / SDF_PART)
-#define NEIGHBOURS 8u
+#define NEIGHBOURS 16u
 
 // What the threads of a warp share: the answers so far, pairs that wait, and for each level the bounds of the children
 // of the node that is open there, SDF_NONE for those that are done.
+struct alignas(8) Pair {
+    u32 point, place;
+};
 struct PacketMemory {
     Quad point[SDF_WARP];  // and the square of its distance
     u32 id[SDF_WARP], slot[SDF_WARP];
-    u32 pair_point[2 * SDF_WARP], pair_place[2 * SDF_WARP];
+    Pair pair[2 * SDF_WARP];
     u32 bound[SDF_PACKET_LEVELS * SDF_WARP];
     u32 wanting[SDF_WARP];
     u32 part[SDF_WARP + SDF_WARP / SDF_PART];
@@ -261,9 +264,8 @@ struct PacketSearch {
     METHOD void add(u32 mask, u32 point, u32 place) {
         PacketMemory* m = walker.memory;
         if (mask >> walker.thread & 1u) {
-            u32 at = pairs + (u32)count_ones(mask & ((1u << walker.thread) - 1u));
-            m->pair_point[at] = point;
-            m->pair_place[at] = place;
+            Pair pair = {point, place};
+            m->pair[pairs + (u32)count_ones(mask & ((1u << walker.thread) - 1u))] = pair;
         }
         pairs += (u32)count_ones(mask);
         if (pairs >= SDF_WARP) measure(SDF_WARP);
@@ -275,9 +277,10 @@ struct PacketSearch {
         warp_sync();
         pairs -= count;
         bool busy = walker.thread < count;
-        u32 at = pairs + least(walker.thread, count - 1), k = m->pair_point[at];
+        Pair pair = m->pair[pairs + least(walker.thread, count - 1)];
+        u32 k = pair.point;
         Quad q = m->point[k];
-        Found found = measure_record(walker.a.record, m->pair_place[at], xyz(q));
+        Found found = measure_record(walker.a.record, pair.place, xyz(q));
         u32 bits = float_bits(found.distance_sq);
         walker.tests += busy;
         warp_sync();
@@ -340,7 +343,7 @@ FN u32 nearest_middle(const Quad* boxes, u32 count, F3 p) {
 // A warp for 32 points that follow each other. First bounds are from the block of the triangle nearest to their middle,
 // if that is known, or from the seeds' parts of their blocks: from the triangles there that seem to be nearest.
 FN void sdf_distance_packet_at(const sdf_distance_packet_args& a, u32 i) {
-    u32 query = query_of(a.order, a.queries, i), place, together;
+    u32 query = query_of(a.order, a.queries, i), place;
     F3 p = load3(a.points + 3 * (size_t)query);
     Walker walker = make_walker(a, i, middle_of_all(p));
     if (a.middle_slot) {
@@ -355,17 +358,14 @@ FN void sdf_distance_packet_at(const sdf_distance_packet_args& a, u32 i) {
         warp_sync();
         F3 way = xyz(m->point[packet - first]) - walker.around;
         walker.ahead = rough_inverse_sqrt(fmaxf(dot(way, way), 1e-30f)) * way;
-        place = float_bits(m->point[nearest_middle(m->point, NEIGHBOURS, p)].w);
-        together = SDF_WARP;
+        u32 block = float_bits(m->point[nearest_middle(m->point, NEIGHBOURS, p)].w) / SDF_WARP;
         warp_sync();
+        place = SDF_WARP * block + SDF_PART * nearest_middle(walker.part_box(block, 0), PARTS, p);
     } else {
         place = seed_place_of(a, query);
-        together = SDF_WARP / 4;
+        if (place != SDF_NONE) place -= place % SDF_PART;
     }
-    if (place != SDF_NONE) {
-        place -= place % together;
-        place += nearest_middle(walker.boxes_of(0, place / SDF_WARP) + place % SDF_WARP, together, p);
-    }
+    if (place != SDF_NONE) place += nearest_middle(walker.boxes_of(0, place / SDF_WARP) + place % SDF_WARP, SDF_PART, p);
     F3 off = p - walker.around;
     walker.radius = SDF_FARTHER * warp_highest(sqrtf(dot(off, off)));
     PacketSearch search = {walker, p};
