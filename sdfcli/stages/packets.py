@@ -11,8 +11,11 @@ from sdfcli.backend import Array, Backend
 from sdfcli.stages.order import Order
 
 WARP = 32
+PART = 8
+"""Triangles; a block of 32 has four parts."""
 
-PARTS_OF_A_NODE = 8
+MOST_BITS = 8
+"""An axis, of the cells in which points are sorted: a number for each takes 64 MB."""
 
 PACKETS_FROM = 80_000
 """From so many points on, a warp looks for 32 together: less work in all, but with fewer much of a GPU is idle."""
@@ -69,7 +72,7 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
     slot_place = xp.empty(n, np.uint32)
     record = xp.empty((places, 16), np.float32)
     box = xp.empty((int(start[-1]), 4, WARP, 4), np.float32)
-    part = xp.empty((-(-counts[0] // PARTS_OF_A_NODE), 4, WARP, 4), np.float32)
+    part = xp.empty((-(-places // (PART * WARP)), 4, WARP, 4), np.float32)
     bounds = [xp.empty((count, 6, WARP), np.float32) for count in counts[1:]]
     backend.run(
         "sdf_packet_blocks",
@@ -101,7 +104,7 @@ def loose_order(backend: Backend, unit_points: Array) -> Array:
     """An order (n,) uint32 of points (n, 3) float32 along the Hilbert curve through a lattice with about as many cells;
     points of one cell come in any order, not the same one each time."""
     xp, queries = backend.xp, len(unit_points)
-    bits = min(10, -(-queries.bit_length() // 3))
+    bits = min(MOST_BITS, -(-queries.bit_length() // 3))
     threads = WARP * -(-queries // WARP)
     key, rank, order = xp.empty((3, queries), np.uint32)
     end = xp.zeros(8**bits, np.uint32)
