@@ -177,13 +177,13 @@ def assert_boxes_hold(box: Numbers, place: Numbers, corner: Numbers) -> None:
 
 
 def test_blocks_are_cut_by_medians(backend: Backend) -> None:
-    """A square of 64 x 64 equal triangles falls into rectangles of 4 x 8 of them, and these into some of 2 x 4."""
+    """A square of 64 x 64 equal triangles falls into rectangles of 4 x 8 of them, and these into some of 2 x 2."""
     place = np.stack(np.meshgrid(range(64), range(64), [32]), axis=-1).reshape(-1, 1, 3) / 64
     corner = place + np.array([[0.1, 0.1, 0], [0.9, 0.1, 0], [0.1, 0.9, 0]]) / 64
     tree = make_bvh(backend, np.random.default_rng(1).permutation(corner).reshape(-1, 9)).packets
     assert tree is not None
     blocks = backend.to_host(tree.box)[backend.to_host(tree.level_start)[1] :][: 4096 // 32 // 32]
-    for boxes, short, long in ((blocks, 3.8, 7.8), (backend.to_host(tree.part), 1.8, 3.8)):
+    for boxes, short, long in ((blocks, 3.8, 7.8), (backend.to_host(tree.part), 1.8, 1.8)):
         sides = np.sort(2 * boxes[:, 1:, :, 3], axis=1)
         assert np.allclose(sides, np.array([0, short, long])[:, None] / 64, rtol=0, atol=1e-5)
 

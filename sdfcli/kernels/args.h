@@ -183,7 +183,7 @@ typedef struct {
     unsigned* slot_place;        /* out: triangles: places by slot */
     float* record;               /* out: places x 16: what their distances take */
     float* own;                  /* out: blocks x 4 x 32 x 4: the boxes of their triangles */
-    float* part;                 /* out: blocks / 8, rounded up, x 4 x 32 x 4: the boxes of 8 triangles each */
+    float* part;                 /* out: blocks / 4, rounded up, x 4 x 32 x 4: the boxes of 4 triangles each */
     float* above;                /* out: blocks / 32, rounded up, x 4 x 32 x 4: the blocks' boxes */
     float* bounds;               /* out: blocks / 32, rounded up, x 6 x 32: the same along the coordinate axes */
 } sdf_packet_blocks_args; /* GPU only */
@@ -197,14 +197,6 @@ typedef struct {
 } sdf_packet_nodes_args; /* GPU only */
 
 typedef struct {
-    unsigned n;                  /* 32 x packets */
-    unsigned queries;
-    const float* points;         /* queries x 3 */
-    const unsigned* order;       /* queries: the order in which they are taken; null: as they are */
-    float* middle;               /* out: packets x 3 */
-} sdf_packet_middles_args; /* GPU only */
-
-typedef struct {
     unsigned n;                  /* threads: whole warps */
     unsigned queries;
     unsigned levels;             /* of nodes, blocks among them */
@@ -214,9 +206,10 @@ typedef struct {
     const unsigned* slot_place;
     const float* record;         /* places x 16 */
     const float* box;            /* nodes x 4 x 32 x 4: the boxes of their children */
-    const float* part;           /* blocks / 8, rounded up, x 4 x 32 x 4: the boxes of 8 triangles each */
+    const float* part;           /* blocks / 4, rounded up, x 4 x 32 x 4: the boxes of 4 triangles each */
     const unsigned* level_start; /* levels: each one's first node */
-    const unsigned* middle_slot; /* queries / 32, rounded up: nearest to the middle of a packet; null: seeds are used */
+    const unsigned* sample_slot; /* queries / every, rounded up: nearest to samples; null: seeds are used */
+    unsigned every;              /* how many queries there are from one sample to the next */
     const unsigned* seed;        /* queries x seeds, ended by SDF_NONE */
     const unsigned* seed_slot;   /* the slot of each seed; null: seeds are slots */
     float* distance;             /* out: queries */
@@ -225,7 +218,7 @@ typedef struct {
     unsigned* tests;             /* out: queries, triangles measured by it; may be null */
 } sdf_distance_packet_args; /* GPU only */
 
-typedef sdf_distance_packet_args sdf_distance_middle_args;
+typedef sdf_distance_packet_args sdf_distance_sample_args;
 typedef sdf_distance_packet_args sdf_distance_lone_args;
 
 

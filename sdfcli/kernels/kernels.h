@@ -106,9 +106,8 @@
     X(sdf_packet_cut)       \
     X(sdf_packet_blocks)    \
     X(sdf_packet_nodes)     \
-    X(sdf_packet_middles)   \
     X(sdf_distance_packet)  \
-    X(sdf_distance_middle)  \
+    X(sdf_distance_sample)  \
     X(sdf_distance_lone)    \
     X(sdf_winding_lone)     \
     X(sdf_level_count)      \

@@ -13,8 +13,8 @@
 #ifdef SDF_SHARED
 #define SDF_PACKET_LEVELS 6  // 32^6 = 2^30 blocks
 #define SDF_SLACK 4e-5f      // of the length of a difference of directions
-#define PARTS (SDF_WARP / SDF_PART)
-#define NEIGHBOURS 16u
+#define SDF_BLOCK_PARTS (SDF_WARP / SDF_PART)
+#define SDF_SAMPLES 16u
 
 // What the threads of a warp share: the answers so far, pairs that wait, and for each level the bounds of the children
 // of the node that is open there, SDF_NONE for those that are done.
@@ -72,14 +72,6 @@ FN F3 middle_of_all(F3 p) {
     return vec(0.5f * warp_lowest(p.x) + 0.5f * warp_highest(p.x), 0.5f * warp_lowest(p.y) + 0.5f * warp_highest(p.y),
                0.5f * warp_lowest(p.z) + 0.5f * warp_highest(p.z));
 }
-FN void sdf_packet_middles_at(const sdf_packet_middles_args& a, u32 i) {
-    F3 middle = middle_of_all(load3(a.points + 3 * (size_t)query_of(a.order, a.queries, i)));
-    if (i % SDF_WARP) return;
-    float* out = a.middle + 3 * (size_t)(i / SDF_WARP);
-    out[0] = middle.x;
-    out[1] = middle.y;
-    out[2] = middle.z;
-}
 
 // One thread of a warp, and the walk that it takes with the others. All points are within `radius` of `around`. `ahead`
 // is about the way that leads from there to the surface, of length 1, or 0 if that is not known.
@@ -97,7 +89,7 @@ struct Walker {
     }
 
     METHOD const Quad* part_box(u32 block, u32 k) const {
-        return (const Quad*)a.part + 4 * SDF_WARP * (size_t)(block / SDF_PART) + PARTS * (block % SDF_PART) + k;
+        return (const Quad*)a.part + 4 * SDF_WARP * (size_t)(block / SDF_PART) + SDF_BLOCK_PARTS * (block % SDF_PART) + k;
     }
 
     // A lower bound, in bits, for the distance of every point p from a box, less what p is farther ahead than `around`.
@@ -229,20 +221,20 @@ struct PacketSearch {
     // beside their triangles.
     METHOD void block(u32 block) {
         PacketMemory* m = walker.memory;
-        Turned own = load_turned(walker.part_box(block, walker.thread % PARTS));
+        Turned own = load_turned(walker.part_box(block, walker.thread % SDF_BLOCK_PARTS));
         u32 behind = (1u << walker.thread) - 1u, count = (u32)count_ones(wanting);
         if (wanting >> walker.thread & 1u) m->wanting[count_ones(wanting & behind)] = walker.thread;
         warp_sync();
-        for (u32 from = 0; from < count; from += SDF_WARP / PARTS) {
+        for (u32 from = 0; from < count; from += SDF_WARP / SDF_BLOCK_PARTS) {
             walker.boxes++;
-            u32 at = from + walker.thread / PARTS, k = m->wanting[least(at, count - 1)];
+            u32 at = from + walker.thread / SDF_BLOCK_PARTS, k = m->wanting[least(at, count - 1)];
             Quad q = m->point[k];
             bool near = (turned_distance_sq(xyz(q), own) <= q.w) & (at < count);
             u32 mask = warp_ballot(near);
-            if (near) m->part[parts + (u32)count_ones(mask & behind)] = SDF_WARP * (PARTS * block + walker.thread % PARTS) + k;
+            if (near) m->part[parts + (u32)count_ones(mask & behind)] = SDF_WARP * (SDF_BLOCK_PARTS * block + walker.thread % SDF_BLOCK_PARTS) + k;
             parts += (u32)count_ones(mask);
             warp_sync();
-            while (parts >= PARTS) look(PARTS);
+            while (parts >= SDF_BLOCK_PARTS) look(SDF_BLOCK_PARTS);
         }
     }
 
@@ -340,27 +332,28 @@ FN u32 nearest_middle(const Quad* boxes, u32 count, F3 p) {
     return nearest;
 }
 
-// A warp for 32 points that follow each other. First bounds are from the block of the triangle nearest to their middle,
-// if that is known, or from the seeds' parts of their blocks: from the triangles there that seem to be nearest.
+// A warp for 32 points that follow each other. First bounds are from the blocks of the triangles nearest to samples of
+// the points, or from the seeds' parts of their blocks: from the triangles there that seem to be nearest.
 FN void sdf_distance_packet_at(const sdf_distance_packet_args& a, u32 i) {
     u32 query = query_of(a.order, a.queries, i), place;
     F3 p = load3(a.points + 3 * (size_t)query);
     Walker walker = make_walker(a, i, middle_of_all(p));
-    if (a.middle_slot) {
-        // Points of a packet lie far apart where the curve leaps: there the packets before and behind know more.
+    if (a.sample_slot) {
+        // Not from the nearest sample alone: a packet's points lie far apart where the curve leaps.
         PacketMemory* m = walker.memory;
-        u32 packet = i / SDF_WARP, first = packet - least(packet, NEIGHBOURS / 2), last = (a.queries - 1) / SDF_WARP;
-        if (walker.thread < NEIGHBOURS) {
-            u32 middle = a.slot_place[a.middle_slot[least(first + walker.thread, last)]];
+        u32 middle = least(i / SDF_WARP * SDF_WARP + SDF_WARP / 2, a.queries - 1) / a.every,
+            first = middle - least(middle, SDF_SAMPLES / 2), last = (a.queries - 1) / a.every;
+        if (walker.thread < SDF_SAMPLES) {
+            u32 nearest = a.slot_place[a.sample_slot[least(first + walker.thread, last)]];
             m->point[walker.thread] =
-                quad(xyz(walker.boxes_of(0, middle / SDF_WARP)[middle % SDF_WARP]), bits_float(middle));
+                quad(xyz(walker.boxes_of(0, nearest / SDF_WARP)[nearest % SDF_WARP]), bits_float(nearest));
         }
         warp_sync();
-        F3 way = xyz(m->point[packet - first]) - walker.around;
+        F3 way = xyz(m->point[middle - first]) - walker.around;
         walker.ahead = rough_inverse_sqrt(fmaxf(dot(way, way), 1e-30f)) * way;
-        u32 block = float_bits(m->point[nearest_middle(m->point, NEIGHBOURS, p)].w) / SDF_WARP;
+        u32 block = float_bits(m->point[nearest_middle(m->point, SDF_SAMPLES, p)].w) / SDF_WARP;
         warp_sync();
-        place = SDF_WARP * block + SDF_PART * nearest_middle(walker.part_box(block, 0), PARTS, p);
+        place = SDF_WARP * block + SDF_PART * nearest_middle(walker.part_box(block, 0), SDF_BLOCK_PARTS, p);
     } else {
         place = seed_place_of(a, query);
         if (place != SDF_NONE) place -= place % SDF_PART;
@@ -375,8 +368,8 @@ FN void sdf_distance_packet_at(const sdf_distance_packet_args& a, u32 i) {
     if (search.pairs > 0) search.measure(search.pairs);
     if (i < a.queries) store_answer(a, query, search.distance_sq, walker.memory->slot[walker.thread], walker);
 }
-// The same for the middles of packets: of a name of its own, so that a profiler tells the two apart.
-FN void sdf_distance_middle_at(const sdf_distance_packet_args& a, u32 i) { sdf_distance_packet_at(a, i); }
+// The same for samples: of a name of its own, so that a profiler tells the two apart.
+FN void sdf_distance_sample_at(const sdf_distance_packet_args& a, u32 i) { sdf_distance_packet_at(a, i); }
 #endif
 
 #endif

@@ -11,8 +11,11 @@ from sdfcli.backend import Array, Backend
 from sdfcli.stages.order import Order
 
 WARP = 32
-PART = 8
-"""Triangles; a block of 32 has four parts."""
+PART = 4
+"""Triangles; a block of 32 has eight parts."""
+
+EVERY = (32, 16)
+"""Points that come without seeds start from what is nearest to samples: every so many of them, and of these."""
 
 MOST_BITS = 8
 """An axis, of the cells in which points are sorted: a number for each takes 64 MB."""
@@ -33,7 +36,7 @@ class PacketTree:
     record       (blocks x 32, 16) float32: the blocks' triangles, with what their distances take.
     box          (nodes, 4, 32, 4) float32: the turned boxes of 32 children, level after level, the root last: middle,
                  then three axes, each followed by half the length along it.
-    part         (blocks / 8, rounded up, 4, 32, 4) float32: the boxes of a block's four parts of 8 triangles.
+    part         (blocks / 4, rounded up, 4, 32, 4) float32: the boxes of a block's eight parts of 4 triangles.
     level_start  (levels,) uint32: each level's first node.
     """
 
@@ -109,7 +112,14 @@ def loose_order(backend: Backend, unit_points: Array) -> Array:
     key, rank, order = xp.empty((3, queries), np.uint32)
     end = xp.zeros(8**bits, np.uint32)
     backend.run(
-        "sdf_curve_count", threads, queries=queries, coarser=30 - 3 * bits, points=unit_points, key=key, rank=rank, count=end
+        "sdf_curve_count",
+        threads,
+        queries=queries,
+        coarser=30 - 3 * bits,
+        points=unit_points,
+        key=key,
+        rank=rank,
+        count=end,
     )
     backend.inclusive_scan(end)
     backend.run("sdf_curve_place", threads, queries=queries, key=key, rank=rank, end=end, order=order)
@@ -128,18 +138,20 @@ def ask(
     seed_slot: Array | None = None,
     boxes: Array | None = None,
     tests: Array | None = None,
+    every: int = EVERY[0],
     kernel: str = "sdf_distance_packet",
 ) -> None:
     """Fills in distance and slot (m,) of points (m, 3) float32, see `distance.nearest`. Neighbours should be together.
 
     along: the points (k,) uint32 that are asked for, in that order. seed: (m,) or (m, s) uint32, slots to start from,
-    or places in seed_slot. boxes, tests: (m,) uint32, what was measured. kernel: for points together.
+    or places in seed_slot. boxes, tests: (m,) uint32, what was measured. every: see EVERY. kernel: for points together.
     """
     queries = len(points) if along is None else len(along)
     together = queries >= PACKETS_FROM
-    middle_slot = None
+    samples = None
     if together and seed is None and queries > WARP:
-        middle_slot = _nearest_to_middles(backend, tree, points, along)
+        samples = backend.xp.arange(0, queries, every, dtype=np.uint32) if along is None else along[::every].copy()
+        ask(backend, tree, points, distance, slot, along=samples, every=EVERY[1], kernel="sdf_distance_sample")
     backend.run(
         kernel if together else "sdf_distance_lone",
         WARP * (-(-queries // WARP) if together else queries),
@@ -153,7 +165,8 @@ def ask(
         box=tree.box,
         part=tree.part,
         level_start=tree.level_start,
-        middle_slot=middle_slot,
+        sample_slot=None if samples is None else slot[samples],
+        every=every,
         seed=seed,
         seed_slot=seed_slot,
         distance=distance,
@@ -161,14 +174,3 @@ def ask(
         boxes=boxes,
         tests=tests,
     )
-
-
-def _nearest_to_middles(backend: Backend, tree: PacketTree, points: Array, along: Array | None) -> Array:
-    """The nearest slot of the middle of each packet, for which packets of packets are looked at in the same way."""
-    xp, queries = backend.xp, len(points) if along is None else len(along)
-    packets = -(-queries // WARP)
-    middle = xp.empty((packets, 3), np.float32)
-    backend.run("sdf_packet_middles", WARP * packets, queries=queries, points=points, order=along, middle=middle)
-    distance, slot = xp.empty(packets, np.float32), xp.empty(packets, np.uint32)
-    ask(backend, tree, middle, distance, slot, kernel="sdf_distance_middle")
-    return slot
