@@ -138,22 +138,21 @@ def ask(
     seed_slot: Array | None = None,
     boxes: Array | None = None,
     tests: Array | None = None,
-    every: int = EVERY[0],
-    kernel: str = "sdf_distance_packet",
+    sampled: bool = False,
 ) -> None:
     """Fills in distance and slot (m,) of points (m, 3) float32, see `distance.nearest`. Neighbours should be together.
 
     along: the points (k,) uint32 that are asked for, in that order. seed: (m,) or (m, s) uint32, slots to start from,
-    or places in seed_slot. boxes, tests: (m,) uint32, what was measured. every: see EVERY. kernel: for points together.
+    or places in seed_slot. boxes, tests: (m,) uint32, what was measured. sampled: these points are samples of others.
     """
     queries = len(points) if along is None else len(along)
     together = queries >= PACKETS_FROM
-    samples = None
+    samples, every = None, EVERY[sampled]
     if together and seed is None and queries > WARP:
         samples = backend.xp.arange(0, queries, every, dtype=np.uint32) if along is None else along[::every].copy()
-        ask(backend, tree, points, distance, slot, along=samples, every=EVERY[1], kernel="sdf_distance_sample")
+        ask(backend, tree, points, distance, slot, along=samples, sampled=True)
     backend.run(
-        kernel if together else "sdf_distance_lone",
+        ("sdf_distance_sample" if sampled else "sdf_distance_packet") if together else "sdf_distance_lone",
         WARP * (-(-queries // WARP) if together else queries),
         queries=queries,
         levels=len(tree.level_start),
