@@ -14,20 +14,21 @@
 #define SDF_PACKET_LEVELS 6  // 32^6 = 2^30 blocks
 #define SDF_SLACK 4e-5f      // of the length of a difference of directions
 #define SDF_BLOCK_PARTS (SDF_WARP / SDF_PART)
-#define SDF_SAMPLES 16u
+#define SDF_SAMPLES 16u  // that a packet looks at
 
-// What the threads of a warp share: the answers so far, pairs that wait, and for each level the bounds of the children
-// of the node that is open there, SDF_NONE for those that are done.
 struct alignas(8) Pair {
     u32 point, place;
 };
+// What the threads of a warp share: the answers so far, pairs of points and triangles that wait, for each level the
+// bounds of the children of the node that is open there, SDF_NONE for those that are done, which points want a block,
+// and parts of blocks with points that want them: 32 x part + point.
 struct PacketMemory {
     Quad point[SDF_WARP];  // and the square of its distance
     u32 id[SDF_WARP], slot[SDF_WARP];
     Pair pair[2 * SDF_WARP];
     u32 bound[SDF_PACKET_LEVELS * SDF_WARP];
     u32 wanting[SDF_WARP];
-    u32 part[SDF_WARP + SDF_WARP / SDF_PART];
+    u32 part[SDF_WARP + SDF_BLOCK_PARTS];
 };
 
 // Bounds may be rounded otherwise than distances: these use fused multiply-adds.
@@ -87,9 +88,9 @@ struct Walker {
     METHOD const Quad* boxes_of(u32 level, u32 node) const {
         return (const Quad*)a.box + 4 * SDF_WARP * (size_t)((level ? a.level_start[level] : 0) + node);
     }
-
     METHOD const Quad* part_box(u32 block, u32 k) const {
-        return (const Quad*)a.part + 4 * SDF_WARP * (size_t)(block / SDF_PART) + SDF_BLOCK_PARTS * (block % SDF_PART) + k;
+        u32 part = SDF_BLOCK_PARTS * block + k;
+        return (const Quad*)a.part + 4 * SDF_WARP * (size_t)(part / SDF_WARP) + part % SDF_WARP;
     }
 
     // A lower bound, in bits, for the distance of every point p from a box, less what p is farther ahead than `around`.
@@ -189,7 +190,7 @@ struct PacketSearch {
     F3 p;
     float forward;  // how far ahead the point is
     float distance_sq;
-    u32 pairs, parts, wanting;  // pairs that wait; the points that wanted the last child
+    u32 pairs, parts, wanting;  // pairs and parts that wait; the points that wanted the last child
 
     METHOD void start(u32 seed_place) {
         PacketMemory* m = walker.memory;
@@ -217,39 +218,38 @@ struct PacketSearch {
         return wanting != 0;
     }
 
-    // The points that want a block, eight at once beside the block's parts; then parts that points want, four at once
-    // beside their triangles.
+    // The points that want a block, four at once beside its eight parts; then the parts that points want, eight at
+    // once, beside their triangles. Turned boxes of a few triangles are flat: most points want one part of a block.
     METHOD void block(u32 block) {
         PacketMemory* m = walker.memory;
-        Turned own = load_turned(walker.part_box(block, walker.thread % SDF_BLOCK_PARTS));
-        u32 behind = (1u << walker.thread) - 1u, count = (u32)count_ones(wanting);
+        u32 k = walker.thread % SDF_BLOCK_PARTS, behind = (1u << walker.thread) - 1u, count = (u32)count_ones(wanting);
+        Turned own = load_turned(walker.part_box(block, k));
         if (wanting >> walker.thread & 1u) m->wanting[count_ones(wanting & behind)] = walker.thread;
         warp_sync();
         for (u32 from = 0; from < count; from += SDF_WARP / SDF_BLOCK_PARTS) {
-            walker.boxes++;
-            u32 at = from + walker.thread / SDF_BLOCK_PARTS, k = m->wanting[least(at, count - 1)];
-            Quad q = m->point[k];
-            bool near = (turned_distance_sq(xyz(q), own) <= q.w) & (at < count);
-            u32 mask = warp_ballot(near);
-            if (near) m->part[parts + (u32)count_ones(mask & behind)] = SDF_WARP * (SDF_BLOCK_PARTS * block + walker.thread % SDF_BLOCK_PARTS) + k;
+            u32 at = from + walker.thread / SDF_BLOCK_PARTS, point = m->wanting[least(at, count - 1)];
+            Quad q = m->point[point];
+            u32 mask = warp_ballot((turned_distance_sq(xyz(q), own) <= q.w) & (at < count));
+            if (mask >> walker.thread & 1u)
+                m->part[parts + (u32)count_ones(mask & behind)] = SDF_WARP * (SDF_BLOCK_PARTS * block + k) + point;
             parts += (u32)count_ones(mask);
+            walker.boxes++;
             warp_sync();
             while (parts >= SDF_BLOCK_PARTS) look(SDF_BLOCK_PARTS);
         }
     }
 
-    // Looks at the triangles of the last `count` parts that points want.
+    // Looks at the triangles of the last `count` parts.
     METHOD void look(u32 count) {
         PacketMemory* m = walker.memory;
-        walker.boxes++;
         parts -= count;
-        u32 at = walker.thread / SDF_PART, wanted = m->part[parts + least(at, count - 1)];
-        u32 place = SDF_PART * (wanted / SDF_WARP) + walker.thread % SDF_PART, k = wanted % SDF_WARP;
-        Quad q = m->point[k];
+        u32 at = walker.thread / SDF_PART, entry = m->part[parts + least(at, count - 1)], point = entry % SDF_WARP,
+            place = SDF_PART * (entry / SDF_WARP) + walker.thread % SDF_PART;
+        Quad q = m->point[point];
         Turned own = load_turned(walker.boxes_of(0, place / SDF_WARP) + place % SDF_WARP);
-        bool near = (turned_distance_sq(xyz(q), own) <= q.w) & (at < count);
-        u32 mask = warp_ballot(near);
-        if (mask) add(mask, k, place);
+        u32 mask = warp_ballot((turned_distance_sq(xyz(q), own) <= q.w) & (at < count));
+        walker.boxes++;
+        if (mask) add(mask, point, place);
     }
 
     // The pairs of the threads in a mask.
@@ -332,33 +332,36 @@ FN u32 nearest_middle(const Quad* boxes, u32 count, F3 p) {
     return nearest;
 }
 
-// A warp for 32 points that follow each other. First bounds are from the blocks of the triangles nearest to samples of
-// the points, or from the seeds' parts of their blocks: from the triangles there that seem to be nearest.
+// The start of the part of a block in which a triangle near p seems to be: of the blocks that are nearest to samples of
+// the points. Not of the nearest sample alone, as a packet's points lie far apart where the curve leaps.
+FN u32 place_near_samples(Walker& walker, u32 packet, F3 p) {
+    const sdf_distance_packet_args& a = walker.a;
+    Quad* triangle = walker.memory->point;  // the middles of the samples' triangles, and their places
+    u32 middle = least(SDF_WARP * packet + SDF_WARP / 2, a.queries - 1) / a.every, last = (a.queries - 1) / a.every,
+        first = middle - least(middle, SDF_SAMPLES / 2);
+    if (walker.thread < SDF_SAMPLES) {
+        u32 place = a.slot_place[a.sample_slot[least(first + walker.thread, last)]];
+        triangle[walker.thread] = quad(xyz(walker.boxes_of(0, place / SDF_WARP)[place % SDF_WARP]), bits_float(place));
+    }
+    warp_sync();
+    F3 way = xyz(triangle[middle - first]) - walker.around;
+    walker.ahead = rough_inverse_sqrt(fmaxf(dot(way, way), 1e-30f)) * way;
+    u32 block = float_bits(triangle[nearest_middle(triangle, SDF_SAMPLES, p)].w) / SDF_WARP;
+    warp_sync();
+    return SDF_WARP * block + SDF_PART * nearest_middle(walker.part_box(block, 0), SDF_BLOCK_PARTS, p);
+}
+
+// A warp for 32 points that follow each other. First bounds are from the triangles that seem to be nearest in parts of
+// blocks: near samples of the points, or those of the seeds.
 FN void sdf_distance_packet_at(const sdf_distance_packet_args& a, u32 i) {
-    u32 query = query_of(a.order, a.queries, i), place;
+    u32 query = query_of(a.order, a.queries, i);
     F3 p = load3(a.points + 3 * (size_t)query);
     Walker walker = make_walker(a, i, middle_of_all(p));
-    if (a.sample_slot) {
-        // Not from the nearest sample alone: a packet's points lie far apart where the curve leaps.
-        PacketMemory* m = walker.memory;
-        u32 middle = least(i / SDF_WARP * SDF_WARP + SDF_WARP / 2, a.queries - 1) / a.every,
-            first = middle - least(middle, SDF_SAMPLES / 2), last = (a.queries - 1) / a.every;
-        if (walker.thread < SDF_SAMPLES) {
-            u32 nearest = a.slot_place[a.sample_slot[least(first + walker.thread, last)]];
-            m->point[walker.thread] =
-                quad(xyz(walker.boxes_of(0, nearest / SDF_WARP)[nearest % SDF_WARP]), bits_float(nearest));
-        }
-        warp_sync();
-        F3 way = xyz(m->point[middle - first]) - walker.around;
-        walker.ahead = rough_inverse_sqrt(fmaxf(dot(way, way), 1e-30f)) * way;
-        u32 block = float_bits(m->point[nearest_middle(m->point, SDF_SAMPLES, p)].w) / SDF_WARP;
-        warp_sync();
-        place = SDF_WARP * block + SDF_PART * nearest_middle(walker.part_box(block, 0), SDF_BLOCK_PARTS, p);
-    } else {
-        place = seed_place_of(a, query);
-        if (place != SDF_NONE) place -= place % SDF_PART;
+    u32 place = a.sample_slot ? place_near_samples(walker, i / SDF_WARP, p) : seed_place_of(a, query);
+    if (place != SDF_NONE) {
+        place -= place % SDF_PART;
+        place += nearest_middle(walker.boxes_of(0, place / SDF_WARP) + place % SDF_WARP, SDF_PART, p);
     }
-    if (place != SDF_NONE) place += nearest_middle(walker.boxes_of(0, place / SDF_WARP) + place % SDF_WARP, SDF_PART, p);
     F3 off = p - walker.around;
     walker.radius = SDF_FARTHER * warp_highest(sqrtf(dot(off, off)));
     PacketSearch search = {walker, p};

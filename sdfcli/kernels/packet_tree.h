@@ -75,6 +75,10 @@ FN Turned turned_box(F3 n, const float* t, Most most_of_all) {
 }
 
 FN float exchanged(float x, u32 distance) { return bits_float(warp_exchange(float_bits(x), distance)); }
+FN F3 exchanged(F3 v, u32 distance) {
+    return vec(exchanged(v.x, distance), exchanged(v.y, distance), exchanged(v.z, distance));
+}
+FN float got(float x, u32 thread) { return bits_float(warp_get(float_bits(x), thread)); }
 
 // A triangle that is being sorted into a block: the middle of its box, and its slot.
 FN void sdf_packet_centres_at(const sdf_packet_centres_args& a, u32 i) {
@@ -199,8 +203,9 @@ FN void store_record(float* records, u32 place, const float* t, u32 slot, u32 id
 FN Quad sort_along_box(Quad q, u32 thread, u32 together, bool exists) {
     F3 p = xyz(q), low = p, high = p;
     for (u32 k = 1; k < together; k *= 2) {
-        low = vec(least(low.x, exchanged(low.x, k)), least(low.y, exchanged(low.y, k)), least(low.z, exchanged(low.z, k)));
-        high = vec(most(high.x, exchanged(high.x, k)), most(high.y, exchanged(high.y, k)), most(high.z, exchanged(high.z, k)));
+        F3 a = exchanged(low, k), b = exchanged(high, k);
+        low = vec(least(low.x, a.x), least(low.y, a.y), least(low.z, a.z));
+        high = vec(most(high.x, b.x), most(high.y, b.y), most(high.z, b.z));
     }
     F3 side = high - low;
     float longest = most(side.x, most(side.y, side.z)), place = longest == side.x ? p.x : longest == side.y ? p.y : p.z;
@@ -209,14 +214,12 @@ FN Quad sort_along_box(Quad q, u32 thread, u32 together, bool exists) {
         for (u32 k = size / 2; k; k /= 2) {
             u32 other = warp_exchange(key, k);
             bool lower = !(thread & k), rising = size == together || !(thread & size);
-            key = (lower == rising) ? least(key, other) : most(key, other);
+            key = lower == rising ? least(key, other) : most(key, other);
         }
     u32 from = key % SDF_WARP;
-    Quad sorted = {bits_float(warp_get(float_bits(q.x), from)), bits_float(warp_get(float_bits(q.y), from)),
-                   bits_float(warp_get(float_bits(q.z), from)), bits_float(warp_get(float_bits(q.w), from))};
-    return sorted;
+    return quad(vec(got(q.x, from), got(q.y, from), got(q.z, from)), got(q.w, from));
 }
-// A warp for each block: its triangles, its parts' boxes, and its own. Triangles are sorted by halves and quarters.
+// A warp for each block: its triangles, cut by medians into parts, and the boxes of all of them.
 FN void sdf_packet_blocks_at(const sdf_packet_blocks_args& a, u32 i) {
     u32 block = i / SDF_WARP, thread = i % SDF_WARP;
     bool exists = i < a.triangles;
@@ -236,7 +239,7 @@ FN void sdf_packet_blocks_at(const sdf_packet_blocks_args& a, u32 i) {
             });
             if (thread % SDF_PART == 0) store_turned(a.part, i / SDF_PART, part);
         }
-        n = n + vec(exchanged(n.x, k), exchanged(n.y, k), exchanged(n.z, k));
+        n = n + exchanged(n, k);
     }
     Turned box = turned_box(n, t, [](float x) { return warp_highest(x); });
     gather_bounds(triangle_box(t), a.bounds, block, thread == 0);

@@ -1,5 +1,5 @@
-// A stable sort by few values on a GPU: warps count them in runs, and after a scan of the counts put each number where
-// it belongs.
+// Sorts on a GPU: what has few values is counted, by warps in runs, and after a scan of the counts put where it
+// belongs; points along a curve are counted cell by cell.
 #ifndef SDFCLI_WARP_ORDER_H
 #define SDFCLI_WARP_ORDER_H
 #include "morton.h"
@@ -34,7 +34,7 @@ FN void sdf_level_order_at(const sdf_level_order_args& a, u32 i) {
     });
 }
 
-// A sort by many values, which keeps no order among equal ones.
+// Points of a cell keep no order.
 FN void sdf_curve_count_at(const sdf_curve_count_args& a, u32 i) {
     if (i >= a.queries) return;
     u32 key = curve_key(a.points + 3 * (size_t)i) >> a.coarser;
