@@ -20,6 +20,7 @@ from sdfcli.stages.bvh import Bvh
 from sdfcli.stages.bvh_octree import FIRST_LEVELS, bvh_octree, nearest_by_level
 from sdfcli.stages.distance import make_bvh, nearest, nearest_in_any_order, visits
 from sdfcli.stages.order import curve_order, morton_order
+from sdfcli.stages.packets import loose_order
 
 Numbers = oracle.Numbers
 NONE = 0xFFFFFFFF
@@ -158,12 +159,9 @@ def test_the_tree_holds_each_triangle_once(backend: Backend, kind: str, number: 
     corner = backend.to_host(bvh.order.triangle).reshape(-1, 3, 3).astype(float)
     assert sorted(place.tolist()) == list(range(len(corner)))
     start = [*backend.to_host(tree.level_start).tolist(), len(box)]
+    assert_boxes_hold(backend.to_host(tree.part), place // packets.PART, corner)
     for first, last in itertools.pairwise(start):
-        middle, *axes = box[first:last].transpose(1, 0, 2, 3).reshape(4, -1, 4)[:, place].astype(float)
-        half, axes = np.stack([axis[:, 3] for axis in axes], axis=1), np.stack([axis[:, :3] for axis in axes], axis=1)
-        assert np.allclose(axes @ axes.transpose(0, 2, 1), np.eye(3) * 0.99999**2, rtol=0, atol=1e-6)
-        inside = np.abs(np.einsum("nkc,nac->nka", corner - middle[:, None, :3], axes))
-        assert (inside < half[:, None, :]).all()
+        assert_boxes_hold(box[first:last], place, corner)
         place = place // packets.WARP
     assert not place.any(), "there is one root"
     assert start[-1] - start[-2] == 1
@@ -195,15 +193,25 @@ def test_triangles_come_along_the_hilbert_curve(
     assert placed[0][:, 3].view(np.uint32).tolist() == expected.tolist()
 
 
+def assert_boxes_hold(box: Numbers, place: Numbers, corner: Numbers) -> None:
+    """Triangles (n, 3, 3) lie in the boxes at these places, whose axes stand at right angles."""
+    middle, *axes = box.transpose(1, 0, 2, 3).reshape(4, -1, 4)[:, place].astype(float)
+    half, axes = np.stack([axis[:, 3] for axis in axes], axis=1), np.stack([axis[:, :3] for axis in axes], axis=1)
+    assert np.allclose(axes @ axes.transpose(0, 2, 1), np.eye(3) * 0.99999**2, rtol=0, atol=1e-6)
+    inside = np.abs(np.einsum("nkc,nac->nka", corner - middle[:, None, :3], axes))
+    assert (inside < half[:, None, :]).all()
+
+
 def test_blocks_are_cut_by_medians(backend: Backend) -> None:
-    """A square of 64 x 64 equal triangles falls into rectangles of 4 x 8 of them."""
+    """A square of 64 x 64 equal triangles falls into rectangles of 4 x 8 of them, and these into some of 2 x 2."""
     place = np.stack(np.meshgrid(range(64), range(64), [32]), axis=-1).reshape(-1, 1, 3) / 64
     corner = place + np.array([[0.1, 0.1, 0], [0.9, 0.1, 0], [0.1, 0.9, 0]]) / 64
     tree = make_bvh(backend, np.random.default_rng(1).permutation(corner).reshape(-1, 9)).packets
     assert tree is not None
     blocks = backend.to_host(tree.box)[backend.to_host(tree.level_start)[1] :][: 4096 // 32 // 32]
-    sides = np.sort(2 * blocks[:, 1:, :, 3], axis=1)
-    assert np.allclose(sides, np.array([0, 3.8, 7.8])[:, None] / 64, rtol=0, atol=1e-5)
+    for boxes, short, long in ((blocks, 3.8, 7.8), (backend.to_host(tree.part), 1.8, 1.8)):
+        sides = np.sort(2 * boxes[:, 1:, :, 3], axis=1)
+        assert np.allclose(sides, np.array([0, short, long])[:, None] / 64, rtol=0, atol=1e-5)
 
 
 @pytest.mark.usefixtures("together")
@@ -216,13 +224,30 @@ def test_level_by_level(backend: Backend) -> None:
     assert_same(backend, found, plain)
 
 
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 500])
+def test_points_are_counted_into_order(backend: Backend, count: int) -> None:
+    """Each comes once, and those of a cell of the coarser lattice together, along the Hilbert curve."""
+    points = backend.from_host(np.random.default_rng(count).random((count, 3)) ** 3, np.float32)
+    order = backend.to_host(loose_order(backend, points))
+    assert sorted(order.tolist()) == list(range(count))
+    bits = min(packets.MOST_BITS, -(-count.bit_length() // 3))
+    place = np.empty(count, np.uint32)
+    place[backend.to_host(curve_order(backend, points))] = range(count)
+    cell = np.floor(backend.to_host(points) * 2**bits).astype(int)[order]
+    changes = np.append(np.flatnonzero((np.diff(cell, axis=0) != 0).any(axis=1)) + 1, count)
+    start = 0
+    for end in changes:
+        assert set(place[order[start:end]].tolist()) == set(range(start, end))
+        start = end
+
+
 @pytest.mark.usefixtures("together")
 def test_points_in_any_order(backend: Backend) -> None:
     rng = np.random.default_rng(5)
     bvh = make_bvh(backend, make_mesh(*shapes.icosphere(3)).unit_triangles)
-    points = backend.from_host(rng.random((300, 3)), np.float32)
+    points = backend.from_host(rng.random((1100, 3)), np.float32)  # samples are sampled, too
     order = backend.to_host(curve_order(backend, points))
-    assert sorted(order.tolist()) == list(range(300))
+    assert sorted(order.tolist()) == list(range(1100))
     found, plain = nearest_in_any_order(backend, bvh, points), nearest(backend, bvh, points, query="cct")
     assert_same(backend, found, plain)
 

@@ -89,7 +89,6 @@ FN u32 warp_least(u32 x) {
 FN u32 warp_most(u32 x) { return ~warp_least(~x); }
 FN void shared_least(u32* p, u32 x) { *p = x < *p ? x : *p; }
 FN void shared_add(u32* p, u32 x) { *p += x; }
-FN u32 add_up(u32* p, u32 x) { return *p += x, *p - x; }
 FN float fused(float a, float b, float c) { return a * b + c; }
 FN float rough_inverse_sqrt(float x) { return 1.f / sqrtf(x); }
 FN void shared_add(u64* p, u64 x) { *p += x; }
@@ -118,9 +117,8 @@ ENTRY(sdf_packet_centres)
 ENTRY(sdf_packet_cut)
 ENTRY(sdf_packet_blocks)
 ENTRY(sdf_packet_nodes)
-ENTRY(sdf_packet_middles)
 ENTRY(sdf_distance_packet)
-ENTRY(sdf_distance_middle)
+ENTRY(sdf_distance_sample)
 ENTRY(sdf_distance_lone)
 ENTRY(sdf_winding_lone)
 ENTRY(sdf_sign_asked)
@@ -128,3 +126,5 @@ ENTRY(sdf_level_count)
 ENTRY(sdf_level_order)
 ENTRY(sdf_value_order)
 ENTRY(sdf_chosen)
+ENTRY(sdf_curve_count)
+ENTRY(sdf_curve_place)

@@ -25,7 +25,7 @@ KERNELS = {
     "fast": ("sdf_distance_packet", "sdf_distance_lone"),
 }
 """The kernel that each variant of the distance query is on a GPU; for few points it may be the second one. What `fast`
-does to get first bounds (sdf_packet_middles, sdf_distance_middle) is not counted."""
+does to get first bounds (sdf_distance_sample) is not counted."""
 
 TIME = "gpu__time_duration.avg"
 DRAM_SECTORS = "dram__sectors_read.sum"

@@ -34,6 +34,25 @@ typedef struct {
 } sdf_curve_args;
 
 typedef struct {
+    unsigned n;          /* threads: whole warps */
+    unsigned queries;
+    unsigned coarser;    /* bits of places along the Hilbert curve that are passed over */
+    const float* points; /* queries x 3, in the unit cube */
+    unsigned* key;       /* out: queries */
+    unsigned* rank;      /* out: queries: which of the points with this key a point is, in any order */
+    unsigned* count;     /* in and out: how many points have a key */
+} sdf_curve_count_args; /* GPU only */
+
+typedef struct {
+    unsigned n;          /* threads: whole warps */
+    unsigned queries;
+    const unsigned* key; /* queries */
+    const unsigned* rank;
+    const unsigned* end; /* of each key, counts summed up */
+    unsigned* order;     /* out: queries */
+} sdf_curve_place_args; /* GPU only */
+
+typedef struct {
     unsigned n;                   /* points: at most 2^21 */
     const double* points;         /* n x 3, anywhere */
     double x;                     /* the domain's origin */
@@ -169,6 +188,7 @@ typedef struct {
     unsigned* slot_place;        /* out: triangles: places by slot */
     float* record;               /* out: places x 16: what their distances take */
     float* own;                  /* out: blocks x 4 x 32 x 4: the boxes of their triangles */
+    float* part;                 /* out: blocks / 4, rounded up, x 4 x 32 x 4: the boxes of 4 triangles each */
     float* above;                /* out: blocks / 32, rounded up, x 4 x 32 x 4: the blocks' boxes */
     float* bounds;               /* out: blocks / 32, rounded up, x 6 x 32: the same along the coordinate axes */
 } sdf_packet_blocks_args; /* GPU only */
@@ -182,14 +202,6 @@ typedef struct {
 } sdf_packet_nodes_args; /* GPU only */
 
 typedef struct {
-    unsigned n;                  /* 32 x packets */
-    unsigned queries;
-    const float* points;         /* queries x 3 */
-    const unsigned* order;       /* queries: the order in which they are taken; null: as they are */
-    float* middle;               /* out: packets x 3 */
-} sdf_packet_middles_args; /* GPU only */
-
-typedef struct {
     unsigned n;                  /* threads: whole warps */
     unsigned queries;
     unsigned levels;             /* of nodes, blocks among them */
@@ -199,8 +211,10 @@ typedef struct {
     const unsigned* slot_place;
     const float* record;         /* places x 16 */
     const float* box;            /* nodes x 4 x 32 x 4: the boxes of their children */
+    const float* part;           /* blocks / 4, rounded up, x 4 x 32 x 4: the boxes of 4 triangles each */
     const unsigned* level_start; /* levels: each one's first node */
-    const unsigned* middle_slot; /* queries / 32, rounded up: nearest to the middle of a packet; null: seeds are used */
+    const unsigned* sample_slot; /* queries / every, rounded up: nearest to samples; null: seeds are used */
+    unsigned every;              /* how many queries there are from one sample to the next */
     const unsigned* seed;        /* queries x seeds, ended by SDF_NONE */
     const unsigned* seed_slot;   /* the slot of each seed; null: seeds are slots */
     float* distance;             /* out: queries */
@@ -209,7 +223,7 @@ typedef struct {
     unsigned* tests;             /* out: queries, triangles measured by it; may be null */
 } sdf_distance_packet_args; /* GPU only */
 
-typedef sdf_distance_packet_args sdf_distance_middle_args;
+typedef sdf_distance_packet_args sdf_distance_sample_args;
 typedef sdf_distance_packet_args sdf_distance_lone_args;
 
 

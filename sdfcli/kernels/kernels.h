@@ -112,15 +112,16 @@
     X(sdf_packet_cut)       \
     X(sdf_packet_blocks)    \
     X(sdf_packet_nodes)     \
-    X(sdf_packet_middles)   \
     X(sdf_distance_packet)  \
-    X(sdf_distance_middle)  \
+    X(sdf_distance_sample)  \
     X(sdf_distance_lone)    \
     X(sdf_winding_lone)     \
     X(sdf_sign_asked)       \
     X(sdf_level_count)      \
     X(sdf_level_order)      \
     X(sdf_value_order)      \
-    X(sdf_chosen)
+    X(sdf_chosen)           \
+    X(sdf_curve_count)      \
+    X(sdf_curve_place)
 
 #endif

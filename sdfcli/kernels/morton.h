@@ -106,12 +106,12 @@ FN u64 hilbert_encode(Lattice c, int bits) {  // of cells with so many bits an a
 }
 
 // Short codes, for sorting points: finer cells would not be worth the time.
-FN void sdf_curve_at(const sdf_curve_args& a, u32 i) {
-    const float* p = a.points + 3 * (size_t)i;
+FN u32 curve_key(const float* p) {
     const int bits = 10, coarser = SDF_MORTON_BITS - bits;
     Lattice c = {morton_cell(p[0]) >> coarser, morton_cell(p[1]) >> coarser, morton_cell(p[2]) >> coarser};
-    a.keys[i] = (u32)hilbert_encode(c, bits);
+    return (u32)hilbert_encode(c, bits);
 }
+FN void sdf_curve_at(const sdf_curve_args& a, u32 i) { a.keys[i] = curve_key(a.points + 3 * (size_t)i); }
 
 #define SDF_LOOK_UP_BITS 21
 

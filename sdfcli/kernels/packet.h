@@ -13,14 +13,22 @@
 #ifdef SDF_SHARED
 #define SDF_PACKET_LEVELS 6  // 32^6 = 2^30 blocks
 #define SDF_SLACK 4e-5f      // of the length of a difference of directions
+#define SDF_BLOCK_PARTS (SDF_WARP / SDF_PART)
+#define SDF_SAMPLES 16u  // that a packet looks at
 
-// What the threads of a warp share: the answers so far, pairs that wait, and for each level the bounds of the children
-// of the node that is open there, SDF_NONE for those that are done.
+struct alignas(8) Pair {
+    u32 point, place;
+};
+// What the threads of a warp share: the answers so far, pairs of points and triangles that wait, for each level the
+// bounds of the children of the node that is open there, SDF_NONE for those that are done, which points want a block,
+// and parts of blocks with points that want them: 32 x part + point.
 struct PacketMemory {
     Quad point[SDF_WARP];  // and the square of its distance
     u32 id[SDF_WARP], slot[SDF_WARP];
-    u32 pair_point[2 * SDF_WARP], pair_place[2 * SDF_WARP];
+    Pair pair[2 * SDF_WARP];
     u32 bound[SDF_PACKET_LEVELS * SDF_WARP];
+    u32 wanting[SDF_WARP];
+    u32 part[SDF_WARP + SDF_BLOCK_PARTS];
 };
 
 // Bounds may be rounded otherwise than distances: these use fused multiply-adds.
@@ -65,14 +73,6 @@ FN F3 middle_of_all(F3 p) {
     return vec(0.5f * warp_lowest(p.x) + 0.5f * warp_highest(p.x), 0.5f * warp_lowest(p.y) + 0.5f * warp_highest(p.y),
                0.5f * warp_lowest(p.z) + 0.5f * warp_highest(p.z));
 }
-FN void sdf_packet_middles_at(const sdf_packet_middles_args& a, u32 i) {
-    F3 middle = middle_of_all(load3(a.points + 3 * (size_t)query_of(a.order, a.queries, i)));
-    if (i % SDF_WARP) return;
-    float* out = a.middle + 3 * (size_t)(i / SDF_WARP);
-    out[0] = middle.x;
-    out[1] = middle.y;
-    out[2] = middle.z;
-}
 
 // One thread of a warp, and the walk that it takes with the others. All points are within `radius` of `around`. `ahead`
 // is about the way that leads from there to the surface, of length 1, or 0 if that is not known.
@@ -87,6 +87,10 @@ struct Walker {
 
     METHOD const Quad* boxes_of(u32 level, u32 node) const {
         return (const Quad*)a.box + 4 * SDF_WARP * (size_t)((level ? a.level_start[level] : 0) + node);
+    }
+    METHOD const Quad* part_box(u32 block, u32 k) const {
+        u32 part = SDF_BLOCK_PARTS * block + k;
+        return (const Quad*)a.part + 4 * SDF_WARP * (size_t)(part / SDF_WARP) + part % SDF_WARP;
     }
 
     // A lower bound, in bits, for the distance of every point p from a box, less what p is farther ahead than `around`.
@@ -186,7 +190,7 @@ struct PacketSearch {
     F3 p;
     float forward;  // how far ahead the point is
     float distance_sq;
-    u32 pairs, wanting;  // pairs that wait; the points that wanted the last child
+    u32 pairs, parts, wanting;  // pairs and parts that wait; the points that wanted the last child
 
     METHOD void start(u32 seed_place) {
         PacketMemory* m = walker.memory;
@@ -197,7 +201,7 @@ struct PacketSearch {
         m->point[walker.thread] = quad(p, distance_sq);
         m->slot[walker.thread] = first.slot;
         m->id[walker.thread] = first.id;
-        pairs = 0;
+        pairs = parts = 0;
         warp_sync();
     }
     METHOD void reach(float nearest_sq) {
@@ -214,35 +218,46 @@ struct PacketSearch {
         return wanting != 0;
     }
 
-    // A block's triangles one by one, each measured from all points, or the points that want the block one by one, each
-    // measured from all triangles, whichever are fewer.
+    // The points that want a block, four at once beside its eight parts; then the parts that points want, eight at
+    // once, beside their triangles. Turned boxes of a few triangles are flat: most points want one part of a block.
     METHOD void block(u32 block) {
-        const Quad* boxes = walker.boxes_of(0, block);
-        Turned own = load_turned(boxes + walker.thread);
-        bool near = walker.bound(own) <= walker.limit;
-        u32 triangles = warp_ballot(near), first = SDF_WARP * block;
-        bool by_triangle = count_ones(triangles) < count_ones(wanting);
-        if (!near) own.half.x = -SDF_NO_BOX;
-        u32 left = by_triangle ? triangles : wanting;
-        for (walker.boxes += count_ones(left); left; left &= left - 1) {
-            u32 k = first_one(left), mask;
-            if (by_triangle) {
-                mask = wanted(boxes + k);
-            } else {
-                Quad q = walker.memory->point[k];
-                mask = warp_ballot(turned_distance_sq(xyz(q), own) <= q.w);
-            }
-            if (mask) add(mask, by_triangle ? walker.thread : k, first + (by_triangle ? k : walker.thread));
+        PacketMemory* m = walker.memory;
+        u32 k = walker.thread % SDF_BLOCK_PARTS, behind = (1u << walker.thread) - 1u, count = (u32)count_ones(wanting);
+        Turned own = load_turned(walker.part_box(block, k));
+        if (wanting >> walker.thread & 1u) m->wanting[count_ones(wanting & behind)] = walker.thread;
+        warp_sync();
+        for (u32 from = 0; from < count; from += SDF_WARP / SDF_BLOCK_PARTS) {
+            u32 at = from + walker.thread / SDF_BLOCK_PARTS, point = m->wanting[least(at, count - 1)];
+            Quad q = m->point[point];
+            u32 mask = warp_ballot((turned_distance_sq(xyz(q), own) <= q.w) & (at < count));
+            if (mask >> walker.thread & 1u)
+                m->part[parts + (u32)count_ones(mask & behind)] = SDF_WARP * (SDF_BLOCK_PARTS * block + k) + point;
+            parts += (u32)count_ones(mask);
+            walker.boxes++;
+            warp_sync();
+            while (parts >= SDF_BLOCK_PARTS) look(SDF_BLOCK_PARTS);
         }
+    }
+
+    // Looks at the triangles of the last `count` parts.
+    METHOD void look(u32 count) {
+        PacketMemory* m = walker.memory;
+        parts -= count;
+        u32 at = walker.thread / SDF_PART, entry = m->part[parts + least(at, count - 1)], point = entry % SDF_WARP,
+            place = SDF_PART * (entry / SDF_WARP) + walker.thread % SDF_PART;
+        Quad q = m->point[point];
+        Turned own = load_turned(walker.boxes_of(0, place / SDF_WARP) + place % SDF_WARP);
+        u32 mask = warp_ballot((turned_distance_sq(xyz(q), own) <= q.w) & (at < count));
+        walker.boxes++;
+        if (mask) add(mask, point, place);
     }
 
     // The pairs of the threads in a mask.
     METHOD void add(u32 mask, u32 point, u32 place) {
         PacketMemory* m = walker.memory;
         if (mask >> walker.thread & 1u) {
-            u32 at = pairs + (u32)count_ones(mask & ((1u << walker.thread) - 1u));
-            m->pair_point[at] = point;
-            m->pair_place[at] = place;
+            Pair pair = {point, place};
+            m->pair[pairs + (u32)count_ones(mask & ((1u << walker.thread) - 1u))] = pair;
         }
         pairs += (u32)count_ones(mask);
         if (pairs >= SDF_WARP) measure(SDF_WARP);
@@ -254,9 +269,10 @@ struct PacketSearch {
         warp_sync();
         pairs -= count;
         bool busy = walker.thread < count;
-        u32 at = pairs + least(walker.thread, count - 1), k = m->pair_point[at];
+        Pair pair = m->pair[pairs + least(walker.thread, count - 1)];
+        u32 k = pair.point;
         Quad q = m->point[k];
-        Found found = measure_record(walker.a.record, m->pair_place[at], xyz(q));
+        Found found = measure_record(walker.a.record, pair.place, xyz(q));
         u32 bits = float_bits(found.distance_sq);
         walker.tests += busy;
         warp_sync();
@@ -316,35 +332,47 @@ FN u32 nearest_middle(const Quad* boxes, u32 count, F3 p) {
     return nearest;
 }
 
-// A warp for 32 points that follow each other. First bounds are from the block of the triangle nearest to their middle,
-// if that is known, or from the seeds' parts of their blocks: from the triangles there that seem to be nearest.
+// The start of the part of a block in which a triangle near p seems to be: of the blocks that are nearest to samples of
+// the points. Not of the nearest sample alone, as a packet's points lie far apart where the curve leaps.
+FN u32 place_near_samples(Walker& walker, u32 packet, F3 p) {
+    const sdf_distance_packet_args& a = walker.a;
+    Quad* triangle = walker.memory->point;  // the middles of the samples' triangles, and their places
+    u32 middle = least(SDF_WARP * packet + SDF_WARP / 2, a.queries - 1) / a.every, last = (a.queries - 1) / a.every,
+        first = middle - least(middle, SDF_SAMPLES / 2);
+    if (walker.thread < SDF_SAMPLES) {
+        u32 place = a.slot_place[a.sample_slot[least(first + walker.thread, last)]];
+        triangle[walker.thread] = quad(xyz(walker.boxes_of(0, place / SDF_WARP)[place % SDF_WARP]), bits_float(place));
+    }
+    warp_sync();
+    F3 way = xyz(triangle[middle - first]) - walker.around;
+    walker.ahead = rough_inverse_sqrt(fmaxf(dot(way, way), 1e-30f)) * way;
+    u32 block = float_bits(triangle[nearest_middle(triangle, SDF_SAMPLES, p)].w) / SDF_WARP;
+    warp_sync();
+    return SDF_WARP * block + SDF_PART * nearest_middle(walker.part_box(block, 0), SDF_BLOCK_PARTS, p);
+}
+
+// A warp for 32 points that follow each other. First bounds are from the triangles that seem to be nearest in parts of
+// blocks: near samples of the points, or those of the seeds.
 FN void sdf_distance_packet_at(const sdf_distance_packet_args& a, u32 i) {
-    u32 query = query_of(a.order, a.queries, i), place, together;
+    u32 query = query_of(a.order, a.queries, i);
     F3 p = load3(a.points + 3 * (size_t)query);
     Walker walker = make_walker(a, i, middle_of_all(p));
-    if (a.middle_slot) {
-        place = a.slot_place[a.middle_slot[i / SDF_WARP]];
-        together = SDF_WARP;
-        F3 way = xyz(walker.boxes_of(0, place / SDF_WARP)[place % SDF_WARP]) - walker.around;
-        walker.ahead = rough_inverse_sqrt(fmaxf(dot(way, way), 1e-30f)) * way;
-    } else {
-        place = seed_place_of(a, query);
-        together = SDF_WARP / 4;
-    }
+    u32 place = a.sample_slot ? place_near_samples(walker, i / SDF_WARP, p) : seed_place_of(a, query);
     if (place != SDF_NONE) {
-        place -= place % together;
-        place += nearest_middle(walker.boxes_of(0, place / SDF_WARP) + place % SDF_WARP, together, p);
+        place -= place % SDF_PART;
+        place += nearest_middle(walker.boxes_of(0, place / SDF_WARP) + place % SDF_WARP, SDF_PART, p);
     }
     F3 off = p - walker.around;
     walker.radius = SDF_FARTHER * warp_highest(sqrtf(dot(off, off)));
     PacketSearch search = {walker, p};
     search.start(place);
     walker.walk(search);
+    if (search.parts > 0) search.look(search.parts);
     if (search.pairs > 0) search.measure(search.pairs);
     if (i < a.queries) store_answer(a, query, search.distance_sq, walker.memory->slot[walker.thread], walker);
 }
-// The same for the middles of packets: of a name of its own, so that a profiler tells the two apart.
-FN void sdf_distance_middle_at(const sdf_distance_packet_args& a, u32 i) { sdf_distance_packet_at(a, i); }
+// The same for samples: of a name of its own, so that a profiler tells the two apart.
+FN void sdf_distance_sample_at(const sdf_distance_packet_args& a, u32 i) { sdf_distance_packet_at(a, i); }
 #endif
 
 #endif

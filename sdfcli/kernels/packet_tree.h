@@ -13,6 +13,7 @@
 #define SDF_FARTHER 1.00003f           // and upper ones, of lengths along axes that are too short
 #define SDF_TURNED_MARGIN 3.8147e-06f  // more than the rounding of places in a turned box
 #define SDF_CUT_BINS 256u
+#define SDF_PART 4u  // triangles in a part of a block
 
 struct alignas(16) Quad {
     float x, y, z, w;
@@ -74,6 +75,10 @@ FN Turned turned_box(F3 n, const float* t, Most most_of_all) {
 }
 
 FN float exchanged(float x, u32 distance) { return bits_float(warp_exchange(float_bits(x), distance)); }
+FN F3 exchanged(F3 v, u32 distance) {
+    return vec(exchanged(v.x, distance), exchanged(v.y, distance), exchanged(v.z, distance));
+}
+FN float got(float x, u32 thread) { return bits_float(warp_get(float_bits(x), thread)); }
 
 // Triangles along the Hilbert curve, from those in Morton order: in both a cell's come one after the other, so only the
 // cells change their places. Within a cell of one 64th of the domain's edge the order stays Morton's: cuts come after.
@@ -209,18 +214,52 @@ FN void store_record(float* records, u32 place, const float* t, u32 slot, u32 id
     out[2] = quad(load3(t + 6), f.over_bc);
     out[3] = quad(vec(f.over_n, bits_float(slot), bits_float(id)), 0.f);
 }
-// A warp for each block: its triangles, and its box.
+// Sorts what neighbouring threads hold, as many as `together`, a power of two, along the longest side of the box around
+// it. What does not exist stays behind the rest.
+FN Quad sort_along_box(Quad q, u32 thread, u32 together, bool exists) {
+    F3 p = xyz(q), low = p, high = p;
+    for (u32 k = 1; k < together; k *= 2) {
+        F3 a = exchanged(low, k), b = exchanged(high, k);
+        low = vec(least(low.x, a.x), least(low.y, a.y), least(low.z, a.z));
+        high = vec(most(high.x, b.x), most(high.y, b.y), most(high.z, b.z));
+    }
+    F3 side = high - low;
+    float longest = most(side.x, most(side.y, side.z)), place = longest == side.x ? p.x : longest == side.y ? p.y : p.z;
+    u32 key = ((exists ? ordered_bits(place) : SDF_NONE) & ~(SDF_WARP - 1u)) | thread;
+    for (u32 size = 2; size <= together; size *= 2)  // Batcher's bitonic sort
+        for (u32 k = size / 2; k; k /= 2) {
+            u32 other = warp_exchange(key, k);
+            bool lower = !(thread & k), rising = size == together || !(thread & size);
+            key = lower == rising ? least(key, other) : most(key, other);
+        }
+    u32 from = key % SDF_WARP;
+    return quad(vec(got(q.x, from), got(q.y, from), got(q.z, from)), got(q.w, from));
+}
+// A warp for each block: its triangles, cut by medians into parts, and the boxes of all of them.
 FN void sdf_packet_blocks_at(const sdf_packet_blocks_args& a, u32 i) {
-    u32 block = i / SDF_WARP, slot = float_bits(((const Quad*)a.placed)[least(i, a.triangles - 1)].w);
+    u32 block = i / SDF_WARP, thread = i % SDF_WARP;
+    bool exists = i < a.triangles;
+    Quad q = ((const Quad*)a.placed)[least(i, a.triangles - 1)];
+    for (u32 together = SDF_WARP; together > SDF_PART; together /= 2) q = sort_along_box(q, thread, together, exists);
+    u32 slot = float_bits(q.w);
     const float* t = a.triangle + 9 * (size_t)slot;
     store_record(a.record, i, t, slot, a.triangle_id[slot]);
-    if (i < a.triangles) a.slot_place[slot] = i;
+    if (exists) a.slot_place[slot] = i;
     F3 n = cross(load3(t + 3) - load3(t), load3(t + 6) - load3(t));
     store_turned(a.own, i, turned_box(n, t, [](float x) { return x; }));
-    for (u32 k = 1; k < SDF_WARP; k *= 2) n = n + vec(exchanged(n.x, k), exchanged(n.y, k), exchanged(n.z, k));
+    for (u32 k = 1; k < SDF_WARP; k *= 2) {
+        if (k == SDF_PART) {
+            Turned part = turned_box(n, t, [](float x) {
+                for (u32 j = 1; j < SDF_PART; j *= 2) x = most(x, exchanged(x, j));
+                return x;
+            });
+            if (thread % SDF_PART == 0) store_turned(a.part, i / SDF_PART, part);
+        }
+        n = n + exchanged(n, k);
+    }
     Turned box = turned_box(n, t, [](float x) { return warp_highest(x); });
-    gather_bounds(triangle_box(t), a.bounds, block, i % SDF_WARP == 0);
-    if (i % SDF_WARP == 0) store_turned(a.above, block, box);
+    gather_bounds(triangle_box(t), a.bounds, block, thread == 0);
+    if (thread == 0) store_turned(a.above, block, box);
 }
 
 // A warp for each node above them.

@@ -32,7 +32,6 @@ FN u32 warp_most(u32 x) { return ~warp_least(~x); }
 FN void shared_least(u32* p, u32 x) { atomicMin(p, x); }
 FN void shared_add(u32* p, u32 x) { atomicAdd(p, x); }
 FN void shared_add(u64* p, u64 x) { atomicAdd(p, x); }
-FN u32 add_up(u32* p, u32 x) { return atomicAdd(p, x); }  // among all warps; returns what was there before
 FN float bits_float(u32 bits) { return __uint_as_float(bits); }
 // For what only bounds distances: rounded as it is fastest.
 FN float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }

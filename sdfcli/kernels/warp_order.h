@@ -1,8 +1,8 @@
-// A stable sort by few values on a GPU: warps count them in runs, and after a scan of the counts put each number where
-// it belongs.
+// Sorts on a GPU: what has few values is counted, by warps in runs, and after a scan of the counts put where it
+// belongs; points along a curve are counted cell by cell.
 #ifndef SDFCLI_WARP_ORDER_H
 #define SDFCLI_WARP_ORDER_H
-#include "args.h"
+#include "morton.h"
 #include "warp.h"
 
 #ifdef SDF_SHARED
@@ -68,6 +68,17 @@ FN void sdf_chosen_at(const sdf_chosen_args& a, u32 thread) {
         for (u32 k = 1; k < 4; k++)
             if (value == k) a.chosen[place[k]++] = a.first + at;
     }
+}
+
+// Points of a cell keep no order.
+FN void sdf_curve_count_at(const sdf_curve_count_args& a, u32 i) {
+    if (i >= a.queries) return;
+    u32 key = curve_key(a.points + 3 * (size_t)i) >> a.coarser;
+    a.key[i] = key;
+    a.rank[i] = add_up(a.count + key, 1);
+}
+FN void sdf_curve_place_at(const sdf_curve_place_args& a, u32 i) {
+    if (i < a.queries) a.order[a.end[a.key[i]] - 1 - a.rank[i]] = i;
 }
 #endif
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sdfcli.backend import Array, Backend
 from sdfcli.stages.bvh import Bvh, build_bvh, build_wide, refit
 from sdfcli.stages.order import curve_order, morton_order
-from sdfcli.stages.packets import ask, build_packets
+from sdfcli.stages.packets import ask, build_packets, loose_order
 
 
 def prepare(backend: Backend, bvh: Bvh, query: str = "fast") -> Bvh:
@@ -47,11 +47,11 @@ def nearest(
 
 def nearest_in_any_order(backend: Backend, bvh: Bvh, points: Array) -> tuple[Array, Array]:
     """`nearest` by the fast query, for points that do not come in the order of a curve."""
-    order = curve_order(backend, points)
     if bvh.packets is not None:
         distance, slot = backend.xp.empty(len(points), np.float32), backend.xp.empty(len(points), np.uint32)
-        ask(backend, bvh.packets, points, distance, slot, along=order)
+        ask(backend, bvh.packets, points, distance, slot, along=loose_order(backend, points))
         return distance, slot
+    order = curve_order(backend, points)
     answers = nearest(backend, bvh, points[order])
     distance, slot = (backend.xp.empty_like(answer) for answer in answers)
     distance[order], slot[order] = answers

@@ -11,6 +11,14 @@ from sdfcli.backend import Array, Backend
 from sdfcli.stages.order import Order
 
 WARP = 32
+PART = 4
+"""Triangles; a block of 32 has eight parts."""
+
+EVERY = (32, 16)
+"""Points that come without seeds start from what is nearest to samples: every so many of them, and of these."""
+
+MOST_BITS = 8
+"""An axis, of the cells in which points are sorted: a number for each takes 64 MB."""
 
 PACKETS_FROM = 80_000
 """From so many points on, a warp looks for 32 together: less work in all, but with fewer much of a GPU is idle."""
@@ -31,12 +39,14 @@ class PacketTree:
     record       (blocks x 32, 16) float32: the blocks' triangles, with what their distances take.
     box          (nodes, 4, 32, 4) float32: the turned boxes of 32 children, level after level, the root last: middle,
                  then three axes, each followed by half the length along it.
+    part         (blocks / 4, rounded up, 4, 32, 4) float32: the boxes of a block's eight parts of 4 triangles.
     level_start  (levels,) uint32: each level's first node.
     """
 
     slot_place: Array
     record: Array
     box: Array
+    part: Array
     level_start: Array
 
 
@@ -71,6 +81,7 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
     slot_place = xp.empty(n, np.uint32)
     record = xp.empty((places, 16), np.float32)
     box = xp.empty((int(start[-1]), 4, WARP, 4), np.float32)
+    part = xp.empty((-(-places // (PART * WARP)), 4, WARP, 4), np.float32)
     bounds = [xp.empty((count, 6, WARP), np.float32) for count in counts[1:]]
     backend.run(
         "sdf_packet_blocks",
@@ -82,6 +93,7 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
         slot_place=slot_place,
         record=record,
         own=box,
+        part=part,
         above=box[start[1] :],
         bounds=bounds[0],
     )
@@ -94,7 +106,30 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
             above=box[start[level + 1] :],
             bounds=bounds[level],
         )
-    return PacketTree(slot_place, record, box, backend.from_host(start[:-1], np.uint32))
+    return PacketTree(slot_place, record, box, part, backend.from_host(start[:-1], np.uint32))
+
+
+def loose_order(backend: Backend, unit_points: Array) -> Array:
+    """An order (n,) uint32 of points (n, 3) float32 along the Hilbert curve through a lattice with about as many cells;
+    points of one cell come in any order, not the same one each time."""
+    xp, queries = backend.xp, len(unit_points)
+    bits = min(MOST_BITS, -(-queries.bit_length() // 3))
+    threads = WARP * -(-queries // WARP)
+    key, rank, order = xp.empty((3, queries), np.uint32)
+    end = xp.zeros(8**bits, np.uint32)
+    backend.run(
+        "sdf_curve_count",
+        threads,
+        queries=queries,
+        coarser=30 - 3 * bits,
+        points=unit_points,
+        key=key,
+        rank=rank,
+        count=end,
+    )
+    backend.inclusive_scan(end)
+    backend.run("sdf_curve_place", threads, queries=queries, key=key, rank=rank, end=end, order=order)
+    return order
 
 
 def ask(
@@ -109,20 +144,21 @@ def ask(
     seed_slot: Array | None = None,
     boxes: Array | None = None,
     tests: Array | None = None,
-    kernel: str = "sdf_distance_packet",
+    sampled: bool = False,
 ) -> None:
     """Fills in distance and slot (m,) of points (m, 3) float32, see `distance.nearest`. Neighbours should be together.
 
     along: the points (k,) uint32 that are asked for, in that order. seed: (m,) or (m, s) uint32, slots to start from,
-    or places in seed_slot. boxes, tests: (m,) uint32, what was measured. kernel: for points together.
+    or places in seed_slot. boxes, tests: (m,) uint32, what was measured. sampled: these points are samples of others.
     """
     queries = len(points) if along is None else len(along)
     together = queries >= PACKETS_FROM
-    middle_slot = None
+    samples, every = None, EVERY[sampled]
     if together and seed is None and queries > WARP:
-        middle_slot = _nearest_to_middles(backend, tree, points, along)
+        samples = backend.xp.arange(0, queries, every, dtype=np.uint32) if along is None else along[::every].copy()
+        ask(backend, tree, points, distance, slot, along=samples, sampled=True)
     backend.run(
-        kernel if together else "sdf_distance_lone",
+        ("sdf_distance_sample" if sampled else "sdf_distance_packet") if together else "sdf_distance_lone",
         WARP * (-(-queries // WARP) if together else queries),
         queries=queries,
         levels=len(tree.level_start),
@@ -132,8 +168,10 @@ def ask(
         slot_place=tree.slot_place,
         record=tree.record,
         box=tree.box,
+        part=tree.part,
         level_start=tree.level_start,
-        middle_slot=middle_slot,
+        sample_slot=None if samples is None else slot[samples],
+        every=every,
         seed=seed,
         seed_slot=seed_slot,
         distance=distance,
@@ -141,14 +179,3 @@ def ask(
         boxes=boxes,
         tests=tests,
     )
-
-
-def _nearest_to_middles(backend: Backend, tree: PacketTree, points: Array, along: Array | None) -> Array:
-    """The nearest slot of the middle of each packet, for which packets of packets are looked at in the same way."""
-    xp, queries = backend.xp, len(points) if along is None else len(along)
-    packets = -(-queries // WARP)
-    middle = xp.empty((packets, 3), np.float32)
-    backend.run("sdf_packet_middles", WARP * packets, queries=queries, points=points, order=along, middle=middle)
-    distance, slot = xp.empty(packets, np.float32), xp.empty(packets, np.uint32)
-    ask(backend, tree, middle, distance, slot, kernel="sdf_distance_middle")
-    return slot
