@@ -168,10 +168,13 @@ def test_the_tree_holds_each_triangle_once(backend: Backend, kind: str, number: 
 
 
 @pytest.mark.parametrize("spread", [1.0, 0.02, 1e-4])
+@pytest.mark.parametrize("bits", [6, 7])
 def test_triangles_come_along_the_hilbert_curve(
-    backend: Backend, spread: float, monkeypatch: pytest.MonkeyPatch
+    backend: Backend, spread: float, bits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cells of one 64th in the curve's order, the triangles of each in Morton order."""
+    """Cells of one 64th or 128th in the curve's order, the triangles of each in Morton order."""
+    monkeypatch.setattr(packets, "FINE_CURVE_FROM", 0 if bits == 7 else 1 << 40)
+    finer = 3 * (21 - bits)
     rng = np.random.default_rng(3)
     middle = np.clip(0.4 + spread * rng.normal(size=(3000, 1, 3)), 0.01, 0.99)
     order = morton_order(backend, (middle + rng.uniform(-1e-3, 1e-3, (3000, 3, 3))).reshape(-1, 9))
@@ -185,8 +188,8 @@ def test_triangles_come_along_the_hilbert_curve(
 
     monkeypatch.setattr(backend, "run", spy)
     packets.build_packets(backend, order)
-    cells = [oracle.deinterleave(key >> 45 << 45) for key in backend.to_host(order.keys).tolist()]
-    at = np.array(cells) / 2**21 + 0.5 / 64
+    cells = [oracle.deinterleave(key >> finer << finer) for key in backend.to_host(order.keys).tolist()]
+    at = np.array(cells) / 2**21 + 0.5 / 2**bits
     keys = backend.xp.empty(3000, np.uint32)
     run("sdf_curve", 3000, points=backend.from_host(at, np.float32), keys=keys)
     expected = np.argsort(backend.to_host(keys), kind="stable")

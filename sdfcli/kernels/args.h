@@ -155,6 +155,7 @@ typedef struct {
 typedef struct {
     unsigned n;                      /* threads: whole warps */
     unsigned triangles;
+    unsigned bits;                   /* 2^bits cells along an edge of the domain, 8^bits in all */
     const unsigned long long* keys;  /* triangles: Morton codes, sorted */
     unsigned* count;                 /* cells of the curve: how many triangles are in each; 0 before */
     unsigned* last;                  /* out: cells: the slot after the last one of each that is not empty */
@@ -163,6 +164,7 @@ typedef struct {
 typedef struct {
     unsigned n;                      /* threads: whole warps */
     unsigned triangles;
+    unsigned bits;                   /* 2^bits cells along an edge of the domain, 8^bits in all */
     const unsigned long long* keys;
     const float* triangle;
     const unsigned* end;             /* cells: how many triangles are in each and those before it */

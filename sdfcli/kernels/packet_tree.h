@@ -81,17 +81,16 @@ FN F3 exchanged(F3 v, u32 distance) {
 FN float got(float x, u32 thread) { return bits_float(warp_get(float_bits(x), thread)); }
 
 // Triangles along the Hilbert curve, from those in Morton order: in both a cell's come one after the other, so only the
-// cells change their places. Within a cell of one 64th of the domain's edge the order stays Morton's: cuts come after.
-#define SDF_CURVE_BITS 6
-FN u64 curve_cell(u64 key) { return key >> 3 * (SDF_MORTON_BITS - SDF_CURVE_BITS); }
-FN u32 along_curve(u64 cell) { return (u32)hilbert_encode(morton_decode(cell), SDF_CURVE_BITS); }
+// cells change their places. Within a cell the order stays Morton's: cuts come after.
+FN u64 curve_cell(u64 key, u32 bits) { return key >> 3 * (SDF_MORTON_BITS - bits); }
+FN u32 along_curve(u64 cell, u32 bits) { return (u32)hilbert_encode(morton_decode(cell), (int)bits); }
 
 FN void sdf_packet_cells_at(const sdf_packet_cells_args& a, u32 i) {
     if (i >= a.triangles) return;
-    u64 cell = curve_cell(a.keys[i]);
-    bool begins = i == 0 || curve_cell(a.keys[i - 1]) != cell;
-    bool ends = i + 1 == a.triangles || curve_cell(a.keys[i + 1]) != cell;
-    u32 place = begins || ends ? along_curve(cell) : 0;
+    u64 cell = curve_cell(a.keys[i], a.bits);
+    bool begins = i == 0 || curve_cell(a.keys[i - 1], a.bits) != cell;
+    bool ends = i + 1 == a.triangles || curve_cell(a.keys[i + 1], a.bits) != cell;
+    u32 place = begins || ends ? along_curve(cell, a.bits) : 0;
     if (begins) add_up(a.count + place, 0 - i);
     if (ends) add_up(a.count + place, i + 1);
     if (ends) a.last[place] = i + 1;
@@ -99,7 +98,7 @@ FN void sdf_packet_cells_at(const sdf_packet_cells_args& a, u32 i) {
 // A triangle that is being sorted into a block: the middle of its box, and its slot.
 FN void sdf_packet_centres_at(const sdf_packet_centres_args& a, u32 i) {
     if (i >= a.triangles) return;
-    u32 cell = along_curve(curve_cell(a.keys[i]));
+    u32 cell = along_curve(curve_cell(a.keys[i], a.bits), a.bits);
     Box b = triangle_box(a.triangle + 9 * (size_t)i);
     ((Quad*)a.placed)[i + a.end[cell] - a.last[cell]] = quad(0.5f * (load3(b.v) + load3(b.v + 3)), bits_float(i));
 }

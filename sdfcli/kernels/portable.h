@@ -79,9 +79,7 @@ FN void add_bits(u32* p, u32 bits) { atomicOr(p, bits); }
 // Returns the number before.
 FN u32 add_up(u32* p, u32 x) { return atomicAdd(p, x); }
 // Replaces a number by a larger one.
-FN void most_of_all(u64* p, u64 x) {
-    if (__ldcg(p) < x) atomicMax(p, x);
-}
+FN void most_of_all(u64* p, u64 x) { atomicMax(p, x); }
 // Bit k says whether p[k] < level.
 FN u32 eight_below(const float* p, float level) {
     u32 bits = 0;

@@ -23,8 +23,8 @@ MOST_BITS = 8
 PACKETS_FROM = 80_000
 """From so many points on, a warp looks for 32 together: less work in all, but with fewer much of a GPU is idle."""
 
-CURVE_CELLS = 8**6
-"""Cells of the Hilbert curve along which triangles come before they are cut; as in packet_tree.h."""
+FINE_CURVE_FROM = 200_000
+"""From so many triangles on, the Hilbert curve along which they come before they are cut has 8^7 cells, else 8^6."""
 
 CUTS = ((4096, 1024), (1024, WARP))
 """So many triangles that follow one another along the Hilbert curve are cut in halves, down to so many; with the larger
@@ -65,11 +65,12 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
     placed, cut = (xp.empty((n, 4), np.float32) for _ in range(2))
     counts, _ = packed_levels(n, WARP)
     places = WARP * counts[0]
-    end, last = xp.zeros(CURVE_CELLS, np.uint32), xp.empty(CURVE_CELLS, np.uint32)
-    sizes = {"triangles": n, "keys": order.keys}
-    backend.run("sdf_packet_cells", places, count=end, last=last, **sizes)
+    bits = 7 if n >= FINE_CURVE_FROM else 6
+    end, last = xp.zeros(8**bits, np.uint32), xp.empty(8**bits, np.uint32)
+    codes = {"triangles": n, "bits": bits, "keys": order.keys}
+    backend.run("sdf_packet_cells", places, count=end, last=last, **codes)
     backend.inclusive_scan(end)
-    backend.run("sdf_packet_centres", places, triangle=order.triangle, end=end, last=last, placed=placed, **sizes)
+    backend.run("sdf_packet_centres", places, triangle=order.triangle, end=end, last=last, placed=placed, **codes)
     del end, last
     for size, until in CUTS:
         backend.run("sdf_packet_cut", WARP * -(-n // size), triangles=n, size=size, until=until, placed=placed, cut=cut)
