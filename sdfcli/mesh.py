@@ -108,7 +108,18 @@ class Neighbours:
     loose: Bools
 
 
-RELEASED = "unit_triangles position welded uses edges neighbours shell open_edges doubled normals".split()
+RELEASED = (
+    "unit_triangles",
+    "position",
+    "welded",
+    "uses",
+    "edges",
+    "neighbours",
+    "shell",
+    "open_edges",
+    "doubled",
+    "normals",
+)
 
 
 @dataclass(frozen=True)
