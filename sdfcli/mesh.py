@@ -108,7 +108,18 @@ class Neighbours:
     loose: Bools
 
 
-RELEASED = "unit_triangles", "position", "welded", "uses", "edges", "neighbours", "shell", "open_edges", "normals"
+RELEASED = (
+    "unit_triangles",
+    "position",
+    "welded",
+    "uses",
+    "edges",
+    "neighbours",
+    "shell",
+    "open_edges",
+    "doubled",
+    "normals",
+)
 
 
 @dataclass(frozen=True)
@@ -173,6 +184,11 @@ class Mesh:
         return number
 
     @cached_property
+    def doubled(self) -> tuple[Ints, Bools]:
+        """The faces that have the vertices of another one, see `twins`."""
+        return twins(self.welded)
+
+    @cached_property
     def normals(self) -> Floats:
         """(f, 3): the faces' normals in the unit cube, twice as long as their area is large."""
         return face_normals(self.unit_triangles)
@@ -182,7 +198,7 @@ class Mesh:
         """What is wrong with the mesh."""
         with ThreadPoolExecutor(2) as helpers:  # NumPy lets other threads run
             degenerate = helpers.submit(lambda: degenerate_faces(self.unit_triangles, self.normals))
-            doubled = helpers.submit(twins, self.welded)
+            helpers.submit(lambda: self.doubled)
             edges, shells = self.edges, int(self.shell.max()) + 1
         uses = edges.forward + edges.backward
         balanced = edges.forward == edges.backward
@@ -194,7 +210,7 @@ class Mesh:
             non_manifold_edges=int(np.sum(uses > 2)),
             inconsistent_edges=int(np.sum((uses == 2) & ~balanced)),
             degenerate_faces=degenerate.result(),
-            duplicate_faces=int(doubled.result()[1].sum()),
+            duplicate_faces=int(self.doubled[1].sum()),
         )
 
     @cached_property
@@ -220,8 +236,10 @@ class Mesh:
 
     def subset(self, faces: Bools) -> Mesh:
         """Some of the faces, in the same domain."""
-        mesh = self.with_faces(self.faces[faces])
-        mesh.__dict__.update({name: getattr(self, name)[faces] for name in ("unit_triangles", "normals", "welded")})
+        chosen = np.flatnonzero(faces)
+        mesh = self.with_faces(np.take(self.faces, chosen, axis=0))
+        for name in "unit_triangles", "normals", "welded":
+            mesh.__dict__[name] = np.take(getattr(self, name), chosen, axis=0)
         mesh.__dict__["uses"] = self.uses.of(faces)
         return mesh
 

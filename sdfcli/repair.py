@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sdfcli.mesh import Bools, Floats, Ints, Mesh, connected, face_normals, twins
+from sdfcli.mesh import Bools, Floats, Ints, Mesh, connected, face_normals
 
 FLAT = 1e-4
 """A shell whose volume is less than about this times its area to the power of 3/2 has no inside to speak of."""
@@ -65,7 +65,7 @@ def _without_duplicates(found: Repaired) -> Repaired:
     modelled with two sides, and one of them counts.
     """
     faces = found.mesh.welded
-    doubled, again = twins(faces)
+    doubled, again = found.mesh.doubled
     first = np.flatnonzero(~again)
     group = np.cumsum(~again) - 1
     side = _side(faces[doubled])
