@@ -82,7 +82,7 @@ def build_bvh(backend: Backend, order: Order) -> Bvh:
         order,
         child=xp.empty((inner, 2), np.uint32),
         node_parent=xp.empty(inner, np.uint32),
-        leaf_parent=xp.empty(n, np.uint32) if inner else xp.full(n, NONE, np.uint32),
+        leaf_parent=xp.empty(n, np.uint32) if inner else xp.full(n, NONE, np.uint32),  # a lone triangle has none
         box=xp.empty((inner, 6), np.float32),
     )
     backend.run(
