@@ -44,6 +44,13 @@ def _listen(asked: queue.SimpleQueue[Any]) -> None:
     os._exit(1)
 
 
+def _next(asked: queue.SimpleQueue[Any]) -> Any:
+    """What is asked for next. Where CUDA was in the process, a wait without end was not interrupted by signals."""
+    while True:
+        with contextlib.suppress(queue.Empty):
+            return asked.get(timeout=0.2)
+
+
 def _serve(asked: queue.SimpleQueue[Any], answers: Any) -> None:
     request = asked.get()
     driver.start(request["settings"]["device"])
@@ -59,7 +66,7 @@ def _serve(asked: queue.SimpleQueue[Any], answers: Any) -> None:
         settings = replace(settings, max_memory=settings.max_memory or memory_limit(backend, None) // share)
     print(json.dumps("ready"), file=answers, flush=True)
     while True:
-        mesh, output = asked.get()
+        mesh, output = _next(asked)
         outcome = outcome_of(mesh, output, settings)
         interrupts.check()
         print(json.dumps(outcome), file=answers, flush=True)
