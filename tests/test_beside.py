@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
+import pytest
 
 import backends
 from sdfcli.backend import Backend
+
+if TYPE_CHECKING:
+    from sdfcli.backend.cuda import CudaBackend
 
 backend = backends.backend
 
@@ -48,3 +54,14 @@ def test_a_copy_is_of_what_was_there_when_it_began(backend: Backend) -> None:
         values += np.uint32(1)
         assert copy().tolist() == [number + k for k in range(5)]
     assert backend.later(backend.xp.empty(0, np.uint32))().tolist() == []
+
+
+@pytest.mark.gpu
+def test_a_copy_that_nobody_asks_for_leaves_others_alone(gpu: CudaBackend) -> None:
+    """CuPy copies small arrays through the same memory of the host."""
+    numbers = np.arange(1, 22, dtype=np.uint32)
+    large = gpu.xp.zeros(1 << 24, np.uint32)
+    for _ in range(300):  # which the device is at for a while
+        large += np.uint32(1)
+    gpu.later(gpu.xp.zeros(21, np.uint32))
+    assert gpu.to_host(gpu.xp.asarray(numbers)).tolist() == numbers.tolist()

@@ -74,11 +74,13 @@ def largest_use(gpu: CudaBackend, octree: str, shape: shapes.Shape, **parameters
 @pytest.mark.gpu
 @pytest.mark.parametrize(("around", "depth"), [(800, 6), (500, 8), (200, 10)])
 def test_largest_use_of_the_octree_of_the_thesis(gpu: CudaBackend, around: int, depth: int) -> None:
+    from sdfcli.backend.cuda import IDLE_BYTES
+
     shape = shapes.torus(around, around // 2)
     used, held, corners = largest_use(gpu, "bvh", shape, depth=depth, sign="winding")
     allowed = 210 * len(shape[1]) + 55 * corners + 2_000_000
     assert used < allowed
-    assert held < 1.25 * allowed
+    assert held < 1.25 * allowed + IDLE_BYTES
     assert used < estimate(shape, device=gpu.name, octree="bvh", depth=depth, sign="winding").memory_bytes
 
 

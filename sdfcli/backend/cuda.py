@@ -160,6 +160,7 @@ class CudaBackend(Backend):
         self._modules: dict[str, Any] = {}
         self._functions: dict[str, tuple[Any, Any]] = {}
         self._queues: list[Queue] = []
+        self._coming: list[tuple[Any, npt.NDArray[Any]]] = []
         Thread(target=self._warm_up, daemon=True).start()
 
     def run(self, kernel: str, n: int, **values: Any) -> None:
@@ -227,6 +228,8 @@ class CudaBackend(Backend):
         host = self.pinned(array.size, array.dtype)
         self.download(array, host)
         copied = self.xp.cuda.get_current_stream().record()
+        # CuPy uses the memory for other copies as soon as nobody has it, and somebody may never ask for what comes.
+        self._coming = [(each, memory) for each, memory in self._coming if not each.done] + [(copied, host)]
 
         def wait() -> npt.NDArray[Any]:
             copied.synchronize()
