@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -196,6 +197,20 @@ def test_requests_that_make_no_sense(scans: Path, out: Path, words: list[str], c
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     assert not out.exists()
+
+
+@pytest.mark.gpu
+def test_workers_that_share_a_gpu(tmp_path: Path, out: Path) -> None:
+    """Each builds one field after the other, while the others hold the GPU up."""
+    bunny = Path(__file__).resolve().parent.parent / "sample_meshes" / "bunny.ply"
+    (tmp_path / "copies").mkdir()
+    for number in range(24):
+        shutil.copy(bunny, tmp_path / "copies" / f"{number}.ply")
+    words = [sys.executable, "-m", "sdfcli", "build", tmp_path / "copies", "-o", out, "--json", "--device", "cuda"]
+    done = subprocess.run([*map(str, words), "--jobs", "6"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    expected = sdfcli.build(bunny, device="cpu").content_sha256
+    assert [each["content_sha256"] for each in lines(done.stdout)] == [expected] * 24
 
 
 # ---- Workers that are lost ----
