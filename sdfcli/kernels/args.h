@@ -1051,10 +1051,10 @@ typedef struct {
 } sdf_corner_level_args;
 
 typedef struct {
-    unsigned n;                             /* threads: a warp for a run of 256 corners */
-    unsigned count;                         /* corners */
+    unsigned n;                             /* threads: a warp for a run of 256 entries */
+    unsigned count;                         /* entries */
     unsigned levels;                        /* at most 32 */
-    const unsigned char* level;             /* of the corners */
+    const unsigned char* level;             /* of the entries */
     unsigned* counts;                       /* out: levels x runs */
 } sdf_level_count_args; /* GPU only */
 
@@ -1062,22 +1062,12 @@ typedef struct {
     unsigned n;
     unsigned count;
     unsigned levels;
+    unsigned first;                         /* number of the first entry */
     const unsigned char* level;
     const unsigned* end;                    /* levels x runs, the running sums of the counts */
-    unsigned* order;                        /* out: the corners by level */
+    unsigned* order;                        /* out: count, the entries by level */
     unsigned* ends;                         /* out: levels, where each one ends */
 } sdf_level_order_args; /* GPU only */
-
-typedef struct {
-    unsigned n;
-    unsigned count;
-    unsigned levels;
-    unsigned first;                         /* number of the first entry */
-    const unsigned char* level;             /* count, of which value each is */
-    const unsigned* end;
-    unsigned* order;                        /* out: the entries by value */
-    unsigned* last;                         /* out: levels, where each value ends */
-} sdf_value_order_args; /* GPU only */
 
 typedef struct {
     unsigned n;                             /* 32 */

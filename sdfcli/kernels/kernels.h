@@ -119,7 +119,6 @@
     X(sdf_sign_asked)       \
     X(sdf_level_count)      \
     X(sdf_level_order)      \
-    X(sdf_value_order)      \
     X(sdf_chosen)           \
     X(sdf_curve_count)      \
     X(sdf_curve_place)

@@ -31,18 +31,9 @@ FN void sdf_level_order_at(const sdf_level_order_args& a, u32 i) {
     u32 runs = a.n / SDF_WARP;
     count_run(a.level, a.count, i, a.levels, [&](u32 at, u32 level, u32 place) {
         size_t run = level * (size_t)runs + i / SDF_WARP;
-        a.order[(run ? a.end[run - 1] : 0) + place] = at;
-    });
-    if (i < a.levels) a.ends[i] = a.end[(i + 1) * (size_t)runs - 1];
-}
-// The same for numbers from `first` on, with where each value ends.
-FN void sdf_value_order_at(const sdf_value_order_args& a, u32 i) {
-    const size_t runs = a.n / SDF_WARP;
-    count_run(a.level, a.count, i, a.levels, [&](u32 at, u32 value, u32 place) {
-        size_t run = value * runs + i / SDF_WARP;
         a.order[(run ? a.end[run - 1] : 0) + place] = a.first + at;
     });
-    if (i < a.levels) a.last[i] = a.end[(i + 1) * runs - 1];
+    if (i < a.levels) a.ends[i] = a.end[(i + 1) * (size_t)runs - 1];
 }
 
 // The numbers of few entries with each of the values 1 to 3, by one warp: each thread takes entries that follow one

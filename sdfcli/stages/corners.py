@@ -16,11 +16,9 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.stages.cells import cell_corners, split_cells
+from sdfcli.stages.chosen import by_value, order_by_value
 from sdfcli.stages.order import LATTICE_BITS, MORTON_BITS
-from sdfcli.stages.packets import WARP
 
-LEVEL_RUN = 256
-"""As in warp_order.h: so many corners are counted together."""
 STEPS_PER_TOLERANCE = 8
 LEAST_STEP = 2.0**-24
 """In edges of the domain: float32 knows distances no better."""
@@ -118,19 +116,13 @@ class LevelOrder:
     """
 
     def __init__(self, backend: Backend, level: Array, levels: int = LATTICE_BITS + 1) -> None:
-        xp, m = backend.xp, len(level)
         self._ends: Callable[[], Any]
-        if not backend.warps:
-            ends = np.cumsum(np.bincount(level, minlength=levels))
-            self.order, self._ends = np.argsort(level, kind="stable").astype(np.uint32), lambda: ends
-            return
-        runs = -(-m // LEVEL_RUN)
-        end, ends, self.order = (xp.empty(k, np.uint32) for k in (levels * runs, levels, m))
-        corners = {"count": m, "levels": levels, "level": level}
-        backend.run("sdf_level_count", WARP * runs, counts=end, **corners)
-        backend.inclusive_scan(end)
-        backend.run("sdf_level_order", WARP * runs, end=end, order=self.order, ends=ends, **corners)
-        self._ends = backend.later(ends)
+        if backend.warps:
+            self.order, ends = order_by_value(backend, level, levels)
+            self._ends = backend.later(ends)
+        else:
+            self.order, counted = by_value(backend, level, levels)
+            self._ends = lambda: np.array(counted)
 
     def ends(self) -> list[int]:
         """Where each of the levels ends in the order."""
