@@ -54,8 +54,9 @@ def _driver() -> ctypes.CDLL | None:
 
 def leave(code: Any) -> None:
     """Ends the process: Python would first free, for a twentieth of a second or more, what ends with the process
-    anyway, and a GPU's driver may still be starting. Returns where something is left to tell."""
-    if isinstance(code, int | None):
+    anyway, and a GPU's driver may still be starting. Returns where something is left to tell, or where Dask, which ends
+    what it has started when Python ends, would complain of it."""
+    if isinstance(code, int | None) and "distributed" not in sys.modules:
         with contextlib.suppress(OSError, ValueError):  # a pipe that nobody reads any more
             for stream in filter(None, (sys.stdout, sys.stderr)):
                 stream.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from typing import Any
 
 _seen: list[int] = []
@@ -15,6 +16,7 @@ def watch(number: int = signal.SIGINT) -> None:
     """
     if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
         signal.signal(number, _interrupt)
+        sys.unraisablehook = _unraisable
 
 
 def seen() -> bool:
@@ -31,3 +33,9 @@ def check() -> None:
 def _interrupt(number: int, frame: Any) -> None:
     _seen.append(number)
     raise KeyboardInterrupt
+
+
+def _unraisable(what: sys.UnraisableHookArgs) -> None:
+    # Raised in a destructor or a callback of the interpreter's own: it is remembered, and nothing to be told of.
+    if not issubclass(what.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(what)

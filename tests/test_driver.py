@@ -126,6 +126,17 @@ sys.exit(5)
     assert (ended.stdout.splitlines(), ended.returncode) == (printed, expected)
 
 
+def test_leaving_what_dask_has_started() -> None:
+    program = """
+import atexit, sys
+from sdfcli import driver
+sys.modules["distributed"] = sys
+atexit.register(print, "the end")
+driver.leave(0)
+"""
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "the end\n"
+
+
 def test_leaving_where_nobody_reads() -> None:
     program = """
 import os, sys

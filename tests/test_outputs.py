@@ -314,3 +314,19 @@ def test_two_builds_of_one_output(tmp_path: Path, ball: Path, force: bool) -> No
         assert codes == ([0, 0, 0] if force else [0, 2, 2]), said
         assert sdfcli.load(target).content_sha256 in whole
         assert others(folder) == []
+
+
+def test_an_interrupt_in_a_destructor_is_remembered_and_not_told_of() -> None:
+    program = """
+import os, signal
+from sdfcli import interrupts
+interrupts.watch(signal.SIGTERM)
+class Thing:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        list(map(str, range(1000)))
+Thing()
+assert interrupts.seen()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

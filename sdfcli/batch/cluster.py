@@ -62,7 +62,7 @@ def _local_cluster(workers: int) -> Any:
             threads_per_worker=1,
             memory_limit=0,  # a worker of Dask only waits for the process that builds
             dashboard_address=None,
-            silence_logs=logging.ERROR,
+            silence_logs=logging.CRITICAL,  # what fails is told of with its mesh
         )
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
