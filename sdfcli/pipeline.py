@@ -216,7 +216,8 @@ def _finder(backend: Backend, bvh: Bvh, query: str, earlier: Previous | None) ->
         seeds = [earlier.seeds(points)] if earlier else []
         if seed is not None and query == "fast":
             seeds.append(seed)
-        together = backend.xp.concatenate(seeds, axis=1) if len(seeds) > 1 else seeds[0] if seeds else None
-        return nearest(backend, bvh, points, together, query)
+        if len(seeds) > 1:
+            seeds = [backend.xp.concatenate(seeds, axis=1)]
+        return nearest(backend, bvh, points, seeds[0] if seeds else None, query)
 
     return find

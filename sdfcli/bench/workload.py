@@ -14,7 +14,7 @@ from sdfcli.stages.bvh_octree import levels_of, nearest_by_level, octree_of
 from sdfcli.stages.cells import leaf_corners_of
 from sdfcli.stages.corner_sign import room_of, signed_distances
 from sdfcli.stages.distance import nearest, nearest_in_any_order, prepare, visits
-from sdfcli.stages.order import curve_order, morton, sort
+from sdfcli.stages.order import Order, curve_order, morton, sort
 from sdfcli.stages.sign import WindingIndex, WindingSigner, choose_sign, inside_along, settle_sign
 from sdfcli.timing import Marks
 
@@ -59,20 +59,21 @@ class Workload:
 
         With other points than an octree's corners, there is no octree to build, and the points are sorted instead.
         """
-        stage = Marks(self.backend)
-        if self.kind in OCTREES and query == "fast" and self.backend.warps:
-            self._beside(stage)
-        else:
-            self._in_order(stage, query)
-        seconds = stage.seconds()
-        return {name: seconds[name] for name in STAGES}
-
-    def _in_order(self, stage: Marks, query: str) -> None:
         backend = self.backend
+        stage = Marks(backend)
         with stage("morton"):
             keys = morton(backend, self.triangles)
         with stage("sort"):
             order = sort(backend, self.triangles, keys)
+        if self.kind in OCTREES and query == "fast" and backend.warps:
+            self._beside(stage, order)
+        else:
+            self._in_order(stage, order, query)
+        seconds = stage.seconds()
+        return {name: seconds[name] for name in STAGES}
+
+    def _in_order(self, stage: Marks, order: Order, query: str) -> None:
+        backend = self.backend
         with stage("tree"):
             bvh = build_bvh(backend, order)
         with stage("refit"):
@@ -95,14 +96,10 @@ class Workload:
                 inside = inside_along(self.signer, points, distance, slot)
                 backend.xp.where(inside, -distance, distance)
 
-    def _beside(self, stage: Marks) -> None:
+    def _beside(self, stage: Marks, order: Order) -> None:
         """The same for backends with warps: trees are built beside the octree, and what only signs need beside the
         queries. That part of their time on which nothing waits is in no stage."""
         backend = self.backend
-        with stage("morton"):
-            keys = morton(backend, self.triangles)
-        with stage("sort"):
-            order = sort(backend, self.triangles, keys)
         with stage("octree"):
             cells = split_cells_of(backend, order, self.kind, self.depth)
         with stage("tree"), backend.beside() as trees_done:
