@@ -20,7 +20,7 @@ from sdfcli.stages.bvh import Bvh
 from sdfcli.stages.bvh_octree import FIRST_LEVELS, bvh_octree, nearest_by_level
 from sdfcli.stages.distance import make_bvh, nearest, nearest_in_any_order, visits
 from sdfcli.stages.order import curve_order, morton_order
-from sdfcli.stages.packets import loose_order
+from sdfcli.stages.packets import ask, loose_order
 
 Numbers = oracle.Numbers
 NONE = 0xFFFFFFFF
@@ -265,3 +265,24 @@ def test_first_bounds_spare_work(backend: Backend) -> None:
     plain, seeded = (visits(backend, bvh, points, seed) for seed in (None, slot[:, None].copy()))
     for without, bounded in zip(plain, seeded, strict=True):
         assert 0 < int(bounded.sum()) < int(without.sum())
+
+
+def test_samples_that_leap_start_near(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packets, "PACKETS_FROM", 1)
+    monkeypatch.setattr(packets, "EVERY", (16, 16))
+    rng = np.random.default_rng(7)
+    bvh = make_bvh(backend, make_mesh(*shapes.icosphere(4)).unit_triangles)
+    assert bvh.packets is not None
+    pole = np.where(np.arange(64) % 16 < 8, 0.05, 0.95)  # all samples at the first
+    points = backend.from_host(
+        np.stack([rng.uniform(0.45, 0.55, 64), rng.uniform(0.45, 0.55, 64), pole], 1), np.float32
+    )
+    expected = nearest(backend, bvh, points, query="cct")
+    measured = []
+    for sampled in (False, True):
+        answer, slot, boxes, tests = backend.xp.empty((4, 64), np.uint32)
+        distance = answer.view(np.float32)
+        ask(backend, bvh.packets, points, distance, slot, boxes=boxes, tests=tests, sampled=sampled)
+        assert_same(backend, (distance, slot), expected)
+        measured.append(int(tests.sum()))
+    assert 0 < 2 * measured[1] < measured[0]

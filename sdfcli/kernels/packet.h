@@ -107,6 +107,18 @@ struct Walker {
         return float_bits(fmaxf(d_sq * over_d * SDF_NEARER - less, 0.f));  // 0 in the box: no number is less than 0
     }
 
+    // The block at the end of a way down that takes the child whose middle is nearest to p, and never turns back.
+    METHOD u32 descend(F3 p) {
+        u32 node = 0;
+        for (u32 level = a.levels - 1; level > 0; level--) {
+            F3 r = xyz(boxes_of(level, node)[thread]) - p;
+            bool exists = SDF_WARP * node + thread < a.level_start[level] - a.level_start[level - 1];
+            u32 bits = exists ? float_bits(fused_dot(r, r)) & ~(SDF_WARP - 1u) : SDF_NONE - SDF_WARP;
+            node = SDF_WARP * node + warp_least(bits | thread) % SDF_WARP;
+        }
+        return node;
+    }
+
     // Depth first, the nearest child first; search.block(node) deals with a node of level 0.
     template <class Search>
     METHOD void walk(Search& search) {
@@ -192,10 +204,8 @@ struct PacketSearch {
     float distance_sq;
     u32 pairs, parts, wanting;  // pairs and parts that wait; the points that wanted the last child
 
-    METHOD void start(u32 seed_place) {
+    METHOD void start(const Found& first) {
         PacketMemory* m = walker.memory;
-        Found first = {SDF_UNKNOWN, 0, SDF_NONE};
-        if (seed_place != SDF_NONE) first = measure_record(walker.a.record, seed_place, p);
         forward = fused_dot(p - walker.around, walker.ahead);
         reach(first.distance_sq);
         m->point[walker.thread] = quad(p, distance_sq);
@@ -332,8 +342,18 @@ FN u32 nearest_middle(const Quad* boxes, u32 count, F3 p) {
     return nearest;
 }
 
-// The start of the part of a block in which a triangle near p seems to be: of the blocks that are nearest to samples of
-// the points. Not of the nearest sample alone, as a packet's points lie far apart where the curve leaps.
+// The triangle that seems to be nearest to p in a part of a block, by the middle of its box, and in a block.
+FN u32 near_in_part(const Walker& walker, u32 place, F3 p) {
+    const Quad* boxes = walker.boxes_of(0, place / SDF_WARP) + place % SDF_WARP;
+    return place + nearest_middle(boxes, SDF_PART, p);
+}
+FN u32 near_in_block(const Walker& walker, u32 block, F3 p) {
+    u32 part = nearest_middle(walker.part_box(block, 0), SDF_BLOCK_PARTS, p);
+    return near_in_part(walker, SDF_WARP * block + SDF_PART * part, p);
+}
+
+// A triangle near p: of the blocks that are nearest to samples of the points. Not of the nearest sample alone, as a
+// packet's points lie far apart where the curve leaps.
 FN u32 place_near_samples(Walker& walker, u32 packet, F3 p) {
     const sdf_distance_packet_args& a = walker.a;
     Quad* triangle = walker.memory->point;  // the middles of the samples' triangles, and their places
@@ -348,31 +368,46 @@ FN u32 place_near_samples(Walker& walker, u32 packet, F3 p) {
     walker.ahead = rough_inverse_sqrt(fmaxf(dot(way, way), 1e-30f)) * way;
     u32 block = float_bits(triangle[nearest_middle(triangle, SDF_SAMPLES, p)].w) / SDF_WARP;
     warp_sync();
-    return SDF_WARP * block + SDF_PART * nearest_middle(walker.part_box(block, 0), SDF_BLOCK_PARTS, p);
+    return near_in_block(walker, block, p);
 }
 
-// A warp for 32 points that follow each other. First bounds are from the triangles that seem to be nearest in parts of
-// blocks: near samples of the points, or those of the seeds.
-FN void sdf_distance_packet_at(const sdf_distance_packet_args& a, u32 i) {
+// Points that leapt farther than samples of theirs follow would see all triangles between: as long as the one with the
+// farthest first bound finds a block that is twice as near by going down, that block bounds the distances of all.
+FN void start_nearer(Walker& walker, F3 p, Found& first) {
+    F3* point = (F3*)walker.memory->point;
+    point[walker.thread] = p;
+    warp_sync();
+    for (bool nearer = true; nearer;) {
+        u32 far = warp_most((float_bits(first.distance_sq) & ~(SDF_WARP - 1u)) | walker.thread) % SDF_WARP;
+        Found found = measure_record(walker.a.record, near_in_block(walker, walker.descend(point[far]), p), p);
+        nearer = warp_get(found.distance_sq < 0.25f * first.distance_sq, far);
+        if (found.distance_sq < first.distance_sq) first = found;
+    }
+    warp_sync();
+}
+
+// A warp for 32 points that follow each other. First bounds are from triangles near samples of the points, or near
+// their seeds.
+FN void ask_packet(const sdf_distance_packet_args& a, u32 i, bool sampled) {
     u32 query = query_of(a.order, a.queries, i);
     F3 p = load3(a.points + 3 * (size_t)query);
     Walker walker = make_walker(a, i, middle_of_all(p));
+    Found first = {SDF_UNKNOWN, 0, SDF_NONE};
     u32 place = a.sample_slot ? place_near_samples(walker, i / SDF_WARP, p) : seed_place_of(a, query);
-    if (place != SDF_NONE) {
-        place -= place % SDF_PART;
-        place += nearest_middle(walker.boxes_of(0, place / SDF_WARP) + place % SDF_WARP, SDF_PART, p);
-    }
+    if (!a.sample_slot && place != SDF_NONE) place = near_in_part(walker, place - place % SDF_PART, p);
+    if (place != SDF_NONE) first = measure_record(a.record, place, p);
+    if (sampled) start_nearer(walker, p, first);
     F3 off = p - walker.around;
     walker.radius = SDF_FARTHER * warp_highest(sqrtf(dot(off, off)));
     PacketSearch search = {walker, p};
-    search.start(place);
+    search.start(first);
     walker.walk(search);
     if (search.parts > 0) search.look(search.parts);
     if (search.pairs > 0) search.measure(search.pairs);
     if (i < a.queries) store_answer(a, query, search.distance_sq, walker.memory->slot[walker.thread], walker);
 }
-// The same for samples: of a name of its own, so that a profiler tells the two apart.
-FN void sdf_distance_sample_at(const sdf_distance_packet_args& a, u32 i) { sdf_distance_packet_at(a, i); }
+FN void sdf_distance_packet_at(const sdf_distance_packet_args& a, u32 i) { ask_packet(a, i, false); }
+FN void sdf_distance_sample_at(const sdf_distance_packet_args& a, u32 i) { ask_packet(a, i, true); }
 #endif
 
 #endif
