@@ -14,7 +14,8 @@
 #define SDF_PACKET_LEVELS 6  // 32^6 = 2^30 blocks
 #define SDF_SLACK 4e-5f      // of the length of a difference of directions
 #define SDF_BLOCK_PARTS (SDF_WARP / SDF_PART)
-#define SDF_SAMPLES 16u  // that a packet looks at
+#define SDF_SAMPLES 16u        // that a packet looks at
+#define SDF_SAMPLE_STEPS 256u  // on the way of a packet of samples, of which few take more
 
 struct alignas(8) Pair {
     u32 point, place;
@@ -83,6 +84,7 @@ struct Walker {
     F3 around, ahead;
     float radius;
     u32 limit;         // bits of a bound: what is above that is of no interest
+    u32 steps;         // that are left to take
     u32 boxes, tests;  // measured by this thread
 
     METHOD const Quad* boxes_of(u32 level, u32 node) const {
@@ -119,13 +121,13 @@ struct Walker {
         return node;
     }
 
-    // Depth first, the nearest child first; search.block(node) deals with a node of level 0.
+    // Depth first, the nearest child first, as long as steps are left; search.block(node) deals with a node of level 0.
     template <class Search>
     METHOD void walk(Search& search) {
         u32 level = a.levels - 1, node = 0;
         const Quad* children = boxes_of(level, node);
         bool opens = true;
-        for (;;) {
+        for (; steps > 0; steps--) {
             u32* own = memory->bound + SDF_WARP * (level - 1) + thread;
             if (opens) {
                 Turned b = load_turned(children + thread);
@@ -314,7 +316,8 @@ FN u32 seed_place_of(const sdf_distance_packet_args& a, u32 query) {
 
 FN Walker make_walker(const sdf_distance_packet_args& a, u32 i, F3 around) {
     SDF_SHARED PacketMemory memory[SDF_BLOCK_WARPS];
-    Walker w = {a, memory + i / SDF_WARP % SDF_BLOCK_WARPS, i % SDF_WARP, around, vec(0.f, 0.f, 0.f), 0.f, 0, 0, 0};
+    PacketMemory* own = memory + i / SDF_WARP % SDF_BLOCK_WARPS;
+    Walker w = {a, own, i % SDF_WARP, around, vec(0.f, 0.f, 0.f), 0.f, 0, SDF_NONE, 0, 0};
     return w;
 }
 
@@ -396,7 +399,10 @@ FN void ask_packet(const sdf_distance_packet_args& a, u32 i, bool sampled) {
     u32 place = a.sample_slot ? place_near_samples(walker, i / SDF_WARP, p) : seed_place_of(a, query);
     if (!a.sample_slot && place != SDF_NONE) place = near_in_part(walker, place - place % SDF_PART, p);
     if (place != SDF_NONE) first = measure_record(a.record, place, p);
-    if (sampled) start_nearer(walker, p, first);
+    if (sampled) {  // their answers are only first bounds, for which all others wait
+        start_nearer(walker, p, first);
+        walker.steps = SDF_SAMPLE_STEPS;
+    }
     F3 off = p - walker.around;
     walker.radius = SDF_FARTHER * warp_highest(sqrtf(dot(off, off)));
     PacketSearch search = {walker, p};

@@ -150,7 +150,8 @@ def ask(
     """Fills in distance and slot (m,) of points (m, 3) float32, see `distance.nearest`. Neighbours should be together.
 
     along: the points (k,) uint32 that are asked for, in that order. seed: (m,) or (m, s) uint32, slots to start from,
-    or places in seed_slot. boxes, tests: (m,) uint32, what was measured. sampled: these points are samples of others.
+    or places in seed_slot. boxes, tests: (m,) uint32, what was measured. sampled: these points are samples of others,
+    for which triangles that are nearly the nearest will do.
     """
     queries = len(points) if along is None else len(along)
     together = queries >= PACKETS_FROM
