@@ -84,7 +84,6 @@ struct Walker {
     F3 around, ahead;
     float radius;
     u32 limit;         // bits of a bound: what is above that is of no interest
-    u32 steps;         // that are left to take
     u32 boxes, tests;  // measured by this thread
 
     METHOD const Quad* boxes_of(u32 level, u32 node) const {
@@ -121,13 +120,13 @@ struct Walker {
         return node;
     }
 
-    // Depth first, the nearest child first, as long as steps are left; search.block(node) deals with a node of level 0.
+    // Depth first, the nearest child first, until the search tires; search.block(node) deals with a node of level 0.
     template <class Search>
     METHOD void walk(Search& search) {
         u32 level = a.levels - 1, node = 0;
         const Quad* children = boxes_of(level, node);
         bool opens = true;
-        for (; steps > 0; steps--) {
+        while (!search.tires()) {
             u32* own = memory->bound + SDF_WARP * (level - 1) + thread;
             if (opens) {
                 Turned b = load_turned(children + thread);
@@ -176,6 +175,7 @@ struct LoneSearch {
         walker.limit = SDF_NONE - SDF_WARP;
         reach(sqrtf(best.distance_sq));
     }
+    METHOD bool tires() const { return false; }
     METHOD bool wants(const Quad*) const { return true; }
     // The farthest corner of a box bounds the distance from above: there is a triangle in it.
     METHOD void opened(const Turned& b, bool exists) {
@@ -202,9 +202,11 @@ struct LoneSearch {
 struct PacketSearch {
     Walker& walker;
     F3 p;
+    bool sampled;   // answers are only first bounds, for which all other points wait
     float forward;  // how far ahead the point is
     float distance_sq;
     u32 pairs, parts, wanting;  // pairs and parts that wait; the points that wanted the last child
+    u32 steps;
 
     METHOD void start(const Found& first) {
         PacketMemory* m = walker.memory;
@@ -213,13 +215,14 @@ struct PacketSearch {
         m->point[walker.thread] = quad(p, distance_sq);
         m->slot[walker.thread] = first.slot;
         m->id[walker.thread] = first.id;
-        pairs = parts = 0;
+        pairs = parts = steps = 0;
         warp_sync();
     }
     METHOD void reach(float nearest_sq) {
         distance_sq = nearest_sq;
         walker.limit = warp_most(float_bits(fmaxf(rough_sqrt(distance_sq) * SDF_FARTHER + forward, 0.f)));
     }
+    METHOD bool tires() { return sampled && steps++ == SDF_SAMPLE_STEPS; }
     METHOD void opened(const Turned&, bool) const {}
     METHOD u32 wanted(const Quad* box) const {
         return warp_ballot(turned_distance_sq(p, load_turned(box)) <= distance_sq);
@@ -317,7 +320,7 @@ FN u32 seed_place_of(const sdf_distance_packet_args& a, u32 query) {
 FN Walker make_walker(const sdf_distance_packet_args& a, u32 i, F3 around) {
     SDF_SHARED PacketMemory memory[SDF_BLOCK_WARPS];
     PacketMemory* own = memory + i / SDF_WARP % SDF_BLOCK_WARPS;
-    Walker w = {a, own, i % SDF_WARP, around, vec(0.f, 0.f, 0.f), 0.f, 0, SDF_NONE, 0, 0};
+    Walker w = {a, own, i % SDF_WARP, around, vec(0.f, 0.f, 0.f), 0.f, 0, 0, 0};
     return w;
 }
 
@@ -399,13 +402,10 @@ FN void ask_packet(const sdf_distance_packet_args& a, u32 i, bool sampled) {
     u32 place = a.sample_slot ? place_near_samples(walker, i / SDF_WARP, p) : seed_place_of(a, query);
     if (!a.sample_slot && place != SDF_NONE) place = near_in_part(walker, place - place % SDF_PART, p);
     if (place != SDF_NONE) first = measure_record(a.record, place, p);
-    if (sampled) {  // their answers are only first bounds, for which all others wait
-        start_nearer(walker, p, first);
-        walker.steps = SDF_SAMPLE_STEPS;
-    }
+    if (sampled) start_nearer(walker, p, first);
     F3 off = p - walker.around;
     walker.radius = SDF_FARTHER * warp_highest(sqrtf(dot(off, off)));
-    PacketSearch search = {walker, p};
+    PacketSearch search = {walker, p, sampled};
     search.start(first);
     walker.walk(search);
     if (search.parts > 0) search.look(search.parts);
