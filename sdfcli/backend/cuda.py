@@ -226,7 +226,13 @@ class CudaBackend(Backend):
 
     def later(self, array: Array) -> Callable[[], npt.NDArray[Any]]:
         host = self.pinned(array.size, array.dtype)
-        self.download(array, host)
+        if array._c_contiguous:
+            self.download(array, host)
+        else:
+            width, runtime = array.itemsize, self.xp.cuda.runtime
+            to, source, many = (host.ctypes.data, width), (array.data.ptr, array.strides[0]), (width, array.size)
+            stream = self.xp.cuda.get_current_stream().ptr
+            runtime.memcpy2DAsync(*to, *source, *many, runtime.memcpyDeviceToHost, stream)
         copied = self.xp.cuda.get_current_stream().record()
         # CuPy uses the memory for other copies as soon as nobody has it, and somebody may never ask for what comes.
         self._coming = [(each, memory) for each, memory in self._coming if not each.done] + [(copied, host)]
@@ -287,13 +293,16 @@ class CudaBackend(Backend):
         if pool.free_bytes() > IDLE_BYTES:
             pool.free_all_blocks()
 
-    def sort_order(self, keys: Array) -> Array:
-        return self.xp.argsort(keys, kind="stable")
+    def sort(self, keys: Array) -> Array:
+        # Thrust itself, which sorts in place: cupy.argsort sorts a copy.
+        order = self.xp.empty(len(keys), np.int64)
+        if len(keys):
+            self.xp.cuda.thrust.argsort(keys.dtype, order.data.ptr, keys.data.ptr, 0, keys.shape)
+        return order
 
     def inclusive_scan(self, values: Array) -> None:
         # CUB itself, in place. cupy.cumsum takes three to five times as long.
-        from cupy.cuda import cub
-
+        cub = self.xp.cuda.cub
         cub.device_scan(values, cub.CUPY_CUB_CUMSUM)
 
     @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
 from statistics import median
 
 from sdfcli.backend import Backend
@@ -10,11 +12,12 @@ from sdfcli.errors import UsageError
 from sdfcli.mesh import Mesh
 from sdfcli.params import MAX_DEPTH, QUERIES
 from sdfcli.stages.bvh import build_bvh, refit
-from sdfcli.stages.bvh_octree import levels_of, nearest_by_level, octree_of
-from sdfcli.stages.cells import leaf_corners_of
+from sdfcli.stages.bvh_octree import nearest_by_level, points_of
+from sdfcli.stages.cells import corners_of, leaf_corners_of, leaves_of
 from sdfcli.stages.corner_sign import room_of, signed_distances
 from sdfcli.stages.distance import nearest, nearest_in_any_order, prepare, visits
 from sdfcli.stages.order import Order, curve_order, morton, sort
+from sdfcli.stages.packets import build_packets
 from sdfcli.stages.sign import WindingIndex, WindingSigner, choose_sign, inside_along, settle_sign
 from sdfcli.timing import Marks
 
@@ -46,10 +49,8 @@ class Workload:
             self.points = tree.position
             if points == "levels":
                 self.tree = tree
-                self.levels = levels_of(backend, tree)
-                order, ends = self.levels.order, self.levels.ends()
                 self.points_of_levels = [
-                    tree.position[order[start:end]] for start, end in zip([0, *ends], ends, strict=False) if end > start
+                    tree.position[tree.by_level[start:end]] for start, end in pairwise([0, *tree.ends]) if end > start
                 ]
         else:
             self.points = make_points(backend, self.mesh, points)
@@ -81,7 +82,8 @@ class Workload:
         with stage("octree"):
             if self.kind in OCTREES:
                 tree = make_octree(backend, order, self.kind, self.depth)
-                leaf_corners_of(backend, tree)
+                _, _, leaf_child = leaves_of(backend, tree.cell)
+                leaf_corners_of(backend, leaf_child, tree.point)
                 points = tree.position
             else:
                 points = self.points[curve_order(backend, self.points)]
@@ -102,21 +104,24 @@ class Workload:
         backend = self.backend
         with stage("octree"):
             cells = split_cells_of(backend, order, self.kind, self.depth)
-        with stage("tree"), backend.beside() as trees_done:
-            bvh = prepare(backend, build_bvh(backend, order))
+        with stage("tree"), backend.beside() as tree_done:
+            packets = build_packets(backend, order)
         with stage("octree"):
-            tree = octree_of(backend, cells)
-            levels = levels_of(backend, tree)
+            points = points_of(backend, cells)
+            with backend.beside():  # while the number of points is on its way
+                bvh = replace(build_bvh(backend, order), packets=packets)
+            tree = corners_of(backend, points)
             octree_done = backend.mark()
         with stage("query"):
-            trees_done()
-            distance, slot = nearest_by_level(backend, bvh, tree, levels)
+            tree_done()
+            distance, slot = nearest_by_level(backend, bvh, tree)
         with stage("refit"), backend.beside(octree_done) as signs_begin:
             bvh = refit(backend, bvh)
             if isinstance(self.signer, WindingSigner):
                 self.signer.index = WindingIndex.of(backend, bvh)
             room = room_of(backend, self.signer, tree)
-            leaf_corners_of(backend, tree)
+            _, _, leaf_child = leaves_of(backend, tree.cell)
+            leaf_corners_of(backend, leaf_child, tree.point)
         with stage("sign"):
             signs_begin()
             signed_distances(backend, self.signer, tree, distance, slot, room)
@@ -133,7 +138,7 @@ class Workload:
         known from the levels before."""
         fast = query == "fast"
         if self.kind == "levels" and fast and self.backend.warps:
-            nearest_by_level(self.backend, self.bvh, self.tree, self.levels)
+            nearest_by_level(self.backend, self.bvh, self.tree)
         elif self.kind == "levels":
             for points in self.points_of_levels:
                 nearest(self.backend, self.bvh, points, query=query)

@@ -18,13 +18,11 @@ typedef struct {
 } sdf_triangle_keys_args;
 
 typedef struct {
-    unsigned n;                           /* 9 x triangles: their coordinates */
-    const long long* order;               /* triangles, by their keys */
-    const unsigned long long* keys;
-    const double* corners;                /* triangles x 9 */
-    unsigned long long* sorted_keys;      /* out: triangles */
-    unsigned* triangle_id;                /* out: triangles, the order */
-    float* triangle;                      /* out: n, in that order */
+    unsigned n;             /* 9 x triangles: their coordinates */
+    const long long* order; /* triangles, by their keys */
+    const double* corners;  /* triangles x 9 */
+    unsigned* triangle_id;  /* out: triangles, the order */
+    float* triangle;        /* out: n, in that order */
 } sdf_triangles_sorted_args;
 
 typedef struct {
@@ -990,38 +988,39 @@ typedef struct {
 
 typedef struct {
     unsigned n;                             /* split cells */
+    unsigned depth;                         /* they are on the levels above it */
     const unsigned long long* cell;
-    unsigned* neighbour;                    /* out: 13 x n split cells of the same level or SDF_NONE, by direction */
-    unsigned* parent;                       /* out: n, the root's is itself */
-    unsigned* mask;                         /* out: n, the points that each cell owns */
-    unsigned* count;                        /* out: n */
+    unsigned* kin;                          /* out: 15 x n, see cells.h */
+    unsigned* count;                        /* out: depth x n, how many points each cell owns; 0 on other levels */
 } sdf_split_own_args;
 
 typedef struct {
     unsigned n;                             /* 27 x split cells: their points */
-    unsigned low_bits;                      /* of the keys, all of them 0 */
+    unsigned splits;
+    unsigned low_bits;                      /* of the keys of corners, all of them 0 */
     const unsigned long long* cell;
-    const unsigned* mask;
-    const unsigned* end;                    /* n, the running sums of the counts */
-    unsigned long long* corner_key;         /* out: of the points that are owned, cell by cell */
-    unsigned* short_key;                    /* out: without low_bits; may be null */
+    const unsigned* kin;
+    const unsigned* end;                    /* depth x splits, the running sums of the counts */
+    unsigned* short_code;                   /* out: keys without low_bits of the points that are owned, level by level */
+    unsigned long long* code;               /* out: the same where 32 bits are too few, and short_code is null */
 } sdf_split_corners_args;
 
 typedef struct {
     unsigned n;                             /* corners */
-    const unsigned long long* corner_key;   /* cell by cell */
-    const long long* order;                  /* n, in which they are sorted */
-    unsigned long long* sorted_key;         /* out: n */
+    unsigned low_bits;
+    const unsigned* short_code;             /* sorted; or null */
+    const unsigned long long* code;
+    const long long* order;                 /* n, where each one was */
+    unsigned long long* corner_key;         /* out: n */
     unsigned* place;                        /* out: n, the inverse of the order */
     float* position;                        /* out: n x 3, in the unit cube */
-    unsigned char* level;                   /* out: n, see sdf_corner_level */
 } sdf_corner_sorted_args;
 
 typedef struct {
     unsigned n;                             /* 27 x split cells: their points */
     unsigned splits;
-    const unsigned* neighbour;
-    const unsigned* mask;
+    const unsigned long long* cell;
+    const unsigned* kin;
     const unsigned* end;
     const unsigned* place;                  /* of the corners, from sdf_corner_sorted */
     unsigned* point;                        /* out: n places among the sorted corners, but for the cells' corners */
@@ -1030,9 +1029,9 @@ typedef struct {
 
 typedef struct {
     unsigned n;                             /* 8 x split cells: their corners */
+    unsigned splits;
     const unsigned long long* cell;
-    const unsigned* parent;
-    const unsigned* mask;
+    const unsigned* kin;
     unsigned* point;                        /* in and out: the cells' corners are filled in */
     unsigned* near;                         /* out: of the other points, one of a level above nearby */
 } sdf_split_near_args;

@@ -96,8 +96,16 @@ FN Owned first_owner(u32 cell, int point, Neighbour neighbour) {
     return own;
 }
 
-// A split cell's split neighbours of the same level in the nine directions towards the origin in which they share
-// points, its parent, and the points that it owns.
+// What is known of the split cells, a row for each of these: the neighbours of the same level in the directions towards
+// the origin, split cells too, or SDF_NONE; the parent, the root's is itself; the points that each cell owns, as bits.
+enum { PARENT = CENTRE, MASK };
+
+// How many of a cell's points come before a point, level by level, among all that are owned.
+FN u32 owned_before(const u32* end, u32 splits, u64 cell, u32 place, u32 mask, int point) {
+    return end[cell_level(cell) * (size_t)splits + place] - (u32)count_ones(mask >> point);
+}
+
+// Of neighbours those in the nine directions in which they share points.
 FN void sdf_split_own_at(const sdf_split_own_args& a, u32 i) {
     u64 cell = a.cell[i];
     u32 level = cell_level(cell), size = 1u << (SDF_LATTICE_BITS - level), neighbour[CENTRE];
@@ -112,7 +120,7 @@ FN void sdf_split_own_at(const sdf_split_own_args& a, u32 i) {
             u32 place = lower_bound(a.cell, a.n, other);
             if (place < a.n && a.cell[place] == other) neighbour[direction] = place;
         }
-        a.neighbour[direction * (size_t)a.n + i] = neighbour[direction];
+        a.kin[direction * (size_t)a.n + i] = neighbour[direction];
     }
     u32 mask = 0;
     for (int point = 0; point < 27; point++) {
@@ -124,17 +132,20 @@ FN void sdf_split_own_at(const sdf_split_own_args& a, u32 i) {
         }
     }
     u64 above = level ? cell_key(cell) & ~(8 * cell_size(level) - 1) : 0;
-    a.parent[i] = level ? lower_bound(a.cell, i, cell_of(above, level - 1)) : 0;
-    a.mask[i] = mask;
-    a.count[i] = (u32)count_ones(mask);
+    a.kin[PARENT * (size_t)a.n + i] = level ? lower_bound(a.cell, i, cell_of(above, level - 1)) : 0;
+    a.kin[MASK * (size_t)a.n + i] = mask;
+    for (u32 k = 0; k < a.depth; k++) a.count[k * (size_t)a.n + i] = k == level ? (u32)count_ones(mask) : 0;
 }
 FN void sdf_split_corners_at(const sdf_split_corners_args& a, u32 i) {
-    u32 cell = i / 27, point = i % 27, mask = a.mask[cell];
+    u32 place = i / 27, mask = a.kin[MASK * (size_t)a.splits + place];
+    int point = (int)(i % 27);
     if (!(mask >> point & 1u)) return;
-    u32 at = a.end[cell] - (u32)count_ones(mask >> point);
-    u64 key = morton_encode(point_at(a.cell[cell], (int)point));
-    a.corner_key[at] = key;
-    if (a.short_key) a.short_key[at] = (u32)(key >> a.low_bits);
+    u64 cell = a.cell[place], code = morton_encode(point_at(cell, point)) >> a.low_bits;
+    u32 at = owned_before(a.end, a.splits, cell, place, mask, point);
+    if (a.short_code)
+        a.short_code[at] = (u32)code;
+    else
+        a.code[at] = code;
 }
 
 // The level on which a corner of an octree comes up first.
@@ -147,11 +158,9 @@ FN void sdf_corner_level_at(const sdf_corner_level_args& a, u32 i) { a.level[i] 
 
 // A corner's place in Morton order, and where it is.
 FN void sdf_corner_sorted_at(const sdf_corner_sorted_args& a, u32 i) {
-    u32 from = (u32)a.order[i];
-    u64 key = a.corner_key[from];
-    a.sorted_key[i] = key;
-    a.place[from] = i;
-    a.level[i] = corner_level(key);
+    u64 key = (a.short_code ? (u64)a.short_code[i] : a.code[i]) << a.low_bits;
+    a.corner_key[i] = key;
+    a.place[a.order[i]] = i;
     store_position(a.position + 3 * (size_t)i, morton_decode(key));
 }
 
@@ -163,9 +172,10 @@ FN void sdf_split_points_at(const sdf_split_points_args& a, u32 i) {
     if (is_corner(point)) {
         if (cell) return;
     } else {
-        owned = first_owner(cell, point, [&](int at) { return a.neighbour[at * (size_t)a.splits + cell]; });
+        owned = first_owner(cell, point, [&](int at) { return a.kin[at * (size_t)a.splits + cell]; });
     }
-    u32 place = a.place[a.end[owned.cell] - (u32)count_ones(a.mask[owned.cell] >> owned.point)];
+    u32 mask = a.kin[MASK * (size_t)a.splits + owned.cell];
+    u32 place = a.place[owned_before(a.end, a.splits, a.cell[cell], owned.cell, mask, owned.point)];
     a.point[i] = place;
     if (is_corner(point)) a.near[place] = SDF_NONE;
 }
@@ -179,9 +189,9 @@ FN void sdf_split_near_at(const sdf_split_near_args& a, u32 i) {
         u32 octant = (u32)(cell_key(a.cell[above]) >> 3 * (SDF_LATTICE_BITS - cell_level(a.cell[above]))) & 7u;
         Offset o = offset_of(point);
         point = index_of((int)(octant & 1) + o.x / 2, (int)(octant >> 1 & 1) + o.y / 2, (int)(octant >> 2) + o.z / 2);
-        above = a.parent[above];
+        above = a.kin[PARENT * (size_t)a.splits + above];
     }
-    u32 place = a.point[27 * (size_t)above + (u32)point], mask = a.mask[cell];
+    u32 place = a.point[27 * (size_t)above + (u32)point], mask = a.kin[MASK * (size_t)a.splits + cell];
     if (cell) a.point[27 * (size_t)cell + (u32)corner] = place;
     Offset o = offset_of(corner);
     for (int z = o.z; z <= (o.z ? 2 : 1); z++)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,31 +13,30 @@ from sdfcli.stages.order import LATTICE_BITS
 NONE = 0xFFFFFFFF
 POINTS = 27
 """Of a split cell: the corners of its children."""
+KIN = 15
+"""Rows of what is known of split cells, as in cells.h."""
 
 
 @dataclass(frozen=True)
-class Leaves:
-    """The leaves of an octree and their corners, all sorted by Morton codes on the lattice of 2^20.
+class Corners:
+    """The corners of an octree, sorted by Morton codes on the lattice of 2^20.
 
-    leaf_key (n,) uint64, leaf_level (n,) uint8, leaf_child (n,) uint32: 8 x split cell + octant.
     cell (s,) uint64: the split cells, as `split_cells` gives them.
     corner_key (m,) uint64, position (m, 3) float32: of the corners in the unit cube.
-    level (m,) uint8: the first whose cells have a corner.
+    by_level (m,) uint32: places of the corners, first of those of the domain and the root, then of those that the split
+        cells of each level bring, cell by cell.
+    ends: where in by_level those of each level end.
     near (m,) uint32: for each corner one of a level above nearby, 0xffffffff for those of the domain.
     point (s, 27) uint32: places among the corners of the points of the split cells, x fastest.
-    depth: no leaf is below this level.
     """
 
-    leaf_key: Array
-    leaf_level: Array
-    leaf_child: Array
     cell: Array
     corner_key: Array
     position: Array
-    level: Array
+    by_level: Array
+    ends: list[int]
     near: Array
     point: Array
-    depth: int
 
 
 class SplitCells:
@@ -89,108 +89,79 @@ def leaves_of(backend: Backend, cell: Array) -> tuple[Array, Array, Array]:
 
 
 class OwnedPoints:
-    """Whose the points of split cells (s,) are.
+    """Whose the points of split cells (s,) above level `depth` are.
 
-    neighbour (13, s), parent (s,), mask (s,) uint32: each cell's neighbours towards the origin, its parent, and which
-    points it owns, as sdf_split_own has them; end (s,) uint32: the running sums of how many these are.
-    count: of all of them, on its way when this is made.
+    kin (15, s) uint32: each cell's neighbours towards the origin, its parent, and which points it owns (see cells.h).
+    end (depth, s) uint32: how many points each cell owns in the row of its level, and 0 else, summed up row after row.
+    Where each level ends is on its way when this is made.
     """
 
-    def __init__(self, backend: Backend, cell: Array) -> None:
-        xp, splits = backend.xp, len(cell)
-        self.neighbour = xp.empty((13, splits), np.uint32)
-        self.parent, self.mask, self.end = (xp.empty(splits, np.uint32) for _ in range(3))
-        arrays = {"neighbour": self.neighbour, "parent": self.parent, "mask": self.mask, "count": self.end}
-        backend.run("sdf_split_own", splits, cell=cell, **arrays)
-        backend.inclusive_scan(self.end)
-        self._count = backend.later(self.end[-1:])
+    def __init__(self, backend: Backend, cell: Array, depth: int) -> None:
+        self.cell, self.depth = cell, depth
+        self.kin, self.end = (backend.xp.empty((rows, len(cell)), np.uint32) for rows in (KIN, depth))
+        backend.run("sdf_split_own", len(cell), depth=depth, cell=cell, kin=self.kin, count=self.end)
+        backend.inclusive_scan(self.end.reshape(-1))
+        self._ends = backend.later(self.end[:, -1:])
 
-    def count(self) -> int:
-        """Of all the points together."""
-        return int(self._count().sum())
+    def ends(self) -> list[int]:
+        """How many points the split cells of each level own, and those of the levels above."""
+        ends: list[int] = self._ends().ravel().tolist()
+        return ends
 
 
-def cell_corners(backend: Backend, cell: Array) -> Array:
-    """The keys (m,) uint64, sorted, of the corners of an octree with these split cells."""
+def _corner_codes(backend: Backend, owned: OwnedPoints, count: int) -> tuple[Array, dict[str, Any]]:
+    """The keys of the points that are owned, level by level and cell by cell, without their lowest bits: in 32 bits if
+    possible, as they are sorted twice as fast then. And how kernels are told of them."""
+    short = 3 * (owned.depth + 1) <= 32
+    code = backend.xp.empty(count, np.uint32 if short else np.uint64)
+    codes = {
+        "low_bits": 3 * (LATTICE_BITS - owned.depth),
+        "short_code": code if short else None,
+        "code": None if short else code,
+    }
+    splits = len(owned.cell)
+    arrays = {"cell": owned.cell, "kin": owned.kin, "end": owned.end}
+    backend.run("sdf_split_corners", POINTS * splits, splits=splits, **arrays, **codes)
+    return code, codes
+
+
+def cell_corners(backend: Backend, cell: Array, depth: int) -> Array:
+    """The keys (m,) uint64, sorted, of the corners of an octree with these split cells, none below level `depth`."""
     if len(cell) == 0:
         return backend.xp.arange(8, dtype=np.uint64) << np.uint64(3 * LATTICE_BITS)
-    key, _ = _unsorted_corners(backend, cell, OwnedPoints(backend, cell), LATTICE_BITS)
-    key.sort()
-    return key
+    owned = OwnedPoints(backend, cell, depth)
+    code, codes = _corner_codes(backend, owned, owned.ends()[-1])
+    code.sort()
+    return code.astype(np.uint64) << np.uint64(codes["low_bits"])
 
 
-def corners_of(
-    backend: Backend, cell: Array, owned: OwnedPoints, depth: int
-) -> tuple[Array, Array, Array, Array, Array]:
-    """The corners of an octree with these split cells and no leaf below level `depth`: corner_key, position, level,
-    near and point of Leaves."""
-    xp, splits = backend.xp, len(cell)
+def corners_of(backend: Backend, owned: OwnedPoints) -> Corners:
+    """The corners of an octree, from the points of its split cells."""
+    xp, cell, splits = backend.xp, owned.cell, len(owned.cell)
     if splits == 0:
         position = backend.from_host(np.arange(8)[:, None] >> np.arange(3) & 1, np.float32)
-        level, near, point = xp.zeros(8, np.uint8), xp.full(8, NONE, np.uint32), xp.empty((0, POINTS), np.uint32)
-        return cell_corners(backend, cell), position, level, near, point
-    unsorted, short = _unsorted_corners(backend, cell, owned, depth)
-    m = len(unsorted)
-    order = backend.sort_order(unsorted if short is None else short)
-    del short
-    key, level, place = xp.empty(m, np.uint64), xp.empty(m, np.uint8), xp.empty(m, np.uint32)
-    position = xp.empty((m, 3), np.float32)
-    backend.run(
-        "sdf_corner_sorted",
-        m,
-        corner_key=unsorted,
-        order=order,
-        sorted_key=key,
-        place=place,
-        position=position,
-        level=level,
-    )
-    del unsorted, order
+        near, point = xp.full(8, NONE, np.uint32), xp.empty((0, POINTS), np.uint32)
+        key = cell_corners(backend, cell, owned.depth)
+        return Corners(cell, key, position, xp.arange(8, dtype=np.uint32), [8], near, point)
+    ends = owned.ends()
+    m = ends[-1]
+    code, codes = _corner_codes(backend, owned, m)
+    order = backend.sort(code)
+    key, position, place = xp.empty(m, np.uint64), xp.empty((m, 3), np.float32), xp.empty(m, np.uint32)
+    backend.run("sdf_corner_sorted", m, order=order, corner_key=key, place=place, position=position, **codes)
+    del code, codes, order
     point, near = xp.empty((splits, POINTS), np.uint32), xp.empty(m, np.uint32)
-    backend.run(
-        "sdf_split_points",
-        POINTS * splits,
-        splits=splits,
-        neighbour=owned.neighbour,
-        mask=owned.mask,
-        end=owned.end,
-        place=place,
-        point=point,
-        near=near,
-    )
-    arrays = {"parent": owned.parent, "mask": owned.mask, "point": point, "near": near}
-    backend.run("sdf_split_near", 8 * splits, cell=cell, **arrays)
-    return key, position, level, near, point
+    arrays = {"splits": splits, "cell": cell, "kin": owned.kin, "point": point, "near": near}
+    backend.run("sdf_split_points", POINTS * splits, end=owned.end, place=place, **arrays)
+    backend.run("sdf_split_near", 8 * splits, **arrays)
+    return Corners(cell, key, position, place, ends, near, point)
 
 
-def _unsorted_corners(backend: Backend, cell: Array, owned: OwnedPoints, depth: int) -> tuple[Array, Array | None]:
-    """The keys (m,) uint64 of the points that are owned, cell by cell; and in 32 bits, where that is possible for an
-    octree down to level `depth`: they are sorted twice as fast."""
-    xp, m = backend.xp, owned.count()
-    key, short = xp.empty(m, np.uint64), xp.empty(m, np.uint32) if 3 * (depth + 1) <= 32 else None
-    backend.run(
-        "sdf_split_corners",
-        POINTS * len(cell),
-        low_bits=3 * (LATTICE_BITS - depth),
-        cell=cell,
-        mask=owned.mask,
-        end=owned.end,
-        corner_key=key,
-        short_key=short,
-    )
-    return key, short
-
-
-def leaf_corners_of(backend: Backend, tree: Leaves) -> Array:
-    """The places (n, 8) uint32 of the leaves' corners among the corners."""
-    if len(tree.cell) == 0:
+def leaf_corners_of(backend: Backend, leaf_child: Array, point: Array) -> Array:
+    """The places (n, 8) uint32 of the leaves' corners among the corners. leaf_child: (n,), as `leaves_of` gives it;
+    point: of Corners."""
+    if len(point) == 0:
         return backend.xp.arange(8, dtype=np.uint32)[None]
-    leaf_corner = backend.xp.empty((len(tree.leaf_child), 8), np.uint32)
-    backend.run(
-        "sdf_split_leaf_corners",
-        leaf_corner.size,
-        leaf_child=tree.leaf_child,
-        point=tree.point,
-        leaf_corner=leaf_corner,
-    )
+    leaf_corner = backend.xp.empty((len(leaf_child), 8), np.uint32)
+    backend.run("sdf_split_leaf_corners", leaf_corner.size, leaf_child=leaf_child, point=point, leaf_corner=leaf_corner)
     return leaf_corner
