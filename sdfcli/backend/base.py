@@ -151,7 +151,8 @@ class Backend(ABC):
         host[...] = array
 
     def later(self, array: Array) -> Callable[[], npt.NDArray[Any]]:
-        """Begins to copy a small array, or a column of one, to the host. What comes back waits for that, not for what is asked for since."""
+        """Begins to copy a small array, or a column of one, to the host. What comes back waits for that, not for what
+        is asked for since."""
         host = self.to_host(array).copy()
         return lambda: host
 

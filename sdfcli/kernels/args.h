@@ -168,6 +168,8 @@ typedef struct {
     const unsigned* end;             /* cells: how many triangles are in each and those before it */
     const unsigned* last;
     float* placed;                   /* out: triangles x 4: middles, and slots, along the curve */
+    unsigned nodes;                  /* above the blocks */
+    unsigned* arrivals;              /* out: nodes, 0 */
 } sdf_packet_centres_args; /* GPU only */
 
 typedef struct {
@@ -185,21 +187,14 @@ typedef struct {
     const float* triangle;
     const unsigned* triangle_id;
     const float* placed;         /* triangles x 4 */
+    unsigned* arrivals;          /* in and out: nodes above the blocks: how many children are done; 0 before */
     unsigned* slot_place;        /* out: triangles: places by slot */
     float* record;               /* out: places x 16: what their distances take */
-    float* own;                  /* out: blocks x 4 x 32 x 4: the boxes of their triangles */
+    float* box;                  /* out: nodes, blocks among them, x 4 x 32 x 4: the boxes of their children */
     float* part;                 /* out: blocks / 4, rounded up, x 4 x 32 x 4: the boxes of 4 triangles each */
-    float* above;                /* out: blocks / 32, rounded up, x 4 x 32 x 4: the blocks' boxes */
-    float* bounds;               /* out: blocks / 32, rounded up, x 6 x 32: the same along the coordinate axes */
+    float* bounds;               /* out: nodes above the blocks x 6 x 32: as box, along the coordinate axes */
+    unsigned* level_start;       /* out: each level's first node */
 } sdf_packet_blocks_args; /* GPU only */
-
-typedef struct {
-    unsigned n;                  /* 32 x nodes of a level */
-    unsigned children;           /* theirs together */
-    const float* own;            /* nodes x 6 x 32: the bounds of their children */
-    float* above;                /* out: nodes / 32, rounded up, x 4 x 32 x 4: the nodes' boxes */
-    float* bounds;               /* out: nodes / 32, rounded up, x 6 x 32: their bounds */
-} sdf_packet_nodes_args; /* GPU only */
 
 typedef struct {
     unsigned n;                  /* threads: whole warps */

@@ -111,7 +111,6 @@
     X(sdf_packet_centres)   \
     X(sdf_packet_cut)       \
     X(sdf_packet_blocks)    \
-    X(sdf_packet_nodes)     \
     X(sdf_distance_packet)  \
     X(sdf_distance_sample)  \
     X(sdf_distance_lone)    \
