@@ -158,7 +158,7 @@ class CudaBackend(Backend):
         self.device.use()
         self.name = f"cuda:{device}"
         self._modules: dict[str, Any] = {}
-        self._functions: dict[str, tuple[Any, Any]] = {}
+        self._functions: dict[str, Any] = {}
         self._queues: list[Queue] = []
         self._coming: list[tuple[Any, npt.NDArray[Any]]] = []
         Thread(target=self._warm_up, daemon=True).start()
@@ -168,15 +168,14 @@ class CudaBackend(Backend):
             return
         values["n"] = n
         raw = argument_structs()[kernel].pack(values, _address)
-        function, by_value = self._functions.get(kernel) or self._load(kernel, len(raw))
-        function(((n + BLOCK - 1) // BLOCK,), (BLOCK,), (np.frombuffer(raw, by_value)[0],))
+        function = self._functions.get(kernel) or self._load(kernel)
+        function(((n + BLOCK - 1) // BLOCK,), (BLOCK,), (np.void(raw),))  # CuPy hands a void scalar over by value
 
-    def _load(self, kernel: str, size: int) -> tuple[Any, Any]:
-        """The function of a kernel, and the type under which CuPy hands its arguments over by value: a void scalar."""
+    def _load(self, kernel: str) -> Any:
         source = kernel_sources()[kernel]
         if source not in self._modules:
             self._modules[source] = self._module(source)
-        self._functions[kernel] = self._modules[source].get_function(kernel), np.dtype(("V", size))
+        self._functions[kernel] = self._modules[source].get_function(kernel)
         return self._functions[kernel]
 
     def _module(self, source: str) -> Any:
