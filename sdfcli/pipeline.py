@@ -129,8 +129,8 @@ def _build(
 
             def find_corners(tree: Corners) -> tuple[Array, Array]:
                 nonlocal bvh
-                if by_level:
-                    found = nearest_by_level(backend, bvh, tree)
+                if by_level and bvh.packets is not None:
+                    found = nearest_by_level(backend, bvh.packets, tree)
                 else:
                     found = _finder(backend, bvh, params.query, earlier)(tree.position, None)
                 bvh = replace(bvh, packets=None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 
@@ -99,24 +98,21 @@ class Workload:
                 backend.xp.where(inside, -distance, distance)
 
     def _beside(self, stage: Marks, order: Order) -> None:
-        """The same for backends with warps: trees are built beside the octree, and what only signs need beside the
-        queries. That part of their time on which nothing waits is in no stage."""
+        """The same for backends with warps: the tree of the queries is built beside the octree, and what only signs and
+        leaves need beside the queries. That part of their time on which nothing waits is in no stage."""
         backend = self.backend
         with stage("octree"):
             cells = split_cells_of(backend, order, self.kind, self.depth)
         with stage("tree"), backend.beside() as tree_done:
             packets = build_packets(backend, order)
         with stage("octree"):
-            points = points_of(backend, cells)
-            with backend.beside():  # while the number of points is on its way
-                bvh = replace(build_bvh(backend, order), packets=packets)
-            tree = corners_of(backend, points)
+            tree = corners_of(backend, points_of(backend, cells))
             octree_done = backend.mark()
         with stage("query"):
             tree_done()
-            distance, slot = nearest_by_level(backend, bvh, tree)
+            distance, slot = nearest_by_level(backend, packets, tree)
         with stage("refit"), backend.beside(octree_done) as signs_begin:
-            bvh = refit(backend, bvh)
+            bvh = refit(backend, build_bvh(backend, order))
             if isinstance(self.signer, WindingSigner):
                 self.signer.index = WindingIndex.of(backend, bvh)
             room = room_of(backend, self.signer, tree)
@@ -137,8 +133,8 @@ class Workload:
         """Asks for all points, once. `fast` sorts points in any order first; what lies near the corners of a level is
         known from the levels before."""
         fast = query == "fast"
-        if self.kind == "levels" and fast and self.backend.warps:
-            nearest_by_level(self.backend, self.bvh, self.tree)
+        if self.kind == "levels" and fast and self.bvh.packets is not None:
+            nearest_by_level(self.backend, self.bvh.packets, self.tree)
         elif self.kind == "levels":
             for points in self.points_of_levels:
                 nearest(self.backend, self.bvh, points, query=query)

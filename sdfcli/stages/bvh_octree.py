@@ -10,11 +10,10 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import OutOfMemoryError
-from sdfcli.stages.bvh import Bvh
 from sdfcli.stages.cells import Corners, OwnedPoints, SplitCells, corners_of, leaf_corners_of, leaves_of
 from sdfcli.stages.corner_sign import signed_distances
 from sdfcli.stages.order import Order
-from sdfcli.stages.packets import ask
+from sdfcli.stages.packets import PacketTree, ask
 from sdfcli.stages.sign import Signer
 from sdfcli.timing import Stages
 
@@ -58,18 +57,17 @@ FIRST_LEVELS = 8000
 """Levels with fewer corners than this together are asked for at once, which takes no longer than one of them."""
 
 
-def nearest_by_level(backend: Backend, bvh: Bvh, tree: Corners) -> tuple[Array, Array]:
+def nearest_by_level(backend: Backend, packets: PacketTree, tree: Corners) -> tuple[Array, Array]:
     """`nearest` of an octree's corners, for backends with warps: the coarse levels first, whose answers are bounds for
     the finer ones'. Corners of one level are alike in how far they are from the surface, too."""
     xp, along, ends = backend.xp, tree.by_level, tree.ends
     distance, slot = xp.empty(len(tree.position), np.float32), xp.empty(len(tree.position), np.uint32)
-    assert bvh.packets is not None
     first = max([end for end in ends if end <= FIRST_LEVELS], default=ends[0])
-    ask(backend, bvh.packets, tree.position, distance, slot, along=along[:first])
+    ask(backend, packets, tree.position, distance, slot, along=along[:first])
     seeds = {"seed": tree.near, "seed_slot": slot}
     for start, end in itertools.pairwise(ends):
         if first <= start < end:
-            ask(backend, bvh.packets, tree.position, distance, slot, along=along[start:end], **seeds)
+            ask(backend, packets, tree.position, distance, slot, along=along[start:end], **seeds)
     return distance, slot
 
 

@@ -42,7 +42,8 @@ class Corners:
 class SplitCells:
     """The cells above level `depth` in which two or more of sorted Morton codes (n,) uint64 lie.
 
-    They are counted at once, and listed when they are asked for: in between there is time for other work.
+    They are counted at once, and listed when they are asked for: in between there is time for other work, as the host
+    waits for how many there are.
 
     A cell is its Morton code on the lattice, shifted by 4 bits, plus its level (see cells.h). A cell holds two codes
     where two neighbours among them have its prefix in common, so all levels are read off at once.
@@ -54,11 +55,11 @@ class SplitCells:
         self._end = backend.xp.empty(max(0, len(keys) - 1), np.uint32)
         backend.run("sdf_split_count", len(self._end), keys=keys, depth=depth, count=self._end)
         backend.inclusive_scan(self._end)
-        self._count = backend.later(self._end[-1:])
 
     def cells(self) -> Array:
         """(s,) uint64, sorted."""
-        cell = self._backend.xp.empty(int(self._count().sum()), np.uint64)
+        count = self._backend.to_host(self._end[-1:]).sum()
+        cell = self._backend.xp.empty(int(count), np.uint64)
         arrays = {"keys": self._keys, "end": self._end, "cell": cell}
         self._backend.run("sdf_split_cells", len(self._end), depth=self.depth, **arrays)
         return cell

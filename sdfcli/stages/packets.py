@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
-import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend
 from sdfcli.stages.order import Order
@@ -50,13 +50,13 @@ class PacketTree:
     level_start: Array
 
 
-def packed_levels(count: int, width: int) -> tuple[list[int], npt.NDArray[np.int64]]:
+def packed_levels(count: int, width: int) -> tuple[list[int], list[int]]:
     """How many blocks of `width` hold so many triangles, then how many nodes each level above has, up to one root (a
     single block has one above it, too); and each level's first node, with the number of all nodes in the end."""
     counts = [-(-count // width)]
     while counts[-1] > 1 or len(counts) == 1:
         counts.append(-(-counts[-1] // width))
-    return counts, np.concatenate(([0], np.cumsum(counts[1:])))
+    return counts, [0, *accumulate(counts[1:])]
 
 
 def build_packets(backend: Backend, order: Order) -> PacketTree:
@@ -64,7 +64,7 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
     xp, n = backend.xp, len(order)
     placed, cut = (xp.empty((n, 4), np.float32) for _ in range(2))
     counts, above = packed_levels(n, WARP)
-    places, nodes = WARP * counts[0], int(above[-1])
+    places, nodes = WARP * counts[0], above[-1]
     bits = 7 if n >= FINE_CURVE_FROM else 6
     end, last = xp.zeros(8**bits, np.uint32), xp.empty(8**bits, np.uint32)
     codes = {"triangles": n, "bits": bits, "keys": order.keys}
