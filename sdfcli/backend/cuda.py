@@ -224,15 +224,14 @@ class CudaBackend(Backend):
         self.xp.cuda.get_current_stream().synchronize()
 
     def later(self, array: Array) -> Callable[[], npt.NDArray[Any]]:
-        host = self.pinned(array.size, array.dtype)
-        if array._c_contiguous:
-            self.download(array, host)
-        else:
-            width, runtime = array.itemsize, self.xp.cuda.runtime
-            to, source, many = (host.ctypes.data, width), (array.data.ptr, array.strides[0]), (width, array.size)
-            stream = self.xp.cuda.get_current_stream().ptr
-            runtime.memcpy2DAsync(*to, *source, *many, runtime.memcpyDeviceToHost, stream)
-        copied = self.xp.cuda.get_current_stream().record()
+        cuda, size, width = self.xp.cuda, array.size, array.itemsize
+        memory, stream = cuda.alloc_pinned_memory(max(size * width, 1)), cuda.get_current_stream()
+        if size:  # row by row
+            step = array.strides[0]
+            kind = cuda.runtime.memcpyDeviceToHost
+            cuda.runtime.memcpy2DAsync(memory.ptr, width, array.data.ptr, step, width, size, kind, stream.ptr)
+        host = np.frombuffer(memory, array.dtype, size)
+        copied = stream.record()
         # CuPy uses the memory for other copies as soon as nobody has it, and somebody may never ask for what comes.
         self._coming = [(each, memory) for each, memory in self._coming if not each.done] + [(copied, host)]
 
@@ -247,10 +246,14 @@ class CudaBackend(Backend):
         current = self.xp.cuda.get_current_stream
         ends: list[Any] = []
         begin = since or current().record()
-        with self.queues(1)[0]:
-            current().wait_event(begin)
+        with self._side:
+            self._side.wait_event(begin)
             yield lambda: current().wait_event(ends[0])
-            ends.append(current().record())
+            ends.append(self._side.record())
+
+    @functools.cached_property
+    def _side(self) -> Any:
+        return self.xp.cuda.Stream(non_blocking=True)
 
     @contextmanager
     def annotate(self, name: str) -> Iterator[None]:
