@@ -11,7 +11,16 @@ import backends
 import oracle
 from sdfcli.backend import Backend
 from sdfcli.stages.bvh_octree import points_of
-from sdfcli.stages.cells import Corners, SplitCells, corners_of, leaf_corners_of, leaves_of, split_cells
+from sdfcli.stages.cells import (
+    Corners,
+    SplitCells,
+    corners_of,
+    leaf_corners_of,
+    leaves_of,
+    place_corners,
+    sort_corners,
+    split_cells,
+)
 from sdfcli.stages.corners import LevelOrder, by_level, corner_keys
 
 backend = backends.backend
@@ -73,11 +82,23 @@ def test_octrees_of_keys(backend: Backend, seed: int, count: int, spread: float,
     offset = np.arange(8)[:, None] >> np.arange(3) & 1
     corner = oracle.lattice(key)[:, None] + size[:, None, None] * offset
     expected = sorted({oracle.interleave(*p) for p in corner.reshape(-1, 3).tolist()})
-    assert backend.to_host(tree.corner_key).tolist() == expected
+    corner_key, place = sort_corners(backend, tree)
+    assert backend.to_host(corner_key).tolist() == expected
     at = oracle.lattice(np.array(expected, np.uint64))
-    assert np.array_equal(at[backend.to_host(leaf_corners_of(backend, on_device[2], tree.point))], corner)
+    assert np.array_equal(at[backend.to_host(leaf_corners_of(backend, on_device[2], tree.point, place))], corner)
     assert backend.to_host(corner_keys(backend, *on_device[:2])).tolist() == expected
-    assert np.array_equal(backend.to_host(tree.position), (at / FULL).astype(np.float32))
+    assert np.array_equal(backend.to_host(tree.position), (at / FULL).astype(np.float32)[backend.to_host(place)])
+
+
+def test_what_is_known_of_corners_comes_into_their_order(backend: Backend) -> None:
+    rng = np.random.default_rng(1)
+    place, slot, number = rng.permutation(50), rng.integers(0, 9, 50), rng.permutation(9)
+    distance = rng.random(50).astype(np.float32)
+    on_device = [backend.from_host(array, np.uint32) for array in (place, slot, number)]
+    found = place_corners(backend, on_device[0], backend.from_host(distance), *on_device[1:])
+    placed, nearest = map(backend.to_host, found)
+    assert np.array_equal(placed[place], distance)
+    assert np.array_equal(nearest[place], number[slot])
 
 
 def levels(at: Numbers) -> Numbers:
@@ -90,18 +111,16 @@ def levels(at: Numbers) -> Numbers:
 def test_corners_by_level(backend: Backend, seed: int, count: int, depth: int) -> None:
     keys = some_keys(np.random.default_rng(seed), count, 0.01)
     tree = octree_of(backend, keys, depth)
-    at, near = oracle.lattice(backend.to_host(tree.corner_key)), backend.to_host(tree.near)
+    at, near = np.round(backend.to_host(tree.position).astype(float) * FULL).astype(int), backend.to_host(tree.near)
     level = levels(at)
     assert np.array_equal(near == NONE, level == 0)
     rest = level > 0
     assert np.all(level[near[rest]] < level[rest])
     assert np.all(np.abs(at[near[rest]] - at[rest]).max(axis=1) == FULL >> level[rest])
-    order, ends = backend.to_host(tree.by_level), tree.ends
-    assert sorted(order.tolist()) == list(range(len(level)))
     brought_by = np.maximum(level, 1) - 1  # the root brings the corners of the domain, too
-    assert np.all(np.diff(brought_by[order].astype(int)) >= 0)
-    assert ends[-1] == len(level)
-    assert all(end == np.sum(brought_by <= k) for k, end in enumerate(ends))
+    assert np.all(np.diff(brought_by.astype(int)) >= 0)
+    assert tree.ends[-1] == len(level)
+    assert all(end == np.sum(brought_by <= k) for k, end in enumerate(tree.ends))
 
 
 @pytest.mark.parametrize("count", [1, 31, 32, 33, 255, 256, 257, 1000])

@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import pairwise
 from statistics import median
 
-from sdfcli.backend import Backend
+from sdfcli.backend import Array, Backend
 from sdfcli.bench.points import OCTREES, check_points, make_octree, make_points, split_cells_of
 from sdfcli.errors import UsageError
 from sdfcli.mesh import Mesh
 from sdfcli.params import MAX_DEPTH, QUERIES
 from sdfcli.stages.bvh import build_bvh, refit
 from sdfcli.stages.bvh_octree import nearest_by_level, points_of
-from sdfcli.stages.cells import corners_of, leaf_corners_of, leaves_of
+from sdfcli.stages.cells import Corners, corners_of, leaf_corners_of, leaves_of, place_corners, sort_corners
 from sdfcli.stages.corner_sign import room_of, signed_distances
 from sdfcli.stages.distance import nearest, nearest_in_any_order, prepare, visits
 from sdfcli.stages.order import Order, curve_order, morton, sort
@@ -44,13 +44,12 @@ class Workload:
             self.bvh = prepare(backend, self.bvh, query)
         _, self.signer = settle_sign(backend, self.mesh, self.bvh, choice)
         if points in OCTREES:
-            tree = make_octree(backend, self.order, points, depth)
-            self.points = tree.position
-            if points == "levels":
-                self.tree = tree
-                self.points_of_levels = [
-                    tree.position[tree.by_level[start:end]] for start, end in pairwise([0, *tree.ends]) if end > start
-                ]
+            self.tree = make_octree(backend, self.order, points, depth)
+            position, ends = self.tree.position, self.tree.ends
+            _, place = sort_corners(backend, self.tree)
+            self.points = backend.xp.empty_like(position)
+            self.points[place] = position
+            self.points_of_levels = [position[start:end] for start, end in pairwise([0, *ends]) if end > start]
         else:
             self.points = make_points(backend, self.mesh, points)
 
@@ -81,9 +80,7 @@ class Workload:
         with stage("octree"):
             if self.kind in OCTREES:
                 tree = make_octree(backend, order, self.kind, self.depth)
-                _, _, leaf_child = leaves_of(backend, tree.cell)
-                leaf_corners_of(backend, leaf_child, tree.point)
-                points = tree.position
+                points, place = tree.position, self._stored(tree)
             else:
                 points = self.points[curve_order(backend, self.points)]
         with stage("query"):
@@ -92,14 +89,16 @@ class Workload:
             if isinstance(self.signer, WindingSigner):
                 self.signer.index = WindingIndex.of(backend, bvh)
             if self.kind in OCTREES:
-                signed_distances(backend, self.signer, tree, distance, slot)
+                distance = signed_distances(backend, self.signer, tree, distance, slot)
+                place_corners(backend, place, distance, slot, order.triangle_id)
             else:
                 inside = inside_along(self.signer, points, distance, slot)
                 backend.xp.where(inside, -distance, distance)
 
     def _beside(self, stage: Marks, order: Order) -> None:
-        """The same for backends with warps: the tree of the queries is built beside the octree, and what only signs and
-        leaves need beside the queries. That part of their time on which nothing waits is in no stage."""
+        """The same for backends with warps: the tree of the queries is built beside the octree, what only signs need
+        beside the queries, and what is only stored beside the signs. That part of their time on which nothing waits is
+        in no stage."""
         backend = self.backend
         with stage("octree"):
             cells = split_cells_of(backend, order, self.kind, self.depth)
@@ -116,11 +115,20 @@ class Workload:
             if isinstance(self.signer, WindingSigner):
                 self.signer.index = WindingIndex.of(backend, bvh)
             room = room_of(backend, self.signer, tree)
-            _, _, leaf_child = leaves_of(backend, tree.cell)
-            leaf_corners_of(backend, leaf_child, tree.point)
         with stage("sign"):
             signs_begin()
-            signed_distances(backend, self.signer, tree, distance, slot, room)
+            distance = signed_distances(backend, self.signer, tree, distance, slot, room)
+            with backend.beside(octree_done) as order_known:
+                place = self._stored(tree)
+            order_known()
+            place_corners(backend, place, distance, slot, order.triangle_id)
+
+    def _stored(self, tree: Corners) -> Array:
+        """Works out what a field has beside distances. Returns the places of the corners."""
+        _, place = sort_corners(self.backend, tree)
+        _, _, leaf_child = leaves_of(self.backend, tree.cell)
+        leaf_corners_of(self.backend, leaf_child, tree.point, place)
+        return place
 
     def stage_seconds(self, query: str, repeat: int) -> dict[str, float]:
         """Medians of `stages` over `repeat` runs after one to warm up; `total` is the sum."""

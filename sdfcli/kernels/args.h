@@ -996,9 +996,12 @@ typedef struct {
     const unsigned long long* cell;
     const unsigned* kin;
     const unsigned* end;                    /* depth x splits, the running sums of the counts */
-    unsigned* short_code;                   /* out: keys without low_bits of the points that are owned, level by level */
+    unsigned* point;                        /* out: n, which corners they are: level by level, cell by cell */
+    unsigned* near;                         /* out: of the corners, one of a level above nearby; or SDF_NONE */
+    float* position;                        /* out: corners x 3, in the unit cube */
+    unsigned* short_code;                   /* out: corners: their keys without low_bits */
     unsigned long long* code;               /* out: the same where 32 bits are too few, and short_code is null */
-} sdf_split_corners_args;
+} sdf_split_points_args;
 
 typedef struct {
     unsigned n;                             /* corners */
@@ -1008,34 +1011,24 @@ typedef struct {
     const long long* order;                 /* n, where each one was */
     unsigned long long* corner_key;         /* out: n */
     unsigned* place;                        /* out: n, the inverse of the order */
-    float* position;                        /* out: n x 3, in the unit cube */
 } sdf_corner_sorted_args;
 
 typedef struct {
-    unsigned n;                             /* 27 x split cells: their points */
-    unsigned splits;
-    const unsigned long long* cell;
-    const unsigned* kin;
-    const unsigned* end;
-    const unsigned* place;                  /* of the corners, from sdf_corner_sorted */
-    unsigned* point;                        /* out: n places among the sorted corners, but for the cells' corners */
-    unsigned* near;                         /* out: of the root's corners, SDF_NONE */
-} sdf_split_points_args;
-
-typedef struct {
-    unsigned n;                             /* 8 x split cells: their corners */
-    unsigned splits;
-    const unsigned long long* cell;
-    const unsigned* kin;
-    unsigned* point;                        /* in and out: the cells' corners are filled in */
-    unsigned* near;                         /* out: of the other points, one of a level above nearby */
-} sdf_split_near_args;
+    unsigned n;                             /* corners */
+    const unsigned* place;                  /* of each one in Morton order */
+    const float* distance;
+    const unsigned* slot;
+    const unsigned* triangle_id;            /* by slot */
+    float* placed_distance;                 /* out: n */
+    unsigned* nearest;                      /* out: n, numbers of triangles */
+} sdf_corner_placed_args;
 
 typedef struct {
     unsigned n;                             /* 8 x leaves */
     const unsigned* leaf_child;
     const unsigned* point;                  /* 27 x split cells */
-    unsigned* leaf_corner;                  /* out: n */
+    const unsigned* place;                  /* of the corners in Morton order */
+    unsigned* leaf_corner;                  /* out: n, places */
 } sdf_split_leaf_corners_args;
 
 typedef struct {

@@ -10,7 +10,16 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import OutOfMemoryError
-from sdfcli.stages.cells import Corners, OwnedPoints, SplitCells, corners_of, leaf_corners_of, leaves_of
+from sdfcli.stages.cells import (
+    Corners,
+    OwnedPoints,
+    SplitCells,
+    corners_of,
+    leaf_corners_of,
+    leaves_of,
+    place_corners,
+    sort_corners,
+)
 from sdfcli.stages.corner_sign import signed_distances
 from sdfcli.stages.order import Order
 from sdfcli.stages.packets import PacketTree, ask
@@ -60,14 +69,14 @@ FIRST_LEVELS = 8000
 def nearest_by_level(backend: Backend, packets: PacketTree, tree: Corners) -> tuple[Array, Array]:
     """`nearest` of an octree's corners, for backends with warps: the coarse levels first, whose answers are bounds for
     the finer ones'. Corners of one level are alike in how far they are from the surface, too."""
-    xp, along, ends = backend.xp, tree.by_level, tree.ends
-    distance, slot = xp.empty(len(tree.position), np.float32), xp.empty(len(tree.position), np.uint32)
+    xp, ends = backend.xp, tree.ends
+    distance, slot = xp.empty(ends[-1], np.float32), xp.empty(ends[-1], np.uint32)
     first = max([end for end in ends if end <= FIRST_LEVELS], default=ends[0])
-    ask(backend, packets, tree.position, distance, slot, along=along[:first])
-    seeds = {"seed": tree.near, "seed_slot": slot}
+    ask(backend, packets, tree.position[:first], distance[:first], slot[:first])
     for start, end in itertools.pairwise(ends):
         if first <= start < end:
-            ask(backend, packets, tree.position, distance, slot, along=along[start:end], **seeds)
+            own = [array[start:end] for array in (tree.position, distance, slot)]
+            ask(backend, packets, *own, seed=tree.near[start:end], seed_slot=slot)
     return distance, slot
 
 
@@ -85,18 +94,22 @@ def measured(
     tree = bvh_octree(backend, order, depth, most_memory)
     with stages("query", backend):
         distance, slot = find(tree)
-    tree = replace(tree, near=None, by_level=None)
+    tree = replace(tree, near=None)
     backend.trim()
     with stages("sign", backend):
         distance = signed_distances(backend, signer, tree, distance, slot)
     tree = replace(tree, position=None)
     backend.trim()
+    corner_key, place = sort_corners(backend, tree)
+    tree = replace(tree, code=None)
+    distance, near = place_corners(backend, place, distance, slot, order.triangle_id)
+    del slot
     leaf_key, leaf_level, leaf_child = leaves_of(backend, tree.cell)
     return {
         "leaf_key": leaf_key,
         "leaf_level": leaf_level,
-        "corner_key": tree.corner_key,
+        "corner_key": corner_key,
         "distance": distance,
-        "nearest": order.triangle_id[slot],
-        "leaf_corner": leaf_corners_of(backend, leaf_child, tree.point),
+        "nearest": near,
+        "leaf_corner": leaf_corners_of(backend, leaf_child, tree.point, place),
     }

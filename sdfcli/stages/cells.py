@@ -19,31 +19,31 @@ KIN = 15
 
 @dataclass(frozen=True)
 class Corners:
-    """The corners of an octree, sorted by Morton codes on the lattice of 2^20.
+    """The corners of an octree: first those of the domain, then level by level and cell by cell those that split cells
+    bring.
 
     cell (s,) uint64: the split cells, as `split_cells` gives them.
-    corner_key (m,) uint64, position (m, 3) float32: of the corners in the unit cube.
-    by_level (m,) uint32: places of the corners, first of those of the domain and the root, then of those that the split
-        cells of each level bring, cell by cell.
-    ends: where in by_level those of each level end.
+    point (s, 27) uint32: which corners the points of the split cells are, x fastest.
+    position (m, 3) float32: in the unit cube.
     near (m,) uint32: for each corner one of a level above nearby, 0xffffffff for those of the domain.
-    point (s, 27) uint32: places among the corners of the points of the split cells, x fastest.
+    code (m,): Morton codes on the lattice of 2^20 without the lowest bits, which are 0, in 32 bits where that is
+        possible for an octree down to level `depth`: they are sorted twice as fast.
+    ends: where the corners of each level of split cells end.
     """
 
     cell: Array
-    corner_key: Array
-    position: Array
-    by_level: Array
-    ends: list[int]
-    near: Array
     point: Array
+    position: Array
+    near: Array
+    code: Array
+    ends: list[int]
+    depth: int
 
 
 class SplitCells:
     """The cells above level `depth` in which two or more of sorted Morton codes (n,) uint64 lie.
 
-    They are counted at once, and listed when they are asked for: in between there is time for other work, as the host
-    waits for how many there are.
+    They are counted at once, and listed when they are asked for: in between there is time for other work.
 
     A cell is its Morton code on the lattice, shifted by 4 bits, plus its level (see cells.h). A cell holds two codes
     where two neighbours among them have its prefix in common, so all levels are read off at once.
@@ -55,11 +55,11 @@ class SplitCells:
         self._end = backend.xp.empty(max(0, len(keys) - 1), np.uint32)
         backend.run("sdf_split_count", len(self._end), keys=keys, depth=depth, count=self._end)
         backend.inclusive_scan(self._end)
+        self._count = backend.later(self._end[-1:])
 
     def cells(self) -> Array:
         """(s,) uint64, sorted."""
-        count = self._backend.to_host(self._end[-1:]).sum()
-        cell = self._backend.xp.empty(int(count), np.uint64)
+        cell = self._backend.xp.empty(int(self._count().sum()), np.uint64)
         arrays = {"keys": self._keys, "end": self._end, "cell": cell}
         self._backend.run("sdf_split_cells", len(self._end), depth=self.depth, **arrays)
         return cell
@@ -110,59 +110,67 @@ class OwnedPoints:
         return ends
 
 
-def _corner_codes(backend: Backend, owned: OwnedPoints, count: int) -> tuple[Array, dict[str, Any]]:
-    """The keys of the points that are owned, level by level and cell by cell, without their lowest bits: in 32 bits if
-    possible, as they are sorted twice as fast then. And how kernels are told of them."""
-    short = 3 * (owned.depth + 1) <= 32
-    code = backend.xp.empty(count, np.uint32 if short else np.uint64)
-    codes = {
-        "low_bits": 3 * (LATTICE_BITS - owned.depth),
-        "short_code": code if short else None,
-        "code": None if short else code,
-    }
-    splits = len(owned.cell)
-    arrays = {"cell": owned.cell, "kin": owned.kin, "end": owned.end}
-    backend.run("sdf_split_corners", POINTS * splits, splits=splits, **arrays, **codes)
-    return code, codes
-
-
-def cell_corners(backend: Backend, cell: Array, depth: int) -> Array:
-    """The keys (m,) uint64, sorted, of the corners of an octree with these split cells, none below level `depth`."""
-    if len(cell) == 0:
-        return backend.xp.arange(8, dtype=np.uint64) << np.uint64(3 * LATTICE_BITS)
-    owned = OwnedPoints(backend, cell, depth)
-    code, codes = _corner_codes(backend, owned, owned.ends()[-1])
-    code.sort()
-    return code.astype(np.uint64) << np.uint64(codes["low_bits"])
-
-
 def corners_of(backend: Backend, owned: OwnedPoints) -> Corners:
     """The corners of an octree, from the points of its split cells."""
-    xp, cell, splits = backend.xp, owned.cell, len(owned.cell)
-    if splits == 0:
+    xp, cell, depth = backend.xp, owned.cell, owned.depth
+    kind = np.uint32 if 3 * (depth + 1) <= 32 else np.uint64
+    point = xp.empty((len(cell), POINTS), np.uint32)
+    if len(cell) == 0:
         position = backend.from_host(np.arange(8)[:, None] >> np.arange(3) & 1, np.float32)
-        near, point = xp.full(8, NONE, np.uint32), xp.empty((0, POINTS), np.uint32)
-        key = cell_corners(backend, cell, owned.depth)
-        return Corners(cell, key, position, xp.arange(8, dtype=np.uint32), [8], near, point)
+        code = xp.arange(8, dtype=kind) << kind(3 * depth)
+        return Corners(cell, point, position, xp.full(8, NONE, np.uint32), code, [8], depth)
     ends = owned.ends()
     m = ends[-1]
-    code, codes = _corner_codes(backend, owned, m)
-    order = backend.sort(code)
-    key, position, place = xp.empty(m, np.uint64), xp.empty((m, 3), np.float32), xp.empty(m, np.uint32)
-    backend.run("sdf_corner_sorted", m, order=order, corner_key=key, place=place, position=position, **codes)
-    del code, codes, order
-    point, near = xp.empty((splits, POINTS), np.uint32), xp.empty(m, np.uint32)
-    arrays = {"splits": splits, "cell": cell, "kin": owned.kin, "point": point, "near": near}
-    backend.run("sdf_split_points", POINTS * splits, end=owned.end, place=place, **arrays)
-    backend.run("sdf_split_near", 8 * splits, **arrays)
-    return Corners(cell, key, position, place, ends, near, point)
+    position, near, code = xp.empty((m, 3), np.float32), xp.empty(m, np.uint32), xp.empty(m, kind)
+    backend.run(
+        "sdf_split_points",
+        point.size,
+        splits=len(cell),
+        cell=cell,
+        kin=owned.kin,
+        end=owned.end,
+        point=point,
+        near=near,
+        position=position,
+        **_codes(code, depth),
+    )
+    return Corners(cell, point, position, near, code, ends, depth)
 
 
-def leaf_corners_of(backend: Backend, leaf_child: Array, point: Array) -> Array:
-    """The places (n, 8) uint32 of the leaves' corners among the corners. leaf_child: (n,), as `leaves_of` gives it;
-    point: of Corners."""
+def _codes(code: Array, depth: int) -> dict[str, Any]:
+    """What kernels are told of the codes of corners."""
+    short = code.dtype == np.uint32
+    low_bits = 3 * (LATTICE_BITS - depth)
+    return {"low_bits": low_bits, "short_code": code if short else None, "code": None if short else code}
+
+
+def sort_corners(backend: Backend, corners: Corners) -> tuple[Array, Array]:
+    """The keys (m,) uint64 of the corners in Morton order, and each one's place (m,) uint32 in it. Their codes are
+    sorted in place."""
+    xp, code = backend.xp, corners.code
+    key, place = xp.empty(len(code), np.uint64), xp.empty(len(code), np.uint32)
+    arrays = {"order": backend.sort(code), "corner_key": key, "place": place, **_codes(code, corners.depth)}
+    backend.run("sdf_corner_sorted", len(code), **arrays)
+    return key, place
+
+
+def place_corners(
+    backend: Backend, place: Array, distance: Array, slot: Array, triangle_id: Array
+) -> tuple[Array, Array]:
+    """What is known of corners, in Morton order: distance (m,) float32, and the number (m,) uint32 of the triangle in
+    slot (m,)."""
+    placed, nearest = backend.xp.empty(len(place), np.float32), backend.xp.empty(len(place), np.uint32)
+    arrays = {"place": place, "distance": distance, "slot": slot, "triangle_id": triangle_id}
+    backend.run("sdf_corner_placed", len(place), placed_distance=placed, nearest=nearest, **arrays)
+    return placed, nearest
+
+
+def leaf_corners_of(backend: Backend, leaf_child: Array, point: Array, place: Array) -> Array:
+    """The places (n, 8) uint32 of the leaves' corners in Morton order. leaf_child: (n,), as `leaves_of` gives it;
+    point: of Corners; place: as `sort_corners` gives it."""
     if len(point) == 0:
         return backend.xp.arange(8, dtype=np.uint32)[None]
     leaf_corner = backend.xp.empty((len(leaf_child), 8), np.uint32)
-    backend.run("sdf_split_leaf_corners", leaf_corner.size, leaf_child=leaf_child, point=point, leaf_corner=leaf_corner)
+    arrays = {"leaf_child": leaf_child, "point": point, "place": place}
+    backend.run("sdf_split_leaf_corners", leaf_corner.size, leaf_corner=leaf_corner, **arrays)
     return leaf_corner
