@@ -996,9 +996,9 @@ typedef struct {
     const unsigned long long* cell;
     const unsigned* kin;
     const unsigned* end;                    /* depth x splits, the running sums of the counts */
-    unsigned* point;                        /* out: n, which corners they are: level by level, cell by cell */
-    unsigned* near;                         /* out: of the corners, one of a level above nearby; or SDF_NONE */
-    float* position;                        /* out: corners x 3, in the unit cube */
+    unsigned* point;                        /* out: n, which corners they are: level by level, cell by cell; or null */
+    unsigned* near;                         /* out: of the corners, one of a level above nearby or SDF_NONE; or null */
+    float* position;                        /* out: corners x 3, in the unit cube; or null */
     unsigned* short_code;                   /* out: corners: their keys without low_bits */
     unsigned long long* code;               /* out: the same where 32 bits are too few, and short_code is null */
 } sdf_split_points_args;

@@ -152,6 +152,17 @@ FN void sdf_corner_level_at(const sdf_corner_level_args& a, u32 i) { a.level[i] 
 FN void sdf_split_points_at(const sdf_split_points_args& a, u32 i) {
     u32 cell = i / 27, above = cell, mask = a.kin[MASK * (size_t)a.splits + cell];
     int own = (int)(i % 27), point = own;
+    if (mask >> own & 1u) {
+        Lattice at = point_at(a.cell[cell], own);
+        u32 place = owned_place(a, cell, own);
+        u64 code = morton_encode(at) >> a.low_bits;
+        if (a.short_code)
+            a.short_code[place] = (u32)code;
+        else
+            a.code[place] = code;
+        if (a.position) store_position(a.position + 3 * (size_t)place, at);
+    }
+    if (!a.point) return;
     while (above && is_corner(point)) {
         u32 octant = (u32)(cell_key(a.cell[above]) >> 3 * (SDF_LATTICE_BITS - cell_level(a.cell[above]))) & 7u;
         Offset o = offset_of(point);
@@ -163,15 +174,6 @@ FN void sdf_split_points_at(const sdf_split_points_args& a, u32 i) {
         owned = first_owner(above, point, [&](int at) { return a.kin[at * (size_t)a.splits + above]; });
     u32 place = owned_place(a, owned.cell, owned.point);
     a.point[i] = place;
-    if (mask >> own & 1u) {
-        Lattice at = point_at(a.cell[cell], own);
-        u64 code = morton_encode(at) >> a.low_bits;
-        if (a.short_code)
-            a.short_code[place] = (u32)code;
-        else
-            a.code[place] = code;
-        store_position(a.position + 3 * (size_t)place, at);
-    }
     if (!is_corner(own)) return;
     if (cell == 0) a.near[place] = SDF_NONE;
     Offset o = offset_of(own);

@@ -110,31 +110,10 @@ class OwnedPoints:
         return ends
 
 
-def corners_of(backend: Backend, owned: OwnedPoints) -> Corners:
-    """The corners of an octree, from the points of its split cells."""
-    xp, cell, depth = backend.xp, owned.cell, owned.depth
-    kind = np.uint32 if 3 * (depth + 1) <= 32 else np.uint64
-    point = xp.empty((len(cell), POINTS), np.uint32)
-    if len(cell) == 0:
-        position = backend.from_host(np.arange(8)[:, None] >> np.arange(3) & 1, np.float32)
-        code = xp.arange(8, dtype=kind) << kind(3 * depth)
-        return Corners(cell, point, position, xp.full(8, NONE, np.uint32), code, [8], depth)
-    ends = owned.ends()
-    m = ends[-1]
-    position, near, code = xp.empty((m, 3), np.float32), xp.empty(m, np.uint32), xp.empty(m, kind)
-    backend.run(
-        "sdf_split_points",
-        point.size,
-        splits=len(cell),
-        cell=cell,
-        kin=owned.kin,
-        end=owned.end,
-        point=point,
-        near=near,
-        position=position,
-        **_codes(code, depth),
-    )
-    return Corners(cell, point, position, near, code, ends, depth)
+def _points(backend: Backend, owned: OwnedPoints, **arrays: Array | None) -> None:
+    splits = len(owned.cell)
+    known = {"splits": splits, "cell": owned.cell, "kin": owned.kin, "end": owned.end}
+    backend.run("sdf_split_points", POINTS * splits, **known, **arrays)
 
 
 def _codes(code: Array, depth: int) -> dict[str, Any]:
@@ -142,6 +121,37 @@ def _codes(code: Array, depth: int) -> dict[str, Any]:
     short = code.dtype == np.uint32
     low_bits = 3 * (LATTICE_BITS - depth)
     return {"low_bits": low_bits, "short_code": code if short else None, "code": None if short else code}
+
+
+def _code_type(depth: int) -> Any:
+    return np.uint32 if 3 * (depth + 1) <= 32 else np.uint64
+
+
+def corners_of(backend: Backend, owned: OwnedPoints) -> Corners:
+    """The corners of an octree, from the points of its split cells."""
+    xp, cell, depth = backend.xp, owned.cell, owned.depth
+    point, kind = xp.empty((len(cell), POINTS), np.uint32), _code_type(depth)
+    if len(cell) == 0:
+        position = backend.from_host(np.arange(8)[:, None] >> np.arange(3) & 1, np.float32)
+        code = xp.arange(8, dtype=kind) << kind(3 * depth)
+        return Corners(cell, point, position, xp.full(8, NONE, np.uint32), code, [8], depth)
+    ends = owned.ends()
+    m = ends[-1]
+    position, near, code = xp.empty((m, 3), np.float32), xp.empty(m, np.uint32), xp.empty(m, kind)
+    _points(backend, owned, point=point, near=near, position=position, **_codes(code, depth))
+    return Corners(cell, point, position, near, code, ends, depth)
+
+
+def cell_corners(backend: Backend, cell: Array, depth: int) -> Array:
+    """The keys (m,) uint64, sorted, of the corners of an octree with these split cells, none below level `depth`."""
+    if len(cell) == 0:
+        return backend.xp.arange(8, dtype=np.uint64) << np.uint64(3 * LATTICE_BITS)
+    owned = OwnedPoints(backend, cell, depth)
+    code = backend.xp.empty(owned.ends()[-1], _code_type(depth))
+    codes = _codes(code, depth)
+    _points(backend, owned, point=None, near=None, position=None, **codes)
+    code.sort()
+    return code.astype(np.uint64) << np.uint64(codes["low_bits"])
 
 
 def sort_corners(backend: Backend, corners: Corners) -> tuple[Array, Array]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sdfcli.backend import Array, Backend
-from sdfcli.stages.cells import OwnedPoints, corners_of, sort_corners, split_cells
+from sdfcli.stages.cells import cell_corners, split_cells
 from sdfcli.stages.chosen import by_value, order_by_value
 from sdfcli.stages.order import LATTICE_BITS, MORTON_BITS
 
@@ -30,8 +30,7 @@ def corner_keys(backend: Backend, leaf_key: Array, leaf_level: Array) -> Array:
     """The keys (m,) uint64 of the corners of an octree's leaves, sorted."""
     keys = leaf_key << np.uint64(3 * (MORTON_BITS - LATTICE_BITS))
     depth = int(leaf_level.max())
-    owned = OwnedPoints(backend, split_cells(backend, keys, depth), depth)
-    return sort_corners(backend, corners_of(backend, owned))[0]
+    return cell_corners(backend, split_cells(backend, keys, depth), depth)
 
 
 def leaf_corners(backend: Backend, leaf_key: Array, leaf_level: Array, corner_key: Array) -> Array:
