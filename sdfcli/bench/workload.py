@@ -96,9 +96,8 @@ class Workload:
                 backend.xp.where(inside, -distance, distance)
 
     def _beside(self, stage: Marks, order: Order) -> None:
-        """The same for backends with warps: the tree of the queries is built beside the octree, what only signs need
-        beside the queries, and what is only stored beside the signs. That part of their time on which nothing waits is
-        in no stage."""
+        """The same for backends with warps: the tree of the queries is built beside the octree, and beside the queries
+        what signs need and what is stored. That part of their time on which nothing waits is in no stage."""
         backend = self.backend
         with stage("octree"):
             cells = split_cells_of(backend, order, self.kind, self.depth)
@@ -115,12 +114,10 @@ class Workload:
             if isinstance(self.signer, WindingSigner):
                 self.signer.index = WindingIndex.of(backend, bvh)
             room = room_of(backend, self.signer, tree)
+            place = self._stored(tree)
         with stage("sign"):
             signs_begin()
             distance = signed_distances(backend, self.signer, tree, distance, slot, room)
-            with backend.beside(octree_done) as order_known:
-                place = self._stored(tree)
-            order_known()
             place_corners(backend, place, distance, slot, order.triangle_id)
 
     def _stored(self, tree: Corners) -> Array:
