@@ -136,7 +136,7 @@ def _bvh_size(index: MeshDistance, params: BuildParams, scale: float) -> _Size:
     begun = time.perf_counter()
     tree = bvh_octree(index.backend, index.bvh.order, params.depth_limit(scale))
     grown = time.perf_counter()
-    leaves, corners = len(tree.leaf_key), len(tree.corner_key)
+    leaves, corners = 7 * len(tree.cell) + 1, len(tree.position)
     sample = index.backend.xp.ascontiguousarray(tree.position[:: 1 + corners // QUERIES])
     distance, slot = nearest(index.backend, index.bvh, sample)
     inside_along(index.signer, sample, distance, slot)

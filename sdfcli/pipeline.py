@@ -21,7 +21,7 @@ from sdfcli.params import BuildParams
 from sdfcli.previous import Previous
 from sdfcli.stages.bvh import Bvh, build_bvh, refit, without_nodes
 from sdfcli.stages.bvh_octree import LEAF_BYTES, measured, nearest_by_level
-from sdfcli.stages.cells import Leaves
+from sdfcli.stages.cells import Corners
 from sdfcli.stages.corners import step_for
 from sdfcli.stages.distance import nearest, prepare
 from sdfcli.stages.octree import Find, Octree
@@ -127,10 +127,10 @@ def _build(
         if params.octree == "bvh":
             by_level = backend.warps and params.query == "fast" and earlier is None
 
-            def find_corners(tree: Leaves) -> tuple[Array, Array]:
+            def find_corners(tree: Corners) -> tuple[Array, Array]:
                 nonlocal bvh
-                if by_level:
-                    found = nearest_by_level(backend, bvh, tree)
+                if by_level and bvh.packets is not None:
+                    found = nearest_by_level(backend, bvh.packets, tree)
                 else:
                     found = _finder(backend, bvh, params.query, earlier)(tree.position, None)
                 bvh = replace(bvh, packets=None)

@@ -53,6 +53,8 @@ def test_a_copy_is_of_what_was_there_when_it_began(backend: Backend) -> None:
         copy = backend.later(values)
         values += np.uint32(1)
         assert copy().tolist() == [number + k for k in range(5)]
+    table = backend.from_host(np.arange(12).reshape(4, 3), np.uint32)
+    assert backend.later(table[:, 1:2])().ravel().tolist() == [1, 4, 7, 10]
     assert backend.later(backend.xp.empty(0, np.uint32))().tolist() == []
 
 

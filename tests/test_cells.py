@@ -10,9 +10,18 @@ from hypothesis import strategies as st
 import backends
 import oracle
 from sdfcli.backend import Backend
-from sdfcli.stages.bvh_octree import octree_of
-from sdfcli.stages.cells import SplitCells, leaf_corners_of, split_cells
-from sdfcli.stages.corners import LevelOrder, by_level
+from sdfcli.stages.bvh_octree import points_of
+from sdfcli.stages.cells import (
+    Corners,
+    SplitCells,
+    corners_of,
+    leaf_corners_of,
+    leaves_of,
+    place_corners,
+    sort_corners,
+    split_cells,
+)
+from sdfcli.stages.corners import LevelOrder, by_level, corner_keys
 
 backend = backends.backend
 warps = backends.warps
@@ -49,6 +58,10 @@ def octree(keys: list[int], depth: int) -> tuple[list[tuple[int, int]], list[tup
     return split, leaves
 
 
+def octree_of(backend: Backend, keys: Numbers, depth: int) -> Corners:
+    return corners_of(backend, points_of(backend, SplitCells(backend, backend.from_host(keys), depth)))
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -61,17 +74,31 @@ def test_octrees_of_keys(backend: Backend, seed: int, count: int, spread: float,
     split, leaves = octree(keys.tolist(), depth)
     cell = backend.to_host(split_cells(backend, backend.from_host(keys), depth))
     assert cell.tolist() == [key << 4 | level for key, level in split]
-    tree = octree_of(backend, SplitCells(backend, backend.from_host(keys), depth))
-    key, level = backend.to_host(tree.leaf_key), backend.to_host(tree.leaf_level)
+    tree = octree_of(backend, keys, depth)
+    on_device = leaves_of(backend, tree.cell)
+    key, level, _ = map(backend.to_host, on_device)
     assert list(zip(key.tolist(), level.tolist(), strict=True)) == leaves
     size = FULL >> level.astype(np.int64)
     offset = np.arange(8)[:, None] >> np.arange(3) & 1
     corner = oracle.lattice(key)[:, None] + size[:, None, None] * offset
     expected = sorted({oracle.interleave(*p) for p in corner.reshape(-1, 3).tolist()})
-    assert backend.to_host(tree.corner_key).tolist() == expected
+    corner_key, place = sort_corners(backend, tree)
+    assert backend.to_host(corner_key).tolist() == expected
     at = oracle.lattice(np.array(expected, np.uint64))
-    assert np.array_equal(at[backend.to_host(leaf_corners_of(backend, tree))], corner)
-    assert np.array_equal(backend.to_host(tree.position), (at / FULL).astype(np.float32))
+    assert np.array_equal(at[backend.to_host(leaf_corners_of(backend, on_device[2], tree.point, place))], corner)
+    assert backend.to_host(corner_keys(backend, *on_device[:2])).tolist() == expected
+    assert np.array_equal(backend.to_host(tree.position), (at / FULL).astype(np.float32)[backend.to_host(place)])
+
+
+def test_what_is_known_of_corners_comes_into_their_order(backend: Backend) -> None:
+    rng = np.random.default_rng(1)
+    place, slot, number = rng.permutation(50), rng.integers(0, 9, 50), rng.permutation(9)
+    distance = rng.random(50).astype(np.float32)
+    on_device = [backend.from_host(array, np.uint32) for array in (place, slot, number)]
+    found = place_corners(backend, on_device[0], backend.from_host(distance), *on_device[1:])
+    placed, nearest = map(backend.to_host, found)
+    assert np.array_equal(placed[place], distance)
+    assert np.array_equal(nearest[place], number[slot])
 
 
 def levels(at: Numbers) -> Numbers:
@@ -83,17 +110,17 @@ def levels(at: Numbers) -> Numbers:
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(2, 300), depth=st.integers(1, 20))
 def test_corners_by_level(backend: Backend, seed: int, count: int, depth: int) -> None:
     keys = some_keys(np.random.default_rng(seed), count, 0.01)
-    tree = octree_of(backend, SplitCells(backend, backend.from_host(keys), depth))
-    at, near = oracle.lattice(backend.to_host(tree.corner_key)), backend.to_host(tree.near)
+    tree = octree_of(backend, keys, depth)
+    at, near = np.round(backend.to_host(tree.position).astype(float) * FULL).astype(int), backend.to_host(tree.near)
     level = levels(at)
     assert np.array_equal(near == NONE, level == 0)
     rest = level > 0
     assert np.all(level[near[rest]] < level[rest])
     assert np.all(np.abs(at[near[rest]] - at[rest]).max(axis=1) == FULL >> level[rest])
-    assert np.array_equal(backend.to_host(tree.level), level)
-    ordered = LevelOrder(backend, tree.level)
-    assert backend.to_host(ordered.order).tolist() == np.argsort(level, kind="stable").tolist()
-    assert ordered.ends() == [int(np.sum(level <= k)) for k in range(21)]
+    brought_by = np.maximum(level, 1) - 1  # the root brings the corners of the domain, too
+    assert np.all(np.diff(brought_by.astype(int)) >= 0)
+    assert tree.ends[-1] == len(level)
+    assert all(end == np.sum(brought_by <= k) for k, end in enumerate(tree.ends))
 
 
 @pytest.mark.parametrize("count", [1, 31, 32, 33, 255, 256, 257, 1000])

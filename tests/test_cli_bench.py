@@ -19,6 +19,7 @@ from sdfcli.bench.points import OCTREES, POINTS, make_octree
 from sdfcli.bench.workload import Workload
 from sdfcli.mesh import make_mesh
 from sdfcli.params import QUERIES
+from sdfcli.stages.cells import leaves_of
 from sdfcli.stages.order import morton_order
 from test_cli_build import run
 
@@ -153,7 +154,7 @@ def test_octree_wherever_a_cell_meets_a_box(backend: Backend, shape: str) -> Non
     corner = mesh.unit_triangles.reshape(-1, 3, 3).astype(np.float32)
     order = morton_order(backend, mesh.unit_triangles)
     found = make_octree(backend, order, "octree", depth)
-    key, level = backend.to_host(found.leaf_key), backend.to_host(found.leaf_level)
+    key, level, _ = map(backend.to_host, leaves_of(backend, found.cell))
     leaves = {(*low, at) for low, at in zip(oracle.lattice(key), level, strict=True)}
     expected = set()
 

@@ -95,12 +95,16 @@ def test_order_is_sorted_and_stable(backend: Backend, seed: int, different: int,
 
 
 @pytest.mark.parametrize("different", [1, 2, 7, 100, 2**62])
-def test_sort_order_of_any_keys(backend: Backend, different: int) -> None:
+@pytest.mark.parametrize("kind", [np.uint32, np.uint64])
+def test_sort_of_any_keys(backend: Backend, different: int, kind: type) -> None:
     rng = np.random.default_rng(different)
-    some = rng.integers(0, 2**64, min(different, 5000), dtype=np.uint64)
+    some = rng.integers(0, np.iinfo(kind).max, min(different, 5000), kind, endpoint=True)
     keys = some[rng.integers(0, len(some), 5000)]
-    order = backend.to_host(backend.sort_order(backend.from_host(keys)))
+    on_device = backend.from_host(keys.copy())
+    order = backend.to_host(backend.sort(on_device))
     assert order.tolist() == sorted(range(5000), key=keys.tolist().__getitem__)
+    assert backend.to_host(on_device).tolist() == sorted(keys.tolist())
+    assert len(backend.sort(on_device[:0])) == 0
 
 
 def test_the_hilbert_curve_goes_from_neighbour_to_neighbour(backend: Backend) -> None:

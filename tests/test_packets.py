@@ -222,7 +222,8 @@ def test_level_by_level(backend: Backend) -> None:
     bvh = make_bvh(backend, make_mesh(*shapes.torus(64, 24)).unit_triangles)
     tree = bvh_octree(backend, bvh.order, 6)
     assert len(tree.position) > FIRST_LEVELS / 4
-    found = nearest_by_level(backend, bvh, tree)
+    assert bvh.packets is not None
+    found = nearest_by_level(backend, bvh.packets, tree)
     plain = nearest(backend, bvh, tree.position, query="cct")
     assert_same(backend, found, plain)
 

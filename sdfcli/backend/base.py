@@ -123,8 +123,8 @@ class Backend(ABC):
         """Waits until the device has done all that it was asked for."""
 
     @abstractmethod
-    def sort_order(self, keys: Array) -> Array:
-        """The stable order of unsigned keys, int64: equal keys keep their place."""
+    def sort(self, keys: Array) -> Array:
+        """Sorts unsigned keys (n,). Returns where each one was, (n,) int64: equal keys stay in order."""
 
     @abstractmethod
     def inclusive_scan(self, values: Array) -> None:
@@ -151,7 +151,8 @@ class Backend(ABC):
         host[...] = array
 
     def later(self, array: Array) -> Callable[[], npt.NDArray[Any]]:
-        """Begins to copy a small array to the host. What comes back waits for that, not for what is asked for since."""
+        """Begins to copy a small array, or a column of one, to the host. What comes back waits for that, not for what
+        is asked for since."""
         host = self.to_host(array).copy()
         return lambda: host
 

@@ -158,7 +158,7 @@ class CudaBackend(Backend):
         self.device.use()
         self.name = f"cuda:{device}"
         self._modules: dict[str, Any] = {}
-        self._functions: dict[str, tuple[Any, Any]] = {}
+        self._functions: dict[str, Any] = {}
         self._queues: list[Queue] = []
         self._coming: list[tuple[Any, npt.NDArray[Any]]] = []
         Thread(target=self._warm_up, daemon=True).start()
@@ -168,15 +168,14 @@ class CudaBackend(Backend):
             return
         values["n"] = n
         raw = argument_structs()[kernel].pack(values, _address)
-        function, by_value = self._functions.get(kernel) or self._load(kernel, len(raw))
-        function(((n + BLOCK - 1) // BLOCK,), (BLOCK,), (np.frombuffer(raw, by_value)[0],))
+        function = self._functions.get(kernel) or self._load(kernel)
+        function(((n + BLOCK - 1) // BLOCK,), (BLOCK,), (np.void(raw),))  # CuPy hands a void scalar over by value
 
-    def _load(self, kernel: str, size: int) -> tuple[Any, Any]:
-        """The function of a kernel, and the type under which CuPy hands its arguments over by value: a void scalar."""
+    def _load(self, kernel: str) -> Any:
         source = kernel_sources()[kernel]
         if source not in self._modules:
             self._modules[source] = self._module(source)
-        self._functions[kernel] = self._modules[source].get_function(kernel), np.dtype(("V", size))
+        self._functions[kernel] = self._modules[source].get_function(kernel)
         return self._functions[kernel]
 
     def _module(self, source: str) -> Any:
@@ -225,9 +224,14 @@ class CudaBackend(Backend):
         self.xp.cuda.get_current_stream().synchronize()
 
     def later(self, array: Array) -> Callable[[], npt.NDArray[Any]]:
-        host = self.pinned(array.size, array.dtype)
-        self.download(array, host)
-        copied = self.xp.cuda.get_current_stream().record()
+        cuda, size, width = self.xp.cuda, array.size, array.itemsize
+        memory, stream = cuda.alloc_pinned_memory(max(size * width, 1)), cuda.get_current_stream()
+        if size:  # row by row
+            step = array.strides[0]
+            kind = cuda.runtime.memcpyDeviceToHost
+            cuda.runtime.memcpy2DAsync(memory.ptr, width, array.data.ptr, step, width, size, kind, stream.ptr)
+        host = np.frombuffer(memory, array.dtype, size)
+        copied = stream.record()
         # CuPy uses the memory for other copies as soon as nobody has it, and somebody may never ask for what comes.
         self._coming = [(each, memory) for each, memory in self._coming if not each.done] + [(copied, host)]
 
@@ -242,10 +246,14 @@ class CudaBackend(Backend):
         current = self.xp.cuda.get_current_stream
         ends: list[Any] = []
         begin = since or current().record()
-        with self.queues(1)[0]:
-            current().wait_event(begin)
+        with self._side:
+            self._side.wait_event(begin)
             yield lambda: current().wait_event(ends[0])
-            ends.append(current().record())
+            ends.append(self._side.record())
+
+    @functools.cached_property
+    def _side(self) -> Any:
+        return self.xp.cuda.Stream(non_blocking=True)
 
     @contextmanager
     def annotate(self, name: str) -> Iterator[None]:
@@ -287,13 +295,16 @@ class CudaBackend(Backend):
         if pool.free_bytes() > IDLE_BYTES:
             pool.free_all_blocks()
 
-    def sort_order(self, keys: Array) -> Array:
-        return self.xp.argsort(keys, kind="stable")
+    def sort(self, keys: Array) -> Array:
+        # Thrust itself, which sorts in place: cupy.argsort sorts a copy.
+        order = self.xp.empty(len(keys), np.int64)
+        if len(keys):
+            self.xp.cuda.thrust.argsort(keys.dtype, order.data.ptr, keys.data.ptr, 0, keys.shape)
+        return order
 
     def inclusive_scan(self, values: Array) -> None:
         # CUB itself, in place. cupy.cumsum takes three to five times as long.
-        from cupy.cuda import cub
-
+        cub = self.xp.cuda.cub
         cub.device_scan(values, cub.CUPY_CUB_CUMSUM)
 
     @contextmanager

@@ -8,8 +8,8 @@ from sdfcli.accuracy import on_surface
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import UsageError
 from sdfcli.mesh import Floats, Mesh
-from sdfcli.stages.bvh_octree import octree_of
-from sdfcli.stages.cells import Leaves, SplitCells
+from sdfcli.stages.bvh_octree import points_of
+from sdfcli.stages.cells import Corners, SplitCells, corners_of
 from sdfcli.stages.corners import unique
 from sdfcli.stages.order import MORTON_BITS, Order, morton_keys
 
@@ -30,9 +30,9 @@ def check_points(kind: str) -> None:
         raise UsageError(f"--points {kind}: use {', '.join(POINTS)}")
 
 
-def make_octree(backend: Backend, order: Order, kind: str, depth: int) -> Leaves:
+def make_octree(backend: Backend, order: Order, kind: str, depth: int) -> Corners:
     """`octree`, `levels`: refined to the depth wherever a cell meets a triangle's box; `bvh`: as the thesis does it."""
-    return octree_of(backend, split_cells_of(backend, order, kind, depth))
+    return corners_of(backend, points_of(backend, split_cells_of(backend, order, kind, depth)))
 
 
 def split_cells_of(backend: Backend, order: Order, kind: str, depth: int) -> SplitCells:

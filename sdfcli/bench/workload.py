@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from statistics import median
 
-from sdfcli.backend import Backend
+from sdfcli.backend import Array, Backend
 from sdfcli.bench.points import OCTREES, check_points, make_octree, make_points, split_cells_of
 from sdfcli.errors import UsageError
 from sdfcli.mesh import Mesh
 from sdfcli.params import MAX_DEPTH, QUERIES
 from sdfcli.stages.bvh import build_bvh, refit
-from sdfcli.stages.bvh_octree import levels_of, nearest_by_level, octree_of
-from sdfcli.stages.cells import leaf_corners_of
+from sdfcli.stages.bvh_octree import nearest_by_level, points_of
+from sdfcli.stages.cells import Corners, corners_of, leaf_corners_of, leaves_of, place_corners, sort_corners
 from sdfcli.stages.corner_sign import room_of, signed_distances
 from sdfcli.stages.distance import nearest, nearest_in_any_order, prepare, visits
 from sdfcli.stages.order import Order, curve_order, morton, sort
+from sdfcli.stages.packets import build_packets
 from sdfcli.stages.sign import WindingIndex, WindingSigner, choose_sign, inside_along, settle_sign
 from sdfcli.timing import Marks
 
@@ -42,15 +44,12 @@ class Workload:
             self.bvh = prepare(backend, self.bvh, query)
         _, self.signer = settle_sign(backend, self.mesh, self.bvh, choice)
         if points in OCTREES:
-            tree = make_octree(backend, self.order, points, depth)
-            self.points = tree.position
-            if points == "levels":
-                self.tree = tree
-                self.levels = levels_of(backend, tree)
-                order, ends = self.levels.order, self.levels.ends()
-                self.points_of_levels = [
-                    tree.position[order[start:end]] for start, end in zip([0, *ends], ends, strict=False) if end > start
-                ]
+            self.tree = make_octree(backend, self.order, points, depth)
+            position, ends = self.tree.position, self.tree.ends
+            _, place = sort_corners(backend, self.tree)
+            self.points = backend.xp.empty_like(position)
+            self.points[place] = position
+            self.points_of_levels = [position[start:end] for start, end in pairwise([0, *ends]) if end > start]
         else:
             self.points = make_points(backend, self.mesh, points)
 
@@ -81,8 +80,7 @@ class Workload:
         with stage("octree"):
             if self.kind in OCTREES:
                 tree = make_octree(backend, order, self.kind, self.depth)
-                leaf_corners_of(backend, tree)
-                points = tree.position
+                points, place = tree.position, self._stored(tree)
             else:
                 points = self.points[curve_order(backend, self.points)]
         with stage("query"):
@@ -91,35 +89,43 @@ class Workload:
             if isinstance(self.signer, WindingSigner):
                 self.signer.index = WindingIndex.of(backend, bvh)
             if self.kind in OCTREES:
-                signed_distances(backend, self.signer, tree, distance, slot)
+                distance = signed_distances(backend, self.signer, tree, distance, slot)
+                place_corners(backend, place, distance, slot, order.triangle_id)
             else:
                 inside = inside_along(self.signer, points, distance, slot)
                 backend.xp.where(inside, -distance, distance)
 
     def _beside(self, stage: Marks, order: Order) -> None:
-        """The same for backends with warps: trees are built beside the octree, and what only signs need beside the
-        queries. That part of their time on which nothing waits is in no stage."""
+        """The same for backends with warps: the tree of the queries is built beside the octree, and beside the queries
+        what signs need and what is stored. That part of their time on which nothing waits is in no stage."""
         backend = self.backend
         with stage("octree"):
             cells = split_cells_of(backend, order, self.kind, self.depth)
-        with stage("tree"), backend.beside() as trees_done:
-            bvh = prepare(backend, build_bvh(backend, order))
+        with stage("tree"), backend.beside() as tree_done:
+            packets = build_packets(backend, order)
         with stage("octree"):
-            tree = octree_of(backend, cells)
-            levels = levels_of(backend, tree)
+            tree = corners_of(backend, points_of(backend, cells))
             octree_done = backend.mark()
         with stage("query"):
-            trees_done()
-            distance, slot = nearest_by_level(backend, bvh, tree, levels)
+            tree_done()
+            distance, slot = nearest_by_level(backend, packets, tree)
         with stage("refit"), backend.beside(octree_done) as signs_begin:
-            bvh = refit(backend, bvh)
+            bvh = refit(backend, build_bvh(backend, order))
             if isinstance(self.signer, WindingSigner):
                 self.signer.index = WindingIndex.of(backend, bvh)
             room = room_of(backend, self.signer, tree)
-            leaf_corners_of(backend, tree)
+            place = self._stored(tree)
         with stage("sign"):
             signs_begin()
-            signed_distances(backend, self.signer, tree, distance, slot, room)
+            distance = signed_distances(backend, self.signer, tree, distance, slot, room)
+            place_corners(backend, place, distance, slot, order.triangle_id)
+
+    def _stored(self, tree: Corners) -> Array:
+        """Works out what a field has beside distances. Returns the places of the corners."""
+        _, place = sort_corners(self.backend, tree)
+        _, _, leaf_child = leaves_of(self.backend, tree.cell)
+        leaf_corners_of(self.backend, leaf_child, tree.point, place)
+        return place
 
     def stage_seconds(self, query: str, repeat: int) -> dict[str, float]:
         """Medians of `stages` over `repeat` runs after one to warm up; `total` is the sum."""
@@ -132,8 +138,8 @@ class Workload:
         """Asks for all points, once. `fast` sorts points in any order first; what lies near the corners of a level is
         known from the levels before."""
         fast = query == "fast"
-        if self.kind == "levels" and fast and self.backend.warps:
-            nearest_by_level(self.backend, self.bvh, self.tree, self.levels)
+        if self.kind == "levels" and fast and self.bvh.packets is not None:
+            nearest_by_level(self.backend, self.bvh.packets, self.tree)
         elif self.kind == "levels":
             for points in self.points_of_levels:
                 nearest(self.backend, self.bvh, points, query=query)

@@ -18,13 +18,11 @@ typedef struct {
 } sdf_triangle_keys_args;
 
 typedef struct {
-    unsigned n;                           /* 9 x triangles: their coordinates */
-    const long long* order;               /* triangles, by their keys */
-    const unsigned long long* keys;
-    const double* corners;                /* triangles x 9 */
-    unsigned long long* sorted_keys;      /* out: triangles */
-    unsigned* triangle_id;                /* out: triangles, the order */
-    float* triangle;                      /* out: n, in that order */
+    unsigned n;             /* 9 x triangles: their coordinates */
+    const long long* order; /* triangles, by their keys */
+    const double* corners;  /* triangles x 9 */
+    unsigned* triangle_id;  /* out: triangles, the order */
+    float* triangle;        /* out: n, in that order */
 } sdf_triangles_sorted_args;
 
 typedef struct {
@@ -170,6 +168,8 @@ typedef struct {
     const unsigned* end;             /* cells: how many triangles are in each and those before it */
     const unsigned* last;
     float* placed;                   /* out: triangles x 4: middles, and slots, along the curve */
+    unsigned nodes;                  /* above the blocks */
+    unsigned* arrivals;              /* out: nodes, 0 */
 } sdf_packet_centres_args; /* GPU only */
 
 typedef struct {
@@ -187,21 +187,14 @@ typedef struct {
     const float* triangle;
     const unsigned* triangle_id;
     const float* placed;         /* triangles x 4 */
+    unsigned* arrivals;          /* in and out: nodes above the blocks: how many children are done; 0 before */
     unsigned* slot_place;        /* out: triangles: places by slot */
     float* record;               /* out: places x 16: what their distances take */
-    float* own;                  /* out: blocks x 4 x 32 x 4: the boxes of their triangles */
+    float* box;                  /* out: nodes, blocks among them, x 4 x 32 x 4: the boxes of their children */
     float* part;                 /* out: blocks / 4, rounded up, x 4 x 32 x 4: the boxes of 4 triangles each */
-    float* above;                /* out: blocks / 32, rounded up, x 4 x 32 x 4: the blocks' boxes */
-    float* bounds;               /* out: blocks / 32, rounded up, x 6 x 32: the same along the coordinate axes */
+    float* bounds;               /* out: nodes above the blocks x 6 x 32: as box, along the coordinate axes */
+    unsigned* level_start;       /* out: each level's first node */
 } sdf_packet_blocks_args; /* GPU only */
-
-typedef struct {
-    unsigned n;                  /* 32 x nodes of a level */
-    unsigned children;           /* theirs together */
-    const float* own;            /* nodes x 6 x 32: the bounds of their children */
-    float* above;                /* out: nodes / 32, rounded up, x 4 x 32 x 4: the nodes' boxes */
-    float* bounds;               /* out: nodes / 32, rounded up, x 6 x 32: their bounds */
-} sdf_packet_nodes_args; /* GPU only */
 
 typedef struct {
     unsigned n;                  /* threads: whole warps */
@@ -990,58 +983,52 @@ typedef struct {
 
 typedef struct {
     unsigned n;                             /* split cells */
+    unsigned depth;                         /* they are on the levels above it */
     const unsigned long long* cell;
-    unsigned* neighbour;                    /* out: 13 x n split cells of the same level or SDF_NONE, by direction */
-    unsigned* parent;                       /* out: n, the root's is itself */
-    unsigned* mask;                         /* out: n, the points that each cell owns */
-    unsigned* count;                        /* out: n */
+    unsigned* kin;                          /* out: 15 x n, see cells.h */
+    unsigned* count;                        /* out: depth x n, how many points each cell owns; 0 on other levels */
 } sdf_split_own_args;
 
 typedef struct {
     unsigned n;                             /* 27 x split cells: their points */
-    unsigned low_bits;                      /* of the keys, all of them 0 */
-    const unsigned long long* cell;
-    const unsigned* mask;
-    const unsigned* end;                    /* n, the running sums of the counts */
-    unsigned long long* corner_key;         /* out: of the points that are owned, cell by cell */
-    unsigned* short_key;                    /* out: without low_bits; may be null */
-} sdf_split_corners_args;
-
-typedef struct {
-    unsigned n;                             /* corners */
-    const unsigned long long* corner_key;   /* cell by cell */
-    const long long* order;                  /* n, in which they are sorted */
-    unsigned long long* sorted_key;         /* out: n */
-    unsigned* place;                        /* out: n, the inverse of the order */
-    float* position;                        /* out: n x 3, in the unit cube */
-    unsigned char* level;                   /* out: n, see sdf_corner_level */
-} sdf_corner_sorted_args;
-
-typedef struct {
-    unsigned n;                             /* 27 x split cells: their points */
     unsigned splits;
-    const unsigned* neighbour;
-    const unsigned* mask;
-    const unsigned* end;
-    const unsigned* place;                  /* of the corners, from sdf_corner_sorted */
-    unsigned* point;                        /* out: n places among the sorted corners, but for the cells' corners */
-    unsigned* near;                         /* out: of the root's corners, SDF_NONE */
+    unsigned low_bits;                      /* of the keys of corners, all of them 0 */
+    const unsigned long long* cell;
+    const unsigned* kin;
+    const unsigned* end;                    /* depth x splits, the running sums of the counts */
+    unsigned* point;                        /* out: n, which corners they are: level by level, cell by cell; or null */
+    unsigned* near;                         /* out: of the corners, one of a level above nearby or SDF_NONE; or null */
+    float* position;                        /* out: corners x 3, in the unit cube; or null */
+    unsigned* short_code;                   /* out: corners: their keys without low_bits */
+    unsigned long long* code;               /* out: the same where 32 bits are too few, and short_code is null */
 } sdf_split_points_args;
 
 typedef struct {
-    unsigned n;                             /* 8 x split cells: their corners */
-    const unsigned long long* cell;
-    const unsigned* parent;
-    const unsigned* mask;
-    unsigned* point;                        /* in and out: the cells' corners are filled in */
-    unsigned* near;                         /* out: of the other points, one of a level above nearby */
-} sdf_split_near_args;
+    unsigned n;                             /* corners */
+    unsigned low_bits;
+    const unsigned* short_code;             /* sorted; or null */
+    const unsigned long long* code;
+    const long long* order;                 /* n, where each one was */
+    unsigned long long* corner_key;         /* out: n */
+    unsigned* place;                        /* out: n, the inverse of the order */
+} sdf_corner_sorted_args;
+
+typedef struct {
+    unsigned n;                             /* corners */
+    const unsigned* place;                  /* of each one in Morton order */
+    const float* distance;
+    const unsigned* slot;
+    const unsigned* triangle_id;            /* by slot */
+    float* placed_distance;                 /* out: n */
+    unsigned* nearest;                      /* out: n, numbers of triangles */
+} sdf_corner_placed_args;
 
 typedef struct {
     unsigned n;                             /* 8 x leaves */
     const unsigned* leaf_child;
     const unsigned* point;                  /* 27 x split cells */
-    unsigned* leaf_corner;                  /* out: n */
+    const unsigned* place;                  /* of the corners in Morton order */
+    unsigned* leaf_corner;                  /* out: n, places */
 } sdf_split_leaf_corners_args;
 
 typedef struct {

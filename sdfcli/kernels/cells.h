@@ -96,8 +96,18 @@ FN Owned first_owner(u32 cell, int point, Neighbour neighbour) {
     return own;
 }
 
-// A split cell's split neighbours of the same level in the nine directions towards the origin in which they share
-// points, its parent, and the points that it owns.
+// What is known of the split cells, a row for each of these: the neighbours of the same level in the directions towards
+// the origin, split cells too, or SDF_NONE; the parent, the root's is itself; the points that each cell owns, as bits.
+enum { PARENT = CENTRE, MASK };
+
+// Where a point that a cell owns comes among all that are owned, level by level.
+template <class Args>
+FN u32 owned_place(const Args& a, u32 cell, int point) {
+    u32 mask = a.kin[MASK * (size_t)a.splits + cell];
+    return a.end[cell_level(a.cell[cell]) * (size_t)a.splits + cell] - (u32)count_ones(mask >> point);
+}
+
+// Of neighbours those in the nine directions in which they share points.
 FN void sdf_split_own_at(const sdf_split_own_args& a, u32 i) {
     u64 cell = a.cell[i];
     u32 level = cell_level(cell), size = 1u << (SDF_LATTICE_BITS - level), neighbour[CENTRE];
@@ -112,7 +122,7 @@ FN void sdf_split_own_at(const sdf_split_own_args& a, u32 i) {
             u32 place = lower_bound(a.cell, a.n, other);
             if (place < a.n && a.cell[place] == other) neighbour[direction] = place;
         }
-        a.neighbour[direction * (size_t)a.n + i] = neighbour[direction];
+        a.kin[direction * (size_t)a.n + i] = neighbour[direction];
     }
     u32 mask = 0;
     for (int point = 0; point < 27; point++) {
@@ -124,19 +134,10 @@ FN void sdf_split_own_at(const sdf_split_own_args& a, u32 i) {
         }
     }
     u64 above = level ? cell_key(cell) & ~(8 * cell_size(level) - 1) : 0;
-    a.parent[i] = level ? lower_bound(a.cell, i, cell_of(above, level - 1)) : 0;
-    a.mask[i] = mask;
-    a.count[i] = (u32)count_ones(mask);
+    a.kin[PARENT * (size_t)a.n + i] = level ? lower_bound(a.cell, i, cell_of(above, level - 1)) : 0;
+    a.kin[MASK * (size_t)a.n + i] = mask;
+    for (u32 k = 0; k < a.depth; k++) a.count[k * (size_t)a.n + i] = k == level ? (u32)count_ones(mask) : 0;
 }
-FN void sdf_split_corners_at(const sdf_split_corners_args& a, u32 i) {
-    u32 cell = i / 27, point = i % 27, mask = a.mask[cell];
-    if (!(mask >> point & 1u)) return;
-    u32 at = a.end[cell] - (u32)count_ones(mask >> point);
-    u64 key = morton_encode(point_at(a.cell[cell], (int)point));
-    a.corner_key[at] = key;
-    if (a.short_key) a.short_key[at] = (u32)(key >> a.low_bits);
-}
-
 // The level on which a corner of an octree comes up first.
 FN u8 corner_level(u64 key) {
     u64 lowest = key & (0 - key);
@@ -145,58 +146,60 @@ FN u8 corner_level(u64 key) {
 }
 FN void sdf_corner_level_at(const sdf_corner_level_args& a, u32 i) { a.level[i] = corner_level(a.corner_key[i]); }
 
-// A corner's place in Morton order, and where it is.
-FN void sdf_corner_sorted_at(const sdf_corner_sorted_args& a, u32 i) {
-    u32 from = (u32)a.order[i];
-    u64 key = a.corner_key[from];
-    a.sorted_key[i] = key;
-    a.place[from] = i;
-    a.level[i] = corner_level(key);
-    store_position(a.position + 3 * (size_t)i, morton_decode(key));
-}
-
-// The places of a split cell's points, but for its corners.
+// The points of the split cells, numbered by their places among all that are owned. A cell's own corners are points of its
+// parent, or again one's corners. They are near those of the points that the cell owns for which they are the next ones
+// towards the origin.
 FN void sdf_split_points_at(const sdf_split_points_args& a, u32 i) {
-    u32 cell = i / 27;
-    int point = (int)(i % 27);
-    Owned owned = {cell, point};
-    if (is_corner(point)) {
-        if (cell) return;
-    } else {
-        owned = first_owner(cell, point, [&](int at) { return a.neighbour[at * (size_t)a.splits + cell]; });
+    u32 cell = i / 27, above = cell, mask = a.kin[MASK * (size_t)a.splits + cell];
+    int own = (int)(i % 27), point = own;
+    if (mask >> own & 1u) {
+        Lattice at = point_at(a.cell[cell], own);
+        u32 place = owned_place(a, cell, own);
+        u64 code = morton_encode(at) >> a.low_bits;
+        if (a.short_code)
+            a.short_code[place] = (u32)code;
+        else
+            a.code[place] = code;
+        if (a.position) store_position(a.position + 3 * (size_t)place, at);
     }
-    u32 place = a.place[a.end[owned.cell] - (u32)count_ones(a.mask[owned.cell] >> owned.point)];
-    a.point[i] = place;
-    if (is_corner(point)) a.near[place] = SDF_NONE;
-}
-
-// Its corners are points of its parent, or again one's corners. They are near those of its own points for which they
-// are the next ones towards the origin.
-FN void sdf_split_near_at(const sdf_split_near_args& a, u32 i) {
-    u32 cell = i >> 3, above = cell;
-    int corner = corner_point((int)(i & 7u)), point = corner;
+    if (!a.point) return;
     while (above && is_corner(point)) {
         u32 octant = (u32)(cell_key(a.cell[above]) >> 3 * (SDF_LATTICE_BITS - cell_level(a.cell[above]))) & 7u;
         Offset o = offset_of(point);
         point = index_of((int)(octant & 1) + o.x / 2, (int)(octant >> 1 & 1) + o.y / 2, (int)(octant >> 2) + o.z / 2);
-        above = a.parent[above];
+        above = a.kin[PARENT * (size_t)a.splits + above];
     }
-    u32 place = a.point[27 * (size_t)above + (u32)point], mask = a.mask[cell];
-    if (cell) a.point[27 * (size_t)cell + (u32)corner] = place;
-    Offset o = offset_of(corner);
+    Owned owned = {above, point};
+    if (!is_corner(point))
+        owned = first_owner(above, point, [&](int at) { return a.kin[at * (size_t)a.splits + above]; });
+    u32 place = owned_place(a, owned.cell, owned.point);
+    a.point[i] = place;
+    if (!is_corner(own)) return;
+    if (cell == 0) a.near[place] = SDF_NONE;
+    Offset o = offset_of(own);
     for (int z = o.z; z <= (o.z ? 2 : 1); z++)
         for (int y = o.y; y <= (o.y ? 2 : 1); y++)
             for (int x = o.x; x <= (o.x ? 2 : 1); x++) {
-                int own = index_of(x, y, z);
-                if (own != corner && mask >> own & 1u) a.near[a.point[27 * (size_t)cell + (u32)own]] = place;
+                int other = index_of(x, y, z);
+                if (other != own && mask >> other & 1u) a.near[owned_place(a, cell, other)] = place;
             }
+}
+
+// Corners in Morton order, and what is known of each.
+FN void sdf_corner_sorted_at(const sdf_corner_sorted_args& a, u32 i) {
+    a.corner_key[i] = (a.short_code ? (u64)a.short_code[i] : a.code[i]) << a.low_bits;
+    a.place[a.order[i]] = i;
+}
+FN void sdf_corner_placed_at(const sdf_corner_placed_args& a, u32 i) {
+    a.placed_distance[a.place[i]] = a.distance[i];
+    a.nearest[a.place[i]] = a.triangle_id[a.slot[i]];
 }
 
 FN void sdf_split_leaf_corners_at(const sdf_split_leaf_corners_args& a, u32 i) {
     u32 child = a.leaf_child[i >> 3], c = i & 7u;
     int x = (int)((child & 1) + (c & 1)), y = (int)((child >> 1 & 1) + (c >> 1 & 1)),
         z = (int)((child >> 2 & 1) + (c >> 2));
-    a.leaf_corner[i] = a.point[27 * (size_t)(child >> 3) + (u32)index_of(x, y, z)];
+    a.leaf_corner[i] = a.place[a.point[27 * (size_t)(child >> 3) + (u32)index_of(x, y, z)]];
 }
 
 #endif

@@ -68,10 +68,9 @@
     X(sdf_split_cells)               \
     X(sdf_split_leaves)              \
     X(sdf_split_own)                 \
-    X(sdf_split_corners)             \
-    X(sdf_corner_sorted)             \
     X(sdf_split_points)              \
-    X(sdf_split_near)                \
+    X(sdf_corner_sorted)             \
+    X(sdf_corner_placed)             \
     X(sdf_split_leaf_corners)        \
     X(sdf_corner_level)              \
     X(sdf_previous)                  \
@@ -111,7 +110,6 @@
     X(sdf_packet_centres)   \
     X(sdf_packet_cut)       \
     X(sdf_packet_blocks)    \
-    X(sdf_packet_nodes)     \
     X(sdf_distance_packet)  \
     X(sdf_distance_sample)  \
     X(sdf_distance_lone)    \

@@ -83,8 +83,7 @@ FN void sdf_triangle_keys_at(const sdf_triangle_keys_args& a, u32 i) {
 }
 FN void sdf_triangles_sorted_at(const sdf_triangles_sorted_args& a, u32 i) {
     u32 slot = i / 9, k = i % 9, from = (u32)a.order[slot];
-    if (k == 0) a.sorted_keys[slot] = a.keys[from];
-    if (k == 1) a.triangle_id[slot] = from;
+    if (k == 0) a.triangle_id[slot] = from;
     a.triangle[i] = (float)a.corners[9 * (size_t)from + k];
 }
 

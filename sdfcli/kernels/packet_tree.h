@@ -97,6 +97,7 @@ FN void sdf_packet_cells_at(const sdf_packet_cells_args& a, u32 i) {
 }
 // A triangle that is being sorted into a block: the middle of its box, and its slot.
 FN void sdf_packet_centres_at(const sdf_packet_centres_args& a, u32 i) {
+    if (i < a.nodes) a.arrivals[i] = 0;
     if (i >= a.triangles) return;
     u32 cell = along_curve(curve_cell(a.keys[i], a.bits), a.bits);
     Box b = triangle_box(a.triangle + 9 * (size_t)i);
@@ -234,7 +235,15 @@ FN Quad sort_along_box(Quad q, u32 thread, u32 together, bool exists) {
     u32 from = key % SDF_WARP;
     return quad(vec(got(q.x, from), got(q.y, from), got(q.z, from)), got(q.w, from));
 }
-// A warp for each block: its triangles, cut by medians into parts, and the boxes of all of them.
+// The box of a node above the blocks.
+FN Turned upright_box(const Box& bounds) {
+    F3 low = load3(bounds.v), high = load3(bounds.v + 3), middle = 0.5f * (low + high),
+       margin = SDF_TURNED_MARGIN * vec(1.f, 1.f, 1.f);
+    Turned box = {middle, (high - middle) + margin, vec(1.f, 0.f, 0.f), vec(0.f, 1.f, 0.f), vec(0.f, 0.f, 1.f)};
+    return box;
+}
+// A warp for each block: its triangles, cut by medians into parts, and the boxes of all of them. The last child of a node
+// that is done goes on with the node, up to the root, as in `climb`.
 FN void sdf_packet_blocks_at(const sdf_packet_blocks_args& a, u32 i) {
     u32 block = i / SDF_WARP, thread = i % SDF_WARP;
     bool exists = i < a.triangles;
@@ -245,7 +254,7 @@ FN void sdf_packet_blocks_at(const sdf_packet_blocks_args& a, u32 i) {
     store_record(a.record, i, t, slot, a.triangle_id[slot]);
     if (exists) a.slot_place[slot] = i;
     F3 n = cross(load3(t + 3) - load3(t), load3(t + 6) - load3(t));
-    store_turned(a.own, i, turned_box(n, t, [](float x) { return x; }));
+    store_turned(a.box, i, turned_box(n, t, [](float x) { return x; }));
     for (u32 k = 1; k < SDF_WARP; k *= 2) {
         if (k == SDF_PART) {
             Turned part = turned_box(n, t, [](float x) {
@@ -257,22 +266,26 @@ FN void sdf_packet_blocks_at(const sdf_packet_blocks_args& a, u32 i) {
         n = n + exchanged(n, k);
     }
     Turned box = turned_box(n, t, [](float x) { return warp_highest(x); });
-    gather_bounds(triangle_box(t), a.bounds, block, thread == 0);
-    if (thread == 0) store_turned(a.above, block, box);
-}
-
-// A warp for each node above them.
-FN void sdf_packet_nodes_at(const sdf_packet_nodes_args& a, u32 i) {
-    u32 node = i / SDF_WARP;
-    const float* from = bounds_at(a.own, least(i, a.children - 1));
-    Box own;
-    for (int k = 0; k < 6; k++) own.v[k] = from[SDF_WARP * k];
-    Box b = gather_bounds(own, a.bounds, node, i % SDF_WARP == 0);
-    if (i % SDF_WARP) return;
-    F3 low = load3(b.v), high = load3(b.v + 3), middle = 0.5f * (low + high),
-       margin = SDF_TURNED_MARGIN * vec(1.f, 1.f, 1.f);
-    Turned box = {middle, (high - middle) + margin, vec(1.f, 0.f, 0.f), vec(0.f, 1.f, 0.f), vec(0.f, 0.f, 1.f)};
-    store_turned(a.above, node, box);
+    const u32 blocks = a.n / SDF_WARP;
+    Box own = triangle_box(t);
+    if (i == 0) a.level_start[0] = 0;
+    for (u32 level = 0, node = block, count = blocks, start = blocks;; level++) {
+        // Of the level above: its first node is `start`, its bounds are here.
+        float* bounds = a.bounds + 6 * SDF_WARP * (size_t)(start - blocks);
+        Box all = gather_bounds(own, bounds, node, thread == 0);
+        if (level) box = upright_box(all);
+        if (thread == 0) store_turned(a.box + 16 * SDF_WARP * (size_t)start, node, box);
+        if (thread == 0 && node == 0) a.level_start[level + 1] = start;
+        if (count <= SDF_WARP) return;
+        u32 parent = node / SDF_WARP, children = least(count - SDF_WARP * parent, (u32)SDF_WARP);
+        u32 before = warp_get(thread == 0 ? arrive(a.arrivals + start - blocks + parent) : 0, 0);
+        if (before + 1 < children) return;
+        warp_sync();  // what thread 0 may see now, others may, too
+        const float* from = bounds_at(bounds, SDF_WARP * parent + least(thread, children - 1));
+        for (int k = 0; k < 6; k++) own.v[k] = from[SDF_WARP * k];
+        node = parent;
+        start += count = (count + SDF_WARP - 1) / SDF_WARP;
+    }
 }
 
 #endif

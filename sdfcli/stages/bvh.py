@@ -58,7 +58,7 @@ def build_wide(backend: Backend, order: Order) -> WideTree:
     backend.run("sdf_wide_order", len(order), triangle=order.triangle, block_slot=block_slot)
     counts, start = packed_levels(len(order), WIDE)
     block = xp.empty((counts[0], 9, WIDE), np.float32)
-    box = xp.empty((int(start[-1]), 6, WIDE), np.float32)
+    box = xp.empty((start[-1], 6, WIDE), np.float32)
     box[:, :3], box[:, 3:] = 3e38, -3e38
     for level, count in enumerate(counts[:-1]):
         backend.run(

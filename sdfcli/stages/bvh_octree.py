@@ -10,16 +10,23 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import OutOfMemoryError
-from sdfcli.stages.bvh import Bvh
-from sdfcli.stages.cells import Leaves, OwnedPoints, SplitCells, corners_of, leaf_corners_of, leaves_of
+from sdfcli.stages.cells import (
+    Corners,
+    OwnedPoints,
+    SplitCells,
+    corners_of,
+    leaf_corners_of,
+    leaves_of,
+    place_corners,
+    sort_corners,
+)
 from sdfcli.stages.corner_sign import signed_distances
-from sdfcli.stages.corners import LevelOrder
 from sdfcli.stages.order import Order
-from sdfcli.stages.packets import ask
+from sdfcli.stages.packets import PacketTree, ask
 from sdfcli.stages.sign import Signer
 from sdfcli.timing import Stages
 
-FindCorners = Callable[[Leaves], tuple[Array, Array]]
+FindCorners = Callable[[Corners], tuple[Array, Array]]
 """`nearest` of an octree's corners."""
 
 LEAF_BYTES, TRIANGLE_BYTES = 125, 30
@@ -29,7 +36,7 @@ MOST_LEAVES = (1 << 29) - 1
 """Kernels count the corners of all leaves in 32 bits."""
 
 
-def bvh_octree(backend: Backend, order: Order, depth: int, most_memory: int | None = None) -> Leaves:
+def bvh_octree(backend: Backend, order: Order, depth: int, most_memory: int | None = None) -> Corners:
     """The octree down to level `depth` over triangles in Morton order (the thesis, section 2.3).
 
     A node of the radix tree lies in a cell where two triangles that are neighbours in Morton order have the cell's
@@ -37,11 +44,11 @@ def bvh_octree(backend: Backend, order: Order, depth: int, most_memory: int | No
 
     Raises OutOfMemoryError where the corners would not fit into most_memory bytes of the device.
     """
-    return octree_of(backend, SplitCells(backend, order.keys, depth), most_memory)
+    return corners_of(backend, points_of(backend, SplitCells(backend, order.keys, depth), most_memory))
 
 
-def octree_of(backend: Backend, splits: SplitCells, most_memory: int | None = None) -> Leaves:
-    """The octree of these split cells; see `bvh_octree`."""
+def points_of(backend: Backend, splits: SplitCells, most_memory: int | None = None) -> OwnedPoints:
+    """The points of these split cells; see `bvh_octree`."""
     cell, depth = splits.cells(), splits.depth
     leaves = 7 * len(cell) + 1
     if leaves > MOST_LEAVES:
@@ -52,33 +59,24 @@ def octree_of(backend: Backend, splits: SplitCells, most_memory: int | None = No
             f"the octree does not fit into {most_memory / 1e9:.3g} GB: {leaves:,} leaves; try a smaller --depth, or "
             "more --max-memory"
         )
-    owned = OwnedPoints(backend, cell)
-    return Leaves(*leaves_of(backend, cell), cell, *corners_of(backend, cell, owned, depth), depth)
+    return OwnedPoints(backend, cell, depth)
 
 
 FIRST_LEVELS = 8000
 """Levels with fewer corners than this together are asked for at once, which takes no longer than one of them."""
 
 
-def levels_of(backend: Backend, tree: Leaves) -> LevelOrder:
-    """The order of an octree's corners for `nearest_by_level`: the sooner it is begun, the shorter the wait."""
-    return LevelOrder(backend, tree.level, tree.depth + 1)
-
-
-def nearest_by_level(backend: Backend, bvh: Bvh, tree: Leaves, levels: LevelOrder | None = None) -> tuple[Array, Array]:
+def nearest_by_level(backend: Backend, packets: PacketTree, tree: Corners) -> tuple[Array, Array]:
     """`nearest` of an octree's corners, for backends with warps: the coarse levels first, whose answers are bounds for
     the finer ones'. Corners of one level are alike in how far they are from the surface, too."""
-    levels = levels or levels_of(backend, tree)
-    ends = levels.ends()
-    xp = backend.xp
-    distance, slot = xp.empty(len(tree.position), np.float32), xp.empty(len(tree.position), np.uint32)
-    assert bvh.packets is not None
+    xp, ends = backend.xp, tree.ends
+    distance, slot = xp.empty(ends[-1], np.float32), xp.empty(ends[-1], np.uint32)
     first = max([end for end in ends if end <= FIRST_LEVELS], default=ends[0])
-    ask(backend, bvh.packets, tree.position, distance, slot, along=levels.order[:first])
-    seeds = {"seed": tree.near, "seed_slot": slot}
+    ask(backend, packets, tree.position[:first], distance[:first], slot[:first])
     for start, end in itertools.pairwise(ends):
         if first <= start < end:
-            ask(backend, bvh.packets, tree.position, distance, slot, along=levels.order[start:end], **seeds)
+            own = [array[start:end] for array in (tree.position, distance, slot)]
+            ask(backend, packets, *own, seed=tree.near[start:end], seed_slot=slot)
     return distance, slot
 
 
@@ -92,23 +90,26 @@ def measured(
     most_memory: int | None = None,
 ) -> dict[str, Array]:
     """The octree with signed distances at its corners: the arrays of a Field, as `Octree.assemble` gives them."""
-    # Corners take most of a build's memory: what is not asked for yet, or no more, is not there. Leaves are made twice.
-    tree = replace(bvh_octree(backend, order, depth, most_memory), leaf_key=None, leaf_level=None, leaf_child=None)
+    # Corners take most of a build's memory: what is not asked for yet, or no more, is not there.
+    tree = bvh_octree(backend, order, depth, most_memory)
     with stages("query", backend):
         distance, slot = find(tree)
-    tree = replace(tree, near=None, level=None)
+    tree = replace(tree, near=None)
     backend.trim()
     with stages("sign", backend):
         distance = signed_distances(backend, signer, tree, distance, slot)
     tree = replace(tree, position=None)
     backend.trim()
+    corner_key, place = sort_corners(backend, tree)
+    tree = replace(tree, code=None)
+    distance, near = place_corners(backend, place, distance, slot, order.triangle_id)
+    del slot
     leaf_key, leaf_level, leaf_child = leaves_of(backend, tree.cell)
-    tree = replace(tree, leaf_child=leaf_child)
     return {
         "leaf_key": leaf_key,
         "leaf_level": leaf_level,
-        "corner_key": tree.corner_key,
+        "corner_key": corner_key,
         "distance": distance,
-        "nearest": order.triangle_id[slot],
-        "leaf_corner": leaf_corners_of(backend, tree),
+        "nearest": near,
+        "leaf_corner": leaf_corners_of(backend, leaf_child, tree.point, place),
     }

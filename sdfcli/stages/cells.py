@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,30 +13,30 @@ from sdfcli.stages.order import LATTICE_BITS
 NONE = 0xFFFFFFFF
 POINTS = 27
 """Of a split cell: the corners of its children."""
+KIN = 15
+"""Rows of what is known of split cells, as in cells.h."""
 
 
 @dataclass(frozen=True)
-class Leaves:
-    """The leaves of an octree and their corners, all sorted by Morton codes on the lattice of 2^20.
+class Corners:
+    """The corners of an octree: first those of the domain, then level by level and cell by cell those that split cells
+    bring.
 
-    leaf_key (n,) uint64, leaf_level (n,) uint8, leaf_child (n,) uint32: 8 x split cell + octant.
     cell (s,) uint64: the split cells, as `split_cells` gives them.
-    corner_key (m,) uint64, position (m, 3) float32: of the corners in the unit cube.
-    level (m,) uint8: the first whose cells have a corner.
+    point (s, 27) uint32: which corners the points of the split cells are, x fastest.
+    position (m, 3) float32: in the unit cube.
     near (m,) uint32: for each corner one of a level above nearby, 0xffffffff for those of the domain.
-    point (s, 27) uint32: places among the corners of the points of the split cells, x fastest.
-    depth: no leaf is below this level.
+    code (m,): Morton codes on the lattice of 2^20 without the lowest bits, which are 0, in 32 bits where that is
+        possible for an octree down to level `depth`: they are sorted twice as fast.
+    ends: where the corners of each level of split cells end.
     """
 
-    leaf_key: Array
-    leaf_level: Array
-    leaf_child: Array
     cell: Array
-    corner_key: Array
-    position: Array
-    level: Array
-    near: Array
     point: Array
+    position: Array
+    near: Array
+    code: Array
+    ends: list[int]
     depth: int
 
 
@@ -89,108 +90,97 @@ def leaves_of(backend: Backend, cell: Array) -> tuple[Array, Array, Array]:
 
 
 class OwnedPoints:
-    """Whose the points of split cells (s,) are.
+    """Whose the points of split cells (s,) above level `depth` are.
 
-    neighbour (13, s), parent (s,), mask (s,) uint32: each cell's neighbours towards the origin, its parent, and which
-    points it owns, as sdf_split_own has them; end (s,) uint32: the running sums of how many these are.
-    count: of all of them, on its way when this is made.
+    kin (15, s) uint32: each cell's neighbours towards the origin, its parent, and which points it owns (see cells.h).
+    end (depth, s) uint32: how many points each cell owns in the row of its level, and 0 else, summed up row after row.
+    Where each level ends is on its way when this is made.
     """
 
-    def __init__(self, backend: Backend, cell: Array) -> None:
-        xp, splits = backend.xp, len(cell)
-        self.neighbour = xp.empty((13, splits), np.uint32)
-        self.parent, self.mask, self.end = (xp.empty(splits, np.uint32) for _ in range(3))
-        arrays = {"neighbour": self.neighbour, "parent": self.parent, "mask": self.mask, "count": self.end}
-        backend.run("sdf_split_own", splits, cell=cell, **arrays)
-        backend.inclusive_scan(self.end)
-        self._count = backend.later(self.end[-1:])
+    def __init__(self, backend: Backend, cell: Array, depth: int) -> None:
+        self.cell, self.depth = cell, depth
+        self.kin, self.end = (backend.xp.empty((rows, len(cell)), np.uint32) for rows in (KIN, depth))
+        backend.run("sdf_split_own", len(cell), depth=depth, cell=cell, kin=self.kin, count=self.end)
+        backend.inclusive_scan(self.end.reshape(-1))
+        self._ends = backend.later(self.end[:, -1:])
 
-    def count(self) -> int:
-        """Of all the points together."""
-        return int(self._count().sum())
+    def ends(self) -> list[int]:
+        """How many points the split cells of each level own, and those of the levels above."""
+        ends: list[int] = self._ends().ravel().tolist()
+        return ends
 
 
-def cell_corners(backend: Backend, cell: Array) -> Array:
-    """The keys (m,) uint64, sorted, of the corners of an octree with these split cells."""
+def _points(backend: Backend, owned: OwnedPoints, **arrays: Array | None) -> None:
+    splits = len(owned.cell)
+    known = {"splits": splits, "cell": owned.cell, "kin": owned.kin, "end": owned.end}
+    backend.run("sdf_split_points", POINTS * splits, **known, **arrays)
+
+
+def _codes(code: Array, depth: int) -> dict[str, Any]:
+    """What kernels are told of the codes of corners."""
+    short = code.dtype == np.uint32
+    low_bits = 3 * (LATTICE_BITS - depth)
+    return {"low_bits": low_bits, "short_code": code if short else None, "code": None if short else code}
+
+
+def _code_type(depth: int) -> Any:
+    return np.uint32 if 3 * (depth + 1) <= 32 else np.uint64
+
+
+def corners_of(backend: Backend, owned: OwnedPoints) -> Corners:
+    """The corners of an octree, from the points of its split cells."""
+    xp, cell, depth = backend.xp, owned.cell, owned.depth
+    point, kind = xp.empty((len(cell), POINTS), np.uint32), _code_type(depth)
+    if len(cell) == 0:
+        position = backend.from_host(np.arange(8)[:, None] >> np.arange(3) & 1, np.float32)
+        code = xp.arange(8, dtype=kind) << kind(3 * depth)
+        return Corners(cell, point, position, xp.full(8, NONE, np.uint32), code, [8], depth)
+    ends = owned.ends()
+    m = ends[-1]
+    position, near, code = xp.empty((m, 3), np.float32), xp.empty(m, np.uint32), xp.empty(m, kind)
+    _points(backend, owned, point=point, near=near, position=position, **_codes(code, depth))
+    return Corners(cell, point, position, near, code, ends, depth)
+
+
+def cell_corners(backend: Backend, cell: Array, depth: int) -> Array:
+    """The keys (m,) uint64, sorted, of the corners of an octree with these split cells, none below level `depth`."""
     if len(cell) == 0:
         return backend.xp.arange(8, dtype=np.uint64) << np.uint64(3 * LATTICE_BITS)
-    key, _ = _unsorted_corners(backend, cell, OwnedPoints(backend, cell), LATTICE_BITS)
-    key.sort()
-    return key
+    owned = OwnedPoints(backend, cell, depth)
+    code = backend.xp.empty(owned.ends()[-1], _code_type(depth))
+    codes = _codes(code, depth)
+    _points(backend, owned, point=None, near=None, position=None, **codes)
+    code.sort()
+    return code.astype(np.uint64) << np.uint64(codes["low_bits"])
 
 
-def corners_of(
-    backend: Backend, cell: Array, owned: OwnedPoints, depth: int
-) -> tuple[Array, Array, Array, Array, Array]:
-    """The corners of an octree with these split cells and no leaf below level `depth`: corner_key, position, level,
-    near and point of Leaves."""
-    xp, splits = backend.xp, len(cell)
-    if splits == 0:
-        position = backend.from_host(np.arange(8)[:, None] >> np.arange(3) & 1, np.float32)
-        level, near, point = xp.zeros(8, np.uint8), xp.full(8, NONE, np.uint32), xp.empty((0, POINTS), np.uint32)
-        return cell_corners(backend, cell), position, level, near, point
-    unsorted, short = _unsorted_corners(backend, cell, owned, depth)
-    m = len(unsorted)
-    order = backend.sort_order(unsorted if short is None else short)
-    del short
-    key, level, place = xp.empty(m, np.uint64), xp.empty(m, np.uint8), xp.empty(m, np.uint32)
-    position = xp.empty((m, 3), np.float32)
-    backend.run(
-        "sdf_corner_sorted",
-        m,
-        corner_key=unsorted,
-        order=order,
-        sorted_key=key,
-        place=place,
-        position=position,
-        level=level,
-    )
-    del unsorted, order
-    point, near = xp.empty((splits, POINTS), np.uint32), xp.empty(m, np.uint32)
-    backend.run(
-        "sdf_split_points",
-        POINTS * splits,
-        splits=splits,
-        neighbour=owned.neighbour,
-        mask=owned.mask,
-        end=owned.end,
-        place=place,
-        point=point,
-        near=near,
-    )
-    arrays = {"parent": owned.parent, "mask": owned.mask, "point": point, "near": near}
-    backend.run("sdf_split_near", 8 * splits, cell=cell, **arrays)
-    return key, position, level, near, point
+def sort_corners(backend: Backend, corners: Corners) -> tuple[Array, Array]:
+    """The keys (m,) uint64 of the corners in Morton order, and each one's place (m,) uint32 in it. Their codes are
+    sorted in place."""
+    xp, code = backend.xp, corners.code
+    key, place = xp.empty(len(code), np.uint64), xp.empty(len(code), np.uint32)
+    arrays = {"order": backend.sort(code), "corner_key": key, "place": place, **_codes(code, corners.depth)}
+    backend.run("sdf_corner_sorted", len(code), **arrays)
+    return key, place
 
 
-def _unsorted_corners(backend: Backend, cell: Array, owned: OwnedPoints, depth: int) -> tuple[Array, Array | None]:
-    """The keys (m,) uint64 of the points that are owned, cell by cell; and in 32 bits, where that is possible for an
-    octree down to level `depth`: they are sorted twice as fast."""
-    xp, m = backend.xp, owned.count()
-    key, short = xp.empty(m, np.uint64), xp.empty(m, np.uint32) if 3 * (depth + 1) <= 32 else None
-    backend.run(
-        "sdf_split_corners",
-        POINTS * len(cell),
-        low_bits=3 * (LATTICE_BITS - depth),
-        cell=cell,
-        mask=owned.mask,
-        end=owned.end,
-        corner_key=key,
-        short_key=short,
-    )
-    return key, short
+def place_corners(
+    backend: Backend, place: Array, distance: Array, slot: Array, triangle_id: Array
+) -> tuple[Array, Array]:
+    """What is known of corners, in Morton order: distance (m,) float32, and the number (m,) uint32 of the triangle in
+    slot (m,)."""
+    placed, nearest = backend.xp.empty(len(place), np.float32), backend.xp.empty(len(place), np.uint32)
+    arrays = {"place": place, "distance": distance, "slot": slot, "triangle_id": triangle_id}
+    backend.run("sdf_corner_placed", len(place), placed_distance=placed, nearest=nearest, **arrays)
+    return placed, nearest
 
 
-def leaf_corners_of(backend: Backend, tree: Leaves) -> Array:
-    """The places (n, 8) uint32 of the leaves' corners among the corners."""
-    if len(tree.cell) == 0:
+def leaf_corners_of(backend: Backend, leaf_child: Array, point: Array, place: Array) -> Array:
+    """The places (n, 8) uint32 of the leaves' corners in Morton order. leaf_child: (n,), as `leaves_of` gives it;
+    point: of Corners; place: as `sort_corners` gives it."""
+    if len(point) == 0:
         return backend.xp.arange(8, dtype=np.uint32)[None]
-    leaf_corner = backend.xp.empty((len(tree.leaf_child), 8), np.uint32)
-    backend.run(
-        "sdf_split_leaf_corners",
-        leaf_corner.size,
-        leaf_child=tree.leaf_child,
-        point=tree.point,
-        leaf_corner=leaf_corner,
-    )
+    leaf_corner = backend.xp.empty((len(leaf_child), 8), np.uint32)
+    arrays = {"leaf_child": leaf_child, "point": point, "place": place}
+    backend.run("sdf_split_leaf_corners", leaf_corner.size, leaf_corner=leaf_corner, **arrays)
     return leaf_corner

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from sdfcli.backend import Array, Backend
-from sdfcli.stages.cells import Leaves
+from sdfcli.stages.cells import Corners
 from sdfcli.stages.sign import BETA, Signer, WindingSigner, wind_alone
 
 
-def room_of(backend: Backend, signer: Signer, tree: Leaves) -> Array | None:
+def room_of(backend: Backend, signer: Signer, tree: Corners) -> Array | None:
     """(m,) float32: how far around an octree's corners signs change at the surface alone; None: everywhere."""
     if not isinstance(signer, WindingSigner) or signer.caps is None:
         return None
@@ -17,7 +17,7 @@ def room_of(backend: Backend, signer: Signer, tree: Leaves) -> Array | None:
 
 
 def signed_distances(
-    backend: Backend, signer: Signer, tree: Leaves, distance: Array, slot: Array, room: Array | None = None
+    backend: Backend, signer: Signer, tree: Corners, distance: Array, slot: Array, room: Array | None = None
 ) -> Array:
     """The distances (m,) float32 of an octree's corners with the signs that the signer gives them; maybe in place.
 

@@ -29,7 +29,8 @@ LEAST_NORMAL = 1e-20
 def corner_keys(backend: Backend, leaf_key: Array, leaf_level: Array) -> Array:
     """The keys (m,) uint64 of the corners of an octree's leaves, sorted."""
     keys = leaf_key << np.uint64(3 * (MORTON_BITS - LATTICE_BITS))
-    return cell_corners(backend, split_cells(backend, keys, int(leaf_level.max())))
+    depth = int(leaf_level.max())
+    return cell_corners(backend, split_cells(backend, keys, depth), depth)
 
 
 def leaf_corners(backend: Backend, leaf_key: Array, leaf_level: Array, corner_key: Array) -> Array:

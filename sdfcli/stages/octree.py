@@ -596,7 +596,7 @@ class Octree:
             )
         corner = chosen(backend, used)[0]
         del used
-        corner = corner[backend.sort_order(points.key[corner])]
+        corner = corner[backend.sort(points.key[corner])]
         backend.trim()
         place = xp.empty(points.count, np.uint32)
         place[corner] = xp.arange(len(corner), dtype=np.uint32)

@@ -45,7 +45,7 @@ def curve_order(backend: Backend, unit_points: Array) -> Array:
     """The order (n,) uint32 of points (n, 3) float32 along the Hilbert curve: neighbours come together."""
     keys = backend.xp.empty(len(unit_points), np.uint32)
     backend.run("sdf_curve", len(unit_points), points=unit_points, keys=keys)
-    return backend.sort_order(keys).astype(np.uint32)
+    return backend.sort(keys).astype(np.uint32)
 
 
 def morton(backend: Backend, triangles: Array) -> Array:
@@ -56,22 +56,13 @@ def morton(backend: Backend, triangles: Array) -> Array:
 
 
 def sort(backend: Backend, triangles: Array, keys: Array) -> Order:
-    """Triangles (n, 9) float64 sorted by their Morton codes (the thesis, section 2.3)."""
+    """Triangles (n, 9) float64 sorted by their Morton codes (the thesis, section 2.3), which are sorted in place."""
     xp, n = backend.xp, len(keys)
-    order = backend.sort_order(keys)
-    sorted_keys, triangle_id = xp.empty(n, np.uint64), xp.empty(n, np.uint32)
-    triangle = xp.empty((n, 9), np.float32)
-    backend.run(
-        "sdf_triangles_sorted",
-        9 * n,
-        order=order,
-        keys=keys,
-        corners=triangles,
-        sorted_keys=sorted_keys,
-        triangle_id=triangle_id,
-        triangle=triangle,
-    )
-    return Order(sorted_keys, triangle_id, triangle)
+    order = backend.sort(keys)
+    triangle_id, triangle = xp.empty(n, np.uint32), xp.empty((n, 9), np.float32)
+    arrays = {"order": order, "corners": triangles, "triangle_id": triangle_id, "triangle": triangle}
+    backend.run("sdf_triangles_sorted", 9 * n, **arrays)
+    return Order(keys, triangle_id, triangle)
 
 
 def morton_order(backend: Backend, unit_triangles: npt.NDArray[np.float64]) -> Order:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
-import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend
 from sdfcli.stages.order import Order
@@ -50,27 +50,29 @@ class PacketTree:
     level_start: Array
 
 
-def packed_levels(count: int, width: int) -> tuple[list[int], npt.NDArray[np.int64]]:
+def packed_levels(count: int, width: int) -> tuple[list[int], list[int]]:
     """How many blocks of `width` hold so many triangles, then how many nodes each level above has, up to one root (a
     single block has one above it, too); and each level's first node, with the number of all nodes in the end."""
     counts = [-(-count // width)]
     while counts[-1] > 1 or len(counts) == 1:
         counts.append(-(-counts[-1] // width))
-    return counts, np.concatenate(([0], np.cumsum(counts[1:])))
+    return counts, [0, *accumulate(counts[1:])]
 
 
 def build_packets(backend: Backend, order: Order) -> PacketTree:
     """Blocks of triangles, and nodes over them up to one root."""
     xp, n = backend.xp, len(order)
     placed, cut = (xp.empty((n, 4), np.float32) for _ in range(2))
-    counts, _ = packed_levels(n, WARP)
-    places = WARP * counts[0]
+    counts, above = packed_levels(n, WARP)
+    places, nodes = WARP * counts[0], above[-1]
     bits = 7 if n >= FINE_CURVE_FROM else 6
     end, last = xp.zeros(8**bits, np.uint32), xp.empty(8**bits, np.uint32)
     codes = {"triangles": n, "bits": bits, "keys": order.keys}
     backend.run("sdf_packet_cells", places, count=end, last=last, **codes)
     backend.inclusive_scan(end)
-    backend.run("sdf_packet_centres", places, triangle=order.triangle, end=end, last=last, placed=placed, **codes)
+    arrivals = xp.empty(nodes, np.uint32)
+    arrays = {"triangle": order.triangle, "placed": placed, "arrivals": arrivals}
+    backend.run("sdf_packet_centres", places, end=end, last=last, nodes=nodes, **arrays, **codes)
     del end, last
     for size, until in CUTS:
         backend.run("sdf_packet_cut", WARP * -(-n // size), triangles=n, size=size, until=until, placed=placed, cut=cut)
@@ -78,12 +80,10 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
         if halvings % 2:
             placed, cut = cut, placed
     del cut
-    start = np.cumsum([0, *counts])
-    slot_place = xp.empty(n, np.uint32)
+    slot_place, level_start = xp.empty(n, np.uint32), xp.empty(len(counts), np.uint32)
     record = xp.empty((places, 16), np.float32)
-    box = xp.empty((int(start[-1]), 4, WARP, 4), np.float32)
+    box = xp.empty((counts[0] + nodes, 4, WARP, 4), np.float32)
     part = xp.empty((-(-places // (PART * WARP)), 4, WARP, 4), np.float32)
-    bounds = [xp.empty((count, 6, WARP), np.float32) for count in counts[1:]]
     backend.run(
         "sdf_packet_blocks",
         places,
@@ -91,23 +91,15 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
         triangle=order.triangle,
         triangle_id=order.triangle_id,
         placed=placed,
+        arrivals=arrivals,
         slot_place=slot_place,
         record=record,
-        own=box,
+        box=box,
         part=part,
-        above=box[start[1] :],
-        bounds=bounds[0],
+        bounds=xp.empty((nodes, 6, WARP), np.float32),
+        level_start=level_start,
     )
-    for level in range(1, len(counts) - 1):
-        backend.run(
-            "sdf_packet_nodes",
-            WARP * counts[level],
-            children=counts[level - 1],
-            own=bounds[level - 1],
-            above=box[start[level + 1] :],
-            bounds=bounds[level],
-        )
-    return PacketTree(slot_place, record, box, part, backend.from_host(start[:-1], np.uint32))
+    return PacketTree(slot_place, record, box, part, level_start)
 
 
 def loose_order(backend: Backend, unit_points: Array) -> Array:
