@@ -116,8 +116,6 @@ def _build(
     if params.query == "fast":
         bvh = without_nodes(bvh)
     backend.trim()
-    with stages("refit", backend):
-        bvh = prepare(backend, bvh, params.query)
     mesh.release()
     earlier = None
     if previous is not None and Previous.fits(previous, order):
@@ -129,6 +127,8 @@ def _build(
 
             def find_corners(tree: Leaves) -> tuple[Array, Array]:
                 nonlocal bvh
+                with stages("refit", backend):
+                    bvh = prepare(backend, bvh, params.query)
                 if by_level:
                     found = nearest_by_level(backend, bvh, tree)
                 else:
@@ -141,6 +141,8 @@ def _build(
             jump_leaves, step, queries = 0, None, len(arrays["corner_key"])
             working_bytes = LEAF_BYTES * len(arrays["leaf_key"])
         else:
+            with stages("refit", backend):
+                bvh = prepare(backend, bvh, params.query)
             tree = Octree(
                 backend,
                 bvh,
@@ -174,7 +176,7 @@ def _build(
         backend.trim()
         if backend.warps:
             field.keep_sampler(backend)
-        if in_turn:  # a tree of its own for these few points would be the largest thing there is
+        if backend.warps:  # a tree of its own for these few points would be the largest thing there is
             nodes = bvh if params.query != "fast" else refit(backend, build_bvh(backend, order))
             index = MeshDistance.of(backend, mesh, nodes, signer, "cct")
         else:

@@ -81,7 +81,7 @@ def check(alone: ctypes.CDLL, cpu: CpuBackend, build: str, triangles: Numbers, p
         "triangles": len(triangles),
         "points": points,
         "triangle": index.bvh.order.triangle,
-        "child": index.bvh.child,
+        "slots": index.slots,
         "moments": index.moments,
         "beta": beta,
     }

@@ -70,7 +70,7 @@ def grow(
     if adaptive:
         tree = Octree(backend, bvh, signer, depth=depth, tolerance=tolerance, band=band, stages=Stages())
         tree.grow()
-        position = oracle.lattice(backend.to_host(tree.points.key)) / FULL
+        position = oracle.lattice(backend.to_host(tree.point_keys())) / FULL
         points = {
             "position": backend.from_host(position, np.float32),
             "slot": tree.points.slot.copy(),
@@ -336,7 +336,7 @@ def test_opened_cells_know_their_neighbours(backend: Backend, kind: str) -> None
 def test_steps_are_those_of_the_finished_field(backend: Backend, kind: str) -> None:
     step, length = 1e-3, 3.0
     tree = tree_of(backend, kind)
-    hanging, key = tree.hanging.copy(), tree.points.key.copy()
+    hanging, key = tree.hanging.copy(), tree.point_keys()
     plain, stepped = tree.assemble(length), tree_of(backend, kind).assemble(length, step)
     xp = backend.xp
     of_corner = xp.argsort(key)[xp.searchsorted(key[xp.argsort(key)], plain["corner_key"])]

@@ -86,7 +86,7 @@ def test_caps_decide(warps: Backend, cpu: CpuBackend, seed: int) -> None:
     points = np.concatenate((on, on + 1e-4 * rng.normal(size=on.shape))).astype(np.float32)
     found = []
     for device in (warps, cpu):
-        signer = WindingSigner(device, mesh, make_bvh(device, mesh.unit_triangles))
+        signer = WindingSigner(device, mesh, WindingIndex.of(device, make_bvh(device, mesh.unit_triangles)))
         winding = device.xp.empty(len(points), np.float32)
         if device.warps:
             wind_alone(device, signer.index, device.from_host(points), winding, BETA, caps=signer.caps)

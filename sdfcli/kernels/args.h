@@ -245,7 +245,7 @@ typedef struct {
     unsigned triangles;
     const float* points;      /* n x 3 */
     const float* triangle;
-    const unsigned* child;
+    const unsigned* slots;    /* triangles: where they are in `triangle`; null: one after the other */
     const float* moments;
     float beta;               /* 0: exact */
     float* winding;           /* out: n */
@@ -301,8 +301,9 @@ typedef struct {
     const unsigned* above_row;
     const unsigned* above_points;
     const unsigned* slot;                 /* point: nearest triangle */
+    unsigned seeds;                       /* of each, at most */
     float* position;                      /* out: n x 3, the centre */
-    unsigned* seed;                       /* out: n x 8 */
+    unsigned* seed;                       /* out: n x seeds, ended by SDF_NONE */
 } sdf_octree_probe_args;
 
 typedef struct {
@@ -374,12 +375,21 @@ typedef struct {
     const unsigned* last;                 /* opening cells: running sums of their new points */
     const unsigned* slot;
     unsigned* points;                     /* in and out: row, x 27 */
+    unsigned seeds;                       /* of each new point, at most */
     unsigned char* state;                 /* out: cell, opened */
-    unsigned long long* point_key;        /* out: Morton key on the lattice */
     unsigned* point_row;                  /* out: new points of the piece, the owner's row */
     float* position;                      /* out: new points of the piece, x 3 */
-    unsigned* seed;                       /* out: new points of the piece, x 8 */
+    unsigned* seed;                       /* out: new points of the piece, x seeds, ended by SDF_NONE */
 } sdf_octree_points_args;
+
+typedef struct {
+    unsigned n;                           /* rows of a level */
+    unsigned level;
+    const unsigned* cell;                 /* row */
+    const unsigned long long* key;        /* family */
+    const unsigned* points;               /* row, x 27 */
+    unsigned long long* point_key;        /* out: point: Morton key on the lattice */
+} sdf_octree_keys_args;
 
 typedef struct {
     unsigned n;                           /* new points */
@@ -921,6 +931,7 @@ typedef struct {
     const unsigned* asked;                  /* those that are asked for; null: all */
     const unsigned* many;                   /* how many these are; null: count */
     const float* triangle;
+    const unsigned* slots;                  /* triangles: where they are in `triangle`; null: one after the other */
     const float* moments;
     const float* caps_triangle;
     const float* caps_moments;

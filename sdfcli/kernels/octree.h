@@ -205,26 +205,29 @@ FN void sdf_octree_own_at(const sdf_octree_own_args& a, u32 i) {
     a.count[i] = (u32)count_ones(mask);
 }
 
+// Where point o of the cell at a place among those of its level lies on the lattice.
+template <class Args>
+FN Lattice point_of(const Args& a, Lattice cell, Offset o) {
+    u32 half = 1u << (SDF_LATTICE_BITS - 1 - a.level);
+    Lattice p = {(2 * cell.x + (u32)o.x) * half, (2 * cell.y + (u32)o.y) * half, (2 * cell.z + (u32)o.z) * half};
+    return p;
+}
 FN void store_position(float* position, Lattice p) {  // in the unit cube, exactly
     const float unit = 1.f / (1u << SDF_LATTICE_BITS);
     position[0] = (float)p.x * unit;
     position[1] = (float)p.y * unit;
     position[2] = (float)p.z * unit;
 }
-// The place of a cell's point, and the nearest triangles of the 2, 4 or 8 corners between which it lies: the first
-// bounds of its query.
+// The place of a cell's point, and the nearest triangles of the 2, 4 or 8 corners between which it lies, or of some of
+// them: the first bounds of its query.
 template <class Args>
-FN Lattice place_point(const Args& a, u32 cell, int j, const u32* corner, float* position, u32* seed) {
-    Lattice at = morton_decode(key_of(a, cell));
-    u32 half = 1u << (SDF_LATTICE_BITS - 1 - a.level);
+FN void place_point(const Args& a, u32 cell, int j, const u32* corner, float* position, u32* seed) {
     Offset o = offset_of(j);
-    Lattice p = {(2 * at.x + (u32)o.x) * half, (2 * at.y + (u32)o.y) * half, (2 * at.z + (u32)o.z) * half};
-    store_position(position, p);
-    int seeds = 0;
+    store_position(position, point_of(a, morton_decode(key_of(a, cell)), o));
+    u32 seeds = 0;
     for (int c = 0; c < 8; c++)
-        if (lies_between(o, c)) seed[seeds++] = a.slot[corner[c]];
-    if (seeds < 8) seed[seeds] = SDF_NONE;
-    return p;
+        if (seeds < a.seeds && lies_between(o, c)) seed[seeds++] = a.slot[corner[c]];
+    if (seeds < a.seeds) seed[seeds] = SDF_NONE;
 }
 
 // The numbers of an opening cell's points; its own are made, and with them it is opened.
@@ -238,8 +241,7 @@ FN void sdf_octree_points_at(const sdf_octree_points_args& a, u32 i) {
     for (int j = 0; j < 27; j++) {
         if (mask >> j & 1u) {
             u32 k = id - a.piece_point;
-            a.point_key[id] =
-                morton_encode(place_point(a, cell, j, corner, a.position + 3 * (size_t)k, a.seed + 8 * (size_t)k));
+            place_point(a, cell, j, corner, a.position + 3 * (size_t)k, a.seed + a.seeds * (size_t)k);
             a.point_row[k] = row;
             points[j] = id++;
         } else if (lent >> j & 1u) {
@@ -248,6 +250,14 @@ FN void sdf_octree_points_at(const sdf_octree_points_args& a, u32 i) {
             points[j] = a.first_point + a.last[other] - after;
         }
     }
+}
+
+// The keys of an opened cell's points but its corners, which are points of a cell above. Cells that share one agree.
+FN void sdf_octree_keys_at(const sdf_octree_keys_args& a, u32 i) {
+    Lattice at = morton_decode(key_of(a, a.cell[i]));
+    for (int j = 0; j < 27; j++)
+        if (!is_corner(j))
+            store_shared(a.point_key + a.points[27 * (size_t)i + j], morton_encode(point_of(a, at, offset_of(j))));
 }
 
 // A measured point's signed distance and its gradient: away from the nearest point, or the face's normal on the
@@ -410,7 +420,7 @@ FN void sdf_octree_screen_at(const sdf_octree_screen_args& a, u32 i) {
 FN void sdf_octree_probe_at(const sdf_octree_probe_args& a, u32 i) {
     u32 corner[8];
     corners_of(a, a.cells[i], corner);
-    place_point(a, a.cells[i], CENTRE, corner, a.position + 3 * (size_t)i, a.seed + 8 * (size_t)i);
+    place_point(a, a.cells[i], CENTRE, corner, a.position + 3 * (size_t)i, a.seed + a.seeds * (size_t)i);
 }
 
 // How the field between a cell's corners bends, as a part of the error that is allowed there.

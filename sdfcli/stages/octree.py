@@ -11,10 +11,10 @@ import numpy as np
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.stages.bvh import NONE, Bvh
+from sdfcli.stages.cells import cell_corners
 from sdfcli.stages.chosen import chosen
 from sdfcli.stages.corners import corner_order
 from sdfcli.stages.distance import nearest
-from sdfcli.stages.order import LATTICE_BITS
 from sdfcli.stages.sign import BETA, PseudonormalSigner, Signer, WindingSigner, wind_alone
 from sdfcli.timing import Stages
 
@@ -29,9 +29,9 @@ UNKNOWN = 2
 """Of a sign."""
 SAFETY = 0.8
 """The tests' share of the tolerance. The rest is for what 27 samples of a cell do not see, and for hanging corners."""
-MANY, LARGE = 1 << 16, 1 << 23
-"""Arrays grow by half while they have fewer entries than this, by an eighth from then on. Before one has more bytes
-than that, what smaller ones have left behind goes back to the driver."""
+SMALL, LARGE = 1 << 18, 1 << 23
+"""Arrays grow by half up to so many bytes, by an eighth from then on. Before one has more bytes than that, what smaller
+ones have left behind goes back to the driver."""
 PIECE = 1 << 15
 """Cells whose points are made at a time."""
 
@@ -53,7 +53,7 @@ Progress = Callable[[int, int], None]
 """Called with the level that was split and the number of leaves so far."""
 
 Find = Callable[[Array, Array | None], tuple[Array, Array]]
-"""`nearest` of points (m, 3), with slots (m, 8) to start from."""
+"""`nearest` of points (m, 3), with slots (m, k) to start from."""
 
 
 class Columns:
@@ -92,7 +92,7 @@ class Columns:
             if self.count > len(old):
                 if self.count * old[:1].nbytes > LARGE:
                     self._trim()
-                spare = len(old) // (2 if len(old) < MANY else 8)
+                spare = len(old) // (2 if old.nbytes < SMALL else 8)
                 new = self._xp.empty((max(self.count, len(old) + spare), *old.shape[1:]), old.dtype)
                 new[:first] = old[:first]
                 self._room[name] = new
@@ -130,7 +130,7 @@ class Level:
 class Octree:
     """Cells by level, and the points at their corners and those of their children.
 
-    points: key on the lattice of 2^20, signed distance, its gradient, nearest slot.
+    points: signed distance, its gradient, nearest slot.
     value and hanging, of every point, are there once the tree is grown.
     """
 
@@ -159,11 +159,11 @@ class Octree:
         self.find = find or partial(nearest, backend, bvh)
         self.levels = [Level(backend) for _ in range(depth + 1)]
         self.queries = 0
+        self.seeds = 1 if backend.warps else 8  # as many as queries start from
         self.points = Columns(
             backend,
-            key=(np.uint64, ()),
+            gradient=(np.float32, (3,)),  # first: while it is copied, the others have not grown yet
             signed=(np.float32, ()),
-            gradient=(np.float32, (3,)),
             slot=(np.uint32, ()),
             **({"clear": (np.float32, ())} if self._has_caps else {}),
         )
@@ -197,13 +197,9 @@ class Octree:
 
     def _plant(self) -> None:
         """The root: one cell, its eight corners."""
-        backend, points, root = self.backend, self.points, self.levels[0]
-        corner = np.array([[c & 1, c >> 1 & 1, c >> 2] for c in range(8)])
-        points.extend(8)
-        points.key[:] = backend.from_host(
-            np.array([sum(int(b) << (3 * LATTICE_BITS + k) for k, b in enumerate(c)) for c in corner], np.uint64)
-        )
-        self._measure(0, backend.from_host(corner, np.float32), None)
+        backend, root = self.backend, self.levels[0]
+        self.points.extend(8)
+        self._measure(0, backend.from_host(np.arange(8)[:, None] >> np.arange(3) & 1, np.float32), None)
         root.cells.extend(1)
         root.cells.row[:], root.cells.state[:], root.cells.asked[:], root.cells.meets_finer[:] = NONE, CLOSED, 0, 0
         root.families.extend(1)
@@ -292,9 +288,9 @@ class Octree:
         self.queries += len(probed)
         for start in range(0, len(probed), PIECE):
             cells = probed[start : start + PIECE]
-            position, seed = xp.empty((len(cells), 3), np.float32), xp.empty((len(cells), 8), np.uint32)
+            position, seed = xp.empty((len(cells), 3), np.float32), xp.empty((len(cells), self.seeds), np.uint32)
             shared = {**self._place(level), **self._field(), "cells": cells}
-            backend.run("sdf_octree_probe", len(cells), position=position, seed=seed, **shared)
+            backend.run("sdf_octree_probe", len(cells), position=position, seeds=self.seeds, seed=seed, **shared)
             with self.stages("query", backend):
                 distance, _ = self.find(position, seed)
             backend.run("sdf_octree_probed", len(cells), first=first, centre=distance, wish=wish, **shared)
@@ -342,8 +338,9 @@ class Octree:
         self._need(point_ends[-1])
         first_point = self.points.extend(point_ends[-1])
         for start, end, before, after in zip([0, *ends], ends, [0, *point_ends], point_ends, strict=False):
-            position, seed = xp.empty((after - before, 3), np.float32), xp.empty((after - before, 8), np.uint32)
-            row = xp.empty(after - before, np.uint32)
+            m = after - before
+            position, seed = xp.empty((m, 3), np.float32), xp.empty((m, self.seeds), np.uint32)
+            row = xp.empty(m, np.uint32)
             backend.run(
                 "sdf_octree_points",
                 end - start,
@@ -356,9 +353,9 @@ class Octree:
                 lent=lent,
                 last=last,
                 slot=self.points.slot,
-                point_key=self.points.key,
                 point_row=row,
                 position=position,
+                seeds=self.seeds,
                 seed=seed,
                 **place,
             )
@@ -550,6 +547,17 @@ class Octree:
                 asked[front] = True
             own.cells.asked[asked] = 1
 
+    def point_keys(self) -> Array:
+        """The points' keys (m,) uint64 on the lattice of 2^20."""
+        key = self.backend.xp.empty(self.points.count, np.uint64)
+        key[:8] = cell_corners(self.backend, key[:0])
+        for level, own in enumerate(self.levels):
+            rows = {"cell": own.rows.cell, "points": own.rows.points}
+            self.backend.run(
+                "sdf_octree_keys", own.rows.count, level=level, key=own.families.key, point_key=key, **rows
+            )
+        return key
+
     @property
     def jump_leaves(self) -> int:
         """How many leaves were left coarse because the sign jumps in them."""
@@ -573,7 +581,7 @@ class Octree:
         del self.find
         levels = [own for own in self.levels if own.cells.count]
         for own in levels:
-            own.rows.drop("neighbour", "child", "cell")
+            own.rows.drop("neighbour", "child")
         self.value = (self.value * length).astype(np.float32)
         backend.trim()
         value, steps = self._rounded(self.value, levels, step)
@@ -596,7 +604,21 @@ class Octree:
             )
         corner = chosen(backend, used)[0]
         del used
-        corner = corner[backend.sort_order(points.key[corner])]
+        key = self.point_keys()[corner]
+        order = backend.sort_order(key)
+        corner, key = corner[order], key[order]
+        del order
+        arrays = {
+            "leaf_key": leaf_key,
+            "leaf_level": leaf_level,
+            "corner_key": key,
+            "distance": value[corner],
+            "nearest": self.order.triangle_id[points.slot[corner]],
+        }
+        if steps is not None:
+            arrays["steps"] = steps[corner[corner_order(backend, key).order]]
+        del value, steps
+        points.drop("slot")
         backend.trim()
         place = xp.empty(points.count, np.uint32)
         place[corner] = xp.arange(len(corner), dtype=np.uint32)
@@ -611,21 +633,7 @@ class Octree:
                 leaf_corner=leaf_corner,
                 **self._corners(level),
             )
-        del rank, place
-        for own in levels:
-            own.rows.drop("points")
-        key = points.key[corner]
-        arrays = {
-            "leaf_key": leaf_key,
-            "leaf_level": leaf_level,
-            "corner_key": key,
-            "distance": value[corner],
-            "nearest": self.order.triangle_id[points.slot[corner]],
-            "leaf_corner": leaf_corner,
-        }
-        if steps is not None:
-            arrays["steps"] = steps[corner[corner_order(backend, key).order]]
-        return arrays
+        return {**arrays, "leaf_corner": leaf_corner}
 
     def _rounded(self, value: Array, levels: list[Level], step: float | None) -> tuple[Array, Array | None]:
         """The points' values as whole numbers of steps from what coarser points foretell, and these numbers."""
@@ -639,7 +647,7 @@ class Octree:
             corners=8,
             level=0,
             corner=root,
-            corner_key=self.points.key,
+            corner_key=cell_corners(backend, xp.empty(0, np.uint64)),
             hanging=self.hanging,
             step=step,
             value=rounded,
