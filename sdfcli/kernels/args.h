@@ -283,7 +283,8 @@ typedef struct {
     const unsigned* above_row;            /* cell above */
     const unsigned* above_points;         /* row above, x 27 */
     const float* distance;                /* point: signed */
-    const float* gradient;                /* point, x 3 */
+    const float* gradient;                /* point, x 3; null: worked out */
+    const unsigned* slot;                 /* point: nearest triangle */
     unsigned triangles;
     const unsigned long long* triangle_key;
     const float* triangle;
@@ -312,10 +313,13 @@ typedef struct {
     unsigned first;
     const unsigned* cells;                /* n, probed */
     const unsigned* parent;
+    const unsigned long long* key;        /* family */
     const unsigned* above_row;
     const unsigned* above_points;
     const float* distance;                /* point: signed */
     const float* gradient;
+    const unsigned* slot;                 /* point: nearest triangle */
+    const float* triangle;
     const float* centre;                  /* n, unsigned distance of the centre */
     float tolerance;
     float band;
@@ -327,6 +331,7 @@ typedef struct {
     unsigned level;
     unsigned first;                       /* number of the first */
     const unsigned* parent;
+    const unsigned long long* key;        /* family */
     const unsigned* row;                  /* cell: number among the opened cells, or SDF_NONE */
     const unsigned char* state;           /* cell: 0 closed, 1 opening, 2 opened, 3 a jump, 4 split */
     const unsigned* points;               /* row, x 27 */
@@ -336,6 +341,8 @@ typedef struct {
     const unsigned* above_points;
     const float* distance;
     const float* gradient;
+    const unsigned* slot;                 /* point: nearest triangle */
+    const float* triangle;
     float tolerance;
     float band;
     unsigned char* wish;                  /* out: n, 1 is to be opened */
@@ -402,7 +409,7 @@ typedef struct {
     const float* triangle;
     unsigned* nearest;                    /* out: n, the slots once more */
     float* signed_distance;               /* out: n */
-    float* gradient;                      /* out: n x 3, of the signed distance */
+    float* gradient;                      /* out: n x 3, of the signed distance; may be null */
 } sdf_octree_measured_args;
 
 typedef struct {
@@ -423,6 +430,7 @@ typedef struct {
     const unsigned* points;               /* row, x 27 */
     const float* distance;
     const float* gradient;
+    const unsigned* slot;                 /* point: nearest triangle */
     unsigned triangles;
     const unsigned long long* triangle_key;
     const float* triangle;
@@ -493,6 +501,7 @@ typedef struct {
     unsigned n;                           /* cells of a level, of which leaves are looked at */
     unsigned level;
     const unsigned* parent;
+    const unsigned long long* key;        /* family */
     const unsigned* row;
     const unsigned char* state;
     const unsigned* points;               /* row, x 27 */
@@ -502,6 +511,8 @@ typedef struct {
     const unsigned char* above_state;
     const float* distance;                /* point: true signed distance */
     const float* gradient;
+    const unsigned* slot;                 /* point: nearest triangle */
+    const float* triangle;
     const float* value;
     const unsigned char* hanging;
     float tolerance;

@@ -260,31 +260,67 @@ FN void sdf_octree_keys_at(const sdf_octree_keys_args& a, u32 i) {
             store_shared(a.point_key + a.points[27 * (size_t)i + j], morton_encode(point_of(a, at, offset_of(j))));
 }
 
-// A measured point's signed distance and its gradient: away from the nearest point, or the face's normal on the
-// surface. The sign is that of the pseudonormal, or given, or that of the winding number.
+// The gradient of the signed distance at p, of which q is the nearest point: away from that, or, on the surface, the
+// face's normal.
+FN F3 gradient_from(D3 p, D3 q, const float* t, bool inside) {
+    D3 g = p - q;
+    double length = sqrt(dot(g, g)), sign = inside ? -1.0 : 1.0;
+    if (length < 1e-9) {
+        D3 u = load3d(t);
+        g = cross(load3d(t + 3) - u, load3d(t + 6) - u);
+        length = sqrt(dot(g, g));
+        sign = 1.0;
+    }
+    sign = length > 0.0 ? sign / length : 0.0;
+    return vec((float)(sign * g.x), (float)(sign * g.y), (float)(sign * g.z));
+}
+// That of a measured point at a place of the lattice. On a GPU it is worked out anew, which takes less time than what
+// is kept takes memory.
+template <class Args>
+FN void load_gradient(const Args& a, u32 point, Lattice at, float* gradient) {
+    F3 g;
+    if (a.gradient) {
+        g = load3(a.gradient + 3 * (size_t)point);
+    } else {
+        float position[3];
+        store_position(position, at);
+        const float* t = a.triangle + 9 * (size_t)a.slot[point];
+        D3 p = load3d(position);
+        Nearest<double> q = nearest_on_triangle(p, load3d(t), load3d(t + 3), load3d(t + 6));
+        g = gradient_from(p, q.point, t, float_bits(a.distance[point]) >> 31);
+    }
+    gradient[0] = g.x;
+    gradient[1] = g.y;
+    gradient[2] = g.z;
+}
+// Those at a cell's corners.
+template <class Args>
+FN void corner_gradients(const Args& a, u32 cell, const u32* corner, float* gradient) {
+    Lattice at = morton_decode(key_of(a, cell));
+    u32 edge = 1u << (SDF_LATTICE_BITS - a.level);
+    for (u32 c = 0; c < 8; c++) {
+        Lattice p = {(at.x + (c & 1u)) * edge, (at.y + (c >> 1 & 1u)) * edge, (at.z + (c >> 2)) * edge};
+        load_gradient(a, corner[c], p, gradient + 3 * c);
+    }
+}
+
+// A measured point's signed distance and, where they are kept, its gradient. The sign is that of the pseudonormal, or
+// given, or that of the winding number.
 FN void sdf_octree_measured_at(const sdf_octree_measured_args& a, u32 i) {
     D3 p = load3d(a.position + 3 * (size_t)i);
     const float* t = a.triangle + 9 * (size_t)a.slot[i];
-    D3 u = load3d(t), v = load3d(t + 3), w = load3d(t + 6);
-    Nearest<double> q = nearest_on_triangle(p, u, v, w);
-    D3 g = p - q.point;
-    double length = sqrt(dot(g, g));
+    Nearest<double> q = nearest_on_triangle(p, load3d(t), load3d(t + 3), load3d(t + 6));
     bool inside = a.normals ? behind(p, q, a.normals + 21 * (size_t)a.slot[i])
                   : a.inside[i] == UNKNOWN ? a.winding[i] > 0.5f
                                            : a.inside[i] == 1;
     a.nearest[i] = a.slot[i];
     a.signed_distance[i] = inside ? -a.distance[i] : a.distance[i];
-    double sign = inside ? -1.0 : 1.0;
-    if (length < 1e-9) {
-        g = cross(v - u, w - u);
-        length = sqrt(dot(g, g));
-        sign = 1.0;
-    }
-    sign = length > 0.0 ? sign / length : 0.0;
+    if (!a.gradient) return;
+    F3 g = gradient_from(p, q.point, t, inside);
     float* out = a.gradient + 3 * (size_t)i;
-    out[0] = (float)(sign * g.x);
-    out[1] = (float)(sign * g.y);
-    out[2] = (float)(sign * g.z);
+    out[0] = g.x;
+    out[1] = g.y;
+    out[2] = g.z;
 }
 
 FN float magnitude(float x) { return x < 0.f ? -x : x; }
@@ -395,8 +431,8 @@ FN void sdf_octree_screen_at(const sdf_octree_screen_args& a, u32 i) {
     for (int c = 0; c < 8; c++) {
         corner[c] = a.distance[point[c]];
         nearest = least(nearest, magnitude(corner[c]));
-        for (int k = 0; k < 3; k++) gradient[3 * c + k] = a.gradient[3 * (size_t)point[c] + k];
     }
+    corner_gradients(a, cell, point, gradient);
     float edge = 1.f / (float)(1u << a.level), allowed = allowed_error(nearest, a.tolerance, a.band);
     float bent = bend(edge, [&](int c, int axis) { return gradient[3 * c + axis]; });
     u8 wish = 2;
@@ -425,19 +461,17 @@ FN void sdf_octree_probe_at(const sdf_octree_probe_args& a, u32 i) {
 
 // How the field between a cell's corners bends, as a part of the error that is allowed there.
 template <class Args>
-FN float bend_of(const Args& a, const u32* point) {
+FN float bend_of(const Args& a, u32 cell, const u32* point) {
     float gradient[24], nearest = 3.402823466e38f;
-    for (int c = 0; c < 8; c++) {
-        nearest = least(nearest, magnitude(a.distance[point[c]]));
-        for (int k = 0; k < 3; k++) gradient[3 * c + k] = a.gradient[3 * (size_t)point[c] + k];
-    }
+    for (int c = 0; c < 8; c++) nearest = least(nearest, magnitude(a.distance[point[c]]));
+    corner_gradients(a, cell, point, gradient);
     float bent = bend(1.f / (float)(1u << a.level), [&](int c, int axis) { return gradient[3 * c + axis]; });
     return bent / allowed_error(nearest, a.tolerance, a.band);
 }
 // An error at one point, as a part of what is allowed, tells of larger ones elsewhere in the cell.
 template <class Args>
-FN bool suspicious(const Args& a, const u32* point, float error) {
-    return error > SDF_WRONG || (error > SDF_DOUBTFUL && bend_of(a, point) > SDF_BENT);
+FN bool suspicious(const Args& a, u32 cell, const u32* point, float error) {
+    return error > SDF_WRONG || (error > SDF_DOUBTFUL && bend_of(a, cell, point) > SDF_BENT);
 }
 
 // A second look, at a cell's centre. Its sign is not asked for: with the wrong one, the field would have to be wrong by
@@ -451,7 +485,7 @@ FN void sdf_octree_probed_at(const sdf_octree_probed_args& a, u32 i) {
         nearest = least(nearest, magnitude(corner[c]));
     }
     float miss = magnitude(magnitude(middle(corner)) - centre);
-    a.wish[cell - a.first] = suspicious(a, point, miss / allowed_error(nearest, a.tolerance, a.band)) ? 1 : 0;
+    a.wish[cell - a.first] = suspicious(a, cell, point, miss / allowed_error(nearest, a.tolerance, a.band)) ? 1 : 0;
 }
 
 // A third look at a cell that was not opened: its neighbours may have been, and share points with it.
@@ -478,7 +512,7 @@ FN void sdf_octree_peek_at(const sdf_octree_peek_args& a, u32 i) {
             });
         }
     }
-    a.wish[i] = met && suspicious(a, point, error) ? 1 : 0;
+    a.wish[i] = met && suspicious(a, cell, point, error) ? 1 : 0;
 }
 
 // Do two of a cell's points have different signs although their distances say that no surface lies between them? Then
@@ -499,13 +533,12 @@ FN bool holds_jump(const float* distance, float half) {
 // The largest error of an opened cell's field, as a part of what is allowed there: in each octant the one seen at a
 // point, and on top of it half of what the gradients foretell between these. value: the field at the 27 points.
 template <class Args>
-FN float largest_error(const Args& a, const u32* point, const float* distance, const float* value) {
+FN float largest_error(const Args& a, u32 cell, const u32* point, const float* distance, const float* value) {
     float error[27], gradient[81], largest = 0.f, half = 0.5f / (float)(1u << a.level);
+    Lattice at = morton_decode(key_of(a, cell));
     UNROLL
-    for (int j = 0; j < 27; j++) {
-        error[j] = magnitude(value[j] - distance[j]);
-        for (int k = 0; k < 3; k++) gradient[3 * j + k] = a.gradient[3 * (size_t)point[j] + k];
-    }
+    for (int j = 0; j < 27; j++) error[j] = magnitude(value[j] - distance[j]);
+    for (int j = 0; j < 27; j++) load_gradient(a, point[j], point_of(a, at, offset_of(j)), gradient + 3 * j);
     UNROLL
     for (int octant = 0; octant < 8; octant++) {
         int first = octant_point(octant);
@@ -529,7 +562,7 @@ FN void sdf_octree_test_at(const sdf_octree_test_args& a, u32 i) {
     for (int j = 0; j < 27; j++) distance[j] = a.distance[point[j]];
     for (int c = 0; c < 8; c++) corner[c] = distance[corner_point(c)];
     interpolate(corner, value);
-    if (largest_error(a, point, distance, value) <= 1.f && !misses_surface(a, cell, corner)) return;
+    if (largest_error(a, cell, point, distance, value) <= 1.f && !misses_surface(a, cell, corner)) return;
     if (edge > a.jump_edge || !holds_jump(distance, 0.5f * edge))
         a.asked[cell] = 1;
     else if (a.state)
@@ -584,7 +617,7 @@ FN void sdf_octree_tighten_at(const sdf_octree_tighten_args& a, u32 cell) {
         for (int j = 0; j < 27; j++) distance[j] = a.distance[point[j]];
         for (int c = 0; c < 8; c++) corner[c] = a.value[at[c]];
         interpolate(corner, value);
-        excess = most(excess, largest_error(a, point, distance, value) / SDF_MOVED);
+        excess = most(excess, largest_error(a, cell, point, distance, value) / SDF_MOVED);
     }
     if (excess <= 1.f) return;
     const u32* neighbour = a.above_neighbour + 27 * (size_t)a.above_row[a.parent[cell >> 3]];

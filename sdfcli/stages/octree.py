@@ -79,10 +79,10 @@ class Columns:
         return sum(int(room.nbytes) for room in self._room.values())
 
     def drop(self, *names: str) -> None:
-        """Frees columns."""
+        """Frees columns, those of them that there are."""
         self._cut.clear()
         for name in names:
-            del self._room[name]
+            self._room.pop(name, None)
 
     def extend(self, more: int) -> int:
         """Adds entries; returns the number of the first."""
@@ -130,7 +130,7 @@ class Level:
 class Octree:
     """Cells by level, and the points at their corners and those of their children.
 
-    points: signed distance, its gradient, nearest slot.
+    points: signed distance, nearest slot, and the gradient, which a GPU works out each time.
     value and hanging, of every point, are there once the tree is grown.
     """
 
@@ -162,12 +162,13 @@ class Octree:
         self.seeds = 1 if backend.warps else 8  # as many as queries start from
         self.points = Columns(
             backend,
-            gradient=(np.float32, (3,)),  # first: while it is copied, the others have not grown yet
             signed=(np.float32, ()),
             slot=(np.uint32, ()),
+            **({} if backend.warps else {"gradient": (np.float32, (3,))}),
             **({"clear": (np.float32, ())} if self._has_caps else {}),
         )
-        self.value, self.hanging = (backend.xp.empty(0, dtype) for dtype in (np.float32, np.uint8))
+        self.value: Array = None
+        self.hanging: Array = None
         self._pending: set[int] = set()  # levels that may have cells to be split
 
     @property
@@ -184,6 +185,7 @@ class Octree:
             self._tighten()
             if not self._pending:
                 return
+            self.value = self.hanging = None
             rounds += 1
             self._run_ahead(rounds)
             self._settle(progress)
@@ -262,7 +264,7 @@ class Octree:
         """What is known of the points, and what is asked of them."""
         return {
             "distance": self.points.signed,
-            "gradient": self.points.gradient,
+            "gradient": None if self.backend.warps else self.points.gradient,
             "slot": self.points.slot,
             "triangles": len(self.order),
             "triangle_key": self.order.keys,
@@ -395,7 +397,7 @@ class Octree:
             triangle=self.order.triangle,
             nearest=points.slot[part],
             signed_distance=points.signed[part],
-            gradient=points.gradient[part],
+            gradient=None if backend.warps else points.gradient[part],
         )
 
     def _inherited(
@@ -489,7 +491,6 @@ class Octree:
     def _constrain(self) -> None:
         """The field's values: hanging corners take their coarser neighbour's interpolation, coarse levels first."""
         xp = self.backend.xp
-        self.value = self.hanging = None  # those of the round before are freed first
         self.value, self.hanging = self.points.signed.copy(), xp.zeros(self.points.count, np.uint8)
         for level, own in enumerate(self.levels[:-1]):
             self.backend.run(
@@ -577,15 +578,13 @@ class Octree:
         What only growing needs is freed first.
         """
         backend, xp, points = self.backend, self.backend.xp, self.points
-        points.drop("signed", "gradient")
+        points.drop("signed", "gradient", "clear")
         del self.find
         levels = [own for own in self.levels if own.cells.count]
         for own in levels:
             own.rows.drop("neighbour", "child")
         self.value = (self.value * length).astype(np.float32)
         backend.trim()
-        value, steps = self._rounded(self.value, levels, step)
-        self.value = self.hanging = None
         used, rank = xp.zeros(points.count, np.uint8), self._ranks(levels)
         count = 1 + sum(own.cells.count - own.families.count for own in levels[1:])
         leaf_key, leaf_level = xp.empty(count, np.uint64), xp.empty(count, np.uint8)
@@ -608,6 +607,8 @@ class Octree:
         order = backend.sort_order(key)
         corner, key = corner[order], key[order]
         del order
+        value, steps = self._rounded(self.value, levels, step)
+        self.value = self.hanging = None
         arrays = {
             "leaf_key": leaf_key,
             "leaf_level": leaf_level,

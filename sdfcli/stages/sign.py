@@ -130,7 +130,7 @@ class WindingIndex:
 
     @staticmethod
     def among(backend: Backend, order: Order, counted: Bools | None) -> WindingIndex:
-        """With a tree of its own, of a mesh's triangles in Morton order; of the faces (f,) alone that count, if given."""
+        """Of triangles in Morton order, by a tree of its own. counted: (f,), the faces that count; None: all."""
         own, slots = order, None
         if counted is not None:
             slots = chosen(backend, backend.from_host(counted, np.uint8)[order.triangle_id])[0]
