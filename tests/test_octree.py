@@ -323,7 +323,9 @@ def test_opened_cells_know_their_neighbours(backend: Backend, kind: str) -> None
         parent_key = backend.to_host(own.families.key)[np.arange(own.cells.count) // 8]
         at = oracle.lattice(parent_key * np.uint64(8) + np.arange(own.cells.count, dtype=np.uint64) % np.uint64(8))
         number = {(*place,): cell for cell, place in enumerate(at.tolist())}
-        for cell, neighbours in zip(backend.to_host(own.rows.cell), backend.to_host(own.rows.neighbour), strict=True):
+        opened = own.rows.cell
+        around = backend.to_host(tree.neighbours(level, opened))
+        for cell, neighbours in zip(backend.to_host(opened), around, strict=True):
             for direction, neighbour in enumerate(neighbours.tolist()):
                 x, y, z = at[cell] + [direction % 3 - 1, direction // 3 % 3 - 1, direction // 9 - 1]
                 outside = min(x, y, z) < 0 or max(x, y, z) >= 2**level

@@ -337,7 +337,7 @@ typedef struct {
     const unsigned* points;               /* row, x 27 */
     const unsigned* above_row;
     const unsigned* above_child;          /* row above: family, or SDF_NONE */
-    const unsigned* above_neighbour;      /* row above, x 27: cells, SDF_NONE: coarser there, SDF_OUTSIDE */
+    const unsigned* above_around;         /* row above, x 8: families by side, SDF_NONE: coarser there, SDF_OUTSIDE */
     const unsigned* above_points;
     const float* distance;
     const float* gradient;
@@ -357,8 +357,8 @@ typedef struct {
     const unsigned char* state;
     const unsigned* above_row;
     const unsigned* above_child;
-    const unsigned* above_neighbour;
-    unsigned* neighbour;                  /* out: row, x 27 */
+    const unsigned* above_around;
+    unsigned* around;                     /* out: row, x 8 */
     unsigned* points;                     /* in and out: row, x 27; other opening cells' points as places in their list */
     unsigned* mask;                       /* out: n, the points that each cell owns */
     unsigned* lent;                       /* out: n, the points that other opening cells own */
@@ -447,7 +447,7 @@ typedef struct {
     const unsigned char* state;           /* n */
     const unsigned* parent;               /* family */
     const unsigned* above_row;
-    const unsigned* above_neighbour;
+    const unsigned* above_around;
     const unsigned char* above_state;
     unsigned char* above_asked;           /* out: cell above; null where nothing is balanced */
     unsigned char* flag;                  /* in and out: n + 1, first 0 */
@@ -459,7 +459,7 @@ typedef struct {
     const unsigned* cells;                /* n */
     const unsigned long long* key;        /* family */
     const unsigned* row;                  /* cell */
-    const unsigned* neighbour;            /* row, x 27 */
+    const unsigned* around;               /* row, x 8 */
     unsigned char* state;                 /* out: cell */
     unsigned* child;                      /* in and out: row, family below */
     unsigned char* meets_finer;           /* out: cell, 1 for the neighbours of cells that are split */
@@ -469,7 +469,7 @@ typedef struct {
     unsigned char* below_state;           /* out: cell below */
     unsigned char* below_asked;           /* out: cell below */
     unsigned char* below_meets_finer;     /* out: cell below */
-    unsigned* below_neighbour;            /* in and out: row below, x 27: older ones learn of the new cells */
+    unsigned* below_around;               /* in and out: row below, x 8: older ones learn of the new family */
 } sdf_octree_children_args;
 
 typedef struct {
@@ -491,7 +491,7 @@ typedef struct {
     const unsigned* points;               /* row, x 27 */
     const unsigned* above_row;
     const unsigned* above_child;
-    const unsigned* above_neighbour;
+    const unsigned* above_around;
     const unsigned* above_points;
     float* value;                         /* in and out: point, the field's value */
     unsigned char* hanging;               /* out: point, 1 for those that take a leaf's value */
@@ -506,7 +506,7 @@ typedef struct {
     const unsigned char* state;
     const unsigned* points;               /* row, x 27 */
     const unsigned* above_row;
-    const unsigned* above_neighbour;
+    const unsigned* above_around;
     const unsigned* above_points;
     const unsigned char* above_state;
     const float* distance;                /* point: true signed distance */

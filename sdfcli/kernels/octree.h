@@ -8,8 +8,8 @@
 //
 // The eight children of a cell are a family: cell c of a level is child c % 8, in Morton order, of family c / 8, and
 // what siblings have in common is kept once: their parent and its key. Most cells stay leaves that are never opened, so
-// whatever only opened cells have, their points, neighbours and children, lies in rows. A cell's corners are among its
-// parent's points, and its neighbours among the children of its parent's neighbours.
+// whatever only opened cells have, their points, children and the families around, lies in rows. A cell's corners are
+// among its parent's points, and its neighbours among the children of its parent's neighbours.
 #ifndef SDFCLI_OCTREE_H
 #define SDFCLI_OCTREE_H
 #include "caps.h"
@@ -59,32 +59,45 @@ FN int beyond(int octant, int side) {
     return index_of(side & 1 ? 2 * (octant & 1) : 1, side & 2 ? octant & 2 : 1, side & 4 ? octant >> 1 & 2 : 1);
 }
 
-// The 27 neighbours of a cell (13 is the cell itself): its siblings, and the children of seven of its parent's
-// neighbours. SDF_NONE where cells are coarser.
+// A neighbour of a cell that is a child of its own family or of one around it: SDF_NONE where cells are coarser.
+FN u32 neighbour_at(const u32* family, u32 octant, int j) {
+    Offset d = offset_of(j);
+    int x = (int)(octant & 1u) + d.x - 1, y = (int)(octant >> 1 & 1u) + d.y - 1, z = (int)(octant >> 2) + d.z - 1;
+    int side = (x < 0 || x > 1) | (y < 0 || y > 1) << 1 | (z < 0 || z > 1) << 2;
+    u32 sibling = (u32)((x & 1) | (y & 1) << 1 | (z & 1) << 2);
+    return family[side] < SDF_OUTSIDE ? 8 * family[side] + sibling : family[side];
+}
 template <class Args>
-FN void neighbours_of(const Args& a, u32 cell, u32* neighbour) {
-    u32 family[8];  // by the axes along which it lies beyond the cell's own one
-    int octant = (int)(cell & 7u);
+FN u32 neighbour_of_parent(const Args& a, u32 cell, int j) {
+    u32 parent = a.parent[cell >> 3];
+    return neighbour_at(a.above_around + 8 * (size_t)a.above_row[parent], parent & 7u, j);
+}
+// The families among which all neighbours of a cell are, by the axes along which they lie beyond its own one: the
+// children of its parent and of seven of the parent's neighbours.
+template <class Args>
+FN void families_of(const Args& a, u32 cell, u32* family) {
+    family[0] = a.above_row ? cell >> 3 : SDF_OUTSIDE;
     UNROLL
-    for (int side = 0; side < 8; side++) {
-        family[side] = SDF_OUTSIDE;
-        if (!a.above_row) continue;
-        u32 row = a.above_row[a.parent[cell >> 3]], other = a.above_neighbour[27 * (size_t)row + beyond(octant, side)];
+    for (int side = 1; side < 8; side++) {
+        u32 other = a.above_row ? neighbour_of_parent(a, cell, beyond((int)(cell & 7u), side)) : SDF_OUTSIDE;
         if (other < SDF_OUTSIDE) {
             u32 other_row = a.above_row[other];
             other = other_row == SDF_NONE ? SDF_NONE : a.above_child[other_row];
         }
         family[side] = other;
     }
+}
+// Its 27 neighbours; 13 is the cell itself.
+FN void neighbours_among(const u32* family, u32 cell, u32* neighbour) {
     UNROLL
-    for (int j = 0; j < 27; j++) {
-        Offset d = offset_of(j);
-        int x = (octant & 1) + d.x - 1, y = (octant >> 1 & 1) + d.y - 1, z = (octant >> 2) + d.z - 1;
-        int side = (x < 0 || x > 1) | (y < 0 || y > 1) << 1 | (z < 0 || z > 1) << 2;
-        u32 sibling = (u32)((x & 1) | (y & 1) << 1 | (z & 1) << 2);
-        neighbour[j] = family[side] < SDF_OUTSIDE ? 8 * family[side] + sibling : family[side];
-    }
+    for (int j = 0; j < 27; j++) neighbour[j] = neighbour_at(family, cell & 7u, j);
     neighbour[CENTRE] = cell;
+}
+template <class Args>
+FN void neighbours_of(const Args& a, u32 cell, u32* neighbour) {
+    u32 family[8];
+    families_of(a, cell, family);
+    neighbours_among(family, cell, neighbour);
 }
 
 // Calls visit(j, there) for the points other than corners that a cell has in common with its neighbour: number j of
@@ -109,10 +122,8 @@ FN void sdf_octree_balance_at(const sdf_octree_balance_args& a, u32 i) {
     if (!a.asked[i] || a.state[i] == SPLIT) return;
     a.flag[i] = a.state[i] == CLOSED ? 2 : 1;
     if (!a.above_asked) return;
-    const u32* neighbour = a.above_neighbour + 27 * (size_t)a.above_row[a.parent[i >> 3]];
-    int octant = (int)(i & 7u);
     for (int side = 1; side < 8; side++) {
-        u32 other = neighbour[beyond(octant, side)];
+        u32 other = neighbour_of_parent(a, i, beyond((int)(i & 7u), side));
         if (other >= SDF_OUTSIDE || a.above_state[other] == SPLIT) continue;
         store_shared(a.above_asked + other, (u8)1);
         store_shared(a.flag + a.n, (u8)3);
@@ -132,24 +143,18 @@ FN void sdf_octree_children_at(const sdf_octree_children_args& a, u32 i) {
         a.below_state[c] = CLOSED;
         a.below_asked[c] = a.below_meets_finer[c] = 0;
     }
-    const u32* neighbour = a.neighbour + 27 * (size_t)own_row;
     for (int k = 0; k < 27; k++) {
-        u32 other = neighbour[k];
+        u32 other = neighbour_at(a.around + 8 * (size_t)own_row, cell & 7u, k);
         if (other >= SDF_OUTSIDE || k == CENTRE) continue;
         store_shared(a.meets_finer + other, (u8)1);
         u32 other_row = a.row[other], older = other_row == SDF_NONE ? SDF_NONE : load_shared(a.child + other_row);
         if (older >= a.first) continue;
         Offset d = offset_of(k);
+        u32 side = (u32)((d.x != 1) | (d.y != 1) << 1 | (d.z != 1) << 2);
+        u32 near = (u32)((d.x == 0) | (d.y == 0) << 1 | (d.z == 0) << 2);  // the children there that touch this cell
         for (u32 q = 0; q < 8; q++) {
             u32 row = a.below_row[8 * older + q];
-            if (row == SDF_NONE) continue;
-            for (u32 o = 0; o < 8; o++) {  // the way from child q there to child o here, one more than -1, 0, or 1
-                int x = (int)(o & 1u) - (int)(q & 1u) - 2 * (d.x - 1) + 1;
-                int y = (int)(o >> 1 & 1u) - (int)(q >> 1 & 1u) - 2 * (d.y - 1) + 1;
-                int z = (int)(o >> 2) - (int)(q >> 2) - 2 * (d.z - 1) + 1;
-                if ((u32)x < 3u && (u32)y < 3u && (u32)z < 3u)
-                    a.below_neighbour[27 * (size_t)row + index_of(x, y, z)] = 8 * family + o;
-            }
+            if (row != SDF_NONE && (q & side) == near) a.below_around[8 * (size_t)row + side] = family;
         }
     }
 }
@@ -166,9 +171,10 @@ FN void sdf_octree_opening_at(const sdf_octree_opening_args& a, u32 i) {
 // Which points the opening cells own: a bit mask and a count. Points that other cells have, or will have, are borrowed.
 FN void sdf_octree_own_at(const sdf_octree_own_args& a, u32 i) {
     u32 cell = a.cells[i], mask = 0, lent = 0;
-    u32* neighbour = a.neighbour + 27 * (size_t)(a.first + i);
+    u32 *family = a.around + 8 * (size_t)(a.first + i), neighbour[27];
     u32* points = a.points + 27 * (size_t)(a.first + i);
-    neighbours_of(a, cell, neighbour);
+    families_of(a, cell, family);
+    neighbours_among(family, cell, neighbour);
     UNROLL
     for (int j = 0; j < 27; j++) {
         if (is_corner(j)) continue;
@@ -620,14 +626,13 @@ FN void sdf_octree_tighten_at(const sdf_octree_tighten_args& a, u32 cell) {
         excess = most(excess, largest_error(a, cell, point, distance, value) / SDF_MOVED);
     }
     if (excess <= 1.f) return;
-    const u32* neighbour = a.above_neighbour + 27 * (size_t)a.above_row[a.parent[cell >> 3]];
     for (int c = 0; c < 8; c++) {
         if (move[c] < 0.5f * moved) continue;
         Offset o = offset_of(octant_point((int)(cell & 7u)) + octant_point(c));
         for (int z = o.z == 0 ? 0 : 1; z <= (o.z == 2 ? 2 : 1); z++)
             for (int y = o.y == 0 ? 0 : 1; y <= (o.y == 2 ? 2 : 1); y++)
                 for (int x = o.x == 0 ? 0 : 1; x <= (o.x == 2 ? 2 : 1); x++) {
-                    u32 other = neighbour[index_of(x, y, z)];
+                    u32 other = neighbour_of_parent(a, cell, index_of(x, y, z));
                     if (other >= SDF_OUTSIDE || a.above_state[other] >= JUMP) continue;
                     store_shared(a.above_asked + other, (u8)1);
                     store_shared(a.any, (u8)1);

@@ -106,7 +106,8 @@ class Level:
     cells     row (number among the opened cells, or NONE), state, asked (whether it is to be split), meets_finer
               (whether a neighbour is split).
     families  of eight cells each: parent, and its Morton key.
-    rows      of opened cells: cell, child (number of the family, or NONE), neighbour and points (27 each).
+    rows      of opened cells: cell, child (number of the family, or NONE), around (the eight families among which all
+              neighbours are, by the axes along which they lie beyond the cell's own one), points (27).
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -118,7 +119,7 @@ class Level:
             backend,
             cell=(np.uint32, ()),
             child=(np.uint32, ()),
-            neighbour=(np.uint32, (27,)),
+            around=(np.uint32, (8,)),
             points=(np.uint32, (27,)),
         )
 
@@ -249,7 +250,7 @@ class Octree:
             "state": own.cells.state,
             "points": own.rows.points,
             "above_child": above and above.rows.child,
-            "above_neighbour": above and above.rows.neighbour,
+            "above_around": above and above.rows.around,
         }
 
     def _corners(self, level: int) -> dict[str, Any]:
@@ -328,7 +329,7 @@ class Octree:
             count,
             first=first,
             cells=cells,
-            neighbour=own.rows.neighbour,
+            around=own.rows.around,
             mask=mask,
             lent=lent,
             count=last,
@@ -474,7 +475,7 @@ class Octree:
             cells=cells,
             key=own.families.key,
             row=own.cells.row,
-            neighbour=own.rows.neighbour,
+            around=own.rows.around,
             state=own.cells.state,
             child=own.rows.child,
             meets_finer=own.cells.meets_finer,
@@ -484,7 +485,7 @@ class Octree:
             below_state=below.cells.state,
             below_asked=below.cells.asked,
             below_meets_finer=below.cells.meets_finer,
-            below_neighbour=below.rows.neighbour,
+            below_around=below.rows.around,
         )
         self._consider(level + 1, 8 * first)
         return True
@@ -537,7 +538,7 @@ class Octree:
             front = xp.flatnonzero(asked).astype(np.uint32)
             self._open(level, front[own.cells.state[front] == CLOSED])
             for _ in range(min(steps, FARTHEST)):
-                around = xp.unique(own.rows.neighbour[own.cells.row[front]])
+                around = xp.unique(self.neighbours(level, front))
                 around = around[around < OUTSIDE]
                 around = around[(own.cells.state[around] == OPENED) & ~asked[around]]
                 wish = xp.zeros(own.cells.count, np.uint8)
@@ -559,6 +560,17 @@ class Octree:
                 "sdf_octree_keys", own.rows.count, level=level, key=own.families.key, point_key=key, **rows
             )
         return key
+
+    def neighbours(self, level: int, cells: Array) -> Array:
+        """Those of opened cells (k,) uint32: (k, 27) uint32, x fastest; NONE where cells are coarser, OUTSIDE."""
+        own, xp = self.levels[level], self.backend.xp
+        at = (np.arange(8)[:, None, None] >> np.arange(3) & 1) + (np.arange(27)[:, None] // (1, 3, 9) % 3 - 1)
+        side, sibling = (self.backend.from_host(bits @ (1, 2, 4), np.uint32) for bits in ((at < 0) | (at > 1), at & 1))
+        octant = cells & np.uint32(7)
+        family = xp.take_along_axis(own.rows.around[own.cells.row[cells]], side[octant].astype(np.int64), axis=1)
+        found = xp.where(family < OUTSIDE, 8 * family + sibling[octant], family)
+        found[:, 13] = cells
+        return found
 
     @property
     def jump_leaves(self) -> int:
@@ -583,7 +595,7 @@ class Octree:
         del self.find
         levels = [own for own in self.levels if own.cells.count]
         for own in levels:
-            own.rows.drop("neighbour", "child")
+            own.rows.drop("around", "child")
         self.value = (self.value * length).astype(np.float32)
         backend.trim()
         used, rank = xp.zeros(points.count, np.uint8), self._ranks(levels)
@@ -620,6 +632,7 @@ class Octree:
         backend.trim()
         place = xp.empty(points.count, np.uint32)
         place[corner] = xp.arange(len(corner), dtype=np.uint32)
+        del corner
         leaf_corner = xp.empty((count, 8), np.uint32)
         for level, own in enumerate(levels):
             backend.run(
