@@ -334,6 +334,17 @@ def test_opened_cells_know_their_neighbours(backend: Backend, kind: str) -> None
     assert known > 27 * 500
 
 
+def test_points_are_sorted_with_and_without_room_in_their_keys(backend: Backend) -> None:
+    tree, rng = tree_of(backend, "star"), np.random.default_rng(1)
+    key = backend.to_host(tree.point_keys())
+    points = rng.permutation(len(key))[: len(key) // 2].astype(np.uint32)
+    expected = points[np.argsort(key[points])]
+    for depth in (tree.depth + 1, oracle.LATTICE_BITS):
+        found, sorted_key = map(backend.to_host, tree.in_order(backend.from_host(points), depth))
+        assert np.array_equal(found, expected)
+        assert np.array_equal(sorted_key, key[expected])
+
+
 @pytest.mark.parametrize("kind", ["star", "holed torus"])
 def test_steps_are_those_of_the_finished_field(backend: Backend, kind: str) -> None:
     step, length = 1e-3, 3.0

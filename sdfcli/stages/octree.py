@@ -36,7 +36,7 @@ ones have left behind goes back to the driver."""
 PIECE = 1 << 15
 """Cells whose points are made at a time."""
 
-POINT_BYTES, ROW_BYTES, CELL_BYTES = 75, 560, 64
+POINT_BYTES, ROW_BYTES, CELL_BYTES = 63, 370, 64
 """What a new point, an opened cell and a new cell need at most, with spare room and copies while arrays grow."""
 END_BYTES = 45
 """What each point needs in the end: the field's own arrays, and what its error is measured with."""
@@ -614,7 +614,7 @@ class Octree:
                 state=own.cells.state,
                 **self._corners(level),
             )
-        corner, key = self._in_order(chosen(backend, used)[0], len(levels) - 1)
+        corner, key = self.in_order(chosen(backend, used)[0], len(levels) - 1)
         del used
         value, steps = self._rounded(self.value, levels, step)
         self.value = self.hanging = None
@@ -646,7 +646,7 @@ class Octree:
             )
         return {**arrays, "leaf_corner": leaf_corner}
 
-    def _in_order(self, corner: Array, depth: int) -> tuple[Array, Array]:
+    def in_order(self, corner: Array, depth: int) -> tuple[Array, Array]:
         """Points (m,) uint32 that are corners of leaves down to level `depth`, sorted by their keys (m,) uint64; and
         these. Where their last bits, all zero, hold a place in the list, they are sorted with it."""
         key, last = self.point_keys()[corner], 1 << 3 * (LATTICE_BITS - depth)
