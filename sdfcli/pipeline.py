@@ -176,7 +176,7 @@ def _build(
         backend.trim()
         if backend.warps:
             field.keep_sampler(backend)
-        if backend.warps:  # a tree of its own for these few points would be the largest thing there is
+        if in_turn:  # a tree of its own for these few points would be the largest thing there is
             nodes = bvh if params.query != "fast" else refit(backend, build_bvh(backend, order))
             index = MeshDistance.of(backend, mesh, nodes, signer, "cct")
         else:

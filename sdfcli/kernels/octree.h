@@ -54,50 +54,48 @@ FN void corners_of(const Args& a, u32 cell, u32* corner) {
     for (int c = 0; c < 8; c++) corner[c] = above ? above[first + octant_point(c)] : (u32)c;
 }
 
-// The neighbour of its parent that a child borders on along some axes, by the bits of `side`.
-FN int beyond(int octant, int side) {
-    return index_of(side & 1 ? 2 * (octant & 1) : 1, side & 2 ? octant & 2 : 1, side & 4 ? octant >> 1 & 2 : 1);
-}
-
-// A neighbour of a cell that is a child of its own family or of one around it: SDF_NONE where cells are coarser.
-FN u32 neighbour_at(const u32* family, u32 octant, int j) {
+// By axis, what numbers of neighbours, 0 .. 26, say: whether they are beside the cell, and whether farther on.
+FN u32 sides_of(int j) {
     Offset d = offset_of(j);
-    int x = (int)(octant & 1u) + d.x - 1, y = (int)(octant >> 1 & 1u) + d.y - 1, z = (int)(octant >> 2) + d.z - 1;
-    int side = (x < 0 || x > 1) | (y < 0 || y > 1) << 1 | (z < 0 || z > 1) << 2;
-    u32 sibling = (u32)((x & 1) | (y & 1) << 1 | (z & 1) << 2);
-    return family[side] < SDF_OUTSIDE ? 8 * family[side] + sibling : family[side];
+    return (u32)((d.x != 1) | (d.y != 1) << 1 | (d.z != 1) << 2);
 }
+FN u32 toward(int j) {
+    Offset d = offset_of(j);
+    return (u32)((d.x == 2) | (d.y == 2) << 1 | (d.z == 2) << 2);
+}
+// The neighbour of an octant of a family across its sides that meet at a corner. family: those among which all of its
+// neighbours are, by the axes along which they lie beyond its own. SDF_NONE where cells are coarser.
+FN u32 neighbour_across(const u32* family, u32 octant, u32 sides, u32 corner) {
+    u32 own = family[sides & ~(octant ^ corner)];
+    return own < SDF_OUTSIDE ? 8 * own + (octant ^ sides) : own;
+}
+// That of a cell's parent.
 template <class Args>
-FN u32 neighbour_of_parent(const Args& a, u32 cell, int j) {
+FN u32 neighbour_of_parent(const Args& a, u32 cell, u32 sides, u32 corner) {
     u32 parent = a.parent[cell >> 3];
-    return neighbour_at(a.above_around + 8 * (size_t)a.above_row[parent], parent & 7u, j);
+    return neighbour_across(a.above_around + 8 * (size_t)a.above_row[parent], parent & 7u, sides, corner);
 }
-// The families among which all neighbours of a cell are, by the axes along which they lie beyond its own one: the
-// children of its parent and of seven of the parent's neighbours.
+// The families around a cell: the children of its parent and of seven of the parent's neighbours.
 template <class Args>
 FN void families_of(const Args& a, u32 cell, u32* family) {
     family[0] = a.above_row ? cell >> 3 : SDF_OUTSIDE;
     UNROLL
-    for (int side = 1; side < 8; side++) {
-        u32 other = a.above_row ? neighbour_of_parent(a, cell, beyond((int)(cell & 7u), side)) : SDF_OUTSIDE;
+    for (u32 sides = 1; sides < 8; sides++) {
+        u32 other = a.above_row ? neighbour_of_parent(a, cell, sides, cell & 7u) : SDF_OUTSIDE;
         if (other < SDF_OUTSIDE) {
             u32 other_row = a.above_row[other];
             other = other_row == SDF_NONE ? SDF_NONE : a.above_child[other_row];
         }
-        family[side] = other;
+        family[sides] = other;
     }
 }
-// Its 27 neighbours; 13 is the cell itself.
-FN void neighbours_among(const u32* family, u32 cell, u32* neighbour) {
-    UNROLL
-    for (int j = 0; j < 27; j++) neighbour[j] = neighbour_at(family, cell & 7u, j);
-    neighbour[CENTRE] = cell;
-}
+// The 27 neighbours of a cell, 13 is the cell itself, and the families around it.
 template <class Args>
-FN void neighbours_of(const Args& a, u32 cell, u32* neighbour) {
-    u32 family[8];
+FN void neighbours_of(const Args& a, u32 cell, u32* family, u32* neighbour) {
     families_of(a, cell, family);
-    neighbours_among(family, cell, neighbour);
+    UNROLL
+    for (int j = 0; j < 27; j++) neighbour[j] = neighbour_across(family, cell & 7u, sides_of(j), toward(j));
+    neighbour[CENTRE] = cell;
 }
 
 // Calls visit(j, there) for the points other than corners that a cell has in common with its neighbour: number j of
@@ -122,8 +120,8 @@ FN void sdf_octree_balance_at(const sdf_octree_balance_args& a, u32 i) {
     if (!a.asked[i] || a.state[i] == SPLIT) return;
     a.flag[i] = a.state[i] == CLOSED ? 2 : 1;
     if (!a.above_asked) return;
-    for (int side = 1; side < 8; side++) {
-        u32 other = neighbour_of_parent(a, i, beyond((int)(i & 7u), side));
+    for (u32 sides = 1; sides < 8; sides++) {
+        u32 other = neighbour_of_parent(a, i, sides, i & 7u);
         if (other >= SDF_OUTSIDE || a.above_state[other] == SPLIT) continue;
         store_shared(a.above_asked + other, (u8)1);
         store_shared(a.flag + a.n, (u8)3);
@@ -144,17 +142,15 @@ FN void sdf_octree_children_at(const sdf_octree_children_args& a, u32 i) {
         a.below_asked[c] = a.below_meets_finer[c] = 0;
     }
     for (int k = 0; k < 27; k++) {
-        u32 other = neighbour_at(a.around + 8 * (size_t)own_row, cell & 7u, k);
+        u32 sides = sides_of(k), other = neighbour_across(a.around + 8 * (size_t)own_row, cell & 7u, sides, toward(k));
         if (other >= SDF_OUTSIDE || k == CENTRE) continue;
         store_shared(a.meets_finer + other, (u8)1);
         u32 other_row = a.row[other], older = other_row == SDF_NONE ? SDF_NONE : load_shared(a.child + other_row);
         if (older >= a.first) continue;
-        Offset d = offset_of(k);
-        u32 side = (u32)((d.x != 1) | (d.y != 1) << 1 | (d.z != 1) << 2);
-        u32 near = (u32)((d.x == 0) | (d.y == 0) << 1 | (d.z == 0) << 2);  // the children there that touch this cell
         for (u32 q = 0; q < 8; q++) {
             u32 row = a.below_row[8 * older + q];
-            if (row != SDF_NONE && (q & side) == near) a.below_around[8 * (size_t)row + side] = family;
+            bool touches = (q & sides) == (sides & ~toward(k));
+            if (touches && row != SDF_NONE) a.below_around[8 * (size_t)row + sides] = family;
         }
     }
 }
@@ -171,10 +167,10 @@ FN void sdf_octree_opening_at(const sdf_octree_opening_args& a, u32 i) {
 // Which points the opening cells own: a bit mask and a count. Points that other cells have, or will have, are borrowed.
 FN void sdf_octree_own_at(const sdf_octree_own_args& a, u32 i) {
     u32 cell = a.cells[i], mask = 0, lent = 0;
-    u32 *family = a.around + 8 * (size_t)(a.first + i), neighbour[27];
+    u32 family[8], neighbour[27];
     u32* points = a.points + 27 * (size_t)(a.first + i);
-    families_of(a, cell, family);
-    neighbours_among(family, cell, neighbour);
+    neighbours_of(a, cell, family, neighbour);
+    for (int k = 0; k < 8; k++) a.around[8 * (size_t)(a.first + i) + k] = family[k];
     UNROLL
     for (int j = 0; j < 27; j++) {
         if (is_corner(j)) continue;
@@ -496,11 +492,11 @@ FN void sdf_octree_probed_at(const sdf_octree_probed_args& a, u32 i) {
 
 // A third look at a cell that was not opened: its neighbours may have been, and share points with it.
 FN void sdf_octree_peek_at(const sdf_octree_peek_args& a, u32 i) {
-    u32 cell = a.first + i, neighbour[27], point[8];
+    u32 cell = a.first + i, family[8], neighbour[27], point[8];
     float corner[8], value[27], error = 0.f;
     bool met = false;
     if (a.state[cell] == CLOSED) {
-        neighbours_of(a, cell, neighbour);
+        neighbours_of(a, cell, family, neighbour);
         UNROLL
         for (int k = 0; k < 27; k++) {
             u32 other = neighbour[k];
@@ -579,12 +575,12 @@ FN void sdf_octree_test_at(const sdf_octree_test_args& a, u32 i) {
 // interpolated value, so that the field has no cracks.
 FN void sdf_octree_constrain_at(const sdf_octree_constrain_args& a, u32 cell) {
     if (!a.meets_finer[cell] || a.state[cell] == SPLIT) return;
-    u32 point[8], neighbour[27];
+    u32 point[8], family[8], neighbour[27];
     float corner[8], value[27];
     corners_of(a, cell, point);
     for (int c = 0; c < 8; c++) corner[c] = a.value[point[c]];
     interpolate(corner, value);
-    neighbours_of(a, cell, neighbour);
+    neighbours_of(a, cell, family, neighbour);
     UNROLL
     for (int k = 0; k < 27; k++) {
         u32 finer = neighbour[k];
@@ -632,7 +628,8 @@ FN void sdf_octree_tighten_at(const sdf_octree_tighten_args& a, u32 cell) {
         for (int z = o.z == 0 ? 0 : 1; z <= (o.z == 2 ? 2 : 1); z++)
             for (int y = o.y == 0 ? 0 : 1; y <= (o.y == 2 ? 2 : 1); y++)
                 for (int x = o.x == 0 ? 0 : 1; x <= (o.x == 2 ? 2 : 1); x++) {
-                    u32 other = neighbour_of_parent(a, cell, index_of(x, y, z));
+                    int k = index_of(x, y, z);
+                    u32 other = neighbour_of_parent(a, cell, sides_of(k), toward(k));
                     if (other >= SDF_OUTSIDE || a.above_state[other] >= JUMP) continue;
                     store_shared(a.above_asked + other, (u8)1);
                     store_shared(a.any, (u8)1);

@@ -564,11 +564,12 @@ class Octree:
     def neighbours(self, level: int, cells: Array) -> Array:
         """Those of opened cells (k,) uint32: (k, 27) uint32, x fastest; NONE where cells are coarser, OUTSIDE."""
         own, xp = self.levels[level], self.backend.xp
-        at = (np.arange(8)[:, None, None] >> np.arange(3) & 1) + (np.arange(27)[:, None] // (1, 3, 9) % 3 - 1)
-        side, sibling = (self.backend.from_host(bits @ (1, 2, 4), np.uint32) for bits in ((at < 0) | (at > 1), at & 1))
-        octant = cells & np.uint32(7)
-        family = xp.take_along_axis(own.rows.around[own.cells.row[cells]], side[octant].astype(np.int64), axis=1)
-        found = xp.where(family < OUTSIDE, 8 * family + sibling[octant], family)
+        at = np.arange(27)[:, None] // (1, 3, 9) % 3
+        sides, toward = (self.backend.from_host(bits @ (1, 2, 4), np.uint32) for bits in (at != 1, at == 2))
+        octant = cells[:, None] & np.uint32(7)
+        beyond = sides & ~(octant ^ toward)
+        family = xp.take_along_axis(own.rows.around[own.cells.row[cells]], beyond.astype(np.int64), axis=1)
+        found = xp.where(family < OUTSIDE, 8 * family + (octant ^ sides), family)
         found[:, 13] = cells
         return found
 
