@@ -127,6 +127,7 @@ def _build(
 
             def find_corners(tree: Leaves) -> tuple[Array, Array]:
                 nonlocal bvh
+                backend.trim()
                 with stages("refit", backend):
                     bvh = prepare(backend, bvh, params.query)
                 if by_level:
