@@ -23,7 +23,7 @@ BALANCE, UPKEEP = 1.2, 1.6
 """What a whole octree has more of than a sample says, cells and time: it splits some for balance, and for hanging
 corners."""
 
-QUERIES_PER_CELL, BYTES_PER_CELL, FILE_BYTES_PER_CELL = 1.75, 180, 0.57
+QUERIES_PER_CELL, BYTES_PER_CELL, FILE_BYTES_PER_CELL = 1.75, 140, 0.57
 """Measured on scans and parts, at tolerances from 2.5e-4 to 1e-3. On eight of them leaves then came out within 27 %,
 memory between 0.84 and 1.5 times, time within a factor of two, and files within 42 %, but for boxes, whose files pack
 better, up to three times.
