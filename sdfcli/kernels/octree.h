@@ -612,16 +612,15 @@ FN void sdf_octree_tighten_at(const sdf_octree_tighten_args& a, u32 cell) {
         moved = most(moved, move[c]);
     }
     if (moved == 0.f) return;
-    float excess = moved;
-    if (a.row[cell] != SDF_NONE) {
+    if (moved <= 1.f) {
+        if (a.row[cell] == SDF_NONE) return;
         const u32* point = a.points + 27 * (size_t)a.row[cell];
         float distance[27], value[27];
         for (int j = 0; j < 27; j++) distance[j] = a.distance[point[j]];
         for (int c = 0; c < 8; c++) corner[c] = a.value[at[c]];
         interpolate(corner, value);
-        excess = most(excess, largest_error(a, cell, point, distance, value) / SDF_MOVED);
+        if (largest_error(a, cell, point, distance, value) / SDF_MOVED <= 1.f) return;
     }
-    if (excess <= 1.f) return;
     for (int c = 0; c < 8; c++) {
         if (move[c] < 0.5f * moved) continue;
         Offset o = offset_of(octant_point((int)(cell & 7u)) + octant_point(c));
