@@ -10,7 +10,7 @@ from sdfcli.backend import Backend, select_backend
 from sdfcli.errors import UsageError
 from sdfcli.index import MeshDistance
 from sdfcli.params import BuildParams
-from sdfcli.stages.bvh_octree import LEAF_BYTES, TRIANGLE_BYTES, bvh_octree
+from sdfcli.stages.bvh_octree import bvh_octree, bytes_for
 from sdfcli.stages.distance import nearest
 from sdfcli.stages.octree import Octree
 from sdfcli.stages.sign import inside_along
@@ -23,7 +23,7 @@ BALANCE, UPKEEP = 1.2, 1.6
 """What a whole octree has more of than a sample says, cells and time: it splits some for balance, and for hanging
 corners."""
 
-QUERIES_PER_CELL, BYTES_PER_CELL, FILE_BYTES_PER_CELL = 1.75, 180, 0.57
+QUERIES_PER_CELL, BYTES_PER_CELL, FILE_BYTES_PER_CELL = 1.75, 140, 0.57
 """Measured on scans and parts, at tolerances from 2.5e-4 to 1e-3. On eight of them leaves then came out within 27 %,
 memory between 0.84 and 1.5 times, time within a factor of two, and files within 42 %, but for boxes, whose files pack
 better, up to three times.
@@ -34,8 +34,8 @@ QUERIES = 20_000
 
 FILE_BYTES_PER_BVH_LEAF = 6
 
-IN_TURN_BYTES = 182
-"""What a triangle takes on a GPU while that octree's distances are asked for; its signs come when they are known."""
+ORDER_BYTES = 48
+"""What a triangle takes in Morton order."""
 
 DEFAULT_SHARE = 0.9
 """How much of the free memory a build takes at most, unless it is told."""
@@ -87,7 +87,7 @@ def estimate(
     if params.octree == "adaptive":
         size, used = _adaptive_size(index, params, scale), backend.memory_used()
     else:
-        used = used + IN_TURN_BYTES * len(index.bvh.order) if backend.warps else backend.memory_used()
+        used = used + ORDER_BYTES * len(index.bvh.order) if backend.warps else backend.memory_used()
         size = _bvh_size(index, params, scale)
     return Estimate(
         leaves=size.leaves,
@@ -142,7 +142,7 @@ def _bvh_size(index: MeshDistance, params: BuildParams, scale: float) -> _Size:
     inside_along(index.signer, sample, distance, slot)
     index.backend.synchronize()
     seconds = grown - begun + (time.perf_counter() - grown) * corners / len(sample)
-    memory_bytes = LEAF_BYTES * leaves + TRIANGLE_BYTES * len(index.bvh.order)
+    memory_bytes = bytes_for(index.backend, leaves, len(index.bvh.order))
     return _Size(leaves, seconds, memory_bytes, FILE_BYTES_PER_BVH_LEAF * leaves)
 
 

@@ -116,8 +116,6 @@ def _build(
     if params.query == "fast":
         bvh = without_nodes(bvh)
     backend.trim()
-    with stages("refit", backend):
-        bvh = prepare(backend, bvh, params.query)
     mesh.release()
     earlier = None
     if previous is not None and Previous.fits(previous, order):
@@ -129,6 +127,9 @@ def _build(
 
             def find_corners(tree: Corners) -> tuple[Array, Array]:
                 nonlocal bvh
+                backend.trim()
+                with stages("refit", backend):
+                    bvh = prepare(backend, bvh, params.query)
                 if by_level and bvh.packets is not None:
                     found = nearest_by_level(backend, bvh.packets, tree)
                 else:
@@ -141,6 +142,8 @@ def _build(
             jump_leaves, step, queries = 0, None, len(arrays["corner_key"])
             working_bytes = LEAF_BYTES * len(arrays["leaf_key"])
         else:
+            with stages("refit", backend):
+                bvh = prepare(backend, bvh, params.query)
             tree = Octree(
                 backend,
                 bvh,

@@ -16,7 +16,7 @@ from sdfcli.mesh import Mesh, make_mesh
 from sdfcli.stages.bvh_octree import bvh_octree
 from sdfcli.stages.corner_sign import signed_distances
 from sdfcli.stages.distance import make_bvh, nearest
-from sdfcli.stages.sign import WindingSigner, make_signer
+from sdfcli.stages.sign import WindingIndex, WindingSigner, make_signer
 
 backend = backends.backend
 warps = backends.warps
@@ -76,5 +76,5 @@ def test_few_corners_are_asked_for(backend: Backend, monkeypatch: pytest.MonkeyP
             runs["link"] = backend.to_host(values["link"])
 
     monkeypatch.setattr(backend, "run", spy)
-    signed_distances(backend, WindingSigner(backend, mesh, bvh), tree, distance, slot)
+    signed_distances(backend, WindingSigner(backend, mesh, WindingIndex.of(backend, bvh)), tree, distance, slot)
     assert 0 < np.sum(runs["link"] == 0) < 0.2 * len(distance)

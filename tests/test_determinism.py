@@ -97,7 +97,7 @@ def on_both(cpu: Backend, gpu: Backend, kind: str) -> list[dict[str, Any]]:
             same = nearest(backend, bvh, at, query=query)
             assert (distance.tobytes(), slot.tobytes()) == (same[0].tobytes(), same[1].tobytes())
         moments = WindingIndex.of(backend, bvh)
-        winding, pseudonormal = WindingSigner(backend, mesh, bvh), PseudonormalSigner(backend, mesh, bvh)
+        winding, pseudonormal = WindingSigner(backend, mesh, moments), PseudonormalSigner(backend, mesh, bvh)
         found = {
             "keys": order.keys,
             "triangle_id": order.triangle_id,

@@ -115,7 +115,7 @@ def test_exit_codes(ball: Path) -> None:
     assert {"leaves", "seconds", "memory_bytes", "file_bytes", "limit_bytes", "free_bytes"} <= set(report)
     assert list(ball.parent.iterdir()) == [ball]
     for words in (["--dry-run"], []):
-        done = run("build", ball, "--device", "cpu", "--max-memory", "60M", "-o", ball.with_suffix(".h5"), *words)
+        done = run("build", ball, "--device", "cpu", "--max-memory", "40M", "-o", ball.with_suffix(".h5"), *words)
         assert done.returncode == 5
         assert len(done.stderr.splitlines()) == 1
         assert "--max-memory" in done.stderr

@@ -16,7 +16,7 @@ from sdfcli.stages import grid
 from sdfcli.stages.bvh import Bvh
 from sdfcli.stages.distance import make_bvh, nearest
 from sdfcli.stages.grid import exact_distances, give_signs, nodes_near, positions, side_of
-from sdfcli.stages.sign import NoSigner, Signer, WindingSigner, make_signer
+from sdfcli.stages.sign import NoSigner, Signer, WindingIndex, WindingSigner, make_signer
 
 backend = backends.backend
 
@@ -171,7 +171,7 @@ def test_the_side_of_the_cube_may_be_inside(backend: Backend) -> None:
     half = faces[(vertices[faces][..., 0] > 0).any(axis=1)]
     mesh = make_mesh(vertices, np.concatenate((half, half, half)))
     bvh = bvh_of(backend, mesh)
-    signer = WindingSigner(backend, mesh, bvh)
+    signer = WindingSigner(backend, mesh, WindingIndex.of(backend, bvh))
     found = signed(backend, bvh, signer, 4, backend.to_host(exact_distances(backend, bvh, 4)))
     assert np.signbit(found.reshape(17, 17, 17)[..., 0]).any()
     check_signs(backend, mesh, "winding", 4, np.random.default_rng(0))
@@ -182,7 +182,7 @@ def test_signs_around_a_hole(backend: Backend) -> None:
     vertices, faces = shapes.icosphere(3)
     open_ball = make_mesh(vertices, faces[(vertices[faces][..., 0] > -0.5).any(axis=1)])
     bvh = bvh_of(backend, open_ball)
-    signer = WindingSigner(backend, open_ball, bvh)
+    signer = WindingSigner(backend, open_ball, WindingIndex.of(backend, bvh))
     distance = backend.to_host(exact_distances(backend, bvh, 5))
     found = signed(backend, bvh, signer, 5, distance).reshape(33, 33, 33)
     both = np.abs(found[..., 1:]) + np.abs(found[..., :-1]) > 0.5**5 * 1.01

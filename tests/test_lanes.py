@@ -17,7 +17,7 @@ import shapes
 from sdfcli.backend.base import KERNELS, argument_structs
 from sdfcli.backend.cpu import CpuBackend, library_path
 from sdfcli.mesh import make_mesh
-from sdfcli.stages.distance import make_bvh
+from sdfcli.stages.order import morton_order
 from sdfcli.stages.sign import WindingIndex
 from test_packets import points_about
 
@@ -73,15 +73,23 @@ def run_alone(alone: ctypes.CDLL, kernel: str, n: int, **values: object) -> None
     getattr(alone, kernel)(struct)
 
 
-def check(alone: ctypes.CDLL, cpu: CpuBackend, build: str, triangles: Numbers, points: Numbers, beta: float) -> None:
-    """Winding numbers of points in lanes and alone."""
-    index = WindingIndex.of(cpu, make_bvh(cpu, triangles))
+def check(
+    alone: ctypes.CDLL,
+    cpu: CpuBackend,
+    build: str,
+    triangles: Numbers,
+    points: Numbers,
+    beta: float,
+    counted: Numbers | None = None,
+) -> None:
+    """Winding numbers of points in lanes and alone; counted: the triangles (n,) that count."""
+    index = WindingIndex.among(cpu, morton_order(cpu, triangles), counted)
     expected, found = (np.full(len(points), np.nan, np.float32) for _ in range(2))
     values = {
-        "triangles": len(triangles),
+        "triangles": index.triangles,
         "points": points,
         "triangle": index.bvh.order.triangle,
-        "child": index.bvh.child,
+        "slots": index.slots,
         "moments": index.moments,
         "beta": beta,
     }
@@ -98,16 +106,26 @@ def check(alone: ctypes.CDLL, cpu: CpuBackend, build: str, triangles: Numbers, p
     count=st.integers(1, 70),
     beta=st.sampled_from([0.0, 0.5, 1.5, 8.0]),
     ordered=st.booleans(),
+    all_count=st.booleans(),
 )
 def test_lanes_walk_as_if_alone(
-    alone: ctypes.CDLL, cpu: CpuBackend, build: str, kind: str, seed: int, count: int, beta: float, ordered: bool
+    alone: ctypes.CDLL,
+    cpu: CpuBackend,
+    build: str,
+    kind: str,
+    seed: int,
+    count: int,
+    beta: float,
+    ordered: bool,
+    all_count: bool,
 ) -> None:
     rng = np.random.default_rng(seed)
     triangles = make_mesh(*MESHES[kind](rng)).unit_triangles
     points = points_about(rng, triangles.astype(np.float32).reshape(-1, 3, 3), count)
     if ordered:
         points = points[np.argsort(points[:, 0])]
-    check(alone, cpu, build, triangles, points, beta)
+    counted = rng.permutation(len(triangles)) <= rng.integers(len(triangles))
+    check(alone, cpu, build, triangles, points, beta, None if all_count else counted)
 
 
 def test_far_points_and_equal_points(alone: ctypes.CDLL, cpu: CpuBackend, build: str) -> None:

@@ -70,7 +70,7 @@ def grow(
     if adaptive:
         tree = Octree(backend, bvh, signer, depth=depth, tolerance=tolerance, band=band, stages=Stages())
         tree.grow()
-        position = oracle.lattice(backend.to_host(tree.points.key)) / FULL
+        position = oracle.lattice(backend.to_host(tree.point_keys())) / FULL
         points = {
             "position": backend.from_host(position, np.float32),
             "slot": tree.points.slot.copy(),
@@ -323,7 +323,9 @@ def test_opened_cells_know_their_neighbours(backend: Backend, kind: str) -> None
         parent_key = backend.to_host(own.families.key)[np.arange(own.cells.count) // 8]
         at = oracle.lattice(parent_key * np.uint64(8) + np.arange(own.cells.count, dtype=np.uint64) % np.uint64(8))
         number = {(*place,): cell for cell, place in enumerate(at.tolist())}
-        for cell, neighbours in zip(backend.to_host(own.rows.cell), backend.to_host(own.rows.neighbour), strict=True):
+        opened = own.rows.cell
+        around = backend.to_host(tree.neighbours(level, opened))
+        for cell, neighbours in zip(backend.to_host(opened), around, strict=True):
             for direction, neighbour in enumerate(neighbours.tolist()):
                 x, y, z = at[cell] + [direction % 3 - 1, direction // 3 % 3 - 1, direction // 9 - 1]
                 outside = min(x, y, z) < 0 or max(x, y, z) >= 2**level
@@ -332,11 +334,22 @@ def test_opened_cells_know_their_neighbours(backend: Backend, kind: str) -> None
     assert known > 27 * 500
 
 
+def test_points_are_sorted_with_and_without_room_in_their_keys(backend: Backend) -> None:
+    tree, rng = tree_of(backend, "star"), np.random.default_rng(1)
+    key = backend.to_host(tree.point_keys())
+    points = rng.permutation(len(key))[: len(key) // 2].astype(np.uint32)
+    expected = points[np.argsort(key[points])]
+    for depth in (tree.depth + 1, oracle.LATTICE_BITS):
+        found, sorted_key = map(backend.to_host, tree.in_order(backend.from_host(points), depth))
+        assert np.array_equal(found, expected)
+        assert np.array_equal(sorted_key, key[expected])
+
+
 @pytest.mark.parametrize("kind", ["star", "holed torus"])
 def test_steps_are_those_of_the_finished_field(backend: Backend, kind: str) -> None:
     step, length = 1e-3, 3.0
     tree = tree_of(backend, kind)
-    hanging, key = tree.hanging.copy(), tree.points.key.copy()
+    hanging, key = tree.hanging.copy(), tree.point_keys()
     plain, stepped = tree.assemble(length), tree_of(backend, kind).assemble(length, step)
     xp = backend.xp
     of_corner = xp.argsort(key)[xp.searchsorted(key[xp.argsort(key)], plain["corner_key"])]

@@ -193,7 +193,7 @@ def test_winding_signs_near_one_half(backend: Backend) -> None:
     winding = oracle.winding(points, triangles)
     close = (np.abs(winding - 0.5) < 0.12) & (np.abs(winding - 0.5) > 1e-6)
     assert close.sum() > 100
-    inside = decide(backend, bvh, WindingSigner(backend, mesh, bvh), points[close])
+    inside = decide(backend, bvh, WindingSigner(backend, mesh, WindingIndex.of(backend, bvh)), points[close])
     assert np.array_equal(inside, winding[close] > 0.5)
 
 
@@ -217,7 +217,7 @@ def test_winding_signs_on_the_caps(backend: Backend, seed: int, layers: int, sha
     points = points[oracle.distance(points, triangles) > CLEAR]
     winding = oracle.winding(points, triangles)
     sided = np.abs(winding - 0.5) > 1e-6
-    inside = decide(backend, bvh, WindingSigner(backend, mesh, bvh), points)
+    inside = decide(backend, bvh, WindingSigner(backend, mesh, WindingIndex.of(backend, bvh)), points)
     assert np.array_equal(inside[sided], winding[sided] > 0.5)
 
 
@@ -289,7 +289,9 @@ def test_signs_handed_on(backend: Backend, kind: str, seed: int, few: int) -> No
     winding = oracle.winding(points, triangles)
     at = backend.from_host(points)
     with mock.patch.object(sign, "FEW_POINTS", few):
-        inside = backend.to_host(inside_along(WindingSigner(backend, mesh, bvh), at, *nearest(backend, bvh, at)))
+        inside = backend.to_host(
+            inside_along(WindingSigner(backend, mesh, WindingIndex.of(backend, bvh)), at, *nearest(backend, bvh, at))
+        )
     sided = np.abs(winding - 0.5) > 1e-6
     assert np.array_equal(inside[sided], winding[sided] > 0.5)
 
@@ -299,7 +301,7 @@ def test_few_points_are_asked(backend: Backend, share: float, monkeypatch: pytes
     rng = np.random.default_rng(12)
     mesh = make_mesh(*shapes.holed(rng, shapes.star(rng, 3), share))
     bvh = bvh_of(backend, mesh)
-    signer = WindingSigner(backend, mesh, bvh)
+    signer = WindingSigner(backend, mesh, WindingIndex.of(backend, bvh))
     assert (signer.caps is None) == (share == 0)
     at = backend.from_host(along_a_curve(backend, rng.random((20_000, 3))))
     own = backend.to_host(signer.inside(at, None))
@@ -416,7 +418,7 @@ def test_distance_to_the_caps(backend: Backend) -> None:
     rng = np.random.default_rng(8)
     mesh = make_mesh(*shapes.holed(rng, shapes.star(rng, 2), 0.1))
     bvh = bvh_of(backend, mesh)
-    signer = WindingSigner(backend, mesh, bvh)
+    signer = WindingSigner(backend, mesh, WindingIndex.of(backend, bvh))
     points = rng.random((100, 3)).astype(np.float32)
     clear = backend.to_host(signer.clear(backend.from_host(points)))
     caps = cap_triangles(mesh).reshape(-1, 3, 3)

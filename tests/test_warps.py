@@ -14,6 +14,7 @@ from sdfcli.backend import Backend
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.mesh import Mesh, make_mesh
 from sdfcli.stages.distance import make_bvh
+from sdfcli.stages.order import morton_order
 from sdfcli.stages.sign import BETA, CAP_STEPS, WindingIndex, WindingSigner, cap_triangles, wind_alone
 
 warps = backends.warps
@@ -62,6 +63,24 @@ def test_winding_numbers_of_any_number_of_triangles(warps: Backend, cpu: CpuBack
         assert both[0].tobytes() == both[1].tobytes()
 
 
+@settings(max_examples=15, deadline=None)
+@given(kind=st.sampled_from(sorted(shapes.ANY)), seed=st.integers(0, 2**32 - 1), beta=st.sampled_from([0.0, BETA, 8.0]))
+def test_faces_that_count_alone(warps: Backend, cpu: CpuBackend, kind: str, seed: int, beta: float) -> None:
+    """They share the triangles of the whole mesh, and have the winding numbers of a mesh of their own."""
+    rng = np.random.default_rng(seed)
+    mesh = make_mesh(*shapes.ANY[kind](rng))
+    counted = rng.random(len(mesh.faces)) < rng.random()
+    counted[rng.integers(len(counted))] = True
+    points = points_about(rng, mesh, 40)
+    expected = WindingIndex.of(cpu, make_bvh(cpu, mesh.unit_triangles[counted])).winding(cpu, points, beta)
+    for device in (warps, cpu):
+        order = morton_order(device, mesh.unit_triangles)
+        index = WindingIndex.among(device, order, counted)
+        assert index.bvh.order.triangle is order.triangle
+        found = index.winding(device, device.from_host(points), beta)
+        assert device.to_host(found).tobytes() == expected.tobytes()
+
+
 @pytest.mark.parametrize("kind", ["star", "holed torus", "overlapping"])
 @pytest.mark.parametrize("count", [1, 33, 90])
 def test_points_with_links_are_passed_over(warps: Backend, cpu: CpuBackend, kind: str, count: int) -> None:
@@ -86,7 +105,7 @@ def test_caps_decide(warps: Backend, cpu: CpuBackend, seed: int) -> None:
     points = np.concatenate((on, on + 1e-4 * rng.normal(size=on.shape))).astype(np.float32)
     found = []
     for device in (warps, cpu):
-        signer = WindingSigner(device, mesh, make_bvh(device, mesh.unit_triangles))
+        signer = WindingSigner(device, mesh, WindingIndex.of(device, make_bvh(device, mesh.unit_triangles)))
         winding = device.xp.empty(len(points), np.float32)
         if device.warps:
             wind_alone(device, signer.index, device.from_host(points), winding, BETA, caps=signer.caps)

@@ -238,7 +238,7 @@ typedef struct {
     unsigned triangles;
     const float* points;      /* n x 3 */
     const float* triangle;
-    const unsigned* child;
+    const unsigned* slots;    /* triangles: where they are in `triangle`; null: one after the other */
     const float* moments;
     float beta;               /* 0: exact */
     float* winding;           /* out: n */
@@ -276,7 +276,8 @@ typedef struct {
     const unsigned* above_row;            /* cell above */
     const unsigned* above_points;         /* row above, x 27 */
     const float* distance;                /* point: signed */
-    const float* gradient;                /* point, x 3 */
+    const float* gradient;                /* point, x 3; null: worked out */
+    const unsigned* slot;                 /* point: nearest triangle */
     unsigned triangles;
     const unsigned long long* triangle_key;
     const float* triangle;
@@ -294,8 +295,9 @@ typedef struct {
     const unsigned* above_row;
     const unsigned* above_points;
     const unsigned* slot;                 /* point: nearest triangle */
+    unsigned seeds;                       /* of each, at most */
     float* position;                      /* out: n x 3, the centre */
-    unsigned* seed;                       /* out: n x 8 */
+    unsigned* seed;                       /* out: n x seeds, ended by SDF_NONE */
 } sdf_octree_probe_args;
 
 typedef struct {
@@ -304,10 +306,13 @@ typedef struct {
     unsigned first;
     const unsigned* cells;                /* n, probed */
     const unsigned* parent;
+    const unsigned long long* key;        /* family */
     const unsigned* above_row;
     const unsigned* above_points;
     const float* distance;                /* point: signed */
     const float* gradient;
+    const unsigned* slot;                 /* point: nearest triangle */
+    const float* triangle;
     const float* centre;                  /* n, unsigned distance of the centre */
     float tolerance;
     float band;
@@ -319,15 +324,18 @@ typedef struct {
     unsigned level;
     unsigned first;                       /* number of the first */
     const unsigned* parent;
+    const unsigned long long* key;        /* family */
     const unsigned* row;                  /* cell: number among the opened cells, or SDF_NONE */
     const unsigned char* state;           /* cell: 0 closed, 1 opening, 2 opened, 3 a jump, 4 split */
     const unsigned* points;               /* row, x 27 */
     const unsigned* above_row;
     const unsigned* above_child;          /* row above: family, or SDF_NONE */
-    const unsigned* above_neighbour;      /* row above, x 27: cells, SDF_NONE: coarser there, SDF_OUTSIDE */
+    const unsigned* above_around;         /* row above, x 8: families by side, SDF_NONE: coarser there, SDF_OUTSIDE */
     const unsigned* above_points;
     const float* distance;
     const float* gradient;
+    const unsigned* slot;                 /* point: nearest triangle */
+    const float* triangle;
     float tolerance;
     float band;
     unsigned char* wish;                  /* out: n, 1 is to be opened */
@@ -342,8 +350,8 @@ typedef struct {
     const unsigned char* state;
     const unsigned* above_row;
     const unsigned* above_child;
-    const unsigned* above_neighbour;
-    unsigned* neighbour;                  /* out: row, x 27 */
+    const unsigned* above_around;
+    unsigned* around;                     /* out: row, x 8 */
     unsigned* points;                     /* in and out: row, x 27; other opening cells' points as places in their list */
     unsigned* mask;                       /* out: n, the points that each cell owns */
     unsigned* lent;                       /* out: n, the points that other opening cells own */
@@ -367,12 +375,21 @@ typedef struct {
     const unsigned* last;                 /* opening cells: running sums of their new points */
     const unsigned* slot;
     unsigned* points;                     /* in and out: row, x 27 */
+    unsigned seeds;                       /* of each new point, at most */
     unsigned char* state;                 /* out: cell, opened */
-    unsigned long long* point_key;        /* out: Morton key on the lattice */
     unsigned* point_row;                  /* out: new points of the piece, the owner's row */
     float* position;                      /* out: new points of the piece, x 3 */
-    unsigned* seed;                       /* out: new points of the piece, x 8 */
+    unsigned* seed;                       /* out: new points of the piece, x seeds, ended by SDF_NONE */
 } sdf_octree_points_args;
+
+typedef struct {
+    unsigned n;                           /* rows of a level */
+    unsigned level;
+    const unsigned* cell;                 /* row */
+    const unsigned long long* key;        /* family */
+    const unsigned* points;               /* row, x 27 */
+    unsigned long long* point_key;        /* out: point: Morton key on the lattice */
+} sdf_octree_keys_args;
 
 typedef struct {
     unsigned n;                           /* new points */
@@ -385,7 +402,7 @@ typedef struct {
     const float* triangle;
     unsigned* nearest;                    /* out: n, the slots once more */
     float* signed_distance;               /* out: n */
-    float* gradient;                      /* out: n x 3, of the signed distance */
+    float* gradient;                      /* out: n x 3, of the signed distance; may be null */
 } sdf_octree_measured_args;
 
 typedef struct {
@@ -406,6 +423,7 @@ typedef struct {
     const unsigned* points;               /* row, x 27 */
     const float* distance;
     const float* gradient;
+    const unsigned* slot;                 /* point: nearest triangle */
     unsigned triangles;
     const unsigned long long* triangle_key;
     const float* triangle;
@@ -422,7 +440,7 @@ typedef struct {
     const unsigned char* state;           /* n */
     const unsigned* parent;               /* family */
     const unsigned* above_row;
-    const unsigned* above_neighbour;
+    const unsigned* above_around;
     const unsigned char* above_state;
     unsigned char* above_asked;           /* out: cell above; null where nothing is balanced */
     unsigned char* flag;                  /* in and out: n + 1, first 0 */
@@ -434,7 +452,7 @@ typedef struct {
     const unsigned* cells;                /* n */
     const unsigned long long* key;        /* family */
     const unsigned* row;                  /* cell */
-    const unsigned* neighbour;            /* row, x 27 */
+    const unsigned* around;               /* row, x 8 */
     unsigned char* state;                 /* out: cell */
     unsigned* child;                      /* in and out: row, family below */
     unsigned char* meets_finer;           /* out: cell, 1 for the neighbours of cells that are split */
@@ -444,7 +462,7 @@ typedef struct {
     unsigned char* below_state;           /* out: cell below */
     unsigned char* below_asked;           /* out: cell below */
     unsigned char* below_meets_finer;     /* out: cell below */
-    unsigned* below_neighbour;            /* in and out: row below, x 27: older ones learn of the new cells */
+    unsigned* below_around;               /* in and out: row below, x 8: older ones learn of the new family */
 } sdf_octree_children_args;
 
 typedef struct {
@@ -466,7 +484,7 @@ typedef struct {
     const unsigned* points;               /* row, x 27 */
     const unsigned* above_row;
     const unsigned* above_child;
-    const unsigned* above_neighbour;
+    const unsigned* above_around;
     const unsigned* above_points;
     float* value;                         /* in and out: point, the field's value */
     unsigned char* hanging;               /* out: point, 1 for those that take a leaf's value */
@@ -476,15 +494,18 @@ typedef struct {
     unsigned n;                           /* cells of a level, of which leaves are looked at */
     unsigned level;
     const unsigned* parent;
+    const unsigned long long* key;        /* family */
     const unsigned* row;
     const unsigned char* state;
     const unsigned* points;               /* row, x 27 */
     const unsigned* above_row;
-    const unsigned* above_neighbour;
+    const unsigned* above_around;
     const unsigned* above_points;
     const unsigned char* above_state;
     const float* distance;                /* point: true signed distance */
     const float* gradient;
+    const unsigned* slot;                 /* point: nearest triangle */
+    const float* triangle;
     const float* value;
     const unsigned char* hanging;
     float tolerance;
@@ -914,6 +935,7 @@ typedef struct {
     const unsigned* asked;                  /* those that are asked for; null: all */
     const unsigned* many;                   /* how many these are; null: count */
     const float* triangle;
+    const unsigned* slots;                  /* triangles: where they are in `triangle`; null: one after the other */
     const float* moments;
     const float* caps_triangle;
     const float* caps_moments;

@@ -46,6 +46,7 @@
     X(sdf_octree_opening)            \
     X(sdf_octree_own)                \
     X(sdf_octree_points)             \
+    X(sdf_octree_keys)               \
     X(sdf_octree_measured)           \
     X(sdf_octree_screen)             \
     X(sdf_octree_probe)              \

@@ -8,8 +8,8 @@
 //
 // The eight children of a cell are a family: cell c of a level is child c % 8, in Morton order, of family c / 8, and
 // what siblings have in common is kept once: their parent and its key. Most cells stay leaves that are never opened, so
-// whatever only opened cells have, their points, neighbours and children, lies in rows. A cell's corners are among its
-// parent's points, and its neighbours among the children of its parent's neighbours.
+// whatever only opened cells have, their points, children and the families around, lies in rows. A cell's corners are
+// among its parent's points, and its neighbours among the children of its parent's neighbours.
 #ifndef SDFCLI_OCTREE_H
 #define SDFCLI_OCTREE_H
 #include "caps.h"
@@ -54,36 +54,47 @@ FN void corners_of(const Args& a, u32 cell, u32* corner) {
     for (int c = 0; c < 8; c++) corner[c] = above ? above[first + octant_point(c)] : (u32)c;
 }
 
-// The neighbour of its parent that a child borders on along some axes, by the bits of `side`.
-FN int beyond(int octant, int side) {
-    return index_of(side & 1 ? 2 * (octant & 1) : 1, side & 2 ? octant & 2 : 1, side & 4 ? octant >> 1 & 2 : 1);
+// By axis, what numbers of neighbours, 0 .. 26, say: whether they are beside the cell, and whether farther on.
+FN u32 sides_of(int j) {
+    Offset d = offset_of(j);
+    return (u32)((d.x != 1) | (d.y != 1) << 1 | (d.z != 1) << 2);
 }
-
-// The 27 neighbours of a cell (13 is the cell itself): its siblings, and the children of seven of its parent's
-// neighbours. SDF_NONE where cells are coarser.
+FN u32 toward(int j) {
+    Offset d = offset_of(j);
+    return (u32)((d.x == 2) | (d.y == 2) << 1 | (d.z == 2) << 2);
+}
+// The neighbour of an octant of a family across its sides that meet at a corner. family: those among which all of its
+// neighbours are, by the axes along which they lie beyond its own. SDF_NONE where cells are coarser.
+FN u32 neighbour_across(const u32* family, u32 octant, u32 sides, u32 corner) {
+    u32 own = family[sides & ~(octant ^ corner)];
+    return own < SDF_OUTSIDE ? 8 * own + (octant ^ sides) : own;
+}
+// That of a cell's parent.
 template <class Args>
-FN void neighbours_of(const Args& a, u32 cell, u32* neighbour) {
-    u32 family[8];  // by the axes along which it lies beyond the cell's own one
-    int octant = (int)(cell & 7u);
+FN u32 neighbour_of_parent(const Args& a, u32 cell, u32 sides, u32 corner) {
+    u32 parent = a.parent[cell >> 3];
+    return neighbour_across(a.above_around + 8 * (size_t)a.above_row[parent], parent & 7u, sides, corner);
+}
+// The families around a cell: the children of its parent and of seven of the parent's neighbours.
+template <class Args>
+FN void families_of(const Args& a, u32 cell, u32* family) {
+    family[0] = a.above_row ? cell >> 3 : SDF_OUTSIDE;
     UNROLL
-    for (int side = 0; side < 8; side++) {
-        family[side] = SDF_OUTSIDE;
-        if (!a.above_row) continue;
-        u32 row = a.above_row[a.parent[cell >> 3]], other = a.above_neighbour[27 * (size_t)row + beyond(octant, side)];
+    for (u32 sides = 1; sides < 8; sides++) {
+        u32 other = a.above_row ? neighbour_of_parent(a, cell, sides, cell & 7u) : SDF_OUTSIDE;
         if (other < SDF_OUTSIDE) {
             u32 other_row = a.above_row[other];
             other = other_row == SDF_NONE ? SDF_NONE : a.above_child[other_row];
         }
-        family[side] = other;
+        family[sides] = other;
     }
+}
+// The 27 neighbours of a cell, 13 is the cell itself, and the families around it.
+template <class Args>
+FN void neighbours_of(const Args& a, u32 cell, u32* family, u32* neighbour) {
+    families_of(a, cell, family);
     UNROLL
-    for (int j = 0; j < 27; j++) {
-        Offset d = offset_of(j);
-        int x = (octant & 1) + d.x - 1, y = (octant >> 1 & 1) + d.y - 1, z = (octant >> 2) + d.z - 1;
-        int side = (x < 0 || x > 1) | (y < 0 || y > 1) << 1 | (z < 0 || z > 1) << 2;
-        u32 sibling = (u32)((x & 1) | (y & 1) << 1 | (z & 1) << 2);
-        neighbour[j] = family[side] < SDF_OUTSIDE ? 8 * family[side] + sibling : family[side];
-    }
+    for (int j = 0; j < 27; j++) neighbour[j] = neighbour_across(family, cell & 7u, sides_of(j), toward(j));
     neighbour[CENTRE] = cell;
 }
 
@@ -109,10 +120,8 @@ FN void sdf_octree_balance_at(const sdf_octree_balance_args& a, u32 i) {
     if (!a.asked[i] || a.state[i] == SPLIT) return;
     a.flag[i] = a.state[i] == CLOSED ? 2 : 1;
     if (!a.above_asked) return;
-    const u32* neighbour = a.above_neighbour + 27 * (size_t)a.above_row[a.parent[i >> 3]];
-    int octant = (int)(i & 7u);
-    for (int side = 1; side < 8; side++) {
-        u32 other = neighbour[beyond(octant, side)];
+    for (u32 sides = 1; sides < 8; sides++) {
+        u32 other = neighbour_of_parent(a, i, sides, i & 7u);
         if (other >= SDF_OUTSIDE || a.above_state[other] == SPLIT) continue;
         store_shared(a.above_asked + other, (u8)1);
         store_shared(a.flag + a.n, (u8)3);
@@ -132,24 +141,16 @@ FN void sdf_octree_children_at(const sdf_octree_children_args& a, u32 i) {
         a.below_state[c] = CLOSED;
         a.below_asked[c] = a.below_meets_finer[c] = 0;
     }
-    const u32* neighbour = a.neighbour + 27 * (size_t)own_row;
     for (int k = 0; k < 27; k++) {
-        u32 other = neighbour[k];
+        u32 sides = sides_of(k), other = neighbour_across(a.around + 8 * (size_t)own_row, cell & 7u, sides, toward(k));
         if (other >= SDF_OUTSIDE || k == CENTRE) continue;
         store_shared(a.meets_finer + other, (u8)1);
         u32 other_row = a.row[other], older = other_row == SDF_NONE ? SDF_NONE : load_shared(a.child + other_row);
         if (older >= a.first) continue;
-        Offset d = offset_of(k);
         for (u32 q = 0; q < 8; q++) {
             u32 row = a.below_row[8 * older + q];
-            if (row == SDF_NONE) continue;
-            for (u32 o = 0; o < 8; o++) {  // the way from child q there to child o here, one more than -1, 0, or 1
-                int x = (int)(o & 1u) - (int)(q & 1u) - 2 * (d.x - 1) + 1;
-                int y = (int)(o >> 1 & 1u) - (int)(q >> 1 & 1u) - 2 * (d.y - 1) + 1;
-                int z = (int)(o >> 2) - (int)(q >> 2) - 2 * (d.z - 1) + 1;
-                if ((u32)x < 3u && (u32)y < 3u && (u32)z < 3u)
-                    a.below_neighbour[27 * (size_t)row + index_of(x, y, z)] = 8 * family + o;
-            }
+            bool touches = (q & sides) == (sides & ~toward(k));
+            if (touches && row != SDF_NONE) a.below_around[8 * (size_t)row + sides] = family;
         }
     }
 }
@@ -166,9 +167,10 @@ FN void sdf_octree_opening_at(const sdf_octree_opening_args& a, u32 i) {
 // Which points the opening cells own: a bit mask and a count. Points that other cells have, or will have, are borrowed.
 FN void sdf_octree_own_at(const sdf_octree_own_args& a, u32 i) {
     u32 cell = a.cells[i], mask = 0, lent = 0;
-    u32* neighbour = a.neighbour + 27 * (size_t)(a.first + i);
+    u32 family[8], neighbour[27];
     u32* points = a.points + 27 * (size_t)(a.first + i);
-    neighbours_of(a, cell, neighbour);
+    neighbours_of(a, cell, family, neighbour);
+    for (int k = 0; k < 8; k++) a.around[8 * (size_t)(a.first + i) + k] = family[k];
     UNROLL
     for (int j = 0; j < 27; j++) {
         if (is_corner(j)) continue;
@@ -205,26 +207,29 @@ FN void sdf_octree_own_at(const sdf_octree_own_args& a, u32 i) {
     a.count[i] = (u32)count_ones(mask);
 }
 
+// Where point o of the cell at a place among those of its level lies on the lattice.
+template <class Args>
+FN Lattice point_of(const Args& a, Lattice cell, Offset o) {
+    u32 half = 1u << (SDF_LATTICE_BITS - 1 - a.level);
+    Lattice p = {(2 * cell.x + (u32)o.x) * half, (2 * cell.y + (u32)o.y) * half, (2 * cell.z + (u32)o.z) * half};
+    return p;
+}
 FN void store_position(float* position, Lattice p) {  // in the unit cube, exactly
     const float unit = 1.f / (1u << SDF_LATTICE_BITS);
     position[0] = (float)p.x * unit;
     position[1] = (float)p.y * unit;
     position[2] = (float)p.z * unit;
 }
-// The place of a cell's point, and the nearest triangles of the 2, 4 or 8 corners between which it lies: the first
-// bounds of its query.
+// The place of a cell's point, and the nearest triangles of the 2, 4 or 8 corners between which it lies, or of some of
+// them: the first bounds of its query.
 template <class Args>
-FN Lattice place_point(const Args& a, u32 cell, int j, const u32* corner, float* position, u32* seed) {
-    Lattice at = morton_decode(key_of(a, cell));
-    u32 half = 1u << (SDF_LATTICE_BITS - 1 - a.level);
+FN void place_point(const Args& a, u32 cell, int j, const u32* corner, float* position, u32* seed) {
     Offset o = offset_of(j);
-    Lattice p = {(2 * at.x + (u32)o.x) * half, (2 * at.y + (u32)o.y) * half, (2 * at.z + (u32)o.z) * half};
-    store_position(position, p);
-    int seeds = 0;
+    store_position(position, point_of(a, morton_decode(key_of(a, cell)), o));
+    u32 seeds = 0;
     for (int c = 0; c < 8; c++)
-        if (lies_between(o, c)) seed[seeds++] = a.slot[corner[c]];
-    if (seeds < 8) seed[seeds] = SDF_NONE;
-    return p;
+        if (seeds < a.seeds && lies_between(o, c)) seed[seeds++] = a.slot[corner[c]];
+    if (seeds < a.seeds) seed[seeds] = SDF_NONE;
 }
 
 // The numbers of an opening cell's points; its own are made, and with them it is opened.
@@ -238,8 +243,7 @@ FN void sdf_octree_points_at(const sdf_octree_points_args& a, u32 i) {
     for (int j = 0; j < 27; j++) {
         if (mask >> j & 1u) {
             u32 k = id - a.piece_point;
-            a.point_key[id] =
-                morton_encode(place_point(a, cell, j, corner, a.position + 3 * (size_t)k, a.seed + 8 * (size_t)k));
+            place_point(a, cell, j, corner, a.position + 3 * (size_t)k, a.seed + a.seeds * (size_t)k);
             a.point_row[k] = row;
             points[j] = id++;
         } else if (lent >> j & 1u) {
@@ -250,31 +254,75 @@ FN void sdf_octree_points_at(const sdf_octree_points_args& a, u32 i) {
     }
 }
 
-// A measured point's signed distance and its gradient: away from the nearest point, or the face's normal on the
-// surface. The sign is that of the pseudonormal, or given, or that of the winding number.
+// The keys of an opened cell's points but its corners, which are points of a cell above. Cells that share one agree.
+FN void sdf_octree_keys_at(const sdf_octree_keys_args& a, u32 i) {
+    Lattice at = morton_decode(key_of(a, a.cell[i]));
+    for (int j = 0; j < 27; j++)
+        if (!is_corner(j))
+            store_shared(a.point_key + a.points[27 * (size_t)i + j], morton_encode(point_of(a, at, offset_of(j))));
+}
+
+// The gradient of the signed distance at p, of which q is the nearest point: away from that, or, on the surface, the
+// face's normal.
+FN F3 gradient_from(D3 p, D3 q, const float* t, bool inside) {
+    D3 g = p - q;
+    double length = sqrt(dot(g, g)), sign = inside ? -1.0 : 1.0;
+    if (length < 1e-9) {
+        D3 u = load3d(t);
+        g = cross(load3d(t + 3) - u, load3d(t + 6) - u);
+        length = sqrt(dot(g, g));
+        sign = 1.0;
+    }
+    sign = length > 0.0 ? sign / length : 0.0;
+    return vec((float)(sign * g.x), (float)(sign * g.y), (float)(sign * g.z));
+}
+// That of a measured point at a place of the lattice. On a GPU it is worked out anew, which takes less time than what
+// is kept takes memory.
+template <class Args>
+FN void load_gradient(const Args& a, u32 point, Lattice at, float* gradient) {
+    F3 g;
+    if (a.gradient) {
+        g = load3(a.gradient + 3 * (size_t)point);
+    } else {
+        float position[3];
+        store_position(position, at);
+        const float* t = a.triangle + 9 * (size_t)a.slot[point];
+        D3 p = load3d(position);
+        Nearest<double> q = nearest_on_triangle(p, load3d(t), load3d(t + 3), load3d(t + 6));
+        g = gradient_from(p, q.point, t, float_bits(a.distance[point]) >> 31);
+    }
+    gradient[0] = g.x;
+    gradient[1] = g.y;
+    gradient[2] = g.z;
+}
+// Those at a cell's corners.
+template <class Args>
+FN void corner_gradients(const Args& a, u32 cell, const u32* corner, float* gradient) {
+    Lattice at = morton_decode(key_of(a, cell));
+    u32 edge = 1u << (SDF_LATTICE_BITS - a.level);
+    for (u32 c = 0; c < 8; c++) {
+        Lattice p = {(at.x + (c & 1u)) * edge, (at.y + (c >> 1 & 1u)) * edge, (at.z + (c >> 2)) * edge};
+        load_gradient(a, corner[c], p, gradient + 3 * c);
+    }
+}
+
+// A measured point's signed distance and, where they are kept, its gradient. The sign is that of the pseudonormal, or
+// given, or that of the winding number.
 FN void sdf_octree_measured_at(const sdf_octree_measured_args& a, u32 i) {
     D3 p = load3d(a.position + 3 * (size_t)i);
     const float* t = a.triangle + 9 * (size_t)a.slot[i];
-    D3 u = load3d(t), v = load3d(t + 3), w = load3d(t + 6);
-    Nearest<double> q = nearest_on_triangle(p, u, v, w);
-    D3 g = p - q.point;
-    double length = sqrt(dot(g, g));
+    Nearest<double> q = nearest_on_triangle(p, load3d(t), load3d(t + 3), load3d(t + 6));
     bool inside = a.normals ? behind(p, q, a.normals + 21 * (size_t)a.slot[i])
                   : a.inside[i] == UNKNOWN ? a.winding[i] > 0.5f
                                            : a.inside[i] == 1;
     a.nearest[i] = a.slot[i];
     a.signed_distance[i] = inside ? -a.distance[i] : a.distance[i];
-    double sign = inside ? -1.0 : 1.0;
-    if (length < 1e-9) {
-        g = cross(v - u, w - u);
-        length = sqrt(dot(g, g));
-        sign = 1.0;
-    }
-    sign = length > 0.0 ? sign / length : 0.0;
+    if (!a.gradient) return;
+    F3 g = gradient_from(p, q.point, t, inside);
     float* out = a.gradient + 3 * (size_t)i;
-    out[0] = (float)(sign * g.x);
-    out[1] = (float)(sign * g.y);
-    out[2] = (float)(sign * g.z);
+    out[0] = g.x;
+    out[1] = g.y;
+    out[2] = g.z;
 }
 
 FN float magnitude(float x) { return x < 0.f ? -x : x; }
@@ -385,8 +433,8 @@ FN void sdf_octree_screen_at(const sdf_octree_screen_args& a, u32 i) {
     for (int c = 0; c < 8; c++) {
         corner[c] = a.distance[point[c]];
         nearest = least(nearest, magnitude(corner[c]));
-        for (int k = 0; k < 3; k++) gradient[3 * c + k] = a.gradient[3 * (size_t)point[c] + k];
     }
+    corner_gradients(a, cell, point, gradient);
     float edge = 1.f / (float)(1u << a.level), allowed = allowed_error(nearest, a.tolerance, a.band);
     float bent = bend(edge, [&](int c, int axis) { return gradient[3 * c + axis]; });
     u8 wish = 2;
@@ -410,24 +458,22 @@ FN void sdf_octree_screen_at(const sdf_octree_screen_args& a, u32 i) {
 FN void sdf_octree_probe_at(const sdf_octree_probe_args& a, u32 i) {
     u32 corner[8];
     corners_of(a, a.cells[i], corner);
-    place_point(a, a.cells[i], CENTRE, corner, a.position + 3 * (size_t)i, a.seed + 8 * (size_t)i);
+    place_point(a, a.cells[i], CENTRE, corner, a.position + 3 * (size_t)i, a.seed + a.seeds * (size_t)i);
 }
 
 // How the field between a cell's corners bends, as a part of the error that is allowed there.
 template <class Args>
-FN float bend_of(const Args& a, const u32* point) {
+FN float bend_of(const Args& a, u32 cell, const u32* point) {
     float gradient[24], nearest = 3.402823466e38f;
-    for (int c = 0; c < 8; c++) {
-        nearest = least(nearest, magnitude(a.distance[point[c]]));
-        for (int k = 0; k < 3; k++) gradient[3 * c + k] = a.gradient[3 * (size_t)point[c] + k];
-    }
+    for (int c = 0; c < 8; c++) nearest = least(nearest, magnitude(a.distance[point[c]]));
+    corner_gradients(a, cell, point, gradient);
     float bent = bend(1.f / (float)(1u << a.level), [&](int c, int axis) { return gradient[3 * c + axis]; });
     return bent / allowed_error(nearest, a.tolerance, a.band);
 }
 // An error at one point, as a part of what is allowed, tells of larger ones elsewhere in the cell.
 template <class Args>
-FN bool suspicious(const Args& a, const u32* point, float error) {
-    return error > SDF_WRONG || (error > SDF_DOUBTFUL && bend_of(a, point) > SDF_BENT);
+FN bool suspicious(const Args& a, u32 cell, const u32* point, float error) {
+    return error > SDF_WRONG || (error > SDF_DOUBTFUL && bend_of(a, cell, point) > SDF_BENT);
 }
 
 // A second look, at a cell's centre. Its sign is not asked for: with the wrong one, the field would have to be wrong by
@@ -441,16 +487,16 @@ FN void sdf_octree_probed_at(const sdf_octree_probed_args& a, u32 i) {
         nearest = least(nearest, magnitude(corner[c]));
     }
     float miss = magnitude(magnitude(middle(corner)) - centre);
-    a.wish[cell - a.first] = suspicious(a, point, miss / allowed_error(nearest, a.tolerance, a.band)) ? 1 : 0;
+    a.wish[cell - a.first] = suspicious(a, cell, point, miss / allowed_error(nearest, a.tolerance, a.band)) ? 1 : 0;
 }
 
 // A third look at a cell that was not opened: its neighbours may have been, and share points with it.
 FN void sdf_octree_peek_at(const sdf_octree_peek_args& a, u32 i) {
-    u32 cell = a.first + i, neighbour[27], point[8];
+    u32 cell = a.first + i, family[8], neighbour[27], point[8];
     float corner[8], value[27], error = 0.f;
     bool met = false;
     if (a.state[cell] == CLOSED) {
-        neighbours_of(a, cell, neighbour);
+        neighbours_of(a, cell, family, neighbour);
         UNROLL
         for (int k = 0; k < 27; k++) {
             u32 other = neighbour[k];
@@ -468,7 +514,7 @@ FN void sdf_octree_peek_at(const sdf_octree_peek_args& a, u32 i) {
             });
         }
     }
-    a.wish[i] = met && suspicious(a, point, error) ? 1 : 0;
+    a.wish[i] = met && suspicious(a, cell, point, error) ? 1 : 0;
 }
 
 // Do two of a cell's points have different signs although their distances say that no surface lies between them? Then
@@ -489,13 +535,12 @@ FN bool holds_jump(const float* distance, float half) {
 // The largest error of an opened cell's field, as a part of what is allowed there: in each octant the one seen at a
 // point, and on top of it half of what the gradients foretell between these. value: the field at the 27 points.
 template <class Args>
-FN float largest_error(const Args& a, const u32* point, const float* distance, const float* value) {
+FN float largest_error(const Args& a, u32 cell, const u32* point, const float* distance, const float* value) {
     float error[27], gradient[81], largest = 0.f, half = 0.5f / (float)(1u << a.level);
+    Lattice at = morton_decode(key_of(a, cell));
     UNROLL
-    for (int j = 0; j < 27; j++) {
-        error[j] = magnitude(value[j] - distance[j]);
-        for (int k = 0; k < 3; k++) gradient[3 * j + k] = a.gradient[3 * (size_t)point[j] + k];
-    }
+    for (int j = 0; j < 27; j++) error[j] = magnitude(value[j] - distance[j]);
+    for (int j = 0; j < 27; j++) load_gradient(a, point[j], point_of(a, at, offset_of(j)), gradient + 3 * j);
     UNROLL
     for (int octant = 0; octant < 8; octant++) {
         int first = octant_point(octant);
@@ -519,7 +564,7 @@ FN void sdf_octree_test_at(const sdf_octree_test_args& a, u32 i) {
     for (int j = 0; j < 27; j++) distance[j] = a.distance[point[j]];
     for (int c = 0; c < 8; c++) corner[c] = distance[corner_point(c)];
     interpolate(corner, value);
-    if (largest_error(a, point, distance, value) <= 1.f && !misses_surface(a, cell, corner)) return;
+    if (largest_error(a, cell, point, distance, value) <= 1.f && !misses_surface(a, cell, corner)) return;
     if (edge > a.jump_edge || !holds_jump(distance, 0.5f * edge))
         a.asked[cell] = 1;
     else if (a.state)
@@ -530,12 +575,12 @@ FN void sdf_octree_test_at(const sdf_octree_test_args& a, u32 i) {
 // interpolated value, so that the field has no cracks.
 FN void sdf_octree_constrain_at(const sdf_octree_constrain_args& a, u32 cell) {
     if (!a.meets_finer[cell] || a.state[cell] == SPLIT) return;
-    u32 point[8], neighbour[27];
+    u32 point[8], family[8], neighbour[27];
     float corner[8], value[27];
     corners_of(a, cell, point);
     for (int c = 0; c < 8; c++) corner[c] = a.value[point[c]];
     interpolate(corner, value);
-    neighbours_of(a, cell, neighbour);
+    neighbours_of(a, cell, family, neighbour);
     UNROLL
     for (int k = 0; k < 27; k++) {
         u32 finer = neighbour[k];
@@ -567,24 +612,23 @@ FN void sdf_octree_tighten_at(const sdf_octree_tighten_args& a, u32 cell) {
         moved = most(moved, move[c]);
     }
     if (moved == 0.f) return;
-    float excess = moved;
-    if (a.row[cell] != SDF_NONE) {
+    if (moved <= 1.f) {
+        if (a.row[cell] == SDF_NONE) return;
         const u32* point = a.points + 27 * (size_t)a.row[cell];
         float distance[27], value[27];
         for (int j = 0; j < 27; j++) distance[j] = a.distance[point[j]];
         for (int c = 0; c < 8; c++) corner[c] = a.value[at[c]];
         interpolate(corner, value);
-        excess = most(excess, largest_error(a, point, distance, value) / SDF_MOVED);
+        if (largest_error(a, cell, point, distance, value) / SDF_MOVED <= 1.f) return;
     }
-    if (excess <= 1.f) return;
-    const u32* neighbour = a.above_neighbour + 27 * (size_t)a.above_row[a.parent[cell >> 3]];
     for (int c = 0; c < 8; c++) {
         if (move[c] < 0.5f * moved) continue;
         Offset o = offset_of(octant_point((int)(cell & 7u)) + octant_point(c));
         for (int z = o.z == 0 ? 0 : 1; z <= (o.z == 2 ? 2 : 1); z++)
             for (int y = o.y == 0 ? 0 : 1; y <= (o.y == 2 ? 2 : 1); y++)
                 for (int x = o.x == 0 ? 0 : 1; x <= (o.x == 2 ? 2 : 1); x++) {
-                    u32 other = neighbour[index_of(x, y, z)];
+                    int k = index_of(x, y, z);
+                    u32 other = neighbour_of_parent(a, cell, sides_of(k), toward(k));
                     if (other >= SDF_OUTSIDE || a.above_state[other] >= JUMP) continue;
                     store_shared(a.above_asked + other, (u8)1);
                     store_shared(a.any, (u8)1);

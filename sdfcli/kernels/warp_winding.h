@@ -14,10 +14,11 @@ FN double from_grains(u64 x) { return (double)(long long)x / SDF_GRAINS; }
 struct WindingTree {
     u32 triangles;
     const float* triangle;
+    const u32* slots;
     const float* moments;
 };
-FN double triangle_winding(const WindingTree& t, u32 slot, F3 p, int terms) {
-    const float* c = t.triangle + 9 * (size_t)slot;
+FN double triangle_winding(const WindingTree& t, u32 place, F3 p, int terms) {
+    const float* c = corners_at(t, place);
     D3 q = vec((double)p.x, (double)p.y, (double)p.z);
     return grain(solid_angle(load3d(c) - q, load3d(c + 3) - q, load3d(c + 6) - q, terms));
 }
@@ -111,7 +112,7 @@ struct LoneWinding {
 
 // Of an open surface, what is near the level 0.5 is corrected by its caps as WindingSigner does it.
 FN float corrected(const sdf_winding_lone_args& a, LoneWinding& lone, F3 p, float first, bool asked) {
-    WindingTree all = lone.tree, caps = {a.caps, a.caps_triangle, a.caps_moments};
+    WindingTree all = lone.tree, caps = {a.caps, a.caps_triangle, nullptr, a.caps_moments};
     float winding = first;
     lone.tree = caps;
     for (u32 k = 0; k < a.steps; k++) {
@@ -132,7 +133,7 @@ FN float corrected(const sdf_winding_lone_args& a, LoneWinding& lone, F3 p, floa
 FN void sdf_winding_lone_at(const sdf_winding_lone_args& a, u32 i) {
     const u32 together = SDF_WARP / SDF_LONE_WIDTH;
     SDF_SHARED LoneWindingMemory memory[SDF_BLOCK_WARPS * together];
-    WindingTree tree = {a.triangles, a.triangle, a.moments};
+    WindingTree tree = {a.triangles, a.triangle, a.slots, a.moments};
     u32 thread = i % SDF_LONE_WIDTH, part = i / SDF_LONE_WIDTH % together, warp = i / SDF_WARP;
     LoneWinding lone = {tree, memory + warp % SDF_BLOCK_WARPS * together + part, thread, SDF_LONE_WIDTH * part};
     u32 count = a.many ? *a.many : a.count;

@@ -79,7 +79,7 @@ struct Opened {
     u32 node, points;
 };
 FN const float* record(const sdf_winding_args& a, u32 node) {
-    return node & SDF_LEAF ? a.triangle + 9 * (size_t)(node & ~SDF_LEAF) : a.moments + SDF_MOMENTS * (size_t)node;
+    return node & SDF_LEAF ? corners_at(a, node & ~SDF_LEAF) : a.moments + SDF_MOMENTS * (size_t)node;
 }
 
 // Which of the points look below a node; for the others it counts as a whole. Below a triangle nobody does.

@@ -107,6 +107,11 @@ FN T node_winding(const float* m, Vec<T> r, T d2) {
 // Rounded to a multiple of 2^-36. Sums of such numbers lose nothing, up to 2^17, so they are the same in any order.
 FN double grain(double x) { return x + 98304.0 - 98304.0; }
 
+template <class Tree>
+FN const float* corners_at(const Tree& a, u32 place) {
+    return a.triangle + 9 * (size_t)(a.slots ? a.slots[place] : place);
+}
+
 // beta = 0 asks for the exact sum over all triangles, in double.
 FN void sdf_winding_at(const sdf_winding_args& a, u32 i) {
     F3 p = load3(a.points + 3 * (size_t)i);
@@ -118,7 +123,7 @@ FN void sdf_winding_at(const sdf_winding_args& a, u32 i) {
     for (;;) {
         bool down = false;
         if (at & SDF_LEAF) {
-            const float* t = a.triangle + 9 * (size_t)(at & ~SDF_LEAF);
+            const float* t = corners_at(a, at & ~SDF_LEAF);
             // In double: seen from beside its longest edge, a sliver's angle is lost in the rounding of floats.
             D3 q = vec((double)p.x, (double)p.y, (double)p.z);
             sum += grain(solid_angle(load3d(t) - q, load3d(t + 3) - q, load3d(t + 6) - q, beta_sq > 0.f ? 8 : 16));
@@ -130,8 +135,9 @@ FN void sdf_winding_at(const sdf_winding_args& a, u32 i) {
             if (!down) sum += grain((double)node_winding(m, r, d2));
         }
         if (down) {
-            stack[depth++] = a.child[2 * (size_t)at + 1];
-            at = a.child[2 * (size_t)at];
+            const float* m = a.moments + SDF_MOMENTS * (size_t)at;
+            stack[depth++] = float_bits(m[15]);
+            at = float_bits(m[14]);
         } else if (depth > 0) {
             at = stack[--depth];
         } else {

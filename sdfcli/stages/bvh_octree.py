@@ -29,9 +29,9 @@ from sdfcli.timing import Stages
 FindCorners = Callable[[Corners], tuple[Array, Array]]
 """`nearest` of an octree's corners."""
 
-LEAF_BYTES, TRIANGLE_BYTES = 125, 30
-"""What making a leaf takes with its share of the corners; and what signs may take a triangle beyond the tree of the
-queries, which they follow on a GPU."""
+LEAF_BYTES, TRIANGLE_BYTES, WARPS_TRIANGLE_BYTES = 125, 80, 170
+"""What making a leaf takes with its share of the corners; and what the tree of the queries takes a triangle, and what
+signs may take beyond it, which on a GPU follow that tree."""
 MOST_LEAVES = (1 << 29) - 1
 """Kernels count the corners of all leaves in 32 bits."""
 
@@ -47,13 +47,18 @@ def bvh_octree(backend: Backend, order: Order, depth: int, most_memory: int | No
     return corners_of(backend, points_of(backend, SplitCells(backend, order.keys, depth), most_memory))
 
 
+def bytes_for(backend: Backend, leaves: int, triangles: int) -> int:
+    """What the octree takes at most, with its trees, beyond the triangles in Morton order."""
+    return LEAF_BYTES * leaves + (WARPS_TRIANGLE_BYTES if backend.warps else TRIANGLE_BYTES) * triangles
+
+
 def points_of(backend: Backend, splits: SplitCells, most_memory: int | None = None) -> OwnedPoints:
     """The points of these split cells; see `bvh_octree`."""
     cell, depth = splits.cells(), splits.depth
     leaves = 7 * len(cell) + 1
     if leaves > MOST_LEAVES:
         raise OutOfMemoryError(f"the octree has {leaves:,} leaves, more than {MOST_LEAVES:,}; try a smaller --depth")
-    more = LEAF_BYTES * leaves + TRIANGLE_BYTES * splits.keys
+    more = bytes_for(backend, leaves, splits.keys)
     if most_memory is not None and backend.memory_used() + more > most_memory:
         raise OutOfMemoryError(
             f"the octree does not fit into {most_memory / 1e9:.3g} GB: {leaves:,} leaves; try a smaller --depth, or "

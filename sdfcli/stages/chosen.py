@@ -50,4 +50,4 @@ def chosen(backend: Backend, wish: Array, most: int = 1, first: int = 0) -> list
         backend.run("sdf_chosen", WARP, count=n, first=first, wish=wish, chosen=places, last=last)
         return [places[start:end] for start, end in pairwise([0, *backend.to_host(last[:most]).tolist()])]
     order, ends = by_value(backend, wish, most + 1, first)
-    return [order[start:end] for start, end in pairwise(ends)]
+    return [order[start:end].copy() for start, end in pairwise(ends)]  # mostly few: the rest is not kept for them

@@ -11,6 +11,7 @@ import numpy as np
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.stages.bvh import NONE, Bvh
+from sdfcli.stages.cells import cell_corners
 from sdfcli.stages.chosen import chosen
 from sdfcli.stages.corners import corner_order
 from sdfcli.stages.distance import nearest
@@ -29,13 +30,13 @@ UNKNOWN = 2
 """Of a sign."""
 SAFETY = 0.8
 """The tests' share of the tolerance. The rest is for what 27 samples of a cell do not see, and for hanging corners."""
-MANY, LARGE = 1 << 16, 1 << 23
-"""Arrays grow by half while they have fewer entries than this, by an eighth from then on. Before one has more bytes
-than that, what smaller ones have left behind goes back to the driver."""
+SMALL, LARGE = 1 << 18, 1 << 23
+"""Arrays grow by half up to so many bytes, by an eighth from then on. Before one has more bytes than that, what smaller
+ones have left behind goes back to the driver."""
 PIECE = 1 << 15
 """Cells whose points are made at a time."""
 
-POINT_BYTES, ROW_BYTES, CELL_BYTES = 75, 560, 64
+POINT_BYTES, ROW_BYTES, CELL_BYTES = 63, 370, 64
 """What a new point, an opened cell and a new cell need at most, with spare room and copies while arrays grow."""
 END_BYTES = 45
 """What each point needs in the end: the field's own arrays, and what its error is measured with."""
@@ -53,7 +54,7 @@ Progress = Callable[[int, int], None]
 """Called with the level that was split and the number of leaves so far."""
 
 Find = Callable[[Array, Array | None], tuple[Array, Array]]
-"""`nearest` of points (m, 3), with slots (m, 8) to start from."""
+"""`nearest` of points (m, 3), with slots (m, k) to start from."""
 
 
 class Columns:
@@ -79,10 +80,10 @@ class Columns:
         return sum(int(room.nbytes) for room in self._room.values())
 
     def drop(self, *names: str) -> None:
-        """Frees columns."""
+        """Frees columns, those of them that there are."""
         self._cut.clear()
         for name in names:
-            del self._room[name]
+            self._room.pop(name, None)
 
     def extend(self, more: int) -> int:
         """Adds entries; returns the number of the first."""
@@ -92,7 +93,7 @@ class Columns:
             if self.count > len(old):
                 if self.count * old[:1].nbytes > LARGE:
                     self._trim()
-                spare = len(old) // (2 if len(old) < MANY else 8)
+                spare = len(old) // (2 if old.nbytes < SMALL else 8)
                 new = self._xp.empty((max(self.count, len(old) + spare), *old.shape[1:]), old.dtype)
                 new[:first] = old[:first]
                 self._room[name] = new
@@ -105,7 +106,8 @@ class Level:
     cells     row (number among the opened cells, or NONE), state, asked (whether it is to be split), meets_finer
               (whether a neighbour is split).
     families  of eight cells each: parent, and its Morton key.
-    rows      of opened cells: cell, child (number of the family, or NONE), neighbour and points (27 each).
+    rows      of opened cells: cell, child (number of the family, or NONE), around (the eight families among which all
+              neighbours are, by the axes along which they lie beyond the cell's own one), points (27).
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -117,7 +119,7 @@ class Level:
             backend,
             cell=(np.uint32, ()),
             child=(np.uint32, ()),
-            neighbour=(np.uint32, (27,)),
+            around=(np.uint32, (8,)),
             points=(np.uint32, (27,)),
         )
 
@@ -130,7 +132,7 @@ class Level:
 class Octree:
     """Cells by level, and the points at their corners and those of their children.
 
-    points: key on the lattice of 2^20, signed distance, its gradient, nearest slot.
+    points: signed distance, nearest slot, and the gradient, which a GPU works out each time.
     value and hanging, of every point, are there once the tree is grown.
     """
 
@@ -159,15 +161,16 @@ class Octree:
         self.find = find or partial(nearest, backend, bvh)
         self.levels = [Level(backend) for _ in range(depth + 1)]
         self.queries = 0
+        self.seeds = 1 if backend.warps else 8  # as many as queries start from
         self.points = Columns(
             backend,
-            key=(np.uint64, ()),
             signed=(np.float32, ()),
-            gradient=(np.float32, (3,)),
             slot=(np.uint32, ()),
+            **({} if backend.warps else {"gradient": (np.float32, (3,))}),
             **({"clear": (np.float32, ())} if self._has_caps else {}),
         )
-        self.value, self.hanging = (backend.xp.empty(0, dtype) for dtype in (np.float32, np.uint8))
+        self.value: Array = None
+        self.hanging: Array = None
         self._pending: set[int] = set()  # levels that may have cells to be split
 
     @property
@@ -184,6 +187,7 @@ class Octree:
             self._tighten()
             if not self._pending:
                 return
+            self.value = self.hanging = None
             rounds += 1
             self._run_ahead(rounds)
             self._settle(progress)
@@ -197,13 +201,9 @@ class Octree:
 
     def _plant(self) -> None:
         """The root: one cell, its eight corners."""
-        backend, points, root = self.backend, self.points, self.levels[0]
-        corner = np.array([[c & 1, c >> 1 & 1, c >> 2] for c in range(8)])
-        points.extend(8)
-        points.key[:] = backend.from_host(
-            np.array([sum(int(b) << (3 * LATTICE_BITS + k) for k, b in enumerate(c)) for c in corner], np.uint64)
-        )
-        self._measure(0, backend.from_host(corner, np.float32), None)
+        backend, root = self.backend, self.levels[0]
+        self.points.extend(8)
+        self._measure(0, backend.from_host(np.arange(8)[:, None] >> np.arange(3) & 1, np.float32), None)
         root.cells.extend(1)
         root.cells.row[:], root.cells.state[:], root.cells.asked[:], root.cells.meets_finer[:] = NONE, CLOSED, 0, 0
         root.families.extend(1)
@@ -250,7 +250,7 @@ class Octree:
             "state": own.cells.state,
             "points": own.rows.points,
             "above_child": above and above.rows.child,
-            "above_neighbour": above and above.rows.neighbour,
+            "above_around": above and above.rows.around,
         }
 
     def _corners(self, level: int) -> dict[str, Any]:
@@ -266,7 +266,7 @@ class Octree:
         """What is known of the points, and what is asked of them."""
         return {
             "distance": self.points.signed,
-            "gradient": self.points.gradient,
+            "gradient": None if self.backend.warps else self.points.gradient,
             "slot": self.points.slot,
             "triangles": len(self.order),
             "triangle_key": self.order.keys,
@@ -292,9 +292,9 @@ class Octree:
         self.queries += len(probed)
         for start in range(0, len(probed), PIECE):
             cells = probed[start : start + PIECE]
-            position, seed = xp.empty((len(cells), 3), np.float32), xp.empty((len(cells), 8), np.uint32)
+            position, seed = xp.empty((len(cells), 3), np.float32), xp.empty((len(cells), self.seeds), np.uint32)
             shared = {**self._place(level), **self._field(), "cells": cells}
-            backend.run("sdf_octree_probe", len(cells), position=position, seed=seed, **shared)
+            backend.run("sdf_octree_probe", len(cells), position=position, seeds=self.seeds, seed=seed, **shared)
             with self.stages("query", backend):
                 distance, _ = self.find(position, seed)
             backend.run("sdf_octree_probed", len(cells), first=first, centre=distance, wish=wish, **shared)
@@ -329,7 +329,7 @@ class Octree:
             count,
             first=first,
             cells=cells,
-            neighbour=own.rows.neighbour,
+            around=own.rows.around,
             mask=mask,
             lent=lent,
             count=last,
@@ -342,8 +342,9 @@ class Octree:
         self._need(point_ends[-1])
         first_point = self.points.extend(point_ends[-1])
         for start, end, before, after in zip([0, *ends], ends, [0, *point_ends], point_ends, strict=False):
-            position, seed = xp.empty((after - before, 3), np.float32), xp.empty((after - before, 8), np.uint32)
-            row = xp.empty(after - before, np.uint32)
+            m = after - before
+            position, seed = xp.empty((m, 3), np.float32), xp.empty((m, self.seeds), np.uint32)
+            row = xp.empty(m, np.uint32)
             backend.run(
                 "sdf_octree_points",
                 end - start,
@@ -356,9 +357,9 @@ class Octree:
                 lent=lent,
                 last=last,
                 slot=self.points.slot,
-                point_key=self.points.key,
                 point_row=row,
                 position=position,
+                seeds=self.seeds,
                 seed=seed,
                 **place,
             )
@@ -398,7 +399,7 @@ class Octree:
             triangle=self.order.triangle,
             nearest=points.slot[part],
             signed_distance=points.signed[part],
-            gradient=points.gradient[part],
+            gradient=None if backend.warps else points.gradient[part],
         )
 
     def _inherited(
@@ -474,7 +475,7 @@ class Octree:
             cells=cells,
             key=own.families.key,
             row=own.cells.row,
-            neighbour=own.rows.neighbour,
+            around=own.rows.around,
             state=own.cells.state,
             child=own.rows.child,
             meets_finer=own.cells.meets_finer,
@@ -484,7 +485,7 @@ class Octree:
             below_state=below.cells.state,
             below_asked=below.cells.asked,
             below_meets_finer=below.cells.meets_finer,
-            below_neighbour=below.rows.neighbour,
+            below_around=below.rows.around,
         )
         self._consider(level + 1, 8 * first)
         return True
@@ -492,7 +493,6 @@ class Octree:
     def _constrain(self) -> None:
         """The field's values: hanging corners take their coarser neighbour's interpolation, coarse levels first."""
         xp = self.backend.xp
-        self.value = self.hanging = None  # those of the round before are freed first
         self.value, self.hanging = self.points.signed.copy(), xp.zeros(self.points.count, np.uint8)
         for level, own in enumerate(self.levels[:-1]):
             self.backend.run(
@@ -538,7 +538,7 @@ class Octree:
             front = xp.flatnonzero(asked).astype(np.uint32)
             self._open(level, front[own.cells.state[front] == CLOSED])
             for _ in range(min(steps, FARTHEST)):
-                around = xp.unique(own.rows.neighbour[own.cells.row[front]])
+                around = xp.unique(self.neighbours(level, front))
                 around = around[around < OUTSIDE]
                 around = around[(own.cells.state[around] == OPENED) & ~asked[around]]
                 wish = xp.zeros(own.cells.count, np.uint8)
@@ -549,6 +549,29 @@ class Octree:
                     break
                 asked[front] = True
             own.cells.asked[asked] = 1
+
+    def point_keys(self) -> Array:
+        """The points' keys (m,) uint64 on the lattice of 2^20."""
+        key = self.backend.xp.empty(self.points.count, np.uint64)
+        key[:8] = cell_corners(self.backend, key[:0], 0)
+        for level, own in enumerate(self.levels):
+            rows = {"cell": own.rows.cell, "points": own.rows.points}
+            self.backend.run(
+                "sdf_octree_keys", own.rows.count, level=level, key=own.families.key, point_key=key, **rows
+            )
+        return key
+
+    def neighbours(self, level: int, cells: Array) -> Array:
+        """Those of opened cells (k,) uint32: (k, 27) uint32, x fastest; NONE where cells are coarser, OUTSIDE."""
+        own, xp = self.levels[level], self.backend.xp
+        at = np.arange(27)[:, None] // (1, 3, 9) % 3
+        sides, toward = (self.backend.from_host(bits @ (1, 2, 4), np.uint32) for bits in (at != 1, at == 2))
+        octant = cells[:, None] & np.uint32(7)
+        beyond = sides & ~(octant ^ toward)
+        family = xp.take_along_axis(own.rows.around[own.cells.row[cells]], beyond.astype(np.int64), axis=1)
+        found = xp.where(family < OUTSIDE, 8 * family + (octant ^ sides), family)
+        found[:, 13] = cells
+        return found
 
     @property
     def jump_leaves(self) -> int:
@@ -569,15 +592,13 @@ class Octree:
         What only growing needs is freed first.
         """
         backend, xp, points = self.backend, self.backend.xp, self.points
-        points.drop("signed", "gradient")
+        points.drop("signed", "gradient", "clear")
         del self.find
         levels = [own for own in self.levels if own.cells.count]
         for own in levels:
-            own.rows.drop("neighbour", "child", "cell")
+            own.rows.drop("around", "child")
         self.value = (self.value * length).astype(np.float32)
         backend.trim()
-        value, steps = self._rounded(self.value, levels, step)
-        self.value = self.hanging = None
         used, rank = xp.zeros(points.count, np.uint8), self._ranks(levels)
         count = 1 + sum(own.cells.count - own.families.count for own in levels[1:])
         leaf_key, leaf_level = xp.empty(count, np.uint64), xp.empty(count, np.uint8)
@@ -594,12 +615,25 @@ class Octree:
                 state=own.cells.state,
                 **self._corners(level),
             )
-        corner = chosen(backend, used)[0]
+        corner, key = self.in_order(chosen(backend, used)[0], len(levels) - 1)
         del used
-        corner = corner[backend.sort(points.key[corner])]
+        value, steps = self._rounded(self.value, levels, step)
+        self.value = self.hanging = None
+        arrays = {
+            "leaf_key": leaf_key,
+            "leaf_level": leaf_level,
+            "corner_key": key,
+            "distance": value[corner],
+            "nearest": self.order.triangle_id[points.slot[corner]],
+        }
+        if steps is not None:
+            arrays["steps"] = steps[corner[corner_order(backend, key).order]]
+        del value, steps
+        points.drop("slot")
         backend.trim()
         place = xp.empty(points.count, np.uint32)
         place[corner] = xp.arange(len(corner), dtype=np.uint32)
+        del corner
         leaf_corner = xp.empty((count, 8), np.uint32)
         for level, own in enumerate(levels):
             backend.run(
@@ -611,21 +645,19 @@ class Octree:
                 leaf_corner=leaf_corner,
                 **self._corners(level),
             )
-        del rank, place
-        for own in levels:
-            own.rows.drop("points")
-        key = points.key[corner]
-        arrays = {
-            "leaf_key": leaf_key,
-            "leaf_level": leaf_level,
-            "corner_key": key,
-            "distance": value[corner],
-            "nearest": self.order.triangle_id[points.slot[corner]],
-            "leaf_corner": leaf_corner,
-        }
-        if steps is not None:
-            arrays["steps"] = steps[corner[corner_order(backend, key).order]]
-        return arrays
+        return {**arrays, "leaf_corner": leaf_corner}
+
+    def in_order(self, corner: Array, depth: int) -> tuple[Array, Array]:
+        """Points (m,) uint32 that are corners of leaves down to level `depth`, sorted by their keys (m,) uint64; and
+        these. Where their last bits, all zero, hold a place in the list, they are sorted with it."""
+        key, last = self.point_keys()[corner], 1 << 3 * (LATTICE_BITS - depth)
+        if len(key) > last:
+            return corner[self.backend.sort(key)], key
+        key |= self.backend.xp.arange(len(key), dtype=np.uint64)
+        key.sort()  # several times as fast as to sort places by keys
+        corner = corner[key & np.uint64(last - 1)]
+        key &= ~np.uint64(last - 1)
+        return corner, key
 
     def _rounded(self, value: Array, levels: list[Level], step: float | None) -> tuple[Array, Array | None]:
         """The points' values as whole numbers of steps from what coarser points foretell, and these numbers."""
@@ -639,7 +671,7 @@ class Octree:
             corners=8,
             level=0,
             corner=root,
-            corner_key=self.points.key,
+            corner_key=cell_corners(backend, xp.empty(0, np.uint64), 0),
             hanging=self.hanging,
             step=step,
             value=rounded,

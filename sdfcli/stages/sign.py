@@ -10,12 +10,13 @@ from typing import Protocol
 import numpy as np
 
 from sdfcli.backend import Array, Backend
-from sdfcli.mesh import Floats, Ints, Mesh
+from sdfcli.mesh import Bools, Floats, Ints, Mesh
 from sdfcli.repair import cones, repair
-from sdfcli.stages.bvh import Bvh, build_bvh, refit
+from sdfcli.stages.bvh import Bvh, build_bvh, refit, without_nodes
 from sdfcli.stages.caps import CapGroups, reach_sq
+from sdfcli.stages.chosen import chosen
 from sdfcli.stages.distance import make_bvh, nearest
-from sdfcli.stages.order import Order, morton_order
+from sdfcli.stages.order import Order
 from sdfcli.stages.packets import WARP
 
 BETA, LOST = 1.5, 0.1
@@ -52,6 +53,7 @@ class SignChoice:
     inverted  how many shells were oriented inwards, and turned.
     crossing  how many faces cross or overlap others; known once the choice is settled.
     boundary  the faces from which winding numbers are summed up, where these are not all of the mesh's.
+    counted   (f,) which ones these are.
     """
 
     method: str
@@ -60,6 +62,7 @@ class SignChoice:
     inverted: int = 0
     crossing: int = 0
     boundary: Mesh | None = None
+    counted: Bools | None = None
 
 
 def choose_sign(mesh: Mesh, asked: str) -> tuple[Mesh, SignChoice]:
@@ -86,15 +89,25 @@ def choose_sign(mesh: Mesh, asked: str) -> tuple[Mesh, SignChoice]:
         asked_for=asked != "auto",
         inverted=repaired.inverted,
         boundary=None if repaired.counted is None else repaired.boundary,
+        counted=repaired.counted,
     )
 
 
 @dataclass(frozen=True)
 class WindingIndex:
-    """The BVH's moments for hierarchical winding numbers (Barill et al. 2018). Of the BVH what they are read with."""
+    """The BVH's moments for hierarchical winding numbers (Barill et al. 2018). Of the BVH what they are read with.
+
+    slots  (n,) uint32: where the n triangles that count are among those of bvh; None: these are all of them.
+    """
 
     bvh: Bvh
     moments: Array
+    slots: Array | None = None
+
+    @property
+    def triangles(self) -> int:
+        """How many count."""
+        return len(self.moments) + 1
 
     @staticmethod
     def of(backend: Backend, bvh: Bvh) -> WindingIndex:
@@ -113,8 +126,18 @@ class WindingIndex:
                 arrivals=backend.xp.zeros(n - 1, np.uint32),
                 moments=moments,
             )
-        lean = replace(bvh, order=replace(bvh.order, keys=None), node_parent=None, leaf_parent=None, box=None)
-        return WindingIndex(lean, moments)
+        return WindingIndex(without_nodes(replace(bvh, order=replace(bvh.order, keys=None))), moments)
+
+    @staticmethod
+    def among(backend: Backend, order: Order, counted: Bools | None) -> WindingIndex:
+        """Of triangles in Morton order, by a tree of its own. counted: (f,), the faces that count; None: all."""
+        own, slots = order, None
+        if counted is not None:
+            slots = chosen(backend, backend.from_host(counted, np.uint8)[order.triangle_id])[0]
+            own = Order(order.keys[slots], order.triangle_id[slots], order.triangle[slots])
+        backend.trim()
+        index = WindingIndex.of(backend, refit(backend, build_bvh(backend, own)))
+        return replace(index, bvh=replace(index.bvh, order=order), slots=slots)
 
     def winding(self, backend: Backend, points: Array, beta: float) -> Array:
         """Winding numbers (m,) float32 of points (m, 3) float32; beta 0 sums over all triangles in float64."""
@@ -125,10 +148,10 @@ class WindingIndex:
         backend.run(
             "sdf_winding",
             len(points),
-            triangles=len(self.bvh.order),
+            triangles=self.triangles,
             points=points,
             triangle=self.bvh.order.triangle,
-            child=self.bvh.child,
+            slots=self.slots,
             moments=self.moments,
             beta=beta,
             winding=result,
@@ -159,7 +182,6 @@ def wind_alone(
         asked, many = backend.xp.empty(len(link), np.uint32), backend.xp.zeros(1, np.uint32)
         runs = -(-len(link) // LINK_RUN)
         backend.run("sdf_sign_asked", WARP * runs, count=len(link), link=link, asked=asked, many=many)
-    holes = None if caps is None else caps.bvh
     backend.run(
         "sdf_winding_lone",
         WARP * min(MOST_WARPS, -(-len(points) // POINTS_OF_A_WARP)),
@@ -167,11 +189,12 @@ def wind_alone(
         points=points,
         asked=asked,
         many=many,
-        triangles=len(index.bvh.order),
+        triangles=index.triangles,
         triangle=index.bvh.order.triangle,
+        slots=index.slots,
         moments=index.moments,
-        caps=0 if holes is None else len(holes.order),
-        caps_triangle=None if holes is None else holes.order.triangle,
+        caps=0 if caps is None else caps.triangles,
+        caps_triangle=None if caps is None else caps.bvh.order.triangle,
         caps_moments=None if caps is None else caps.moments,
         steps=0 if caps is None else len(CAP_STEPS),
         step=None if caps is None else _cap_steps(backend),
@@ -273,12 +296,12 @@ class WindingSigner:
            sign changes at the surface only; 0 for a closed surface.
     """
 
-    def __init__(self, backend: Backend, mesh: Mesh, bvh: Bvh | Callable[[], Bvh]) -> None:
-        """bvh: of the mesh; or what makes it, whenever the index is asked for and not there."""
+    def __init__(self, backend: Backend, mesh: Mesh, index: WindingIndex | Callable[[], WindingIndex]) -> None:
+        """index: of the mesh; or what makes it, whenever it is asked for and not there."""
         self.backend = backend
-        self._make = bvh if callable(bvh) else None
-        if not callable(bvh):
-            self.index = WindingIndex.of(backend, bvh)
+        self._make = index if callable(index) else None
+        if not callable(index):
+            self.index = index
         self.guard = 0.0
         self.caps: WindingIndex | None = None
         caps = cap_triangles(mesh)
@@ -293,7 +316,7 @@ class WindingSigner:
     def index(self) -> WindingIndex:
         """The mesh's moments."""
         assert self._make is not None
-        return WindingIndex.of(self.backend, self._make())
+        return self._make()
 
     def rest(self) -> None:
         """Frees the index until it is asked for again, if it can be made again."""
@@ -455,7 +478,7 @@ def make_signer(backend: Backend, mesh: Mesh, bvh: Bvh, method: str) -> Signer:
         return NoSigner(backend)
     if method == "pseudonormal":
         return PseudonormalSigner(backend, mesh, bvh)
-    return WindingSigner(backend, mesh, bvh)
+    return WindingSigner(backend, mesh, WindingIndex.of(backend, bvh))
 
 
 def settle_sign(
@@ -475,15 +498,13 @@ def settle_sign(
         found = f"{choice.crossing:,} faces cross others" if choice.crossing else f"{nested:,} shells in other solids"
         if choice.crossing or nested:
             choice = replace(choice, method="winding", reason=_instead(choice, found))
-    boundary, make = mesh, functools.partial(_tree, backend, bvh.order)
-    if choice.method == "winding" and choice.boundary is not None:
-        boundary = choice.boundary
-        make = functools.partial(_tree, backend, boundary.unit_triangles)
-    choice = replace(choice, boundary=None)  # it holds much memory
-    if choice.method == "winding" and again:
-        signer: Signer = WindingSigner(backend, boundary, make)
+    boundary, counted = choice.boundary or mesh, choice.counted
+    choice = replace(choice, boundary=None, counted=None)  # they hold much memory
+    if choice.method == "winding" and (again or counted is not None):
+        make = functools.partial(WindingIndex.among, backend, bvh.order, counted)
+        signer: Signer = WindingSigner(backend, boundary, make if again else make())
     else:
-        signer = make_signer(backend, boundary, bvh if boundary is mesh else make(), choice.method)
+        signer = make_signer(backend, mesh, bvh, choice.method)
     if choice.asked_for or not isinstance(signer, WindingSigner) or signer.caps is None:
         return choice, signer
     share = enclosing_share(signer.index, backend, boundary)
@@ -491,12 +512,6 @@ def settle_sign(
         return choice, signer
     reason = f"{choice.reason}; encloses nothing: its two sides differ on {share:.0%} of the surface"
     return replace(choice, method="none", reason=reason), NoSigner(backend)
-
-
-def _tree(backend: Backend, triangles: Order | Floats) -> Bvh:
-    order = triangles if isinstance(triangles, Order) else morton_order(backend, triangles)
-    backend.trim()
-    return refit(backend, build_bvh(backend, order))  # asks no distances
 
 
 def _instead(choice: SignChoice, found: str) -> str:
