@@ -14,15 +14,22 @@ from typing import Any
 
 import typer
 
+from sdfcli.errors import UsageError
+
 
 @contextmanager
 def standard_output() -> Iterator[None]:
-    """What is printed here goes nowhere once whoever reads it has enough; the work goes on."""
+    """What is printed here goes nowhere once whoever reads it has enough; the work goes on.
+
+    Raises UsageError where it cannot be written for another reason, as on a full disk.
+    """
     try:
         yield
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's own flush at the end, too
+        if not isinstance(error, BrokenPipeError):
+            raise UsageError(f"standard output: cannot be written: {error.strerror or error}") from error
 
 
 def print_json(value: dict[str, Any]) -> None:
