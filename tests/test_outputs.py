@@ -23,6 +23,7 @@ import trimesh
 import oracle
 import sdfcli
 import shapes
+from sdfcli.errors import UsageError
 from sdfcli.field import Field
 
 KILLS = int(os.environ.get("SDFCLI_KILLS", "12"))
@@ -287,6 +288,19 @@ def test_a_read_only_folder(mounted: Callable[[str], Path], ball: Path) -> None:
         check_refused(done, path.name, "cannot be written")
     assert os.listdir(folder) == ["field.h5"]
     assert sdfcli.load(target).content_sha256 == old.content_sha256
+
+
+def test_what_is_no_file_is_not_replaced(ball: Path, folder: Path, old: Field) -> None:
+    """Those who may write to /dev would have no /dev/null any more."""
+    os.mkfifo(folder / "pipe")
+    for path in (folder / "pipe", folder):
+        with pytest.raises(UsageError, match="cannot be written: that is"):
+            old.save(path, force=True)
+    to_pipe = command(ball, folder / "pipe", "--force")
+    done = subprocess.run(to_pipe, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    check_refused(done, "pipe", "that is no plain file")
+    assert (folder / "pipe").is_fifo()
+    assert others(folder) == ["pipe"]
 
 
 # ---- Two at once ----
