@@ -152,11 +152,12 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_control_c(ball: Path, folder: Path, old: Field, heeded: None) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupts(ball: Path, folder: Path, old: Field, heeded: None, number: signal.Signals) -> None:
     target = folder / "field.h5"
     slow = ["--depth", "14", "--tolerance", "1e-5", "--max-memory", "8G", "--force"]  # many seconds on any machine
     rng = random.Random(3)
-    for _ in range(4):
+    for _ in range(3):
         process = subprocess.Popen(
             command(ball, target, *slow),
             stdout=subprocess.DEVNULL,
@@ -166,7 +167,7 @@ def test_control_c(ball: Path, folder: Path, old: Field, heeded: None) -> None:
         while cpu_seconds(process.pid) < 1.5:  # by then it has started, however busy the machine is
             time.sleep(0.05)
         time.sleep(rng.uniform(0.0, 2.0))
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         said = process.communicate()[1]
         assert process.returncode == 130, said
         assert said == "sdfcli: interrupted\n"

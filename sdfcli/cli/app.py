@@ -7,6 +7,7 @@ import gc
 import inspect
 import io
 import os
+import signal
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -111,7 +112,8 @@ def _open_streams() -> None:
 
 def main() -> None:
     """The entry point of the command line."""
-    interrupts.watch()
+    for number in (signal.SIGINT, signal.SIGTERM):  # whoever ends it finds no half-written files
+        interrupts.watch(number)
     driver.without_cub()
     _open_streams()
     gc.set_threshold(100_000)  # imports make many objects, none of them garbage
