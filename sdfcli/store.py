@@ -65,6 +65,13 @@ def refuse_existing(path: Path, force: bool) -> None:
         raise _exists(path)
 
 
+def check_target(path: Path, force: bool) -> None:
+    """`refuse_existing`, and UsageError where the folder of the file is not there: before any work is done for it."""
+    refuse_existing(path, force)
+    if not path.parent.is_dir():
+        raise UsageError(f"{path.parent}: no such folder")
+
+
 def _exists(path: Path) -> UsageError:
     return UsageError(f"{path}: exists; use --force to replace it")
 

@@ -19,10 +19,12 @@ from typing import Any
 import numpy as np
 import pytest
 import trimesh
+from typer.testing import CliRunner
 
 import oracle
 import sdfcli
 import shapes
+from sdfcli.cli.app import app
 from sdfcli.errors import UsageError
 from sdfcli.field import Field
 
@@ -289,6 +291,25 @@ def test_a_read_only_folder(mounted: Callable[[str], Path], ball: Path) -> None:
         check_refused(done, path.name, "cannot be written")
     assert os.listdir(folder) == ["field.h5"]
     assert sdfcli.load(target).content_sha256 == old.content_sha256
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "extract nothing.h5 -o missing/a.ply",
+        "render nothing.h5 -o missing/a.png",
+        "slice nothing.h5 -o missing/a.png",
+        "export nothing.h5 missing/a.npz",
+        "query nothing.h5 - -o missing/a.npy",
+        "build nothing.ply --report missing/a.html",
+        "bench nothing.ply --device cpu --csv missing/a.csv",
+        "profile nothing.ply --csv missing/a.csv",
+    ],
+)
+def test_a_missing_folder_is_noticed_before_the_work(words: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    done = CliRunner().invoke(app, words.split())
+    assert (done.exit_code, done.output) == (2, "sdfcli: missing: no such folder\n")
 
 
 def test_what_is_no_file_is_not_replaced(ball: Path, folder: Path, old: Field) -> None:

@@ -63,7 +63,7 @@ def export(
     Example: sdfcli export bunny.h5 bunny.vti --resolution 256
     """
     from sdfcli.export.raw import header_path
-    from sdfcli.store import load, refuse_existing, written_whole
+    from sdfcli.store import check_target, load, written_whole
 
     ending = output.suffix.lower()
     if ending not in ENDINGS:
@@ -72,7 +72,7 @@ def export(
     box = _box(window)
     targets = [output, header_path(output)] if ending == ".raw" else [output]
     for target in targets:
-        refuse_existing(target, force)
+        check_target(target, force)
     with progress(str(file), quiet or json) as tell:
         start = time.perf_counter()
         field = load(file)

@@ -45,13 +45,13 @@ def render(
 
     Example: sdfcli render bunny.h5 --view front --size 1600x1200
     """
-    from sdfcli.pictures.png import check_target, write_png
+    from sdfcli.pictures.png import check_picture, write_png
     from sdfcli.pictures.render import check_size, view_axes
     from sdfcli.pictures.render import render as draw
     from sdfcli.store import load
 
     target = output or Path(file.stem + ".png")
-    check_target(target, force)
+    check_picture(target, force)
     width, height = parse_size(size)
     check_size(width, height)
     view_axes(view, up)

@@ -34,12 +34,12 @@ def slice_plane(
     Example: sdfcli slice bunny.h5 --axis x --octree
     """
     from sdfcli.backend import select_backend
-    from sdfcli.pictures.png import check_target, write_png
+    from sdfcli.pictures.png import check_picture, write_png
     from sdfcli.pictures.slice import check_size, place_of_plane, slice_image
     from sdfcli.store import load
 
     target = output or Path(f"{file.stem}_{axis}.png")
-    check_target(target, force)
+    check_picture(target, force)
     check_size(axis, size)
     with progress(str(file), quiet or json) as tell:
         start = time.perf_counter()
