@@ -218,11 +218,6 @@ class Mesh:
         """(e, 2): the ends of the edges whose uses in the two directions differ; none on a closed surface."""
         return self.edges.ends(self.edges.forward != self.edges.backward)
 
-    @cached_property
-    def signed_volume(self) -> float:
-        """In units of the domain's volume; negative where a closed surface is oriented inwards."""
-        return float(np.einsum("ij,ij->", self.unit_triangles[:, :3] - 0.5, self.normals) / 6)
-
     def release(self) -> None:
         """Frees what was computed for checks and can be computed again."""
         for name in RELEASED:
@@ -242,10 +237,6 @@ class Mesh:
             mesh.__dict__[name] = np.take(getattr(self, name), chosen, axis=0)
         mesh.__dict__["uses"] = self.uses.of(faces)
         return mesh
-
-    def flipped(self) -> Mesh:
-        """The same surface with the other orientation."""
-        return self.with_faces(self.faces[:, [0, 2, 1]])
 
     @cached_property
     def sha256(self) -> str:

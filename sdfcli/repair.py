@@ -82,7 +82,11 @@ def _without_duplicates(found: Repaired) -> Repaired:
     if not counted.any():
         return found
     left_out = int(np.sum(~counted))
-    note = "the two sides of each face counted once" if two_sided else f"{left_out:,} doubled faces not counted"
+    note = (
+        "the two sides of each face counted once"
+        if two_sided
+        else f"{left_out:,} doubled face{'s' if left_out > 1 else ''} not counted"
+    )
     return replace(found, counted=counted, notes=[*found.notes, note])
 
 

@@ -58,9 +58,18 @@ def _image(field: Field) -> bytes:
 
 
 def refuse_existing(path: Path, force: bool) -> None:
-    """Raises UsageError if a file to be written exists and `force` is not given."""
+    """Raises UsageError if a file to be written exists and `force` is not given, or is none that can be replaced."""
+    if path.exists() and not path.is_file():  # a device, as /dev/null, must not be replaced by a file
+        raise UsageError(f"{path}: cannot be written: that is {'a folder' if path.is_dir() else 'no plain file'}")
     if path.exists() and not force:
         raise _exists(path)
+
+
+def check_target(path: Path, force: bool) -> None:
+    """`refuse_existing`, and UsageError where the folder of the file is not there: before any work is done for it."""
+    refuse_existing(path, force)
+    if not path.parent.is_dir():
+        raise UsageError(f"{path.parent}: no such folder")
 
 
 def _exists(path: Path) -> UsageError:
@@ -71,7 +80,7 @@ def _exists(path: Path) -> UsageError:
 def written_whole(path: Path, force: bool) -> Iterator[Path]:
     """A temporary file beside `path`, which gets its name at once when the block ends well.
 
-    Raises UsageError if `path` exists and `force` is not given, or cannot be written.
+    Raises UsageError if `path` exists and `force` is not given, is no plain file, or cannot be written.
     """
     if not path.name:
         raise UsageError(f"{path}: cannot be written: that is a folder")

@@ -1,4 +1,4 @@
-"""What tests ask of extracted meshes. NumPy only, from the faces alone."""
+"""What tests ask of meshes. NumPy only, from the faces alone."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sdfcli.extract.marching_cubes import Surface
+from sdfcli.mesh import Mesh
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ def check_closed(surface: Surface) -> Topology:
     return found
 
 
-def volume(surface: Surface) -> float:
+def volume(surface: Surface | Mesh) -> float:
+    """Of what is closed: negative where faces are the wrong way round."""
     a, b, c = (surface.vertices[surface.faces[:, k]] for k in range(3))
     return float(np.einsum("ij,ij->", a, np.cross(b, c)) / 6)

@@ -86,7 +86,7 @@ def test_default_names_and_replacing(
         (["render", "missing.h5"], 3, "no such file"),
         (["render", "broken.h5"], 3, "broken.h5"),
         (["slice", "ball.h5", "-o", "a.svg"], 2, ".png"),
-        (["slice", "ball.h5", "-o", "none/a.png"], 2, "cannot be written"),
+        (["slice", "ball.h5", "-o", "none/a.png"], 2, "none: no such folder"),
         (["slice", "ball.h5", "--axis", "q"], 2, "--axis q"),
         (["slice", "ball.h5", "--size", "5"], 2, "--size 5"),
         (["slice", "ball.h5", "--at", "7"], 2, "--at 7"),

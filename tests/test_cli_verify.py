@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trimesh
@@ -77,6 +79,17 @@ def test_a_field_with_one_wrong_value_fails(folder: Path) -> None:
     field.save(folder / "shifted.h5", force=True)
     code, _ = invoke("verify", folder / "shifted.h5", "--mesh", folder / "torus.ply", *SAMPLES)
     assert code == 6
+
+
+@pytest.mark.parametrize("told", [{}, {"mesh": "torus"}, {"parameters": {"tolerance": "small"}}])
+def test_a_field_that_does_not_say_how_it_was_built(folder: Path, told: dict[str, Any]) -> None:
+    field = sdfcli.load(folder / "torus.h5")
+    replace(field, info=told and {**field.info, **told}).save(folder / "own.h5", force=True)
+    code, output = invoke("verify", folder / "own.h5", "--mesh", folder / "torus.ply", *SAMPLES)
+    assert code == 3
+    assert "own.h5: does not say how it was built" in output
+    code, output = invoke("info", folder / "own.h5")
+    assert code == 0, output
 
 
 def test_info_tells_everything(folder: Path) -> None:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import pwd
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from sdfcli.backend import cuda
 from sdfcli.stages.chosen import chosen
 
 
 @pytest.mark.gpu
 def test_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sdfcli.backend.cuda import CudaBackend
-
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
 
     def check() -> dict[Path, int]:
-        device = CudaBackend(0)
+        device = cuda.CudaBackend(0)
         wish = device.from_host(np.arange(2000) % 2, np.uint8)
         assert device.to_host(chosen(device, wish)[0]).tolist() == list(range(1, 2000, 2))
         return {path: path.stat().st_mtime_ns for path in tmp_path.glob("sdfcli-*")}
@@ -30,3 +30,15 @@ def test_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken.write_bytes(whole[:-100])
     assert check().keys() == made.keys()
     assert len(broken.read_bytes()) == len(whole)
+
+
+def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(number: int) -> None:
+        raise KeyError(number)
+
+    for name in "HOME", "CUPY_CACHE_DIR":
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert cuda._cache_folder().name == "kernel_cache"
+    monkeypatch.setenv("CUPY_CACHE_DIR", "kernels")
+    assert cuda._cache_folder() == Path("kernels")

@@ -147,6 +147,16 @@ def test_distances_of_slivers(backend: Backend, thickness: float, shape: str) ->
         check(backend, bvh, points_about(rng, triangles_of(backend, bvh), 60))
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_distances_of_needles_as_thin_as_rounding(backend: Backend, seed: int) -> None:
+    """Two corners are a few floats apart, and what is left of the normal may point anywhere."""
+    rng = np.random.default_rng(seed)
+    base = (rng.random((30, 3)) * 10.0 ** -rng.uniform(0, 3, (30, 1))).astype(np.float32)
+    beside = base + np.spacing(base) * rng.integers(-12, 13, (30, 3)).astype(np.float32)
+    bvh = bvh_over(backend, np.stack([1 - base, base, beside], axis=1).astype(np.float64))
+    check(backend, bvh, np.stack(np.meshgrid(*[np.arange(9) / 8] * 3), axis=-1).reshape(-1, 3))
+
+
 def test_distances_on_a_lattice(backend: Backend) -> None:
     # Corners, edges, faces, and the regions between them, at distances that float32 has no trouble with.
     triangle = np.array([[[0.25, 0.25, 0.25], [0.75, 0.25, 0.25], [0.25, 0.75, 0.25]]])

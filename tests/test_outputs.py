@@ -19,10 +19,13 @@ from typing import Any
 import numpy as np
 import pytest
 import trimesh
+from typer.testing import CliRunner
 
 import oracle
 import sdfcli
 import shapes
+from sdfcli.cli.app import app
+from sdfcli.errors import UsageError
 from sdfcli.field import Field
 
 KILLS = int(os.environ.get("SDFCLI_KILLS", "12"))
@@ -151,11 +154,12 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_control_c(ball: Path, folder: Path, old: Field, heeded: None) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupts(ball: Path, folder: Path, old: Field, heeded: None, number: signal.Signals) -> None:
     target = folder / "field.h5"
     slow = ["--depth", "14", "--tolerance", "1e-5", "--max-memory", "8G", "--force"]  # many seconds on any machine
     rng = random.Random(3)
-    for _ in range(4):
+    for _ in range(3):
         process = subprocess.Popen(
             command(ball, target, *slow),
             stdout=subprocess.DEVNULL,
@@ -165,7 +169,7 @@ def test_control_c(ball: Path, folder: Path, old: Field, heeded: None) -> None:
         while cpu_seconds(process.pid) < 1.5:  # by then it has started, however busy the machine is
             time.sleep(0.05)
         time.sleep(rng.uniform(0.0, 2.0))
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         said = process.communicate()[1]
         assert process.returncode == 130, said
         assert said == "sdfcli: interrupted\n"
@@ -287,6 +291,38 @@ def test_a_read_only_folder(mounted: Callable[[str], Path], ball: Path) -> None:
         check_refused(done, path.name, "cannot be written")
     assert os.listdir(folder) == ["field.h5"]
     assert sdfcli.load(target).content_sha256 == old.content_sha256
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "extract nothing.h5 -o missing/a.ply",
+        "render nothing.h5 -o missing/a.png",
+        "slice nothing.h5 -o missing/a.png",
+        "export nothing.h5 missing/a.npz",
+        "query nothing.h5 - -o missing/a.npy",
+        "build nothing.ply --report missing/a.html",
+        "bench nothing.ply --device cpu --csv missing/a.csv",
+        "profile nothing.ply --csv missing/a.csv",
+    ],
+)
+def test_a_missing_folder_is_noticed_before_the_work(words: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    done = CliRunner().invoke(app, words.split())
+    assert (done.exit_code, done.output) == (2, "sdfcli: missing: no such folder\n")
+
+
+def test_what_is_no_file_is_not_replaced(ball: Path, folder: Path, old: Field) -> None:
+    """Those who may write to /dev would have no /dev/null any more."""
+    os.mkfifo(folder / "pipe")
+    for path in (folder / "pipe", folder):
+        with pytest.raises(UsageError, match="cannot be written: that is"):
+            old.save(path, force=True)
+    to_pipe = command(ball, folder / "pipe", "--force")
+    done = subprocess.run(to_pipe, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    check_refused(done, "pipe", "that is no plain file")
+    assert (folder / "pipe").is_fifo()
+    assert others(folder) == ["pipe"]
 
 
 # ---- Two at once ----

@@ -18,6 +18,7 @@ import shapes
 from sdfcli.errors import InputError
 from sdfcli.mesh import Mesh, load_mesh
 from sdfcli.polygons import Polygons, triangulated
+from surfaces import volume
 
 CUBE = shapes.cube()
 SQUARES = [(0, 4, 6, 2), (1, 3, 7, 5), (0, 1, 5, 4), (2, 6, 7, 3), (0, 2, 3, 1), (4, 5, 7, 6)]
@@ -40,7 +41,7 @@ def refusal(folder: Path, name: str, content: str | bytes) -> str:
 
 def check_cube(mesh: Mesh) -> None:
     assert mesh.health.faults == []
-    assert np.isclose(mesh.signed_volume * mesh.domain.length**3, 8)
+    assert np.isclose(volume(mesh), 8)
     assert len(mesh.faces) == 12
 
 
@@ -84,7 +85,7 @@ def test_obj(tmp_path: Path, kind: str) -> None:
 def test_obj_vertices_between_faces(tmp_path: Path) -> None:
     parts = [V + faces_of("{}", -8), V.replace("1.0", "3.0") + faces_of("{}", -8)]
     mesh = load(tmp_path, "two.obj", "".join(parts))
-    assert np.isclose(mesh.signed_volume * mesh.domain.length**3, 8 + 216)
+    assert np.isclose(volume(mesh), 8 + 216)
 
 
 BAD_OBJS = {
@@ -191,7 +192,7 @@ def test_stl(tmp_path: Path, kind: str) -> None:
 def test_stl_of_two_solids(tmp_path: Path) -> None:
     away = shapes.moved(CUBE, offset=5)
     mesh = load(tmp_path, "two.stl", text_stl("one") + text_stl("two", away))
-    assert np.isclose(mesh.signed_volume * mesh.domain.length**3, 16)
+    assert np.isclose(volume(mesh), 16)
 
 
 BAD_STLS: dict[str, tuple[str | bytes, list[str]]] = {
@@ -406,7 +407,7 @@ def test_scenes(tmp_path: Path, suffix: str) -> None:
         scene.export(path)
     mesh = load_mesh(path)
     assert mesh.health.shells == 3
-    assert np.isclose(mesh.signed_volume * mesh.domain.length**3, 8 * (1 + 8 + 1 / 8))
+    assert np.isclose(volume(mesh), 8 * (1 + 8 + 1 / 8))
     assert np.allclose(mesh.bounds, [[-1, -2, -2], [12, 30.5, 2]])
 
 
@@ -416,7 +417,7 @@ def test_mirrored_parts_keep_their_inside(tmp_path: Path) -> None:
     scene.graph.update("mirrored", matrix=matrix(np.array([-1, 1, 1]), [5, 0, 0]), geometry="cube")
     path = tmp_path / "pair.glb"
     scene.export(path)
-    assert np.isclose(load_mesh(path).signed_volume * load_mesh(path).domain.length ** 3, 16)
+    assert np.isclose(volume(load_mesh(path)), 16)
 
 
 def test_a_scene_without_a_surface(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_a_cavity_stays_a_cavity() -> None:
 def test_a_solid_in_a_solid_is_one_with_it() -> None:
     index = check_inside(shapes.joined(CUBE, SMALL), CUBE)
     assert index.sign.method == "winding"
-    assert "1 shells in other solids" in index.sign.reason
+    assert "1 shell in other solids" in index.sign.reason
 
 
 def test_a_solid_in_a_cavity() -> None:

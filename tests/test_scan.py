@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from itertools import accumulate, chain, pairwise
 from typing import Any
 
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 
 import backends
 from sdfcli.backend import Backend
+from sdfcli.backend.base import Queue
+from sdfcli.backend.cpu import CpuBackend
 from sdfcli.extract.scan import Counts, exclusive_scan, exclusive_scan_on_host, split
 
 backend = backends.backend
@@ -116,6 +119,38 @@ def test_overflow_within_a_part_leaves_the_numbers(backend: Backend) -> None:
     with pytest.raises(OverflowError, match="32 bits"):
         part.scan()
     assert backend.to_host(part.values).tolist() == [FULL, 2]
+
+
+class WatchedQueue(Queue):
+    def __init__(self, busy: set[Queue]) -> None:
+        self.busy = busy
+
+    def __enter__(self) -> Queue:
+        self.busy.add(self)
+        return self
+
+    def synchronize(self) -> None:
+        self.busy.discard(self)
+
+
+class Watched(CpuBackend):
+    """`busy` are its queues for which nobody has waited since they were asked for something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.busy: set[Queue] = set()
+
+    def queues(self, n: int) -> list[Queue]:
+        return [WatchedQueue(self.busy) for _ in range(n)]
+
+
+@pytest.mark.parametrize("numbers", [[FULL, 1, 1, 1], [1, FULL, 1, 1], [FULL, FULL, 1, 1], [1, 1, 1, 1]])
+def test_nothing_is_copied_any_more_in_the_end(numbers: list[int]) -> None:
+    """The memory of the host may be somebody else's then."""
+    device = Watched()
+    with contextlib.suppress(OverflowError):
+        exclusive_scan_on_host(np.array(numbers, np.uint32), [device], chunk=1)
+    assert not device.busy
 
 
 def test_an_output_that_does_not_fit(backend: Backend) -> None:

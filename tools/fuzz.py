@@ -1,4 +1,4 @@
-"""Damaged files, as many as you like: `python tools/fuzz.py [--cases N] [--seed S] [--jobs J] [KIND ...]`.
+"""Damaged files, as many as you like: `python tools/fuzz.py [--cases N] [--seed S] [KIND ...]`.
 
 Each case is a small whole file with random damage. Whatever it is, reading it must end well or in an SdfError: without
 a crash, without another exception, within seconds, and without much memory. The kinds are `field` (read and sampled)

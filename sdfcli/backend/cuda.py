@@ -69,6 +69,11 @@ def _address(array: Array) -> int | None:
     return array.data.ptr if array._c_contiguous else None
 
 
+def _cache_folder() -> Path:
+    """CuPy's own. Not Path.expanduser, which fails where a user has no home, as in some containers."""
+    return Path(os.path.expanduser(os.environ.get("CUPY_CACHE_DIR") or "~/.cupy/kernel_cache"))
+
+
 def _intact(file: Path) -> bytes:
     """What follows its own hash in a file; nothing where it does not."""
     try:
@@ -188,7 +193,7 @@ class CudaBackend(Backend):
         options = (*COMPILER_OPTIONS, FLUSH_DENORMALS)
         made_for = (options, self.device.compute_capability, nvrtc.getVersion(), self.xp.__version__)
         name = hashlib.sha256(f"{made_for} {source}".encode()).hexdigest()
-        folder = Path(os.environ.get("CUPY_CACHE_DIR") or "~/.cupy/kernel_cache").expanduser()
+        folder = _cache_folder()
         file = folder / f"sdfcli-{name}.cubin"
         compiled = _intact(file)
         if not compiled:

@@ -14,9 +14,6 @@ GPU = "NVIDIA GeForce RTX 3080"
 VARIANTS = ("baseline", "soa", "cct")
 """The columns of Tables 4.1 to 4.4: Baseline, SoA, SoA + CCT."""
 
-TRIANGLES = {"bunny": 70_000, "armadillo": 213_000, "dragon": 871_000, "buddha": 1_100_000}
-"""Table 2.1."""
-
 QUERY: dict[str, dict[str, tuple[float, float, float]]] = {
     "bunny": {
         "ms": (5.43, 3.79, 1.22),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import inspect
 import io
 import os
+import signal
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -76,7 +78,8 @@ def _interrupted() -> typer.Exit:
 
 
 def _complain(message: str) -> None:
-    typer.echo("sdfcli: " + " ".join(message.split()), err=True)
+    with contextlib.suppress(OSError):  # the exit code is told all the same
+        typer.echo("sdfcli: " + " ".join(message.split()), err=True)
 
 
 def _show_version(asked: bool) -> None:
@@ -98,10 +101,21 @@ def _root(
     """Signed distance fields from triangle meshes."""
 
 
+def _open_streams() -> None:
+    """Streams that were closed are empty, and take anything: else files that are opened later stand for them."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r"))
+
+
 def main() -> None:
     """The entry point of the command line."""
-    interrupts.watch()
+    for number in (signal.SIGINT, signal.SIGTERM):  # whoever ends it finds no half-written files
+        interrupts.watch(number)
     driver.without_cub()
+    _open_streams()
     gc.set_threshold(100_000)  # imports make many objects, none of them garbage
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start as many as there are CPUs, for no work
     for stream in (sys.stdout, sys.stderr):

@@ -51,15 +51,15 @@ def bench(
     from sdfcli.backend import select_backend
     from sdfcli.bench.points import OCTREES, check_points
     from sdfcli.params import BuildParams
-    from sdfcli.store import refuse_existing
+    from sdfcli.store import check_target
 
     if meshes == ["scan"] and not Path("scan").exists():
-        _measure_scan(device, threads, repeat, json)
+        _measure_scan(device, threads, repeat, json, quiet)
         return
     BuildParams(query=query)
     check_points(points)
     if csv is not None:
-        refuse_existing(csv, force)
+        check_target(csv, force)
     backend = select_backend(device, threads)
     level = depth if depth is not None else 7 if backend.name == "cpu" else 9
     if uniform:
@@ -126,7 +126,7 @@ def _measure(
     }
 
 
-def _measure_scan(device: str, threads: int | None, repeat: int, json: bool) -> None:
+def _measure_scan(device: str, threads: int | None, repeat: int, json: bool, quiet: bool) -> None:
     from dataclasses import asdict
 
     from sdfcli import driver
@@ -155,7 +155,7 @@ def _measure_scan(device: str, threads: int | None, repeat: int, json: bool) -> 
                 "-" if row.paper is None else f"{row.paper:.2f}",
             )
         )
-    if not json:
+    if not json and not quiet:
         header = ("", "", "devices", "elements", "ms", "quartiles", "GB/s", "x one device", "paper's ms")
         print_table(f"exclusive scan of 32-bit numbers, {names}", rows, header)
 
@@ -171,6 +171,7 @@ def _compare_with_grids(
         found = compare(path, depth, device=device, threads=threads, repeat=repeat, progress=tell)
     if json:
         print_json({"mesh": path, "depth": depth, "device": device, "methods": [asdict(row) for row in found]})
+    if json or quiet:
         return
     rows = [
         (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.output import human_bytes, print_json, print_table, progress
+from sdfcli.cli.output import print_written, progress
 from sdfcli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def export(
     Example: sdfcli export bunny.h5 bunny.vti --resolution 256
     """
     from sdfcli.export.raw import header_path
-    from sdfcli.store import load, refuse_existing, written_whole
+    from sdfcli.store import check_target, load, written_whole
 
     ending = output.suffix.lower()
     if ending not in ENDINGS:
@@ -72,7 +72,7 @@ def export(
     box = _box(window)
     targets = [output, header_path(output)] if ending == ".raw" else [output]
     for target in targets:
-        refuse_existing(target, force)
+        check_target(target, force)
     with progress(str(file), quiet or json) as tell:
         start = time.perf_counter()
         field = load(file)
@@ -88,14 +88,8 @@ def export(
                 most = DEFAULT_RESOLUTION if resolution is None else resolution
                 facts = _grid(temporary, ending, output, field, most, box, kind)
         seconds = time.perf_counter() - start
-    size = sum(target.stat().st_size for target in targets)
-    report = {"input": str(file), "output": str(output), **facts, "seconds": round(seconds, 4), "bytes": size}
-    if json:
-        print_json(report)
-    elif not quiet:
-        rows = [(name, _text(value)) for name, value in facts.items()]
-        rows += [("time", f"{seconds:.2f} s"), ("file", f"{output}, {human_bytes(size)}")]
-        print_table(str(file), rows)
+    rows = [(name, _text(value)) for name, value in facts.items()]
+    print_written(file, targets, facts, rows, seconds, json, quiet)
 
 
 def _octree(path: Path, field: Field) -> dict[str, Any]:

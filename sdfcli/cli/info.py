@@ -6,6 +6,9 @@ from sdfcli.cli import options
 from sdfcli.cli.build import health_text
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table
 
+MESH = {"triangles", "watertight", "sha256", "diagonal"}
+"""What fields say of their mesh, if they come from a build."""
+
 
 def info(file: options.FieldFile, json: options.Json = False) -> None:
     """Print everything that a field's file says of itself.
@@ -34,11 +37,11 @@ def info(file: options.FieldFile, json: options.Json = False) -> None:
     rows.append(("leaves", f"{facts['leaves']:,}"))
     rows.append(("corners", f"{facts['corners']:,}"))
     for name, value in field.info.items():
-        if name == "mesh":
+        if name == "mesh" and isinstance(value, dict) and value.keys() >= MESH:
             rows.append(("mesh", f"{value['triangles']:,} triangles, {health_text(value)}"))
             rows.append(("mesh sha256", value["sha256"]))
             rows.append(("diagonal", f"{value['diagonal']:.9g}"))
-        elif name == "parameters":
+        elif isinstance(value, dict):
             rows.append((name, ", ".join(f"{key} {given}" for key, given in value.items())))
         else:
             rows.append((name.replace("_", " "), error_text(value) if isinstance(value, float) else str(value)))

@@ -10,19 +10,27 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 import typer
 
+from sdfcli.errors import UsageError
+
 
 @contextmanager
 def standard_output() -> Iterator[None]:
-    """What is printed here goes nowhere once whoever reads it has enough; the work goes on."""
+    """What is printed here goes nowhere once whoever reads it has enough; the work goes on.
+
+    Raises UsageError where it cannot be written for another reason, as on a full disk.
+    """
     try:
         yield
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's own flush at the end, too
+        if not isinstance(error, BrokenPipeError):
+            raise UsageError(f"standard output: cannot be written: {error.strerror or error}") from error
 
 
 def print_json(value: dict[str, Any]) -> None:
@@ -43,6 +51,26 @@ def print_table(title: str, rows: Iterable[tuple[str, ...]], header: tuple[str, 
             line = "  ".join([f"{name:{first}}", *aligned])
             indent = " " * (first + 2)
             typer.echo(textwrap.fill(line, max(edge, 2 * first), subsequent_indent=indent, break_on_hyphens=False))
+
+
+def print_written(
+    source: Path,
+    targets: list[Path],
+    facts: dict[str, Any],
+    rows: list[tuple[str, str]],
+    seconds: float,
+    json: bool,
+    quiet: bool,
+) -> None:
+    """What a command has made of a file: facts for programs or rows for people, and what it took. Of several targets
+    the first one is named."""
+    size = sum(target.stat().st_size for target in targets)
+    if json:
+        written = {"input": str(source), "output": str(targets[0])}
+        print_json({**written, **facts, "seconds": round(seconds, 4), "bytes": size})
+    elif not quiet:
+        took = [("time", f"{seconds:.2f} s"), ("file", f"{targets[0]}, {human_bytes(size)}")]
+        print_table(str(source), [*rows, *took])
 
 
 @contextmanager

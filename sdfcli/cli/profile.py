@@ -71,15 +71,13 @@ def profile(
     from sdfcli.bench import ncu
     from sdfcli.bench.points import check_points
     from sdfcli.mesh import load_mesh
-    from sdfcli.store import refuse_existing
+    from sdfcli.store import check_target
 
     check_points(points)
     if not re.fullmatch(r"cuda(:\d+)?", device):
         raise UsageError(f"--device {device}: use cuda or cuda:N; there is nothing to profile on a CPU")
     if csv is not None:
-        refuse_existing(csv, force)
-        if not csv.parent.is_dir():
-            raise UsageError(f"{csv.parent}: no such folder")
+        check_target(csv, force)
     others = [name for words in metrics or [] for name in re.split(r"[,\s]+", words) if name]
     program = ncu.find()
     command = ncu.command(

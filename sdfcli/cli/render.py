@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.output import human_bytes, print_json, print_table, progress
+from sdfcli.cli.output import print_written, progress
 from sdfcli.errors import UsageError
 
 
@@ -45,13 +45,13 @@ def render(
 
     Example: sdfcli render bunny.h5 --view front --size 1600x1200
     """
-    from sdfcli.pictures.png import check_target, write_png
+    from sdfcli.pictures.png import check_picture, write_png
     from sdfcli.pictures.render import check_size, view_axes
     from sdfcli.pictures.render import render as draw
     from sdfcli.store import load
 
     target = output or Path(file.stem + ".png")
-    check_target(target, force)
+    check_picture(target, force)
     width, height = parse_size(size)
     check_size(width, height)
     view_axes(view, up)
@@ -61,25 +61,9 @@ def render(
         tell("drawing")
         picture = draw(field, width=width, height=height, view=view, up=up, iso=iso, device=device, threads=threads)
         write_png(target, picture, force)
-    report: dict[str, Any] = {
-        "input": str(file),
-        "output": str(target),
-        "width": width,
-        "height": height,
-        "view": view,
-        "up": up,
-        "seconds": round(time.perf_counter() - start, 4),
-        "bytes": target.stat().st_size,
-    }
-    if json:
-        print_json(report)
-    elif not quiet:
-        rows = [
-            ("picture", f"{width} x {height}, view {view}, {up} up"),
-            ("time", f"{report['seconds']:.2f} s"),
-            ("file", f"{target}, {human_bytes(report['bytes'])}"),
-        ]
-        print_table(str(file), rows)
+    facts = {"width": width, "height": height, "view": view, "up": up}
+    rows = [("picture", f"{width} x {height}, view {view}, {up} up")]
+    print_written(file, [target], facts, rows, time.perf_counter() - start, json, quiet)
 
 
 def parse_size(size: str) -> tuple[int, int]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from sdfcli.cli.batch import counts
 from sdfcli.cli.output import error_text, human_bytes
-from sdfcli.errors import UsageError
 
 if TYPE_CHECKING:
     from sdfcli.batch.terms import Outcome
@@ -65,13 +64,12 @@ COLUMNS = (
 
 def refuse_other_files(path: Path, force: bool) -> None:
     """Raises UsageError if a file is there that is no such page, and `force` is not given."""
-    from sdfcli.store import refuse_existing
+    from sdfcli.store import check_target
 
-    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-        force = force or GENERATOR in file.read(500)
-    refuse_existing(path, force)
-    if not path.parent.is_dir():
-        raise UsageError(f"{path.parent}: no such folder")
+    if path.is_file():
+        with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+            force = force or GENERATOR in file.read(500)
+    check_target(path, force)
 
 
 def write_page(path: Path, outcomes: list[Outcome], total: int) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.output import human_bytes, print_json, print_table, progress
+from sdfcli.cli.output import print_written, progress
 
 
 def slice_plane(
@@ -34,12 +34,12 @@ def slice_plane(
     Example: sdfcli slice bunny.h5 --axis x --octree
     """
     from sdfcli.backend import select_backend
-    from sdfcli.pictures.png import check_target, write_png
+    from sdfcli.pictures.png import check_picture, write_png
     from sdfcli.pictures.slice import check_size, place_of_plane, slice_image
     from sdfcli.store import load
 
     target = output or Path(f"{file.stem}_{axis}.png")
-    check_target(target, force)
+    check_picture(target, force)
     check_size(axis, size)
     with progress(str(file), quiet or json) as tell:
         start = time.perf_counter()
@@ -48,23 +48,7 @@ def slice_plane(
         where = place_of_plane(select_backend(device), field, axis, at)
         picture = slice_image(field, axis=axis, at=where, size=size, octree=octree, device=device)
         write_png(target, picture, force)
-    report: dict[str, Any] = {
-        "input": str(file),
-        "output": str(target),
-        "width": picture.shape[1],
-        "height": picture.shape[0],
-        "axis": axis,
-        "at": where,
-        "seconds": round(time.perf_counter() - start, 4),
-        "bytes": target.stat().st_size,
-    }
-    if json:
-        print_json(report)
-    elif not quiet:
-        rows = [
-            ("plane", f"{axis} = {where:.9g}"),
-            ("picture", f"{picture.shape[1]} x {picture.shape[0]}"),
-            ("time", f"{report['seconds']:.2f} s"),
-            ("file", f"{target}, {human_bytes(report['bytes'])}"),
-        ]
-        print_table(str(file), rows)
+    height, width = picture.shape[:2]
+    facts = {"width": width, "height": height, "axis": axis, "at": where}
+    rows = [("plane", f"{axis} = {where:.9g}"), ("picture", f"{width} x {height}")]
+    print_written(file, [target], facts, rows, time.perf_counter() - start, json, quiet)

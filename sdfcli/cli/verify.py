@@ -9,7 +9,7 @@ import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.output import error_text, print_json, print_table, progress
-from sdfcli.errors import CheckFailedError
+from sdfcli.errors import CheckFailedError, InputError
 
 if TYPE_CHECKING:
     from sdfcli.backend import Backend
@@ -44,10 +44,14 @@ def verify(
     with progress(str(file), quiet or json) as tell:
         field = load(file)
         source = load_mesh(mesh)
-        same = source.sha256 == field.info["mesh"]["sha256"]
-        allowed = tolerance if tolerance is not None else float(field.info["parameters"]["tolerance"])
-        band = float(field.info["parameters"]["band"])
-        reference = _Reference(source, field.info["sign"], select_backend(device, threads))
+        try:
+            made_from, sign = field.info["mesh"]["sha256"], str(field.info["sign"])
+            promised, band = (float(field.info["parameters"][name]) for name in ("tolerance", "band"))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{file}: does not say how it was built, so there is nothing to verify") from error
+        same = source.sha256 == made_from
+        allowed = promised if tolerance is None else tolerance
+        reference = _Reference(source, sign, select_backend(device, threads))
         found = {}
         for region, points in sample_points(source, band, samples, seed).items():
             tell(f"{len(points):,} points, {region}")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from itertools import accumulate, pairwise
 from typing import Any, TypeVar
 
@@ -139,31 +140,31 @@ def exclusive_scan_on_host(
     dealt = _dealt(backends, weights, len(starts))
     queues = {backend: iter(backend.queues(dealt.count(backend))) for backend in set(dealt)}
     jobs = []
-    for start, backend in zip(starts, dealt, strict=True):
-        piece, subtotal, queue = values[start : start + chunk], backend.pinned(1, dtype), next(queues[backend])
-        with queue:
-            part = Counts(backend, len(piece), dtype)
-            if part.sums.dtype == piece.dtype:
-                backend.upload(piece, part.values)
-            else:
-                part.values[:] = backend.from_host(piece)
-            check_total(part, 0, most)
-            part.start()
-            backend.download(part.sums[-1:], subtotal)
-        jobs.append((start, part, queue, subtotal))
-    total = 0
-    for start, part, queue, subtotal in jobs:
-        queue.synchronize()
-        before, total = total, total + int(subtotal[0])
-        if total > np.iinfo(part.sums.dtype).max:
-            raise OverflowError(
-                f"the numbers add up to {total} or more, which takes more bits than {part.sums.dtype} has"
-            )
-        with queue:
-            part.add(before)
-            part.backend.download(part.sums[:-1], out[start : start + len(part)])
-    for _, _, queue, _ in jobs:
-        queue.synchronize()
+    with ExitStack() as ends:  # nobody gives memory back that is copied from or to, also where the bits are not enough
+        for start, backend in zip(starts, dealt, strict=True):
+            piece, subtotal, queue = values[start : start + chunk], backend.pinned(1, dtype), next(queues[backend])
+            ends.callback(queue.synchronize)
+            with queue:
+                part = Counts(backend, len(piece), dtype)
+                if part.sums.dtype == piece.dtype:
+                    backend.upload(piece, part.values)
+                else:
+                    part.values[:] = backend.from_host(piece)
+                check_total(part, 0, most)
+                part.start()
+                backend.download(part.sums[-1:], subtotal)
+            jobs.append((start, part, queue, subtotal))
+        total = 0
+        for start, part, queue, subtotal in jobs:
+            queue.synchronize()
+            before, total = total, total + int(subtotal[0])
+            if total > np.iinfo(part.sums.dtype).max:
+                raise OverflowError(
+                    f"the numbers add up to {total} or more, which takes more bits than {part.sums.dtype} has"
+                )
+            with queue:
+                part.add(before)
+                part.backend.download(part.sums[:-1], out[start : start + len(part)])
     return out, total
 
 

@@ -1,5 +1,6 @@
 // The CPU's entry points: a plain C interface, NAME(args, threads) for each kernel.
 #include <atomic>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -50,7 +51,10 @@ void parallel_chunks(u32 n, u32 chunk, int threads, const Run& run) {
     };
     u64 chunks = ((u64)n + chunk - 1) / chunk;
     std::vector<std::thread> helpers;
-    for (u64 t = 1; t < (u64)threads && t < chunks; t++) helpers.emplace_back(work);
+    try {
+        for (u64 t = 1; t < (u64)threads && t < chunks; t++) helpers.emplace_back(work);
+    } catch (const std::system_error&) {  // no more of them may be started: those that there are do the work
+    }
     work();
     for (std::thread& helper : helpers) helper.join();
 }

@@ -47,13 +47,15 @@ FN T facet_distance_sq(Vec<T> p, const Facet<T>& f) {
                     least(segment_distance_sq(ap, f.ac, f.over_ac), segment_distance_sq(p - f.b, f.bc, f.over_bc)));
     T v = dot(cross(ap, f.ac), f.n) * f.over_n, w = dot(cross(f.ab, ap), f.n) * f.over_n;
     Vec<T> r = (ap - v * f.ab) - w * f.ac;
-    // Once more from where that led: a needle's normal has lost digits, and the first foot lies a little beside.
+    // Once more from where that led: a needle's normal has lost digits, and the first foot lies a little beside. If it
+    // lies far away, that way and back have lost those of r; the needle is as thin as rounding, and its edges will do.
+    auto beside = v * v + w * w <= T(4);
     T v2 = dot(cross(r, f.ac), f.n) * f.over_n, w2 = dot(cross(f.ab, r), f.n) * f.over_n;
     r = (r - v2 * f.ab) - w2 * f.ac;
     v = v + v2;
     w = w + w2;
     T face = dot(r, r);
-    return select((v >= T(0)) & (w >= T(0)) & (v + w <= T(1)) & (face < edges), face, edges);
+    return select(beside & (v >= T(0)) & (w >= T(0)) & (v + w <= T(1)) & (face < edges), face, edges);
 }
 template <class T>
 FN T triangle_distance_sq(Vec<T> p, Vec<T> a, Vec<T> b, Vec<T> c) {

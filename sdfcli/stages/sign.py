@@ -495,7 +495,9 @@ def settle_sign(
     choice = replace(choice, crossing=crossing_faces(backend, bvh))
     if choice.method == "pseudonormal" and not choice.asked_for:
         nested = 0 if choice.crossing else nested_shells(backend, bvh, mesh)
-        found = f"{choice.crossing:,} faces cross others" if choice.crossing else f"{nested:,} shells in other solids"
+        found = f"{nested:,} shell{'s' if nested > 1 else ''} in other solids"
+        if choice.crossing:
+            found = f"{choice.crossing:,} faces cross others"
         if choice.crossing or nested:
             choice = replace(choice, method="winding", reason=_instead(choice, found))
     boundary, counted = choice.boundary or mesh, choice.counted
