@@ -8,6 +8,7 @@
 #endif
 
 #include "kernels.h"
+#include "wide_octree.h"
 #include "wide_order.h"
 
 namespace {
@@ -104,6 +105,11 @@ void each(const sdf_field_sample_args& a, u32 first, u32 last, const At&) {
     extern "C" void name(const sdf_distance_wide_args& a, u32 first, u32 last);     \
     extern "C" void name##_winding(const sdf_winding_args& a, u32 first, u32 last); \
     extern "C" void name##_link(const sdf_sign_link_args& a, u32 first, u32 last);
+#define SDF_OCTREE_CHUNKS(kernel)                                                               \
+    extern "C" void sdf_wide_plain_##kernel(const sdf_##kernel##_args& a, u32 first, u32 last); \
+    extern "C" void sdf_wide_avx2_##kernel(const sdf_##kernel##_args& a, u32 first, u32 last);  \
+    extern "C" void sdf_wide_avx512_##kernel(const sdf_##kernel##_args& a, u32 first, u32 last);
+SDF_WIDE_OCTREE(SDF_OCTREE_CHUNKS)
 SDF_WIDE_KERNELS(sdf_wide_plain)
 #if defined(__x86_64__)
 SDF_WIDE_KERNELS(sdf_wide_avx2)
@@ -131,6 +137,12 @@ template <class At>
 void each(const sdf_sign_link_args& a, u32 first, u32 last, const At&) {
     SDF_WIDEST(_link)(a, first, last);
 }
+#define SDF_OCTREE_EACH(kernel)                                               \
+    template <class At>                                                       \
+    void each(const sdf_##kernel##_args& a, u32 first, u32 last, const At&) { \
+        SDF_WIDEST(_##kernel)(a, first, last);                                \
+    }
+SDF_WIDE_OCTREE(SDF_OCTREE_EACH)
 
 }  // namespace
 
