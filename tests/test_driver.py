@@ -178,6 +178,7 @@ def test_auto_falls_back_where_cupy_and_the_driver_disagree(monkeypatch: pytest.
 
 def test_the_end_with_closed_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     codes: list[int] = []
+    monkeypatch.delitem(sys.modules, "distributed", raising=False)  # of another test
     monkeypatch.setattr(sys, "stdout", None)
     monkeypatch.setattr(sys, "stderr", None)
     monkeypatch.setattr(os, "_exit", codes.append)
