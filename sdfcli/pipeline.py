@@ -35,7 +35,9 @@ MEASURED_POINTS = 30_000
 SEED = 20_000
 
 Progress = Callable[[str], None]
-"""Called with a few words whenever something new begins."""
+"""Called with a few words whenever something new begins, first with these."""
+
+LOADING = "loading and checking the mesh"
 
 
 def build(
@@ -77,7 +79,7 @@ def _build(
     keep_nearest: bool,
 ) -> Field:
     stages = Stages()
-    progress("loading and checking the mesh")
+    progress(LOADING)
     helpers = ThreadPoolExecutor(3)
     loaded = helpers.submit(load_mesh, source)  # a GPU takes a while to start, too
     checked = helpers.submit(lambda: loaded.result().health)

@@ -5,6 +5,7 @@
 
 #include "args.h"
 #include "sign_link.h"
+#include "wide_octree.h"
 #include "winding.h"
 
 #define ALONE(name)                                      \
@@ -30,3 +31,5 @@ void restore(unsigned) {}
 
 ALONE(sdf_winding)
 ALONE(sdf_sign_link)
+#define ALONE_OCTREE(kernel) ALONE(sdf_##kernel)
+SDF_WIDE_OCTREE(ALONE_OCTREE)

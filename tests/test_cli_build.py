@@ -192,3 +192,20 @@ def test_all_sources_give_the_same_field(ball: Path) -> None:
         for source in (ball, str(ball), mesh, (np.asarray(mesh.vertices), np.asarray(mesh.faces)))
     ]
     assert len({field.content_sha256 for field in fields}) == 1
+
+
+def test_h5py_is_imported_for_what_is_written(ball: Path, tmp_path: Path) -> None:
+    """In a process of its own: here it may be loaded already. What is said meanwhile is passed on."""
+    program = """
+import sys
+from sdfcli.batch.job import outcome_of, build_into
+from sdfcli.batch.terms import Settings
+told = []
+settings = Settings(parameters={"depth": 4}, device="cpu")
+assert outcome_of("nothing.ply", "nothing.h5", settings)["status"] == "failed"
+assert "h5py" not in sys.modules
+build_into(sys.argv[1], sys.argv[2], settings, told.append)
+assert "h5py" in sys.modules
+assert told[:2] == ["loading and checking the mesh", "sorting triangles"] and told[-1] == "writing"
+"""
+    subprocess.run([sys.executable, "-c", program, str(ball), str(tmp_path / "field.h5")], check=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -154,3 +157,47 @@ def test_samples_on_the_gpu(cpu: Backend, gpu: Backend) -> None:
         assert gpu.to_host(question(there)).tobytes() == question(points).tobytes()
     assert index[0].signed_distance(points).tobytes() == index[1].signed_distance(points).tobytes()
     assert index[0].closest(points)[0].tobytes() == index[1].closest(points)[0].tobytes()
+
+
+POINTS = """
+import os, threading
+import numpy as np
+import sdfcli
+from sdfcli.backend.cpu import CpuBackend
+corners = np.eye(3), [[0, 1, 2]]
+field = sdfcli.build(corners, depth=4, device="cpu", threads=3)
+points = np.random.default_rng(0).random((100_000, 3))
+with field.at(CpuBackend(3)):
+    expected = field.sample(points).tobytes()
+"""
+"""The start of programs whose threads and children are better not those of the tests."""
+
+
+def test_many_threads_that_ask_at_once() -> None:
+    program = """
+wrong = []
+def ask():
+    for _ in range(20):
+        if field.sample(points).tobytes() != expected:
+            wrong.append(1)
+with field.at(CpuBackend(3)):
+    threads = [threading.Thread(target=ask) for _ in range(5)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+assert not wrong
+"""
+    subprocess.run([sys.executable, "-c", POINTS + program], check=True, timeout=100)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are counted there")
+def test_threads_of_a_forked_process() -> None:
+    program = """
+child = os.fork()
+if not child:
+    before = len(os.listdir("/proc/self/task"))
+    with field.at(CpuBackend(3)):
+        same = field.sample(points).tobytes() == expected
+    os._exit(0 if same and before == 1 < len(os.listdir("/proc/self/task")) else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", POINTS + program], check=True, timeout=100)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
+import sdfcli
 import shapes
 from sdfcli.backend.base import KERNELS, argument_structs
 from sdfcli.backend.cpu import CpuBackend, library_path
@@ -26,6 +27,8 @@ NONE = 0xFFFFFFFF
 
 SETS = {"plain": None, "avx2": " avx2 ", "avx512": " avx512f "}
 """The builds of wide.cpp, and what a CPU must have for them."""
+
+OCTREE = "octree_screen", "octree_peek", "octree_test", "octree_tighten", "sign_inherit"
 
 MESHES = {
     **shapes.ANY,
@@ -149,3 +152,35 @@ def test_links_in_lanes(alone: ctypes.CDLL, build: str, seed: int, count: int, s
     run_alone(alone, "sdf_sign_link", count, points=points, distance=distance, link=expected)
     run_lanes(build, "_link", "sdf_sign_link", count, points=points, distance=distance, link=found)
     assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("kind", ["closed", "open"])
+def test_octrees_with_every_instruction_set(
+    alone: ctypes.CDLL, build: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(5)
+    mesh = shapes.star(rng, 1)
+    if kind == "open":
+        mesh = shapes.holed(rng, mesh, 0.1)
+    run, wrote = CpuBackend.run, set()
+
+    def both(self: CpuBackend, name: str, n: int, **values: object) -> None:
+        kernel = name.removeprefix("sdf_")
+        if kernel in OCTREE and n:
+            expected, found = copies(values), copies(values)
+            run_alone(alone, name, n, **expected)
+            run_lanes(build, f"_{kernel}", name, n, **found)
+            for key, value in expected.items():
+                if isinstance(value, np.ndarray):
+                    assert found[key].tobytes() == value.tobytes(), (kernel, key)
+                    if value.tobytes() != values[key].tobytes():
+                        wrote.add(kernel)
+        run(self, name, n, **values)
+
+    monkeypatch.setattr(CpuBackend, "run", both)
+    sdfcli.build(mesh, tolerance=5e-3, sign="winding", device="cpu", threads=1)
+    assert wrote == set(OCTREE)
+
+
+def copies(values: dict[str, object]) -> dict[str, object]:
+    return {key: value.copy() if isinstance(value, np.ndarray) else value for key, value in values.items()}

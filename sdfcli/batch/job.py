@@ -15,7 +15,7 @@ from sdfcli.errors import InputError, OutOfMemoryError, SdfError, UsageError
 from sdfcli.field import Field
 from sdfcli.mesh import Mesh, load_mesh
 from sdfcli.params import BuildParams
-from sdfcli.pipeline import build
+from sdfcli.pipeline import LOADING, build
 from sdfcli.store import load
 
 TOLD = (
@@ -57,13 +57,20 @@ def build_into(mesh: str, output: str, settings: Settings, progress: Callable[[s
         found = _same_field(target, load_mesh(mesh), settings)
         if found is not None:
             return _outcome(mesh, target, "skipped", found, settings)
-    Thread(target=import_module, args=("h5py",)).start()  # while kernels run
+    importing = Thread(target=import_module, args=("h5py",))
+
+    def told(what: str) -> None:
+        # While kernels run; before, reading the mesh and importing CuPy would wait for it, as for Python's lock.
+        if what != LOADING and importing.ident is None:
+            importing.start()
+        progress(what)
+
     field = build(
         mesh,
         device=settings.device,
         threads=settings.threads,
         max_memory=settings.max_memory,
-        progress=progress,
+        progress=told,
         previous=_earlier(settings.previous) if settings.previous else None,
         keep_nearest=settings.nearest or settings.previous is not None,
         **settings.parameters,

@@ -1,14 +1,19 @@
 // The CPU's entry points: a plain C interface, NAME(args, threads) for each kernel.
+#include <pthread.h>
+
 #include <atomic>
+#include <condition_variable>
+#include <list>
+#include <mutex>
 #include <system_error>
 #include <thread>
-#include <vector>
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
 
 #include "kernels.h"
+#include "wide_octree.h"
 #include "wide_order.h"
 
 namespace {
@@ -37,26 +42,83 @@ class FlushDenormals {
 #endif
 };
 
-// Calls run(first, last) for chunks of 0 .. n - 1.
-template <class Run>
-void parallel_chunks(u32 n, u32 chunk, int threads, const Run& run) {
-    std::atomic<u64> next(0);
-    auto work = [&] {
+// What several threads do together: whoever comes takes the next chunk of 0 .. n - 1.
+struct Job {
+    std::atomic<u64> next{0};
+    u32 n, chunk;
+    void (*call)(const void* run, u32 first, u32 last);
+    const void* run;
+    int wanted = 0, inside = 0;  // helpers that may still come, and that are here
+
+    void work() {
         FlushDenormals mode;
         for (;;) {
             u64 first = next.fetch_add(chunk, std::memory_order_relaxed), last = first + chunk;
             if (first >= n) return;
-            run((u32)first, (u32)(last < n ? last : n));
+            call(run, (u32)first, (u32)(last < n ? last : n));
         }
-    };
-    u64 chunks = ((u64)n + chunk - 1) / chunk;
-    std::vector<std::thread> helpers;
-    try {
-        for (u64 t = 1; t < (u64)threads && t < chunks; t++) helpers.emplace_back(work);
-    } catch (const std::system_error&) {  // no more of them may be started: those that there are do the work
     }
-    work();
-    for (std::thread& helper : helpers) helper.join();
+};
+
+// Threads that wait for jobs: to start one takes longer than many a kernel does, and longer still where cores are busy.
+// Nobody waits for a helper that has not come.
+class Helpers {
+  public:
+    void take_part(Job& job, int wanted) {
+        {
+            std::lock_guard<std::mutex> guard(lock_);
+            job.wanted = wanted;
+            try {
+                for (; helpers_ < wanted; helpers_++) std::thread(&Helpers::help, this).detach();
+            } catch (const std::system_error&) {  // no more of them may be started: those that there are do the work
+            }
+            jobs_.push_back(&job);
+        }
+        for (int k = 0; k < wanted; k++) came_.notify_one();
+        job.work();
+        std::unique_lock<std::mutex> guard(lock_);
+        jobs_.remove(&job);
+        left_.wait(guard, [&job] { return job.inside == 0; });
+    }
+
+  private:
+    void help() {
+        std::unique_lock<std::mutex> guard(lock_);
+        for (;;) {
+            came_.wait(guard, [this] { return !jobs_.empty(); });
+            Job* job = jobs_.front();
+            job->inside++;
+            if (--job->wanted == 0) jobs_.pop_front();
+            guard.unlock();
+            job->work();
+            guard.lock();
+            if (--job->inside == 0) left_.notify_all();
+        }
+    }
+
+    std::mutex lock_;
+    std::condition_variable came_, left_;
+    std::list<Job*> jobs_;
+    int helpers_ = 0;
+};
+
+// Never freed: helpers wait until the process ends. A process that is forked has none of them, and begins anew.
+Helpers* helpers = new Helpers;
+[[maybe_unused]] const int forked = pthread_atfork(nullptr, nullptr, [] { helpers = new Helpers; });
+
+// Calls run(first, last) for chunks of 0 .. n - 1.
+template <class Run>
+void parallel_chunks(u32 n, u32 chunk, int threads, const Run& run) {
+    u64 chunks = ((u64)n + chunk - 1) / chunk;
+    Job job;
+    job.n = n, job.chunk = chunk;
+    job.call = [](const void* what, u32 first, u32 last) { (*(const Run*)what)(first, last); };
+    job.run = &run;
+    int wanted = (int)((u64)threads < chunks ? (u64)threads : chunks) - 1;
+    if (wanted > 0)
+        helpers->take_part(job, wanted);
+    else
+        job.work();
 }
 
 template <class Args, class At>
@@ -108,6 +170,11 @@ void each(const sdf_field_sample_args& a, u32 first, u32 last, const At&) {
     extern "C" void name(const sdf_distance_wide_args& a, u32 first, u32 last);     \
     extern "C" void name##_winding(const sdf_winding_args& a, u32 first, u32 last); \
     extern "C" void name##_link(const sdf_sign_link_args& a, u32 first, u32 last);
+#define SDF_OCTREE_CHUNKS(kernel)                                                               \
+    extern "C" void sdf_wide_plain_##kernel(const sdf_##kernel##_args& a, u32 first, u32 last); \
+    extern "C" void sdf_wide_avx2_##kernel(const sdf_##kernel##_args& a, u32 first, u32 last);  \
+    extern "C" void sdf_wide_avx512_##kernel(const sdf_##kernel##_args& a, u32 first, u32 last);
+SDF_WIDE_OCTREE(SDF_OCTREE_CHUNKS)
 SDF_WIDE_KERNELS(sdf_wide_plain)
 #if defined(__x86_64__)
 SDF_WIDE_KERNELS(sdf_wide_avx2)
@@ -135,6 +202,12 @@ template <class At>
 void each(const sdf_sign_link_args& a, u32 first, u32 last, const At&) {
     SDF_WIDEST(_link)(a, first, last);
 }
+#define SDF_OCTREE_EACH(kernel)                                               \
+    template <class At>                                                       \
+    void each(const sdf_##kernel##_args& a, u32 first, u32 last, const At&) { \
+        SDF_WIDEST(_##kernel)(a, first, last);                                \
+    }
+SDF_WIDE_OCTREE(SDF_OCTREE_EACH)
 
 }  // namespace
 

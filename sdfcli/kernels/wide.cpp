@@ -5,6 +5,7 @@
 #endif
 #include "wide.h"
 #include "wide_link.h"
+#include "wide_octree.h"
 #include "wide_winding.h"
 
 #define JOINED(a, b) a##b
@@ -21,3 +22,9 @@ extern "C" void NAMED(SDF_WIDE_RUN, _winding)(const sdf_winding_args& a, u32 fir
 extern "C" void NAMED(SDF_WIDE_RUN, _link)(const sdf_sign_link_args& a, u32 first, u32 last) {
     for (u32 i = first; i < last; i += SDF_LINK_BLOCK) link_block(a, i, least(i + SDF_LINK_BLOCK, last));
 }
+
+#define SDF_OCTREE_CHUNK(kernel)                                                                        \
+    extern "C" void NAMED(SDF_WIDE_RUN, _##kernel)(const sdf_##kernel##_args& a, u32 first, u32 last) { \
+        for (u32 i = first; i < last; i++) sdf_##kernel##_at(a, i);                                     \
+    }
+SDF_WIDE_OCTREE(SDF_OCTREE_CHUNK)
