@@ -107,7 +107,7 @@ def measured(
     backend.trim()
     corner_key, place = sort_corners(backend, tree)
     tree = replace(tree, code=None)
-    distance, near = place_corners(backend, place, distance, slot, order.triangle_id)
+    distance, nearest = place_corners(backend, place, distance, slot, order.triangle_id)
     del slot
     leaf_key, leaf_level, leaf_child = leaves_of(backend, tree.cell)
     return {
@@ -115,6 +115,6 @@ def measured(
         "leaf_level": leaf_level,
         "corner_key": corner_key,
         "distance": distance,
-        "nearest": near,
+        "nearest": nearest,
         "leaf_corner": leaf_corners_of(backend, leaf_child, tree.point, place),
     }
