@@ -71,8 +71,17 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
     backend.run("sdf_packet_cells", places, count=end, last=last, **codes)
     backend.inclusive_scan(end)
     arrivals = xp.empty(nodes, np.uint32)
-    arrays = {"triangle": order.triangle, "placed": placed, "arrivals": arrivals}
-    backend.run("sdf_packet_centres", places, end=end, last=last, nodes=nodes, **arrays, **codes)
+    backend.run(
+        "sdf_packet_centres",
+        places,
+        triangle=order.triangle,
+        end=end,
+        last=last,
+        nodes=nodes,
+        placed=placed,
+        arrivals=arrivals,
+        **codes,
+    )
     del end, last
     for size, until in CUTS:
         backend.run("sdf_packet_cut", WARP * -(-n // size), triangles=n, size=size, until=until, placed=placed, cut=cut)
