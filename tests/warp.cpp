@@ -92,7 +92,6 @@ FN void shared_add(u32* p, u32 x) { *p += x; }
 FN float fused(float a, float b, float c) { return a * b + c; }
 FN float rough_inverse_sqrt(float x) { return 1.f / sqrtf(x); }
 FN void shared_add(u64* p, u64 x) { *p += x; }
-FN u32 first_one(u32 bits) { return (u32)__builtin_ctz(bits); }
 FN float bits_float(u32 bits) {
     float x;
     memcpy(&x, &bits, sizeof x);

@@ -36,7 +36,6 @@ FN float bits_float(u32 bits) { return __uint_as_float(bits); }
 // For what only bounds distances: rounded as it is fastest.
 FN float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 FN float rough_inverse_sqrt(float x) { return rsqrtf(x); }
-FN u32 first_one(u32 bits) { return (u32)__ffs((int)bits) - 1; }
 #endif
 
 #endif
