@@ -31,8 +31,9 @@ UNKNOWN = 2
 SAFETY = 0.8
 """The tests' share of the tolerance. The rest is for what 27 samples of a cell do not see, and for hanging corners."""
 SMALL, LARGE = 1 << 18, 1 << 23
-"""Arrays grow by half up to so many bytes, by an eighth from then on. Before one has more bytes than that, what smaller
-ones have left behind goes back to the driver."""
+"""On a GPU arrays grow by half up to so many bytes, by an eighth from then on; on the CPU, where room that nobody
+touches takes no memory, they double. Before one has more bytes than that, what smaller ones have left behind goes back
+to the driver."""
 PIECE = 1 << 15
 """Cells whose points are made at a time."""
 
@@ -64,7 +65,7 @@ class Columns:
     """
 
     def __init__(self, backend: Backend, **columns: tuple[type, tuple[int, ...]]) -> None:
-        self._xp, self._trim = backend.xp, backend.trim
+        self._xp, self._trim, self._doubles = backend.xp, backend.trim, not backend.warps
         self._room = {name: self._xp.empty((64, *shape), dtype) for name, (dtype, shape) in columns.items()}
         self._cut: dict[str, Array] = {}
         self.count = 0
@@ -76,8 +77,9 @@ class Columns:
 
     @property
     def nbytes(self) -> int:
-        """What the columns' room takes."""
-        return sum(int(room.nbytes) for room in self._room.values())
+        """What the columns' room takes, where memory is taken once it is touched."""
+        taken = slice(self.count if self._doubles else None)
+        return sum(int(room[taken].nbytes) for room in self._room.values())
 
     def drop(self, *names: str) -> None:
         """Frees columns, those of them that there are."""
@@ -93,7 +95,7 @@ class Columns:
             if self.count > len(old):
                 if self.count * old[:1].nbytes > LARGE:
                     self._trim()
-                spare = len(old) // (2 if old.nbytes < SMALL else 8)
+                spare = len(old) if self._doubles else len(old) // (2 if old.nbytes < SMALL else 8)
                 new = self._xp.empty((max(self.count, len(old) + spare), *old.shape[1:]), old.dtype)
                 new[:first] = old[:first]
                 self._room[name] = new
