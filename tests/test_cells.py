@@ -21,7 +21,8 @@ from sdfcli.stages.cells import (
     sort_corners,
     split_cells,
 )
-from sdfcli.stages.corners import LevelOrder, by_level, corner_keys
+from sdfcli.stages.chosen import by_value
+from sdfcli.stages.corners import by_level, corner_keys
 
 backend = backends.backend
 warps = backends.warps
@@ -127,9 +128,9 @@ def test_corners_by_level(backend: Backend, seed: int, count: int, depth: int) -
 def test_order_of_any_number_of_levels(backend: Backend, warps: Backend, count: int) -> None:
     level = np.random.default_rng(count).integers(0, 18, count)
     for device in (backend, warps):
-        ordered = LevelOrder(device, device.from_host(level, np.uint8), 18)
-        assert device.to_host(ordered.order).tolist() == np.argsort(level, kind="stable").tolist()
-        assert ordered.ends() == [int(np.sum(level <= k)) for k in range(18)]
+        order, ends = by_value(device, device.from_host(level, np.uint8), 18)
+        assert device.to_host(order).tolist() == np.argsort(level, kind="stable").tolist()
+        assert ends == [int(np.sum(level <= k)) for k in range(18)]
 
 
 @pytest.mark.parametrize("splits", [0, 5, 40])

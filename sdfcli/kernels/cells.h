@@ -138,6 +138,7 @@ FN void sdf_split_own_at(const sdf_split_own_args& a, u32 i) {
     a.kin[MASK * (size_t)a.n + i] = mask;
     for (u32 k = 0; k < a.depth; k++) a.count[k * (size_t)a.n + i] = k == level ? (u32)count_ones(mask) : 0;
 }
+
 // The level on which a corner of an octree comes up first.
 FN u8 corner_level(u64 key) {
     u64 lowest = key & (0 - key);
@@ -146,9 +147,9 @@ FN u8 corner_level(u64 key) {
 }
 FN void sdf_corner_level_at(const sdf_corner_level_args& a, u32 i) { a.level[i] = corner_level(a.corner_key[i]); }
 
-// The points of the split cells, numbered by their places among all that are owned. A cell's own corners are points of its
-// parent, or again one's corners. They are near those of the points that the cell owns for which they are the next ones
-// towards the origin.
+// The points of the split cells, numbered by their places among all that are owned. A cell's own corners are points of
+// its parent, or again one's corners. They are near those of the points that the cell owns for which they are the next
+// ones towards the origin.
 FN void sdf_split_points_at(const sdf_split_points_args& a, u32 i) {
     u32 cell = i / 27, above = cell, mask = a.kin[MASK * (size_t)a.splits + cell];
     int own = (int)(i % 27), point = own;

@@ -242,8 +242,8 @@ FN Turned upright_box(const Box& bounds) {
     Turned box = {middle, (high - middle) + margin, vec(1.f, 0.f, 0.f), vec(0.f, 1.f, 0.f), vec(0.f, 0.f, 1.f)};
     return box;
 }
-// A warp for each block: its triangles, cut by medians into parts, and the boxes of all of them. The last child of a node
-// that is done goes on with the node, up to the root, as in `climb`.
+// A warp for each block: its triangles, cut by medians into parts, and the boxes of all of them. The last child of a
+// node that is done goes on with the node, up to the root, as in `climb`.
 FN void sdf_packet_blocks_at(const sdf_packet_blocks_args& a, u32 i) {
     u32 block = i / SDF_WARP, thread = i % SDF_WARP;
     bool exists = i < a.triangles;

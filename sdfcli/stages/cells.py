@@ -110,6 +110,16 @@ class OwnedPoints:
         return ends
 
 
+def root_positions(backend: Backend) -> Array:
+    """The corners (8, 3) float32 of the domain, x fastest."""
+    return backend.from_host(np.arange(8)[:, None] >> np.arange(3) & 1, np.float32)
+
+
+def root_keys(backend: Backend) -> Array:
+    """Their keys (8,) uint64 on the lattice of 2^20."""
+    return backend.xp.arange(8, dtype=np.uint64) << np.uint64(3 * LATTICE_BITS)
+
+
 def _points(backend: Backend, owned: OwnedPoints, **arrays: Array | None) -> None:
     splits = len(owned.cell)
     known = {"splits": splits, "cell": owned.cell, "kin": owned.kin, "end": owned.end}
@@ -132,9 +142,8 @@ def corners_of(backend: Backend, owned: OwnedPoints) -> Corners:
     xp, cell, depth = backend.xp, owned.cell, owned.depth
     point, kind = xp.empty((len(cell), POINTS), np.uint32), _code_type(depth)
     if len(cell) == 0:
-        position = backend.from_host(np.arange(8)[:, None] >> np.arange(3) & 1, np.float32)
         code = xp.arange(8, dtype=kind) << kind(3 * depth)
-        return Corners(cell, point, position, xp.full(8, NONE, np.uint32), code, [8], depth)
+        return Corners(cell, point, root_positions(backend), xp.full(8, NONE, np.uint32), code, [8], depth)
     ends = owned.ends()
     m = ends[-1]
     position, near, code = xp.empty((m, 3), np.float32), xp.empty(m, np.uint32), xp.empty(m, kind)
@@ -145,7 +154,7 @@ def corners_of(backend: Backend, owned: OwnedPoints) -> Corners:
 def cell_corners(backend: Backend, cell: Array, depth: int) -> Array:
     """The keys (m,) uint64, sorted, of the corners of an octree with these split cells, none below level `depth`."""
     if len(cell) == 0:
-        return backend.xp.arange(8, dtype=np.uint64) << np.uint64(3 * LATTICE_BITS)
+        return root_keys(backend)
     owned = OwnedPoints(backend, cell, depth)
     code = backend.xp.empty(owned.ends()[-1], _code_type(depth))
     codes = _codes(code, depth)

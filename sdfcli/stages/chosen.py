@@ -15,27 +15,21 @@ RUN = 256
 """As in warp_order.h: so many entries are counted together."""
 
 
-def order_by_value(backend: Backend, value: Array, values: int, first: int = 0) -> tuple[Array, Array]:
+def by_value(backend: Backend, value: Array, values: int, first: int = 0) -> tuple[Array, list[int]]:
     """The numbers, from `first` on, of the entries of value (n,) uint8: (n,) uint32, in order for each value below
-    `values` (32 at most), one value after the other; and where each ends, (values,) uint32. For backends with warps."""
+    `values` (32 at most), one value after the other; and where each ends. The host waits once."""
     xp, n = backend.xp, len(value)
+    if n == 0:
+        return xp.empty(0, np.uint32), [0] * values
+    if not backend.warps:
+        counts: list[int] = np.cumsum(np.bincount(value, minlength=values)).tolist()
+        return np.argsort(value, kind="stable").astype(np.uint32) + np.uint32(first), counts
     runs = -(-n // RUN)
     end, ends, order = (xp.empty(k, np.uint32) for k in (values * runs, values, n))
     counted = {"count": n, "levels": values, "level": value}
     backend.run("sdf_level_count", WARP * runs, counts=end, **counted)
     backend.inclusive_scan(end)
     backend.run("sdf_level_order", WARP * runs, first=first, end=end, order=order, ends=ends, **counted)
-    return order, ends
-
-
-def by_value(backend: Backend, value: Array, values: int, first: int = 0) -> tuple[Array, list[int]]:
-    """The same for all backends, with where each value ends on the host, which waits for it."""
-    if len(value) == 0:
-        return backend.xp.empty(0, np.uint32), [0] * values
-    if not backend.warps:
-        counts: list[int] = np.cumsum(np.bincount(value, minlength=values)).tolist()
-        return np.argsort(value, kind="stable").astype(np.uint32) + np.uint32(first), counts
-    order, ends = order_by_value(backend, value, values, first)
     return order, backend.to_host(ends).tolist()
 
 

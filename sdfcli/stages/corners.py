@@ -9,14 +9,14 @@ adaptively sampled distance fields of Frisken et al. (2000), section 4.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.stages.cells import cell_corners, split_cells
-from sdfcli.stages.chosen import by_value, order_by_value
+from sdfcli.stages.chosen import by_value
 from sdfcli.stages.order import LATTICE_BITS, MORTON_BITS
 
 STEPS_PER_TOLERANCE = 8
@@ -108,40 +108,17 @@ def restore(backend: Backend, corner_key: Array, residual: Array, step: float) -
     return distance
 
 
-class LevelOrder:
-    """Corners level by level: `order`, their numbers (m,) uint32, in Morton order on each level.
-
-    Where each level ends is on its way when this is made: in between there is time for other work.
-
-    level: (m,) uint8, of the corners, all below `levels`.
-    """
-
-    def __init__(self, backend: Backend, level: Array, levels: int = LATTICE_BITS + 1) -> None:
-        self._ends: Callable[[], Any]
-        if backend.warps:
-            self.order, ends = order_by_value(backend, level, levels)
-            self._ends = backend.later(ends)
-        else:
-            self.order, counted = by_value(backend, level, levels)
-            self._ends = lambda: np.array(counted)
-
-    def ends(self) -> list[int]:
-        """Where each of the levels ends in the order."""
-        ends: list[int] = self._ends().tolist()
-        return ends
-
-
-def corner_order(backend: Backend, corner_key: Array) -> LevelOrder:
-    """The same of corners of which only the sorted keys are known: a corner's level is the first whose cells have
-    it."""
+def corner_order(backend: Backend, corner_key: Array) -> tuple[Array, list[int]]:
+    """The numbers (m,) uint32 of corners with these sorted keys level by level, in Morton order on each, and where each
+    level ends. A corner's level is the first whose cells have it."""
     level = backend.xp.empty(len(corner_key), np.uint8)
     backend.run("sdf_corner_level", len(corner_key), corner_key=corner_key, level=level)
-    return LevelOrder(backend, level)
+    return by_value(backend, level, LATTICE_BITS + 1)
 
 
 def by_level(backend: Backend, corner_key: Array) -> Iterator[tuple[int, int, Array]]:
     """The corners' numbers (k,) uint32 level by level: how many come before, the level, the numbers in Morton order."""
-    by_level = corner_order(backend, corner_key)
-    for level, (first, last) in enumerate(itertools.pairwise([0, *by_level.ends()])):
+    order, ends = corner_order(backend, corner_key)
+    for level, (first, last) in enumerate(itertools.pairwise([0, *ends])):
         if last > first:
-            yield first, level, by_level.order[first:last]
+            yield first, level, order[first:last]

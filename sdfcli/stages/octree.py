@@ -11,7 +11,7 @@ import numpy as np
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.stages.bvh import NONE, Bvh
-from sdfcli.stages.cells import cell_corners
+from sdfcli.stages.cells import root_keys, root_positions
 from sdfcli.stages.chosen import chosen
 from sdfcli.stages.corners import corner_order
 from sdfcli.stages.distance import nearest
@@ -205,7 +205,7 @@ class Octree:
         """The root: one cell, its eight corners."""
         backend, root = self.backend, self.levels[0]
         self.points.extend(8)
-        self._measure(0, backend.from_host(np.arange(8)[:, None] >> np.arange(3) & 1, np.float32), None)
+        self._measure(0, root_positions(backend), None)
         root.cells.extend(1)
         root.cells.row[:], root.cells.state[:], root.cells.asked[:], root.cells.meets_finer[:] = NONE, CLOSED, 0, 0
         root.families.extend(1)
@@ -555,7 +555,7 @@ class Octree:
     def point_keys(self) -> Array:
         """The points' keys (m,) uint64 on the lattice of 2^20."""
         key = self.backend.xp.empty(self.points.count, np.uint64)
-        key[:8] = cell_corners(self.backend, key[:0], 0)
+        key[:8] = root_keys(self.backend)
         for level, own in enumerate(self.levels):
             rows = {"cell": own.rows.cell, "points": own.rows.points}
             self.backend.run(
@@ -629,7 +629,7 @@ class Octree:
             "nearest": self.order.triangle_id[points.slot[corner]],
         }
         if steps is not None:
-            arrays["steps"] = steps[corner[corner_order(backend, key).order]]
+            arrays["steps"] = steps[corner[corner_order(backend, key)[0]]]
         del value, steps
         points.drop("slot")
         backend.trim()
@@ -673,7 +673,7 @@ class Octree:
             corners=8,
             level=0,
             corner=root,
-            corner_key=cell_corners(backend, xp.empty(0, np.uint64), 0),
+            corner_key=root_keys(backend),
             hanging=self.hanging,
             step=step,
             value=rounded,
