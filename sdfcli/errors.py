@@ -10,7 +10,7 @@ class SdfError(Exception):
 
 
 class UsageError(SdfError):
-    """A request that makes no sense, or would overwrite a file."""
+    """A request that makes no sense, or an output that cannot be written: it exists, or the disk is full."""
 
     exit_code = 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,8 +44,8 @@ def open_points(source: str) -> Iterator[PointStream]:
     if source == "-":
         yield _text(sys.stdin, "standard input")
         return
-    if not path.is_file():
-        raise InputError(f"{source}: {'is a folder' if path.is_dir() else 'no such file'}")
+    if not os.path.isfile(path):
+        raise InputError(f"{source}: {'is a folder' if os.path.isdir(path) else 'no such file'}")
     if path.suffix.lower() in TEXT:
         with open(path, encoding="utf-8") as file:
             yield _text(file, source)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import secrets
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,9 +15,10 @@ import numpy.typing as npt
 from sdfcli import __version__
 from sdfcli.backend.cpu import available_threads
 from sdfcli.chunks import DEFLATE, packed
-from sdfcli.errors import InputError, UsageError
+from sdfcli.errors import InputError
 from sdfcli.field import Field, any_backend
 from sdfcli.mesh import Domain, existing_file
+from sdfcli.outputs import written_whole
 from sdfcli.params import MAX_DEPTH
 from sdfcli.stages.corners import corner_keys, quantise, restore
 from sdfcli.stages.order import LATTICE_BITS
@@ -55,59 +54,6 @@ def _image(field: Field) -> bytes:
         _write(file, field)
         file.flush()
         return bytes(file.id.get_file_image())
-
-
-def refuse_existing(path: Path, force: bool) -> None:
-    """Raises UsageError if a file to be written exists and `force` is not given, or is none that can be replaced."""
-    if path.exists() and not path.is_file():  # a device, as /dev/null, must not be replaced by a file
-        raise UsageError(f"{path}: cannot be written: that is {'a folder' if path.is_dir() else 'no plain file'}")
-    if path.exists() and not force:
-        raise _exists(path)
-
-
-def check_target(path: Path, force: bool) -> None:
-    """`refuse_existing`, and UsageError where the folder of the file is not there: before any work is done for it."""
-    refuse_existing(path, force)
-    if not path.parent.is_dir():
-        raise UsageError(f"{path.parent}: no such folder")
-
-
-def _exists(path: Path) -> UsageError:
-    return UsageError(f"{path}: exists; use --force to replace it")
-
-
-@contextlib.contextmanager
-def written_whole(path: Path, force: bool) -> Iterator[Path]:
-    """A temporary file beside `path`, which gets its name at once when the block ends well.
-
-    Raises UsageError if `path` exists and `force` is not given, is no plain file, or cannot be written.
-    """
-    if not path.name:
-        raise UsageError(f"{path}: cannot be written: that is a folder")
-    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
-    try:
-        refuse_existing(path, force)
-        yield temporary
-        with open(temporary, "rb") as written:
-            os.fsync(written.fileno())
-        _put_in_place(temporary, path, force)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-
-
-def _put_in_place(temporary: Path, path: Path, force: bool) -> None:
-    if force:
-        os.replace(temporary, path)
-        return
-    try:
-        os.link(temporary, path)  # fails, unlike a rename, where someone else has just written the file
-    except FileExistsError as error:
-        raise _exists(path) from error
-    except OSError:  # a file system without links
-        os.rename(temporary, path)
 
 
 def _write(file: Any, field: Field) -> None:

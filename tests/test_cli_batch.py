@@ -391,11 +391,11 @@ def test_the_report(scans: Path, out: Path, tmp_path: Path) -> None:
     assert set(cells) == {str(path) for path in scans.iterdir()}
     assert "not finite" in cells[str(scans / "nan.obj")][2]
     assert cells[str(strange)][2:5] == ["good", "watertight", "1,280"]
-    # Its own kind is replaced, another file is not.
-    assert run(scans, "-o", out, "--report", report, "--skip-existing").returncode == 3
-    report.write_text("precious")
-    assert run(scans, "-o", out, "--report", report, "--skip-existing").returncode == 2
-    assert report.read_text() == "precious"
+    done = run(scans, "-o", out, "--report", report, "--skip-existing")
+    assert (done.returncode, report.read_text()) == (2, page)
+    assert done.stderr == f"sdfcli: {report}: exists; use --force to replace it\n"
+    assert run(scans, "-o", out, "--report", report, "--skip-existing", "--force").returncode == 3
+    assert "skipped" in report.read_text()
 
 
 # ---- Who does what ----

@@ -10,6 +10,7 @@ import sdfcli
 PACKAGE = Path(sdfcli.__file__).parent
 LAYERS = [
     {"errors", "interrupts", "driver", "chunks"},
+    {"outputs"},
     {"backend", "params"},
     {"polygons", "timing", "exact"},
     {"text"},

@@ -5,8 +5,10 @@ SDFCLI_KILLS is the number of commands that are killed; the default is small, si
 
 from __future__ import annotations
 
+import errno
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -27,6 +29,7 @@ import shapes
 from sdfcli.cli.app import app
 from sdfcli.errors import UsageError
 from sdfcli.field import Field
+from sdfcli.outputs import written_whole
 
 KILLS = int(os.environ.get("SDFCLI_KILLS", "12"))
 FORKED_KILLS = 150
@@ -134,6 +137,27 @@ def test_processes_killed_while_they_write(folder: Path, old: Field) -> None:
             assert name.endswith(".tmp")
             (folder / name).unlink()
     assert len(seen) == 2
+
+
+def has_nameless_files(folder: Path) -> bool:
+    try:
+        os.close(os.open(folder, os.O_TMPFILE | os.O_RDWR))
+    except (OSError, AttributeError):
+        return False
+    return True
+
+
+def test_what_is_killed_leaves_nothing(tmp_path: Path) -> None:
+    if not has_nameless_files(tmp_path):
+        pytest.skip("the file system has no files without names")
+
+    def work() -> None:
+        with written_whole(tmp_path / "a", force=False) as temporary:
+            temporary.write_text("half")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    assert ended(forked(work)) == -signal.SIGKILL
+    assert os.listdir(tmp_path) == []
 
 
 # ---- Interrupted ----
@@ -325,7 +349,155 @@ def test_what_is_no_file_is_not_replaced(ball: Path, folder: Path, old: Field) -
     assert others(folder) == ["pipe"]
 
 
+def test_links_are_not_replaced(ball: Path, folder: Path, old: Field) -> None:
+    """Neither what they lead to: that may lie anywhere."""
+    (folder / "field.h5").rename(folder / "real.h5")
+    for place, target in (("field.h5", "real.h5"), ("out.h5", "/dev/fd/1"), ("new.h5", "nothing.h5")):
+        (folder / place).symlink_to(target)
+        with pytest.raises(UsageError, match="that is a link; name the file"):
+            old.save(folder / place, force=True)
+        for words in ([], ["--force"]):
+            done = subprocess.run(command(ball, folder / place, *words), check=False, capture_output=True, text=True)
+            check_refused(done, place, "that is a link")
+        assert os.readlink(folder / place) == target
+    assert sdfcli.load(folder / "real.h5").content_sha256 == old.content_sha256
+    assert others(folder) == ["new.h5", "out.h5", "real.h5"]
+
+
+def test_a_link_to_a_field_is_left_alone(ball: Path, folder: Path) -> None:
+    build = command(ball, folder / "real.h5")
+    assert subprocess.run(build, check=False, stdout=subprocess.DEVNULL).returncode == 0
+    (folder / "link.h5").symlink_to("real.h5")
+    words = command(ball, folder / "link.h5", "--skip-existing")
+    done = subprocess.run(words, check=False, capture_output=True, text=True)
+    assert (done.returncode, "skipped" in done.stdout) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "build IN -o SAME",
+        "build IN -o SAME --skip-existing",
+        "build IN IN2 --report SAME",
+        "build IN2 -o SAME --previous IN",
+        "extract IN -o SAME.ply",
+        "render IN -o SAME.png",
+        "slice IN -o SAME.png",
+        "export IN SAME.npz",
+        "query IN IN2 -o SAME.csv",
+        "query IN2 IN -o SAME.csv",
+        "query IN2 - -o SAME.csv",
+        "bench IN --csv SAME --device cpu",
+        "profile IN --csv SAME",
+    ],
+)
+def test_an_input_is_not_replaced(words: str, folder: Path, old: Field) -> None:
+    """Not even with --force, and under another name neither."""
+    given = folder / "field.h5"
+    same = next(word for word in words.split() if word.startswith("SAME"))
+    os.link(given, folder / same)
+    (folder / "IN2").write_bytes(b"")
+    filled = [sys.executable, "-m", "sdfcli", *re.sub(r"\bIN\b", str(given), words).split(), "--force"]
+    before = given.read_bytes()
+    with open(given, "rb") as stdin:
+        done = subprocess.run(filled, cwd=folder, stdin=stdin, capture_output=True, text=True, check=False)
+    check_refused(done, f"{same}: cannot be written: that is an input")
+    assert (folder / same).read_bytes() == given.read_bytes() == before
+
+
+def test_permissions(folder: Path, old: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    """New files have what everyone's have, replaced ones what they had: on every kind of file system."""
+    before = os.umask(0o027)
+    try:
+        for place in ("one.h5", "two.h5"):
+            old.save(folder / place)
+            assert (folder / place).stat().st_mode & 0o777 == 0o640
+            for mode in (0o600, 0o444, 0o604):
+                (folder / place).chmod(mode)
+                old.save(folder / place, force=True)
+                assert (folder / place).stat().st_mode & 0o777 == mode
+            monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("name", ["x" * 300 + ".h5", "field.h5/below.h5"])
+def test_names_that_cannot_be(ball: Path, folder: Path, name: str) -> None:
+    done = subprocess.run(command(ball, folder / name), check=False, capture_output=True, text=True)
+    check_refused(done, "cannot be written: ")
+
+
+def test_a_closed_folder(ball: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the superuser none is closed."""
+    (folder / "closed").mkdir(mode=0)
+    look = os.lstat
+
+    def closed(path: Any, *words: Any, **options: Any) -> os.stat_result:
+        if "closed/" in str(path):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return look(path, *words, **options)
+
+    monkeypatch.setattr(os, "lstat", closed)
+    monkeypatch.setattr(os, "stat", closed)
+    done = CliRunner().invoke(app, ["build", str(ball), "-o", f"{folder}/closed/", *QUICK])
+    assert (done.exit_code, len(done.output.splitlines())) == (2, 1), done.output
+    assert "closed/ball.h5: cannot be written: Permission denied" in done.output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "build NAME",
+        "build NAME NAME2 -o out/",
+        "check NAME",
+        "info NAME",
+        "query NAME points.txt",
+        "query field.h5 NAME",
+        "extract NAME",
+        "render NAME",
+        "slice NAME",
+        "export NAME a.npz",
+        "verify NAME --mesh NAME",
+        "verify field.h5 --mesh NAME",
+        "bench NAME --device cpu",
+    ],
+)
+def test_inputs_whose_names_are_too_long(words: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    done = CliRunner().invoke(app, words.replace("NAME", "x" * 300 + ".npy").split())
+    assert done.exit_code in (2, 3), done.output
+    assert "internal error" not in done.output
+
+
 # ---- Two at once ----
+
+
+@pytest.mark.parametrize("nameless", [False, True])
+@pytest.mark.parametrize("links", [False, True])
+def test_of_two_writers_one_succeeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nameless: bool, links: bool
+) -> None:
+    """Whatever the file system offers."""
+
+    def link(*_: Any, **__: Any) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    if not links:
+        monkeypatch.setattr(os, "link", link)
+    if not nameless:
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    target = tmp_path / "a"
+
+    def write(text: str, force: bool = False, meanwhile: Callable[[], None] = lambda: None) -> None:
+        with written_whole(target, force) as temporary:
+            temporary.write_text(text)
+            meanwhile()
+
+    with pytest.raises(UsageError, match="a: exists; use --force"):
+        write("first", meanwhile=lambda: write("second"))
+    assert target.read_text() == "second"
+    write("third", force=True)
+    assert (target.read_text(), os.listdir(tmp_path)) == ("third", ["a"])
 
 
 @pytest.mark.parametrize("force", [False, True])

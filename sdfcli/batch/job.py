@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import time
 from collections.abc import Callable
 from importlib import import_module
@@ -52,7 +53,7 @@ def build_into(mesh: str, output: str, settings: Settings, progress: Callable[[s
     Raises what `pipeline.build` and `Field.save` raise, and UsageError for a file that is another field.
     """
     target = Path(output)
-    if settings.skip_existing and target.exists():
+    if settings.skip_existing and os.path.exists(target):
         progress("comparing with the field that is there")
         found = _same_field(target, load_mesh(mesh), settings)
         if found is not None:

@@ -22,8 +22,8 @@ COMMANDS = "build", "extract", "render", "slice", "export", "check", "info", "qu
 """Each is a function in a module of its name, which is imported when it is asked for: Typer takes longer to make all of
 them than a small mesh takes."""
 
-EXIT_CODES = """Exit codes: 0 done; 1 internal error; 2 usage; 3 bad input; 4 device or program missing;
-5 out of memory; 6 a check failed; 7 time is up; 130 interrupted."""
+EXIT_CODES = """Exit codes: 0 done; 1 internal error; 2 usage, or an output that cannot be written; 3 bad input;
+4 device or program missing; 5 out of memory; 6 a check failed; 7 time is up; 130 interrupted."""
 
 
 class Commands(TyperGroup):

@@ -50,8 +50,8 @@ def bench(
     """
     from sdfcli.backend import select_backend
     from sdfcli.bench.points import OCTREES, check_points
+    from sdfcli.outputs import check_target
     from sdfcli.params import BuildParams
-    from sdfcli.store import check_target
 
     if meshes == ["scan"] and not Path("scan").exists():
         _measure_scan(device, threads, repeat, json, quiet)
@@ -59,7 +59,7 @@ def bench(
     BuildParams(query=query)
     check_points(points)
     if csv is not None:
-        check_target(csv, force)
+        check_target(csv, force, *meshes)
     backend = select_backend(device, threads)
     level = depth if depth is not None else 7 if backend.name == "cpu" else 9
     if uniform:
@@ -80,7 +80,7 @@ def bench(
     if points in OCTREES and not json and not quiet:
         _print_thesis(reports)
     if csv is not None:
-        _write_csv(csv, reports)
+        _write_csv(csv, reports, force)
     slow = [report for report in reports if fail_below and report["queries"][query]["ratio"] < fail_below]
     if slow:
         found = ", ".join(f"{report['mesh']} {report['queries'][query]['ratio']:.2f}" for report in slow)
@@ -263,17 +263,17 @@ def _both(ours: float, theirs: float | None, unit: str = "") -> str:
     return f"{ours:.2f}{unit} ({'-' if theirs is None else f'{theirs:.2f}{unit}'})"
 
 
-def _write_csv(path: Path, reports: list[dict[str, Any]]) -> None:
+def _write_csv(path: Path, reports: list[dict[str, Any]], force: bool) -> None:
     import csv
 
-    from sdfcli.store import written_whole
+    from sdfcli.outputs import written_whole
 
     rows = []
     for report in reports:
         common = {name: report[name] for name in ("mesh", "triangles", "device", "points", "depth", "count")}
         stages = {f"{name}_ms": ms for name, ms in report["stages_ms"].items() if name != "query"}
         rows += [{**common, "query": name, **row, **stages} for name, row in report["queries"].items()]
-    with written_whole(path, force=True) as temporary, open(temporary, "w", newline="") as file:
+    with written_whole(path, force) as temporary, open(temporary, "w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)

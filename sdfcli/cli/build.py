@@ -159,14 +159,16 @@ def build(
         skip_existing=skip_existing,
         picture=report is not None,
     )
+    inputs = [job.mesh for job in found] + ([] if previous is None else [str(previous)])
     if report is not None:
-        from sdfcli.cli.report import refuse_other_files, write_page
+        from sdfcli.cli.report import write_page
+        from sdfcli.outputs import check_target
 
-        refuse_other_files(report, force)
+        check_target(report, force, *inputs)
         if any(Path(job.output).absolute() == report.absolute() for job in found):
             raise UsageError(f"--report {report}: a field is written there")
     if len(found) == 1 and timeout is None and scheduler is None:
-        _make_room(found, output, force or skip_existing)
+        _make_room(found, output, inputs, force, skip_existing)
         outcomes = [_build_one(found[0], replace(alike, device=first), quiet, raises=not json and report is None)]
         if json:
             print_json(without_picture(outcomes[0]))
@@ -177,13 +179,13 @@ def build(
             typer.echo(f"sdfcli: warning: {found[0].mesh}: distances without signs: {reason}", err=True)
     else:
         of_all = _outcomes(found, alike, jobs, timeout, fail_fast, scheduler)
-        _make_room(found, output, force or skip_existing)
+        _make_room(found, output, inputs, force, skip_existing)
         outcomes = []
         try:
             follow(of_all, len(found), json, quiet, outcomes)
         except KeyboardInterrupt:
             if report is not None and outcomes:
-                write_page(report, outcomes, len(found))
+                write_page(report, outcomes, len(found), force)
             raise
     for outcome in outcomes:
         if previous is not None and not outcome.get("previous_used", True) and not quiet:
@@ -192,7 +194,7 @@ def build(
                 err=True,
             )
     if report is not None:
-        write_page(report, outcomes, len(found))
+        write_page(report, outcomes, len(found), force)
     if worst := max(outcome["exit_code"] for outcome in outcomes):
         raise typer.Exit(worst)
 
@@ -231,13 +233,16 @@ def _jobs(meshes: list[str], output: str | None, recursive: bool) -> list[Job]:
     return find_jobs(meshes, [name for name in names if name.strip()], output, recursive)
 
 
-def _make_room(jobs: list[Job], output: str | None, replace: bool) -> None:
+def _make_room(jobs: list[Job], output: str | None, inputs: list[str], force: bool, skip_existing: bool) -> None:
     """Makes the folders of the outputs; that of a single file must be there. Raises UsageError where a file may not be
     written."""
-    from sdfcli.store import refuse_existing
+    from sdfcli.outputs import identities, refuse_existing, refuse_input
 
+    taken = identities(inputs)
     for job in jobs:
-        refuse_existing(Path(job.output), replace)
+        refuse_input(Path(job.output), taken)
+        if not (skip_existing and os.path.isfile(job.output)):  # such a file is looked into first
+            refuse_existing(Path(job.output), force)
     for folder in {Path(job.output).parent: None for job in jobs}:
         try:
             if [job.output for job in jobs] != [output]:

@@ -63,7 +63,8 @@ def export(
     Example: sdfcli export bunny.h5 bunny.vti --resolution 256
     """
     from sdfcli.export.raw import header_path
-    from sdfcli.store import check_target, load, written_whole
+    from sdfcli.outputs import check_target, written_whole
+    from sdfcli.store import load
 
     ending = output.suffix.lower()
     if ending not in ENDINGS:
@@ -72,7 +73,7 @@ def export(
     box = _box(window)
     targets = [output, header_path(output)] if ending == ".raw" else [output]
     for target in targets:
-        check_target(target, force)
+        check_target(target, force, file)
     with progress(str(file), quiet or json) as tell:
         start = time.perf_counter()
         field = load(file)

@@ -48,11 +48,11 @@ def extract(
     from sdfcli.extract.marching_cubes import extract as extract_surface
     from sdfcli.extract.mesh_file import DOUBLES, check_ending, rounding, write_mesh
     from sdfcli.field import Field
-    from sdfcli.store import check_target, written_whole
+    from sdfcli.outputs import check_target, written_whole
 
     target = output or Path(file.stem + "_iso.ply")
     check_ending(target)
-    check_target(target, force)
+    check_target(target, force, file)
     distances = _distances(spacing)
 
     def note(text: str) -> None:

@@ -71,13 +71,13 @@ def profile(
     from sdfcli.bench import ncu
     from sdfcli.bench.points import check_points
     from sdfcli.mesh import load_mesh
-    from sdfcli.store import check_target
+    from sdfcli.outputs import check_target
 
     check_points(points)
     if not re.fullmatch(r"cuda(:\d+)?", device):
         raise UsageError(f"--device {device}: use cuda or cuda:N; there is nothing to profile on a CPU")
     if csv is not None:
-        check_target(csv, force)
+        check_target(csv, force, mesh)
     others = [name for words in metrics or [] for name in re.split(r"[,\s]+", words) if name]
     program = ncu.find()
     command = ncu.command(
@@ -161,7 +161,7 @@ def _time(mesh: Mesh, backend: Backend, points: str, depth: int, skip: int, coun
 
 
 def _write(path: Path, lines: list[str], force: bool) -> None:
-    from sdfcli.store import written_whole
+    from sdfcli.outputs import written_whole
 
     with written_whole(path, force) as temporary:
         temporary.write_text("\n".join(lines) + "\n")

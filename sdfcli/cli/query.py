@@ -45,14 +45,15 @@ def query(
 
     Example: sdfcli query bunny.h5 points.npy -o distances.npy
     """
+    from sdfcli.outputs import check_target, written_whole
     from sdfcli.points import open_points, write_npy, write_ply, write_text
-    from sdfcli.store import check_target, is_field, written_whole
+    from sdfcli.store import is_field
 
     ending = "" if output is None else output.suffix.lower()
     if output is not None:
         if ending not in OUTPUTS:
             raise UsageError(f"{output}: use a name that ends in {', '.join(OUTPUTS)}")
-        check_target(output, force)
+        check_target(output, force, file, 0 if points == "-" else points)
     if is_field(file):
         if nearest:
             raise UsageError("--nearest: a field does not keep where the surface is nearest; ask the mesh itself")

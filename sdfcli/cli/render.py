@@ -51,7 +51,7 @@ def render(
     from sdfcli.store import load
 
     target = output or Path(file.stem + ".png")
-    check_picture(target, force)
+    check_picture(target, force, file)
     width, height = parse_size(size)
     check_size(width, height)
     view_axes(view, up)

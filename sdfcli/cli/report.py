@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import html
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +11,6 @@ from sdfcli.cli.output import error_text, human_bytes
 
 if TYPE_CHECKING:
     from sdfcli.batch.terms import Outcome
-
-GENERATOR = '<meta name="generator" content="sdfcli build --report">'
 
 STYLE = """
 body { font: 14px/1.4 system-ui, sans-serif; margin: 2em; color: #222; }
@@ -62,21 +59,11 @@ COLUMNS = (
 )
 
 
-def refuse_other_files(path: Path, force: bool) -> None:
-    """Raises UsageError if a file is there that is no such page, and `force` is not given."""
-    from sdfcli.store import check_target
+def write_page(path: Path, outcomes: list[Outcome], total: int, force: bool) -> None:
+    """Writes the page, whole or not at all. Raises UsageError if it exists, unless `force`, or cannot be written."""
+    from sdfcli.outputs import written_whole
 
-    if path.is_file():
-        with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
-            force = force or GENERATOR in file.read(500)
-    check_target(path, force)
-
-
-def write_page(path: Path, outcomes: list[Outcome], total: int) -> None:
-    """Writes the page, whole or not at all. Raises UsageError where that cannot be done."""
-    from sdfcli.store import written_whole
-
-    with written_whole(path, force=True) as temporary:
+    with written_whole(path, force) as temporary:
         temporary.write_text(page(outcomes, total), encoding="utf-8", errors="backslashreplace")
 
 
@@ -88,7 +75,7 @@ def page(outcomes: list[Outcome], total: int) -> str:
 <html lang="en">
 <head>
 <meta charset="utf-8">
-{GENERATOR}
+<meta name="generator" content="sdfcli build --report">
 <title>Signed distance fields</title>
 <style>{STYLE}</style>
 </head>

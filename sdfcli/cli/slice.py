@@ -39,7 +39,7 @@ def slice_plane(
     from sdfcli.store import load
 
     target = output or Path(f"{file.stem}_{axis}.png")
-    check_picture(target, force)
+    check_picture(target, force, file)
     check_size(axis, size)
     with progress(str(file), quiet or json) as tell:
         start = time.perf_counter()

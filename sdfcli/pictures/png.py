@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.errors import UsageError
-from sdfcli.store import check_target, written_whole
+from sdfcli.outputs import check_target, written_whole
 
 
-def check_picture(path: Path, force: bool) -> None:
-    """Raises UsageError for a name that is not a picture's, or of a file that exists, unless `force`."""
+def check_picture(path: Path, force: bool, source: Path) -> None:
+    """Raises UsageError for a name that is not a picture's, of its source, or of a file that exists, unless `force`."""
     if path.suffix.lower() != ".png":
         raise UsageError(f"{path}: use a name that ends in .png")
-    check_target(path, force)
+    check_target(path, force, source)
 
 
 def write_png(path: Path, picture: npt.NDArray[np.uint8], force: bool) -> None:
