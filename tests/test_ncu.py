@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import re
 import sys
 from collections.abc import Iterable
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sdfcli import processes
 from sdfcli.bench import ncu
 from sdfcli.errors import DeviceError, InputError, OutOfMemoryError, SdfError, UsageError
 
@@ -229,7 +229,7 @@ def test_the_command_line() -> None:
     assert "--csv" in words
     assert value["--metrics"].split(",") == list(ncu.METRICS)
     target = words[words.index(sys.executable) :]
-    assert target[1:3] == ["-m", "sdfcli.bench.target"]
+    assert target[: len(processes.python(""))] == processes.python("sdfcli.bench.target")
     assert target[-2:] == ["--", "a b.ply"]
     assert (value["--device"], value["--skip"], value["--count"], value["--depth"]) == ("cuda:1", "5", "180", "9")
     assert "--whole" not in target
@@ -335,14 +335,3 @@ def test_where_ncu_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ncu.find() == str(newest)
     on_path = program(tmp_path / "bin" / "ncu")
     assert ncu.find() == str(on_path)
-
-
-def test_the_target_finds_this_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    tree = tmp_path / "tree"
-    monkeypatch.setattr(ncu.sdfcli, "__file__", str(tree / "sdfcli" / "__init__.py"))
-    monkeypatch.setenv("PYTHONPATH", f"/others{os.pathsep}{tree}")
-    assert ncu.environment() == {"PYTHONPATH": f"{tree}{os.pathsep}/others"}
-    monkeypatch.delenv("PYTHONPATH")
-    assert ncu.environment() == {"PYTHONPATH": str(tree)}
-    monkeypatch.setattr(ncu.sysconfig, "get_path", lambda name: str(tree))
-    assert ncu.environment() == {}

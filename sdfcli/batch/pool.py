@@ -7,12 +7,12 @@ import json
 import queue
 import signal
 import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 
+from sdfcli import processes
 from sdfcli.backend.cpu import available_threads, free_memory
 from sdfcli.batch.inputs import Job
 from sdfcli.batch.terms import Outcome, Settings, failure
@@ -54,7 +54,7 @@ class Worker:
     def __init__(self, settings: Settings, share: int = 1) -> None:
         # A session of its own: Ctrl-C in a terminal is for the one who started it to deal with.
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "sdfcli.batch.worker"],
+            processes.python("sdfcli.batch.worker"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -178,8 +178,13 @@ def build_all(jobs: Iterable[Job], plan: Plan, timeout: float | None, fail_fast:
                 yield outcome
     finally:
         stop()
-        enders = [threading.Thread(target=worker.end) for worker in workers if worker]
-        for thread in enders:
-            thread.start()
-        for thread in enders:
-            thread.join()
+        end_all(filter(None, workers))
+
+
+def end_all(workers: Iterable[Worker]) -> None:
+    """Ends processes at the same time, whatever they do."""
+    enders = [threading.Thread(target=worker.end) for worker in workers]
+    for thread in enders:
+        thread.start()
+    for thread in enders:
+        thread.join()

@@ -1,4 +1,4 @@
-"""`python -m sdfcli.batch.worker`: a process that builds one mesh after the other, for pool.py.
+"""A process that builds one mesh after the other, for pool.py.
 
 It reads JSON Lines: the settings, then meshes and outputs; and answers with JSON Lines: one when it is ready, and an
 outcome for every mesh. It ends when its input does, as it does when whoever started it is killed.
@@ -70,7 +70,3 @@ def _serve(asked: queue.SimpleQueue[Any], answers: Any) -> None:
         outcome = outcome_of(mesh, output, settings)
         interrupts.check()
         print(json.dumps(outcome), file=answers, flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -8,14 +8,11 @@ import math
 import os
 import re
 import shutil
-import sys
-import sysconfig
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import sdfcli
+from sdfcli import processes
 from sdfcli.errors import DeviceError, SdfError
 
 KERNELS = {
@@ -88,18 +85,9 @@ def command(
     profiler = [program, "--print-summary", "per-kernel", "-k", f"regex:{pattern}", "--page", "details", "--csv"]
     profiler += ["--print-units", "base", "--metrics", wanted, "--clock-control", "none"]
     profiler += ["--profile-from-start", "off", "--target-processes", "all"]
-    target = [sys.executable, "-m", "sdfcli.bench.target", "--points", points, "--depth", str(depth)]
+    target = [*processes.python("sdfcli.bench.target"), "--points", points, "--depth", str(depth)]
     target += ["--device", device, "--skip", str(skip), "--count", str(count)]
     return [*profiler, *target, *(["--whole"] if kernels is not None else []), "--", mesh]
-
-
-def environment() -> dict[str, str]:
-    """What the target needs beside this process's environment to find this very package: nothing if it is installed."""
-    home = str(Path(sdfcli.__file__).resolve().parent.parent)
-    if home in (sysconfig.get_path("purelib"), sysconfig.get_path("platlib")):
-        return {}
-    others = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path not in ("", home)]
-    return {"PYTHONPATH": os.pathsep.join([home, *others])}
 
 
 def failure(stdout: str, stderr: str, exit_code: int) -> SdfError | None:

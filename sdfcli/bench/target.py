@@ -1,4 +1,4 @@
-"""What a profiler runs: `python -m sdfcli.bench.target MESH` launches every variant of the distance query.
+"""What a profiler runs: a process that launches every variant of the distance query on a mesh.
 
 The launches to count lie between the profiler's start and stop; what prepares them, and those to skip, come before.
 """
@@ -36,7 +36,7 @@ def run(workload: Workload, backend: Backend, skip: int, count: int, whole: bool
 
 def main(arguments: list[str] | None = None) -> None:
     """Exits with the code of what goes wrong, after one line on standard error."""
-    parser = argparse.ArgumentParser(prog="python -m sdfcli.bench.target", description=__doc__)
+    parser = argparse.ArgumentParser(prog="sdfcli.bench.target", description=__doc__)
     parser.add_argument("mesh")
     parser.add_argument("--points", default="octree")
     parser.add_argument("--depth", type=int, default=9)
@@ -57,7 +57,3 @@ def main(arguments: list[str] | None = None) -> None:
         known = error if isinstance(error, SdfError) else OutOfMemoryError("out of memory; try a smaller --depth")
         print("sdfcli:", *str(known).split(), file=sys.stderr)
         sys.exit(known.exit_code)
-
-
-if __name__ == "__main__":
-    main()

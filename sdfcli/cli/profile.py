@@ -67,6 +67,8 @@ def profile(
 
     Example: sdfcli profile dragon.ply
     """
+    import shlex
+
     from sdfcli.backend import select_backend
     from sdfcli.bench import ncu
     from sdfcli.bench.points import check_points
@@ -92,7 +94,7 @@ def profile(
         metrics=others,
     )
     if dry_run:
-        typer.echo(_shell_line(ncu.environment(), command))
+        typer.echo(shlex.join(command))
         return
     backend = select_backend(device)
     source = load_mesh(mesh)
@@ -121,25 +123,15 @@ def profile(
         _show_variants(facts, variants, json)
 
 
-def _shell_line(environment: dict[str, str], command: list[str]) -> str:
-    import shlex
-
-    return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in environment.items()), shlex.join(command)])
-
-
 def _count(program: str | None, command: list[str], kernel_name: str | None) -> list[str]:
     """The rows of Nsight Compute, their header first."""
-    import os
     import subprocess
 
     from sdfcli.bench import ncu
 
     if program is None:
         raise ncu.NoCountersError(ncu.MISSING)
-    environment = {**os.environ, **ncu.environment()}
-    done = subprocess.run(
-        command, capture_output=True, env=environment, encoding="utf-8", errors="replace", check=False
-    )
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
     error = ncu.failure(done.stdout, done.stderr, done.returncode)
     if error is not None:
         raise error

@@ -1,0 +1,27 @@
+"""`python FOLDER/sdfcli/start.py MODULE [ARGUMENT ...]`: runs the `main` of a module of the package in that folder.
+
+For processes.py. `python -m` would look for that package, and for every module of Python, in the current folder first.
+"""
+
+import sys
+
+
+def main() -> None:
+    """Makes this package the one that is imported, wherever Python would find another, and runs the module."""
+    here = __file__.rpartition("/")[0]
+    sys.path[:] = [folder for folder in sys.path if folder != here]  # Python has put it first: `text`, `mesh` are ours
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location("sdfcli", f"{here}/__init__.py", submodule_search_locations=[here])
+    assert spec
+    assert spec.loader
+    sys.modules["sdfcli"] = package = module_from_spec(spec)
+    spec.loader.exec_module(package)
+    del sys.argv[0]
+    from importlib import import_module
+
+    import_module(sys.argv[0]).main()
+
+
+if __name__ == "__main__":
+    main()
