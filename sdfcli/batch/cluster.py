@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import secrets
-import signal
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
-from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
 from sdfcli.batch.inputs import Job
-from sdfcli.batch.pool import Plan, Worker
+from sdfcli.batch.pool import Plan, Worker, end_all
 from sdfcli.batch.terms import Outcome, Settings, failure
 from sdfcli.errors import DeviceError, SdfError
 
@@ -41,7 +40,8 @@ def build_all(jobs: list[Job], plan: Plan, scheduler: str, timeout: float | None
         try:
             address: Any = scheduler
             if scheduler == "local":
-                address = stack.enter_context(_local_cluster(len(plan.settings)))
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sdfcli-"))
+                address = stack.enter_context(_local_cluster(len(plan.settings), folder))
             client = stack.enter_context(distributed.Client(address, timeout=PATIENCE))
         except (OSError, ValueError) as error:
             raise DeviceError(f"--scheduler {scheduler}: no scheduler answers there: {error}") from error
@@ -50,22 +50,28 @@ def build_all(jobs: list[Job], plan: Plan, scheduler: str, timeout: float | None
         yield from _outcomes(client, run, jobs, plan, timeout, fail_fast)
 
 
-def _local_cluster(workers: int) -> Any:
-    """A scheduler and workers on this machine. Ctrl-C in a terminal goes past them."""
+def _local_cluster(workers: int, folder: str) -> Any:
+    """A scheduler and workers in this process, which nobody else can reach: they listen at no address.
+
+    Dask's processes would listen on ports at which whoever connects runs code as this user, and would import Python's
+    modules from the current folder. What may crash is in processes of its own here, too: see `build_here`.
+    """
     import distributed
 
-    resource_tracker.ensure_running()  # its start would undo what follows
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        return distributed.LocalCluster(
-            n_workers=workers,
-            threads_per_worker=1,
-            memory_limit=0,  # a worker of Dask only waits for the process that builds
-            dashboard_address=None,
-            silence_logs=logging.CRITICAL,  # what fails is told of with its mesh
-        )
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    class Scheduler(distributed.Scheduler):  # type: ignore[misc]
+        def start_http_server(self, *_: Any, **__: Any) -> None:
+            """Pages for browsers are not served."""
+
+    class DaskWorker(distributed.Worker):  # type: ignore[misc]
+        def start_http_server(self, *_: Any, **__: Any) -> None:
+            """Pages for browsers are not served."""
+
+    options = {"protocol": "inproc://", "nthreads": 1, "memory_limit": 0, "local_directory": folder}
+    return distributed.SpecCluster(
+        scheduler={"cls": Scheduler, "options": {"protocol": "inproc://", "dashboard": False}},
+        workers={number: {"cls": DaskWorker, "options": options} for number in range(workers)},
+        silence_logs=logging.CRITICAL,  # what fails is told of with its mesh
+    )
 
 
 def _outcomes(
@@ -111,8 +117,8 @@ def _outcomes(
         client.cancel(list(tasks))
 
 
-_workers: dict[str, tuple[list[Worker], list[Worker]]] = {}
-"""In a worker of Dask: the idle and the busy processes of each batch that it has a part in."""
+_workers: dict[str, dict[Any, tuple[list[Worker], list[Worker]]]] = {}
+"""The idle and the busy processes of each batch that this process has a part in, by the name of the worker of Dask."""
 
 
 def build_here(run: str, job: Job, settings: list[Settings], share: int, timeout: float | None) -> Outcome:
@@ -121,7 +127,7 @@ def build_here(run: str, job: Job, settings: list[Settings], share: int, timeout
 
     name = get_worker().name
     mine = settings[name % len(settings)] if isinstance(name, int) else settings[0]
-    idle, busy = _workers.setdefault(run, ([], []))
+    idle, busy = _workers.setdefault(run, {}).setdefault(name, ([], []))
     worker = idle.pop() if idle else Worker(mine, share)
     busy.append(worker)
     try:
@@ -133,12 +139,11 @@ def build_here(run: str, job: Job, settings: list[Settings], share: int, timeout
 
 
 def end_here(run: str) -> None:
-    """Ends what a batch has on a worker of Dask."""
-    idle, busy = _workers.pop(run, ([], []))
-    for worker in idle:
+    """Ends what a batch has on the workers of Dask of this process."""
+    parts = _workers.pop(run, {}).values()
+    for worker in [worker for idle, _ in parts for worker in idle]:
         worker.dismiss()
-    for worker in busy:
-        worker.end()
+    end_all([worker for _, busy in parts for worker in busy])
 
 
 def _end(client: Any, run: str) -> None:
