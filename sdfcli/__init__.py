@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 __version__ = "0.1.0"
 __all__ = ["Field", "MeshDistance", "__version__", "build", "isosurface", "load", "render", "slice_image"]
 
+TYPE_CHECKING = False  # `typing` takes longer to import than all that is here
 if TYPE_CHECKING:
+    from typing import Any
+
     from sdfcli.extract.isosurface import isosurface
     from sdfcli.field import Field
     from sdfcli.index import MeshDistance

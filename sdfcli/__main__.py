@@ -1,5 +1,23 @@
-"""`python -m sdfcli`."""
+"""The program `sdfcli`, and `python -m sdfcli`: interrupts are heeded before anything is imported that takes long."""
 
-from sdfcli.cli.app import main
+import sys
+from signal import SIGINT, SIGTERM
 
-main()
+from sdfcli import interrupts
+
+
+def main() -> None:
+    """The entry point of the command line."""
+    for number in (SIGINT, SIGTERM):  # whoever ends it finds no half-written files
+        interrupts.watch(number)
+    try:
+        from sdfcli.cli.app import main as run
+
+        run()
+    except KeyboardInterrupt:
+        print("sdfcli: interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import signal
 import sys
-from typing import Any
+
+TYPE_CHECKING = False  # `typing` takes longer to import than all that is here
+if TYPE_CHECKING:
+    from typing import Any
 
 _seen: list[int] = []
 

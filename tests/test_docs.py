@@ -44,7 +44,7 @@ def shell(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Shell:
     """Runs a script with bash, `sdfcli` and `python3` being those of this test; returns what it prints."""
     programs = tmp_path_factory.mktemp("bin")
     for name, line in (
-        ("sdfcli", f"#!{sys.executable}\nfrom sdfcli.cli.app import main\n\nmain()\n"),
+        ("sdfcli", f"#!{sys.executable}\nfrom sdfcli.__main__ import main\n\nmain()\n"),
         ("python3", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'),
     ):
         (programs / name).write_text(line)

@@ -201,10 +201,42 @@ def test_interrupts(ball: Path, folder: Path, old: Field, heeded: None, number: 
         assert sdfcli.load(target).content_sha256 == old.content_sha256
 
 
+IMPORTED = """
+import os, signal, sys
+
+class Interrupt:
+    @staticmethod
+    def find_spec(name, *others):
+        if name == sys.argv[-1]:
+            sys.argv.pop()
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt)
+from sdfcli.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["sdfcli.cli.app", "typer", "typer.core", "sdfcli.cli.check", "numpy"])
+def test_an_interrupt_while_modules_are_imported(module: str, ball: Path, heeded: None) -> None:
+    words = [sys.executable, "-c", IMPORTED, "check", str(ball), module]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "sdfcli: interrupted\n")
+
+
+def test_an_interrupt_while_the_command_line_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("typer.core.TyperGroup.parse_args", interrupted)
+    done = CliRunner().invoke(app, ["info", "x.h5"])
+    assert (done.exit_code, done.stderr) == (130, "sdfcli: interrupted\n")
+
+
 SWALLOWED = """
 import os, signal, sys
 from sdfcli import readers
-from sdfcli.cli.app import main
+from sdfcli.__main__ import main
 
 def read(path, real=readers.read_obj):
     try:

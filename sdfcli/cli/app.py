@@ -7,7 +7,6 @@ import gc
 import inspect
 import io
 import os
-import signal
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -15,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from sdfcli import __version__, driver, interrupts
+from sdfcli import __version__, driver, interrupts, processes
 from sdfcli.errors import OutOfMemoryError, SdfError
 
 COMMANDS = "build", "extract", "render", "slice", "export", "check", "info", "query", "verify", "bench", "profile"
@@ -39,6 +38,13 @@ class Commands(TyperGroup):
             if needed not in self.commands:
                 self.add_command(_command(needed), needed)
         return self.commands.get(name)
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Parses the command line, for which Typer imports for a tenth of a second."""
+        try:
+            return super().make_context(*args, **kwargs)
+        except KeyboardInterrupt:
+            raise _interrupted() from None
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the command that was asked for."""
@@ -111,12 +117,11 @@ def _open_streams() -> None:
 
 
 def main() -> None:
-    """The entry point of the command line."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # whoever ends it finds no half-written files
-        interrupts.watch(number)
+    """Runs the command line, and ends the process (see __main__.py)."""
     driver.without_cub()
     _open_streams()
     gc.set_threshold(100_000)  # imports make many objects, none of them garbage
+    os.environ["PATH"] = processes.without_current_folder(os.environ.get("PATH", ""))  # for libraries, too
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start as many as there are CPUs, for no work
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
