@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -271,3 +273,15 @@ def test_points_of_any_type(backend: Backend, dtype: type) -> None:
         assert np.array_equal(ask(given), ask(points))
     assert np.array_equal(index.closest(given)[1], index.closest(points)[1])
     assert np.array_equal(index.distance(np.asfortranarray(given)), index.distance(points))
+
+
+@pytest.mark.parametrize("sign", ["auto", "winding", "none"])
+def test_copies_and_pickles_answer_the_same(sign: str, backend: Backend) -> None:
+    rng = np.random.default_rng(3)
+    shape = shapes.star(rng, 2)
+    points = around(rng, shape, 200)
+    made = MeshDistance(shape, sign, backend.name)
+    expected = made.signed_distance(points)  # used before it is copied
+    for other in (copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+        assert np.array_equal(other.signed_distance(points), expected)
+        assert all(map(np.array_equal, other.closest(points), made.closest(points)))

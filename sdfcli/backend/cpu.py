@@ -20,9 +20,12 @@ CACHE_LINE = 64
 
 
 def library_path() -> Path:
-    """The compiled kernels: beside this file, or in another folder of the package, as an editable install has it."""
+    """The compiled kernels: beside this file, or in another folder of the package, as an editable install has it; or
+    what SDFCLI_KERNEL_LIBRARY names, for work on the kernels. Raises DeviceError where that is a relative path."""
     override = os.environ.get("SDFCLI_KERNEL_LIBRARY")
     if override:
+        if not os.path.isabs(override):
+            raise DeviceError(f"SDFCLI_KERNEL_LIBRARY={override}: use an absolute path; it names code that is run")
         return Path(override)
     import sdfcli.backend
 
@@ -43,10 +46,15 @@ def _library() -> ctypes.CDLL:
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:
-        raise DeviceError(
-            f"the compiled CPU kernels cannot be loaded ({error}); install the package with `pip install .`, "
-            "or use --device cuda"
-        ) from error
+        package = Path(__file__).parent.parent
+        if (package / "kernels" / "cpu.cpp").exists() and not path.exists():  # installed packages leave that file out
+            advice = (
+                f"{package} is the source code, not the installed package: install it with `pip install .` and start "
+                "Python in another folder, without PYTHONPATH"
+            )
+        else:
+            advice = "install the package with `pip install .`, or use --device cuda"
+        raise DeviceError(f"the compiled CPU kernels cannot be loaded ({error}); {advice}") from error
 
 
 def available_threads() -> int:
@@ -88,6 +96,9 @@ class CpuBackend(Backend):
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or available_threads()
         self._library = _library()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CpuBackend, (self.threads,)  # a library is opened again where a pickle is
 
     def run(self, kernel: str, n: int, **values: Any) -> None:
         if n == 0:

@@ -168,6 +168,9 @@ class CudaBackend(Backend):
         self._coming: list[tuple[Any, npt.NDArray[Any]]] = []
         Thread(target=self._warm_up, daemon=True).start()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return cuda_backend, (self.device.id,)  # its modules and streams belong to this process
+
     def run(self, kernel: str, n: int, **values: Any) -> None:
         if n == 0:
             return
