@@ -24,6 +24,8 @@ them than a small mesh takes."""
 EXIT_CODES = """Exit codes: 0 done; 1 internal error; 2 usage, or an output that cannot be written; 3 bad input;
 4 device or program missing; 5 out of memory; 6 a check failed; 7 time is up; 130 interrupted."""
 
+HELP = {"help_option_names": ["-h", "--help"]}
+
 
 class Commands(TyperGroup):
     """Turns the exceptions of all commands into one line on stderr and an exit code."""
@@ -45,6 +47,29 @@ class Commands(TyperGroup):
             return super().make_context(*args, **kwargs)
         except KeyboardInterrupt:
             raise _interrupted() from None
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Takes --debug behind the command, too."""
+        end = args.index("--") if "--" in args else len(args)
+        front = sorted(args[:end], key=lambda word: word != "--debug")
+        return super().parse_args(ctx, front + args[end:])
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Runs the command line, and ends the process. Errors of options are one line, as all others are."""
+        try:
+            code = super().main(*arguments, **{**options, "standalone_mode": False})
+        except Exception as error:
+            fault: Any = error  # of Click, or of Typer's copy of it
+            if not hasattr(fault, "format_message"):
+                raise
+            if type(fault).__name__ == "NoArgsIsHelpError":
+                fault.show()
+            else:
+                message = fault.format_message()
+                command = getattr(getattr(fault, "ctx", None), "command_path", "sdfcli")
+                _complain(f"{message[:1].lower()}{message[1:].rstrip('.')} (see {command} --help)")
+            code = fault.exit_code
+        sys.exit(code)
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the command that was asked for."""
@@ -74,7 +99,9 @@ def _command(name: str) -> Any:
     function = getattr(import_module(f"sdfcli.cli.{name}"), "slice_plane" if name == "slice" else name)
     text, _, example = inspect.cleandoc(function.__doc__ or "").rpartition("\n\n")
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name, help=text, epilog=example)(function)  # the example comes last, after the options
+    alone.command(name, help=text, epilog=example, context_settings=HELP)(
+        function
+    )  # the example comes last, after the options
     return typer.main.get_command(alone)
 
 
@@ -94,7 +121,9 @@ def _show_version(asked: bool) -> None:
         raise typer.Exit
 
 
-app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, epilog=EXIT_CODES)
+app = typer.Typer(
+    cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, epilog=EXIT_CODES, context_settings=HELP
+)
 
 
 @app.callback()
@@ -102,7 +131,9 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and stop.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback when something goes wrong.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show a traceback when something goes wrong; also behind the command.")
+    ] = False,
 ) -> None:
     """Signed distance fields from triangle meshes."""
 

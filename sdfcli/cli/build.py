@@ -54,7 +54,10 @@ def build(
         bool, typer.Option("--recursive", "-r", help="Look into the folders of folders, too, and keep their names.")
     ] = False,
     octree: Annotated[
-        str, typer.Option(metavar="adaptive|bvh", help="Split where the field errs, or where triangles are dense.")
+        str,
+        typer.Option(
+            **options.words("adaptive", "bvh"), help="Split where the field errs, or where triangles are dense."
+        ),
     ] = "adaptive",
     depth: Annotated[
         int | None,

@@ -42,7 +42,11 @@ def export(
     ] = None,
     dtype: Annotated[
         str | None,
-        typer.Option(metavar="float32|float16", help="Of .raw and .npz grids; float32 by default.", show_default=False),
+        typer.Option(
+            **options.words("float32", "float16"),
+            help="Of .raw and .npz grids; float32 by default.",
+            show_default=False,
+        ),
     ] = None,
     samples: Annotated[
         int | None,

@@ -3,28 +3,56 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+
+def words(*values: str, others: str = "") -> dict[str, Any]:
+    """An option's values, for its help and for completion in the shell; `others` stands for those in no list."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [value for value in values if value.startswith(incomplete)]
+
+    return {"metavar": "|".join([*values, others]).rstrip("|"), "autocompletion": complete}
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
-Device = Annotated[str, typer.Option("--device", metavar="auto|cpu|cuda|cuda:N", help="Where to compute.")]
+Device = Annotated[
+    str, typer.Option("--device", **words("auto", "cpu", "cuda", others="cuda:N"), help="Where to compute.")
+]
 Devices = Annotated[
-    str, typer.Option("--device", metavar="auto|cpu|cuda|cuda:0,1", help="Where to compute; on several GPUs, too.")
+    str,
+    typer.Option(
+        "--device",
+        **words("auto", "cpu", "cuda", others="cuda:0,1"),
+        help="Where to compute; on several GPUs, too.",
+    ),
 ]
 Threads = Annotated[int | None, typer.Option("--threads", help="CPU threads; all by default.", show_default=False)]
 Sign = Annotated[
     str,
-    typer.Option("--sign", metavar="auto|pseudonormal|winding|none", help="How inside and outside are told apart."),
+    typer.Option(
+        "--sign", **words("auto", "pseudonormal", "winding", "none"), help="How inside and outside are told apart."
+    ),
 ]
 Query = Annotated[
     str,
-    typer.Option("--query", metavar="fast|baseline|soa|cct", help="How distances are found: three are for comparison."),
+    typer.Option(
+        "--query",
+        **words("fast", "baseline", "soa", "cct"),
+        help="How distances are found: three are for comparison.",
+    ),
 ]
 Points = Annotated[
-    str, typer.Option("--points", metavar="octree|levels|bvh|near|rand|grid", help="Where distances are asked for.")
+    str,
+    typer.Option(
+        "--points",
+        **words("octree", "levels", "bvh", "near", "rand", "grid"),
+        help="Where distances are asked for.",
+    ),
 ]
 FieldFile = Annotated[Path, typer.Argument(metavar="FILE", help="A field that `sdfcli build` wrote.")]
 Picture = Annotated[

@@ -55,7 +55,7 @@ def profile(
     skip: Annotated[int, typer.Option(min=0, help="Launches (with -k: runs) of each before counting.")] = 5,
     count: Annotated[int, typer.Option(min=1, help="Launches (with -k: runs) of each to count.")] = 10,
     csv: Annotated[Path | None, typer.Option(help="A file for the rows as Nsight Compute prints them.")] = None,
-    device: Annotated[str, typer.Option(metavar="cuda|cuda:N", help="The GPU.")] = "cuda",
+    device: Annotated[str, typer.Option(**options.words("cuda", others="cuda:N"), help="The GPU.")] = "cuda",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command line of ncu and stop.")] = False,
     force: options.Force = False,
     json: options.Json = False,

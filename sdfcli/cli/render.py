@@ -21,12 +21,15 @@ def render(
     view: Annotated[
         str,
         typer.Option(
-            metavar="front|back|left|right|top|bottom|iso|AZIMUTH,ELEVATION",
+            **options.words("front", "back", "left", "right", "top", "bottom", "iso", others="AZIMUTH,ELEVATION"),
             help="Where to look from; in degrees, azimuth 0 is the front and 90 the right side.",
         ),
     ] = "-30,20",
     up: Annotated[
-        str, typer.Option(metavar="y|z", help="The mesh's axis that points up; the front is towards +z or -y then.")
+        str,
+        typer.Option(
+            **options.words("y", "z"), help="The mesh's axis that points up; the front is towards +z or -y then."
+        ),
     ] = "y",
     iso: Annotated[
         float | None,

@@ -15,7 +15,7 @@ from sdfcli.cli.output import print_written, progress
 def slice_plane(
     file: options.FieldFile,
     output: options.Picture = None,
-    axis: Annotated[str, typer.Option(metavar="x|y|z", help="The axis that the plane is across.")] = "z",
+    axis: Annotated[str, typer.Option(**options.words("x", "y", "z"), help="The axis that the plane is across.")] = "z",
     at: Annotated[
         float | None,
         typer.Option(

@@ -1,0 +1,82 @@
+"""What all commands have in common: errors of options, help, tracebacks, completion."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from sdfcli.cli.app import COMMANDS, app
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--bogus", "no such option: --bogus"),
+        ("bild mesh.ply", "no such command 'bild'"),
+        ("build", "missing argument 'MESH...'"),
+        ("build mesh.ply --deph 3", "no such option: --deph"),
+        ("build mesh.ply --depth many", "invalid value for '--depth'"),
+        ("build mesh.ply --jobs 0", "invalid value for '--jobs' / '-j'"),
+        ("build mesh.ply --timeout", "requires an argument"),
+        ("info one.h5 two.h5", "two.h5"),
+    ],
+)
+def test_errors_of_options_are_one_line(words: str, told: str) -> None:
+    done = CliRunner().invoke(app, words.split())
+    assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
+    assert done.stderr.startswith("sdfcli: ")
+    assert told in done.stderr
+    assert done.stderr.endswith("--help)\n")
+
+
+def test_without_a_command_there_is_help() -> None:
+    done = CliRunner().invoke(app, [])
+    assert done.exit_code in (0, 2)
+    assert "Usage: " in done.output
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
+def test_short_help(command: list[str]) -> None:
+    short, long = (CliRunner().invoke(app, [*command, word]) for word in ("-h", "--help"))
+    assert (short.exit_code, short.output) == (0, long.output)
+
+
+@pytest.mark.parametrize("words", ["--debug info nothing.h5", "info nothing.h5 --debug", "info --debug nothing.h5"])
+def test_debug_anywhere(words: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "sdfcli", *words.split()], capture_output=True, text=True, check=False)
+    assert "Traceback" in done.stderr
+    assert done.stderr.splitlines()[-1] == "sdfcli.errors.InputError: nothing.h5: no such file"
+
+
+def test_debug_is_a_name_behind_two_dashes() -> None:
+    done = CliRunner().invoke(app, ["info", "--", "--debug"])
+    assert (done.exit_code, done.stderr) == (3, "sdfcli: --debug: no such file\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        ("build --sign ", "auto pseudonormal winding none"),
+        ("build --device c", "cpu cuda"),
+        ("check --device ", "auto cpu cuda"),
+        ("query --sign p", "pseudonormal"),
+        ("render --view l", "left"),
+        ("build --octree ", "adaptive bvh"),
+        ("bench --points b", "bvh"),
+    ],
+)
+def test_values_are_completed(words: str, values: str) -> None:
+    place = len(words.split()) + words.endswith(" ")
+    asked = {"_SDFCLI_COMPLETE": "complete_bash", "COMP_WORDS": f"sdfcli {words}", "COMP_CWORD": str(place)}
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; from sdfcli.cli.app import main; sys.argv[0] = 'sdfcli'; main()"],
+        env=os.environ | asked,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == values.split(), done.stderr
