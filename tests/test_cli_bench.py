@@ -91,7 +91,7 @@ def test_scan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
 
     monkeypatch.setattr(scan, "ON_DEVICES_CPU", (5000,))
     with pytest.raises(SystemExit) as ended:
-        app(["bench", "scan", "--device", "cpu", "--repeat", "2"])
+        app(["bench", "scan", "--device", "cpu", "--repeat", "1"])
     assert ended.value.code == 0
     printed = capsys.readouterr().out
     for word in ("scan", "library", "copy", "host to host", "on devices", "2,097,152", "20,971,520", "34.24", "5,000"):
@@ -109,6 +109,22 @@ def test_uniform_grids(dragon: Path) -> None:
     assert [row["method"] for row in report["methods"]] == methods
     assert report["methods"][2]["node_max"] == 0
     assert run(*words, "--fail-below", "2").returncode == 2
+
+
+@pytest.mark.parametrize("ratio", ["nan", "-1", "0"])
+def test_a_threshold_that_is_none(dragon: Path, ratio: str) -> None:
+    done = run("bench", dragon, f"--fail-below={ratio}", *QUICK)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"sdfcli: --fail-below {ratio}: use a ratio above 0\n"
+
+
+@pytest.mark.parametrize("points", ["near", "rand"])
+def test_visits_are_counted_in_the_order_of_the_query(backend: Backend, points: str) -> None:
+    """Points that do not lie together share no way down the tree."""
+    workload = Workload(make_mesh(*shapes.icosphere(4)), backend, points)
+    workload.points = workload.points[:20_000]
+    (fast, _), (cct, _) = (workload.visits(query) for query in ("fast", "cct"))
+    assert fast < 2 * cct
 
 
 @pytest.mark.parametrize(("ratio", "code"), [("1e-9", 0), ("1e9", 6)])

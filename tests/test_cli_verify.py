@@ -110,3 +110,11 @@ def test_info_of_something_else(folder: Path) -> None:
     code, output = invoke("info", folder / "torus.ply")
     assert code == 3
     assert "torus.ply" in output
+
+
+@pytest.mark.parametrize("tolerance", ["nan", "-1", "0", "inf"])
+def test_a_tolerance_that_is_none(tolerance: str) -> None:
+    words = ["verify", "field.h5", "--mesh", "mesh.ply", f"--tolerance={tolerance}"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2
+    assert done.stderr == f"sdfcli: --tolerance {tolerance}: use a fraction of the diagonal between 0 and 1\n"

@@ -236,6 +236,7 @@ class PacketWalk:
 
     def block(self, slots: list[int], points: Numbers) -> None:
         low, high = self.low[slots], self.high[slots]
+        self.boxes += 1
         near = [s for s, bound in zip(slots, self.from_all(low, high), strict=True) if bound <= self.best.max()]
         if 0 < len(points) < len(near):
             for k in points:
@@ -271,6 +272,7 @@ class PacketWalk:
                 self.block(self.wide.block_slot[16 * place : min(16 * place + 16, count)].tolist(), points)
                 continue
             box = self.wide.box[starts[level] + place]
+            self.boxes += 1
             bounds, order = self.from_all(box[:3].T, box[3:].T), box_distances(centre, box[:3].T, box[3:].T)
             near = [k for k in range(16) if bounds[k] <= self.best.max()]
             entries = [(bounds[k], order[k], 16 * place + k, level - 1) for k in near]

@@ -14,7 +14,7 @@ from sdfcli.stages.bvh import build_bvh, refit
 from sdfcli.stages.bvh_octree import nearest_by_level, points_of
 from sdfcli.stages.cells import Corners, corners_of, leaf_corners_of, leaves_of, place_corners, sort_corners
 from sdfcli.stages.corner_sign import room_of, signed_distances
-from sdfcli.stages.distance import nearest, nearest_in_any_order, prepare, visits
+from sdfcli.stages.distance import nearest, nearest_in_any_order, order_of, prepare, visits
 from sdfcli.stages.order import Order, curve_order, morton, sort
 from sdfcli.stages.packets import build_packets
 from sdfcli.stages.sign import WindingIndex, WindingSigner, choose_sign, inside_along, settle_sign
@@ -161,6 +161,10 @@ class Workload:
         return {query: median(seconds) for query, seconds in runs.items()}
 
     def visits(self, query: str) -> tuple[float, float]:
-        """Boxes and triangles that a query measures, on average over the points."""
-        boxes, tests = visits(self.backend, self.bvh, self.points, query=query)
-        return float(boxes.mean()), float(tests.mean())
+        """Boxes and triangles that a query measures a point, on average; points come in the order in which it asks."""
+        parts = self.points_of_levels if self.kind == "levels" else [self.points]
+        if query == "fast" and self.kind not in OCTREES:
+            parts = [self.points[order_of(self.backend, self.bvh, self.points)]]
+        counts = [visits(self.backend, self.bvh, part, query=query) for part in parts]
+        boxes, tests = (sum(int(count.sum()) for count in counted) for counted in zip(*counts, strict=True))
+        return boxes / len(self.points), tests / len(self.points)

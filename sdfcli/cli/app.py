@@ -69,7 +69,7 @@ class Commands(TyperGroup):
                 command = getattr(getattr(fault, "ctx", None), "command_path", "sdfcli")
                 _complain(f"{message[:1].lower()}{message[1:].rstrip('.')} (see {command} --help)")
             code = fault.exit_code
-        sys.exit(code)
+        sys.exit(code or 0)
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the command that was asked for."""

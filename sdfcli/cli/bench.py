@@ -57,6 +57,8 @@ def bench(
         _measure_scan(device, threads, repeat, json, quiet)
         return
     BuildParams(query=query)
+    if fail_below is not None and not fail_below > 0:
+        raise UsageError(f"--fail-below {fail_below:g}: use a ratio above 0")
     check_points(points)
     if csv is not None:
         check_target(csv, force, *meshes)

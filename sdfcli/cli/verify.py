@@ -9,7 +9,7 @@ import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.output import error_text, print_json, print_table, progress
-from sdfcli.errors import CheckFailedError, InputError
+from sdfcli.errors import CheckFailedError, InputError, UsageError
 
 if TYPE_CHECKING:
     from sdfcli.backend import Backend
@@ -41,6 +41,8 @@ def verify(
     from sdfcli.mesh import load_mesh
     from sdfcli.store import load
 
+    if tolerance is not None and not 0 < tolerance < 1:
+        raise UsageError(f"--tolerance {tolerance:g}: use a fraction of the diagonal between 0 and 1")
     with progress(str(file), quiet or json) as tell:
         field = load(file)
         source = load_mesh(mesh)

@@ -35,7 +35,7 @@ struct Packet {
     Wide best;  // squared distances so far, and to which triangles
     WideInts slot, id;
     float farthest;  // the largest of these distances
-    u32 boxes, tests;
+    u32 boxes, tests;  // measurements, of which each is sixteen: of a box from the points, or of boxes from one or all
 };
 
 FN WideBox load_boxes(const float* b) {
@@ -132,6 +132,7 @@ FN void test_block(const sdf_distance_wide_args& a, const float* corners, const 
                    Packet* q) {
     Vec<Wide> u = load_corner(corners, 0), v = load_corner(corners, 1), w = load_corner(corners, 2);
     WideBox box = boxes_around(u, v, w);
+    q->boxes++;
     u32 near = bits(gap_sq(box, q->around.low, q->around.high) <= Wide(q->farthest)) & ((1u << count) - 1u);
     if (!near) return;
     Facet<Wide> f = facet(u, v, w);
@@ -197,6 +198,7 @@ FN void walk(const sdf_distance_wide_args& a, Packet* q) {
             continue;
         }
         WideBox child = load_boxes(a.wide_box + 6 * SDF_LANES * ((size_t)a.level_start[at.level] + at.place));
+        q->boxes++;
         Wide bound = gap_sq(child, q->around.low, q->around.high), order = gap_sq(child, q->centre, q->centre);
         int base = depth;
         for (u32 left = bits(bound <= Wide(q->farthest)); left; left &= left - 1) {

@@ -45,13 +45,18 @@ def nearest(
     return distance, slot
 
 
+def order_of(backend: Backend, bvh: Bvh, points: Array) -> Array:
+    """(m,) uint32: points that do not come in the order of a curve, in one that is good for the fast query."""
+    return curve_order(backend, points) if bvh.packets is None else loose_order(backend, points)
+
+
 def nearest_in_any_order(backend: Backend, bvh: Bvh, points: Array) -> tuple[Array, Array]:
     """`nearest` by the fast query, for points that do not come in the order of a curve."""
     if bvh.packets is not None:
         distance, slot = backend.xp.empty(len(points), np.float32), backend.xp.empty(len(points), np.uint32)
-        ask(backend, bvh.packets, points, distance, slot, along=loose_order(backend, points))
+        ask(backend, bvh.packets, points, distance, slot, along=order_of(backend, bvh, points))
         return distance, slot
-    order = curve_order(backend, points)
+    order = order_of(backend, bvh, points)
     answers = nearest(backend, bvh, points[order])
     distance, slot = (backend.xp.empty_like(answer) for answer in answers)
     distance[order], slot[order] = answers
