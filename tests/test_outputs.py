@@ -461,17 +461,20 @@ def test_names_that_cannot_be(ball: Path, folder: Path, name: str) -> None:
 
 def test_a_closed_folder(ball: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For the superuser none is closed."""
-    (folder / "closed").mkdir(mode=0)
-    look = os.lstat
+    (folder / "closed").mkdir()
 
-    def closed(path: Any, *words: Any, **options: Any) -> os.stat_result:
-        if "closed/" in str(path):
-            raise PermissionError(errno.EACCES, "Permission denied")
-        return look(path, *words, **options)
+    def closed(look: Callable[..., os.stat_result]) -> Callable[..., os.stat_result]:
+        def refuse(path: Any, *words: Any, **options: Any) -> os.stat_result:
+            if "closed/" in str(path):
+                raise PermissionError(errno.EACCES, "Permission denied")
+            return look(path, *words, **options)
 
-    monkeypatch.setattr(os, "lstat", closed)
-    monkeypatch.setattr(os, "stat", closed)
-    done = CliRunner().invoke(app, ["build", str(ball), "-o", f"{folder}/closed/", *QUICK])
+        return refuse
+
+    with monkeypatch.context() as patches:
+        patches.setattr(os, "lstat", closed(os.lstat))
+        patches.setattr(os, "stat", closed(os.stat))
+        done = CliRunner().invoke(app, ["build", str(ball), "-o", f"{folder}/closed/", *QUICK])
     assert (done.exit_code, len(done.output.splitlines())) == (2, 1), done.output
     assert "closed/ball.h5: cannot be written: Permission denied" in done.output
 
