@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +199,49 @@ def test_vdb(field: sdfcli.Field, file: Path, tmp_path: Path) -> None:
     close(field, where, distance)
 
 
+OPENVDB = """
+class GridClass:
+    LEVEL_SET = "level set"
+
+class FloatGrid:
+    def __init__(self, beyond):
+        self.layers, self.transform = 0, self
+
+    def copyFromArray(self, values, ijk):
+        self.layers += len(values)
+
+    def postTranslate(self, origin):
+        pass
+
+def createLinearTransform(voxelSize):
+    return FloatGrid(0)
+
+def write(path, grids):
+    with open(path, "w") as file:
+        file.write(f"{grids[0].layers} layers")
+"""
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_the_openvdb_of_blender(broken: bool, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lies where Python does not look, and needs `bpy` to be imported before."""
+    if importlib.util.find_spec("openvdb") or importlib.util.find_spec("bpy"):
+        pytest.skip("the real one is installed")
+    folder = tmp_path / "bpy" / "5.2" / "python" / "lib" / "python3.13" / "site-packages"
+    folder.mkdir(parents=True)
+    (tmp_path / "bpy" / "__init__.py").write_text("raise ImportError('libX11')" if broken else "ready = True")
+    (folder / "openvdb.py").write_text(f"import sys\nassert sys.modules['bpy'].ready\n{OPENVDB}")
+    monkeypatch.syspath_prepend(tmp_path)
+    result = invoke(file, tmp_path / "a.vdb", "--resolution", 4)
+    sys.modules.pop("bpy", None)
+    if broken:
+        assert result.exit_code == 4
+        assert "pip install bpy" in result.stderr
+    else:
+        assert result.exit_code == 0, result.output
+        assert (tmp_path / "a.vdb").read_text() == "4 layers"
+
+
 @pytest.mark.parametrize(("module", "ending"), [("warp", "nvdb"), ("openvdb", "vdb")])
 def test_what_does_not_fit_into_memory(module: str, ending: str, file: Path, tmp_path: Path) -> None:
     pytest.importorskip(module)
@@ -270,7 +315,8 @@ def test_nothing_is_replaced(file: Path, tmp_path: Path) -> None:
 
 def test_a_missing_library_is_told(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module, ending, says in (("warp", "nvdb", "sdfcli[nvdb]"), ("openvdb", "vdb", "conda-forge")):
-        monkeypatch.setitem(__import__("sys").modules, module, None)
+        monkeypatch.setitem(sys.modules, module, None)
+        monkeypatch.setitem(sys.modules, "bpy", None)
         result = invoke(file, tmp_path / f"a.{ending}", "--resolution", 4)
         assert result.exit_code == 4
         assert says in result.stderr

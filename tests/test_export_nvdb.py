@@ -1,5 +1,9 @@
 """NanoVDB files, as NVIDIA Warp's own sampling reads them."""
 
+import os
+import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -35,3 +39,25 @@ def test_nvdb(tmp_path: Path) -> None:
     np.testing.assert_allclose(result.numpy(), field.sample(points), rtol=0, atol=4e-6)
     assert volume.get_grid_info().type_str == "float"
     assert np.allclose(volume.get_voxel_size(), lattice.spacing)
+
+
+@pytest.mark.parametrize("home", ["there", "missing", "a file", "read-only"])
+def test_no_folder_for_kernels(home: str, tmp_path: Path) -> None:
+    """Warp compiles kernels into a folder of the user's, who may have none. Nothing is said but what went wrong."""
+    place = tmp_path / home
+    if home == "a file":
+        place.touch()
+    elif home != "missing":
+        place.mkdir()
+    if home == "read-only":
+        place.chmod(stat.S_IRUSR | stat.S_IXUSR)  # which does not keep root from writing
+    field = sdfcli.build(shapes.icosphere(1), depth=4, device="cpu").save(tmp_path / "ball.h5")
+    words = [sys.executable, "-m", "sdfcli", "export", field, tmp_path / "ball.nvdb", "--resolution", "5", "--quiet"]
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("XDG_CACHE_HOME", "WARP_CACHE_PATH")
+    }
+    environment["HOME"] = str(place / "below" if home == "missing" else place)
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    with open(tmp_path / "ball.nvdb", "rb") as file:
+        assert wp.Volume.load_from_nvdb(file, device="cpu").get_grid_info().type_str == "float"

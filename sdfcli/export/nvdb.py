@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from sdfcli.errors import DeviceError
 from sdfcli.export.lattice import Lattice, check_memory, volume
@@ -17,18 +22,54 @@ def write_nvdb(path: Path, field: Field, lattice: Lattice) -> None:
 
     The transform is single precision. Raises DeviceError where Warp is not installed, OutOfMemoryError.
     """
+    with _warp() as warp:
+        check_memory(lattice, BYTES)
+        dense = volume(field, lattice)
+        grid = warp.Volume.load_from_numpy(
+            dense,
+            min_world=tuple(float(x) for x in lattice.origin),
+            voxel_size=lattice.spacing,
+            bg_value=float(dense.max()),
+            device="cpu",
+        )
+        grid.save_to_nvdb(str(path))
+
+
+@contextlib.contextmanager
+def _warp() -> Iterator[Any]:
+    """Warp, ready for use. It keeps the kernels that it compiles in the user's cache folder; where there is none that
+    can be written to, in a folder for this run."""
     try:
         import warp
     except ImportError as error:
         raise DeviceError("NanoVDB files need NVIDIA Warp: pip install 'sdfcli[nvdb]'") from error
     warp.config.log_level = warp.LOG_ERROR  # standard output is for results
-    check_memory(lattice, BYTES)
-    dense = volume(field, lattice)
-    grid = warp.Volume.load_from_numpy(
-        dense,
-        min_world=tuple(float(x) for x in lattice.origin),
-        voxel_size=lattice.spacing,
-        bg_value=float(dense.max()),
-        device="cpu",
-    )
-    grid.save_to_nvdb(str(path))
+    usual = warp.config.kernel_cache_dir
+    try:
+        _start(warp)
+        writable = os.access(warp.config.kernel_cache_dir, os.W_OK)
+    except OSError:
+        writable = False
+    if writable:
+        yield warp
+        return
+    with tempfile.TemporaryDirectory(prefix="sdfcli-") as folder:
+        warp.config.kernel_cache_dir = folder
+        try:
+            _start(warp)
+            yield warp
+        finally:
+            warp.config.kernel_cache_dir = usual
+
+
+def _start(warp: Any) -> None:
+    """Starts Warp, whose library writes a warning to the process's standard error where there is no GPU."""
+    said = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        warp.init()
+    finally:
+        os.dup2(said, 2)
+        os.close(said)
+        os.close(nowhere)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,16 +18,16 @@ from sdfcli.field import Field
 BYTES = 6
 """A value takes, with the tree around it."""
 
+BLENDERS_MODULES = "*/python/lib/python3*/site-packages"
+"""Of the package `bpy`: of Blender's version and Python's."""
+
 
 def write_vdb(path: Path, field: Field, lattice: Lattice) -> None:
     """A float grid `distance` of class level set in which every value of the lattice is there.
 
     Raises DeviceError where the module `openvdb` is not installed, OutOfMemoryError.
     """
-    try:
-        import openvdb
-    except ImportError as error:
-        raise DeviceError("OpenVDB files need the module openvdb: conda install -c conda-forge openvdb") from error
+    openvdb = _openvdb()
     check_memory(lattice, BYTES)
     beyond = float(np.abs(field.distance).max())
     grid = openvdb.FloatGrid(beyond)
@@ -34,3 +39,21 @@ def write_vdb(path: Path, field: Field, lattice: Lattice) -> None:
     for i, piece in enumerate(values(field, lattice, x_fastest=False, piece=layer)):
         grid.copyFromArray(piece.reshape(1, *lattice.shape[1:]), ijk=(i, 0, 0))
     openvdb.write(str(path), grids=[grid])
+
+
+def _openvdb() -> Any:
+    """The module. Blender's package `bpy` has it in a folder of its own, in which Python does not look."""
+    try:
+        return import_module("openvdb")
+    except ImportError as error:
+        with contextlib.suppress(ImportError):
+            bpy = import_module("bpy")  # it loads the libraries that the module needs
+            folders = [str(each) for root in bpy.__path__ for each in Path(root).glob(BLENDERS_MODULES)]
+            spec = PathFinder.find_spec("openvdb", folders)
+            if spec and spec.loader:
+                module = module_from_spec(spec)
+                spec.loader.exec_module(module)
+                return module
+        raise DeviceError(
+            "OpenVDB files need the module openvdb: conda install -c conda-forge openvdb, or pip install bpy"
+        ) from error
