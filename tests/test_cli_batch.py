@@ -540,7 +540,7 @@ def test_no_scheduler_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     from sdfcli.batch import cluster, pool
 
     monkeypatch.setattr(cluster, "PATIENCE", 0.5)
-    for address in ("tcp://127.0.0.1:9", "nonsense://x"):
+    for address in ("tcp://127.0.0.1:9", "tls://127.0.0.1:9", "nonsense://x"):
         with pytest.raises(DeviceError, match="no scheduler answers"):
             list(cluster.build_all([], pool.Plan([Settings(parameters={})], 1), address, None, False))
 

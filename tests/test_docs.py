@@ -99,3 +99,10 @@ def test_completion_installs(folder: Path, shell: Shell) -> None:
     assert completed.endswith("-F _sdfcli_completion sdfcli\n")
     words = shell('_SDFCLI_COMPLETE=complete_bash COMP_WORDS="sdfcli ex" COMP_CWORD=1 sdfcli')
     assert words.split() == ["extract", "export"]
+
+
+def test_what_is_promised_is_tested() -> None:
+    """As far as that can be told: the tests that SECURITY.md names are there."""
+    named = re.findall(r"`(tests/\w+\.py)`", (ROOT / "SECURITY.md").read_text())
+    assert len(named) > 8
+    assert [name for name in named if not (ROOT / name).is_file()] == []

@@ -43,7 +43,7 @@ def build_all(jobs: list[Job], plan: Plan, scheduler: str, timeout: float | None
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sdfcli-"))
                 address = stack.enter_context(_local_cluster(len(plan.settings), folder))
             client = stack.enter_context(distributed.Client(address, timeout=PATIENCE))
-        except (OSError, ValueError) as error:
+        except Exception as error:  # Dask has no kind of its own for what is wrong with an address or a key
             raise DeviceError(f"--scheduler {scheduler}: no scheduler answers there: {error}") from error
         run = secrets.token_hex(8)
         stack.callback(_end, client, run)
