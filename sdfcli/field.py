@@ -35,14 +35,14 @@ class Field:
     leaf_key    (n,) uint64, sorted: Morton code (x lowest) of a leaf's lower corner on the lattice.
     leaf_level  (n,) uint8: a leaf's edge is 2^-level of the domain's.
     corner_key  (m,) uint64, sorted: Morton codes of the corners.
-    distance    (m,) float32: signed distances at the corners in the mesh's units, negative inside; read-only where the
-                steps that a file stores of them are known already.
+    distance    (m,) float32: signed distances at the corners in the mesh's units, negative inside.
     run         how this object was built: device, seconds a stage, exact queries, bytes; not part of the file.
     info        what the file says of itself: parameters, the mesh, the sign, the measured error (see docs/format.md).
     nearest     (m,) uint32: the faces nearest to the corners, by their place in the mesh; None where not kept.
     step        distances can be stored as whole numbers of such steps, in the mesh's units (see stages/corners.py).
 
-    Between the corners of a leaf the field is trilinear.
+    Between the corners of a leaf the field is trilinear. The arrays are read-only, since what is computed of them is
+    kept; `dataclasses.replace(field, distance=...)` is another field.
     """
 
     domain: Domain
@@ -54,6 +54,13 @@ class Field:
     run: dict[str, Any] = field(default_factory=dict)
     nearest: npt.NDArray[np.uint32] | None = None
     step: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("leaf_key", "leaf_level", "corner_key", "distance", "nearest"):
+            if (array := getattr(self, name)) is not None:
+                own = array.view()
+                own.flags.writeable = False
+                object.__setattr__(self, name, own)
 
     @cached_property
     def content_sha256(self) -> str:
@@ -116,12 +123,11 @@ class Field:
     def _kept(self) -> dict[str, Any]:
         return {}
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {each.name: getattr(self, each.name) for each in fields(self)}  # a copy is one of what can be changed
+    def __reduce__(self) -> Any:  # copies have no caches, which hold arrays of devices
+        return Field, tuple(getattr(self, each.name) for each in fields(self))
 
     def keep_steps(self, steps: npt.NDArray[np.int32]) -> None:
-        """Tells the field what `quantise` stores of its distances, which must not change any more."""
-        self.distance.flags.writeable = False
+        """Tells the field what `quantise` stores of its distances."""
         self._kept["steps"] = steps
 
     @property

@@ -489,7 +489,7 @@ def existing_file(source: Any) -> Path:
     try:
         if path.is_file():
             return path
-        fault = "is a folder" if path.is_dir() else "no such file"
+        fault = "is a folder" if path.is_dir() else "is no plain file" if path.exists() else "no such file"
     except OSError as error:
         fault = error.strerror or str(error)
     raise InputError(f"{path}: {fault}")

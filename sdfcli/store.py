@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 from collections.abc import Iterator
@@ -17,30 +18,34 @@ from sdfcli.backend.cpu import available_threads
 from sdfcli.chunks import DEFLATE, packed
 from sdfcli.errors import InputError
 from sdfcli.field import Field, any_backend
+from sdfcli.hdf5 import attribute, attributes_sha256, has, read_list, real_number, text, whole_number
 from sdfcli.mesh import Domain, existing_file
 from sdfcli.outputs import written_whole
 from sdfcli.params import MAX_DEPTH
+from sdfcli.schema import check_info
 from sdfcli.stages.corners import corner_keys, quantise, restore
 from sdfcli.stages.order import LATTICE_BITS
 
-FORMAT, FORMAT_VERSION = "sdfcli-adf", 2
+FORMAT, FORMAT_VERSION = "sdfcli-adf", 3
+ATTRIBUTES_SUM = "attributes_sha256"
 CHUNK = 1 << 16
 MOST_LEAVES = 1 << 31
 LEAF_BYTES = 150
 """What finding a leaf and its corners takes."""
 RESIDUALS = (np.uint8, np.uint16, np.uint32)
-FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32"}
-LEAST_PACKED = 8
-"""Bytes of a chunk: deflate needs some, and the checksum four."""
-MOST_PACKED = 1100
-"""Deflate packs at most 1032 to 1: a dataset that claims more than it can hold is not even allocated."""
+LENGTHS = 1e-30, 1e31
+"""Between which the domain's edge lies: a little more than the extent of meshes."""
+MOST_AWAY = 1e13
+"""Edges of the domain between it and the origin at most: a little more than float64 tells apart in meshes."""
 
 
 def save(field: Field, path: Path, force: bool = False) -> Path:
     """Writes a field, whole or not at all.
 
-    Raises UsageError if the file exists and `force` is not given, or cannot be written.
+    Raises UsageError if the file exists and `force` is not given, or cannot be written, InputError for an `info` that
+    `load` would refuse.
     """
+    check_info(field.info)
     with written_whole(path, force) as temporary:
         temporary.write_bytes(_image(field))
     return path
@@ -71,8 +76,8 @@ def _write(file: Any, field: Field) -> None:
         file.attrs["format"] = np.bytes_(FORMAT)
         file.attrs["format_version"] = FORMAT_VERSION
         file.attrs["tool_version"] = np.bytes_(__version__)
-        file.attrs["domain_origin"] = field.domain.origin
-        file.attrs["domain_length"] = field.domain.length
+        file.attrs["domain_origin"] = np.asarray(field.domain.origin, np.float64)
+        file.attrs["domain_length"] = float(field.domain.length)
         file.attrs["lattice_bits"] = LATTICE_BITS
         file.attrs["units"] = np.bytes_("those of the mesh")
         file.attrs["sign_convention"] = np.bytes_("negative inside")
@@ -80,6 +85,9 @@ def _write(file: Any, field: Field) -> None:
         file.attrs["info"] = np.bytes_(json.dumps(field.info, sort_keys=True))
         if residual is not None:
             file.attrs["distance_step"] = field.step
+        if "nearest" in datasets:
+            file.attrs["nearest_sha256"] = np.bytes_(_sha256(datasets["nearest"]))
+        file.attrs[ATTRIBUTES_SUM] = np.bytes_(attributes_sha256(file, ATTRIBUTES_SUM))
         for name, data in datasets.items():
             dataset = file.create_dataset(
                 name,
@@ -119,6 +127,8 @@ def _residual(field: Field) -> npt.NDArray[Any] | None:
 def is_field(path: Path) -> bool:
     """Whether a file is HDF5 at all."""
     try:
+        if not path.is_file():  # a pipe would keep whoever opens it waiting
+            return False
         with open(path, "rb") as file:
             return file.read(8) == b"\x89HDF\r\n\x1a\n"
     except OSError:
@@ -126,7 +136,7 @@ def is_field(path: Path) -> bool:
 
 
 def load(path: str | Path) -> Field:
-    """A field from a file. Everything is checked before it is used.
+    """A field from a file. Everything is checked before it is used: first types and ranges, then the checksums.
 
     Raises InputError, with the file's name and what is wrong in it, for anything but an intact file of this format.
     """
@@ -148,21 +158,30 @@ def load(path: str | Path) -> Field:
 
 
 def _read(file: Any) -> Field:
-    if _text(_attribute(file, "format")) != FORMAT:
+    if text(file, "format") != FORMAT:
         raise InputError("not a field of sdfcli")
-    version = int(_attribute(file, "format_version"))
-    if version not in (1, FORMAT_VERSION):
-        raise InputError(f"format version {version}; this sdfcli reads versions 1 and {FORMAT_VERSION}")
-    if int(_attribute(file, "lattice_bits")) != LATTICE_BITS:
+    version = whole_number(file, "format_version")
+    if not 1 <= version <= FORMAT_VERSION:
+        raise InputError(f"format version {version}; this sdfcli reads versions 1 to {FORMAT_VERSION}")
+    summed = version >= 3 or ATTRIBUTES_SUM in file.attrs
+    if summed and attributes_sha256(file, ATTRIBUTES_SUM) != text(file, ATTRIBUTES_SUM):
+        raise _damaged("attributes", ATTRIBUTES_SUM)
+    field = _field(file, version)
+    if field.content_sha256 != text(file, "content_sha256"):
+        raise _damaged("content", "content_sha256")
+    if summed and field.nearest is not None and _sha256(field.nearest) != text(file, "nearest_sha256"):
+        raise _damaged("nearest", "nearest_sha256")
+    return field
+
+
+def _field(file: Any, version: int) -> Field:
+    """The field in a file, whatever its checksums say: no value may do harm, even where they are right."""
+    if whole_number(file, "lattice_bits") != LATTICE_BITS:
         raise InputError(f"lattice_bits must be {LATTICE_BITS}")
-    origin = np.asarray(_attribute(file, "domain_origin"), np.float64)
-    length = float(_attribute(file, "domain_length"))
-    if origin.shape != (3,) or not np.isfinite(origin).all() or not (np.isfinite(length) and length > 0):
-        raise InputError("the domain is not a cube")
-    info = json.loads(_text(_attribute(file, "info")))
-    if not isinstance(info, dict):
-        raise InputError("info is not a JSON object")
-    level = _read_dataset(file, "leaf_level", np.uint8)
+    domain = _read_domain(file)
+    info = json.loads(text(file, "info"))
+    check_info(info)
+    level = read_list(file, "leaf_level", np.uint8)
     if level.max() > MAX_DEPTH:
         raise InputError(f"a leaf is deeper than {MAX_DEPTH} levels")
     if len(level) >= MOST_LEAVES:
@@ -170,17 +189,36 @@ def _read(file: Any) -> Field:
     arrays = _read_arrays_1(file, level) if version == 1 else _read_arrays(file, level)
     if not np.isfinite(arrays["distance"]).all():
         raise InputError("a distance is not finite")
-    if "nearest" in file:
-        arrays["nearest"] = _read_dataset(file, "nearest", np.uint32)
+    if has(file, "nearest"):
+        arrays["nearest"] = read_list(file, "nearest", np.uint32)
         if len(arrays["nearest"]) != len(arrays["corner_key"]):
             raise InputError("datasets of one kind differ in length")
-    return Field(Domain(origin, length), leaf_level=level, **arrays, info=info)
+    return Field(domain, leaf_level=level, **arrays, info=info)
+
+
+def _read_domain(file: Any) -> Domain:
+    origin, length = attribute(file, "domain_origin"), real_number(file, "domain_length")
+    if np.shape(origin) != (3,) or origin.dtype.kind not in "iuf" or not np.isfinite(origin).all():
+        raise InputError("domain_origin must be three finite numbers")
+    if not LENGTHS[0] < length < LENGTHS[1]:
+        raise InputError(f"domain_length must lie between {LENGTHS[0]:g} and {LENGTHS[1]:g}, not be {length:g}")
+    if np.abs(origin).max() > MOST_AWAY * length:
+        raise InputError("domain_origin is farther away than float64 tells places in the domain apart")
+    return Domain(origin.astype(np.float64), length)
+
+
+def _damaged(what: str, checksum: str) -> InputError:
+    return InputError(f"not an intact field: {checksum} does not match its {what}; the file was damaged or changed")
+
+
+def _sha256(array: npt.NDArray[Any]) -> str:
+    return hashlib.sha256(array.data).hexdigest()
 
 
 def _read_arrays_1(file: Any, level: npt.NDArray[np.uint8]) -> dict[str, Any]:
     """leaf_key, corner_key and distance of version 1, which stores all three."""
-    key = _read_dataset(file, "leaf_key", np.uint64)
-    corner_key, distance = _read_dataset(file, "corner_key", np.uint64), _read_dataset(file, "distance", np.float32)
+    key = read_list(file, "leaf_key", np.uint64)
+    corner_key, distance = read_list(file, "corner_key", np.uint64), read_list(file, "distance", np.float32)
     if len(level) != len(key) or len(distance) != len(corner_key):
         raise InputError("datasets of one kind differ in length")
     _check_leaves(key, level)
@@ -195,8 +233,8 @@ def _read_arrays_1(file: Any, level: npt.NDArray[np.uint8]) -> dict[str, Any]:
 
 def _read_arrays(file: Any, level: npt.NDArray[np.uint8]) -> dict[str, Any]:
     """leaf_key, corner_key, distance and step. The keys follow from the levels."""
-    coded = "residual" in file
-    stored = _read_dataset(file, "residual", *RESIDUALS) if coded else _read_dataset(file, "distance", np.float32)
+    coded = has(file, "residual")
+    stored = read_list(file, "residual", *RESIDUALS) if coded else read_list(file, "distance", np.float32)
     if len(stored) <= len(level):  # the lower corners of the leaves alone are as many
         raise InputError("there are fewer corners than leaves")
     backend = any_backend()
@@ -209,8 +247,8 @@ def _read_arrays(file: Any, level: npt.NDArray[np.uint8]) -> dict[str, Any]:
     arrays = {"leaf_key": key, "corner_key": backend.to_host(corner_key)}
     if not coded:
         return {**arrays, "distance": stored}
-    step = float(_attribute(file, "distance_step"))
-    if not (np.isfinite(step) and step > 0):
+    step = real_number(file, "distance_step")
+    if not step > 0:
         raise InputError("distance_step must be a positive number")
     unsigned = stored.astype(np.uint32)
     steps = (unsigned >> np.uint32(1)).view(np.int32) ^ -(unsigned & np.uint32(1)).view(np.int32)
@@ -225,64 +263,6 @@ def _leaf_keys(level: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
     np.cumsum(size[:-1], out=key[1:])
     _check_leaves(key, level)
     return key
-
-
-def _attribute(file: Any, name: str) -> Any:
-    """An attribute's value. Raises InputError where it is missing, or of variable length."""
-    import h5py
-
-    if not h5py.h5a.exists(file.id, name.encode()):
-        raise InputError(f"{name} is missing")
-    kind = h5py.h5a.open(file.id, name.encode()).get_type()
-    if isinstance(kind, h5py.h5t.TypeVlenID) or (isinstance(kind, h5py.h5t.TypeStringID) and kind.is_variable_str()):
-        raise InputError(f"{name} is of variable length")
-    return file.attrs[name]
-
-
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
-
-
-def _read_dataset(file: Any, name: str, *dtypes: type) -> npt.NDArray[Any]:
-    """A list of one of these types."""
-    import h5py
-
-    dataset = file.get(name)
-    wanted = isinstance(dataset, h5py.Dataset) and any(dataset.dtype == dtype for dtype in dtypes)
-    if not wanted or dataset.ndim != 1 or dataset.is_virtual:
-        raise InputError(f"{name} must be a list of {' or '.join(np.dtype(dtype).name for dtype in dtypes)}")
-    if dataset.file.filename != file.filename or dataset.external or not 0 < len(dataset) < 2**32 - 16:
-        raise InputError(f"{name} lies in another file, or has an impossible size")
-    if len(dataset) * dataset.dtype.itemsize > MOST_PACKED * dataset.id.get_storage_size():
-        raise InputError(f"{name} claims more entries than the file holds")
-    _check_chunks(dataset, name)
-    if len(dataset) * dataset.dtype.itemsize > any_backend().memory_free():
-        raise InputError(f"{name} does not fit into memory")
-    return np.ascontiguousarray(dataset[()])
-
-
-def _check_chunks(dataset: Any, name: str) -> None:
-    """Chunks must lie in the file, and be packed in known ways: HDF5 itself crashes on a chunk of fewer bytes than its
-    checksum has."""
-    plist = dataset.id.get_create_plist()
-    filters = [plist.get_filter(k) for k in range(plist.get_nfilters())]
-    for code, _, values, _ in filters:
-        if code not in FILTERS or (FILTERS[code] == "shuffle" and values != (dataset.dtype.itemsize,)):
-            raise InputError(f"{name} is packed in an unknown way")
-    if len({code for code, _, _, _ in filters}) < len(filters):  # deflated twice, a byte may hold a million
-        raise InputError(f"{name} is packed in an unknown way")
-    if dataset.chunks is None:
-        return
-    end, least = dataset.file.id.get_filesize(), LEAST_PACKED if filters else 1
-    wrong = []
-
-    def look(chunk: Any) -> None:
-        if chunk.filter_mask or chunk.size < least or chunk.byte_offset is None or chunk.byte_offset + chunk.size > end:
-            wrong.append(chunk)
-
-    dataset.id.chunk_iter(look)
-    if wrong:
-        raise InputError(f"{name} has a chunk that cannot be unpacked")
 
 
 def _size(level: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -49,6 +50,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tests marked `gpu` are skipped without a GPU, or fail if one is required."""
     if item.get_closest_marker("gpu"):
         _need_gpu()
+
+
+@pytest.fixture(scope="session")
+def fuzz() -> Any:
+    """tools/fuzz.py as a module."""
+    spec = importlib.util.spec_from_file_location("fuzz", ROOT / "tools" / "fuzz.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -69,8 +70,10 @@ def decoded(field: Field, residual: Numbers, step: float) -> list[float]:
 def test_steps(backend: Backend, seed: int, splits: int, step: float, length: float) -> None:
     rng = np.random.default_rng(seed)
     field = oracle.random_field(rng, splits, length=length)
-    field.distance[rng.random(len(field.distance)) < 0.2] *= np.float32(0.1 * step)
-    field.distance[rng.random(len(field.distance)) < 0.1] = 0
+    distance = field.distance.copy()
+    distance[rng.random(len(distance)) < 0.2] *= np.float32(0.1 * step)
+    distance[rng.random(len(distance)) < 0.1] = 0
+    field = dataclasses.replace(field, distance=distance)
     value, residual = coded(backend, field, step * length)
     assert value.tolist() == decoded(field, residual, step * length)
     assert np.array_equal(value < 0, field.distance < 0)

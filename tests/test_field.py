@@ -238,9 +238,32 @@ def test_far_outside(backend: Backend, away: float) -> None:
         assert np.allclose(field.gradient(point) @ axis, 1)
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda field: pickle.loads(pickle.dumps(field))])
-def test_copies_are_saved_as_they_are_now(copied: Callable[[Field], Field], tmp_path: Path) -> None:
-    field = sdfcli.build(shapes.torus(20, 10), device="cpu", tolerance=1e-2)
-    other = copied(field)
-    other.distance[:] *= 2
-    assert np.array_equal(sdfcli.load(other.save(tmp_path / "other.h5")).distance, 2 * field.distance)
+@pytest.mark.parametrize(
+    "copied",
+    [
+        lambda field, path: field,
+        lambda field, path: copy.copy(field),
+        lambda field, path: copy.deepcopy(field),
+        lambda field, path: pickle.loads(pickle.dumps(field)),
+        lambda field, path: sdfcli.load(field.save(path)),
+        lambda field, path: dataclasses.replace(field, info={}),
+    ],
+)
+def test_arrays_are_read_only(copied: Callable[[Field, Path], Field], tmp_path: Path) -> None:
+    field = sdfcli.build(shapes.torus(20, 10), device="cpu", tolerance=1e-2, keep_nearest=True)
+    other = copied(field, tmp_path / "copied.h5")
+    assert other.content_sha256 == field.content_sha256
+    for name in ("leaf_key", "leaf_level", "corner_key", "distance", "nearest"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(other, name)[0] = 0
+    points = np.random.default_rng(1).uniform(-1, 1, (50, 3))
+    twice = dataclasses.replace(other, distance=2 * other.distance)
+    assert np.allclose(twice.sample(points), 2 * other.sample(points))
+    assert np.array_equal(sdfcli.load(twice.save(tmp_path / "twice.h5")).distance, 2 * field.distance)
+
+
+def test_arrays_that_are_handed_in_stay_as_they_are() -> None:
+    field = oracle.random_field(np.random.default_rng(7), 3)
+    distance = field.distance.copy()
+    dataclasses.replace(field, distance=distance)
+    distance[0] = 1

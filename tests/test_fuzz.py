@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import struct
 import subprocess
 import sys
@@ -18,16 +17,6 @@ from sdfcli.mesh import load_mesh
 
 TOOL = Path(__file__).resolve().parent.parent / "tools" / "fuzz.py"
 KINDS = ["stl", "stl-text", "ply", "ply-text", "ply-mixed", "obj", "off", "glb", "3mf", "field", "field-parts"]
-
-
-@pytest.fixture(scope="module")
-def fuzz() -> Any:
-    spec = importlib.util.spec_from_file_location("fuzz", TOOL)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")

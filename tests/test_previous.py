@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -99,8 +100,9 @@ def test_an_earlier_field_with_faces_that_are_not_there(cpu: Backend) -> None:
     options = {"device": "cpu", "depth": 3, "tolerance": 0.05}
     before = sdfcli.build(frame(0), keep_nearest=True, **options)
     assert before.nearest is not None
-    before.nearest[5] = 2**31
-    assert not sdfcli.build(frame(1), previous=before, **options).run["previous"]
+    nearest = before.nearest.copy()
+    nearest[5] = 2**31
+    assert not sdfcli.build(frame(1), previous=dataclasses.replace(before, nearest=nearest), **options).run["previous"]
 
 
 def test_frames_on_the_command_line(tmp_path: Path) -> None:

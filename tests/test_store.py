@@ -56,6 +56,7 @@ def save_1(field: Field, path: Path) -> Path:
         file.attrs["domain_length"] = field.domain.length
         file.attrs["lattice_bits"] = 20
         file.attrs["info"] = np.bytes_(json.dumps(field.info))
+        file.attrs["content_sha256"] = np.bytes_(field.content_sha256)
         for name in ARRAYS:
             data = getattr(field, name)
             file.create_dataset(name, data=data, chunks=(len(data),), compression=1, shuffle=True, fletcher32=True)
@@ -167,7 +168,9 @@ def test_nearest_triangles(tmp_path: Path) -> None:
 
 def test_extreme_values(tmp_path: Path) -> None:
     field = make_field()
-    field.distance[:6] = [0, -0.0, 3.4e38, -3.4e38, 1e-45, -1e-38]
+    distance = field.distance.copy()
+    distance[:6] = [0, -0.0, 3.4e38, -3.4e38, 1e-45, -1e-38]
+    field = dataclasses.replace(field, distance=distance)
     field.info["text"] = 'quotes " and \\ and ünïcödé and \n'
     check_same(load(field.save(tmp_path / "field.h5")), field)
 
@@ -198,7 +201,7 @@ def test_the_file_describes_itself(saved: Path) -> None:
     with h5py.File(saved) as file:
         words = {name: value.decode() if isinstance(value, bytes) else value for name, value in file.attrs.items()}
         assert words["format"] == "sdfcli-adf"
-        assert words["format_version"] == 2
+        assert words["format_version"] == 3
         assert words["lattice_bits"] == oracle.LATTICE_BITS
         assert words["tool_version"] == sdfcli.__version__
         assert words["content_sha256"] == field.content_sha256
@@ -418,6 +421,20 @@ def linked(file: Any) -> None:
     file["distance"] = h5py.ExternalLink(other.name, "distance")
 
 
+def linked_within(file: Any) -> None:
+    file.move("distance", "elsewhere")
+    file["distance"] = h5py.SoftLink("/elsewhere")
+
+
+def linked_through(file: Any) -> None:
+    """A path that leaves the file in its first part."""
+    with h5py.File(Path(file.filename).with_name("other.h5"), "w") as more:
+        more["group/distance"] = file["distance"][()]
+    del file["distance"]
+    file["away"] = h5py.ExternalLink("other.h5", "/group")
+    file["distance"] = h5py.SoftLink("/away/distance")
+
+
 def dangling(file: Any) -> None:
     del file["distance"]
     file["distance"] = h5py.SoftLink("/nowhere")
@@ -447,7 +464,7 @@ CHANGES: dict[str, Change] = {
     "other format": attribute("format", "other"),
     "format is a number": attribute("format", 1),
     "format is empty": attribute("format", h5py.Empty("S4")),
-    "newer version": attribute("format_version", 3),
+    "newer version": attribute("format_version", 4),
     "version 0": attribute("format_version", 0),
     "version is a word": attribute("format_version", "one"),
     "version is a list": attribute("format_version", [1, 1]),
@@ -465,6 +482,13 @@ CHANGES: dict[str, Change] = {
     "length is NaN": attribute("domain_length", np.nan),
     "length is text": attribute("domain_length", "long"),
     "length is a list": attribute("domain_length", [1.0, 2.0]),
+    "length is complex": attribute("domain_length", 1 + 2j),
+    "length is tiny": attribute("domain_length", 1e-300),
+    "length is huge": attribute("domain_length", 1e300),
+    "origin is complex": attribute("domain_origin", [1j, 0.0, 0.0]),
+    "origin is far away": attribute("domain_origin", [1e300, 0.0, 0.0]),
+    "format is a list": attribute("format", [b"sdfcli-adf"]),
+    "version is real": attribute("format_version", 2.5),
     "info is not JSON": attribute("info", "{"),
     "info is a list": attribute("info", "[]"),
     "info is deep": attribute("info", "[" * 50_000),
@@ -489,6 +513,8 @@ CHANGES: dict[str, Change] = {
     "virtual": virtual,
     "external": external,
     "linked": linked,
+    "linked within the file": linked_within,
+    "linked through a group": linked_through,
     "dangling": dangling,
     "circular": circular,
     "distance is NaN": edited("distance", 3, np.nan),
@@ -528,18 +554,24 @@ CHANGES_1: dict[str, Change] = {
 }
 
 
+def check_refused_sealed(fuzz: Any, path: Path, change: Change) -> str:
+    """A change must be refused for what it is, also where the checksums fit it."""
+    with h5py.File(path, "r+") as file:
+        change(file)
+        fuzz.seal(file)
+    message = check_refused(path)
+    assert "does not match" not in message
+    return message
+
+
 @pytest.mark.parametrize("name", CHANGES_1)
-def test_changed_files_of_version_1(saved_1: Path, name: str) -> None:
-    with h5py.File(saved_1, "r+") as file:
-        CHANGES_1[name](file)
-    check_refused(saved_1)
+def test_changed_files_of_version_1(fuzz: Any, saved_1: Path, name: str) -> None:
+    check_refused_sealed(fuzz, saved_1, CHANGES_1[name])
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_changed_files(saved: Path, name: str) -> None:
-    with h5py.File(saved, "r+") as file:
-        CHANGES[name](file)
-    check_refused(saved)
+def test_changed_files(fuzz: Any, saved: Path, name: str) -> None:
+    check_refused_sealed(fuzz, saved, CHANGES[name])
 
 
 CODED_CHANGES: dict[str, Change] = {
@@ -574,13 +606,11 @@ CODED_CHANGES: dict[str, Change] = {
 
 
 @pytest.mark.parametrize("name", CODED_CHANGES)
-def test_changed_files_of_steps(coded: Path, name: str) -> None:
-    with h5py.File(coded, "r+") as file:
-        CODED_CHANGES[name](file)
-    check_refused(coded)
+def test_changed_files_of_steps(fuzz: Any, coded: Path, name: str) -> None:
+    check_refused_sealed(fuzz, coded, CODED_CHANGES[name])
 
 
-def test_levels_that_would_fill_all_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_levels_that_would_fill_all_memory(fuzz: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A few bytes are enough for millions of equal levels; what follows from these takes far more.
     from sdfcli.backend.cpu import CpuBackend
 
@@ -589,27 +619,22 @@ def test_levels_that_would_fill_all_memory(tmp_path: Path, monkeypatch: pytest.M
         for name, data in (("leaf_level", np.full(8**6, 6, np.uint8)), ("distance", np.zeros(65**3, np.float32))):
             del file[name]
             file.create_dataset(name, data=data, chunks=(8**6,) if name == "leaf_level" else (65**3,), compression=9)
+        fuzz.seal(file)
     assert len(load(path).leaf_key) == 8**6
     monkeypatch.setattr(CpuBackend, "memory_free", lambda self: 10**7)
     assert "memory" in check_refused(path)
 
 
-def test_harmless_changes(saved: Path, saved_1: Path) -> None:
+def test_harmless_changes(fuzz: Any, saved: Path, saved_1: Path) -> None:
     # Other packing, and more than is asked for, as other programs may write it.
     for path, names in ((saved, ("leaf_level", "distance")), (saved_1, ARRAYS)):
         with h5py.File(path, "r+") as file:
-            file.attrs["more"] = "more"
+            file.attrs["more"] = np.bytes_("more")
+            fuzz.seal(file)
             file.create_group("more")
             for name in names:
                 replaced(name, lambda array: array)(file)
         check_same(load(path), make_field())
-
-
-def test_links_within_the_file(saved: Path) -> None:
-    with h5py.File(saved, "r+") as file:
-        file.move("distance", "elsewhere")
-        file["distance"] = h5py.SoftLink("/elsewhere")
-    check_same(load(saved), make_field())
 
 
 # ---- Files of noise ----

@@ -11,7 +11,12 @@ LONGEST seconds, is reported by the process that waits for it.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import copy
+import functools
+import hashlib
 import io
+import json
 import mmap
 import os
 import resource
@@ -34,6 +39,7 @@ LONGEST = 20
 MOST_MEMORY = 1 << 29
 BATCH = 500
 NUMBERS = [0, 1, -1, 127, 255, 256, 32767, 65535, 2**31 - 1, -(2**31), 2**32 - 1, 2**63 - 1, -(2**63)]
+ODD = ["<b>", "\x1b[2J", -1, 0, 1, 0.5, 1e308, 2**70, float("nan"), float("inf"), None, True, [], [[]], {}, {"a": {}}]
 WORDS = [b"nan", b"inf", b"-1", b"0", b"99999999999999999999", b"1e999", b"-", b".", b"\0", b"\xff\xfe", b"\n\n", b" "]
 
 
@@ -65,7 +71,7 @@ def whole_files() -> dict[str, tuple[str, bytes]]:
         "3mf": ("3mf", scene.export(file_type="3mf")),
     }
     with tempfile.TemporaryDirectory() as folder:
-        small = {"device": "cpu", "depth": 2, "tolerance": 0.05}
+        small = {"device": "cpu", "depth": 2, "tolerance": 0.05, "keep_nearest": True}
         files["field"] = ("h5", sdfcli.build(cube(), **small).save(Path(folder, "field.h5")).read_bytes())
         files["field-parts"] = files["field"]
     return files
@@ -128,12 +134,13 @@ def damaged_parts(rng: np.random.Generator, content: bytes) -> bytes:
         name = str(rng.choice([*parts, *facts]))
         if name in facts:
             facts[name] = [
+                lambda: told_otherwise(rng, copy.deepcopy(whole_field().info)),
                 lambda: int(rng.choice(NUMBERS[:10])),
                 lambda: float(rng.choice([0, -1, np.nan, np.inf, 1e308, 5e-324])),
                 lambda: rng.random(int(rng.integers(0, 5))),
                 lambda: np.bytes_(rng.bytes(int(rng.integers(0, 40)))),
                 lambda: np.bytes_(b"{" * int(rng.integers(0, 2000))),
-            ][rng.integers(5)]()
+            ][rng.integers(6)]()
             continue
         part = parts[name]
         if len(part) == 0:
@@ -158,16 +165,78 @@ def damaged_parts(rng: np.random.Generator, content: bytes) -> bytes:
                 packed = len(part) > 0 and rng.random() < 0.8
                 chunks = (max(1, len(part) // 2),) if packed else None
                 file.create_dataset(name, data=part, chunks=chunks, compression="gzip" if packed else None)
+            seal(file)
         return buffer.getvalue()
+
+
+def attributes_sha256(file: Any) -> str:
+    """As docs/format.md has it."""
+    digest = hashlib.sha256()
+    for name, value in sorted(file.attrs.items()):
+        if name != "attributes_sha256":
+            content = value if isinstance(value, bytes) else value.tobytes()
+            digest.update(name.encode() + b"\0" + len(content).to_bytes(8, "little") + content)
+    return digest.hexdigest()
+
+
+def seal(file: Any) -> None:
+    """Gives an open field the checksums of what it holds now, as far as that can be read: what a hostile writer would
+    do."""
+    from sdfcli import store
+
+    with contextlib.suppress(SdfError, OSError, KeyError, ValueError, TypeError, OverflowError, RuntimeError):
+        if "nearest" in file:
+            file.attrs["nearest_sha256"] = np.bytes_(hashlib.sha256(file["nearest"][()].tobytes()).hexdigest())
+        field = store._field(file, int(file.attrs["format_version"]))
+        file.attrs["content_sha256"] = np.bytes_(field.content_sha256)
+    with contextlib.suppress(AttributeError):  # an attribute that is neither text nor number
+        if "attributes_sha256" in file.attrs:
+            file.attrs["attributes_sha256"] = np.bytes_(attributes_sha256(file))
+
+
+def told_otherwise(rng: np.random.Generator, info: Any) -> bytes:
+    """An info with entries of other types and ranges."""
+    for _ in range(1 + rng.geometric(0.5)):
+        part = info
+        while (inner := [each for each in part.values() if isinstance(each, dict) and each]) and rng.random() < 0.6:
+            part = inner[rng.integers(len(inner))]
+        name = str(rng.choice([*part, "more"]))
+        part[name] = copy.deepcopy(ODD[rng.integers(len(ODD))])
+    return np.bytes_(json.dumps(info))
+
+
+@functools.cache
+def whole_field() -> sdfcli.Field:
+    """The field that is damaged."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "field.h5")
+        path.write_bytes(whole_files()["field"][1])
+        return sdfcli.load(path)
 
 
 def read_field(path: Path) -> None:
     """Everything that is done with a field's file."""
     field = sdfcli.load(path)
+    show(path, field)
     points = field.domain.origin + np.linspace(-0.5, 1.5, 40)[:, None] * field.domain.length
     assert np.isfinite(field.sample(points)).any() or not np.isfinite(points).all()
     field.gradient(points)
     field.leaf_at(np.clip(points, field.domain.origin, field.domain.origin + field.domain.length))
+
+
+def show(path: Path, field: sdfcli.Field) -> None:
+    """What people see of a field."""
+    from sdfcli.batch.job import outcome_of_field
+    from sdfcli.batch.terms import Settings
+    from sdfcli.cli.info import rows
+    from sdfcli.cli.report import page
+    from sdfcli.schema import is_complete
+
+    assert rows(path, field)
+    if is_complete(field.info):
+        outcome = outcome_of_field("mesh", path, "skipped", field, Settings({}))
+        json.dumps(outcome, allow_nan=False)
+        assert "<b>" not in page([outcome], 1)
 
 
 def read_mesh(path: Path) -> None:
@@ -200,6 +269,10 @@ def run(kind: str, path: Path) -> str:
         if "\n" in str(error) or not str(error).startswith(str(path)):
             raise AssertionError(f"not a message of one line that begins with the file: {error}") from error
         return "refused"
+    if kind == "field":  # its checksums are those that were right before it was damaged
+        found, whole = sdfcli.load(path), whole_field()
+        assert (found.content_sha256, found.info) == (whole.content_sha256, whole.info), "damage was not noticed"
+        assert np.array_equal(found.nearest, whole.nearest), "damage was not noticed"
     return "read"
 
 

@@ -17,22 +17,8 @@ from sdfcli.field import Field
 from sdfcli.mesh import Mesh, load_mesh
 from sdfcli.params import BuildParams
 from sdfcli.pipeline import LOADING, build
+from sdfcli.schema import INFO, is_complete
 from sdfcli.store import load
-
-TOLD = (
-    "mesh",
-    "parameters",
-    "verdict",
-    "sign",
-    "sign_reason",
-    "sign_confidence",
-    "depth",
-    "jump_leaves",
-    "max_error",
-    "rms_error",
-    "error_limit",
-)
-"""What a field's file says of itself that outcomes tell."""
 
 
 def outcome_of(mesh: str, output: str, settings: Settings) -> Outcome:
@@ -57,7 +43,7 @@ def build_into(mesh: str, output: str, settings: Settings, progress: Callable[[s
         progress("comparing with the field that is there")
         found = _same_field(target, load_mesh(mesh), settings)
         if found is not None:
-            return _outcome(mesh, target, "skipped", found, settings)
+            return outcome_of_field(mesh, target, "skipped", found, settings)
     importing = Thread(target=import_module, args=("h5py",))
 
     def told(what: str) -> None:
@@ -83,7 +69,7 @@ def build_into(mesh: str, output: str, settings: Settings, progress: Callable[[s
     seconds["write"] = time.perf_counter() - start
     seconds["total"] = seconds.pop("total") + seconds["write"]
     return {
-        **_outcome(mesh, target, "ok", field, settings),
+        **outcome_of_field(mesh, target, "ok", field, settings),
         "previous_used": field.run["previous"],
         "device": field.run["device"],
         "seconds": {name: round(value, 4) for name, value in seconds.items()},
@@ -114,7 +100,7 @@ def _same_field(path: Path, mesh: Mesh, settings: Settings) -> Field | None:
 
 def _difference(field: Field, mesh: Mesh, settings: Settings) -> str | None:
     """What tells a field from the one that a build would make."""
-    if not field.info.keys() >= set(TOLD):
+    if not is_complete(field.info):
         return "another version of sdfcli wrote it"
     if field.info["mesh"]["sha256"] != mesh.sha256:
         return "was built from another mesh"
@@ -128,8 +114,9 @@ def _difference(field: Field, mesh: Mesh, settings: Settings) -> str | None:
     return None
 
 
-def _outcome(mesh: str, target: Path, status: str, field: Field, settings: Settings) -> Outcome:
-    info = {name: field.info[name] for name in TOLD}
+def outcome_of_field(mesh: str, target: Path, status: str, field: Field, settings: Settings) -> Outcome:
+    """What came of a mesh whose field is in a file; the field must say all that a build of today writes."""
+    info = {name: field.info[name] for name in INFO if name in field.info}
     parameters, health = info.pop("parameters"), info.pop("mesh")
     outcome = {
         "input": mesh,

@@ -111,8 +111,10 @@ def _interrupted() -> typer.Exit:
 
 
 def _complain(message: str) -> None:
+    from sdfcli.cli.output import say
+
     with contextlib.suppress(OSError):  # the exit code is told all the same
-        typer.echo("sdfcli: " + " ".join(message.split()), err=True)
+        say("sdfcli: " + " ".join(message.split()))
 
 
 def _show_version(asked: bool) -> None:

@@ -7,9 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from sdfcli.cli.output import error_text, print_json
+from sdfcli.cli.output import error_text, print_json, say
 
 if TYPE_CHECKING:
     from sdfcli.batch.terms import Outcome
@@ -27,12 +25,13 @@ def follow(outcomes: Iterable[Outcome], total: int, json: bool, quiet: bool, don
                 print_json(without_picture(outcome))
             if outcome["status"] == "failed":
                 message = outcome["error"]
-                typer.echo(f"sdfcli: {message}" if quiet else f"{_place(len(done), total)} FAILED {message}", err=True)
+                say(f"sdfcli: {message}" if quiet else f"{_place(len(done), total)} FAILED {message}")
             elif not quiet:
-                typer.echo(f"{_place(len(done), total)} {_line(outcome)}", err=True)
+                say(f"{_place(len(done), total)} {_line(outcome)}")
     finally:
         if done and not quiet:
-            typer.echo(_summary(done, total, time.perf_counter() - start), err=True)
+            for line in _summary(done, total, time.perf_counter() - start):
+                say(line)
 
 
 def without_picture(outcome: Outcome) -> dict[str, Any]:
@@ -63,9 +62,9 @@ def counts(done: list[Outcome], total: int) -> str:
     return f"{total} mesh{'es' if total > 1 else ''}: {', '.join(parts)}"
 
 
-def _summary(done: list[Outcome], total: int, seconds: float) -> str:
+def _summary(done: list[Outcome], total: int, seconds: float) -> list[str]:
     lines = [f"{counts(done, total)}, in {seconds:.1f} s"]
     lines += [f"  failed ({each['exit_code']}): {each['input']}" for each in done if each["status"] == "failed"]
     if len(done) < total:
         lines.append("  the same command with --skip-existing goes on from here")
-    return "\n".join(lines)
+    return lines

@@ -14,7 +14,7 @@ import typer
 from sdfcli import driver
 from sdfcli.cli import options
 from sdfcli.cli.batch import follow, without_picture
-from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress
+from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress, say
 from sdfcli.errors import OutOfMemoryError, SdfError, UsageError
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def build(
             _print_report(outcomes[0], verbose)
         if outcomes[0].get("sign") == "none" and sign != "none" and not quiet:
             reason = outcomes[0]["sign_reason"]
-            typer.echo(f"sdfcli: warning: {found[0].mesh}: distances without signs: {reason}", err=True)
+            say(f"sdfcli: warning: {found[0].mesh}: distances without signs: {reason}")
     else:
         of_all = _outcomes(found, alike, jobs, timeout, fail_fast, scheduler)
         _make_room(found, output, inputs, force, skip_existing)
@@ -192,10 +192,7 @@ def build(
             raise
     for outcome in outcomes:
         if previous is not None and not outcome.get("previous_used", True) and not quiet:
-            typer.echo(
-                f"note: {outcome['input']} has another number of triangles than {previous}, which was not used",
-                err=True,
-            )
+            say(f"note: {outcome['input']} has another number of triangles than {previous}, which was not used")
     if report is not None:
         write_page(report, outcomes, len(found), force)
     if worst := max(outcome["exit_code"] for outcome in outcomes):
@@ -267,7 +264,7 @@ def _build_one(job: Job, settings: Settings, quiet: bool, raises: bool) -> Outco
     except SdfError as error:
         if raises:
             raise
-        typer.echo(f"sdfcli: {error}", err=True)
+        say(f"sdfcli: {error}")
         return failure(*job, str(error), error.exit_code)
 
 
@@ -281,7 +278,7 @@ def _estimate_one(mesh: str, settings: dict[str, Any], json: bool, raises: bool)
     except SdfError as error:
         if raises and not json:
             raise
-        typer.echo(f"sdfcli: {error}", err=True)
+        say(f"sdfcli: {error}")
         if json:
             print_json(failure(mesh, None, str(error), error.exit_code))
         return error.exit_code
@@ -297,10 +294,9 @@ def _estimate_one(mesh: str, settings: dict[str, Any], json: bool, raises: bool)
         print_table(mesh, rows)
     if found.fits:
         return 0
-    typer.echo(
+    say(
         f"sdfcli: {mesh}: needs about {human_bytes(found.memory_bytes)}, and {human_bytes(found.limit_bytes)} may be "
-        "used; try a larger --tolerance, a smaller --depth, or more --max-memory",
-        err=True,
+        "used; try a larger --tolerance, a smaller --depth, or more --max-memory"
     )
     return OutOfMemoryError.exit_code
 

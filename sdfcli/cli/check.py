@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.output import print_json, print_table
+from sdfcli.cli.output import print_json, print_table, say
 from sdfcli.errors import InputError
 
 
@@ -31,7 +31,7 @@ def check(
             report = check_mesh(mesh, device, threads)
         except InputError as error:
             worst = error.exit_code
-            typer.echo(f"sdfcli: {error}", err=True)
+            say(f"sdfcli: {error}")
             report = {"verdict": "unusable", "error": str(error)}
         if json:
             print_json({"input": mesh, **report})

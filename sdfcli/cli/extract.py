@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.output import human_bytes, print_json, print_table, progress
+from sdfcli.cli.output import human_bytes, print_json, print_table, progress, say
 from sdfcli.errors import OutOfMemoryError, UsageError
 
 
@@ -57,7 +57,7 @@ def extract(
 
     def note(text: str) -> None:
         if not quiet:
-            typer.echo(f"note: {text}", err=True)
+            say(f"note: {text}")
 
     with progress(str(file), quiet or json) as tell:
         start = time.perf_counter()

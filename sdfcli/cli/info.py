@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from sdfcli.cli import options
-from sdfcli.cli.build import health_text
-from sdfcli.cli.output import error_text, human_bytes, print_json, print_table
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-MESH = {"triangles", "watertight", "sha256", "diagonal"}
-"""What fields say of their mesh, if they come from a build."""
+from sdfcli.cli import options
+from sdfcli.cli.build import ERROR_LIMITS, health_text, verdict_text
+from sdfcli.cli.output import error_text, human_bytes, print_json, print_table
+from sdfcli.schema import is_complete
+
+if TYPE_CHECKING:
+    from sdfcli.field import Field
+
+SHOWN = {
+    "mesh",
+    "parameters",
+    "verdict",
+    "sign",
+    "sign_reason",
+    "sign_confidence",
+    "depth",
+    "jump_leaves",
+    "max_error",
+    "rms_error",
+    "error_limit",
+}
+"""Entries that `_known` shows with words and units; others follow as they are."""
 
 
 def info(file: options.FieldFile, json: options.Json = False) -> None:
@@ -18,32 +37,58 @@ def info(file: options.FieldFile, json: options.Json = False) -> None:
     from sdfcli.store import load
 
     field = load(file)
-    facts = {
-        "file": str(file),
-        "bytes": file.stat().st_size,
-        "domain_origin": [float(x) for x in field.domain.origin],
-        "domain_length": field.domain.length,
-        "leaves": len(field.leaf_key),
-        "corners": len(field.corner_key),
-        "content_sha256": field.content_sha256,
-        **field.info,
-    }
     if json:
-        print_json(facts)
-        return
-    rows = [("size", human_bytes(facts["bytes"]))]
-    low, length = facts["domain_origin"], facts["domain_length"]
-    rows.append(("domain", f"a cube of {length:.9g} from ({low[0]:.9g}, {low[1]:.9g}, {low[2]:.9g})"))
-    rows.append(("leaves", f"{facts['leaves']:,}"))
-    rows.append(("corners", f"{facts['corners']:,}"))
-    for name, value in field.info.items():
-        if name == "mesh" and isinstance(value, dict) and value.keys() >= MESH:
-            rows.append(("mesh", f"{value['triangles']:,} triangles, {health_text(value)}"))
-            rows.append(("mesh sha256", value["sha256"]))
-            rows.append(("diagonal", f"{value['diagonal']:.9g}"))
-        elif isinstance(value, dict):
-            rows.append((name, ", ".join(f"{key} {given}" for key, given in value.items())))
-        else:
-            rows.append((name.replace("_", " "), error_text(value) if isinstance(value, float) else str(value)))
-    rows.append(("content sha256", facts["content_sha256"]))
-    print_table(str(file), rows)
+        facts = {
+            "file": str(file),
+            "bytes": file.stat().st_size,
+            "domain_origin": [float(x) for x in field.domain.origin],
+            "domain_length": field.domain.length,
+            "leaves": len(field.leaf_key),
+            "corners": len(field.corner_key),
+            "content_sha256": field.content_sha256,
+        }
+        print_json({**facts, **field.info})
+    else:
+        print_table(str(file), rows(file, field))
+
+
+def rows(file: Path, field: Field) -> list[tuple[str, str]]:
+    """What a file says: the field, what it was made from and how, how good it is; then all else, and the checksums."""
+    low, length = field.domain.origin, field.domain.length
+    found = [
+        ("size", human_bytes(file.stat().st_size)),
+        ("domain", f"a cube of {length:.9g} from ({low[0]:.9g}, {low[1]:.9g}, {low[2]:.9g}), in the mesh's units"),
+        ("leaves", f"{len(field.leaf_key):,}, the finest of level {int(field.leaf_level.max())}"),
+        ("corners", f"{len(field.corner_key):,}"),
+    ]
+    known = is_complete(field.info)
+    if known:
+        found += _known(field.info)
+    found += [
+        (name.replace("_", " "), _text(value)) for name, value in field.info.items() if not known or name not in SHOWN
+    ]
+    found += [("mesh sha256", field.info["mesh"]["sha256"])] if known else []
+    return [*found, ("content sha256", field.content_sha256)]
+
+
+def _known(told: dict[str, Any]) -> list[tuple[str, str]]:
+    mesh, asked = told["mesh"], told["parameters"]
+    missed = ERROR_LIMITS.get(told["error_limit"], "")
+    return [
+        ("mesh", f"{mesh['triangles']:,} triangles, {mesh['vertices']:,} vertices, {health_text(mesh)}"),
+        ("diagonal", f"{mesh['diagonal']:.9g}, in the mesh's units"),
+        ("octree", f"{asked['octree']}, depth {asked['depth']} at most, {told['depth']} reached"),
+        ("tolerance", f"{error_text(asked['tolerance'])} of the diagonal{missed}"),
+        ("band", f"{error_text(asked['band'])} of the diagonal; farther from the surface errors may grow"),
+        ("sign", f"{told['sign']} ({told['sign_reason']}), asked for: {asked['sign']}"),
+        ("verdict", verdict_text(told)),
+        ("jump leaves", f"{told['jump_leaves']:,}"),
+        ("max error", f"{error_text(told['max_error'])} of the diagonal"),
+        ("rms error", f"{error_text(told['rms_error'])} of the diagonal"),
+    ]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_text(entry)}" for key, entry in value.items())
+    return error_text(value) if isinstance(value, float) else str(value)

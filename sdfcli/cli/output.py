@@ -33,6 +33,21 @@ def standard_output() -> Iterator[None]:
             raise UsageError(f"standard output: cannot be written: {error.strerror or error}") from error
 
 
+def plain(text: str) -> str:
+    """A line as it may be shown: names, and what files say, may hold escapes that a terminal would obey."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def say(line: str) -> None:
+    """A line for people on standard error."""
+    typer.echo(plain(line), err=True)
+
+
+def show(line: str) -> None:
+    """A line for people on standard output."""
+    typer.echo(plain(line))
+
+
 def print_json(value: dict[str, Any]) -> None:
     """One JSON object on one line."""
     with standard_output():
@@ -41,11 +56,11 @@ def print_json(value: dict[str, Any]) -> None:
 
 def print_table(title: str, rows: Iterable[tuple[str, ...]], header: tuple[str, ...] = ()) -> None:
     """A table for people under its title. The first column names things; those under a header are right-aligned."""
-    lines = [header, *rows] if header else list(rows)
+    lines = [tuple(map(plain, row)) for row in ([header] if header else []) + list(rows)]
     first, *widths = [max(map(len, column)) for column in zip_longest(*lines, fillvalue="")]
     edge = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000  # a file has none
     with standard_output():
-        typer.echo(title)
+        show(title)
         for name, *cells in lines:
             aligned = [f"{cell:>{width}}" if header else cell for cell, width in zip(cells, widths, strict=False)]
             line = "  ".join([f"{name:{first}}", *aligned])
@@ -80,9 +95,10 @@ def progress(title: str, quiet: bool) -> Iterator[Callable[[str], None]]:
         yield lambda what: None
         return
     from rich.console import Console
+    from rich.text import Text
 
-    with Console(stderr=True).status(title) as status:
-        yield lambda what: status.update(f"{title}: {what}")
+    with Console(stderr=True).status(Text(plain(title))) as status:  # a str would be taken for Rich's markup
+        yield lambda what: status.update(Text(plain(f"{title}: {what}")))
 
 
 def human_bytes(count: int) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.output import print_json, print_table, progress
+from sdfcli.cli.output import print_json, print_table, progress, say, show
 from sdfcli.errors import DeviceError, UsageError
 from sdfcli.params import MAX_DEPTH
 
@@ -94,7 +94,7 @@ def profile(
         metrics=others,
     )
     if dry_run:
-        typer.echo(shlex.join(command))
+        show(shlex.join(command))
         return
     backend = select_backend(device)
     source = load_mesh(mesh)
@@ -106,7 +106,7 @@ def profile(
     except ncu.NoCountersError as error:
         if kernel_name is not None or csv is not None:
             raise
-        typer.echo(f"sdfcli: {error}; the times come from CUDA events", err=True)
+        say(f"sdfcli: {error}; the times come from CUDA events")
         with progress(f"{mesh}: timing", json):
             variants = _time(source, backend, points, depth, skip, count)
         _show_variants({**facts, "measured_by": "events"}, variants, json)
@@ -179,10 +179,10 @@ def _show_variants(facts: dict[str, Any], variants: dict[str, Figures], json: bo
             shown.append(("  thesis", *under[label]))
     print_table(_title(facts, "launches"), shown, ("", *TITLES.values()))
     if ours["model"]["measured"] is not None:
-        typer.echo(f"model (3.1), (3.2), Baseline to SoA: {ours['model']['at_p_1']:.1f} % fewer transactions at p = 1")
-        typer.echo(f"measured: {_fewer(ours['model'])}")
+        show(f"model (3.1), (3.2), Baseline to SoA: {ours['model']['at_p_1']:.1f} % fewer transactions at p = 1")
+        show(f"measured: {_fewer(ours['model'])}")
         if theirs:
-            typer.echo(f"thesis: {_fewer(theirs['model'])}")
+            show(f"thesis: {_fewer(theirs['model'])}")
 
 
 def _rows(variants: dict[str, Figures], comparison: dict[str, Any]) -> dict[str, list[str]]:

@@ -99,7 +99,7 @@ def _row(outcome: Outcome) -> str:
 
     failed = outcome["status"] == "failed"
     picture = outcome.get("picture")
-    image = f'<img alt="" src="data:image/png;base64,{picture}">' if picture else ""
+    image = f'<img alt="" src="data:image/png;base64,{html.escape(picture)}">' if picture else ""
     name = _with_reason(outcome["input"], outcome["output"])
     cells = [f"<td>{image}</td>", _cell(outcome["input"], name, "name")]
     if failed:
@@ -108,14 +108,12 @@ def _row(outcome: Outcome) -> str:
     else:
         seconds = outcome.get("seconds", {}).get("total")
         certain = outcome["sign_confidence"]
-        skipped = "<br><small>skipped</small>" if outcome["status"] == "skipped" else ""
+        skipped = "skipped" if outcome["status"] == "skipped" else ""
         cells += [
-            _cell(outcome["verdict"], outcome["verdict"] + skipped, "text"),
+            _cell(outcome["verdict"], _with_reason(outcome["verdict"], skipped), "text"),
             _text(health_text(outcome["health"])),
             _number(outcome["triangles"], f"{outcome['triangles']:,}"),
-            _cell(
-                outcome["sign"], f"{outcome['sign']}<br><small>{html.escape(outcome['sign_reason'])}</small>", "text"
-            ),
+            _cell(outcome["sign"], _with_reason(outcome["sign"], outcome["sign_reason"]), "text"),
             _number(certain, "" if certain is None else f"{certain:.1%}"),
             _number(outcome["leaves"], f"{outcome['leaves']:,}"),
             _number(outcome["max_error"], error_text(outcome["max_error"])),
@@ -123,11 +121,11 @@ def _row(outcome: Outcome) -> str:
             _number(seconds, "" if seconds is None else f"{seconds:.2f}"),
             _number(outcome["bytes"], human_bytes(outcome["bytes"])),
         ]
-    return f'<tr class="{outcome["status"] if failed else outcome["verdict"]}">{"".join(cells)}</tr>'
+    return f'<tr class="{html.escape(outcome["status"] if failed else outcome["verdict"])}">{"".join(cells)}</tr>'
 
 
 def _with_reason(text: str, reason: str) -> str:
-    return f"{html.escape(text)}<br><small>{html.escape(reason)}</small>"
+    return html.escape(text) + (f"<br><small>{html.escape(reason)}</small>" if reason else "")
 
 
 def _cell(key: Any, content: str, kind: str) -> str:
@@ -139,4 +137,4 @@ def _text(text: str) -> str:
 
 
 def _number(value: float | None, text: str) -> str:
-    return _cell("" if value is None else value, text, "number")
+    return _cell("" if value is None else value, html.escape(text), "number")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.output import error_text, print_json, print_table, progress
+from sdfcli.cli.output import error_text, print_json, print_table, progress, say
 from sdfcli.errors import CheckFailedError, InputError, UsageError
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def verify(
         ]
         print_table(str(file), rows, ("region", "points", "max error", "rms error", "at a jump of the sign"))
         if not same:
-            typer.echo("note: this is not the mesh that the field was built from", err=True)
+            say("note: this is not the mesh that the field was built from")
     if not passed:
         raise CheckFailedError(f"{file}: the error is {error_text(worst)} of the diagonal, above {error_text(allowed)}")
 

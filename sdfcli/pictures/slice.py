@@ -145,7 +145,8 @@ def line(excess: Values, value: Values, width: float, pixel: float) -> Values:
     """How far pixels are covered by a line, its width in pixels, at which `excess` is 0; it changes as `value` does."""
     slope = np.hypot(*np.gradient(value))
     # The slope in the plane vanishes with the excess where a plane lies in a surface: all of that is the line.
-    away = np.abs(excess) / np.maximum(slope, 0.05 * pixel)
+    with np.errstate(over="ignore"):  # very far away
+        away = np.abs(excess) / np.maximum(slope, 0.05 * pixel)
     return np.asarray(np.clip(0.5 * width + 0.5 - away, 0, 1), np.float32)
 
 
@@ -181,7 +182,7 @@ def framed(plane: Image, field: Field, axis: str, at: float, span: tuple[float, 
     origin, length = field.domain.origin, field.domain.length
     right, up = PLANES[axis]
     coordinates = ticks(origin[right], origin[right] + length), ticks(origin[up], origin[up] + length)
-    distances = ticks(*span, step)
+    distances = ticks(*span, step) or [(span[0], f"{span[0]:.6g}")]
 
     def width_of(words: list[str]) -> int:
         return math.ceil(max(font.getlength(word) for word in words))

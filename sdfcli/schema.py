@@ -1,0 +1,164 @@
+"""What a field says of itself, its `info`: names, types and ranges. docs/format.md describes them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sdfcli.errors import InputError
+from sdfcli.params import MAX_DEPTH, OCTREES, SIGNS
+
+MOST_NESTED = 8
+"""Lists and objects within each other, in entries that are not named here."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The values that an entry may have, in words and as a test. `always`: every build of today writes the entry."""
+
+    words: str
+    fits: Callable[[Any], bool]
+    always: bool = True
+
+
+Schema = Mapping[str, "Kind | Schema"]
+
+
+def one_of(*allowed: str) -> Kind:
+    """One of these texts."""
+    return Kind(f"one of {', '.join(allowed)}", lambda value: isinstance(value, str) and value in allowed)
+
+
+def whole(low: int, high: int) -> Kind:
+    """A whole number from low to high."""
+    return Kind(
+        f"a whole number from {low:,} to {high:,}",
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= high,
+    )
+
+
+def number(low: float, high: float) -> Kind:
+    """A number from low to high."""
+    return Kind(f"a number from {low:g} to {high:g}", lambda value: _is_number(value) and low <= value <= high)
+
+
+def between(low: float, high: float) -> Kind:
+    """A number above low and below high."""
+    return Kind(f"a number between {low:g} and {high:g}", lambda value: _is_number(value) and low < value < high)
+
+
+def or_null(kind: Kind) -> Kind:
+    """A value of a kind, or null."""
+    return Kind(f"{kind.words}, or null", lambda value: value is None or kind.fits(value))
+
+
+def later(kind: Kind) -> Kind:
+    """A value of a kind, in an entry that builds did not always write: what lacks it is complete all the same."""
+    return replace(kind, always=False)
+
+
+def matching(pattern: str, words: str) -> Kind:
+    """A text that matches a pattern as a whole."""
+    return Kind(words, lambda value: isinstance(value, str) and re.fullmatch(pattern, value) is not None)
+
+
+TEXT = Kind("a text", lambda value: isinstance(value, str))
+WORD = matching("[a-z_]{1,40}", "a word in small letters")
+DIGEST = matching("[0-9a-f]{64}", "64 hexadecimal digits")
+YES_OR_NO = Kind("true or false", lambda value: isinstance(value, bool))
+COUNT = whole(0, 2**63 - 1)
+FRACTION = between(0, 1)
+ERROR = number(0, 1e30)
+
+INFO: Schema = {
+    "mesh": {
+        "sha256": DIGEST,
+        "diagonal": between(0, 1e31),
+        "triangles": COUNT,
+        "vertices": COUNT,
+        "watertight": YES_OR_NO,
+        "oriented": YES_OR_NO,
+        "shells": COUNT,
+        "open_edges": COUNT,
+        "non_manifold_edges": COUNT,
+        "inconsistent_edges": COUNT,
+        "degenerate_faces": COUNT,
+        "duplicate_faces": COUNT,
+        "inverted_shells": COUNT,
+        "crossing_faces": COUNT,
+    },
+    "parameters": {
+        "octree": one_of(*OCTREES),
+        "depth": whole(1, MAX_DEPTH),
+        "tolerance": FRACTION,
+        "band": FRACTION,
+        "sign": one_of(*SIGNS),
+    },
+    "verdict": WORD,
+    "sign": one_of(*(sign for sign in SIGNS if sign != "auto")),
+    "sign_reason": TEXT,
+    "sign_confidence": or_null(number(0, 1)),
+    "depth": whole(0, MAX_DEPTH),
+    "jump_leaves": COUNT,
+    "max_error": ERROR,
+    "rms_error": ERROR,
+    "error_limit": or_null(WORD),
+}
+"""In the order in which they are shown. Whatever else a file says, it is passed on as it is."""
+
+
+def check_info(info: Any) -> None:
+    """Raises InputError, with the entry and what it must be, for an info with a value of another type or range.
+
+    Entries may be missing. Those that are not named in INFO may be texts, numbers, true, false, null, and lists and
+    objects of these.
+    """
+    _check(info, INFO, "info")
+
+
+def is_complete(info: Mapping[str, Any], schema: Schema = INFO) -> bool:
+    """Whether everything is there that a build of today writes."""
+    for name, kind in schema.items():
+        if isinstance(kind, Kind):
+            if kind.always and name not in info:
+                return False
+        elif name not in info or not is_complete(info[name], kind):
+            return False
+    return True
+
+
+def _check(value: Any, kind: Kind | Schema, name: str) -> None:
+    if isinstance(kind, Kind):
+        if not kind.fits(value):
+            raise InputError(f"{name} must be {kind.words}, not {_shown(value)}")
+        return
+    if not isinstance(value, dict):
+        raise InputError(f"{name} must be a JSON object, not {_shown(value)}")
+    for key, entry in value.items():
+        _check(entry, kind.get(key, PLAIN), f"{name}: {key}")
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_plain(value: Any, nested: int = MOST_NESTED) -> bool:
+    if isinstance(value, dict):
+        return nested > 0 and all(isinstance(key, str) and _is_plain(entry, nested - 1) for key, entry in value.items())
+    if isinstance(value, list | tuple):
+        return nested > 0 and all(_is_plain(entry, nested - 1) for entry in value)
+    return value is None or isinstance(value, str | bool) or _is_number(value)
+
+
+PLAIN = Kind("texts, finite numbers, true, false, null, or a few lists and objects of these", _is_plain)
+
+
+def _shown(value: Any) -> str:
+    """The start of a value, as it may stand in a message."""
+    words = ascii(value)
+    return words if len(words) <= 40 else words[:37] + "..."
