@@ -137,7 +137,20 @@ def write_text(file: Any, names: list[str], chunks: Iterator[Floats], separator:
     if named:
         file.write(separator.join(names) + "\n")
     for chunk in chunks:
-        np.savetxt(file, chunk, fmt="%.9g", delimiter=separator)
+        file.writelines(separator.join(map(_number, row)) + "\n" for row in chunk.tolist())
+
+
+def write_json(file: Any, names: list[str], chunks: Iterator[Floats]) -> None:
+    """A JSON object a line for each row of the chunks (n, k), with the columns' names as keys."""
+    for chunk in chunks:
+        for row in chunk.tolist():
+            members = (f'"{name}": {_number(x)}' for name, x in zip(names, row, strict=True))
+            file.write("{" + ", ".join(members) + "}\n")
+
+
+def _number(x: float) -> str:
+    """The shortest text that is read back as the same number; whole ones have no point."""
+    return repr(x).removesuffix(".0")
 
 
 def write_npy(file: BinaryIO, chunks: Iterator[Floats], columns: int) -> None:

@@ -98,8 +98,8 @@ def test_vtkhdf(octree: str, field: sdfcli.Field, tmp_path: Path) -> None:
     reader.SetFileName(str(tmp_path / "field.vtkhdf"))
     reader.Update()
     octants = reader.GetOutput()
-    assert octants.GetNumberOfCells() == told["cells"] == len(field.leaf_key)
-    assert octants.GetNumberOfPoints() == told["points"] == len(field.corner_key)
+    assert octants.GetNumberOfCells() == told["leaves"] == len(field.leaf_key)
+    assert octants.GetNumberOfPoints() == told["corners"] == len(field.corner_key)
     assert octants.GetCellType(0) == vtk.VTK_VOXEL
     where = numpy_support.vtk_to_numpy(octants.GetPoints().GetData())
     distance = numpy_support.vtk_to_numpy(octants.GetPointData().GetArray("distance"))

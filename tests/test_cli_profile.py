@@ -166,9 +166,9 @@ def test_json(bunny: Path, fake_ncu: Callable[..., Path], device: CpuBackend) ->
     done = invoke(bunny, "--json", "--points", "near", "--count", 3, "--metrics", "lts__t_sectors.sum")
     assert done.exit_code == 0, done.output
     report = json.loads(done.stdout)
-    assert report["mesh"] == str(bunny)
+    assert report["input"] == str(bunny)
     assert report["triangles"] == 320
-    assert (report["device"], report["points"], report["count"]) == ("cuda:0", "near", 3)
+    assert (report["device"], report["points"], report["repeat"]) == ("cuda:0", "near", 3)
     assert report["measured_by"] == "ncu"
     assert list(report["variants"]) == ["baseline", "soa", "cct", "fast"]
     assert report["variants"]["cct"] == {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import itertools
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -264,3 +266,39 @@ def test_no_points_give_no_distances(folder: Path) -> None:
             target = folder / f"none.{ending}"
             assert invoke("query", folder / source, "-", "-o", target, "--force", given="")[0] == 0
         assert np.load(folder / "none.npy").shape == (0,)
+
+
+def test_text_gives_back_every_bit(tmp_path: Path, folder: Path) -> None:
+    points = np.random.default_rng(5).uniform(-1, 1, (200, 3))
+    np.save(tmp_path / "points.npy", points)
+    field = sdfcli.load(folder / "ball.h5")
+    expected = np.column_stack([field.sample(points), field.gradient(points)])
+    words = ["query", str(folder / "ball.h5"), str(tmp_path / "points.npy"), "--gradient"]
+    printed = CliRunner().invoke(app, words).stdout
+    assert np.array_equal(np.loadtxt(io.StringIO(printed)), expected)
+    assert CliRunner().invoke(app, [*words, "-o", str(tmp_path / "a.csv")]).exit_code == 0
+    assert np.array_equal(np.loadtxt(tmp_path / "a.csv", delimiter=",", skiprows=1), expected)
+    lines = CliRunner().invoke(app, [*words, "--json"]).stdout.splitlines()
+    assert [list(json.loads(line)) for line in lines[:1]] == [["distance", "gx", "gy", "gz"]]
+    assert np.array_equal([list(json.loads(line).values()) for line in lines], expected)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--sign", "none"], "--sign none: a field has its signs already; ask the mesh itself"),
+        (["--threads", "0"], "--threads 0: use a number from 1 on"),
+        (["--device", "gpu"], "--device gpu: use auto, cpu, cuda or cuda:N"),
+    ],
+)
+def test_options_are_not_passed_over_with_a_field(folder: Path, words: list[str], message: str) -> None:
+    done = CliRunner().invoke(app, ["query", str(folder / "ball.h5"), "-", *words], input="0 0 0\n")
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"sdfcli: {message}\n")
+
+
+def test_a_field_is_asked_with_the_threads_that_are_named(folder: Path) -> None:
+    done, plain = (
+        CliRunner().invoke(app, ["query", str(folder / "ball.h5"), "-", *words], input="0.1 0.2 0.3\n")
+        for words in (["--device", "cpu", "--threads", "1", "--quiet"], [])
+    )
+    assert (done.exit_code, done.stdout) == (0, plain.stdout)

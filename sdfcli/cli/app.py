@@ -56,6 +56,8 @@ class Commands(TyperGroup):
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         """Runs the command line, and ends the process. Errors of options are one line, as all others are."""
+        if not options.get("standalone_mode", True):
+            return super().main(*arguments, **options)
         try:
             code = super().main(*arguments, **{**options, "standalone_mode": False})
         except Exception as error:

@@ -85,7 +85,7 @@ def bench(
         _write_csv(csv, reports, force)
     slow = [report for report in reports if fail_below and report["queries"][query]["ratio"] < fail_below]
     if slow:
-        found = ", ".join(f"{report['mesh']} {report['queries'][query]['ratio']:.2f}" for report in slow)
+        found = ", ".join(f"{report['input']} {report['queries'][query]['ratio']:.2f}" for report in slow)
         raise CheckFailedError(f"{query} is less than {fail_below:g} times as fast as baseline: {found}")
 
 
@@ -116,7 +116,7 @@ def _measure(
             "ratio": seconds["baseline"] / seconds[name],
         }
     return {
-        "mesh": path,
+        "input": path,
         "triangles": len(mesh.faces),
         "device": backend.name,
         "points": points,
@@ -172,7 +172,8 @@ def _compare_with_grids(
     with progress(path, quiet or json) as tell:
         found = compare(path, depth, device=device, threads=threads, repeat=repeat, progress=tell)
     if json:
-        print_json({"mesh": path, "depth": depth, "device": device, "methods": [asdict(row) for row in found]})
+        methods = [{**asdict(row), "seconds": {"total": row.seconds}} for row in found]
+        print_json({"input": path, "depth": depth, "device": device, "methods": methods})
     if json or quiet:
         return
     rows = [
@@ -201,9 +202,8 @@ def _print_report(report: dict[str, Any]) -> None:
     from sdfcli.bench.points import OCTREES
 
     asked = f"{report['points']}, depth {report['depth']}" if report["points"] in OCTREES else report["points"]
-    title = (
-        f"{report['mesh']}: {report['triangles']:,} triangles, {report['count']:,} points ({asked}), {report['device']}"
-    )
+    counts = f"{report['triangles']:,} triangles, {report['count']:,} points ({asked})"
+    title = f"{report['input']}: {counts}, {report['device']}"
     stages = report["stages_ms"]
     print_table(title, [(name, f"{ms:.3f}") for name, ms in stages.items()], ("stage", "ms"))
     rows = [
@@ -226,7 +226,7 @@ def _print_thesis(reports: list[dict[str, Any]]) -> None:
 
     split, speedup, whole = [], [], []
     for report in reports:
-        name, model = Path(report["mesh"]).stem, thesis.model_of(report["mesh"])
+        name, model = Path(report["input"]).stem, thesis.model_of(report["input"])
         queries = report["queries"]
         rest = sum(report["stages_ms"][stage] for stage in ("morton", "sort", "tree", "refit", "octree"))
         total = {variant: rest + queries[variant]["ms"] for variant in thesis.VARIANTS}
@@ -272,7 +272,7 @@ def _write_csv(path: Path, reports: list[dict[str, Any]], force: bool) -> None:
 
     rows = []
     for report in reports:
-        common = {name: report[name] for name in ("mesh", "triangles", "device", "points", "depth", "count")}
+        common = {name: report[name] for name in ("input", "triangles", "device", "points", "depth", "count")}
         stages = {f"{name}_ms": ms for name, ms in report["stages_ms"].items() if name != "query"}
         rows += [{**common, "query": name, **row, **stages} for name, row in report["queries"].items()]
     with written_whole(path, force) as temporary, open(temporary, "w", newline="") as file:

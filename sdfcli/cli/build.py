@@ -283,7 +283,10 @@ def _estimate_one(mesh: str, settings: dict[str, Any], json: bool, raises: bool)
             print_json(failure(mesh, None, str(error), error.exit_code))
         return error.exit_code
     if json:
-        print_json({"input": mesh, "status": "ok" if found.fits else "too large", **found.as_dict()})
+        print_json(
+            {"input": mesh, "status": "ok" if found.fits else "too large", **found.as_dict()}
+            | {"seconds": {"total": found.seconds}}
+        )
     else:
         rows = [
             ("leaves", f"about {found.leaves:,}"),

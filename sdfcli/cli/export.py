@@ -101,7 +101,7 @@ def _octree(path: Path, field: Field) -> dict[str, Any]:
     from sdfcli.export.vtkhdf import write_vtkhdf
 
     write_vtkhdf(path, field)
-    return {"cells": len(field.leaf_key), "points": len(field.corner_key)}
+    return {"leaves": len(field.leaf_key), "corners": len(field.corner_key)}
 
 
 def _samples(path: Path, field: Field, count: int, seed: int, normalized: bool) -> dict[str, Any]:

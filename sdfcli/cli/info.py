@@ -39,7 +39,7 @@ def info(file: options.FieldFile, json: options.Json = False) -> None:
     field = load(file)
     if json:
         facts = {
-            "file": str(file),
+            "input": str(file),
             "bytes": file.stat().st_size,
             "domain_origin": [float(x) for x in field.domain.origin],
             "domain_length": field.domain.length,

@@ -82,7 +82,7 @@ def print_written(
     size = sum(target.stat().st_size for target in targets)
     if json:
         written = {"input": str(source), "output": str(targets[0])}
-        print_json({**written, **facts, "seconds": round(seconds, 4), "bytes": size})
+        print_json({**written, **facts, "seconds": {"total": round(seconds, 4)}, "bytes": size})
     elif not quiet:
         took = [("time", f"{seconds:.2f} s"), ("file", f"{targets[0]}, {human_bytes(size)}")]
         print_table(str(source), [*rows, *took])

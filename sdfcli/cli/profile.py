@@ -93,13 +93,16 @@ def profile(
         kernels=kernel_name,
         metrics=others,
     )
+    if dry_run and json:
+        print_json({"input": str(mesh), "command": command})
+        return
     if dry_run:
         show(shlex.join(command))
         return
     backend = select_backend(device)
     source = load_mesh(mesh)
-    facts = {"mesh": str(mesh), "triangles": len(source.faces), "device": backend.name}
-    facts |= {"points": points, "depth": depth, "count": count}
+    facts = {"input": str(mesh), "triangles": len(source.faces), "device": backend.name}
+    facts |= {"points": points, "depth": depth, "repeat": count}
     try:
         with progress(f"{mesh}: counting", json):
             lines = _count(program, command, kernel_name)
@@ -163,7 +166,7 @@ def _show_variants(facts: dict[str, Any], variants: dict[str, Figures], json: bo
     """The thesis's table for a mesh. Its own figures lie under ours where the mesh is one of its models."""
     from sdfcli.bench import ncu, thesis
 
-    model = thesis.model_of(facts["mesh"])
+    model = thesis.model_of(facts["input"])
     printed: dict[str, Figures] = thesis.query(model) if model else {}
     ours = ncu.compare(variants)
     theirs = {**ncu.compare(printed), "speedup": thesis.QUERY_SPEEDUP[model]} if model else None
@@ -229,8 +232,8 @@ def _title(facts: dict[str, Any], repeats: str) -> str:
 
     depth = f" of depth {facts['depth']}" if facts["points"] in OCTREES else ""
     return (
-        f"{facts['mesh']}: {facts['triangles']:,} triangles, {facts['points']} points{depth}, "
-        f"{facts['count']} {repeats} on {facts['device']}"
+        f"{facts['input']}: {facts['triangles']:,} triangles, {facts['points']} points{depth}, "
+        f"{facts['repeat']} {repeats} on {facts['device']}"
     )
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.output import standard_output
+from sdfcli.cli.output import print_written, progress, standard_output
 from sdfcli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,6 +40,10 @@ def query(
     device: options.Device = "auto",
     threads: options.Threads = None,
     force: options.Force = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print a JSON object a point; with -o, one that says what was written.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print answers and errors only.")] = False,
 ) -> None:
     """Print the signed distance at each point, negative inside, in the mesh's units.
 
@@ -46,7 +52,7 @@ def query(
     Example: sdfcli query bunny.h5 points.npy -o distances.npy
     """
     from sdfcli.outputs import check_target, written_whole
-    from sdfcli.points import open_points, write_npy, write_ply, write_text
+    from sdfcli.points import open_points, write_json, write_npy, write_ply, write_text
     from sdfcli.store import is_field
 
     ending = "" if output is None else output.suffix.lower()
@@ -57,36 +63,58 @@ def query(
     if is_field(file):
         if nearest:
             raise UsageError("--nearest: a field does not keep where the surface is nearest; ask the mesh itself")
-        answer = _from_field(file, gradient)
+        if sign != "auto":
+            raise UsageError(f"--sign {sign}: a field has its signs already; ask the mesh itself")
+        answer = _from_field(file, gradient, device, threads)
     else:
         answer = _from_mesh(file, gradient, nearest, sign, device, threads)
     names = ["distance", *(GRADIENT if gradient else []), *(NEAREST if nearest else [])]
-    with open_points(points) as stream:
+    with open_points(points) as stream, progress(f"{file}: {points}", quiet or json or output is None) as tell:
+        start, count = time.perf_counter(), 0
+
+        def answered(chunks: Iterator[Floats]) -> Iterator[tuple[Floats, Floats]]:
+            nonlocal count
+            for chunk in chunks:
+                yield chunk, answer(chunk)
+                count += len(chunk)
+                tell(f"{count:,} points")
+
+        pairs = answered(stream.chunks)
+        answers = (columns for _, columns in pairs)
         if output is None:
             with standard_output():
-                write_text(sys.stdout, names, map(answer, stream.chunks), stream.separator, stream.named)
+                if json:
+                    write_json(sys.stdout, names, answers)
+                else:
+                    write_text(sys.stdout, names, answers, stream.separator, stream.named)
             return
         with written_whole(output, force) as temporary:
             if ending == ".csv":
                 with open(temporary, "w") as text:
-                    write_text(text, names, map(answer, stream.chunks), ",", named=True)
-                return
-            with open(temporary, "wb") as binary:
-                if ending == ".npy":
-                    write_npy(binary, map(answer, stream.chunks), len(names))
-                else:
-                    write_ply(binary, names, ((chunk, answer(chunk)) for chunk in stream.chunks))
+                    write_text(text, names, answers, ",", named=True)
+            else:
+                with open(temporary, "wb") as binary:
+                    if ending == ".npy":
+                        write_npy(binary, answers, len(names))
+                    else:
+                        write_ply(binary, names, pairs)
+        seconds = time.perf_counter() - start
+    if json:
+        print_written(file, [output], {"count": count, "columns": names}, [], seconds, json, quiet)
 
 
-def _from_field(file: Path, gradient: bool) -> Callable[[Floats], Floats]:
+def _from_field(file: Path, gradient: bool, device: str, threads: int | None) -> Callable[[Floats], Floats]:
     import numpy as np
 
+    from sdfcli.backend import select_backend
     from sdfcli.store import load
 
+    chosen = None if device == "auto" and threads is None else select_backend(device, threads)
     field = load(file)
 
     def answer(points: Floats) -> Floats:
-        return np.column_stack([field.sample(points), *([field.gradient(points)] if gradient else [])])
+        with nullcontext() if chosen is None else field.at(chosen):
+            return np.column_stack([field.sample(points), *([field.gradient(points)] if gradient else [])])
 
     return answer
 

@@ -61,9 +61,18 @@ def verify(
     worst = max(region.largest for region in found.values())
     passed = worst <= allowed
     if json:
-        regions = {name: dict(region.__dict__) for name, region in found.items()}
+        regions = {
+            name: {
+                "samples": region.samples,
+                "max_error": region.largest,
+                "rms_error": region.rms,
+                "jumps": region.jumps,
+                "cell": region.cell,
+            }
+            for name, region in found.items()
+        }
         print_json(
-            {"file": str(file), "mesh": str(mesh), "same_mesh": same, "passed": passed, "tolerance": allowed}
+            {"input": str(file), "reference": str(mesh), "same_mesh": same, "passed": passed, "tolerance": allowed}
             | {"max_error": worst, "regions": regions}
         )
     elif not quiet:
