@@ -17,6 +17,12 @@ from sdfcli.export.nvdb import write_nvdb
 wp = pytest.importorskip("warp")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _kernels(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The tests read with Warp, too, also where there is no home."""
+    wp.config.kernel_cache_dir = str(tmp_path_factory.mktemp("kernels"))
+
+
 @wp.kernel
 def sampled(volume: wp.uint64, points: wp.array(dtype=wp.vec3), result: wp.array(dtype=float)) -> None:
     """The trilinear value at points in world space."""
@@ -61,3 +67,14 @@ def test_no_folder_for_kernels(home: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     with open(tmp_path / "ball.nvdb", "rb") as file:
         assert wp.Volume.load_from_nvdb(file, device="cpu").get_grid_info().type_str == "float"
+
+
+def test_files_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the folder for kernels is one for each file."""
+    field = sdfcli.build(shapes.icosphere(1), depth=4, device="cpu")
+    lattice = make_lattice(field, 5)
+    monkeypatch.setattr(wp.config, "kernel_cache_dir", str(tmp_path / "missing"))
+    for name in ("a", "b"):
+        write_nvdb(tmp_path / name, field, lattice)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]

@@ -44,7 +44,6 @@ def _warp() -> Iterator[Any]:
     except ImportError as error:
         raise DeviceError("NanoVDB files need NVIDIA Warp: pip install 'sdfcli[nvdb]'") from error
     warp.config.log_level = warp.LOG_ERROR  # standard output is for results
-    usual = warp.config.kernel_cache_dir
     try:
         _start(warp)
         writable = os.access(warp.config.kernel_cache_dir, os.W_OK)
@@ -54,12 +53,9 @@ def _warp() -> Iterator[Any]:
         yield warp
         return
     with tempfile.TemporaryDirectory(prefix="sdfcli-") as folder:
-        warp.config.kernel_cache_dir = folder
-        try:
-            _start(warp)
-            yield warp
-        finally:
-            warp.config.kernel_cache_dir = usual
+        warp.config.kernel_cache_dir = folder  # and so for the rest of the process: Warp would not look for another one
+        _start(warp)
+        yield warp
 
 
 def _start(warp: Any) -> None:
