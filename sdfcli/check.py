@@ -11,7 +11,6 @@ import numpy as np
 from sdfcli.accuracy import sample_points
 from sdfcli.backend import select_backend
 from sdfcli.mesh import Health, Mesh, count_text, load_mesh
-from sdfcli.readers import units_of
 from sdfcli.stages.distance import make_bvh
 from sdfcli.stages.sign import SignChoice, choose_sign, settle_sign, sign_confidence
 
@@ -30,6 +29,8 @@ def check(source: Any, device: str = "auto", threads: int | None = None) -> dict
 
     Raises InputError for a mesh that cannot be used: it would be called unusable.
     """
+    from sdfcli.scenes import units_of
+
     mesh = load_mesh(source)
     backend = select_backend(device, threads)
     turned, choice = choose_sign(mesh, "auto")

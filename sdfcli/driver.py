@@ -31,6 +31,11 @@ def start(device: str) -> None:
         Thread(target=_make_context, args=(int(match[1] or 0),), daemon=True).start()
 
 
+def present() -> bool:
+    """Whether this machine has a driver of NVIDIA's, which takes far more address space than memory."""
+    return any(os.path.exists(place) for place in ("/proc/driver/nvidia", "/dev/dxg"))
+
+
 def device_count() -> int:
     """The number of NVIDIA GPUs, 0 where CuPy is not installed, which takes half a second to import."""
     count, driver = ctypes.c_int(), _driver() if find_spec("cupy") else None

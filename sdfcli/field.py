@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, select_backend
 from sdfcli.errors import DeviceError, InputError
-from sdfcli.mesh import Domain
+from sdfcli.mesh import Domain, unmasked
 from sdfcli.stages.corners import leaf_corners
 from sdfcli.stages.leaf_nodes import leaf_nodes
 from sdfcli.stages.order import LATTICE_BITS
@@ -237,6 +237,7 @@ def lattice_position(keys: Any) -> npt.NDArray[np.float64]:
 
 def as_points(xp: Any, points: Any) -> Any:
     """Points as (n, 3), float32 if that is what they are, otherwise float64. Raises InputError for another shape."""
+    unmasked(points, "points")
     try:
         single = getattr(points, "dtype", None) == np.float32
         array = xp.asarray(points, dtype=np.float32 if single else np.float64)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.errors import InputError
+from sdfcli.errors import InputError, OutOfMemoryError
 from sdfcli.field import any_backend
 
 FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32"}
@@ -109,7 +109,7 @@ def read_list(file: Any, name: str, *dtypes: type) -> npt.NDArray[Any]:
         raise InputError(f"{name} claims more entries than the file holds")
     _check_chunks(dataset, name)
     if len(dataset) * dataset.dtype.itemsize > any_backend().memory_free():
-        raise InputError(f"{name} does not fit into memory")
+        raise OutOfMemoryError(f"{name} does not fit into memory")
     return np.ascontiguousarray(dataset[()])
 
 

@@ -42,7 +42,7 @@ class BuildParams:
         for name, allowed in (("octree", OCTREES), ("sign", SIGNS), ("query", QUERIES)):
             if getattr(self, name) not in allowed:
                 raise UsageError(f"--{name} {getattr(self, name)}: use {', '.join(allowed)}")
-        if self.depth is not None and not 1 <= self.depth <= MAX_DEPTH:
+        if self.depth is not None and (not 1 <= self.depth <= MAX_DEPTH or self.depth != int(self.depth)):
             raise UsageError(f"--depth {self.depth}: use 1 to {MAX_DEPTH}")
         for name in ("tolerance", "band"):
             value = getattr(self, name)

@@ -65,7 +65,8 @@ def build(
     try:
         return _build(source, params, device, threads, max_memory, progress or (lambda _: None), previous, keep_nearest)
     except MemoryError as error:
-        raise OutOfMemoryError(f"out of memory: {error}; try a larger --tolerance or a smaller --depth") from error
+        remedies = "try a larger --tolerance, a smaller --depth, or more --max-memory"
+        raise OutOfMemoryError(f"out of memory: {error}; {remedies}") from error
 
 
 def _build(

@@ -64,15 +64,35 @@ def read_ply(path: Path) -> tuple[Floats, Ints]:
     if vertex is None or any(elements[vertex].column(axis) < 0 for axis in "xyz"):
         raise InputError("no vertices with x, y and z in the header")
     points = tables.points(vertex)
-    face = next((k for k, element in enumerate(elements) if element.name == "face"), None)
-    if face is None or elements[face].count == 0:
-        return points, np.empty((0, 3), np.int64)
-    indices = elements[face].column(*_INDICES)
-    if indices < 0 or elements[face].columns[indices].length_kind is None:
-        raise InputError("no lists of vertex_indices for the faces in the header")
-    polygons = tables.polygons(face, indices)
-    check_range(polygons, len(points), lambda k: f"face {k}", polygons.corner)
-    return points, triangulated(points, polygons)
+    triangles = [np.empty((0, 3), np.int64)]
+    for number, element in enumerate(elements):
+        if element.name not in ("face", "tristrips") or element.count == 0:
+            continue
+        indices = element.column(*_INDICES)
+        if indices < 0 or element.columns[indices].length_kind is None:
+            raise InputError(f"no lists of vertex_indices for {element.name} in the header")
+        polygons = tables.polygons(number, indices)
+        if element.name == "tristrips":
+            polygons = _triangles_of(polygons)
+        check_range(polygons, len(points), lambda k: f"face {k}", polygons.corner)
+        triangles.append(triangulated(points, polygons))
+    return points, np.concatenate(triangles) if len(triangles) != 2 else triangles[1]
+
+
+def _triangles_of(strips: Polygons) -> Polygons:
+    """The triangles of strips: every corner makes one with the two before it, each second one the other way round. A
+    new strip begins after a -1. Triangles with a vertex twice, which lead from part to part, are left out."""
+    corner, ends = strips.corner, np.cumsum(strips.count)
+    place = np.arange(len(corner))
+    begins = np.zeros(len(corner), np.int64)
+    begins[ends[:-1]] = ends[:-1]
+    begins[1:][corner[:-1] == -1] = place[1:][corner[:-1] == -1]
+    within = place - np.maximum.accumulate(begins)
+    last = np.flatnonzero((within > 1) & (corner != -1))
+    a, b, c = corner[last - 2], corner[last - 1], corner[last]
+    odd = within[last] % 2 == 1
+    triangles = np.stack([np.where(odd, b, a), np.where(odd, a, b), c], axis=1)[(a != b) & (b != c) & (c != a)]
+    return Polygons(triangles.ravel(), np.full(len(triangles), 3))
 
 
 def _header(head: bytes) -> tuple[str, list[Element], int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,12 +15,18 @@ from typing import Any, BinaryIO, TextIO
 import numpy as np
 
 from sdfcli.errors import InputError
-from sdfcli.ply import read_ply
+from sdfcli.memory import unreadable
 from sdfcli.polygons import Floats
+from sdfcli.readers import FORMATS, read_file
 
 CHUNK = 1 << 18
 """Points that are read, looked up and written at a time."""
-TEXT = (".csv", ".xyz", ".txt")
+TEXT = (".csv", ".xyz", ".txt", "")
+"""Endings of texts. What comes from a pipe or a device, whatever its name, is text, too."""
+
+
+_NUMBER = re.compile(r"[+-]?\.?\d|[+-]?(nan|inf|infinity)$", re.IGNORECASE)
+"""How a word begins that may be meant as a number: no column has such a name."""
 
 
 @dataclass
@@ -44,31 +51,33 @@ def open_points(source: str) -> Iterator[PointStream]:
     if source == "-":
         yield _text(sys.stdin, "standard input")
         return
-    if not os.path.isfile(path):
+    if os.path.isdir(path) or not os.path.exists(path):
         raise InputError(f"{source}: {'is a folder' if os.path.isdir(path) else 'no such file'}")
-    if path.suffix.lower() in TEXT:
-        with open(path, encoding="utf-8") as file:
+    if path.suffix.lower() in TEXT or not path.is_file():
+        with _opened(path) as file:
             yield _text(file, source)
         return
+    if path.suffix.lower() not in (".npy", *FORMATS):
+        kinds = ", ".join([".npy", *filter(None, TEXT), *FORMATS])
+        raise InputError(f"{source}: in no format of points that is read: {kinds}, or text without an ending")
     try:
-        points = _mapped(path) if path.suffix.lower() == ".npy" else _whole(path)
+        points = _mapped(path) if path.suffix.lower() == ".npy" else read_file(path)[0]
     except Exception as error:  # each of trimesh's readers has exceptions of its own
-        raise InputError(f"{source}: cannot be read as points: {error}") from error
+        raise unreadable(source, "cannot be read as points", error) from error
     if points.ndim != 2 or points.shape[1] != 3 or points.dtype.kind not in "fiu":
         raise InputError(f"{source}: points must be (n, 3) numbers, not {points.shape} {points.dtype}")
     yield PointStream(_slices(points, path if path.suffix.lower() == ".npy" else None, source))
 
 
+def _opened(path: Path) -> TextIO:
+    try:
+        return open(path, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+
+
 def _mapped(path: Path) -> Any:
     return np.load(path, mmap_mode="r", allow_pickle=False)
-
-
-def _whole(path: Path) -> Any:
-    if path.suffix.lower() == ".ply":
-        return read_ply(path)[0]
-    import trimesh
-
-    return np.asarray(trimesh.load(path, process=False).vertices)
 
 
 def _slices(points: Any, mapped: Path | None, source: str) -> Iterator[Floats]:
@@ -89,7 +98,7 @@ def _text(file: TextIO, source: str) -> PointStream:
     if first is None:
         return PointStream(iter(()))
     words = _words(first[1])
-    named = len(words) == 3 and not any(map(_is_number, words))
+    named = len(words) == 3 and not any(map(_NUMBER.match, words))
     rows = filled if named else itertools.chain([first], filled)
     return PointStream(_parsed(rows, source), "," if "," in first[1] else " ", named)
 
@@ -106,7 +115,7 @@ def _lines(file: TextIO, source: str) -> Iterator[tuple[int, str]]:
 def _parsed(rows: Iterator[tuple[int, str]], source: str) -> Iterator[Floats]:
     while chunk := list(itertools.islice(rows, CHUNK)):
         try:
-            points = np.loadtxt([line.replace(",", " ") for _, line in chunk], np.float64, comments=None, ndmin=2)
+            points = np.loadtxt([_spaced(line) for _, line in chunk], np.float64, comments=None, ndmin=2)
         except ValueError:
             points = np.empty((0, 0))
         if points.shape != (len(chunk), 3) or not np.isfinite(points).all():
@@ -115,8 +124,13 @@ def _parsed(rows: Iterator[tuple[int, str]], source: str) -> Iterator[Floats]:
         yield points
 
 
+def _spaced(line: str) -> str:
+    """The line without what tables have around numbers: commas and quotes."""
+    return line.replace(",", " ").replace('"', " ")
+
+
 def _words(line: str) -> list[str]:
-    return line.replace(",", " ").split()
+    return _spaced(line).split()
 
 
 def _is_point(line: str) -> bool:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import heapq
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sdfcli.errors import InputError
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+
+MOST_CORNERS = 100_000
+"""Of a concave polygon: to cut it up takes up to a minute."""
+
+FEW, VECTOR = 256, 32
+"""Corners of a polygon up to which its first ear comes first; and corners that are looked at together by NumPy."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +41,9 @@ def triangulated(vertices: Floats, polygons: Polygons) -> Ints:
     """Triangles (f, 3) that cover the polygons, in their order and orientation; vertices (v, 3).
 
     A convex polygon becomes a fan around its first corner, another one is cut along ears (Meisters 1975) in the plane
-    to which it is closest. One that crosses itself has no right answer; it becomes a fan, too.
+    to which it is closest. One that crosses itself has no right answer; it is cut up somehow.
+
+    Raises InputError for a concave polygon of more than MOST_CORNERS corners.
     """
     first = np.cumsum(polygons.count) - polygons.count
     if (polygons.count == 3).all():
@@ -46,8 +58,10 @@ def triangulated(vertices: Floats, polygons: Polygons) -> Ints:
         triangles[place] = np.stack([np.broadcast_to(corner[:, :1], place.shape), corner[:, 1:-1], corner[:, 2:]], 2)
         if size > 3:
             flat, convex = _flattened(vertices[corner])
+            if size > MOST_CORNERS and not convex.all():
+                raise InputError(f"a concave face of {size:,} corners; cut it into faces of {MOST_CORNERS:,} at most")
             for k in np.flatnonzero(~convex):
-                triangles[place[k]] = corner[k][_ears(flat[k])]
+                triangles[place[k]] = corner[k][_Ears(flat[k]).triangles()]
     return triangles
 
 
@@ -72,28 +86,92 @@ def _flattened(corners: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
     return flat, convex
 
 
-def _ears(flat: Floats) -> list[list[int]]:
-    """The triangles (n - 2, 3), by number of the corner, of a polygon (n, 2) that is counter-clockwise."""
-    left = list(range(len(flat)))
-    triangles = []
-    while len(left) > 3:
-        k = next((k for k in range(len(left)) if _is_ear(flat, left, k)), 1)
-        triangles.append([left[k - 1], left[k], left[(k + 1) % len(left)]])
-        del left[k]
-    return [*triangles, left]
+class _Ears:
+    """A polygon (n, 2), counter-clockwise, that is cut along ears: corners whose triangle holds no other corner.
 
+    Cutting one off changes nothing but at its two neighbours: only corners where the polygon does not turn left can lie
+    in another ear, and an ear's own is none of those. So a corner is looked at again when a neighbour goes, and among
+    the others only at those in the range of its triangle along one axis.
+    """
 
-def _is_ear(flat: Floats, left: list[int], k: int) -> bool:
-    a, b, c = flat[left[k - 1]], flat[left[k]], flat[left[(k + 1) % len(left)]]
-    if _area(a, b, c) <= 0:
-        return False
-    ends = {left[k - 1], left[k], left[(k + 1) % len(left)]}
-    others = flat[[vertex for vertex in left if vertex not in ends]]
-    within = (_area(a, b, others) >= 0) & (_area(b, c, others) >= 0) & (_area(c, a, others) >= 0)
-    corner = (others[:, None] == np.stack([a, b, c])).all(axis=2).any(axis=1)  # a bridge to a hole comes back to it
-    return not bool((within & ~corner).any())
+    def __init__(self, flat: Floats) -> None:
+        self.flat, self.n = flat, len(flat)
+        self.x: list[float] = flat[:, 0].tolist()
+        self.y: list[float] = flat[:, 1].tolist()
+        self.before, self.after = [self.n - 1, *range(self.n - 1)], [*range(1, self.n), 0]
+        self.blocks = [self._turn(k) <= 0 for k in range(self.n)]
+        self._sort()
 
+    def triangles(self) -> list[list[int]]:
+        """(n - 2, 3), by number of the corner. Of a few corners the first ear comes first; of many, one after the other
+        around the polygon, so that ears stay small."""
+        many = self.n > FEW
+        waiting, gone, first = list(range(self.n)), [False] * self.n, 0  # a heap: they are in order
+        found: list[list[int]] = []
+        for left in range(self.n, 3, -1):
+            while gone[first]:
+                first += 1
+            k = self.after[first]  # one that crosses itself may have no ear
+            while waiting:
+                corner = heapq.heappop(waiting)
+                if not gone[corner % self.n] and self._is_ear(corner % self.n):
+                    k = corner % self.n
+                    break
+            a, b = self.before[k], self.after[k]
+            found.append([a, k, b])
+            gone[k], self.blocks[k], self.after[a], self.before[b] = True, False, b, a
+            if left & (left - 1) == 0:
+                self._sort()
+            for neighbour in (a, b):
+                self.blocks[neighbour] = self._turn(neighbour) <= 0
+                heapq.heappush(waiting, neighbour + (corner - corner % self.n + self.n if many else 0))
+        while gone[first]:
+            first += 1
+        return [*found, [first, self.after[first], self.before[first]]]
 
-def _area(a: Floats, b: Floats, c: Floats) -> Any:
-    """Twice the area of a triangle, positive where it is counter-clockwise."""
-    return (b[0] - a[0]) * (c[..., 1] - a[1]) - (b[1] - a[1]) * (c[..., 0] - a[0])
+    def _sort(self) -> None:
+        """Sorts the corners that may lie in ears along both axes."""
+        corners = [k for k in range(self.n) if self.blocks[k]]
+        self.orders = [sorted(corners, key=along.__getitem__) for along in (self.x, self.y)]
+        self.along = [[self.x[k] for k in self.orders[0]], [self.y[k] for k in self.orders[1]]]
+        self.arrays = [np.array(order, np.int64) for order in self.orders]
+
+    def _turn(self, k: int) -> float:
+        return self._area(self.before[k], k, self.after[k])
+
+    def _area(self, a: int, b: int, c: int) -> float:
+        """Twice the area of a triangle, positive where it is counter-clockwise."""
+        x, y = self.x, self.y
+        return (x[b] - x[a]) * (y[c] - y[a]) - (y[b] - y[a]) * (x[c] - x[a])
+
+    def _is_ear(self, k: int) -> bool:
+        a, c = self.before[k], self.after[k]
+        if self._area(a, k, c) <= 0:
+            return False
+        spans = []
+        for place, along in zip((self.x, self.y), self.along, strict=True):
+            reach = (place[a], place[k], place[c])
+            spans.append((bisect_left(along, min(reach)), bisect_right(along, max(reach))))
+        axis = 0 if spans[0][1] - spans[0][0] < spans[1][1] - spans[1][0] else 1
+        start, end = spans[axis]
+        others = self.orders[axis][start:end]
+        if len(others) > VECTOR:
+            others = self._within(a, k, c, self.arrays[axis][start:end])
+        ends = [(self.x[corner], self.y[corner]) for corner in (a, k, c)]
+        return not any(
+            self.blocks[other]
+            and self._area(a, k, other) >= 0
+            and self._area(k, c, other) >= 0
+            and self._area(c, a, other) >= 0
+            and (self.x[other], self.y[other]) not in ends  # a bridge to a hole comes back to it
+            for other in others
+        )
+
+    def _within(self, a: int, b: int, c: int, others: Ints) -> list[int]:
+        """Those of many corners that lie in a triangle."""
+        x, y = self.flat[others].T
+        inside = np.ones(len(others), bool)
+        for p, q in ((a, b), (b, c), (c, a)):
+            inside &= (self.x[q] - self.x[p]) * (y - self.y[p]) - (self.y[q] - self.y[p]) * (x - self.x[p]) >= 0
+        found: list[int] = others[inside].tolist()
+        return found

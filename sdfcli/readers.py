@@ -1,4 +1,4 @@
-"""OBJ, OFF and STL files, read strictly: what is cut off or damaged is refused, with the line. The rest by trimesh.
+"""From files to triangles. OBJ, OFF and STL are read here, strictly: what is cut off or damaged is refused.
 
 trimesh reads these three too, but takes what it understands of a damaged file for the whole, and cuts concave polygons
 wrong.
@@ -6,28 +6,47 @@ wrong.
 
 from __future__ import annotations
 
-import json
 import re
-import warnings
-import zipfile
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 
+from sdfcli import interrupts
 from sdfcli.errors import InputError
+from sdfcli.memory import require
+from sdfcli.ply import read_ply
 from sdfcli.polygons import Floats, Ints, Polygons, triangulated
 from sdfcli.text import check_range, lines_of, numbers, polygons_of
 
-MOST_WITHOUT_DATA = 10_000
-"""An accessor of glTF without a buffer is all zeros: no mesh needs many of those."""
+FORMATS = (".3mf", ".glb", ".gltf", ".obj", ".off", ".ply", ".stl")
+"""The endings of files that are read. trimesh knows more, archives among them, in which little may stand for much."""
+
+READING = {".obj": 15, ".off": 15}
+"""Bytes of memory that a byte of a file takes while it is read, at least, where that is more than LEAST_READING."""
+LEAST_READING = 3
 
 Arrays = tuple[Floats, Ints]
 
-MOST_PACKED = 200
-"""No scene packs better than 1 to this: what claims to is not unpacked."""
-
 _STL_HEAD, _STL_FACE = 84, np.dtype([("normal", "<f4", 3), ("corner", "<f4", (3, 3)), ("more", "<u2")])
+
+
+def read_file(path: Path) -> Arrays:
+    """Vertices (v, 3) and triangles (f, 3) of a file in one of FORMATS; no triangles where it has none.
+
+    Raises InputError for another format, and for what is cut off or damaged; and what trimesh raises.
+    """
+    reader = {".ply": read_ply, ".stl": read_stl, ".obj": read_obj, ".off": read_off}.get(suffix := path.suffix.lower())
+    if reader is None and suffix not in FORMATS:
+        raise InputError(f"not in a format of meshes that is read: {', '.join(FORMATS)}")
+    require(READING.get(suffix, LEAST_READING) * path.stat().st_size, "reading it")
+    if reader is not None:
+        return reader(path)
+    from sdfcli.scenes import read_scene
+
+    try:
+        return read_scene(path)
+    finally:
+        interrupts.check()  # trimesh, and what it imports, catch everything
 
 
 def read_stl(path: Path) -> Arrays:
@@ -121,84 +140,3 @@ def read_off(path: Path) -> Arrays:
     polygons = polygons_of(rows, face_lines, 0)
     check_range(polygons, vertices, lambda face: f"line {face_lines[face] + 1}", polygons.corner)
     return position, triangulated(position, polygons)
-
-
-def read_scene(path: Path) -> Arrays:
-    """All triangles of a file that trimesh reads (GLB, glTF, 3MF ...), each geometry with its transforms."""
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            unpacked = sum(entry.file_size for entry in archive.infolist())
-            packed = sum(entry.compress_size for entry in archive.infolist())
-        if packed > path.stat().st_size:
-            raise InputError(f"holds {packed:,} packed bytes by its own account, but has {path.stat().st_size:,}")
-        if unpacked > MOST_PACKED * path.stat().st_size:
-            raise InputError(f"unpacks to {unpacked:,} bytes, more than {MOST_PACKED} times its size")
-    if path.suffix.lower() in (".glb", ".gltf"):
-        _check_gltf(path.read_bytes())
-    import trimesh
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        loaded = trimesh.load_mesh(str(path), process=False)
-    if not hasattr(loaded, "faces"):
-        return np.empty((0, 3)), np.empty((0, 3), np.int64)
-    if path.suffix.lower() == ".3mf":
-        _check_3mf(path, len(loaded.faces))
-    return np.asarray(loaded.vertices, np.float64), np.asarray(loaded.faces, np.int64)
-
-
-def _check_3mf(path: Path, read: int) -> None:
-    """Refuses what trimesh reads a part of only: it gives up where components are nested into many instances."""
-    with zipfile.ZipFile(path) as archive:
-        name = next(name for name in archive.namelist() if "3d/3dmodel.model" in name.lower())
-        triangles: dict[str | None, int] = {}
-        held = 0
-        with archive.open(name) as model:
-            for _, element in ElementTree.iterparse(model):
-                kind = element.tag.rpartition("}")[2]
-                if kind == "object":
-                    parts = [part.get("objectid") for part in element.iterfind("{*}components/{*}component")]
-                    own = len(element.findall("{*}mesh/{*}triangles/{*}triangle"))
-                    # What comes later or from other files is not counted.
-                    triangles[element.get("id")] = own + sum(triangles.get(part, 0) for part in parts)
-                    element.clear()
-                elif kind == "item":
-                    held += triangles.get(element.get("objectid"), 0)
-    if read < held:
-        raise InputError(f"{held:,} triangles, of which trimesh reads {read:,}: merge the file's nested components")
-
-
-def _check_gltf(data: bytes) -> None:
-    """Refuses what claims to be larger than it is: trimesh makes room for it first."""
-    text = data
-    if data.startswith(b"glTF"):
-        claimed, place = int.from_bytes(data[8:12], "little"), 12
-        if claimed != len(data):
-            raise InputError(f"the header says {claimed:,} bytes, the file has {len(data):,}")
-        while place < len(data):
-            end = place + 8 + int.from_bytes(data[place : place + 4], "little")
-            if end > len(data):
-                raise InputError(f"byte {place:,}: a chunk that ends {end - len(data):,} bytes after the file")
-            if data[place + 4 : place + 8] == b"JSON":
-                text = data[place + 8 : end]
-            place = end
-    tree = json.loads(text)
-    for number, accessor in enumerate(tree.get("accessors", [])):
-        if "bufferView" not in accessor and accessor.get("count", 0) > MOST_WITHOUT_DATA:
-            raise InputError(f"accessor {number}: {accessor['count']:,} entries, but no data")
-
-
-def units_of(path: Path) -> str | None:
-    """The unit of a file's coordinates, where its format has one."""
-    suffix = path.suffix.lower()
-    if suffix in (".glb", ".gltf"):
-        return "metre"
-    if suffix != ".3mf":
-        return None
-    try:
-        with zipfile.ZipFile(path) as archive, archive.open("3D/3dmodel.model") as model:
-            head = model.read(4096)
-    except (OSError, KeyError, zipfile.BadZipFile):
-        return None
-    found = re.search(rb"<model[^>]*\bunit=[\"'](\w+)", head)
-    return found[1].decode() if found else "millimeter"

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sdfcli.mesh import Bools, Floats, Ints, Mesh, connected, face_normals
+from sdfcli.mesh import OF_EDGES, Bools, Floats, Ints, Mesh, connected, face_normals
 
 FLAT = 1e-4
 """A shell whose volume is less than about this times its area to the power of 3/2 has no inside to speak of."""
@@ -53,6 +53,8 @@ def repair(mesh: Mesh) -> Repaired:
     found = Repaired(mesh)
     if mesh.health.duplicate_faces:
         found = _without_duplicates(found)
+    if found.boundary is not mesh:
+        mesh.release((*OF_EDGES, "edges", "shell"))
     if not found.boundary.neighbours.alike.all():
         found = _oriented_alike(found)
     return _turned_outwards(found)

@@ -16,9 +16,10 @@ import numpy.typing as npt
 from sdfcli import __version__
 from sdfcli.backend.cpu import available_threads
 from sdfcli.chunks import DEFLATE, packed
-from sdfcli.errors import InputError
+from sdfcli.errors import InputError, OutOfMemoryError
 from sdfcli.field import Field, any_backend
 from sdfcli.hdf5 import attribute, attributes_sha256, has, read_list, real_number, text, whole_number
+from sdfcli.memory import unreadable
 from sdfcli.mesh import Domain, existing_file
 from sdfcli.outputs import written_whole
 from sdfcli.params import MAX_DEPTH
@@ -138,7 +139,8 @@ def is_field(path: Path) -> bool:
 def load(path: str | Path) -> Field:
     """A field from a file. Everything is checked before it is used: first types and ranges, then the checksums.
 
-    Raises InputError, with the file's name and what is wrong in it, for anything but an intact file of this format.
+    Raises InputError, with the file's name and what is wrong in it, for anything but an intact file of this format,
+    OutOfMemoryError.
     """
     import h5py
 
@@ -147,13 +149,10 @@ def load(path: str | Path) -> Field:
         with h5py.File(path, "r") as file:
             field = _read(file)
         field.check_corners()
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+    except (InputError, OutOfMemoryError) as error:
+        raise type(error)(f"{path}: {error}") from error
     except (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError) as error:
-        reason = str(error).strip().splitlines()
-        raise InputError(
-            f"{path}: not an intact field file: {reason[0] if reason else type(error).__name__}"
-        ) from error
+        raise unreadable(path, "not an intact field file", error) from error
     return field
 
 
@@ -239,7 +238,7 @@ def _read_arrays(file: Any, level: npt.NDArray[np.uint8]) -> dict[str, Any]:
         raise InputError("there are fewer corners than leaves")
     backend = any_backend()
     if LEAF_BYTES * len(level) > backend.memory_free():
-        raise InputError(f"its {len(level):,} leaves do not fit into memory")
+        raise OutOfMemoryError(f"its {len(level):,} leaves do not fit into memory")
     key = _leaf_keys(level)
     corner_key = corner_keys(backend, backend.from_host(key), backend.from_host(level))
     if len(corner_key) != len(stored):

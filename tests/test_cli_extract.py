@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 import sdfcli
 import shapes
 from sdfcli.cli.app import app
+from sdfcli.errors import InputError, UsageError
 
 
 @pytest.fixture(scope="module")
@@ -153,3 +154,17 @@ def test_errors(words: list[str], code: int, says: str, folder: Path, monkeypatc
     assert says in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_what_cannot_be_asked_of_a_field() -> None:
+    field = sdfcli.build(shapes.icosphere(1), device="cpu", depth=3, tolerance=0.1, sign="none")
+    with pytest.raises(UsageError, match=r"--resolution 3\.5: use a whole number"):
+        sdfcli.isosurface(field, iso=0.1, resolution=3.5, device="cpu")
+    with pytest.raises(InputError, match="it has no signs, so ask for a distance with --iso"):
+        sdfcli.isosurface(field, device="cpu")
+    with pytest.raises(InputError, match="volume: some are masked"):
+        sdfcli.isosurface(np.ma.masked_less(np.zeros((4, 4, 4)), 1), device="cpu")
+    with pytest.raises(InputError, match="points: some are masked"):
+        field.sample(np.ma.masked_less(np.zeros((4, 3)), 1))
+    with pytest.raises(UsageError, match=r"--depth 3\.5"):
+        sdfcli.build(shapes.icosphere(1), depth=3.5)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from typer.testing import CliRunner
 
 import oracle
 import sdfcli
+import shapes
 from sdfcli.cli.app import app
 from sdfcli.points import open_points
 
@@ -302,3 +305,73 @@ def test_a_field_is_asked_with_the_threads_that_are_named(folder: Path) -> None:
         for words in (["--device", "cpu", "--threads", "1", "--quiet"], [])
     )
     assert (done.exit_code, done.stdout) == (0, plain.stdout)
+
+
+CUBE = shapes.cube()
+SCENES = {
+    "glb": lambda path: trimesh.Scene([trimesh.Trimesh(*CUBE, process=False)]).export(path),
+    "3mf": lambda path: trimesh.Trimesh(*CUBE, process=False).export(path),
+    "obj": lambda path: path.write_text(
+        "mtllib away.mtl\n"
+        + "".join("v {} {} {}\n".format(*vertex) for vertex in CUBE[0])
+        + "".join(f"usemtl m{k % 2}\nf {a} {b} {c}\n" for k, (a, b, c) in enumerate(np.asarray(CUBE[1]) + 1))
+    ),
+}
+
+
+@pytest.mark.parametrize("ending", SCENES)
+def test_the_vertices_of_scenes_are_points(ending: str, folder: Path) -> None:
+    SCENES[ending](folder / f"cube.{ending}")
+    if ending == "obj":
+        os.mkfifo(folder / "away.mtl")  # to open it would take for ever
+    code, output = invoke("query", folder / "ball.h5", folder / f"cube.{ending}")
+    assert code == 0, output
+    assert len(output.split()) == 8
+    assert np.allclose([float(line) for line in output.split()], 3**0.5 - 1, atol=0.02)
+
+
+def test_scenes_of_points_are_looked_at_before_they_are_unpacked(folder: Path) -> None:
+    with zipfile.ZipFile(folder / "bomb.3mf", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("3D/3dmodel.model", bytes(30_000_000))
+    code, output = invoke("query", folder / "ball.h5", folder / "bomb.3mf")
+    assert code == 3
+    assert "unpacks to" in output
+
+
+@pytest.mark.parametrize("name", ["pipe", "pipe.csv", "pipe.ply"])
+def test_points_from_a_pipe(name: str, folder: Path) -> None:
+    pipe = folder / name
+    os.mkfifo(pipe)
+    with subprocess.Popen(["sh", "-c", f"echo 0 0 0 > '{pipe}'"]):
+        code, output = invoke("query", folder / "ball.h5", pipe)
+    pipe.unlink()
+    assert code == 0, output
+    assert np.isclose(float(output), -1, atol=0.02)
+
+
+def test_points_of_standard_input_by_its_name(folder: Path) -> None:
+    (folder / "one").write_text("0 0 0\n")
+    asked = f"'{sys.executable}' -m sdfcli query '{folder / 'ball.h5'}' /dev/stdin"
+    for line in (f"echo 0 0 0 | {asked}", f"{asked} < '{folder / 'one'}'"):
+        done = subprocess.run(line, shell=True, capture_output=True, text=True, check=True)
+        assert np.isclose(float(done.stdout), -1, atol=0.02)
+
+
+def test_quoted_numbers_are_numbers(folder: Path) -> None:
+    code, output = invoke("query", folder / "ball.h5", "-", given='"0","0","0"\n')
+    assert code == 0
+    assert np.isclose(float(output), -1, atol=0.02)
+    code, output = invoke("query", folder / "ball.h5", "-", given='"x","y","z"\n"0","0","0"\n')
+    assert code == 0
+    assert output.splitlines()[0] == "distance"
+    for almost in ("0x1 0x2 0x3\n", "1,5;2,5;3,5\n", "1. 2e 3e\n"):
+        code, output = invoke("query", folder / "ball.h5", "-", given=almost)
+        assert code == 3
+        assert "line 1: three finite numbers" in output
+
+
+def test_files_that_hold_no_points(folder: Path) -> None:
+    (folder / "points.pcd").write_text("0 0 0\n")
+    code, output = invoke("query", folder / "ball.h5", folder / "points.pcd")
+    assert code == 3
+    assert "in no format of points that is read" in output

@@ -14,9 +14,11 @@ import trimesh
 
 import sdfcli
 import shapes
-from sdfcli.backend.cpu import CpuBackend, free_memory
+from sdfcli import memory
+from sdfcli.backend.cpu import CpuBackend
 from sdfcli.errors import OutOfMemoryError, UsageError
 from sdfcli.estimate import estimate, memory_limit, parse_size
+from sdfcli.memory import free_memory
 from sdfcli.stages import octree
 
 BALL = shapes.icosphere(3)
@@ -155,17 +157,20 @@ def test_memory_used_grows() -> None:
 
 
 def test_a_control_group_bounds_free_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sdfcli.backend import cpu
-
     answers = {
         "/proc/meminfo": "MemAvailable: 8000 kB",
         "/proc/self/cgroup": "0::/job",
         "/sys/fs/cgroup/job/memory.max": "5000000",
         "/sys/fs/cgroup/job/memory.current": "2000000",
     }
-    monkeypatch.setattr(cpu, "_words", lambda path: [line.split() for line in answers.get(path, "").splitlines()])
+    monkeypatch.setattr(memory, "_words", lambda path: [line.split() for line in answers.get(path, "").splitlines()])
     assert free_memory() == 3_000_000
-    answers["/sys/fs/cgroup/job/memory.max"] = "max"
+    # What is kept of files can be had back, unless it is mapped; and the group above has a say.
+    answers["/sys/fs/cgroup/job/memory.stat"] = "inactive_file 400000\nactive_file 700000\nfile_mapped 100000"
+    assert free_memory() == 4_000_000
+    answers |= {"/sys/fs/cgroup/memory.max": "4500000", "/sys/fs/cgroup/memory.current": "4000000"}
+    assert free_memory() == 500_000
+    answers["/sys/fs/cgroup/job/memory.max"] = answers["/sys/fs/cgroup/memory.max"] = "max"
     assert free_memory() == 8_192_000
     answers["/proc/self/cgroup"] = "4:memory:/old"
     answers["/sys/fs/cgroup/memory/old/memory.limit_in_bytes"] = "900"

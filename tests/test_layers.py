@@ -9,12 +9,12 @@ import sdfcli
 
 PACKAGE = Path(sdfcli.__file__).parent
 LAYERS = [
-    {"errors", "interrupts", "driver", "chunks", "processes", "start"},
+    {"errors", "interrupts", "driver", "chunks", "processes", "start", "memory"},
     {"outputs"},
     {"backend", "params"},
     {"polygons", "timing", "exact", "schema"},
     {"text"},
-    {"ply", "readers"},
+    {"ply", "readers", "scenes"},
     {"mesh", "points"},
     {"repair"},
     {"stages"},

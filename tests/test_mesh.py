@@ -503,3 +503,17 @@ def test_the_hash_is_that_of_the_mesh() -> None:
         make_mesh(CUBE[0], CUBE[1][1:]),
     ]
     assert len({mesh.sha256, *(other.sha256 for other in others)}) == 5
+
+
+def test_arrays_that_say_other_than_they_mean() -> None:
+    vertices, faces = shapes.cube()
+    assert np.array_equal(make_mesh(vertices, np.asarray(faces, float)).faces, faces)
+    with pytest.raises(InputError, match="whole numbers"):
+        make_mesh(vertices, np.asarray(faces) + 0.5)
+    with pytest.raises(InputError, match="a tuple of 3"):
+        load_mesh((vertices, faces, faces))
+    with pytest.raises(InputError, match="vertices: some are masked"):
+        make_mesh(np.ma.masked_greater(vertices, 0.5), faces)
+    with pytest.raises(InputError, match="faces: some are masked"):
+        make_mesh(vertices, np.ma.masked_equal(faces, 3))
+    assert len(make_mesh(np.ma.array(vertices), faces).faces) == 12

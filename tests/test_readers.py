@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 import zipfile
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shapes
+from sdfcli import polygons
 from sdfcli.errors import InputError
 from sdfcli.mesh import Mesh, load_mesh
 from sdfcli.polygons import Polygons, triangulated
@@ -503,3 +505,174 @@ def test_3mf_files_are_read_whole_or_refused(tmp_path: Path, levels: int) -> Non
     else:
         with pytest.raises(InputError, match="3,072 triangles, of which trimesh reads"):
             load_mesh(tmp_path / "nested.3mf")
+
+
+# ---- What files may not do ----
+
+
+@pytest.mark.parametrize("name", ["cube.zip", "cube.tar.gz", "cube.bz2", "cube.dae", "cube.3dxml", "cube.xaml", "cube"])
+def test_formats_that_are_not_named_are_not_read(tmp_path: Path, name: str) -> None:
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w") as archive:
+        archive.writestr("cube.obj", V + faces_of("{}"))
+    message = refusal(tmp_path, name, (tmp_path / "packed.zip").read_bytes())
+    assert "not in a format of meshes that is read: .3mf, .glb, .gltf, .obj, .off, .ply, .stl" in message
+
+
+def gltf_beside(folder: Path, uri: str) -> bytes:
+    """A glTF of the cube in a folder, whose buffer has that name; returns the buffer."""
+    files = trimesh.Scene([trimesh.Trimesh(*CUBE, process=False)]).export(file_type="gltf", merge_buffers=True)
+    tree = json.loads(files["model.gltf"])
+    assert len(tree["buffers"]) == 1
+    buffer = files[tree["buffers"][0]["uri"]]
+    tree["buffers"][0]["uri"] = uri
+    folder.mkdir(exist_ok=True)
+    (folder / "cube.gltf").write_text(json.dumps(tree))
+    return bytes(buffer)
+
+
+@pytest.mark.parametrize("kind", ["beside", "below", "with blanks", "above", "absolute", "link", "fifo", "device"])
+def test_buffers_of_gltf_lie_in_its_folder(tmp_path: Path, kind: str) -> None:
+    folder, outside = tmp_path / "in", tmp_path / "secret.bin"
+    below = {"below": "sub/b.bin", "with blanks": "a b.bin"}
+    place = folder / below.get(kind, "b.bin") if kind in ("beside", *below) else outside
+    uris = {**below, "with blanks": "a%20b.bin", "above": "../secret.bin", "absolute": str(outside)}
+    uris["device"] = "/dev/zero"
+    buffer = gltf_beside(folder, uris.get(kind, "b.bin"))
+    place.parent.mkdir(exist_ok=True)
+    place.write_bytes(buffer)
+    if kind == "link":
+        (folder / "b.bin").symlink_to(outside)
+    if kind == "fifo":
+        os.mkfifo(folder / "b.bin")  # to open it would take for ever
+    if place is outside:
+        with pytest.raises(InputError, match="which is no file in its folder"):
+            load_mesh(folder / "cube.gltf")
+    else:
+        check_cube(load_mesh(folder / "cube.gltf"))
+
+
+def test_pictures_are_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import PIL.Image
+
+    picture = PIL.Image.new("RGB", (8, 8))
+    material = trimesh.visual.material.PBRMaterial(baseColorTexture=picture)
+    visual = trimesh.visual.TextureVisuals(uv=np.zeros((len(CUBE[0]), 2)), material=material)
+    path = tmp_path / "cube.glb"
+    trimesh.Trimesh(*CUBE, process=False, visual=visual).export(path)
+    assert b"image/png" in path.read_bytes()
+    monkeypatch.setattr(PIL.Image, "open", lambda *_: pytest.fail("a picture is decoded"))
+    check_cube(load_mesh(path))
+
+
+def test_entities_stand_for_no_files(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text('<vertex x="7" y="7" z="7"/>')
+    head = f'<?xml version="1.0"?><!DOCTYPE model [<!ENTITY other SYSTEM "file://{secret}">]>'
+    with zipfile.ZipFile(tmp_path / "a.3mf", "w") as archive:
+        text = "<model><resources><object id='1'>&other;</object></resources></model>"
+        archive.writestr("3D/3dmodel.model", head + text)
+    with pytest.raises(InputError, match="undefined entity"):
+        load_mesh(tmp_path / "a.3mf")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.glb", b"", "the file is empty"),
+        ("a.glb", b"nothing", "no header of a GLB file"),
+        ("a.gltf", b"", "the file is empty"),
+        ("a.gltf", b"{,}", "not the JSON of a glTF file"),
+        ("a.3mf", b"nothing", "not a zip file"),
+    ],
+)
+def test_what_is_no_scene(tmp_path: Path, name: str, content: bytes, says: str) -> None:
+    assert says in refusal(tmp_path, name, content)
+
+
+def test_3mf_without_a_model(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
+        archive.writestr("readme.txt", "nothing")
+    assert "no 3D/3dmodel.model" in refusal(tmp_path, "a.3mf", (tmp_path / "other.zip").read_bytes())
+
+
+def test_pipes_are_no_meshes(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.ply")
+    with pytest.raises(InputError, match="is no plain file; save what comes out of a pipe"):
+        load_mesh(tmp_path / "pipe.ply")
+
+
+# ---- Triangle strips, and polygons of many corners ----
+
+
+@pytest.mark.parametrize("order", ["ascii", "binary_little_endian", "binary_big_endian"])
+def test_triangle_strips(tmp_path: Path, order: str) -> None:
+    # An octahedron: its middle as a strip that closes, its two caps after a -1 and in a list of their own.
+    corners = np.array([[1, 0, 0], [0, 1, 0], [-1, 0, 0], [0, -1, 0], [0, 0, 1], [0, 0, -1]], float)
+    strips = [[4, 0, 1, 5, 2, -1, 4, 1, 2], [4, 2, 3, 5, 0, -1, 4, 3, 0], [0, 5, 1], [2, 5, 3]]
+    head = f"ply\nformat {order} 1.0\nelement vertex 6\n" + "".join(f"property double {k}\n" for k in "xyz")
+    head += f"element tristrips {len(strips)}\nproperty list int int vertex_indices\nend_header\n"
+    if order == "ascii":
+        body = "".join(" ".join(map(str, row)) + "\n" for row in [*corners.tolist(), *([len(s), *s] for s in strips)])
+        content = (head + body).encode()
+    else:
+        sign = "<" if "little" in order else ">"
+        rows = b"".join(np.array([len(s), *s], sign + "i4").tobytes() for s in strips)
+        content = head.encode() + corners.astype(sign + "f8").tobytes() + rows
+    mesh = load(tmp_path, "octahedron.ply", content)
+    # Each second triangle the other way round; a strip begins anew after a -1, and in another list.
+    strip = [
+        [4, 0, 1],
+        [1, 0, 5],
+        [1, 5, 2],
+        [4, 1, 2],
+        [4, 2, 3],
+        [3, 2, 5],
+        [3, 5, 0],
+        [4, 3, 0],
+        [0, 5, 1],
+        [2, 5, 3],
+    ]
+    assert mesh.faces.tolist() == strip
+
+
+def test_strips_leave_out_what_leads_from_part_to_part() -> None:
+    from sdfcli.ply import _triangles_of
+
+    found = _triangles_of(Polygons.of([[0, 1, 2, 2, 3, 3, 4, 5]]))
+    assert found.corner.reshape(-1, 3).tolist() == [[0, 1, 2], [4, 3, 5]]
+
+
+@pytest.mark.parametrize("size", [300, 3000])
+@pytest.mark.parametrize("kind", ["star", "comb"])
+def test_polygons_of_many_corners(kind: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(size)
+    k = np.arange(size)
+    if kind == "star":
+        radius = rng.uniform(0.3, 1, size)
+        flat = np.stack([radius * np.cos(2 * np.pi * k / size), radius * np.sin(2 * np.pi * k / size)], axis=1)
+    else:
+        flat = np.stack([-k / size, np.where(k % 2, 0.1, 1.0)], axis=1)
+        flat[:2], flat[-2:] = [[0.1, -0.5], [0, 0.5]], [[-1, 0.5], [-1.1, -0.5]]
+    asked = []
+    is_ear = polygons._Ears._is_ear
+    monkeypatch.setattr(polygons._Ears, "_is_ear", lambda self, corner: asked.append(0) or is_ear(self, corner))
+    triangles = triangulated(np.column_stack([flat, np.zeros(size)]), Polygons.of([k]))
+    a, b, c = flat[triangles].swapaxes(0, 1)
+    areas = (b - a)[:, 0] * (c - a)[:, 1] - (b - a)[:, 1] * (c - a)[:, 0]
+    after = np.roll(flat, -1, axis=0)
+    assert areas.min() >= 0
+    assert np.isclose(areas.sum(), (flat[:, 0] * after[:, 1] - flat[:, 1] * after[:, 0]).sum())
+    uses = [(t[i], t[i - 2]) for t in triangles.tolist() for i in range(3)]
+    assert len(set(uses)) == len(uses)
+    every = set(uses)
+    assert {(p, q) for p, q in uses if (q, p) not in every} == {(i, (i + 1) % size) for i in range(size)}
+    assert len(asked) < 3 * size
+
+
+def test_concave_polygons_of_too_many_corners_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polygons, "MOST_CORNERS", 4)
+    outline = np.array([(0, 0, 0), (4, 0, 0), (4, 4, 0), (2, 1, 0), (0, 4, 0)], float)
+    with pytest.raises(InputError, match="a concave face of 5 corners"):
+        triangulated(outline, Polygons.of([np.arange(5)]))
+    round_one = np.array([[np.cos(t), np.sin(t), 0.0] for t in np.arange(6)])
+    assert len(triangulated(round_one, Polygons.of([np.arange(6)]))) == 4

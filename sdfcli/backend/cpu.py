@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend.base import Array, Backend, argument_structs
-from sdfcli.errors import DeviceError
+from sdfcli.errors import DeviceError, OutOfMemoryError
+from sdfcli.memory import free_memory, is_shortage, used_memory
 
 LIBRARY_NAME = "libsdfcli_kernels.so"
 CACHE_LINE = 64
@@ -46,6 +47,8 @@ def _library() -> ctypes.CDLL:
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:
+        if is_shortage(error):
+            raise OutOfMemoryError(f"the compiled CPU kernels do not fit into memory: {error}") from error
         package = Path(__file__).parent.parent
         if (package / "kernels" / "cpu.cpp").exists() and not path.exists():  # installed packages leave that file out
             advice = (
@@ -60,31 +63,6 @@ def _library() -> ctypes.CDLL:
 def available_threads() -> int:
     """The number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def free_memory() -> int:
-    """The bytes of memory that this machine, or the control group of this process, has left."""
-    free = [os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
-    for line in _words("/proc/meminfo"):
-        if line[0] == "MemAvailable:":
-            free = [1024 * int(line[1])]
-    groups = {parts[1]: parts[2] for parts in (line[0].split(":", 2) for line in _words("/proc/self/cgroup"))}
-    for folder, limit, used in (
-        (f"/sys/fs/cgroup{groups.get('', '')}", "memory.max", "memory.current"),
-        (f"/sys/fs/cgroup/memory{groups.get('memory', '')}", "memory.limit_in_bytes", "memory.usage_in_bytes"),
-    ):
-        bounds = [line[0] for name in (limit, used) for line in _words(f"{folder}/{name}")]
-        if len(bounds) == 2 and all(word.isdecimal() for word in bounds):
-            free.append(max(0, int(bounds[0]) - int(bounds[1])))
-    return min(free)
-
-
-def _words(path: str) -> list[list[str]]:
-    """The words of each line of a small file that may not be there."""
-    try:
-        return [line.split() for line in Path(path).read_text().splitlines() if line.strip()]
-    except OSError:
-        return []
 
 
 class CpuBackend(Backend):
@@ -140,10 +118,7 @@ class CpuBackend(Backend):
         np.cumsum(values, dtype=values.dtype, out=values)
 
     def memory_used(self) -> int:
-        try:
-            return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        except OSError:
-            return 0
+        return used_memory()
 
     def memory_free(self) -> int:
         return free_memory()

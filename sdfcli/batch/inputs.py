@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sdfcli.errors import InputError, UsageError
-
-SUFFIXES = (".3mf", ".glb", ".gltf", ".obj", ".off", ".ply", ".stl")
-"""What is taken for a mesh in a folder. A file that is named is read whatever it is called."""
+from sdfcli.readers import FORMATS
 
 
 class Job(NamedTuple):
@@ -59,13 +57,13 @@ def _meshes(named: str, recursive: bool) -> Iterator[tuple[str, Path]]:
     for folder, below, files in os.walk(named, onerror=_unreadable):
         below[:] = sorted(name for name in below if recursive and not name.startswith("."))
         for name in sorted(files):
-            if name.lower().endswith(SUFFIXES) and not name.startswith("."):
+            if name.lower().endswith(FORMATS) and not name.startswith("."):
                 count += 1
                 path = Path(folder, name)
                 yield str(path), path.relative_to(named)
     if not count:
         hint = "" if recursive else "; -r looks into its folders"
-        raise UsageError(f"{named}: no meshes ({', '.join(SUFFIXES)}) in this folder{hint}")
+        raise UsageError(f"{named}: no meshes ({', '.join(FORMATS)}) in this folder{hint}")
 
 
 def _unreadable(error: OSError) -> None:

@@ -14,6 +14,7 @@ from threading import Thread
 from sdfcli.batch.terms import Outcome, Settings, failure
 from sdfcli.errors import InputError, OutOfMemoryError, SdfError, UsageError
 from sdfcli.field import Field
+from sdfcli.memory import is_shortage
 from sdfcli.mesh import Mesh, load_mesh
 from sdfcli.params import BuildParams
 from sdfcli.pipeline import LOADING, build
@@ -27,9 +28,9 @@ def outcome_of(mesh: str, output: str, settings: Settings) -> Outcome:
         return build_into(mesh, output, settings)
     except SdfError as error:
         return failure(mesh, output, str(error), error.exit_code)
-    except MemoryError:
-        return failure(mesh, output, f"{mesh}: out of memory", OutOfMemoryError.exit_code)
     except Exception as error:
+        if is_shortage(error):
+            return failure(mesh, output, f"{mesh}: out of memory", OutOfMemoryError.exit_code)
         return failure(mesh, output, f"{mesh}: internal error: {type(error).__name__}: {error}", SdfError.exit_code)
 
 

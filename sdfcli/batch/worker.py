@@ -17,7 +17,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from sdfcli import driver, interrupts
+from sdfcli import driver, interrupts, memory
 
 GRACE = 3.0
 """Seconds that a build has to end by itself, and to remove the file that it writes."""
@@ -27,6 +27,8 @@ def main() -> None:
     """Serves until the input ends."""
     interrupts.watch(signal.SIGTERM)
     driver.without_cub()
+    if not driver.present():
+        memory.bound()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no answer
     asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -64,6 +66,7 @@ def _serve(asked: queue.SimpleQueue[Any], answers: Any) -> None:
     with contextlib.suppress(SdfError):  # a device that is not there is an error of every mesh
         backend = select_backend(settings.device, settings.threads)
         settings = replace(settings, max_memory=settings.max_memory or memory_limit(backend, None) // share)
+        memory.bound(settings.max_memory)
     print(json.dumps("ready"), file=answers, flush=True)
     while True:
         mesh, output = _next(asked)

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from sdfcli import __version__, driver, interrupts, processes
+from sdfcli import __version__, driver, interrupts, memory, processes
 from sdfcli.errors import OutOfMemoryError, SdfError
 
 COMMANDS = "build", "extract", "render", "slice", "export", "check", "info", "query", "verify", "bench", "profile"
@@ -88,8 +88,11 @@ class Commands(TyperGroup):
                 raise _interrupted() from None
             if type(error).__module__.startswith(("click", "typer")) or ctx.params.get("debug"):
                 raise
-            if isinstance(error, MemoryError):
-                error = OutOfMemoryError("out of memory; try a larger --tolerance or a smaller --depth")
+            if not isinstance(error, SdfError) and memory.is_shortage(error):
+                error = OutOfMemoryError(
+                    f"out of memory: {error or 'an allocation failed'}; try a smaller input or coarser parameters, or "
+                    "allow more (--max-memory, ulimit, control group)"
+                )
             if isinstance(error, SdfError):
                 _complain(str(error))
                 raise typer.Exit(error.exit_code) from None
@@ -140,6 +143,7 @@ def _root(
     ] = False,
 ) -> None:
     """Signed distance fields from triangle meshes."""
+    memory.require(memory.LEAST, "any command")
 
 
 def _open_streams() -> None:
@@ -154,6 +158,8 @@ def _open_streams() -> None:
 def main() -> None:
     """Runs the command line, and ends the process (see __main__.py)."""
     driver.without_cub()
+    if not driver.present():
+        memory.bound()
     _open_streams()
     gc.set_threshold(100_000)  # imports make many objects, none of them garbage
     os.environ["PATH"] = processes.without_current_folder(os.environ.get("PATH", ""))  # for libraries, too

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdfcli import driver
+from sdfcli import driver, memory
 from sdfcli.cli import options
 from sdfcli.cli.batch import follow, without_picture
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress, say
@@ -139,6 +139,7 @@ def build(
         from sdfcli.estimate import parse_size
 
         most = parse_size(max_memory)
+        memory.bound(most)
     parameters = {"octree": octree, "depth": depth, "tolerance": tolerance, "band": band, "sign": sign, "query": query}
     BuildParams(**parameters)  # type: ignore[arg-type]
     if jobs is not None and scheduler not in (None, "local"):

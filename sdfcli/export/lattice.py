@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend.cpu import free_memory
 from sdfcli.errors import InputError, OutOfMemoryError, UsageError
 from sdfcli.field import Field
+from sdfcli.memory import free_memory
 
 PIECE = 1 << 20
 """Values made at a time."""

@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import Backend, select_backends
-from sdfcli.errors import InputError, OutOfMemoryError, UsageError
+from sdfcli.errors import OutOfMemoryError, UsageError
 from sdfcli.extract.marching_cubes import Surface, extract
 from sdfcli.extract.sources import FieldSource, Source, VolumeSource
 from sdfcli.field import Field, is_cupy
-from sdfcli.mesh import existing_file
+from sdfcli.memory import unreadable
+from sdfcli.mesh import existing_file, unmasked
 
 MOST_BY_DEFAULT = 1024
 """Cells along an axis, unless more are asked for."""
@@ -52,7 +53,8 @@ def isosurface(
 def open_source(source: Any) -> Any:
     """A Field, or a volume, mapped from its file where it lies in one. Raises InputError for other things."""
     if not isinstance(source, (str, Path)):
-        return source if isinstance(source, Field) or hasattr(source, "dtype") else np.asarray(source)
+        found = source if isinstance(source, Field) or hasattr(source, "dtype") else np.asarray(source)
+        return found if isinstance(found, Field) else unmasked(found, "volume")
     path = existing_file(source)
     if path.suffix.lower() != ".npy":
         from sdfcli.store import load
@@ -61,7 +63,7 @@ def open_source(source: Any) -> Any:
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"{path}: cannot be read as a volume: {error}") from error
+        raise unreadable(path, "cannot be read as a volume", error) from error
 
 
 def make_source(

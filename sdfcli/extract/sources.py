@@ -92,7 +92,8 @@ def first_leaf(backend: Backend, leaf_key: Array) -> Array:
 def no_surface(field: Field, level: float) -> InputError:
     """Why a field has no surface at a level."""
     low, high = float(field.distance.min()), float(field.distance.max())
-    return InputError(f"no surface at {level:g}: the field's values go from {low:g} to {high:g}")
+    unsigned = "; it has no signs, so ask for a distance with --iso" if field.info.get("sign") == "none" else ""
+    return InputError(f"no surface at {level:g}: the field's values go from {low:g} to {high:g}{unsigned}")
 
 
 class FieldSource:
@@ -104,8 +105,8 @@ class FieldSource:
     granularity = 1
 
     def __init__(self, backend: Backend, field: Field, resolution: int, level: float) -> None:
-        if not 1 <= resolution <= MOST_CELLS:
-            raise UsageError(f"--resolution {resolution}: use 1 to {MOST_CELLS}")
+        if not 1 <= resolution <= MOST_CELLS or resolution != int(resolution):
+            raise UsageError(f"--resolution {resolution}: use a whole number from 1 to {MOST_CELLS}")
         self.field, self.level = field, np.float32(level)
         step = field.domain.length / resolution
         frame = np.array([*field.domain.origin, step, step, step], np.float64)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend
-from sdfcli.mesh import Bools, Floats, Ints, Mesh
+from sdfcli.mesh import OF_EDGES, Bools, Floats, Ints, Mesh, pieces
 from sdfcli.repair import cones, repair
 from sdfcli.stages.bvh import Bvh, build_bvh, refit, without_nodes
 from sdfcli.stages.caps import CapGroups, reach_sq
@@ -83,6 +84,10 @@ def choose_sign(mesh: Mesh, asked: str) -> tuple[Mesh, SignChoice]:
         method, reason = "winding", ", ".join(mesh.health.faults)
         if not mesh.health.watertight and len(repaired.boundary.open_edges) == 0:
             notes = [*notes, "closed then"]
+    if repaired.mesh is not mesh:
+        mesh.release()
+    for each in (repaired.mesh, repaired.boundary):
+        each.release(OF_EDGES)
     return repaired.mesh, SignChoice(
         method,
         "; ".join([reason, *notes]),
@@ -204,31 +209,37 @@ def wind_alone(
     )
 
 
-def pseudonormals(mesh: Mesh) -> Floats:
-    """(f, 7, 3): the outward normals at each face's vertices a, b, c (angle-weighted), edges ab, bc, ca, and of itself.
+def pseudonormals(mesh: Mesh, order: Ints) -> npt.NDArray[np.float32]:
+    """(n, 7, 3): the outward normals at the vertices a, b, c (angle-weighted) of faces (n,), at their edges ab, bc, ca,
+    and their own.
 
     Baerentzen and Aanaes 2005. Not normalised: only the sign of a product with them counts.
     """
-    corner = mesh.unit_triangles.reshape(-1, 3, 3)
-    side = corner[:, [1, 2, 0]] - corner
-    back = -side[:, [2, 0, 1]]
-    length = np.linalg.norm(mesh.normals, axis=1, keepdims=True)
-    normal = mesh.normals / np.where(length > 0, length, 1.0)
-    # Twice the area of a triangle is the same at all its corners.
-    angle = np.arctan2(length, np.einsum("fij,fij->fi", side, back))
-    start, end = mesh.welded, mesh.welded[:, [1, 2, 0]]
-    count = int(start.max()) + 1
+    angle = np.empty((len(mesh.faces), 3))
+    for part in pieces(len(mesh.faces)):
+        corner = mesh.unit_triangles[part].reshape(-1, 3, 3)
+        side = corner[:, [1, 2, 0]] - corner
+        # Twice the area of a triangle is the same at all its corners.
+        length = np.linalg.norm(mesh.normals[part], axis=1, keepdims=True)
+        angle[part] = np.arctan2(length, np.einsum("fij,fij->fi", side, -side[:, [2, 0, 1]]))
+    vertex, edge = mesh.welded, _edge_numbers(mesh.welded)
+    length = np.linalg.norm(mesh.normals, axis=1)
+    length[length == 0] = 1.0
+    result = np.empty((len(order), 7, 3), np.float32)
+    for axis in range(3):  # one after the other: all at once take three times the memory
+        normal = mesh.normals[:, axis] / length
+        result[:, :3, axis] = np.bincount(vertex.ravel(), weights=(angle * normal[:, None]).ravel())[vertex[order]]
+        result[:, 3:6, axis] = np.bincount(edge.ravel(), weights=np.repeat(normal, 3))[edge[order]]
+        result[:, 6, axis] = normal[order]
+    return result
+
+
+def _edge_numbers(faces: Ints) -> Ints:
+    """(f, 3): the number of the edge from each corner of faces (f, 3) to the next."""
+    start, end = faces, faces[:, [1, 2, 0]]
+    count = int(faces.max()) + 1
     _, edge = np.unique(np.minimum(start, end) * count + np.maximum(start, end), return_inverse=True)
-    by_vertex = _summed(start, angle[..., None] * normal[:, None, :])
-    by_edge = _summed(edge.reshape(-1, 3), np.repeat(normal[:, None, :], 3, axis=1))
-    return np.concatenate([by_vertex, by_edge, normal[:, None, :]], axis=1)
-
-
-def _summed(number: Array, values: Floats) -> Floats:
-    """Values (f, 3, 3) added up over equal numbers (f, 3), and given back to each place."""
-    total = [np.bincount(number.ravel(), weights=values[..., k].ravel()) for k in range(3)]
-    summed: Floats = np.stack(total, axis=1).astype(np.float64)[number]
-    return summed
+    return edge.reshape(-1, 3)
 
 
 class Signer(Protocol):
@@ -262,7 +273,7 @@ class PseudonormalSigner:
     def __init__(self, backend: Backend, mesh: Mesh, bvh: Bvh) -> None:
         self.backend, self.triangle, self.closed = backend, bvh.order.triangle, mesh.health.watertight
         order = backend.to_host(bvh.order.triangle_id)
-        self._of_slots = [pseudonormals(mesh)[order].reshape(-1, 21).astype(np.float32)]
+        self._of_slots = [pseudonormals(mesh, order).reshape(-1, 21)]
 
     @functools.cached_property
     def normals(self) -> Array:
@@ -492,6 +503,8 @@ def settle_sign(
     again: a signer by winding numbers makes its tree when it is asked for signs, and again after `rest`, which takes a
     GPU a millisecond with a million triangles. Of bvh it keeps the order.
     """
+    if choice.boundary is not None:
+        mesh.release(("unit_triangles",))
     choice = replace(choice, crossing=crossing_faces(backend, bvh))
     if choice.method == "pseudonormal" and not choice.asked_for:
         nested = 0 if choice.crossing else nested_shells(backend, bvh, mesh)
