@@ -81,3 +81,12 @@ def test_what_is_refused(tree: Path, named: list[str], recursive: bool, words: l
         find_jobs(named, [], "out", recursive)
     for word in words:
         assert word in str(refusal.value)
+
+
+def test_links_to_folders_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "meshes").mkdir()
+    (tmp_path / "meshes" / "a.ply").touch()
+    (tmp_path / "named").mkdir()
+    (tmp_path / "named" / "link").symlink_to(tmp_path / "meshes")
+    with pytest.raises(UsageError, match="in this folder; links to folders are not followed"):
+        find_jobs([str(tmp_path / "named")], [], None, recursive=True)

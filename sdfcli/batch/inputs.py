@@ -53,16 +53,19 @@ def _meshes(named: str, recursive: bool) -> Iterator[tuple[str, Path]]:
     if not os.path.isdir(named):
         yield named, Path(Path(named).name)
         return
-    count = 0
+    count, linked = 0, False
     for folder, below, files in os.walk(named, onerror=_unreadable):
         below[:] = sorted(name for name in below if recursive and not name.startswith("."))
+        linked = linked or any(os.path.islink(Path(folder, name)) for name in below)
         for name in sorted(files):
             if name.lower().endswith(FORMATS) and not name.startswith("."):
                 count += 1
                 path = Path(folder, name)
                 yield str(path), path.relative_to(named)
     if not count:
-        hint = "" if recursive else "; -r looks into its folders"
+        hint = "; -r looks into its folders"
+        if recursive:
+            hint = "; links to folders are not followed" if linked else ""
         raise UsageError(f"{named}: no meshes ({', '.join(FORMATS)}) in this folder{hint}")
 
 
