@@ -582,3 +582,46 @@ def test_a_list_from_elsewhere(scans: Path, out: Path) -> None:
     done = run("-", "-o", out, said="\r\n".join([*names, " ", ""]))
     assert done.returncode == 0, done.stderr
     assert len(list(out.iterdir())) == 2
+
+
+def test_a_field_that_has_appeared_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another batch in the same folder has written it: it is skipped if it is the same, and an error if not."""
+    from sdfcli.batch import job
+    from sdfcli.batch.terms import Settings
+
+    mesh, target = tmp_path / "ball.ply", tmp_path / "ball.h5"
+    trimesh.Trimesh(*shapes.icosphere(2), process=False).export(mesh)
+    make = job.build
+    parameters = {"depth": 4, "tolerance": 1e-2}
+    other = make(mesh, device="cpu", depth=3, tolerance=1e-2)
+
+    def beside(field: sdfcli.Field | None) -> dict[str, object]:
+        def build(*words: Any, **options: Any) -> sdfcli.Field:
+            made = make(*words, **options)
+            (field or made).save(target, force=True)
+            return made
+
+        monkeypatch.setattr(job, "build", build)
+        target.unlink(missing_ok=True)
+        return job.outcome_of(str(mesh), str(target), Settings(parameters, "cpu", skip_existing=True))
+
+    assert beside(None)["status"] == "skipped"
+    failed = beside(other)
+    assert (failed["status"], failed["exit_code"]) == ("failed", 2)
+
+
+def test_the_fields_of_a_folder_need_a_folder(scans: Path, tmp_path: Path) -> None:
+    done = run(scans, "-o", tmp_path / "fields.h5")
+    assert (done.returncode, (tmp_path / "fields.h5").exists()) == (2, False)
+    assert "fields.h5: the fields of a folder, or of several meshes, need a folder; end its name with /" in done.stderr
+
+
+def test_lines_say_that_a_tolerance_is_missed(tmp_path: Path) -> None:
+    for name in "ab":
+        trimesh.Trimesh(*shapes.icosphere(3), process=False).export(tmp_path / f"{name}.ply")
+    for octree, missed in (("bvh", " misses the tolerance 1e-05, "), ("adaptive", "")):
+        tolerance = "1e-5" if missed else "5e-2"
+        words = [*command(tmp_path, "-o", tmp_path / octree, "--octree", octree), "--tolerance", tolerance]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 0
+        assert all((missed or "misses") in line for line in done.stderr.splitlines()[:2]) == bool(missed)

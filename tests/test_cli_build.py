@@ -13,6 +13,7 @@ import trimesh
 from typer.testing import CliRunner
 
 import sdfcli
+import shapes
 from sdfcli.cli.app import COMMANDS, app
 
 QUICK = ["--depth", "6", "--tolerance", "5e-3", "--device", "cpu"]
@@ -209,3 +210,15 @@ assert "h5py" in sys.modules
 assert told[:2] == ["loading and checking the mesh", "sorting triangles"] and told[-1] == "writing"
 """
     subprocess.run([sys.executable, "-c", program, str(ball), str(tmp_path / "field.h5")], check=True)
+
+
+def test_the_report_leads_with_what_matters(tmp_path: Path) -> None:
+    mesh = tmp_path / "ball.ply"
+    trimesh.Trimesh(*shapes.icosphere(3), process=False).export(mesh)
+    for depth, kept in (("6", "kept"), ("2", "missed: ")):
+        done = run("build", mesh, "-o", tmp_path / f"{depth}.h5", "--depth", depth, "--tolerance", "1e-2")
+        title, *lines = done.stdout.splitlines()
+        assert title == str(mesh)
+        assert [line.split()[0] for line in lines[:4]] == ["verdict", "error", "file", "time"]
+        assert "good: the mesh is closed, oriented, and without faults" in lines[0]
+        assert f"of the diagonal (tolerance 0.01, {kept}" in lines[1]

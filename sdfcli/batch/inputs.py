@@ -25,7 +25,8 @@ def find_jobs(named: Iterable[str], listed: Iterable[str], output: str | None, r
     folders of its own stays in such folders. For one mesh that was named itself, `output` is the file to write, unless
     it is a folder or ends with a slash. A mesh that is named twice counts once.
 
-    Raises UsageError for a folder without meshes, and where two meshes would have the same output.
+    Raises UsageError for a folder without meshes, for several meshes and the name of a field, and where two meshes
+    would have the same output.
     """
     words = [word for name in named for word in (listed if name == "-" else [name])]
     found = [pair for word in words for pair in _meshes(word, recursive)]
@@ -34,6 +35,8 @@ def find_jobs(named: Iterable[str], listed: Iterable[str], output: str | None, r
     single = len(words) == 1 and "-" not in named and not os.path.isdir(words[0])
     if output is not None and single and not output.endswith(os.sep) and not os.path.isdir(output):
         return [Job(words[0], output)]
+    if output is not None and output.lower().endswith(".h5") and not os.path.isdir(output):
+        raise UsageError(f"{output}: the fields of a folder, or of several meshes, need a folder; end its name with /")
     jobs: dict[Path, str] = {}
     for mesh, place in found:
         target = Path(output or "", place.with_suffix(".h5"))

@@ -65,7 +65,12 @@ def build_into(mesh: str, output: str, settings: Settings, progress: Callable[[s
     )
     progress("writing")
     start = time.perf_counter()
-    field.save(target, settings.force)
+    try:
+        field.save(target, settings.force)
+    except UsageError:
+        if not (settings.skip_existing and _is_there(target, field)):
+            raise
+        return outcome_of_field(mesh, target, "skipped", field, settings)
     seconds = dict(field.run["seconds"])
     seconds["write"] = time.perf_counter() - start
     seconds["total"] = seconds.pop("total") + seconds["write"]
@@ -75,6 +80,15 @@ def build_into(mesh: str, output: str, settings: Settings, progress: Callable[[s
         "device": field.run["device"],
         "seconds": {name: round(value, 4) for name, value in seconds.items()},
     }
+
+
+def _is_there(path: Path, field: Field) -> bool:
+    """Whether another process has written the same field meanwhile."""
+    try:
+        found = load(path)
+    except InputError:
+        return False
+    return found.content_sha256 == field.content_sha256 and found.info == field.info
 
 
 @functools.cache

@@ -44,7 +44,8 @@ def _place(number: int, total: int) -> str:
 
 
 def _line(outcome: Outcome) -> str:
-    facts = f"{outcome['verdict']}, {outcome['leaves']:,} leaves, error {error_text(outcome['max_error'])}"
+    missed = f" misses the tolerance {error_text(outcome['tolerance'])}" if outcome["error_limit"] else ""
+    facts = f"{outcome['verdict']}, {outcome['leaves']:,} leaves, error {error_text(outcome['max_error'])}{missed}"
     name = " ".join(outcome["input"].split())
     if outcome["status"] == "skipped":
         return f"{name}: skipped, {outcome['output']} is there ({facts})"

@@ -33,9 +33,9 @@ FAULTS = (
 )
 
 ERROR_LIMITS = {
-    "depth": ", missed: the finest leaves are too large; try a larger --depth",
-    "samples": ", missed between the points at which a leaf is judged; try a smaller one",
-    "triangles": ", which this octree does not strive for",
+    "depth": "missed: the finest leaves are too large; try a larger --depth",
+    "samples": "missed between the points at which a leaf is judged; try a smaller one",
+    "triangles": "which this octree does not strive for",
 }
 
 
@@ -305,40 +305,49 @@ def _estimate_one(mesh: str, settings: dict[str, Any], json: bool, raises: bool)
     return OutOfMemoryError.exit_code
 
 
+def kept_text(limit: str | None) -> str:
+    """Whether a tolerance was kept, and if not why."""
+    return "kept" if limit is None else ERROR_LIMITS.get(limit, "missed")
+
+
 def health_text(health: dict[str, Any]) -> str:
     """The state of a mesh in a few words."""
     faults = [f"{health[key]:,} {key.replace('_', ' ')}" for key in FAULTS if health.get(key)]
     return ", ".join(["watertight" if health["watertight"] else "not watertight", *faults])
 
 
+VERDICTS = {
+    "good": "the mesh is closed, oriented, and without faults",
+    "usable": "the mesh has faults, but an inside",
+    "doubtful": "the mesh has no inside that is certain",
+}
+
+
 def verdict_text(report: dict[str, Any]) -> str:
-    """The verdict on a mesh, with the certainty of the sign where there is one."""
-    confidence = report["sign_confidence"]
-    sure = "" if confidence is None else f" (sign certain at {confidence:.1%} of the points near the surface)"
-    return str(report["verdict"]) + sure
+    """The verdict on a mesh, in words, and how certain its inside is, where there are signs."""
+    verdict, confidence = report["verdict"], report["sign_confidence"]
+    words = f"{verdict}: {VERDICTS[verdict]}" if verdict in VERDICTS else str(verdict)
+    return (
+        words if confidence is None else f"{words} (inside certain at {confidence:.1%} of the points near the surface)"
+    )
 
 
 def _print_report(report: Outcome, verbose: bool) -> None:
+    skipped = report["status"] == "skipped"
+    errors = f"at most {error_text(report['max_error'])}, rms {error_text(report['rms_error'])} of the diagonal"
+    shape = f"{report['leaves']:,} leaves, {report['corners']:,} corners, depth {report['depth']}"
     rows = [
-        ("triangles", f"{report['triangles']:,}"),
-        ("mesh", health_text(report["health"])),
-        ("sign", f"{report['sign']} ({report['sign_reason']})"),
         ("verdict", verdict_text(report)),
-        (
-            "octree",
-            f"{report['octree']}, {report['leaves']:,} leaves, {report['corners']:,} corners, depth {report['depth']}",
-        ),
-        (
-            "error",
-            f"max {error_text(report['max_error'])}, rms {error_text(report['rms_error'])} of the diagonal "
-            f"(tolerance {error_text(report['tolerance'])}{ERROR_LIMITS.get(report['error_limit'], '')})",
-        ),
+        ("error", f"{errors} (tolerance {error_text(report['tolerance'])}, {kept_text(report['error_limit'])})"),
+        ("file", f"{report['output']}, {human_bytes(report['bytes'])}"),
+        ("time", "skipped" if skipped else f"{report['seconds']['total']:.2f} s on {report['device']}"),
+        ("mesh", f"{report['triangles']:,} triangles, {health_text(report['health'])}"),
+        ("diagonal", f"{report['health']['diagonal']:.9g}, in the mesh's units"),
+        ("sign", f"{report['sign']} ({report['sign_reason']})"),
+        ("octree", f"{report['octree']}, {shape}"),
     ]
     if report["jump_leaves"]:
         rows.append(("holes", f"closed across {report['jump_leaves']:,} leaves in which the sign jumps"))
-    skipped = report["status"] == "skipped"
-    rows.append(("time", "skipped" if skipped else f"{report['seconds']['total']:.2f} s on {report['device']}"))
-    rows.append(("file", f"{report['output']}, {human_bytes(report['bytes'])}"))
     print_table(report["input"], rows)
     if verbose and not skipped:
         print_table("", [(name, f"{value:.3f}") for name, value in report["seconds"].items()], ("stage", "seconds"))

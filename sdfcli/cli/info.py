@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sdfcli.cli import options
-from sdfcli.cli.build import ERROR_LIMITS, health_text, verdict_text
+from sdfcli.cli.build import health_text, kept_text, verdict_text
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table
 from sdfcli.schema import is_complete
 
@@ -73,12 +73,11 @@ def rows(file: Path, field: Field) -> list[tuple[str, str]]:
 
 def _known(told: dict[str, Any]) -> list[tuple[str, str]]:
     mesh, asked = told["mesh"], told["parameters"]
-    missed = ERROR_LIMITS.get(told["error_limit"], "")
     return [
         ("mesh", f"{mesh['triangles']:,} triangles, {mesh['vertices']:,} vertices, {health_text(mesh)}"),
         ("diagonal", f"{mesh['diagonal']:.9g}, in the mesh's units"),
         ("octree", f"{asked['octree']}, depth {asked['depth']} at most, {told['depth']} reached"),
-        ("tolerance", f"{error_text(asked['tolerance'])} of the diagonal{missed}"),
+        ("tolerance", f"{error_text(asked['tolerance'])} of the diagonal, {kept_text(told['error_limit'])}"),
         ("band", f"{error_text(asked['band'])} of the diagonal; farther from the surface errors may grow"),
         ("sign", f"{told['sign']} ({told['sign_reason']}), asked for: {asked['sign']}"),
         ("verdict", verdict_text(told)),
