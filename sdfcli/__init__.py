@@ -35,3 +35,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(import_module(f"sdfcli.{_HOME[name]}"), name)
     raise AttributeError(f"module 'sdfcli' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

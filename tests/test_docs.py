@@ -106,3 +106,13 @@ def test_what_is_promised_is_tested() -> None:
     named = re.findall(r"`(tests/\w+\.py)`", (ROOT / "SECURITY.md").read_text())
     assert len(named) > 8
     assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+def test_the_names_of_the_package() -> None:
+    """Before they are used, too."""
+    text = (DOCS / "python.md").read_text().split("\n\n")[1]
+    names = re.findall(r"`(\w+)`", text.split(".")[0])
+    assert len(names) == 7
+    words = [sys.executable, "-c", "import sdfcli; print(*dir(sdfcli))"]
+    found = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+    assert set(found) == {*names, "__version__"}
