@@ -71,10 +71,17 @@ def sample_points(mesh: Mesh, band: float, count: int, seed: int) -> dict[str, F
 
 def on_surface(mesh: Mesh, count: int, rng: np.random.Generator) -> Floats:
     """Random points (count, 3) of the surface, evenly by area."""
-    total = np.cumsum(np.linalg.norm(mesh.normals, axis=1))
+    return surface_samples(mesh, count, rng)[0]
+
+
+def surface_samples(mesh: Mesh, count: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Random points (count, 3) of the surface, evenly by area, and the unit normals (count, 3) of their faces."""
+    total = mesh.area_sums
     face = np.searchsorted(total, rng.random(count) * total[-1]).clip(0, len(total) - 1)
     weight = rng.dirichlet([1.0, 1.0, 1.0], count)
-    return np.asarray(np.einsum("nk,nkx->nx", weight, mesh.vertices[mesh.faces[face]]))
+    normal = mesh.normals[face]
+    points = np.einsum("nk,nkx->nx", weight, mesh.vertices[mesh.faces[face]])
+    return np.asarray(points), normal / np.linalg.norm(normal, axis=1, keepdims=True)
 
 
 def _directions(count: int, rng: np.random.Generator) -> Floats:

@@ -10,14 +10,17 @@ import numpy as np
 
 from sdfcli.accuracy import sample_points
 from sdfcli.backend import select_backend
+from sdfcli.index import MeshDistance
 from sdfcli.mesh import Health, Mesh, count_text, load_mesh
+from sdfcli.params import FEW_LOST, BuildParams
 from sdfcli.stages.distance import make_bvh
 from sdfcli.stages.sign import SignChoice, choose_sign, settle_sign, sign_confidence
+from sdfcli.thickness import find_sheets, spots
 
 VERDICTS = ("good", "usable", "doubtful", "unusable")
 
 SURE = 0.95
-"""A field whose sign is less certain than this is doubtful."""
+"""A field whose sign is certain, or has not lost the surface, at a smaller share than this is doubtful."""
 
 BAND, SAMPLES, SEED = 0.02, 30_000, 20_000
 COARSE = 1e-6
@@ -38,9 +41,13 @@ def check(source: Any, device: str = "auto", threads: int | None = None) -> dict
     choice, signer = settle_sign(backend, turned, bvh, choice)
     near = turned.domain.to_unit(sample_points(turned, BAND, SAMPLES, SEED)["band"])
     confidence = sign_confidence(backend, bvh, signer, near)
-    report = mesh_report(mesh.health, choice)
+    report, params = mesh_report(mesh.health, choice), BuildParams()
+    index = MeshDistance.of(backend, turned, bvh, signer)
+    found = find_sheets(index, *spots(turned), params.tolerance)
+    lost = found.width < params.thin_limit * mesh.diagonal if choice.method != "none" else None
+    sheets = found.report(lost, turned)
     return {
-        "verdict": verdict(mesh.health, choice, confidence),
+        "verdict": verdict(mesh.health, choice, confidence, sheets["lost"]),
         **report,
         "diagonal": mesh.diagonal,
         "size": [float(x) for x in mesh.bounds[1] - mesh.bounds[0]],
@@ -49,6 +56,7 @@ def check(source: Any, device: str = "auto", threads: int | None = None) -> dict
         "sign": choice.method,
         "sign_reason": choice.reason,
         "sign_confidence": confidence,
+        "sheets": sheets,
         "findings": [{"what": what, "then": then} for what, then in findings(mesh, report, choice)],
     }
 
@@ -64,18 +72,20 @@ def mesh_report(health: Health, choice: SignChoice) -> dict[str, Any]:
     }
 
 
-def verdict(health: Health, choice: SignChoice, confidence: float | None) -> str:
+def verdict(health: Health, choice: SignChoice, confidence: float | None, lost: float | None) -> str:
     """One of VERDICTS, but never `unusable`: what cannot be used cannot be loaded.
 
-    good      closed, oriented, and without any fault.
-    usable    something is wrong, but the sign is certain nevertheless.
-    doubtful  there is no sign, or it depends on how holes are closed.
+    good      closed, oriented, without any fault, and no thin parts are lost.
+    usable    something is wrong, but the sign is certain nevertheless, and little is lost.
+    doubtful  there is no sign, or it depends on how holes are closed, or many thin parts are lost.
+
+    lost: the share of the surface that is lost, see thickness.py; None without signs.
     """
     if choice.method == "none" and not choice.asked_for:
         return "doubtful"
-    if confidence is not None and confidence < SURE:
+    if (confidence is not None and confidence < SURE) or (lost or 0.0) > 1 - SURE:
         return "doubtful"
-    return "usable" if health.faults or choice.inverted or choice.crossing else "good"
+    return "usable" if health.faults or choice.inverted or choice.crossing or (lost or 0.0) > FEW_LOST else "good"
 
 
 def findings(mesh: Mesh, report: dict[str, Any], choice: SignChoice) -> list[tuple[str, str]]:

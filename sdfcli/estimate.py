@@ -117,6 +117,8 @@ def _adaptive_size(index: MeshDistance, params: BuildParams, scale: float) -> _S
         tolerance=params.tolerance * scale,
         band=params.band * scale,
         stages=Stages(),
+        thin=params.thin_limit * scale if index.sign.method != "none" else 0.0,
+        thin_depth=params.thin_depth(scale),
         sample=SAMPLE,
     )
     tree.grow()

@@ -40,6 +40,7 @@ class Field:
     info        what the file says of itself: parameters, the mesh, the sign, the measured error (see docs/format.md).
     nearest     (m,) uint32: the faces nearest to the corners, by their place in the mesh; None where not kept.
     step        distances can be stored as whole numbers of such steps, in the mesh's units (see stages/corners.py).
+    parts       most of these numbers are multiples of this, a power of two; around sheets they need not be.
 
     Between the corners of a leaf the field is trilinear. The arrays are read-only, since what is computed of them is
     kept; `dataclasses.replace(field, distance=...)` is another field.
@@ -54,6 +55,7 @@ class Field:
     run: dict[str, Any] = field(default_factory=dict)
     nearest: npt.NDArray[np.uint32] | None = None
     step: float | None = None
+    parts: int = 1
 
     def __post_init__(self) -> None:
         for name in ("leaf_key", "leaf_level", "corner_key", "distance", "nearest"):

@@ -110,7 +110,7 @@ class Neighbours:
 OF_EDGES = ("uses", "neighbours", "doubled")
 """What the choice of the sign looks at, and nothing after it."""
 
-RELEASED = ("unit_triangles", "position", "welded", "edges", "shell", "open_edges", "normals", *OF_EDGES)
+RELEASED = ("unit_triangles", "position", "welded", "edges", "shell", "open_edges", "normals", "area_sums", *OF_EDGES)
 
 
 @dataclass(frozen=True)
@@ -183,6 +183,11 @@ class Mesh:
     def normals(self) -> Floats:
         """(f, 3): the faces' normals in the unit cube, twice as long as their area is large."""
         return face_normals(self.unit_triangles)
+
+    @cached_property
+    def area_sums(self) -> Floats:
+        """(f,): twice the area of each face and of all before it, in the unit cube."""
+        return np.cumsum(np.linalg.norm(self.normals, axis=1))
 
     @cached_property
     def health(self) -> Health:

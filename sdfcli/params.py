@@ -14,6 +14,15 @@ QUERIES = ("fast", "baseline", "soa", "cct")
 MAX_DEPTH = 16
 DEFAULT_DEPTH = 10
 FINEST_CELL = 1.5
+SHEET_CELL = 0.42
+"""The edge of the cells that hold a sheet, as a part of its thickness (measured, see docs/accuracy.md)."""
+LEAST_THIN = 1e-6
+WIDEST_SHEET = 8.0
+"""In tolerances: walls and gaps thicker than this are not looked for."""
+FEW_LOST = 0.001
+"""The share of the surface whose thin walls and gaps a good field may lose: so much have the edges of blades."""
+THIN = 0.75
+"""Of the tolerance: the thickness of the thinnest sheets that keep both sides by default."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +36,8 @@ class BuildParams:
     tolerance  the largest error, as a fraction of the diagonal of the mesh's bounding box.
     band       distance from the surface, as such a fraction, up to which the tolerance is absolute; outside it grows
                with the distance, as distance / band.
+    thin       the thickness, as such a fraction, down to which walls and gaps keep both sides. None: 0.75 tolerances;
+               0: the tolerance alone decides. Without `depth`, cells become as fine as that takes.
     sign       how inside and outside are told apart.
     query      how distances are found: `fast`, or as a variant of the thesis does it. The field is the same.
     """
@@ -35,6 +46,7 @@ class BuildParams:
     depth: int | None = None
     tolerance: float = 1e-3
     band: float = 0.02
+    thin: float | None = None
     sign: str = "auto"
     query: str = "fast"
 
@@ -48,6 +60,8 @@ class BuildParams:
             value = getattr(self, name)
             if not (math.isfinite(value) and 0 < value < 1):
                 raise UsageError(f"--{name} {value}: use a fraction of the diagonal between 0 and 1")
+        if self.thin is not None and not (self.thin == 0 or LEAST_THIN <= self.thin < 1):
+            raise UsageError(f"--thin {self.thin}: use a fraction of the diagonal from {LEAST_THIN:g} to 1, or 0")
 
     def depth_limit(self, diagonal: float) -> int:
         """The finest level for a mesh whose diagonal is this fraction of the domain's edge."""
@@ -56,6 +70,31 @@ class BuildParams:
         needed = math.ceil(math.log2(1 / (FINEST_CELL * self.tolerance * diagonal)))
         return min(max(DEFAULT_DEPTH, needed), MAX_DEPTH)
 
-    def as_dict(self) -> dict[str, Any]:
-        """The parameters by name, without the one that has no say in the result."""
-        return {name: value for name, value in self.__dict__.items() if name != "query"}
+    @property
+    def thin_limit(self) -> float:
+        """The thickness down to which sheets keep both sides, as a fraction of the diagonal; 0: they need not."""
+        if self.octree == "bvh":
+            return 0.0
+        return THIN * self.tolerance if self.thin is None else self.thin
+
+    def thin_depth(self, diagonal: float) -> int:
+        """The finest level for such sheets, for a mesh whose diagonal is this fraction of the domain's edge."""
+        finest = self.depth_limit(diagonal)
+        if self.depth is not None or not self.thin_limit:
+            return finest
+        return min(max(finest, depth_for_sheet(self.thin_limit, diagonal)), MAX_DEPTH)
+
+    def resolved(self, diagonal: float) -> dict[str, Any]:
+        """The parameters that have a say in the result, by name, as they come to be for such a mesh."""
+        chosen = {
+            "depth": self.depth_limit(diagonal),
+            "thin": self.thin_limit,
+            "thin_depth": self.thin_depth(diagonal),
+        }
+        return {name: value for name, value in {**self.__dict__, **chosen}.items() if name != "query"}
+
+
+def depth_for_sheet(thickness: float, diagonal: float) -> int:
+    """The level whose cells hold sheets of a thickness. Both are fractions: that of the diagonal, which is one of the
+    domain's edge."""
+    return math.ceil(math.log2(1 / (SHEET_CELL * thickness * diagonal)))

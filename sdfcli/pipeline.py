@@ -27,6 +27,7 @@ from sdfcli.stages.distance import nearest, prepare
 from sdfcli.stages.octree import Find, Octree
 from sdfcli.stages.order import morton, sort
 from sdfcli.stages.sign import WindingSigner, choose_sign, settle_sign, sign_confidence
+from sdfcli.thickness import find_sheets, spots
 from sdfcli.timing import Stages
 
 MEASURED_POINTS = 30_000
@@ -92,7 +93,9 @@ def _build(
     with stages("check"):
         health = checked.result()
         mesh, sign = choose_sign(mesh, params.sign)
-    samples = helpers.submit(sample_points, mesh, params.band, MEASURED_POINTS, SEED)  # while kernels run
+    samples = helpers.submit(  # while kernels run
+        lambda: (sample_points(mesh, params.band, MEASURED_POINTS, SEED), spots(mesh))
+    )
     helpers.shutdown(wait=False)
     scale = mesh.diagonal / mesh.domain.length
 
@@ -111,8 +114,9 @@ def _build(
     in_turn = backend.warps and params.octree == "bvh"
     with stages("sign", backend):
         sign, signer = settle_sign(backend, mesh, bvh, sign, again=in_turn)
+    signed = sign.method != "none"
     with stages("measure"):
-        points = samples.result()
+        points, places = samples.result()
         confidence = sign_confidence(backend, bvh, signer, mesh.domain.to_unit(points["band"]))
     if isinstance(signer, WindingSigner):
         signer.rest()
@@ -142,7 +146,8 @@ def _build(
 
             arrays = measured(backend, order, signer, find_corners, params.depth_limit(scale), stages, most_memory)
             arrays["distance"] = (arrays["distance"] * mesh.domain.length).astype(np.float32)
-            jump_leaves, step, queries = 0, None, len(arrays["corner_key"])
+            jump_leaves, step, parts, queries = 0, None, 1, len(arrays["corner_key"])
+            kept: dict[str, float | None] = {"kept_from": None, "leaves": 0}
             working_bytes = LEAF_BYTES * len(arrays["leaf_key"])
         else:
             with stages("refit", backend):
@@ -155,21 +160,23 @@ def _build(
                 tolerance=params.tolerance * scale,
                 band=params.band * scale,
                 stages=stages,
+                thin=params.thin_limit * scale if signed else 0.0,
+                thin_depth=params.thin_depth(scale),
                 find=_finder(backend, bvh, params.query, earlier),
                 most_memory=most_memory,
             )
             tree.grow(lambda level, cells: progress(f"level {level + 1}: {cells:,} cells"))
             queries, working_bytes = tree.queries, tree.nbytes
             bvh = replace(bvh, packets=None)
-            step = step_for(params.tolerance * mesh.diagonal, mesh.domain.length)
-            arrays = tree.assemble(mesh.domain.length, step)
-            jump_leaves = tree.jump_leaves
+            arrays = tree.assemble(mesh.domain.length, step_for(params.tolerance * mesh.diagonal, mesh.domain.length))
+            step, parts, jump_leaves = tree.step, tree.parts, tree.jump_leaves
+            kept = {"kept_from": tree.thinnest_kept and tree.thinnest_kept / scale, "leaves": tree.sheet_leaves}
             del tree
         leaf_corner, steps = arrays.pop("leaf_corner"), arrays.pop("steps", None)
         if not keep_nearest:
             del arrays["nearest"]
     on_host: dict[str, Any] = {name: backend.to_host(array) for name, array in arrays.items()}
-    field = Field(mesh.domain, **on_host, step=step)
+    field = Field(mesh.domain, **on_host, step=step, parts=parts)
     if steps is not None:
         field.keep_steps(backend.to_host(steps))
     field.keep_on(backend, leaf_corner=leaf_corner, value=arrays["distance"], **arrays)
@@ -186,11 +193,14 @@ def _build(
         else:
             index = MeshDistance.of(backend, mesh, prepare(backend, bvh), signer)
         found = errors_by_region(field, mesh.diagonal, params.tolerance, params.band, index, points).values()
+        found_sheets = find_sheets(index, *places, params.tolerance)
+        sheets = {**kept, **found_sheets.report(found_sheets.lost(field) if signed else None, mesh)}
     worst = max(found, key=lambda region: region.largest)
     field.info.update(
-        parameters={**params.as_dict(), "depth": params.depth_limit(scale)},
+        parameters=params.resolved(scale),
         mesh={"sha256": digest.result(), "diagonal": mesh.diagonal, **mesh_report(health, sign)},
-        verdict=verdict(health, sign, confidence),
+        verdict=verdict(health, sign, confidence, sheets["lost"]),
+        sheets=sheets,
         sign=sign.method,
         sign_reason=sign.reason,
         sign_confidence=confidence,

@@ -34,6 +34,7 @@ MOST_LEAVES = 1 << 31
 LEAF_BYTES = 150
 """What finding a leaf and its corners takes."""
 RESIDUALS = (np.uint8, np.uint16, np.uint32)
+PARTS, MOST_STEPS = (2, 4, 8, 16, 32, 64, 128), 2**31 - 2**8
 LENGTHS = 1e-30, 1e31
 """Between which the domain's edge lies: a little more than the extent of meshes."""
 MOST_AWAY = 1e13
@@ -63,12 +64,9 @@ def _image(field: Field) -> bytes:
 
 
 def _write(file: Any, field: Field) -> None:
-    residual = _residual(field)
+    residuals = _residuals(field)
     datasets = {"leaf_level": np.ascontiguousarray(field.leaf_level, np.uint8)}
-    if residual is None:
-        datasets["distance"] = np.ascontiguousarray(field.distance, np.float32)
-    else:
-        datasets["residual"] = residual
+    datasets |= residuals or {"distance": np.ascontiguousarray(field.distance, np.float32)}
     if field.nearest is not None:
         datasets["nearest"] = np.ascontiguousarray(field.nearest, np.uint32)
     with ThreadPoolExecutor(available_threads()) as helpers:
@@ -84,8 +82,10 @@ def _write(file: Any, field: Field) -> None:
         file.attrs["sign_convention"] = np.bytes_("negative inside")
         file.attrs["content_sha256"] = np.bytes_(field.content_sha256)
         file.attrs["info"] = np.bytes_(json.dumps(field.info, sort_keys=True))
-        if residual is not None:
-            file.attrs["distance_step"] = field.step
+        if residuals is not None and field.step is not None:
+            file.attrs["distance_step"] = field.parts * field.step
+        if "residual_part" in datasets:
+            file.attrs["distance_parts"] = field.parts
         if "nearest" in datasets:
             file.attrs["nearest_sha256"] = np.bytes_(_sha256(datasets["nearest"]))
         file.attrs[ATTRIBUTES_SUM] = np.bytes_(attributes_sha256(file, ATTRIBUTES_SUM))
@@ -110,8 +110,9 @@ def _chunks(helpers: ThreadPoolExecutor, data: npt.NDArray[Any], noisy: bool) ->
     return helpers.map(lambda first: packed(data[first : first + length], length, noisy), range(0, len(data), length))
 
 
-def _residual(field: Field) -> npt.NDArray[Any] | None:
-    """The distances as unsigned numbers of steps, 0 -1 1 -2 ..., in that order, if these give them back."""
+def _residuals(field: Field) -> dict[str, npt.NDArray[Any]] | None:
+    """The distances as unsigned numbers of steps, 0 -1 1 -2 ..., in that order, and of parts of steps where there are
+    any; None if these do not give them back."""
     if field.step is None:
         return None
     steps = field.steps
@@ -121,8 +122,20 @@ def _residual(field: Field) -> npt.NDArray[Any] | None:
         found, steps = (backend.to_host(array) for array in quantise(backend, corner_key, distance, field.step))
         if found.tobytes() != np.ascontiguousarray(field.distance, np.float32).tobytes():
             return None
+    if field.parts == 1:
+        return {"residual": _unsigned(steps)}
+    whole = (steps + np.int32(field.parts // 2)) // np.int32(field.parts)
+    return {"residual": _unsigned(whole), "residual_part": _unsigned(steps - whole * np.int32(field.parts))}
+
+
+def _unsigned(steps: npt.NDArray[np.int32]) -> npt.NDArray[Any]:
     unsigned = (steps.view(np.uint32) << np.uint32(1)) ^ (steps >> 31).view(np.uint32)
     return unsigned.astype(np.min_scalar_type(unsigned.max()))
+
+
+def _signed(unsigned: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
+    wide = unsigned.astype(np.uint32)
+    return np.asarray((wide >> np.uint32(1)).view(np.int32) ^ -(wide & np.uint32(1)).view(np.int32))
 
 
 def is_field(path: Path) -> bool:
@@ -249,10 +262,16 @@ def _read_arrays(file: Any, level: npt.NDArray[np.uint8]) -> dict[str, Any]:
     step = real_number(file, "distance_step")
     if not step > 0:
         raise InputError("distance_step must be a positive number")
-    unsigned = stored.astype(np.uint32)
-    steps = (unsigned >> np.uint32(1)).view(np.int32) ^ -(unsigned & np.uint32(1)).view(np.int32)
-    distance = restore(backend, corner_key, backend.from_host(steps), step)
-    return {**arrays, "distance": backend.to_host(distance), "step": step}
+    steps, parts = _signed(stored), 1
+    if has(file, "residual_part"):
+        part, parts = read_list(file, "residual_part", np.uint8), whole_number(file, "distance_parts")
+        if len(part) != len(stored) or parts not in PARTS:
+            raise InputError(f"residual_part must be as long as residual, and distance_parts one of {PARTS}")
+        if max(int(steps.max()), -int(steps.min())) >= MOST_STEPS // parts:
+            raise InputError("residual has an impossible number of steps")
+        steps = steps * np.int32(parts) + _signed(part)
+    distance = restore(backend, corner_key, backend.from_host(steps), step / parts)
+    return {**arrays, "distance": backend.to_host(distance), "step": step / parts, "parts": parts}
 
 
 def _leaf_keys(level: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:

@@ -367,7 +367,7 @@ def test_no_text_of_an_outcome_becomes_markup() -> None:
     # Outcomes come from other machines, too.
     known = {"input": "a", "output": "b", "error": "c", "verdict": "d", "sign": "e", "sign_reason": "f", "picture": "g"}
     counts = dict.fromkeys(("triangles", "leaves", "bytes", "max_error", "rms_error"), 1)
-    rest = {"health": {"watertight": True}, "sign_confidence": None, "exit_code": 3}
+    rest = {"health": {"watertight": True}, "sign_confidence": None, "sheets": {}, "exit_code": 3}
     for status in ("ok", "skipped", "failed"):
         plain_page = page([{**known, **counts, **rest, "status": status}], 1)
         for name in known:

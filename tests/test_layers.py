@@ -21,6 +21,7 @@ LAYERS = [
     {"field"},
     {"hdf5"},
     {"store", "accuracy", "index", "previous", "extract"},
+    {"thickness"},
     {"check", "estimate", "pictures", "export"},
     {"pipeline"},
     {"bench", "batch"},

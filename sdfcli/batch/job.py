@@ -120,7 +120,7 @@ def _difference(field: Field, mesh: Mesh, settings: Settings) -> str | None:
     if field.info["mesh"]["sha256"] != mesh.sha256:
         return "was built from another mesh"
     params, made = BuildParams(**settings.parameters), field.info["parameters"]
-    wanted = {**params.as_dict(), "depth": params.depth_limit(mesh.diagonal / mesh.domain.length)}
+    wanted = params.resolved(mesh.diagonal / mesh.domain.length)
     if made != wanted:
         other = [f"{name} {made.get(name)}, not {value}" for name, value in wanted.items() if made.get(name) != value]
         return f"was built with other parameters ({', '.join(other)})"

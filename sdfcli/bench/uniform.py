@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -191,7 +191,7 @@ class _Comparison:
         """By `pipeline.build`."""
         seconds = np.inf
         for _ in range(self.repeat):
-            options = {**self.params.as_dict(), "octree": kind, "sign": self.index.sign.method}
+            options = {**asdict(self.params), "octree": kind, "sign": self.index.sign.method}
             field = build(self._fresh_mesh(), device=self.backend.name, threads=self.threads, **options)
             seconds = min(seconds, sum(field.run["seconds"][stage] for stage in BUILDING))
         return self._row(

@@ -16,6 +16,7 @@ from sdfcli.cli import options
 from sdfcli.cli.batch import follow, without_picture
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress, say
 from sdfcli.errors import OutOfMemoryError, SdfError, UsageError
+from sdfcli.params import FEW_LOST, MAX_DEPTH, WIDEST_SHEET
 
 if TYPE_CHECKING:
     from sdfcli.batch.inputs import Job
@@ -71,6 +72,15 @@ def build(
     band: Annotated[
         float, typer.Option(help="Distance, as such a fraction, beyond which the tolerance grows with the distance.")
     ] = 0.02,
+    thin: Annotated[
+        float | None,
+        typer.Option(
+            metavar="FRACTION",
+            help="Thickness, as such a fraction, down to which walls and gaps keep both sides: 0.75 tolerances by "
+            "default; 0: the tolerance alone decides.",
+            show_default=False,
+        ),
+    ] = None,
     sign: options.Sign = "auto",
     query: options.Query = "fast",
     nearest: Annotated[
@@ -140,7 +150,8 @@ def build(
 
         most = parse_size(max_memory)
         memory.bound(most)
-    parameters = {"octree": octree, "depth": depth, "tolerance": tolerance, "band": band, "sign": sign, "query": query}
+    parameters = {"octree": octree, "depth": depth, "tolerance": tolerance, "band": band}
+    parameters |= {"thin": thin, "sign": sign, "query": query}
     BuildParams(**parameters)  # type: ignore[arg-type]
     if jobs is not None and scheduler not in (None, "local"):
         raise UsageError(f"--jobs {jobs}: at --scheduler {scheduler} the number of its workers counts")
@@ -325,11 +336,30 @@ VERDICTS = {
 
 def verdict_text(report: dict[str, Any]) -> str:
     """The verdict on a mesh, in words, and how certain its inside is, where there are signs."""
-    verdict, confidence = report["verdict"], report["sign_confidence"]
+    verdict, confidence, lost = report["verdict"], report["sign_confidence"], report["sheets"]["lost"] or 0.0
     words = f"{verdict}: {VERDICTS[verdict]}" if verdict in VERDICTS else str(verdict)
-    return (
-        words if confidence is None else f"{words} (inside certain at {confidence:.1%} of the points near the surface)"
+    if lost > FEW_LOST:
+        words = f"{verdict}: thin walls or gaps are lost"
+    if confidence is None:
+        return words
+    return f"{words} (the mesh's inside is certain at {confidence:.1%} of the points near the surface)"
+
+
+def sheets_text(sheets: dict[str, Any], tolerance: float, lost: str = "lost") -> str:
+    """How thin the walls of a mesh are, whether they and the gaps are kept, and what would keep them."""
+    if sheets["lost"] is None:
+        return "without signs there are none to keep"
+    if sheets["thinnest"] is None:
+        words = f"none below {error_text(WIDEST_SHEET * tolerance)} of the diagonal"
+    else:
+        words = f"{error_text(sheets['thinnest'])} of the diagonal at the thinnest"
+    if not sheets["lost"]:
+        return words
+    share, needed, depth = sheets["lost"], sheets["needed_thin"], sheets["needed_depth"]
+    remedy = (
+        f"--thin {needed:.2g} --depth {depth} keeps them" if depth <= MAX_DEPTH else "no octree here is fine enough"
     )
+    return f"{words}; walls or gaps {lost} at {share:.2%} of the surface: {remedy}"
 
 
 def _print_report(report: Outcome, verbose: bool) -> None:
@@ -341,11 +371,14 @@ def _print_report(report: Outcome, verbose: bool) -> None:
         ("error", f"{errors} (tolerance {error_text(report['tolerance'])}, {kept_text(report['error_limit'])})"),
         ("file", f"{report['output']}, {human_bytes(report['bytes'])}"),
         ("time", "skipped" if skipped else f"{report['seconds']['total']:.2f} s on {report['device']}"),
+        ("thin walls", sheets_text(report["sheets"], report["tolerance"])),
         ("mesh", f"{report['triangles']:,} triangles, {health_text(report['health'])}"),
         ("diagonal", f"{report['health']['diagonal']:.9g}, in the mesh's units"),
         ("sign", f"{report['sign']} ({report['sign_reason']})"),
         ("octree", f"{report['octree']}, {shape}"),
     ]
+    if report["sheets"]["leaves"]:
+        rows.append(("", f"{report['sheets']['leaves']:,} of the leaves for thin walls and gaps"))
     if report["jump_leaves"]:
         rows.append(("holes", f"closed across {report['jump_leaves']:,} leaves in which the sign jumps"))
     print_table(report["input"], rows)

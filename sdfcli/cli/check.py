@@ -7,8 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from sdfcli.cli import options
+from sdfcli.cli.build import sheets_text
 from sdfcli.cli.output import print_json, print_table, say
 from sdfcli.errors import InputError
+from sdfcli.params import BuildParams
 
 
 def check(
@@ -55,6 +57,9 @@ def _print_report(mesh: str, report: dict[str, Any]) -> None:
             ("sign", f"{report['sign']} ({report['sign_reason']})"),
         ]
         if report["sign_confidence"] is not None:
-            rows.append(("certainty", f"{report['sign_confidence']:.1%} of the points near the surface"))
+            rows.append(
+                ("certainty", f"inside certain at {report['sign_confidence']:.1%} of the points near the surface")
+            )
+        rows.append(("thin walls", sheets_text(report["sheets"], BuildParams.tolerance, "would be lost")))
         rows += [(f"{finding['what']}", f"-> {finding['then']}") for finding in report["findings"]]
     print_table(mesh, rows)

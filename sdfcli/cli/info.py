@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sdfcli.cli import options
-from sdfcli.cli.build import health_text, kept_text, verdict_text
+from sdfcli.cli.build import health_text, kept_text, sheets_text, verdict_text
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table
 from sdfcli.schema import is_complete
 
@@ -20,6 +20,7 @@ SHOWN = {
     "sign",
     "sign_reason",
     "sign_confidence",
+    "sheets",
     "depth",
     "jump_leaves",
     "max_error",
@@ -72,7 +73,10 @@ def rows(file: Path, field: Field) -> list[tuple[str, str]]:
 
 
 def _known(told: dict[str, Any]) -> list[tuple[str, str]]:
-    mesh, asked = told["mesh"], told["parameters"]
+    mesh, asked, thinnest = told["mesh"], told["parameters"], told["sheets"]["kept_from"]
+    kept = (
+        "the tolerance alone decides" if thinnest is None else f"a thickness of {error_text(thinnest)} of the diagonal"
+    )
     return [
         ("mesh", f"{mesh['triangles']:,} triangles, {mesh['vertices']:,} vertices, {health_text(mesh)}"),
         ("diagonal", f"{mesh['diagonal']:.9g}, in the mesh's units"),
@@ -81,6 +85,8 @@ def _known(told: dict[str, Any]) -> list[tuple[str, str]]:
         ("band", f"{error_text(asked['band'])} of the diagonal; farther from the surface errors may grow"),
         ("sign", f"{told['sign']} ({told['sign_reason']}), asked for: {asked['sign']}"),
         ("verdict", verdict_text(told)),
+        ("thin walls", sheets_text(told["sheets"], asked["tolerance"])),
+        ("kept from", f"{kept}; {told['sheets']['leaves']:,} leaves for walls and gaps that are thin"),
         ("jump leaves", f"{told['jump_leaves']:,}"),
         ("max error", f"{error_text(told['max_error'])} of the diagonal"),
         ("rms error", f"{error_text(told['rms_error'])} of the diagonal"),

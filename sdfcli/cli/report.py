@@ -51,6 +51,8 @@ COLUMNS = (
     ("triangles", "number"),
     ("sign", "text"),
     ("certain", "number"),
+    ("thinnest", "number"),
+    ("lost", "number"),
     ("leaves", "number"),
     ("max error", "number"),
     ("rms error", "number"),
@@ -107,7 +109,7 @@ def _row(outcome: Outcome) -> str:
         cells += [_cell("failed", why, "text"), *(_cell("", "", "") for _ in COLUMNS[2:])]
     else:
         seconds = outcome.get("seconds", {}).get("total")
-        certain = outcome["sign_confidence"]
+        certain, thinnest, lost = outcome["sign_confidence"], *map(outcome["sheets"].get, ("thinnest", "lost"))
         skipped = "skipped" if outcome["status"] == "skipped" else ""
         cells += [
             _cell(outcome["verdict"], _with_reason(outcome["verdict"], skipped), "text"),
@@ -115,6 +117,8 @@ def _row(outcome: Outcome) -> str:
             _number(outcome["triangles"], f"{outcome['triangles']:,}"),
             _cell(outcome["sign"], _with_reason(outcome["sign"], outcome["sign_reason"]), "text"),
             _number(certain, "" if certain is None else f"{certain:.1%}"),
+            _number(thinnest, "" if thinnest is None else error_text(thinnest)),
+            _number(lost, "" if lost is None else f"{lost:.2%}"),
             _number(outcome["leaves"], f"{outcome['leaves']:,}"),
             _number(outcome["max_error"], error_text(outcome["max_error"])),
             _number(outcome["rms_error"], error_text(outcome["rms_error"])),

@@ -19,6 +19,8 @@ from sdfcli.mesh import existing_file, unmasked
 
 MOST_BY_DEFAULT = 1024
 """Cells along an axis, unless more are asked for."""
+MOST_FOR_SHEETS, SHARE = 4096, 0.005
+"""Such cells where finer leaves, which only sheets get by default, are at least this share of all, by their area."""
 
 
 def isosurface(
@@ -34,9 +36,9 @@ def isosurface(
 
     source: a Field, a path to one, a volume (nx, ny, nz) as an array or a .npy file; a volume's value [i, j, k] lies at
     spacing x (i, j, k). resolution: cells along each axis of a field's domain; by default those of the octree's finest
-    level, 1024 at most. spacing: a number or three, 1 by default; for volumes only. device: auto, cpu, cuda, cuda:N, or
-    several GPUs as in cuda:0,1. The result does not depend on it. A CuPy volume stays on its own device, and gives CuPy
-    arrays.
+    level, 1024 at most, or 4096 for the sake of thin walls. spacing: a number or three, 1 by default; for volumes only.
+    device: auto, cpu, cuda, cuda:N, or several GPUs as in cuda:0,1. The result does not depend on it. A CuPy volume
+    stays on its own device, and gives CuPy arrays.
 
     Raises InputError for a source that cannot be used or has no surface there, UsageError for bad parameters,
     DeviceError for a device that is not there, OutOfMemoryError.
@@ -82,8 +84,15 @@ def make_source(
 
 
 def default_resolution(field: Field) -> int:
-    """The cells of the octree's finest level along an axis, or MOST_BY_DEFAULT if that is less."""
-    return int(min(finest(field), MOST_BY_DEFAULT))
+    """The cells of the octree's finest level along an axis, MOST_BY_DEFAULT at most; where leaves finer than these are
+    not too few, those of the finest of which this is so, MOST_FOR_SHEETS at most."""
+    count = np.bincount(field.leaf_level)
+    area = count * 0.25 ** np.arange(len(count))
+    finer = np.cumsum(area[::-1])[::-1]
+    level = int(np.flatnonzero(finer >= SHARE * area.sum())[-1])
+    if 1 << level <= MOST_BY_DEFAULT:
+        return min(finest(field), MOST_BY_DEFAULT)
+    return min(1 << level, MOST_FOR_SHEETS)
 
 
 def finest(field: Field) -> int:

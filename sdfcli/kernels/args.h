@@ -283,8 +283,26 @@ typedef struct {
     const float* triangle;
     float tolerance;
     float band;
+    float thin_least;                     /* sheets thinner than this, in edges of the domain, are given up */
+    unsigned thin_only;                   /* whether only sheets are split on this level */
     unsigned char* wish;                  /* out: n, 0 stays a leaf, 1 is to be opened, 2 is to be probed */
 } sdf_octree_screen_args;
+
+typedef struct {
+    unsigned n;                           /* new cells */
+    unsigned level;
+    unsigned first;                       /* number of the first */
+    const unsigned* parent;               /* family */
+    const unsigned long long* key;        /* family: Morton key of the parent */
+    const unsigned* above_row;            /* cell above */
+    const unsigned* above_points;         /* row above, x 27 */
+    const float* distance;                /* point: signed */
+    const float* gradient;                /* point, x 3; null: worked out */
+    const unsigned* slot;                 /* point: nearest triangle */
+    const float* triangle;
+    float thin_least;
+    float* width;                         /* out: n, of the thinnest sheet in the cell, 3e38 for none */
+} sdf_octree_sheets_args;
 
 typedef struct {
     unsigned n;
@@ -429,8 +447,10 @@ typedef struct {
     const float* triangle;
     float tolerance;
     float band;
+    float thin_least;                     /* sheets thinner than this, in edges of the domain, are given up */
+    unsigned thin_only;                   /* whether only sheets are split on this level */
     float jump_edge;                      /* cells of this edge or less are not split for a jump of the sign */
-    unsigned char* asked;                 /* out: cell, 1 where it is to be split */
+    unsigned char* asked;                 /* out: cell, where it is to be split: 1, or 2 for the sake of a sheet alone */
     unsigned char* state;                 /* out: cell, where the sign jumps; may be null */
 } sdf_octree_test_args;
 
@@ -510,6 +530,7 @@ typedef struct {
     const unsigned char* hanging;
     float tolerance;
     float band;
+    float thin_least;                     /* sheets thinner than this, in edges of the domain, are given up */
     unsigned char* above_asked;           /* out: cell above, 1 where it is to be split */
     unsigned char* any;                   /* out: 1 if there is any */
 } sdf_octree_tighten_args;
@@ -519,10 +540,39 @@ typedef struct {
     const unsigned* points;               /* row, x 27 */
     const float* value;                   /* point */
     const unsigned char* hanging;         /* point */
+    const unsigned char* fine;            /* point: 0 for a value rounded to `parts` steps; null for all to one */
+    int parts;
     double step;
     float* rounded;                       /* in and out: point */
     int* steps;                           /* out: point */
 } sdf_octree_round_args;
+
+typedef struct {
+    unsigned n;                           /* cells of a level, of which leaves are looked at */
+    unsigned level;
+    const unsigned* parent;               /* family */
+    const unsigned long long* key;        /* family */
+    const unsigned char* state;
+    const unsigned* above_row;
+    const unsigned* above_points;
+    const float* distance;                /* point: signed */
+    const float* gradient;
+    const unsigned* slot;
+    const float* triangle;
+    float thin_least;
+    float widest;                         /* sheets above this are passed over */
+    unsigned char* fine;                  /* out: point, 1 for the corners of leaves with both sides of a sheet */
+} sdf_octree_sheet_points_args;
+
+typedef struct {
+    unsigned n;                           /* cells of a level, of which leaves are looked at */
+    const unsigned* parent;               /* family */
+    const unsigned char* state;
+    const unsigned* above_row;
+    const unsigned* above_points;
+    const float* distance;                /* point: signed */
+    unsigned char* fine;                  /* in and out: point, 2 for the other corners of leaves with a corner that has 1 */
+} sdf_octree_beside_sheets_args;
 
 typedef struct {
     unsigned n;                           /* families of a level */

@@ -49,12 +49,15 @@
     X(sdf_octree_keys)               \
     X(sdf_octree_measured)           \
     X(sdf_octree_screen)             \
+    X(sdf_octree_sheets)             \
     X(sdf_octree_probe)              \
     X(sdf_octree_probed)             \
     X(sdf_octree_peek)               \
     X(sdf_octree_test)               \
     X(sdf_octree_constrain)          \
     X(sdf_octree_tighten)            \
+    X(sdf_octree_sheet_points)       \
+    X(sdf_octree_beside_sheets)      \
     X(sdf_octree_round)              \
     X(sdf_octree_held)               \
     X(sdf_octree_rank)               \

@@ -365,6 +365,43 @@ FN float bend(float edge, const Gradient& gradient) {
     return sum * edge * 0.125f;
 }
 
+// Two gradients whose cosine is below this belong to two sides of a sheet: these meet at 37 degrees at most.
+#define SDF_OPPOSED (-0.8f)
+// The part of a sheet's thickness by which the field may err in a cell with both of its sides (docs/accuracy.md).
+#define SDF_SHEET_SHARE 0.22f
+#define SDF_NO_SHEET 3.402823466e38f
+
+// Whether the surface may lie in a cell: a corner is no farther from it than the cell's diagonal.
+FN bool near_surface(const float* corner, float edge) {
+    float nearest = magnitude(corner[0]);
+    for (int c = 1; c < 8; c++) nearest = least(nearest, magnitude(corner[c]));
+    return nearest <= 1.74f * edge;
+}
+
+// The thickness of the thinnest sheet, a wall or a gap, of which a cell has both sides: where the gradients at the ends
+// of an edge oppose each other, the points of the surface nearest to these lie on either side of it. The width between
+// these is positive across a wall and negative across a gap. Without effect on the surface, and passed over, are walls in
+// cells that lie within them, and gaps likewise; sheets thinner than a.thin_least are given up.
+template <class Args, class Gradient>
+FN float sheet_width(const Args& a, const float* corner, float edge, const Gradient& gradient) {
+    float thinnest = SDF_NO_SHEET;
+    int inside = 0;
+    for (int c = 0; c < 8; c++) inside += corner[c] < 0.f;
+    if (!near_surface(corner, edge)) return thinnest;
+    for (int axis = 0; axis < 3; axis++)
+        for (int c = 0; c < 8; c++) {
+            if (c >> axis & 1) continue;
+            int e = c | 1 << axis;
+            F3 g = gradient(c), h = gradient(e);
+            if (dot(g, h) > SDF_OPPOSED) continue;
+            F3 way = vec(axis == 0 ? edge : 0.f, axis == 1 ? edge : 0.f, axis == 2 ? edge : 0.f), between = g - h;
+            float width = dot(corner[e] * h - corner[c] * g - way, between) / sqrtf(dot(between, between));
+            if (inside == (width > 0.f ? 8 : 0) || magnitude(width) < a.thin_least) continue;
+            thinnest = least(thinnest, magnitude(width));
+        }
+    return thinnest;
+}
+
 // The trilinear field between eight corners, t in [0, 1]^3.
 template <class T>
 FN T trilinear(const T* v, Vec<T> t) {
@@ -425,7 +462,8 @@ FN bool corners_jump(const float* corner, float edge) {
 
 // A first look at a new cell, of which only the corners are known: may it stay a leaf untested? What its gradients
 // foretell is enough to open it, or, if it is little, to leave it; in between the centre is asked for. Far from the
-// surface the points nearest to the corners tell what the query would find there.
+// surface the points nearest to the corners tell what the query would find there. Cells with both sides of a sheet are
+// opened, or left.
 FN void sdf_octree_screen_at(const sdf_octree_screen_args& a, u32 i) {
     u32 cell = a.first + i, point[8];
     corners_of(a, cell, point);
@@ -437,8 +475,13 @@ FN void sdf_octree_screen_at(const sdf_octree_screen_args& a, u32 i) {
     corner_gradients(a, cell, point, gradient);
     float edge = 1.f / (float)(1u << a.level), allowed = allowed_error(nearest, a.tolerance, a.band);
     float bent = bend(edge, [&](int c, int axis) { return gradient[3 * c + axis]; });
+    float held = SDF_SHEET_SHARE * sheet_width(a, corner, edge, [&](int c) { return load3(gradient + 3 * c); });
     u8 wish = 2;
-    if (bent > allowed || corners_jump(corner, edge) || misses_surface(a, cell, corner)) {
+    if (held < allowed) {
+        wish = bent > SDF_STRAIGHT * held;
+    } else if (a.thin_only) {
+        wish = 0;
+    } else if (bent > allowed || corners_jump(corner, edge) || misses_surface(a, cell, corner)) {
         wish = 1;
     } else if (bent <= SDF_STRAIGHT * allowed) {
         wish = 0;
@@ -452,6 +495,17 @@ FN void sdf_octree_screen_at(const sdf_octree_screen_args& a, u32 i) {
         if (magnitude(sqrtf(square) - magnitude(middle(corner))) <= SDF_FAR_MISS * allowed) wish = 0;
     }
     a.wish[i] = wish;
+}
+
+// How thin the sheets in new cells are.
+FN void sdf_octree_sheets_at(const sdf_octree_sheets_args& a, u32 i) {
+    u32 cell = a.first + i, point[8];
+    corners_of(a, cell, point);
+    float corner[8], gradient[24];
+    for (int c = 0; c < 8; c++) corner[c] = a.distance[point[c]];
+    corner_gradients(a, cell, point, gradient);
+    float edge = 1.f / (float)(1u << a.level);
+    a.width[i] = sheet_width(a, corner, edge, [&](int c) { return load3(gradient + 3 * c); });
 }
 
 // The centres of cells that are to be probed.
@@ -532,11 +586,17 @@ FN bool holds_jump(const float* distance, float half) {
     return false;
 }
 
-// The largest error of an opened cell's field, as a part of what is allowed there: in each octant the one seen at a
-// point, and on top of it half of what the gradients foretell between these. value: the field at the 27 points.
+// The largest error of an opened cell's field: in each octant the one seen at a point, and on top of it half of what the
+// gradients foretell between these. tolerance: as a part of what is allowed there; sheet: of what a sheet in the cell
+// allows.
+struct CellError {
+    float tolerance, sheet;
+};
+// value: the field at the 27 points.
 template <class Args>
-FN float largest_error(const Args& a, u32 cell, const u32* point, const float* distance, const float* value) {
-    float error[27], gradient[81], largest = 0.f, half = 0.5f / (float)(1u << a.level);
+FN CellError largest_error(const Args& a, u32 cell, const u32* point, const float* distance, const float* value) {
+    float error[27], gradient[81], corner[8], largest = 0.f, half = 0.5f / (float)(1u << a.level);
+    CellError found = {0.f, 0.f};
     Lattice at = morton_decode(key_of(a, cell));
     UNROLL
     for (int j = 0; j < 27; j++) error[j] = magnitude(value[j] - distance[j]);
@@ -550,13 +610,18 @@ FN float largest_error(const Args& a, u32 cell, const u32* point, const float* d
             worst = most(worst, error[j]);
             nearest = least(nearest, magnitude(distance[j]));
         }
-        float bent = bend(half, [&](int c, int axis) { return gradient[3 * (first + octant_point(c)) + axis]; });
-        largest = most(largest, (worst + 0.5f * bent) / allowed_error(nearest, a.tolerance, a.band));
+        worst += 0.5f * bend(half, [&](int c, int axis) { return gradient[3 * (first + octant_point(c)) + axis]; });
+        found.tolerance = most(found.tolerance, worst / allowed_error(nearest, a.tolerance, a.band));
+        largest = most(largest, worst);
     }
-    return largest;
+    for (int c = 0; c < 8; c++) corner[c] = distance[corner_point(c)];
+    float width = sheet_width(a, corner, 2.f * half, [&](int c) { return load3(gradient + 3 * corner_point(c)); });
+    found.sheet = largest / (SDF_SHEET_SHARE * width);
+    return found;
 }
 
 // Frisken's test (2000), made tighter: which opened cells are asked to be split. One stays a leaf where the sign jumps.
+// Where a.thin_only, the tolerance has all the levels that it gets.
 FN void sdf_octree_test_at(const sdf_octree_test_args& a, u32 i) {
     u32 row = a.rows ? a.rows[i] : a.first + i, cell = a.cell[row];
     const u32* point = a.points + 27 * (size_t)row;
@@ -564,9 +629,11 @@ FN void sdf_octree_test_at(const sdf_octree_test_args& a, u32 i) {
     for (int j = 0; j < 27; j++) distance[j] = a.distance[point[j]];
     for (int c = 0; c < 8; c++) corner[c] = distance[corner_point(c)];
     interpolate(corner, value);
-    if (largest_error(a, cell, point, distance, value) <= 1.f && !misses_surface(a, cell, corner)) return;
+    CellError error = largest_error(a, cell, point, distance, value);
+    bool wrong = !a.thin_only && (error.tolerance > 1.f || misses_surface(a, cell, corner));
+    if (!wrong && error.sheet <= 1.f) return;
     if (edge > a.jump_edge || !holds_jump(distance, 0.5f * edge))
-        a.asked[cell] = 1;
+        a.asked[cell] = wrong ? 1 : 2;
     else if (a.state)
         a.state[cell] = JUMP;
 }
@@ -619,7 +686,8 @@ FN void sdf_octree_tighten_at(const sdf_octree_tighten_args& a, u32 cell) {
         for (int j = 0; j < 27; j++) distance[j] = a.distance[point[j]];
         for (int c = 0; c < 8; c++) corner[c] = a.value[at[c]];
         interpolate(corner, value);
-        if (largest_error(a, cell, point, distance, value) / SDF_MOVED <= 1.f) return;
+        CellError error = largest_error(a, cell, point, distance, value);
+        if (most(error.tolerance, error.sheet) / SDF_MOVED <= 1.f) return;
     }
     for (int c = 0; c < 8; c++) {
         if (move[c] < 0.5f * moved) continue;
@@ -647,6 +715,33 @@ FN int whole_steps(float value, double base, double step) {
     return (int)steps;
 }
 
+// The points whose values are rounded more finely, for a sheet's thickness hangs on them: the corners of leaves with both
+// of its sides, and in a second pass those of the leaves around through which the surface passes.
+FN void sdf_octree_sheet_points_at(const sdf_octree_sheet_points_args& a, u32 cell) {
+    if (a.state[cell] == SPLIT) return;
+    u32 point[8];
+    float corner[8], gradient[24], edge = 1.f / (float)(1u << a.level);
+    corners_of(a, cell, point);
+    for (int c = 0; c < 8; c++) corner[c] = a.distance[point[c]];
+    if (!near_surface(corner, edge)) return;
+    corner_gradients(a, cell, point, gradient);
+    if (sheet_width(a, corner, edge, [&](int c) { return load3(gradient + 3 * c); }) > a.widest) return;
+    for (int c = 0; c < 8; c++) store_shared(a.fine + point[c], (u8)1);
+}
+FN void sdf_octree_beside_sheets_at(const sdf_octree_beside_sheets_args& a, u32 cell) {
+    if (a.state[cell] == SPLIT) return;
+    u32 point[8], inside = 0;
+    bool beside = false;
+    corners_of(a, cell, point);
+    for (int c = 0; c < 8; c++) {
+        beside |= load_shared(a.fine + point[c]) == 1;
+        inside += float_bits(a.distance[point[c]]) >> 31;
+    }
+    if (!beside || inside % 8 == 0) return;
+    for (int c = 0; c < 8; c++)
+        if (load_shared(a.fine + point[c]) == 0) store_shared(a.fine + point[c], (u8)2);
+}
+
 // What sdf_corner_quantise does, for an opened cell's points: its corners, which foretell them, need not be looked for.
 FN void sdf_octree_round_at(const sdf_octree_round_args& a, u32 i) {
     const u32* points = a.points + 27 * (size_t)i;
@@ -656,7 +751,8 @@ FN void sdf_octree_round_at(const sdf_octree_round_args& a, u32 i) {
     for (int j = 0; j < 27; j++) {
         if (is_corner(j)) continue;
         u32 point = points[j];
-        int steps = a.hanging[point] ? 0 : whole_steps(a.value[point], base[j], a.step);
+        int parts = a.fine && !a.fine[point] ? a.parts : 1;
+        int steps = a.hanging[point] ? 0 : parts * whole_steps(a.value[point], base[j], parts * a.step);
         store_shared(a.rounded + point, (float)(base[j] + (double)steps * a.step));
         store_shared(a.steps + point, steps);
     }

@@ -10,12 +10,14 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import OutOfMemoryError
+from sdfcli.params import SHEET_CELL
 from sdfcli.stages.bvh import NONE, Bvh
 from sdfcli.stages.cells import root_keys, root_positions
 from sdfcli.stages.chosen import chosen
-from sdfcli.stages.corners import corner_order
+from sdfcli.stages.corners import LEAST_STEP, corner_order
 from sdfcli.stages.distance import nearest
 from sdfcli.stages.order import LATTICE_BITS
+from sdfcli.stages.sheets import NO_SHEETS, affordable
 from sdfcli.stages.sign import BETA, PseudonormalSigner, Signer, WindingSigner, wind_alone
 from sdfcli.timing import Stages
 
@@ -26,6 +28,8 @@ OPEN, PROBE = 1, 2
 """What the first look says of cells that may not stay leaves."""
 SPLIT_NOW, OPEN_FIRST, COARSE = 1, 2, 3
 """What is to be done with cells that are to be split, see sdf_octree_balance."""
+FOR_SHEET = 2
+"""Of a cell that is asked to be split: the tolerance alone would not ask for it."""
 UNKNOWN = 2
 """Of a sign."""
 SAFETY = 0.8
@@ -39,13 +43,17 @@ PIECE = 1 << 15
 
 POINT_BYTES, ROW_BYTES, CELL_BYTES = 63, 370, 64
 """What a new point, an opened cell and a new cell need at most, with spare room and copies while arrays grow."""
-END_BYTES = 45
+END_BYTES = 46
 """What each point needs in the end: the field's own arrays, and what its error is measured with."""
 NEW_BYTES = 72
 """What a new point of a piece needs for a while only: its position, what its query starts from, and the answers."""
 
 JUMP_EDGE = 4.0
 """Cells are split down to this many tolerances where the sign jumps at the hole of an open surface."""
+
+STEPS_PER_SHEET, MOST_PARTS, WIDEST = 48, 128, 8.0
+"""Around sheets distances are rounded to such parts of the least thickness, and to so many parts of a step at most; and
+around sheets up to which thickness, in tolerances of the tests."""
 
 PATIENCE, FARTHEST, MARGINAL = 8, 64, 0.8
 """Rounds of splits for hanging corners before a wave of them is met; how far away, in leaves, at most; and from which
@@ -148,11 +156,15 @@ class Octree:
         tolerance: float,
         band: float,
         stages: Stages,
+        thin: float = 0.0,
+        thin_depth: int = 0,
         find: Find | None = None,
         most_memory: int | None = None,
         sample: int | None = None,
     ) -> None:
-        """most_memory: bytes on the device at which growing ends with OutOfMemoryError.
+        """depth: the finest level for the tolerance's sake. thin: the thickness, in edges of the domain, down to which
+        sheets keep both sides, as far as level `thin_depth` (where it is finer than `depth`) and MOST_LEAVES allow; 0:
+        none. most_memory: bytes on the device at which growing ends with OutOfMemoryError.
 
         sample: of so many cells a level at most the children are looked at, and nothing is balanced: `estimated_cells`
         is then a guess of the whole tree's size.
@@ -160,8 +172,9 @@ class Octree:
         self.backend, self.order, self.signer, self.stages = backend, bvh.order, signer, stages
         self.most_memory, self.sample, self.share = most_memory, sample, [1.0]
         self.depth, self.tolerance, self.band = depth, SAFETY * tolerance, band
+        self.thin, self.thin_depth = thin or NO_SHEETS, max(depth, thin_depth) if thin else depth
         self.find = find or partial(nearest, backend, bvh)
-        self.levels = [Level(backend) for _ in range(depth + 1)]
+        self.levels = [Level(backend) for _ in range(self.thin_depth + 1)]
         self.queries = 0
         self.seeds = 1 if backend.warps else 8  # as many as queries start from
         self.points = Columns(
@@ -173,6 +186,8 @@ class Octree:
         )
         self.value: Array = None
         self.hanging: Array = None
+        self.step: float | None = None
+        self.parts = 1
         self._pending: set[int] = set()  # levels that may have cells to be split
 
     @property
@@ -214,12 +229,15 @@ class Octree:
 
     def _consider(self, level: int, first: int) -> None:
         """Finds out which of the new cells, from number `first` on, wish to be split."""
-        if level == self.depth:
+        if level == self.thin_depth:
             return
+        if level == self.depth and first == 0:
+            self.thin = self._affordable()
         rows = self.levels[level].rows
         row = rows.count
         self._open(level, self._screened(level, first))
-        self._open(level, self._peeked(level, first))
+        if level < self.depth:
+            self._open(level, self._peeked(level, first))
         if rows.count > row:
             cells = self.levels[level].cells
             self._test(level, rows.count - row, asked=cells.asked, state=cells.state, first=row)
@@ -238,7 +256,7 @@ class Octree:
             levels = sum(own.cells.count > 0 for own in self.levels) - 1
             raise OutOfMemoryError(
                 f"the octree does not fit into {self.most_memory / 1e9:.3g} GB: {self.points.count:,} points at level "
-                f"{levels} of {self.depth}; try a larger --tolerance, a smaller --depth, or more --max-memory"
+                f"{levels} of {self.thin_depth}; try a larger --tolerance, a smaller --depth, or more --max-memory"
             )
 
     def _place(self, level: int) -> dict[str, Any]:
@@ -276,7 +294,16 @@ class Octree:
             "tolerance": self.tolerance,
             "band": self.band,
             "jump_edge": JUMP_EDGE * self.tolerance,
+            "thin_least": self.thin,
         }
+
+    def _affordable(self) -> float:
+        """The thickness of the sheets that are kept, as the first cells of the finest level for the tolerance tell."""
+        cells = self.levels[self.depth].cells.count
+        width = self.backend.xp.empty(cells, np.float32)
+        self.backend.run("sdf_octree_sheets", cells, first=0, width=width, **self._place(self.depth), **self._field())
+        found = self.backend.to_host(width[width < NO_SHEETS])
+        return affordable(found, 0.5**self.depth, self.thin, self.share[-1])
 
     def _ask(self, kernel: str, level: int, n: int, **values: Any) -> Array:
         """What a kernel answers for each of n cells."""
@@ -287,7 +314,8 @@ class Octree:
     def _screened(self, level: int, first: int) -> Array:
         """The new cells that are to be opened, judged by their corners, and where these leave doubt by their centre."""
         backend, xp = self.backend, self.backend.xp
-        wish = self._ask("screen", level, self.levels[level].cells.count - first, first=first)
+        count, thin_only = self.levels[level].cells.count - first, int(level >= self.depth)
+        wish = self._ask("screen", level, count, first=first, thin_only=thin_only)
         opened, probed = chosen(backend, wish, PROBE, first)
         if len(probed) == 0:
             return opened
@@ -310,6 +338,7 @@ class Octree:
     def _test(self, level: int, count: int, **values: Any) -> None:
         """Asks for splits of opened cells: `rows`, or those from row `first` on. See sdf_octree_test."""
         shared = {"cell": self.levels[level].rows.cell, "first": 0, "rows": None, **self._field()}
+        shared["thin_only"] = int(level >= self.depth)
         self.backend.run("sdf_octree_test", count, **{**self._place(level), **shared, **values})
 
     def _open(self, level: int, cells: Array) -> None:
@@ -508,8 +537,8 @@ class Octree:
 
     def _tighten(self) -> None:
         """Asks for splits of the leaves that move their finer neighbours' corners too far."""
-        any_asked = self.backend.xp.zeros(self.depth, np.uint8)
-        for level in range(1, self.depth + 1):
+        any_asked = self.backend.xp.zeros(self.thin_depth, np.uint8)
+        for level in range(1, self.thin_depth + 1):
             above = self.levels[level - 1].cells
             self.backend.run(
                 "sdf_octree_tighten",
@@ -582,6 +611,17 @@ class Octree:
         return int((state == JUMP).sum())
 
     @property
+    def thinnest_kept(self) -> float | None:
+        """The thickness from which on sheets are kept, in edges of the domain; None where they are not looked at."""
+        return None if self.thin == NO_SHEETS else max(self.thin, 0.5**self.thin_depth / SHEET_CELL)
+
+    @property
+    def sheet_leaves(self) -> int:
+        """How many leaves there are more for the sake of sheets, without what balance asks for."""
+        split = [(own.cells.asked == FOR_SHEET) & (own.cells.state == SPLIT) for own in self.levels]
+        return 7 * sum(int(each.sum()) for each in split)
+
+    @property
     def nbytes(self) -> int:
         """What the tree takes while it grows."""
         grown = self.points.nbytes + sum(own.nbytes for own in self.levels)
@@ -590,10 +630,15 @@ class Octree:
     def assemble(self, length: float = 1.0, step: float | None = None) -> dict[str, Array]:
         """The arrays of a Field whose domain has an edge of this length; leaf_corner (n, 8): places among the corners.
 
-        step: distances are rounded to such steps, as in corners.py; steps (m,) int32 then is what is stored of them.
-        What only growing needs is freed first.
+        step: distances are rounded to such steps, as in corners.py; steps (m,) int32 then is what is stored of them, as
+        numbers of `self.step`, of which `self.parts` are a step: values around sheets are rounded to parts. What only
+        growing needs is freed first.
         """
         backend, xp, points = self.backend, self.backend.xp, self.points
+        fine = None if step is None else self._fine_points()
+        if step is not None:
+            self.parts = 1 if fine is None else self._parts(step / length)
+            self.step = step / self.parts
         points.drop("signed", "gradient", "clear")
         del self.find
         levels = [own for own in self.levels if own.cells.count]
@@ -619,7 +664,8 @@ class Octree:
             )
         corner, key = self.in_order(chosen(backend, used)[0], len(levels) - 1)
         del used
-        value, steps = self._rounded(self.value, levels, step)
+        value, steps = self._rounded(self.value, levels, step, fine)
+        del fine
         self.value = self.hanging = None
         arrays = {
             "leaf_key": leaf_key,
@@ -661,8 +707,31 @@ class Octree:
         key &= ~np.uint64(last - 1)
         return corner, key
 
-    def _rounded(self, value: Array, levels: list[Level], step: float | None) -> tuple[Array, Array | None]:
-        """The points' values as whole numbers of steps from what coarser points foretell, and these numbers."""
+    def _fine_points(self) -> Array | None:
+        """(m,) uint8: the points whose values are rounded to parts of steps are not 0. None where there are none."""
+        if self.thin == NO_SHEETS:
+            return None
+        backend, fine = self.backend, self.backend.xp.zeros(self.points.count, np.uint8)
+        levels = [level for level, own in enumerate(self.levels) if own.cells.count]
+        for kernel in ("sheet_points", "beside_sheets"):
+            for level in levels:
+                shared = {**self._place(level), **self._field(), "widest": WIDEST * self.tolerance, "fine": fine}
+                backend.run(f"sdf_octree_{kernel}", self.levels[level].cells.count, **shared)
+            if not int(fine.max()):
+                return None
+        return fine
+
+    def _parts(self, step: float) -> int:
+        """Into how many parts a step, in edges of the domain, is divided for sheets of the least thickness."""
+        parts = 1
+        while parts < MOST_PARTS and step / parts > max(1.01 * self.thin / STEPS_PER_SHEET, 2 * LEAST_STEP):
+            parts *= 2
+        return parts
+
+    def _rounded(
+        self, value: Array, levels: list[Level], step: float | None, fine: Array | None
+    ) -> tuple[Array, Array | None]:
+        """The points' values as whole numbers of `self.step` from what coarser points foretell, and these numbers."""
         backend, xp = self.backend, self.backend.xp
         if step is None:
             return value, None
@@ -675,7 +744,7 @@ class Octree:
             corner=root,
             corner_key=root_keys(backend),
             hanging=self.hanging,
-            step=step,
+            step=self.step,
             value=rounded,
             residual=steps,
         )
@@ -686,7 +755,9 @@ class Octree:
                 points=own.rows.points,
                 value=value,
                 hanging=self.hanging,
-                step=step,
+                fine=fine,
+                parts=self.parts,
+                step=self.step,
                 rounded=rounded,
                 steps=steps,
             )

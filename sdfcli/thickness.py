@@ -1,0 +1,88 @@
+"""How thin a mesh's walls and gaps are, and at how much of the surface a field has lost them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sdfcli.accuracy import surface_samples
+from sdfcli.field import Field
+from sdfcli.index import MeshDistance
+from sdfcli.mesh import Bools, Floats, Ints, Mesh
+from sdfcli.params import WIDEST_SHEET, depth_for_sheet
+
+SAMPLES, SEED = 10_000, 30_000
+HALVINGS = 10
+OPPOSED, EMPTY = -0.8, 0.9
+"""The cosine between the ways to the two sides of a sheet, as in octree.h; and the part of the radius that a ball keeps
+free of surface where it is taken for empty."""
+SPARED = 0.01
+"""Of what is lost, the thinnest part for which no remedy is sought: a knife's edge has no thickness at all."""
+
+
+@dataclass(frozen=True)
+class Sheets:
+    """Walls and gaps beneath some of n random points of a surface, evenly by area.
+
+    samples  n.
+    sample   (k,) which points; one may have a wall on one side and a gap on the other.
+    width    (k,) in the mesh's units.
+    middle   (k, 3) the points halfway between the two sides.
+    wall     (k,) whether these lie inside; the others lie in gaps.
+    """
+
+    samples: int
+    sample: Ints
+    width: Floats
+    middle: Floats
+    wall: Bools
+
+    def lost(self, field: Field) -> Bools:
+        """(k,) those in whose middle the field has the wrong sign."""
+        return np.asarray((field.sample(self.middle) < 0) != self.wall)
+
+    def report(self, lost: Bools | None, mesh: Mesh) -> dict[str, Any]:
+        """What is said of them where those given are lost, see docs/format.md. Lengths are fractions of the diagonal.
+        lost: None where there are no signs to lose."""
+        width = self.width / mesh.diagonal
+        found: dict[str, Any] = {"thinnest": None, "lost": None, "needed_thin": None, "needed_depth": None}
+        if lost is not None:
+            found["lost"] = len(np.unique(self.sample[lost])) / self.samples
+            if self.wall.any():
+                found["thinnest"] = float(width[self.wall].min())
+            if lost.any():
+                needed = float(f"{0.95 * np.quantile(width[lost], SPARED):.1e}")  # two digits, rounded down
+                found["needed_thin"] = needed
+                found["needed_depth"] = depth_for_sheet(needed, mesh.diagonal / mesh.domain.length)
+        return found
+
+
+def spots(mesh: Mesh) -> tuple[Floats, Floats]:
+    """The points (n, 3) of the surface at which thickness is measured, and the unit normals (n, 3) there."""
+    return surface_samples(mesh, SAMPLES, np.random.default_rng(SEED))
+
+
+def find_sheets(index: MeshDistance, point: Floats, normal: Floats, tolerance: float) -> Sheets:
+    """The walls and gaps at points of the surface that are thinner than WIDEST_SHEET tolerances.
+
+    To both sides of each point, a ball that touches the surface there is halved until it is empty: while the surface
+    nearest to its centre lies opposite, the two are the sides of a sheet.
+    """
+    sample = np.tile(np.arange(len(point)), 2)
+    way, found = np.concatenate([-normal, normal]), []
+    radius = WIDEST_SHEET * tolerance * index.mesh.diagonal / 2
+    for _ in range(HALVINGS):
+        centre = point[sample] + radius * way
+        to_nearest = index.closest(centre)[0] - centre
+        distance, onward = np.linalg.norm(to_nearest, axis=1), np.einsum("nx,nx->n", to_nearest, way)
+        opposite = (-onward < OPPOSED * distance) & (distance < radius)
+        found.append((sample[opposite], (radius + onward)[opposite], way[opposite]))
+        smaller = ~opposite & (distance < EMPTY * radius)
+        sample, way, radius = sample[smaller], way[smaller], radius / 2
+        if len(sample) == 0:
+            break
+    sample, width, way = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    middle = point[sample] + (width / 2)[:, None] * way
+    return Sheets(len(point), sample, width, middle, index.signed_distance(middle) < 0)
