@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import errno
 import os
 import resource
@@ -17,6 +19,9 @@ STACK = 8 << 20
 
 CODE = 40 << 20
 """Bytes of address space that the code of libraries takes which are loaded later."""
+
+M_ARENA_MAX = -8
+"""What `mallopt` of the GNU C library calls the number of its heaps."""
 
 LEAST = 48 << 20
 """Bytes without which no command gets far: libraries end the process where they find less."""
@@ -96,10 +101,13 @@ def bound(most: int | None = None) -> None:
     if most is not None and not _bound:
         return
     _bound.append(True)
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        with contextlib.suppress(AttributeError):  # of another C library
+            ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)  # else each thread's heap takes 64 MB of addresses
     free = int(SHARE * free_memory())
     if most is not None:
         free = min(free, most - used_memory())
-    data = _mapped()[1] + max(0, free) + STACK * (2 + (os.cpu_count() or 1))
+    data = _mapped()[1] + max(0, free) + STACK * (3 + (os.cpu_count() or 1))
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if data < min(most if most != resource.RLIM_INFINITY else data + 1 for most in (soft, hard)):
         resource.setrlimit(resource.RLIMIT_DATA, (data, hard))

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
 import resource
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trimesh
 
 import sdfcli
 import shapes
 from sdfcli import memory, mesh, readers, store
+from sdfcli.batch import job
+from sdfcli.batch.terms import Settings
 from sdfcli.errors import InputError, OutOfMemoryError
 from sdfcli.memory import free_memory, is_shortage, require
 
@@ -72,8 +77,6 @@ def test_the_command_line_bounds_itself(tmp_path: Path) -> None:
     # Without a limit of the system's, an allocation beyond --max-memory fails.
     path = tmp_path / "ball.ply"
     shape = shapes.icosphere(6)
-    import trimesh
-
     trimesh.Trimesh(*shape, process=False).export(path)
     words = ["build", path, "--max-memory", "90M", "--device", "cpu", "-o", tmp_path / "o.h5"]
     done = subprocess.run([sys.executable, "-m", "sdfcli", *words], capture_output=True, text=True, check=False)
@@ -130,3 +133,42 @@ def test_shortages() -> None:
     assert not is_shortage(ValueError("no such thing"))
     require(1, "nothing")
     assert free_memory() > 0
+
+
+def test_a_library_that_cannot_be_imported_beside_a_build_is_no_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried, told = [], []
+
+    def fails(name: str) -> None:
+        tried.append(name)
+        raise MemoryError
+
+    monkeypatch.setattr(job, "import_module", fails)
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    path = tmp_path / "ball.stl"
+    trimesh.Trimesh(*shapes.icosphere(1)).export(path)
+    settings = Settings(parameters={"depth": 3, "tolerance": 0.1}, device="cpu")
+    assert job.build_into(str(path), str(tmp_path / "ball.h5"), settings)["status"] == "ok"
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    assert (tried, told) == (["h5py"], [])
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="not the GNU C library")
+def test_threads_take_no_addresses_for_heaps_of_their_own() -> None:
+    program = """
+import resource, threading
+from sdfcli import memory
+resource.setrlimit(resource.RLIMIT_AS, (2**30, resource.RLIM_INFINITY))
+memory.bound()
+before, over = memory._mapped()[0], threading.Event()
+threads = [threading.Thread(target=lambda: [bytearray(1000) for _ in range(1000)] and over.wait()) for _ in range(6)]
+threading.stack_size(1 << 20)
+for thread in threads: thread.start()
+print(memory._mapped()[0] - before)
+over.set()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 40 * MB

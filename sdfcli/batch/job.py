@@ -45,7 +45,7 @@ def build_into(mesh: str, output: str, settings: Settings, progress: Callable[[s
         found = _same_field(target, load_mesh(mesh), settings)
         if found is not None:
             return outcome_of_field(mesh, target, "skipped", found, settings)
-    importing = Thread(target=import_module, args=("h5py",))
+    importing = Thread(target=_import_h5py)
 
     def told(what: str) -> None:
         # While kernels run; before, reading the mesh and importing CuPy would wait for it, as for Python's lock.
@@ -80,6 +80,11 @@ def build_into(mesh: str, output: str, settings: Settings, progress: Callable[[s
         "device": field.run["device"],
         "seconds": {name: round(value, 4) for name, value in seconds.items()},
     }
+
+
+def _import_h5py() -> None:
+    with contextlib.suppress(Exception):  # whoever needs it imports it again, and tells what is wrong
+        import_module("h5py")
 
 
 def _is_there(path: Path, field: Field) -> bool:
