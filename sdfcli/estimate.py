@@ -10,6 +10,7 @@ from sdfcli.backend import Backend, select_backend
 from sdfcli.errors import UsageError
 from sdfcli.index import MeshDistance
 from sdfcli.params import BuildParams
+from sdfcli.signature import takes
 from sdfcli.stages.bvh_octree import bvh_octree, bytes_for
 from sdfcli.stages.distance import nearest
 from sdfcli.stages.octree import Octree
@@ -67,6 +68,7 @@ class Estimate:
         return {**asdict(self), "fits": self.fits}
 
 
+@takes(BuildParams)
 def estimate(
     source: Any,
     *,

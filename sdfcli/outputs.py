@@ -67,7 +67,7 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _exists(path: Path) -> UsageError:
-    return UsageError(f"{path}: exists; use --force to replace it")
+    return UsageError(f"{path}: exists; use --force (in Python force=True) to replace it")
 
 
 @contextlib.contextmanager

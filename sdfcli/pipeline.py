@@ -19,6 +19,7 @@ from sdfcli.index import MeshDistance
 from sdfcli.mesh import load_mesh
 from sdfcli.params import BuildParams
 from sdfcli.previous import Previous
+from sdfcli.signature import takes
 from sdfcli.stages.bvh import Bvh, build_bvh, refit, without_nodes
 from sdfcli.stages.bvh_octree import LEAF_BYTES, measured, nearest_by_level
 from sdfcli.stages.cells import Corners
@@ -41,6 +42,7 @@ Progress = Callable[[str], None]
 LOADING = "loading and checking the mesh"
 
 
+@takes(BuildParams)
 def build(
     source: Any,
     *,
@@ -165,7 +167,8 @@ def _build(
                 find=_finder(backend, bvh, params.query, earlier),
                 most_memory=most_memory,
             )
-            tree.grow(lambda level, cells: progress(f"level {level + 1}: {cells:,} cells"))
+            finest = len(tree.levels) - 1
+            tree.grow(lambda level, cells: progress(f"level {level + 1} of {finest}: {cells:,} cells"))
             queries, working_bytes = tree.queries, tree.nbytes
             bvh = replace(bvh, packets=None)
             arrays = tree.assemble(mesh.domain.length, step_for(params.tolerance * mesh.diagonal, mesh.domain.length))

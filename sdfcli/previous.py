@@ -21,7 +21,10 @@ class Previous:
 
     def __init__(self, backend: Backend, field: Field, domain: Domain, order: Order) -> None:
         if field.nearest is None:
-            raise InputError("the earlier field does not know its nearest triangles; build it with --nearest")
+            raise InputError(
+                "the earlier field does not know its nearest triangles; build it with --nearest (in Python "
+                "keep_nearest=True)"
+            )
         self.backend = backend
         self.slot_of = backend.xp.empty(len(order), np.uint32)
         self.slot_of[order.triangle_id] = backend.xp.arange(len(order), dtype=np.uint32)

@@ -396,7 +396,7 @@ def test_the_report(scans: Path, out: Path, tmp_path: Path) -> None:
     assert cells[str(strange)][2:5] == ["good", "watertight", "1,280"]
     done = run(scans, "-o", out, "--report", report, "--skip-existing")
     assert (done.returncode, report.read_text()) == (2, page)
-    assert done.stderr == f"sdfcli: {report}: exists; use --force to replace it\n"
+    assert done.stderr == f"sdfcli: {report}: exists; use --force (in Python force=True) to replace it\n"
     assert run(scans, "-o", out, "--report", report, "--skip-existing", "--force").returncode == 3
     assert "skipped" in report.read_text()
 

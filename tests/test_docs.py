@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import os
 import re
 import shutil
@@ -9,12 +11,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 import sdfcli
 from sdfcli.cli.app import COMMANDS, app
+from sdfcli.estimate import estimate
+from sdfcli.params import BuildParams
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -116,3 +121,12 @@ def test_the_names_of_the_package() -> None:
     words = [sys.executable, "-c", "import sdfcli; print(*dir(sdfcli))"]
     found = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
     assert set(found) == {*names, "__version__"}
+
+
+@pytest.mark.parametrize("function", [sdfcli.build, estimate])
+def test_signatures_name_the_parameters_of_a_build(function: Callable[..., Any]) -> None:
+    shown = inspect.signature(function).parameters
+    assert {"source", "device", "max_memory"} < set(shown)
+    for field in dataclasses.fields(BuildParams):
+        assert (shown[field.name].kind, shown[field.name].default) == (inspect.Parameter.KEYWORD_ONLY, field.default)
+    assert all(each.kind != inspect.Parameter.VAR_KEYWORD for each in shown.values())

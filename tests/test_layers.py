@@ -9,7 +9,7 @@ import sdfcli
 
 PACKAGE = Path(sdfcli.__file__).parent
 LAYERS = [
-    {"errors", "interrupts", "driver", "chunks", "processes", "start", "memory"},
+    {"errors", "interrupts", "driver", "chunks", "processes", "start", "memory", "signature"},
     {"outputs"},
     {"backend", "params"},
     {"polygons", "timing", "exact", "schema"},
