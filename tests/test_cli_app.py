@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import queue
 import subprocess
 import sys
+import threading
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+import sdfcli
+import shapes
+from sdfcli.cli import output
 from sdfcli.cli.app import COMMANDS, app
 
 
@@ -80,3 +86,38 @@ def test_values_are_completed(words: str, values: str) -> None:
         check=False,
     )
     assert done.stdout.split() == values.split(), done.stderr
+
+
+def test_progress_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: queue.SimpleQueue[str] = queue.SimpleQueue()
+    monkeypatch.setattr(output, "PERIOD", 0.01)
+    monkeypatch.setattr(output, "say", said.put)
+    with output.progress("mesh.ply", quiet=False) as tell:
+        assert said.get(timeout=60).startswith("mesh.ply, ")
+        tell("level 3 of 10")
+        while "level 3 of 10, " not in said.get(timeout=60):
+            pass
+    while not said.empty():
+        said.get()
+    begun = threading.active_count()
+    with output.progress("mesh.ply", quiet=True) as tell:
+        tell("level 3 of 10")
+        assert threading.active_count() == begun  # nobody who could say anything
+    assert said.empty()
+
+
+@pytest.mark.parametrize("command", ["check", "info"])
+def test_quiet(command: str, tmp_path: Path) -> None:
+    path = tmp_path / ("ball.off" if command == "check" else "ball.h5")
+    vertices, faces = shapes.icosphere(1)
+    lines = [f"OFF\n{len(vertices)} {len(faces)} 0", *(" ".join(map(str, v)) for v in vertices)]
+    path.write_text("\n".join([*lines, *("3 " + " ".join(map(str, f)) for f in faces)]) + "\n")
+    if command == "info":
+        path.unlink()
+        sdfcli.build((vertices, faces), device="cpu", depth=3, tolerance=0.1).save(path)
+    done = CliRunner().invoke(app, [command, str(path), "-q"])
+    assert (done.exit_code, done.output) == (0, "")
+    assert CliRunner().invoke(app, [command, str(path), "-q", "--json"]).stdout
+    path.write_text("nothing of the kind")
+    done = CliRunner().invoke(app, [command, str(path), "-q"])
+    assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (3, "", 1)

@@ -18,6 +18,7 @@ def check(
     device: options.Device = "auto",
     threads: options.Threads = None,
     json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Say what is wrong with meshes, what a build does about it, and whether the field can be trusted.
 
@@ -37,7 +38,7 @@ def check(
             report = {"verdict": "unusable", "error": str(error)}
         if json:
             print_json({"input": mesh, **report})
-        else:
+        elif not quiet:
             _print_report(mesh, report)
     if worst:
         raise typer.Exit(worst)

@@ -30,7 +30,7 @@ SHOWN = {
 """Entries that `_known` shows with words and units; others follow as they are."""
 
 
-def info(file: options.FieldFile, json: options.Json = False) -> None:
+def info(file: options.FieldFile, json: options.Json = False, quiet: options.Quiet = False) -> None:
     """Print everything that a field's file says of itself.
 
     Example: sdfcli info bunny.h5
@@ -49,7 +49,7 @@ def info(file: options.FieldFile, json: options.Json = False) -> None:
             "content_sha256": field.content_sha256,
         }
         print_json({**facts, **field.info})
-    else:
+    elif not quiet:
         print_table(str(file), rows(file, field))
 
 

@@ -7,8 +7,10 @@ import os
 import shutil
 import sys
 import textwrap
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,9 @@ from typing import Any
 import typer
 
 from sdfcli.errors import UsageError
+
+PERIOD = 10.0
+"""Seconds between two lines of progress, where they cannot replace one another."""
 
 
 @contextmanager
@@ -90,15 +95,38 @@ def print_written(
 
 @contextmanager
 def progress(title: str, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Shows what is going on, on standard error, if that is a terminal; yields the function to tell it."""
-    if quiet or not sys.stderr or not sys.stderr.isatty():
+    """Shows what is going on, on standard error; yields the function to tell it. Where that is no terminal, as in the
+    log of a CI, there is a line every PERIOD seconds."""
+    if quiet:
         yield lambda what: None
+        return
+    if not sys.stderr.isatty():
+        with _lines(title) as tell:
+            yield tell
         return
     from rich.console import Console
     from rich.text import Text
 
     with Console(stderr=True).status(Text(plain(title))) as status:  # a str would be taken for Rich's markup
         yield lambda what: status.update(Text(plain(f"{title}: {what}")))
+
+
+@contextmanager
+def _lines(title: str) -> Iterator[Callable[[str], None]]:
+    start, latest, over = time.monotonic(), [title], threading.Event()
+
+    def repeat() -> None:
+        while not over.wait(PERIOD):
+            with suppress(OSError):  # nobody reads any more
+                say(f"{latest[0]}, {time.monotonic() - start:.0f} s")
+
+    speaker = threading.Thread(target=repeat, daemon=True)
+    speaker.start()
+    try:
+        yield lambda what: latest.__setitem__(0, f"{title}: {what}")
+    finally:
+        over.set()
+        speaker.join()
 
 
 def human_bytes(count: int) -> str:
