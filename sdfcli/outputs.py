@@ -84,13 +84,14 @@ def written_whole(path: Path, force: bool) -> Iterator[Path]:
     try:
         refuse_existing(path, force)
         replaced = _status(path)
-        mode = 0o666 if replaced is None else stat.S_IMODE(replaced.st_mode) | 0o600
-        number, temporary = _open_temporary(spare, mode)
+        # Not whose rights a program runs with: someone else may have put the file there.
+        mode = None if replaced is None else replaced.st_mode & 0o777
+        number, temporary = _open_temporary(spare, 0o666 if mode is None else mode | 0o600)
         yield temporary
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
-        if replaced is not None:
-            os.chmod(temporary, stat.S_IMODE(replaced.st_mode))
+        if mode is not None:
+            os.chmod(temporary, mode)
         if temporary != spare:
             _name(number, temporary, spare)
         _put_in_place(spare, path, force)

@@ -453,6 +453,13 @@ def test_permissions(folder: Path, old: Field, monkeypatch: pytest.MonkeyPatch) 
         os.umask(before)
 
 
+def test_no_output_runs_with_the_rights_of_its_owner(folder: Path, old: Field) -> None:
+    """Whoever else may write to the folder could have put such a file there, to be filled by the superuser."""
+    (folder / "field.h5").chmod(0o6755)
+    old.save(folder / "field.h5", force=True)
+    assert (folder / "field.h5").stat().st_mode & 0o7777 == 0o755
+
+
 @pytest.mark.parametrize("name", ["x" * 300 + ".h5", "field.h5/below.h5"])
 def test_names_that_cannot_be(ball: Path, folder: Path, name: str) -> None:
     done = subprocess.run(command(ball, folder / name), check=False, capture_output=True, text=True)
