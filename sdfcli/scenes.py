@@ -26,13 +26,16 @@ GLB = b"glTF"
 """How a binary glTF file begins."""
 
 MOST_WITHOUT_DATA = 10_000
-"""An accessor of glTF without a buffer is all zeros: no mesh needs many of those."""
+"""Entries of a glTF's accessors without a buffer, which are all zeros: no mesh needs many of those."""
 
 MOST_PACKED = 200
 """No scene packs better than 1 to this: what claims to is not unpacked."""
 
 UNPACKING = 15
 """Bytes of memory that a byte of a 3MF file's unpacked model takes while it is read, at least."""
+
+TRIANGLE = 100
+"""Bytes of memory that a triangle takes, once all places are filled in which a 3MF file puts an object, at least."""
 
 
 def read_scene(path: Path) -> tuple[Floats, Ints]:
@@ -91,6 +94,7 @@ def _check_3mf(data: bytes) -> int:
                     element.clear()
                 elif kind == "item":
                     held += triangles.get(element.get("objectid"), 0)
+    require(TRIANGLE * held, "reading it")  # objects in objects: a few lines may say billions
     return held
 
 
@@ -115,9 +119,9 @@ def _check_gltf(path: Path, data: bytes) -> dict[str, bytes]:
         tree = json.loads(text)
     except ValueError as error:
         raise InputError(f"not the JSON of a glTF file: {error}" if text else "the file is empty") from error
-    for number, accessor in enumerate(tree.get("accessors", [])):
-        if "bufferView" not in accessor and accessor.get("count", 0) > MOST_WITHOUT_DATA:
-            raise InputError(f"accessor {number}: {accessor['count']:,} entries, but no data")
+    missing = sum(accessor["count"] for accessor in tree.get("accessors", []) if "bufferView" not in accessor)
+    if missing > MOST_WITHOUT_DATA:
+        raise InputError(f"accessors of {missing:,} entries, but no data for them")
     names = [buffer["uri"] for buffer in tree.get("buffers", []) if "uri" in buffer]
     return {name: _beside(path, name) for name in names if "base64," not in name}
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import shapes
 from sdfcli import polygons
-from sdfcli.errors import InputError
+from sdfcli.errors import InputError, OutOfMemoryError
 from sdfcli.mesh import Mesh, load_mesh
 from sdfcli.polygons import Polygons, triangulated
 from surfaces import volume
@@ -440,6 +440,14 @@ def test_gltf_whose_buffer_lies(tmp_path: Path) -> None:
     refusal(tmp_path, "model.gltf", json.dumps(tree))
 
 
+@pytest.mark.parametrize("parts", [1, 1000])
+def test_entries_without_data(tmp_path: Path, parts: int) -> None:
+    """However many accessors they are spread over."""
+    part = {"componentType": 5126, "type": "MAT4", "count": 1_000_000 // parts}
+    tree = {"asset": {"version": "2.0"}, "accessors": parts * [part]}
+    assert "1,000,000 entries, but no data" in refusal(tmp_path, "a.gltf", json.dumps(tree))
+
+
 def test_archives_that_unpack_to_too_much(tmp_path: Path) -> None:
     path = tmp_path / "bomb.3mf"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -483,9 +491,8 @@ def test_vertices_that_no_face_uses_do_not_stretch_the_domain(tmp_path: Path) ->
     assert np.array_equal(mesh.bounds, [[-1, -1, -1], [1, 1, 1]])
 
 
-@pytest.mark.parametrize("levels", [0, 1, 4, 8])
-def test_3mf_files_are_read_whole_or_refused(tmp_path: Path, levels: int) -> None:
-    # Every level holds the one below twice.
+def nested_3mf(path: Path, levels: int) -> Path:
+    """A cube on the lowest level; every level holds the one below twice."""
     vertices, faces = CUBE
     corners = "".join('<vertex x="{}" y="{}" z="{}"/>'.format(*vertex) for vertex in vertices)
     triangles = "".join('<triangle v1="{}" v2="{}" v3="{}"/>'.format(*face) for face in faces)
@@ -498,13 +505,25 @@ def test_3mf_files_are_read_whole_or_refused(tmp_path: Path, levels: int) -> Non
     )
     namespace = 'xmlns="http://schemas.microsoft.com/3dmanufacturing/core/2015/02"'
     text = f'<model {namespace}><resources>{objects}</resources><build><item objectid="{levels}"/></build></model>'
-    with zipfile.ZipFile(tmp_path / "nested.3mf", "w") as archive:
+    with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("3D/3dmodel.model", text)
+    return path
+
+
+@pytest.mark.parametrize("levels", [0, 1, 4, 8])
+def test_3mf_files_are_read_whole_or_refused(tmp_path: Path, levels: int) -> None:
+    path = nested_3mf(tmp_path / "nested.3mf", levels)
     if levels < 8:
-        assert len(load_mesh(tmp_path / "nested.3mf").faces) == 12 * 2**levels
+        assert len(load_mesh(path).faces) == 12 * 2**levels
     else:
         with pytest.raises(InputError, match="3,072 triangles, of which trimesh reads"):
-            load_mesh(tmp_path / "nested.3mf")
+            load_mesh(path)
+
+
+def test_objects_in_objects_are_counted_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trimesh, "load_scene", lambda *_, **__: pytest.fail("trimesh would take hours"))
+    with pytest.raises(OutOfMemoryError, match="reading it takes about"):
+        load_mesh(nested_3mf(tmp_path / "nested.3mf", 40))
 
 
 # ---- What files may not do ----
