@@ -560,8 +560,11 @@ def test_one_mesh_that_fails_has_a_row(tmp_path: Path) -> None:
     assert "nan.obj" in page.read_text()
 
 
-def test_the_page_does_not_take_the_place_of_a_field(scans: Path, tmp_path: Path) -> None:
-    done = run(scans / "scan00.ply", "-o", tmp_path / "same", "--report", tmp_path / "same")
+@pytest.mark.parametrize("page", ["same", "folder/../same", "link/same"])
+def test_the_page_does_not_take_the_place_of_a_field(scans: Path, tmp_path: Path, page: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path)
+    done = run(scans / "scan00.ply", "-o", tmp_path / "same", "--report", tmp_path / page, "--force")
     assert done.returncode == 2
     assert not (tmp_path / "same").exists()
 

@@ -180,7 +180,7 @@ def build(
         from sdfcli.outputs import check_target
 
         check_target(report, force, *inputs)
-        if any(Path(job.output).absolute() == report.absolute() for job in found):
+        if any(os.path.realpath(job.output) == os.path.realpath(report) for job in found):
             raise UsageError(f"--report {report}: a field is written there")
     if len(found) == 1 and timeout is None and scheduler is None:
         _make_room(found, output, inputs, force, skip_existing)
