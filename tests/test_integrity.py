@@ -184,6 +184,15 @@ def test_skip_existing_compares_the_checksums(folder: Path) -> None:
     assert "skipped" in run(folder, words).stdout
 
 
+def test_skip_existing_names_parameters_that_it_does_not_know(folder: Path) -> None:
+    field = sdfcli.load(folder / "field.h5")
+    parameters = {**field.info["parameters"], "new": 3}
+    dataclasses.replace(field, info={**field.info, "parameters": parameters}).save(folder / "field.h5", force=True)
+    done = run(folder, "build mesh.ply -o field.h5 --depth 3 --tolerance 0.05 --nearest --skip-existing")
+    assert done.returncode == 2
+    assert "was built with other parameters (new 3, not None)" in done.stderr
+
+
 # ---- Links, and files that are none ----
 
 
@@ -331,6 +340,15 @@ def test_other_entries_are_passed_on(field: Field, tmp_path: Path) -> None:
     info = {**field.info, "mesh": mesh, "parameters": parameters, **more}
     path = dataclasses.replace(field, info=info).save(tmp_path / "field.h5")
     assert sdfcli.load(path).info == info
+
+
+def test_what_a_file_says_does_not_take_the_place_of_what_is_so(field: Field, tmp_path: Path) -> None:
+    said = {"content_sha256": 64 * "0", "leaves": -1, "bytes": "none", "input": "/", "domain_length": HOSTILE}
+    path = dataclasses.replace(field, info={**field.info, **said}).save(tmp_path / "field.h5")
+    found = json.loads(run(tmp_path, "info {field} --json").stdout)
+    assert found["content_sha256"] == field.content_sha256
+    assert (found["leaves"], found["bytes"]) == (len(field.leaf_key), path.stat().st_size)
+    assert (found["input"], found["domain_length"]) == ("field.h5", field.domain.length)
 
 
 # ---- What is shown ----

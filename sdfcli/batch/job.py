@@ -127,7 +127,8 @@ def _difference(field: Field, mesh: Mesh, settings: Settings) -> str | None:
     params, made = BuildParams(**settings.parameters), field.info["parameters"]
     wanted = params.resolved(mesh.diagonal / mesh.domain.length)
     if made != wanted:
-        other = [f"{name} {made.get(name)}, not {value}" for name, value in wanted.items() if made.get(name) != value]
+        names = [name for name in {**wanted, **made} if made.get(name) != wanted.get(name)]
+        other = [f"{name} {made.get(name)}, not {wanted.get(name)}" for name in names]
         return f"was built with other parameters ({', '.join(other)})"
     if field.nearest is None and (settings.nearest or settings.previous is not None):
         return "was built without --nearest"
