@@ -132,8 +132,11 @@ def is_shortage(error: BaseException | None) -> bool:
 
 
 def unreadable(path: str | Path, what: str, error: Exception) -> SdfError:
-    """What a library's exception while a file was read becomes, `what` being what was wrong then: InputError, or
-    OutOfMemoryError where an allocation failed; but where there is plenty, the file asked for what cannot be."""
+    """What an exception while a file was read becomes: our own the same with the file's name; a library's InputError,
+    `what` being what was wrong then, or OutOfMemoryError where an allocation failed; but where there is plenty, the
+    file asked for what cannot be."""
+    if isinstance(error, SdfError):
+        return type(error)(f"{path}: {error}")
     if is_shortage(error) and free_memory() < PLENTY + PLENTY_PER_BYTE * _size(path):
         return OutOfMemoryError(f"{path}: does not fit into memory")
     reason = str(error).strip().splitlines()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.errors import InputError, OutOfMemoryError
+from sdfcli.errors import InputError
 from sdfcli.memory import require, unreadable
 
 PADDING = 0.025
@@ -480,8 +480,6 @@ def load_mesh(source: Any) -> Mesh:
 
         with np.errstate(all="ignore"):  # whether vertices are finite is looked at later
             vertices, faces = read_file(path)
-    except (InputError, OutOfMemoryError) as error:
-        raise type(error)(f"{path}: {error}") from error
     except Exception as error:  # each loader of trimesh has exceptions of its own
         raise unreadable(path, "cannot be read as a mesh", error) from error
     if len(faces) == 0:

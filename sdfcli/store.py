@@ -16,7 +16,7 @@ import numpy.typing as npt
 from sdfcli import __version__
 from sdfcli.backend.cpu import available_threads
 from sdfcli.chunks import DEFLATE, packed
-from sdfcli.errors import InputError, OutOfMemoryError
+from sdfcli.errors import InputError, OutOfMemoryError, SdfError
 from sdfcli.field import Field, any_backend
 from sdfcli.hdf5 import attribute, attributes_sha256, has, read_list, real_number, text, whole_number
 from sdfcli.memory import unreadable
@@ -162,9 +162,7 @@ def load(path: str | Path) -> Field:
         with h5py.File(path, "r") as file:
             field = _read(file)
         field.check_corners()
-    except (InputError, OutOfMemoryError) as error:
-        raise type(error)(f"{path}: {error}") from error
-    except (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError) as error:
+    except (SdfError, OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError) as error:
         raise unreadable(path, "not an intact field file", error) from error
     return field
 

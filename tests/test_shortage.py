@@ -20,6 +20,7 @@ from sdfcli.batch import job
 from sdfcli.batch.terms import Settings
 from sdfcli.errors import InputError, OutOfMemoryError
 from sdfcli.memory import free_memory, is_shortage, require
+from sdfcli.points import open_points
 
 MB = 1 << 20
 
@@ -105,6 +106,22 @@ def test_a_failed_allocation_is_no_bad_file(tmp_path: Path, monkeypatch: pytest.
         for read in (mesh.load_mesh, store.load):
             with pytest.raises(error, match="ball"):
                 read(path if read is mesh.load_mesh else field)
+
+
+def test_what_is_known_to_be_too_much_stays_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much is free, in all that reads files."""
+
+    def too_much(*_: Any) -> Any:
+        raise OutOfMemoryError("reading it takes too much")
+
+    path = tmp_path / "ball.obj"
+    path.write_text("v 0 0 0\n")
+    monkeypatch.setattr(readers, "read_obj", too_much)
+    monkeypatch.setattr(memory, "free_memory", lambda: 10**12)
+    with pytest.raises(OutOfMemoryError, match=r"ball\.obj: reading it takes too much"):
+        mesh.load_mesh(path)
+    with pytest.raises(OutOfMemoryError, match=r"ball\.obj: reading it takes too much"), open_points(str(path)):
+        pass
 
 
 def test_reading_and_checking_are_estimated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
