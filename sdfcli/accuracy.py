@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sdfcli.mesh import Bools, Floats, Ints, Mesh
+from sdfcli.mesh import Bools, Floats, Ints, Mesh, face_normals
 
 NEAR = 0.1
 """`near` points lie within this part of the band."""
@@ -75,13 +75,19 @@ def on_surface(mesh: Mesh, count: int, rng: np.random.Generator) -> Floats:
 
 
 def surface_samples(mesh: Mesh, count: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Random points (count, 3) of the surface, evenly by area, and the unit normals (count, 3) of their faces."""
+    """Random points (count, 3) of the surface, evenly by area, and the directions (count, 3) of their faces."""
     total = mesh.area_sums
     face = np.searchsorted(total, rng.random(count) * total[-1]).clip(0, len(total) - 1)
     weight = rng.dirichlet([1.0, 1.0, 1.0], count)
-    normal = mesh.normals[face]
     points = np.einsum("nk,nkx->nx", weight, mesh.vertices[mesh.faces[face]])
-    return np.asarray(points), normal / np.linalg.norm(normal, axis=1, keepdims=True)
+    return np.asarray(points), face_directions(mesh, face)
+
+
+def face_directions(mesh: Mesh, face: Ints) -> Floats:
+    """(k, 3): the unit normals of faces (k,); 0 for faces without area."""
+    normal = face_normals(mesh.domain.to_unit(mesh.vertices[mesh.faces[face]]).reshape(-1, 9))
+    length = np.linalg.norm(normal, axis=1, keepdims=True)
+    return np.asarray(normal / np.where(length > 0, length, 1.0))
 
 
 def _directions(count: int, rng: np.random.Generator) -> Floats:

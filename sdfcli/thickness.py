@@ -7,17 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from sdfcli.accuracy import surface_samples
+from sdfcli.accuracy import face_directions, surface_samples
 from sdfcli.field import Field
 from sdfcli.index import MeshDistance
 from sdfcli.mesh import Bools, Floats, Ints, Mesh
 from sdfcli.params import WIDEST_SHEET, depth_for_sheet
 
 SAMPLES, SEED = 10_000, 30_000
-HALVINGS = 10
+HALVINGS = 16
+"""Down to widths of a ten thousandth of a tolerance: by default, as thin as single precision tells from nothing."""
 OPPOSED, EMPTY = -0.8, 0.9
-"""The cosine between the ways to the two sides of a sheet, as in octree.h; and the part of the radius that a ball keeps
-free of surface where it is taken for empty."""
+"""The cosine between the ways to the two sides of a sheet, as in octree.h; and the part of its radius up to which a ball
+that touches the surface at a point is taken for empty."""
+FREE = 0.75
+"""The part of half its width up to which a ball in a sheet's middle is empty: where two sides meet at 37 degrees, 0.8."""
 SPARED = 0.01
 """Of what is lost, the thinnest part for which no remedy is sought: a knife's edge has no thickness at all."""
 
@@ -68,21 +71,30 @@ def find_sheets(index: MeshDistance, point: Floats, normal: Floats, tolerance: f
     """The walls and gaps at points of the surface that are thinner than WIDEST_SHEET tolerances.
 
     To both sides of each point, a ball that touches the surface there is halved until it is empty: while the surface
-    nearest to its centre lies opposite, the two are the sides of a sheet.
+    nearest to its centre lies opposite, the two are the sides of a sheet. Where the centre lies beyond a sheet much
+    thinner than the ball, the distance is almost the radius, but the nearest face looks the other way.
     """
     sample = np.tile(np.arange(len(point)), 2)
     way, found = np.concatenate([-normal, normal]), []
     radius = WIDEST_SHEET * tolerance * index.mesh.diagonal / 2
     for _ in range(HALVINGS):
         centre = point[sample] + radius * way
-        to_nearest = index.closest(centre)[0] - centre
+        nearest, face = index.closest(centre)
+        to_nearest = nearest - centre
         distance, onward = np.linalg.norm(to_nearest, axis=1), np.einsum("nx,nx->n", to_nearest, way)
-        opposite = (-onward < OPPOSED * distance) & (distance < radius)
-        found.append((sample[opposite], (radius + onward)[opposite], way[opposite]))
-        smaller = ~opposite & (distance < EMPTY * radius)
+        width, opposite = radius + onward, (-onward < OPPOSED * distance) & (distance < radius)
+        middle = _middle(point[sample[opposite]], width[opposite], way[opposite])
+        opposite[opposite] = index.distance(middle) >= FREE / 2 * width[opposite]  # or it is another sheet's side
+        found.append((sample[opposite], width[opposite], way[opposite]))
+        beyond = np.einsum("nx,nx->n", face_directions(index.mesh, face), normal[sample]) < OPPOSED
+        smaller = ~opposite & (beyond | (distance < EMPTY * radius))
         sample, way, radius = sample[smaller], way[smaller], radius / 2
         if len(sample) == 0:
             break
     sample, width, way = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    middle = point[sample] + (width / 2)[:, None] * way
+    middle = _middle(point[sample], width, way)
     return Sheets(len(point), sample, width, middle, index.signed_distance(middle) < 0)
+
+
+def _middle(point: Floats, width: Floats, way: Floats) -> Floats:
+    return np.asarray(point + (width / 2)[:, None] * way)
