@@ -33,6 +33,48 @@ def cube() -> Shape:
     return vertices, np.array([t for a, b, c, d in sides for t in ((a, b, c), (a, c, d))])
 
 
+def box(low: npt.ArrayLike, high: npt.ArrayLike) -> Shape:
+    """Between two corners."""
+    low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
+    vertices, faces = cube()
+    return (low + high) / 2 + vertices * (high - low) / 2, faces
+
+
+def prism(outline: npt.ArrayLike, length: float) -> Shape:
+    """A convex polygon (n, 2), counter-clockwise, drawn out from z = 0 to z = length."""
+    low = np.pad(np.asarray(outline, np.float64), ((0, 0), (0, 1)))
+    n, i = len(low), np.arange(len(low))
+    j, k = (i + 1) % n, np.arange(1, n - 1)
+    sides = [np.stack((i, j, n + j), 1), np.stack((i, n + j, n + i), 1)]
+    ends = [np.stack((0 * k, k + 1, k), 1), np.stack((0 * k + n, n + k, n + k + 1), 1)]
+    return np.concatenate((low, low + [0, 0, length])), np.concatenate((*sides, *ends))
+
+
+def ring(corners: int, radius: float) -> Floats:
+    """(corners, 2): a regular polygon, counter-clockwise."""
+    angle = np.arange(corners) * 2 * np.pi / corners
+    return radius * np.stack((np.cos(angle), np.sin(angle)), axis=1)
+
+
+def perforated(cells: int, thickness: float) -> Shape:
+    """A square plate of edge 1, of cells x cells squares (an odd number); every second one in every second row is a hole."""
+    full = np.ones((cells + 2, cells + 2), bool)
+    full[[0, -1]] = full[:, [0, -1]] = False
+    full[2:-2:2, 2:-2:2] = False
+    quads = []
+    for x, y in np.argwhere(full):
+        low = np.array([[x, y, 0], [x + 1, y, 0], [x + 1, y + 1, 0], [x, y + 1, 0]])
+        high = low + [0, 0, 1]
+        quads += [low[::-1], high]
+        for k, (i, j) in enumerate(((0, -1), (1, 0), (0, 1), (-1, 0))):
+            if not full[x + i, y + j]:
+                n = (k + 1) % 4
+                quads.append(np.array([low[k], low[n], high[n], high[k]]))
+    corners, number = np.unique(np.concatenate(quads), axis=0, return_inverse=True)
+    a, b, c, d = number.reshape(-1, 4).T
+    return corners * [1 / cells, 1 / cells, thickness], np.concatenate((np.stack((a, b, c), 1), np.stack((a, c, d), 1)))
+
+
 def refined(shape: Shape) -> Shape:
     """Each triangle cut into four at the middles of its edges, which neighbours share."""
     vertices, faces = shape
@@ -124,6 +166,11 @@ def moved(shape: Shape, scale: float = 1.0, offset: npt.ArrayLike = 0.0, turn: n
     """Turned by a matrix, then scaled, then shifted."""
     vertices = shape[0] if turn is None else shape[0] @ np.asarray(turn).T
     return scale * vertices + np.asarray(offset, np.float64), shape[1]
+
+
+def hollow(outer: Shape, inner: Shape) -> Shape:
+    """The room between two surfaces, of which the first holds the second."""
+    return joined(outer, inside_out(inner))
 
 
 def turn(rng: np.random.Generator) -> Floats:
