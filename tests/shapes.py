@@ -47,7 +47,7 @@ def prism(outline: npt.ArrayLike, length: float) -> Shape:
     j, k = (i + 1) % n, np.arange(1, n - 1)
     sides = [np.stack((i, j, n + j), 1), np.stack((i, n + j, n + i), 1)]
     ends = [np.stack((0 * k, k + 1, k), 1), np.stack((0 * k + n, n + k, n + k + 1), 1)]
-    return np.concatenate((low, low + [0, 0, length])), np.concatenate((*sides, *ends))
+    return np.concatenate((low, low + np.array([0, 0, length]))), np.concatenate((*sides, *ends))
 
 
 def ring(corners: int, radius: float) -> Floats:
@@ -57,14 +57,15 @@ def ring(corners: int, radius: float) -> Floats:
 
 
 def perforated(cells: int, thickness: float) -> Shape:
-    """A square plate of edge 1, of cells x cells squares (an odd number); every second one in every second row is a hole."""
+    """A square plate of edge 1, of cells x cells squares (an odd number); every second one of every second row is cut
+    out."""
     full = np.ones((cells + 2, cells + 2), bool)
     full[[0, -1]] = full[:, [0, -1]] = False
     full[2:-2:2, 2:-2:2] = False
     quads = []
     for x, y in np.argwhere(full):
         low = np.array([[x, y, 0], [x + 1, y, 0], [x + 1, y + 1, 0], [x, y + 1, 0]])
-        high = low + [0, 0, 1]
+        high = low + np.array([0, 0, 1])
         quads += [low[::-1], high]
         for k, (i, j) in enumerate(((0, -1), (1, 0), (0, 1), (-1, 0))):
             if not full[x + i, y + j]:
@@ -72,7 +73,9 @@ def perforated(cells: int, thickness: float) -> Shape:
                 quads.append(np.array([low[k], low[n], high[n], high[k]]))
     corners, number = np.unique(np.concatenate(quads), axis=0, return_inverse=True)
     a, b, c, d = number.reshape(-1, 4).T
-    return corners * [1 / cells, 1 / cells, thickness], np.concatenate((np.stack((a, b, c), 1), np.stack((a, c, d), 1)))
+    return corners * np.array([1 / cells, 1 / cells, thickness]), np.concatenate(
+        (np.stack((a, b, c), 1), np.stack((a, c, d), 1))
+    )
 
 
 def refined(shape: Shape) -> Shape:

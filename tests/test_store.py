@@ -47,6 +47,13 @@ def coded_field() -> Field:
     return field
 
 
+def parted_field() -> Field:
+    """A small field with distances stored in parts of steps: those around a thin wall."""
+    field = sdfcli.build(shapes.box([0, 0, 0], [1, 0.6, 0.02]), device="cpu", tolerance=0.02)
+    assert field.parts > 1
+    return field
+
+
 def save_1(field: Field, path: Path) -> Path:
     """A file of version 1."""
     with h5py.File(path, "w") as file:
@@ -71,6 +78,11 @@ def saved(tmp_path: Path) -> Path:
 @pytest.fixture
 def coded(tmp_path: Path) -> Path:
     return save(coded_field(), tmp_path / "coded.h5")
+
+
+@pytest.fixture
+def parted(tmp_path: Path) -> Path:
+    return save(parted_field(), tmp_path / "parted.h5")
 
 
 @pytest.fixture
@@ -214,6 +226,21 @@ def test_a_build_describes_itself(coded: Path) -> None:
         assert set(file) == {"leaf_level", "residual"}
         assert file.attrs["distance_step"] == coded_field().step
         assert file["residual"].dtype in (np.uint8, np.uint16)
+
+
+def test_a_build_with_parts_of_steps_describes_itself(parted: Path, tmp_path: Path) -> None:
+    field = parted_field()
+    with h5py.File(parted) as file:
+        assert set(file) == {"leaf_level", "residual", "residual_part"}
+        assert file.attrs["distance_parts"] == field.parts
+        assert field.step is not None
+        assert file.attrs["distance_step"] == field.step * field.parts
+        assert len(file["residual"]) == len(file["residual_part"]) == len(field.distance)
+    found = load(parted)
+    check_same(found, field)
+    check_invariants(found)
+    assert (found.step, found.parts) == (field.step, field.parts)
+    assert save(found, tmp_path / "again.h5").read_bytes() == parted.read_bytes()
 
 
 def test_files_of_version_1(saved_1: Path, tmp_path: Path) -> None:
@@ -608,6 +635,34 @@ CODED_CHANGES: dict[str, Change] = {
 @pytest.mark.parametrize("name", CODED_CHANGES)
 def test_changed_files_of_steps(fuzz: Any, coded: Path, name: str) -> None:
     check_refused_sealed(fuzz, coded, CODED_CHANGES[name])
+
+
+PARTED_CHANGES: dict[str, Change] = {
+    "no parts": no_attribute("distance_parts"),
+    "parts of 0": attribute("distance_parts", 0),
+    "one part": attribute("distance_parts", 1),
+    "three parts": attribute("distance_parts", 3),
+    "too many parts": attribute("distance_parts", 256),
+    "negative parts": attribute("distance_parts", -2),
+    "real parts": attribute("distance_parts", 2.5),
+    "parts are text": attribute("distance_parts", "two"),
+    "parts are a list": attribute("distance_parts", [2, 2]),
+    "no entries": replaced("residual_part", lambda a: a[:0]),
+    "fewer": replaced("residual_part", lambda a: a[:-1]),
+    "more": replaced("residual_part", lambda a: np.append(a, a[:1])),
+    "signed": replaced("residual_part", lambda a: a.astype(np.int8)),
+    "wide": replaced("residual_part", lambda a: a.astype(np.uint16)),
+    "real": replaced("residual_part", lambda a: a.astype(np.float32)),
+    "two dimensions": replaced("residual_part", lambda a: a[:, None]),
+    "huge": huge("residual_part", np.uint8, 2**31),
+    "residuals beyond 32 bits": replaced("residual", lambda a: a.astype(np.uint32) + np.uint32(2**31)),
+    "residuals at the end": replaced("residual", lambda a: np.full(len(a), 2**32 - 1, np.uint32)),
+}
+
+
+@pytest.mark.parametrize("name", PARTED_CHANGES)
+def test_changed_files_of_parts(fuzz: Any, parted: Path, name: str) -> None:
+    check_refused_sealed(fuzz, parted, PARTED_CHANGES[name])
 
 
 def test_levels_that_would_fill_all_memory(fuzz: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
