@@ -300,6 +300,7 @@ typedef struct {
     const float* gradient;                /* point, x 3; null: worked out */
     const unsigned* slot;                 /* point: nearest triangle */
     const float* triangle;
+    float tolerance;
     float thin_least;
     float* width;                         /* out: n, of the thinnest sheet in the cell, 3e38 for none */
 } sdf_octree_sheets_args;
@@ -540,8 +541,8 @@ typedef struct {
     const unsigned* points;               /* row, x 27 */
     const float* value;                   /* point */
     const unsigned char* hanging;         /* point */
-    const unsigned char* fine;            /* point: 0 for a value rounded to `parts` steps; null for all to one */
-    int parts;
+    const unsigned* fine;                 /* point: bits, see sdf_octree_sheet_points; may be null */
+    int parts;                            /* steps to which values are rounded where there are no bits */
     double step;
     float* rounded;                       /* in and out: point */
     int* steps;                           /* out: point */
@@ -560,8 +561,11 @@ typedef struct {
     const unsigned* slot;
     const float* triangle;
     float thin_least;
-    float widest;                         /* sheets above this are passed over */
-    unsigned char* fine;                  /* out: point, 1 for the corners of leaves with both sides of a sheet */
+    float tolerance;
+    float step;                           /* to which distances are rounded elsewhere, in edges of the domain */
+    float share;                          /* of a sheet's thickness: steps are no larger around it */
+    unsigned parts;                       /* of a step at most, a power of two */
+    unsigned* fine;                       /* out: point, bits: how often the step is halved */
 } sdf_octree_sheet_points_args;
 
 typedef struct {
@@ -571,7 +575,9 @@ typedef struct {
     const unsigned* above_row;
     const unsigned* above_points;
     const float* distance;                /* point: signed */
-    unsigned char* fine;                  /* in and out: point, 2 for the other corners of leaves with a corner that has 1 */
+    unsigned on_surface;                  /* whether only leaves count through which the surface passes */
+    const unsigned* before;               /* point */
+    unsigned* fine;                       /* in and out: point, at first as before */
 } sdf_octree_beside_sheets_args;
 
 typedef struct {

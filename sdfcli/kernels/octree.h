@@ -367,8 +367,12 @@ FN float bend(float edge, const Gradient& gradient) {
 
 // Two gradients whose cosine is below this belong to two sides of a sheet: these meet at 37 degrees at most.
 #define SDF_OPPOSED (-0.8f)
-// The part of a sheet's thickness by which the field may err in a cell with both of its sides (docs/accuracy.md).
+// Of a sheet's thickness, the part by which the field may err in a cell with both of its sides, and the largest edge of
+// such a cell: along the lattice's axes none then holds a side and the middle, where the distance turns round. In
+// tolerances, the thickness from which on a sheet is like any other part of the surface (docs/accuracy.md).
 #define SDF_SHEET_SHARE 0.22f
+#define SDF_SHEET_EDGE 0.5f
+#define SDF_SHEET_WIDEST 8.f
 #define SDF_NO_SHEET 3.402823466e38f
 
 // Whether the surface may lie in a cell: a corner is no farther from it than the cell's diagonal.
@@ -381,9 +385,11 @@ FN bool near_surface(const float* corner, float edge) {
 // The thickness of the thinnest sheet, a wall or a gap, of which a cell has both sides: where the gradients at the ends
 // of an edge oppose each other, the points of the surface nearest to these lie on either side of it. The width between
 // these is positive across a wall and negative across a gap. Without effect on the surface, and passed over, are walls in
-// cells that lie within them, and gaps likewise; sheets thinner than a.thin_least are given up.
+// cells that lie within them, and gaps likewise, and wide ones; sheets thinner than a.thin_least are given up.
+// Where `everywhere`, they are not passed over.
 template <class Args, class Gradient>
-FN float sheet_width(const Args& a, const float* corner, float edge, const Gradient& gradient) {
+FN float sheet_width(
+    const Args& a, const float* corner, float edge, const Gradient& gradient, bool everywhere = false) {
     float thinnest = SDF_NO_SHEET;
     int inside = 0;
     for (int c = 0; c < 8; c++) inside += corner[c] < 0.f;
@@ -396,10 +402,10 @@ FN float sheet_width(const Args& a, const float* corner, float edge, const Gradi
             if (dot(g, h) > SDF_OPPOSED) continue;
             F3 way = vec(axis == 0 ? edge : 0.f, axis == 1 ? edge : 0.f, axis == 2 ? edge : 0.f), between = g - h;
             float width = dot(corner[e] * h - corner[c] * g - way, between) / sqrtf(dot(between, between));
-            if (inside == (width > 0.f ? 8 : 0) || magnitude(width) < a.thin_least) continue;
+            if ((!everywhere && inside == (width > 0.f ? 8 : 0)) || magnitude(width) < a.thin_least) continue;
             thinnest = least(thinnest, magnitude(width));
         }
-    return thinnest;
+    return thinnest > SDF_SHEET_WIDEST * a.tolerance ? SDF_NO_SHEET : thinnest;
 }
 
 // The trilinear field between eight corners, t in [0, 1]^3.
@@ -475,10 +481,12 @@ FN void sdf_octree_screen_at(const sdf_octree_screen_args& a, u32 i) {
     corner_gradients(a, cell, point, gradient);
     float edge = 1.f / (float)(1u << a.level), allowed = allowed_error(nearest, a.tolerance, a.band);
     float bent = bend(edge, [&](int c, int axis) { return gradient[3 * c + axis]; });
-    float held = SDF_SHEET_SHARE * sheet_width(a, corner, edge, [&](int c) { return load3(gradient + 3 * c); });
+    float width = sheet_width(a, corner, edge, [&](int c) { return load3(gradient + 3 * c); });
     u8 wish = 2;
-    if (held < allowed) {
-        wish = bent > SDF_STRAIGHT * held;
+    if (edge > SDF_SHEET_EDGE * width) {
+        wish = 1;
+    } else if (SDF_SHEET_SHARE * width < allowed) {
+        wish = bent > SDF_STRAIGHT * SDF_SHEET_SHARE * width;
     } else if (a.thin_only) {
         wish = 0;
     } else if (bent > allowed || corners_jump(corner, edge) || misses_surface(a, cell, corner)) {
@@ -588,15 +596,15 @@ FN bool holds_jump(const float* distance, float half) {
 
 // The largest error of an opened cell's field: in each octant the one seen at a point, and on top of it half of what the
 // gradients foretell between these. tolerance: as a part of what is allowed there; sheet: of what a sheet in the cell
-// allows.
+// allows, which is so thick.
 struct CellError {
-    float tolerance, sheet;
+    float tolerance, sheet, width;
 };
 // value: the field at the 27 points.
 template <class Args>
 FN CellError largest_error(const Args& a, u32 cell, const u32* point, const float* distance, const float* value) {
     float error[27], gradient[81], corner[8], largest = 0.f, half = 0.5f / (float)(1u << a.level);
-    CellError found = {0.f, 0.f};
+    CellError found = {0.f, 0.f, 0.f};
     Lattice at = morton_decode(key_of(a, cell));
     UNROLL
     for (int j = 0; j < 27; j++) error[j] = magnitude(value[j] - distance[j]);
@@ -615,8 +623,8 @@ FN CellError largest_error(const Args& a, u32 cell, const u32* point, const floa
         largest = most(largest, worst);
     }
     for (int c = 0; c < 8; c++) corner[c] = distance[corner_point(c)];
-    float width = sheet_width(a, corner, 2.f * half, [&](int c) { return load3(gradient + 3 * corner_point(c)); });
-    found.sheet = largest / (SDF_SHEET_SHARE * width);
+    found.width = sheet_width(a, corner, 2.f * half, [&](int c) { return load3(gradient + 3 * corner_point(c)); });
+    found.sheet = largest / (SDF_SHEET_SHARE * found.width);
     return found;
 }
 
@@ -631,7 +639,7 @@ FN void sdf_octree_test_at(const sdf_octree_test_args& a, u32 i) {
     interpolate(corner, value);
     CellError error = largest_error(a, cell, point, distance, value);
     bool wrong = !a.thin_only && (error.tolerance > 1.f || misses_surface(a, cell, corner));
-    if (!wrong && error.sheet <= 1.f) return;
+    if (!wrong && error.sheet <= 1.f && edge <= SDF_SHEET_EDGE * error.width) return;
     if (edge > a.jump_edge || !holds_jump(distance, 0.5f * edge))
         a.asked[cell] = wrong ? 1 : 2;
     else if (a.state)
@@ -715,31 +723,33 @@ FN int whole_steps(float value, double base, double step) {
     return (int)steps;
 }
 
-// The points whose values are rounded more finely, for a sheet's thickness hangs on them: the corners of leaves with both
-// of its sides, and in a second pass those of the leaves around through which the surface passes.
+// The points whose values are rounded more finely, for a sheet's thickness hangs on them: the corners of leaves with its
+// middle, and in two more passes those of leaves around: these are no larger than half of the sheet, and not much smaller
+// than a fifth. The last pass takes only those through which the surface passes. Bit k stands for a step halved k times;
+// the highest counts.
 FN void sdf_octree_sheet_points_at(const sdf_octree_sheet_points_args& a, u32 cell) {
     if (a.state[cell] == SPLIT) return;
-    u32 point[8];
+    u32 point[8], halvings = 0;
     float corner[8], gradient[24], edge = 1.f / (float)(1u << a.level);
     corners_of(a, cell, point);
     for (int c = 0; c < 8; c++) corner[c] = a.distance[point[c]];
     if (!near_surface(corner, edge)) return;
     corner_gradients(a, cell, point, gradient);
-    if (sheet_width(a, corner, edge, [&](int c) { return load3(gradient + 3 * c); }) > a.widest) return;
-    for (int c = 0; c < 8; c++) store_shared(a.fine + point[c], (u8)1);
+    float width = sheet_width(a, corner, edge, [&](int c) { return load3(gradient + 3 * c); }, true);
+    for (float step = a.step; step > a.share * width && 1u << halvings < a.parts; step *= 0.5f) halvings++;
+    if (halvings == 0) return;
+    for (int c = 0; c < 8; c++) add_bits(a.fine + point[c], 1u << halvings);
 }
 FN void sdf_octree_beside_sheets_at(const sdf_octree_beside_sheets_args& a, u32 cell) {
     if (a.state[cell] == SPLIT) return;
-    u32 point[8], inside = 0;
-    bool beside = false;
+    u32 point[8], inside = 0, bits = 0;
     corners_of(a, cell, point);
     for (int c = 0; c < 8; c++) {
-        beside |= load_shared(a.fine + point[c]) == 1;
+        bits |= a.before[point[c]];
         inside += float_bits(a.distance[point[c]]) >> 31;
     }
-    if (!beside || inside % 8 == 0) return;
-    for (int c = 0; c < 8; c++)
-        if (load_shared(a.fine + point[c]) == 0) store_shared(a.fine + point[c], (u8)2);
+    if (bits == 0 || (a.on_surface && inside % 8 == 0)) return;
+    for (int c = 0; c < 8; c++) add_bits(a.fine + point[c], bits);
 }
 
 // What sdf_corner_quantise does, for an opened cell's points: its corners, which foretell them, need not be looked for.
@@ -751,7 +761,8 @@ FN void sdf_octree_round_at(const sdf_octree_round_args& a, u32 i) {
     for (int j = 0; j < 27; j++) {
         if (is_corner(j)) continue;
         u32 point = points[j];
-        int parts = a.fine && !a.fine[point] ? a.parts : 1;
+        int parts = a.parts;  // those of a step that are rounded to
+        if (a.fine) parts >>= 31 - leading_zeros(a.fine[point] | 1u);
         int steps = a.hanging[point] ? 0 : parts * whole_steps(a.value[point], base[j], parts * a.step);
         store_shared(a.rounded + point, (float)(base[j] + (double)steps * a.step));
         store_shared(a.steps + point, steps);

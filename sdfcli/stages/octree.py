@@ -43,7 +43,7 @@ PIECE = 1 << 15
 
 POINT_BYTES, ROW_BYTES, CELL_BYTES = 63, 370, 64
 """What a new point, an opened cell and a new cell need at most, with spare room and copies while arrays grow."""
-END_BYTES = 46
+END_BYTES = 53
 """What each point needs in the end: the field's own arrays, and what its error is measured with."""
 NEW_BYTES = 72
 """What a new point of a piece needs for a while only: its position, what its query starts from, and the answers."""
@@ -51,9 +51,8 @@ NEW_BYTES = 72
 JUMP_EDGE = 4.0
 """Cells are split down to this many tolerances where the sign jumps at the hole of an open surface."""
 
-STEPS_PER_SHEET, MOST_PARTS, WIDEST = 48, 128, 8.0
-"""Around sheets distances are rounded to such parts of the least thickness, and to so many parts of a step at most; and
-around sheets up to which thickness, in tolerances of the tests."""
+STEP_OF_SHEET, MOST_PARTS = 1 / 24, 128
+"""Around sheets distances are rounded to such a part of the thickness, or to so many parts of a step."""
 
 PATIENCE, FARTHEST, MARGINAL = 8, 64, 0.8
 """Rounds of splits for hanging corners before a wave of them is met; how far away, in leaves, at most; and from which
@@ -635,10 +634,8 @@ class Octree:
         growing needs is freed first.
         """
         backend, xp, points = self.backend, self.backend.xp, self.points
-        fine = None if step is None else self._fine_points()
-        if step is not None:
-            self.parts = 1 if fine is None else self._parts(step / length)
-            self.step = step / self.parts
+        fine = None if step is None else self._fine_points(step / length)
+        self.step = None if step is None else step / self.parts
         points.drop("signed", "gradient", "clear")
         del self.find
         levels = [own for own in self.levels if own.cells.count]
@@ -707,26 +704,30 @@ class Octree:
         key &= ~np.uint64(last - 1)
         return corner, key
 
-    def _fine_points(self) -> Array | None:
-        """(m,) uint8: the points whose values are rounded to parts of steps are not 0. None where there are none."""
+    def _fine_points(self, step: float) -> Array | None:
+        """(m,) uint32: how often a step, in edges of the domain, is halved for each point's value, see
+        sdf_octree_sheet_points; `parts` says how often at most. None where no step is."""
         if self.thin == NO_SHEETS:
             return None
-        backend, fine = self.backend, self.backend.xp.zeros(self.points.count, np.uint8)
-        levels = [level for level, own in enumerate(self.levels) if own.cells.count]
-        for kernel in ("sheet_points", "beside_sheets"):
-            for level in levels:
-                shared = {**self._place(level), **self._field(), "widest": WIDEST * self.tolerance, "fine": fine}
-                backend.run(f"sdf_octree_{kernel}", self.levels[level].cells.count, **shared)
+        while self.parts < MOST_PARTS and step / self.parts > max(1.01 * STEP_OF_SHEET * self.thin, 2 * LEAST_STEP):
+            self.parts *= 2
+        backend, fine = self.backend, self.backend.xp.zeros(self.points.count, np.uint32)
+        passes: list[tuple[str, dict[str, Any]]] = [
+            ("sheet_points", {"step": step, "share": STEP_OF_SHEET, "parts": self.parts}),
+            ("beside_sheets", {"on_surface": 0}),
+            ("beside_sheets", {"on_surface": 1}),
+        ]
+        for kernel, values in passes:
+            before = fine
+            if kernel == "beside_sheets":
+                fine = before.copy()
+            for level, own in enumerate(self.levels):
+                shared = {**self._place(level), **self._field(), **values, "before": before, "fine": fine}
+                backend.run(f"sdf_octree_{kernel}", own.cells.count, **shared)
             if not int(fine.max()):
+                self.parts = 1
                 return None
         return fine
-
-    def _parts(self, step: float) -> int:
-        """Into how many parts a step, in edges of the domain, is divided for sheets of the least thickness."""
-        parts = 1
-        while parts < MOST_PARTS and step / parts > max(1.01 * self.thin / STEPS_PER_SHEET, 2 * LEAST_STEP):
-            parts *= 2
-        return parts
 
     def _rounded(
         self, value: Array, levels: list[Level], step: float | None, fine: Array | None
