@@ -13,14 +13,14 @@ from sdfcli.index import MeshDistance
 from sdfcli.mesh import Bools, Floats, Ints, Mesh
 from sdfcli.params import WIDEST_SHEET, depth_for_sheet
 
-SAMPLES, SEED = 10_000, 30_000
+SAMPLES, SEED = 5_000, 30_000
 HALVINGS = 16
 """Down to widths of a ten thousandth of a tolerance: by default, as thin as single precision tells from nothing."""
 OPPOSED, EMPTY = -0.8, 0.9
 """The cosine between the ways to the two sides of a sheet, as in octree.h; and the part of the radius of a ball that
 touches the surface at a point, up to which it is taken for empty."""
 FREE = 0.75
-"""The part of half its width up to which a ball in a sheet's middle is empty: 0.8 where two sides meet at 37 degrees."""
+"""The part of half its width up to which a ball in a sheet's middle is empty; 0.8 where sides meet at 37 degrees."""
 SPARED = 0.01
 """Of what is lost, the thinnest part for which no remedy is sought: a knife's edge has no thickness at all."""
 

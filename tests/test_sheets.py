@@ -196,7 +196,7 @@ def test_thinner_walls_are_said_to_be_lost(tolerances: float) -> None:
     assert found["lost"] > 0.2
     assert field.info["verdict"] == "doubtful"
     assert found["thinnest"] == pytest.approx(tolerances * tolerance, rel=0.01)
-    assert found["needed_thin"] == pytest.approx(tolerances * tolerance, rel=0.01)
+    assert 0.9 * tolerances * tolerance < found["needed_thin"] <= tolerances * tolerance
 
 
 @pytest.mark.parametrize("remedy", ["thin", "depth"])
@@ -245,7 +245,7 @@ def test_leaves_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         found = field.info["sheets"]
         assert found["kept_from"] > LEAST * tolerance
         assert field.info["verdict"] == "doubtful"
-        assert found["needed_thin"] == pytest.approx(LEAST * tolerance, rel=0.02)
+        assert 0.9 * LEAST * tolerance < found["needed_thin"] <= LEAST * tolerance
         lost.append(found["lost"])
     assert 0.15 < lost[0] <= lost[1]
 
@@ -431,6 +431,7 @@ def widths_of(backend: Backend, distance: Floats, gradient: Floats, level: int, 
         gradient=None if backend.warps else xp(gradient.reshape(-1, 3), np.float32),
         slot=xp(np.arange(8 * n, dtype=np.uint32)),
         triangle=xp(triangle, np.float32),
+        tolerance=1.0,
         thin_least=least,
         width=width,
     )

@@ -9,6 +9,7 @@ import pytest
 
 import shapes
 from sdfcli import MeshDistance
+from sdfcli.params import WIDEST_SHEET
 from sdfcli.thickness import Sheets, find_sheets, spots
 
 WIDEST = 0.05
@@ -17,7 +18,7 @@ WIDEST = 0.05
 def found(shape: shapes.Shape, widest: float = WIDEST, sign: str = "auto") -> Sheets:
     """widest: in the mesh's units."""
     index = MeshDistance(shape, sign=sign, device="cpu")
-    return find_sheets(index, *spots(index.mesh), widest)
+    return find_sheets(index, *spots(index.mesh), widest / (WIDEST_SHEET * index.mesh.diagonal))
 
 
 def turned(shape: shapes.Shape, seed: int = 1) -> shapes.Shape:
