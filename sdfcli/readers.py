@@ -39,14 +39,14 @@ def read_file(path: Path) -> Arrays:
     if reader is None and suffix not in FORMATS:
         raise InputError(f"not in a format of meshes that is read: {', '.join(FORMATS)}")
     require(READING.get(suffix, LEAST_READING) * path.stat().st_size, "reading it")
-    if reader is not None:
-        return reader(path)
-    from sdfcli.scenes import read_scene
-
     try:
+        if reader is not None:
+            return reader(path)
+        from sdfcli.scenes import read_scene
+
         return read_scene(path)
     finally:
-        interrupts.check()  # trimesh, and what it imports, catch everything
+        interrupts.check()  # libraries, and what they import, catch everything
 
 
 def read_stl(path: Path) -> Arrays:

@@ -15,7 +15,7 @@ import trimesh
 import sdfcli
 import shapes
 from conftest import ROOT
-from sdfcli.batch.inputs import SUFFIXES
+from sdfcli.readers import FORMATS
 
 TEXT = (ROOT / "docs" / "batches.md").read_text()
 
@@ -65,4 +65,4 @@ def test_the_job_for_github(project: Path) -> None:
 
 
 def test_the_endings_that_are_named() -> None:
-    assert ", ".join(f"`{suffix}`" for suffix in SUFFIXES) in " ".join(TEXT.split())
+    assert ", ".join(f"`{suffix}`" for suffix in FORMATS) in " ".join(TEXT.split())

@@ -386,7 +386,7 @@ def test_the_report(scans: Path, out: Path, tmp_path: Path) -> None:
     table = Rows(page)
     head, *rows = table.rows
     assert len(rows) == 6
-    assert all(len(row) == len(head) == 12 for row in rows)
+    assert all(len(row) == len(head) == 14 for row in rows)
     assert len(table.references) == 5
     assert all(reference.startswith("data:image/png;base64,") for reference in table.references)
     assert not re.search(r"https?://|@import|url\(", page)

@@ -19,8 +19,8 @@ from sdfcli.mesh import existing_file, unmasked
 
 MOST_BY_DEFAULT = 1024
 """Cells along an axis, unless more are asked for."""
-MOST_FOR_SHEETS, SHARE = 4096, 0.005
-"""Such cells where finer leaves, which only sheets get by default, are at least this share of all, by their area."""
+MOST_FOR_SHEETS, FEW = 4096, 0.05
+"""Such cells at most for the sake of sheets, and the share of the leaves that is worth it."""
 
 
 def isosurface(
@@ -84,15 +84,14 @@ def make_source(
 
 
 def default_resolution(field: Field) -> int:
-    """The cells of the octree's finest level along an axis, MOST_BY_DEFAULT at most; where leaves finer than these are
-    not too few, those of the finest of which this is so, MOST_FOR_SHEETS at most."""
+    """The cells of the octree's finest level along an axis, MOST_BY_DEFAULT at most. Of a field with more than a few
+    leaves for sheets, those of the finest level that is more than a few leaves, MOST_FOR_SHEETS at most."""
     count = np.bincount(field.leaf_level)
-    area = count * 0.25 ** np.arange(len(count))
-    finer = np.cumsum(area[::-1])[::-1]
-    level = int(np.flatnonzero(finer >= SHARE * area.sum())[-1])
-    if 1 << level <= MOST_BY_DEFAULT:
+    if field.info.get("sheets", {}).get("leaves", 0) < FEW * count.sum():
         return min(finest(field), MOST_BY_DEFAULT)
-    return min(1 << level, MOST_FOR_SHEETS)
+    finer = np.cumsum(count[::-1])[::-1]
+    level = int(np.flatnonzero(finer >= FEW * count.sum())[-1])
+    return min(max(1 << level, min(finest(field), MOST_BY_DEFAULT)), MOST_FOR_SHEETS)
 
 
 def finest(field: Field) -> int:
