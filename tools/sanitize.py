@@ -81,6 +81,7 @@ def runtime(library: str) -> str:
 def work() -> None:
     """Small builds with both octrees and every sign, queries, surfaces, grids. Fails if a kernel was left out."""
     import numpy as np
+    import trimesh
 
     import sdfcli
     from sdfcli import pipeline
@@ -126,6 +127,8 @@ def work() -> None:
         exact.signed_distance(points)
         compare(mesh, 4, device="cpu", threads=THREADS, samples=300)
         sdfcli.isosurface(points.reshape(10, 20, 75), iso=points.mean(), device="cpu", threads=THREADS)
+    thin_wall = trimesh.creation.box((1, 0.02, 0.002))  # needs leaves finer than those for the tolerance
+    sdfcli.build(thin_wall, device="cpu", threads=THREADS, tolerance=2e-3)
     for dtype in (np.uint32, np.uint64):
         exclusive_scan_on_host(np.ones(5000, np.uint32), [CpuBackend(THREADS)], dtype=dtype, chunk=2000)
     missing = {kernel for kernel in argument_structs() if CpuBackend(THREADS).offers(kernel)} - used
