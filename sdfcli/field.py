@@ -164,20 +164,21 @@ class Field:
         self._sampler(backend)
         self._cache.pop(backend.name, None)
 
-    def _evaluate(self, points: Any, what: str) -> Any:
-        """The `result`, `gradient` or `leaf_of` of points. Where the points are, there the answers are."""
+    def _evaluate(self, points: Any, *wanted: str) -> list[Any]:
+        """Those of `result`, `gradient` and `leaf_of` that are wanted, at points (n, 3): one walk down the tree a
+        point. The answers are where the points are."""
         on_device = is_cupy(points)
         backend = select_backend(f"cuda:{points.device.id}") if on_device else self.home
         home = backend.xp if on_device else np
         given = home.ascontiguousarray(as_points(home, points))
-        answers = {"result": ((), np.float64), "gradient": ((3,), np.float64), "leaf_of": ((), np.uint32)}
-        shape, dtype = answers[what]
-        answer, marks = home.empty((len(given), *shape), dtype), backend.xp.zeros(1, np.uint32)
+        kinds = {"result": ((), np.float64), "gradient": ((3,), np.float64), "leaf_of": ((), np.uint32)}
+        answers = {name: home.empty((len(given), *kinds[name][0]), kinds[name][1]) for name in wanted}
+        marks = backend.xp.zeros(1, np.uint32)
         for first in range(0, len(given), CHUNK):
             here = slice(first, first + CHUNK)
-            part, found = backend.from_host(given[here]), answer[here]
+            part, found = backend.from_host(given[here]), {name: answer[here] for name, answer in answers.items()}
             if backend.xp is not home:
-                found = backend.xp.empty(found.shape, dtype)
+                found = {name: backend.xp.empty(each.shape, each.dtype) for name, each in found.items()}
             single = part.dtype == np.float32
             backend.run(
                 "sdf_field_sample",
@@ -190,13 +191,14 @@ class Field:
                 length=self.domain.length,
                 marks=marks,
                 **self._sampler(backend),
-                **{name: found if name == what else None for name in answers},
+                **{name: found.get(name) for name in kinds},
             )
             if backend.xp is not home:
-                answer[here] = backend.to_host(found)
+                for name, answer in answers.items():
+                    answer[here] = backend.to_host(found[name])
         if int(marks[0]):
             raise InputError("the points to sample must be finite")
-        return answer
+        return list(answers.values())
 
     def sample(self, points: Any) -> Any:
         """Signed distances (n,) float64 at points (n, 3), in the mesh's units. NumPy in, NumPy out; CuPy, CuPy.
@@ -204,15 +206,21 @@ class Field:
         Outside of the domain: the value at the nearest point of the domain plus the distance to it, an upper bound.
         Raises InputError for points that are not (n, 3) or not finite.
         """
-        return self._evaluate(points, "result")
+        return self._evaluate(points, "result")[0]
 
     def gradient(self, points: Any) -> Any:
         """Gradients (n, 3) float64 of the trilinear field at points (n, 3); see `sample`."""
-        return self._evaluate(points, "gradient")
+        return self._evaluate(points, "gradient")[0]
+
+    def sample_with_gradient(self, points: Any) -> tuple[Any, Any]:
+        """Signed distances (n,) and gradients (n, 3), float64, at points (n, 3); see `sample`. Faster than both calls:
+        the leaf of a point is looked up once."""
+        distance, gradient = self._evaluate(points, "result", "gradient")
+        return distance, gradient
 
     def leaf_at(self, points: Any) -> Any:
         """The numbers (n,) uint32 of the leaves in which points (n, 3) lie."""
-        return self._evaluate(points, "leaf_of")
+        return self._evaluate(points, "leaf_of")[0]
 
     def cell_at(self, points: Any) -> tuple[Any, Any]:
         """Lower corners (n, 3) and edges (n,) of the leaves in which points (n, 3) lie, in the mesh's units. NumPy."""

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 import oracle
 import sdfcli
 import shapes
+from sdfcli.backend.cpu import CpuBackend
 from sdfcli.cli.app import app
 from sdfcli.points import open_points
 
@@ -85,6 +86,23 @@ def test_gradients_point_outwards(source: str, folder: Path) -> None:
     outwards = POINTS[1:] / np.linalg.norm(POINTS[1:], axis=1, keepdims=True)
     directions = table[:, 1:] / np.linalg.norm(table[:, 1:], axis=1, keepdims=True)
     assert np.all(np.einsum("ij,ij->i", directions, outwards) > 0.99)
+
+
+@pytest.mark.parametrize(("words", "answers"), [([], {"result"}), (["--gradient"], {"result", "gradient"})])
+def test_a_field_is_walked_once(
+    words: list[str], answers: set[str], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    run = CpuBackend.run
+
+    def counted(self: CpuBackend, kernel: str, n: int, **arguments: object) -> None:
+        if kernel == "sdf_field_sample":
+            asked.append({name for name in ("result", "gradient", "leaf_of") if arguments[name] is not None})
+        run(self, kernel, n, **arguments)
+
+    monkeypatch.setattr(CpuBackend, "run", counted)
+    assert invoke("query", folder / "ball.h5", "-", *words, given=lines(POINTS))[0] == 0
+    assert asked == [answers]
 
 
 @pytest.mark.parametrize("named", [True, False])

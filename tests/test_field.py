@@ -31,6 +31,8 @@ def evaluate(backend: Backend, field: Field, points: Numbers) -> tuple[Numbers, 
     """Values, gradients and leaves, computed on the device."""
     at = backend.from_host(points, np.float64)
     value, slope, leaf = (backend.to_host(a) for a in (field.sample(at), field.gradient(at), field.leaf_at(at)))
+    both = [backend.to_host(a) for a in field.sample_with_gradient(at)]
+    assert [a.tobytes() for a in both] == [value.tobytes(), slope.tobytes()]
     assert (value.dtype, slope.dtype) == (np.float64, np.float64)
     assert (value.shape, slope.shape, leaf.shape) == (points.shape[:1], points.shape, points.shape[:1])
     return value, slope, leaf

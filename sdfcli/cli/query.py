@@ -114,7 +114,7 @@ def _from_field(file: Path, gradient: bool, device: str, threads: int | None) ->
 
     def answer(points: Floats) -> Floats:
         with nullcontext() if chosen is None else field.at(chosen):
-            return np.column_stack([field.sample(points), *([field.gradient(points)] if gradient else [])])
+            return np.column_stack(field.sample_with_gradient(points) if gradient else [field.sample(points)])
 
     return answer
 
