@@ -37,7 +37,7 @@ class Field:
     corner_key  (m,) uint64, sorted: Morton codes of the corners.
     distance    (m,) float32: signed distances at the corners in the mesh's units, negative inside.
     run         how this object was built: device, seconds a stage, exact queries, bytes; not part of the file.
-    info        what the file says of itself: parameters, the mesh, the sign, the measured error (see docs/format.md).
+    info        metadata of the file: parameters, mesh, sign, measured error (docs/reference/file.md has the keys).
     nearest     (m,) uint32: the faces nearest to the corners, by their place in the mesh; None where not kept.
     step        distances can be stored as whole numbers of such steps, in the mesh's units (see stages/corners.py).
     parts       most of these numbers are multiples of this, a power of two; around sheets they need not be.

@@ -15,7 +15,7 @@ MAX_DEPTH = 16
 DEFAULT_DEPTH = 10
 FINEST_CELL = 1.5
 SHEET_CELL = 0.42
-"""The edge of the cells that hold a sheet, as a part of its thickness (measured, see docs/accuracy.md)."""
+"""The edge of the cells that hold a sheet, as a part of its thickness (measured, see docs/concepts/accuracy.md)."""
 LEAST_THIN = 1e-6
 WIDEST_SHEET = 8.0
 """In tolerances: walls and gaps thicker than this are not looked for."""

@@ -1,4 +1,4 @@
-"""What a field says of itself, its `info`: names, types and ranges. docs/format.md describes them."""
+"""What a field says of itself, its `info`: names, types and ranges. docs/reference/file.md describes them."""
 
 from __future__ import annotations
 

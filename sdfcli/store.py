@@ -1,4 +1,4 @@
-"""Fields in HDF5 files. docs/format.md describes them for other programs."""
+"""Fields in HDF5 files. docs/reference/file.md describes them for other programs."""
 
 from __future__ import annotations
 

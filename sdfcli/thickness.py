@@ -47,8 +47,10 @@ class Sheets:
         return np.asarray((field.sample(self.middle) < 0) != self.wall)
 
     def report(self, lost: Bools | None, mesh: Mesh) -> dict[str, Any]:
-        """What is said of them where those given are lost, see docs/format.md. Lengths are fractions of the diagonal.
-        lost: None where there are no signs to lose."""
+        """The `sheets` of a field's info (docs/reference/file.md). Lengths are fractions of the diagonal.
+
+        lost: for each spot whether its wall or gap is lost; None for a field without signs.
+        """
         width = self.width / mesh.diagonal
         found: dict[str, Any] = {"thinnest": None, "lost": None, "needed_thin": None, "needed_depth": None}
         if lost is not None:

@@ -52,15 +52,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         _need_gpu()
 
 
-@pytest.fixture(scope="session")
-def fuzz() -> Any:
-    """tools/fuzz.py as a module."""
-    spec = importlib.util.spec_from_file_location("fuzz", ROOT / "tools" / "fuzz.py")
+def tool(name: str) -> Any:
+    """A script of tools/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session")
+def fuzz() -> Any:
+    """tools/fuzz.py as a module."""
+    return tool("fuzz")
 
 
 @pytest.fixture(scope="session")

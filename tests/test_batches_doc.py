@@ -1,4 +1,4 @@
-"""docs/batches.md: its commands, run as they are written."""
+"""docs/guides/batches.md: its commands, run as they are written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import shapes
 from conftest import ROOT
 from sdfcli.readers import FORMATS
 
-TEXT = (ROOT / "docs" / "batches.md").read_text()
+TEXT = (ROOT / "docs" / "guides" / "batches.md").read_text()
 
 
 @pytest.fixture

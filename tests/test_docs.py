@@ -17,13 +17,14 @@ import pytest
 from typer.testing import CliRunner
 
 import sdfcli
+from conftest import ROOT, tool
 from sdfcli.cli.app import COMMANDS, app
 from sdfcli.estimate import estimate
 from sdfcli.params import BuildParams
 
-ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-PAGES = [DOCS / "index.md", *sorted((DOCS / "commands").glob("*.md"))]
+COMMAND_PAGES = DOCS / "reference" / "commands"
+PAGES = sorted(page for page in DOCS.rglob("*.md") if "<!-- run -->\n```sh" in page.read_text())
 MARKED = re.compile(r"^<!-- (run|prints) -->\n```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 """Blocks under `<!-- run -->` are run; those under `<!-- prints -->` are what the block before them prints."""
 
@@ -78,7 +79,7 @@ def test_shell_examples(page: Path, folder: Path, shell: Shell) -> None:
 
 def test_python_examples(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
-    blocks = MARKED.findall((DOCS / "python.md").read_text())
+    blocks = MARKED.findall((DOCS / "reference" / "python.md").read_text())
     assert len(blocks) > 3
     names: dict[str, object] = {}
     for _, language, block in blocks:
@@ -88,12 +89,47 @@ def test_python_examples(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_a_page_and_an_example(command: str) -> None:
-    page = (DOCS / "commands" / f"{command}.md").read_text()
+    page = (COMMAND_PAGES / f"{command}.md").read_text()
     assert any(mark == "run" and f"sdfcli {command} " in block for mark, _, block in MARKED.findall(page))
-    assert f"commands/{command}.md" in (ROOT / "mkdocs.yml").read_text()
-    assert f"]({command}.md)" in (DOCS / "commands" / "index.md").read_text()
+    assert f"<!-- options: {command} -->" in page
+    assert f"]({command}.md)" in (COMMAND_PAGES / "index.md").read_text()
     shown = CliRunner().invoke(app, [command, "--help"], terminal_width=200).output
     assert f"Example: sdfcli {command} " in shown.strip().splitlines()[-1]
+
+
+def test_examples_are_found() -> None:
+    named = {page.relative_to(DOCS).as_posix() for page in PAGES}
+    assert {"start/five-minutes.md", "guides/troubleshooting.md", "reference/commands/build.md"} <= named
+    assert len(PAGES) >= 2 + len(COMMANDS)
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    named = re.findall(r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
+
+
+def test_links_between_files() -> None:
+    """Those that are followed in the repository, beside the ones that `mkdocs build --strict` follows."""
+    for page in (*ROOT.glob("*.md"), *DOCS.rglob("*.md")):
+        text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+        for link in re.findall(r"\]\(([^)\s]+)\)", text):
+            if ":" not in link and not link.startswith("#"):
+                assert (page.parent / link.partition("#")[0]).exists(), (page, link)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_table_of_options_is_that_of_the_help(command: str) -> None:
+    shown = CliRunner().invoke(app, [command, "--help"], terminal_width=200).output
+    offered = set(re.findall(r"^│ [* ]*(--[a-z-]+)", shown, re.MULTILINE))
+    table = tool("pages").options(command)
+    assert offered == {"--" + name for name in re.findall(r"^\| `--([a-z-]+)`", table, re.MULTILINE)}
+    for default in re.findall(r"\[default: (\S+)\]", shown):
+        assert f"| `{default}` |" in table
+
+
+def test_a_mark_that_stands_for_nothing_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        tool("pages").on_page_markdown("<!-- optoins: build -->")
 
 
 def test_completion_installs(folder: Path, shell: Shell) -> None:
@@ -115,7 +151,7 @@ def test_what_is_promised_is_tested() -> None:
 
 def test_the_names_of_the_package() -> None:
     """Before they are used, too."""
-    text = (DOCS / "python.md").read_text().split("\n\n")[1]
+    text = (DOCS / "reference" / "python.md").read_text().split("\n\n")[1]
     names = re.findall(r"`(\w+)`", text.split(".")[0])
     assert len(names) == 7
     words = [sys.executable, "-c", "import sdfcli; print(*dir(sdfcli))"]

@@ -1,4 +1,4 @@
-"""docs/format.md: its reader reads what sdfcli writes, and its tables name all that is in a file."""
+"""docs/reference/file.md: its reader reads what sdfcli writes, and its tables name all that is in a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import sdfcli
 from sdfcli.params import OCTREES
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = (ROOT / "docs" / "format.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "file.md").read_text()
 
 
 @pytest.fixture(scope="module", params=OCTREES)

@@ -1,4 +1,4 @@
-"""docs/json.md names the keys of every command's JSON, and no others."""
+"""docs/reference/json.md names the keys of every command's JSON, and no others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import sdfcli
 from sdfcli.cli.app import app
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = (ROOT / "docs" / "json.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "json.md").read_text()
 TORUS = ROOT / "sample_meshes" / "torus.obj"
 
 EXAMPLES = {

@@ -170,7 +170,7 @@ def damaged_parts(rng: np.random.Generator, content: bytes) -> bytes:
 
 
 def attributes_sha256(file: Any) -> str:
-    """As docs/format.md has it."""
+    """As docs/reference/file.md has it."""
     digest = hashlib.sha256()
     for name, value in sorted(file.attrs.items()):
         if name != "attributes_sha256":

@@ -351,7 +351,7 @@ FN void interpolate(const T* corner, T* value) {
 
 // How far the true distance may lie from the trilinear field between eight corners, judged by their gradients: along an
 // edge of length h on which the slope changes by J, a smooth field bends away by h J / 8, a crease by up to h J / 4.
-// The factors with which this enters the tests below were found by measuring (docs/accuracy.md).
+// The factors with which this enters the tests below were found by measuring (docs/concepts/accuracy.md).
 template <class Gradient>
 FN float bend(float edge, const Gradient& gradient) {
     float sum = 0.f;
@@ -369,7 +369,7 @@ FN float bend(float edge, const Gradient& gradient) {
 #define SDF_OPPOSED (-0.8f)
 // Of a sheet's thickness, the part by which the field may err in a cell with both of its sides, and the largest edge of
 // such a cell: along the lattice's axes none then holds a side and the middle, where the distance turns round. In
-// tolerances, the thickness from which on a sheet is like any other part of the surface (docs/accuracy.md).
+// tolerances, the thickness from which on a sheet is like any other part of the surface (docs/concepts/accuracy.md).
 #define SDF_SHEET_SHARE 0.22f
 #define SDF_SHEET_EDGE 0.5f
 #define SDF_SHEET_WIDEST 8.f
