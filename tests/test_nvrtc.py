@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
+from nvrtc import compile_kernels
 
 from sdfcli.backend.base import KERNELS, argument_structs
 from sdfcli.backend.cuda import COMPILER_OPTIONS, kernel_sources
 
-ADDED_BY_CUPY = ("-ftz=true",)
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is no NVRTC for this system")
 
 
 def kernel_names() -> list[str]:
@@ -24,47 +22,11 @@ def kernel_names() -> list[str]:
     return re.findall(r"X\((\w+)\)", "".join(listed))
 
 
-@functools.cache
-def nvrtc() -> ctypes.CDLL:
-    """The library from the wheel nvidia-cuda-nvrtc, which is part of the extra `test` on Linux."""
-    found = [lib for folder in sys.path for lib in Path(folder, "nvidia").glob("**/libnvrtc.so*")]
-    if not found and sys.platform != "linux":
-        pytest.skip("there is no NVRTC for this system")
-    assert found, "no NVRTC: pip install '.[test]'"
-    path = max(found)
-    for builtins in path.parent.glob("libnvrtc-builtins.so*"):
-        ctypes.CDLL(str(builtins))  # some versions look for it in the system's folders only, unless it is there already
-    return ctypes.CDLL(str(path))
-
-
-def compile_kernels(source: str, *options: str) -> bytes:
-    """The CUBIN. Fails the test with the compiler's log."""
-    library, program = nvrtc(), ctypes.c_void_p()
-    assert library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernels.h", 0, None, None) == 0
-    try:
-        arguments = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
-        failed = library.nvrtcCompileProgram(program, len(options), arguments)
-        if failed:
-            pytest.fail(fetch(program, "ProgramLog").decode().rstrip("\0"), pytrace=False)
-        return fetch(program, "CUBIN")
-    finally:
-        library.nvrtcDestroyProgram(ctypes.byref(program))
-
-
-def fetch(program: ctypes.c_void_p, what: str) -> bytes:
-    library, size = nvrtc(), ctypes.c_size_t()
-    assert getattr(library, f"nvrtcGet{what}Size")(program, ctypes.byref(size)) == 0
-    text = ctypes.create_string_buffer(size.value)
-    assert getattr(library, f"nvrtcGet{what}")(program, text) == 0
-    return text.raw
-
-
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
 def test_kernels_compile(architecture: str) -> None:
-    options = (*COMPILER_OPTIONS, *ADDED_BY_CUPY, f"--gpu-architecture={architecture}")
+    options = (*COMPILER_OPTIONS, f"--gpu-architecture={architecture}")
     sources = kernel_sources()
     modules = list(dict.fromkeys(sources.values()))
-    nvrtc()
     with ThreadPoolExecutor() as threads:  # the compiler needs no GIL
         cubins = dict(zip(modules, threads.map(lambda source: compile_kernels(source, *options), modules), strict=True))
     names = kernel_names()
