@@ -15,8 +15,10 @@ def main() -> None:
 
         run()
     except KeyboardInterrupt:
+        from sdfcli.errors import INTERRUPTED
+
         print("sdfcli: interrupted", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

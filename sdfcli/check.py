@@ -22,7 +22,7 @@ VERDICTS = ("good", "usable", "doubtful", "unusable")
 SURE = 0.95
 """A field whose sign is certain, or has not lost the surface, at a smaller share than this is doubtful."""
 
-BAND, SAMPLES, SEED = 0.02, 30_000, 20_000
+SAMPLES, SEED = 30_000, 20_000
 COARSE = 1e-6
 """Steps of coordinates that are worth a word, as a fraction of the diagonal."""
 
@@ -39,7 +39,7 @@ def check(source: Any, device: str = "auto", threads: int | None = None) -> dict
     turned, choice = choose_sign(mesh, "auto")
     bvh = make_bvh(backend, turned.unit_triangles)
     choice, signer = settle_sign(backend, turned, bvh, choice)
-    near = turned.domain.to_unit(sample_points(turned, BAND, SAMPLES, SEED)["band"])
+    near = turned.domain.to_unit(sample_points(turned, BuildParams.band, SAMPLES, SEED)["band"])
     confidence = sign_confidence(backend, bvh, signer, near)
     report, params = mesh_report(mesh.health, choice), BuildParams()
     index = MeshDistance.of(backend, turned, bvh, signer)

@@ -1,4 +1,4 @@
-"""The exceptions that users meet. Each carries the exit code that the command line turns it into."""
+"""The exceptions that users meet, each with its exit code, and what the exit codes mean."""
 
 from __future__ import annotations
 
@@ -43,3 +43,18 @@ class TimeUpError(SdfError):
     """The work took longer than it was allowed to."""
 
     exit_code = 7
+
+
+INTERRUPTED = 130
+
+EXIT_CODES = {
+    0: "done",
+    SdfError.exit_code: "internal error",
+    UsageError.exit_code: "usage, or an output that cannot be written",
+    InputError.exit_code: "bad input",
+    DeviceError.exit_code: "device or program missing",
+    OutOfMemoryError.exit_code: "out of memory",
+    CheckFailedError.exit_code: "a check failed",
+    TimeUpError.exit_code: "time is up",
+    INTERRUPTED: "interrupted",
+}

@@ -131,6 +131,20 @@ def is_shortage(error: BaseException | None) -> bool:
     return False
 
 
+def as_sdf_error(error: Exception, subject: str = "") -> SdfError:
+    """The error that users see. An SdfError stays as it is; a failed allocation is an OutOfMemoryError, any other
+    exception an SdfError, with `subject`, as a mesh's name, in front."""
+    if isinstance(error, SdfError):
+        return error
+    about = f"{subject}: " if subject else ""
+    if is_shortage(error):
+        return OutOfMemoryError(
+            f"{about}out of memory: {error or 'an allocation failed'}; try a smaller input or coarser parameters, or "
+            "allow more (--max-memory, ulimit, control group)"
+        )
+    return SdfError(f"{about}internal error: {type(error).__name__}: {error}")
+
+
 def unreadable(path: str | Path, what: str, error: Exception) -> SdfError:
     """What an exception while a file was read becomes: our own the same with the file's name; a library's InputError,
     `what` being what was wrong then, or OutOfMemoryError where an allocation failed; but where there is plenty, the

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 import sdfcli
 from conftest import ROOT, tool
 from sdfcli.cli.app import COMMANDS, app
+from sdfcli.errors import EXIT_CODES, INTERRUPTED, SdfError
 from sdfcli.estimate import estimate
 from sdfcli.params import BuildParams
 
@@ -130,6 +131,17 @@ def test_the_table_of_options_is_that_of_the_help(command: str) -> None:
 def test_a_mark_that_stands_for_nothing_is_an_error() -> None:
     with pytest.raises(KeyError):
         tool("pages").on_page_markdown("<!-- optoins: build -->")
+
+
+def test_exit_codes_mean_the_same_everywhere() -> None:
+    kinds = [SdfError, *SdfError.__subclasses__()]
+    assert sorted(EXIT_CODES) == sorted([0, *(kind.exit_code for kind in kinds), INTERRUPTED])
+    pages = {page.name: " ".join(page.read_text().split()) for page in (ROOT / "README.md", *DOCS.rglob("*.md"))}
+    lists = {name: text for name, text in pages.items() if re.search(r"Exit codes:\W+0 ", text)}
+    assert len(lists) > 1
+    assert "README.md" in lists
+    for name, text in lists.items():
+        assert [code for code, meaning in EXIT_CODES.items() if f"{code} {meaning}" not in text] == [], name
 
 
 def test_completion_installs(folder: Path, shell: Shell) -> None:

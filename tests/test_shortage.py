@@ -17,9 +17,9 @@ import sdfcli
 import shapes
 from sdfcli import memory, mesh, readers, store
 from sdfcli.batch import job
-from sdfcli.batch.terms import Settings
+from sdfcli.batch.terms import Settings, failure
 from sdfcli.errors import InputError, OutOfMemoryError
-from sdfcli.memory import free_memory, is_shortage, require
+from sdfcli.memory import as_sdf_error, free_memory, is_shortage, require
 from sdfcli.points import open_points
 
 MB = 1 << 20
@@ -148,6 +148,22 @@ def test_shortages() -> None:
     ):
         assert is_shortage(error)
     assert not is_shortage(ValueError("no such thing"))
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (InputError("bad.ply: no faces"), 3, "bad.ply: no faces"),
+        (MemoryError("std::bad_alloc"), 5, "mesh.ply: out of memory: std::bad_alloc; try a smaller input"),
+        (ValueError("no such thing"), 1, "mesh.ply: internal error: ValueError: no such thing"),
+    ],
+)
+def test_every_exception_has_a_message_and_an_exit_code(error: Exception, code: int, message: str) -> None:
+    known = as_sdf_error(error, "mesh.ply")
+    assert known.exit_code == code
+    assert str(known).startswith(message)
+    outcome = failure("mesh.ply", "mesh.h5", known)
+    assert (outcome["exit_code"], outcome["error"]) == (code, str(known))
     require(1, "nothing")
     assert free_memory() > 0
 

@@ -79,3 +79,8 @@ def device_names(device: str = "auto") -> list[str]:
         wanted = f"CUDA device {max(numbers)}" if numbers else "CUDA device"
         raise DeviceError(f"there is no {wanted} ({count} found); use --device cpu")
     return [f"cuda:{number}" for number in numbers]
+
+
+def first_device(device: str) -> str:
+    """The first of the devices that are named, as `cuda:0` of `cuda:0,1`; a single name stays as it is."""
+    return device_names(device)[0] if "," in device else device

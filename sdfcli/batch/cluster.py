@@ -109,7 +109,7 @@ def _outcomes(
                 outcome = task.result()
             except Exception as error:
                 message = f"{job.mesh}: the cluster gave up: {type(error).__name__}: {error}"
-                outcome = failure(*job, message, SdfError.exit_code)
+                outcome = failure(*job, SdfError(message))
             yield {**outcome, "input": job.mesh, "output": job.output}
             if fail_fast and outcome["exit_code"]:
                 break

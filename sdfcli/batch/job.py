@@ -12,9 +12,9 @@ from pathlib import Path
 from threading import Thread
 
 from sdfcli.batch.terms import Outcome, Settings, failure
-from sdfcli.errors import InputError, OutOfMemoryError, SdfError, UsageError
+from sdfcli.errors import InputError, SdfError, UsageError
 from sdfcli.field import Field
-from sdfcli.memory import is_shortage
+from sdfcli.memory import as_sdf_error
 from sdfcli.mesh import Mesh, load_mesh
 from sdfcli.params import BuildParams
 from sdfcli.pipeline import LOADING, build
@@ -26,12 +26,8 @@ def outcome_of(mesh: str, output: str, settings: Settings) -> Outcome:
     """Builds a field into a file. Failures become outcomes, too."""
     try:
         return build_into(mesh, output, settings)
-    except SdfError as error:
-        return failure(mesh, output, str(error), error.exit_code)
     except Exception as error:
-        if is_shortage(error):
-            return failure(mesh, output, f"{mesh}: out of memory", OutOfMemoryError.exit_code)
-        return failure(mesh, output, f"{mesh}: internal error: {type(error).__name__}: {error}", SdfError.exit_code)
+        return failure(mesh, output, as_sdf_error(error, mesh))
 
 
 def build_into(mesh: str, output: str, settings: Settings, progress: Callable[[str], None] = lambda _: None) -> Outcome:

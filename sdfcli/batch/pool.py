@@ -90,16 +90,16 @@ class Worker:
         if outcome is not None:
             return outcome
         if late.is_set():
-            return failure(*job, f"{job.mesh}: took longer than --timeout {timeout:g} s", TimeUpError.exit_code)
+            return failure(*job, TimeUpError(f"{job.mesh}: took longer than --timeout {timeout:g} s"))
         return self._ended(job)
 
     def _ended(self, job: Job) -> Outcome:
         code = self._process.wait()
         if code == -signal.SIGKILL:
             message = "was killed, as systems do that run out of memory; try fewer --jobs or a larger --tolerance"
-            return failure(*job, f"{job.mesh}: the process that built it {message}", OutOfMemoryError.exit_code)
+            return failure(*job, OutOfMemoryError(f"{job.mesh}: the process that built it {message}"))
         how = f"crashed ({signal.Signals(-code).name})" if code < 0 else f"ended with exit code {code}"
-        return failure(*job, f"{job.mesh}: the process that built it {how}", SdfError.exit_code)
+        return failure(*job, SdfError(f"{job.mesh}: the process that built it {how}"))
 
     def _tell(self, what: object) -> None:
         assert self._process.stdin
@@ -155,7 +155,7 @@ def build_all(jobs: Iterable[Job], plan: Plan, timeout: float | None, fail_fast:
                         worker = workers[k] = Worker(plan.settings[k], plan.share)
                 except OSError as error:
                     worker = None
-                    outcome = failure(*job, f"{job.mesh}: no process can be started: {error}", SdfError.exit_code)
+                    outcome = failure(*job, SdfError(f"{job.mesh}: no process can be started: {error}"))
             if worker:
                 outcome = worker.build(job, timeout)
             if fail_fast and outcome["exit_code"]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from sdfcli.errors import SdfError
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -34,12 +36,12 @@ Outcome = dict[str, Any]
 """input, output, status (`ok`, `skipped` or `failed`), exit_code; and `error`, or what is known of the field."""
 
 
-def failure(mesh: str, output: str | None, message: str, exit_code: int) -> Outcome:
+def failure(mesh: str, output: str | None, error: SdfError) -> Outcome:
     """The outcome of a mesh of which no field came."""
     return {
         "input": mesh,
         "output": output,
         "status": "failed",
-        "exit_code": exit_code,
-        "error": " ".join(message.split()),
+        "exit_code": error.exit_code,
+        "error": " ".join(str(error).split()),
     }

@@ -10,7 +10,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from sdfcli.bench.ncu import KERNELS
-from sdfcli.errors import OutOfMemoryError, SdfError
+from sdfcli.errors import SdfError
+from sdfcli.memory import as_sdf_error
 
 if TYPE_CHECKING:
     from sdfcli.backend import Backend
@@ -54,6 +55,6 @@ def main(arguments: list[str] | None = None) -> None:
         workload = Workload(load_mesh(given.mesh), backend, given.points, given.depth)
         run(workload, backend, given.skip, given.count, given.whole)
     except (SdfError, MemoryError) as error:
-        known = error if isinstance(error, SdfError) else OutOfMemoryError("out of memory; try a smaller --depth")
+        known = as_sdf_error(error)
         print("sdfcli:", *str(known).split(), file=sys.stderr)
         sys.exit(known.exit_code)

@@ -15,14 +15,11 @@ import typer
 from typer.core import TyperGroup
 
 from sdfcli import __version__, driver, interrupts, memory, processes
-from sdfcli.errors import OutOfMemoryError, SdfError
+from sdfcli.errors import EXIT_CODES, INTERRUPTED, SdfError
 
 COMMANDS = "build", "extract", "render", "slice", "export", "check", "info", "query", "verify", "bench", "profile"
 """Each is a function in a module of its name, which is imported when it is asked for: Typer takes longer to make all of
 them than a small mesh takes."""
-
-EXIT_CODES = """Exit codes: 0 done; 1 internal error; 2 usage, or an output that cannot be written; 3 bad input;
-4 device or program missing; 5 out of memory; 6 a check failed; 7 time is up; 130 interrupted."""
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -88,16 +85,12 @@ class Commands(TyperGroup):
                 raise _interrupted() from None
             if type(error).__module__.startswith(("click", "typer")) or ctx.params.get("debug"):
                 raise
-            if not isinstance(error, SdfError) and memory.is_shortage(error):
-                error = OutOfMemoryError(
-                    f"out of memory: {error or 'an allocation failed'}; try a smaller input or coarser parameters, or "
-                    "allow more (--max-memory, ulimit, control group)"
-                )
-            if isinstance(error, SdfError):
-                _complain(str(error))
-                raise typer.Exit(error.exit_code) from None
-            _complain(f"internal error: {type(error).__name__}: {error} (--debug shows where)")
-            raise typer.Exit(1) from None
+            from sdfcli.cli.output import tell
+
+            known = memory.as_sdf_error(error)
+            if known is not error and type(known) is SdfError:
+                known = SdfError(f"{known} (--debug shows where)")
+            raise typer.Exit(tell(known)) from None
 
 
 def _command(name: str) -> Any:
@@ -112,7 +105,7 @@ def _command(name: str) -> Any:
 
 def _interrupted() -> typer.Exit:
     _complain("interrupted")
-    return typer.Exit(130)
+    return typer.Exit(INTERRUPTED)
 
 
 def _complain(message: str) -> None:
@@ -129,7 +122,11 @@ def _show_version(asked: bool) -> None:
 
 
 app = typer.Typer(
-    cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, epilog=EXIT_CODES, context_settings=HELP
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    epilog=f"Exit codes: {'; '.join(f'{code} {meaning}' for code, meaning in EXIT_CODES.items())}.",
+    context_settings=HELP,
 )
 
 

@@ -10,31 +10,38 @@ import typer
 from sdfcli.cli import options
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress
 from sdfcli.errors import CheckFailedError, UsageError
+from sdfcli.params import BuildParams
 
 if TYPE_CHECKING:
     from sdfcli.backend import Backend
 
 
+Meshes = Annotated[
+    list[str], typer.Argument(metavar="MESH...|scan", help="Triangle meshes; or `scan`, for the exclusive scan.")
+]
+Depth = Annotated[int | None, typer.Option(help="Of the octree: 9 on a GPU, 7 on the CPU.", show_default=False)]
+Uniform = Annotated[
+    bool, typer.Option("--uniform", help="Compare octrees with uniform grids and jump flooding instead.")
+]
+Repeat = Annotated[int, typer.Option(min=1, help="Runs after the one to warm up; medians are shown.")]
+FailBelow = Annotated[
+    float | None,
+    typer.Option(
+        metavar="RATIO", help="Exit code 6 if --query is not RATIO times as fast as baseline.", show_default=False
+    ),
+]
+Csv = Annotated[Path | None, typer.Option(help="Write the figures to this file, a row a mesh and query.")]
+
+
 def bench(
-    meshes: Annotated[
-        list[str], typer.Argument(metavar="MESH...|scan", help="Triangle meshes; or `scan`, for the exclusive scan.")
-    ],
+    meshes: Meshes,
     points: options.Points = "octree",
-    depth: Annotated[
-        int | None, typer.Option(help="Of the octree: 9 on a GPU, 7 on the CPU.", show_default=False)
-    ] = None,
-    uniform: Annotated[
-        bool, typer.Option("--uniform", help="Compare octrees with uniform grids and jump flooding instead.")
-    ] = False,
-    query: options.Query = "fast",
-    repeat: Annotated[int, typer.Option(min=1, help="Runs after the one to warm up; medians are shown.")] = 5,
-    fail_below: Annotated[
-        float | None,
-        typer.Option(
-            metavar="RATIO", help="Exit code 6 if --query is not RATIO times as fast as baseline.", show_default=False
-        ),
-    ] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write the figures to this file, a row a mesh and query.")] = None,
+    depth: Depth = None,
+    uniform: Uniform = False,
+    query: options.Query = BuildParams.query,
+    repeat: Repeat = 5,
+    fail_below: FailBelow = None,
+    csv: Csv = None,
     device: options.Devices = "auto",
     threads: options.Threads = None,
     force: options.Force = False,
@@ -51,7 +58,6 @@ def bench(
     from sdfcli.backend import select_backend
     from sdfcli.bench.points import OCTREES, check_points
     from sdfcli.outputs import check_target
-    from sdfcli.params import BuildParams
 
     if meshes == ["scan"] and not Path("scan").exists():
         _measure_scan(device, threads, repeat, json, quiet)
@@ -83,10 +89,16 @@ def bench(
         _print_thesis(reports)
     if csv is not None:
         _write_csv(csv, reports, force)
-    slow = [report for report in reports if fail_below and report["queries"][query]["ratio"] < fail_below]
+    if fail_below is not None:
+        _fail_slow(reports, query, fail_below)
+
+
+def _fail_slow(reports: list[dict[str, Any]], query: str, least: float) -> None:
+    """Raises CheckFailedError where the query is less than `least` times as fast as baseline."""
+    ratios = [(report["input"], report["queries"][query]["ratio"]) for report in reports]
+    slow = ", ".join(f"{path} {ratio:.2f}" for path, ratio in ratios if ratio < least)
     if slow:
-        found = ", ".join(f"{report['input']} {report['queries'][query]['ratio']:.2f}" for report in slow)
-        raise CheckFailedError(f"{query} is less than {fail_below:g} times as fast as baseline: {found}")
+        raise CheckFailedError(f"{query} is less than {least:g} times as fast as baseline: {slow}")
 
 
 def _measure(

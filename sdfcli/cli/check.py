@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.build import sheets_text
-from sdfcli.cli.output import print_json, print_table, say
+from sdfcli.cli.output import print_json, print_table, tell
+from sdfcli.cli.wording import sheets_text
 from sdfcli.errors import InputError
 from sdfcli.params import BuildParams
 
@@ -33,8 +33,7 @@ def check(
         try:
             report = check_mesh(mesh, device, threads)
         except InputError as error:
-            worst = error.exit_code
-            say(f"sdfcli: {error}")
+            worst = tell(error)
             report = {"verdict": "unusable", "error": str(error)}
         if json:
             print_json({"input": mesh, **report})

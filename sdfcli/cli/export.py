@@ -21,41 +21,46 @@ ENDINGS = (".vtkhdf", ".vti", ".npz", ".raw", ".nvdb", ".vdb")
 DEFAULT_RESOLUTION = 128
 
 
+Output = Annotated[
+    Path, typer.Argument(metavar="OUT", help="A name that ends in " + ", ".join(ENDINGS) + ": that is the format.")
+]
+Resolution = Annotated[
+    int | None,
+    typer.Option(help=f"Values along the longest side of a grid; {DEFAULT_RESOLUTION} by default.", show_default=False),
+]
+Window = Annotated[
+    str | None,
+    typer.Option(
+        metavar="X0,Y0,Z0,X1,Y1,Z1",
+        help="The grid's box in the mesh's units; the field's domain by default.",
+        show_default=False,
+    ),
+]
+Dtype = Annotated[
+    str | None,
+    typer.Option(
+        **options.words("float32", "float16"), help="Of .raw and .npz grids; float32 by default.", show_default=False
+    ),
+]
+Samples = Annotated[
+    int | None,
+    typer.Option(help="Instead of a grid, so many samples for DeepSDF (.npz: pos and neg).", show_default=False),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Of the samples; the same one gives the same file.")]
+Normalized = Annotated[
+    bool, typer.Option("--normalized", help="Samples with the shape in the unit sphere, as DeepSDF has it.")
+]
+
+
 def export(
     file: options.FieldFile,
-    output: Annotated[
-        Path, typer.Argument(metavar="OUT", help="A name that ends in " + ", ".join(ENDINGS) + ": that is the format.")
-    ],
-    resolution: Annotated[
-        int | None,
-        typer.Option(
-            help=f"Values along the longest side of a grid; {DEFAULT_RESOLUTION} by default.", show_default=False
-        ),
-    ] = None,
-    window: Annotated[
-        str | None,
-        typer.Option(
-            metavar="X0,Y0,Z0,X1,Y1,Z1",
-            help="The grid's box in the mesh's units; the field's domain by default.",
-            show_default=False,
-        ),
-    ] = None,
-    dtype: Annotated[
-        str | None,
-        typer.Option(
-            **options.words("float32", "float16"),
-            help="Of .raw and .npz grids; float32 by default.",
-            show_default=False,
-        ),
-    ] = None,
-    samples: Annotated[
-        int | None,
-        typer.Option(help="Instead of a grid, so many samples for DeepSDF (.npz: pos and neg).", show_default=False),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the samples; the same one gives the same file.")] = 0,
-    normalized: Annotated[
-        bool, typer.Option("--normalized", help="Samples with the shape in the unit sphere, as DeepSDF has it.")
-    ] = False,
+    output: Output,
+    resolution: Resolution = None,
+    window: Window = None,
+    dtype: Dtype = None,
+    samples: Samples = None,
+    seed: Seed = 0,
+    normalized: Normalized = False,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,

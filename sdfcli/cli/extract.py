@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,27 +12,36 @@ from sdfcli.cli import options
 from sdfcli.cli.output import human_bytes, print_json, print_table, progress, say
 from sdfcli.errors import OutOfMemoryError, UsageError
 
+if TYPE_CHECKING:
+    from sdfcli.extract.marching_cubes import Surface
+    from sdfcli.extract.sources import Grid
+
+
+Source = Annotated[Path, typer.Argument(metavar="FILE", help="A field, or a volume (.npy, three axes).")]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="A .ply, .obj, .stl or .glb file; NAME_iso.ply by default."),
+]
+Resolution = Annotated[
+    int | None,
+    typer.Option(
+        help="Cells along an axis of the field's domain; those of its finest level by default, 1024 at most.",
+        show_default=False,
+    ),
+]
+Iso = Annotated[float, typer.Option(help="The distance, or the volume's value; smaller ones are inside.")]
+Spacing = Annotated[
+    str | None,
+    typer.Option(help="Distance of a volume's neighbouring values: S or SX,SY,SZ; 1 by default.", show_default=False),
+]
+
 
 def extract(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A field, or a volume (.npy, three axes).")],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="A .ply, .obj, .stl or .glb file; NAME_iso.ply by default."),
-    ] = None,
-    resolution: Annotated[
-        int | None,
-        typer.Option(
-            help="Cells along an axis of the field's domain; those of its finest level by default, 1024 at most.",
-            show_default=False,
-        ),
-    ] = None,
-    iso: Annotated[float, typer.Option(help="The distance, or the volume's value; smaller ones are inside.")] = 0.0,
-    spacing: Annotated[
-        str | None,
-        typer.Option(
-            help="Distance of a volume's neighbouring values: S or SX,SY,SZ; 1 by default.", show_default=False
-        ),
-    ] = None,
+    file: Source,
+    output: Output = None,
+    resolution: Resolution = None,
+    iso: Iso = 0.0,
+    spacing: Spacing = None,
     device: options.Devices = "auto",
     threads: options.Threads = None,
     force: options.Force = False,
@@ -46,7 +55,7 @@ def extract(
     from sdfcli.backend import select_backends
     from sdfcli.extract.isosurface import default_resolution, finest, make_source, open_source
     from sdfcli.extract.marching_cubes import extract as extract_surface
-    from sdfcli.extract.mesh_file import DOUBLES, check_ending, rounding, write_mesh
+    from sdfcli.extract.mesh_file import check_ending, write_mesh
     from sdfcli.field import Field
     from sdfcli.outputs import check_target, written_whole
 
@@ -54,58 +63,67 @@ def extract(
     check_ending(target)
     check_target(target, force, file)
     distances = _distances(spacing)
-
-    def note(text: str) -> None:
-        if not quiet:
-            say(f"note: {text}")
-
     with progress(str(file), quiet or json) as tell:
-        start = time.perf_counter()
+        times = [time.perf_counter()]
         opened = open_source(file)
         backends = select_backends(device, threads)
         if isinstance(opened, Field) and resolution is None and default_resolution(opened) < finest(opened):
-            note(f"{default_resolution(opened)} cells along an axis; the octree's finest level has {finest(opened)}")
-        loaded = time.perf_counter()
+            cells = f"{default_resolution(opened)} cells along an axis; the octree's finest level has {finest(opened)}"
+            _note(cells, quiet)
+        times.append(time.perf_counter())
         tell("extracting")
         try:
             source = make_source(opened, backends[0], iso, resolution, distances)
             surface = extract_surface(source, backends)
         except MemoryError as error:
             raise OutOfMemoryError(f"out of memory: {error}; try a smaller --resolution") from error
-        extracted = time.perf_counter()
+        times.append(time.perf_counter())
         tell("writing")
         cell = float(source.grid.frame[3:].min())
         with written_whole(target, force) as temporary:
             write_mesh(temporary, target.suffix.lower(), surface, cell)
-        done = time.perf_counter()
-    coarse = rounding(surface, cell)
-    if coarse is not None and target.suffix.lower() not in DOUBLES:
-        note(
-            f"{target.suffix} holds single precision: coordinates are off by up to {coarse:.2g}, at cells of {cell:.2g}"
-        )
-    if surface.cut:
-        note("the surface reaches the border of the grid, and is open there")
-    report: dict[str, Any] = {
-        "input": str(file),
-        "output": str(target),
-        "iso": iso,
-        "cells": [int(n) for n in (reversed(source.grid.cells) if source.grid.reversed else source.grid.cells)],
-        "vertices": len(surface.vertices),
-        "triangles": len(surface.faces),
-        "closed": not surface.cut,
-        "device": ",".join(backend.name for backend in backends),
-        "seconds": {
-            "load": round(loaded - start, 4),
-            "extract": round(extracted - loaded, 4),
-            "write": round(done - extracted, 4),
-            "total": round(done - start, 4),
-        },
-        "bytes": target.stat().st_size,
-    }
+        times.append(time.perf_counter())
+    _note_limits(surface, target, cell, quiet)
+    names = ",".join(backend.name for backend in backends)
+    report = {"input": str(file), "output": str(target), "iso": iso, **_facts(source.grid, surface), "device": names}
+    report |= {"seconds": _seconds(times), "bytes": target.stat().st_size}
     if json:
         print_json(report)
     elif not quiet:
         _print_report(report)
+
+
+def _note(text: str, quiet: bool) -> None:
+    if not quiet:
+        say(f"note: {text}")
+
+
+def _note_limits(surface: Surface, target: Path, cell: float, quiet: bool) -> None:
+    """What the file's format and the grid's border take from the surface."""
+    from sdfcli.extract.mesh_file import DOUBLES, rounding
+
+    coarse, ending = rounding(surface, cell), target.suffix
+    if coarse is not None and ending.lower() not in DOUBLES:
+        off = f"coordinates are off by up to {coarse:.2g}, at cells of {cell:.2g}"
+        _note(f"{ending} holds single precision: {off}", quiet)
+    if surface.cut:
+        _note("the surface reaches the border of the grid, and is open there", quiet)
+
+
+def _facts(grid: Grid, surface: Surface) -> dict[str, Any]:
+    return {
+        "cells": [int(n) for n in (reversed(grid.cells) if grid.reversed else grid.cells)],
+        "vertices": len(surface.vertices),
+        "triangles": len(surface.faces),
+        "closed": not surface.cut,
+    }
+
+
+def _seconds(times: list[float]) -> dict[str, float]:
+    """Seconds by stage, from the times at which stages began and the last one ended."""
+    ends = zip(("load", "extract", "write"), times[:-1], times[1:], strict=True)
+    stages = {name: round(end - begin, 4) for name, begin, end in ends}
+    return {**stages, "total": round(times[-1] - times[0], 4)}
 
 
 def _distances(spacing: str | None) -> list[float] | float | None:

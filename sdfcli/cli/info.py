@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sdfcli.cli import options
-from sdfcli.cli.build import health_text, kept_text, sheets_text, verdict_text
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table
+from sdfcli.cli.wording import health_text, kept_text, sheets_text, verdict_text
 from sdfcli.schema import is_complete
 
 if TYPE_CHECKING:

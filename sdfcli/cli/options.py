@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from sdfcli.params import QUERIES, SIGNS
+
 
 def words(*values: str, others: str = "") -> dict[str, Any]:
     """An option's values, for its help and for completion in the shell; `others` stands for those in no list."""
@@ -34,15 +36,13 @@ Devices = Annotated[
 Threads = Annotated[int | None, typer.Option("--threads", help="CPU threads; all by default.", show_default=False)]
 Sign = Annotated[
     str,
-    typer.Option(
-        "--sign", **words("auto", "pseudonormal", "winding", "none"), help="How inside and outside are told apart."
-    ),
+    typer.Option("--sign", **words(*SIGNS), help="How inside and outside are told apart."),
 ]
 Query = Annotated[
     str,
     typer.Option(
         "--query",
-        **words("fast", "baseline", "soa", "cct"),
+        **words(*QUERIES),
         help="How distances are found: three are for comparison.",
     ),
 ]

@@ -17,7 +17,7 @@ from typing import Any
 
 import typer
 
-from sdfcli.errors import UsageError
+from sdfcli.errors import SdfError, UsageError
 
 PERIOD = 10.0
 """Seconds between two lines of progress, where they cannot replace one another."""
@@ -46,6 +46,13 @@ def plain(text: str) -> str:
 def say(line: str) -> None:
     """A line for people on standard error."""
     typer.echo(plain(line), err=True)
+
+
+def tell(error: SdfError) -> int:
+    """Prints an error as one line on standard error; returns its exit code."""
+    with suppress(OSError):  # the exit code is told all the same
+        say("sdfcli: " + " ".join(str(error).split()))
+    return error.exit_code
 
 
 def show(line: str) -> None:

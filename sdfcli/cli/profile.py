@@ -39,24 +39,33 @@ HEADINGS = {
 }
 
 
+MeshFile = Annotated[Path, typer.Argument(metavar="MESH", help="A triangle mesh.")]
+Depth = Annotated[int, typer.Option(min=1, max=MAX_DEPTH, help="The finest level of that octree.")]
+KernelName = Annotated[
+    str | None,
+    typer.Option("--kernel-name", "-k", help="Of the whole pipeline, profile the kernels that match this expression."),
+]
+Metrics = Annotated[
+    list[str] | None, typer.Option(help="More metrics of Nsight Compute, with commas between them, or repeated.")
+]
+Skip = Annotated[int, typer.Option(min=0, help="Launches (with -k: runs) of each before counting.")]
+Count = Annotated[int, typer.Option(min=1, help="Launches (with -k: runs) of each to count.")]
+Csv = Annotated[Path | None, typer.Option(help="A file for the rows as Nsight Compute prints them.")]
+Gpu = Annotated[str, typer.Option(**options.words("cuda", others="cuda:N"), help="The GPU.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the command line of ncu and stop.")]
+
+
 def profile(
-    mesh: Annotated[Path, typer.Argument(metavar="MESH", help="A triangle mesh.")],
+    mesh: MeshFile,
     points: options.Points = "octree",
-    depth: Annotated[int, typer.Option(min=1, max=MAX_DEPTH, help="The finest level of that octree.")] = 9,
-    kernel_name: Annotated[
-        str | None,
-        typer.Option(
-            "--kernel-name", "-k", help="Of the whole pipeline, profile the kernels that match this expression."
-        ),
-    ] = None,
-    metrics: Annotated[
-        list[str] | None, typer.Option(help="More metrics of Nsight Compute, with commas between them, or repeated.")
-    ] = None,
-    skip: Annotated[int, typer.Option(min=0, help="Launches (with -k: runs) of each before counting.")] = 5,
-    count: Annotated[int, typer.Option(min=1, help="Launches (with -k: runs) of each to count.")] = 10,
-    csv: Annotated[Path | None, typer.Option(help="A file for the rows as Nsight Compute prints them.")] = None,
-    device: Annotated[str, typer.Option(**options.words("cuda", others="cuda:N"), help="The GPU.")] = "cuda",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command line of ncu and stop.")] = False,
+    depth: Depth = 9,
+    kernel_name: KernelName = None,
+    metrics: Metrics = None,
+    skip: Skip = 5,
+    count: Count = 10,
+    csv: Csv = None,
+    device: Gpu = "cuda",
+    dry_run: DryRun = False,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -67,8 +76,6 @@ def profile(
 
     Example: sdfcli profile dragon.ply
     """
-    import shlex
-
     from sdfcli.backend import select_backend
     from sdfcli.bench import ncu
     from sdfcli.bench.points import check_points
@@ -81,23 +88,11 @@ def profile(
     if csv is not None:
         check_target(csv, force, mesh)
     others = [name for words in metrics or [] for name in re.split(r"[,\s]+", words) if name]
+    target: dict[str, Any] = {"points": points, "depth": depth, "device": device, "skip": skip, "count": count}
     program = ncu.find()
-    command = ncu.command(
-        program or "ncu",
-        str(mesh),
-        points=points,
-        depth=depth,
-        device=device,
-        skip=skip,
-        count=count,
-        kernels=kernel_name,
-        metrics=others,
-    )
-    if dry_run and json:
-        print_json({"input": str(mesh), "command": command})
-        return
+    command = ncu.command(program or "ncu", str(mesh), **target, kernels=kernel_name, metrics=others)
     if dry_run:
-        show(shlex.join(command))
+        _show_command(mesh, command, json)
         return
     backend = select_backend(device)
     source = load_mesh(mesh)
@@ -116,9 +111,24 @@ def profile(
         return
     if csv is not None:
         _write(csv, lines, force)
+    _show_counts({**facts, "measured_by": "ncu"}, lines, others, whole=kernel_name is not None, json=json)
+
+
+def _show_command(mesh: Path, command: list[str], json: bool) -> None:
+    import shlex
+
+    if json:
+        print_json({"input": str(mesh), "command": command})
+    else:
+        show(shlex.join(command))
+
+
+def _show_counts(facts: dict[str, Any], lines: list[str], others: list[str], whole: bool, json: bool) -> None:
+    """The rows of Nsight Compute: of any kernels of the whole pipeline, or of the query's variants."""
+    from sdfcli.bench import ncu
+
     kernels = ncu.by_kernel(ncu.parse(lines))
-    facts["measured_by"] = "ncu"
-    if kernel_name is not None:
+    if whole:
         costs = {name: (found.launches, ncu.figures(found, others)) for name, found in kernels.items()}
         _show_kernels(facts, costs, json)
     else:

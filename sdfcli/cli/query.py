@@ -14,36 +14,46 @@ import typer
 from sdfcli.cli import options
 from sdfcli.cli.output import print_written, progress, standard_output
 from sdfcli.errors import UsageError
+from sdfcli.params import BuildParams
 
 if TYPE_CHECKING:
     from sdfcli.mesh import Floats
+    from sdfcli.points import PointStream
 
 OUTPUTS = (".npy", ".csv", ".ply")
 GRADIENT = ["gx", "gy", "gz"]
 NEAREST = ["nearest_x", "nearest_y", "nearest_z", "triangle"]
 
 
+Source = Annotated[Path, typer.Argument(metavar="FILE", help="A field, or a mesh: then distances are exact.")]
+PointFile = Annotated[
+    str, typer.Argument(metavar="POINTS", help=".npy (N, 3), .csv, .xyz, .ply, a mesh, or - for stdin (text).")
+]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", help="A .npy, .csv or .ply file; standard output by default.")
+]
+Gradient = Annotated[bool, typer.Option("--gradient", help="The gradient too: distance, gx, gy, gz.")]
+Nearest = Annotated[
+    bool, typer.Option("--nearest", help="The nearest point on the mesh too, and the number of its triangle, from 0.")
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print a JSON object a point; with -o, one that says what was written.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print answers and errors only.")]
+
+
 def query(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A field, or a mesh: then distances are exact.")],
-    points: Annotated[
-        str, typer.Argument(metavar="POINTS", help=".npy (N, 3), .csv, .xyz, .ply, a mesh, or - for stdin (text).")
-    ],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A .npy, .csv or .ply file; standard output by default.")
-    ] = None,
-    gradient: Annotated[bool, typer.Option("--gradient", help="The gradient too: distance, gx, gy, gz.")] = False,
-    nearest: Annotated[
-        bool,
-        typer.Option("--nearest", help="The nearest point on the mesh too, and the number of its triangle, from 0."),
-    ] = False,
-    sign: options.Sign = "auto",
+    file: Source,
+    points: PointFile,
+    output: Output = None,
+    gradient: Gradient = False,
+    nearest: Nearest = False,
+    sign: options.Sign = BuildParams.sign,
     device: options.Device = "auto",
     threads: options.Threads = None,
     force: options.Force = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print a JSON object a point; with -o, one that says what was written.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print answers and errors only.")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Print the signed distance at each point, negative inside, in the mesh's units.
 
@@ -51,19 +61,18 @@ def query(
 
     Example: sdfcli query bunny.h5 points.npy -o distances.npy
     """
-    from sdfcli.outputs import check_target, written_whole
-    from sdfcli.points import open_points, write_json, write_npy, write_ply, write_text
+    from sdfcli.outputs import check_target
+    from sdfcli.points import open_points
     from sdfcli.store import is_field
 
-    ending = "" if output is None else output.suffix.lower()
     if output is not None:
-        if ending not in OUTPUTS:
+        if output.suffix.lower() not in OUTPUTS:
             raise UsageError(f"{output}: use a name that ends in {', '.join(OUTPUTS)}")
         check_target(output, force, file, 0 if points == "-" else points)
     if is_field(file):
         if nearest:
             raise UsageError("--nearest: a field does not keep where the surface is nearest; ask the mesh itself")
-        if sign != "auto":
+        if sign != BuildParams.sign:
             raise UsageError(f"--sign {sign}: a field has its signs already; ask the mesh itself")
         answer = _from_field(file, gradient, device, threads)
     else:
@@ -72,35 +81,49 @@ def query(
     with open_points(points) as stream, progress(f"{file}: {points}", quiet or json or output is None) as tell:
         start, count = time.perf_counter(), 0
 
-        def answered(chunks: Iterator[Floats]) -> Iterator[tuple[Floats, Floats]]:
+        def answered() -> Iterator[tuple[Floats, Floats]]:
             nonlocal count
-            for chunk in chunks:
+            for chunk in stream.chunks:
                 yield chunk, answer(chunk)
                 count += len(chunk)
                 tell(f"{count:,} points")
 
-        pairs = answered(stream.chunks)
-        answers = (columns for _, columns in pairs)
         if output is None:
-            with standard_output():
-                if json:
-                    write_json(sys.stdout, names, answers)
-                else:
-                    write_text(sys.stdout, names, answers, stream.separator, stream.named)
+            _print_answers(stream, names, answered(), json)
             return
-        with written_whole(output, force) as temporary:
-            if ending == ".csv":
-                with open(temporary, "w") as text:
-                    write_text(text, names, answers, ",", named=True)
-            else:
-                with open(temporary, "wb") as binary:
-                    if ending == ".npy":
-                        write_npy(binary, answers, len(names))
-                    else:
-                        write_ply(binary, names, pairs)
+        _write_answers(output, force, names, answered())
         seconds = time.perf_counter() - start
     if json:
         print_written(file, [output], {"count": count, "columns": names}, [], seconds, json, quiet)
+
+
+def _print_answers(stream: PointStream, names: list[str], pairs: Iterator[tuple[Floats, Floats]], json: bool) -> None:
+    from sdfcli.points import write_json, write_text
+
+    answers = (columns for _, columns in pairs)
+    with standard_output():
+        if json:
+            write_json(sys.stdout, names, answers)
+        else:
+            write_text(sys.stdout, names, answers, stream.separator, stream.named)
+
+
+def _write_answers(path: Path, force: bool, names: list[str], pairs: Iterator[tuple[Floats, Floats]]) -> None:
+    """Points and answers, chunk by chunk, into the format that the file's ending names."""
+    from sdfcli.outputs import written_whole
+    from sdfcli.points import write_npy, write_ply, write_text
+
+    ending, answers = path.suffix.lower(), (columns for _, columns in pairs)
+    with written_whole(path, force) as temporary:
+        if ending == ".csv":
+            with open(temporary, "w") as text:
+                write_text(text, names, answers, ",", named=True)
+        else:
+            with open(temporary, "wb") as binary:
+                if ending == ".npy":
+                    write_npy(binary, answers, len(names))
+                else:
+                    write_ply(binary, names, pairs)
 
 
 def _from_field(file: Path, gradient: bool, device: str, threads: int | None) -> Callable[[Floats], Floats]:

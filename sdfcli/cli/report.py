@@ -6,8 +6,9 @@ import html
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sdfcli.cli.batch import counts
+from sdfcli.cli.outcomes import counts
 from sdfcli.cli.output import error_text, human_bytes
+from sdfcli.cli.wording import health_text
 
 if TYPE_CHECKING:
     from sdfcli.batch.terms import Outcome
@@ -97,8 +98,6 @@ def page(outcomes: list[Outcome], total: int) -> str:
 
 
 def _row(outcome: Outcome) -> str:
-    from sdfcli.cli.build import health_text
-
     failed = outcome["status"] == "failed"
     picture = outcome.get("picture")
     image = f'<img alt="" src="data:image/png;base64,{html.escape(picture)}">' if picture else ""

@@ -12,6 +12,7 @@ from sdfcli.cli.output import error_text, print_json, print_table, progress, say
 from sdfcli.errors import CheckFailedError, InputError, UsageError
 
 if TYPE_CHECKING:
+    from sdfcli.accuracy import RegionErrors
     from sdfcli.backend import Backend
     from sdfcli.mesh import Floats, Mesh
 
@@ -61,30 +62,33 @@ def verify(
     worst = max(region.largest for region in found.values())
     passed = worst <= allowed
     if json:
-        regions = {
-            name: {
-                "samples": region.samples,
-                "max_error": region.largest,
-                "rms_error": region.rms,
-                "jumps": region.jumps,
-                "cell": region.cell,
-            }
-            for name, region in found.items()
-        }
-        print_json(
-            {"input": str(file), "reference": str(mesh), "same_mesh": same, "passed": passed, "tolerance": allowed}
-            | {"max_error": worst, "regions": regions}
-        )
+        facts = {"input": str(file), "reference": str(mesh), "same_mesh": same, "passed": passed}
+        regions = {name: _figures(region) for name, region in found.items()}
+        print_json({**facts, "tolerance": allowed, "max_error": worst, "regions": regions})
     elif not quiet:
-        rows = [
-            (name, f"{region.samples:,}", error_text(region.largest), error_text(region.rms), f"{region.jumps:,}")
-            for name, region in found.items()
-        ]
-        print_table(str(file), rows, ("region", "points", "max error", "rms error", "at a jump of the sign"))
+        _print_regions(file, found)
         if not same:
             say("note: this is not the mesh that the field was built from")
     if not passed:
         raise CheckFailedError(f"{file}: the error is {error_text(worst)} of the diagonal, above {error_text(allowed)}")
+
+
+def _figures(region: RegionErrors) -> dict[str, float]:
+    return {
+        "samples": region.samples,
+        "max_error": region.largest,
+        "rms_error": region.rms,
+        "jumps": region.jumps,
+        "cell": region.cell,
+    }
+
+
+def _print_regions(file: Path, found: dict[str, RegionErrors]) -> None:
+    rows = [
+        (name, f"{region.samples:,}", error_text(region.largest), error_text(region.rms), f"{region.jumps:,}")
+        for name, region in found.items()
+    ]
+    print_table(str(file), rows, ("region", "points", "max error", "rms error", "at a jump of the sign"))
 
 
 class _Reference:

@@ -1,0 +1,115 @@
+"""Meshes to build, one or many, and where that happens: in this process, in others, or on a cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sdfcli.backend.select import device_names, first_device
+from sdfcli.batch.inputs import Job
+from sdfcli.batch.terms import Outcome, Settings, failure
+from sdfcli.errors import SdfError, UsageError
+from sdfcli.outputs import identities, refuse_existing, refuse_input
+
+Progress = Callable[[str], AbstractContextManager[Callable[[str], None]]]
+"""Given a mesh: a context around its build that yields the function to call with each stage."""
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    """Meshes to build alike.
+
+    jobs       the meshes, each with its output.
+    settings   what all have in common.
+    output     the output as it was named. The folder of a single file must exist, others are made.
+    workers    the number of processes; None: by cores, memory and devices.
+    timeout    seconds a mesh; None: no limit.
+    fail_fast  no mesh is begun after the first failure.
+    scheduler  Dask's address, or `local`; None: processes of this machine.
+    raises     the error of a mesh that is built in this process is raised; otherwise it becomes the outcome.
+    """
+
+    jobs: list[Job]
+    settings: Settings
+    output: str | None = None
+    workers: int | None = None
+    timeout: float | None = None
+    fail_fast: bool = False
+    scheduler: str | None = None
+    raises: bool = False
+
+    @property
+    def here(self) -> bool:
+        """Whether this process builds: another one would take longer to start than many a single mesh takes."""
+        return len(self.jobs) == 1 and self.timeout is None and self.scheduler is None
+
+    @property
+    def inputs(self) -> list[str]:
+        """The files that are read."""
+        previous = self.settings.previous
+        return [job.mesh for job in self.jobs] + ([] if previous is None else [previous])
+
+
+def run(request: BuildRequest, progress: Progress) -> Iterator[Outcome]:
+    """The outcomes, in the order in which meshes are done. The first build begins when the first outcome is asked for.
+
+    Raises UsageError for settings and outputs that cannot be, DeviceError for a missing device, and what the build of
+    a mesh raises where `raises` is set.
+    """
+    outcomes = _here(request, progress) if request.here else _elsewhere(request)
+    _make_room(request)
+    return outcomes
+
+
+def _here(request: BuildRequest, progress: Progress) -> Iterator[Outcome]:
+    from sdfcli.batch.job import build_into
+
+    (job,) = request.jobs
+    try:
+        with progress(job.mesh) as tell:
+            settings = replace(request.settings, device=first_device(request.settings.device))
+            outcome = build_into(job.mesh, job.output, settings, tell)
+    except SdfError as error:
+        if request.raises:
+            raise
+        outcome = failure(*job, error)
+    yield outcome
+
+
+def _elsewhere(request: BuildRequest) -> Iterator[Outcome]:
+    from sdfcli.batch import cluster, pool
+    from sdfcli.store import load
+
+    settings, jobs = request.settings, request.jobs
+    if settings.threads is not None and settings.threads < 1:
+        raise UsageError(f"--threads {settings.threads}: use a number from 1 on")
+    if settings.previous is not None:
+        load(settings.previous)
+    if request.scheduler not in (None, "local"):
+        plan = pool.Plan([settings], 1)
+    else:
+        plan = pool.plan(settings, device_names(settings.device), len(jobs), request.workers)
+    if request.scheduler is None:
+        return pool.build_all(jobs, plan, request.timeout, request.fail_fast)
+    return cluster.build_all(jobs, plan, request.scheduler, request.timeout, request.fail_fast)
+
+
+def _make_room(request: BuildRequest) -> None:
+    """Makes the folders of the outputs. Raises UsageError where a file may not be written."""
+    taken = identities(request.inputs)
+    force, skip_existing = request.settings.force, request.settings.skip_existing
+    for job in request.jobs:
+        refuse_input(Path(job.output), taken)
+        if not (skip_existing and os.path.isfile(job.output)):  # such a file is looked into first
+            refuse_existing(Path(job.output), force)
+    for folder in {Path(job.output).parent: None for job in request.jobs}:
+        try:
+            if [job.output for job in request.jobs] != [request.output]:
+                folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{folder}: cannot be made a folder: {error.strerror}") from error
+        if not folder.is_dir():
+            raise UsageError(f"{folder}: no such folder")

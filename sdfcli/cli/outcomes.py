@@ -1,0 +1,133 @@
+"""How the outcomes of builds are shown: a table for one mesh, lines and a summary for many, or JSON Lines."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, say
+from sdfcli.cli.wording import health_text, kept_text, sheets_text, verdict_text
+
+if TYPE_CHECKING:
+    from sdfcli.batch.run import BuildRequest
+    from sdfcli.batch.terms import Outcome, Settings
+
+WORDS = {"ok": "built", "skipped": "skipped", "failed": "failed"}
+
+
+class Style(NamedTuple):
+    """How outcomes are shown."""
+
+    json: bool
+    quiet: bool
+    verbose: bool
+
+
+def show(outcomes: Iterable[Outcome], request: BuildRequest, style: Style, done: list[Outcome]) -> None:
+    """Shows every outcome as it comes: a table for a mesh that is built alone, else a line each and a summary. Adds
+    them to `done`."""
+    start, total = time.perf_counter(), len(request.jobs)
+    try:
+        for outcome in outcomes:
+            done.append(outcome)
+            if style.json:
+                print_json(without_picture(outcome))
+            if request.here:
+                _show_alone(outcome, request.settings, style)
+            else:
+                _show_line(outcome, _place(len(done), total), style)
+    finally:
+        if done and not (style.quiet or request.here):
+            for line in _summary(done, total, time.perf_counter() - start):
+                say(line)
+    if not style.quiet:
+        _note_unused(done, request.settings.previous)
+
+
+def _show_alone(outcome: Outcome, settings: Settings, style: Style) -> None:
+    if outcome["status"] == "failed":
+        say(f"sdfcli: {outcome['error']}")
+        return
+    if style.quiet:
+        return
+    if not style.json:
+        _print_table(outcome, style.verbose)
+    if outcome["sign"] == "none" and settings.parameters["sign"] != "none":
+        say(f"sdfcli: warning: {outcome['input']}: distances without signs: {outcome['sign_reason']}")
+
+
+def _show_line(outcome: Outcome, place: str, style: Style) -> None:
+    if outcome["status"] == "failed":
+        message = outcome["error"]
+        say(f"sdfcli: {message}" if style.quiet else f"{place} FAILED {message}")
+    elif not style.quiet:
+        say(f"{place} {_line(outcome)}")
+
+
+def _note_unused(done: list[Outcome], previous: str | None) -> None:
+    for outcome in done:
+        if previous is not None and not outcome.get("previous_used", True):
+            say(f"note: {outcome['input']} has another number of triangles than {previous}, which was not used")
+
+
+def without_picture(outcome: Outcome) -> dict[str, Any]:
+    """An outcome for programs."""
+    return {name: value for name, value in outcome.items() if name != "picture"}
+
+
+def _place(number: int, total: int) -> str:
+    return f"[{number:>{len(str(total))}}/{total}]"
+
+
+def _line(outcome: Outcome) -> str:
+    missed = f" misses the tolerance {error_text(outcome['tolerance'])}" if outcome["error_limit"] else ""
+    facts = f"{outcome['verdict']}, {outcome['leaves']:,} leaves, error {error_text(outcome['max_error'])}{missed}"
+    name = " ".join(outcome["input"].split())
+    if outcome["status"] == "skipped":
+        return f"{name}: skipped, {outcome['output']} is there ({facts})"
+    if outcome["sign"] == "none":
+        facts += ", no sign"
+    return f"{name}: {facts}, {outcome['seconds']['total']:.2f} s on {outcome['device']}"
+
+
+def counts(done: list[Outcome], total: int) -> str:
+    """How many meshes were built, skipped and failed."""
+    count = Counter(outcome["status"] for outcome in done)
+    parts = [f"{count[status]} {word}" for status, word in WORDS.items() if count[status]]
+    if len(done) < total:
+        parts.append(f"{total - len(done)} not done")
+    return f"{total} mesh{'es' if total > 1 else ''}: {', '.join(parts)}"
+
+
+def _summary(done: list[Outcome], total: int, seconds: float) -> list[str]:
+    lines = [f"{counts(done, total)}, in {seconds:.1f} s"]
+    lines += [f"  failed ({each['exit_code']}): {each['input']}" for each in done if each["status"] == "failed"]
+    if len(done) < total:
+        lines.append("  the same command with --skip-existing goes on from here")
+    return lines
+
+
+def _print_table(report: Outcome, verbose: bool) -> None:
+    skipped = report["status"] == "skipped"
+    errors = f"at most {error_text(report['max_error'])}, rms {error_text(report['rms_error'])} of the diagonal"
+    shape = f"{report['leaves']:,} leaves, {report['corners']:,} corners, depth {report['depth']}"
+    rows = [
+        ("verdict", verdict_text(report)),
+        ("error", f"{errors} (tolerance {error_text(report['tolerance'])}, {kept_text(report['error_limit'])})"),
+        ("file", f"{report['output']}, {human_bytes(report['bytes'])}"),
+        ("time", "skipped" if skipped else f"{report['seconds']['total']:.2f} s on {report['device']}"),
+        ("thin walls", sheets_text(report["sheets"], report["tolerance"])),
+        ("mesh", f"{report['triangles']:,} triangles, {health_text(report['health'])}"),
+        ("diagonal", f"{report['health']['diagonal']:.9g}, in the mesh's units"),
+        ("sign", f"{report['sign']} ({report['sign_reason']})"),
+        ("octree", f"{report['octree']}, {shape}"),
+    ]
+    if report["sheets"]["leaves"]:
+        rows.append(("", f"{report['sheets']['leaves']:,} of the leaves for thin walls and gaps"))
+    if report["jump_leaves"]:
+        rows.append(("holes", f"closed across {report['jump_leaves']:,} leaves in which the sign jumps"))
+    print_table(report["input"], rows)
+    if verbose and not skipped:
+        print_table("", [(name, f"{value:.3f}") for name, value in report["seconds"].items()], ("stage", "seconds"))

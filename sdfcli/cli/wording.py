@@ -1,0 +1,70 @@
+"""What is known of a mesh and its field, in words: health, verdict, thin walls, tolerance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sdfcli.cli.output import error_text
+from sdfcli.params import FEW_LOST, MAX_DEPTH, WIDEST_SHEET
+
+FAULTS = (
+    "open_edges",
+    "non_manifold_edges",
+    "inconsistent_edges",
+    "degenerate_faces",
+    "duplicate_faces",
+    "inverted_shells",
+    "crossing_faces",
+)
+
+ERROR_LIMITS = {
+    "depth": "missed: the finest leaves are too large; try a larger --depth",
+    "samples": "missed between the points at which a leaf is judged; try a smaller one",
+    "triangles": "which this octree does not strive for",
+}
+
+
+def kept_text(limit: str | None) -> str:
+    """Whether a tolerance was kept, and if not why."""
+    return "kept" if limit is None else ERROR_LIMITS.get(limit, "missed")
+
+
+def health_text(health: dict[str, Any]) -> str:
+    """The state of a mesh in a few words."""
+    faults = [f"{health[key]:,} {key.replace('_', ' ')}" for key in FAULTS if health.get(key)]
+    return ", ".join(["watertight" if health["watertight"] else "not watertight", *faults])
+
+
+VERDICTS = {
+    "good": "the mesh is closed, oriented, and without faults",
+    "usable": "the mesh has faults, but an inside",
+    "doubtful": "the mesh has no inside that is certain",
+}
+
+
+def verdict_text(report: dict[str, Any]) -> str:
+    """The verdict on a mesh, in words, and how certain its inside is, where there are signs."""
+    verdict, confidence, lost = report["verdict"], report["sign_confidence"], report["sheets"]["lost"] or 0.0
+    words = f"{verdict}: {VERDICTS[verdict]}" if verdict in VERDICTS else str(verdict)
+    if lost > FEW_LOST:
+        words = f"{verdict}: thin walls or gaps are lost"
+    if confidence is None:
+        return words
+    return f"{words} (the mesh's inside is certain at {confidence:.1%} of the points near the surface)"
+
+
+def sheets_text(sheets: dict[str, Any], tolerance: float, lost: str = "lost") -> str:
+    """How thin the walls of a mesh are, whether they and the gaps are kept, and what would keep them."""
+    if sheets["lost"] is None:
+        return "without signs there are none to keep"
+    if sheets["thinnest"] is None:
+        words = f"none below {error_text(WIDEST_SHEET * tolerance)} of the diagonal"
+    else:
+        words = f"{error_text(sheets['thinnest'])} of the diagonal at the thinnest"
+    if not sheets["lost"]:
+        return words
+    share, needed, depth = sheets["lost"], sheets["needed_thin"], sheets["needed_depth"]
+    remedy = (
+        f"--thin {needed:.2g} --depth {depth} keeps them" if depth <= MAX_DEPTH else "no octree here is fine enough"
+    )
+    return f"{words}; walls or gaps {lost} at {share:.2%} of the surface: {remedy}"
