@@ -1,4 +1,4 @@
-"""docs/guides/batches.md: its commands, run as they are written."""
+"""docs/guides/batches.md and ci.md: their commands, run as they are written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ import shapes
 from conftest import ROOT
 from sdfcli.readers import FORMATS
 
-TEXT = (ROOT / "docs" / "guides" / "batches.md").read_text()
+GUIDES = ROOT / "docs" / "guides"
+TEXT = (GUIDES / "batches.md").read_text()
+PIPELINE = (GUIDES / "ci.md").read_text()
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def run(script: str, folder: Path) -> None:
 
 
 def test_the_shell_commands(project: Path) -> None:
-    scripts = re.findall(r"```sh\n(.*?)```", TEXT, flags=re.DOTALL)
+    scripts = re.findall(r"(?<!<!-- run -->\n)```sh\n(.*?)```", TEXT + PIPELINE, flags=re.DOTALL)
     assert len(scripts) == 3
     for script in scripts:
         run(script, project)
@@ -54,7 +56,7 @@ def test_the_shell_commands(project: Path) -> None:
 
 def test_the_job_for_github(project: Path) -> None:
     yaml = pytest.importorskip("yaml")
-    job = yaml.safe_load(re.search(r"```yaml\n(.*?)```", TEXT, flags=re.DOTALL)[1])["jobs"]["fields"]
+    job = yaml.safe_load(re.search(r"```yaml\n(.*?)```", PIPELINE, flags=re.DOTALL)[1])["jobs"]["fields"]
     script = {step["name"]: step["run"] for step in job["steps"] if "run" in step}
     assert script.pop("install") == "pip install ./sdfcli"  # .ci/run installs it
     for expected in ("ok", "skipped"):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
+import io
 import os
 import re
 import shutil
@@ -25,7 +27,7 @@ from sdfcli.params import BuildParams
 
 DOCS = ROOT / "docs"
 COMMAND_PAGES = DOCS / "reference" / "commands"
-PAGES = sorted(page for page in DOCS.rglob("*.md") if "<!-- run -->\n```sh" in page.read_text())
+PAGES = sorted(page for page in DOCS.rglob("*.md") if "<!-- run -->" in page.read_text())
 MARKED = re.compile(r"^<!-- (run|prints) -->\n```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 """Blocks under `<!-- run -->` are run; those under `<!-- prints -->` are what the block before them prints."""
 
@@ -68,24 +70,20 @@ def shell(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Shell:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_shell_examples(page: Path, folder: Path, shell: Shell) -> None:
-    printed = None
+def test_examples(page: Path, folder: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a page one after the other, in one folder; its blocks of Python are one program."""
+    monkeypatch.chdir(folder)
+    printed, names = None, dict[str, object]()
     for mark, language, block in MARKED.findall(page.read_text()):
-        if mark == "run":
-            assert language == "sh"
+        if mark == "prints":
+            assert printed == block
+        elif language == "sh":
             printed = shell(block)
         else:
-            assert printed == block
-
-
-def test_python_examples(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder)
-    blocks = MARKED.findall((DOCS / "reference" / "python.md").read_text())
-    assert len(blocks) > 3
-    names: dict[str, object] = {}
-    for _, language, block in blocks:
-        assert language == "python"
-        exec(block, names)
+            assert language == "python"
+            with contextlib.redirect_stdout(io.StringIO()) as shown:
+                exec(block, names)
+            printed = shown.getvalue()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -100,7 +98,7 @@ def test_every_command_has_a_page_and_an_example(command: str) -> None:
 
 def test_examples_are_found() -> None:
     named = {page.relative_to(DOCS).as_posix() for page in PAGES}
-    assert {"start/five-minutes.md", "guides/troubleshooting.md", "reference/commands/build.md"} <= named
+    assert {"start/five-minutes.md", "guides/troubleshooting.md", "reference/python.md"} <= named
     assert len(PAGES) >= 2 + len(COMMANDS)
 
 
