@@ -10,19 +10,19 @@ if TYPE_CHECKING:
     from typing import Any
 
     from sdfcli.extract.isosurface import isosurface
-    from sdfcli.field import Field
-    from sdfcli.index import MeshDistance
+    from sdfcli.field.field import Field
+    from sdfcli.field.store import load
     from sdfcli.pictures.render import render
     from sdfcli.pictures.slice import slice_image
     from sdfcli.pipeline import build
-    from sdfcli.store import load
+    from sdfcli.query.mesh_distance import MeshDistance
 
 _HOME = {
-    "Field": "field",
-    "MeshDistance": "index",
+    "Field": "field.field",
+    "MeshDistance": "query.mesh_distance",
     "build": "pipeline",
     "isosurface": "extract.isosurface",
-    "load": "store",
+    "load": "field.store",
     "render": "pictures.render",
     "slice_image": "pictures.slice",
 }

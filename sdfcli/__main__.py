@@ -3,7 +3,7 @@
 import sys
 from signal import SIGINT, SIGTERM
 
-from sdfcli import interrupts
+from sdfcli.runtime import interrupts
 
 
 def main() -> None:

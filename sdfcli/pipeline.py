@@ -9,27 +9,28 @@ from typing import Any
 
 import numpy as np
 
-from sdfcli.accuracy import RegionErrors, errors_by_region, sample_points
 from sdfcli.backend import Array, Backend, select_backend
-from sdfcli.check import mesh_report, verdict
+from sdfcli.backend.timing import Stages
 from sdfcli.errors import OutOfMemoryError
-from sdfcli.estimate import memory_limit
-from sdfcli.field import Field
-from sdfcli.index import MeshDistance
-from sdfcli.mesh import load_mesh
+from sdfcli.field.field import Field
+from sdfcli.mesh.load import load_mesh
+from sdfcli.octree.adaptive import Find, Octree
+from sdfcli.octree.cells import Corners
+from sdfcli.octree.corners import step_for
+from sdfcli.octree.density import LEAF_BYTES, measured, nearest_by_level
 from sdfcli.params import BuildParams
-from sdfcli.previous import Previous
-from sdfcli.signature import takes
-from sdfcli.stages.bvh import Bvh, build_bvh, refit, without_nodes
-from sdfcli.stages.bvh_octree import LEAF_BYTES, measured, nearest_by_level
-from sdfcli.stages.cells import Corners
-from sdfcli.stages.corners import step_for
-from sdfcli.stages.distance import nearest, prepare
-from sdfcli.stages.octree import Find, Octree
-from sdfcli.stages.order import morton, sort
-from sdfcli.stages.sign import WindingSigner, choose_sign, settle_sign, sign_confidence
-from sdfcli.thickness import find_sheets, spots
-from sdfcli.timing import Stages
+from sdfcli.query.mesh_distance import MeshDistance
+from sdfcli.query.warm_start import Previous
+from sdfcli.runtime.signature import takes
+from sdfcli.sign.choice import choose_sign, settle_sign, sign_confidence
+from sdfcli.sign.winding import WindingSigner
+from sdfcli.spatial.index import nearest, prepare
+from sdfcli.spatial.morton import morton, sort
+from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit, without_nodes
+from sdfcli.verify.accuracy import RegionErrors, errors_by_region, sample_points
+from sdfcli.verify.check import mesh_report, verdict
+from sdfcli.verify.estimate import memory_limit
+from sdfcli.verify.thickness import find_sheets, spots
 
 MEASURED_POINTS = 30_000
 """How many random points the measured error of a build rests on; `verify` takes more."""

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.field import Field
-from sdfcli.mesh import Domain
+from sdfcli.field.field import Field
+from sdfcli.mesh.mesh import Domain
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[Any]

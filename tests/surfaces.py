@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sdfcli.extract.marching_cubes import Surface
-from sdfcli.mesh import Mesh
+from sdfcli.mesh.mesh import Mesh
 
 
 @dataclass(frozen=True)
@@ -76,3 +76,15 @@ def volume(surface: Surface | Mesh) -> float:
     """Of what is closed: negative where faces are the wrong way round."""
     a, b, c = (surface.vertices[surface.faces[:, k]] for k in range(3))
     return float(np.einsum("ij,ij->", a, np.cross(b, c)) / 6)
+
+
+def points_about(rng: np.random.Generator, triangles: Any, count: int) -> Any:
+    """(count, 3) float32: in and around the cube, near triangles, and on their corners."""
+    corner = triangles.reshape(-1, 3)
+    near = corner[rng.integers(0, len(corner), count)] + rng.normal(size=(count, 3)) * 10.0 ** -rng.uniform(
+        1, 6, (count, 1)
+    )
+    anywhere = rng.uniform(-0.5, 1.5, (count, 3))
+    kind = rng.integers(0, 3, (count, 1))
+    on = corner[rng.integers(0, len(corner), count)]
+    return np.where(kind == 0, near, np.where(kind == 1, anywhere, on)).astype(np.float32)

@@ -14,10 +14,11 @@ import sdfcli
 import shapes
 from sdfcli import MeshDistance
 from sdfcli.backend import Backend
-from sdfcli.mesh import make_mesh
+from sdfcli.mesh.load import make_mesh
 from sdfcli.params import QUERIES
-from sdfcli.stages.distance import make_bvh, nearest, prepare
-from sdfcli.stages.sign import PseudonormalSigner, WindingIndex, WindingSigner
+from sdfcli.sign.pseudonormal import PseudonormalSigner
+from sdfcli.sign.winding import WindingIndex, WindingSigner
+from sdfcli.spatial.index import make_bvh, nearest, prepare
 
 KINDS = ["one", "cube", "octahedron", "star", "shells", "holed torus", "sheet", "zoo", "far", "tiny", "huge"]
 

@@ -13,9 +13,9 @@ import pytest
 import trimesh
 
 from sdfcli.errors import InputError
-from sdfcli.mesh import load_mesh
+from sdfcli.mesh.load import load_mesh
 
-TOOL = Path(__file__).resolve().parent.parent / "tools" / "fuzz.py"
+TOOL = Path(__file__).resolve().parents[2] / "tools" / "fuzz.py"
 KINDS = ["stl", "stl-text", "ply", "ply-text", "ply-mixed", "obj", "off", "glb", "3mf", "field", "field-parts"]
 
 

@@ -12,7 +12,7 @@ import sdfcli
 import shapes
 from sdfcli import pipeline
 from sdfcli.backend import Backend
-from sdfcli.estimate import estimate
+from sdfcli.verify.estimate import estimate
 
 if TYPE_CHECKING:
     from sdfcli.backend.cuda import CudaBackend

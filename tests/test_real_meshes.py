@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import sdfcli
-from sdfcli.accuracy import errors, sample_points
 from sdfcli.backend.cpu import CpuBackend
-from sdfcli.exact import ExactReference
-from sdfcli.mesh import load_mesh
+from sdfcli.mesh.load import load_mesh
+from sdfcli.verify.accuracy import errors, sample_points
+from sdfcli.verify.reference import ExactReference
 from surfaces import check_closed, volume
 
 RealMesh = Callable[[str], Path]

@@ -23,10 +23,11 @@ from typing import Any
 import numpy as np
 
 import sdfcli
-from sdfcli.accuracy import on_surface
 from sdfcli.backend import select_backend
-from sdfcli.exact import ExactReference
-from sdfcli.mesh import Mesh, load_mesh
+from sdfcli.mesh.load import load_mesh
+from sdfcli.mesh.mesh import Mesh
+from sdfcli.verify.accuracy import on_surface
+from sdfcli.verify.reference import ExactReference
 
 NOISE, AROUND, ON_SURFACE = 0.005, 0.05, 1e-6
 

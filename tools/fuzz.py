@@ -33,7 +33,7 @@ import numpy as np
 
 import sdfcli
 from sdfcli.errors import SdfError
-from sdfcli.mesh import load_mesh
+from sdfcli.mesh.load import load_mesh
 
 LONGEST = 20
 MOST_MEMORY = 1 << 29
@@ -182,7 +182,7 @@ def attributes_sha256(file: Any) -> str:
 def seal(file: Any) -> None:
     """Gives an open field the checksums of what it holds now, as far as that can be read: what a hostile writer would
     do."""
-    from sdfcli import store
+    from sdfcli.field.field import store
 
     with contextlib.suppress(SdfError, OSError, KeyError, ValueError, TypeError, OverflowError, RuntimeError):
         if "nearest" in file:
@@ -230,7 +230,7 @@ def show(path: Path, field: sdfcli.Field) -> None:
     from sdfcli.batch.terms import Settings
     from sdfcli.cli.info import rows
     from sdfcli.cli.report import page
-    from sdfcli.schema import is_complete
+    from sdfcli.field.schema import is_complete
 
     assert rows(path, field)
     if is_complete(field.info):

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SANITIZERS = {"address": ("address,undefined", ["libasan.so", "libubsan.so"]), "thread": ("thread", ["libtsan.so"])}
 OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=0:exitcode=66",
@@ -88,10 +88,10 @@ def work() -> None:
     from sdfcli.backend.base import argument_structs
     from sdfcli.backend.cpu import CpuBackend
     from sdfcli.bench.uniform import compare
-    from sdfcli.exact import ExactReference
     from sdfcli.extract.scan import exclusive_scan_on_host
-    from sdfcli.mesh import load_mesh
+    from sdfcli.mesh.load import load_mesh
     from sdfcli.params import OCTREES, SIGNS
+    from sdfcli.verify.reference import ExactReference
 
     used: set[str] = set()
     run = CpuBackend.run
@@ -142,7 +142,7 @@ def all_queries(index: Any) -> None:
 
     from sdfcli.bench.points import make_octree
     from sdfcli.params import QUERIES
-    from sdfcli.stages.distance import nearest, nearest_in_any_order, prepare, visits
+    from sdfcli.spatial.index import nearest, nearest_in_any_order, prepare, visits
 
     at = np.random.default_rng(2).random((2000, 3)).astype(np.float32)
     for query in QUERIES:

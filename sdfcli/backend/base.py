@@ -15,10 +15,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-KERNELS = Path(__file__).resolve().parent.parent / "kernels"
+KERNELS = Path(__file__).resolve().parents[2] / "kernels"
 
 Array = Any
 """A NumPy or CuPy array, by backend."""
+
+WARP = 32
+"""Threads of a GPU that run in step."""
 
 _SCALARS: dict[str, tuple[str, type]] = {
     "unsigned": ("I", np.uint32),

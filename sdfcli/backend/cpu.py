@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sdfcli.backend.base import Array, Backend, argument_structs
 from sdfcli.errors import DeviceError, OutOfMemoryError
-from sdfcli.memory import free_memory, is_shortage, used_memory
+from sdfcli.runtime.memory import free_memory, is_shortage, used_memory
 
 LIBRARY_NAME = "libsdfcli_kernels.so"
 CACHE_LINE = 64

@@ -60,8 +60,8 @@ def device_names(device: str = "auto") -> list[str]:
 
     Raises UsageError and DeviceError as `select_backend` does.
     """
-    from sdfcli import driver
     from sdfcli.backend.cuda import device_count, import_cupy
+    from sdfcli.runtime import driver
 
     match = re.fullmatch(r"auto|cpu|cuda(?::(\d+(?:,\d+)*))?", device)
     if match is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sdfcli.errors import InputError, UsageError
-from sdfcli.readers import FORMATS
+from sdfcli.mesh.formats.readers import FORMATS
 
 
 class Job(NamedTuple):

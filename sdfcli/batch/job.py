@@ -13,13 +13,14 @@ from threading import Thread
 
 from sdfcli.batch.terms import Outcome, Settings, failure
 from sdfcli.errors import InputError, SdfError, UsageError
-from sdfcli.field import Field
-from sdfcli.memory import as_sdf_error
-from sdfcli.mesh import Mesh, load_mesh
+from sdfcli.field.field import Field
+from sdfcli.field.schema import INFO, is_complete
+from sdfcli.field.store import load
+from sdfcli.mesh.load import load_mesh
+from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import BuildParams
 from sdfcli.pipeline import LOADING, build
-from sdfcli.schema import INFO, is_complete
-from sdfcli.store import load
+from sdfcli.runtime.memory import as_sdf_error
 
 
 def outcome_of(mesh: str, output: str, settings: Settings) -> Outcome:

@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 
-from sdfcli import processes
 from sdfcli.backend.cpu import available_threads
 from sdfcli.batch.inputs import Job
 from sdfcli.batch.terms import Outcome, Settings, failure
 from sdfcli.batch.worker import GRACE
 from sdfcli.errors import OutOfMemoryError, SdfError, TimeUpError
-from sdfcli.memory import free_memory
+from sdfcli.runtime import processes
+from sdfcli.runtime.memory import free_memory
 
 PER_GPU = 6
 """Workers for each GPU at most: while one computes there, the others read, check or write, each on a core."""

@@ -12,7 +12,7 @@ from sdfcli.backend.select import device_names, first_device
 from sdfcli.batch.inputs import Job
 from sdfcli.batch.terms import Outcome, Settings, failure
 from sdfcli.errors import SdfError, UsageError
-from sdfcli.outputs import identities, refuse_existing, refuse_input
+from sdfcli.runtime.files import identities, refuse_existing, refuse_input
 
 Progress = Callable[[str], AbstractContextManager[Callable[[str], None]]]
 """Given a mesh: a context around its build that yields the function to call with each stage."""
@@ -81,7 +81,7 @@ def _here(request: BuildRequest, progress: Progress) -> Iterator[Outcome]:
 
 def _elsewhere(request: BuildRequest) -> Iterator[Outcome]:
     from sdfcli.batch import cluster, pool
-    from sdfcli.store import load
+    from sdfcli.field.store import load
 
     settings, jobs = request.settings, request.jobs
     if settings.threads is not None and settings.threads < 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import io
 
-from sdfcli.field import Field
+from sdfcli.field.field import Field
 from sdfcli.pictures.render import render
 
 SIZE = 96

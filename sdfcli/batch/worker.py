@@ -17,7 +17,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from sdfcli import driver, interrupts, memory
+from sdfcli.runtime import driver, interrupts, memory
 
 GRACE = 3.0
 """Seconds that a build has to end by itself, and to remove the file that it writes."""
@@ -60,7 +60,7 @@ def _serve(asked: queue.SimpleQueue[Any], answers: Any) -> None:
     from sdfcli.batch.job import outcome_of
     from sdfcli.batch.terms import Settings
     from sdfcli.errors import SdfError
-    from sdfcli.estimate import memory_limit
+    from sdfcli.verify.estimate import memory_limit
 
     settings, share = Settings(**request["settings"]), request["share"]
     with contextlib.suppress(SdfError):  # a device that is not there is an error of every mesh

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sdfcli import processes
 from sdfcli.errors import DeviceError, SdfError
+from sdfcli.runtime import processes
 
 KERNELS = {
     "baseline": ("sdf_distance_baseline",),

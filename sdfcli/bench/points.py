@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from sdfcli.accuracy import on_surface
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import UsageError
-from sdfcli.mesh import Floats, Mesh
-from sdfcli.stages.bvh_octree import points_of
-from sdfcli.stages.cells import Corners, SplitCells, corners_of
-from sdfcli.stages.corners import unique
-from sdfcli.stages.order import MORTON_BITS, Order, morton_keys
+from sdfcli.mesh.arrays import Floats
+from sdfcli.mesh.mesh import Mesh
+from sdfcli.octree.cells import Corners, SplitCells, corners_of
+from sdfcli.octree.corners import unique
+from sdfcli.octree.density import points_of
+from sdfcli.spatial.morton import MORTON_BITS, Order, morton_keys
+from sdfcli.verify.accuracy import on_surface
 
 OCTREES = ("octree", "levels", "bvh")
 """Whose corners are asked for, see `make_octree`: all at once, or those of `octree` level by level."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sdfcli.bench.ncu import KERNELS
 from sdfcli.errors import SdfError
-from sdfcli.memory import as_sdf_error
+from sdfcli.runtime.memory import as_sdf_error
 
 if TYPE_CHECKING:
     from sdfcli.backend import Backend
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     from sdfcli.backend import select_backend
     from sdfcli.bench.workload import Workload
-    from sdfcli.mesh import load_mesh
+    from sdfcli.mesh.load import load_mesh
 
     try:
         backend = select_backend(given.device)

@@ -9,19 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from sdfcli.accuracy import errors, sample_points
 from sdfcli.backend import Array, Backend
+from sdfcli.bench.grid import MAX_DEPTH, exact_distances, give_signs, side_of
+from sdfcli.bench.jump_flood import flood, flooded_distances, plant
 from sdfcli.errors import OutOfMemoryError, UsageError
-from sdfcli.field import Field, lattice_position
-from sdfcli.index import MeshDistance
-from sdfcli.mesh import Domain, Mesh, load_mesh
+from sdfcli.field.field import Field, lattice_position
+from sdfcli.mesh.load import load_mesh
+from sdfcli.mesh.mesh import Domain, Mesh
 from sdfcli.params import BuildParams
 from sdfcli.pipeline import Progress, build
-from sdfcli.stages.bvh import Bvh
-from sdfcli.stages.distance import make_bvh
-from sdfcli.stages.grid import MAX_DEPTH, exact_distances, give_signs, side_of
-from sdfcli.stages.jump_flood import flood, flooded_distances, plant
-from sdfcli.stages.sign import choose_sign, settle_sign
+from sdfcli.query.mesh_distance import MeshDistance
+from sdfcli.sign.choice import choose_sign, settle_sign
+from sdfcli.spatial.index import make_bvh
+from sdfcli.spatial.radix_tree import Bvh
+from sdfcli.verify.accuracy import errors, sample_points
 
 BUILDING = ("morton", "sort", "tree", "refit", "sign", "octree", "query")
 """The stages of `pipeline.build` between the checked mesh and the finished field."""

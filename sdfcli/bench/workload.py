@@ -6,19 +6,20 @@ from itertools import pairwise
 from statistics import median
 
 from sdfcli.backend import Array, Backend
+from sdfcli.backend.timing import Marks
 from sdfcli.bench.points import OCTREES, check_points, make_octree, make_points, split_cells_of
 from sdfcli.errors import UsageError
-from sdfcli.mesh import Mesh
+from sdfcli.mesh.mesh import Mesh
+from sdfcli.octree.cells import Corners, corners_of, leaf_corners_of, leaves_of, place_corners, sort_corners
+from sdfcli.octree.corner_sign import room_of, signed_distances
+from sdfcli.octree.density import nearest_by_level, points_of
 from sdfcli.params import MAX_DEPTH, QUERIES
-from sdfcli.stages.bvh import build_bvh, refit
-from sdfcli.stages.bvh_octree import nearest_by_level, points_of
-from sdfcli.stages.cells import Corners, corners_of, leaf_corners_of, leaves_of, place_corners, sort_corners
-from sdfcli.stages.corner_sign import room_of, signed_distances
-from sdfcli.stages.distance import nearest, nearest_in_any_order, order_of, prepare, visits
-from sdfcli.stages.order import Order, curve_order, morton, sort
-from sdfcli.stages.packets import build_packets
-from sdfcli.stages.sign import WindingIndex, WindingSigner, choose_sign, inside_along, settle_sign
-from sdfcli.timing import Marks
+from sdfcli.sign.choice import choose_sign, settle_sign
+from sdfcli.sign.winding import WindingIndex, WindingSigner, inside_along
+from sdfcli.spatial.index import nearest, nearest_in_any_order, order_of, prepare, visits
+from sdfcli.spatial.morton import Order, curve_order, morton, sort
+from sdfcli.spatial.packets import build_packets
+from sdfcli.spatial.radix_tree import build_bvh, refit
 
 STAGES = ("morton", "sort", "tree", "refit", "octree", "query", "sign")
 

@@ -14,8 +14,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from sdfcli import __version__, driver, interrupts, memory, processes
+from sdfcli import __version__
 from sdfcli.errors import EXIT_CODES, INTERRUPTED, SdfError
+from sdfcli.runtime import driver, interrupts, memory, processes
 
 COMMANDS = "build", "extract", "render", "slice", "export", "check", "info", "query", "verify", "bench", "profile"
 """Each is a function in a module of its name, which is imported when it is asked for: Typer takes longer to make all of

@@ -57,7 +57,7 @@ def bench(
     """
     from sdfcli.backend import select_backend
     from sdfcli.bench.points import OCTREES, check_points
-    from sdfcli.outputs import check_target
+    from sdfcli.runtime.files import check_target
 
     if meshes == ["scan"] and not Path("scan").exists():
         _measure_scan(device, threads, repeat, json, quiet)
@@ -105,7 +105,7 @@ def _measure(
     path: str, backend: Backend, points: str, depth: int, query: str, repeat: int, tell: Any
 ) -> dict[str, Any]:
     from sdfcli.bench.workload import Workload
-    from sdfcli.mesh import load_mesh
+    from sdfcli.mesh.load import load_mesh
     from sdfcli.params import QUERIES
 
     tell("loading")
@@ -143,7 +143,7 @@ def _measure(
 def _measure_scan(device: str, threads: int | None, repeat: int, json: bool, quiet: bool) -> None:
     from dataclasses import asdict
 
-    from sdfcli import driver
+    from sdfcli.runtime import driver
 
     driver.with_cub()
     from sdfcli.backend import all_backends, select_backends
@@ -280,7 +280,7 @@ def _both(ours: float, theirs: float | None, unit: str = "") -> str:
 def _write_csv(path: Path, reports: list[dict[str, Any]], force: bool) -> None:
     import csv
 
-    from sdfcli.outputs import written_whole
+    from sdfcli.runtime.files import written_whole
 
     rows = []
     for report in reports:

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sdfcli import driver, memory
 from sdfcli.cli import options
 from sdfcli.cli.outcomes import Style, show
 from sdfcli.cli.output import human_bytes, print_json, print_table, progress, tell
 from sdfcli.errors import OutOfMemoryError, SdfError, UsageError
 from sdfcli.params import OCTREES, BuildParams
+from sdfcli.runtime import driver, memory
 
 if TYPE_CHECKING:
     from sdfcli.batch.inputs import Job
     from sdfcli.batch.run import BuildRequest
     from sdfcli.batch.terms import Outcome, Settings
-    from sdfcli.estimate import Estimate
+    from sdfcli.verify.estimate import Estimate
 
 Meshes = Annotated[
     list[str],
@@ -160,7 +160,7 @@ def _memory_limit(size: str | None) -> int | None:
     """The bytes that --max-memory allows, which from now on bound this process."""
     if size is None:
         return None
-    from sdfcli.estimate import parse_size
+    from sdfcli.verify.estimate import parse_size
 
     limit = parse_size(size)
     memory.bound(limit)
@@ -194,7 +194,7 @@ def _build_all(request: BuildRequest, style: Style, report: Path | None) -> int:
 
 def _check_page(report: Path, request: BuildRequest) -> None:
     """Raises UsageError where the page may not be written."""
-    from sdfcli.outputs import check_target
+    from sdfcli.runtime.files import check_target
 
     check_target(report, request.settings.force, *request.inputs)
     if any(os.path.realpath(job.output) == os.path.realpath(report) for job in request.jobs):
@@ -218,7 +218,7 @@ def _estimate_all(jobs: list[Job], settings: Settings, json: bool) -> int:
 
 def _estimate_one(mesh: str, settings: Settings, json: bool, raises: bool) -> int:
     from sdfcli.batch.terms import failure
-    from sdfcli.estimate import estimate
+    from sdfcli.verify.estimate import estimate
 
     try:
         found = estimate(

@@ -26,7 +26,7 @@ def check(
 
     Example: sdfcli check scans/*.ply --json
     """
-    from sdfcli.check import check as check_mesh
+    from sdfcli.verify.check import check as check_mesh
 
     worst = 0
     for mesh in meshes:

@@ -15,7 +15,7 @@ from sdfcli.errors import UsageError
 
 if TYPE_CHECKING:
     from sdfcli.export.lattice import Lattice
-    from sdfcli.field import Field
+    from sdfcli.field.field import Field
 
 ENDINGS = (".vtkhdf", ".vti", ".npz", ".raw", ".nvdb", ".vdb")
 DEFAULT_RESOLUTION = 128
@@ -72,8 +72,8 @@ def export(
     Example: sdfcli export bunny.h5 bunny.vti --resolution 256
     """
     from sdfcli.export.raw import header_path
-    from sdfcli.outputs import check_target, written_whole
-    from sdfcli.store import load
+    from sdfcli.field.store import load
+    from sdfcli.runtime.files import check_target, written_whole
 
     ending = output.suffix.lower()
     if ending not in ENDINGS:

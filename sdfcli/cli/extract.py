@@ -56,8 +56,8 @@ def extract(
     from sdfcli.extract.isosurface import default_resolution, finest, make_source, open_source
     from sdfcli.extract.marching_cubes import extract as extract_surface
     from sdfcli.extract.mesh_file import check_ending, write_mesh
-    from sdfcli.field import Field
-    from sdfcli.outputs import check_target, written_whole
+    from sdfcli.field.field import Field
+    from sdfcli.runtime.files import check_target, written_whole
 
     target = output or Path(file.stem + "_iso.ply")
     check_ending(target)

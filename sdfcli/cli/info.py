@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from sdfcli.cli import options
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table
 from sdfcli.cli.wording import health_text, kept_text, sheets_text, verdict_text
-from sdfcli.schema import is_complete
+from sdfcli.field.schema import is_complete
 
 if TYPE_CHECKING:
-    from sdfcli.field import Field
+    from sdfcli.field.field import Field
 
 SHOWN = {
     "mesh",
@@ -35,7 +35,7 @@ def info(file: options.FieldFile, json: options.Json = False, quiet: options.Qui
 
     Example: sdfcli info bunny.h5
     """
-    from sdfcli.store import load
+    from sdfcli.field.store import load
 
     field = load(file)
     if json:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sdfcli.backend import Backend
     from sdfcli.bench.ncu import Figures
-    from sdfcli.mesh import Mesh
+    from sdfcli.mesh.mesh import Mesh
 
 TITLES = {"baseline": "Baseline", "soa": "SoA", "cct": "SoA+CCT", "fast": "fast"}
 LABELS = {
@@ -79,8 +79,8 @@ def profile(
     from sdfcli.backend import select_backend
     from sdfcli.bench import ncu
     from sdfcli.bench.points import check_points
-    from sdfcli.mesh import load_mesh
-    from sdfcli.outputs import check_target
+    from sdfcli.mesh.load import load_mesh
+    from sdfcli.runtime.files import check_target
 
     check_points(points)
     if not re.fullmatch(r"cuda(:\d+)?", device):
@@ -166,7 +166,7 @@ def _time(mesh: Mesh, backend: Backend, points: str, depth: int, skip: int, coun
 
 
 def _write(path: Path, lines: list[str], force: bool) -> None:
-    from sdfcli.outputs import written_whole
+    from sdfcli.runtime.files import written_whole
 
     with written_whole(path, force) as temporary:
         temporary.write_text("\n".join(lines) + "\n")

@@ -17,8 +17,8 @@ from sdfcli.errors import UsageError
 from sdfcli.params import BuildParams
 
 if TYPE_CHECKING:
-    from sdfcli.mesh import Floats
-    from sdfcli.points import PointStream
+    from sdfcli.mesh.arrays import Floats
+    from sdfcli.query.point_files import PointStream
 
 OUTPUTS = (".npy", ".csv", ".ply")
 GRADIENT = ["gx", "gy", "gz"]
@@ -61,9 +61,9 @@ def query(
 
     Example: sdfcli query bunny.h5 points.npy -o distances.npy
     """
-    from sdfcli.outputs import check_target
-    from sdfcli.points import open_points
-    from sdfcli.store import is_field
+    from sdfcli.field.store import is_field
+    from sdfcli.query.point_files import open_points
+    from sdfcli.runtime.files import check_target
 
     if output is not None:
         if output.suffix.lower() not in OUTPUTS:
@@ -98,7 +98,7 @@ def query(
 
 
 def _print_answers(stream: PointStream, names: list[str], pairs: Iterator[tuple[Floats, Floats]], json: bool) -> None:
-    from sdfcli.points import write_json, write_text
+    from sdfcli.query.point_files import write_json, write_text
 
     answers = (columns for _, columns in pairs)
     with standard_output():
@@ -110,8 +110,8 @@ def _print_answers(stream: PointStream, names: list[str], pairs: Iterator[tuple[
 
 def _write_answers(path: Path, force: bool, names: list[str], pairs: Iterator[tuple[Floats, Floats]]) -> None:
     """Points and answers, chunk by chunk, into the format that the file's ending names."""
-    from sdfcli.outputs import written_whole
-    from sdfcli.points import write_npy, write_ply, write_text
+    from sdfcli.query.point_files import write_npy, write_ply, write_text
+    from sdfcli.runtime.files import written_whole
 
     ending, answers = path.suffix.lower(), (columns for _, columns in pairs)
     with written_whole(path, force) as temporary:
@@ -130,7 +130,7 @@ def _from_field(file: Path, gradient: bool, device: str, threads: int | None) ->
     import numpy as np
 
     from sdfcli.backend import select_backend
-    from sdfcli.store import load
+    from sdfcli.field.store import load
 
     chosen = None if device == "auto" and threads is None else select_backend(device, threads)
     field = load(file)
@@ -147,7 +147,7 @@ def _from_mesh(
 ) -> Callable[[Floats], Floats]:
     import numpy as np
 
-    from sdfcli.index import MeshDistance
+    from sdfcli.query.mesh_distance import MeshDistance
 
     index = MeshDistance(file, sign, device, threads)
 

@@ -48,10 +48,10 @@ def render(
 
     Example: sdfcli render bunny.h5 --view front --size 1600x1200
     """
+    from sdfcli.field.store import load
     from sdfcli.pictures.png import check_picture, write_png
     from sdfcli.pictures.render import check_size, view_axes
     from sdfcli.pictures.render import render as draw
-    from sdfcli.store import load
 
     target = output or Path(file.stem + ".png")
     check_picture(target, force, file)

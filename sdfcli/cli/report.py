@@ -64,7 +64,7 @@ COLUMNS = (
 
 def write_page(path: Path, outcomes: list[Outcome], total: int, force: bool) -> None:
     """Writes the page, whole or not at all. Raises UsageError if it exists, unless `force`, or cannot be written."""
-    from sdfcli.outputs import written_whole
+    from sdfcli.runtime.files import written_whole
 
     with written_whole(path, force) as temporary:
         temporary.write_text(page(outcomes, total), encoding="utf-8", errors="backslashreplace")

@@ -34,9 +34,9 @@ def slice_plane(
     Example: sdfcli slice bunny.h5 --axis x --octree
     """
     from sdfcli.backend import select_backend
+    from sdfcli.field.store import load
     from sdfcli.pictures.png import check_picture, write_png
     from sdfcli.pictures.slice import check_size, place_of_plane, slice_image
-    from sdfcli.store import load
 
     target = output or Path(f"{file.stem}_{axis}.png")
     check_picture(target, force, file)

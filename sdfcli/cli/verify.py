@@ -12,9 +12,10 @@ from sdfcli.cli.output import error_text, print_json, print_table, progress, say
 from sdfcli.errors import CheckFailedError, InputError, UsageError
 
 if TYPE_CHECKING:
-    from sdfcli.accuracy import RegionErrors
     from sdfcli.backend import Backend
-    from sdfcli.mesh import Floats, Mesh
+    from sdfcli.mesh.arrays import Floats
+    from sdfcli.mesh.mesh import Mesh
+    from sdfcli.verify.accuracy import RegionErrors
 
 
 def verify(
@@ -37,10 +38,10 @@ def verify(
 
     Example: sdfcli verify bunny.h5 --mesh bunny.ply --samples 1000000
     """
-    from sdfcli.accuracy import errors, sample_points
     from sdfcli.backend import select_backend
-    from sdfcli.mesh import load_mesh
-    from sdfcli.store import load
+    from sdfcli.field.store import load
+    from sdfcli.mesh.load import load_mesh
+    from sdfcli.verify.accuracy import errors, sample_points
 
     if tolerance is not None and not 0 < tolerance < 1:
         raise UsageError(f"--tolerance {tolerance:g}: use a fraction of the diagonal between 0 and 1")
@@ -96,8 +97,8 @@ class _Reference:
     where the winding number of those faces that count, turned as they are for a build, is above 1/2."""
 
     def __init__(self, mesh: Mesh, sign: str, backend: Backend) -> None:
-        from sdfcli.exact import ExactReference
-        from sdfcli.stages.sign import choose_sign
+        from sdfcli.sign.choice import choose_sign
+        from sdfcli.verify.reference import ExactReference
 
         turned, choice = choose_sign(mesh, sign)
         self._surface = ExactReference(turned.vertices, turned.faces, backend)

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.errors import InputError, OutOfMemoryError, UsageError
-from sdfcli.field import Field
-from sdfcli.memory import free_memory
+from sdfcli.field.field import Field
+from sdfcli.runtime.memory import free_memory
 
 PIECE = 1 << 20
 """Values made at a time."""

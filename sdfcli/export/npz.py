@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.export.lattice import Lattice, values
-from sdfcli.field import Field
+from sdfcli.field.field import Field
 
 
 def write_grid(path: Path, field: Field, lattice: Lattice, dtype: npt.DTypeLike = np.float32) -> None:

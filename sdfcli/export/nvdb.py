@@ -11,7 +11,7 @@ from typing import Any
 
 from sdfcli.errors import DeviceError
 from sdfcli.export.lattice import Lattice, check_memory, volume
-from sdfcli.field import Field
+from sdfcli.field.field import Field
 
 BYTES = 24
 """A value takes: Warp makes three copies of the array, the grid, and lists of tiles."""

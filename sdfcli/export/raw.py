@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.export.lattice import Lattice, values
-from sdfcli.field import Field
+from sdfcli.field.field import Field
 
 
 def header_path(path: Path) -> Path:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sdfcli.errors import InputError
 from sdfcli.extract.isosurface import isosurface
 from sdfcli.extract.marching_cubes import Surface
-from sdfcli.field import Field
+from sdfcli.field.field import Field
 
 Floats = npt.NDArray[np.float64]
 

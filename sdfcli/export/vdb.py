@@ -13,7 +13,7 @@ import numpy as np
 
 from sdfcli.errors import DeviceError
 from sdfcli.export.lattice import Lattice, check_memory, values
-from sdfcli.field import Field
+from sdfcli.field.field import Field
 
 BYTES = 6
 """A value takes, with the tree around it."""

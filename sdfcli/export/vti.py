@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 from sdfcli.export.lattice import Lattice, values
-from sdfcli.field import Field
+from sdfcli.field.field import Field
 
 _HEADER = """<?xml version="1.0"?>
 <VTKFile type="ImageData" version="1.0" byte_order="LittleEndian" header_type="UInt64">

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sdfcli.backend import select_backend
-from sdfcli.field import Field, lattice_position
+from sdfcli.field.field import Field, lattice_position
 
 VTK_VOXEL = 11
 CHUNK = 1 << 15

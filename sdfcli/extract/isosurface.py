@@ -13,9 +13,10 @@ from sdfcli.backend import Backend, select_backends
 from sdfcli.errors import OutOfMemoryError, UsageError
 from sdfcli.extract.marching_cubes import Surface, extract
 from sdfcli.extract.sources import FieldSource, Source, VolumeSource
-from sdfcli.field import Field, is_cupy
-from sdfcli.memory import unreadable
-from sdfcli.mesh import existing_file, unmasked
+from sdfcli.field.field import Field, is_cupy
+from sdfcli.mesh.arrays import unmasked
+from sdfcli.runtime.files import existing_file
+from sdfcli.runtime.memory import unreadable
 
 MOST_BY_DEFAULT = 1024
 """Cells along an axis, unless more are asked for."""
@@ -59,7 +60,7 @@ def open_source(source: Any) -> Any:
         return found if isinstance(found, Field) else unmasked(found, "volume")
     path = existing_file(source)
     if path.suffix.lower() != ".npy":
-        from sdfcli.store import load
+        from sdfcli.field.store import load
 
         return load(path)
     try:

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import InputError, UsageError
 from sdfcli.extract.scan import Counts
-from sdfcli.field import Field
-from sdfcli.stages.order import LATTICE_BITS
+from sdfcli.field.field import Field
+from sdfcli.spatial.morton import LATTICE_BITS
 
 BRICK = 8
 """Nodes along a brick's edge."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sdfcli.backend import Backend
 from sdfcli.errors import InputError, UsageError
 from sdfcli.extract.sources import no_surface
-from sdfcli.field import Field, lattice_position
+from sdfcli.field.field import Field, lattice_position
 
 
 def stated_error(field: Field) -> float | None:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.errors import UsageError
-from sdfcli.outputs import check_target, written_whole
+from sdfcli.runtime.files import check_target, written_whole
 
 
 def check_picture(path: Path, force: bool, source: Path) -> None:

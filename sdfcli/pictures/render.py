@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sdfcli.backend import Array, Backend, select_backend
 from sdfcli.errors import OutOfMemoryError, UsageError
 from sdfcli.extract.sources import first_leaf
-from sdfcli.field import Field
+from sdfcli.field.field import Field
 from sdfcli.pictures.level import is_unsigned, leaves_at, shown_level, stated_error
 
 Floats = npt.NDArray[np.float64]
@@ -82,7 +82,7 @@ def render(
     check_size(width, height)
     axes = view_axes(view, up)
     if not isinstance(source, Field):
-        from sdfcli.store import load
+        from sdfcli.field.store import load
 
         source = load(source)
     level = shown_level(source, iso)

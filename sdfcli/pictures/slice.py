@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sdfcli.backend import Backend, select_backend
 from sdfcli.errors import OutOfMemoryError, UsageError
-from sdfcli.field import Field
+from sdfcli.field.field import Field
 from sdfcli.pictures.colour import diverging
 from sdfcli.pictures.level import is_unsigned, middle_of, shown_level
 
@@ -54,7 +54,7 @@ def slice_image(
     """
     check_size(axis, size)
     if not isinstance(source, Field):
-        from sdfcli.store import load
+        from sdfcli.field.store import load
 
         source = load(source)
     backend = select_backend(device)

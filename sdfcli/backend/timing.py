@@ -1,0 +1,70 @@
+"""Seconds a stage, and ranges of the same names for profilers."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+from sdfcli.backend import Backend
+from sdfcli.runtime import interrupts
+
+
+class Stages:
+    """Seconds by stage, in the order in which stages were first entered. A stage entered within another one counts as
+    its own, not as part of the outer one. What a device does is timed by its own clock, and nobody waits for it."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, None] = {}
+        self._open: list[str] = []
+        self._spans: list[tuple[str, str | None, Backend | None, Any, Any]] = []
+
+    @contextmanager
+    def __call__(self, name: str, backend: Backend | None = None) -> Iterator[None]:
+        mark = backend.mark if backend else time.perf_counter
+        outer = self._open[-1] if self._open else None
+        self._names.setdefault(name)
+        self._open.append(name)
+        start = mark()
+        try:
+            with backend.annotate(name) if backend else nullcontext():
+                yield
+            interrupts.check()
+        finally:
+            self._open.pop()
+            self._spans.append((name, outer, backend, start, mark()))
+
+    def seconds(self) -> dict[str, float]:
+        """By stage, and their `total`; waits until the last one has ended."""
+        seconds = dict.fromkeys(self._names, 0.0)
+        for name, outer, backend, start, end in self._spans:
+            elapsed = backend.elapsed(start, end) if backend else end - start
+            seconds[name] += elapsed
+            if outer is not None:
+                seconds[outer] -= elapsed
+        return {**seconds, "total": sum(seconds.values())}
+
+
+class Marks:
+    """Seconds of stages that follow one another, by the device's own clock: nothing waits in between."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._names: list[str] = []
+        self._marks = [backend.mark()]
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        with self._backend.annotate(name):
+            yield
+        self._names.append(name)
+        self._marks.append(self._backend.mark())
+
+    def seconds(self) -> dict[str, float]:
+        """By stage, however often it was entered; waits until the last one has ended."""
+        seconds = dict.fromkeys(self._names, 0.0)
+        for name, span in zip(self._names, itertools.pairwise(self._marks), strict=True):
+            seconds[name] += self._backend.elapsed(*span)
+        return seconds

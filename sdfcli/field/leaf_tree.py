@@ -1,0 +1,40 @@
+"""A tree over a field's leaves, by which a point finds its leaf in a few steps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdfcli.backend import Array, Backend
+from sdfcli.backend.compaction import by_value
+from sdfcli.spatial.morton import LATTICE_BITS
+
+TOP_LEVEL = 6
+
+
+def leaf_nodes(backend: Backend, leaf_key: Array, leaf_level: Array) -> tuple[Array, Array]:
+    """(2^18,) and (8 nodes,) uint32: the entries of the cells of level 6, x fastest, and of the nodes below them.
+
+    An entry is a leaf with the highest bit set, or a node: a cell that is no leaf, whose eight entries come in Morton
+    order. Nodes are ordered by level, then along the Morton curve.
+    """
+    xp, leaves = backend.xp, {"leaf_key": leaf_key, "leaf_level": leaf_level}
+    end = xp.empty(len(leaf_key), np.uint32)
+    backend.run("sdf_leaf_count", len(end), count=end, **leaves)
+    backend.inclusive_scan(end)
+    most = len(leaf_key) // 7  # each cell that is no leaf has seven leaves more
+    key, level = xp.empty(most, np.uint64), xp.full(most, LATTICE_BITS + 1, np.uint8)
+    backend.run("sdf_leaf_list", len(end), end=end, node_key=key, node_level=level, **leaves)
+    order, ends = by_value(backend, level, LATTICE_BITS + 2)
+    order = order[: ends[LATTICE_BITS]]
+    values = {
+        **leaves,
+        "leaves": len(leaf_key),
+        "node_key": key[order],
+        "node_level": level[order],
+        "first_node": backend.from_host([0, *ends[: LATTICE_BITS + 1]], np.uint32),
+    }
+    top = backend.lines((1 << 3 * TOP_LEVEL,), xp.uint32)
+    child = backend.lines((8 * len(order),), xp.uint32)
+    backend.run("sdf_leaf_top", len(top) // 8, entry=top, **values)
+    backend.run("sdf_leaf_nodes", len(order), entry=child, **values)
+    return top, child

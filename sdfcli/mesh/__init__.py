@@ -1,0 +1,6 @@
+"""Triangle meshes: read, checked, repaired."""
+
+from sdfcli.mesh.load import load_mesh
+from sdfcli.mesh.mesh import Mesh
+
+__all__ = ["Mesh", "load_mesh"]

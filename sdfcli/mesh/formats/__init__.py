@@ -1,0 +1,1 @@
+"""Mesh files: a reader for each format."""

@@ -1,0 +1,67 @@
+"""Lines of text that hold numbers, read strictly: errors name the line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from sdfcli.errors import InputError
+from sdfcli.mesh.formats.polygons import Floats, Ints, Polygons
+
+
+def lines_of(data: bytes) -> list[bytes]:
+    """The lines of a file, whatever ends them."""
+    return data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+
+
+def numbers(lines: list[bytes], chosen: Sequence[int], columns: tuple[int, ...]) -> Floats:
+    """Those columns of the chosen lines: (n, 3). Raises InputError with the line that has not three numbers there."""
+    if not chosen:
+        return np.empty((0, 3))
+    try:
+        rows = [lines[k].decode("ascii") for k in chosen]
+        found = np.loadtxt(rows, np.float64, usecols=columns, ndmin=2, comments=None)
+        if found.shape == (len(chosen), len(columns)):
+            return found
+    except ValueError:
+        pass
+    wrong = next((k for k in chosen if not _are_numbers(lines[k].split()[columns[0] :], len(columns))), chosen[-1])
+    raise InputError(f"line {wrong + 1}: three numbers are needed, not {_shown(lines[wrong])}")
+
+
+def _are_numbers(words: list[bytes], count: int) -> bool:
+    try:
+        return len([float(word) for word in words[:count]]) == count
+    except ValueError:
+        return False
+
+
+def polygons_of(rows: list[bytes], at: Sequence[int], skip: int) -> Polygons:
+    """The whole numbers in rows, without the first `skip` words of each; `at` are the rows' lines in the file."""
+    words = [row.split() for row in rows]
+    count = np.fromiter((len(row) - skip for row in words), np.int64, len(words))
+    if count.min() < 3:
+        face = int(count.argmin())
+        raise InputError(f"line {at[face] + 1}: a face needs three corners, not {_shown(rows[face])}")
+    try:
+        corner = np.array([int(word) for row in words for word in row[skip:]], np.int64)
+    except (ValueError, OverflowError):
+        face = next(k for k, row in enumerate(words) if not all(re.fullmatch(rb"[+-]?\d{1,18}", w) for w in row[skip:]))
+        raise InputError(f"line {at[face] + 1}: whole numbers are needed, not {_shown(rows[face])}") from None
+    return Polygons(corner, count)
+
+
+def check_range(polygons: Polygons, vertices: int, place: Callable[[int], str], shown: Ints) -> None:
+    """Raises InputError where a corner names no vertex: `place` says where a face stands, `shown` (c,) are the numbers
+    as the file has them."""
+    wrong = np.flatnonzero((polygons.corner < 0) | (polygons.corner >= vertices))
+    if len(wrong):
+        face = int(np.searchsorted(np.cumsum(polygons.count), wrong[0], side="right"))
+        raise InputError(f"{place(face)}: names vertex {int(shown[wrong[0]])}, but there are {vertices:,}")
+
+
+def _shown(line: bytes) -> str:
+    """The start of a line, as it may stand in a message."""
+    return ascii(line[:40].decode("ascii", "replace"))

@@ -1,0 +1,263 @@
+"""PLY files, binary and text, with polygons of any size.
+
+trimesh reads most of them, but importing it takes longer than building a field on a GPU, and it cuts concave polygons
+wrong.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sdfcli.errors import InputError
+from sdfcli.mesh.formats.lines import check_range, lines_of, numbers, polygons_of
+from sdfcli.mesh.formats.polygons import Floats, Ints, Polygons, triangulated
+
+_TYPES = {
+    "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1", "short": "i2", "int16": "i2", "ushort": "u2",
+    "uint16": "u2", "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4", "float": "f4", "float32": "f4",
+    "double": "f8", "float64": "f8",
+}  # fmt: skip
+_FORMATS = {"binary_little_endian": "<", "binary_big_endian": ">", "ascii": ""}
+_LONGEST_HEADER = 1 << 16
+_LONGEST_COUNT = 16
+_INDICES = ("vertex_indices", "vertex_index")
+
+
+@dataclass(frozen=True)
+class Property:
+    """A column of an element; of lists where it has a type for their lengths."""
+
+    name: str
+    kind: str
+    length_kind: str | None = None
+
+
+@dataclass(frozen=True)
+class Element:
+    """A table of a file: its rows follow each other, and those of the next element follow them."""
+
+    name: str
+    count: int
+    columns: list[Property]
+
+    @property
+    def has_lists(self) -> bool:
+        return any(column.length_kind for column in self.columns)
+
+    def column(self, *names: str) -> int:
+        """The place of the first column of one of these names, or -1."""
+        return next((k for k, column in enumerate(self.columns) if column.name in names), -1)
+
+
+def read_ply(path: Path) -> tuple[Floats, Ints]:
+    """Vertices (v, 3) and triangles (f, 3). Raises InputError for what is not a whole PLY file of these."""
+    data = np.fromfile(path, np.uint8)
+    order, elements, start = _header(data[:_LONGEST_HEADER].tobytes())
+    tables = _Text(data, elements, start) if order == "" else _Binary(data, elements, start, order)
+    vertex = next((k for k, element in enumerate(elements) if element.name == "vertex"), None)
+    if vertex is None or any(elements[vertex].column(axis) < 0 for axis in "xyz"):
+        raise InputError("no vertices with x, y and z in the header")
+    points = tables.points(vertex)
+    triangles = [np.empty((0, 3), np.int64)]
+    for number, element in enumerate(elements):
+        if element.name not in ("face", "tristrips") or element.count == 0:
+            continue
+        indices = element.column(*_INDICES)
+        if indices < 0 or element.columns[indices].length_kind is None:
+            raise InputError(f"no lists of vertex_indices for {element.name} in the header")
+        polygons = tables.polygons(number, indices)
+        if element.name == "tristrips":
+            polygons = _triangles_of(polygons)
+        check_range(polygons, len(points), lambda k: f"face {k}", polygons.corner)
+        triangles.append(triangulated(points, polygons))
+    return points, np.concatenate(triangles) if len(triangles) != 2 else triangles[1]
+
+
+def _triangles_of(strips: Polygons) -> Polygons:
+    """The triangles of strips: every corner makes one with the two before it, each second one the other way round. A
+    new strip begins after a -1. Triangles with a vertex twice, which lead from part to part, are left out."""
+    corner, ends = strips.corner, np.cumsum(strips.count)
+    place = np.arange(len(corner))
+    begins = np.zeros(len(corner), np.int64)
+    begins[ends[:-1]] = ends[:-1]
+    begins[1:][corner[:-1] == -1] = place[1:][corner[:-1] == -1]
+    within = place - np.maximum.accumulate(begins)
+    last = np.flatnonzero((within > 1) & (corner != -1))
+    a, b, c = corner[last - 2], corner[last - 1], corner[last]
+    odd = within[last] % 2 == 1
+    triangles = np.stack([np.where(odd, b, a), np.where(odd, a, b), c], axis=1)[(a != b) & (b != c) & (c != a)]
+    return Polygons(triangles.ravel(), np.full(len(triangles), 3))
+
+
+def _header(head: bytes) -> tuple[str, list[Element], int]:
+    """The byte order (none for text), the elements, and where their rows begin."""
+    end = head.find(b"end_header")
+    newline = head.find(b"\n", end)
+    if not head.startswith(b"ply") or end < 0 or newline < 0:
+        raise InputError("no PLY header, or no end of it" if head else "the file is empty")
+    order = None
+    elements: list[Element] = []
+    for number, line in enumerate(head[:end].decode("ascii", "replace").splitlines()):
+        match line.split():
+            case ["format", name, "1.0"] if name in _FORMATS:
+                order = _FORMATS[name]
+            case ["element", name, count] if count.isdecimal() and len(count) < _LONGEST_COUNT:
+                elements.append(Element(name, int(count), []))
+            case ["property", "list", length, kind, name] if elements and {length, kind} <= set(_TYPES):
+                elements[-1].columns.append(Property(name, _TYPES[kind], _TYPES[length]))
+            case ["property", kind, name] if elements and kind in _TYPES:
+                elements[-1].columns.append(Property(name, _TYPES[kind]))
+            case [] | ["ply"] | ["comment", *_] | ["obj_info", *_]:
+                pass
+            case _:
+                raise InputError(f"line {number + 1}: not understood in a PLY header: {line[:40]!a}")
+    if order is None:
+        raise InputError("the header names no format")
+    return order, elements, newline + 1
+
+
+class _Text:
+    """The rows of a text file: one a line."""
+
+    def __init__(self, data: npt.NDArray[np.uint8], elements: list[Element], start: int) -> None:
+        self.elements = elements
+        before = lines_of(data[:start].tobytes())[:-1]
+        self.lines = before + lines_of(data[start:].tobytes())
+        filled = [k for k in range(len(before), len(self.lines)) if self.lines[k].strip()]
+        needed = sum(element.count for element in elements)
+        if len(filled) < needed:
+            raise InputError(f"the header says {needed:,} rows, but {len(filled):,} lines follow")
+        first = np.cumsum([0, *(element.count for element in elements)])
+        self.rows = [filled[first[k] : first[k + 1]] for k in range(len(elements))]
+
+    def points(self, vertex: int) -> Floats:
+        element = self.elements[vertex]
+        self._need_no_lists(element)
+        return numbers(self.lines, self.rows[vertex], tuple(element.column(axis) for axis in "xyz"))
+
+    def polygons(self, face: int, indices: int) -> Polygons:
+        element = self.elements[face]
+        at, rows = self.rows[face], []
+        for k in at:
+            words = self.lines[k].split()
+            ends = [0]
+            try:
+                for column in element.columns:
+                    ends.append(ends[-1] + 1 + (int(words[ends[-1]]) if column.length_kind else 0))
+            except (ValueError, IndexError):
+                ends = [len(words) + 1]
+            if not 0 < ends[-1] <= len(words) or sorted(ends) != ends:
+                raise InputError(f"line {k + 1}: a face that does not have the numbers it says")
+            rows.append(b" ".join(words[ends[indices] + 1 : ends[indices + 1]]))
+        return polygons_of(rows, at, 0)
+
+    @staticmethod
+    def _need_no_lists(element: Element) -> None:
+        if element.has_lists:
+            raise InputError(f"lists in element {element.name} are not supported")
+
+
+class _Binary:
+    """The rows of a binary file: one after the other."""
+
+    def __init__(self, data: npt.NDArray[np.uint8], elements: list[Element], start: int, order: str) -> None:
+        self.data, self.elements, self.order = data, elements, order
+        self.tables: list[Any] = []
+        for element in elements:
+            table, start = self._table(element, start)
+            self.tables.append(table)
+        if start < len(data):
+            raise InputError(f"{len(data) - start:,} bytes follow the {elements[-1].count:,} of {elements[-1].name}")
+
+    def points(self, vertex: int) -> Floats:
+        element, table = self.elements[vertex], self.tables[vertex]
+        if element.has_lists:
+            raise InputError("lists in element vertex are not supported")
+        return np.stack([table[f"f{element.column(axis)}"].astype(np.float64) for axis in "xyz"], axis=1)
+
+    def polygons(self, face: int, indices: int) -> Polygons:
+        table = self.tables[face]
+        if self.elements[face].columns[indices].kind[0] == "f":
+            raise InputError("vertex_indices must be whole numbers")
+        if isinstance(table, np.ndarray):
+            corner = table[f"f{indices}"].astype(np.int64)
+            polygons = Polygons(corner.ravel(), np.full(len(corner), corner.shape[1], np.int64))
+        else:
+            polygons = Polygons.of(table[indices])
+        if polygons.count.min() < 3:
+            raise InputError(f"face {int(polygons.count.argmin())}: has {int(polygons.count.min())} corners")
+        return polygons
+
+    def _table(self, element: Element, start: int) -> tuple[Any, int]:
+        """The rows as a structured array, if all lists of a column are equally long, else lists for each column; and
+        where they end."""
+        if element.count == 0 or not element.columns:
+            return np.empty(0), start
+        sizes = []
+        place = start
+        for column in element.columns:
+            sizes.append(self._length(column, place, element, 0) if column.length_kind else 0)
+            place += self._bytes(column, sizes[-1])
+        dtype = np.dtype(
+            [
+                field
+                for k, (column, size) in enumerate(zip(element.columns, sizes, strict=True))
+                for field in (
+                    [(f"n{k}", self.order + column.length_kind), (f"f{k}", self.order + column.kind, (size,))]
+                    if column.length_kind
+                    else [(f"f{k}", self.order + column.kind)]
+                )
+            ]
+        )
+        end = start + element.count * dtype.itemsize
+        if end <= len(self.data):
+            table = self.data[start:end].view(dtype)
+            if all(
+                (table[f"n{k}"] == size).all()
+                for k, (column, size) in enumerate(zip(element.columns, sizes, strict=True))
+                if column.length_kind
+            ):
+                return table, end
+        if not element.has_lists:
+            raise InputError(
+                f"the file ends within {element.name} {(len(self.data) - start) // dtype.itemsize:,}"
+                f" of {element.count:,}"
+            )
+        return self._ragged(element, start)
+
+    def _ragged(self, element: Element, start: int) -> tuple[list[list[Any]], int]:
+        columns: list[list[Any]] = [[] for _ in element.columns]
+        data = self.data.tobytes()
+        for row in range(element.count):
+            for k, column in enumerate(element.columns):
+                size = self._length(column, start, element, row) if column.length_kind else 1
+                begin = start + (np.dtype(column.length_kind).itemsize if column.length_kind else 0)
+                start += self._bytes(column, size)
+                if start > len(data):
+                    raise InputError(f"the file ends within {element.name} {row:,} of {element.count:,}")
+                code = (self.order or "<") + str(size) + np.dtype(column.kind).char
+                columns[k].append(struct.unpack_from(code, data, begin))
+        return columns, start
+
+    def _length(self, column: Property, place: int, element: Element, row: int) -> int:
+        """The length of a list, which must fit into the rest of the file."""
+        kind = np.dtype(self.order + str(column.length_kind))
+        if place + kind.itemsize > len(self.data):
+            raise InputError(f"the file ends within {element.name} {row:,} of {element.count:,}")
+        size = int(self.data[place : place + kind.itemsize].view(kind)[0])
+        if not 0 <= size <= len(self.data):
+            raise InputError(f"{element.name} {row:,}: a list of {size:,} cannot be")
+        return size
+
+    @staticmethod
+    def _bytes(column: Property, size: int) -> int:
+        """What a column of a row takes."""
+        if column.length_kind is None:
+            return np.dtype(column.kind).itemsize
+        return np.dtype(column.length_kind).itemsize + size * np.dtype(column.kind).itemsize

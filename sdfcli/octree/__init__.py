@@ -1,0 +1,1 @@
+"""Octrees over a mesh, and their corners."""

@@ -1,0 +1,1 @@
+"""Exact distances from a mesh."""

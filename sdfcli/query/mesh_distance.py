@@ -1,0 +1,120 @@
+"""Exact distances from a mesh, without a field: the index is built once and asked many times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sdfcli.backend import Array, Backend, select_backend
+from sdfcli.errors import InputError
+from sdfcli.field.field import as_points, is_cupy
+from sdfcli.mesh.load import load_mesh
+from sdfcli.mesh.mesh import Mesh
+from sdfcli.params import BuildParams
+from sdfcli.sign.choice import choose_sign, settle_sign
+from sdfcli.sign.signer import Signer
+from sdfcli.sign.winding import inside_along
+from sdfcli.spatial.index import make_bvh, nearest
+from sdfcli.spatial.radix_tree import Bvh
+
+FAR = 1e9
+"""In edges of the domain."""
+
+CHUNK = 1 << 20
+"""Points looked up at a time: at most 2^21 (see morton.h)."""
+
+
+class MeshDistance:
+    """Exact distances to a mesh, by a BVH in float32 over the unit cube: errors are about 1e-7 of the mesh's size.
+
+    source: a path, a trimesh mesh, or a (vertices, faces) pair. sign and device: as for `sdfcli.build`.
+    """
+
+    def __init__(self, source: Any, sign: str = "auto", device: str = "auto", threads: int | None = None) -> None:
+        self.backend, self.query = select_backend(device, threads), "fast"
+        self.mesh, choice = choose_sign(load_mesh(source), BuildParams(sign=sign).sign)
+        self.bvh = make_bvh(self.backend, self.mesh.unit_triangles)
+        self.sign, self.signer = settle_sign(self.backend, self.mesh, self.bvh, choice)
+
+    @classmethod
+    def of(cls, backend: Backend, mesh: Mesh, bvh: Bvh, signer: Signer, query: str = "fast") -> MeshDistance:
+        """An index over stages that are there already. query: one of params.QUERIES, for which bvh is prepared."""
+        index = cls.__new__(cls)
+        index.backend, index.mesh, index.bvh, index.signer, index.query = backend, mesh, bvh, signer, query
+        return index
+
+    def signed_distance(self, points: Any) -> Any:
+        """Signed distances (n,) float64 at points (n, 3), negative inside, in the mesh's units.
+
+        NumPy in, NumPy out; CuPy in, CuPy out. Raises InputError for points that are not (n, 3) or not finite.
+        """
+        return self._look_up(points, self._signed)[0]
+
+    def distance(self, points: Any) -> Any:
+        """Unsigned distances (n,) float64; see `signed_distance`."""
+        return self._look_up(points, lambda at, distance, slot, scale: (distance * scale,))[0]
+
+    def closest(self, points: Any) -> tuple[Any, Any]:
+        """The nearest points (n, 3) float64 on the mesh, and the faces (n,) int64 on which they lie."""
+        nearest_points, faces = self._look_up(points, self._nearest)
+        return nearest_points, faces
+
+    def _signed(self, at: Array, distance: Array, slot: Array, scale: Array) -> tuple[Array]:
+        inside = inside_along(self.signer, at, distance, slot)
+        return (self.backend.xp.where(inside, -distance, distance) * scale,)
+
+    def _nearest(self, at: Array, distance: Array, slot: Array, scale: Array) -> tuple[Array, Array]:
+        result = self.backend.xp.empty((len(at), 3), np.float64)
+        order = self.bvh.order
+        self.backend.run("sdf_closest", len(at), points=at, slot=slot, triangle=order.triangle, nearest=result)
+        on_mesh = result * self.mesh.domain.length + self.backend.from_host(self.mesh.domain.origin)
+        return on_mesh, order.triangle_id[slot].astype(np.int64)
+
+    def _look_up(self, points: Any, answer: Callable[..., tuple[Array, ...]]) -> tuple[Any, ...]:
+        """Looks points up in Morton order, chunk by chunk, and puts the answers into the points' own order."""
+        backend, xp = self.backend, self.backend.xp
+        on_device = is_cupy(points)
+        home = xp if on_device else np
+        given = as_points(home, points.get() if on_device and xp is np else points)
+        if len(home.flatnonzero(~home.isfinite(given))):
+            raise InputError("the points to look up must be finite")
+        given = backend.from_host(given, np.float64)
+        results: list[Array] = []
+        for first in range(0, max(1, len(given)), CHUNK):
+            order, at, scale = self._in_order(given[first : first + CHUNK])
+            answers = answer(at, *nearest(backend, self.bvh, at, query=self.query), scale)
+            if not results:
+                results = [xp.empty((len(given), *values.shape[1:]), values.dtype) for values in answers]
+            for result, values in zip(results, answers, strict=True):
+                result[first : first + CHUNK][order] = values
+        if on_device and xp is np:
+            from sdfcli.backend.cuda import import_cupy
+
+            return tuple(import_cupy().asarray(result) for result in results)
+        return tuple(result if on_device else backend.to_host(result) for result in results)
+
+    def _in_order(self, points: Array) -> tuple[Array, Array, Array]:
+        """Points' numbers (n,) uint32 in Morton order, their places (n, 3) float32 in the unit cube, and what distances
+        from there are multiplied by (n,) float64."""
+        backend, xp, n = self.backend, self.backend.xp, len(points)
+        keys, order = xp.empty(n, np.uint64), xp.empty(n, np.uint32)
+        (unit, at), (scale, sorted_scale) = (
+            [xp.empty((n, *shape), dtype) for _ in range(2)] for shape, dtype in (((3,), np.float32), ((), np.float64))
+        )
+        x, y, z = self.mesh.domain.origin
+        frame = {"x": x, "y": y, "z": z, "length": self.mesh.domain.length, "far": FAR}
+        backend.run("sdf_look_up", n, points=points, unit=unit, scale=scale, keys=keys, **frame)
+        keys.sort()  # several times as fast as to sort places by keys
+        backend.run(
+            "sdf_look_up_sorted",
+            n,
+            keys=keys,
+            unit=unit,
+            scale=scale,
+            order=order,
+            sorted_unit=at,
+            sorted_scale=sorted_scale,
+        )
+        return order, at, sorted_scale

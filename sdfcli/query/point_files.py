@@ -1,0 +1,200 @@
+"""Points in and answers out, chunk by chunk: text, .npy and PLY, of any length where the format allows."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+import numpy as np
+
+from sdfcli.errors import InputError
+from sdfcli.mesh.formats.polygons import Floats
+from sdfcli.mesh.formats.readers import FORMATS, read_file
+from sdfcli.runtime.memory import unreadable
+
+CHUNK = 1 << 18
+"""Points that are read, looked up and written at a time."""
+TEXT = (".csv", ".xyz", ".txt", "")
+"""Endings of texts. What comes from a pipe or a device, whatever its name, is text, too."""
+
+
+_NUMBER = re.compile(r"[+-]?\.?\d|[+-]?(nan|inf|infinity)$", re.IGNORECASE)
+"""How a word begins that may be meant as a number: no column has such a name."""
+
+
+@dataclass
+class PointStream:
+    """Points as they come.
+
+    chunks     arrays (n, 3) float64, n at most CHUNK. InputError for what is no list of finite points.
+    separator  what stands between the numbers of a text: a comma or a space.
+    named      whether a text begins with a line of names.
+    """
+
+    chunks: Iterator[Floats]
+    separator: str = " "
+    named: bool = False
+
+
+@contextmanager
+def open_points(source: str) -> Iterator[PointStream]:
+    """Points from a file, or `-` for standard input. Text is read and .npy mapped as it is asked for; PLY and meshes
+    are read whole. Raises InputError for what is not a list of finite points."""
+    path = Path(source)
+    if source == "-":
+        yield _text(sys.stdin, "standard input")
+        return
+    if os.path.isdir(path) or not os.path.exists(path):
+        raise InputError(f"{source}: {'is a folder' if os.path.isdir(path) else 'no such file'}")
+    if path.suffix.lower() in TEXT or not path.is_file():
+        with _opened(path) as file:
+            yield _text(file, source)
+        return
+    if path.suffix.lower() not in (".npy", *FORMATS):
+        kinds = ", ".join([".npy", *filter(None, TEXT), *FORMATS])
+        raise InputError(f"{source}: in no format of points that is read: {kinds}, or text without an ending")
+    try:
+        points = _mapped(path) if path.suffix.lower() == ".npy" else read_file(path)[0]
+    except Exception as error:  # each of trimesh's readers has exceptions of its own
+        raise unreadable(source, "cannot be read as points", error) from error
+    if points.ndim != 2 or points.shape[1] != 3 or points.dtype.kind not in "fiu":
+        raise InputError(f"{source}: points must be (n, 3) numbers, not {points.shape} {points.dtype}")
+    yield PointStream(_slices(points, path if path.suffix.lower() == ".npy" else None, source))
+
+
+def _opened(path: Path) -> TextIO:
+    try:
+        return open(path, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _mapped(path: Path) -> Any:
+    return np.load(path, mmap_mode="r", allow_pickle=False)
+
+
+def _slices(points: Any, mapped: Path | None, source: str) -> Iterator[Floats]:
+    """Parts of the points. A file is mapped anew for each: a mapping keeps the pages that it has shown."""
+    for first in range(0, len(points), CHUNK):
+        part = (points if mapped is None else _mapped(mapped))[first : first + CHUNK]
+        chunk = np.array(part, np.float64, order="C")
+        finite = np.isfinite(chunk).all(axis=1)
+        if not finite.all():
+            raise InputError(f"{source}: point {first + int(finite.argmin())} is not finite")
+        yield chunk
+
+
+def _text(file: TextIO, source: str) -> PointStream:
+    """Lines `x y z` or `x,y,z`; a first line of three names, empty lines and comments are skipped."""
+    filled = ((number, line) for number, line in _lines(file, source) if line.strip())
+    first = next(filled, None)
+    if first is None:
+        return PointStream(iter(()))
+    words = _words(first[1])
+    named = len(words) == 3 and not any(map(_NUMBER.match, words))
+    rows = filled if named else itertools.chain([first], filled)
+    return PointStream(_parsed(rows, source), "," if "," in first[1] else " ", named)
+
+
+def _lines(file: TextIO, source: str) -> Iterator[tuple[int, str]]:
+    """Numbered from 1, without comments and the mark that some editors put before the first."""
+    try:
+        for number, line in enumerate(file, 1):
+            yield number, line.lstrip("\ufeff").partition("#")[0]
+    except UnicodeDecodeError as error:
+        raise InputError(f"{source}: is not text; points of other kinds are in files with their endings") from error
+
+
+def _parsed(rows: Iterator[tuple[int, str]], source: str) -> Iterator[Floats]:
+    while chunk := list(itertools.islice(rows, CHUNK)):
+        try:
+            points = np.loadtxt([_spaced(line) for _, line in chunk], np.float64, comments=None, ndmin=2)
+        except ValueError:
+            points = np.empty((0, 0))
+        if points.shape != (len(chunk), 3) or not np.isfinite(points).all():
+            number, line = next((row for row in chunk if not _is_point(row[1])), chunk[0])
+            raise InputError(f"{source}: line {number}: three finite numbers are needed, not {line.strip()[:40]!a}")
+        yield points
+
+
+def _spaced(line: str) -> str:
+    """The line without what tables have around numbers: commas and quotes."""
+    return line.replace(",", " ").replace('"', " ")
+
+
+def _words(line: str) -> list[str]:
+    return _spaced(line).split()
+
+
+def _is_point(line: str) -> bool:
+    words = _words(line)
+    return len(words) == 3 and all(_is_number(word) and np.isfinite(float(word)) for word in words)
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def write_text(file: Any, names: list[str], chunks: Iterator[Floats], separator: str, named: bool) -> None:
+    """A line for each row of the chunks (n, k), with the columns' names above where `named`."""
+    if named:
+        file.write(separator.join(names) + "\n")
+    for chunk in chunks:
+        file.writelines(separator.join(map(_number, row)) + "\n" for row in chunk.tolist())
+
+
+def write_json(file: Any, names: list[str], chunks: Iterator[Floats]) -> None:
+    """A JSON object a line for each row of the chunks (n, k), with the columns' names as keys."""
+    for chunk in chunks:
+        for row in chunk.tolist():
+            members = (f'"{name}": {_number(x)}' for name, x in zip(names, row, strict=True))
+            file.write("{" + ", ".join(members) + "}\n")
+
+
+def _number(x: float) -> str:
+    """The shortest text that is read back as the same number; whole ones have no point."""
+    return repr(x).removesuffix(".0")
+
+
+def write_npy(file: BinaryIO, chunks: Iterator[Floats], columns: int) -> None:
+    """An array (n, columns), or (n,) for one column. Its length is put into the header at the end."""
+
+    def header(count: int) -> None:
+        shape = (count,) if columns == 1 else (count, columns)
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": shape})
+
+    header(0)  # NumPy leaves room for a longer first axis
+    count = 0
+    for chunk in chunks:
+        file.write(np.ascontiguousarray(chunk, "<f8").tobytes())
+        count += len(chunk)
+    file.seek(0)
+    header(count)
+
+
+def write_ply(file: BinaryIO, names: list[str], chunks: Iterator[tuple[Floats, Floats]]) -> None:
+    """A cloud of the points (n, 3), with the columns (n, k) as properties of their names, all double precision."""
+
+    def header(count: int) -> bytes:
+        text = f"ply\nformat binary_little_endian 1.0\nelement vertex {count}\n"
+        text += "".join(f"property double {name}\n" for name in ("x", "y", "z", *names))
+        return text.encode() + b"comment " + b"-" * (20 - len(str(count))) + b"\nend_header\n"
+
+    file.write(header(0))
+    count = 0
+    for points, chunk in chunks:
+        file.write(np.hstack((points, chunk)).astype("<f8").tobytes())
+        count += len(points)
+    file.seek(0)
+    file.write(header(count))

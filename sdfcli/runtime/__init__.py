@@ -1,0 +1,1 @@
+"""The process: files, memory, interrupts, other processes."""

@@ -1,0 +1,163 @@
+"""Files that commands write: whole or not at all, and never in place of what should stay."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterable, Iterator, Set
+from pathlib import Path
+from typing import Any
+
+from sdfcli.errors import InputError, UsageError
+
+Identity = tuple[int, int]
+"""The device and number of a file: the same under all of its names."""
+
+
+def check_target(path: Path, force: bool, *inputs: str | Path | int) -> None:
+    """What keeps a file from being written, before any work is done for it: `refuse_input`, `refuse_existing`, and
+    UsageError where its folder is not there. inputs: what is read, as names or as numbers of open files."""
+    refuse_input(path, identities(inputs))
+    refuse_existing(path, force)
+    if not path.parent.is_dir():
+        raise UsageError(f"{path.parent}: no such folder")
+
+
+def refuse_input(path: Path, inputs: Set[Identity]) -> None:
+    """Raises UsageError if a file to be written is one of the inputs, under whatever name: `force` is not for that."""
+    if identities([path]) & inputs:
+        raise UsageError(f"{path}: cannot be written: that is an input; use another name for the output")
+
+
+def refuse_existing(path: Path, force: bool) -> None:
+    """Raises UsageError if a file to be written exists and `force` is not given, or is none that can be replaced: a
+    folder, a device, a pipe, or a link."""
+    found = _status(path)
+    if found is None:
+        return
+    if stat.S_ISLNK(found.st_mode):  # it may lead anywhere: to /dev/stdout, or out of the folder
+        raise UsageError(f"{path}: cannot be written: that is a link; name the file that it leads to, or remove it")
+    if not stat.S_ISREG(found.st_mode):  # those who may write to /dev would have no /dev/null any more
+        kind = "a folder" if stat.S_ISDIR(found.st_mode) else "no plain file"
+        raise UsageError(f"{path}: cannot be written: that is {kind}")
+    if not force:
+        raise _exists(path)
+
+
+def identities(files: Iterable[str | Path | int]) -> set[Identity]:
+    """What tells files apart, given as names or as numbers of open files."""
+    found = set()
+    for each in files:
+        with contextlib.suppress(OSError, ValueError):  # what cannot be read is reported when it is
+            status = os.stat(each)
+            found.add((status.st_dev, status.st_ino))
+    return found
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """What is under a name, links not followed; None for nothing. Raises UsageError where nothing can be there."""
+    try:
+        return os.lstat(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def _exists(path: Path) -> UsageError:
+    return UsageError(f"{path}: exists; use --force (in Python force=True) to replace it")
+
+
+@contextlib.contextmanager
+def written_whole(path: Path, force: bool) -> Iterator[Path]:
+    """A temporary file for the content of `path`, which gets that name at once when the block ends well. A file that is
+    replaced passes on its permissions.
+
+    Raises UsageError if `path` exists and `force` is not given, is never replaced, or cannot be written.
+    """
+    if not path.name:
+        raise UsageError(f"{path}: cannot be written: that is a folder")
+    spare = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    number = None
+    try:
+        refuse_existing(path, force)
+        replaced = _status(path)
+        # Not whose rights a program runs with: someone else may have put the file there.
+        mode = None if replaced is None else replaced.st_mode & 0o777
+        number, temporary = _open_temporary(spare, 0o666 if mode is None else mode | 0o600)
+        yield temporary
+        with open(temporary, "rb") as written:
+            os.fsync(written.fileno())
+        if mode is not None:
+            os.chmod(temporary, mode)
+        if temporary != spare:
+            _name(number, temporary, spare)
+        _put_in_place(spare, path, force)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            spare.unlink(missing_ok=True)
+        if number is not None:
+            os.close(number)
+
+
+def _open_temporary(spare: Path, mode: int) -> tuple[int, Path]:
+    """A new file, open, and where to write it: without a name where the file system has such files, so that nothing is
+    left of it when the process is killed; else under the spare name."""
+    with contextlib.suppress(OSError, AttributeError):
+        number = os.open(spare.parent, os.O_TMPFILE | os.O_RDWR, mode)
+        temporary = Path(f"/proc/self/fd/{number}")
+        if temporary.exists():
+            return number, temporary
+        os.close(number)
+    return os.open(spare, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode), spare
+
+
+def _name(number: int, temporary: Path, spare: Path) -> None:
+    """Gives a file without a name the spare one."""
+    try:
+        os.link(temporary, spare, src_dir_fd=number)  # the number of a folder goes unused, but makes links be followed
+    except OSError:  # a file system without links
+        copy = os.open(spare, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with open(temporary, "rb") as source, open(copy, "wb") as target:
+            shutil.copyfileobj(source, target)
+            target.flush()
+            os.fchmod(copy, stat.S_IMODE(os.fstat(number).st_mode))
+            os.fsync(copy)
+
+
+def _put_in_place(temporary: Path, path: Path, force: bool) -> None:
+    if force:
+        os.replace(temporary, path)
+        return
+    try:
+        os.link(temporary, path)  # fails, unlike a rename, where someone else has just written the file
+    except FileExistsError as error:
+        raise _exists(path) from error
+    except OSError:  # a file system without links: of all who make the file one succeeds, and may replace it
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+        except FileExistsError as error:
+            raise _exists(path) from error
+        try:
+            os.replace(temporary, path)
+        except BaseException:
+            path.unlink()
+            raise
+
+
+def existing_file(source: Any) -> Path:
+    """The path of a file that is there. Raises InputError otherwise."""
+    path = Path(source)
+    try:
+        if path.is_file():
+            return path
+        pipe = "is no plain file; save what comes out of a pipe to one first"
+        fault = "is a folder" if path.is_dir() else pipe if path.exists() else "no such file"
+    except OSError as error:
+        fault = error.strerror or str(error)
+    raise InputError(f"{path}: {fault}")

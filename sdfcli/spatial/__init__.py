@@ -1,0 +1,1 @@
+"""Triangles along a curve, the trees over them, and the nearest triangle."""

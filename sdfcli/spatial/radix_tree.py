@@ -1,0 +1,80 @@
+"""(b) The binary radix tree over Morton codes (Karras 2012), and its refit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sdfcli.backend import Array, Backend
+from sdfcli.spatial.morton import Order
+from sdfcli.spatial.packets import PacketTree
+from sdfcli.spatial.wide import WideTree
+
+NONE = 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class Bvh:
+    """A binary radix tree over n triangles, in the thesis's hybrid structure of arrays.
+
+    child        (n - 1, 2) uint32: an internal node's number, or 2^31 + slot for a leaf.
+    node_parent  (n - 1,) uint32, leaf_parent (n,) uint32: the way up.
+    box          (n - 1, 6) float32: lower and upper corner, a little larger than the triangles in it (see bvh.h).
+    node         (n - 1, 8) float32: the same in one array, box and, bit by bit, child pair; where a query asks for it.
+    wide, packets  other trees over the same order, where a query asks for them.
+    """
+
+    order: Order
+    child: Array
+    node_parent: Array
+    leaf_parent: Array
+    box: Array
+    node: Array | None = None
+    wide: WideTree | None = None
+    packets: PacketTree | None = None
+
+
+def build_bvh(backend: Backend, order: Order) -> Bvh:
+    """All internal nodes at once (Karras 2012), boxes not yet filled in."""
+    xp, n = backend.xp, len(order)
+    inner = n - 1
+    bvh = Bvh(
+        order,
+        child=xp.empty((inner, 2), np.uint32),
+        node_parent=xp.empty(inner, np.uint32),
+        leaf_parent=xp.empty(n, np.uint32) if inner else xp.full(n, NONE, np.uint32),  # a lone triangle has none
+        box=xp.empty((inner, 6), np.float32),
+    )
+    backend.run(
+        "sdf_bvh_build",
+        inner,
+        triangles=n,
+        keys=order.keys,
+        child=bvh.child,
+        node_parent=bvh.node_parent,
+        leaf_parent=bvh.leaf_parent,
+    )
+    return bvh
+
+
+def without_nodes(bvh: Bvh) -> Bvh:
+    """The tree without its binary nodes, which the query `fast` does not visit."""
+    return replace(bvh, child=None, node_parent=None, leaf_parent=None, box=None)
+
+
+def refit(backend: Backend, bvh: Bvh) -> Bvh:
+    """Fills in every node's box, bottom-up, one atomic counter a node."""
+    n = len(bvh.order)
+    if n > 1:
+        backend.run(
+            "sdf_bvh_refit",
+            n,
+            triangle=bvh.order.triangle,
+            child=bvh.child,
+            node_parent=bvh.node_parent,
+            leaf_parent=bvh.leaf_parent,
+            arrivals=backend.xp.zeros(n - 1, np.uint32),
+            box=bvh.box,
+        )
+    return bvh

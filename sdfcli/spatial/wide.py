@@ -1,0 +1,52 @@
+"""The sixteen-way tree of the CPU's queries (see wide.h)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sdfcli.backend import Array, Backend
+from sdfcli.spatial.morton import Order
+from sdfcli.spatial.packets import packed_levels
+
+WIDE = 16
+
+
+@dataclass(frozen=True)
+class WideTree:
+    """A packed tree with sixteen children a node over the same triangles, for queries on the CPU (see wide.h).
+
+    block_slot   (n,) uint32: the slots in the order of the blocks (see wide_order.h).
+    block        (blocks, 9, 16) float32: sixteen triangles each in that order, coordinate by coordinate.
+    box          (nodes, 6, 16) float32: the boxes of sixteen children, level after level, the root last.
+    level_start  (levels,) uint32: each level's first node.
+    """
+
+    block_slot: Array
+    block: Array
+    box: Array
+    level_start: Array
+
+
+def build_wide(backend: Backend, order: Order) -> WideTree:
+    """Blocks of sixteen triangles, and nodes over them up to one root."""
+    xp = backend.xp
+    block_slot = xp.empty(len(order), np.uint32)
+    backend.run("sdf_wide_order", len(order), triangle=order.triangle, block_slot=block_slot)
+    counts, start = packed_levels(len(order), WIDE)
+    block = xp.empty((counts[0], 9, WIDE), np.float32)
+    box = xp.empty((start[-1], 6, WIDE), np.float32)
+    box[:, :3], box[:, 3:] = 3e38, -3e38
+    for level, count in enumerate(counts[:-1]):
+        backend.run(
+            "sdf_wide_build",
+            count,
+            triangles=len(order),
+            triangle=order.triangle,
+            block_slot=block_slot,
+            block=None if level else block,
+            own=box[start[level - 1] :] if level else None,
+            above=box[start[level] :],
+        )
+    return WideTree(block_slot, block, box, backend.from_host(start[:-1], np.uint32))

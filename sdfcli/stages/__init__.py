@@ -1,1 +1,0 @@
-"""The stages of the pipeline, in the order in which they run."""

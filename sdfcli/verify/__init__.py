@@ -1,0 +1,1 @@
+"""Errors, estimates and checks."""

@@ -1,0 +1,189 @@
+"""How far a field is from the truth: random points, exact distances, and the errors between."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from sdfcli.mesh.arrays import Bools, Floats, Ints
+from sdfcli.mesh.mesh import Mesh, face_normals
+
+NEAR = 0.1
+"""`near` points lie within this part of the band."""
+
+JUMP_PROBES, HALVINGS, PROOF = 7, 8, 1.5
+"""How many probes in each direction look for a jump; how often the way between two is halved; and how much longer than
+that way the distances at its ends must be together: no continuous distance allows that, even after rounding."""
+
+MOST_SUSPECTS = 0.02
+"""Where more than this part of the points errs, the field is wrong, and no jump is looked for."""
+
+
+class Sampled(Protocol):
+    """A field that is to be judged: a Field, or a uniform grid."""
+
+    def sample(self, points: Any) -> Any: ...
+
+    def cell_at(self, points: Any) -> tuple[Any, Any]:
+        """Lower corners (n, 3) and edges (n,) of the cells in which points lie, in the mesh's units."""
+
+
+class Reference(Protocol):
+    """Whoever knows exact signed distances (n,) at points (n, 3), in the mesh's units."""
+
+    def signed_distance(self, points: Any) -> Any: ...
+
+
+@dataclass(frozen=True)
+class RegionErrors:
+    """Errors in one region, as fractions of the diagonal.
+
+    largest and rms  of |field - truth|, outside of the band divided by distance / band, as the tolerance grows there.
+    jumps            points without a right answer, which are left out: where an open surface's hole is closed, the sign
+                     jumps between the two sides of the hole, and no continuous field can follow.
+    cell             edge of the cell in which the largest error was found, in the mesh's units.
+    """
+
+    samples: int
+    largest: float
+    rms: float
+    jumps: int
+    cell: float
+
+
+def sample_points(mesh: Mesh, band: float, count: int, seed: int) -> dict[str, Floats]:
+    """Random points (n, 3) by region: near the surface, within the band (a fraction of the diagonal) around it, and
+    anywhere in the domain; `count` together."""
+    rng = np.random.default_rng(seed)
+    width = band * mesh.diagonal
+    third = count // 3
+    near = on_surface(mesh, third, rng) + _directions(third, rng) * (rng.uniform(-1, 1, (third, 1)) * NEAR * width)
+    around = on_surface(mesh, third, rng) + _directions(third, rng) * (rng.uniform(-1, 1, (third, 1)) * width)
+    low, length = mesh.domain.origin, mesh.domain.length
+    anywhere = low + rng.random((count - 2 * third, 3)) * length
+    return {
+        "near": np.clip(near, low, low + length),
+        "band": np.clip(around, low, low + length),
+        "everywhere": anywhere,
+    }
+
+
+def on_surface(mesh: Mesh, count: int, rng: np.random.Generator) -> Floats:
+    """Random points (count, 3) of the surface, evenly by area."""
+    return surface_samples(mesh, count, rng)[0]
+
+
+def surface_samples(mesh: Mesh, count: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Random points (count, 3) of the surface, evenly by area, and the directions (count, 3) of their faces."""
+    total = mesh.area_sums
+    face = np.searchsorted(total, rng.random(count) * total[-1]).clip(0, len(total) - 1)
+    weight = rng.dirichlet([1.0, 1.0, 1.0], count)
+    points = np.einsum("nk,nkx->nx", weight, mesh.vertices[mesh.faces[face]])
+    return np.asarray(points), face_directions(mesh, face)
+
+
+def face_directions(mesh: Mesh, face: Ints) -> Floats:
+    """(k, 3): the unit normals of faces (k,); 0 for faces without area."""
+    normal = face_normals(mesh.domain.to_unit(mesh.vertices[mesh.faces[face]]).reshape(-1, 9))
+    length = np.linalg.norm(normal, axis=1, keepdims=True)
+    return np.asarray(normal / np.where(length > 0, length, 1.0))
+
+
+def _directions(count: int, rng: np.random.Generator) -> Floats:
+    way = rng.normal(size=(count, 3))
+    return np.asarray(way / np.linalg.norm(way, axis=1, keepdims=True))
+
+
+def errors(
+    field: Sampled,
+    diagonal: float,
+    tolerance: float,
+    band: float,
+    reference: Reference,
+    points: Floats,
+    most_suspects: float = MOST_SUSPECTS,
+) -> RegionErrors:
+    """The field's errors at points (n, 3), judged by the reference; tolerance and band are parts of the diagonal.
+
+    Jumps are looked for among the points whose error is above the tolerance, unless these are more than `most_suspects`
+    of all.
+    """
+    return errors_by_region(field, diagonal, tolerance, band, reference, {"": points}, most_suspects)[""]
+
+
+def errors_by_region(
+    field: Sampled,
+    diagonal: float,
+    tolerance: float,
+    band: float,
+    reference: Reference,
+    regions: dict[str, Floats],
+    most_suspects: float = MOST_SUSPECTS,
+) -> dict[str, RegionErrors]:
+    """`errors` of several regions, whose points are looked up together."""
+    points = np.concatenate(list(regions.values()))
+    truth, value = reference.signed_distance(points), field.sample(points)
+    relative = np.abs(value - truth) / diagonal / np.maximum(1.0, np.abs(truth) / (band * diagonal))
+    suspect, jump = relative > tolerance, np.zeros(len(points), bool)
+    parts, end = {}, 0
+    for name, where in regions.items():
+        parts[name] = part = slice(end, end := end + len(where))
+        if np.count_nonzero(suspect[part]) > most_suspects * len(where):
+            suspect[part] = False
+    jump[suspect] = _jumps(field, reference, points[suspect], truth[suspect], value[suspect])
+    return {name: _region_errors(field, points[part], relative[part], jump[part]) for name, part in parts.items()}
+
+
+def _region_errors(field: Sampled, points: Floats, relative: Floats, jump: Bools) -> RegionErrors:
+    counted = relative[~jump]
+    worst = points[[int(np.argmax(np.where(jump, -1.0, relative)))]]
+    return RegionErrors(
+        samples=len(points),
+        largest=float(counted.max(initial=0.0)),
+        rms=float(np.sqrt(np.mean(counted**2))) if len(counted) else 0.0,
+        jumps=int(jump.sum()),
+        cell=float(field.cell_at(worst)[1][0]),
+    )
+
+
+def _jumps(field: Sampled, reference: Reference, points: Floats, truth: Floats, value: Floats) -> Any:
+    """Where exact distances prove that the sign jumps within one leaf's width of a point's leaf.
+
+    The way between two points of different sign is halved again and again. Where it crosses the surface, the distances
+    of both ends go to zero with their way; at a jump they do not. The field's magnitude must still be right up to the
+    leaf's diagonal.
+    """
+    jump = np.zeros(len(points), bool)
+    if len(points) == 0:
+        return jump
+    low, edge = field.cell_at(points)
+    steps = np.linspace(-1.0, 2.0, JUMP_PROBES)
+    grid = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1).reshape(-1, 3)
+    probes = low[:, None] + grid * edge[:, None, None]
+    exact = reference.signed_distance(probes.reshape(-1, 3)).reshape(len(points), -1)
+    place, exact = np.append(probes, points[:, None], axis=1), np.append(exact, truth[:, None], axis=1)
+    first, second = _pairs(JUMP_PROBES)
+    of, pair = np.nonzero((exact[:, first] < 0) != (exact[:, second] < 0))
+    which = np.stack([first[pair], second[pair]])
+    ends, exact = place[of, which], exact[of, which]
+    for _ in range(HALVINGS):
+        middle = ends.mean(axis=0)
+        between = reference.signed_distance(middle)
+        moved, each = ((between < 0) != (exact[0] < 0)).astype(np.int64), np.arange(len(of))
+        ends[moved, each], exact[moved, each] = middle, between
+        way = np.linalg.norm(ends[1] - ends[0], axis=1)
+        jump[of[np.abs(exact).sum(axis=0) > PROOF * way]] = True
+        open_still = ~jump[of]
+        of, ends, exact = of[open_still], ends[:, open_still], exact[:, open_still]
+    return jump & (np.abs(value) <= np.abs(truth) + edge * np.sqrt(3.0))
+
+
+def _pairs(side: int) -> tuple[Ints, Ints]:
+    """Of a cube of side^3 probes, numbered in order, those side by side; and each with the point that comes after."""
+    number = np.arange(side**3)
+    neighbours = [np.moveaxis(number.reshape(side, side, side), axis, 0) for axis in range(3)]
+    first = [along[:-1].ravel() for along in neighbours]
+    second = [along[1:].ravel() for along in neighbours]
+    return np.concatenate([*first, number]), np.concatenate([*second, np.full(side**3, side**3)])

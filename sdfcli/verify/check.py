@@ -1,0 +1,116 @@
+"""What is wrong with a mesh, what a build does about it, and one word for the whole."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdfcli.backend import select_backend
+from sdfcli.mesh.health import Health, count_text
+from sdfcli.mesh.load import load_mesh
+from sdfcli.mesh.mesh import Mesh
+from sdfcli.params import FEW_LOST, BuildParams
+from sdfcli.query.mesh_distance import MeshDistance
+from sdfcli.sign.choice import SignChoice, choose_sign, settle_sign, sign_confidence
+from sdfcli.spatial.index import make_bvh
+from sdfcli.verify.accuracy import sample_points
+from sdfcli.verify.thickness import find_sheets, spots
+
+VERDICTS = ("good", "usable", "doubtful", "unusable")
+
+SURE = 0.95
+"""A field whose sign is certain, or has not lost the surface, at a smaller share than this is doubtful."""
+
+SAMPLES, SEED = 30_000, 20_000
+COARSE = 1e-6
+"""Steps of coordinates that are worth a word, as a fraction of the diagonal."""
+
+
+def check(source: Any, device: str = "auto", threads: int | None = None) -> dict[str, Any]:
+    """The state of a mesh: a path, a trimesh mesh, or a (vertices, faces) pair. No field is built.
+
+    Raises InputError for a mesh that cannot be used: it would be called unusable.
+    """
+    from sdfcli.mesh.formats.scenes import units_of
+
+    mesh = load_mesh(source)
+    backend = select_backend(device, threads)
+    turned, choice = choose_sign(mesh, "auto")
+    bvh = make_bvh(backend, turned.unit_triangles)
+    choice, signer = settle_sign(backend, turned, bvh, choice)
+    near = turned.domain.to_unit(sample_points(turned, BuildParams.band, SAMPLES, SEED)["band"])
+    confidence = sign_confidence(backend, bvh, signer, near)
+    report, params = mesh_report(mesh.health, choice), BuildParams()
+    index = MeshDistance.of(backend, turned, bvh, signer)
+    found = find_sheets(index, *spots(turned), params.tolerance)
+    lost = found.width < params.thin_limit * mesh.diagonal if choice.method != "none" else None
+    sheets = found.report(lost, turned)
+    return {
+        "verdict": verdict(mesh.health, choice, confidence, sheets["lost"]),
+        **report,
+        "diagonal": mesh.diagonal,
+        "size": [float(x) for x in mesh.bounds[1] - mesh.bounds[0]],
+        "lowest": [float(x) for x in mesh.bounds[0]],
+        "units": units_of(Path(source)) if isinstance(source, str | Path) else None,
+        "sign": choice.method,
+        "sign_reason": choice.reason,
+        "sign_confidence": confidence,
+        "sheets": sheets,
+        "findings": [{"what": what, "then": then} for what, then in findings(mesh, report, choice)],
+    }
+
+
+def mesh_report(health: Health, choice: SignChoice) -> dict[str, Any]:
+    """The state of a mesh, as it is stored in fields."""
+    return {
+        "watertight": health.watertight,
+        "oriented": health.inconsistent_edges == 0,
+        **asdict(health),
+        "inverted_shells": choice.inverted,
+        "crossing_faces": choice.crossing,
+    }
+
+
+def verdict(health: Health, choice: SignChoice, confidence: float | None, lost: float | None) -> str:
+    """One of VERDICTS, but never `unusable`: what cannot be used cannot be loaded.
+
+    good      closed, oriented, without any fault, and no thin parts are lost.
+    usable    something is wrong, but the sign is certain nevertheless, and little is lost.
+    doubtful  there is no sign, or it depends on how holes are closed, or many thin parts are lost.
+
+    lost: the share of the surface that is lost, see thickness.py; None without signs.
+    """
+    if choice.method == "none" and not choice.asked_for:
+        return "doubtful"
+    if (confidence is not None and confidence < SURE) or (lost or 0.0) > 1 - SURE:
+        return "doubtful"
+    return "usable" if health.faults or choice.inverted or choice.crossing or (lost or 0.0) > FEW_LOST else "good"
+
+
+def findings(mesh: Mesh, report: dict[str, Any], choice: SignChoice) -> list[tuple[str, str]]:
+    """What is wrong, and what a build does about it."""
+    unsigned = choice.method == "none"
+    signs = "no signs" if unsigned else "signs by winding numbers"
+    remedies = {
+        "open_edges": "distances without signs" if unsigned else "signs as if the holes were closed",
+        "inconsistent_edges": "faces turned to agree, where that is possible",
+        "non_manifold_edges": signs,
+        "degenerate_faces": f"kept for distances; {signs}",
+        "duplicate_faces": "counted once for signs",
+        "inverted_shells": "turned",
+        "crossing_faces": f"overlapping parts united; {signs}",
+    }
+    found = [(count_text(report[name], name), then) for name, then in remedies.items() if report[name]]
+    largest = float(np.abs(mesh.bounds).max())
+    step = float(np.spacing(np.float32(largest))) / mesh.diagonal
+    if step > COARSE:
+        found.append(
+            (
+                f"coordinates up to {largest:.3g} for a size of {mesh.diagonal:.3g}",
+                f"kept in double precision; a file in single precision would have steps of {step:.1g} of the size",
+            )
+        )
+    return found

@@ -1,0 +1,103 @@
+"""How thin a mesh's walls and gaps are, and at how much of the surface a field has lost them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sdfcli.field.field import Field
+from sdfcli.mesh.arrays import Bools, Floats, Ints
+from sdfcli.mesh.mesh import Mesh
+from sdfcli.params import WIDEST_SHEET, depth_for_sheet
+from sdfcli.query.mesh_distance import MeshDistance
+from sdfcli.verify.accuracy import face_directions, surface_samples
+
+SAMPLES, SEED = 5_000, 30_000
+HALVINGS = 16
+"""Down to widths of a ten thousandth of a tolerance: by default, as thin as single precision tells from nothing."""
+OPPOSED, EMPTY = -0.8, 0.9
+"""The cosine between the ways to the two sides of a sheet, as in octree.h; and the part of the radius of a ball that
+touches the surface at a point, up to which it is taken for empty."""
+FREE = 0.75
+"""The part of half its width up to which a ball in a sheet's middle is empty; 0.8 where sides meet at 37 degrees."""
+SPARED = 0.01
+"""Of what is lost, the thinnest part for which no remedy is sought: a knife's edge has no thickness at all."""
+
+
+@dataclass(frozen=True)
+class Sheets:
+    """Walls and gaps beneath some of n random points of a surface, evenly by area.
+
+    samples  n.
+    sample   (k,) which points; one may have a wall on one side and a gap on the other.
+    width    (k,) in the mesh's units.
+    middle   (k, 3) the points halfway between the two sides.
+    wall     (k,) whether these lie inside; the others lie in gaps.
+    """
+
+    samples: int
+    sample: Ints
+    width: Floats
+    middle: Floats
+    wall: Bools
+
+    def lost(self, field: Field) -> Bools:
+        """(k,) those in whose middle the field has the wrong sign."""
+        return np.asarray((field.sample(self.middle) < 0) != self.wall)
+
+    def report(self, lost: Bools | None, mesh: Mesh) -> dict[str, Any]:
+        """The `sheets` of a field's info (docs/reference/file.md). Lengths are fractions of the diagonal.
+
+        lost: for each spot whether its wall or gap is lost; None for a field without signs.
+        """
+        width = self.width / mesh.diagonal
+        found: dict[str, Any] = {"thinnest": None, "lost": None, "needed_thin": None, "needed_depth": None}
+        if lost is not None:
+            found["lost"] = len(np.unique(self.sample[lost])) / self.samples
+            if self.wall.any():
+                found["thinnest"] = float(width[self.wall].min())
+            if lost.any():
+                needed = float(f"{0.95 * np.quantile(width[lost], SPARED):.1e}")  # two digits, rounded down
+                found["needed_thin"] = needed
+                found["needed_depth"] = depth_for_sheet(needed, mesh.diagonal / mesh.domain.length)
+        return found
+
+
+def spots(mesh: Mesh) -> tuple[Floats, Floats]:
+    """The points (n, 3) of the surface at which thickness is measured, and the unit normals (n, 3) there."""
+    return surface_samples(mesh, SAMPLES, np.random.default_rng(SEED))
+
+
+def find_sheets(index: MeshDistance, point: Floats, normal: Floats, tolerance: float) -> Sheets:
+    """The walls and gaps at points of the surface that are thinner than WIDEST_SHEET tolerances.
+
+    To both sides of each point, a ball that touches the surface there is halved until it is empty: while the surface
+    nearest to its centre lies opposite, the two are the sides of a sheet. Where the centre lies beyond a sheet much
+    thinner than the ball, the distance is almost the radius, but the nearest face looks the other way.
+    """
+    sample = np.tile(np.arange(len(point)), 2)
+    way, found = np.concatenate([-normal, normal]), []
+    radius = WIDEST_SHEET * tolerance * index.mesh.diagonal / 2
+    for _ in range(HALVINGS):
+        centre = point[sample] + radius * way
+        nearest, face = index.closest(centre)
+        to_nearest = nearest - centre
+        distance, onward = np.linalg.norm(to_nearest, axis=1), np.einsum("nx,nx->n", to_nearest, way)
+        width, opposite = radius + onward, (-onward < OPPOSED * distance) & (distance < radius)
+        middle = _middle(point[sample[opposite]], width[opposite], way[opposite])
+        opposite[opposite] = index.distance(middle) >= FREE / 2 * width[opposite]  # or it is another sheet's side
+        found.append((sample[opposite], width[opposite], way[opposite]))
+        beyond = np.einsum("nx,nx->n", face_directions(index.mesh, face), normal[sample]) < OPPOSED
+        smaller = ~opposite & (beyond | (distance < EMPTY * radius))
+        sample, way, radius = sample[smaller], way[smaller], radius / 2
+        if len(sample) == 0:
+            break
+    sample, width, way = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    middle = _middle(point[sample], width, way)
+    return Sheets(len(point), sample, width, middle, index.signed_distance(middle) < 0)
+
+
+def _middle(point: Floats, width: Floats, way: Floats) -> Floats:
+    return np.asarray(point + (width / 2)[:, None] * way)

@@ -1,0 +1,25 @@
+"""Lists of what kernels have chosen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import backends
+from sdfcli.backend import Backend
+from sdfcli.backend.compaction import chosen
+
+backend, warps = backends.backend, backends.warps
+
+
+@pytest.mark.parametrize("count", [0, 1, 31, 32, 33, 257, 8192, 8193])
+@pytest.mark.parametrize("most", [1, 3])
+def test_what_is_chosen(backend: Backend, warps: Backend, count: int, most: int) -> None:
+    rng = np.random.default_rng(count)
+    wish = rng.integers(0, most + 1, count) if count != 8192 else np.full(count, most)
+    for device in (backend, warps):
+        found = chosen(device, device.from_host(wish, np.uint8), most, first=7)
+        assert len(found) == most
+        for number, places in enumerate(found, 1):
+            assert places.dtype == np.uint32
+            assert device.to_host(places).tolist() == (7 + np.flatnonzero(wish == number)).tolist()

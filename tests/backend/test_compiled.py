@@ -1,0 +1,44 @@
+"""Compiled kernels that are kept from one process to the next."""
+
+from __future__ import annotations
+
+import pwd
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sdfcli.backend import cuda
+from sdfcli.backend.compaction import chosen
+
+
+@pytest.mark.gpu
+def test_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
+
+    def check() -> dict[Path, int]:
+        device = cuda.CudaBackend(0)
+        wish = device.from_host(np.arange(2000) % 2, np.uint8)
+        assert device.to_host(chosen(device, wish)[0]).tolist() == list(range(1, 2000, 2))
+        return {path: path.stat().st_mtime_ns for path in tmp_path.glob("sdfcli-*")}
+
+    made = check()
+    assert made
+    assert check() == made
+    broken = min(made)
+    whole = broken.read_bytes()
+    broken.write_bytes(whole[:-100])
+    assert check().keys() == made.keys()
+    assert len(broken.read_bytes()) == len(whole)
+
+
+def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(number: int) -> None:
+        raise KeyError(number)
+
+    for name in "HOME", "CUPY_CACHE_DIR":
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert cuda._cache_folder().name == "kernel_cache"
+    monkeypatch.setenv("CUPY_CACHE_DIR", "kernels")
+    assert cuda._cache_folder() == Path("kernels")

@@ -1,0 +1,72 @@
+"""Standard streams that are closed, full, or read no further."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trimesh
+
+import shapes
+from sdfcli.field.store import load
+
+FULL = Path("/dev/full")
+full = pytest.mark.skipif(not FULL.exists(), reason="no device that is always full")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with two meshes, a list of one point, and the field of a mesh."""
+    for name in "one", "two":
+        trimesh.Trimesh(*shapes.octahedron(), process=False).export(tmp_path / f"{name}.ply")
+    (tmp_path / "points.txt").write_text("0 0 0\n")
+    run(tmp_path, "sdfcli build one.ply -q -o field.h5 --depth 3 --device cpu")
+    return tmp_path
+
+
+def run(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
+    shell = f'set -o pipefail; sdfcli() {{ {sys.executable} -m sdfcli "$@"; }}; {command}'
+    return subprocess.run(["bash", "-c", shell], cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "info field.h5 >&-",
+        "info field.h5 --json >&-",
+        "query field.h5 points.txt >&-",
+        "query field.h5 - <&-",
+        "build two.ply --depth 3 --device cpu >&- 2>&- <&-",
+        "build one.ply two.ply -o fields --depth 3 --device cpu --json >&- 2>&- <&-",
+    ],
+)
+def test_closed_streams(folder: Path, command: str) -> None:
+    done = run(folder, f"sdfcli {command}")
+    assert done.returncode == 0, done.stderr
+    for field in folder.rglob("*.h5"):  # no text has come between
+        load(field)
+
+
+def test_a_closed_list_of_meshes_is_an_empty_one(folder: Path) -> None:
+    done = run(folder, "sdfcli build - <&-")
+    assert (done.returncode, done.stderr) == (2, "sdfcli: no meshes are named\n")
+
+
+@full
+@pytest.mark.parametrize("command", ["info field.h5", "info field.h5 --json", "query field.h5 points.txt"])
+def test_a_full_disk(folder: Path, command: str) -> None:
+    done = run(folder, f"sdfcli {command} > {FULL}")
+    message = "sdfcli: standard output: cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (2, message)
+
+
+@full
+def test_errors_that_cannot_be_told(folder: Path) -> None:
+    assert run(folder, f"sdfcli info nothing.h5 2> {FULL}").returncode == 3
+    assert run(folder, "sdfcli info nothing.h5 2>&-").returncode == 3
+
+
+def test_nobody_reads_errors(folder: Path) -> None:
+    assert run(folder, "sdfcli info nothing.h5 2>&1 | true").returncode == 3

@@ -1,0 +1,209 @@
+"""`sdfcli bench`: its tables, JSON, CSV and exit codes, and the points it asks at."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import trimesh
+
+import backends
+import oracle
+import sdfcli
+import shapes
+from commands import run
+from sdfcli.backend import Backend
+from sdfcli.bench.points import OCTREES, POINTS, make_octree
+from sdfcli.bench.workload import Workload
+from sdfcli.mesh.load import make_mesh
+from sdfcli.octree.cells import leaves_of
+from sdfcli.params import QUERIES
+from sdfcli.spatial.morton import morton_order
+
+backend = backends.backend
+warps = backends.warps
+
+QUICK = ["--depth", "5", "--repeat", "1", "--device", "cpu"]
+STAGES = ["morton", "sort", "tree", "refit", "octree", "query", "sign"]
+
+
+@pytest.fixture
+def dragon(tmp_path: Path) -> Path:
+    """A small mesh with the name of a large one."""
+    path = tmp_path / "dragon.ply"
+    trimesh.creation.icosphere(subdivisions=3).export(path)
+    return path
+
+
+def test_tables(dragon: Path) -> None:
+    done = run("bench", dragon, *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    for word in (
+        *STAGES,
+        "total",
+        *QUERIES,
+        "boxes/point",
+        "Table 2.1",
+        "Table 4.5",
+        "Table 4.6",
+        "(26.79)",
+        "(5.90x)",
+    ):
+        assert word in done.stdout, word
+
+
+def test_json_and_csv(dragon: Path, tmp_path: Path) -> None:
+    table = tmp_path / "figures.csv"
+    done = run("bench", dragon, dragon, "--json", "--csv", table, *QUICK)
+    assert done.returncode == 0, done.stderr
+    reports = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(reports) == 2
+    for report in reports:
+        assert report["triangles"] == 1280
+        stages = report["stages_ms"]
+        assert list(stages) == [*STAGES, "total"]
+        assert stages["total"] == pytest.approx(sum(stages[name] for name in STAGES))
+        queries = report["queries"]
+        assert set(queries) == set(QUERIES)
+        for row in queries.values():
+            assert row["ratio"] == pytest.approx(queries["baseline"]["ms"] / row["ms"])
+            assert row["million_per_second"] == pytest.approx(report["count"] / row["ms"] / 1e3)
+        assert queries["baseline"]["boxes"] == queries["soa"]["boxes"] > queries["cct"]["boxes"]
+        assert queries["baseline"]["tests"] == queries["soa"]["tests"] > queries["cct"]["tests"] >= 1
+    with open(table, newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["query"] for row in rows] == [*reports[0]["queries"], *reports[1]["queries"]]
+    first = reports[0]["queries"]["baseline"]
+    assert (float(rows[0]["ms"]), float(rows[0]["tests"])) == (first["ms"], first["tests"])
+    assert int(rows[0]["triangles"]) == 1280
+    again = run("bench", dragon, "--csv", table, *QUICK)
+    assert again.returncode == 2
+    assert "--force" in again.stderr
+
+
+def test_scan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from sdfcli.bench import scan
+    from sdfcli.cli.app import app
+
+    monkeypatch.setattr(scan, "ON_DEVICES_CPU", (5000,))
+    with pytest.raises(SystemExit) as ended:
+        app(["bench", "scan", "--device", "cpu", "--repeat", "1"])
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    for word in ("scan", "library", "copy", "host to host", "on devices", "2,097,152", "20,971,520", "34.24", "5,000"):
+        assert word in printed
+
+
+def test_uniform_grids(dragon: Path) -> None:
+    words = ["bench", dragon, "--uniform", "--depth", "4", "--repeat", "1", "--device", "cpu"]
+    done = run(*words)
+    assert done.returncode == 0, done.stderr
+    methods = ["adaptive octree", "bvh octree", "uniform, exact", "uniform, JFA", "uniform, JFA+1"]
+    for word in (*methods, "4,913", "1/16"):
+        assert word in done.stdout
+    report = json.loads(run(*words, "--json").stdout)
+    assert [row["method"] for row in report["methods"]] == methods
+    assert report["methods"][2]["node_max"] == 0
+    assert run(*words, "--fail-below", "2").returncode == 2
+
+
+@pytest.mark.parametrize("ratio", ["nan", "-1", "0"])
+def test_a_threshold_that_is_none(dragon: Path, ratio: str) -> None:
+    done = run("bench", dragon, f"--fail-below={ratio}", *QUICK)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"sdfcli: --fail-below {ratio}: use a ratio above 0\n"
+
+
+@pytest.mark.parametrize("points", ["near", "rand"])
+def test_visits_are_counted_in_the_order_of_the_query(backend: Backend, points: str) -> None:
+    """Points that do not lie together share no way down the tree."""
+    workload = Workload(make_mesh(*shapes.icosphere(4)), backend, points)
+    workload.points = workload.points[:20_000]
+    (fast, _), (cct, _) = (workload.visits(query) for query in ("fast", "cct"))
+    assert fast < 2 * cct
+
+
+@pytest.mark.parametrize(("ratio", "code"), [("1e-9", 0), ("1e9", 6)])
+def test_a_threshold(dragon: Path, ratio: str, code: int) -> None:
+    done = run("bench", dragon, "--fail-below", ratio, "--query", "cct", *QUICK)
+    assert done.returncode == code
+    assert ("dragon" in done.stderr) == (code == 6)
+
+
+@pytest.mark.parametrize(
+    "words", [["--points", "everywhere"], ["--query", "bfs"], ["--depth", "0"], ["--depth", "17"], ["--repeat", "0"]]
+)
+def test_bad_words(dragon: Path, words: list[str]) -> None:
+    done = run("bench", dragon, "--device", "cpu", *words)
+    assert done.returncode == 2
+    assert words[0] in done.stderr
+
+
+@pytest.mark.parametrize("kind", POINTS)
+def test_points(backend: Backend, kind: str) -> None:
+    mesh = make_mesh(*shapes.torus(24, 12))
+    workload = Workload(mesh, backend, kind, depth=4)
+    at = backend.to_host(workload.points).astype(np.float64)
+    assert len(at) > 100
+    if kind in OCTREES:
+        assert len(np.unique(at, axis=0)) == len(at)
+        assert np.array_equal(at * 16, np.rint(at * 16))
+    workload.query("fast")
+    workload.query("cct")
+    distance = sdfcli.MeshDistance(mesh, device=backend.name).distance(
+        mesh.domain.origin + at[:: len(at) // 100] * mesh.domain.length
+    )
+    if kind == "near":
+        assert np.std(distance) < 0.01 * mesh.diagonal
+        assert distance.max() < 0.05 * mesh.diagonal
+    else:
+        assert distance.max() > 0.1 * mesh.diagonal
+
+
+@pytest.mark.parametrize("shape", ["star", "one", "cube"])
+def test_octree_wherever_a_cell_meets_a_box(backend: Backend, shape: str) -> None:
+    depth, mesh = 4, make_mesh(*shapes.ANY[shape](np.random.default_rng(1)))
+    corner = mesh.unit_triangles.reshape(-1, 3, 3).astype(np.float32)
+    order = morton_order(backend, mesh.unit_triangles)
+    found = make_octree(backend, order, "octree", depth)
+    key, level, _ = map(backend.to_host, leaves_of(backend, found.cell))
+    leaves = {(*low, at) for low, at in zip(oracle.lattice(key), level, strict=True)}
+    expected = set()
+
+    def visit(level: int, at: tuple[int, int, int]) -> None:
+        low = np.array(at) / 2**level
+        high = low + 0.5**level
+        meets = np.all((corner.max(axis=1) >= low) & (corner.min(axis=1) < high), axis=1).any()
+        if level == depth or not meets:
+            expected.add((*(c << (20 - level) for c in at), level))
+            return
+        for c in range(8):
+            visit(level + 1, (2 * at[0] + (c & 1), 2 * at[1] + (c >> 1 & 1), 2 * at[2] + (c >> 2)))
+
+    visit(0, (0, 0, 0))
+    assert {tuple(map(int, leaf)) for leaf in leaves} == expected
+
+
+def test_the_pipeline_of_a_workload_by_warps(warps: Backend) -> None:
+    """Open, so that its holes are closed by caps."""
+    vertices, faces = shapes.torus(24, 12)
+    mesh = make_mesh(vertices, faces[10:])
+    for points in ("bvh", "octree"):
+        seconds = Workload(mesh, warps, points, depth=4).stages()
+        assert list(seconds) == STAGES
+        assert min(seconds.values()) > 0
+
+
+def test_the_pipeline_of_a_workload(backend: Backend) -> None:
+    workload = Workload(make_mesh(*shapes.star(np.random.default_rng(1), 3)), backend, depth=5)
+    for query in QUERIES:
+        seconds = workload.stages(query)
+        assert list(seconds) == STAGES
+        assert min(seconds.values()) > 0
+    found = workload.query_seconds(("cct", "soa"), 2)
+    assert set(found) == {"cct", "soa"}
+    assert min(found.values()) > 0

@@ -1,0 +1,219 @@
+"""`sdfcli build` as a user meets it: files, tables, JSON, exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import trimesh
+from typer.testing import CliRunner
+
+import sdfcli
+import shapes
+from commands import run
+from sdfcli.cli.app import COMMANDS, app
+
+QUICK = ["--depth", "6", "--tolerance", "5e-3", "--device", "cpu"]
+
+
+@pytest.fixture
+def ball(tmp_path: Path) -> Path:
+    path = tmp_path / "ball.ply"
+    trimesh.creation.icosphere(subdivisions=2).export(path)
+    return path
+
+
+def test_a_table_and_a_file_in_the_current_folder(ball: Path, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    done = run("build", ball, *QUICK, cwd=there)
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in there.iterdir()] == ["ball.h5"]
+    for word in ("triangles", "watertight", "pseudonormal", "leaves", "rms", "ball.h5"):
+        assert word in done.stdout
+    assert done.stderr == ""
+
+
+def test_json_says_what_the_file_holds(ball: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out.h5"
+    done = run("build", ball, "-o", target, "--json", *QUICK)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    field = sdfcli.load(target)
+    assert report["status"] == "ok"
+    assert report["input"] == str(ball)
+    assert report["output"] == str(target)
+    assert report["triangles"] == 320
+    assert report["vertices"] == 162
+    assert report["watertight"] is True
+    assert report["sign"] == "pseudonormal"
+    assert report["sign_reason"]
+    assert report["octree"] == "adaptive"
+    assert report["leaves"] == len(field.leaf_key)
+    assert report["corners"] == len(field.corner_key)
+    assert report["depth"] == field.leaf_level.max() <= 6
+    assert report["tolerance"] == 5e-3
+    assert 0 < report["rms_error"] < report["max_error"] <= 5e-3
+    assert report["device"] == "cpu"
+    assert report["bytes"] == target.stat().st_size
+    assert report["content_sha256"] == field.content_sha256
+    stages = dict(report["seconds"])
+    total = stages.pop("total")
+    assert sum(stages.values()) == pytest.approx(total, abs=1e-3)
+
+
+def test_several_meshes_go_into_a_folder(ball: Path, tmp_path: Path) -> None:
+    torus = tmp_path / "torus.stl"
+    trimesh.creation.torus(1.0, 0.3).export(torus)
+    folder = tmp_path / "fields"
+    done = run("build", ball, torus, "-o", folder, "--json", *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["status"] for line in done.stdout.splitlines()] == ["ok", "ok"]
+    assert sorted(path.name for path in folder.iterdir()) == ["ball.h5", "torus.h5"]
+
+
+def test_one_bad_mesh_does_not_stop_the_others(ball: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.obj"
+    bad.write_text("v 0 0 0\n")
+    done = run("build", bad, ball, "-o", tmp_path / "fields", "--json", *QUICK)
+    assert done.returncode == 3
+    outcomes = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {each["input"]: each["status"] for each in outcomes} == {str(bad): "failed", str(ball): "ok"}
+    assert "bad.obj" in done.stderr
+
+
+def test_existing_files_stay(ball: Path, tmp_path: Path) -> None:
+    target = tmp_path / "precious.h5"
+    target.write_text("precious")
+    done = run("build", ball, "-o", target, *QUICK)
+    assert done.returncode == 2
+    assert "--force" in done.stderr
+    assert target.read_text() == "precious"
+    assert run("build", ball, "-o", target, "--force", *QUICK).returncode == 0
+    assert sdfcli.load(target).info["mesh"]["triangles"] == 320
+
+
+def test_two_meshes_of_one_name_are_refused(ball: Path, tmp_path: Path) -> None:
+    twin = tmp_path / "ball.stl"
+    trimesh.creation.box().export(twin)
+    done = run("build", ball, twin, "-o", tmp_path / "fields", *QUICK)
+    assert done.returncode == 2
+    assert "both" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["--tolerance", "0"], 2, "--tolerance"),
+        (["--tolerance", "nan"], 2, "--tolerance"),
+        (["--depth", "0"], 2, "--depth"),
+        (["--depth", "99"], 2, "--depth"),
+        (["--octree", "quad"], 2, "adaptive"),
+        (["--sign", "maybe"], 2, "winding"),
+        (["--device", "abacus"], 2, "cuda"),
+        (["--device", "cuda:77"], 4, "device"),
+        (["--threads", "0"], 2, "--threads"),
+        (["-o", "no/such/folder/x.h5"], 2, "folder"),
+        (["--no-such-option"], 2, "--no-such-option"),
+    ],
+)
+def test_requests_that_make_no_sense(words: list[str], code: int, says: str, ball: Path, tmp_path: Path) -> None:
+    before = sorted(tmp_path.iterdir())
+    done = run("build", ball, *words, cwd=tmp_path)
+    assert done.returncode == code, done.stderr
+    assert says.lower() in done.stderr.lower()
+    assert "Traceback" not in done.stderr
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("missing.ply", None, "no such file"),
+        ("empty.ply", b"", "missing"),
+        ("garbage.stl", b"\x00garbage" * 9, "garbage.stl"),
+        ("points.xyz", b"0 0 0\n1 1 1\n", "points.xyz"),
+        ("faceless.obj", b"v 0 0 0\nv 1 0 0\n", "no faces"),
+        ("nan.obj", b"v 0 0 0\nv nan 0 0\nv 0 1 0\nf 1 2 3\n", "not finite"),
+        ("flat.obj", b"v 1 1 1\nv 1 1 1\nv 1 1 1\nf 1 2 3\n", "extent"),
+    ],
+)
+def test_bad_meshes_end_in_one_line(name: str, content: bytes | None, says: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    done = run("build", path, cwd=tmp_path)
+    assert done.returncode == 3, done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert name in done.stderr
+    assert says in done.stderr or says == "missing"
+    assert not list(tmp_path.glob("*.h5"))
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_an_unwritable_folder(ball: Path, tmp_path: Path) -> None:
+    target = tmp_path / "a file"
+    target.write_text("")
+    done = run("build", ball, "-o", target / "x.h5", *QUICK)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_the_root_commands() -> None:
+    runner = CliRunner()
+    assert runner.invoke(app, ["--version"]).output.strip() == f"sdfcli {sdfcli.__version__}"
+    helped = runner.invoke(app, ["--help"])
+    assert helped.exit_code == 0
+    for command in ("build", "info", "profile", "query", "verify"):
+        assert command in helped.output
+
+
+def test_help_needs_no_heavy_imports() -> None:
+    heavy = "{'numpy', 'h5py', 'trimesh', 'cupy', 'rich.table'}"
+    modules = "; ".join(f"import sdfcli.cli.{name}" for name in ("app", *COMMANDS))
+    code = f"import sys; {modules}; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_all_sources_give_the_same_field(ball: Path) -> None:
+    mesh = trimesh.load_mesh(ball, process=False)
+    parameters = {"depth": 5, "tolerance": 1e-2, "device": "cpu"}
+    fields = [
+        sdfcli.build(source, **parameters)
+        for source in (ball, str(ball), mesh, (np.asarray(mesh.vertices), np.asarray(mesh.faces)))
+    ]
+    assert len({field.content_sha256 for field in fields}) == 1
+
+
+def test_h5py_is_imported_for_what_is_written(ball: Path, tmp_path: Path) -> None:
+    """In a process of its own: here it may be loaded already. What is said meanwhile is passed on."""
+    program = """
+import sys
+from sdfcli.batch.job import outcome_of, build_into
+from sdfcli.batch.terms import Settings
+told = []
+settings = Settings(parameters={"depth": 4}, device="cpu")
+assert outcome_of("nothing.ply", "nothing.h5", settings)["status"] == "failed"
+assert "h5py" not in sys.modules
+build_into(sys.argv[1], sys.argv[2], settings, told.append)
+assert "h5py" in sys.modules
+assert told[:2] == ["loading and checking the mesh", "sorting triangles"] and told[-1] == "writing"
+"""
+    subprocess.run([sys.executable, "-c", program, str(ball), str(tmp_path / "field.h5")], check=True)
+
+
+def test_the_report_leads_with_what_matters(tmp_path: Path) -> None:
+    mesh = tmp_path / "ball.ply"
+    trimesh.Trimesh(*shapes.icosphere(3), process=False).export(mesh)
+    for depth, kept in (("6", "kept"), ("2", "missed: ")):
+        done = run("build", mesh, "-o", tmp_path / f"{depth}.h5", "--depth", depth, "--tolerance", "1e-2")
+        title, *lines = done.stdout.splitlines()
+        assert title == str(mesh)
+        assert [line.split()[0] for line in lines[:4]] == ["verdict", "error", "file", "time"]
+        assert "good: the mesh is closed, oriented, and without faults" in lines[0]
+        assert f"of the diagonal (tolerance 0.01, {kept}" in lines[1]

@@ -1,0 +1,104 @@
+"""`sdfcli check`: the verdict on a mesh, what is wrong with it, and what a build does about it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import trimesh
+from typer.testing import CliRunner
+
+import sdfcli
+import shapes
+from sdfcli.cli.app import app
+from sdfcli.verify.check import check
+
+BALL = shapes.icosphere(2)
+RNG = np.random.default_rng(1)
+CASES: dict[str, tuple[shapes.Shape, str, str, dict[str, Any]]] = {
+    "ball": (BALL, "good", "pseudonormal", {"watertight": True, "oriented": True, "shells": 1}),
+    "cavity": (shapes.shells(1), "good", "pseudonormal", {"shells": 3, "inverted_shells": 0}),
+    "inside out": (shapes.inside_out(BALL), "usable", "pseudonormal", {"inverted_shells": 1}),
+    "overlapping": (shapes.overlapping(RNG, 1), "usable", "winding", {"shells": 2}),
+    "small holes": (shapes.holed(RNG, shapes.icosphere(3), 0.02), "usable", "winding", {"watertight": False}),
+    "half": (shapes.holed(RNG, BALL, 0.35), "doubtful", "winding", {"watertight": False}),
+    "sheet": (shapes.sheet(RNG, 6), "doubtful", "none", {"open_edges": 24, "shells": 1}),
+    "triangle": (shapes.soup(RNG, 1, 1.0), "doubtful", "none", {"open_edges": 3}),
+    "soup": (shapes.soup(RNG, 60, 0.5), "doubtful", "none", {"shells": 60}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_verdicts(name: str) -> None:
+    shape, verdict, sign, facts = CASES[name]
+    report = check(shape, device="cpu")
+    assert (report["verdict"], report["sign"]) == (verdict, sign)
+    assert {key: report[key] for key in facts} == facts
+    assert (report["sign_confidence"] is None) == (sign == "none")
+    assert bool(report["findings"]) == (verdict != "good")
+    built = sdfcli.build(shape, device="cpu", depth=5, tolerance=2e-2).info
+    assert (built["verdict"], built["sign"], built["sign_reason"]) == (verdict, sign, report["sign_reason"])
+    for key, value in built["mesh"].items():
+        assert key == "sha256" or report[key] == value
+
+
+def test_certainty_falls_with_the_size_of_the_hole() -> None:
+    vertices, faces = shapes.icosphere(3)
+    middles = vertices[faces].mean(axis=1)
+    found = []
+    for height in (2.0, 0.9, 0.4, -0.2):
+        field = sdfcli.build((vertices, faces[middles[:, 2] < height]), device="cpu", depth=6, tolerance=5e-3)
+        found.append(field.info["sign_confidence"])
+    assert found[0] == 1
+    assert found == sorted(found, reverse=True)
+    assert found[-1] < 0.95
+
+
+def test_coarse_coordinates_are_told() -> None:
+    report = check(shapes.moved(BALL, 1, [5e5, 5e6, 0]), device="cpu")
+    assert report["verdict"] == "good"
+    (finding,) = report["findings"]
+    assert "single precision" in finding["then"]
+
+
+def run(*words: object) -> Any:
+    return CliRunner().invoke(app, ["check", "--device", "cpu", *map(str, words)])
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    paths = {name: tmp_path / f"{name}.ply" for name in ("ball", "sheet")}
+    trimesh.Trimesh(*BALL, process=False).export(paths["ball"])
+    trimesh.Trimesh(*shapes.sheet(RNG, 6), process=False).export(paths["sheet"])
+    paths["bad"] = tmp_path / "bad.obj"
+    paths["bad"].write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 4\n")
+    return paths
+
+
+def test_exit_codes(files: dict[str, Path]) -> None:
+    assert run(files["ball"]).exit_code == 0
+    assert run(files["sheet"]).exit_code == 0
+    assert run(files["bad"]).exit_code == 3
+    done = run("--json", *files.values())
+    assert done.exit_code == 3
+    reports = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [report["verdict"] for report in reports] == ["good", "doubtful", "unusable"]
+    assert [report["input"] for report in reports] == [str(path) for path in files.values()]
+    assert "line 4" in reports[2]["error"]
+    assert done.stderr.splitlines() == [f"sdfcli: {reports[2]['error']}"]
+
+
+def test_a_table(files: dict[str, Path]) -> None:
+    done = run(files["sheet"])
+    for word in ("doubtful", "72 in 1 shell", "open", "none", "24 open edges", "->"):
+        assert word in done.stdout
+
+
+@pytest.mark.parametrize(("suffix", "unit"), [("glb", "metre"), ("3mf", "millimeter"), ("stl", None)])
+def test_units(tmp_path: Path, suffix: str, unit: str | None) -> None:
+    path = tmp_path / f"ball.{suffix}"
+    trimesh.Trimesh(*BALL, process=False).export(path)
+    assert check(path, device="cpu")["units"] == unit

@@ -1,0 +1,70 @@
+"""docs/guides/batches.md and ci.md: their commands, run as they are written."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trimesh
+
+import sdfcli
+import shapes
+from conftest import ROOT
+from sdfcli.mesh.formats.readers import FORMATS
+
+GUIDES = ROOT / "docs" / "guides"
+TEXT = (GUIDES / "batches.md").read_text()
+PIPELINE = (GUIDES / "ci.md").read_text()
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with scans/ and parts/, in which `sdfcli` is a command."""
+    for name in ("scans/one.ply", "scans/two.ply", "parts/three.stl"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        trimesh.Trimesh(*shapes.icosphere(2), process=False).export(tmp_path / name)
+    command = tmp_path / "bin" / "sdfcli"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m sdfcli "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
+    return tmp_path
+
+
+def run(script: str, folder: Path) -> None:
+    words = ["bash", "-eo", "pipefail", "-c", script]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_shell_commands(project: Path) -> None:
+    scripts = re.findall(r"(?<!<!-- run -->\n)```sh\n(.*?)```", TEXT + PIPELINE, flags=re.DOTALL)
+    assert len(scripts) == 3
+    for script in scripts:
+        run(script, project)
+    found = {path.relative_to(project).with_suffix("").as_posix() for path in project.rglob("*.h5")}
+    assert found == {"fields/one", "fields/two", "fields/three"} | {
+        f"{folder}/{name}" for folder in ("listed", "looped") for name in ("one", "two")
+    }
+    assert len({sdfcli.load(project / f"{name}.h5").content_sha256 for name in found if "three" not in name}) == 1
+
+
+def test_the_job_for_github(project: Path) -> None:
+    yaml = pytest.importorskip("yaml")
+    job = yaml.safe_load(re.search(r"```yaml\n(.*?)```", PIPELINE, flags=re.DOTALL)[1])["jobs"]["fields"]
+    script = {step["name"]: step["run"] for step in job["steps"] if "run" in step}
+    assert script.pop("install") == "pip install ./sdfcli"  # .ci/run installs it
+    for expected in ("ok", "skipped"):
+        run(script["build"], project)
+        outcomes = [json.loads(line) for line in (project / "fields.jsonl").read_text().splitlines()]
+        assert [each["status"] for each in outcomes] == [expected] * 2
+    assert (project / "report.html").exists()
+
+
+def test_the_endings_that_are_named() -> None:
+    assert ", ".join(f"`{suffix}`" for suffix in FORMATS) in " ".join(TEXT.split())

@@ -1,0 +1,178 @@
+"""The documentation: its examples run, every command has a page, and what it says of the shell's completion holds."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import sdfcli
+from conftest import ROOT, tool
+from sdfcli.cli.app import COMMANDS, app
+from sdfcli.errors import EXIT_CODES, INTERRUPTED, SdfError
+from sdfcli.params import BuildParams
+from sdfcli.verify.estimate import estimate
+
+DOCS = ROOT / "docs"
+COMMAND_PAGES = DOCS / "reference" / "commands"
+PAGES = sorted(page for page in DOCS.rglob("*.md") if "<!-- run -->" in page.read_text())
+MARKED = re.compile(r"^<!-- (run|prints) -->\n```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+"""Blocks under `<!-- run -->` are run; those under `<!-- prints -->` are what the block before them prints."""
+
+Shell = Callable[[str], str]
+
+
+@pytest.fixture(scope="session")
+def bunny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    field = sdfcli.build(ROOT / "sample_meshes" / "bunny.ply", device="cpu")
+    return field.save(tmp_path_factory.mktemp("docs") / "bunny.h5")
+
+
+@pytest.fixture
+def folder(bunny: Path, tmp_path: Path) -> Path:
+    """What the pages say the examples find."""
+    shutil.copytree(ROOT / "sample_meshes", tmp_path / "sample_meshes")
+    shutil.copy(bunny, tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def shell(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    """Runs a script with bash, `sdfcli` and `python3` being those of this test; returns what it prints."""
+    programs = tmp_path_factory.mktemp("bin")
+    for name, line in (
+        ("sdfcli", f"#!{sys.executable}\nfrom sdfcli.__main__ import main\n\nmain()\n"),
+        ("python3", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'),
+    ):
+        (programs / name).write_text(line)
+        (programs / name).chmod(0o755)
+    environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+
+    def run(script: str) -> str:
+        command = ["bash", "-euo", "pipefail", "-c", script]
+        done = subprocess.run(command, check=False, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return run
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_examples(page: Path, folder: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a page one after the other, in one folder; its blocks of Python are one program."""
+    monkeypatch.chdir(folder)
+    printed, names = None, dict[str, object]()
+    for mark, language, block in MARKED.findall(page.read_text()):
+        if mark == "prints":
+            assert printed == block
+        elif language == "sh":
+            printed = shell(block)
+        else:
+            assert language == "python"
+            with contextlib.redirect_stdout(io.StringIO()) as shown:
+                exec(block, names)
+            printed = shown.getvalue()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_page_and_an_example(command: str) -> None:
+    page = (COMMAND_PAGES / f"{command}.md").read_text()
+    assert any(mark == "run" and f"sdfcli {command} " in block for mark, _, block in MARKED.findall(page))
+    assert f"<!-- options: {command} -->" in page
+    assert f"]({command}.md)" in (COMMAND_PAGES / "index.md").read_text()
+    shown = CliRunner().invoke(app, [command, "--help"], terminal_width=200).output
+    assert f"Example: sdfcli {command} " in shown.strip().splitlines()[-1]
+
+
+def test_examples_are_found() -> None:
+    named = {page.relative_to(DOCS).as_posix() for page in PAGES}
+    assert {"start/five-minutes.md", "guides/troubleshooting.md", "reference/python.md"} <= named
+    assert len(PAGES) >= 2 + len(COMMANDS)
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    named = re.findall(r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
+
+
+def test_links_between_files() -> None:
+    """Those that are followed in the repository, beside the ones that `mkdocs build --strict` follows."""
+    for page in (*ROOT.glob("*.md"), *DOCS.rglob("*.md")):
+        text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+        for link in re.findall(r"\]\(([^)\s]+)\)", text):
+            if ":" not in link and not link.startswith("#"):
+                assert (page.parent / link.partition("#")[0]).exists(), (page, link)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_table_of_options_is_that_of_the_help(command: str) -> None:
+    shown = CliRunner().invoke(app, [command, "--help"], terminal_width=200).output
+    offered = set(re.findall(r"^│ [* ]*(--[a-z-]+)", shown, re.MULTILINE))
+    table = tool("pages").options(command)
+    assert offered == {"--" + name for name in re.findall(r"^\| `--([a-z-]+)`", table, re.MULTILINE)}
+    for default in re.findall(r"\[default: (\S+)\]", shown):
+        assert f"| `{default}` |" in table
+
+
+def test_a_mark_that_stands_for_nothing_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        tool("pages").on_page_markdown("<!-- optoins: build -->")
+
+
+def test_exit_codes_mean_the_same_everywhere() -> None:
+    kinds = [SdfError, *SdfError.__subclasses__()]
+    assert sorted(EXIT_CODES) == sorted([0, *(kind.exit_code for kind in kinds), INTERRUPTED])
+    pages = {page.name: " ".join(page.read_text().split()) for page in (ROOT / "README.md", *DOCS.rglob("*.md"))}
+    lists = {name: text for name, text in pages.items() if re.search(r"Exit codes:\W+0 ", text)}
+    assert len(lists) > 1
+    assert "README.md" in lists
+    for name, text in lists.items():
+        assert [code for code, meaning in EXIT_CODES.items() if f"{code} {meaning}" not in text] == [], name
+
+
+def test_completion_installs(folder: Path, shell: Shell) -> None:
+    """In the shell that asks for it; from then on it completes commands."""
+    shell("sdfcli --install-completion; true")  # of one command alone, bash becomes that command
+    assert (folder / ".bashrc").exists()
+    completed = shell('bash -ic "complete -p sdfcli" 2>/dev/null')
+    assert completed.endswith("-F _sdfcli_completion sdfcli\n")
+    words = shell('_SDFCLI_COMPLETE=complete_bash COMP_WORDS="sdfcli ex" COMP_CWORD=1 sdfcli')
+    assert words.split() == ["extract", "export"]
+
+
+def test_what_is_promised_is_tested() -> None:
+    """As far as that can be told: the tests that SECURITY.md names are there."""
+    named = re.findall(r"`(tests/\w+\.py)`", (ROOT / "SECURITY.md").read_text())
+    assert len(named) > 8
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+def test_the_names_of_the_package() -> None:
+    """Before they are used, too."""
+    text = (DOCS / "reference" / "python.md").read_text().split("\n\n")[1]
+    names = re.findall(r"`(\w+)`", text.split(".")[0])
+    assert len(names) == 7
+    words = [sys.executable, "-c", "import sdfcli; print(*dir(sdfcli))"]
+    found = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+    assert set(found) == {*names, "__version__"}
+
+
+@pytest.mark.parametrize("function", [sdfcli.build, estimate])
+def test_signatures_name_the_parameters_of_a_build(function: Callable[..., Any]) -> None:
+    shown = inspect.signature(function).parameters
+    assert {"source", "device", "max_memory"} < set(shown)
+    for field in dataclasses.fields(BuildParams):
+        assert (shown[field.name].kind, shown[field.name].default) == (inspect.Parameter.KEYWORD_ONLY, field.default)
+    assert all(each.kind != inspect.Parameter.VAR_KEYWORD for each in shown.values())

@@ -1,0 +1,80 @@
+"""docs/reference/json.md names the keys of every command's JSON, and no others."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import sdfcli
+from sdfcli.cli.app import app
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "reference" / "json.md").read_text()
+TORUS = ROOT / "sample_meshes" / "torus.obj"
+
+EXAMPLES = {
+    "build": "build TORUS -o new.h5 --depth 3",
+    "build, failed": "build nothing.ply",
+    "build --dry-run": "build TORUS --dry-run --depth 3",
+    "check": "check TORUS",
+    "check, unusable": "check nothing.ply",
+    "info": "info field.h5",
+    "query": "query field.h5 points.txt -o new.csv",
+    "extract": "extract field.h5 --resolution 16 -o new.ply",
+    "render": "render field.h5 --size 64x64 -o new.png",
+    "slice": "slice field.h5 --size 64 -o new.png",
+    "export": "export field.h5 new.npz --resolution 4",
+    "export to .vtkhdf": "export field.h5 new.vtkhdf",
+    "export --samples": "export field.h5 new.npz --samples 10",
+    "verify": "verify field.h5 --mesh TORUS --samples 30",
+    "bench": "bench TORUS --repeat 1 --depth 2 --device cpu",
+    "bench --uniform": "bench TORUS --repeat 1 --depth 2 --device cpu --uniform",
+    "profile --dry-run": "profile TORUS --dry-run",
+}
+
+
+def documented(section: str) -> set[str]:
+    text = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    return {key for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE) for key in re.findall(r"`(\w+)`", row)}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    sdfcli.build(TORUS, device="cpu", depth=3).save(tmp_path / "field.h5")
+    (tmp_path / "points.txt").write_text("0 0 0\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def reported(words: str) -> dict[str, Any]:
+    done = CliRunner().invoke(app, [*words.replace("TORUS", str(TORUS)).split(), "--json"])
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+def test_every_section_has_an_example() -> None:
+    assert re.findall(r"^## (.*)$", PAGE, re.MULTILINE) == list(EXAMPLES)
+
+
+@pytest.mark.parametrize("section", EXAMPLES)
+def test_keys(section: str, folder: Path) -> None:
+    assert set(reported(EXAMPLES[section])) == documented(section)
+
+
+def test_one_type_for_one_thing(folder: Path) -> None:
+    """Numbers are one type; what is unknown may be null."""
+    kinds: dict[str, str] = {}
+    for words in EXAMPLES.values():
+        for path in folder.glob("new.*"):
+            path.unlink()
+        for key, value in reported(words).items():
+            if value is not None:
+                kind = "number" if type(value) in (int, float) else type(value).__name__
+                assert kinds.setdefault(key, kind) == kind, (words, key)
+    assert kinds["input"] == "str"
+    assert kinds["seconds"] == "dict"

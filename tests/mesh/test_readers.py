@@ -1,0 +1,698 @@
+"""Files of every format: what they hold is read, and what is damaged is refused with its place."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import trimesh
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import shapes
+from sdfcli.errors import InputError, OutOfMemoryError
+from sdfcli.mesh.formats import polygons
+from sdfcli.mesh.formats.polygons import Polygons, triangulated
+from sdfcli.mesh.load import load_mesh
+from sdfcli.mesh.mesh import Mesh
+from surfaces import volume
+
+CUBE = shapes.cube()
+SQUARES = [(0, 4, 6, 2), (1, 3, 7, 5), (0, 1, 5, 4), (2, 6, 7, 3), (0, 2, 3, 1), (4, 5, 7, 6)]
+
+
+def load(folder: Path, name: str, content: str | bytes) -> Mesh:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return load_mesh(path)
+
+
+def refusal(folder: Path, name: str, content: str | bytes) -> str:
+    with pytest.raises(InputError) as caught:
+        load(folder, name, content)
+    message = str(caught.value)
+    assert message.startswith(f"{folder / name}: ")
+    assert "\n" not in message
+    return message.removeprefix(f"{folder / name}: ")
+
+
+def check_cube(mesh: Mesh) -> None:
+    assert mesh.health.faults == []
+    assert np.isclose(volume(mesh), 8)
+    assert len(mesh.faces) == 12
+
+
+# ---- OBJ ----
+
+V = "".join(f"v {x} {y} {z}\n" for x, y, z in CUBE[0])
+
+
+def faces_of(form: str, first: int = 1) -> str:
+    return "".join("f " + " ".join(form.format(k + first) for k in row) + "\n" for row in SQUARES)
+
+
+OBJS = {
+    "squares": V + faces_of("{}"),
+    "texture and normal": V + "vt 0 0\nvn 0 0 1\n" + faces_of("{}/1/1"),
+    "normal": V + "vn 0 0 1\n" + faces_of("{}//1"),
+    "texture": V + "vt 0 0\n" + faces_of("{}/1"),
+    "slashes only": V + faces_of("{}//"),
+    "negative": V + faces_of("{}", -8),
+    "groups": "o one\n" + V + "g a\nusemtl x\ns off\n" + faces_of("{}").replace("f 4", "g b c\nusemtl y\nf 4"),
+    "colours": V.replace("\n", " 0.5 0.25 1\n") + faces_of("{}"),
+    "weights": V.replace("\n", " 1.0\n") + faces_of("{}"),
+    "comments": "# a cube\n\n" + V.replace("v 1", "# here\n  \nv 1", 1) + "l 1 2\np 3\n" + faces_of("{}"),
+    "continued": V + faces_of("{}").replace(" 2 ", " \\\n 2 "),
+    "windows": (V + faces_of("{}")).replace("\n", "\r\n"),
+    "old mac": (V + faces_of("{}")).replace("\n", "\r"),
+    "tabs": (V + faces_of("{}")).replace(" ", "\t"),
+    "no last line end": (V + faces_of("{}")).rstrip(),
+    "mark": "\ufeff" + V + faces_of("{}"),
+    "faces first": faces_of("{}") + V,
+    "mtllib that is not there": "mtllib nowhere.mtl\n" + V + faces_of("{}"),
+    "exponents": V.replace(" 1.0", " +10.0e-1") + faces_of("{}"),
+}
+
+
+@pytest.mark.parametrize("kind", OBJS)
+def test_obj(tmp_path: Path, kind: str) -> None:
+    check_cube(load(tmp_path, "cube.obj", OBJS[kind]))
+
+
+def test_obj_vertices_between_faces(tmp_path: Path) -> None:
+    parts = [V + faces_of("{}", -8), V.replace("1.0", "3.0") + faces_of("{}", -8)]
+    mesh = load(tmp_path, "two.obj", "".join(parts))
+    assert np.isclose(volume(mesh), 8 + 216)
+
+
+BAD_OBJS = {
+    "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 4\n": ["line 4", "vertex 4", "3"],
+    "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 0\n": ["line 4", "vertex 0"],
+    "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 -4\n": ["line 4", "vertex -4"],
+    "v 0 0 0\nv 1 0 0\nv 0 1\nf 1 2 3\n": ["line 3", "'v 0 1'"],
+    "v 0 0 0\nv 1 x 0\nv 0 1 0\nf 1 2 3\n": ["line 2", "'v 1 x 0'"],
+    "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2\n": ["line 4", "three corners"],
+    "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 three\n": ["line 4", "whole numbers"],
+    "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3.5\n": ["line 4", "whole numbers"],
+    "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 99999999999999999999999\n": ["line 4", "whole numbers"],
+    "v 0 0 0\nv nan 0 0\nv 0 1 0\nf 1 2 3\n": ["vertex 1", "not finite"],
+    "v 0 0 0\nv 1e999 0 0\nv 0 1 0\nf 1 2 3\n": ["vertex 1", "not finite"],
+    "f 1 2 3\n": ["line 1", "vertex 1"],
+}
+
+
+@pytest.mark.parametrize("text", BAD_OBJS)
+def test_bad_obj(tmp_path: Path, text: str) -> None:
+    message = refusal(tmp_path, "bad.obj", text)
+    for word in BAD_OBJS[text]:
+        assert word in message
+
+
+# ---- OFF ----
+
+OFF_BODY = "".join(f"{x} {y} {z}\n" for x, y, z in CUBE[0]) + "".join(
+    "4 " + " ".join(map(str, row)) + "\n" for row in SQUARES
+)
+OFFS = {
+    "plain": "OFF\n8 6 12\n" + OFF_BODY,
+    "on one line": "OFF 8 6 0\n" + OFF_BODY,
+    "without a gap": "OFF8 6 0\n" + OFF_BODY,
+    "two counts": "OFF\n8 6\n" + OFF_BODY,
+    "comments": "# cube\nOFF # here\n\n8 6 12 # counts\n\n" + OFF_BODY.replace("\n", " # row\n\n"),
+    "face colours": "OFF\n8 6 12\n" + OFF_BODY.replace("4 4", "4 4").replace(" 2\n", " 2 255 0 0\n"),
+    "vertex colours": "COFF\n8 6 12\n" + OFF_BODY.replace(".0\n", ".0 1 0 0 1\n"),
+    "normals": "NOFF\n8 6 12\n" + OFF_BODY.replace(".0\n", ".0 1 0 0\n"),
+    "windows": ("OFF\n8 6 12\n" + OFF_BODY).replace("\n", "\r\n"),
+    "more after it": "OFF\n8 6 12\n" + OFF_BODY + "the end\n",
+}
+
+
+@pytest.mark.parametrize("kind", OFFS)
+def test_off(tmp_path: Path, kind: str) -> None:
+    check_cube(load(tmp_path, "cube.off", OFFS[kind]))
+
+
+BAD_OFFS = {
+    "": ["OFF"],
+    "OFF": ["counts"],
+    "OFF\nthree 1 0\n": ["line 2", "counts"],
+    "OFF\n-3 1 0\n": ["line 2", "counts"],
+    "OFF\n3 2 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n": ["3 vertices", "2 faces", "4 lines"],
+    "OFF\n3 1 0\n0 0 0\n1 0\n0 1 0\n3 0 1 2\n": ["line 4"],
+    "OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1\n": ["line 6", "names 2"],
+    "OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n2 0 1\n": ["line 6", "three corners"],
+    "OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 3\n": ["line 6", "vertex 3"],
+    "OFF\n999999999999999999999999 1 0\n0 0 0\n": ["lines follow"],
+}
+
+
+@pytest.mark.parametrize("text", BAD_OFFS)
+def test_bad_off(tmp_path: Path, text: str) -> None:
+    message = refusal(tmp_path, "bad.off", text)
+    for word in BAD_OFFS[text]:
+        assert word in message
+
+
+# ---- STL ----
+
+
+def text_stl(name: str = "cube", shape: shapes.Shape = CUBE) -> str:
+    rows = [f"solid {name}"]
+    for triangle in shapes.triangles(shape):
+        rows += ["facet normal 0 0 0", " outer loop", *(f"  vertex {x} {y} {z}" for x, y, z in triangle)]
+        rows += [" endloop", "endfacet"]
+    return "\n".join([*rows, f"endsolid {name}", ""])
+
+
+def binary_stl(shape: shapes.Shape = CUBE, header: bytes = b"by hand", count: int | None = None) -> bytes:
+    triangles = shapes.triangles(shape)
+    body = b"".join(struct.pack("<12fH", 0, 0, 0, *t.ravel(), 7) for t in triangles)
+    return header.ljust(80, b"\0") + struct.pack("<I", len(triangles) if count is None else count) + body
+
+
+STLS: dict[str, str | bytes] = {
+    "text": text_stl(),
+    "text in capitals": text_stl().upper(),
+    "text without a name": text_stl("").replace("solid \n", "solid\n"),
+    "text with odd names": text_stl("facet vertex 1 2 3 endsolid"),
+    "text for windows": text_stl().replace("\n", "\r\n"),
+    "binary": binary_stl(),
+    "binary that begins with solid": binary_stl(header=b"solid by a CAD program"),
+}
+
+
+@pytest.mark.parametrize("kind", STLS)
+def test_stl(tmp_path: Path, kind: str) -> None:
+    check_cube(load(tmp_path, "cube.stl", STLS[kind]))
+
+
+def test_stl_of_two_solids(tmp_path: Path) -> None:
+    away = shapes.moved(CUBE, offset=5)
+    mesh = load(tmp_path, "two.stl", text_stl("one") + text_stl("two", away))
+    assert np.isclose(volume(mesh), 16)
+
+
+BAD_STLS: dict[str, tuple[str | bytes, list[str]]] = {
+    "count of nothing": (binary_stl(count=0), ["0 triangles", "holds 12"]),
+    "count too large": (binary_stl(count=13), ["13 triangles", "holds 12"]),
+    "count far too large": (binary_stl(count=2**32 - 1), ["4,294,967,295 triangles"]),
+    "cut within a triangle": (binary_stl()[:-20], ["12 triangles", "11 and a part"]),
+    "without an end": (text_stl().replace("endsolid cube", ""), ["endsolid"]),
+    "half of two solids": (text_stl() + text_stl("two")[:300], ["endsolid"]),
+    "vertex left out": (text_stl().replace("  vertex -1.0 -1.0 -1.0\n", "", 1), ["line 2", "three vertices"]),
+    "not a number": (text_stl().replace("vertex -1.0", "vertex x", 1), ["line 4", "three numbers"]),
+    "too few numbers": (text_stl().replace("vertex -1.0 ", "vertex ", 1), ["line 4", "three numbers"]),
+    "noise": (b"\x01" * 500, ["header"]),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_STLS)
+def test_bad_stl(tmp_path: Path, kind: str) -> None:
+    content, words = BAD_STLS[kind]
+    message = refusal(tmp_path, "bad.stl", content)
+    for word in words:
+        assert word in message
+
+
+# ---- PLY ----
+
+
+def ply(form: str, mixed: bool = False, tail: bool = False) -> bytes:
+    """A cube of squares, or of squares and triangles, with a column and an element more than needed."""
+    rows: list[Any] = list(SQUARES)
+    if mixed:
+        a, b, c, d = rows.pop(2)
+        rows[2:2] = [(a, b, c), (a, c, d)]
+    head = [
+        "ply", f"format {form} 1.0", "comment cube", "element vertex 8", "property float quality", "property double x",
+        "property double y", "property float z", f"element face {len(rows)}", "property uchar red",
+        "property list uchar int vertex_indices", "property list uchar float texcoord",
+        *(["element edge 2", "property int vertex1", "property int vertex2"] if tail else []), "end_header", "",
+    ]  # fmt: skip
+    if form == "ascii":
+        body = "".join(f"0.5 {x} {y} {z}\n" for x, y, z in CUBE[0])
+        body += "".join(f"9 {len(row)} {' '.join(map(str, row))} 2 0.5 0.5\n" for row in rows)
+        return ("\n".join(head) + body + ("0 1\n1 2\n" if tail else "")).encode()
+    mark = "<" if "little" in form else ">"
+    packed = b"".join(struct.pack(f"{mark}fddf", 0.5, x, y, z) for x, y, z in CUBE[0])
+    for row in rows:
+        packed += struct.pack(f"{mark}BB{len(row)}iB2f", 9, len(row), *row, 2, 0.5, 0.5)
+    return "\n".join(head).encode() + packed + (struct.pack(f"{mark}4i", 0, 1, 1, 2) if tail else b"")
+
+
+@pytest.mark.parametrize("tail", [False, True])
+@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize("form", ["ascii", "binary_little_endian", "binary_big_endian"])
+def test_ply(tmp_path: Path, form: str, mixed: bool, tail: bool) -> None:
+    check_cube(load(tmp_path, "cube.ply", ply(form, mixed, tail)))
+
+
+def edited_ply(form: str, old: bytes, new: bytes) -> bytes:
+    content = ply(form)
+    assert old in content
+    return content.replace(old, new, 1)
+
+
+BAD_PLYS: dict[str, tuple[bytes, list[str]]] = {
+    "nothing": (b"", ["empty"]),
+    "no end of the header": (b"ply\nformat ascii 1.0\nelement vertex 3\n", ["header"]),
+    "huge count": (
+        edited_ply("binary_little_endian", b"vertex 8", b"vertex 900000000000000"),
+        ["ends within vertex 14 of 900,000,000,000,000"],
+    ),
+    "huge count of lists": (
+        edited_ply("binary_big_endian", b"face 6", b"face 900000000000000"),
+        ["ends within face 6 of 900,000,000,000,000"],
+    ),
+    "impossible count": (edited_ply("ascii", b"face 6", b"face " + b"9" * 30), ["line 9"]),
+    "huge count in text": (edited_ply("ascii", b"vertex 8", b"vertex 900000000000000"), ["14 lines follow"]),
+    "unknown type": (edited_ply("ascii", b"float z", b"quad z"), ["line 8", "quad"]),
+    "no z": (edited_ply("ascii", b"float z", b"float w"), ["x, y and z"]),
+    "floats as indices": (edited_ply("binary_little_endian", b"int vertex", b"float vertex"), ["whole numbers"]),
+    "no format": (edited_ply("ascii", b"format ascii 1.0\n", b""), ["format"]),
+    "more than it says": (ply("binary_little_endian") + b"more", ["4 bytes follow"]),
+    "a list that cannot be": (
+        edited_ply("ascii", b"9 4 0 4 6 2", b"9 400 0 4 6 2"),
+        ["line 22", "numbers it says"],
+    ),
+    "two corners": (edited_ply("ascii", b"9 4 0 4 6 2", b"9 2 0 4"), ["line 22", "three corners"]),
+    "text within numbers": (edited_ply("ascii", b"0.5 -1.0", b"0.5 one"), ["line 14", "three numbers"]),
+    "no such vertex": (edited_ply("ascii", b"9 4 0 4 6 2", b"9 4 0 4 8 2"), ["face 0", "vertex 8"]),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_PLYS)
+def test_bad_ply(tmp_path: Path, kind: str) -> None:
+    content, words = BAD_PLYS[kind]
+    message = refusal(tmp_path, "bad.ply", content)
+    for word in words:
+        assert word in message, message
+
+
+# ---- Files that are cut off ----
+
+WHOLE: dict[str, bytes] = {
+    "a.stl": binary_stl(),
+    "text.stl": text_stl().encode(),
+    "ascii.ply": ply("ascii"),
+    "little.ply": ply("binary_little_endian", mixed=True),
+    "big.ply": ply("binary_big_endian", tail=True),
+    "a.off": OFFS["plain"].encode(),
+    "a.glb": trimesh.Trimesh(*CUBE, process=False).export(file_type="glb"),
+    "a.3mf": trimesh.Trimesh(*CUBE, process=False).export(file_type="3mf"),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_files_that_are_cut_off_are_refused(tmp_path: Path, name: str) -> None:
+    content = WHOLE[name]
+    check_cube(load(tmp_path, name, content))
+    # A text may be cut within its last number, or before its last line end: nobody can tell.
+    undecided = len(content.rstrip()) - 8 if content[-1:] == b"\n" else len(content)
+    places = np.unique(np.concatenate([np.linspace(0, undecided - 1, 150), undecided - np.arange(1, 30)]).astype(int))
+    for place in places[places >= 0]:
+        refusal(tmp_path, name, content[:place])
+
+
+def test_an_obj_that_is_cut_within_a_line_is_refused(tmp_path: Path) -> None:
+    # An OBJ file says nowhere how long it is: cut between two lines, it is another whole file.
+    text = V + faces_of("{}/1/1")
+    for line in (3, 9, 12):
+        start = sum(map(len, text.splitlines(keepends=True)[:line]))
+        refusal(tmp_path, "cut.obj", text[: start + 4])
+
+
+# ---- Polygons ----
+
+
+def test_concave_polygons_are_covered_once(tmp_path: Path) -> None:
+    outline = [(0, 0), (4, 0), (4, 4), (2, 1), (0, 4)]
+    flat = [(*p, z) for z in (0, 1) for p in outline]
+    sides = [[k, (k + 1) % 5, (k + 1) % 5 + 5, k + 5] for k in range(5)]
+    rows = [[4, 3, 2, 1, 0], [5, 6, 7, 8, 9], *sides]
+    text = "".join(f"v {x} {y} {z}\n" for x, y, z in flat)
+    text += "".join("f " + " ".join(str(k + 1) for k in row) + "\n" for row in rows)
+    mesh = load(tmp_path, "arrow.obj", text)
+    area = np.linalg.norm(np.cross(*np.diff(mesh.vertices[mesh.faces], axis=1).swapaxes(0, 1)), axis=1).sum() / 2
+    around = sum(np.hypot(*np.subtract(outline[k], outline[k - 1])) for k in range(5))
+    assert np.isclose(area, 2 * 10 + around)
+    assert mesh.health.faults == []
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), size=st.integers(3, 24))
+def test_star_shaped_polygons(seed: int, size: int) -> None:
+    # A polygon whose corners go once around a point: its area is known, and triangles that all have the polygon's own
+    # orientation cover it exactly once if their areas add up to it.
+    rng = np.random.default_rng(seed)
+    angle = np.sort(rng.uniform(0, 2 * np.pi, size))
+    if np.diff(np.append(angle, angle[0] + 2 * np.pi)).max() > 3:
+        return
+    radius = rng.uniform(0.1, 1, size)
+    flat = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+    corner = np.column_stack([flat, np.zeros(size)]) @ shapes.turn(rng).T + rng.normal(size=3)
+    shifted = corner - corner[0]
+    normal = np.cross(shifted, np.roll(shifted, -1, axis=0)).sum(axis=0)
+    triangles = triangulated(corner, Polygons.of([np.arange(size)]))
+    assert triangles.shape == (size - 2, 3)
+    a, b, c = corner[triangles].swapaxes(0, 1)
+    areas = np.cross(b - a, c - a) @ (normal / np.linalg.norm(normal))
+    assert areas.min() > -1e-9
+    assert np.isclose(areas.sum(), np.linalg.norm(normal))
+    uses = [(t[k], t[k - 2]) for t in triangles.tolist() for k in range(3)]
+    border = {(k, (k + 1) % size) for k in range(size)}
+    assert len(set(uses)) == len(uses)
+    assert {(p, q) for p, q in uses if (q, p) not in uses} == border
+
+
+def test_polygons_of_all_sizes_keep_their_order() -> None:
+    vertices = np.array([[np.cos(t), np.sin(t), 0.0] for t in np.arange(7)])
+    rows = [[0, 1, 2], [0, 1, 2, 3, 4], [2, 3, 4, 5], [4, 5, 6]]
+    found = triangulated(vertices, Polygons.of(rows))
+    assert found.tolist() == [[0, 1, 2], [0, 1, 2], [0, 2, 3], [0, 3, 4], [2, 3, 4], [2, 4, 5], [4, 5, 6]]
+
+
+@pytest.mark.parametrize("corners", [np.zeros((5, 3)), np.array([[0, 0, 0], [1, 1, 0], [1, 0, 0], [0, 1, 0.0]])])
+def test_polygons_without_a_right_answer(corners: Any) -> None:
+    assert triangulated(corners, Polygons.of([np.arange(len(corners))])).shape == (len(corners) - 2, 3)
+
+
+# ---- Scenes ----
+
+
+def matrix(scale: Any = 1.0, offset: Any = 0.0) -> Any:
+    found = np.eye(4)
+    found[:3, :3] *= scale
+    found[:3, 3] = offset
+    return found
+
+
+@pytest.mark.parametrize("suffix", ["glb", "gltf", "3mf"])
+def test_scenes(tmp_path: Path, suffix: str) -> None:
+    # One geometry three times: as it is, twice as large, and under a node that moves and scales it.
+    cube = trimesh.Trimesh(*CUBE, process=False)
+    scene = trimesh.Scene()
+    scene.add_geometry(cube, node_name="one", geom_name="cube")
+    scene.graph.update("two", matrix=matrix(2.0, [10, 0, 0]), geometry="cube")
+    scene.graph.update("parent", matrix=matrix(0.5, [0, 20, 0]))
+    scene.graph.update("three", frame_from="parent", matrix=matrix(1.0, [0, 20, 0]), geometry="cube")
+    path = tmp_path / f"scene.{suffix}"
+    if suffix == "gltf":
+        for name, content in scene.export(file_type="gltf").items():
+            (tmp_path / ("scene.gltf" if name == "model.gltf" else name)).write_bytes(content)
+    else:
+        scene.export(path)
+    mesh = load_mesh(path)
+    assert mesh.health.shells == 3
+    assert np.isclose(volume(mesh), 8 * (1 + 8 + 1 / 8))
+    assert np.allclose(mesh.bounds, [[-1, -2, -2], [12, 30.5, 2]])
+
+
+def test_mirrored_parts_keep_their_inside(tmp_path: Path) -> None:
+    scene = trimesh.Scene()
+    scene.add_geometry(trimesh.Trimesh(*CUBE, process=False), geom_name="cube")
+    scene.graph.update("mirrored", matrix=matrix(np.array([-1, 1, 1]), [5, 0, 0]), geometry="cube")
+    path = tmp_path / "pair.glb"
+    scene.export(path)
+    assert np.isclose(volume(load_mesh(path)), 16)
+
+
+def test_a_scene_without_a_surface(tmp_path: Path) -> None:
+    path = tmp_path / "points.glb"
+    trimesh.Scene([trimesh.PointCloud(CUBE[0])]).export(path)
+    assert "no faces" in refusal(tmp_path, "points.glb", path.read_bytes())
+
+
+def test_gltf_whose_buffer_lies(tmp_path: Path) -> None:
+    files = trimesh.Scene([trimesh.Trimesh(*CUBE, process=False)]).export(file_type="gltf")
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    tree = json.loads(files["model.gltf"])
+    tree["accessors"][0]["count"] = 10**9
+    refusal(tmp_path, "model.gltf", json.dumps(tree))
+    tree["accessors"][0]["count"] = 36
+    tree["buffers"][0]["uri"] = "nowhere.bin"
+    refusal(tmp_path, "model.gltf", json.dumps(tree))
+
+
+@pytest.mark.parametrize("parts", [1, 1000])
+def test_entries_without_data(tmp_path: Path, parts: int) -> None:
+    """However many accessors they are spread over."""
+    part = {"componentType": 5126, "type": "MAT4", "count": 1_000_000 // parts}
+    tree = {"asset": {"version": "2.0"}, "accessors": parts * [part]}
+    assert "1,000,000 entries, but no data" in refusal(tmp_path, "a.gltf", json.dumps(tree))
+
+
+def test_archives_that_unpack_to_too_much(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.3mf"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("3D/3dmodel.model", bytes(30_000_000))
+    assert "unpacks to" in refusal(tmp_path, "bomb.3mf", path.read_bytes())
+
+
+# ---- Accuracy ----
+
+
+@pytest.mark.parametrize(
+    ("scale", "offset"),
+    [(1.0, [0, 0, 0]), (2.0**-30, [0, 0, 0]), (1.0, [500_000, 5_200_000, 300]), (2.0**30, [1e9, 0, 0])],
+)
+@pytest.mark.parametrize("suffix", ["obj", "off", "ply", "stl"])
+def test_coordinates_keep_their_accuracy(tmp_path: Path, suffix: str, scale: float, offset: list[float]) -> None:
+    vertices, faces = shapes.icosphere(1)
+    exact = np.round(vertices * 2**20) / 2**20 * scale + np.array(offset)
+    rows = [f"{x!r} {y!r} {z!r}" for x, y, z in exact.tolist()]
+    text = {
+        "obj": "\n".join([*("v " + row for row in rows), *("f " + " ".join(map(str, f + 1)) for f in faces), ""]),
+        "off": "\n".join(["OFF", f"{len(rows)} {len(faces)} 0", *rows, *(f"3 {a} {b} {c}" for a, b, c in faces), ""]),
+        "stl": text_stl("ball", (exact, faces)),
+        "ply": "\n".join(
+            [
+                "ply", "format ascii 1.0", f"element vertex {len(rows)}", *(f"property double {k}" for k in "xyz"),
+                f"element face {len(faces)}", "property list uchar int vertex_indices", "end_header", *rows,
+                *(f"3 {a} {b} {c}" for a, b, c in faces), "",
+            ]
+        ),
+    }[suffix]  # fmt: skip
+    mesh = load(tmp_path, f"ball.{suffix}", text)
+    assert np.array_equal(mesh.vertices[mesh.faces], exact[faces])
+    home = load_mesh((np.round(vertices * 2**20) / 2**20, faces))
+    assert np.abs(mesh.unit_triangles - home.unit_triangles).max() < 4e-16 + 4 * np.spacing(max(offset)) / scale
+
+
+def test_vertices_that_no_face_uses_do_not_stretch_the_domain(tmp_path: Path) -> None:
+    far = V + "v 1e9 1e9 1e9\nv nan nan nan\n" + faces_of("{}")
+    mesh = load(tmp_path, "far.obj", far)
+    assert np.array_equal(mesh.bounds, [[-1, -1, -1], [1, 1, 1]])
+
+
+def nested_3mf(path: Path, levels: int) -> Path:
+    """A cube on the lowest level; every level holds the one below twice."""
+    vertices, faces = CUBE
+    corners = "".join('<vertex x="{}" y="{}" z="{}"/>'.format(*vertex) for vertex in vertices)
+    triangles = "".join('<triangle v1="{}" v2="{}" v3="{}"/>'.format(*face) for face in faces)
+    mesh = f"<mesh><vertices>{corners}</vertices><triangles>{triangles}</triangles></mesh>"
+    objects = f'<object id="0">{mesh}</object>' + "".join(
+        f'<object id="{level + 1}"><components>'
+        + "".join(f'<component objectid="{level}" transform="1 0 0 0 1 0 0 0 1 {x} 0 0"/>' for x in (0, 2 << level))
+        + "</components></object>"
+        for level in range(levels)
+    )
+    namespace = 'xmlns="http://schemas.microsoft.com/3dmanufacturing/core/2015/02"'
+    text = f'<model {namespace}><resources>{objects}</resources><build><item objectid="{levels}"/></build></model>'
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("3D/3dmodel.model", text)
+    return path
+
+
+@pytest.mark.parametrize("levels", [0, 1, 4, 8])
+def test_3mf_files_are_read_whole_or_refused(tmp_path: Path, levels: int) -> None:
+    path = nested_3mf(tmp_path / "nested.3mf", levels)
+    if levels < 8:
+        assert len(load_mesh(path).faces) == 12 * 2**levels
+    else:
+        with pytest.raises(InputError, match="3,072 triangles, of which trimesh reads"):
+            load_mesh(path)
+
+
+def test_objects_in_objects_are_counted_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trimesh, "load_scene", lambda *_, **__: pytest.fail("trimesh would take hours"))
+    with pytest.raises(OutOfMemoryError, match="reading it takes about"):
+        load_mesh(nested_3mf(tmp_path / "nested.3mf", 40))
+
+
+# ---- What files may not do ----
+
+
+@pytest.mark.parametrize("name", ["cube.zip", "cube.tar.gz", "cube.bz2", "cube.dae", "cube.3dxml", "cube.xaml", "cube"])
+def test_formats_that_are_not_named_are_not_read(tmp_path: Path, name: str) -> None:
+    with zipfile.ZipFile(tmp_path / "packed.zip", "w") as archive:
+        archive.writestr("cube.obj", V + faces_of("{}"))
+    message = refusal(tmp_path, name, (tmp_path / "packed.zip").read_bytes())
+    assert "not in a format of meshes that is read: .3mf, .glb, .gltf, .obj, .off, .ply, .stl" in message
+
+
+def gltf_beside(folder: Path, uri: str) -> bytes:
+    """A glTF of the cube in a folder, whose buffer has that name; returns the buffer."""
+    files = trimesh.Scene([trimesh.Trimesh(*CUBE, process=False)]).export(file_type="gltf", merge_buffers=True)
+    tree = json.loads(files["model.gltf"])
+    assert len(tree["buffers"]) == 1
+    buffer = files[tree["buffers"][0]["uri"]]
+    tree["buffers"][0]["uri"] = uri
+    folder.mkdir(exist_ok=True)
+    (folder / "cube.gltf").write_text(json.dumps(tree))
+    return bytes(buffer)
+
+
+@pytest.mark.parametrize("kind", ["beside", "below", "with blanks", "above", "absolute", "link", "fifo", "device"])
+def test_buffers_of_gltf_lie_in_its_folder(tmp_path: Path, kind: str) -> None:
+    folder, outside = tmp_path / "in", tmp_path / "secret.bin"
+    below = {"below": "sub/b.bin", "with blanks": "a b.bin"}
+    place = folder / below.get(kind, "b.bin") if kind in ("beside", *below) else outside
+    uris = {**below, "with blanks": "a%20b.bin", "above": "../secret.bin", "absolute": str(outside)}
+    uris["device"] = "/dev/zero"
+    buffer = gltf_beside(folder, uris.get(kind, "b.bin"))
+    place.parent.mkdir(exist_ok=True)
+    place.write_bytes(buffer)
+    if kind == "link":
+        (folder / "b.bin").symlink_to(outside)
+    if kind == "fifo":
+        os.mkfifo(folder / "b.bin")  # to open it would take for ever
+    if place is outside:
+        with pytest.raises(InputError, match="which is no file in its folder"):
+            load_mesh(folder / "cube.gltf")
+    else:
+        check_cube(load_mesh(folder / "cube.gltf"))
+
+
+def test_pictures_are_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import PIL.Image
+
+    picture = PIL.Image.new("RGB", (8, 8))
+    material = trimesh.visual.material.PBRMaterial(baseColorTexture=picture)
+    visual = trimesh.visual.TextureVisuals(uv=np.zeros((len(CUBE[0]), 2)), material=material)
+    path = tmp_path / "cube.glb"
+    trimesh.Trimesh(*CUBE, process=False, visual=visual).export(path)
+    assert b"image/png" in path.read_bytes()
+    monkeypatch.setattr(PIL.Image, "open", lambda *_: pytest.fail("a picture is decoded"))
+    check_cube(load_mesh(path))
+
+
+def test_entities_stand_for_no_files(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text('<vertex x="7" y="7" z="7"/>')
+    head = f'<?xml version="1.0"?><!DOCTYPE model [<!ENTITY other SYSTEM "file://{secret}">]>'
+    with zipfile.ZipFile(tmp_path / "a.3mf", "w") as archive:
+        text = "<model><resources><object id='1'>&other;</object></resources></model>"
+        archive.writestr("3D/3dmodel.model", head + text)
+    with pytest.raises(InputError, match="undefined entity"):
+        load_mesh(tmp_path / "a.3mf")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.glb", b"", "the file is empty"),
+        ("a.glb", b"nothing", "no header of a GLB file"),
+        ("a.gltf", b"", "the file is empty"),
+        ("a.gltf", b"{,}", "not the JSON of a glTF file"),
+        ("a.3mf", b"nothing", "not a zip file"),
+    ],
+)
+def test_what_is_no_scene(tmp_path: Path, name: str, content: bytes, says: str) -> None:
+    assert says in refusal(tmp_path, name, content)
+
+
+def test_3mf_without_a_model(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
+        archive.writestr("readme.txt", "nothing")
+    assert "no 3D/3dmodel.model" in refusal(tmp_path, "a.3mf", (tmp_path / "other.zip").read_bytes())
+
+
+def test_pipes_are_no_meshes(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.ply")
+    with pytest.raises(InputError, match="is no plain file; save what comes out of a pipe"):
+        load_mesh(tmp_path / "pipe.ply")
+
+
+# ---- Triangle strips, and polygons of many corners ----
+
+
+@pytest.mark.parametrize("order", ["ascii", "binary_little_endian", "binary_big_endian"])
+def test_triangle_strips(tmp_path: Path, order: str) -> None:
+    # An octahedron: its middle as a strip that closes, its two caps after a -1 and in a list of their own.
+    corners = np.array([[1, 0, 0], [0, 1, 0], [-1, 0, 0], [0, -1, 0], [0, 0, 1], [0, 0, -1]], float)
+    strips = [[4, 0, 1, 5, 2, -1, 4, 1, 2], [4, 2, 3, 5, 0, -1, 4, 3, 0], [0, 5, 1], [2, 5, 3]]
+    head = f"ply\nformat {order} 1.0\nelement vertex 6\n" + "".join(f"property double {k}\n" for k in "xyz")
+    head += f"element tristrips {len(strips)}\nproperty list int int vertex_indices\nend_header\n"
+    if order == "ascii":
+        body = "".join(" ".join(map(str, row)) + "\n" for row in [*corners.tolist(), *([len(s), *s] for s in strips)])
+        content = (head + body).encode()
+    else:
+        sign = "<" if "little" in order else ">"
+        rows = b"".join(np.array([len(s), *s], sign + "i4").tobytes() for s in strips)
+        content = head.encode() + corners.astype(sign + "f8").tobytes() + rows
+    mesh = load(tmp_path, "octahedron.ply", content)
+    # Each second triangle the other way round; a strip begins anew after a -1, and in another list.
+    strip = [
+        [4, 0, 1],
+        [1, 0, 5],
+        [1, 5, 2],
+        [4, 1, 2],
+        [4, 2, 3],
+        [3, 2, 5],
+        [3, 5, 0],
+        [4, 3, 0],
+        [0, 5, 1],
+        [2, 5, 3],
+    ]
+    assert mesh.faces.tolist() == strip
+
+
+def test_strips_leave_out_what_leads_from_part_to_part() -> None:
+    from sdfcli.mesh.formats.ply import _triangles_of
+
+    found = _triangles_of(Polygons.of([[0, 1, 2, 2, 3, 3, 4, 5]]))
+    assert found.corner.reshape(-1, 3).tolist() == [[0, 1, 2], [4, 3, 5]]
+
+
+@pytest.mark.parametrize("size", [300, 3000])
+@pytest.mark.parametrize("kind", ["star", "comb"])
+def test_polygons_of_many_corners(kind: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(size)
+    k = np.arange(size)
+    if kind == "star":
+        radius = rng.uniform(0.3, 1, size)
+        flat = np.stack([radius * np.cos(2 * np.pi * k / size), radius * np.sin(2 * np.pi * k / size)], axis=1)
+    else:
+        flat = np.stack([-k / size, np.where(k % 2, 0.1, 1.0)], axis=1)
+        flat[:2], flat[-2:] = [[0.1, -0.5], [0, 0.5]], [[-1, 0.5], [-1.1, -0.5]]
+    asked = []
+    is_ear = polygons._Ears._is_ear
+    monkeypatch.setattr(polygons._Ears, "_is_ear", lambda self, corner: asked.append(0) or is_ear(self, corner))
+    triangles = triangulated(np.column_stack([flat, np.zeros(size)]), Polygons.of([k]))
+    a, b, c = flat[triangles].swapaxes(0, 1)
+    areas = (b - a)[:, 0] * (c - a)[:, 1] - (b - a)[:, 1] * (c - a)[:, 0]
+    after = np.roll(flat, -1, axis=0)
+    assert areas.min() >= 0
+    assert np.isclose(areas.sum(), (flat[:, 0] * after[:, 1] - flat[:, 1] * after[:, 0]).sum())
+    uses = [(t[i], t[i - 2]) for t in triangles.tolist() for i in range(3)]
+    assert len(set(uses)) == len(uses)
+    every = set(uses)
+    assert {(p, q) for p, q in uses if (q, p) not in every} == {(i, (i + 1) % size) for i in range(size)}
+    assert len(asked) < 3 * size
+
+
+def test_concave_polygons_of_too_many_corners_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polygons, "MOST_CORNERS", 4)
+    outline = np.array([(0, 0, 0), (4, 0, 0), (4, 4, 0), (2, 1, 0), (0, 4, 0)], float)
+    with pytest.raises(InputError, match="a concave face of 5 corners"):
+        triangulated(outline, Polygons.of([np.arange(5)]))
+    round_one = np.array([[np.cos(t), np.sin(t), 0.0] for t in np.arange(6)])
+    assert len(triangulated(round_one, Polygons.of([np.arange(6)]))) == 4

@@ -1,0 +1,186 @@
+"""What is set up for a GPU before CuPy is imported."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+from sdfcli.runtime import driver
+
+
+class Driver:
+    """Stands for libcuda: `devices` GPUs, and the numbers of those whose contexts were made."""
+
+    def __init__(self, devices: int) -> None:
+        self.devices, self.made = devices, list[int]()
+
+    def cuInit(self, flags: int) -> int:  # noqa: N802
+        return 0 if self.devices else 100
+
+    def cuDeviceGet(self, device: Any, number: int) -> int:  # noqa: N802
+        device._obj.value = 10 + number
+        return 0 if number < self.devices else 101
+
+    def cuDeviceGetCount(self, count: Any) -> int:  # noqa: N802
+        count._obj.value = self.devices
+        return 0
+
+    def cuDevicePrimaryCtxRetain(self, context: Any, device: Any) -> int:  # noqa: N802
+        self.made.append(device.value)
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("device", "devices", "made"),
+    [
+        ("auto", 2, [10]),
+        ("cuda", 2, [10]),
+        ("cuda:1", 2, [11]),
+        ("cuda:2", 2, []),
+        ("cpu", 2, []),
+        ("cuda:0,1", 2, []),
+        ("nonsense", 2, []),
+        ("auto", 0, []),
+    ],
+)
+def test_the_context_of_the_device(monkeypatch: pytest.MonkeyPatch, device: str, devices: int, made: list[int]) -> None:
+    library, started = Driver(devices), []
+
+    class Now:
+        def __init__(self, target: Any, args: Any, daemon: bool) -> None:
+            self.run = lambda: target(*args)
+
+        def start(self) -> None:
+            started.append(True)
+            self.run()
+
+    monkeypatch.setattr(driver, "Thread", Now)
+    monkeypatch.setattr(driver, "find_spec", lambda name: object())
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
+    driver.start(device)
+    assert library.made == made
+    assert len(started) == (device in ("auto", "cuda", "cuda:1", "cuda:2"))
+
+
+@pytest.mark.parametrize("devices", [0, 1, 3])
+def test_the_number_of_devices(monkeypatch: pytest.MonkeyPatch, devices: int) -> None:
+    monkeypatch.setattr(driver, "find_spec", lambda name: object())
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Driver(devices))
+    assert driver.device_count() == devices
+
+
+def test_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise OSError(f"{name}: no such file")
+
+    monkeypatch.setattr(driver, "find_spec", lambda name: object())
+    monkeypatch.setattr(ctypes, "CDLL", missing)
+    driver._make_context(0)
+    assert driver.device_count() == 0
+
+
+def test_without_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "find_spec", lambda name: None)
+    monkeypatch.setattr(driver, "Thread", None)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Driver(1))
+    driver.start("auto")
+    assert driver.device_count() == 0
+
+
+@pytest.mark.gpu
+def test_the_driver_and_cupy_count_alike() -> None:
+    from sdfcli.backend import cuda
+
+    assert driver.device_count() == cuda.device_count() > 0
+
+
+def test_the_user_decides_how_arrays_are_summed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUPY_ACCELERATORS", "cub")
+    driver.without_cub()
+    assert driver.os.environ["CUPY_ACCELERATORS"] == "cub"
+    monkeypatch.delenv("CUPY_ACCELERATORS")
+    driver.without_cub()
+    assert driver.os.environ["CUPY_ACCELERATORS"] == ""
+
+
+@pytest.mark.parametrize(("code", "expected"), [("0", 0), ("None", 0), ("7", 7), ("'text'", 5)])
+def test_leaving(code: str, expected: int) -> None:
+    """The process ends at once, what was printed is there, and nothing else of Python runs."""
+    program = f"""
+import atexit, sys
+from sdfcli.runtime import driver
+atexit.register(print, "the end")
+print("printed")
+driver.leave({code})
+print("and more")
+sys.exit(5)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], check=False, stdout=subprocess.PIPE, text=True)
+    printed = ["printed"] if expected != 5 else ["printed", "and more", "the end"]
+    assert (ended.stdout.splitlines(), ended.returncode) == (printed, expected)
+
+
+def test_leaving_what_dask_has_started() -> None:
+    program = """
+import atexit, sys
+from sdfcli.runtime import driver
+sys.modules["distributed"] = sys
+atexit.register(print, "the end")
+driver.leave(0)
+"""
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "the end\n"
+
+
+def test_leaving_where_nobody_reads() -> None:
+    program = """
+import os, sys
+from sdfcli.runtime import driver
+read, write = os.pipe()
+os.close(read)
+sys.stdout = os.fdopen(write, "w")
+print("lost")
+driver.leave(0)
+os._exit(6)
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 6
+
+
+@pytest.mark.skipif(find_spec("cupy") is None, reason="CuPy is not installed")
+def test_linear_algebra_of_cupyx_is_loaded_when_it_is_touched() -> None:
+    """In a process of its own: here it may be loaded already."""
+    program = """
+import sys
+from importlib.util import _LazyModule
+from sdfcli.backend.cuda import import_cupy
+import_cupy()
+import cupyx.scipy.special
+assert type(sys.modules["cupyx.linalg"]) is _LazyModule
+assert "cupyx.scipy.sparse" not in sys.modules
+import cupyx.linalg
+assert callable(cupyx.linalg.invh) and callable(cupyx.linalg.sparse.lschol)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_auto_falls_back_where_cupy_and_the_driver_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sdfcli.backend import cuda, select
+
+    monkeypatch.setattr(driver, "device_count", lambda: 1)
+    monkeypatch.setattr(cuda, "device_count", lambda: 0)
+    assert select.device_names("auto") == ["cpu"]
+
+
+def test_the_end_with_closed_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes: list[int] = []
+    monkeypatch.delitem(sys.modules, "distributed", raising=False)  # other tests may have imported it
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    monkeypatch.setattr(os, "_exit", codes.append)
+    driver.leave(6)
+    assert codes == [6]

@@ -1,0 +1,98 @@
+"""Which points are left out of a field's error: those at a proven jump of the sign, and no others."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sdfcli
+import shapes
+from sdfcli import pipeline
+from sdfcli.verify.accuracy import Floats, errors, errors_by_region
+
+EDGE = 0.1
+
+
+@dataclass
+class Turned:
+    """The exact distances with the other sign, in cells of EDGE: wrong wherever the distance is not zero."""
+
+    distance: Callable[[Floats], Floats]
+
+    def sample(self, points: Floats) -> Floats:
+        return -self.distance(points)
+
+    def cell_at(self, points: Floats) -> tuple[Floats, Floats]:
+        return np.floor(points / EDGE) * EDGE, np.full(len(points), EDGE)
+
+
+@dataclass
+class Exact:
+    distance: Callable[[Floats], Floats]
+
+    def signed_distance(self, points: Any) -> Floats:
+        return self.distance(points)
+
+
+def rim(points: Floats) -> Floats:
+    """The half-plane z = 0, x < 0, below which is inside: beyond its rim the sign jumps."""
+    x, _, z = points.T
+    return np.where(z < 0, -1, 1) * np.hypot(np.maximum(x, 0), z)
+
+
+def wall(points: Floats) -> Floats:
+    """The plane z = 0, with distances as exact as those of a build."""
+    noise = np.random.default_rng(1).uniform(-1e-7, 1e-7, len(points))
+    return np.asarray(points[:, 2] + np.where(np.abs(points[:, 2]) > 1e-6, noise, 0))
+
+
+def jumps(distance: Callable[[Floats], Floats], points: Floats) -> int:
+    return errors(Turned(distance), 1.0, 1e-4, 1.0, Exact(distance), points, most_suspects=1.0).jumps
+
+
+def test_jumps_beside_a_rim_are_found() -> None:
+    points = np.random.default_rng(0).uniform([-0.003, -1, -0.003], [0.003, 1, 0.003], (300, 3))
+    points = points[np.abs(rim(points)) > 1e-4]
+    assert jumps(rim, points) == len(points) > 200
+
+
+def test_a_surface_is_no_jump() -> None:
+    points = np.random.default_rng(0).uniform([-1, -1, -0.1], [1, 1, 0.1], (300, 3))
+    assert jumps(wall, points) == 0
+    assert jumps(rim, points - [2, 0, 0]) == 0
+
+
+def test_regions_are_judged_by_themselves() -> None:
+    rng = np.random.default_rng(0)
+    regions = {
+        "wrong": rng.uniform([-1, -1, -0.1], [1, 1, 0.1], (300, 3)),  # too many suspects for jumps to be looked for
+        "right": np.concatenate([rng.uniform([0.2, -1, 0], [1, 1, 0], (300, 3)), [[-0.05, 0.0, 0.02]]]),
+        "rim": np.concatenate([np.zeros((300, 3)), [[0.003, 0.0, 0.001]]]),
+    }
+    found = errors_by_region(Turned(rim), 1.0, 1e-4, 1.0, Exact(rim), regions)
+    assert found == {name: errors(Turned(rim), 1.0, 1e-4, 1.0, Exact(rim), where) for name, where in regions.items()}
+    assert [each.samples for each in found.values()] == [300, 301, 301]
+    assert found["wrong"].jumps == 0
+    assert found["rim"].jumps == 1
+
+
+def test_builds_say_what_limits_their_error() -> None:
+    ball = shapes.icosphere(3)
+    assert sdfcli.build(ball, device="cpu").info["error_limit"] is None
+    assert sdfcli.build(ball, device="cpu", depth=3).info["error_limit"] == "depth"
+    assert sdfcli.build(ball, device="cpu", octree="bvh", depth=4).info["error_limit"] == "triangles"
+
+
+def test_an_error_in_a_coarse_leaf_is_one_between_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = pipeline.errors_by_region
+
+    def larger(*given: Any) -> Any:
+        return {name: dataclasses.replace(each, largest=1.1e-3) for name, each in real(*given).items()}
+
+    monkeypatch.setattr(pipeline, "errors_by_region", larger)
+    assert sdfcli.build(shapes.icosphere(3), device="cpu").info["error_limit"] == "samples"
