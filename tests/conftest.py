@@ -22,7 +22,7 @@ settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 
 # `python -m pytest` puts the current folder on sys.path, and so the source tree, which has no compiled kernels, before
 # the installed package. Whoever builds the kernels by hand, and says where they are, tests the source tree.

@@ -15,7 +15,7 @@ import trimesh
 from sdfcli.errors import InputError
 from sdfcli.mesh.load import load_mesh
 
-TOOL = Path(__file__).resolve().parents[2] / "tools" / "fuzz.py"
+TOOL = Path(__file__).resolve().parents[1] / "tools" / "fuzz.py"
 KINDS = ["stl", "stl-text", "ply", "ply-text", "ply-mixed", "obj", "off", "glb", "3mf", "field", "field-parts"]
 
 

@@ -23,7 +23,8 @@ import oracle
 import sdfcli
 import shapes
 from sdfcli.errors import InputError, OutOfMemoryError, UsageError
-from sdfcli.field.field import Field, store
+from sdfcli.field import store
+from sdfcli.field.field import Field
 from sdfcli.field.store import is_field, load, save
 
 ARRAYS = ("leaf_key", "leaf_level", "corner_key", "distance")
