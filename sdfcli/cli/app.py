@@ -137,7 +137,7 @@ def _root(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and stop.")
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show a traceback when something goes wrong; also behind the command.")
+        bool, typer.Option("--debug", help="Print a traceback on errors; also accepted after the command.")
     ] = False,
 ) -> None:
     """Signed distance fields from triangle meshes."""

@@ -17,20 +17,22 @@ if TYPE_CHECKING:
 
 
 Meshes = Annotated[
-    list[str], typer.Argument(metavar="MESH...|scan", help="Triangle meshes; or `scan`, for the exclusive scan.")
+    list[str], typer.Argument(metavar="MESH...|scan", help="Triangle meshes, or `scan` for the exclusive scan.")
 ]
-Depth = Annotated[int | None, typer.Option(help="Of the octree: 9 on a GPU, 7 on the CPU.", show_default=False)]
+Depth = Annotated[
+    int | None, typer.Option(help="Octree level; 9 on a GPU, 7 on the CPU by default.", show_default=False)
+]
 Uniform = Annotated[
     bool, typer.Option("--uniform", help="Compare octrees with uniform grids and jump flooding instead.")
 ]
-Repeat = Annotated[int, typer.Option(min=1, help="Runs after the one to warm up; medians are shown.")]
+Repeat = Annotated[int, typer.Option(min=1, help="Timed runs after one warm-up run; medians are shown.")]
 FailBelow = Annotated[
     float | None,
     typer.Option(
-        metavar="RATIO", help="Exit code 6 if --query is not RATIO times as fast as baseline.", show_default=False
+        metavar="RATIO", help="Minimum speed-up of --query over baseline; exit code 6 below it.", show_default=False
     ),
 ]
-Csv = Annotated[Path | None, typer.Option(help="Write the figures to this file, a row a mesh and query.")]
+Csv = Annotated[Path | None, typer.Option(help="CSV file with a row per mesh and query.")]
 
 
 def bench(

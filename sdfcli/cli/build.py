@@ -14,7 +14,7 @@ from sdfcli.cli import options
 from sdfcli.cli.outcomes import Style, show
 from sdfcli.cli.output import human_bytes, print_json, print_table, progress, tell
 from sdfcli.errors import OutOfMemoryError, SdfError, UsageError
-from sdfcli.params import OCTREES, BuildParams
+from sdfcli.params import DEFAULT_DEPTH, OCTREES, THIN, BuildParams
 from sdfcli.runtime import driver, memory
 
 if TYPE_CHECKING:
@@ -26,46 +26,47 @@ if TYPE_CHECKING:
 Meshes = Annotated[
     list[str],
     typer.Argument(
-        metavar="MESH...", help="Triangle meshes (PLY, OBJ, STL, OFF, GLB ...), folders of them, - for a list."
+        metavar="MESH...", help="Triangle meshes (PLY, OBJ, STL, OFF, GLB ...), folders of meshes, or - for a list."
     ),
 ]
 Output = Annotated[
     str | None,
-    typer.Option("--output", "-o", help="The file to write; a folder for several meshes. NAME.h5 by default."),
+    typer.Option("--output", "-o", help="Output file, or folder for several meshes; NAME.h5 by default."),
 ]
 Recursive = Annotated[
-    bool, typer.Option("--recursive", "-r", help="Look into the folders of folders, too, and keep their names.")
+    bool, typer.Option("--recursive", "-r", help="Search subfolders; the output keeps their structure.")
 ]
 Octree = Annotated[
-    str, typer.Option(**options.words(*OCTREES), help="Split where the field errs, or where triangles are dense.")
+    str, typer.Option(**options.words(*OCTREES), help="Refinement criterion: field error, or triangle density.")
 ]
 Depth = Annotated[
     int | None,
     typer.Option(
-        help="The finest level of the octree: 10, or more if a tolerance below 6e-4 needs it.", show_default=False
+        help=f"Maximum octree level; {DEFAULT_DEPTH} by default, more where a tolerance below 6e-4 needs it.",
+        show_default=False,
     ),
 ]
-Tolerance = Annotated[float, typer.Option(help="Largest error, as a fraction of the bounding box's diagonal.")]
+Tolerance = Annotated[float, typer.Option(help="Maximum field error, as a fraction of the bounding box's diagonal.")]
 Band = Annotated[
-    float, typer.Option(help="Distance, as such a fraction, beyond which the tolerance grows with the distance.")
+    float, typer.Option(help="Distance, as a fraction of the diagonal, beyond which the tolerance grows with it.")
 ]
 Thin = Annotated[
     float | None,
     typer.Option(
         metavar="FRACTION",
-        help="Thickness, as such a fraction, down to which walls and gaps keep both sides: 0.75 tolerances by "
-        "default; 0: the tolerance alone decides.",
+        help="Minimum thickness of resolved walls and gaps, as a fraction of the diagonal; "
+        f"{THIN:g} tolerances by default, 0: no refinement for them.",
         show_default=False,
     ),
 ]
-Nearest = Annotated[bool, typer.Option("--nearest", help="Store the triangle nearest to every corner, for --previous.")]
+Nearest = Annotated[bool, typer.Option("--nearest", help="Store the nearest triangle of every corner, for --previous.")]
 Previous = Annotated[
     Path | None,
-    typer.Option(help="An earlier frame's field, built with --nearest: where queries start. Implies --nearest."),
+    typer.Option(help="Field of the previous frame, built with --nearest: a warm start. Implies --nearest."),
 ]
 MaxMemory = Annotated[
     str | None,
-    typer.Option(metavar="SIZE", help="Memory to use at most, as 800M or 4G: 90 % of what is free by default."),
+    typer.Option(metavar="SIZE", help="Memory limit, as 800M or 4G; 90 % of the free memory by default."),
 ]
 Jobs = Annotated[
     int | None,
@@ -74,31 +75,29 @@ Jobs = Annotated[
         "-j",
         min=1,
         metavar="N",
-        help="Meshes to build at the same time: one a core, or two to six a GPU, by default.",
+        help="Parallel builds; one per core, or two to six per GPU, by default.",
         show_default=False,
     ),
 ]
-FailFast = Annotated[bool, typer.Option("--fail-fast/--keep-going", help="Begin no other mesh after one that fails.")]
+FailFast = Annotated[bool, typer.Option("--fail-fast/--keep-going", help="Start no further mesh after a failure.")]
 SkipExisting = Annotated[
-    bool, typer.Option("--skip-existing", help="Leave fields alone that are there, of the same mesh and parameters.")
+    bool, typer.Option("--skip-existing", help="Skip meshes whose field exists, with the same parameters.")
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option(min=0.001, metavar="SECONDS", help="The longest that a mesh may take.", show_default=False),
+    typer.Option(min=0.001, metavar="SECONDS", help="Time limit per mesh.", show_default=False),
 ]
 Report = Annotated[
-    Path | None, typer.Option(metavar="PAGE.html", help="Write a page with a row a mesh.", show_default=False)
+    Path | None, typer.Option(metavar="PAGE.html", help="HTML page with a row per mesh.", show_default=False)
 ]
 Scheduler = Annotated[
     str | None,
     typer.Option(
-        metavar="tcp://HOST:PORT|local", help="Hand the meshes to Dask's scheduler there.", show_default=False
+        metavar="tcp://HOST:PORT|local", help="Dask scheduler that distributes the meshes.", show_default=False
     ),
 ]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Say how large the field will be and what it takes; write nothing.")
-]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the seconds of every stage.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Estimate leaves, time, memory and file size; write nothing.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print the seconds of every stage.")]
 
 
 def build(
@@ -129,7 +128,7 @@ def build(
     quiet: options.Quiet = False,
     verbose: Verbose = False,
 ) -> None:
-    """Turn meshes into adaptive signed distance fields (HDF5).
+    """Build adaptive signed distance fields (HDF5) from meshes.
 
     Example: sdfcli build scans/*.ply parts/ -o fields/ --skip-existing
     """
@@ -141,7 +140,9 @@ def build(
     most = _memory_limit(max_memory)
     params = BuildParams(octree, depth, tolerance, band, thin, sign, query)
     if jobs is not None and scheduler not in (None, "local"):
-        raise UsageError(f"--jobs {jobs}: at --scheduler {scheduler} the number of its workers counts")
+        raise UsageError(
+            f"--jobs {jobs}: not with --scheduler {scheduler}, whose workers set the number of parallel builds"
+        )
     found, earlier = _jobs(meshes, output, recursive), None if previous is None else str(previous)
     settings = Settings(
         asdict(params), device, threads, most, nearest, earlier, force, skip_existing, picture=report is not None
@@ -198,7 +199,7 @@ def _check_page(report: Path, request: BuildRequest) -> None:
 
     check_target(report, request.settings.force, *request.inputs)
     if any(os.path.realpath(job.output) == os.path.realpath(report) for job in request.jobs):
-        raise UsageError(f"--report {report}: a field is written there")
+        raise UsageError(f"--report {report}: that is the output of a mesh; use another name")
 
 
 def _write_page(report: Path | None, request: BuildRequest, done: list[Outcome]) -> None:
@@ -239,8 +240,8 @@ def _estimate_one(mesh: str, settings: Settings, json: bool, raises: bool) -> in
         return 0
     return tell(
         OutOfMemoryError(
-            f"{mesh}: needs about {human_bytes(found.memory_bytes)}, and {human_bytes(found.limit_bytes)} may be "
-            "used; try a larger --tolerance, a smaller --depth, or more --max-memory"
+            f"{mesh}: needs about {human_bytes(found.memory_bytes)}, above the limit of "
+            f"{human_bytes(found.limit_bytes)}; try a larger --tolerance, a smaller --depth, or more --max-memory"
         )
     )
 

@@ -20,7 +20,7 @@ def check(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Say what is wrong with meshes, what a build does about it, and whether the field can be trusted.
+    """Report the faults of meshes, their treatment in a build, and a verdict on the field.
 
     The verdict is good, usable, doubtful or unusable; the exit code is 3 if any mesh is unusable, else 0.
 

@@ -22,34 +22,34 @@ DEFAULT_RESOLUTION = 128
 
 
 Output = Annotated[
-    Path, typer.Argument(metavar="OUT", help="A name that ends in " + ", ".join(ENDINGS) + ": that is the format.")
+    Path, typer.Argument(metavar="OUT", help="Output file; its ending is the format: " + ", ".join(ENDINGS) + ".")
 ]
 Resolution = Annotated[
     int | None,
-    typer.Option(help=f"Values along the longest side of a grid; {DEFAULT_RESOLUTION} by default.", show_default=False),
+    typer.Option(help=f"Grid points along the longest side; {DEFAULT_RESOLUTION} by default.", show_default=False),
 ]
 Window = Annotated[
     str | None,
     typer.Option(
         metavar="X0,Y0,Z0,X1,Y1,Z1",
-        help="The grid's box in the mesh's units; the field's domain by default.",
+        help="Bounding box of the grid, in the mesh's units; the field's domain by default.",
         show_default=False,
     ),
 ]
 Dtype = Annotated[
     str | None,
     typer.Option(
-        **options.words("float32", "float16"), help="Of .raw and .npz grids; float32 by default.", show_default=False
+        **options.words("float32", "float16"),
+        help="Number format of .raw and .npz grids; float32 by default.",
+        show_default=False,
     ),
 ]
 Samples = Annotated[
     int | None,
-    typer.Option(help="Instead of a grid, so many samples for DeepSDF (.npz: pos and neg).", show_default=False),
+    typer.Option(help="Number of DeepSDF samples (.npz: pos and neg), in place of a grid.", show_default=False),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Of the samples; the same one gives the same file.")]
-Normalized = Annotated[
-    bool, typer.Option("--normalized", help="Samples with the shape in the unit sphere, as DeepSDF has it.")
-]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed of the samples.")]
+Normalized = Annotated[bool, typer.Option("--normalized", help="Scale the shape to the unit sphere, as DeepSDF does.")]
 
 
 def export(
@@ -65,7 +65,7 @@ def export(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Write a field in the format of another program: ParaView, NumPy, game engines, NanoVDB, OpenVDB, DeepSDF.
+    """Convert a field for other programs: ParaView, NumPy, game engines, NanoVDB, OpenVDB, DeepSDF.
 
     .vtkhdf holds the octree itself; .vti, .npz, .raw (with a JSON header), .nvdb and .vdb a regular grid.
 

@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     from sdfcli.extract.sources import Grid
 
 
-Source = Annotated[Path, typer.Argument(metavar="FILE", help="A field, or a volume (.npy, three axes).")]
+Source = Annotated[Path, typer.Argument(metavar="FILE", help="Field, or volume (.npy, three axes).")]
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", help="A .ply, .obj, .stl or .glb file; NAME_iso.ply by default."),
+    typer.Option("--output", "-o", help="Mesh file: .ply, .obj, .stl or .glb; NAME_iso.ply by default."),
 ]
 Resolution = Annotated[
     int | None,
     typer.Option(
-        help="Cells along an axis of the field's domain; those of its finest level by default, 1024 at most.",
+        help="Grid cells along an axis of the domain; by default those of the finest octree level, at most 1024.",
         show_default=False,
     ),
 ]
-Iso = Annotated[float, typer.Option(help="The distance, or the volume's value; smaller ones are inside.")]
+Iso = Annotated[float, typer.Option(help="Iso value, a distance or a volume's value; smaller values are inside.")]
 Spacing = Annotated[
     str | None,
-    typer.Option(help="Distance of a volume's neighbouring values: S or SX,SY,SZ; 1 by default.", show_default=False),
+    typer.Option(help="Grid spacing of a volume: S or SX,SY,SZ; 1 by default.", show_default=False),
 ]
 
 
@@ -48,7 +48,7 @@ def extract(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Turn the surface at a distance into a watertight triangle mesh, by marching cubes.
+    """Extract an isosurface as a watertight triangle mesh, by marching cubes.
 
     Example: sdfcli extract bunny.h5 --iso 0.002 --resolution 512 -o shell.ply
     """

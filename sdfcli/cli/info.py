@@ -31,7 +31,7 @@ SHOWN = {
 
 
 def info(file: options.FieldFile, json: options.Json = False, quiet: options.Quiet = False) -> None:
-    """Print everything that a field's file says of itself.
+    """Print the metadata of a field file.
 
     Example: sdfcli info bunny.h5
     """

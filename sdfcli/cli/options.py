@@ -21,29 +21,29 @@ def words(*values: str, others: str = "") -> dict[str, Any]:
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 Device = Annotated[
-    str, typer.Option("--device", **words("auto", "cpu", "cuda", others="cuda:N"), help="Where to compute.")
+    str, typer.Option("--device", **words("auto", "cpu", "cuda", others="cuda:N"), help="Compute device.")
 ]
 Devices = Annotated[
     str,
     typer.Option(
         "--device",
         **words("auto", "cpu", "cuda", others="cuda:0,1"),
-        help="Where to compute; on several GPUs, too.",
+        help="Compute device, or several GPUs.",
     ),
 ]
 Threads = Annotated[int | None, typer.Option("--threads", help="CPU threads; all by default.", show_default=False)]
 Sign = Annotated[
     str,
-    typer.Option("--sign", **words(*SIGNS), help="How inside and outside are told apart."),
+    typer.Option("--sign", **words(*SIGNS), help="Sign method; auto chooses by the mesh's faults."),
 ]
 Query = Annotated[
     str,
     typer.Option(
         "--query",
         **words(*QUERIES),
-        help="How distances are found: three are for comparison.",
+        help="Nearest-triangle algorithm: fast, or a thesis baseline.",
     ),
 ]
 Points = Annotated[
@@ -51,11 +51,11 @@ Points = Annotated[
     typer.Option(
         "--points",
         **words("octree", "levels", "bvh", "near", "rand", "grid"),
-        help="Where distances are asked for.",
+        help="Set of query points.",
     ),
 ]
-FieldFile = Annotated[Path, typer.Argument(metavar="FILE", help="A field that `sdfcli build` wrote.")]
+FieldFile = Annotated[Path, typer.Argument(metavar="FILE", help="Field file, from `sdfcli build`.")]
 Picture = Annotated[
     Path | None,
-    typer.Option("--output", "-o", help="A .png file; by default one of the field's name, in this folder."),
+    typer.Option("--output", "-o", help="PNG file; by default named after the field, in the current folder."),
 ]

@@ -69,7 +69,7 @@ def _show_line(outcome: Outcome, place: str, style: Style) -> None:
 def _note_unused(done: list[Outcome], previous: str | None) -> None:
     for outcome in done:
         if previous is not None and not outcome.get("previous_used", True):
-            say(f"note: {outcome['input']} has another number of triangles than {previous}, which was not used")
+            say(f"note: {outcome['input']}: --previous {previous} not used: another number of triangles")
 
 
 def without_picture(outcome: Outcome) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def _summary(done: list[Outcome], total: int, seconds: float) -> list[str]:
     lines = [f"{counts(done, total)}, in {seconds:.1f} s"]
     lines += [f"  failed ({each['exit_code']}): {each['input']}" for each in done if each["status"] == "failed"]
     if len(done) < total:
-        lines.append("  the same command with --skip-existing goes on from here")
+        lines.append("  to continue, repeat the command with --skip-existing")
     return lines
 
 

@@ -39,20 +39,20 @@ HEADINGS = {
 }
 
 
-MeshFile = Annotated[Path, typer.Argument(metavar="MESH", help="A triangle mesh.")]
-Depth = Annotated[int, typer.Option(min=1, max=MAX_DEPTH, help="The finest level of that octree.")]
+MeshFile = Annotated[Path, typer.Argument(metavar="MESH", help="Triangle mesh.")]
+Depth = Annotated[int, typer.Option(min=1, max=MAX_DEPTH, help="Octree level of the query points.")]
 KernelName = Annotated[
     str | None,
-    typer.Option("--kernel-name", "-k", help="Of the whole pipeline, profile the kernels that match this expression."),
+    typer.Option("--kernel-name", "-k", help="Regular expression: profile these kernels of the whole pipeline."),
 ]
-Metrics = Annotated[
-    list[str] | None, typer.Option(help="More metrics of Nsight Compute, with commas between them, or repeated.")
+Metrics = Annotated[list[str] | None, typer.Option(help="Further Nsight Compute metrics, comma-separated or repeated.")]
+Skip = Annotated[
+    int, typer.Option(min=0, help="Warm-up launches of each kernel (with -k: pipeline runs) at the start.")
 ]
-Skip = Annotated[int, typer.Option(min=0, help="Launches (with -k: runs) of each before counting.")]
-Count = Annotated[int, typer.Option(min=1, help="Launches (with -k: runs) of each to count.")]
-Csv = Annotated[Path | None, typer.Option(help="A file for the rows as Nsight Compute prints them.")]
-Gpu = Annotated[str, typer.Option(**options.words("cuda", others="cuda:N"), help="The GPU.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the command line of ncu and stop.")]
+Count = Annotated[int, typer.Option(min=1, help="Counted launches of each kernel (with -k: pipeline runs).")]
+Csv = Annotated[Path | None, typer.Option(help="CSV file with the rows of Nsight Compute.")]
+Gpu = Annotated[str, typer.Option(**options.words("cuda", others="cuda:N"), help="GPU.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the ncu command line and stop.")]
 
 
 def profile(
@@ -150,9 +150,9 @@ def _count(program: str | None, command: list[str], kernel_name: str | None) -> 
         raise error
     lines = ncu.csv_lines(done.stdout)
     if not lines and kernel_name is not None:
-        raise UsageError(f"-k {kernel_name}: no kernel of the pipeline has such a name")
+        raise UsageError(f"-k {kernel_name}: no kernel of the pipeline matches it")
     if not lines:
-        raise DeviceError("ncu printed no rows; see what it prints with the command line of --dry-run")
+        raise DeviceError("ncu printed no rows; run the command line of --dry-run to see its output")
     return lines
 
 

@@ -25,21 +25,22 @@ GRADIENT = ["gx", "gy", "gz"]
 NEAREST = ["nearest_x", "nearest_y", "nearest_z", "triangle"]
 
 
-Source = Annotated[Path, typer.Argument(metavar="FILE", help="A field, or a mesh: then distances are exact.")]
+Source = Annotated[Path, typer.Argument(metavar="FILE", help="Field, or mesh for exact distances.")]
 PointFile = Annotated[
-    str, typer.Argument(metavar="POINTS", help=".npy (N, 3), .csv, .xyz, .ply, a mesh, or - for stdin (text).")
+    str,
+    typer.Argument(
+        metavar="POINTS", help="Points: .npy (N, 3), .csv, .xyz, .ply, a mesh, or - for text on standard input."
+    ),
 ]
 Output = Annotated[
-    Path | None, typer.Option("--output", "-o", help="A .npy, .csv or .ply file; standard output by default.")
+    Path | None, typer.Option("--output", "-o", help="Output file: .npy, .csv or .ply; standard output by default.")
 ]
-Gradient = Annotated[bool, typer.Option("--gradient", help="The gradient too: distance, gx, gy, gz.")]
+Gradient = Annotated[bool, typer.Option("--gradient", help="Add the gradient: columns gx, gy, gz.")]
 Nearest = Annotated[
-    bool, typer.Option("--nearest", help="The nearest point on the mesh too, and the number of its triangle, from 0.")
+    bool, typer.Option("--nearest", help="Add the nearest point on the mesh, and its triangle's index from 0.")
 ]
-Json = Annotated[
-    bool, typer.Option("--json", help="Print a JSON object a point; with -o, one that says what was written.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print answers and errors only.")]
+Json = Annotated[bool, typer.Option("--json", help="Print a JSON object per point; with -o, one for the file.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.")]
 
 
 def query(
@@ -57,7 +58,7 @@ def query(
 ) -> None:
     """Print the signed distance at each point, negative inside, in the mesh's units.
 
-    Points in text and .npy may be any number: they are worked on as they are read.
+    Text and .npy points are streamed: memory does not grow with their number.
 
     Example: sdfcli query bunny.h5 points.npy -o distances.npy
     """
@@ -71,9 +72,9 @@ def query(
         check_target(output, force, file, 0 if points == "-" else points)
     if is_field(file):
         if nearest:
-            raise UsageError("--nearest: a field does not keep where the surface is nearest; ask the mesh itself")
+            raise UsageError("--nearest: fields store no nearest points; query the mesh instead")
         if sign != BuildParams.sign:
-            raise UsageError(f"--sign {sign}: a field has its signs already; ask the mesh itself")
+            raise UsageError(f"--sign {sign}: a field has its signs already; query the mesh instead")
         answer = _from_field(file, gradient, device, threads)
     else:
         answer = _from_mesh(file, gradient, nearest, sign, device, threads)

@@ -17,24 +17,22 @@ from sdfcli.errors import UsageError
 def render(
     file: options.FieldFile,
     output: options.Picture = None,
-    size: Annotated[str, typer.Option(metavar="WxH", help="Pixels, 8192 at most along each side.")] = "800x600",
+    size: Annotated[str, typer.Option(metavar="WxH", help="Picture size in pixels, at most 8192 a side.")] = "800x600",
     view: Annotated[
         str,
         typer.Option(
             **options.words("front", "back", "left", "right", "top", "bottom", "iso", others="AZIMUTH,ELEVATION"),
-            help="Where to look from; in degrees, azimuth 0 is the front and 90 the right side.",
+            help="View direction, a name or angles in degrees; azimuth 0 is the front, 90 the right side.",
         ),
     ] = "-30,20",
     up: Annotated[
         str,
-        typer.Option(
-            **options.words("y", "z"), help="The mesh's axis that points up; the front is towards +z or -y then."
-        ),
+        typer.Option(**options.words("y", "z"), help="Up axis of the mesh; the front is +z (y up) or -y (z up)."),
     ] = "y",
     iso: Annotated[
         float | None,
         typer.Option(
-            help="The distance at which the surface lies; 0 by default, or a thin skin where there is no sign.",
+            help="Iso value, a distance; 0 by default, or a thin skin where the field has no sign.",
             show_default=False,
         ),
     ] = None,
@@ -44,7 +42,7 @@ def render(
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Draw a shaded picture of the surface. No display is needed.
+    """Render the surface as a shaded picture, without a display.
 
     Example: sdfcli render bunny.h5 --view front --size 1600x1200
     """

@@ -15,21 +15,22 @@ from sdfcli.cli.output import print_written, progress
 def slice_plane(
     file: options.FieldFile,
     output: options.Picture = None,
-    axis: Annotated[str, typer.Option(**options.words("x", "y", "z"), help="The axis that the plane is across.")] = "z",
+    axis: Annotated[str, typer.Option(**options.words("x", "y", "z"), help="Axis normal to the plane.")] = "z",
     at: Annotated[
         float | None,
         typer.Option(
-            help="Where along the axis, in the mesh's units; the middle of the surface by default.", show_default=False
+            help="Position along the axis, in the mesh's units; the middle of the surface by default.",
+            show_default=False,
         ),
     ] = None,
     size: Annotated[int, typer.Option(help="Pixels along the domain's edge, 64 to 4096.")] = 800,
-    octree: Annotated[bool, typer.Option("--octree", help="Draw the borders of the octree's leaves.")] = False,
+    octree: Annotated[bool, typer.Option("--octree", help="Draw the octree's leaves.")] = False,
     device: options.Device = "auto",
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Draw the distances in a plane: blue inside, red outside, with lines of equal distance and a scale.
+    """Plot the distances in a plane: blue inside, red outside, with contour lines and a scale.
 
     Example: sdfcli slice bunny.h5 --axis x --octree
     """

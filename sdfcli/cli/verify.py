@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 
 def verify(
     file: options.FieldFile,
-    mesh: Annotated[Path, typer.Option("--mesh", help="The mesh that the field was built from.")],
-    samples: Annotated[int, typer.Option(min=3, help="How many random points to compare at.")] = 100_000,
+    mesh: Annotated[Path, typer.Option("--mesh", help="Mesh that the field was built from.")],
+    samples: Annotated[int, typer.Option(min=3, help="Number of random points.")] = 100_000,
     tolerance: Annotated[
-        float | None, typer.Option(help="Largest error allowed; the field's own by default.", show_default=False)
+        float | None,
+        typer.Option(
+            help="Maximum error, as a fraction of the diagonal; the field's own tolerance by default.",
+            show_default=False,
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random points.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the points.")] = 0,
     device: options.Device = "auto",
     threads: options.Threads = None,
     json: options.Json = False,
@@ -34,7 +38,7 @@ def verify(
     """Compare a field with exact distances at random points; exit code 6 above the tolerance.
 
     The points lie near the surface, in the band around it, and anywhere in the domain. The exact distances are
-    computed in float64 by a code of their own.
+    computed in float64 by independent code.
 
     Example: sdfcli verify bunny.h5 --mesh bunny.ply --samples 1000000
     """
@@ -52,7 +56,7 @@ def verify(
             made_from, sign = field.info["mesh"]["sha256"], str(field.info["sign"])
             promised, band = (float(field.info["parameters"][name]) for name in ("tolerance", "band"))
         except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{file}: does not say how it was built, so there is nothing to verify") from error
+            raise InputError(f"{file}: does not say how it was built; build it again to verify it") from error
         same = source.sha256 == made_from
         allowed = promised if tolerance is None else tolerance
         reference = _Reference(source, sign, select_backend(device, threads))

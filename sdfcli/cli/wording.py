@@ -19,8 +19,8 @@ FAULTS = (
 
 ERROR_LIMITS = {
     "depth": "missed: the finest leaves are too large; try a larger --depth",
-    "samples": "missed between the points at which a leaf is judged; try a smaller one",
-    "triangles": "which this octree does not strive for",
+    "samples": "missed between the test points of a leaf; try a smaller one",
+    "triangles": "not enforced by --octree bvh",
 }
 
 
@@ -37,8 +37,8 @@ def health_text(health: dict[str, Any]) -> str:
 
 VERDICTS = {
     "good": "the mesh is closed, oriented, and without faults",
-    "usable": "the mesh has faults, but an inside",
-    "doubtful": "the mesh has no inside that is certain",
+    "usable": "the mesh has faults, but a clear inside",
+    "doubtful": "the mesh's inside is uncertain",
 }
 
 
@@ -56,7 +56,7 @@ def verdict_text(report: dict[str, Any]) -> str:
 def sheets_text(sheets: dict[str, Any], tolerance: float, lost: str = "lost") -> str:
     """How thin the walls of a mesh are, whether they and the gaps are kept, and what would keep them."""
     if sheets["lost"] is None:
-        return "without signs there are none to keep"
+        return "not resolved: the field has no signs"
     if sheets["thinnest"] is None:
         words = f"none below {error_text(WIDEST_SHEET * tolerance)} of the diagonal"
     else:
@@ -65,6 +65,6 @@ def sheets_text(sheets: dict[str, Any], tolerance: float, lost: str = "lost") ->
         return words
     share, needed, depth = sheets["lost"], sheets["needed_thin"], sheets["needed_depth"]
     remedy = (
-        f"--thin {needed:.2g} --depth {depth} keeps them" if depth <= MAX_DEPTH else "no octree here is fine enough"
+        f"--thin {needed:.2g} --depth {depth} keeps them" if depth <= MAX_DEPTH else "finer than the deepest octree"
     )
     return f"{words}; walls or gaps {lost} at {share:.2%} of the surface: {remedy}"

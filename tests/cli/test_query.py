@@ -167,7 +167,7 @@ def test_nearest(ending: str, folder: Path) -> None:
 def test_a_field_knows_no_nearest_points(folder: Path) -> None:
     code, output = invoke("query", folder / "ball.h5", "-", "--nearest", given="0 0 0\n")
     assert code == 2
-    assert "ask the mesh" in output
+    assert "query the mesh" in output
 
 
 @pytest.mark.parametrize("source", ["-", "long.npy", "long.csv"])
@@ -307,7 +307,7 @@ def test_text_gives_back_every_bit(tmp_path: Path, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--sign", "none"], "--sign none: a field has its signs already; ask the mesh itself"),
+        (["--sign", "none"], "--sign none: a field has its signs already; query the mesh instead"),
         (["--threads", "0"], "--threads 0: use a number from 1 on"),
         (["--device", "gpu"], "--device gpu: use auto, cpu, cuda or cuda:N"),
     ],
