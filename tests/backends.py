@@ -12,6 +12,7 @@ import pytest
 from sdfcli.backend import Backend, select_backend, select_backends
 from sdfcli.backend.base import KERNELS, argument_structs
 from sdfcli.backend.cpu import CpuBackend
+from sdfcli.backend.warps import WarpBackend
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
@@ -22,10 +23,8 @@ def backend(request: pytest.FixtureRequest) -> Backend:
     return select_backend(request.param)
 
 
-class Fibres(CpuBackend):
+class Fibres(WarpBackend, CpuBackend):
     """The CPU, and one warp of fibres for kernels that need warps."""
-
-    warps = True
 
     def __init__(self, library: Path) -> None:
         super().__init__()

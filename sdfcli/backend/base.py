@@ -9,6 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ Array = Any
 
 WARP = 32
 """Threads of a GPU that run in step."""
+
+SMALL = 1 << 18
+"""Bytes from which on scarce memory is added in eighths."""
 
 _SCALARS: dict[str, tuple[str, type]] = {
     "unsigned": ("I", np.uint32),
@@ -90,6 +94,24 @@ def argument_structs() -> dict[str, ArgumentStruct]:
     return structs
 
 
+@dataclass(frozen=True)
+class MemoryPolicy:
+    """How a device's memory is spent.
+
+    scarce  one large structure at a time: trees are freed while they are idle and built again, values that follow from
+            others are computed again, and arrays grow in small steps. Elsewhere, pages that nothing has touched take no
+            memory, so arrays double.
+    """
+
+    scarce: bool
+
+    def spare(self, entries: int, nbytes: int) -> int:
+        """Entries to add to a full array of so many entries and bytes."""
+        if not self.scarce:
+            return entries
+        return entries // (2 if nbytes < SMALL else 8)
+
+
 class Queue(AbstractContextManager["Queue"]):
     """What is asked for within it runs in order, beside what other queues do. On the CPU it is done at once."""
 
@@ -109,9 +131,10 @@ class Backend(ABC):
 
     xp: Any
     name: str
+    memory = MemoryPolicy(scarce=False)
     warps = False
-    """Whether threads come in warps, which SDF_WARP_KERNELS need: queries are then asked in packets (packet.h), and
-    else walk the wide tree (wide.h). The bits are the same."""
+    """Whether threads come in warps, which SDF_WARP_KERNELS need: the trees and their queries then are of another kind
+    (spatial/). The bits are the same."""
 
     @abstractmethod
     def run(self, kernel: str, n: int, **values: Any) -> None:
@@ -128,6 +151,16 @@ class Backend(ABC):
     @abstractmethod
     def sort(self, keys: Array) -> Array:
         """Sorts unsigned keys (n,). Returns where each one was, (n,) int64: equal keys stay in order."""
+
+    @abstractmethod
+    def counting_sort(self, values: Array, kinds: int, first: int = 0) -> tuple[Array, list[int]]:
+        """The numbers, from `first` on, of the entries of values (n,) uint8 below `kinds`, 32 at most: (n,) uint32,
+        value by value, in order for each; and where each value's end. The host waits once."""
+
+    @abstractmethod
+    def compact(self, flags: Array, kinds: int = 1, first: int = 0) -> list[Array]:
+        """For each of the numbers 1 .. kinds, 3 at most, its places in flags (n,) uint8: (k,) uint32, in order, counted
+        from `first` on."""
 
     @abstractmethod
     def inclusive_scan(self, values: Array) -> None:

@@ -114,6 +114,13 @@ class CpuBackend(Backend):
         keys[...] = ordered
         return order
 
+    def counting_sort(self, values: Array, kinds: int, first: int = 0) -> tuple[Array, list[int]]:
+        ends: list[int] = np.cumsum(np.bincount(values, minlength=kinds)).tolist()
+        return np.argsort(values, kind="stable").astype(np.uint32) + np.uint32(first), ends
+
+    def compact(self, flags: Array, kinds: int = 1, first: int = 0) -> list[Array]:
+        return [np.flatnonzero(flags == k).astype(np.uint32) + np.uint32(first) for k in range(1, kinds + 1)]
+
     def inclusive_scan(self, values: Array) -> None:
         np.cumsum(values, dtype=values.dtype, out=values)
 

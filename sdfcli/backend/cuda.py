@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend.base import KERNELS, Array, Backend, Queue, argument_structs
+from sdfcli.backend.base import KERNELS, Array, Queue, argument_structs
+from sdfcli.backend.warps import WarpBackend
 from sdfcli.errors import DeviceError
 
 BLOCK = 128
@@ -149,10 +150,8 @@ class CudaQueue(Queue):
         self._stream.synchronize()
 
 
-class CudaBackend(Backend):
+class CudaBackend(WarpBackend):
     """Runs kernels on one GPU, on CuPy's current stream."""
-
-    warps = True
 
     def __init__(self, device: int = 0) -> None:
         self.xp = import_cupy()

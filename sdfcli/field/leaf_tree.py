@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from sdfcli.backend import Array, Backend
-from sdfcli.backend.compaction import by_value
 from sdfcli.spatial.morton import LATTICE_BITS
 
 TOP_LEVEL = 6
@@ -24,7 +23,7 @@ def leaf_nodes(backend: Backend, leaf_key: Array, leaf_level: Array) -> tuple[Ar
     most = len(leaf_key) // 7  # each cell that is no leaf has seven leaves more
     key, level = xp.empty(most, np.uint64), xp.full(most, LATTICE_BITS + 1, np.uint8)
     backend.run("sdf_leaf_list", len(end), end=end, node_key=key, node_level=level, **leaves)
-    order, ends = by_value(backend, level, LATTICE_BITS + 2)
+    order, ends = backend.counting_sort(level, LATTICE_BITS + 2)
     order = order[: ends[LATTICE_BITS]]
     values = {
         **leaves,

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from sdfcli.backend import Array, Backend
-from sdfcli.backend.compaction import chosen
 from sdfcli.backend.timing import Stages
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.octree.cells import root_keys, root_positions
@@ -317,7 +316,7 @@ class Octree:
         backend, xp = self.backend, self.backend.xp
         count, thin_only = self.levels[level].cells.count - first, int(level >= self.depth)
         wish = self._ask("screen", level, count, first=first, thin_only=thin_only)
-        opened, probed = chosen(backend, wish, PROBE, first)
+        opened, probed = backend.compact(wish, PROBE, first)
         if len(probed) == 0:
             return opened
         self.queries += len(probed)
@@ -329,12 +328,12 @@ class Octree:
             with self.stages("query", backend):
                 distance, _ = self.find(position, seed)
             backend.run("sdf_octree_probed", len(cells), first=first, centre=distance, wish=wish, **shared)
-        return chosen(backend, wish, first=first)[0]
+        return backend.compact(wish, first=first)[0]
 
     def _peeked(self, level: int, first: int) -> Array:
         """The new cells that are to be opened, judged by what opened neighbours know."""
         wish = self._ask("peek", level, self.levels[level].cells.count - first, first=first)
-        return chosen(self.backend, wish, first=first)[0]
+        return self.backend.compact(wish, first=first)[0]
 
     def _test(self, level: int, count: int, **values: Any) -> None:
         """Asks for splits of opened cells: `rows`, or those from row `first` on. See sdf_octree_test."""
@@ -485,7 +484,7 @@ class Octree:
             flag=flag,
             **self._place(level),
         )
-        cells, closed, coarse = chosen(backend, flag, COARSE)
+        cells, closed, coarse = backend.compact(flag, COARSE)
         self._open(level, closed)
         if len(coarse):
             self._split(level - 1)
@@ -576,7 +575,7 @@ class Octree:
                 wish = xp.zeros(own.cells.count, np.uint8)
                 rows, marginal = own.cells.row[around], MARGINAL * self.tolerance
                 self._test(level, len(rows), rows=rows, asked=wish, state=None, tolerance=marginal)
-                front = chosen(self.backend, wish)[0]
+                front = self.backend.compact(wish)[0]
                 if len(front) == 0:
                     break
                 asked[front] = True
@@ -661,7 +660,7 @@ class Octree:
                 state=own.cells.state,
                 **self._corners(level),
             )
-        corner, key = self.in_order(chosen(backend, used)[0], len(levels) - 1)
+        corner, key = self.in_order(backend.compact(used)[0], len(levels) - 1)
         del used
         value, steps = self._rounded(self.value, levels, step, fine)
         del fine

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from sdfcli.backend import Array, Backend
-from sdfcli.backend.compaction import by_value
 from sdfcli.octree.cells import cell_corners, split_cells
 from sdfcli.spatial.morton import LATTICE_BITS, MORTON_BITS
 
@@ -113,7 +112,7 @@ def corner_order(backend: Backend, corner_key: Array) -> tuple[Array, list[int]]
     level ends. A corner's level is the first whose cells have it."""
     level = backend.xp.empty(len(corner_key), np.uint8)
     backend.run("sdf_corner_level", len(corner_key), corner_key=corner_key, level=level)
-    return by_value(backend, level, LATTICE_BITS + 1)
+    return backend.counting_sort(level, LATTICE_BITS + 1)
 
 
 def by_level(backend: Backend, corner_key: Array) -> Iterator[tuple[int, int, Array]]:

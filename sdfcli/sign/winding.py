@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sdfcli.backend import WARP, Array, Backend
-from sdfcli.backend.compaction import chosen
 from sdfcli.mesh.arrays import Bools, Floats
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.mesh.repair import cones
@@ -79,7 +78,7 @@ class WindingIndex:
         """Of triangles in Morton order, by a tree of its own. counted: (f,), the faces that count; None: all."""
         own, slots = order, None
         if counted is not None:
-            slots = chosen(backend, backend.from_host(counted, np.uint8)[order.triangle_id])[0]
+            slots = backend.compact(backend.from_host(counted, np.uint8)[order.triangle_id])[0]
             own = Order(order.keys[slots], order.triangle_id[slots], order.triangle[slots])
         backend.trim()
         index = WindingIndex.of(backend, refit(backend, build_bvh(backend, own)))

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from sdfcli.backend import cuda
-from sdfcli.backend.compaction import chosen
 
 
 @pytest.mark.gpu
@@ -19,7 +18,7 @@ def test_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def check() -> dict[Path, int]:
         device = cuda.CudaBackend(0)
         wish = device.from_host(np.arange(2000) % 2, np.uint8)
-        assert device.to_host(chosen(device, wish)[0]).tolist() == list(range(1, 2000, 2))
+        assert device.to_host(device.compact(wish)[0]).tolist() == list(range(1, 2000, 2))
         return {path: path.stat().st_mtime_ns for path in tmp_path.glob("sdfcli-*")}
 
     made = check()

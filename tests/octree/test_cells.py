@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 import backends
 import oracle
 from sdfcli.backend import Backend
-from sdfcli.backend.compaction import by_value
 from sdfcli.octree.cells import (
     Corners,
     SplitCells,
@@ -128,7 +127,7 @@ def test_corners_by_level(backend: Backend, seed: int, count: int, depth: int) -
 def test_order_of_any_number_of_levels(backend: Backend, warps: Backend, count: int) -> None:
     level = np.random.default_rng(count).integers(0, 18, count)
     for device in (backend, warps):
-        order, ends = by_value(device, device.from_host(level, np.uint8), 18)
+        order, ends = device.counting_sort(device.from_host(level, np.uint8), 18)
         assert device.to_host(order).tolist() == np.argsort(level, kind="stable").tolist()
         assert ends == [int(np.sum(level <= k)) for k in range(18)]
 

@@ -7,7 +7,6 @@ import pytest
 
 import backends
 from sdfcli.backend import Backend
-from sdfcli.backend.compaction import chosen
 
 backend, warps = backends.backend, backends.warps
 
@@ -18,7 +17,7 @@ def test_what_is_chosen(backend: Backend, warps: Backend, count: int, most: int)
     rng = np.random.default_rng(count)
     wish = rng.integers(0, most + 1, count) if count != 8192 else np.full(count, most)
     for device in (backend, warps):
-        found = chosen(device, device.from_host(wish, np.uint8), most, first=7)
+        found = device.compact(device.from_host(wish, np.uint8), most, first=7)
         assert len(found) == most
         for number, places in enumerate(found, 1):
             assert places.dtype == np.uint32

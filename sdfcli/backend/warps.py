@@ -1,0 +1,42 @@
+"""Operations of devices whose threads come in warps."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from sdfcli.backend.base import WARP, Array, Backend, MemoryPolicy
+
+FEW = 8192
+"""Entries up to which one warp compacts faster than three launches."""
+RUN = 256
+"""Entries that a warp counts, as in warp_order.h."""
+
+
+class WarpBackend(Backend):
+    """A device with warps and memory of its own."""
+
+    warps = True
+    memory = MemoryPolicy(scarce=True)
+
+    def counting_sort(self, values: Array, kinds: int, first: int = 0) -> tuple[Array, list[int]]:
+        xp, n = self.xp, len(values)
+        if n == 0:
+            return xp.empty(0, np.uint32), [0] * kinds
+        runs = -(-n // RUN)
+        end, ends, order = (xp.empty(k, np.uint32) for k in (kinds * runs, kinds, n))
+        counted = {"count": n, "levels": kinds, "level": values}
+        self.run("sdf_level_count", WARP * runs, counts=end, **counted)
+        self.inclusive_scan(end)
+        self.run("sdf_level_order", WARP * runs, first=first, end=end, order=order, ends=ends, **counted)
+        return order, self.to_host(ends).tolist()
+
+    def compact(self, flags: Array, kinds: int = 1, first: int = 0) -> list[Array]:
+        xp, n = self.xp, len(flags)
+        if 0 < n <= FEW:
+            places, last = xp.empty(n, np.uint32), xp.empty(3, np.uint32)
+            self.run("sdf_chosen", WARP, count=n, first=first, wish=flags, chosen=places, last=last)
+            return [places[start:end] for start, end in pairwise([0, *self.to_host(last[:kinds]).tolist()])]
+        order, ends = self.counting_sort(flags, kinds + 1, first)
+        return [order[start:end].copy() for start, end in pairwise(ends)]  # mostly few: the rest is not kept for them
