@@ -183,7 +183,13 @@ def _build(
     field = Field(mesh.domain, **on_host, step=step, parts=parts)
     if steps is not None:
         field.keep_steps(backend.to_host(steps))
-    field.keep_on(backend, leaf_corner=leaf_corner, value=arrays["distance"], **arrays)
+    field.keep_on(
+        backend,
+        leaf_key=arrays["leaf_key"],
+        leaf_level=arrays["leaf_level"],
+        leaf_corner=leaf_corner,
+        value=arrays["distance"],
+    )
     del arrays, leaf_corner, steps
 
     progress("measuring the error")

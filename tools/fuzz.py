@@ -182,7 +182,7 @@ def attributes_sha256(file: Any) -> str:
 def seal(file: Any) -> None:
     """Gives an open field the checksums of what it holds now, as far as that can be read: what a hostile writer would
     do."""
-    from sdfcli.field.field import store
+    from sdfcli.field import store
 
     with contextlib.suppress(SdfError, OSError, KeyError, ValueError, TypeError, OverflowError, RuntimeError):
         if "nearest" in file:

@@ -15,17 +15,10 @@ import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, select_backend
 from sdfcli.errors import DeviceError, InputError
-from sdfcli.field.leaf_tree import leaf_nodes
+from sdfcli.field.device_field import DeviceField, Devices, LeafArrays
 from sdfcli.mesh.arrays import unmasked
 from sdfcli.mesh.mesh import Domain
-from sdfcli.octree.corners import leaf_corners
 from sdfcli.spatial.morton import LATTICE_BITS
-
-CHUNK = 1 << 24
-"""Points sampled at a time: on a device they and their answers take half a gigabyte."""
-
-PIECE = 1 << 16
-"""Leaves whose values are gathered at a time, for which there is a copy of them for a while."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +35,7 @@ class Field:
     nearest     (m,) uint32: the faces nearest to the corners, by their place in the mesh; None where not kept.
     step        distances can be stored as whole numbers of such steps, in the mesh's units (see octree/corners.py).
     parts       most of these numbers are multiples of this, a power of two; around sheets they need not be.
+    steps       (m,) int32, by level: these numbers, where the build has kept them; copies have none.
 
     Between the corners of a leaf the field is trilinear. The arrays are read-only, since what is computed of them is
     kept; `dataclasses.replace(field, distance=...)` is another field.
@@ -57,6 +51,7 @@ class Field:
     nearest: npt.NDArray[np.uint32] | None = None
     step: float | None = None
     parts: int = 1
+    steps: npt.NDArray[np.int32] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("leaf_key", "leaf_level", "corner_key", "distance", "nearest"):
@@ -79,127 +74,65 @@ class Field:
         return digest.hexdigest()
 
     @cached_property
-    def _cache(self) -> dict[str, dict[str, Array]]:
-        return {}
+    def _devices(self) -> Devices:
+        return Devices()
 
-    @cached_property
-    def _samplers(self) -> dict[str, dict[str, Array]]:
-        return {}
+    def on_device(self, backend: Backend) -> DeviceField:
+        """The field on a device."""
+        if backend.name not in self._devices.fields:
+            self._keep(backend, None)
+        return self._devices.fields[backend.name]
 
-    def on(self, backend: Backend) -> dict[str, Array]:
+    def on(self, backend: Backend) -> LeafArrays:
         """leaf_key, leaf_level, leaf_corner (n, 8), value (m,) on a device. InputError where a corner is missing."""
-        if backend.name not in self._cache:
-            key, level = backend.from_host(self.leaf_key), backend.from_host(self.leaf_level)
-            leaf_corner = leaf_corners(backend, key, level, backend.from_host(self.corner_key))
-            if int(leaf_corner.max()) >= len(self.corner_key):
-                raise InputError("a leaf's corner is missing from the list of corners")
-            value = backend.from_host(self.distance)
-            self.keep_on(backend, leaf_key=key, leaf_level=level, leaf_corner=leaf_corner, value=value)
-        return self._cache[backend.name]
+        return self.on_device(backend).arrays.get()
 
     def keep_on(
-        self, backend: Backend, *, leaf_key: Array, leaf_level: Array, leaf_corner: Array, value: Array, **_: Array
+        self, backend: Backend, *, leaf_key: Array, leaf_level: Array, leaf_corner: Array, value: Array
     ) -> None:
-        """Tells the field that its arrays are on a device already."""
-        self._cache[backend.name] = {
-            "leaf_key": leaf_key,
-            "leaf_level": leaf_level,
-            "leaf_corner": leaf_corner,
-            "value": value,
-        }
+        """Takes the field's arrays that are on a device already."""
+        arrays = {"leaf_key": leaf_key, "leaf_level": leaf_level, "leaf_corner": leaf_corner, "value": value}
+        self._keep(backend, arrays)
+
+    def _keep(self, backend: Backend, arrays: LeafArrays | None) -> None:
+        host = self.leaf_key, self.leaf_level, self.corner_key, self.distance
+        self._devices.fields[backend.name] = DeviceField(backend, *host, arrays)
 
     @contextmanager
     def at(self, backend: Backend) -> Iterator[None]:
         """Within it, points that are NumPy's are looked up on that device, not on the CPU."""
-        self._kept["home"] = backend
+        self._devices.home = backend
         try:
             yield
         finally:
-            del self._kept["home"]
+            self._devices.home = None
 
     @property
     def home(self) -> Backend:
         """The device on which points that are NumPy's are looked up: the CPU, see also `at`."""
-        return self._kept.get("home") or any_backend()
+        return self._devices.home or any_backend()
 
-    @cached_property
-    def _kept(self) -> dict[str, Any]:
-        return {}
-
-    def __reduce__(self) -> Any:  # copies have no caches, which hold arrays of devices
-        return Field, tuple(getattr(self, each.name) for each in fields(self))
+    def __reduce__(self) -> Any:  # copies have no arrays on devices
+        return Field, tuple(getattr(self, each.name) for each in fields(self) if each.init)
 
     def keep_steps(self, steps: npt.NDArray[np.int32]) -> None:
-        """Tells the field what `quantise` stores of its distances."""
-        self._kept["steps"] = steps
-
-    @property
-    def steps(self) -> npt.NDArray[np.int32] | None:
-        """What `quantise` stores of the distances, (m,) by level, where the build said so."""
-        return self._kept.get("steps")
+        """Takes what `quantise` stores of the distances."""
+        object.__setattr__(self, "steps", steps)
 
     def check_corners(self) -> None:
         """Raises InputError unless every leaf's eight corners are there."""
         self.on(self.home)
 
-    def _sampler(self, backend: Backend) -> dict[str, Array]:
-        """What sampling reads on a device, made when it is first asked for: a tree over the leaves, their levels, and
-        the values of their corners side by side (32 bytes a leaf)."""
-        if backend.name not in self._samplers:
-            arrays = self.on(backend)
-            top, child = leaf_nodes(backend, arrays["leaf_key"], arrays["leaf_level"])
-            leaf_value = backend.lines(arrays["leaf_corner"].shape, np.float32)
-            for first in range(0, len(leaf_value), PIECE):
-                part = slice(first, first + PIECE)
-                leaf_value[part] = arrays["value"][arrays["leaf_corner"][part]]
-            self._samplers[backend.name] = {
-                "leaf_level": arrays["leaf_level"],
-                "leaf_value": leaf_value,
-                "top": top,
-                "child": child,
-            }
-        return self._samplers[backend.name]
-
     def keep_sampler(self, backend: Backend) -> None:
         """Makes what sampling reads on a device, and frees there what it is made of, which takes as much."""
-        self._sampler(backend)
-        self._cache.pop(backend.name, None)
+        self.on_device(backend).keep_sampler()
 
     def _evaluate(self, points: Any, *wanted: str) -> list[Any]:
-        """Those of `result`, `gradient` and `leaf_of` that are wanted, at points (n, 3): one walk down the tree a
-        point. The answers are where the points are."""
+        """Those of `result`, `gradient` and `leaf_of` that are wanted, at points (n, 3), where the points are."""
         on_device = is_cupy(points)
         backend = select_backend(f"cuda:{points.device.id}") if on_device else self.home
         home = backend.xp if on_device else np
-        given = home.ascontiguousarray(as_points(home, points))
-        kinds = {"result": ((), np.float64), "gradient": ((3,), np.float64), "leaf_of": ((), np.uint32)}
-        answers = {name: home.empty((len(given), *kinds[name][0]), kinds[name][1]) for name in wanted}
-        marks = backend.xp.zeros(1, np.uint32)
-        for first in range(0, len(given), CHUNK):
-            here = slice(first, first + CHUNK)
-            part, found = backend.from_host(given[here]), {name: answer[here] for name, answer in answers.items()}
-            if backend.xp is not home:
-                found = {name: backend.xp.empty(each.shape, each.dtype) for name, each in found.items()}
-            single = part.dtype == np.float32
-            backend.run(
-                "sdf_field_sample",
-                len(part),
-                points=None if single else part,
-                single=part if single else None,
-                origin_x=self.domain.origin[0],
-                origin_y=self.domain.origin[1],
-                origin_z=self.domain.origin[2],
-                length=self.domain.length,
-                marks=marks,
-                **self._sampler(backend),
-                **{name: found.get(name) for name in kinds},
-            )
-            if backend.xp is not home:
-                for name, answer in answers.items():
-                    answer[here] = backend.to_host(found[name])
-        if int(marks[0]):
-            raise InputError("the points to sample must be finite")
-        return list(answers.values())
+        return self.on_device(backend).evaluate(backend, self.domain, home, as_points(home, points), wanted)
 
     def sample(self, points: Any) -> Any:
         """Signed distances (n,) float64 at points (n, 3), in the mesh's units. NumPy in, NumPy out; CuPy, CuPy.

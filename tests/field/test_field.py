@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import gc
 import pickle
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -195,7 +197,7 @@ def test_points_taken_in_chunks_on_the_device_of_a_build(
     built = sdfcli.build(shapes.icosphere(2), device=backend.name, depth=4, tolerance=0.02)
     points = np.random.default_rng(7).uniform(-1.5, 1.5, (50, 3))
     expected = getattr(dataclasses.replace(built), question)(points)  # by the CPU
-    monkeypatch.setattr("sdfcli.field.field.field.CHUNK", 7)
+    monkeypatch.setattr("sdfcli.field.device_field.CHUNK", 7)
     with built.at(backend):
         assert built.home is backend
         found = getattr(built, question)(points)
@@ -269,3 +271,25 @@ def test_arrays_that_are_handed_in_stay_as_they_are() -> None:
     distance = field.distance.copy()
     dataclasses.replace(field, distance=distance)
     distance[0] = 1
+
+
+def test_arrays_on_a_device_go_with_the_field() -> None:
+    """At once: a circle of references would keep the memory of a GPU until Python looks for such circles."""
+    built = sdfcli.build(shapes.icosphere(1), device="cpu", depth=3, tolerance=0.1)
+    built.sample(np.zeros((1, 3)))
+    held = weakref.ref(built.on_device(built.home))
+    gc.disable()
+    try:
+        del built
+        assert held() is None
+    finally:
+        gc.enable()
+
+
+def test_another_field_has_no_steps() -> None:
+    """They are those of other distances."""
+    built = sdfcli.build(shapes.icosphere(1), device="cpu", depth=3, tolerance=0.1)
+    assert built.steps is not None
+    moved = dataclasses.replace(built, distance=built.distance + 1)
+    assert moved.steps is None
+    assert copy.copy(built).steps is None

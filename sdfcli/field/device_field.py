@@ -1,0 +1,129 @@
+"""A field on a device: the arrays that kernels read, made on first use, and the evaluation at points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sdfcli.backend import Array, Backend
+from sdfcli.backend.rebuildable import Rebuildable
+from sdfcli.errors import InputError
+from sdfcli.field.leaf_tree import leaf_nodes
+from sdfcli.mesh.mesh import Domain
+from sdfcli.octree.corners import leaf_corners
+
+CHUNK = 1 << 24
+"""Points a launch: on a device they and their answers take half a gigabyte."""
+
+PIECE = 1 << 16
+"""Leaves whose values are gathered at a time, for which there is a copy of them for a while."""
+
+ANSWERS: dict[str, tuple[tuple[int, ...], type]] = {
+    "result": ((), np.float64),
+    "gradient": ((3,), np.float64),
+    "leaf_of": ((), np.uint32),
+}
+"""What the kernel gives for a point: the shape and type of each."""
+
+LeafArrays = dict[str, Array]
+"""leaf_key (n,), leaf_level (n,), leaf_corner (n, 8) and value (m,) on a device; see Field."""
+
+
+class DeviceField:
+    """A field on one device.
+
+    arrays   LeafArrays. InputError where a leaf's corner is missing.
+    sampler  what the evaluation reads: a tree over the leaves, their levels, and the values of their corners side by
+             side (32 bytes a leaf).
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        leaf_key: npt.NDArray[np.uint64],
+        leaf_level: npt.NDArray[np.uint8],
+        corner_key: npt.NDArray[np.uint64],
+        distance: npt.NDArray[np.float32],
+        arrays: LeafArrays | None = None,
+    ) -> None:
+        """Of a field's arrays on the host; `arrays`: those that are on the device already."""
+        # No function here may hold the object: in a circle, memory of the device would be freed late.
+        made = Rebuildable(lambda: _upload(backend, leaf_key, leaf_level, corner_key, distance), arrays)
+        self.arrays = made
+        self.sampler = Rebuildable(lambda: _make_sampler(backend, made.get()))
+
+    def keep_sampler(self) -> None:
+        """Makes the sampler, and frees the arrays that it is made of, which take as much."""
+        self.sampler.get()
+        self.arrays.release()
+
+    def evaluate(self, backend: Backend, domain: Domain, home: Any, points: Array, wanted: Sequence[str]) -> list[Any]:
+        """The `wanted` ANSWERS at points (n, 3): one walk down the tree a point. Points and answers are arrays of
+        `home`, NumPy or the backend's module. Raises InputError for points that are not finite."""
+        given = home.ascontiguousarray(points)
+        answers = {name: home.empty((len(given), *ANSWERS[name][0]), ANSWERS[name][1]) for name in wanted}
+        marks = backend.xp.zeros(1, np.uint32)
+        for first in range(0, len(given), CHUNK):
+            here = slice(first, first + CHUNK)
+            part, found = backend.from_host(given[here]), {name: answer[here] for name, answer in answers.items()}
+            if backend.xp is not home:
+                found = {name: backend.xp.empty(each.shape, each.dtype) for name, each in found.items()}
+            single = part.dtype == np.float32
+            backend.run(
+                "sdf_field_sample",
+                len(part),
+                points=None if single else part,
+                single=part if single else None,
+                origin_x=domain.origin[0],
+                origin_y=domain.origin[1],
+                origin_z=domain.origin[2],
+                length=domain.length,
+                marks=marks,
+                **self.sampler.get(),
+                **{name: found.get(name) for name in ANSWERS},
+            )
+            if backend.xp is not home:
+                for name, answer in answers.items():
+                    answer[here] = backend.to_host(found[name])
+        if int(marks[0]):
+            raise InputError("the points to sample must be finite")
+        return list(answers.values())
+
+
+@dataclass
+class Devices:
+    """The devices that a field is on.
+
+    fields  by the names of devices.
+    home    where points that are NumPy's are looked up; None: the CPU.
+    """
+
+    fields: dict[str, DeviceField] = field(default_factory=dict)
+    home: Backend | None = None
+
+
+def _upload(
+    backend: Backend,
+    leaf_key: npt.NDArray[np.uint64],
+    leaf_level: npt.NDArray[np.uint8],
+    corner_key: npt.NDArray[np.uint64],
+    distance: npt.NDArray[np.float32],
+) -> LeafArrays:
+    key, level = backend.from_host(leaf_key), backend.from_host(leaf_level)
+    leaf_corner = leaf_corners(backend, key, level, backend.from_host(corner_key))
+    if int(leaf_corner.max()) >= len(corner_key):
+        raise InputError("a leaf's corner is missing from the list of corners")
+    return {"leaf_key": key, "leaf_level": level, "leaf_corner": leaf_corner, "value": backend.from_host(distance)}
+
+
+def _make_sampler(backend: Backend, arrays: LeafArrays) -> dict[str, Array]:
+    top, child = leaf_nodes(backend, arrays["leaf_key"], arrays["leaf_level"])
+    leaf_value = backend.lines(arrays["leaf_corner"].shape, np.float32)
+    for first in range(0, len(leaf_value), PIECE):
+        part = slice(first, first + PIECE)
+        leaf_value[part] = arrays["value"][arrays["leaf_corner"][part]]
+    return {"leaf_level": arrays["leaf_level"], "leaf_value": leaf_value, "top": top, "child": child}
