@@ -1,10 +1,12 @@
 """The generated parts of the documentation. MkDocs calls `on_page_markdown` for each page (`hooks` in mkdocs.yml).
 
-In a page, `<!-- options: build -->` stands for the table of that command's arguments and options, as Typer knows them.
+Two marks in a page stand for tables: `<!-- options: build -->` for that command's arguments and options, as Typer knows
+them, and `<!-- table: builds.csv -->` for the rows of that file in docs/internals/data.
 """
 
 from __future__ import annotations
 
+import csv
 import inspect
 import re
 import typing
@@ -12,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 MARK = re.compile(r"^<!-- (\w+): (\S+) -->$", re.MULTILINE)
+
+DATA = Path(__file__).resolve().parent.parent / "docs" / "internals" / "data"
 
 TYPES = {str: "TEXT", Path: "PATH", int: "INTEGER", float: "NUMBER"}
 
@@ -65,6 +69,18 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", r"\|")
 
 
+def table(name: str) -> str:
+    """A file of measurements: a Markdown table, columns of numbers to the right."""
+    with (DATA / name).open(newline="") as file:
+        rows = [[_cell(cell) for cell in row] for row in csv.reader(file)]
+    if len({len(row) for row in rows}) != 1:
+        raise ValueError(f"{name}: rows of different lengths")
+    columns = list(zip(*rows[1:], strict=True))
+    numbers = [all(re.match(r"[-\d(]|$", cell) for cell in column) for column in columns]
+    head, *body = markdown(rows).split("\n")
+    return "\n".join([head, "| " + " | ".join("---:" if each else "---" for each in numbers) + " |", *body[1:]])
+
+
 def markdown(rows: list[list[str]]) -> str:
     """A Markdown table; the first row is its head."""
     head, *body = rows
@@ -72,7 +88,7 @@ def markdown(rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-MAKERS = {"options": options}
+MAKERS = {"options": options, "table": table}
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import dataclasses
 import inspect
 import io
@@ -126,6 +127,15 @@ def test_the_table_of_options_is_that_of_the_help(command: str) -> None:
         assert f"| `{default}` |" in table
 
 
+def test_tables_of_measurements_are_their_files() -> None:
+    pages = "".join(tool("pages").on_page_markdown(page.read_text()) for page in DOCS.rglob("*.md"))
+    files = list((DOCS / "internals" / "data").glob("*.csv"))
+    assert files
+    for path in files:
+        for row in csv.reader(path.read_text().splitlines()):
+            assert "| " + " | ".join(row) + " |" in pages, path
+
+
 def test_a_mark_that_stands_for_nothing_is_an_error() -> None:
     with pytest.raises(KeyError):
         tool("pages").on_page_markdown("<!-- optoins: build -->")
@@ -154,7 +164,7 @@ def test_completion_installs(folder: Path, shell: Shell) -> None:
 
 def test_what_is_promised_is_tested() -> None:
     """As far as that can be told: the tests that SECURITY.md names are there."""
-    named = re.findall(r"`(tests/\w+\.py)`", (ROOT / "SECURITY.md").read_text())
+    named = re.findall(r"`(tests/[\w/]+\.py)`", (ROOT / "SECURITY.md").read_text())
     assert len(named) > 8
     assert [name for name in named if not (ROOT / name).is_file()] == []
 
