@@ -3,10 +3,11 @@
 #include <xmmintrin.h>
 #endif
 
-#include "args.h"
-#include "sign_link.h"
-#include "wide_octree.h"
-#include "winding.h"
+#include "octree/balance.h"
+#include "octree/refine.h"
+#include "sign/inherit.h"
+#include "sign/link.h"
+#include "winding/thread.h"
 
 #define ALONE(name)                                      \
     extern "C" void name(const name##_args* a) {         \
@@ -31,5 +32,8 @@ void restore(unsigned) {}
 
 ALONE(sdf_winding)
 ALONE(sdf_sign_link)
-#define ALONE_OCTREE(kernel) ALONE(sdf_##kernel)
-SDF_WIDE_OCTREE(ALONE_OCTREE)
+ALONE(sdf_octree_screen)
+ALONE(sdf_octree_peek)
+ALONE(sdf_octree_test)
+ALONE(sdf_octree_tighten)
+ALONE(sdf_sign_inherit)

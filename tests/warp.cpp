@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "portable.h"
+#include "base/portable.h"
 
 namespace {
 const int kThreads = 32, kStack = 1 << 16;
@@ -98,10 +98,11 @@ FN float bits_float(u32 bits) {
     return x;
 }
 
-#include "args.h"
-#include "packet.h"
-#include "warp_order.h"
-#include "warp_winding.h"
+#include "base/sort.h"
+#include "distance/packet.h"
+#include "geometry/hilbert.h"
+#include "sign/corners.h"
+#include "winding/warp.h"
 
 #define ENTRY(name)                                                         \
     extern "C" void name(const name##_args* a) {                            \

@@ -50,7 +50,8 @@ def _library() -> ctypes.CDLL:
         if is_shortage(error):
             raise OutOfMemoryError(f"the compiled CPU kernels do not fit into memory: {error}") from error
         package = Path(__file__).parent.parent
-        if (package / "kernels" / "cpu.cpp").exists() and not path.exists():  # installed packages leave that file out
+        source = package / "kernels" / "CMakeLists.txt"  # installed packages leave that file out
+        if source.exists() and not path.exists():
             advice = (
                 f"{package} is the source code, not the installed package: install it with `pip install .` and start "
                 "Python in another folder, without PYTHONPATH"

@@ -41,7 +41,7 @@ def kernel_sources() -> dict[str, str]:
 
     Nobody waits for the compiler longer than for the headers of the kernels that a command runs.
     """
-    headers = {path.name: path.read_text() for path in KERNELS.glob("*.h")}
+    headers = {str(path.relative_to(KERNELS)): path.read_text() for path in KERNELS.rglob("*.h")}
     includes = {name: INCLUDE.findall(text) for name, text in headers.items()}
     owner = {kernel: name for name, text in headers.items() for kernel in re.findall(r"void (sdf_\w+)_at\(", text)}
     entries: dict[str, dict[str, str]] = {}

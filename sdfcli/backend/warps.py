@@ -11,7 +11,7 @@ from sdfcli.backend.base import WARP, Array, Backend, MemoryPolicy
 FEW = 8192
 """Entries up to which one warp compacts faster than three launches."""
 RUN = 256
-"""Entries that a warp counts, as in warp_order.h."""
+"""Entries that a warp counts, as in base/sort.h."""
 
 
 class WarpBackend(Backend):

@@ -77,7 +77,7 @@ typedef struct {
     unsigned n;                     /* internal nodes: triangles - 1 */
     unsigned triangles;
     const unsigned long long* keys; /* triangles, sorted */
-    unsigned* child;                /* out: n x 2, SDF_LEAF | slot or a node */
+    unsigned* child;                /* out: n x 2, marked slots or nodes (trees/child.h) */
     unsigned* node_parent;          /* out: n, SDF_NONE at the root */
     unsigned* leaf_parent;          /* out: triangles */
 } sdf_bvh_build_args;
@@ -230,7 +230,7 @@ typedef struct {
     const unsigned* leaf_parent;
     const float* box;
     unsigned* arrivals;       /* n - 1 zeros */
-    float* moments;           /* out: (n - 1) x 16, see winding.h */
+    float* moments;           /* out: (n - 1) x 16, see winding/moments.h */
 } sdf_winding_moments_args;
 
 typedef struct {
@@ -264,7 +264,7 @@ typedef struct {
     unsigned char* crosses;   /* out: n, 0 before, 1 for a triangle that crosses another one */
 } sdf_crossing_args;
 
-/* Of a level of an octree, see octree.h: what each array holds an entry of is said with it. Those of the level above are
+/* Of a level of an octree, see octree/levels.h: what each array holds an entry of is said with it. Those of the level above are
    null for the root. */
 
 typedef struct {
@@ -700,7 +700,7 @@ typedef struct {
     const unsigned long long* node_key;     /* cells of level 6 and finer that are no leaves, by level, then sorted */
     const unsigned char* node_level;
     const unsigned* first_node;             /* 22, of each level */
-    unsigned* entry;                        /* out: n x 8, a leaf with SDF_LEAF set, or a node; of level 6 x fastest */
+    unsigned* entry;                        /* out: n x 8, a marked leaf, or a node; of level 6 x fastest */
 } sdf_leaf_nodes_args;
 
 typedef sdf_leaf_nodes_args sdf_leaf_top_args;
@@ -723,7 +723,7 @@ typedef struct {
     unsigned* leaf_of;                      /* out: n; may be null */
 } sdf_field_sample_args;
 
-/* A picture of the level set (render.h). Lengths are in edges of the domain where nothing else is said. */
+/* A picture of the level set (surface/render.h). Lengths are in edges of the domain where nothing else is said. */
 typedef struct {
     unsigned n;                             /* pixels, row by row */
     unsigned first;                         /* so many lie before them, from the top */
@@ -825,7 +825,7 @@ typedef struct {
     float* distance;                        /* out: n; the largest float without a seed */
 } sdf_flood_distance_args;
 
-/* Isosurfaces (marching_cubes.h). A grid has cells[0] x cells[1] x cells[2] cells, and nodes from 0 to cells[k] along an
+/* Isosurfaces (surface/marching_cubes.h). A grid has cells[0] x cells[1] x cells[2] cells, and nodes from 0 to cells[k] along an
  * axis. Its bricks are blocks of 8 x 8 x 8 nodes, numbered x fastest; a word is one of a brick's eight layers.
  */
 typedef struct {
@@ -1034,7 +1034,7 @@ typedef struct {
     float* distance;                        /* in and out: n, without a sign, then with it */
 } sdf_sign_spread_args;
 
-/* Octrees as lists of split cells (cells.h). A cell is its Morton code on the lattice, shifted by 4 bits, plus its level. */
+/* Octrees as lists of split cells (octree/cells.h). A cell is its Morton code on the lattice, shifted by 4 bits, plus its level. */
 typedef struct {
     unsigned n;                             /* keys - 1: pairs of neighbours */
     unsigned depth;                         /* cells of this level are not split */
@@ -1063,7 +1063,7 @@ typedef struct {
     unsigned n;                             /* split cells */
     unsigned depth;                         /* they are on the levels above it */
     const unsigned long long* cell;
-    unsigned* kin;                          /* out: 15 x n, see cells.h */
+    unsigned* kin;                          /* out: 15 x n, see octree/cells.h */
     unsigned* count;                        /* out: depth x n, how many points each cell owns; 0 on other levels */
 } sdf_split_own_args;
 

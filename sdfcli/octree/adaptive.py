@@ -111,7 +111,7 @@ class Columns:
 
 
 class Level:
-    """The cells of one size, see octree.h.
+    """The cells of one size, see octree/levels.h.
 
     cells     row (number among the opened cells, or NONE), state, asked (whether it is to be split), meets_finer
               (whether a neighbour is split).

@@ -14,7 +14,7 @@ NONE = 0xFFFFFFFF
 POINTS = 27
 """Of a split cell: the corners of its children."""
 KIN = 15
-"""Rows of what is known of split cells, as in cells.h."""
+"""Rows of what is known of split cells, as in octree/cells.h."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class SplitCells:
 
     They are counted at once, and listed when they are asked for: in between there is time for other work.
 
-    A cell is its Morton code on the lattice, shifted by 4 bits, plus its level (see cells.h). A cell holds two codes
-    where two neighbours among them have its prefix in common, so all levels are read off at once.
+    A cell is its Morton code on the lattice, shifted by 4 bits, plus its level (geometry/lattice.h). A cell holds two
+    codes where two neighbours among them have its prefix in common, so all levels are read off at once.
     """
 
     def __init__(self, backend: Backend, keys: Array, depth: int) -> None:
@@ -92,7 +92,7 @@ def leaves_of(backend: Backend, cell: Array) -> tuple[Array, Array, Array]:
 class OwnedPoints:
     """Whose the points of split cells (s,) above level `depth` are.
 
-    kin (15, s) uint32: each cell's neighbours towards the origin, its parent, and which points it owns (see cells.h).
+    kin (15, s) uint32: each cell's neighbours towards the origin, its parent, and its points (octree/cells.h).
     end (depth, s) uint32: how many points each cell owns in the row of its level, and 0 else, summed up row after row.
     Where each level ends is on its way when this is made.
     """

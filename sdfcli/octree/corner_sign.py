@@ -1,4 +1,4 @@
-"""Signed distances at the corners of an octree, with few winding numbers (see corner_sign.h)."""
+"""Signed distances at the corners of an octree, with few winding numbers (see sign/corners.h)."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from sdfcli.mesh.arrays import Floats
 from sdfcli.params import SHEET_CELL
 
 NO_SHEETS = float(np.float32(3.402823466e38))
-"""A least thickness above which there are no sheets. As in octree.h."""
+"""A least thickness above which there are no sheets. As in octree/sheets.h."""
 LEAVES = 2.0
 """Leaves for each of the cells into which those with both sides of a sheet are divided by halving along two axes, what
 balance asks for included: 0.4 to 1.8 were measured on plates."""

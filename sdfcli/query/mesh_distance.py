@@ -23,7 +23,7 @@ FAR = 1e9
 """In edges of the domain."""
 
 CHUNK = 1 << 20
-"""Points looked up at a time: at most 2^21 (see morton.h)."""
+"""Points looked up at a time: at most 2^21 (see distance/points.h)."""
 
 
 class MeshDistance:

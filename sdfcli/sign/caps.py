@@ -1,4 +1,4 @@
-"""What closes an open surface's holes, as the signs of an octree's corners need it (see corner_sign.h)."""
+"""What closes an open surface's holes, as the signs of an octree's corners need it (see sign/caps.h)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sdfcli.mesh.arrays import Floats
 
 GROUPS = 64
 BOX_MARGIN = 2.0**-20
-"""As in triangle.h: more than the rounding of a distance to a box."""
+"""As in geometry/boxes.h: more than the rounding of a distance to a box."""
 SMALL = 0.45
 """A winding number of the caps that leaves the sign to the surface."""
 

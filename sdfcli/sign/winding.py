@@ -26,11 +26,11 @@ LONE_WINDINGS = 150_000
 FEW_POINTS = 1 << 16
 """Up to so many points along a curve, warps ask for each winding number sooner than signs are handed on."""
 POINTS_OF_A_WARP = 2
-"""For which it sums up winding numbers at a time; as in warp_winding.h."""
+"""For which it sums up winding numbers at a time; as in winding/warp.h."""
 MOST_WARPS = 1 << 15
 """More than run at a time on any GPU: each takes points one after the other."""
 LINK_RUN = 256
-"""As in warp_winding.h: so many links are looked at by a warp."""
+"""As in sign/corners.h: so many links are looked at by a warp."""
 
 CAP_STEPS = ((0.15, 8.0), (0.003, 16.0), (0.0003, 0.0))
 """Closer to the level 0.5 than this, the winding number of the caps of holes is summed up this finely. The expansions

@@ -1,4 +1,4 @@
-"""(d) Exact distances on a GPU, where warps look for neighbouring points together (see packet.h)."""
+"""(d) Exact distances on a GPU, where warps look for neighbouring points together (see distance/packet.h)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ parts done, there are more of them to be cut at once."""
 
 @dataclass(frozen=True)
 class PacketTree:
-    """A packed R-tree with 32 children a node, the lowest nodes being blocks of triangles (see packet_tree.h).
+    """A packed R-tree with 32 children a node, the lowest nodes being blocks of triangles (see trees/packed.h).
 
     slot_place   (n,) uint32: where in the blocks each slot is.
     record       (blocks x 32, 16) float32: the blocks' triangles, with what their distances take.

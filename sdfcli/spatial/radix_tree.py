@@ -20,7 +20,7 @@ class Bvh:
 
     child        (n - 1, 2) uint32: an internal node's number, or 2^31 + slot for a leaf.
     node_parent  (n - 1,) uint32, leaf_parent (n,) uint32: the way up.
-    box          (n - 1, 6) float32: lower and upper corner, a little larger than the triangles in it (see bvh.h).
+    box          (n - 1, 6) float32: lower and upper corner, a little larger than the triangles in it (trees/radix.h).
     node         (n - 1, 8) float32: the same in one array, box and, bit by bit, child pair; where a query asks for it.
     wide, packets  other trees over the same order, where a query asks for them.
     """

@@ -1,4 +1,4 @@
-"""The sixteen-way tree of the CPU's queries (see wide.h)."""
+"""The sixteen-way tree of the CPU's queries (distance/simd.h)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ WIDE = 16
 
 @dataclass(frozen=True)
 class WideTree:
-    """A packed tree with sixteen children a node over the same triangles, for queries on the CPU (see wide.h).
+    """A packed tree with sixteen children a node over the same triangles, for queries on the CPU (distance/simd.h).
 
-    block_slot   (n,) uint32: the slots in the order of the blocks (see wide_order.h).
+    block_slot   (n,) uint32: the slots in the order of the blocks (trees/wide_order.h).
     block        (blocks, 9, 16) float32: sixteen triangles each in that order, coordinate by coordinate.
     box          (nodes, 6, 16) float32: the boxes of sixteen children, level after level, the root last.
     level_start  (levels,) uint32: each level's first node.

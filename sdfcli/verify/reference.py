@@ -1,7 +1,7 @@
 """The reference that stored fields are judged by: exact distances and winding numbers in float64.
 
 It shares no code with the builder's queries: it has its own tree (median splits instead of Morton order), its own
-point-triangle distance and its own sign; see `kernels/exact.h`.
+point-triangle distance and its own sign; see `kernels/verify/exact.h`.
 """
 
 from __future__ import annotations

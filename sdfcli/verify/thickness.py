@@ -18,8 +18,8 @@ SAMPLES, SEED = 5_000, 30_000
 HALVINGS = 16
 """Down to widths of a ten thousandth of a tolerance: by default, as thin as single precision tells from nothing."""
 OPPOSED, EMPTY = -0.8, 0.9
-"""The cosine between the ways to the two sides of a sheet, as in octree.h; and the part of the radius of a ball that
-touches the surface at a point, up to which it is taken for empty."""
+"""The cosine between the ways to the two sides of a sheet, as in octree/sheets.h; and the part of the radius of a ball
+that touches the surface at a point, up to which it is taken for empty."""
 FREE = 0.75
 """The part of half its width up to which a ball in a sheet's middle is empty; 0.8 where sides meet at 37 degrees."""
 SPARED = 0.01

@@ -26,7 +26,7 @@ Numbers = oracle.Numbers
 NONE = 0xFFFFFFFF
 
 SETS = {"plain": None, "avx2": " avx2 ", "avx512": " avx512f "}
-"""The builds of wide.cpp, and what a CPU must have for them."""
+"""The builds of cpu/simd.cpp, and what a CPU must have for them."""
 
 OCTREE = "octree_screen", "octree_peek", "octree_test", "octree_tighten", "sign_inherit"
 

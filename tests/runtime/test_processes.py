@@ -148,7 +148,7 @@ def test_the_source_code_has_no_kernels(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(DeviceError, match="; install the package with"):
         cpu_module._library.__wrapped__()
     (tmp_path / "sdfcli" / "kernels").mkdir(parents=True)
-    (tmp_path / "sdfcli" / "kernels" / "cpu.cpp").touch()
+    (tmp_path / "sdfcli" / "kernels" / "CMakeLists.txt").touch()
     with pytest.raises(DeviceError, match=f"{tmp_path}/sdfcli is the source code.*in another folder"):
         cpu_module._library.__wrapped__()
 

@@ -24,7 +24,7 @@ from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit
 backend = backends.backend
 
 LEAF, NONE = 2**31, 2**32 - 1
-STACK = 96  # how many postponed nodes a query has room for, see distance.h
+STACK = 96  # how many postponed nodes a query has room for, see trees/radix.h
 MARGIN = 2e-6  # boxes are larger than what they hold by less than this
 
 

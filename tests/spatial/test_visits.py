@@ -47,7 +47,7 @@ def segment(p: Numbers, e: Numbers) -> Numbers:
 
 
 def triangle_distances(p: Numbers, corner: Numbers) -> Numbers:
-    """Squared distances (n,) of a point (3,) to triangles (n, 3, 3), operation by operation as kernels/triangle.h."""
+    """Squared distances (n,) of a point (3,) to triangles (n, 3, 3), operation by operation as geometry/triangle.h."""
     a, b, c = corner[:, 0], corner[:, 1], corner[:, 2]
     ab, ac, ap = b - a, c - a, p - a
     n = cross(ab, ac)
@@ -206,7 +206,7 @@ def test_the_closer_child_first_visits_less(backend: Backend) -> None:
 
 
 class PacketWalk:
-    """Sixteen points' walk of the wide tree, as wide.h has it: `best`, `slot`, and what was looked at."""
+    """Sixteen points' walk of the wide tree, as distance/simd.h has it: `best`, `slot`, and what was looked at."""
 
     def __init__(self, tree: Tree, wide: Any, points: Numbers, before: Numbers) -> None:
         self.wide, self.ids = wide, tree.triangle_id

@@ -159,7 +159,7 @@ def test_distance_of_slivers(thickness: float, shape: str) -> None:
         )
         expected = brute_distance(rational(points), rational(triangle[None]))
         found = ExactReference(triangle, [[0, 1, 2]], BACKEND).distance(points)
-        # The face of a triangle thinner than 1e-10 of its length is left out, see exact.h.
+        # The face of a triangle thinner than 1e-10 of its length is left out, see verify/exact.h.
         allowed = 2e-15 if thickness >= 1e-8 else 1e-10
         assert np.all(np.abs(found - expected) <= allowed * (1 + expected))
 

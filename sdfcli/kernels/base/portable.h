@@ -1,0 +1,168 @@
+// One portability layer for two compilers: NVRTC (through CuPy) and a plain C++ compiler.
+//
+// INTERFACE
+//   FN, METHOD    qualifiers of every device-side function, and of those that are members
+//   u32, u64, u8  fixed-width integers (NVRTC has no <stdint.h> by default)
+//   leading_zeros, count_ones, float_bits, arrive, load_row, load_fresh, store_row, store_shared, load_shared,
+//   add_bits, add_up, most_of_all, eight_below UNROLL        before a loop of up to 27 rounds that is worth unrolling:
+//   arrays that it indexes stay in registers
+//
+// Bits are the same on both sides because neither side contracts multiply-add (--fmad=false, -ffp-contract=off), both
+// flush denormals (CuPy compiles with -ftz=true, the CPU threads set MXCSR), and building calls no function of a
+// mathematical library other than sqrt, which is correctly rounded everywhere (verification, verify/exact.h, does). a <
+// b ? a : b is used instead of fminf, whose answer for signed zeros differs.
+#ifndef SDFCLI_BASE_PORTABLE_H
+#define SDFCLI_BASE_PORTABLE_H
+#include "base/constants.h"
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef unsigned char u8;
+
+#ifdef __CUDACC_RTC__
+#define FN __device__ __forceinline__
+#define METHOD __device__ __forceinline__
+#define UNROLL _Pragma("unroll")
+FN int leading_zeros(u32 x) { return __clz((int)x); }
+FN int leading_zeros(u64 x) { return __clzll((long long)x); }
+FN int count_ones(u32 x) { return __popc(x); }
+FN u32 float_bits(float x) { return __float_as_uint(x); }
+// Adds one to a counter; returns its value before. Writes made before are visible to whoever arrives later.
+FN u32 arrive(u32* counter) {
+    u32 before;
+    asm volatile("atom.acq_rel.gpu.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+    return before;
+}
+// Rows of `many` floats lie at multiples of four floats if there are 4 k, of two if there are 4 k + 2.
+template <int many>
+FN void load_row(const float* row, float* x) {
+    for (int k = 0; k < many; k += 4) {
+        float4 part = *(const float4*)(row + k);
+        x[k] = part.x, x[k + 1] = part.y, x[k + 2] = part.z, x[k + 3] = part.w;
+    }
+}
+// The same for what another thread of the same launch may have written before it arrived at a counter.
+template <int many>
+FN void load_fresh(const float* row, float* x) {
+    for (int k = 0; k < many; k += many % 4 ? 2 : 4) {
+        if (many % 4) {
+            float2 part = __ldcg((const float2*)(row + k));
+            x[k] = part.x, x[k + 1] = part.y;
+        } else {
+            float4 part = __ldcg((const float4*)(row + k));
+            x[k] = part.x, x[k + 1] = part.y, x[k + 2] = part.z, x[k + 3] = part.w;
+        }
+    }
+}
+template <int many>
+FN void store_row(float* row, const float* x) {
+    for (int k = 0; k < many; k += many % 4 ? 2 : 4) {
+        if (many % 4)
+            *(float2*)(row + k) = make_float2(x[k], x[k + 1]);
+        else
+            *(float4*)(row + k) = make_float4(x[k], x[k + 1], x[k + 2], x[k + 3]);
+    }
+}
+// A store that several threads may make at once, all of them with the same value.
+template <class T>
+FN void store_shared(T* p, T x) {
+    *p = x;
+}
+// What was there before such stores, or one of them.
+template <class T>
+FN T load_shared(const T* p) {
+    return *p;
+}
+FN void add_bits(u32* p, u32 bits) { atomicOr(p, bits); }
+// Returns the number before.
+FN u32 add_up(u32* p, u32 x) { return atomicAdd(p, x); }
+// Replaces a number by a larger one.
+FN void most_of_all(u64* p, u64 x) { atomicMax(p, x); }
+// Bit k says whether p[k] < level.
+FN u32 eight_below(const float* p, float level) {
+    u32 bits = 0;
+    for (int k = 0; k < 8; k++) bits |= (u32)(p[k] < level) << k;
+    return bits;
+}
+#else
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+#ifndef FN
+#define FN static inline
+#endif
+#define METHOD inline
+#define UNROLL _Pragma("GCC unroll 27")
+FN int leading_zeros(u32 x) { return x ? __builtin_clz(x) : 32; }
+FN int leading_zeros(u64 x) { return x ? __builtin_clzll(x) : 64; }
+FN int count_ones(u32 x) { return __builtin_popcount(x); }
+FN u32 float_bits(float x) {
+    u32 bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+FN u32 arrive(u32* counter) { return __atomic_fetch_add(counter, 1u, __ATOMIC_ACQ_REL); }
+template <int many>
+FN void load_row(const float* row, float* x) {
+    memcpy(x, row, many * sizeof(float));
+}
+template <int many>
+FN void load_fresh(const float* row, float* x) {
+    memcpy(x, row, many * sizeof(float));
+}
+template <int many>
+FN void store_row(float* row, const float* x) {
+    memcpy(row, x, many * sizeof(float));
+}
+template <class T>
+FN void store_shared(T* p, T x) {
+    __atomic_store(p, &x, __ATOMIC_RELAXED);
+}
+template <class T>
+FN T load_shared(const T* p) {
+    return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+FN void add_bits(u32* p, u32 bits) { __atomic_fetch_or(p, bits, __ATOMIC_RELAXED); }
+FN u32 add_up(u32* p, u32 x) { return __atomic_fetch_add(p, x, __ATOMIC_RELAXED); }
+FN void most_of_all(u64* p, u64 x) {
+    u64 before = __atomic_load_n(p, __ATOMIC_RELAXED);
+    while (before < x && !__atomic_compare_exchange_n(p, &before, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+}
+FN u32 eight_below(const float* p, float level) {
+#if defined(__SSE2__)
+    __m128 all = _mm_set1_ps(level);
+    u32 low = (u32)_mm_movemask_ps(_mm_cmplt_ps(_mm_loadu_ps(p), all));
+    return low | (u32)_mm_movemask_ps(_mm_cmplt_ps(_mm_loadu_ps(p + 4), all)) << 4;
+#else
+    u32 bits = 0;
+    for (int k = 0; k < 8; k++) bits |= (u32)(p[k] < level) << k;
+    return bits;
+#endif
+}
+#endif
+
+// What is launched on a GPU for a kernel.
+#define SDF_GPU_ENTRY(name)                            \
+    extern "C" __global__ void name(name##_args a) {   \
+        u32 i = blockIdx.x * blockDim.x + threadIdx.x; \
+        if (i < a.n) name##_at(a, i);                  \
+    }
+
+template <class T>
+FN T select(bool condition, T yes, T no) {
+    return condition ? yes : no;
+}
+template <class T>
+FN T least(T a, T b) {
+    return select(a < b, a, b);
+}
+template <class T>
+FN T most(T a, T b) {
+    return select(a > b, a, b);
+}
+
+#endif

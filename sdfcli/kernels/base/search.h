@@ -1,0 +1,53 @@
+// Binary search in sorted 64-bit keys.
+//
+// INTERFACE
+//   lower_bound       the first place whose key is not less than the given one
+//   lower_bound_near  the same, for a key that is likely to be near a place
+//   lower_bound_from  the same, for a key that is likely to follow a place
+#ifndef SDFCLI_BASE_SEARCH_H
+#define SDFCLI_BASE_SEARCH_H
+#include "base/portable.h"
+
+FN u32 lower_bound(const u64* keys, u32 n, u64 key) {  // the first place whose key is not less
+    u32 low = 0;
+    while (n > 0) {
+        u32 half = n / 2;
+        if (keys[low + half] < key) {
+            low += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return low;
+}
+
+// The same for a key that is likely to be near place `from`: the steps away from there double.
+FN u32 lower_bound_near(const u64* keys, u32 n, u64 key, u32 from) {
+    u32 step = 1;
+    if (keys[from] < key) {
+        while (step < n - from && keys[from + step] < key) {
+            from += step;
+            step *= 2;
+        }
+        return from + 1 + lower_bound(keys + from + 1, least(step, n - from) - 1, key);
+    }
+    while (step <= from && keys[from - step] >= key) {
+        from -= step;
+        step *= 2;
+    }
+    u32 low = step <= from ? from - step + 1 : 0;
+    return low + lower_bound(keys + low, from - low, key);
+}
+
+// The first place from `first` on whose key is not less, where it is likely to be near.
+FN u32 lower_bound_from(const u64* keys, u32 n, u32 first, u64 key) {
+    u32 step = 1;
+    while (step <= n - first && keys[first + step - 1] < key) {
+        first += step;
+        step *= 2;
+    }
+    return first + lower_bound(keys + first, least(step - 1, n - first), key);
+}
+
+#endif

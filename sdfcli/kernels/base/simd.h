@@ -1,0 +1,209 @@
+// Sixteen floats, or eight doubles, side by side: one AVX-512 register where the compiler was told so, else as many of
+// the registers there are. The same operations in the same order, so the same bits.
+//
+// INTERFACE
+//   load_lanes, store_lanes, load_doubles   from and to memory; most_lane is the largest of a Wide
+//   Wide      + - * /, comparisons, least, most, select, root; Wide(s) has s in every lane; w[k] is one lane
+//   WideInts  <, select; as many u32
+//   Mask      the outcome of a comparison: &, |, and bits(), lane k in bit k; mask_of(bits) is the way back
+//   compress  the lanes that bits name, brought together at the front; what comes after them is anything
+//   Doubles   + - * /, <, >, select, root; halves(w) are the first and the last eight lanes of a Wide
+//
+// Everything is in an anonymous namespace: this header is compiled several times, for different instruction sets.
+// Compilers take vectors that are larger than a register apart, some of them lane by lane; so they are given registers.
+#ifndef SDFCLI_BASE_SIMD_H
+#define SDFCLI_BASE_SIMD_H
+#include "base/vec.h"
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+#define SDF_REGISTER 64
+#elif defined(__AVX__)
+#define SDF_REGISTER 32
+#else
+#define SDF_REGISTER 16
+#endif
+#define SDF_PARTS (4 * SDF_LANES / SDF_REGISTER)
+#define SDF_PART_LANES (SDF_REGISTER / 4)
+
+namespace {
+
+using ::least;
+using ::most;
+using ::root;
+using ::select;
+
+typedef float FloatPart __attribute__((vector_size(SDF_REGISTER)));
+typedef u32 IntPart __attribute__((vector_size(SDF_REGISTER)));
+typedef int MaskPart __attribute__((vector_size(SDF_REGISTER)));
+typedef double DoublePart __attribute__((vector_size(SDF_REGISTER)));
+typedef long long DoubleMaskPart __attribute__((vector_size(SDF_REGISTER)));
+
+template <class Part, class T>
+struct Lanes {
+    static const u32 kOfPart = SDF_REGISTER / sizeof(T);
+    Part part[SDF_PARTS];
+    Lanes() {}
+    Lanes(T s) {
+        for (Part& p : part) p = s - Part{};  // s - 0 is s, also for -0
+    }
+    METHOD T operator[](u32 k) const { return part[k / kOfPart][k % kOfPart]; }
+    METHOD void set(u32 k, T x) { part[k / kOfPart][k % kOfPart] = x; }
+};
+typedef Lanes<FloatPart, float> Wide;
+typedef Lanes<IntPart, u32> WideInts;
+typedef Lanes<DoublePart, double> Doubles;
+
+#define SDF_EACH_PART(Result, expression)                         \
+    Result r;                                                     \
+    for (int k = 0; k < SDF_PARTS; k++) r.part[k] = (expression); \
+    return r
+#define SDF_OPERATOR(Result, Operand, op) \
+    FN Result operator op(const Operand& a, const Operand& b) { SDF_EACH_PART(Result, a.part[k] op b.part[k]); }
+SDF_OPERATOR(Wide, Wide, +)
+SDF_OPERATOR(Wide, Wide, -)
+SDF_OPERATOR(Wide, Wide, *)
+SDF_OPERATOR(Wide, Wide, /)
+FN Wide root(Wide w) {
+    for (FloatPart& p : w.part)
+        for (int k = 0; k < SDF_PART_LANES; k++) p[k] = sqrtf(p[k]);
+    return w;
+}
+FN Wide load_lanes(const float* p) {
+    Wide w;
+    __builtin_memcpy(w.part, p, sizeof w.part);
+    return w;
+}
+template <class Part, class T>
+FN void store_lanes(const Lanes<Part, T>& lanes, T* p) {
+    __builtin_memcpy(p, lanes.part, sizeof lanes.part);
+}
+
+#if defined(__AVX512F__)
+struct Mask {
+    __mmask16 v;
+};
+FN u32 bits(Mask m) { return m.v; }
+FN Mask mask_of(u32 bits) { return {(__mmask16)bits}; }
+FN Mask operator<(const Wide& a, const Wide& b) { return {_mm512_cmp_ps_mask(a.part[0], b.part[0], _CMP_LT_OQ)}; }
+FN Mask operator>(const Wide& a, const Wide& b) { return {_mm512_cmp_ps_mask(a.part[0], b.part[0], _CMP_GT_OQ)}; }
+FN Mask operator<=(const Wide& a, const Wide& b) { return {_mm512_cmp_ps_mask(a.part[0], b.part[0], _CMP_LE_OQ)}; }
+FN Mask operator>=(const Wide& a, const Wide& b) { return {_mm512_cmp_ps_mask(a.part[0], b.part[0], _CMP_GE_OQ)}; }
+FN Mask operator<(const WideInts& a, const WideInts& b) {
+    return {_mm512_cmplt_epu32_mask((__m512i)a.part[0], (__m512i)b.part[0])};
+}
+FN Mask operator&(Mask a, Mask b) { return {(__mmask16)(a.v & b.v)}; }
+FN Mask operator|(Mask a, Mask b) { return {(__mmask16)(a.v | b.v)}; }
+FN WideInts select(Mask m, const WideInts& a, const WideInts& b) {
+    SDF_EACH_PART(WideInts, (IntPart)_mm512_mask_blend_epi32(m.v, (__m512i)b.part[k], (__m512i)a.part[k]));
+}
+FN Wide select(Mask m, const Wide& a, const Wide& b) {
+    SDF_EACH_PART(Wide, _mm512_mask_blend_ps(m.v, b.part[k], a.part[k]));
+}
+// a < b ? a : b, also for NaN and zeros
+FN Wide least(const Wide& a, const Wide& b) { SDF_EACH_PART(Wide, _mm512_min_ps(a.part[k], b.part[k])); }
+FN Wide most(const Wide& a, const Wide& b) { SDF_EACH_PART(Wide, _mm512_max_ps(a.part[k], b.part[k])); }
+FN Wide compress(u32 bits, const Wide& w) { SDF_EACH_PART(Wide, _mm512_maskz_compress_ps((__mmask16)bits, w.part[k])); }
+FN WideInts compress(u32 bits, const WideInts& w) {
+    SDF_EACH_PART(WideInts, (IntPart)_mm512_maskz_compress_epi32((__mmask16)bits, (__m512i)w.part[k]));
+}
+#else
+struct Mask {
+    MaskPart part[SDF_PARTS];  // -1 or 0
+};
+FN u32 bits(const Mask& m) {
+    u32 b = 0;
+    for (int k = 0; k < SDF_PARTS; k++) {
+#if defined(__AVX__)
+        b |= (u32)_mm256_movemask_ps((__m256)m.part[k]) << SDF_PART_LANES * k;
+#elif defined(__x86_64__)
+        b |= (u32)_mm_movemask_ps((__m128)m.part[k]) << SDF_PART_LANES * k;
+#else
+        for (int j = 0; j < SDF_PART_LANES; j++) b |= (u32)(m.part[k][j] & 1) << (SDF_PART_LANES * k + j);
+#endif
+    }
+    return b;
+}
+FN Mask mask_of(u32 bits) {
+    IntPart lane;
+    for (int k = 0; k < SDF_PART_LANES; k++) lane[k] = 1u << k;
+    SDF_EACH_PART(Mask, ((bits >> SDF_PART_LANES * k) & lane) != 0u);
+}
+SDF_OPERATOR(Mask, Wide, <)
+SDF_OPERATOR(Mask, Wide, >)
+SDF_OPERATOR(Mask, Wide, <=)
+SDF_OPERATOR(Mask, Wide, >=)
+SDF_OPERATOR(Mask, WideInts, <)
+SDF_OPERATOR(Mask, Mask, &)
+SDF_OPERATOR(Mask, Mask, |)
+FN Wide select(const Mask& m, const Wide& a, const Wide& b) { SDF_EACH_PART(Wide, m.part[k] ? a.part[k] : b.part[k]); }
+FN WideInts select(const Mask& m, const WideInts& a, const WideInts& b) {
+    SDF_EACH_PART(WideInts, m.part[k] ? a.part[k] : b.part[k]);
+}
+template <class Part, class T>
+FN Lanes<Part, T> compress(u32 bits, const Lanes<Part, T>& w) {
+    T from[SDF_LANES], to[SDF_LANES];
+    store_lanes(w, from);
+    for (int count = 0; bits; bits &= bits - 1) to[count++] = from[__builtin_ctz(bits)];
+    Lanes<Part, T> r;
+    __builtin_memcpy(r.part, to, sizeof to);
+    return r;
+}
+#endif
+
+FN float most_lane(const Wide& w) {
+    float x = w[0];
+    for (int k = 1; k < SDF_LANES; k++) x = most(x, w[k]);
+    return x;
+}
+
+struct DoubleMask {
+    DoubleMaskPart part[SDF_PARTS];
+};
+SDF_OPERATOR(Doubles, Doubles, +)
+SDF_OPERATOR(Doubles, Doubles, -)
+SDF_OPERATOR(Doubles, Doubles, *)
+SDF_OPERATOR(Doubles, Doubles, /)
+SDF_OPERATOR(DoubleMask, Doubles, <)
+SDF_OPERATOR(DoubleMask, Doubles, >)
+FN Doubles select(const DoubleMask& m, const Doubles& a, const Doubles& b) {
+    SDF_EACH_PART(Doubles, m.part[k] ? a.part[k] : b.part[k]);
+}
+FN Doubles root(Doubles w) {
+    for (DoublePart& p : w.part)
+        for (int k = 0; k < SDF_PART_LANES / 2; k++) p[k] = sqrt(p[k]);
+    return w;
+}
+FN Doubles load_doubles(const float* from) {
+#if defined(__AVX512F__)
+    SDF_EACH_PART(Doubles, _mm512_cvtps_pd(_mm256_loadu_ps(from)));
+#elif defined(__AVX__)
+    SDF_EACH_PART(Doubles, _mm256_cvtps_pd(_mm_loadu_ps(from + 4 * k)));
+#else
+    SDF_EACH_PART(Doubles, (DoublePart{(double)from[2 * k], (double)from[2 * k + 1]}));
+#endif
+}
+
+struct Halves {
+    Doubles first, last;
+};
+FN Halves halves(const Wide& w) {
+    Halves h;
+#if defined(__AVX512F__)
+    __m256 last = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(w.part[0]), 1));
+    h.first.part[0] = _mm512_cvtps_pd(_mm512_castps512_ps256(w.part[0]));
+    h.last.part[0] = _mm512_cvtps_pd(last);
+#else
+    float lane[SDF_LANES];
+    store_lanes(w, lane);
+    h.first = load_doubles(lane);
+    h.last = load_doubles(lane + SDF_LANES / 2);
+#endif
+    return h;
+}
+
+}  // namespace
+
+#endif

@@ -1,0 +1,69 @@
+// Counting sorts on a GPU, for values of a few bits: warps count runs of entries, and after a scan of the counts put
+// each entry in its place.
+//
+// INTERFACE
+//   sdf_level_count, sdf_level_order  entries by level: counts of each run; the order
+//   sdf_chosen                        the numbers of few entries with each of the values 1 to 3, by one warp
+#ifndef SDFCLI_BASE_SORT_H
+#define SDFCLI_BASE_SORT_H
+#include "args.h"
+#include "base/warp.h"
+
+#ifdef SDF_SHARED
+#define SDF_RUN 256  // bytes that a warp looks at, 32 at a time
+
+// visit(at, level, place) for each byte of a warp's run: its place among those of the run with the same value. Returns,
+// for the thread whose number is a value, how many there are of it.
+template <class Visit>
+FN u32 count_run(const u8* values, u32 count, u32 i, u32 levels, Visit visit) {
+    u32 thread = i % SDF_WARP, first = i / SDF_WARP * SDF_RUN, end = least(count, first + SDF_RUN), own = 0;
+    for (u32 start = first; start < end; start += SDF_WARP) {
+        u32 at = start + thread, value = at < end ? values[at] : SDF_NONE;
+        for (u32 level = 0; level < levels; level++) {
+            u32 same = warp_ballot(value == level), before = warp_get(own, level);
+            if (value == level) visit(at, level, before + (u32)count_ones(same & ((1u << thread) - 1u)));
+            if (thread == level) own += (u32)count_ones(same);
+        }
+    }
+    return own;
+}
+FN void sdf_level_count_at(const sdf_level_count_args& a, u32 i) {
+    u32 own = count_run(a.level, a.count, i, a.levels, [](u32, u32, u32) {});
+    if (i % SDF_WARP < a.levels) a.counts[i % SDF_WARP * (size_t)(a.n / SDF_WARP) + i / SDF_WARP] = own;
+}
+FN void sdf_level_order_at(const sdf_level_order_args& a, u32 i) {
+    u32 runs = a.n / SDF_WARP;
+    count_run(a.level, a.count, i, a.levels, [&](u32 at, u32 level, u32 place) {
+        size_t run = level * (size_t)runs + i / SDF_WARP;
+        a.order[(run ? a.end[run - 1] : 0) + place] = a.first + at;
+    });
+    if (i < a.levels) a.ends[i] = a.end[(i + 1) * (size_t)runs - 1];
+}
+
+// The numbers of few entries with each of the values 1 to 3, by one warp: each thread takes entries that follow one
+// another, and its counts, 10 bits each, tell where it writes.
+FN void sdf_chosen_at(const sdf_chosen_args& a, u32 thread) {
+    u32 many = (a.count + SDF_WARP - 1) / SDF_WARP, counts = 0, place[4] = {0, 0, 0, 0}, before = 0;
+    u32 first = least(thread * many, a.count), end = least(first + many, a.count);
+    for (u32 at = first; at < end; at++) counts += a.wish[at] ? 1u << 10 * (a.wish[at] - 1) : 0;
+    UNROLL
+    for (u32 value = 1; value < 4; value++) {
+        u32 own = counts >> 10 * (value - 1) & 1023u, sum = own;
+        for (u32 k = 1; k < SDF_WARP; k *= 2) {
+            u32 other = warp_get(sum, (thread - k) % SDF_WARP);
+            if (thread >= k) sum += other;
+        }
+        place[value] = before + sum - own;
+        before += warp_get(sum, SDF_WARP - 1);
+        if (thread == 0) a.last[value - 1] = before;
+    }
+    for (u32 at = first; at < end; at++) {
+        u32 value = a.wish[at];
+        UNROLL
+        for (u32 k = 1; k < 4; k++)
+            if (value == k) a.chosen[place[k]++] = a.first + at;
+    }
+}
+#endif
+
+#endif

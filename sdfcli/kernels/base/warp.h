@@ -1,0 +1,47 @@
+// What the threads of a warp do together. All 32 take part in every one of these.
+//
+// INTERFACE
+//   SDF_SHARED, SDF_BLOCK_WARPS, SDF_WARP_ENTRY   shared memory; warps of a thread block; what is launched
+//   warp_sync, warp_ballot, warp_exchange, warp_get, warp_least, warp_most  votes, exchange, least and largest numbers
+//   shared_least, shared_add                      on shared memory
+//   bits_float, fused, rough_inverse_sqrt         for what only bounds distances
+#ifndef SDFCLI_BASE_WARP_H
+#define SDFCLI_BASE_WARP_H
+#include "base/portable.h"
+
+#define SDF_WARP 32
+
+#ifdef __CUDACC_RTC__
+#define SDF_SHARED __shared__
+#define SDF_BLOCK_WARPS 4  // warps of a thread block, see backend/cuda.py
+// What is launched for a kernel of SDF_WARP_KERNELS. At most 64 registers: what more would save costs warps that hide
+// each other's waiting.
+#define SDF_WARP_ENTRY(name)                                                                    \
+    extern "C" __global__ void __launch_bounds__(32 * SDF_BLOCK_WARPS, 8) name(name##_args a) { \
+        u32 i = blockIdx.x * blockDim.x + threadIdx.x;                                          \
+        if (i < a.n) name##_at(a, i);                                                           \
+    }
+FN void warp_sync() { __syncwarp(); }
+FN u32 warp_ballot(bool vote) { return __ballot_sync(~0u, vote); }
+FN u32 warp_exchange(u32 x, u32 distance) { return __shfl_xor_sync(~0u, x, distance); }
+FN u32 warp_get(u32 x, u32 thread) { return __shfl_sync(~0u, x, (int)thread); }
+#if __CUDA_ARCH__ >= 800
+FN u32 warp_least(u32 x) { return __reduce_min_sync(~0u, x); }
+FN u32 warp_most(u32 x) { return __reduce_max_sync(~0u, x); }
+#else
+FN u32 warp_least(u32 x) {
+    for (u32 k = 1; k < SDF_WARP; k *= 2) x = least(x, warp_exchange(x, k));
+    return x;
+}
+FN u32 warp_most(u32 x) { return ~warp_least(~x); }
+#endif
+FN void shared_least(u32* p, u32 x) { atomicMin(p, x); }
+FN void shared_add(u32* p, u32 x) { atomicAdd(p, x); }
+FN void shared_add(u64* p, u64 x) { atomicAdd(p, x); }
+FN float bits_float(u32 bits) { return __uint_as_float(bits); }
+// For what only bounds distances: rounded as it is fastest.
+FN float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+FN float rough_inverse_sqrt(float x) { return rsqrtf(x); }
+#endif
+
+#endif

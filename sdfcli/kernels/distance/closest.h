@@ -1,0 +1,19 @@
+// The nearest point of a point's nearest triangle.
+//
+// INTERFACE
+//   sdf_closest  nearest points, in float64
+#ifndef SDFCLI_DISTANCE_CLOSEST_H
+#define SDFCLI_DISTANCE_CLOSEST_H
+#include "args.h"
+#include "geometry/triangle.h"
+
+// The nearest point of a point's nearest triangle.
+FN void sdf_closest_at(const sdf_closest_args& a, u32 i) {
+    const float* t = a.triangle + 9 * (size_t)a.slot[i];
+    D3 q = nearest_on_triangle(load3d(a.points + 3 * (size_t)i), load3d(t), load3d(t + 3), load3d(t + 6)).point;
+    a.nearest[3 * (size_t)i] = q.x;
+    a.nearest[3 * (size_t)i + 1] = q.y;
+    a.nearest[3 * (size_t)i + 2] = q.z;
+}
+
+#endif

@@ -1,0 +1,40 @@
+// Query points of any place and size, brought into the unit cube and sorted along the Morton curve.
+//
+// INTERFACE
+//   sdf_look_up         points in the unit cube, and their keys
+//   sdf_look_up_sorted  the same in the order of the keys
+#ifndef SDFCLI_DISTANCE_POINTS_H
+#define SDFCLI_DISTANCE_POINTS_H
+#include "geometry/morton.h"
+
+#define SDF_LOOK_UP_BITS 21
+
+// Brings points into the unit cube. Squares of very large distances would leave float: seen from there, the mesh is a
+// point, and the distance is as many times larger as the point was moved nearer.
+FN void sdf_look_up_at(const sdf_look_up_args& a, u32 i) {
+    const double* p = a.points + 3 * (size_t)i;
+    D3 u = {(p[0] - a.x) / a.length, (p[1] - a.y) / a.length, (p[2] - a.z) / a.length};
+    // From the domain's middle, in the mesh's units, and halved, so that nothing overflows.
+    double middle = 0.25 * a.length, scale = a.length;
+    D3 off = {0.5 * p[0] - (0.5 * a.x + middle), 0.5 * p[1] - (0.5 * a.y + middle), 0.5 * p[2] - (0.5 * a.z + middle)};
+    double farthest = most(most(most(off.x, -off.x), most(off.y, -off.y)), most(off.z, -off.z));
+    if (farthest > 0.5 * a.far * a.length) {
+        u = vec(0.5 + off.x / farthest * a.far, 0.5 + off.y / farthest * a.far, 0.5 + off.z / farthest * a.far);
+        scale = farthest / (0.5 * a.far);
+    }
+    float* out = a.unit + 3 * (size_t)i;
+    out[0] = (float)u.x;
+    out[1] = (float)u.y;
+    out[2] = (float)u.z;
+    a.scale[i] = scale;
+    Lattice c = {morton_cell(u.x), morton_cell(u.y), morton_cell(u.z)};
+    a.keys[i] = morton_encode(c) >> SDF_LOOK_UP_BITS << SDF_LOOK_UP_BITS | i;
+}
+FN void sdf_look_up_sorted_at(const sdf_look_up_sorted_args& a, u32 i) {
+    u32 from = (u32)a.keys[i] & ((1u << SDF_LOOK_UP_BITS) - 1u);
+    a.order[i] = from;
+    a.sorted_scale[i] = a.scale[from];
+    for (int k = 0; k < 3; k++) a.sorted_unit[3 * (size_t)i + k] = a.unit[3 * (size_t)from + k];
+}
+
+#endif

@@ -1,0 +1,152 @@
+// The thesis's distance queries: the nearest triangle of a point, from the binary tree, with a stack.
+//
+// INTERFACE
+//   sdf_distance_baseline, sdf_distance_soa, sdf_distance_cct  two layouts of nodes, fixed order; closer child first
+//   sdf_distance_*_counted                                     the same, with counts of boxes and triangles measured
+#ifndef SDFCLI_DISTANCE_STACK_H
+#define SDFCLI_DISTANCE_STACK_H
+#include "geometry/triangle.h"
+#include "trees/radix.h"
+
+struct Hit {
+    float distance_sq;
+    u32 slot;
+};
+
+// What a query looks at. The kernels called *_counted count it, in the others nothing is left of it.
+struct Uncounted {
+    static constexpr bool counts = false;
+    u32 boxes, tests;
+};
+struct Counted {
+    static constexpr bool counts = true;
+    u32 boxes, tests;
+};
+template <class Tally>
+FN float measure_box(F3 p, const float* box, Tally* tally) {
+    if (Tally::counts) tally->boxes++;
+    return box_distance_sq(p, box);
+}
+
+// Ties go to the smallest triangle id, so that the answer does not depend on the order of the walk.
+template <class Tally>
+FN void test_triangle(const sdf_distance_cct_args& a, F3 p, u32 slot, Hit* best, Tally* tally) {
+    const float* t = a.triangle + 9 * (size_t)slot;
+    if (Tally::counts) tally->tests++;
+    float d = triangle_distance_sq(p, load3(t), load3(t + 3), load3(t + 6));
+    if (d < best->distance_sq || (d == best->distance_sq && a.triangle_id[slot] < a.triangle_id[best->slot])) {
+        best->distance_sq = d;
+        best->slot = slot;
+    }
+}
+// The same after a look at the triangle's box: a tenth of the work, and mostly enough.
+template <class Tally>
+FN void test_boxed_triangle(const sdf_distance_cct_args& a, F3 p, u32 slot, Hit* best, Tally* tally) {
+    if (measure_box(p, triangle_box(a.triangle + 9 * (size_t)slot).v, tally) <= best->distance_sq)
+        test_triangle(a, p, slot, best, tally);
+}
+
+// The first bound: from triangles that are known to lie near, such as the previous frame's. A lone triangle has no
+// tree.
+template <class Tally>
+FN Hit first_hit(const sdf_distance_cct_args& a, F3 p, u32 i, Tally* tally) {
+    Hit best = {SDF_UNKNOWN, 0};
+    u32 last = SDF_NONE;
+    for (u32 s = 0; s < a.seeds; s++) {
+        u32 slot = a.seed[a.seeds * (size_t)i + s];
+        if (slot == SDF_NONE) break;
+        if (last == SDF_NONE)
+            test_triangle(a, p, slot, &best, tally);
+        else if (slot != last)
+            test_boxed_triangle(a, p, slot, &best, tally);
+        last = slot;
+    }
+    if (a.triangles == 1) test_triangle(a, p, 0, &best, tally);
+    return best;
+}
+
+template <class Tally>
+FN void store_hit(const sdf_distance_cct_args& a, u32 i, Hit best, Tally tally) {
+    a.distance[i] = sqrtf(best.distance_sq);
+    a.slot[i] = best.slot;
+    if (!Tally::counts) return;
+    a.boxes[i] = tally.boxes;
+    a.tests[i] = tally.tests;
+}
+
+struct alignas(8) Children {  // read as one
+    u32 left, right;
+};
+
+// The thesis's two layouts of a node. In one structure: its children come along with its box.
+struct Structures {
+    float box[6], child[2];
+};
+FN Structures load_node(const sdf_distance_cct_args& a, u32 node, Structures) {
+    return ((const Structures*)a.node)[node];
+}
+FN Children children_of(const sdf_distance_cct_args&, u32, const Structures& own) {
+    Children pair = {float_bits(own.child[0]), float_bits(own.child[1])};
+    return pair;
+}
+
+// In two arrays, the "hybrid SoA": its children are read only after its box has passed.
+struct Arrays {
+    const float* box;
+};
+FN Arrays load_node(const sdf_distance_cct_args& a, u32 node, Arrays) {
+    Arrays own = {a.box + 6 * (size_t)node};
+    return own;
+}
+FN Children children_of(const sdf_distance_cct_args& a, u32 node, const Arrays&) {
+    return ((const Children*)a.child)[node];
+}
+
+// The thesis's traversals: depth first from a stack of nodes, squared distances; a child that is a leaf is tested at
+// once, only internal nodes are pushed. Fixed order pushes both children, left then right. Closer-child traversal (the
+// thesis, Algorithm 1) measures both and pushes those that are near enough, the nearer one last. The thesis drops boxes
+// at exactly the best distance too; here they are walked, since an equally near triangle in them may have a smaller id.
+template <class Layout, bool kCloserChild, class Tally>
+FN void stack_query(const sdf_distance_cct_args& a, u32 i) {
+    F3 p = load3(a.points + 3 * (size_t)i);
+    Tally tally = {0, 0};
+    Hit best = first_hit(a, p, i, &tally);
+    u32 stack[SDF_STACK];
+    int depth = 0;
+    if (a.triangles > 1) stack[depth++] = 0;
+    while (depth > 0) {
+        u32 node = stack[--depth];
+        Layout own = load_node(a, node, Layout());
+        if (measure_box(p, own.box, &tally) > best.distance_sq) continue;
+        Children child = children_of(a, node, own);
+        if (is_leaf(child.left)) test_triangle(a, p, leaf_index(child.left), &best, &tally);
+        if (is_leaf(child.right)) test_triangle(a, p, leaf_index(child.right), &best, &tally);
+        if (kCloserChild) {
+            float left = SDF_NO_BOX, right = SDF_NO_BOX;
+            if (!is_leaf(child.left)) left = measure_box(p, load_node(a, child.left, Layout()).box, &tally);
+            if (!is_leaf(child.right)) right = measure_box(p, load_node(a, child.right, Layout()).box, &tally);
+            bool swap = left < right;
+            if (most(left, right) <= best.distance_sq) stack[depth++] = select(swap, child.right, child.left);
+            if (least(left, right) <= best.distance_sq) stack[depth++] = select(swap, child.left, child.right);
+        } else {
+            if (!is_leaf(child.left)) stack[depth++] = child.left;
+            if (!is_leaf(child.right)) stack[depth++] = child.right;
+        }
+    }
+    store_hit(a, i, best, tally);
+}
+
+FN void sdf_distance_baseline_at(const sdf_distance_cct_args& a, u32 i) {
+    stack_query<Structures, false, Uncounted>(a, i);
+}
+FN void sdf_distance_baseline_counted_at(const sdf_distance_cct_args& a, u32 i) {
+    stack_query<Structures, false, Counted>(a, i);
+}
+FN void sdf_distance_soa_at(const sdf_distance_cct_args& a, u32 i) { stack_query<Arrays, false, Uncounted>(a, i); }
+FN void sdf_distance_soa_counted_at(const sdf_distance_cct_args& a, u32 i) {
+    stack_query<Arrays, false, Counted>(a, i);
+}
+FN void sdf_distance_cct_at(const sdf_distance_cct_args& a, u32 i) { stack_query<Arrays, true, Uncounted>(a, i); }
+FN void sdf_distance_cct_counted_at(const sdf_distance_cct_args& a, u32 i) { stack_query<Arrays, true, Counted>(a, i); }
+
+#endif

@@ -1,0 +1,41 @@
+// Which corners a leaf has: places among the field's corners, eight a leaf, in Morton order.
+//
+// INTERFACE
+//   sdf_octree_corners       from the levels of an octree that grew
+//   sdf_split_leaf_corners   from an octree's list of split cells
+//   sdf_field_corners        from the sorted keys of corners, as a file has them
+#ifndef SDFCLI_FIELD_LEAF_CORNERS_H
+#define SDFCLI_FIELD_LEAF_CORNERS_H
+#include "octree/levels.h"
+
+FN void sdf_octree_corners_at(const sdf_octree_corners_args& a, u32 cell) {
+    if (a.state[cell] == SPLIT) return;
+    u32 corner[8];
+    corners_of(a, cell, corner);
+    for (int c = 0; c < 8; c++) a.leaf_corner[8 * (size_t)a.rank[cell] + c] = a.place[corner[c]];
+}
+
+FN void sdf_split_leaf_corners_at(const sdf_split_leaf_corners_args& a, u32 i) {
+    u32 child = a.leaf_child[i >> 3], c = i & 7u;
+    int x = (int)((child & 1) + (c & 1)), y = (int)((child >> 1 & 1) + (c >> 1 & 1)),
+        z = (int)((child >> 2 & 1) + (c >> 2));
+    a.leaf_corner[i] = a.place[a.point[27 * (size_t)(child >> 3) + (u32)index_of(x, y, z)]];
+}
+
+FN u64 leaf_corner_key(u64 leaf, u8 level, u32 c) {
+    Lattice at = morton_decode(leaf);
+    u32 size = 1u << (SDF_LATTICE_BITS - level);
+    Lattice p = {at.x + (c & 1) * size, at.y + (c >> 1 & 1) * size, at.z + (c >> 2) * size};
+    return morton_encode(p);
+}
+
+// The places of a leaf's eight corners among the sorted corner keys; SDF_NONE where a corner is missing.
+FN void sdf_field_corners_at(const sdf_field_corners_args& a, u32 i) {
+    for (u32 c = 0; c < 8; c++) {
+        u64 key = leaf_corner_key(a.leaf_key[i], a.leaf_level[i], c);
+        u32 place = lower_bound(a.corner_key, a.corners, key);
+        a.leaf_corner[8 * (size_t)i + c] = place < a.corners && a.corner_key[place] == key ? place : SDF_NONE;
+    }
+}
+
+#endif

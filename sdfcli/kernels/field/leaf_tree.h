@@ -1,0 +1,126 @@
+// Finding the leaf that holds a point.
+//
+// A tree for it: a table of the cells of level 6, and below it nodes of eight entries each. An entry is a leaf, marked,
+// or the number of a node.
+//
+// INTERFACE
+//   find_leaf          by binary search: among all leaves, and among those in a cell of level 6
+//   Way, start_way, top_entry, step_down, at_leaf, leaf_of  down the tree
+//   sdf_leaf_count, sdf_leaf_list, sdf_leaf_top, sdf_leaf_nodes  the tree
+#ifndef SDFCLI_FIELD_LEAF_TREE_H
+#define SDFCLI_FIELD_LEAF_TREE_H
+#include "geometry/lattice.h"
+#include "trees/child.h"
+
+struct InLeaf {
+    u32 leaf;
+    D3 t;  // the place in it, from 0 to 1
+};
+
+// The leaf in which a point of the unit cube lies; a point outside goes to the nearest point of the cube.
+FN InLeaf find_leaf(D3 p, const u64* leaf_key, const u8* leaf_level, u32 leaves) {
+    const double full = (double)(1u << SDF_LATTICE_BITS);
+    double u[3] = {clamp01(p.x) * full, clamp01(p.y) * full, clamp01(p.z) * full};
+    u32 cell[3];
+    for (int k = 0; k < 3; k++) cell[k] = u[k] < full - 1.0 ? (u32)u[k] : (1u << SDF_LATTICE_BITS) - 1u;
+    Lattice at = {cell[0], cell[1], cell[2]};
+    u32 leaf = lower_bound(leaf_key, leaves, morton_encode(at) + 1) - 1;
+    u32 size = 1u << (SDF_LATTICE_BITS - leaf_level[leaf]);
+    Lattice origin = morton_decode(leaf_key[leaf]);
+    InLeaf found = {leaf, vec((u[0] - origin.x) / size, (u[1] - origin.y) / size, (u[2] - origin.z) / size)};
+    return found;
+}
+
+// The leaf that holds a lattice position. first_leaf says how many leaves come before each cell of 2^-6 of the domain,
+// in Morton order.
+FN u32 find_leaf(const u64* leaf_key, const u32* first_leaf, u64 key) {
+    const u32* range = first_leaf + (key >> 3 * (SDF_LATTICE_BITS - 6));
+    return range[0] + lower_bound(leaf_key + range[0], range[1] - range[0], key + 1) - 1;
+}
+
+#define SDF_TOP_LEVEL 6
+#define SDF_TOP_SHIFT (SDF_LATTICE_BITS - SDF_TOP_LEVEL)
+
+// The nodes of which a leaf is the first: cells of these levels that begin where it does. Of no level if it is none.
+struct NodeLevels {
+    u32 first, end;
+};
+template <class Args>
+FN NodeLevels nodes_from(const Args& a, u32 leaf) {
+    NodeLevels levels = {SDF_TOP_LEVEL, a.leaf_level[leaf]};
+    while (levels.first < levels.end && a.leaf_key[leaf] & ((1ULL << 3 * (SDF_LATTICE_BITS - levels.first)) - 1ULL))
+        levels.first++;
+    return levels;
+}
+FN void sdf_leaf_count_at(const sdf_leaf_count_args& a, u32 i) {
+    NodeLevels levels = nodes_from(a, i);
+    a.count[i] = levels.first < levels.end ? levels.end - levels.first : 0;
+}
+FN void sdf_leaf_list_at(const sdf_leaf_list_args& a, u32 i) {
+    NodeLevels levels = nodes_from(a, i);
+    u32 place = i ? a.end[i - 1] : 0;
+    for (u32 level = levels.first; level < levels.end; level++, place++) {
+        a.node_key[place] = a.leaf_key[i];
+        a.node_level[place] = (u8)level;
+    }
+}
+
+// The entries of the eight cells of a level that divide a cell: each the leaf that is the cell or holds it, or the node
+// that divides it. Leaves and nodes of one level lie in the cells' own order.
+template <class Put>
+FN void eight_entries(const sdf_leaf_nodes_args& a, u64 key, u32 level, const Put& put) {
+    u32 leaf = lower_bound(a.leaf_key, a.leaves, key + 1) - 1, first = a.first_node[level];
+    u32 node = first + lower_bound(a.node_key + first, a.first_node[level + 1] - first, key);
+    for (u32 octant = 0; octant < 8; octant++) {
+        put(octant, a.leaf_level[leaf] <= level ? make_leaf(leaf) : node++);
+        u64 next = key + ((u64)(octant + 1) << 3 * (SDF_LATTICE_BITS - level));
+        if (octant < 7) leaf = lower_bound_near(a.leaf_key, a.leaves, next + 1, leaf) - 1;
+    }
+}
+FN void sdf_leaf_top_at(const sdf_leaf_top_args& a, u32 i) {
+    u64 key = (u64)i << 3 * (SDF_TOP_SHIFT + 1);
+    Lattice low = morton_decode(key);
+    eight_entries(a, key, SDF_TOP_LEVEL, [&](u32 octant, u32 entry) {
+        u32 x = (low.x >> SDF_TOP_SHIFT) + (octant & 1u), y = (low.y >> SDF_TOP_SHIFT) + (octant >> 1 & 1u);
+        u32 z = (low.z >> SDF_TOP_SHIFT) + (octant >> 2);
+        a.entry[x | y << SDF_TOP_LEVEL | z << 2 * SDF_TOP_LEVEL] = entry;
+    });
+}
+FN void sdf_leaf_nodes_at(const sdf_leaf_nodes_args& a, u32 i) {
+    eight_entries(a, a.node_key[i], a.node_level[i] + 1u,
+                  [&](u32 octant, u32 entry) { a.entry[8 * (size_t)i + octant] = entry; });
+}
+
+// A point on the way to its leaf.
+struct Way {
+    D3 unit, inside;  // in the unit cube, and the nearest point that lies in it
+    Lattice cell;
+    u32 entry;  // of the tree, where the way has come to: a leaf at its end
+    u32 shift;  // SDF_LATTICE_BITS less the level of that entry
+};
+FN bool at_leaf(const Way& way) { return is_leaf(way.entry); }
+FN u32 leaf_of(const Way& way) { return leaf_index(way.entry); }
+
+FN void start_way(const sdf_field_sample_args& a, u32 i, Way& way) {
+    D3 p = a.single ? load3d(a.single + 3 * (size_t)i) : load3(a.points + 3 * (size_t)i);
+    if (!((p.x - p.x) + (p.y - p.y) + (p.z - p.z) == 0.0)) store_shared(a.marks, 1u);
+    const double full = (double)(1u << SDF_LATTICE_BITS), last = full - 1.0;
+    D3 unit = vec((p.x - a.origin_x) / a.length, (p.y - a.origin_y) / a.length, (p.z - a.origin_z) / a.length);
+    D3 inside = vec(clamp01(unit.x), clamp01(unit.y), clamp01(unit.z)), u = full * inside;
+    way.unit = unit;
+    way.inside = inside;
+    way.cell.x = (u32)(int)least(u.x, last);
+    way.cell.y = (u32)(int)least(u.y, last);
+    way.cell.z = (u32)(int)least(u.z, last);
+    way.shift = SDF_TOP_SHIFT;
+}
+FN const u32* top_entry(const sdf_field_sample_args& a, const Way& way) {
+    u32 x = way.cell.x >> SDF_TOP_SHIFT, y = way.cell.y >> SDF_TOP_SHIFT, z = way.cell.z >> SDF_TOP_SHIFT;
+    return a.top + (x | y << SDF_TOP_LEVEL | z << 2 * SDF_TOP_LEVEL);
+}
+FN void step_down(const sdf_field_sample_args& a, Way& way) {
+    u32 s = --way.shift, octant = (way.cell.x >> s & 1u) | (way.cell.y >> s & 1u) << 1 | (way.cell.z >> s & 1u) << 2;
+    way.entry = a.child[8 * (size_t)way.entry + octant];
+}
+
+#endif

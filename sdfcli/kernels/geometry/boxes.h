@@ -1,0 +1,41 @@
+// Boxes along the coordinate axes: lower x, y, z, upper x, y, z.
+//
+// INTERFACE
+//   box_distance_sq  the squared distance of a point from a box, a lower bound
+//   Box              a box
+//   triangle_box     the box of a triangle, grown by a margin
+//   boxes_meet       whether two boxes have a point in common
+#ifndef SDFCLI_GEOMETRY_BOXES_H
+#define SDFCLI_GEOMETRY_BOXES_H
+#include "base/vec.h"
+
+// Every box is grown by this much (in the unit cube) and every box distance shrunk by a part in 2^20: more than the
+// rounding of triangle_distance_sq, so that a box is never farther than a triangle in it, and the nearest triangle does
+// not depend on the order in which a tree is walked.
+#define SDF_BOX_MARGIN 9.5367431640625e-07f
+#define SDF_BOX_SHRINK 0.99999904632568359375f
+
+FN float box_distance_sq(F3 p, const float* box) {  // box: lower x, y, z, upper x, y, z; a lower bound, see above
+    float x = most(most(box[0] - p.x, p.x - box[3]), 0.f), y = most(most(box[1] - p.y, p.y - box[4]), 0.f),
+          z = most(most(box[2] - p.z, p.z - box[5]), 0.f);
+    return (x * x + y * y + z * z) * SDF_BOX_SHRINK;
+}
+
+struct Box {
+    float v[6];
+};
+FN void store_bounds(Box* b, int k, float u, float v, float w) {
+    b->v[k] = least(u, least(v, w)) - SDF_BOX_MARGIN;
+    b->v[k + 3] = most(u, most(v, w)) + SDF_BOX_MARGIN;
+}
+FN Box triangle_box(const float* t) {
+    Box b;
+    for (int k = 0; k < 3; k++) store_bounds(&b, k, t[k], t[k + 3], t[k + 6]);
+    return b;
+}
+
+FN bool boxes_meet(const Box& a, const float* b) {
+    return a.v[0] <= b[3] && a.v[3] >= b[0] && a.v[1] <= b[4] && a.v[4] >= b[1] && a.v[2] <= b[5] && a.v[5] >= b[2];
+}
+
+#endif

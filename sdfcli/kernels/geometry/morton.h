@@ -1,0 +1,56 @@
+// Morton codes: 3 x 21 bits, x in the lowest bit, so that the eight children of a cell and the eight corners of a
+// VTK_VOXEL have the same order.
+//
+// INTERFACE
+//   Lattice, morton_encode, morton_decode  a place on a lattice of 2^21, and its code
+//   morton_cell, morton_code               the cell of a coordinate, and the code of a point, of the unit cube
+//   spread3, compact3                      every third bit: of one coordinate
+//   sdf_morton                             codes of points
+#ifndef SDFCLI_GEOMETRY_MORTON_H
+#define SDFCLI_GEOMETRY_MORTON_H
+#include "args.h"
+#include "base/search.h"
+#include "base/vec.h"
+
+#define SDF_MORTON_BITS 21
+
+struct Lattice {
+    u32 x, y, z;
+};
+
+FN u64 spread3(u32 v) {  // bit k of v moves to bit 3 k
+    u64 x = v & 0x1fffffu;
+    x = (x | x << 32) & 0x1f00000000ffffULL;
+    x = (x | x << 16) & 0x1f0000ff0000ffULL;
+    x = (x | x << 8) & 0x100f00f00f00f00fULL;
+    x = (x | x << 4) & 0x10c30c30c30c30c3ULL;
+    x = (x | x << 2) & 0x1249249249249249ULL;
+    return x;
+}
+FN u32 compact3(u64 x) {  // the inverse of spread3
+    x &= 0x1249249249249249ULL;
+    x = (x | x >> 2) & 0x10c30c30c30c30c3ULL;
+    x = (x | x >> 4) & 0x100f00f00f00f00fULL;
+    x = (x | x >> 8) & 0x1f0000ff0000ffULL;
+    x = (x | x >> 16) & 0x1f00000000ffffULL;
+    x = (x | x >> 32) & 0x1fffffULL;
+    return (u32)x;
+}
+FN u64 morton_encode(Lattice c) { return spread3(c.x) | spread3(c.y) << 1 | spread3(c.z) << 2; }
+FN Lattice morton_decode(u64 key) {
+    Lattice c = {compact3(key), compact3(key >> 1), compact3(key >> 2)};
+    return c;
+}
+FN u32 morton_cell(double u) {  // a coordinate of the unit cube in one of 2^21 cells
+    double c = clamp01(u) * 2097152.0;
+    return c < 2097151.0 ? (u32)c : 2097151u;
+}
+
+// Morton codes of points in the unit cube, for triangles those of their centroids (the thesis, section 2.3).
+FN u64 morton_code(D3 p) {
+    Lattice c = {morton_cell(p.x), morton_cell(p.y), morton_cell(p.z)};
+    return morton_encode(c);
+}
+FN void sdf_morton_at(const sdf_morton_args& a, u32 i) { a.keys[i] = morton_code(load3(a.points + 3 * (size_t)i)); }
+
+#endif

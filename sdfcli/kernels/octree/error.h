@@ -1,0 +1,144 @@
+// How far the trilinear field of a cell is from the true distance.
+//
+// INTERFACE
+//   allowed_error              the tolerance at a distance
+//   bend, bend_of, suspicious  how far the field bends, as gradients tell, and what an error at one point says then
+//   misses_surface             whether the field is wrong at centroids in the cell
+//   middle                     the mean of the corners
+//   corners_jump, holds_jump   whether the sign jumps in the cell
+//   CellError, largest_error   the largest error of an opened cell
+#ifndef SDFCLI_OCTREE_ERROR_H
+#define SDFCLI_OCTREE_ERROR_H
+#include "octree/gradient.h"
+#include "octree/sheets.h"
+#include "sign/propagate.h"
+
+FN float allowed_error(float distance, float tolerance, float band) {
+    float d = magnitude(distance);
+    return d > band ? tolerance * (d / band) : tolerance;
+}
+
+// How far the true distance may lie from the trilinear field between eight corners, judged by their gradients: along an
+// edge of length h on which the slope changes by J, a smooth field bends away by h J / 8, a crease by up to h J / 4.
+// The factors with which this enters the tests below were found by measuring (docs/concepts/accuracy.md).
+template <class Gradient>
+FN float bend(float edge, const Gradient& gradient) {
+    float sum = 0.f;
+    for (int axis = 0; axis < 3; axis++) {
+        float steepest = 0.f;
+        for (int c = 0; c < 8; c++)
+            if (!(c >> axis & 1))
+                steepest = most(steepest, magnitude(gradient(c | 1 << axis, axis) - gradient(c, axis)));
+        sum += steepest;
+    }
+    return sum * edge * 0.125f;
+}
+
+// On the surface the distance is zero: does the field say so at the centroids in a cell? What lies between the points
+// of a coarse cell, such as the relief of a nearly flat wall, shows here; a little beside the surface it errs more.
+template <class Args>
+FN bool misses_surface(const Args& a, u32 cell, const float* corner) {
+    float scale = (float)(1u << a.level);
+    for (int c = 0; c < 8; c++)
+        if (magnitude(corner[c]) * scale > 1.74f) return false;  // farther than the cell's diagonal
+    u64 key = key_of(a, cell), size = 1ULL << 3 * (SDF_MORTON_BITS - a.level), first = key * size;
+    Lattice at = morton_decode(key);
+    for (u32 slot = lower_bound(a.triangle_key, a.triangles, first); slot < a.triangles; slot++) {
+        if (a.triangle_key[slot] >= first + size) return false;
+        const float* p = a.triangle + 9 * (size_t)slot;
+        F3 centroid = (1.f / 3.f) * (load3(p) + load3(p + 3) + load3(p + 6));
+        F3 t = scale * centroid - vec((float)at.x, (float)at.y, (float)at.z);
+        if (magnitude(trilinear(corner, vec(clamp01(t.x), clamp01(t.y), clamp01(t.z)))) > 0.75f * a.tolerance)
+            return true;
+    }
+    return false;
+}
+
+// The mean of a cell's eight corners, against which a distance at its centre is held.
+FN float middle(const float* corner) {
+    return mean(mean(mean(corner[0], corner[1]), mean(corner[2], corner[3])),
+                mean(mean(corner[4], corner[5]), mean(corner[6], corner[7])));
+}
+
+// Errors, as such parts, at which a leaf is opened: always, and where it bends.
+#define SDF_WRONG 0.8f
+#define SDF_DOUBTFUL 0.625f
+#define SDF_BENT 0.5f
+
+// Does the sign jump between two of a cell's corners? See holds_jump. Gradients do not tell: they only turn round
+// there.
+FN bool corners_jump(const float* corner, float edge) {
+    for (int c = 1; c < 8; c++)
+        for (int e = 0; e < c; e++) {
+            if ((corner[c] < 0.f) == (corner[e] < 0.f)) continue;
+            float way = edge * sqrtf((float)count_ones((u32)(c ^ e)));
+            if (magnitude(corner[c]) + magnitude(corner[e]) - SDF_DISTANCE_ERROR > way) return true;
+        }
+    return false;
+}
+
+// How the field between a cell's corners bends, as a part of the error that is allowed there.
+template <class Args>
+FN float bend_of(const Args& a, u32 cell, const u32* point) {
+    float gradient[24], nearest = 3.402823466e38f;
+    for (int c = 0; c < 8; c++) nearest = least(nearest, magnitude(a.distance[point[c]]));
+    corner_gradients(a, cell, point, gradient);
+    float bent = bend(1.f / (float)(1u << a.level), [&](int c, int axis) { return gradient[3 * c + axis]; });
+    return bent / allowed_error(nearest, a.tolerance, a.band);
+}
+// An error at one point, as a part of what is allowed, tells of larger ones elsewhere in the cell.
+template <class Args>
+FN bool suspicious(const Args& a, u32 cell, const u32* point, float error) {
+    return error > SDF_WRONG || (error > SDF_DOUBTFUL && bend_of(a, cell, point) > SDF_BENT);
+}
+
+// Do two of a cell's points have different signs although their distances say that no surface lies between them? Then
+// the sign jumps there, as it does where a winding number closes the hole of an open surface: no octree follows that.
+FN bool holds_jump(const float* distance, float half) {
+    for (int j = 1; j < 27; j++)
+        for (int k = 0; k < j; k++) {
+            float d = distance[j], e = distance[k];
+            if ((d < 0.f) == (e < 0.f)) continue;
+            Offset o = offset_of(j), p = offset_of(k);
+            int x = o.x - p.x, y = o.y - p.y, z = o.z - p.z;
+            if (magnitude(d) + magnitude(e) - SDF_DISTANCE_ERROR > half * sqrtf((float)(x * x + y * y + z * z)))
+                return true;
+        }
+    return false;
+}
+
+// The largest error of an opened cell's field: in each octant the one seen at a point, and on top of it half of what
+// the gradients foretell between these. tolerance: as a part of what is allowed there; sheet: of what a sheet in the
+// cell allows, which is so thick.
+struct CellError {
+    float tolerance, sheet, width;
+};
+// value: the field at the 27 points.
+template <class Args>
+FN CellError largest_error(const Args& a, u32 cell, const u32* point, const float* distance, const float* value) {
+    float error[27], gradient[81], corner[8], largest = 0.f, half = 0.5f / (float)(1u << a.level);
+    CellError found = {0.f, 0.f, 0.f};
+    Lattice at = morton_decode(key_of(a, cell));
+    UNROLL
+    for (int j = 0; j < 27; j++) error[j] = magnitude(value[j] - distance[j]);
+    for (int j = 0; j < 27; j++) load_gradient(a, point[j], point_of(a, at, offset_of(j)), gradient + 3 * j);
+    UNROLL
+    for (int octant = 0; octant < 8; octant++) {
+        int first = octant_point(octant);
+        float worst = 0.f, nearest = 3.402823466e38f;
+        for (int c = 0; c < 8; c++) {
+            int j = first + octant_point(c);
+            worst = most(worst, error[j]);
+            nearest = least(nearest, magnitude(distance[j]));
+        }
+        worst += 0.5f * bend(half, [&](int c, int axis) { return gradient[3 * (first + octant_point(c)) + axis]; });
+        found.tolerance = most(found.tolerance, worst / allowed_error(nearest, a.tolerance, a.band));
+        largest = most(largest, worst);
+    }
+    for (int c = 0; c < 8; c++) corner[c] = distance[corner_point(c)];
+    found.width = sheet_width(a, corner, 2.f * half, [&](int c) { return load3(gradient + 3 * corner_point(c)); });
+    found.sheet = largest / (SDF_SHEET_SHARE * found.width);
+    return found;
+}
+
+#endif

@@ -1,0 +1,118 @@
+// The levels of an octree that grows: cells, families and rows, and who is whose neighbour.
+//
+// A cell of level L has the Morton key of its place among the 8^L cells of that level. Opening a cell gives it the 27
+// points of its children's corners (geometry/lattice.h); 8 of them are its own corners. The other 19 have an odd
+// coordinate on the lattice of the children's level, so they never meet points of coarser levels, and only the cells of
+// the same level that touch a point can share it: the first of these, by number, owns it.
+//
+// The eight children of a cell are a family: cell c of a level is child c % 8, in Morton order, of family c / 8, and
+// what siblings have in common is kept once: their parent and its key. Most cells stay leaves that are never opened, so
+// whatever only opened cells have, their points, children and the families around, lies in rows. A cell's corners are
+// among its parent's points, and its neighbours among the children of its parent's neighbours.
+//
+// INTERFACE
+//   State                                         what has become of a cell
+//   key_of, corners_of                            a cell's key, and the points at its corners
+//   sides_of, toward, neighbour_across            neighbours by number: where they lie, and which they are
+//   neighbour_of_parent, families_of, neighbours_of  all neighbours of a cell
+//   each_shared                                   the points that a cell has in common with a neighbour
+//   point_of, place_point                         where a cell's points lie, and first bounds of their queries
+#ifndef SDFCLI_OCTREE_LEVELS_H
+#define SDFCLI_OCTREE_LEVELS_H
+#include "args.h"
+#include "geometry/lattice.h"
+
+enum State { CLOSED, OPENING, OPENED, JUMP, SPLIT };
+
+template <class Args>
+FN u64 key_of(const Args& a, u32 cell) {
+    return a.key[cell >> 3] << 3 | (cell & 7u);
+}
+// The points at a cell's corners; the root's are the first eight.
+template <class Args>
+FN void corners_of(const Args& a, u32 cell, u32* corner) {
+    const u32* above = a.above_row ? a.above_points + 27 * (size_t)a.above_row[a.parent[cell >> 3]] : nullptr;
+    int first = octant_point((int)(cell & 7u));
+    for (int c = 0; c < 8; c++) corner[c] = above ? above[first + octant_point(c)] : (u32)c;
+}
+
+// By axis, what numbers of neighbours, 0 .. 26, say: whether they are beside the cell, and whether farther on.
+FN u32 sides_of(int j) {
+    Offset d = offset_of(j);
+    return (u32)((d.x != 1) | (d.y != 1) << 1 | (d.z != 1) << 2);
+}
+FN u32 toward(int j) {
+    Offset d = offset_of(j);
+    return (u32)((d.x == 2) | (d.y == 2) << 1 | (d.z == 2) << 2);
+}
+// The neighbour of an octant of a family across its sides that meet at a corner. family: those among which all of its
+// neighbours are, by the axes along which they lie beyond its own. SDF_NONE where cells are coarser.
+FN u32 neighbour_across(const u32* family, u32 octant, u32 sides, u32 corner) {
+    u32 own = family[sides & ~(octant ^ corner)];
+    return own < SDF_OUTSIDE ? 8 * own + (octant ^ sides) : own;
+}
+// That of a cell's parent.
+template <class Args>
+FN u32 neighbour_of_parent(const Args& a, u32 cell, u32 sides, u32 corner) {
+    u32 parent = a.parent[cell >> 3];
+    return neighbour_across(a.above_around + 8 * (size_t)a.above_row[parent], parent & 7u, sides, corner);
+}
+// The families around a cell: the children of its parent and of seven of the parent's neighbours.
+template <class Args>
+FN void families_of(const Args& a, u32 cell, u32* family) {
+    family[0] = a.above_row ? cell >> 3 : SDF_OUTSIDE;
+    UNROLL
+    for (u32 sides = 1; sides < 8; sides++) {
+        u32 other = a.above_row ? neighbour_of_parent(a, cell, sides, cell & 7u) : SDF_OUTSIDE;
+        if (other < SDF_OUTSIDE) {
+            u32 other_row = a.above_row[other];
+            other = other_row == SDF_NONE ? SDF_NONE : a.above_child[other_row];
+        }
+        family[sides] = other;
+    }
+}
+// The 27 neighbours of a cell, 13 is the cell itself, and the families around it.
+template <class Args>
+FN void neighbours_of(const Args& a, u32 cell, u32* family, u32* neighbour) {
+    families_of(a, cell, family);
+    UNROLL
+    for (int j = 0; j < 27; j++) neighbour[j] = neighbour_across(family, cell & 7u, sides_of(j), toward(j));
+    neighbour[CENTRE] = cell;
+}
+
+// Calls visit(j, there) for the points other than corners that a cell has in common with its neighbour: number j of
+// its own is number `there` of the neighbour's. A point of an edge, or a face's five.
+template <class Visit>
+FN void each_shared(int direction, const Visit& visit) {
+    Offset d = offset_of(direction);
+    int x0 = d.x == 2 ? 2 : 0, x1 = d.x == 0 ? 0 : 2, y0 = d.y == 2 ? 2 : 0, y1 = d.y == 0 ? 0 : 2;
+    int z0 = d.z == 2 ? 2 : 0, z1 = d.z == 0 ? 0 : 2;
+    for (int z = z0; z <= z1; z++)
+        for (int y = y0; y <= y1; y++)
+            for (int x = x0; x <= x1; x++) {
+                int j = index_of(x, y, z);
+                if (!is_corner(j)) visit(j, index_of(x - 2 * (d.x - 1), y - 2 * (d.y - 1), z - 2 * (d.z - 1)));
+            }
+}
+
+// Where point o of the cell at a place among those of its level lies on the lattice.
+template <class Args>
+FN Lattice point_of(const Args& a, Lattice cell, Offset o) {
+    u32 half = 1u << (SDF_LATTICE_BITS - 1 - a.level);
+    Lattice p = {(2 * cell.x + (u32)o.x) * half, (2 * cell.y + (u32)o.y) * half, (2 * cell.z + (u32)o.z) * half};
+    return p;
+}
+
+// The place of a cell's point, and the nearest triangles of the 2, 4 or 8 corners between which it lies, or of some of
+// them: the first bounds of its query.
+template <class Args>
+FN void place_point(const Args& a, u32 cell, int j, const u32* corner, float* position, u32* seed) {
+    Offset o = offset_of(j);
+    store_position(position, point_of(a, morton_decode(key_of(a, cell)), o));
+    u32 seeds = 0;
+    for (int c = 0; c < 8; c++)
+        if (seeds < a.seeds && lies_between(o, c)) seed[seeds++] = a.slot[corner[c]];
+    if (seeds < a.seeds) seed[seeds] = SDF_NONE;
+}
+
+#endif

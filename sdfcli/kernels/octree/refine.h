@@ -1,0 +1,125 @@
+// Which cells are opened, and which are split: Frisken's tests (2000), made tighter.
+//
+// INTERFACE
+//   sdf_octree_screen   new cells, by their corners
+//   sdf_octree_probe    the centres of those in doubt
+//   sdf_octree_probed   those cells, by the distance at the centre
+//   sdf_octree_peek     cells that stayed closed, by points of their neighbours
+//   sdf_octree_test     opened cells, by all 27 points
+#ifndef SDFCLI_OCTREE_REFINE_H
+#define SDFCLI_OCTREE_REFINE_H
+#include "octree/error.h"
+
+// When bending, as a part of the error that is allowed, settles that a new cell stays a leaf: near the surface, and
+// where the nearest corner is farther than so many edges from it, if the points nearest to the corners agree.
+#define SDF_STRAIGHT 0.5f
+#define SDF_FAR 2.f
+#define SDF_FAR_STRAIGHT 0.8f
+#define SDF_FAR_MISS 0.5f
+
+// A first look at a new cell, of which only the corners are known: may it stay a leaf untested? What its gradients
+// foretell is enough to open it, or, if it is little, to leave it; in between the centre is asked for. Far from the
+// surface the points nearest to the corners tell what the query would find there. Cells with both sides of a sheet are
+// opened, or left.
+FN void sdf_octree_screen_at(const sdf_octree_screen_args& a, u32 i) {
+    u32 cell = a.first + i, point[8];
+    corners_of(a, cell, point);
+    float corner[8], gradient[24], nearest = 3.402823466e38f;
+    for (int c = 0; c < 8; c++) {
+        corner[c] = a.distance[point[c]];
+        nearest = least(nearest, magnitude(corner[c]));
+    }
+    corner_gradients(a, cell, point, gradient);
+    float edge = 1.f / (float)(1u << a.level), allowed = allowed_error(nearest, a.tolerance, a.band);
+    float bent = bend(edge, [&](int c, int axis) { return gradient[3 * c + axis]; });
+    float width = sheet_width(a, corner, edge, [&](int c) { return load3(gradient + 3 * c); });
+    u8 wish = 2;
+    if (edge > SDF_SHEET_EDGE * width) {
+        wish = 1;
+    } else if (SDF_SHEET_SHARE * width < allowed) {
+        wish = bent > SDF_STRAIGHT * SDF_SHEET_SHARE * width;
+    } else if (a.thin_only) {
+        wish = 0;
+    } else if (bent > allowed || corners_jump(corner, edge) || misses_surface(a, cell, corner)) {
+        wish = 1;
+    } else if (bent <= SDF_STRAIGHT * allowed) {
+        wish = 0;
+    } else if (nearest > SDF_FAR * edge && bent <= SDF_FAR_STRAIGHT * allowed) {
+        float square = 3.402823466e38f;  // from the centre to the points nearest to the corners
+        for (int c = 0; c < 8; c++) {
+            F3 way = edge * vec(c & 1 ? -0.5f : 0.5f, c & 2 ? -0.5f : 0.5f, c & 4 ? -0.5f : 0.5f);
+            F3 from = way + corner[c] * load3(gradient + 3 * c);
+            square = least(square, dot(from, from));
+        }
+        if (magnitude(sqrtf(square) - magnitude(middle(corner))) <= SDF_FAR_MISS * allowed) wish = 0;
+    }
+    a.wish[i] = wish;
+}
+
+// The centres of cells that are to be probed.
+FN void sdf_octree_probe_at(const sdf_octree_probe_args& a, u32 i) {
+    u32 corner[8];
+    corners_of(a, a.cells[i], corner);
+    place_point(a, a.cells[i], CENTRE, corner, a.position + 3 * (size_t)i, a.seed + a.seeds * (size_t)i);
+}
+
+// A second look, at a cell's centre. Its sign is not asked for: with the wrong one, the field would have to be wrong by
+// twice the distance there while nothing bends.
+FN void sdf_octree_probed_at(const sdf_octree_probed_args& a, u32 i) {
+    u32 cell = a.cells[i], point[8];
+    corners_of(a, cell, point);
+    float corner[8], centre = a.centre[i], nearest = centre;
+    for (int c = 0; c < 8; c++) {
+        corner[c] = a.distance[point[c]];
+        nearest = least(nearest, magnitude(corner[c]));
+    }
+    float miss = magnitude(magnitude(middle(corner)) - centre);
+    a.wish[cell - a.first] = suspicious(a, cell, point, miss / allowed_error(nearest, a.tolerance, a.band)) ? 1 : 0;
+}
+
+// A third look at a cell that was not opened: its neighbours may have been, and share points with it.
+FN void sdf_octree_peek_at(const sdf_octree_peek_args& a, u32 i) {
+    u32 cell = a.first + i, family[8], neighbour[27], point[8];
+    float corner[8], value[27], error = 0.f;
+    bool met = false;
+    if (a.state[cell] == CLOSED) {
+        neighbours_of(a, cell, family, neighbour);
+        UNROLL
+        for (int k = 0; k < 27; k++) {
+            u32 other = neighbour[k];
+            if (other >= SDF_OUTSIDE || a.state[other] < OPENED) continue;
+            if (!met) {
+                corners_of(a, cell, point);
+                for (int c = 0; c < 8; c++) corner[c] = a.distance[point[c]];
+                interpolate(corner, value);
+                met = true;
+            }
+            const u32* points = a.points + 27 * (size_t)a.row[other];
+            each_shared(k, [&](int j, int there) {
+                float d = a.distance[points[there]];
+                error = most(error, magnitude(value[j] - d) / allowed_error(d, a.tolerance, a.band));
+            });
+        }
+    }
+    a.wish[i] = met && suspicious(a, cell, point, error) ? 1 : 0;
+}
+
+// Frisken's test (2000), made tighter: which opened cells are asked to be split. One stays a leaf where the sign jumps.
+// Where a.thin_only, the tolerance has all the levels that it gets.
+FN void sdf_octree_test_at(const sdf_octree_test_args& a, u32 i) {
+    u32 row = a.rows ? a.rows[i] : a.first + i, cell = a.cell[row];
+    const u32* point = a.points + 27 * (size_t)row;
+    float corner[8], value[27], distance[27], edge = 1.f / (float)(1u << a.level);
+    for (int j = 0; j < 27; j++) distance[j] = a.distance[point[j]];
+    for (int c = 0; c < 8; c++) corner[c] = distance[corner_point(c)];
+    interpolate(corner, value);
+    CellError error = largest_error(a, cell, point, distance, value);
+    bool wrong = !a.thin_only && (error.tolerance > 1.f || misses_surface(a, cell, corner));
+    if (!wrong && error.sheet <= 1.f && edge <= SDF_SHEET_EDGE * error.width) return;
+    if (edge > a.jump_edge || !holds_jump(distance, 0.5f * edge))
+        a.asked[cell] = wrong ? 1 : 2;
+    else if (a.state)
+        a.state[cell] = JUMP;
+}
+
+#endif

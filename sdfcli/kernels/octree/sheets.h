@@ -1,0 +1,95 @@
+// Sheets: thin walls, and thin gaps, of which a cell has both sides.
+//
+// INTERFACE
+//   SDF_SHEET_SHARE, SDF_SHEET_EDGE  what a cell with both sides has to keep
+//   near_surface, sheet_width        whether the surface may lie in a cell; how thin the thinnest sheet in it is
+//   sdf_octree_sheets                that thickness for new cells
+//   sdf_octree_sheet_points, sdf_octree_beside_sheets  points whose values are rounded more finely
+#ifndef SDFCLI_OCTREE_SHEETS_H
+#define SDFCLI_OCTREE_SHEETS_H
+#include "octree/gradient.h"
+
+// Two gradients whose cosine is below this belong to two sides of a sheet: these meet at 37 degrees at most.
+#define SDF_OPPOSED (-0.8f)
+// Of a sheet's thickness, the part by which the field may err in a cell with both of its sides, and the largest edge of
+// such a cell: along the lattice's axes none then holds a side and the middle, where the distance turns round. In
+// tolerances, the thickness from which on a sheet is like any other part of the surface (docs/concepts/accuracy.md).
+#define SDF_SHEET_SHARE 0.22f
+#define SDF_SHEET_EDGE 0.5f
+#define SDF_SHEET_WIDEST 8.f
+#define SDF_NO_SHEET 3.402823466e38f
+
+// Whether the surface may lie in a cell: a corner is no farther from it than the cell's diagonal.
+FN bool near_surface(const float* corner, float edge) {
+    float nearest = magnitude(corner[0]);
+    for (int c = 1; c < 8; c++) nearest = least(nearest, magnitude(corner[c]));
+    return nearest <= 1.74f * edge;
+}
+
+// The thickness of the thinnest sheet, a wall or a gap, of which a cell has both sides: where the gradients at the ends
+// of an edge oppose each other, the points of the surface nearest to these lie on either side of it. The width between
+// these is positive across a wall and negative across a gap. Without effect on the surface, and passed over, are walls
+// in cells that lie within them, and gaps likewise, and wide ones; sheets thinner than a.thin_least are given up. Where
+// `everywhere`, they are not passed over.
+template <class Args, class Gradient>
+FN float sheet_width(const Args& a, const float* corner, float edge, const Gradient& gradient,
+                     bool everywhere = false) {
+    float thinnest = SDF_NO_SHEET;
+    int inside = 0;
+    for (int c = 0; c < 8; c++) inside += corner[c] < 0.f;
+    if (!near_surface(corner, edge)) return thinnest;
+    for (int axis = 0; axis < 3; axis++)
+        for (int c = 0; c < 8; c++) {
+            if (c >> axis & 1) continue;
+            int e = c | 1 << axis;
+            F3 g = gradient(c), h = gradient(e);
+            if (dot(g, h) > SDF_OPPOSED) continue;
+            F3 way = vec(axis == 0 ? edge : 0.f, axis == 1 ? edge : 0.f, axis == 2 ? edge : 0.f), between = g - h;
+            float width = dot(corner[e] * h - corner[c] * g - way, between) / sqrtf(dot(between, between));
+            if ((!everywhere && inside == (width > 0.f ? 8 : 0)) || magnitude(width) < a.thin_least) continue;
+            thinnest = least(thinnest, magnitude(width));
+        }
+    return thinnest > SDF_SHEET_WIDEST * a.tolerance ? SDF_NO_SHEET : thinnest;
+}
+
+// How thin the sheets in new cells are.
+FN void sdf_octree_sheets_at(const sdf_octree_sheets_args& a, u32 i) {
+    u32 cell = a.first + i, point[8];
+    corners_of(a, cell, point);
+    float corner[8], gradient[24];
+    for (int c = 0; c < 8; c++) corner[c] = a.distance[point[c]];
+    corner_gradients(a, cell, point, gradient);
+    float edge = 1.f / (float)(1u << a.level);
+    a.width[i] = sheet_width(a, corner, edge, [&](int c) { return load3(gradient + 3 * c); });
+}
+
+// The points whose values are rounded more finely, for a sheet's thickness hangs on them: the corners of leaves with
+// its middle, and in two more passes those of leaves around: these are no larger than half of the sheet, and not much
+// smaller than a fifth. The last pass takes only those through which the surface passes. Bit k stands for a step halved
+// k times; the highest counts.
+FN void sdf_octree_sheet_points_at(const sdf_octree_sheet_points_args& a, u32 cell) {
+    if (a.state[cell] == SPLIT) return;
+    u32 point[8], halvings = 0;
+    float corner[8], gradient[24], edge = 1.f / (float)(1u << a.level);
+    corners_of(a, cell, point);
+    for (int c = 0; c < 8; c++) corner[c] = a.distance[point[c]];
+    if (!near_surface(corner, edge)) return;
+    corner_gradients(a, cell, point, gradient);
+    float width = sheet_width(a, corner, edge, [&](int c) { return load3(gradient + 3 * c); }, true);
+    for (float step = a.step; step > a.share * width && 1u << halvings < a.parts; step *= 0.5f) halvings++;
+    if (halvings == 0) return;
+    for (int c = 0; c < 8; c++) add_bits(a.fine + point[c], 1u << halvings);
+}
+FN void sdf_octree_beside_sheets_at(const sdf_octree_beside_sheets_args& a, u32 cell) {
+    if (a.state[cell] == SPLIT) return;
+    u32 point[8], inside = 0, bits = 0;
+    corners_of(a, cell, point);
+    for (int c = 0; c < 8; c++) {
+        bits |= a.before[point[c]];
+        inside += float_bits(a.distance[point[c]]) >> 31;
+    }
+    if (bits == 0 || (a.on_surface && inside % 8 == 0)) return;
+    for (int c = 0; c < 8; c++) add_bits(a.fine + point[c], bits);
+}
+
+#endif

@@ -1,0 +1,91 @@
+// Signs for the corners of an octree: most of them take over a neighbour's (see sign/propagate.h).
+//
+// A corner takes its sign from the farthest of the neighbours between which and it no surface lies, if that is farther
+// from the surface than itself. Corners without one are asked for their winding number: where chains end, and close to
+// the surface.
+//
+// INTERFACE
+//   sdf_sign_links   from each corner a link to the neighbour from which it takes its sign
+//   sdf_sign_spread  signs along the links
+//   sdf_sign_asked   on a GPU: the list of the corners without a link
+#ifndef SDFCLI_SIGN_CORNERS_H
+#define SDFCLI_SIGN_CORNERS_H
+#include "args.h"
+#include "base/warp.h"
+#include "geometry/lattice.h"
+#include "sign/propagate.h"
+
+// A neighbour as a number: the farther from the surface, the larger.
+FN u64 farther(float distance, u32 place) { return (u64)float_bits(distance) << 32 | ~place; }
+FN u32 neighbour_of(u64 farther) { return ~(u32)farther; }
+
+// All pairs of neighbours among the 27 points of a split cell.
+FN void sdf_sign_links_at(const sdf_sign_links_args& a, u32 i) {
+    const float half = 0.5f / (float)(1u << cell_level(a.cell[i]));
+    const float ways[3] = {half, 1.414214f * half, 1.732051f * half};
+    u32 place[27], best_place[27];
+    float distance[27], reach[27], clear[27], best[27];
+    UNROLL
+    for (int k = 0; k < 27; k++) {
+        place[k] = a.point[27 * (size_t)i + k];
+        best[k] = distance[k] = a.distance[place[k]];
+        reach[k] = distance[k] - SDF_DISTANCE_ERROR * most(distance[k], 0.5f);  // two of them have less error than that
+        clear[k] = a.clear ? a.clear[place[k]] : 1e30f;
+        best_place[k] = SDF_NONE;
+    }
+    UNROLL
+    for (int k = 0; k < 27; k++) {
+        Offset from = offset_of(k);
+        UNROLL
+        for (int j = 0; j < k; j++) {
+            Offset to = offset_of(j);
+            int x = from.x - to.x, y = from.y - to.y, z = from.z - to.z;
+            if (x * x > 1 || y * y > 1 || z * z > 1) continue;
+            float way = ways[x * x + y * y + z * z - 1];
+            bool apart = reach[k] + reach[j] > way && most(clear[k], clear[j]) > way;
+            if (apart && distance[j] > best[k]) {
+                best[k] = distance[j];
+                best_place[k] = place[j];
+            }
+            if (apart && distance[k] > best[j]) {
+                best[j] = distance[k];
+                best_place[j] = place[k];
+            }
+        }
+    }
+    UNROLL
+    for (int k = 0; k < 27; k++)
+        if (best_place[k] != SDF_NONE) most_of_all(a.link + place[k], farther(best[k], best_place[k]));
+}
+
+// Links lead from point to point to one that was asked for its winding number.
+FN void sdf_sign_spread_at(const sdf_sign_spread_args& a, u32 i) {
+    u32 at = i;
+    for (u64 link = a.link[i]; link; link = a.link[at]) at = neighbour_of(link);
+    if (a.winding[at] > 0.5f) a.distance[i] = -a.distance[i];
+}
+
+#ifdef SDF_SHARED
+// Lists the points without a link. Each warp looks at a run of them, and makes room for all that it finds at once:
+// which run comes first is left open.
+#define SDF_ASKED_ROUNDS 8
+FN void sdf_sign_asked_at(const sdf_sign_asked_args& a, u32 i) {
+    u32 thread = i % SDF_WARP, first = i / SDF_WARP * SDF_ASKED_ROUNDS * SDF_WARP, found[SDF_ASKED_ROUNDS], all = 0;
+    UNROLL
+    for (u32 k = 0; k < SDF_ASKED_ROUNDS; k++) {
+        u32 point = first + k * SDF_WARP + thread;
+        found[k] = warp_ballot(point < a.count && a.link[point] == 0);
+        all += (u32)count_ones(found[k]);
+    }
+    if (all == 0) return;
+    u32 at = warp_get(thread == 0 ? add_up(a.many, all) : 0, 0);
+    UNROLL
+    for (u32 k = 0; k < SDF_ASKED_ROUNDS; k++) {
+        u32 place = at + (u32)count_ones(found[k] & ((1u << thread) - 1u));
+        if (found[k] >> thread & 1u) a.asked[place] = first + k * SDF_WARP + thread;
+        at += (u32)count_ones(found[k]);
+    }
+}
+#endif
+
+#endif

@@ -1,0 +1,108 @@
+// Triangles that cross or overlap others: where there are none, the surface is embedded.
+//
+// INTERFACE
+//   crosses       whether two triangles cross or overlap
+//   sdf_crossing  which triangles cross another one
+#ifndef SDFCLI_SIGN_CROSSING_H
+#define SDFCLI_SIGN_CROSSING_H
+#include "trees/radix.h"
+
+// Depths below this (in the unit cube) are the rounding of coordinates to float, not a crossing.
+#define SDF_TOUCH 3e-7
+
+// A triangle whose box meets so many others is taken for one that crosses: a fan of very many would take forever.
+#define SDF_MOST_TESTS 4096
+
+struct TriangleCorners {
+    D3 v[3];
+};
+FN TriangleCorners load_corners(const float* t) { return {{load3d(t), load3d(t + 3), load3d(t + 6)}}; }
+
+struct Interval {
+    double low, high;
+};
+FN Interval along(const TriangleCorners& t, D3 axis, D3 origin) {
+    double a = dot(t.v[0] - origin, axis), b = dot(t.v[1] - origin, axis), c = dot(t.v[2] - origin, axis);
+    return {least(a, least(b, c)), most(a, most(b, c))};
+}
+
+// Whether two triangles lie beside each other along an axis, or touch only. An axis of no length says nothing.
+FN bool apart_along(const TriangleCorners& s, const TriangleCorners& t, D3 axis) {
+    double length = sqrt(dot(axis, axis));
+    if (!(length > 0.0)) return false;
+    Interval a = along(s, axis, s.v[0]), b = along(t, axis, s.v[0]);
+    return least(a.high - b.low, b.high - a.low) <= SDF_TOUCH * length;
+}
+
+// Separating axes of two triangles (Gottschalk, Lin, Manocha 1996): those of the plane they share, or else the two
+// normals and the products of their edges.
+FN bool crosses(const TriangleCorners& s, const TriangleCorners& t) {
+    D3 p[3] = {s.v[1] - s.v[0], s.v[2] - s.v[1], s.v[0] - s.v[2]},
+       q[3] = {t.v[1] - t.v[0], t.v[2] - t.v[1], t.v[0] - t.v[2]};
+    D3 m = cross(p[0], p[1]), n = cross(q[0], q[1]);
+    double lm = sqrt(dot(m, m)), ln = sqrt(dot(n, n));
+    if (!(lm > 0.0) || !(ln > 0.0)) return false;
+    Interval over = along(t, m, s.v[0]), under = along(s, n, t.v[0]);
+    bool in_plane = (most(over.high, -over.low) <= SDF_TOUCH * lm) || (most(under.high, -under.low) <= SDF_TOUCH * ln);
+    if (in_plane) {
+        for (int k = 0; k < 3; k++)
+            if (apart_along(s, t, cross(m, p[k])) || apart_along(s, t, cross(n, q[k]))) return false;
+        return true;
+    }
+    if (least(over.high, -over.low) <= SDF_TOUCH * lm || least(under.high, -under.low) <= SDF_TOUCH * ln) return false;
+    for (int j = 0; j < 3; j++)
+        for (int k = 0; k < 3; k++)
+            if (apart_along(s, t, cross(p[j], q[k]))) return false;
+    return true;
+}
+
+// Adds to the number of boxes that a triangle's box meets, and says where they become too many.
+FN void count_meetings(const sdf_crossing_args& a, u32 slot, u32 more) {
+    u32 before = add_up(a.meets + slot, more);
+    if (before <= SDF_MOST_TESTS && before + more > SDF_MOST_TESTS) store_shared(a.crowded, (u8)1);
+}
+
+// Which triangles cross another one. A pair is looked at by the triangle that comes first, for both: the number of a
+// left child is that of the last triangle below it (trees/radix.h), and those that come before are passed over. Where a
+// triangle's box meets too many others, that is not enough, and in another launch, with `all`, each looks at all others
+// for itself.
+FN void sdf_crossing_at(const sdf_crossing_args& a, u32 slot) {
+    const float* own = a.triangle + 9 * (size_t)slot;
+    TriangleCorners t = load_corners(own);
+    Box box = triangle_box(own);
+    u32 stack[SDF_STACK];  // see SDF_STACK: one postponed sibling a step
+    int depth = 0;
+    u32 at = a.n > 1 ? 0u : make_leaf(slot), tests = 0;
+    for (;;) {
+        bool down = false;
+        if (is_leaf(at)) {
+            u32 other = leaf_index(at);
+            const float* theirs = a.triangle + 9 * (size_t)other;
+            if (other != slot && boxes_meet(box, triangle_box(theirs).v)) {
+                bool too_many = ++tests > SDF_MOST_TESTS;
+                if (!a.all) count_meetings(a, other, 1);
+                bool known = load_shared(a.crosses + slot) && load_shared(a.crosses + other);
+                if (too_many || (!known && crosses(t, load_corners(theirs)))) {
+                    store_shared(a.crosses + slot, (u8)1);
+                    if (too_many || a.all) break;
+                    store_shared(a.crosses + other, (u8)1);
+                }
+            }
+        } else {
+            down = boxes_meet(box, a.box + 6 * (size_t)at);
+        }
+        if (down) {
+            u32 left = a.child[2 * (size_t)at], right = a.child[2 * (size_t)at + 1];
+            bool before = !a.all && leaf_index(left) <= slot;
+            if (!before) stack[depth++] = right;
+            at = before ? right : left;
+        } else if (depth > 0) {
+            at = stack[--depth];
+        } else {
+            break;
+        }
+    }
+    if (!a.all) count_meetings(a, slot, tests);
+}
+
+#endif

@@ -1,0 +1,50 @@
+// Signs for the new points of an octree that grows: from other points of their cells (see sign/propagate.h).
+//
+// INTERFACE
+//   sdf_sign_inherit  signs of new points, as far as points with a known sign tell them
+#ifndef SDFCLI_SIGN_INHERIT_H
+#define SDFCLI_SIGN_INHERIT_H
+#include "args.h"
+#include "geometry/lattice.h"
+#include "sign/caps.h"
+#include "sign/propagate.h"
+
+// Takes the sign of a new point from another point of its cell: the ball around each that its distance allows is empty
+// of surface, so where the two balls meet, nothing lies between. The sign of an open surface changes at its holes too:
+// `clear` is how far around a point the caps that close them have no say. A first pass asks older points; a second one,
+// given what came of that, asks the new ones as well, and says which are left.
+FN void sdf_sign_inherit_at(const sdf_sign_inherit_args& a, u32 i) {
+    if (a.before && a.before[i] != UNKNOWN) {
+        a.inside[i] = a.before[i];
+        if (a.link) a.link[i] = 1;
+        return;
+    }
+    const u32* points = a.points + 27 * (size_t)a.point_row[i];
+    int own = 0;
+    while (points[own] != a.first + i) own++;
+    Offset at = offset_of(own);
+    float d = a.distance[i], clear = 0.f;
+    u8 inside = UNKNOWN;
+    for (int j = 0; j < 27; j++) {
+        if (j == own) continue;
+        bool older = points[j] < a.first;
+        u32 other = older ? points[j] : points[j] - a.first;
+        if (!older && (!a.before || other >= a.n || a.before[other] == UNKNOWN)) continue;
+        float e = older ? magnitude(a.signed_distance[other]) : a.distance[other];
+        Offset o = offset_of(j);
+        int x = o.x - at.x, y = o.y - at.y, z = o.z - at.z;
+        float length = a.step * sqrtf((float)(x * x + y * y + z * z));
+        float reach = (a.clear ? a.clear[points[j]] : 1e30f) - length;
+        if (d + e - SDF_DISTANCE_ERROR > length && reach > clear) {
+            clear = reach;
+            inside = older ? (u8)(float_bits(a.signed_distance[other]) >> 31) : a.before[other];
+        }
+    }
+    a.inside[i] = inside;
+    if (a.link) a.link[i] = inside != UNKNOWN;
+    if (!a.clear) return;
+    if (inside == UNKNOWN && a.before) clear = caps_room(a, load3(a.position + 3 * (size_t)i));
+    a.clear[a.first + i] = clear;
+}
+
+#endif

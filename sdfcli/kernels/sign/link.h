@@ -1,0 +1,30 @@
+// Points along a curve that take over a neighbour's winding number (see sign/propagate.h).
+//
+// INTERFACE
+//   SDF_LINK_REACH  how many points before and behind are looked at
+//   sdf_sign_link   for each point the neighbour from which it takes its sign, or itself
+#ifndef SDFCLI_SIGN_LINK_H
+#define SDFCLI_SIGN_LINK_H
+#include "args.h"
+#include "sign/propagate.h"
+
+#define SDF_LINK_REACH 128  // points before and behind, SDF_LANES at a time
+
+// The first neighbour found that is farther from the surface, or the point itself: so that links lead in no circle.
+FN void sdf_sign_link_at(const sdf_sign_link_args& a, u32 i) {
+    F3 p = load3(a.points + 3 * (size_t)i);
+    float own = a.distance[i];
+    u32 link = i;
+    for (u32 first = 0; first < 2 * SDF_LINK_REACH && link == i; first += SDF_LANES) {
+        bool behind = first / SDF_LANES % 2;
+        u32 from = first / SDF_LANES / 2 * SDF_LANES + 1;
+        for (u32 k = from; k < from + SDF_LANES && link == i; k++) {
+            u32 j = behind ? i + k : i - k;  // below 0 is beyond the end, too
+            if (j < a.n && a.distance[j] > own && balls_meet(load3(a.points + 3 * (size_t)j) - p, own + a.distance[j]))
+                link = j;
+        }
+    }
+    a.link[i] = link;
+}
+
+#endif

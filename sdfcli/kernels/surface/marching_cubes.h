@@ -1,0 +1,346 @@
+// Marching cubes (Lorensen and Cline 1987) over bricks of 8 x 8 x 8 nodes, all of a volume's or only those that an
+// octree cannot exclude.
+//
+// One bit a node says whether it is inside. A word holds the bits of one layer of a brick: 8 x 8 nodes, x fastest. A
+// cell is named by its lowest node, and owns the vertices on the three edges that leave that node upwards, so each
+// vertex is made once. Nodes on the upper border of the grid have cells too, flat ones, which own vertices and have no
+// triangles: beyond the grid the bits repeat those of the border.
+//
+// The two scans of the method: the active cells' flags, 64 a word, whose counts are scanned to compact the cells; and
+// the active cells' counts of vertices and triangles, which are scanned to place those. A vertex of another cell is
+// found through the first scan: the active cells before its word, plus the bits before its own.
+//
+// INTERFACE
+//   sdf_leaf_side, sdf_leaf_meets                leaves that the surface can meet
+//   sdf_leaf_bricks, sdf_brick_neighbours        the bricks that they touch, and which lie beside one another
+//   sdf_field_inside, sdf_volume_inside          which nodes are inside, from a field and from a dense volume
+//   sdf_cell_flags, sdf_cell_cases               the active cells, and their cases
+//   sdf_field_vertices, sdf_volume_vertices, sdf_cell_triangles  the mesh
+#ifndef SDFCLI_SURFACE_MARCHING_CUBES_H
+#define SDFCLI_SURFACE_MARCHING_CUBES_H
+#include "args.h"
+#include "field/leaf_tree.h"
+
+#define SDF_TABLE_ROW 16
+#define SDF_CLEARANCE (1.0 / 1024.0)        // the least distance of a vertex from a node, in edges of a cell
+#define SDF_LOWEST_X 0x0101010101010101ULL  // the nodes with x = 0 of a word
+#define SDF_LOWEST_Y 0xffULL
+
+FN u32 bricks_along(u32 cells) { return cells / 8 + 1; }
+FN Lattice brick_position(u64 key, const u32* cells) {  // of its lowest node, in nodes
+    u32 nx = bricks_along(cells[0]), ny = bricks_along(cells[1]);
+    Lattice p = {8 * (u32)(key % nx), 8 * (u32)(key / nx % ny), 8 * (u32)(key / nx / ny)};
+    return p;
+}
+
+// ---- Which cells can the surface meet? ----
+
+FN void sdf_leaf_side_at(const sdf_leaf_side_args& a, u32 i) {
+    u32 below = 0;
+    for (int c = 0; c < 8; c++) {
+        u32 corner = a.leaf_corner[8 * (size_t)i + c];
+        below += a.value[corner] < a.iso;
+        if (a.around) add_bits(a.around + corner, 1u << c);
+    }
+    a.side[i] = below == 8 ? 1 : below == 0 ? 0 : 2;
+}
+
+// A leaf all of whose corners are on one side may still meet the surface at its border, where a corner of a smaller
+// leaf that is not one of its own lies on the other side: in octrees whose field is not continuous.
+FN void sdf_leaf_meets_at(const sdf_leaf_meets_args& a, u32 i) {
+    if (a.around[i] == 255) return;  // a corner of all leaves around it
+    Lattice at = morton_decode(a.corner_key[i]);
+    const u32 full = 1u << SDF_LATTICE_BITS;
+    u8 side = a.value[i] < a.iso;
+    u64 first = 1, next = 0;  // the Morton codes of the leaf found last
+    for (u32 c = 0; c < 8; c++) {
+        Lattice p = {at.x - (c & 1), at.y - (c >> 1 & 1), at.z - (c >> 2)};
+        if (a.around[i] >> c & 1 || p.x >= full || p.y >= full || p.z >= full) continue;
+        u64 key = morton_encode(p);
+        if (key >= first && key < next) continue;
+        u32 leaf = find_leaf(a.leaf_key, a.first_leaf, key);
+        if (a.side[leaf] + side == 1) store_shared(a.meets + leaf, (u8)1);
+        first = a.leaf_key[leaf];
+        next = first + (1ULL << 3 * (SDF_LATTICE_BITS - a.leaf_level[leaf]));
+    }
+}
+
+// The bricks with the nodes of all cells that have a point in common with a leaf.
+FN void sdf_leaf_bricks_at(const sdf_leaf_bricks_args& a, u32 i) {
+    u32 leaf = a.leaf[i];
+    Lattice at = morton_decode(a.leaf_key[leaf]);
+    u64 size = 1ULL << (SDF_LATTICE_BITS - a.leaf_level[leaf]);
+    u32 low[3] = {at.x, at.y, at.z}, first[3], last[3];
+    for (int k = 0; k < 3; k++) {
+        u64 cells = a.cells[k], up = (low[k] * cells + (1u << SDF_LATTICE_BITS) - 1) >> SDF_LATTICE_BITS;
+        u64 top = ((low[k] + size) * cells >> SDF_LATTICE_BITS) + 1;
+        first[k] = (u32)(up > 0 ? up - 1 : 0) / 8;
+        last[k] = (u32)least(top, cells) / 8;
+    }
+    if (a.count) a.count[i] = (last[0] - first[0] + 1) * (last[1] - first[1] + 1) * (last[2] - first[2] + 1);
+    if (!a.brick) return;
+    u32 next = a.first[i];
+    for (u64 z = first[2]; z <= last[2]; z++)
+        for (u64 y = first[1]; y <= last[1]; y++)
+            for (u64 x = first[0]; x <= last[0]; x++)
+                a.brick[next++] = (z * bricks_along(a.cells[1]) + y) * bricks_along(a.cells[0]) + x;
+}
+
+FN void sdf_brick_neighbours_at(const sdf_brick_neighbours_args& a, u32 i) {
+    u64 nx = bricks_along(a.cells[0]), ny = bricks_along(a.cells[1]), nz = bricks_along(a.cells[2]), key = a.brick[i];
+    u64 x = key % nx, y = key / nx % ny, z = key / nx / ny;
+    for (u32 c = 0; c < 8; c++) {
+        u64 px = x + (c & 1), py = y + (c >> 1 & 1), pz = z + (c >> 2), there = (pz * ny + py) * nx + px;
+        u32 place = SDF_NONE;
+        if (px < nx && py < ny && pz < nz) {
+            u64 gap = there - a.brick[0];  // where no brick is missing, that is the place
+            place = gap < a.n && a.brick[gap] == there ? (u32)gap : lower_bound(a.brick, a.n, there);
+            if (place >= a.n || a.brick[place] != there) place = SDF_NONE;
+        }
+        a.neighbour[8 * (size_t)i + c] = place;
+    }
+}
+
+// ---- The values of nodes ----
+
+FN u32 lattice_step(u32 node, u32 cells) {  // in which a node lies
+    u64 at = ((u64)node << SDF_LATTICE_BITS) / cells;
+    return (u32)least(at, (u64)(1u << SDF_LATTICE_BITS) - 1);
+}
+
+// The field at nodes, as sdf_field_sample has it, in float.
+template <class Args>
+struct FieldNodes {
+    const Args& a;
+    u32 leaf, size;  // size 0: no leaf yet
+    Lattice low;
+    double inverse, corner[8];
+
+    METHOD bool look_up(u32 x, u32 y, u32 z) {  // whether the leaf is another one than before
+        Lattice at = {lattice_step(x, a.cells[0]), lattice_step(y, a.cells[1]), lattice_step(z, a.cells[2])};
+        if (size && at.x - low.x < size && at.y - low.y < size && at.z - low.z < size) return false;
+        leaf = find_leaf(a.leaf_key, a.first_leaf, morton_encode(at));
+        size = 1u << (SDF_LATTICE_BITS - a.leaf_level[leaf]);
+        inverse = 1.0 / size;  // exact
+        low = morton_decode(a.leaf_key[leaf]);
+        return true;
+    }
+    METHOD void load() {
+        for (int c = 0; c < 8; c++) corner[c] = (double)a.value[a.leaf_corner[8 * (size_t)leaf + c]];
+    }
+    METHOD double along(u32 node, u32 cells, u32 from) const {
+        return ((double)node / (double)cells * (double)(1u << SDF_LATTICE_BITS) - from) * inverse;
+    }
+    METHOD float operator()(u32 x, u32 y, u32 z) {
+        if (look_up(x, y, z)) load();
+        D3 t = vec(along(x, a.cells[0], low.x), along(y, a.cells[1], low.y), along(z, a.cells[2], low.z));
+        return (float)trilinear(corner, t);
+    }
+    METHOD u32 end(u32 from, u32 cells) const {  // the first node beyond the leaf
+        u64 top = (u64)from + size;
+        if (top >> SDF_LATTICE_BITS) return SDF_NONE;
+        return (u32)((top * cells + (1u << SDF_LATTICE_BITS) - 1) >> SDF_LATTICE_BITS);
+    }
+};
+
+// Leaf by leaf: the nodes of a word in one leaf are a rectangle.
+FN void sdf_field_inside_at(const sdf_field_inside_args& a, u32 i) {
+    Lattice at = brick_position(a.brick[i / 8], a.cells);
+    FieldNodes<sdf_field_inside_args> nodes = {a, 0, 0, {0, 0, 0}, 0.0, {}};
+    u32 z = least(at.z + i % 8, a.cells[2]);
+    u64 word = 0;
+    for (u64 todo = ~0ULL; todo;) {
+        u32 bit = 63 - leading_zeros(todo & (0 - todo)), x0 = bit % 8, y0 = bit / 8;
+        nodes.look_up(least(at.x + x0, a.cells[0]), least(at.y + y0, a.cells[1]), z);
+        u32 x1 = least(nodes.end(nodes.low.x, a.cells[0]) - at.x, 8u);
+        u32 y1 = least(nodes.end(nodes.low.y, a.cells[1]) - at.y, 8u);
+        u64 row = (SDF_LOWEST_Y >> (8 - x1 + x0)) << x0, all = 0;
+        for (u32 y = y0; y < y1; y++) all |= row << 8 * y;
+        todo &= ~all;
+        u8 side = a.side[nodes.leaf];
+        if (side < 2) {
+            word |= side ? all : 0;
+            continue;
+        }
+        nodes.load();
+        double tx[8], tz = nodes.along(z, a.cells[2], nodes.low.z);
+        for (u32 x = x0; x < x1; x++) tx[x] = nodes.along(least(at.x + x, a.cells[0]), a.cells[0], nodes.low.x);
+        for (u32 y = y0; y < y1; y++) {
+            double ty = nodes.along(least(at.y + y, a.cells[1]), a.cells[1], nodes.low.y);
+            for (u32 x = x0; x < x1; x++)
+                word |= (u64)((float)trilinear(nodes.corner, vec(tx[x], ty, tz)) < a.iso) << (8 * y + x);
+        }
+    }
+    a.inside[i] = word;
+}
+
+template <class Args>
+struct VolumeNodes {
+    const Args& a;
+
+    METHOD const float* row(u32 y, u32 z) const {
+        return a.volume + ((z - a.first_layer) * (size_t)(a.cells[1] + 1) + y) * (a.cells[0] + 1);
+    }
+    METHOD float operator()(u32 x, u32 y, u32 z) const { return row(y, z)[x]; }
+};
+
+// Neighbouring indices are neighbours along x, whose nodes lie side by side.
+FN void sdf_volume_inside_at(const sdf_volume_inside_args& a, u32 i) {
+    u32 nx = bricks_along(a.cells[0]), ny = bricks_along(a.cells[1]);
+    u32 bx = i % nx, by = i / nx % ny, layer = i / nx / ny, z = least(a.first_layer + layer, a.cells[2]);
+    VolumeNodes<sdf_volume_inside_args> nodes = {a};
+    u64 word = 0;
+    for (u32 y = 0; y < 8; y++) {
+        const float* row = nodes.row(least(8 * by + y, a.cells[1]), z);
+        u32 bits = 0;
+        if (8 * bx + 7 <= a.cells[0])
+            bits = eight_below(row + 8 * bx, a.iso);
+        else
+            for (u32 x = 0; x < 8; x++) bits |= (u32)(row[least(8 * bx + x, a.cells[0])] < a.iso) << x;
+        word |= (u64)bits << 8 * y;
+    }
+    a.inside[((layer / 8 * (size_t)ny + by) * nx + bx) * 8 + layer % 8] = word;
+}
+
+// ---- Flags, cases and counts ----
+
+// The words of a cell's eight corners: bit b of corner c is the bit of node b's neighbour c. Where a brick is missing,
+// no cell that reaches into it meets the surface, and what lies there repeats the border, which leaves the cell
+// uniform.
+struct Corners {
+    u64 word[8];
+};
+template <class Args>
+FN Corners corner_words(const Args& a, u32 i) {
+    const u32* next = a.neighbour + 8 * (size_t)(i / 8);
+    u32 layer = i % 8;
+    Corners r;
+    for (u32 up = 0; up < 2; up++) {
+        bool above = up && layer == 7 && next[4] != SDF_NONE;
+        u32 z = above ? 0 : least(layer + up, 7u);
+        u64 w[4];
+        bool there[4];
+        for (u32 c = 0; c < 4; c++) {
+            u32 brick = next[above ? c | 4 : c];
+            there[c] = brick != SDF_NONE;
+            w[c] = there[c] ? a.inside[8 * (size_t)brick + z] : 0;
+        }
+        u64 last_x = there[1] ? w[1] << 7 : w[0];   // for the nodes with x = 7
+        u64 last_y = there[2] ? w[2] << 56 : w[0];  // for those with y = 7
+        u64 last = there[3]   ? w[3] << 63
+                   : there[1] ? w[1] << 7
+                   : there[2] ? w[2] << 56
+                              : w[0];  // for the one with both
+        const u64 top_x = SDF_LOWEST_X << 7, top_y = SDF_LOWEST_Y << 56, top = 1ULL << 63;
+        r.word[4 * up] = w[0];
+        r.word[4 * up + 1] = (w[0] >> 1 & ~top_x) | (last_x & top_x);
+        r.word[4 * up + 2] = (w[0] >> 8 & ~top_y) | (last_y & top_y);
+        r.word[4 * up + 3] =
+            (w[0] >> 9 & ~top_x & ~top_y) | (last_x >> 8 & top_x & ~top) | (last_y >> 1 & top_y & ~top) | (last & top);
+    }
+    return r;
+}
+
+FN u64 within_grid(Lattice at, u32 layer, const u32* cells) {  // the nodes of a word that are nodes of the grid
+    if (at.z + layer > cells[2]) return 0;
+    u64 row = cells[0] - at.x < 8 ? SDF_LOWEST_Y >> (7 - (cells[0] - at.x)) : SDF_LOWEST_Y;
+    u64 all = row * SDF_LOWEST_X;
+    return cells[1] - at.y < 8 ? all & (~0ULL >> 8 * (7 - (cells[1] - at.y))) : all;
+}
+
+FN void sdf_cell_flags_at(const sdf_cell_flags_args& a, u32 i) {
+    Corners corner = corner_words(a, i);
+    u64 any = 0, all = ~0ULL;
+    for (int c = 0; c < 8; c++) {
+        any |= corner.word[c];
+        all &= corner.word[c];
+    }
+    u64 active = any & ~all & within_grid(brick_position(a.brick[i / 8], a.cells), i % 8, a.cells);
+    a.active[i] = active;
+    a.count[i] = count_ones((u32)active) + count_ones((u32)(active >> 32));
+}
+
+// Bit k: the surface crosses the edge that leaves a cell's lowest node along axis k.
+FN u32 own_crossings(u32 cases) {
+    u32 lowest = 0 - (cases & 1);
+    return ((cases >> 1 & 1) | (cases >> 1 & 2) | (cases >> 2 & 4)) ^ (lowest & 7);
+}
+
+FN void sdf_cell_cases_at(const sdf_cell_cases_args& a, u32 i) {
+    u64 todo = a.active[i];
+    if (!todo) return;
+    Corners corner = corner_words(a, i);
+    Lattice at = brick_position(a.brick[i / 8], a.cells);
+    for (u32 next = a.first[i]; todo; next++, todo &= todo - 1) {
+        u32 bit = 63 - leading_zeros(todo & (0 - todo)), cases = 0;
+        for (u32 c = 0; c < 8; c++) cases |= (u32)(corner.word[c] >> bit & 1) << c;
+        u32 node[3] = {at.x + bit % 8, at.y + bit / 8, at.z + i % 8}, crossed = own_crossings(cases);
+        bool flat = false, cut = false;
+        for (int k = 0; k < 3; k++) {
+            bool upper = node[k] == a.cells[k];
+            flat |= upper;
+            cut |= (upper || node[k] == 0) && (crossed & ~(1u << k));
+        }
+        if (cut) store_shared(a.marks, 1u);
+        a.cell[next] = 64 * i + bit;
+        a.cases[next] = (u8)cases;
+        a.vertices[next] = count_ones(crossed);
+        a.triangles[next] = flat ? 0 : a.table[SDF_TABLE_ROW * cases];
+    }
+}
+
+// ---- Vertices and triangles ----
+
+// Where the values at an edge's two ends, taken in this order whoever asks, interpolate to the level; but a little away
+// from the ends, so that vertices never coincide and no triangle is degenerate, in single precision neither.
+template <class Args, class Nodes>
+FN void place_vertices(const Args& a, u32 i, Nodes& nodes) {
+    u32 crossed = own_crossings(a.cases[i]);
+    if (!crossed) return;
+    u32 cell = a.cell[i], bit = cell % 64;
+    Lattice at = brick_position(a.brick[cell / 512], a.cells);
+    u32 node[3] = {at.x + bit % 8, at.y + bit / 8, at.z + cell / 64 % 8};
+    double below = (double)nodes(node[0], node[1], node[2]);
+    double* out = a.position + 3 * (size_t)a.first_vertex[i];
+    for (u32 k = 0; k < 3; k++) {
+        if (!(crossed >> k & 1)) continue;
+        double above = (double)nodes(node[0] + (k == 0), node[1] + (k == 1), node[2] + (k == 2));
+        double gap = above - below, t = ((double)a.iso - below) / gap;
+        t = least(most(t, SDF_CLEARANCE), 1.0 - SDF_CLEARANCE);
+        if (gap - gap != 0.0) store_shared(a.marks + 1, 1u);  // a value is infinite or not a number
+        for (u32 axis = 0; axis < 3; axis++) {
+            double steps = axis == k ? (double)node[axis] + t : (double)node[axis];
+            out[a.reversed ? 2 - axis : axis] = a.frame[axis] + a.frame[3 + axis] * steps;
+        }
+        out += 3;
+    }
+}
+
+FN void sdf_field_vertices_at(const sdf_field_vertices_args& a, u32 i) {
+    FieldNodes<sdf_field_vertices_args> nodes = {a, 0, 0, {0, 0, 0}, 0.0, {}};
+    place_vertices(a, i, nodes);
+}
+FN void sdf_volume_vertices_at(const sdf_volume_vertices_args& a, u32 i) {
+    VolumeNodes<sdf_volume_vertices_args> nodes = {a};
+    place_vertices(a, i, nodes);
+}
+
+FN void sdf_cell_triangles_at(const sdf_cell_triangles_args& a, u32 i) {
+    const u8* row = a.table + SDF_TABLE_ROW * (u32)a.cases[i];
+    u32 cell = a.cell[i], corners = 3 * (a.first_triangle[i + 1] - a.first_triangle[i]);
+    u32 x = cell % 8, y = cell / 8 % 8, z = cell / 64 % 8;
+    u32* out = a.triangle + 3 * (size_t)a.first_triangle[i];
+    for (u32 k = 0; k < corners; k++) {
+        u32 edge = row[1 + k], axis = edge / 8;
+        u32 px = x + (edge & 1), py = y + (edge >> 1 & 1), pz = z + (edge >> 2 & 1);
+        u32 brick = a.neighbour[8 * (size_t)(cell / 512) + (px / 8 | py / 8 << 1 | pz / 8 << 2)];
+        u32 word = 8 * brick + pz % 8, bit = 8 * (py % 8) + px % 8;
+        u64 before = a.active[word] & ((1ULL << bit) - 1);
+        u32 owner = a.first[word] + count_ones((u32)before) + count_ones((u32)(before >> 32));
+        u32 vertex = a.first_vertex[owner] + count_ones(own_crossings(a.cases[owner]) & ((1u << axis) - 1));
+        u32 place = a.reversed ? k / 3 * 3 + 2 - k % 3 : k;
+        out[place] = a.base + vertex;
+    }
+}
+
+#endif

@@ -1,0 +1,235 @@
+// Pictures of a field's level set, one ray a pixel and more where colours change.
+//
+// A ray goes from leaf to leaf, and by sphere tracing (Hart 1996) across many at once where the field says that nothing
+// is near. Along a ray the trilinear field of a leaf is a cubic, whose first root is found between its extrema (Marmitt
+// et al. 2004). So no part of the level set is missed that lies in a leaf with corners on both sides, however thin.
+//
+// INTERFACE
+//   sdf_render  colours, depths and normals of pixels
+#ifndef SDFCLI_SURFACE_RENDER_H
+#define SDFCLI_SURFACE_RENDER_H
+#include "args.h"
+#include "field/leaf_tree.h"
+
+#define SDF_RENDER_RAYS 3       // squared: rays of a pixel where colours change
+#define SDF_RENDER_CONTRAST 10  // so much between neighbouring pixels is a change
+#define SDF_RENDER_PROBES 5     // samples for the ambient occlusion
+#define SDF_RENDER_CLEAR 1e-9   // beyond the border of a leaf, in edges of the domain; the finest have 1e-5
+
+struct Leaf {
+    D3 low;
+    double size;
+    double v[8];  // at the corners, above the level, in edges of the domain
+};
+
+FN Leaf load_leaf(const sdf_render_args& a, D3 p) {
+    const double full = (double)(1u << SDF_LATTICE_BITS);
+    double u[3] = {p.x * full, p.y * full, p.z * full};
+    u32 cell[3];
+    for (int k = 0; k < 3; k++) cell[k] = u[k] < full - 1.0 ? (u32)most(u[k], 0.0) : (1u << SDF_LATTICE_BITS) - 1u;
+    Lattice at = {cell[0], cell[1], cell[2]};
+    u32 number = find_leaf(a.leaf_key, a.first_leaf, morton_encode(at));
+    Lattice low = morton_decode(a.leaf_key[number]);
+    Leaf leaf;
+    leaf.low = vec(low.x / full, low.y / full, low.z / full);
+    leaf.size = 1.0 / (double)(1u << a.leaf_level[number]);
+    for (int c = 0; c < 8; c++) leaf.v[c] = ((double)a.value[a.leaf_corner[8 * (size_t)number + c]] - a.iso) / a.length;
+    return leaf;
+}
+
+FN double leaf_value(const Leaf& leaf, D3 p) { return trilinear(leaf.v, (1.0 / leaf.size) * (p - leaf.low)); }
+
+// The field above the level, in edges of the domain; as sdf_field_sample has it outside.
+FN double value_above(const sdf_render_args& a, D3 p) {
+    D3 inside = vec(clamp01(p.x), clamp01(p.y), clamp01(p.z)), beyond = p - inside;
+    return leaf_value(load_leaf(a, inside), inside) + sqrt(dot(beyond, beyond));
+}
+
+FN D3 unit(D3 v) {
+    double length = sqrt(dot(v, v));
+    return length > 0.0 ? (1.0 / length) * v : vec(0.0, 0.0, 0.0);
+}
+
+// The first s from 0 to 1 at which a cubic, positive at 0, is not; 2 where there is none. value: at 0, 1/3, 2/3 and 1.
+FN double first_root(const double* value) {
+    double c0 = value[0], c1 = -5.5 * value[0] + 9.0 * value[1] - 4.5 * value[2] + value[3];
+    double c2 = 9.0 * value[0] - 22.5 * value[1] + 18.0 * value[2] - 4.5 * value[3];
+    double c3 = 4.5 * (value[3] - value[0] + 3.0 * (value[1] - value[2]));
+    double split[3] = {2.0, 2.0, 1.0};  // the extrema in order, and the end
+    double inner = c2 * c2 - 3.0 * c3 * c1;
+    if (inner > 0.0) {
+        double q = c2 > 0.0 ? -(c2 + sqrt(inner)) : sqrt(inner) - c2;
+        double one = q / (3.0 * c3), other = c1 / q;  // the first is not finite for a parabola, and passed over
+        split[0] = least(one, other);
+        split[1] = most(one, other);
+    }
+    double low = 0.0;
+    for (int k = 0; k < 3; k++) {
+        double high = split[k];
+        if (!(high > low && high <= 1.0)) continue;
+        if (!(((c3 * high + c2) * high + c1) * high + c0 > 0.0)) {
+            for (int round = 0; round < 40; round++) {
+                double middle = 0.5 * (low + high);
+                if (((c3 * middle + c2) * middle + c1) * middle + c0 > 0.0)
+                    low = middle;
+                else
+                    high = middle;
+            }
+            return high;
+        }
+        low = high;
+    }
+    return 2.0;
+}
+
+// So far from the level set a point with this value is at least: the field errs by `error`, or by `slack` times the
+// distance where that is more; error_at_level is the same for the level itself.
+FN double clear_radius(const sdf_render_args& a, double above) {
+    double distance = above + a.iso / a.length;
+    double error = most(a.error, a.slack * select(distance < 0.0, -distance, distance));
+    return above - error - a.error_at_level;
+}
+
+struct Seen {
+    double t;  // along the ray, in edges of the domain; negative where it meets nothing
+    double leaf_size;
+};
+
+FN Seen trace(const sdf_render_args& a, D3 eye, D3 way) {
+    Seen seen = {-1.0, 0.0};
+    double from[3] = {eye.x, eye.y, eye.z}, along[3] = {way.x, way.y, way.z};
+    double t = 0.0, end = 1e30;
+    for (int k = 0; k < 3; k++) {  // the part of the ray in the domain
+        if (along[k] == 0.0) {
+            if (from[k] < 0.0 || from[k] > 1.0) return seen;
+            continue;
+        }
+        double one = (0.0 - from[k]) / along[k], other = (1.0 - from[k]) / along[k];
+        t = most(t, least(one, other));
+        end = least(end, most(one, other));
+    }
+    double walked = t;  // up to here leaf by leaf
+    while (t < end) {
+        D3 p = eye + t * way;
+        Leaf leaf = load_leaf(a, p);
+        double value[4], out = end;
+        value[0] = leaf_value(leaf, p);
+        if (!(value[0] > 0.0)) {
+            if (t > walked) {  // the field errs by more than it says: back, and leaf by leaf
+                t = walked;
+                continue;
+            }
+            seen.t = t;
+            seen.leaf_size = leaf.size;
+            return seen;
+        }
+        double low[3] = {leaf.low.x, leaf.low.y, leaf.low.z};
+        bool below = false;
+        for (int k = 0; k < 3; k++)
+            if (along[k] != 0.0)
+                out = least(out, (low[k] + select(along[k] > 0.0, leaf.size, 0.0) - from[k]) / along[k]);
+        out = most(out, t);
+        for (int c = 0; c < 8; c++) below = below || !(leaf.v[c] > 0.0);
+        if (below) {
+            for (int k = 1; k < 4; k++) value[k] = leaf_value(leaf, eye + (t + k / 3.0 * (out - t)) * way);
+            double s = first_root(value);
+            if (s <= 1.0) {
+                seen.t = t + s * (out - t);
+                seen.leaf_size = leaf.size;
+                return seen;
+            }
+        }
+        double leap = t + clear_radius(a, value[0]);
+        walked = out + SDF_RENDER_CLEAR;
+        t = most(walked, leap);
+    }
+    return seen;
+}
+
+// The slope of the field over a leaf's size: less of the octree shows than in the gradient of one leaf.
+FN D3 smooth_normal(const sdf_render_args& a, D3 p, double step) {
+    D3 x = vec(step, 0.0, 0.0), y = vec(0.0, step, 0.0), z = vec(0.0, 0.0, step);
+    return unit(vec(value_above(a, p + x) - value_above(a, p - x), value_above(a, p + y) - value_above(a, p - y),
+                    value_above(a, p + z) - value_above(a, p - z)));
+}
+
+// How open the space above a point is, 0 to 1: distances that are less than the way along the normal tell of surfaces
+// beside it (Evans 2006).
+FN double openness(const sdf_render_args& a, D3 p, D3 normal) {
+    double sum = 0.0, weights = 0.0;
+    for (int k = 1; k <= SDF_RENDER_PROBES; k++) {
+        double height = a.reach * k / SDF_RENDER_PROBES, weight = 1.0 / k;
+        sum += weight * clamp01(value_above(a, p + height * normal) / height);
+        weights += weight;
+    }
+    return sum / weights;
+}
+
+// Linear light, red, green, blue, of what a ray sees; lights go with the camera.
+FN D3 shade(const sdf_render_args& a, D3 p, D3 way, D3 normal) {
+    D3 right = load3(a.camera + 3), up = load3(a.camera + 6), back = -1.0 * load3(a.camera + 9);
+    D3 key = unit(-0.70 * right + 0.80 * up + 0.55 * back), fill = unit(0.95 * right - 0.05 * up + 0.45 * back);
+    double open = openness(a, p, normal), away = dot(normal, -1.0 * way);
+    double facing = clamp01((dot(normal, key) + 0.3) / 1.3), side = clamp01(dot(normal, fill));
+    double sky = 0.5 + 0.5 * dot(normal, up);
+    double shine = clamp01(dot(normal, unit(key - way)));
+    for (int k = 0; k < 5; k++) shine *= shine;  // to the 32nd power
+    double rim = 1.0 - clamp01(away);
+    rim = rim * rim * rim;
+    double warm = 0.95 * facing * (0.4 + 0.6 * facing) * (0.30 + 0.70 * open), cool = (0.10 + 0.24 * sky) * open * open;
+    D3 light = warm * vec(1.0, 0.93, 0.82) + cool * vec(0.72, 0.86, 1.0) + (0.20 * side * open) * vec(0.90, 0.92, 1.0);
+    D3 clay = vec(0.78 * light.x, 0.66 * light.y, 0.53 * light.z);
+    double gloss = 0.10 * shine * open + 0.10 * rim * open;
+    return clay + vec(gloss, gloss, gloss);
+}
+
+// The largest difference of a colour between a pixel and its four neighbours.
+FN int contrast(const sdf_render_args& a, u32 column, u32 row) {
+    const u8* here = a.rough + 3 * ((size_t)row * a.width + column);
+    size_t line = 3 * (size_t)a.width;
+    const u8* there[4] = {column > 0 ? here - 3 : here, column + 1 < a.width ? here + 3 : here,
+                          row > 0 ? here - line : here, row + 1 < a.height ? here + line : here};
+    int change = 0;
+    for (int side = 0; side < 4; side++)
+        for (int k = 0; k < 3; k++)
+            change = most(change, most((int)here[k] - there[side][k], (int)there[side][k] - here[k]));
+    return change;
+}
+
+FN void sdf_render_at(const sdf_render_args& a, u32 place) {
+    u32 i = a.first + place, column = i % a.width, row = i / a.width, rays = 1;
+    if (a.rough) {
+        if (contrast(a, column, row) < SDF_RENDER_CONTRAST) {
+            for (int k = 0; k < 3; k++) a.pixel[3 * (size_t)i + k] = a.rough[3 * (size_t)i + k];
+            return;
+        }
+        rays = SDF_RENDER_RAYS;
+    }
+    D3 eye = load3(a.camera), right = load3(a.camera + 3), up = load3(a.camera + 6), forward = load3(a.camera + 9);
+    D3 sum = vec(0.0, 0.0, 0.0);
+    for (u32 ray = 0; ray < rays * rays; ray++) {
+        double x = column + (ray % rays + 0.5) / rays - 0.5 * a.width;
+        double y = row + (ray / rays + 0.5) / rays - 0.5 * a.height;
+        D3 way = unit(forward + (a.pixel_size * x) * right - (a.pixel_size * y) * up);
+        Seen seen = trace(a, eye, way);
+        D3 normal = vec(0.0, 0.0, 0.0);
+        if (seen.t < 0.0) {
+            double fall = row / (double)a.height;
+            sum = sum + vec(0.955 - 0.13 * fall, 0.962 - 0.12 * fall, 0.975 - 0.11 * fall);
+        } else {
+            D3 p = eye + seen.t * way;
+            normal = smooth_normal(a, p, most(a.smoothing, most(0.5 * seen.leaf_size, 0.5 * a.pixel_size * seen.t)));
+            sum = sum + shade(a, p, way, normal);
+        }
+        if (a.depth) a.depth[i] = seen.t;
+        double parts[3] = {normal.x, normal.y, normal.z};
+        for (int k = 0; a.normal && k < 3; k++) a.normal[3 * (size_t)i + k] = parts[k];
+    }
+    double colour[3] = {sum.x, sum.y, sum.z};
+    for (int k = 0; k < 3; k++) {  // gamma 2: the root is the same on every device
+        double shown = 255.0 * sqrt(clamp01(colour[k] / (rays * rays))) + 0.5;
+        a.pixel[3 * (size_t)i + k] = (unsigned char)(int)shown;
+    }
+}
+
+#endif

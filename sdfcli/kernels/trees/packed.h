@@ -1,0 +1,302 @@
+// The tree of the GPU's distance query: a packed R-tree with 32 children a node, whose lowest nodes are blocks of 32
+// triangles (Kamel and Faloutsos 1993). Triangles lie along the Hilbert curve, and each 4096 of them that follow one
+// another are cut into blocks by medians: blocks are nearly square, which those along a curve are not. Boxes of
+// triangles and of blocks are turned as these lie (Gottschalk, Lin and Manocha 1996), so that slanted triangles are
+// flat in theirs; those of nodes above are not, as larger parts of a surface are hardly flat.
+//
+// INTERFACE
+//   Quad, Turned                              four floats, read as one; a turned box
+//   warp_lowest, warp_highest, exchanged, got floats among the threads of a warp
+//   sdf_packet_cells, sdf_packet_centres      triangles from Morton order to the Hilbert curve
+//   sdf_packet_cut                            parts of them, cut in halves by medians
+//   sdf_packet_blocks                         blocks, boxes, and the nodes above
+#ifndef SDFCLI_TREES_PACKED_H
+#define SDFCLI_TREES_PACKED_H
+#include "args.h"
+#include "base/warp.h"
+#include "geometry/boxes.h"
+#include "geometry/hilbert.h"
+#include "geometry/triangle.h"
+
+#ifdef SDF_SHARED
+#define SDF_NEARER 0.99999f            // what bounds are multiplied by against rounding
+#define SDF_FARTHER 1.00003f           // and upper ones, of lengths along axes that are too short
+#define SDF_TURNED_MARGIN 3.8147e-06f  // more than the rounding of places in a turned box
+#define SDF_CUT_BINS 256u
+#define SDF_PART 4u  // triangles in a part of a block
+
+struct alignas(16) Quad {
+    float x, y, z, w;
+};
+
+// Keeps the order of floats.
+FN u32 ordered_bits(float x) {
+    u32 bits = float_bits(x);
+    return bits >> 31 ? ~bits : bits | 0x80000000u;
+}
+FN float ordered_float(u32 bits) { return bits_float(bits >> 31 ? bits & 0x7fffffffu : ~bits); }
+FN float warp_lowest(float x) { return ordered_float(warp_least(ordered_bits(x))); }
+FN float warp_highest(float x) { return ordered_float(warp_most(ordered_bits(x))); }
+
+FN Quad quad(F3 v, float w) {
+    Quad q = {v.x, v.y, v.z, w};
+    return q;
+}
+FN F3 xyz(Quad q) { return vec(q.x, q.y, q.z); }
+
+// A turned box: its middle, half its lengths, and its axes, which are a little too short: what is measured along them
+// is a lower bound, whatever is rounded.
+struct Turned {
+    F3 middle, half, x, y, z;
+};
+
+// 32 turned boxes lie in 4 x 32 quads, so that a warp reads whole lines.
+FN void store_turned(float* boxes, u32 place, const Turned& b) {
+    Quad* out = (Quad*)boxes + 4 * SDF_WARP * (size_t)(place / SDF_WARP) + place % SDF_WARP;
+    out[0] = quad(b.middle, 0.f);
+    out[SDF_WARP] = quad(SDF_NEARER * b.x, b.half.x);
+    out[2 * SDF_WARP] = quad(SDF_NEARER * b.y, b.half.y);
+    out[3 * SDF_WARP] = quad(SDF_NEARER * b.z, b.half.z);
+}
+// The box of a triangle, turned with the normal n; of the triangles of all threads where most_of_all is warp_highest.
+template <class Most>
+FN Turned turned_box(F3 n, const float* t, Most most_of_all) {
+    float length_sq = dot(n, n);
+    F3 z = length_sq > 1e-30f ? (1.f / sqrtf(length_sq)) * n : vec(0.f, 0.f, 1.f);
+    float x = fabsf(z.x), y = fabsf(z.y), w = fabsf(z.z);
+    F3 flat = x <= y && x <= w ? vec(1.f, 0.f, 0.f) : y <= w ? vec(0.f, 1.f, 0.f) : vec(0.f, 0.f, 1.f);
+    flat = flat - dot(flat, z) * z;
+    F3 axis[3] = {(1.f / sqrtf(dot(flat, flat))) * flat, flat, z};
+    axis[1] = cross(z, axis[0]);
+    F3 middle = vec(0.f, 0.f, 0.f);
+    float half[3];
+    for (int k = 0; k < 3; k++) {
+        float a = dot(load3(t), axis[k]), b = dot(load3(t + 3), axis[k]), c = dot(load3(t + 6), axis[k]);
+        float high = most_of_all(most(a, most(b, c))), low = -most_of_all(-least(a, least(b, c)));
+        middle = middle + (0.5f * (low + high)) * axis[k];
+    }
+    for (int k = 0; k < 3; k++) {
+        float a = fabsf(dot(load3(t) - middle, axis[k])), b = fabsf(dot(load3(t + 3) - middle, axis[k])),
+              c = fabsf(dot(load3(t + 6) - middle, axis[k]));
+        half[k] = most_of_all(most(a, most(b, c))) + SDF_TURNED_MARGIN;
+    }
+    Turned box = {middle, load3(half), axis[0], axis[1], z};
+    return box;
+}
+
+FN float exchanged(float x, u32 distance) { return bits_float(warp_exchange(float_bits(x), distance)); }
+FN F3 exchanged(F3 v, u32 distance) {
+    return vec(exchanged(v.x, distance), exchanged(v.y, distance), exchanged(v.z, distance));
+}
+FN float got(float x, u32 thread) { return bits_float(warp_get(float_bits(x), thread)); }
+
+// Triangles along the Hilbert curve, from those in Morton order: in both a cell's come one after the other, so only the
+// cells change their places. Within a cell the order stays Morton's: cuts come after.
+FN u64 curve_cell(u64 key, u32 bits) { return key >> 3 * (SDF_MORTON_BITS - bits); }
+FN u32 along_curve(u64 cell, u32 bits) { return (u32)hilbert_encode(morton_decode(cell), (int)bits); }
+
+FN void sdf_packet_cells_at(const sdf_packet_cells_args& a, u32 i) {
+    if (i >= a.triangles) return;
+    u64 cell = curve_cell(a.keys[i], a.bits);
+    bool begins = i == 0 || curve_cell(a.keys[i - 1], a.bits) != cell;
+    bool ends = i + 1 == a.triangles || curve_cell(a.keys[i + 1], a.bits) != cell;
+    u32 place = begins || ends ? along_curve(cell, a.bits) : 0;
+    if (begins) add_up(a.count + place, 0 - i);
+    if (ends) add_up(a.count + place, i + 1);
+    if (ends) a.last[place] = i + 1;
+}
+// A triangle that is being sorted into a block: the middle of its box, and its slot.
+FN void sdf_packet_centres_at(const sdf_packet_centres_args& a, u32 i) {
+    if (i < a.nodes) a.arrivals[i] = 0;
+    if (i >= a.triangles) return;
+    u32 cell = along_curve(curve_cell(a.keys[i], a.bits), a.bits);
+    Box b = triangle_box(a.triangle + 9 * (size_t)i);
+    ((Quad*)a.placed)[i + a.end[cell] - a.last[cell]] = quad(0.5f * (load3(b.v) + load3(b.v + 3)), bits_float(i));
+}
+
+// What is cut by a warp: triangles that follow one another, along the longest side of the box around their middles.
+struct Cut {
+    const Quad* from;
+    u32 count, thread;
+    F3 axis;
+    float low, scale;
+    u32 middle, before;  // the bin in which the cut is, and how many triangles are in the bins before it
+
+    METHOD u32 bin(Quad q) const { return least((u32)((dot(xyz(q), axis) - low) * scale), SDF_CUT_BINS - 1); }
+    METHOD void choose_axis() {
+        F3 start = xyz(from[0]), end = start;
+        for (u32 j = thread; j < count; j += SDF_WARP) {
+            F3 p = xyz(from[j]);
+            start = vec(least(start.x, p.x), least(start.y, p.y), least(start.z, p.z));
+            end = vec(most(end.x, p.x), most(end.y, p.y), most(end.z, p.z));
+        }
+        start = vec(warp_lowest(start.x), warp_lowest(start.y), warp_lowest(start.z));
+        F3 side = vec(warp_highest(end.x), warp_highest(end.y), warp_highest(end.z)) - start;
+        float longest = most(side.x, most(side.y, side.z));
+        axis = longest == side.x ? vec(1.f, 0.f, 0.f) : longest == side.y ? vec(0.f, 1.f, 0.f) : vec(0.f, 0.f, 1.f);
+        low = dot(start, axis);
+        scale = longest > 1e-30f ? SDF_CUT_BINS / longest : 0.f;
+    }
+    METHOD void choose_bin(u32* bins, u32 left) {
+        const u32 each = SDF_CUT_BINS / SDF_WARP;
+        for (u32 k = 0; k < each; k++) bins[each * thread + k] = 0;
+        warp_sync();
+        for (u32 j = thread; j < count; j += SDF_WARP) shared_add(bins + bin(from[j]), 1);
+        warp_sync();
+        u32 sum = 0, place = 0;
+        for (u32 k = 0; k < each; k++) sum += bins[each * thread + k];
+        for (u32 k = 1; k < SDF_WARP; k *= 2) {
+            u32 other = warp_exchange(sum, k);
+            if (thread & k) place += other;
+            sum += other;
+        }
+        middle = before = SDF_NONE;
+        for (u32 k = each * thread; k < each * (thread + 1); k++) {
+            if (place <= left && left < place + bins[k]) {
+                middle = k;
+                before = place;
+            }
+            place += bins[k];
+        }
+        middle = warp_least(middle);
+        before = warp_least(before);
+    }
+    // The left ones first, as far as 1 / 256 of the side tells them apart; of those in the middle bin, the first ones.
+    METHOD void store(Quad* to, u32 left) const {
+        u32 lefts = 0, middles = 0, lower = (1u << thread) - 1;
+        Quad next = from[least(thread, count - 1)];
+        for (u32 j = thread; j < count + thread; j += SDF_WARP) {
+            Quad q = next;
+            next = from[least(j + SDF_WARP, count - 1)];  // comes while this one is dealt with
+            u32 own = j < count ? bin(q) : SDF_NONE, same = warp_ballot(own == middle);
+            bool first_ones = before + middles + (u32)count_ones(same & lower) < left;
+            bool goes = own < middle || (own == middle && first_ones);
+            u32 going = warp_ballot(goes), rank = lefts + (u32)count_ones(going & lower);
+            if (j < count) to[goes ? rank : left + (j - rank)] = q;
+            lefts += (u32)count_ones(going);
+            middles += (u32)count_ones(same);
+        }
+    }
+};
+// A warp for each `size` triangles, which it cuts in halves until they have `until`.
+FN void sdf_packet_cut_at(const sdf_packet_cut_args& a, u32 i) {
+    SDF_SHARED u32 memory[SDF_BLOCK_WARPS][SDF_CUT_BINS];
+    u32* bins = memory[i / SDF_WARP % SDF_BLOCK_WARPS];
+    u32 first = i / SDF_WARP * a.size, count = least(a.size, a.triangles - first);
+    Quad *from = (Quad*)a.placed + first, *to = (Quad*)a.cut + first;
+    for (u32 size = a.size; size > a.until; size /= 2) {
+        for (u32 part = 0; part < count; part += size) {
+            Cut c = {from + part, least(size, count - part), i % SDF_WARP};
+            c.middle = SDF_CUT_BINS;  // all are left ones
+            if (c.count > size / 2) {
+                c.choose_axis();
+                c.choose_bin(bins, size / 2);
+            }
+            c.store(to + part, size / 2);
+        }
+        Quad* cut = to;
+        to = from;
+        from = cut;
+        warp_sync();
+    }
+}
+
+// Bounds along the coordinate axes, from which boxes of nodes above the blocks are made: 32 in 6 x 32 numbers. Those of
+// what a whole warp holds go to `place`.
+FN float* bounds_at(const float* bounds, u32 place) {
+    return (float*)bounds + 6 * SDF_WARP * (size_t)(place / SDF_WARP) + place % SDF_WARP;
+}
+FN Box gather_bounds(const Box& own, float* bounds, u32 place, bool stores) {
+    Box b;
+    for (int k = 0; k < 6; k++) {
+        b.v[k] = k < 3 ? warp_lowest(own.v[k]) : warp_highest(own.v[k]);
+        if (stores) bounds_at(bounds, place)[SDF_WARP * k] = b.v[k];
+    }
+    return b;
+}
+
+// What a triangle's distance takes, in one piece: its corners, one over its squared lengths, its slot and id.
+FN void store_record(float* records, u32 place, const float* t, u32 slot, u32 id) {
+    Quad* out = (Quad*)records + 4 * (size_t)place;
+    Facet<float> f = facet(load3(t), load3(t + 3), load3(t + 6));
+    out[0] = quad(load3(t), f.over_ab);
+    out[1] = quad(load3(t + 3), f.over_ac);
+    out[2] = quad(load3(t + 6), f.over_bc);
+    out[3] = quad(vec(f.over_n, bits_float(slot), bits_float(id)), 0.f);
+}
+// Sorts what neighbouring threads hold, as many as `together`, a power of two, along the longest side of the box around
+// it. What does not exist stays behind the rest.
+FN Quad sort_along_box(Quad q, u32 thread, u32 together, bool exists) {
+    F3 p = xyz(q), low = p, high = p;
+    for (u32 k = 1; k < together; k *= 2) {
+        F3 a = exchanged(low, k), b = exchanged(high, k);
+        low = vec(least(low.x, a.x), least(low.y, a.y), least(low.z, a.z));
+        high = vec(most(high.x, b.x), most(high.y, b.y), most(high.z, b.z));
+    }
+    F3 side = high - low;
+    float longest = most(side.x, most(side.y, side.z)), place = longest == side.x ? p.x : longest == side.y ? p.y : p.z;
+    u32 key = ((exists ? ordered_bits(place) : SDF_NONE) & ~(SDF_WARP - 1u)) | thread;
+    for (u32 size = 2; size <= together; size *= 2)  // Batcher's bitonic sort
+        for (u32 k = size / 2; k; k /= 2) {
+            u32 other = warp_exchange(key, k);
+            bool lower = !(thread & k), rising = size == together || !(thread & size);
+            key = lower == rising ? least(key, other) : most(key, other);
+        }
+    u32 from = key % SDF_WARP;
+    return quad(vec(got(q.x, from), got(q.y, from), got(q.z, from)), got(q.w, from));
+}
+// The box of a node above the blocks.
+FN Turned upright_box(const Box& bounds) {
+    F3 low = load3(bounds.v), high = load3(bounds.v + 3), middle = 0.5f * (low + high),
+       margin = SDF_TURNED_MARGIN * vec(1.f, 1.f, 1.f);
+    Turned box = {middle, (high - middle) + margin, vec(1.f, 0.f, 0.f), vec(0.f, 1.f, 0.f), vec(0.f, 0.f, 1.f)};
+    return box;
+}
+// A warp for each block: its triangles, cut by medians into parts, and the boxes of all of them. The last child of a
+// node that is done goes on with the node, up to the root, as in `climb`.
+FN void sdf_packet_blocks_at(const sdf_packet_blocks_args& a, u32 i) {
+    u32 block = i / SDF_WARP, thread = i % SDF_WARP;
+    bool exists = i < a.triangles;
+    Quad q = ((const Quad*)a.placed)[least(i, a.triangles - 1)];
+    for (u32 together = SDF_WARP; together > SDF_PART; together /= 2) q = sort_along_box(q, thread, together, exists);
+    u32 slot = float_bits(q.w);
+    const float* t = a.triangle + 9 * (size_t)slot;
+    store_record(a.record, i, t, slot, a.triangle_id[slot]);
+    if (exists) a.slot_place[slot] = i;
+    F3 n = cross(load3(t + 3) - load3(t), load3(t + 6) - load3(t));
+    store_turned(a.box, i, turned_box(n, t, [](float x) { return x; }));
+    for (u32 k = 1; k < SDF_WARP; k *= 2) {
+        if (k == SDF_PART) {
+            Turned part = turned_box(n, t, [](float x) {
+                for (u32 j = 1; j < SDF_PART; j *= 2) x = most(x, exchanged(x, j));
+                return x;
+            });
+            if (thread % SDF_PART == 0) store_turned(a.part, i / SDF_PART, part);
+        }
+        n = n + exchanged(n, k);
+    }
+    Turned box = turned_box(n, t, [](float x) { return warp_highest(x); });
+    const u32 blocks = a.n / SDF_WARP;
+    Box own = triangle_box(t);
+    if (i == 0) a.level_start[0] = 0;
+    for (u32 level = 0, node = block, count = blocks, start = blocks;; level++) {
+        // Of the level above: its first node is `start`, its bounds are here.
+        float* bounds = a.bounds + 6 * SDF_WARP * (size_t)(start - blocks);
+        Box all = gather_bounds(own, bounds, node, thread == 0);
+        if (level) box = upright_box(all);
+        if (thread == 0) store_turned(a.box + 16 * SDF_WARP * (size_t)start, node, box);
+        if (thread == 0 && node == 0) a.level_start[level + 1] = start;
+        if (count <= SDF_WARP) return;
+        u32 parent = node / SDF_WARP, children = least(count - SDF_WARP * parent, (u32)SDF_WARP);
+        u32 before = warp_get(thread == 0 ? arrive(a.arrivals + start - blocks + parent) : 0, 0);
+        if (before + 1 < children) return;
+        warp_sync();  // what thread 0 may see now, others may, too
+        const float* from = bounds_at(bounds, SDF_WARP * parent + least(thread, children - 1));
+        for (int k = 0; k < 6; k++) own.v[k] = from[SDF_WARP * k];
+        node = parent;
+        start += count = (count + SDF_WARP - 1) / SDF_WARP;
+    }
+}
+#endif
+
+#endif

@@ -1,0 +1,95 @@
+// The bounding volume hierarchy over triangles in Morton order: the binary radix tree of Karras (2012), then a refit.
+//
+// A tree over n triangles has n - 1 internal nodes. A child is an internal node's number, or a leaf: the triangle's
+// slot, its place in Morton order. Child pairs and boxes lie in separate arrays (the thesis's hybrid SoA): a node's
+// children are read only after its box has passed.
+//
+// INTERFACE
+//   SDF_STACK      the stack that a walk down needs
+//   climb          from each leaf to the root, with what subtrees come to
+//   child_box      the box of a child
+//   sdf_bvh_build  the nodes, one a thread
+//   sdf_bvh_refit  their boxes, one thread a leaf
+#ifndef SDFCLI_TREES_RADIX_H
+#define SDFCLI_TREES_RADIX_H
+#include "args.h"
+#include "geometry/boxes.h"
+#include "trees/child.h"
+
+// Every step down the radix tree lengthens the common prefix, which is between 0 and 64 + 31 bits long (a 64-bit key,
+// then the place of the triangle), and a traversal holds at most one postponed sibling a step: the stack cannot
+// overflow.
+#define SDF_STACK 96
+
+// Length of the common prefix of two keys. Equal keys are told apart by their place, as if it were appended to the key.
+FN int common_prefix(const u64* keys, int n, int i, int j) {
+    if (j < 0 || j >= n) return -1;
+    u64 differ = keys[i] ^ keys[j];
+    return differ ? leading_zeros(differ) : 64 + leading_zeros((u32)i ^ (u32)j);
+}
+
+// One internal node: its direction, its other end, its split (Karras 2012, section 4).
+FN void sdf_bvh_build_at(const sdf_bvh_build_args& a, u32 node) {
+    const u64* k = a.keys;
+    int n = (int)a.triangles, i = (int)node;
+    int d = common_prefix(k, n, i, i + 1) > common_prefix(k, n, i, i - 1) ? 1 : -1;
+    int least_prefix = common_prefix(k, n, i, i - d), reach = 2;
+    while (common_prefix(k, n, i, i + reach * d) > least_prefix) reach *= 2;
+    int length = 0;
+    for (int t = reach / 2; t > 0; t /= 2)
+        if (common_prefix(k, n, i, i + (length + t) * d) > least_prefix) length += t;
+    int j = i + length * d, prefix = common_prefix(k, n, i, j), s = 0;
+    for (int t = (length + 1) / 2;; t = (t + 1) / 2) {
+        if (common_prefix(k, n, i, i + (s + t) * d) > prefix) s += t;
+        if (t == 1) break;
+    }
+    int split = i + s * d + (d < 0 ? -1 : 0), first = least(i, j), last = most(i, j);
+    u32 left = (u32)split | (first == split ? SDF_LEAF : 0u);
+    u32 right = (u32)(split + 1) | (last == split + 1 ? SDF_LEAF : 0u);
+    a.child[2 * (size_t)i] = left;
+    a.child[2 * (size_t)i + 1] = right;
+    (is_leaf(left) ? a.leaf_parent : a.node_parent)[split] = node;
+    (is_leaf(right) ? a.leaf_parent : a.node_parent)[split + 1] = node;
+    if (i == 0) a.node_parent[0] = SDF_NONE;
+}
+
+// Walks from a leaf towards the root, with what its subtree comes to. The first child that arrives at a node stops, the
+// second one goes on with join(node, left, right), for which it loads its sibling: each node is visited once, after
+// both of its children.
+template <class Args, class Value, class Load, class Join>
+FN void climb(const Args& a, u32 leaf, Value own, Load load, Join join) {
+    u32 from = make_leaf(leaf), node = a.leaf_parent[leaf];
+    while (node != SDF_NONE) {
+        const u32 left = a.child[2 * (size_t)node], right = a.child[2 * (size_t)node + 1];
+        const u32 above = a.node_parent[node];  // all three come while this one arrives
+        if (arrive(a.arrivals + node) == 0u) return;
+        if (left == from)
+            own = join(node, own, load(right));
+        else
+            own = join(node, load(left), own);
+        from = node;
+        node = above;
+    }
+}
+
+FN Box child_box(const float* triangle, const float* box, u32 child) {
+    if (is_leaf(child)) return triangle_box(triangle + 9 * (size_t)leaf_index(child));
+    Box b;
+    load_fresh<6>(box + 6 * (size_t)child, b.v);
+    return b;
+}
+
+FN void sdf_bvh_refit_at(const sdf_bvh_refit_args& a, u32 leaf) {
+    auto load = [&](u32 child) { return child_box(a.triangle, a.box, child); };
+    climb(a, leaf, load(make_leaf(leaf)), load, [&](u32 node, const Box& l, const Box& r) {
+        Box both;
+        for (int k = 0; k < 3; k++) {
+            both.v[k] = least(l.v[k], r.v[k]);
+            both.v[k + 3] = most(l.v[k + 3], r.v[k + 3]);
+        }
+        store_row<6>(a.box + 6 * (size_t)node, both.v);
+        return both;
+    });
+}
+
+#endif

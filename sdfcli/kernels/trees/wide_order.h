@@ -1,0 +1,85 @@
+// The order of triangles in the wide tree: halves of halves, each cut across its longest side (as Bentley's k-d tree,
+// 1975, is built), down to blocks of sixteen. Cuts lie where whole nodes end, so that no lane but the last ones is
+// empty. Blocks are nearly square, which those along a space-filling curve are not, and touch fewer balls around
+// points.
+//
+// On the CPU only. The order is the same with any number of threads: parts are cut independently of one another.
+//
+// INTERFACE
+//   wide_order  the slots in the order of the blocks
+#ifndef SDFCLI_TREES_WIDE_ORDER_H
+#define SDFCLI_TREES_WIDE_ORDER_H
+#include <algorithm>
+#include <vector>
+
+#include "trees/wide.h"
+
+namespace {
+
+struct Placed {
+    float centre[3];
+    u32 slot;
+};
+struct Part {
+    u32 first, last;
+};
+
+Placed placed(const float* t, u32 slot) {
+    Placed p = {{0.f, 0.f, 0.f}, slot};
+    for (int k = 0; k < 3; k++)
+        p.centre[k] = least(t[k], least(t[k + 3], t[k + 6])) + most(t[k], most(t[k + 3], t[k + 6]));
+    return p;
+}
+
+int longest_side(const Placed* first, const Placed* last) {
+    float low[3], high[3];
+    for (int k = 0; k < 3; k++) low[k] = high[k] = first->centre[k];
+    for (const Placed* p = first; p < last; p++)
+        for (int k = 0; k < 3; k++) {
+            low[k] = least(low[k], p->centre[k]);
+            high[k] = most(high[k], p->centre[k]);
+        }
+    int axis = 0;
+    for (int k = 1; k < 3; k++)
+        if (high[k] - low[k] > high[axis] - low[axis]) axis = k;
+    return axis;
+}
+
+// Cuts a part in two; returns where.
+u32 cut(Placed* placed, Part part) {
+    u32 count = part.last - part.first, unit = SDF_WIDE;
+    while ((u64)unit * SDF_WIDE < count) unit *= SDF_WIDE;
+    u32 units = (count + unit - 1) / unit, left = units / 2 * unit;
+    Placed *first = placed + part.first, *last = placed + part.last;
+    int axis = longest_side(first, last);
+    std::nth_element(first, first + left, last, [axis](const Placed& a, const Placed& b) {
+        return a.centre[axis] < b.centre[axis] || (a.centre[axis] == b.centre[axis] && a.slot < b.slot);
+    });
+    return part.first + left;
+}
+
+// run(n, f) calls f(0) .. f(n - 1), some of them at once.
+template <class Run>
+void wide_order(const sdf_wide_order_args& a, const Run& run) {
+    std::vector<Placed> all(a.n);
+    for (u32 i = 0; i < a.n; i++) all[i] = placed(a.triangle + 9 * (size_t)i, i);
+    std::vector<Part> parts = {{0, a.n}};
+    while (!parts.empty()) {
+        std::vector<u32> middle(parts.size());
+        run((u32)parts.size(), [&](u32 i) {
+            if (parts[i].last - parts[i].first > SDF_WIDE) middle[i] = cut(all.data(), parts[i]);
+        });
+        std::vector<Part> halves;
+        for (size_t i = 0; i < parts.size(); i++)
+            if (middle[i]) {
+                halves.push_back({parts[i].first, middle[i]});
+                halves.push_back({middle[i], parts[i].last});
+            }
+        parts.swap(halves);
+    }
+    for (u32 i = 0; i < a.n; i++) a.block_slot[i] = all[i].slot;
+}
+
+}  // namespace
+
+#endif

@@ -1,0 +1,42 @@
+// Uniform grids over the unit cube: side^3 nodes, x fastest, the corners of an octree whose cells all have one size.
+//
+// INTERFACE
+//   node_of, node_position  a node's place on the grid, and in the unit cube
+//   sdf_grid_doubt          nodes whose sign has to be asked for
+//   sdf_grid_sign           signs along rows of nodes
+#ifndef SDFCLI_UNIFORM_GRID_H
+#define SDFCLI_UNIFORM_GRID_H
+#include "args.h"
+#include "geometry/morton.h"
+#include "sign/propagate.h"
+
+#define SDF_AS_BEFORE 2  // a node's sign: that of the node before it in its row
+#define SDF_TO_ASK 3     // a node's sign: to be decided by the signer
+
+FN Lattice node_of(u32 side, u32 i) {
+    Lattice at = {i % side, i / side % side, i / side / side};
+    return at;
+}
+// Exact: the spacing is a power of two.
+FN F3 node_position(Lattice at, float spacing) {
+    return vec((float)at.x * spacing, (float)at.y * spacing, (float)at.z * spacing);
+}
+
+// Whose sign has to be asked for. The balls that the distances of two neighbours leave empty of surface cover the edge
+// between them if they meet: then the signs are the same. A distance above the spacing may be too large, for a ball of
+// the spacing's size covers the edge alone. A row begins outside, where the domain does.
+FN void sdf_grid_doubt_at(const sdf_grid_doubt_args& a, u32 i) {
+    bool inherits = i % a.side == 0 || a.distance[i - 1] + a.distance[i] - SDF_DISTANCE_ERROR > a.spacing;
+    a.sign[i] = inherits ? SDF_AS_BEFORE : SDF_TO_ASK;
+}
+
+// Hands the signs on along a row of nodes, and makes the distances inside negative.
+FN void sdf_grid_sign_at(const sdf_grid_sign_args& a, u32 row) {
+    u8 inside = 0;
+    for (size_t i = (size_t)row * a.side, end = i + a.side; i < end; i++) {
+        if (a.sign[i] != SDF_AS_BEFORE) inside = a.sign[i];
+        if (inside) a.distance[i] = -a.distance[i];
+    }
+}
+
+#endif

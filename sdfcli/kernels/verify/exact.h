@@ -1,0 +1,196 @@
+// The reference that fields are judged by: distance and winding number in double precision. It shares only the vector
+// arithmetic with the kernels that build fields: the tree, the point-triangle distance and the sign are all its own.
+//
+// THE TREE is a complete binary tree of boxes, made by median splits. Node k has the children 2 k + 1 and 2 k + 2; the
+// last `leaves` nodes are leaves, of leaf_size triangles each. A triangle that fills up the last places is one point of
+// the surface three times: it changes no distance and no winding number.
+//
+// COORDINATES are such that the surface has about unit size near the origin.
+//
+// INTERFACE
+//   sdf_exact_distance  distances
+//   sdf_exact_winding   winding numbers
+#ifndef SDFCLI_VERIFY_EXACT_H
+#define SDFCLI_VERIFY_EXACT_H
+#include "args.h"
+#include "base/vec.h"
+
+// A walk goes down at most 31 levels (the number of leaves is a power of two below 2^32) and postpones at most one
+// sibling at each of them, beside the node that it is at.
+#define SDF_EXACT_STACK 33
+
+// ---- Distance ----
+
+FN double exact_box_distance_sq(D3 p, const double* box) {  // box: lower x, y, z, upper x, y, z
+    double x = most(most(box[0] - p.x, p.x - box[3]), 0.0), y = most(most(box[1] - p.y, p.y - box[4]), 0.0),
+           z = most(most(box[2] - p.z, p.z - box[5]), 0.0);
+    return x * x + y * y + z * z;
+}
+
+FN double exact_segment_distance_sq(D3 p, D3 a, D3 b) {
+    D3 ab = b - a, ap = p - a, bp = p - b;
+    double along = dot(ap, ab), length_sq = dot(ab, ab);
+    if (along <= 0.0) return dot(ap, ap);
+    if (along >= length_sq) return dot(bp, bp);
+    D3 r = ap - (along / length_sq) * ab;
+    return dot(r, r);
+}
+
+// Squared distance from p to the triangle a b c, by the Voronoi region that p lies in (Ericson 2005, Real-Time
+// Collision Detection, 5.1.5). Two changes make it safe for slivers:
+//  - the edges' regions are told by triple products with the normal n. Ericson's equal expression through dot products
+//    (Lagrange's identity) cancels where n is small;
+//  - over the face, the height is measured from the foot of the perpendicular and not from a corner, so that an error
+//    of n counts only in second order.
+// Where n is below 1e-10 of the product of its edges, the face is narrower than its height's error: only edges count.
+FN double exact_triangle_distance_sq(D3 p, D3 a, D3 b, D3 c) {
+    D3 ab = b - a, ac = c - a, bc = c - b, ap = p - a, bp = p - b, cp = p - c, n = cross(ab, ac);
+    double n_sq = dot(n, n);
+    if (!(n_sq > 1e-20 * dot(ab, ab) * dot(ac, ac)))
+        return least(exact_segment_distance_sq(p, a, b),
+                     least(exact_segment_distance_sq(p, b, c), exact_segment_distance_sq(p, c, a)));
+    if (dot(ap, ab) <= 0.0 && dot(ap, ac) <= 0.0) return dot(ap, ap);
+    if (dot(bp, ab) >= 0.0 && dot(bp, bc) <= 0.0) return dot(bp, bp);
+    if (dot(cp, ac) >= 0.0 && dot(cp, bc) >= 0.0) return dot(cp, cp);
+    double w = dot(n, cross(ab, ap)), v = dot(n, cross(ap, ac)), u = dot(n, cross(bc, bp));
+    if (w <= 0.0 && dot(ap, ab) >= 0.0 && dot(bp, ab) <= 0.0) return exact_segment_distance_sq(p, a, b);
+    if (v <= 0.0 && dot(ap, ac) >= 0.0 && dot(cp, ac) <= 0.0) return exact_segment_distance_sq(p, c, a);
+    if (u <= 0.0) return exact_segment_distance_sq(p, b, c);
+    D3 above = ap - ((v / n_sq) * ab + (w / n_sq) * ac);
+    double height = dot(n, above);
+    return height * height / n_sq;
+}
+
+// Nearer child first; a node is dropped once it is not nearer than the best triangle so far.
+FN void sdf_exact_distance_at(const sdf_exact_distance_args& a, u32 i) {
+    D3 p = load3(a.points + 3 * (size_t)i);
+    u32 stack[SDF_EXACT_STACK] = {0};
+    double bound[SDF_EXACT_STACK] = {0.0}, best = 1.7976931348623157e308;
+    for (int depth = 1; depth > 0;) {
+        u32 node = stack[--depth];
+        if (bound[depth] >= best) continue;
+        if (node >= a.leaves - 1) {
+            const double* t = a.triangle + 9 * (size_t)a.leaf_size * (node - (a.leaves - 1));
+            for (u32 k = 0; k < a.leaf_size; k++, t += 9)
+                best = least(best, exact_triangle_distance_sq(p, load3(t), load3(t + 3), load3(t + 6)));
+            continue;
+        }
+        u32 left = 2 * node + 1;
+        double child_sq[2] = {exact_box_distance_sq(p, a.box + 6 * (size_t)left),
+                              exact_box_distance_sq(p, a.box + 6 * (size_t)(left + 1))};
+        u32 near = child_sq[1] < child_sq[0] ? 1 : 0, far = 1 - near;
+        stack[depth] = left + far;
+        bound[depth++] = child_sq[far];
+        stack[depth] = left + near;
+        bound[depth++] = child_sq[near];
+    }
+    a.distance[i] = sqrt(best);
+}
+
+// ---- Winding number ----
+//
+// Seen from p, the surface covers the sphere of directions; the generalised winding number (Jacobson, Kavan, Sorkine
+// 2013) is how often it does so on average. How often it covers ONE direction d is the signed number of times that the
+// ray p + t d leaves through the surface. To get from there to the average, only the surface's boundary is needed
+// (Martens, Bessmeltsev 2025, "One-Shot Method for Computing Generalized Winding Numbers"; Martens, Trettner,
+// Bessmeltsev 2026, "The Antipodal Method"): fans of great-circle triangles from the antipode -d over the boundary's
+// edges have the same boundary on the sphere as the surface has, so both cover all directions equally often but for a
+// constant; and no such triangle covers d. Hence
+//     w = crossings of the ray + (sum of the solid angles of (-d, i, j) over all open edges i -> j) / 4 pi.
+// An open edge is one that triangles use more often in one direction than in the other.
+
+#define SDF_EXACT_FOUR_PI 12.566370614359172
+
+// A triple product a . (b x c) of differences to p is off by less than 16 half units in the last place of |a| |b| |c|,
+// which is 1.8e-15 of it. More than twice that, squared:
+#define SDF_EXACT_UNSURE_SQ 1.6e-29
+
+// The sign of a triple product; 0 where rounding may have made it. lengths_sq: of its three vectors, multiplied.
+FN int exact_sign(double product, double lengths_sq) {
+    if (product * product <= SDF_EXACT_UNSURE_SQ * lengths_sq) return 0;
+    return product > 0.0 ? 1 : -1;
+}
+
+enum Crossing { MISSES, LEAVES, ENTERS, UNSURE };
+
+// How the ray from the origin along d meets the triangle a b c: d must lie between the three planes through the origin
+// and an edge each, and the origin behind the triangle. For a hit all four determinants have one sign, +1 if the ray
+// leaves a surface whose triangles are counter-clockwise from outside; two certain opposite signs are a miss. Certain
+// signs are those of exact arithmetic, so the triangles at an edge agree on it: no ray slips through or counts twice.
+// A single point three times is missed by every ray.
+FN Crossing exact_crossing(D3 d, D3 a, D3 b, D3 c) {
+    D3 ab = cross(a, b);
+    double a_sq = dot(a, a), b_sq = dot(b, b), c_sq = dot(c, c);
+    int s[4] = {exact_sign(dot(d, ab), a_sq * b_sq), exact_sign(dot(d, cross(b, c)), b_sq * c_sq),
+                exact_sign(dot(d, cross(c, a)), c_sq * a_sq), exact_sign(dot(c, ab), a_sq * b_sq * c_sq)};
+    int low = least(least(s[0], s[1]), least(s[2], s[3])), high = most(most(s[0], s[1]), most(s[2], s[3]));
+    if (low < 0 && high > 0) return MISSES;
+    if (low > 0) return LEAVES;
+    if (high < 0) return ENTERS;
+    return dot(b - a, b - a) + dot(c - a, c - a) > 0.0 ? UNSURE : MISSES;
+}
+
+FN bool exact_ray_meets_box(D3 p, D3 inverse, const double* box) {
+    double x0 = (box[0] - p.x) * inverse.x, x1 = (box[3] - p.x) * inverse.x;
+    double y0 = (box[1] - p.y) * inverse.y, y1 = (box[4] - p.y) * inverse.y;
+    double z0 = (box[2] - p.z) * inverse.z, z1 = (box[5] - p.z) * inverse.z;
+    double enter = most(most(least(x0, x1), least(y0, y1)), most(least(z0, z1), 0.0));
+    double leave = least(most(x0, x1), least(most(y0, y1), most(z0, z1)));
+    return enter <= leave * 1.000000000000002;  // no hit is lost: each of the six is off by 3 half units at most
+}
+
+// The signed number of crossings; *sure becomes false if the ray grazes a triangle or its edge, or p lies on one.
+FN int exact_crossings(const sdf_exact_winding_args& a, D3 p, D3 d, bool* sure) {
+    D3 inverse = vec(1.0 / d.x, 1.0 / d.y, 1.0 / d.z);
+    u32 stack[SDF_EXACT_STACK] = {0};
+    int sum = 0;
+    for (int depth = 1; depth > 0;) {
+        u32 node = stack[--depth];
+        if (!exact_ray_meets_box(p, inverse, a.box + 6 * (size_t)node)) continue;
+        if (node < a.leaves - 1) {
+            stack[depth++] = 2 * node + 1;
+            stack[depth++] = 2 * node + 2;
+            continue;
+        }
+        const double* t = a.triangle + 9 * (size_t)a.leaf_size * (node - (a.leaves - 1));
+        for (u32 k = 0; k < a.leaf_size; k++, t += 9) {
+            Crossing crossing = exact_crossing(d, load3(t) - p, load3(t + 3) - p, load3(t + 6) - p);
+            sum += crossing == LEAVES ? 1 : crossing == ENTERS ? -1 : 0;
+            if (crossing == UNSURE) *sure = false;
+        }
+    }
+    return sum;
+}
+
+// Solid angle of the triangle (u, a, b), u a unit vector, seen from the origin (van Oosterom, Strackee 1983). *sure
+// becomes false if a is within 4.5e-5 of the direction -u, where rounding turns the side u a of the triangle by more
+// than some 1e-12. atan2 is that of the device's own library: its last bits differ between CPU and GPU.
+FN double exact_fan_angle(D3 u, D3 a, D3 b, bool* sure) {
+    double la = sqrt(dot(a, a)), lb = sqrt(dot(b, b)), ua = dot(u, a);
+    if (la + ua <= 1e-9 * la) *sure = false;
+    return 2.0 * atan2(dot(u, cross(a, b)), la * lb + dot(a, b) + ua * lb + dot(u, b) * la);
+}
+
+// The solid angle of the fans. The boundary is closed: where each edge starts, another ends.
+FN double exact_fans(const sdf_exact_winding_args& a, D3 p, D3 antipode, bool* sure) {
+    double sum = 0.0;
+    for (u32 k = 0; k < a.open_edges; k++) {
+        const double* edge = a.open_edge + 6 * (size_t)k;
+        sum += a.multiplicity[k] * exact_fan_angle(antipode, load3(edge) - p, load3(edge + 3) - p, sure);
+    }
+    return sum;
+}
+
+// The first ray that grazes nothing decides. If all do, p lies on the surface, where no answer is right.
+FN void sdf_exact_winding_at(const sdf_exact_winding_args& a, u32 i) {
+    D3 p = load3(a.points + 3 * (size_t)i);
+    bool sure = false;
+    for (u32 k = 0; k < a.rays && !sure; k++) {
+        D3 d = load3(a.ray + 3 * k);
+        sure = true;
+        int crossings = exact_crossings(a, p, d, &sure);
+        a.winding[i] = crossings + exact_fans(a, p, -1.0 * d, &sure) / SDF_EXACT_FOUR_PI;
+    }
+}
+
+#endif

@@ -1,0 +1,154 @@
+// Winding numbers on a GPU, by warps. Each point takes the same nodes and triangles as in winding/thread.h, and all
+// contributions are multiples of 2^-36, so the sums are the same to the last bit.
+//
+// INTERFACE
+//   sdf_winding_lone  winding numbers of points, half a warp each; of an open surface, corrected by its caps
+#ifndef SDFCLI_WINDING_WARP_H
+#define SDFCLI_WINDING_WARP_H
+#include "base/warp.h"
+#include "winding/moments.h"
+
+#ifdef SDF_SHARED
+#define SDF_GRAINS 68719476736.0  // 2^36
+
+FN u64 grains(double x) { return (u64)(long long)(x * SDF_GRAINS); }
+FN double from_grains(u64 x) { return (double)(long long)x / SDF_GRAINS; }
+
+struct WindingTree {
+    u32 triangles;
+    const float* triangle;
+    const u32* slots;
+    const float* moments;
+};
+FN double triangle_winding(const WindingTree& t, u32 place, F3 p, int terms) {
+    const float* c = corners_at(t, place);
+    D3 q = vec((double)p.x, (double)p.y, (double)p.z);
+    return grain(solid_angle(load3d(c) - q, load3d(c + 3) - q, load3d(c + 6) - q, terms));
+}
+
+// Half a warp for one point: each thread takes a node, or a triangle. There are hardly ever more than 16 nodes to be
+// looked at at a time: a whole warp would take nearly as many steps.
+#define SDF_LONE_WIDTH 16u
+#define SDF_LONE_HIGH 192  // from here on one node at a time is taken, which adds no more than SDF_STACK
+#define SDF_LONE_STACK (SDF_LONE_HIGH + SDF_LONE_WIDTH + SDF_STACK)
+
+struct LoneWindingMemory {
+    u64 sum;
+    u32 node[SDF_LONE_STACK], slot[3 * SDF_LONE_WIDTH];
+};
+
+// What is asked of both halves is done by both: `asked` says whether the own half's point takes part.
+struct LoneWinding {
+    WindingTree tree;
+    LoneWindingMemory* memory;
+    u32 thread, shift;  // of this half, and where its votes are
+
+    METHOD u32 ballot(bool vote) const { return warp_ballot(vote) >> shift & ((1u << SDF_LONE_WIDTH) - 1u); }
+    METHOD double total(double own) {
+        if (thread == 0) memory->sum = 0;
+        warp_sync();
+        shared_add(&memory->sum, grains(own));
+        warp_sync();
+        double all = from_grains(memory->sum);
+        warp_sync();
+        return all;
+    }
+    METHOD float exact(F3 p, int terms, bool asked) {
+        double sum = 0.0;
+        for (u32 slot = thread; asked && slot < tree.triangles; slot += SDF_LONE_WIDTH)
+            sum += triangle_winding(tree, slot, p, terms);
+        return (float)(total(sum) / SDF_FOUR_PI);
+    }
+    METHOD float winding(F3 p, float beta, bool asked) {
+        if (beta == 0.f || tree.triangles == 1) return exact(p, beta > 0.f ? 8 : 16, asked);
+        float beta_sq = beta * beta;
+        double sum = 0.0;
+        u32 height = asked ? 1 : 0, slots = 0, below = (1u << thread) - 1u;
+        if (thread == 0) memory->node[0] = 0;
+        warp_sync();
+        while (warp_ballot(height > 0 || slots > 0)) {
+            bool measures = slots >= SDF_LONE_WIDTH || (height == 0 && slots > 0);
+            if (warp_ballot(measures)) {
+                u32 many = measures ? least(slots, SDF_LONE_WIDTH) : 0;
+                slots -= many;
+                if (thread < many) sum += triangle_winding(tree, memory->slot[slots + thread], p, 8);
+                warp_sync();
+                if (!warp_ballot(!measures && height > 0)) continue;
+            }
+            u32 many = measures ? 0 : height > SDF_LONE_HIGH ? 1u : least(height, SDF_LONE_WIDTH);
+            height -= many;
+            u32 left = SDF_NONE, right = SDF_NONE;
+            bool down = false;
+            if (thread < many) {
+                const float* from = tree.moments + SDF_MOMENTS * (size_t)memory->node[height + thread];
+                float m[SDF_MOMENTS];
+                load_row<4>(from, m);
+                load_row<4>(from + 12, m + 12);
+                F3 r = load3(m) - p;
+                float d2 = dot(r, r);
+                left = float_bits(m[14]);
+                right = float_bits(m[15]);
+                down = !(d2 > beta_sq * m[3]);
+                if (!down) {
+                    load_row<8>(from + 4, m + 4);
+                    sum += grain((double)node_winding(m, r, d2));
+                }
+            }
+            warp_sync();
+            // Children in the order of their parents: so the stack stays as low as a tree is deep, times half a warp.
+            bool left_leaf = is_leaf(left), right_leaf = is_leaf(right);
+            u32 nodes_left = ballot(down && !left_leaf), nodes_right = ballot(down && !right_leaf);
+            u32 slots_left = ballot(down && left_leaf), slots_right = ballot(down && right_leaf);
+            u32 node_at = height + (u32)(count_ones(nodes_left & below) + count_ones(nodes_right & below));
+            u32 slot_at = slots + (u32)(count_ones(slots_left & below) + count_ones(slots_right & below));
+            if (down && left_leaf) memory->slot[slot_at++] = leaf_index(left);
+            if (down && right_leaf) memory->slot[slot_at] = leaf_index(right);
+            if (down && !left_leaf) memory->node[node_at++] = left;
+            if (down && !right_leaf) memory->node[node_at] = right;
+            height += (u32)(count_ones(nodes_left) + count_ones(nodes_right));
+            slots += (u32)(count_ones(slots_left) + count_ones(slots_right));
+            warp_sync();
+        }
+        return (float)(total(sum) / SDF_FOUR_PI);
+    }
+};
+
+// Of an open surface, what is near the level 0.5 is corrected by its caps as WindingSigner does it.
+FN float corrected(const sdf_winding_lone_args& a, LoneWinding& lone, F3 p, float first, bool asked) {
+    WindingTree all = lone.tree, caps = {a.caps, a.caps_triangle, nullptr, a.caps_moments};
+    float winding = first;
+    lone.tree = caps;
+    for (u32 k = 0; k < a.steps; k++) {
+        float off = winding - 0.5f;
+        bool near = asked && most(off, -off) < a.step[2 * k];
+        if (!warp_ballot(near)) continue;
+        float own = lone.winding(p, a.step[2 * k + 1], near);
+        if (near) winding = rintf(winding + own) - own;
+    }
+    lone.tree = all;
+    float change = winding - first;
+    bool lost = asked && most(change, -change) > a.lost;
+    if (!warp_ballot(lost)) return winding;
+    float exact = lone.exact(p, 16, lost);
+    return lost ? exact : winding;
+}
+
+FN void sdf_winding_lone_at(const sdf_winding_lone_args& a, u32 i) {
+    const u32 together = SDF_WARP / SDF_LONE_WIDTH;
+    SDF_SHARED LoneWindingMemory memory[SDF_BLOCK_WARPS * together];
+    WindingTree tree = {a.triangles, a.triangle, a.slots, a.moments};
+    u32 thread = i % SDF_LONE_WIDTH, part = i / SDF_LONE_WIDTH % together, warp = i / SDF_WARP;
+    LoneWinding lone = {tree, memory + warp % SDF_BLOCK_WARPS * together + part, thread, SDF_LONE_WIDTH * part};
+    u32 count = a.many ? *a.many : a.count;
+    for (u32 first = together * warp; first < count; first += together * (a.n / SDF_WARP)) {
+        u32 at = least(first + part, count - 1), point = a.asked ? a.asked[at] : at;
+        bool asked = first + part < count;
+        F3 p = load3(a.points + 3 * (size_t)point);
+        float winding = lone.winding(p, a.beta, asked);
+        if (a.caps) winding = corrected(a, lone, p, winding, asked);
+        if (asked && thread == 0) a.winding[point] = winding;
+    }
+}
+#endif
+
+#endif
