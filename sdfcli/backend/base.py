@@ -133,13 +133,8 @@ class Backend(ABC):
     name: str
     memory = MemoryPolicy(scarce=False)
     warps = False
-<<<<<<< HEAD
     """Whether threads come in warps, which SDF_WARP_KERNELS need: the trees and their queries then are of another kind
     (spatial/). The bits are the same."""
-=======
-    """Whether threads come in warps, which SDF_WARP_KERNELS need: queries then go in packets (distance/packet.h), and
-    else walk the wide tree (distance/simd.h). The bits are the same."""
->>>>>>> 9db86dc (Kernels in folders that are layers, each header opening with what it provides)
 
     @abstractmethod
     def run(self, kernel: str, n: int, **values: Any) -> None:
