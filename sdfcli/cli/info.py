@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from sdfcli.cli import options
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table
 from sdfcli.cli.wording import health_text, kept_text, sheets_text, verdict_text
-from sdfcli.field.schema import is_complete
 
 if TYPE_CHECKING:
     from sdfcli.field.field import Field
@@ -55,6 +54,8 @@ def info(file: options.FieldFile, json: options.Json = False, quiet: options.Qui
 
 def rows(file: Path, field: Field) -> list[tuple[str, str]]:
     """What a file says: the field, what it was made from and how, how good it is; then all else, and the checksums."""
+    from sdfcli.field.schema import is_complete
+
     low, length = field.domain.origin, field.domain.length
     found = [
         ("size", human_bytes(file.stat().st_size)),
