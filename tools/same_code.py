@@ -15,6 +15,8 @@ a file.
                   structs
   --show NAME     the difference of the functions whose names contain NAME
   --only gpu|cpu
+  --flags FLAGS   more flags for GCC. It inlines within a budget for a whole file, so the other functions of a file and
+                  their order have a say; --flags="--param large-unit-insns=1000000000" shows whether it is only that
 
 The exit status is 1 where a function differs, or is in one tree only. Needs the extra `test`, CMake, and GCC for
 x86-64. Results of the compilers are kept in the folder for temporary files.
@@ -25,6 +27,7 @@ from __future__ import annotations
 import argparse
 import collections
 import difflib
+import functools
 import hashlib
 import itertools
 import json
@@ -86,13 +89,14 @@ def main() -> None:
     parser.add_argument("--offsets", action="store_true")
     parser.add_argument("--show", default="")
     parser.add_argument("--only", choices=["gpu", "cpu"])
+    parser.add_argument("--flags", type=shlex.split, default=[])
     options = parser.parse_args()
     lines = options.names.read_text().splitlines() if options.names else []
     names = dict(line.split() for line in lines if line.strip())
     same = True
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
         trees = [source_tree(given, Path(folder, side)) for side, given in (("old", options.old), ("new", options.new))]
-        for kind, compile_tree in (("gpu", gpu_tree), ("cpu", cpu_tree)):
+        for kind, compile_tree in (("gpu", gpu_tree), ("cpu", functools.partial(cpu_tree, flags=options.flags))):
             if options.only in (None, kind):
                 old, new = (compile_tree(tree, pool) for tree in trees)
                 same &= report(kind, compare(old, new, names), options.offsets, options.show)
@@ -130,7 +134,7 @@ def ptx(source: str, options: list[str]) -> str:
     return kept((nvrtc.version(), options, text), compile_source)
 
 
-def cpu_tree(tree: Path, pool: ThreadPoolExecutor) -> Functions:
+def cpu_tree(tree: Path, pool: ThreadPoolExecutor, flags: list[str]) -> Functions:
     """A tree's functions for the CPU, by name and instruction set."""
     found = re.search(r'cmake\.source-dir *= *"(.+)"', (tree / "pyproject.toml").read_text())
     assert found, "no cmake.source-dir in pyproject.toml"
@@ -140,7 +144,9 @@ def cpu_tree(tree: Path, pool: ThreadPoolExecutor) -> Functions:
         configure = ["cmake", *generator, "-S", tree / found[1], "-B", build, *definitions]
         subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
         commands = json.loads(Path(build, "compile_commands.json").read_text())
-        return merged(pool.map(lambda each: cpu_file(shlex.split(each["command"]), each["directory"]), commands))
+        return merged(
+            pool.map(lambda each: cpu_file([*shlex.split(each["command"]), *flags], each["directory"]), commands)
+        )
 
 
 def cpu_file(command: list[str], folder: str) -> Functions:
