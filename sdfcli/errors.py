@@ -10,7 +10,7 @@ class SdfError(Exception):
 
 
 class UsageError(SdfError):
-    """A request that makes no sense, or an output that cannot be written: it exists, or the disk is full."""
+    """Impossible options, or an output that cannot be written: it exists, or the disk is full."""
 
     exit_code = 2
 
@@ -22,7 +22,7 @@ class InputError(SdfError):
 
 
 class DeviceError(SdfError):
-    """A device, a driver or a program that is not there."""
+    """A missing device, driver or program."""
 
     exit_code = 4
 
@@ -34,13 +34,13 @@ class OutOfMemoryError(SdfError):
 
 
 class CheckFailedError(SdfError):
-    """A check that was asked for failed, for example `verify`."""
+    """A failed check, for example `verify`."""
 
     exit_code = 6
 
 
 class TimeUpError(SdfError):
-    """The work took longer than it was allowed to."""
+    """The time limit is exceeded."""
 
     exit_code = 7
 

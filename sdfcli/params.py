@@ -1,4 +1,4 @@
-"""What a build is asked for."""
+"""Build parameters."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class BuildParams:
                `bvh`: while a node of the BVH lies in them (the density-driven octree of the thesis).
     depth      the finest level: a cell there is 2^-depth of the domain's edge. None: 10, or as many levels as it takes
                to bring the finest cells down to one and a half tolerances.
-    tolerance  the largest error, as a fraction of the diagonal of the mesh's bounding box.
+    tolerance  the maximum error, as a fraction of the diagonal of the mesh's bounding box.
     band       distance from the surface, as such a fraction, up to which the tolerance is absolute; outside it grows
                with the distance, as distance / band.
     thin       the thickness, as such a fraction, down to which walls and gaps keep both sides. None: 0.75 tolerances;
                0: the tolerance alone decides. Without `depth`, cells become as fine as that takes.
-    sign       how inside and outside are told apart.
-    query      how distances are found: `fast`, or as a variant of the thesis does it. The field is the same.
+    sign       the method that tells inside from outside.
+    query      the nearest-triangle algorithm: `fast`, or a variant of the thesis. The field is the same.
     """
 
     octree: str = "adaptive"
@@ -85,7 +85,7 @@ class BuildParams:
         return min(max(finest, depth_for_sheet(self.thin_limit, diagonal)), MAX_DEPTH)
 
     def resolved(self, diagonal: float) -> dict[str, Any]:
-        """The parameters that have a say in the result, by name, as they come to be for such a mesh."""
+        """The parameters that determine the field, by name, with their defaults resolved for such a mesh."""
         chosen = {
             "depth": self.depth_limit(diagonal),
             "thin": self.thin_limit,

@@ -227,7 +227,7 @@ def read_field(path: Path) -> None:
 def show(path: Path, field: sdfcli.Field) -> None:
     """What people see of a field."""
     from sdfcli.batch.job import outcome_of_field
-    from sdfcli.batch.terms import Settings
+    from sdfcli.batch.messages import Settings
     from sdfcli.cli.info import rows
     from sdfcli.cli.report import page
     from sdfcli.field.schema import is_complete

@@ -1,1 +1,1 @@
-"""Many meshes: which ones, who builds them, and what came of each."""
+"""Builds of one mesh or many: inputs, processes, outcomes."""

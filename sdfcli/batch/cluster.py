@@ -1,4 +1,4 @@
-"""Meshes handed to Dask: any number of machines that share their files."""
+"""Builds distributed by Dask, on any number of machines that share their files."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from sdfcli.batch.inputs import Job
+from sdfcli.batch.messages import Outcome, Settings, failure
 from sdfcli.batch.pool import Plan, Worker, end_all
-from sdfcli.batch.terms import Outcome, Settings, failure
 from sdfcli.errors import DeviceError, SdfError
 
 RETRIES = 2
-"""How often a mesh is handed out again whose task fails; those whose worker is lost are handed out three times."""
+"""Retries of a failed task; Dask runs a task whose worker is lost up to three times."""
 
 PATIENCE = 10
 """Seconds to wait for a scheduler."""
 
 
 def build_all(jobs: list[Job], plan: Plan, scheduler: str, timeout: float | None, fail_fast: bool) -> Iterator[Outcome]:
-    """The outcomes of meshes, each as it is there. With `fail_fast` those not begun after the first failure are left.
+    """The outcomes of meshes, in order of completion. With `fail_fast` none is begun after the first failure.
 
     scheduler  the address of one, `tcp://host:8786`, whose workers take the first settings of the plan; or `local`:
                as many workers on this machine as the plan has settings, one for each.
@@ -51,10 +51,10 @@ def build_all(jobs: list[Job], plan: Plan, scheduler: str, timeout: float | None
 
 
 def _local_cluster(workers: int, folder: str) -> Any:
-    """A scheduler and workers in this process, which nobody else can reach: they listen at no address.
+    """A scheduler and workers in this process, without network addresses.
 
-    Dask's processes would listen on ports at which whoever connects runs code as this user, and would import Python's
-    modules from the current folder. What may crash is in processes of its own here, too: see `build_here`.
+    Dask's processes would listen on ports, where any client runs code as this user, and would import Python's modules
+    from the current folder. What may crash is in processes of its own here, too: see `build_here`.
     """
     import distributed
 
@@ -70,7 +70,7 @@ def _local_cluster(workers: int, folder: str) -> Any:
     return distributed.SpecCluster(
         scheduler={"cls": Scheduler, "options": {"protocol": "inproc://", "dashboard": False}},
         workers={number: {"cls": DaskWorker, "options": options} for number in range(workers)},
-        silence_logs=logging.CRITICAL,  # what fails is told of with its mesh
+        silence_logs=logging.CRITICAL,  # failures are reported with their meshes
     )
 
 
@@ -79,7 +79,7 @@ def _outcomes(
 ) -> Iterator[Outcome]:
     from distributed import as_completed
 
-    # A field that is there when a mesh is handed out again was written by the worker that was lost since.
+    # On a retry, an existing field was written by the worker that was lost.
     # Other machines have other current folders.
     settings = [
         replace(
@@ -139,7 +139,7 @@ def build_here(run: str, job: Job, settings: list[Settings], share: int, timeout
 
 
 def end_here(run: str) -> None:
-    """Ends what a batch has on the workers of Dask of this process."""
+    """Ends a batch's processes of the Dask workers of this process."""
     parts = _workers.pop(run, {}).values()
     for worker in [worker for idle, _ in parts for worker in idle]:
         worker.dismiss()

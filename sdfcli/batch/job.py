@@ -1,4 +1,4 @@
-"""One mesh of a batch: its field is built, or found."""
+"""The build of one mesh into a file, or the field that exists there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from threading import Thread
 
-from sdfcli.batch.terms import Outcome, Settings, failure
+from sdfcli.batch.messages import Outcome, Settings, failure
 from sdfcli.errors import InputError, SdfError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.field.schema import INFO, is_complete
@@ -24,7 +24,7 @@ from sdfcli.runtime.memory import as_sdf_error
 
 
 def outcome_of(mesh: str, output: str, settings: Settings) -> Outcome:
-    """Builds a field into a file. Failures become outcomes, too."""
+    """Builds a field into a file; an exception becomes the outcome."""
     try:
         return build_into(mesh, output, settings)
     except Exception as error:
@@ -44,7 +44,7 @@ def build_into(mesh: str, output: str, settings: Settings, progress: Callable[[s
             return outcome_of_field(mesh, target, "skipped", found, settings)
     importing = Thread(target=_import_h5py)
 
-    def told(what: str) -> None:
+    def report(what: str) -> None:
         # While kernels run; before, reading the mesh and importing CuPy would wait for it, as for Python's lock.
         if what != LOADING and importing.ident is None:
             importing.start()
@@ -55,7 +55,7 @@ def build_into(mesh: str, output: str, settings: Settings, progress: Callable[[s
         device=settings.device,
         threads=settings.threads,
         max_memory=settings.max_memory,
-        progress=told,
+        progress=report,
         previous=_earlier(settings.previous) if settings.previous else None,
         keep_nearest=settings.nearest or settings.previous is not None,
         **settings.parameters,
@@ -80,7 +80,7 @@ def build_into(mesh: str, output: str, settings: Settings, progress: Callable[[s
 
 
 def _import_h5py() -> None:
-    with contextlib.suppress(Exception):  # whoever needs it imports it again, and tells what is wrong
+    with contextlib.suppress(Exception):  # its users import it again, and report the error
         import_module("h5py")
 
 
@@ -116,7 +116,7 @@ def _same_field(path: Path, mesh: Mesh, settings: Settings) -> Field | None:
 
 
 def _difference(field: Field, mesh: Mesh, settings: Settings) -> str | None:
-    """What tells a field from the one that a build would make."""
+    """How a field differs from the one that a build would make; None: not at all."""
     if not is_complete(field.info):
         return "another version of sdfcli wrote it"
     if field.info["mesh"]["sha256"] != mesh.sha256:
@@ -133,7 +133,7 @@ def _difference(field: Field, mesh: Mesh, settings: Settings) -> str | None:
 
 
 def outcome_of_field(mesh: str, target: Path, status: str, field: Field, settings: Settings) -> Outcome:
-    """What came of a mesh whose field is in a file; the field must say all that a build of today writes."""
+    """The outcome of a mesh whose field is in a file; its metadata must be complete (see schema.is_complete)."""
     info = {name: field.info[name] for name in INFO if name in field.info}
     parameters, health = info.pop("parameters"), info.pop("mesh")
     outcome = {

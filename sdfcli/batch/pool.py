@@ -14,17 +14,17 @@ from dataclasses import asdict, dataclass, replace
 
 from sdfcli.backend.cpu import available_threads
 from sdfcli.batch.inputs import Job
-from sdfcli.batch.terms import Outcome, Settings, failure
+from sdfcli.batch.messages import Outcome, Settings, failure
 from sdfcli.batch.worker import GRACE
 from sdfcli.errors import OutOfMemoryError, SdfError, TimeUpError
 from sdfcli.runtime import processes
 from sdfcli.runtime.memory import free_memory
 
 PER_GPU = 6
-"""Workers for each GPU at most: while one computes there, the others read, check or write, each on a core."""
+"""Maximum workers per GPU: while one computes there, the others read, check or write, each on a core."""
 
 LEAST_MEMORY = 2 * 10**9
-"""Bytes of the host for each worker, where the number of workers is not given."""
+"""Bytes of host memory per worker, where the number of workers is not given."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ def plan(settings: Settings, devices: list[str], meshes: int, workers: int | Non
 
 
 class Worker:
-    """A process that builds one mesh after the other; it starts in the background."""
+    """A process that builds meshes one by one; it starts in the background."""
 
     def __init__(self, settings: Settings, share: int = 1) -> None:
-        # A session of its own: Ctrl-C in a terminal is for the one who started it to deal with.
+        # A session of its own: Ctrl-C in a terminal goes to the parent process alone.
         self._process = subprocess.Popen(
             processes.python("sdfcli.batch.worker"),
             stdin=subprocess.PIPE,
@@ -62,15 +62,15 @@ class Worker:
             start_new_session=True,
         )
         self._started = False
-        self._tell({"settings": asdict(settings), "share": share})
+        self._send({"settings": asdict(settings), "share": share})
 
     @property
     def alive(self) -> bool:
-        """Whether it can be given another mesh."""
+        """Whether the process runs."""
         return self._process.poll() is None
 
     def build(self, job: Job, timeout: float | None = None) -> Outcome:
-        """What came of a mesh: a failure, too, where the process ends or the seconds are over."""
+        """The outcome of a mesh; a failure where the process ends or the time is up."""
         late = threading.Event()
 
         def stop() -> None:
@@ -78,12 +78,12 @@ class Worker:
             self.end()
 
         if not self._started:
-            self._started = self._heard() is not None
+            self._started = self._receive() is not None
         timer = threading.Timer(min(timeout, threading.TIMEOUT_MAX), stop) if timeout else None
         if timer:
             timer.start()
-        self._tell(list(job))
-        outcome = self._heard()
+        self._send(list(job))
+        outcome = self._receive()
         if timer:
             timer.cancel()
             timer.join()
@@ -101,26 +101,26 @@ class Worker:
         how = f"crashed ({signal.Signals(-code).name})" if code < 0 else f"ended with exit code {code}"
         return failure(*job, SdfError(f"{job.mesh}: the process that built it {how}"))
 
-    def _tell(self, what: object) -> None:
+    def _send(self, what: object) -> None:
         assert self._process.stdin
         try:
             print(json.dumps(what), file=self._process.stdin, flush=True)
-        except (BrokenPipeError, ValueError):  # its end is noticed when it is listened to
+        except (BrokenPipeError, ValueError):  # its end is noticed at the next read
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()
 
-    def _heard(self) -> Outcome | None:
+    def _receive(self) -> Outcome | None:
         assert self._process.stdout
         line = self._process.stdout.readline()
         return json.loads(line) if line.endswith("\n") else None
 
     def dismiss(self) -> None:
-        """Ends an idle process, which has nothing to tidy up. Nobody waits for what is freed of a GPU."""
+        """Kills an idle process, without waiting for the release of GPU memory."""
         self._process.kill()
         threading.Thread(target=self._process.wait, daemon=True).start()
 
     def end(self) -> None:
-        """Ends the process, whatever it does."""
+        """Terminates the process, then kills it."""
         self._process.terminate()
         try:
             self._process.wait(GRACE)
@@ -130,9 +130,9 @@ class Worker:
 
 
 def build_all(jobs: Iterable[Job], plan: Plan, timeout: float | None, fail_fast: bool) -> Iterator[Outcome]:
-    """The outcomes of meshes, each as it is there. With `fail_fast` none is begun after the first failure.
+    """The outcomes of meshes, in order of completion. With `fail_fast` none is begun after the first failure.
 
-    Whoever stops listening ends the workers, and the meshes that they are at.
+    Closing the iterator ends the workers and their current builds.
     """
     waiting = deque(jobs)
     outcomes: queue.SimpleQueue[Outcome | None] = queue.SimpleQueue()
@@ -183,7 +183,7 @@ def build_all(jobs: Iterable[Job], plan: Plan, timeout: float | None, fail_fast:
 
 
 def end_all(workers: Iterable[Worker]) -> None:
-    """Ends processes at the same time, whatever they do."""
+    """Ends processes in parallel."""
     enders = [threading.Thread(target=worker.end) for worker in workers]
     for thread in enders:
         thread.start()

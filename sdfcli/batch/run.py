@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sdfcli.backend.select import device_names, first_device
 from sdfcli.batch.inputs import Job
-from sdfcli.batch.terms import Outcome, Settings, failure
+from sdfcli.batch.messages import Outcome, Settings, failure
 from sdfcli.errors import SdfError, UsageError
 from sdfcli.runtime.files import identities, refuse_existing, refuse_input
 
@@ -48,16 +48,16 @@ class BuildRequest:
 
     @property
     def inputs(self) -> list[str]:
-        """The files that are read."""
+        """The files to read."""
         previous = self.settings.previous
         return [job.mesh for job in self.jobs] + ([] if previous is None else [previous])
 
 
 def run(request: BuildRequest, progress: Progress) -> Iterator[Outcome]:
-    """The outcomes, in the order in which meshes are done. The first build begins when the first outcome is asked for.
+    """The outcomes, in the order in which meshes are done. Builds begin with the first iteration.
 
-    Raises UsageError for settings and outputs that cannot be, DeviceError for a missing device, and what the build of
-    a mesh raises where `raises` is set.
+    Raises UsageError for impossible settings and outputs, DeviceError for a missing device, and the errors of the build
+    where `raises` is set.
     """
     outcomes = _here(request, progress) if request.here else _elsewhere(request)
     _make_room(request)
@@ -103,7 +103,7 @@ def _make_room(request: BuildRequest) -> None:
     force, skip_existing = request.settings.force, request.settings.skip_existing
     for job in request.jobs:
         refuse_input(Path(job.output), taken)
-        if not (skip_existing and os.path.isfile(job.output)):  # such a file is looked into first
+        if not (skip_existing and os.path.isfile(job.output)):  # an existing field is compared first
             refuse_existing(Path(job.output), force)
     for folder in {Path(job.output).parent: None for job in request.jobs}:
         try:

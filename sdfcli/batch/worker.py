@@ -1,7 +1,7 @@
-"""A process that builds one mesh after the other, for pool.py.
+"""A process that builds meshes one by one, for pool.py.
 
 It reads JSON Lines: the settings, then meshes and outputs; and answers with JSON Lines: one when it is ready, and an
-outcome for every mesh. It ends when its input does, as it does when whoever started it is killed.
+outcome for every mesh. It ends when its input does, also when its parent process is killed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main() -> None:
     if not driver.present():
         memory.bound()
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # prints of libraries are no answers
     asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(asked,), daemon=True).start()
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
@@ -47,7 +47,7 @@ def _listen(asked: queue.SimpleQueue[Any]) -> None:
 
 
 def _next(asked: queue.SimpleQueue[Any]) -> Any:
-    """What is asked for next. Where CUDA was in the process, a wait without end was not interrupted by signals."""
+    """The next request. With CUDA in the process, a wait without a time limit was not interrupted by signals."""
     while True:
         with contextlib.suppress(queue.Empty):
             return asked.get(timeout=0.2)
@@ -58,7 +58,7 @@ def _serve(asked: queue.SimpleQueue[Any], answers: Any) -> None:
     driver.start(request["settings"]["device"])
     from sdfcli.backend import select_backend
     from sdfcli.batch.job import outcome_of
-    from sdfcli.batch.terms import Settings
+    from sdfcli.batch.messages import Settings
     from sdfcli.errors import SdfError
     from sdfcli.verify.estimate import memory_limit
 

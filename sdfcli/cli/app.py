@@ -19,8 +19,8 @@ from sdfcli.errors import EXIT_CODES, INTERRUPTED, SdfError
 from sdfcli.runtime import driver, interrupts, memory, processes
 
 COMMANDS = "build", "extract", "render", "slice", "export", "check", "info", "query", "verify", "bench", "profile"
-"""Each is a function in a module of its name, which is imported when it is asked for: Typer takes longer to make all of
-them than a small mesh takes."""
+"""Each is a function in a module of its name, imported on first use: Typer takes longer for all of them than a small
+mesh takes to build."""
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -33,7 +33,7 @@ class Commands(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, name: str) -> Any:
-        """A command, or None for an unknown one: then Typer looks among all of them for a name that is like it."""
+        """A command, or None for an unknown one: Typer then suggests similar names."""
         for needed in [name] if name in COMMANDS else COMMANDS:
             if needed not in self.commands:
                 self.add_command(_command(needed), needed)
@@ -72,7 +72,7 @@ class Commands(TyperGroup):
         sys.exit(code or 0)
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the command that was asked for."""
+        """Runs the command."""
         try:
             result = super().invoke(ctx)
             interrupts.check()
@@ -82,7 +82,7 @@ class Commands(TyperGroup):
         except KeyboardInterrupt:
             raise _interrupted() from None
         except Exception as error:
-            if interrupts.seen():  # and something else came of it
+            if interrupts.seen():  # the error is a consequence of the interrupt
                 raise _interrupted() from None
             if type(error).__module__.startswith(("click", "typer")) or ctx.params.get("debug"):
                 raise
@@ -112,7 +112,7 @@ def _interrupted() -> typer.Exit:
 def _complain(message: str) -> None:
     from sdfcli.cli.output import say
 
-    with contextlib.suppress(OSError):  # the exit code is told all the same
+    with contextlib.suppress(OSError):  # a closed stream: the exit code is enough
         say("sdfcli: " + " ".join(message.split()))
 
 

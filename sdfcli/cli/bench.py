@@ -1,4 +1,4 @@
-"""`sdfcli bench`: how fast the stages and the queries are here, beside the thesis's figures."""
+"""`sdfcli bench`: times of stages and queries, beside the thesis's figures."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from sdfcli.runtime import driver, memory
 
 if TYPE_CHECKING:
     from sdfcli.batch.inputs import Job
+    from sdfcli.batch.messages import Outcome, Settings
     from sdfcli.batch.run import BuildRequest
-    from sdfcli.batch.terms import Outcome, Settings
     from sdfcli.verify.estimate import Estimate
 
 Meshes = Annotated[
@@ -134,8 +134,8 @@ def build(
     """
     if len(meshes) == 1 and os.path.isfile(meshes[0]) and timeout is None and scheduler is None:
         driver.start(device)
+    from sdfcli.batch.messages import Settings
     from sdfcli.batch.run import BuildRequest
-    from sdfcli.batch.terms import Settings
 
     most = _memory_limit(max_memory)
     params = BuildParams(octree, depth, tolerance, band, thin, sign, query)
@@ -158,7 +158,7 @@ def build(
 
 
 def _memory_limit(size: str | None) -> int | None:
-    """The bytes that --max-memory allows, which from now on bound this process."""
+    """The bytes of --max-memory, also set as the limit of this process; None without it."""
     if size is None:
         return None
     from sdfcli.verify.estimate import parse_size
@@ -169,7 +169,7 @@ def _memory_limit(size: str | None) -> int | None:
 
 
 def _jobs(meshes: list[str], output: str | None, recursive: bool) -> list[Job]:
-    """The meshes that are named, with the files to write."""
+    """The named meshes, with their outputs."""
     from sdfcli.batch.inputs import find_jobs
 
     text = os.fsdecode(sys.stdin.buffer.read()) if "-" in meshes else ""
@@ -210,7 +210,7 @@ def _write_page(report: Path | None, request: BuildRequest, done: list[Outcome])
 
 
 def _estimate_all(jobs: list[Job], settings: Settings, json: bool) -> int:
-    """Prints what builds would take; returns the exit code with which they would end."""
+    """Prints estimates; returns the exit code that the builds would have."""
     from sdfcli.backend.select import first_device
 
     alike = replace(settings, device=first_device(settings.device))
@@ -218,7 +218,7 @@ def _estimate_all(jobs: list[Job], settings: Settings, json: bool) -> int:
 
 
 def _estimate_one(mesh: str, settings: Settings, json: bool, raises: bool) -> int:
-    from sdfcli.batch.terms import failure
+    from sdfcli.batch.messages import failure
     from sdfcli.verify.estimate import estimate
 
     try:

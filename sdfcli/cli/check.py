@@ -1,4 +1,4 @@
-"""`sdfcli check`: what is wrong with meshes, before anything is built."""
+"""`sdfcli check`: faults of meshes, before a build."""
 
 from __future__ import annotations
 

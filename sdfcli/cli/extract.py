@@ -1,4 +1,4 @@
-"""`sdfcli extract`: the surface at a distance, as a mesh."""
+"""`sdfcli extract`: isosurfaces as triangle meshes."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _note(text: str, quiet: bool) -> None:
 
 
 def _note_limits(surface: Surface, target: Path, cell: float, quiet: bool) -> None:
-    """What the file's format and the grid's border take from the surface."""
+    """Notes on the precision of the file format and on a surface cut by the grid's border."""
     from sdfcli.extract.mesh_file import DOUBLES, rounding
 
     coarse, ending = rounding(surface, cell), target.suffix

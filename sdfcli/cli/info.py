@@ -1,4 +1,4 @@
-"""`sdfcli info`: what a field's file says of itself."""
+"""`sdfcli info`: the metadata of a field file."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def info(file: options.FieldFile, json: options.Json = False, quiet: options.Qui
             "corners": len(field.corner_key),
             "content_sha256": field.content_sha256,
         }
-        print_json(facts | field.info | facts)  # what a file says of itself does not take the place of what is so
+        print_json(facts | field.info | facts)  # computed facts win over stored ones
     elif not quiet:
         print_table(str(file), rows(file, field))
 
 
 def rows(file: Path, field: Field) -> list[tuple[str, str]]:
-    """What a file says: the field, what it was made from and how, how good it is; then all else, and the checksums."""
+    """The table: field, mesh, parameters, accuracy; then other entries, and the checksums."""
     from sdfcli.field.schema import is_complete
 
     low, length = field.domain.origin, field.domain.length

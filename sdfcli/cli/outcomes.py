@@ -11,8 +11,8 @@ from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, 
 from sdfcli.cli.wording import health_text, kept_text, sheets_text, verdict_text
 
 if TYPE_CHECKING:
+    from sdfcli.batch.messages import Outcome, Settings
     from sdfcli.batch.run import BuildRequest
-    from sdfcli.batch.terms import Outcome, Settings
 
 WORDS = {"ok": "built", "skipped": "skipped", "failed": "failed"}
 

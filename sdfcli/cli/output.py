@@ -1,4 +1,4 @@
-"""What people and programs see: tables and JSON on standard output, progress on standard error."""
+"""Output of commands: tables and JSON on standard output, progress and errors on standard error."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ import typer
 from sdfcli.errors import SdfError, UsageError
 
 PERIOD = 10.0
-"""Seconds between two lines of progress, where they cannot replace one another."""
+"""Seconds between two lines of progress where standard error is no terminal."""
 
 
 @contextmanager
 def standard_output() -> Iterator[None]:
-    """What is printed here goes nowhere once whoever reads it has enough; the work goes on.
+    """Prints within it; after a broken pipe the output is discarded and the work goes on.
 
-    Raises UsageError where it cannot be written for another reason, as on a full disk.
+    Raises UsageError where standard output cannot be written for another reason, as on a full disk.
     """
     try:
         yield
@@ -39,7 +39,7 @@ def standard_output() -> Iterator[None]:
 
 
 def plain(text: str) -> str:
-    """A line as it may be shown: names, and what files say, may hold escapes that a terminal would obey."""
+    """A line without control characters: names and metadata of files may hold escape codes of a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
@@ -50,7 +50,7 @@ def say(line: str) -> None:
 
 def tell(error: SdfError) -> int:
     """Prints an error as one line on standard error; returns its exit code."""
-    with suppress(OSError):  # the exit code is told all the same
+    with suppress(OSError):  # a closed stream: the exit code is enough
         say("sdfcli: " + " ".join(str(error).split()))
     return error.exit_code
 
@@ -89,8 +89,8 @@ def print_written(
     json: bool,
     quiet: bool,
 ) -> None:
-    """What a command has made of a file: facts for programs or rows for people, and what it took. Of several targets
-    the first one is named."""
+    """The report of a written file: `facts` as JSON, or `rows` as a table, with time and size. Of several targets the
+    first one is named."""
     size = sum(target.stat().st_size for target in targets)
     if json:
         written = {"input": str(source), "output": str(targets[0])}
@@ -102,8 +102,8 @@ def print_written(
 
 @contextmanager
 def progress(title: str, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Shows what is going on, on standard error; yields the function to tell it. Where that is no terminal, as in the
-    log of a CI, there is a line every PERIOD seconds."""
+    """Progress on standard error; yields the function to call with each stage. Where that is no terminal, as in the log
+    of a CI, a line is printed every PERIOD seconds."""
     if quiet:
         yield lambda what: None
         return
@@ -124,7 +124,7 @@ def _lines(title: str) -> Iterator[Callable[[str], None]]:
 
     def repeat() -> None:
         while not over.wait(PERIOD):
-            with suppress(OSError):  # nobody reads any more
+            with suppress(OSError):  # a closed stream
                 say(f"{latest[0]}, {time.monotonic() - start:.0f} s")
 
     speaker = threading.Thread(target=repeat, daemon=True)
@@ -137,7 +137,7 @@ def _lines(title: str) -> Iterator[Callable[[str], None]]:
 
 
 def human_bytes(count: int) -> str:
-    """1.5 MB and the like."""
+    """A size with its unit, as 1.5 MB."""
     size = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000 or unit == "GB":

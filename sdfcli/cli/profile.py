@@ -1,4 +1,4 @@
-"""`sdfcli profile`: what the counters of a GPU say of the distance query."""
+"""`sdfcli profile`: hardware counters of the distance kernels, by Nsight Compute."""
 
 from __future__ import annotations
 

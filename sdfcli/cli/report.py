@@ -11,7 +11,7 @@ from sdfcli.cli.output import error_text, human_bytes
 from sdfcli.cli.wording import health_text
 
 if TYPE_CHECKING:
-    from sdfcli.batch.terms import Outcome
+    from sdfcli.batch.messages import Outcome
 
 STYLE = """
 body { font: 14px/1.4 system-ui, sans-serif; margin: 2em; color: #222; }

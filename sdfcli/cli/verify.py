@@ -1,4 +1,4 @@
-"""`sdfcli verify`: is a field as exact as it says?"""
+"""`sdfcli verify`: the error of a field, measured against exact distances."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ def _print_regions(file: Path, found: dict[str, RegionErrors]) -> None:
 
 
 class _Reference:
-    """Exact distances to all faces of a mesh. They are negative where a build by the same method counts on an inside:
-    where the winding number of those faces that count, turned as they are for a build, is above 1/2."""
+    """Exact signed distances to a mesh. Inside: where the winding number of the faces that bound a build's solid,
+    oriented as in a build, is above 1/2."""
 
     def __init__(self, mesh: Mesh, sign: str, backend: Backend) -> None:
         from sdfcli.sign.choice import choose_sign

@@ -124,7 +124,7 @@ class Field:
         self.on(self.home)
 
     def keep_sampler(self, backend: Backend) -> None:
-        """Makes what sampling reads on a device, and frees there what it is made of, which takes as much."""
+        """Makes the sampler on a device, and frees the arrays that it is made of, which take as much."""
         self.on_device(backend).keep_sampler()
 
     def _evaluate(self, points: Any, *wanted: str) -> list[Any]:

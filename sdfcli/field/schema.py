@@ -1,4 +1,4 @@
-"""What a field says of itself, its `info`: names, types and ranges. docs/reference/file.md describes them."""
+"""The metadata of a field, its `info`: names, types and ranges. docs/reference/file.md describes them."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def check_info(info: Any) -> None:
 
 
 def is_complete(info: Mapping[str, Any], schema: Schema = INFO) -> bool:
-    """Whether everything is there that a build of today writes."""
+    """Whether all entries are there that this version writes."""
     for name, kind in schema.items():
         if isinstance(kind, Kind):
             if kind.always and name not in info:

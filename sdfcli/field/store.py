@@ -32,13 +32,13 @@ ATTRIBUTES_SUM = "attributes_sha256"
 CHUNK = 1 << 16
 MOST_LEAVES = 1 << 31
 LEAF_BYTES = 150
-"""What finding a leaf and its corners takes."""
+"""Bytes of working memory per leaf."""
 RESIDUALS = (np.uint8, np.uint16, np.uint32)
 PARTS, MOST_STEPS = (2, 4, 8, 16, 32, 64, 128), 2**31 - 2**8
 LENGTHS = 1e-30, 1e31
 """Between which the domain's edge lies: a little more than the extent of meshes."""
 MOST_AWAY = 1e13
-"""Edges of the domain between it and the origin at most: a little more than float64 tells apart in meshes."""
+"""Maximum distance of the domain from the origin, in its edges: a little above the resolution of float64 in meshes."""
 
 
 def save(field: Field, path: Path, force: bool = False) -> Path:
@@ -105,7 +105,7 @@ def _write(file: Any, field: Field) -> None:
 
 
 def _chunks(helpers: ThreadPoolExecutor, data: npt.NDArray[Any], noisy: bool) -> Iterator[bytes]:
-    """A dataset's chunks, packed side by side from now on."""
+    """A dataset's chunks, packed in parallel."""
     length = min(CHUNK, len(data))
     return helpers.map(lambda first: packed(data[first : first + length], length, noisy), range(0, len(data), length))
 
@@ -141,7 +141,7 @@ def _signed(unsigned: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
 def is_field(path: Path) -> bool:
     """Whether a file is HDF5 at all."""
     try:
-        if not path.is_file():  # a pipe would keep whoever opens it waiting
+        if not path.is_file():  # opening a pipe would block
             return False
         with open(path, "rb") as file:
             return file.read(8) == b"\x89HDF\r\n\x1a\n"

@@ -26,8 +26,8 @@ import shapes
 from sdfcli.backend.cpu import available_threads
 from sdfcli.backend.select import device_names
 from sdfcli.batch.inputs import Job
+from sdfcli.batch.messages import Settings
 from sdfcli.batch.pool import build_all, plan
-from sdfcli.batch.terms import Settings
 from sdfcli.errors import DeviceError, UsageError
 
 QUICK = ["--depth", "5", "--tolerance", "1e-2", "--device", "cpu"]
@@ -590,7 +590,7 @@ def test_a_list_from_elsewhere(scans: Path, out: Path) -> None:
 def test_a_field_that_has_appeared_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another batch in the same folder has written it: it is skipped if it is the same, and an error if not."""
     from sdfcli.batch import job
-    from sdfcli.batch.terms import Settings
+    from sdfcli.batch.messages import Settings
 
     mesh, target = tmp_path / "ball.ply", tmp_path / "ball.h5"
     trimesh.Trimesh(*shapes.icosphere(2), process=False).export(mesh)

@@ -195,7 +195,7 @@ def test_h5py_is_imported_for_what_is_written(ball: Path, tmp_path: Path) -> Non
     program = """
 import sys
 from sdfcli.batch.job import outcome_of, build_into
-from sdfcli.batch.terms import Settings
+from sdfcli.batch.messages import Settings
 told = []
 settings = Settings(parameters={"depth": 4}, device="cpu")
 assert outcome_of("nothing.ply", "nothing.h5", settings)["status"] == "failed"

@@ -16,7 +16,7 @@ import trimesh
 import sdfcli
 import shapes
 from sdfcli.batch import job
-from sdfcli.batch.terms import Settings, failure
+from sdfcli.batch.messages import Settings, failure
 from sdfcli.errors import InputError, OutOfMemoryError
 from sdfcli.field import store
 from sdfcli.mesh import load as mesh

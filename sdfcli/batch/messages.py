@@ -1,4 +1,4 @@
-"""What is asked for, and what came of it, in terms that JSON can carry between processes."""
+"""Settings and outcomes of builds, as JSON carries them between processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sdfcli.errors import SdfError
 
 @dataclass(frozen=True)
 class Settings:
-    """What all meshes of a batch have in common.
+    """Settings of all meshes of a batch.
 
     parameters     those of BuildParams.
     nearest        the triangle nearest to every corner is kept.
@@ -33,11 +33,11 @@ class Settings:
 
 
 Outcome = dict[str, Any]
-"""input, output, status (`ok`, `skipped` or `failed`), exit_code; and `error`, or what is known of the field."""
+"""input, output, status (`ok`, `skipped` or `failed`), exit_code; and `error`, or the facts of the field."""
 
 
 def failure(mesh: str, output: str | None, error: SdfError) -> Outcome:
-    """The outcome of a mesh of which no field came."""
+    """The outcome of a failed build."""
     return {
         "input": mesh,
         "output": output,
