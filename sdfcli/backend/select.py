@@ -19,7 +19,7 @@ def select_backend(device: str = "auto", threads: int | None = None) -> Backend:
     if match is None:
         raise UsageError(f"--device {device}: use auto, cpu, cuda or cuda:N")
     if threads is not None and threads < 1:
-        raise UsageError(f"--threads {threads}: use a number from 1 on")
+        raise UsageError(f"--threads {threads}: use 1 or more")
     if device == "auto":
         from sdfcli.backend.cuda import device_count
 
@@ -45,7 +45,7 @@ def select_backends(device: str = "auto", threads: int | None = None) -> list[Ba
         return [select_backend(device, threads)]
     numbers = several.group(1).split(",")
     if len(set(map(int, numbers))) < len(numbers):
-        raise UsageError(f"--device {device}: a GPU is named twice")
+        raise UsageError(f"--device {device}: duplicate GPU")
     return [select_backend(f"cuda:{number}", threads) for number in numbers]
 
 
@@ -73,7 +73,7 @@ def device_names(device: str = "auto") -> list[str]:
         return ["cpu"]
     numbers = list(map(int, match[1].split(","))) if match[1] else list(range(count))
     if len(set(numbers)) < len(numbers):
-        raise UsageError(f"--device {device}: a GPU is named twice")
+        raise UsageError(f"--device {device}: duplicate GPU")
     if not numbers or max(numbers) >= count:
         import_cupy()
         wanted = f"CUDA device {max(numbers)}" if numbers else "CUDA device"

@@ -31,7 +31,7 @@ def find_jobs(named: Iterable[str], listed: Iterable[str], output: str | None, r
     words = [word for name in named for word in (listed if name == "-" else [name])]
     found = [pair for word in words for pair in _meshes(word, recursive)]
     if not found:
-        raise UsageError("no meshes are named")
+        raise UsageError("no meshes given")
     single = len(words) == 1 and "-" not in named and not os.path.isdir(words[0])
     if output is not None and single and not output.endswith(os.sep) and not os.path.isdir(output):
         return [Job(words[0], output)]

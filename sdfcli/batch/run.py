@@ -85,7 +85,7 @@ def _elsewhere(request: BuildRequest) -> Iterator[Outcome]:
 
     settings, jobs = request.settings, request.jobs
     if settings.threads is not None and settings.threads < 1:
-        raise UsageError(f"--threads {settings.threads}: use a number from 1 on")
+        raise UsageError(f"--threads {settings.threads}: use 1 or more")
     if settings.previous is not None:
         load(settings.previous)
     if request.scheduler not in (None, "local"):
@@ -110,6 +110,6 @@ def _make_room(request: BuildRequest) -> None:
             if [job.output for job in request.jobs] != [request.output]:
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"{folder}: cannot be made a folder: {error.strerror}") from error
+            raise UsageError(f"{folder}: cannot be created: {error.strerror}") from error
         if not folder.is_dir():
             raise UsageError(f"{folder}: no such folder")

@@ -77,7 +77,7 @@ def make_source(
         raise UsageError(f"--iso {iso}: use a finite number")
     if isinstance(opened, Field):
         if spacing is not None:
-            raise UsageError("--spacing is for volumes; a field knows its size")
+            raise UsageError("--spacing is for volumes; a field has its own scale")
         return FieldSource(backend, opened, default_resolution(opened) if resolution is None else resolution, iso)
     if resolution is not None:
         raise UsageError("--resolution is for fields; a volume has its own")

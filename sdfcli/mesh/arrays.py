@@ -25,5 +25,5 @@ def pieces(count: int) -> list[slice]:
 def unmasked(values: Any, name: str) -> Any:
     """Values, as they are. Raises InputError for an array of which some are masked: nothing stands in their places."""
     if np.any(getattr(values, "mask", False)):
-        raise InputError(f"{name}: some are masked; leave them out first")
+        raise InputError(f"{name}: masked values; remove them first")
     return values

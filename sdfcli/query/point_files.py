@@ -59,7 +59,7 @@ def open_points(source: str) -> Iterator[PointStream]:
         return
     if path.suffix.lower() not in (".npy", *FORMATS):
         kinds = ", ".join([".npy", *filter(None, TEXT), *FORMATS])
-        raise InputError(f"{source}: in no format of points that is read: {kinds}, or text without an ending")
+        raise InputError(f"{source}: unknown point format; use {kinds}, or text without an ending")
     try:
         points = _mapped(path) if path.suffix.lower() == ".npy" else read_file(path)[0]
     except Exception as error:  # each of trimesh's readers has exceptions of its own

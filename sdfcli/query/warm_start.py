@@ -16,14 +16,13 @@ class Previous:
 
     Frames need not have the same domain or octree: a point starts from the triangle of the corner nearest to it.
 
-    Raises InputError where the earlier field does not know its nearest triangles.
+    Raises InputError where the previous field stores no nearest triangles.
     """
 
     def __init__(self, backend: Backend, field: Field, domain: Domain, order: Order) -> None:
         if field.nearest is None:
             raise InputError(
-                "the earlier field does not know its nearest triangles; build it with --nearest (in Python "
-                "keep_nearest=True)"
+                "the previous field stores no nearest triangles; build it with --nearest (in Python keep_nearest=True)"
             )
         self.backend = backend
         self.slot_of = backend.xp.empty(len(order), np.uint32)

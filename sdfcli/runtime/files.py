@@ -41,7 +41,7 @@ def refuse_existing(path: Path, force: bool) -> None:
     if stat.S_ISLNK(found.st_mode):  # it may lead anywhere: to /dev/stdout, or out of the folder
         raise UsageError(f"{path}: cannot be written: that is a link; name the file that it leads to, or remove it")
     if not stat.S_ISREG(found.st_mode):  # those who may write to /dev would have no /dev/null any more
-        kind = "a folder" if stat.S_ISDIR(found.st_mode) else "no plain file"
+        kind = "a folder" if stat.S_ISDIR(found.st_mode) else "not a regular file"
         raise UsageError(f"{path}: cannot be written: that is {kind}")
     if not force:
         raise _exists(path)
@@ -156,7 +156,7 @@ def existing_file(source: Any) -> Path:
     try:
         if path.is_file():
             return path
-        pipe = "is no plain file; save what comes out of a pipe to one first"
+        pipe = "is not a regular file; save the output of a pipe to one first"
         fault = "is a folder" if path.is_dir() else pipe if path.exists() else "no such file"
     except OSError as error:
         fault = error.strerror or str(error)

@@ -51,7 +51,7 @@ def test_closed_streams(folder: Path, command: str) -> None:
 
 def test_a_closed_list_of_meshes_is_an_empty_one(folder: Path) -> None:
     done = run(folder, "sdfcli build - <&-")
-    assert (done.returncode, done.stderr) == (2, "sdfcli: no meshes are named\n")
+    assert (done.returncode, done.stderr) == (2, "sdfcli: no meshes given\n")
 
 
 @full

@@ -162,9 +162,9 @@ def test_what_cannot_be_asked_of_a_field() -> None:
         sdfcli.isosurface(field, iso=0.1, resolution=3.5, device="cpu")
     with pytest.raises(InputError, match="it has no signs, so ask for a distance with --iso"):
         sdfcli.isosurface(field, device="cpu")
-    with pytest.raises(InputError, match="volume: some are masked"):
+    with pytest.raises(InputError, match="volume: masked values"):
         sdfcli.isosurface(np.ma.masked_less(np.zeros((4, 4, 4)), 1), device="cpu")
-    with pytest.raises(InputError, match="points: some are masked"):
+    with pytest.raises(InputError, match="points: masked values"):
         field.sample(np.ma.masked_less(np.zeros((4, 3)), 1))
     with pytest.raises(UsageError, match=r"--depth 3\.5"):
         sdfcli.build(shapes.icosphere(1), depth=3.5)

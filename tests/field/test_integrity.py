@@ -255,7 +255,7 @@ def test_pipes_and_devices_are_no_fields(folder: Path, name: str) -> None:
         done = run(folder, COMMANDS[name], field)
         assert done.returncode == 3
         assert len(done.stderr.splitlines()) == 1
-        assert f"{field}: is no plain file" in done.stderr
+        assert f"{field}: is not a regular file" in done.stderr
 
 
 # ---- What a field says of itself ----

@@ -535,7 +535,7 @@ def test_formats_that_are_not_named_are_not_read(tmp_path: Path, name: str) -> N
     with zipfile.ZipFile(tmp_path / "packed.zip", "w") as archive:
         archive.writestr("cube.obj", V + faces_of("{}"))
     message = refusal(tmp_path, name, (tmp_path / "packed.zip").read_bytes())
-    assert "not in a format of meshes that is read: .3mf, .glb, .gltf, .obj, .off, .ply, .stl" in message
+    assert "unknown mesh format; use .3mf, .glb, .gltf, .obj, .off, .ply, .stl" in message
 
 
 def gltf_beside(folder: Path, uri: str) -> bytes:
@@ -617,7 +617,7 @@ def test_3mf_without_a_model(tmp_path: Path) -> None:
 
 def test_pipes_are_no_meshes(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.ply")
-    with pytest.raises(InputError, match="is no plain file; save what comes out of a pipe"):
+    with pytest.raises(InputError, match="is not a regular file; save the output of a pipe"):
         load_mesh(tmp_path / "pipe.ply")
 
 

@@ -376,7 +376,7 @@ def test_what_is_no_file_is_not_replaced(ball: Path, folder: Path, old: Field) -
             old.save(path, force=True)
     to_pipe = command(ball, folder / "pipe", "--force")
     done = subprocess.run(to_pipe, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    check_refused(done, "pipe", "that is no plain file")
+    check_refused(done, "pipe", "that is not a regular file")
     assert (folder / "pipe").is_fifo()
     assert others(folder) == ["pipe"]
 

@@ -37,7 +37,7 @@ def read_file(path: Path) -> Arrays:
     """
     reader = {".ply": read_ply, ".stl": read_stl, ".obj": read_obj, ".off": read_off}.get(suffix := path.suffix.lower())
     if reader is None and suffix not in FORMATS:
-        raise InputError(f"not in a format of meshes that is read: {', '.join(FORMATS)}")
+        raise InputError(f"unknown mesh format; use {', '.join(FORMATS)}")
     require(READING.get(suffix, LEAST_READING) * path.stat().st_size, "reading it")
     try:
         if reader is not None:
