@@ -22,8 +22,7 @@ from sdfcli.params import BuildParams
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.query.warm_start import Previous
 from sdfcli.runtime.signature import takes
-from sdfcli.sign.choice import choose_sign, settle_sign, sign_confidence
-from sdfcli.sign.winding import WindingSigner
+from sdfcli.sign.choice import choose_sign, settle_sign
 from sdfcli.spatial.index import nearest, prepare
 from sdfcli.spatial.morton import morton, sort
 from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit, without_nodes
@@ -116,13 +115,13 @@ def _build(
     # On a GPU the thesis's octree has the queries' tree and the signs' tree one after the other.
     in_turn = backend.warps and params.octree == "bvh"
     with stages("sign", backend):
-        sign, signer = settle_sign(backend, mesh, bvh, sign, again=in_turn)
+        sign, signer = settle_sign(backend, mesh, bvh, sign, later=in_turn)
     signed = sign.method != "none"
     with stages("measure"):
         points, places = samples.result()
-        confidence = sign_confidence(backend, bvh, signer, mesh.domain.to_unit(points["band"]))
-    if isinstance(signer, WindingSigner):
-        signer.rest()
+        confidence = signer.confidence(mesh.domain.to_unit(points["band"]))
+    if in_turn:
+        signer.release()
     if params.query == "fast":
         bvh = without_nodes(bvh)
     backend.trim()

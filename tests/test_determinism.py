@@ -16,9 +16,9 @@ from sdfcli import MeshDistance
 from sdfcli.backend import Backend
 from sdfcli.mesh.load import make_mesh
 from sdfcli.params import QUERIES
-from sdfcli.sign.pseudonormal import PseudonormalSigner
-from sdfcli.sign.winding import WindingIndex, WindingSigner
+from sdfcli.sign.choice import make_signer
 from sdfcli.spatial.index import make_bvh, nearest, prepare
+from sdfcli.spatial.moments import WindingIndex
 
 KINDS = ["one", "cube", "octahedron", "star", "shells", "holed torus", "sheet", "zoo", "far", "tiny", "huge"]
 
@@ -101,7 +101,7 @@ def on_both(cpu: Backend, gpu: Backend, kind: str) -> list[dict[str, Any]]:
             same = nearest(backend, bvh, at, query=query)
             assert (distance.tobytes(), slot.tobytes()) == (same[0].tobytes(), same[1].tobytes())
         moments = WindingIndex.of(backend, bvh)
-        winding, pseudonormal = WindingSigner(backend, mesh, moments), PseudonormalSigner(backend, mesh, bvh)
+        winding, pseudonormal = (make_signer(backend, mesh, bvh, method) for method in ("winding", "pseudonormal"))
         found = {
             "keys": order.keys,
             "triangle_id": order.triangle_id,
@@ -113,11 +113,11 @@ def on_both(cpu: Backend, gpu: Backend, kind: str) -> list[dict[str, Any]]:
             "distance": distance,
             "slot": slot,
             "moments": moments.moments,
-            "winding": moments.winding(backend, at, 1.5),
-            "exact winding": moments.winding(backend, at, 0.0),
+            "winding": moments.winding(at, 1.5),
+            "exact winding": moments.winding(at, 0.0),
             "inside by winding": winding.inside(at, slot),
             "inside by pseudonormal": pseudonormal.inside(at, slot),
-            "clear": winding.clear(at),
+            "distance to the caps": winding.caps.distance(at) if winding.caps else at,
         }
         answers.append({name: backend.to_host(array).tobytes() for name, array in found.items()})
     return answers

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdfcli.backend import Array, Backend
-from sdfcli.sign.signer import NoSigner, Signer
-from sdfcli.sign.winding import WindingSigner
+from sdfcli.sign.signer import Signer
 from sdfcli.spatial.index import nearest
 from sdfcli.spatial.radix_tree import Bvh
 
@@ -102,16 +101,16 @@ def give_signs(backend: Backend, bvh: Bvh, signer: Signer, depth: int, distance:
 
     Distances up to the spacing of the nodes must be right; larger ones may be too large. The surface must be closed, or
     the signer one by winding numbers. It is asked where a node's sign may differ from that of the node before it in its
-    row: beside the surface, and around the caps of holes (see WindingSigner). The sides of the cube are outside.
+    row: beside the surface, and around the caps of holes (see Caps). The sides of the cube are outside.
     """
-    if isinstance(signer, NoSigner):
+    if signer.method == "none":
         return
     xp, side, spacing = backend.xp, side_of(depth), 0.5**depth
     sign = xp.empty(len(distance), np.uint8)
     backend.run("sdf_grid_doubt", len(distance), side=side, spacing=spacing, distance=distance, sign=sign)
-    if isinstance(signer, WindingSigner) and signer.caps is not None:
+    if signer.caps:
         # The way from a node to the one before is as long as the spacing, and must not come near the caps either.
-        sign[nodes_near(backend, signer.caps.bvh, depth, signer.guard + spacing + ERROR).node] = TO_ASK
+        sign[nodes_near(backend, signer.caps.bvh, depth, signer.caps.guard + spacing + ERROR).node] = TO_ASK
     for first in range(0, len(sign), SIGN_CHUNK):
         node = first + xp.flatnonzero(sign[first : first + SIGN_CHUNK] == TO_ASK)
         at = positions(backend, depth, node)

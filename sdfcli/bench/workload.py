@@ -11,11 +11,9 @@ from sdfcli.bench.points import OCTREES, check_points, make_octree, make_points,
 from sdfcli.errors import UsageError
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.octree.cells import Corners, corners_of, leaf_corners_of, leaves_of, place_corners, sort_corners
-from sdfcli.octree.corner_sign import room_of, signed_distances
 from sdfcli.octree.density import nearest_by_level, points_of
 from sdfcli.params import MAX_DEPTH, QUERIES
 from sdfcli.sign.choice import choose_sign, settle_sign
-from sdfcli.sign.winding import WindingIndex, WindingSigner, inside_along
 from sdfcli.spatial.index import nearest, nearest_in_any_order, order_of, prepare, visits
 from sdfcli.spatial.morton import Order, curve_order, morton, sort
 from sdfcli.spatial.packets import build_packets
@@ -87,13 +85,12 @@ class Workload:
         with stage("query"):
             distance, slot = nearest(backend, bvh, points, query=query)
         with stage("sign"):
-            if isinstance(self.signer, WindingSigner):
-                self.signer.index = WindingIndex.of(backend, bvh)
+            self.signer.rebuild(bvh)
             if self.kind in OCTREES:
-                distance = signed_distances(backend, self.signer, tree, distance, slot)
+                distance = self.signer.sign_corners(tree, distance, slot)
                 place_corners(backend, place, distance, slot, order.triangle_id)
             else:
-                inside = inside_along(self.signer, points, distance, slot)
+                inside = self.signer.inside_along(points, distance, slot)
                 backend.xp.where(inside, -distance, distance)
 
     def _beside(self, stage: Marks, order: Order) -> None:
@@ -112,13 +109,12 @@ class Workload:
             distance, slot = nearest_by_level(backend, packets, tree)
         with stage("refit"), backend.beside(octree_done) as signs_begin:
             bvh = refit(backend, build_bvh(backend, order))
-            if isinstance(self.signer, WindingSigner):
-                self.signer.index = WindingIndex.of(backend, bvh)
-            room = room_of(backend, self.signer, tree)
+            self.signer.rebuild(bvh)
+            room = self.signer.caps and self.signer.caps.room(tree.position)
             place = self._stored(tree)
         with stage("sign"):
             signs_begin()
-            distance = signed_distances(backend, self.signer, tree, distance, slot, room)
+            distance = self.signer.sign_corners(tree, distance, slot, room)
             place_corners(backend, place, distance, slot, order.triangle_id)
 
     def _stored(self, tree: Corners) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import inspect
 import io
@@ -85,12 +86,12 @@ class Commands(TyperGroup):
                 raise _interrupted() from None
             if type(error).__module__.startswith(("click", "typer")) or ctx.params.get("debug"):
                 raise
-            from sdfcli.cli.output import report_error
+            from sdfcli.cli.output import tell
 
             known = memory.as_sdf_error(error)
             if known is not error and type(known) is SdfError:
                 known = SdfError(f"{known} (--debug shows where)")
-            raise typer.Exit(report_error(known)) from None
+            raise typer.Exit(tell(known)) from None
 
 
 def _command(name: str) -> Any:
@@ -109,9 +110,10 @@ def _interrupted() -> typer.Exit:
 
 
 def _complain(message: str) -> None:
-    from sdfcli.cli.output import complain  # imports take time
+    from sdfcli.cli.output import say
 
-    complain(message)
+    with contextlib.suppress(OSError):  # a closed stream: the exit code is enough
+        say("sdfcli: " + " ".join(message.split()))
 
 
 def _show_version(asked: bool) -> None:

@@ -48,15 +48,10 @@ def say(line: str) -> None:
     typer.echo(plain(line), err=True)
 
 
-def complain(message: str) -> None:
-    """An error as one line on standard error."""
-    with suppress(OSError):  # a closed stream: the exit code is enough
-        say("sdfcli: " + " ".join(message.split()))
-
-
-def report_error(error: SdfError) -> int:
+def tell(error: SdfError) -> int:
     """Prints an error as one line on standard error; returns its exit code."""
-    complain(str(error))
+    with suppress(OSError):  # a closed stream: the exit code is enough
+        say("sdfcli: " + " ".join(str(error).split()))
     return error.exit_code
 
 

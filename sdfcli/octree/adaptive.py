@@ -15,9 +15,8 @@ from sdfcli.octree.cells import root_keys, root_positions
 from sdfcli.octree.corners import LEAST_STEP, corner_order
 from sdfcli.octree.sheets import NO_SHEETS, affordable
 from sdfcli.params import SHEET_CELL
-from sdfcli.sign.pseudonormal import PseudonormalSigner
+from sdfcli.sign.propagate import KnownSigns
 from sdfcli.sign.signer import Signer
-from sdfcli.sign.winding import BETA, WindingSigner, wind_alone
 from sdfcli.spatial.index import nearest
 from sdfcli.spatial.morton import LATTICE_BITS
 from sdfcli.spatial.radix_tree import NONE, Bvh
@@ -31,8 +30,6 @@ SPLIT_NOW, OPEN_FIRST, COARSE = 1, 2, 3
 """What is to be done with cells that are to be split, see sdf_octree_balance."""
 FOR_SHEET = 2
 """Of a cell that is asked to be split: the tolerance alone would not ask for it."""
-UNKNOWN = 2
-"""Of a sign."""
 SAFETY = 0.8
 """The tests' share of the tolerance. The rest is for what 27 samples of a cell do not see, and for hanging corners."""
 SMALL, LARGE = 1 << 18, 1 << 23
@@ -182,17 +179,13 @@ class Octree:
             signed=(np.float32, ()),
             slot=(np.uint32, ()),
             **({} if backend.warps else {"gradient": (np.float32, (3,))}),
-            **({"clear": (np.float32, ())} if self._has_caps else {}),
+            **({"clear": (np.float32, ())} if signer.caps else {}),
         )
         self.value: Array = None
         self.hanging: Array = None
         self.step: float | None = None
         self.parts = 1
         self._pending: set[int] = set()  # levels that may have cells to be split
-
-    @property
-    def _has_caps(self) -> bool:
-        return isinstance(self.signer, WindingSigner) and self.signer.caps is not None
 
     def grow(self, progress: Progress | None = None) -> None:
         """Splits cells until none wishes to be split."""
@@ -220,7 +213,10 @@ class Octree:
         """The root: one cell, its eight corners."""
         backend, root = self.backend, self.levels[0]
         self.points.extend(8)
-        self._measure(0, root_positions(backend), None)
+        position = root_positions(backend)
+        if self.signer.caps:
+            self.points.clear[:] = self.signer.caps.room(position)
+        self._measure(0, position, None)
         root.cells.extend(1)
         root.cells.row[:], root.cells.state[:], root.cells.asked[:], root.cells.meets_finer[:] = NONE, CLOSED, 0, 0
         root.families.extend(1)
@@ -400,73 +396,28 @@ class Octree:
         self, first: int, position: Array, seed: Array | None, level: int = 0, row: Array | None = None
     ) -> None:
         """Exact signed distances of the points from number `first` on, at positions (m, 3). row: (m,), their cells'."""
-        backend, xp, points, part = self.backend, self.backend.xp, self.points, slice(first, first + len(position))
+        backend, points, part = self.backend, self.points, slice(first, first + len(position))
         self.queries += len(position)
         with self.stages("query", backend):
             distance, slot = self.find(position, seed)
-        inside, winding, normals = None, None, None
+        known = None
+        if row is not None:
+            rows, clear = self.levels[level].rows.points, points.clear if self.signer.caps else None
+            known = KnownSigns(first, row, rows, 0.5 ** (level + 1), points.signed, clear)
         with self.stages("sign", backend):
-            if isinstance(self.signer, PseudonormalSigner):
-                normals = self.signer.normals
-            elif not isinstance(self.signer, WindingSigner):
-                inside = self.signer.inside(position, slot).view(np.uint8)
-            else:
-                inside, link = self._inherited(first, position, distance, level, row)
-                if backend.warps:
-                    winding = xp.empty(len(position), np.float32)
-                    wind_alone(backend, self.signer.index, position, winding, BETA, link, self.signer.caps)
-                else:
-                    unknown = xp.flatnonzero(inside == UNKNOWN)
-                    inside[unknown] = self.signer.inside(position[unknown], slot[unknown])
+            signs = self.signer.sign(position, distance, slot, known)
         backend.run(
             "sdf_octree_measured",
             len(position),
             position=position,
             slot=slot,
             distance=distance,
-            inside=inside,
-            winding=winding,
-            normals=normals,
+            **signs._asdict(),
             triangle=self.order.triangle,
             nearest=points.slot[part],
             signed_distance=points.signed[part],
             gradient=None if backend.warps else points.gradient[part],
         )
-
-    def _inherited(
-        self, first: int, position: Array, distance: Array, level: int, row: Array | None
-    ) -> tuple[Array, Array | None]:
-        """Signs that are safely handed on from points of the same cell: (m,) uint8, UNKNOWN for the rest; and, where
-        warps ask for these, (m,) uint64, 0 for them. row: None for the root's corners, which nobody comes before."""
-        backend, xp, points, m = self.backend, self.backend.xp, self.points, len(position)
-        groups = self.signer.cap_groups if isinstance(self.signer, WindingSigner) and self.signer.caps else None
-        if row is None:
-            if groups:
-                points.clear[first:] = groups.room(backend, position)
-            return xp.full(m, UNKNOWN, np.uint8), xp.zeros(m, np.uint64) if backend.warps else None
-        link = xp.empty(m, np.uint64) if backend.warps else None
-        inside = None
-        for _ in range(2):
-            before, inside = inside, xp.empty(m, np.uint8)
-            backend.run(
-                "sdf_sign_inherit",
-                m,
-                first=first,
-                point_row=row,
-                points=self.levels[level].rows.points,
-                step=0.5 ** (level + 1),
-                signed_distance=points.signed,
-                distance=distance,
-                before=before,
-                position=position,
-                groups=len(groups.area) if groups else 0,
-                box=groups and groups.box,
-                area=groups and groups.area,
-                clear=points.clear if groups else None,
-                inside=inside,
-                link=link,
-            )
-        return inside, link
 
     def _split(self, level: int) -> bool:
         """Gives the cells that are asked for their children; returns whether there are any. Where a neighbour is

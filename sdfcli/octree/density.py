@@ -21,7 +21,6 @@ from sdfcli.octree.cells import (
     place_corners,
     sort_corners,
 )
-from sdfcli.octree.corner_sign import signed_distances
 from sdfcli.sign.signer import Signer
 from sdfcli.spatial.morton import Order
 from sdfcli.spatial.packets import PacketTree, ask
@@ -102,7 +101,7 @@ def measured(
     tree = replace(tree, near=None)
     backend.trim()
     with stages("sign", backend):
-        distance = signed_distances(backend, signer, tree, distance, slot)
+        distance = signer.sign_corners(tree, distance, slot)
     tree = replace(tree, position=None)
     backend.trim()
     corner_key, place = sort_corners(backend, tree)

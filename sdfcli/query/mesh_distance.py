@@ -15,7 +15,6 @@ from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import BuildParams
 from sdfcli.sign.choice import choose_sign, settle_sign
 from sdfcli.sign.signer import Signer
-from sdfcli.sign.winding import inside_along
 from sdfcli.spatial.index import make_bvh, nearest
 from sdfcli.spatial.radix_tree import Bvh
 
@@ -62,7 +61,7 @@ class MeshDistance:
         return nearest_points, faces
 
     def _signed(self, at: Array, distance: Array, slot: Array, scale: Array) -> tuple[Array]:
-        inside = inside_along(self.signer, at, distance, slot)
+        inside = self.signer.inside_along(at, distance, slot)
         return (self.backend.xp.where(inside, -distance, distance) * scale,)
 
     def _nearest(self, at: Array, distance: Array, slot: Array, scale: Array) -> tuple[Array, Array]:

@@ -1,13 +1,18 @@
-"""What closes an open surface's holes, as the signs of an octree's corners need it (see sign/caps.h)."""
+"""Caps: triangles that close an open surface's holes, so that it has a whole winding number."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.mesh.arrays import Floats
+from sdfcli.mesh.mesh import Mesh
+from sdfcli.mesh.repair import cones
+from sdfcli.spatial.index import make_bvh, nearest
+from sdfcli.spatial.moments import WindingIndex
+from sdfcli.spatial.radix_tree import Bvh, without_nodes
 
 GROUPS = 64
 BOX_MARGIN = 2.0**-20
@@ -16,39 +21,80 @@ SMALL = 0.45
 """A winding number of the caps that leaves the sign to the surface."""
 
 
+def cap_triangles(mesh: Mesh) -> Floats:
+    """(c, 9) in the unit cube: cones over the loops of open edges, which close the surface as an oriented whole.
+
+    An edge that the faces use k times more in one direction than in the other gets k triangles of the other direction.
+    """
+    edges = mesh.edges
+    excess = edges.forward - edges.backward
+    open_edges = np.flatnonzero(excess)
+    ends, excess = edges.ends(open_edges), excess[open_edges]
+    ends = np.repeat(np.where((excess > 0)[:, None], ends[:, ::-1], ends), np.abs(excess), axis=0)
+    vertex, of_end = np.unique(ends, return_inverse=True)
+    position = mesh.domain.to_unit(mesh.vertices[vertex])[of_end.reshape(-1, 2)]
+    return cones(ends, position[:, 0], position[:, 1])
+
+
 def reach_sq(caps: Floats) -> Floats:
-    """For triangles (n, 3, 3) the squares (n,) of distances: by that of their sum the winding number of all of them
-    stays below SMALL, as a solid angle is at most area / distance^2."""
+    """Squared distances (n,) of triangles (n, 3, 3): beyond the root of their sum the winding number of all of them
+    is below SMALL, as a solid angle is at most area / distance^2."""
     side = np.cross(caps[:, 1] - caps[:, 0], caps[:, 2] - caps[:, 0])
     return np.asarray(0.5 * np.linalg.norm(side, axis=1) / (4 * np.pi * SMALL))
 
 
 @dataclass(frozen=True)
-class CapGroups:
-    """Groups of caps that are close to each other.
+class Caps:
+    """The caps of an open surface's holes.
 
-    box (k, 6) float32: around each group. area (k,) float32: the sum of its triangles' `reach_sq`.
+    index  their moments. bvh: the tree for distances to them.
+    box    (k, 6) float32: around each of k groups of neighbouring caps.
+    area   (k,) float32: the sum of each group's `reach_sq`.
+    guard  distance from the caps, in the unit cube, beyond which their winding number is below SMALL.
     """
 
+    backend: Backend
+    index: WindingIndex
+    bvh: Bvh
     box: Array
     area: Array
+    guard: float
 
     @staticmethod
-    def of(backend: Backend, triangles: Floats) -> CapGroups:
-        """Groups of triangles (n, 9) in the order of a curve."""
-        caps = triangles.reshape(-1, 3, 3)
-        groups = min(GROUPS, len(caps))
-        first = len(caps) * np.arange(groups) // groups
-        low = np.minimum.reduceat(caps.min(axis=1), first) - BOX_MARGIN
-        high = np.maximum.reduceat(caps.max(axis=1), first) + BOX_MARGIN
-        area = np.add.reduceat(reach_sq(caps), first)
-        box = np.concatenate([low, high], axis=1)
-        return CapGroups(backend.from_host(box, np.float32), backend.from_host(area, np.float32))
+    def of(backend: Backend, mesh: Mesh) -> Caps | None:
+        """None for a closed surface."""
+        triangles = cap_triangles(mesh)
+        if len(triangles) == 0:
+            return None
+        guard = float(np.sqrt(reach_sq(triangles.reshape(-1, 3, 3)).sum()))
+        bvh = make_bvh(backend, triangles)
+        index = WindingIndex.of(backend, bvh)
+        bvh = without_nodes(replace(bvh, order=replace(bvh.order, keys=None)))
+        box, area = _groups(backend.to_host(bvh.order.triangle).astype(np.float64))
+        return Caps(backend, index, bvh, backend.from_host(box, np.float32), backend.from_host(area, np.float32), guard)
 
-    def room(self, backend: Backend, points: Array) -> Array:
-        """(m,) float32: how far around points (m, 3) the caps' winding number stays below SMALL at least; negative
-        where it may be more."""
-        room = backend.xp.empty(len(points), np.float32)
-        groups = {"groups": len(self.area), "box": self.box, "area": self.area}
-        backend.run("sdf_sign_clear", len(points), points=points, clear=room, **groups)
+    @property
+    def groups(self) -> dict[str, object]:
+        """The groups as kernels take them."""
+        return {"groups": len(self.area), "box": self.box, "area": self.area}
+
+    def room(self, points: Array) -> Array:
+        """(m,) float32: the distance around points (m, 3) within which the caps' winding number is below SMALL, or
+        less; negative where it may be more at the point itself."""
+        room = self.backend.xp.empty(len(points), np.float32)
+        self.backend.run("sdf_sign_clear", len(points), points=points, clear=room, **self.groups)
         return room
+
+    def distance(self, points: Array) -> Array:
+        """(m,) float32: distances from points (m, 3) to the nearest cap."""
+        return nearest(self.backend, self.bvh, points)[0]
+
+
+def _groups(triangles: Floats) -> tuple[Floats, Floats]:
+    """Boxes (k, 6) and areas (k,) of groups of triangles (n, 9) that follow one another along a curve."""
+    caps = triangles.reshape(-1, 3, 3)
+    groups = min(GROUPS, len(caps))
+    first = len(caps) * np.arange(groups) // groups
+    low = np.minimum.reduceat(caps.min(axis=1), first) - BOX_MARGIN
+    high = np.maximum.reduceat(caps.max(axis=1), first) + BOX_MARGIN
+    return np.concatenate([low, high], axis=1), np.add.reduceat(reach_sq(caps), first)

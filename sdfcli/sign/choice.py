@@ -1,24 +1,21 @@
-"""The choice of the sign's method, and its confidence."""
+"""The choice of the sign's method."""
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from sdfcli.backend import Backend
-from sdfcli.mesh.arrays import Bools, Floats
+from sdfcli.backend.rebuildable import Rebuildable
+from sdfcli.mesh.arrays import Bools
 from sdfcli.mesh.mesh import OF_EDGES, Mesh
 from sdfcli.mesh.repair import repair
 from sdfcli.sign.diagnose import crossing_faces, enclosing_share, nested_shells
 from sdfcli.sign.pseudonormal import PseudonormalSigner
 from sdfcli.sign.signer import NoSigner, Signer
-from sdfcli.sign.winding import BETA, WindingIndex, WindingSigner
+from sdfcli.sign.winding import WindingSigner
+from sdfcli.spatial.moments import WindingIndex
 from sdfcli.spatial.radix_tree import Bvh
-
-LEVEL = 0.25
-"""A winding number closer than this to 0.5 leaves inside and outside in doubt. On closed surfaces it is an integer."""
 
 
 @dataclass(frozen=True)
@@ -78,19 +75,29 @@ def make_signer(backend: Backend, mesh: Mesh, bvh: Bvh, method: str) -> Signer:
         return NoSigner(backend)
     if method == "pseudonormal":
         return PseudonormalSigner(backend, mesh, bvh)
-    return WindingSigner(backend, mesh, WindingIndex.of(backend, bvh))
+    return WindingSigner(backend, mesh, _moments(backend, bvh))
+
+
+def _moments(
+    backend: Backend, bvh: Bvh, counted: Bools | None = None, later: bool = False
+) -> Rebuildable[WindingIndex]:
+    """The moments of the faces that count (f,), None: of all. later: not made from bvh at once."""
+    index = Rebuildable(functools.partial(WindingIndex.among, backend, bvh.order, counted))
+    if later or counted is not None:
+        return index
+    return Rebuildable(index.get, WindingIndex.of(backend, bvh))
 
 
 def settle_sign(
-    backend: Backend, mesh: Mesh, bvh: Bvh, choice: SignChoice, again: bool = False
+    backend: Backend, mesh: Mesh, bvh: Bvh, choice: SignChoice, later: bool = False
 ) -> tuple[SignChoice, Signer]:
     """The signer, and the choice as it stands after a look at what only the tree can tell of `auto`.
 
     Pseudonormals need a surface that parts inside from outside everywhere: where it folds back on itself, crosses
     itself, or lies in another solid, winding numbers are taken. And an open surface that encloses nothing has no sign.
 
-    again: a signer by winding numbers makes its tree when it is asked for signs, and again after `rest`, which takes a
-    GPU a millisecond with a million triangles. Of bvh it keeps the order.
+    later: the moments of winding numbers are made on their first use, by a tree of their own, and not now from bvh, of
+    which the order alone is kept.
     """
     if choice.boundary is not None:
         mesh.release(("unit_triangles",))
@@ -102,16 +109,14 @@ def settle_sign(
             found = f"{choice.crossing:,} faces cross others"
         if choice.crossing or nested:
             choice = replace(choice, method="winding", reason=_instead(choice, found))
-    boundary, counted = choice.boundary or mesh, choice.counted
+    boundary, counted = choice.boundary, choice.counted
     choice = replace(choice, boundary=None, counted=None)  # they hold much memory
-    if choice.method == "winding" and (again or counted is not None):
-        make = functools.partial(WindingIndex.among, backend, bvh.order, counted)
-        signer: Signer = WindingSigner(backend, boundary, make if again else make())
-    else:
-        signer = make_signer(backend, mesh, bvh, choice.method)
-    if choice.asked_for or not isinstance(signer, WindingSigner) or signer.caps is None:
+    if choice.method != "winding":
+        return choice, make_signer(backend, mesh, bvh, choice.method)
+    signer = WindingSigner(backend, boundary or mesh, _moments(backend, bvh, counted, later))
+    if choice.asked_for or signer.closed:
         return choice, signer
-    share = enclosing_share(signer.index, backend, boundary)
+    share = enclosing_share(signer.index, boundary or mesh)
     if share >= 0.5:
         return choice, signer
     reason = f"{choice.reason}; encloses nothing: its two sides differ on {share:.0%} of the surface"
@@ -122,17 +127,3 @@ def _instead(choice: SignChoice, found: str) -> str:
     """The reason with what was found in place of the claim that all is well."""
     _, *notes = choice.reason.split("; ")
     return "; ".join([f"closed, but {found}", *notes])
-
-
-def sign_confidence(backend: Backend, bvh: Bvh, signer: Signer, points: Floats) -> float | None:
-    """The share of points (n, 3) in the unit cube whose winding number is clear of the level 0.5; None without signs.
-
-    1 on a closed surface; less where points lie in the mouths of holes, between inside and outside.
-    """
-    if isinstance(signer, NoSigner) or len(points) == 0:
-        return None
-    if signer.closed:
-        return 1.0
-    index = signer.index if isinstance(signer, WindingSigner) else WindingIndex.of(backend, bvh)
-    winding = index.winding(backend, backend.from_host(points, np.float32), BETA)
-    return len(backend.xp.flatnonzero(backend.xp.abs(winding - 0.5) > LEVEL)) / len(points)

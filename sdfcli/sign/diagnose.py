@@ -7,7 +7,7 @@ import numpy as np
 from sdfcli.backend import Backend
 from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.sign.winding import BETA, WindingIndex
+from sdfcli.spatial.moments import BETA, WindingIndex
 from sdfcli.spatial.radix_tree import Bvh
 
 SIDES_SAMPLES = 2000
@@ -27,25 +27,26 @@ def crossing_faces(backend: Backend, bvh: Bvh) -> int:
     return len(xp.flatnonzero(crosses))
 
 
-def sides(index: WindingIndex, backend: Backend, mesh: Mesh, faces: Ints) -> tuple[Floats, Floats]:
+def sides(index: WindingIndex, mesh: Mesh, faces: Ints) -> tuple[Floats, Floats]:
     """Winding numbers (k,) close behind and close before the middles of faces (k,)."""
     triangles, normals = mesh.unit_triangles[faces], mesh.normals[faces]
     length = np.linalg.norm(normals, axis=1, keepdims=True)
     centre = (triangles[:, 0:3] + triangles[:, 3:6] + triangles[:, 6:9]) / 3.0
     offset = np.clip(0.05 * np.sqrt(length), NEAREST_OFFSET, FARTHEST_OFFSET)
     step = offset * normals / np.where(length > 0, length, 1.0)
+    backend = index.backend
     behind, before = (
-        backend.to_host(index.winding(backend, backend.from_host(centre + side * step, np.float32), BETA))
+        backend.to_host(index.winding(backend.from_host(centre + side * step, np.float32), BETA))
         for side in (-1.0, 1.0)
     )
     return behind, before
 
 
-def enclosing_share(index: WindingIndex, backend: Backend, mesh: Mesh) -> float:
+def enclosing_share(index: WindingIndex, mesh: Mesh) -> float:
     """The part of the surface whose two sides an open mesh's winding number tells apart: above 0.7 just behind a face
     and below 0.3 just before it. About 1 for a solid with holes, about 0 for a sheet."""
     faces = np.arange(0, len(mesh.faces), max(1, len(mesh.faces) // SIDES_SAMPLES))
-    behind, before = sides(index, backend, mesh, faces)
+    behind, before = sides(index, mesh, faces)
     area = np.linalg.norm(mesh.normals[faces], axis=1)
     total = area.sum()
     return float(area[(behind > 0.7) & (before < 0.3)].sum() / total) if total > 0 else 0.0
@@ -59,5 +60,5 @@ def nested_shells(backend: Backend, bvh: Bvh, mesh: Mesh) -> int:
     _, first = np.unique(mesh.shell, return_index=True)
     largest = np.lexsort((-np.linalg.norm(mesh.normals, axis=1), mesh.shell))
     faces = largest[np.searchsorted(mesh.shell[largest], np.arange(len(first)))]
-    behind, before = sides(WindingIndex.of(backend, bvh), backend, mesh, faces)
+    behind, before = sides(WindingIndex.of(backend, bvh), mesh, faces)
     return int(np.sum((np.rint(behind) != 1) | (np.rint(before) != 0)))

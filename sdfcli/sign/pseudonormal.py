@@ -8,8 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend
-from sdfcli.mesh.arrays import Ints, pieces
+from sdfcli.mesh.arrays import Floats, Ints, pieces
 from sdfcli.mesh.mesh import Mesh
+from sdfcli.sign.propagate import KnownSigns
+from sdfcli.sign.signer import Signer, Signs, clear_share
+from sdfcli.spatial.moments import WindingIndex
 from sdfcli.spatial.radix_tree import Bvh
 
 
@@ -46,29 +49,38 @@ def _edge_numbers(faces: Ints) -> Ints:
     return edge.reshape(-1, 3)
 
 
-class PseudonormalSigner:
+class PseudonormalSigner(Signer):
     """The side of the nearest feature's pseudonormal."""
 
+    method = "pseudonormal"
+
     def __init__(self, backend: Backend, mesh: Mesh, bvh: Bvh) -> None:
-        self.backend, self.triangle, self.closed = backend, bvh.order.triangle, mesh.health.watertight
-        order = backend.to_host(bvh.order.triangle_id)
-        self._of_slots = [pseudonormals(mesh, order).reshape(-1, 21)]
+        super().__init__(backend)
+        self.order, self.closed = bvh.order, mesh.health.watertight
+        self._of_slots = [pseudonormals(mesh, backend.to_host(self.order.triangle_id)).reshape(-1, 21)]
 
     @functools.cached_property
     def normals(self) -> Array:
-        """(n, 21) float32, by slot; on the device from when they are first asked for."""
+        """(n, 21) float32, by slot; on the device from their first use on."""
         return self.backend.from_host(self._of_slots.pop())
 
     def inside(self, points: Array, slot: Array) -> Array:
-        """See Signer."""
         result = self.backend.xp.empty(len(points), np.uint8)
         self.backend.run(
             "sdf_pseudonormal",
             len(points),
             points=points,
             slot=slot,
-            triangle=self.triangle,
+            triangle=self.order.triangle,
             normals=self.normals,
             inside=result,
         )
         return result.view(bool)
+
+    def sign(self, points: Array, distance: Array, slot: Array, known: KnownSigns | None) -> Signs:
+        return Signs(normals=self.normals)
+
+    def confidence(self, points: Floats) -> float | None:
+        if self.closed or len(points) == 0:
+            return 1.0 if len(points) else None
+        return clear_share(WindingIndex.among(self.backend, self.order), points)

@@ -14,7 +14,7 @@ from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import FEW_LOST, BuildParams
 from sdfcli.query.mesh_distance import MeshDistance
-from sdfcli.sign.choice import SignChoice, choose_sign, settle_sign, sign_confidence
+from sdfcli.sign.choice import SignChoice, choose_sign, settle_sign
 from sdfcli.spatial.index import make_bvh
 from sdfcli.verify.accuracy import sample_points
 from sdfcli.verify.thickness import find_sheets, spots
@@ -42,7 +42,7 @@ def check(source: Any, device: str = "auto", threads: int | None = None) -> dict
     bvh = make_bvh(backend, turned.unit_triangles)
     choice, signer = settle_sign(backend, turned, bvh, choice)
     near = turned.domain.to_unit(sample_points(turned, BuildParams.band, SAMPLES, SEED)["band"])
-    confidence = sign_confidence(backend, bvh, signer, near)
+    confidence = signer.confidence(near)
     report, params = mesh_report(mesh.health, choice), BuildParams()
     index = MeshDistance.of(backend, turned, bvh, signer)
     found = find_sheets(index, *spots(turned), params.tolerance)

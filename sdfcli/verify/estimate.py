@@ -14,7 +14,6 @@ from sdfcli.octree.density import bvh_octree, bytes_for
 from sdfcli.params import BuildParams
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.runtime.signature import takes
-from sdfcli.sign.winding import inside_along
 from sdfcli.spatial.index import nearest
 
 SAMPLE = 2000
@@ -143,7 +142,7 @@ def _bvh_size(index: MeshDistance, params: BuildParams, scale: float) -> _Size:
     leaves, corners = 7 * len(tree.cell) + 1, len(tree.position)
     sample = index.backend.xp.ascontiguousarray(tree.position[:: 1 + corners // QUERIES])
     distance, slot = nearest(index.backend, index.bvh, sample)
-    inside_along(index.signer, sample, distance, slot)
+    index.signer.inside_along(sample, distance, slot)
     index.backend.synchronize()
     seconds = grown - begun + (time.perf_counter() - grown) * corners / len(sample)
     memory_bytes = bytes_for(index.backend, leaves, len(index.bvh.order))

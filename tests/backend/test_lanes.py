@@ -18,7 +18,7 @@ import shapes
 from sdfcli.backend.base import KERNELS, argument_structs
 from sdfcli.backend.cpu import CpuBackend, library_path
 from sdfcli.mesh.load import make_mesh
-from sdfcli.sign.winding import WindingIndex
+from sdfcli.spatial.moments import WindingIndex
 from sdfcli.spatial.morton import morton_order
 from surfaces import points_about
 
@@ -91,7 +91,7 @@ def check(
     values = {
         "triangles": index.triangles,
         "points": points,
-        "triangle": index.bvh.order.triangle,
+        "triangle": index.triangle,
         "slots": index.slots,
         "moments": index.moments,
         "beta": beta,
@@ -99,7 +99,7 @@ def check(
     run_alone(alone, "sdf_winding", len(points), winding=expected, **values)
     run_lanes(build, "_winding", "sdf_winding", len(points), winding=found, **values)
     assert np.array_equal(found.view(np.uint32), expected.view(np.uint32))
-    assert np.array_equal(index.winding(cpu, points, beta).view(np.uint32), expected.view(np.uint32))
+    assert np.array_equal(index.winding(points, beta).view(np.uint32), expected.view(np.uint32))
 
 
 @settings(max_examples=60, deadline=None)

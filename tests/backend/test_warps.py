@@ -14,8 +14,10 @@ from sdfcli.backend import Backend
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.mesh.load import make_mesh
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.sign.winding import BETA, CAP_STEPS, WindingIndex, WindingSigner, cap_triangles, wind_alone
+from sdfcli.sign.caps import cap_triangles
+from sdfcli.sign.choice import make_signer
 from sdfcli.spatial.index import make_bvh
+from sdfcli.spatial.moments import BETA, CAP_STEPS, WindingIndex, winding_by_warps
 from sdfcli.spatial.morton import morton_order
 
 warps = backends.warps
@@ -44,7 +46,7 @@ def test_winding_numbers_by_warps(warps: Backend, cpu: CpuBackend, kind: str, se
     found = []
     for device in (warps, cpu):
         index = WindingIndex.of(device, make_bvh(device, mesh.unit_triangles))
-        found.append(device.to_host(index.winding(device, device.from_host(points), beta)))
+        found.append(device.to_host(index.winding(device.from_host(points), beta)))
     assert found[0].tobytes() == found[1].tobytes()
     if beta == 0:
         exact = oracle.winding(points, mesh.unit_triangles.reshape(-1, 3, 3).astype(np.float32))
@@ -60,7 +62,7 @@ def test_winding_numbers_of_any_number_of_triangles(warps: Backend, cpu: CpuBack
         both = []
         for device in (warps, cpu):
             index = WindingIndex.of(device, make_bvh(device, mesh.unit_triangles))
-            both.append(device.to_host(index.winding(device, device.from_host(points), beta)))
+            both.append(device.to_host(index.winding(device.from_host(points), beta)))
         assert both[0].tobytes() == both[1].tobytes()
 
 
@@ -73,12 +75,12 @@ def test_faces_that_count_alone(warps: Backend, cpu: CpuBackend, kind: str, seed
     counted = rng.random(len(mesh.faces)) < rng.random()
     counted[rng.integers(len(counted))] = True
     points = points_about(rng, mesh, 40)
-    expected = WindingIndex.of(cpu, make_bvh(cpu, mesh.unit_triangles[counted])).winding(cpu, points, beta)
+    expected = WindingIndex.of(cpu, make_bvh(cpu, mesh.unit_triangles[counted])).winding(points, beta)
     for device in (warps, cpu):
         order = morton_order(device, mesh.unit_triangles)
         index = WindingIndex.among(device, order, counted)
-        assert index.bvh.order.triangle is order.triangle
-        found = index.winding(device, device.from_host(points), beta)
+        assert index.triangle is order.triangle
+        found = index.winding(device.from_host(points), beta)
         assert device.to_host(found).tobytes() == expected.tobytes()
 
 
@@ -90,8 +92,8 @@ def test_points_with_links_are_passed_over(warps: Backend, cpu: CpuBackend, kind
     points = points_about(rng, mesh, count)
     index = WindingIndex.of(warps, make_bvh(warps, mesh.unit_triangles))
     link, winding = rng.integers(0, 2, count), warps.from_host(np.full(count, 7), np.float32)
-    wind_alone(warps, index, warps.from_host(points), winding, BETA, warps.from_host(link, np.uint64))
-    plain = WindingIndex.of(cpu, make_bvh(cpu, mesh.unit_triangles)).winding(cpu, points, BETA)
+    winding_by_warps(index, warps.from_host(points), winding, BETA, warps.from_host(link, np.uint64))
+    plain = WindingIndex.of(cpu, make_bvh(cpu, mesh.unit_triangles)).winding(points, BETA)
     assert warps.to_host(winding).tobytes() == np.where(link == 0, plain, np.float32(7)).tobytes()
 
 
@@ -106,13 +108,8 @@ def test_caps_decide(warps: Backend, cpu: CpuBackend, seed: int) -> None:
     points = np.concatenate((on, on + 1e-4 * rng.normal(size=on.shape))).astype(np.float32)
     found = []
     for device in (warps, cpu):
-        signer = WindingSigner(device, mesh, WindingIndex.of(device, make_bvh(device, mesh.unit_triangles)))
-        winding = device.xp.empty(len(points), np.float32)
-        if device.warps:
-            wind_alone(device, signer.index, device.from_host(points), winding, BETA, caps=signer.caps)
-            found.append(device.to_host(winding) > 0.5)
-        else:
-            found.append(signer.inside(points, np.zeros(len(points), np.uint32)))
-            doubtful = np.abs(signer.index.winding(device, points, BETA) - 0.5) < CAP_STEPS[0][0]
-            assert np.sum(doubtful) > 50
+        bvh, at = make_bvh(device, mesh.unit_triangles), device.from_host(points)
+        found.append(device.to_host(make_signer(device, mesh, bvh, "winding").inside(at, None)))
+        doubtful = np.abs(device.to_host(WindingIndex.of(device, bvh).winding(at, BETA)) - 0.5) < CAP_STEPS[0][0]
+        assert np.sum(doubtful) > 50
     assert np.array_equal(*found)

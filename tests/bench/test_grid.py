@@ -16,8 +16,8 @@ from sdfcli.bench.grid import exact_distances, give_signs, nodes_near, positions
 from sdfcli.mesh.load import make_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.sign.choice import make_signer
+from sdfcli.sign.pseudonormal import PseudonormalSigner
 from sdfcli.sign.signer import NoSigner, Signer
-from sdfcli.sign.winding import WindingIndex, WindingSigner
 from sdfcli.spatial.index import make_bvh, nearest
 from sdfcli.spatial.radix_tree import Bvh
 
@@ -109,15 +109,14 @@ def test_the_work_goes_with_the_surface(backend: Backend, size: float) -> None:
 # ---- Signs ----
 
 
-class Recorded:
+class Recorded(PseudonormalSigner):
     """A signer that counts the points it is asked about."""
 
-    def __init__(self, signer: Signer) -> None:
-        self.signer, self.asked = signer, 0
+    asked = 0
 
     def inside(self, points: Array, slot: Array) -> Array:
         self.asked += len(points)
-        return self.signer.inside(points, slot)
+        return super().inside(points, slot)
 
 
 def signed(backend: Backend, bvh: Bvh, signer: Signer, depth: int, distance: Numbers) -> Numbers:
@@ -174,7 +173,7 @@ def test_the_side_of_the_cube_may_be_inside(backend: Backend) -> None:
     half = faces[(vertices[faces][..., 0] > 0).any(axis=1)]
     mesh = make_mesh(vertices, np.concatenate((half, half, half)))
     bvh = bvh_of(backend, mesh)
-    signer = WindingSigner(backend, mesh, WindingIndex.of(backend, bvh))
+    signer = make_signer(backend, mesh, bvh, "winding")
     found = signed(backend, bvh, signer, 4, backend.to_host(exact_distances(backend, bvh, 4)))
     assert np.signbit(found.reshape(17, 17, 17)[..., 0]).any()
     check_signs(backend, mesh, "winding", 4, np.random.default_rng(0))
@@ -185,7 +184,7 @@ def test_signs_around_a_hole(backend: Backend) -> None:
     vertices, faces = shapes.icosphere(3)
     open_ball = make_mesh(vertices, faces[(vertices[faces][..., 0] > -0.5).any(axis=1)])
     bvh = bvh_of(backend, open_ball)
-    signer = WindingSigner(backend, open_ball, WindingIndex.of(backend, bvh))
+    signer = make_signer(backend, open_ball, bvh, "winding")
     distance = backend.to_host(exact_distances(backend, bvh, 5))
     found = signed(backend, bvh, signer, 5, distance).reshape(33, 33, 33)
     both = np.abs(found[..., 1:]) + np.abs(found[..., :-1]) > 0.5**5 * 1.01
@@ -200,7 +199,7 @@ def test_the_signer_is_asked_where_it_has_to_be(backend: Backend, monkeypatch: p
     answers = []
     for chunk in (1 << 22, 10_000):
         monkeypatch.setattr(grid, "SIGN_CHUNK", chunk)
-        signer = Recorded(make_signer(backend, mesh, bvh, "pseudonormal"))
+        signer = Recorded(backend, mesh, bvh)
         answers.append(signed(backend, bvh, signer, 6, distance))
         # At most three nodes at each of the two places where a row meets the ball.
         assert 65**2 < signer.asked < 6 * 65**2 < 65**3 / 10

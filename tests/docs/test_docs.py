@@ -21,9 +21,7 @@ from typer.testing import CliRunner
 
 import sdfcli
 from conftest import ROOT, tool
-from sdfcli.bench.uniform import compare
 from sdfcli.cli.app import COMMANDS, app
-from sdfcli.cli.build import build
 from sdfcli.errors import EXIT_CODES, INTERRUPTED, SdfError
 from sdfcli.params import BuildParams
 from sdfcli.verify.estimate import estimate
@@ -188,12 +186,3 @@ def test_signatures_name_the_parameters_of_a_build(function: Callable[..., Any])
     for field in dataclasses.fields(BuildParams):
         assert (shown[field.name].kind, shown[field.name].default) == (inspect.Parameter.KEYWORD_ONLY, field.default)
     assert all(each.kind != inspect.Parameter.VAR_KEYWORD for each in shown.values())
-
-
-@pytest.mark.parametrize("function", [build, compare])
-def test_defaults_are_those_of_a_build(function: Callable[..., Any]) -> None:
-    """The options of the command line and the comparison with grids."""
-    shown = inspect.signature(function).parameters
-    shared = [field for field in dataclasses.fields(BuildParams) if field.name in shown and field.name != "depth"]
-    assert len(shared) > 2
-    assert [shown[field.name].default for field in shared] == [field.default for field in shared]

@@ -14,10 +14,8 @@ from sdfcli.backend import Backend
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.mesh.load import make_mesh
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.octree.corner_sign import signed_distances
 from sdfcli.octree.density import bvh_octree
 from sdfcli.sign.choice import make_signer
-from sdfcli.sign.winding import WindingIndex, WindingSigner
 from sdfcli.spatial.index import make_bvh, nearest
 
 backend = backends.backend
@@ -40,7 +38,7 @@ def check_signs(backend: Backend, cpu: CpuBackend, mesh: Mesh, depth: int) -> No
     for method in ("none", "pseudonormal", "winding"):
         own, other = (make_signer(device, mesh, bvh, method) for device, bvh in zip((backend, cpu), trees, strict=True))
         inside = other.inside(position, nearest_slot)
-        found = signed_distances(backend, own, tree, distance, slot)
+        found = own.sign_corners(tree, distance, slot)
         assert np.array_equal(backend.to_host(found), np.where(inside, -plain, plain))
         assert np.array_equal(backend.to_host(own.inside(tree.position, slot)), inside)
 
@@ -78,5 +76,5 @@ def test_few_corners_are_asked_for(backend: Backend, monkeypatch: pytest.MonkeyP
             runs["link"] = backend.to_host(values["link"])
 
     monkeypatch.setattr(backend, "run", spy)
-    signed_distances(backend, WindingSigner(backend, mesh, WindingIndex.of(backend, bvh)), tree, distance, slot)
+    make_signer(backend, mesh, bvh, "winding").sign_corners(tree, distance, slot)
     assert 0 < np.sum(runs["link"] == 0) < 0.2 * len(distance)

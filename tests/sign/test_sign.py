@@ -17,12 +17,14 @@ from sdfcli.backend import Backend
 from sdfcli.mesh.load import make_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.query.mesh_distance import MeshDistance
-from sdfcli.sign import winding as winding_signs
+from sdfcli.sign.caps import cap_triangles
 from sdfcli.sign.choice import choose_sign, make_signer
 from sdfcli.sign.pseudonormal import PseudonormalSigner, pseudonormals
 from sdfcli.sign.signer import NoSigner, Signer
-from sdfcli.sign.winding import FEW_POINTS, WindingIndex, WindingSigner, cap_triangles, inside_along
+from sdfcli.sign.winding import WindingSigner
+from sdfcli.spatial import moments as winding_moments
 from sdfcli.spatial.index import make_bvh, nearest
+from sdfcli.spatial.moments import FEW_POINTS, WindingIndex
 from sdfcli.spatial.morton import curve_order
 from sdfcli.spatial.radix_tree import Bvh
 from surfaces import volume
@@ -186,7 +188,7 @@ def test_winding_signs_near_one_half(backend: Backend) -> None:
     winding = oracle.winding(points, triangles)
     close = (np.abs(winding - 0.5) < 0.12) & (np.abs(winding - 0.5) > 1e-6)
     assert close.sum() > 100
-    inside = decide(backend, bvh, WindingSigner(backend, mesh, WindingIndex.of(backend, bvh)), points[close])
+    inside = decide(backend, bvh, make_signer(backend, mesh, bvh, "winding"), points[close])
     assert np.array_equal(inside, winding[close] > 0.5)
 
 
@@ -210,7 +212,7 @@ def test_winding_signs_on_the_caps(backend: Backend, seed: int, layers: int, sha
     points = points[oracle.distance(points, triangles) > CLEAR]
     winding = oracle.winding(points, triangles)
     sided = np.abs(winding - 0.5) > 1e-6
-    inside = decide(backend, bvh, WindingSigner(backend, mesh, WindingIndex.of(backend, bvh)), points)
+    inside = decide(backend, bvh, make_signer(backend, mesh, bvh, "winding"), points)
     assert np.array_equal(inside[sided], winding[sided] > 0.5)
 
 
@@ -223,7 +225,7 @@ def test_exact_winding_numbers(backend: Backend, kind: str, seed: int) -> None:
     triangles = triangles_of(backend, bvh)
     points = queries(rng, triangles, 60, mesh.diagonal / mesh.domain.length)
     winding = oracle.winding(points, triangles)
-    found = backend.to_host(WindingIndex.of(backend, bvh).winding(backend, backend.from_host(points), 0.0))
+    found = backend.to_host(WindingIndex.of(backend, bvh).winding(backend.from_host(points), 0.0))
     # Summed in float64, returned as float32: half a unit in its last place, and 1e-9 for slivers close by.
     assert np.all(np.abs(found - winding) <= 2.0**-24 * np.abs(winding) + 1e-9)
 
@@ -281,9 +283,9 @@ def test_signs_handed_on(backend: Backend, kind: str, seed: int, few: int) -> No
     points = points[oracle.distance(points, triangles) > CLEAR * mesh.diagonal / mesh.domain.length]
     winding = oracle.winding(points, triangles)
     at = backend.from_host(points)
-    with mock.patch.object(winding_signs, "FEW_POINTS", few):
+    with mock.patch.object(winding_moments, "FEW_POINTS", few):
         inside = backend.to_host(
-            inside_along(WindingSigner(backend, mesh, WindingIndex.of(backend, bvh)), at, *nearest(backend, bvh, at))
+            make_signer(backend, mesh, bvh, "winding").inside_along(at, *nearest(backend, bvh, at))
         )
     sided = np.abs(winding - 0.5) > 1e-6
     assert np.array_equal(inside[sided], winding[sided] > 0.5)
@@ -294,20 +296,20 @@ def test_few_points_are_asked(backend: Backend, share: float, monkeypatch: pytes
     rng = np.random.default_rng(12)
     mesh = make_mesh(*shapes.holed(rng, shapes.star(rng, 3), share))
     bvh = bvh_of(backend, mesh)
-    signer = WindingSigner(backend, mesh, WindingIndex.of(backend, bvh))
+    signer = make_signer(backend, mesh, bvh, "winding")
     assert (signer.caps is None) == (share == 0)
     at = backend.from_host(along_a_curve(backend, rng.random((20_000, 3))))
     own = backend.to_host(signer.inside(at, None))
     asked = []
-    winding = signer._winding
+    decided = WindingIndex.decided
 
-    def counted(points: Numbers) -> Numbers:
+    def counted(index: WindingIndex, points: Numbers, caps: WindingIndex | None) -> Numbers:
         asked.append(len(points))
-        return winding(points)
+        return decided(index, points, caps)
 
-    monkeypatch.setattr(signer, "_winding", counted)
-    monkeypatch.setattr(winding_signs, "FEW_POINTS", 0)
-    inside = backend.to_host(inside_along(signer, at, *nearest(backend, bvh, at)))
+    monkeypatch.setattr(WindingIndex, "decided", counted)
+    monkeypatch.setattr(winding_moments, "FEW_POINTS", 0)
+    inside = backend.to_host(signer.inside_along(at, *nearest(backend, bvh, at)))
     assert np.array_equal(inside, own)
     assert 0 < sum(asked) < len(at) / 5
 
@@ -328,7 +330,7 @@ def test_beside_a_needle(backend: Backend) -> None:
     bvh = make_bvh(backend, triangles)
     at, link = backend.from_host(points), backend.xp.empty(2, np.uint32)
     backend.run("sdf_sign_link", 2, points=at, distance=nearest(backend, bvh, at)[0], link=link)
-    exact = backend.to_host(WindingIndex.of(backend, bvh).winding(backend, at, 0.0))
+    exact = backend.to_host(WindingIndex.of(backend, bvh).winding(at, 0.0))
     assert np.allclose(exact, [1, 0], atol=1e-4)
     assert backend.to_host(link).tolist() == [0, 1]
 
@@ -411,13 +413,14 @@ def test_distance_to_the_caps(backend: Backend) -> None:
     rng = np.random.default_rng(8)
     mesh = make_mesh(*shapes.holed(rng, shapes.star(rng, 2), 0.1))
     bvh = bvh_of(backend, mesh)
-    signer = WindingSigner(backend, mesh, WindingIndex.of(backend, bvh))
+    signer = make_signer(backend, mesh, bvh, "winding")
     points = rng.random((100, 3)).astype(np.float32)
-    clear = backend.to_host(signer.clear(backend.from_host(points)))
+    assert signer.caps is not None
+    clear = backend.to_host(signer.caps.distance(backend.from_host(points)))
     caps = cap_triangles(mesh).reshape(-1, 3, 3)
     assert np.allclose(clear, oracle.distance(points, caps.astype(np.float32)), rtol=0, atol=1e-6)
     # Beyond the guard the caps have no say in the sign.
-    far = clear > signer.guard
+    far = clear > signer.caps.guard
     assert far.any()
     assert np.abs(oracle.winding(points[far], caps)).max() <= 0.45 + 1e-6
 
@@ -426,10 +429,11 @@ def test_distance_to_the_caps(backend: Backend) -> None:
 def test_room_around_the_caps(backend: Backend, share: float) -> None:
     rng = np.random.default_rng(9)
     mesh = make_mesh(*shapes.holed(rng, shapes.star(rng, 3), share))
-    signer = WindingSigner(backend, mesh, bvh_of(backend, mesh))
+    signer = make_signer(backend, mesh, bvh_of(backend, mesh), "winding")
     caps = cap_triangles(mesh).reshape(-1, 3, 3)
     points = np.concatenate((rng.uniform(-0.5, 1.5, (2000, 3)), caps.mean(axis=1))).astype(np.float32)
-    room = backend.to_host(signer.cap_groups.room(backend, backend.from_host(points)))[:, None]
+    assert signer.caps is not None
+    room = backend.to_host(signer.caps.room(backend.from_host(points)))[:, None]
     assert np.all(room[2000:] < 0)
     free = points[room[:, 0] > 0].astype(np.float64)
     assert len(free) > 20
@@ -441,9 +445,9 @@ def test_room_around_the_caps(backend: Backend, share: float) -> None:
 
 def test_closed_surfaces_have_no_caps(backend: Backend) -> None:
     mesh = make_mesh(*shapes.torus(12, 7))
-    signer = WindingSigner(backend, mesh, bvh_of(backend, mesh))
-    assert signer.guard == 0
-    assert backend.to_host(signer.clear(backend.xp.zeros((3, 3), np.float32))).min() > 1e20
+    signer = make_signer(backend, mesh, bvh_of(backend, mesh), "winding")
+    assert signer.closed
+    assert signer.caps is None
 
 
 # ---- The choice ----
@@ -478,6 +482,7 @@ def test_what_is_asked_for_is_taken(asked: str, cpu: Backend) -> None:
     _, choice = choose_sign(mesh, asked)
     assert (choice.method, choice.reason) == (asked, "asked for")
     signer = make_signer(cpu, mesh, bvh_of(cpu, mesh), asked)
+    assert signer.method == asked
     kinds = {"pseudonormal": PseudonormalSigner, "winding": WindingSigner, "none": NoSigner}
     assert type(signer) is kinds[asked]
 
