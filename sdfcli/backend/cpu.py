@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib.util
 import math
 import os
 from pathlib import Path
@@ -21,17 +22,18 @@ CACHE_LINE = 64
 
 
 def library_path() -> Path:
-    """The compiled kernels: beside this file, or in another folder of the package, as an editable install has it; or
-    what SDFCLI_KERNEL_LIBRARY names, for work on the kernels. Raises DeviceError where that is a relative path."""
+    """The compiled kernels: SDFCLI_KERNEL_LIBRARY, for work on the kernels, or the library beside this file.
+
+    It is looked for as a module is: an editable install then compiles what was edited, and has it in another folder.
+    Raises DeviceError for a relative path.
+    """
     override = os.environ.get("SDFCLI_KERNEL_LIBRARY")
     if override:
         if not os.path.isabs(override):
             raise DeviceError(f"SDFCLI_KERNEL_LIBRARY={override}: use an absolute path; it names code that is run")
         return Path(override)
-    import sdfcli.backend
-
-    places = [Path(folder) / LIBRARY_NAME for folder in sdfcli.backend.__path__]
-    return next((place for place in places if place.is_file()), places[0])
+    found = importlib.util.find_spec(f"sdfcli.backend.{LIBRARY_NAME.removesuffix('.so')}")
+    return Path(found.origin) if found is not None and found.origin else Path(__file__).with_name(LIBRARY_NAME)
 
 
 def _address(array: npt.NDArray[Any]) -> int | None:

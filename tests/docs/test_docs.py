@@ -138,7 +138,7 @@ def test_tables_of_measurements_are_their_files() -> None:
 
 def test_a_mark_that_stands_for_nothing_is_an_error() -> None:
     with pytest.raises(KeyError):
-        tool("pages").on_page_markdown("<!-- optoins: build -->")
+        tool("pages").on_page_markdown("<!-- nothing: build -->")
 
 
 def test_exit_codes_mean_the_same_everywhere() -> None:
