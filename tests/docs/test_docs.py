@@ -25,6 +25,7 @@ from sdfcli.cli.app import COMMANDS, app
 from sdfcli.errors import EXIT_CODES, INTERRUPTED, SdfError
 from sdfcli.params import BuildParams
 from sdfcli.verify.estimate import estimate
+from test_layers import LAYERS
 
 DOCS = ROOT / "docs"
 COMMAND_PAGES = DOCS / "reference" / "commands"
@@ -134,6 +135,19 @@ def test_tables_of_measurements_are_their_files() -> None:
     for path in files:
         for row in csv.reader(path.read_text().splitlines()):
             assert "| " + " | ".join(row) + " |" in pages, path
+
+
+def test_the_picture_of_the_house() -> None:
+    """`python tools/house.py` draws it again; its rooms are the folders, and lie as the layers do."""
+    house = tool("house")
+    assert house.FILE.read_text() == house.picture()
+    folders = {path.parent.name for path in (ROOT / "sdfcli").glob("*/__init__.py")}
+    rooms = [name for layer in reversed(house.LAYERS) for name, _ in layer]
+    assert set(rooms) == folders | {"pipeline"}
+    layers = [name for layer in LAYERS for name in layer.split()]
+    assert [layers.index(name) for name in rooms] == sorted(layers.index(name) for name in rooms)
+    kernels = {path.parent.name for path in (ROOT / "sdfcli" / "kernels").glob("*/*.h")}
+    assert {name for name, _ in house.KERNELS} == kernels
 
 
 def test_a_mark_that_stands_for_nothing_is_an_error() -> None:
