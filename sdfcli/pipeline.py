@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from sdfcli.backend import Array, Backend, select_backend
+from sdfcli.backend import select_backend
 from sdfcli.backend.timing import Stages
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.field.field import Field
-from sdfcli.mesh.load import load_mesh
-from sdfcli.octree.adaptive import Find, Octree
-from sdfcli.octree.cells import Corners
-from sdfcli.octree.corners import step_for
-from sdfcli.octree.density import LEAF_BYTES, measured, nearest_by_level
+from sdfcli.field.made import field_of
+from sdfcli.mesh.load import Loading
+from sdfcli.octree import OCTREES
+from sdfcli.octree.grown import Limits, Progress
 from sdfcli.params import BuildParams
-from sdfcli.query.mesh_distance import MeshDistance
-from sdfcli.query.warm_start import Previous
+from sdfcli.query.warm_start import WarmStart
 from sdfcli.runtime.signature import takes
-from sdfcli.sign.choice import choose_sign, settle_sign
-from sdfcli.spatial.index import nearest, prepare
-from sdfcli.spatial.morton import morton, sort
-from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit, without_nodes
-from sdfcli.verify.accuracy import RegionErrors, errors_by_region, sample_points
-from sdfcli.verify.check import mesh_report, verdict
+from sdfcli.scene import Scene
+from sdfcli.sign.choice import choose_sign
 from sdfcli.verify.estimate import memory_limit
-from sdfcli.verify.thickness import find_sheets, spots
-
-MEASURED_POINTS = 30_000
-"""How many random points the measured error of a build rests on; `verify` takes more."""
-
-SEED = 20_000
-
-Progress = Callable[[str], None]
-"""Called with a few words whenever something new begins, first with these."""
+from sdfcli.verify.measure import describe, draw_samples, measure
 
 LOADING = "loading and checking the mesh"
+"""The first that `progress` is called with."""
 
 
 @takes(BuildParams)
@@ -78,171 +60,40 @@ def _build(
     device: str,
     threads: int | None,
     max_memory: int | None,
-    progress: Progress,
+    tell: Progress,
     previous: Field | None,
     keep_nearest: bool,
 ) -> Field:
     stages = Stages()
-    progress(LOADING)
-    helpers = ThreadPoolExecutor(3)
-    loaded = helpers.submit(load_mesh, source)  # a GPU takes a while to start, too
-    checked = helpers.submit(lambda: loaded.result().health)
-    digest = helpers.submit(lambda: loaded.result().sha256)
+    tell(LOADING)
+    loading = Loading(source)  # a GPU takes a while to start, too
     with stages("start"):
         backend = select_backend(device, threads)
     with stages("load"):
-        mesh = loaded.result()
+        loaded = loading.mesh()
     with stages("check"):
-        health = checked.result()
-        mesh, sign = choose_sign(mesh, params.sign)
-    samples = helpers.submit(  # while kernels run
-        lambda: (sample_points(mesh, params.band, MEASURED_POINTS, SEED), spots(mesh))
-    )
-    helpers.shutdown(wait=False)
-    scale = mesh.diagonal / mesh.domain.length
+        loading.health()
+        mesh, sign = choose_sign(loaded, params.sign)
+    drawn = loading.beside(lambda: draw_samples(mesh, params.band))  # while kernels run
+    octree = OCTREES[params.octree]
+    scene = Scene(backend, mesh, sign, params.query, lean=octree.lean, stages=stages)
 
-    progress("sorting triangles")
-    with stages("morton", backend):
-        triangles = backend.from_host(mesh.unit_triangles)
-        keys = morton(backend, triangles)
-    with stages("sort", backend):
-        order = sort(backend, triangles, keys)
-        del triangles, keys
-    with stages("tree", backend):
-        bvh = build_bvh(backend, order)
-    with stages("refit", backend):
-        bvh = refit(backend, bvh)
-    # On a GPU the thesis's octree has the queries' tree and the signs' tree one after the other.
-    in_turn = backend.warps and params.octree == "bvh"
-    with stages("sign", backend):
-        sign, signer = settle_sign(backend, mesh, bvh, sign, later=in_turn)
-    signed = sign.method != "none"
+    tell("sorting triangles")
+    scene.sort()  # (a)
+    signer = scene.signer  # (b)
     with stages("measure"):
-        points, places = samples.result()
-        confidence = signer.confidence(mesh.domain.to_unit(points["band"]))
-    if in_turn:
-        signer.release()
-    if params.query == "fast":
-        bvh = without_nodes(bvh)
-    backend.trim()
-    mesh.release()
-    earlier = None
-    if previous is not None and Previous.fits(previous, order):
-        earlier = Previous(backend, previous, mesh.domain, order)
-    most_memory = memory_limit(backend, max_memory)
+        samples = drawn()
+        confidence = signer.confidence(samples.in_band)
+    scene.warm_start = WarmStart.of(previous, scene) if previous else None
+    limits = Limits.of(params, mesh.diagonal, mesh.domain.length, memory_limit(backend, max_memory))
     with stages("octree", backend):
-        if params.octree == "bvh":
-            by_level = backend.warps and params.query == "fast" and earlier is None
+        grown = octree.build(scene, limits, tell)  # (c) (d)
+    field = field_of(grown, backend, mesh.domain, keep_nearest)
 
-            def find_corners(tree: Corners) -> tuple[Array, Array]:
-                nonlocal bvh
-                backend.trim()
-                with stages("refit", backend):
-                    bvh = prepare(backend, bvh, params.query)
-                if by_level and bvh.packets is not None:
-                    found = nearest_by_level(backend, bvh.packets, tree)
-                else:
-                    found = _finder(backend, bvh, params.query, earlier)(tree.position, None)
-                bvh = replace(bvh, packets=None)
-                return found
-
-            arrays = measured(backend, order, signer, find_corners, params.depth_limit(scale), stages, most_memory)
-            arrays["distance"] = (arrays["distance"] * mesh.domain.length).astype(np.float32)
-            jump_leaves, step, parts, queries = 0, None, 1, len(arrays["corner_key"])
-            kept: dict[str, float | None] = {"kept_from": None, "leaves": 0}
-            working_bytes = LEAF_BYTES * len(arrays["leaf_key"])
-        else:
-            with stages("refit", backend):
-                bvh = prepare(backend, bvh, params.query)
-            tree = Octree(
-                backend,
-                bvh,
-                signer,
-                depth=params.depth_limit(scale),
-                tolerance=params.tolerance * scale,
-                band=params.band * scale,
-                stages=stages,
-                thin=params.thin_limit * scale if signed else 0.0,
-                thin_depth=params.thin_depth(scale),
-                find=_finder(backend, bvh, params.query, earlier),
-                most_memory=most_memory,
-            )
-            finest = len(tree.levels) - 1
-            tree.grow(lambda level, cells: progress(f"level {level + 1} of {finest}: {cells:,} cells"))
-            queries, working_bytes = tree.queries, tree.nbytes
-            bvh = replace(bvh, packets=None)
-            arrays = tree.assemble(mesh.domain.length, step_for(params.tolerance * mesh.diagonal, mesh.domain.length))
-            step, parts, jump_leaves = tree.step, tree.parts, tree.jump_leaves
-            kept = {"kept_from": tree.thinnest_kept and tree.thinnest_kept / scale, "leaves": tree.sheet_leaves}
-            del tree
-        leaf_corner, steps = arrays.pop("leaf_corner"), arrays.pop("steps", None)
-        if not keep_nearest:
-            del arrays["nearest"]
-    on_host: dict[str, Any] = {name: backend.to_host(array) for name, array in arrays.items()}
-    field = Field(mesh.domain, **on_host, step=step, parts=parts)
-    if steps is not None:
-        field.keep_steps(backend.to_host(steps))
-    field.keep_on(
-        backend,
-        leaf_key=arrays["leaf_key"],
-        leaf_level=arrays["leaf_level"],
-        leaf_corner=leaf_corner,
-        value=arrays["distance"],
-    )
-    del arrays, leaf_corner, steps
-
-    progress("measuring the error")
+    tell("measuring the error")
     with stages("measure", backend), field.at(backend):
-        backend.trim()
-        if backend.warps:
-            field.keep_sampler(backend)
-        if in_turn:  # a tree of its own for these few points would be the largest thing there is
-            nodes = bvh if params.query != "fast" else refit(backend, build_bvh(backend, order))
-            index = MeshDistance.of(backend, mesh, nodes, signer, "cct")
-        else:
-            index = MeshDistance.of(backend, mesh, prepare(backend, bvh), signer)
-        found = errors_by_region(field, mesh.diagonal, params.tolerance, params.band, index, points).values()
-        found_sheets = find_sheets(index, *places, params.tolerance)
-        sheets = {**kept, **found_sheets.report(found_sheets.lost(field) if signed else None, mesh)}
-    worst = max(found, key=lambda region: region.largest)
-    field.info.update(
-        parameters=params.resolved(scale),
-        mesh={"sha256": digest.result(), "diagonal": mesh.diagonal, **mesh_report(health, sign)},
-        verdict=verdict(health, sign, confidence, sheets["lost"]),
-        sheets=sheets,
-        sign=sign.method,
-        sign_reason=sign.reason,
-        sign_confidence=confidence,
-        depth=int(field.leaf_level.max()),
-        jump_leaves=jump_leaves,
-        max_error=worst.largest,
-        error_limit=_error_limit(worst, params, mesh.domain.length * 0.5 ** params.depth_limit(scale)),
-        rms_error=float(np.sqrt(np.mean([region.rms**2 for region in found]))),
-    )
-    field.run.update(device=backend.name, seconds=stages.seconds(), previous=earlier is not None)
-    field.run.update(queries=queries, working_bytes=working_bytes)
+        measured = measure(field, scene, samples, params, grown)
+    field.info.update(describe(scene, params, loading, confidence, grown, measured))
+    field.run.update(device=backend.name, seconds=stages.seconds(), previous=scene.warm_start is not None)
+    field.run.update(queries=grown.queries, working_bytes=grown.working_bytes)
     return field
-
-
-def _error_limit(worst: RegionErrors, params: BuildParams, finest: float) -> str | None:
-    """What keeps the error above the tolerance; None where it is not."""
-    if worst.largest <= params.tolerance:
-        return None
-    if params.octree == "bvh":
-        return "triangles"
-    return "depth" if worst.cell < 1.5 * finest else "samples"
-
-
-def _finder(backend: Backend, bvh: Bvh, query: str, earlier: Previous | None) -> Find:
-    """The query of a build. An earlier frame's triangles come first; what the octree knows of the points around a new
-    one is no part of the thesis's variants."""
-
-    def find(points: Array, seed: Array | None) -> tuple[Array, Array]:
-        seeds = [earlier.seeds(points)] if earlier else []
-        if seed is not None and query == "fast":
-            seeds.append(seed)
-        if len(seeds) > 1:
-            seeds = [backend.xp.concatenate(seeds, axis=1)]
-        return nearest(backend, bvh, points, seeds[0] if seeds else None, query)
-
-    return find

@@ -17,8 +17,8 @@ from sdfcli.backend import Backend
 from sdfcli.mesh.load import make_mesh
 from sdfcli.params import QUERIES
 from sdfcli.sign.choice import make_signer
-from sdfcli.spatial.index import make_bvh, nearest, prepare
 from sdfcli.spatial.moments import WindingIndex
+from trees import make_bvh, nearest
 
 KINDS = ["one", "cube", "octahedron", "star", "shells", "holed torus", "sheet", "zoo", "far", "tiny", "huge"]
 
@@ -94,7 +94,7 @@ def on_both(cpu: Backend, gpu: Backend, kind: str) -> list[dict[str, Any]]:
     answers = []
     for backend in (cpu, gpu):
         at = backend.from_host(points)
-        bvh = prepare(backend, make_bvh(backend, mesh.unit_triangles), "baseline")
+        bvh = make_bvh(backend, mesh.unit_triangles)
         order = bvh.order
         distance, slot = nearest(backend, bvh, at)
         for query in QUERIES:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 import sdfcli
 
@@ -17,6 +20,7 @@ LAYERS = [
     "mesh",
     "spatial",
     "sign",
+    "scene",
     "octree",
     "field",
     "query",
@@ -70,3 +74,19 @@ def test_every_folder_is_a_layer() -> None:
 def test_cupy_is_imported_in_one_place() -> None:
     users = [path.name for path in PACKAGE.rglob("*.py") if "import cupy" in path.read_text()]
     assert users == ["cuda.py"]
+
+
+@pytest.mark.parametrize(
+    ("words", "homes"),
+    [
+        (r"\.warps\b", {"backend", "spatial"}),  # which device it is
+        (r"isinstance\(.*Signer", set()),  # which signer it is
+        (
+            r"[!=]= \"(fast|baseline|soa|cct)\"",
+            {"spatial", "bench"},
+        ),  # which query it is, but for tables that compare them
+    ],
+)
+def test_kinds_are_asked_for_in_one_place(words: str, homes: set[str]) -> None:
+    users = {path.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*.py") if re.search(words, path.read_text())}
+    assert users <= homes

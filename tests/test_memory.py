@@ -12,6 +12,7 @@ import sdfcli
 import shapes
 from sdfcli import pipeline
 from sdfcli.backend import Backend
+from sdfcli.verify import measure
 from sdfcli.verify.estimate import estimate
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ SHAPES = {
     ("shape", "sign"), [*((shape, "auto") for shape in SHAPES), ("closed", "winding"), ("open", "pseudonormal")]
 )
 def test_builds_with_warps(warps: Backend, shape: str, sign: str, octree: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "MEASURED_POINTS", 300)
+    monkeypatch.setattr(measure, "MEASURED_POINTS", 300)
     parameters: dict[str, Any] = {"sign": sign, "octree": octree, "depth": 4, "tolerance": 1e-2}
     plain = sdfcli.build(SHAPES[shape], device="cpu", **parameters)
     monkeypatch.setattr(pipeline, "select_backend", lambda *_: warps)
@@ -43,7 +44,7 @@ def test_builds_with_warps(warps: Backend, shape: str, sign: str, octree: str, m
 
 @pytest.mark.parametrize("octree", ["adaptive", "bvh"])
 def test_other_queries_with_warps(warps: Backend, octree: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "MEASURED_POINTS", 300)
+    monkeypatch.setattr(measure, "MEASURED_POINTS", 300)
     parameters: dict[str, Any] = {"octree": octree, "depth": 4, "tolerance": 1e-2}
     plain = sdfcli.build(BALL, device="cpu", keep_nearest=True, **parameters)
     monkeypatch.setattr(pipeline, "select_backend", lambda *_: warps)

@@ -84,13 +84,13 @@ def work() -> None:
     import trimesh
 
     import sdfcli
-    from sdfcli import pipeline
     from sdfcli.backend.base import argument_structs
     from sdfcli.backend.cpu import CpuBackend
     from sdfcli.bench.uniform import compare
     from sdfcli.extract.scan import exclusive_scan_on_host
     from sdfcli.mesh.load import load_mesh
     from sdfcli.params import OCTREES, SIGNS
+    from sdfcli.verify import measure
     from sdfcli.verify.reference import ExactReference
 
     used: set[str] = set()
@@ -101,7 +101,7 @@ def work() -> None:
         run(self, kernel, n, **values)
 
     CpuBackend.run = recorded  # type: ignore[method-assign]
-    pipeline.MEASURED_POINTS = 6000
+    measure.MEASURED_POINTS = 6000
     one = (np.eye(3), np.array([[0, 1, 2]]))
     for source in (ROOT / "sample_meshes" / "torus.obj", ROOT / "sample_meshes" / "scan.ply", one):
         mesh = load_mesh(source)
@@ -142,15 +142,15 @@ def all_queries(index: Any) -> None:
 
     from sdfcli.bench.points import make_octree
     from sdfcli.params import QUERIES
-    from sdfcli.spatial.index import nearest, nearest_in_any_order, prepare, visits
+    from sdfcli.spatial.select import make_index
 
-    at = np.random.default_rng(2).random((2000, 3)).astype(np.float32)
+    scene, at = index.scene, np.random.default_rng(2).random((2000, 3)).astype(np.float32)
     for query in QUERIES:
-        bvh = prepare(index.backend, index.bvh, query)
-        nearest(index.backend, bvh, at, query=query)
-        visits(index.backend, bvh, at, query=query)
-    nearest_in_any_order(index.backend, prepare(index.backend, index.bvh), at)
-    make_octree(index.backend, index.bvh.order, "octree", 4)
+        found = make_index(scene.backend, scene.order, query, scene.bvh)
+        found.nearest(at)
+        found.visits(at)
+        found.nearest_in_any_order(at)
+    make_octree(scene.backend, scene.order, "octree", 4)
 
 
 if __name__ == "__main__":

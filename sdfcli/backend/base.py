@@ -7,8 +7,8 @@ import re
 import struct
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -191,16 +191,6 @@ class Backend(ABC):
         is asked for since."""
         host = self.to_host(array).copy()
         return lambda: host
-
-    @contextmanager
-    def beside(self, since: Any = None) -> Iterator[Callable[[], None]]:
-        """What is asked for within it begins after all that was asked for before, or before the mark `since`, and runs
-        beside what is asked for after it, up to a call of the function that it gives: what follows that call waits.
-        Several of these run one after the other.
-
-        Keep what it reads until then. Of its results none that was read since the mark may have been let go.
-        """
-        yield lambda: None
 
     @abstractmethod
     def memory_used(self) -> int:

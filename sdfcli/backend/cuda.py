@@ -249,20 +249,6 @@ class CudaBackend(WarpBackend):
         return wait
 
     @contextmanager
-    def beside(self, since: Any = None) -> Iterator[Callable[[], None]]:
-        current = self.xp.cuda.get_current_stream
-        ends: list[Any] = []
-        begin = since or current().record()
-        with self._side:
-            self._side.wait_event(begin)
-            yield lambda: current().wait_event(ends[0])
-            ends.append(self._side.record())
-
-    @functools.cached_property
-    def _side(self) -> Any:
-        return self.xp.cuda.Stream(non_blocking=True)
-
-    @contextmanager
     def annotate(self, name: str) -> Iterator[None]:
         # Not cupyx.profiler.time_range: importing that takes a quarter of a second.
         self.xp.cuda.nvtx.RangePush(name)

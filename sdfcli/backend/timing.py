@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -45,26 +44,3 @@ class Stages:
             if outer is not None:
                 seconds[outer] -= elapsed
         return {**seconds, "total": sum(seconds.values())}
-
-
-class Marks:
-    """Seconds of stages that follow one another, by the device's own clock: nothing waits in between."""
-
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
-        self._names: list[str] = []
-        self._marks = [backend.mark()]
-
-    @contextmanager
-    def __call__(self, name: str) -> Iterator[None]:
-        with self._backend.annotate(name):
-            yield
-        self._names.append(name)
-        self._marks.append(self._backend.mark())
-
-    def seconds(self) -> dict[str, float]:
-        """By stage, however often it was entered; waits until the last one has ended."""
-        seconds = dict.fromkeys(self._names, 0.0)
-        for name, span in zip(self._names, itertools.pairwise(self._marks), strict=True):
-            seconds[name] += self._backend.elapsed(*span)
-        return seconds

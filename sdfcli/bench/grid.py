@@ -11,8 +11,7 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.sign.signer import Signer
-from sdfcli.spatial.index import nearest
-from sdfcli.spatial.radix_tree import Bvh
+from sdfcli.spatial.index import DistanceIndex
 
 MAX_DEPTH = 10
 """Node numbers have 32 bits."""
@@ -40,7 +39,7 @@ def positions(backend: Backend, depth: int, node: Array) -> Array:
     return at.astype(np.float32) * np.float32(0.5**depth)
 
 
-def exact_distances(backend: Backend, bvh: Bvh, depth: int) -> Array:
+def exact_distances(backend: Backend, index: DistanceIndex, depth: int) -> Array:
     """Unsigned distances (nodes,) float32: one query a node, some planes at a time, from the triangles found below."""
     xp, side = backend.xp, side_of(depth)
     along = xp.arange(side, dtype=np.float32) * np.float32(0.5**depth)
@@ -50,7 +49,7 @@ def exact_distances(backend: Backend, bvh: Bvh, depth: int) -> Array:
     for first in range(0, side, planes):
         z = along[first : first + planes]
         points = xp.stack(xp.broadcast_arrays(along, along[:, None], z[:, None, None]), axis=-1).reshape(-1, 3)
-        found, slot = nearest(backend, bvh, points, None if seed is None else seed[: len(points)])
+        found, slot = index.nearest(points, None if seed is None else seed[: len(points)])
         distance[first : first + planes] = found.reshape(len(z), -1)
         seed = xp.tile(slot[-side * side :], planes)[:, None]
     return distance.ravel()
@@ -71,7 +70,7 @@ class Near:
     queries: int
 
 
-def nodes_near(backend: Backend, bvh: Bvh, depth: int, reach: float) -> Near:
+def nodes_near(backend: Backend, index: DistanceIndex, depth: int, reach: float) -> Near:
     """The nodes at most `reach` (in the unit cube) from the nearest triangle.
 
     Blocks of 2^k nodes a side are halved, from the whole grid down to one node; one whose centre is farther from the
@@ -87,7 +86,7 @@ def nodes_near(backend: Backend, bvh: Bvh, depth: int, reach: float) -> Near:
         inside = (block * size <= 2**depth).all(axis=1)
         block, slot = block[inside], slot[inside]
         centre = ((block + 0.5) * size - 0.5).astype(np.float32) * np.float32(0.5**depth)
-        distance, slot = nearest(backend, bvh, centre, slot[:, None])
+        distance, slot = index.nearest(centre, slot[:, None])
         queries += len(block)
         margin = ERROR + 3**0.5 / 2 * (size - 1) * 0.5**depth if level else 0.0
         close = distance <= np.float32(reach + margin)
@@ -96,7 +95,7 @@ def nodes_near(backend: Backend, bvh: Bvh, depth: int, reach: float) -> Near:
     return Near(at[:, 0] + side * (at[:, 1] + side * at[:, 2]), distance, slot, queries)
 
 
-def give_signs(backend: Backend, bvh: Bvh, signer: Signer, depth: int, distance: Array) -> None:
+def give_signs(backend: Backend, index: DistanceIndex, signer: Signer, depth: int, distance: Array) -> None:
     """Makes the distances (nodes,) inside negative, in place.
 
     Distances up to the spacing of the nodes must be right; larger ones may be too large. The surface must be closed, or
@@ -110,9 +109,9 @@ def give_signs(backend: Backend, bvh: Bvh, signer: Signer, depth: int, distance:
     backend.run("sdf_grid_doubt", len(distance), side=side, spacing=spacing, distance=distance, sign=sign)
     if signer.caps:
         # The way from a node to the one before is as long as the spacing, and must not come near the caps either.
-        sign[nodes_near(backend, signer.caps.bvh, depth, signer.caps.guard + spacing + ERROR).node] = TO_ASK
+        sign[nodes_near(backend, signer.caps.tree, depth, signer.caps.guard + spacing + ERROR).node] = TO_ASK
     for first in range(0, len(sign), SIGN_CHUNK):
         node = first + xp.flatnonzero(sign[first : first + SIGN_CHUNK] == TO_ASK)
         at = positions(backend, depth, node)
-        sign[node] = signer.inside(at, nearest(backend, bvh, at)[1])  # few: cheaper than to keep the slots of all nodes
+        sign[node] = signer.inside(at, index.nearest(at)[1])  # few: cheaper than to keep the slots of all nodes
     backend.run("sdf_grid_sign", side * side, side=side, sign=sign, distance=distance)

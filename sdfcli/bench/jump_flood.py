@@ -13,7 +13,8 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.bench.grid import nodes_near, positions, side_of
-from sdfcli.spatial.radix_tree import NONE, Bvh
+from sdfcli.spatial.index import DistanceIndex
+from sdfcli.spatial.radix_tree import NONE
 
 
 @dataclass(frozen=True)
@@ -35,19 +36,19 @@ class Seeds:
         return len(self.node)
 
 
-def plant(backend: Backend, bvh: Bvh, depth: int) -> Seeds:
+def plant(backend: Backend, index: DistanceIndex, depth: int) -> Seeds:
     """Seeds at all nodes within one spacing of the surface.
 
     No point of the surface is farther than 0.87 spacings from a node: every triangle, however small, competes for one.
     """
-    near = nodes_near(backend, bvh, depth, 0.5**depth)
+    near = nodes_near(backend, index, depth, 0.5**depth)
     position = backend.xp.empty((len(near.node), 3), np.float64)
     backend.run(
         "sdf_closest",
         len(near.node),
         points=positions(backend, depth, near.node),
         slot=near.slot,
-        triangle=bvh.order.triangle,
+        triangle=index.order.triangle,
         nearest=position,
     )
     return Seeds(near.node, position.astype(np.float32), near.slot, near.queries)
@@ -79,7 +80,7 @@ def flood(backend: Backend, seeds: Seeds, depth: int, more: int = 0) -> Array:
     return carried
 
 
-def flooded_distances(backend: Backend, bvh: Bvh, seeds: Seeds, depth: int, carried: Array) -> Array:
+def flooded_distances(backend: Backend, index: DistanceIndex, seeds: Seeds, depth: int, carried: Array) -> Array:
     """Unsigned distances (nodes,) float32 to the triangles of the seeds that the nodes carry.
 
     Like the distances to the seeds' positions they are never below the truth, and a few times nearer to it. The largest
@@ -93,7 +94,7 @@ def flooded_distances(backend: Backend, bvh: Bvh, seeds: Seeds, depth: int, carr
         spacing=0.5**depth,
         carried=carried,
         slot=seeds.slot,
-        triangle=bvh.order.triangle,
+        triangle=index.order.triangle,
         distance=distance,
     )
     return distance

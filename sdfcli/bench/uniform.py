@@ -16,12 +16,13 @@ from sdfcli.errors import OutOfMemoryError, UsageError
 from sdfcli.field.field import Field, lattice_position
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Domain, Mesh
+from sdfcli.octree.grown import Progress
 from sdfcli.params import BuildParams
-from sdfcli.pipeline import Progress, build
+from sdfcli.pipeline import build
 from sdfcli.query.mesh_distance import MeshDistance
-from sdfcli.sign.choice import choose_sign, settle_sign
-from sdfcli.spatial.index import make_bvh
-from sdfcli.spatial.radix_tree import Bvh
+from sdfcli.scene import Scene
+from sdfcli.sign.choice import choose_sign
+from sdfcli.spatial.index import DistanceIndex
 from sdfcli.verify.accuracy import errors, sample_points
 
 BUILDING = ("morton", "sort", "tree", "refit", "sign", "octree", "query")
@@ -111,23 +112,23 @@ class _Distances:
     seeds: int | None = None
 
 
-def _by_queries(backend: Backend, bvh: Bvh, depth: int) -> _Distances:
-    distance = exact_distances(backend, bvh, depth)
+def _by_queries(backend: Backend, index: DistanceIndex, depth: int) -> _Distances:
+    distance = exact_distances(backend, index, depth)
     return _Distances(distance, len(distance), distance.nbytes + len(distance))  # one byte each while signs are found
 
 
-def _by_flooding(more: int) -> Callable[[Backend, Bvh, int], _Distances]:
-    def find(backend: Backend, bvh: Bvh, depth: int) -> _Distances:
-        seeds = plant(backend, bvh, depth)
+def _by_flooding(more: int) -> Callable[[Backend, DistanceIndex, int], _Distances]:
+    def find(backend: Backend, index: DistanceIndex, depth: int) -> _Distances:
+        seeds = plant(backend, index, depth)
         carried = flood(backend, seeds, depth, more)
-        distance = flooded_distances(backend, bvh, seeds, depth, carried)
+        distance = flooded_distances(backend, index, seeds, depth, carried)
         table = seeds.node.nbytes + seeds.position.nbytes + seeds.slot.nbytes
         return _Distances(distance, seeds.queries, 2 * carried.nbytes + table, len(seeds))
 
     return find
 
 
-GRIDS: dict[str, Callable[[Backend, Bvh, int], _Distances]] = {
+GRIDS: dict[str, Callable[[Backend, DistanceIndex, int], _Distances]] = {
     "uniform, exact": _by_queries,
     "uniform, JFA": _by_flooding(0),
     "uniform, JFA+1": _by_flooding(1),
@@ -215,11 +216,10 @@ class _Comparison:
             mesh, choice = choose_sign(self._fresh_mesh(), self.index.sign.method)
             backend.synchronize()
             start = time.perf_counter()
-            bvh = make_bvh(backend, mesh.unit_triangles)
-            _, signer = settle_sign(backend, mesh, bvh, choice)
-            found = GRIDS[method](backend, bvh, self.depth)
+            scene = Scene(backend, mesh, choice)
+            found = GRIDS[method](backend, scene.index, self.depth)
             distance = found.distance
-            give_signs(backend, bvh, signer, self.depth, distance)
+            give_signs(backend, scene.index, scene.signer, self.depth, distance)
             distance *= domain.length
             backend.synchronize()
             seconds = min(seconds, time.perf_counter() - start)

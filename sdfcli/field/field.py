@@ -102,6 +102,9 @@ class Field:
     def at(self, backend: Backend) -> Iterator[None]:
         """Within it, points that are NumPy's are looked up on that device, not on the CPU."""
         self._devices.home = backend
+        if backend.memory.scarce:
+            backend.trim()
+            self.keep_sampler(backend)
         try:
             yield
         finally:

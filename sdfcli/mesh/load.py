@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import unmasked
+from sdfcli.mesh.health import Health
 from sdfcli.mesh.mesh import Mesh, bounds_of
 from sdfcli.runtime.files import existing_file
 from sdfcli.runtime.memory import unreadable
+
+T = TypeVar("T")
 
 
 def make_mesh(vertices: npt.ArrayLike, faces: npt.ArrayLike, name: str = "mesh") -> Mesh:
@@ -75,3 +80,20 @@ def load_mesh(source: Any) -> Mesh:
     if len(faces) == 0:
         raise InputError(f"{path}: no faces in this file; a surface is needed")
     return make_mesh(vertices, faces, str(path))
+
+
+class Loading:
+    """A mesh that is loaded, checked and hashed by threads of its own. Its methods wait, and raise what went wrong."""
+
+    def __init__(self, source: Any) -> None:
+        self._threads = ThreadPoolExecutor(3)
+        loaded = self._threads.submit(load_mesh, source)
+        self.mesh: Callable[[], Mesh] = loaded.result
+        self.health: Callable[[], Health] = self._threads.submit(lambda: loaded.result().health).result
+        self.sha256: Callable[[], str] = self._threads.submit(lambda: loaded.result().sha256).result
+
+    def beside(self, work: Callable[[], T]) -> Callable[[], T]:
+        """Has a thread do the last of the work; what comes back waits for its result."""
+        result = self._threads.submit(work).result
+        self._threads.shutdown(wait=False)
+        return result

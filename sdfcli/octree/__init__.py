@@ -1,1 +1,21 @@
 """Octrees over a mesh, and their corners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from sdfcli.octree import adaptive, density
+from sdfcli.octree.grown import Grown, Limits, Progress
+from sdfcli.scene import Scene
+
+
+class Kind(NamedTuple):
+    """A way to build an octree. lean: see Scene."""
+
+    build: Callable[[Scene, Limits, Progress | None], Grown]
+    lean: bool
+
+
+OCTREES = {"adaptive": Kind(adaptive.build, lean=False), "bvh": Kind(density.build, lean=True)}
+"""By the names of params.OCTREES."""

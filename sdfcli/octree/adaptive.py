@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sdfcli.backend import Array, Backend
-from sdfcli.backend.timing import Stages
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.octree.cells import root_keys, root_positions
 from sdfcli.octree.corners import LEAST_STEP, corner_order
+from sdfcli.octree.grown import Grown, Limits, Progress
 from sdfcli.octree.sheets import NO_SHEETS, affordable
 from sdfcli.params import SHEET_CELL
+from sdfcli.scene import Scene
 from sdfcli.sign.propagate import KnownSigns
-from sdfcli.sign.signer import Signer
-from sdfcli.spatial.index import nearest
 from sdfcli.spatial.morton import LATTICE_BITS
-from sdfcli.spatial.radix_tree import NONE, Bvh
+from sdfcli.spatial.radix_tree import NONE
 
 OUTSIDE = 0xFFFFFFFE
 CLOSED, OPENING, OPENED, JUMP, SPLIT = range(5)
@@ -32,10 +30,8 @@ FOR_SHEET = 2
 """Of a cell that is asked to be split: the tolerance alone would not ask for it."""
 SAFETY = 0.8
 """The tests' share of the tolerance. The rest is for what 27 samples of a cell do not see, and for hanging corners."""
-SMALL, LARGE = 1 << 18, 1 << 23
-"""On a GPU arrays grow by half up to so many bytes, by an eighth from then on; on the CPU, where room that nobody
-touches takes no memory, they double. Before one has more bytes than that, what smaller ones have left behind goes back
-to the driver."""
+LARGE = 1 << 23
+"""Bytes of an array from which on it grows after what smaller ones have left behind went back to the driver."""
 PIECE = 1 << 15
 """Cells whose points are made at a time."""
 
@@ -56,11 +52,8 @@ PATIENCE, FARTHEST, MARGINAL = 8, 64, 0.8
 """Rounds of splits for hanging corners before a wave of them is met; how far away, in leaves, at most; and from which
 part of the tolerance on a leaf counts as one that only just meets it."""
 
-Progress = Callable[[int, int], None]
+Split = Callable[[int, int], None]
 """Called with the level that was split and the number of leaves so far."""
-
-Find = Callable[[Array, Array | None], tuple[Array, Array]]
-"""`nearest` of points (m, 3), with slots (m, k) to start from."""
 
 
 class Columns:
@@ -70,7 +63,7 @@ class Columns:
     """
 
     def __init__(self, backend: Backend, **columns: tuple[type, tuple[int, ...]]) -> None:
-        self._xp, self._trim, self._doubles = backend.xp, backend.trim, not backend.warps
+        self._xp, self._trim, self._memory = backend.xp, backend.trim, backend.memory
         self._room = {name: self._xp.empty((64, *shape), dtype) for name, (dtype, shape) in columns.items()}
         self._cut: dict[str, Array] = {}
         self.count = 0
@@ -83,7 +76,7 @@ class Columns:
     @property
     def nbytes(self) -> int:
         """What the columns' room takes, where memory is taken once it is touched."""
-        taken = slice(self.count if self._doubles else None)
+        taken = slice(None if self._memory.scarce else self.count)
         return sum(int(room[taken].nbytes) for room in self._room.values())
 
     def drop(self, *names: str) -> None:
@@ -100,7 +93,7 @@ class Columns:
             if self.count > len(old):
                 if self.count * old[:1].nbytes > LARGE:
                     self._trim()
-                spare = len(old) if self._doubles else len(old) // (2 if old.nbytes < SMALL else 8)
+                spare = self._memory.spare(len(old), old.nbytes)
                 new = self._xp.empty((max(self.count, len(old) + spare), *old.shape[1:]), old.dtype)
                 new[:first] = old[:first]
                 self._room[name] = new
@@ -143,43 +136,24 @@ class Octree:
     value and hanging, of every point, are there once the tree is grown.
     """
 
-    def __init__(
-        self,
-        backend: Backend,
-        bvh: Bvh,
-        signer: Signer,
-        *,
-        depth: int,
-        tolerance: float,
-        band: float,
-        stages: Stages,
-        thin: float = 0.0,
-        thin_depth: int = 0,
-        find: Find | None = None,
-        most_memory: int | None = None,
-        sample: int | None = None,
-    ) -> None:
-        """depth: the finest level for the tolerance's sake. thin: the thickness, in edges of the domain, down to which
-        sheets keep both sides, as far as level `thin_depth` (where it is finer than `depth`) and MOST_LEAVES allow; 0:
-        none. most_memory: bytes on the device at which growing ends with OutOfMemoryError.
-
-        sample: of so many cells a level at most the children are looked at, and nothing is balanced: `estimated_cells`
-        is then a guess of the whole tree's size.
-        """
-        self.backend, self.order, self.signer, self.stages = backend, bvh.order, signer, stages
-        self.most_memory, self.sample, self.share = most_memory, sample, [1.0]
-        self.depth, self.tolerance, self.band = depth, SAFETY * tolerance, band
-        self.thin, self.thin_depth = thin or NO_SHEETS, max(depth, thin_depth) if thin else depth
-        self.find = find or partial(nearest, backend, bvh)
+    def __init__(self, scene: Scene, limits: Limits, sample: int | None = None) -> None:
+        """sample: of so many cells a level at most the children are looked at, and nothing is balanced:
+        `estimated_cells` is then a guess of the whole tree's size."""
+        backend, depth = scene.backend, limits.depth
+        self.backend, self.order, self.signer, self.stages = backend, scene.order, scene.signer, scene.stages
+        self.most_memory, self.sample, self.share = limits.most_memory, sample, [1.0]
+        thin = limits.thin if scene.signed else 0.0
+        self.depth, self.tolerance, self.band = depth, SAFETY * limits.tolerance, limits.band
+        self.thin, self.thin_depth = thin or NO_SHEETS, max(depth, limits.thin_depth) if thin else depth
+        self.find, self.seeds = scene.nearest, max(1, scene.index.seeds)
         self.levels = [Level(backend) for _ in range(self.thin_depth + 1)]
         self.queries = 0
-        self.seeds = 1 if backend.warps else 8  # as many as queries start from
         self.points = Columns(
             backend,
             signed=(np.float32, ()),
             slot=(np.uint32, ()),
-            **({} if backend.warps else {"gradient": (np.float32, (3,))}),
-            **({"clear": (np.float32, ())} if signer.caps else {}),
+            **({} if backend.memory.scarce else {"gradient": (np.float32, (3,))}),
+            **({"clear": (np.float32, ())} if self.signer.caps else {}),
         )
         self.value: Array = None
         self.hanging: Array = None
@@ -187,7 +161,7 @@ class Octree:
         self.parts = 1
         self._pending: set[int] = set()  # levels that may have cells to be split
 
-    def grow(self, progress: Progress | None = None) -> None:
+    def grow(self, progress: Split | None = None) -> None:
         """Splits cells until none wishes to be split."""
         self._plant()
         self._settle(progress)
@@ -202,7 +176,7 @@ class Octree:
             self._run_ahead(rounds)
             self._settle(progress)
 
-    def _settle(self, progress: Progress | None) -> None:
+    def _settle(self, progress: Split | None) -> None:
         while self._pending:
             level = min(self._pending)
             self._pending.remove(level)
@@ -282,7 +256,7 @@ class Octree:
         """What is known of the points, and what is asked of them."""
         return {
             "distance": self.points.signed,
-            "gradient": None if self.backend.warps else self.points.gradient,
+            "gradient": None if self.backend.memory.scarce else self.points.gradient,
             "slot": self.points.slot,
             "triangles": len(self.order),
             "triangle_key": self.order.keys,
@@ -416,7 +390,7 @@ class Octree:
             triangle=self.order.triangle,
             nearest=points.slot[part],
             signed_distance=points.signed[part],
-            gradient=None if backend.warps else points.gradient[part],
+            gradient=None if backend.memory.scarce else points.gradient[part],
         )
 
     def _split(self, level: int) -> bool:
@@ -589,7 +563,6 @@ class Octree:
         fine = None if step is None else self._fine_points(step / length)
         self.step = None if step is None else step / self.parts
         points.drop("signed", "gradient", "clear")
-        del self.find
         levels = [own for own in self.levels if own.cells.count]
         for own in levels:
             own.rows.drop("around", "child")
@@ -728,3 +701,23 @@ class Octree:
             families = levels[level].families
             run("sdf_octree_rank", families.count, parent=families.parent, above_rank=rank[level - 1], rank=rank[level])
         return rank
+
+
+def build(scene: Scene, limits: Limits, progress: Progress | None = None) -> Grown:
+    """The octree grown and assembled; see grown.py. Raises OutOfMemoryError where it does not fit."""
+    tree = Octree(scene, limits)
+    finest = tree.thin_depth
+    tree.grow(progress and (lambda level, cells: progress(f"level {level + 1} of {finest}: {cells:,} cells")))
+    queries, working_bytes = tree.queries, tree.nbytes
+    scene.queries_done()
+    arrays = tree.assemble(limits.length, limits.step)
+    return Grown(
+        arrays,
+        queries,
+        working_bytes,
+        step=tree.step,
+        parts=tree.parts,
+        jump_leaves=tree.jump_leaves,
+        sheet_leaves=tree.sheet_leaves,
+        thinnest_kept=tree.thinnest_kept,
+    )

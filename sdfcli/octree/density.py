@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from sdfcli.backend import Array, Backend
-from sdfcli.backend.timing import Stages
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.octree.cells import (
     Corners,
@@ -21,16 +18,13 @@ from sdfcli.octree.cells import (
     place_corners,
     sort_corners,
 )
-from sdfcli.sign.signer import Signer
+from sdfcli.octree.grown import Grown, Limits, Progress
+from sdfcli.scene import Scene
 from sdfcli.spatial.morton import Order
-from sdfcli.spatial.packets import PacketTree, ask
 
-FindCorners = Callable[[Corners], tuple[Array, Array]]
-"""`nearest` of an octree's corners."""
-
-LEAF_BYTES, TRIANGLE_BYTES, WARPS_TRIANGLE_BYTES = 125, 80, 170
-"""What making a leaf takes with its share of the corners; and what the tree of the queries takes a triangle, and what
-signs may take beyond it, which on a GPU follow that tree."""
+LEAF_BYTES, TRIANGLE_BYTES, LARGER_TREE_BYTES = 125, 80, 170
+"""What making a leaf takes with its share of the corners; what the queries' tree takes a triangle where trees are there
+together, with what signs take beyond it; and what the larger of them takes where there is one at a time."""
 MOST_LEAVES = (1 << 29) - 1
 """Kernels count the corners of all leaves in 32 bits."""
 
@@ -48,7 +42,7 @@ def bvh_octree(backend: Backend, order: Order, depth: int, most_memory: int | No
 
 def bytes_for(backend: Backend, leaves: int, triangles: int) -> int:
     """What the octree takes at most, with its trees, beyond the triangles in Morton order."""
-    return LEAF_BYTES * leaves + (WARPS_TRIANGLE_BYTES if backend.warps else TRIANGLE_BYTES) * triangles
+    return LEAF_BYTES * leaves + (LARGER_TREE_BYTES if backend.memory.scarce else TRIANGLE_BYTES) * triangles
 
 
 def points_of(backend: Backend, splits: SplitCells, most_memory: int | None = None) -> OwnedPoints:
@@ -66,42 +60,29 @@ def points_of(backend: Backend, splits: SplitCells, most_memory: int | None = No
     return OwnedPoints(backend, cell, depth)
 
 
-FIRST_LEVELS = 8000
-"""Levels with fewer corners than this together are asked for at once, which takes no longer than one of them."""
+def build(scene: Scene, limits: Limits, progress: Progress | None = None) -> Grown:
+    """The octree with signed distances at its corners; see grown.py. Of the limits the depth and the memory count.
+
+    Raises OutOfMemoryError where it would not fit.
+    """
+    arrays = measured(scene, SplitCells(scene.backend, scene.order.keys, limits.depth), limits.most_memory)
+    arrays["distance"] = (arrays["distance"] * limits.length).astype(np.float32)
+    return Grown(arrays, queries=len(arrays["corner_key"]), working_bytes=LEAF_BYTES * len(arrays["leaf_key"]))
 
 
-def nearest_by_level(backend: Backend, packets: PacketTree, tree: Corners) -> tuple[Array, Array]:
-    """`nearest` of an octree's corners, for backends with warps: the coarse levels first, whose answers are bounds for
-    the finer ones'. Corners of one level are alike in how far they are from the surface, too."""
-    xp, ends = backend.xp, tree.ends
-    distance, slot = xp.empty(ends[-1], np.float32), xp.empty(ends[-1], np.uint32)
-    first = max([end for end in ends if end <= FIRST_LEVELS], default=ends[0])
-    ask(backend, packets, tree.position[:first], distance[:first], slot[:first])
-    for start, end in itertools.pairwise(ends):
-        if first <= start < end:
-            own = [array[start:end] for array in (tree.position, distance, slot)]
-            ask(backend, packets, *own, seed=tree.near[start:end], seed_slot=slot)
-    return distance, slot
-
-
-def measured(
-    backend: Backend,
-    order: Order,
-    signer: Signer,
-    find: FindCorners,
-    depth: int,
-    stages: Stages,
-    most_memory: int | None = None,
-) -> dict[str, Array]:
-    """The octree with signed distances at its corners: the arrays of a Field, as `Octree.assemble` gives them."""
-    # Corners take most of a build's memory: what is not asked for yet, or no more, is not there.
-    tree = bvh_octree(backend, order, depth, most_memory)
-    with stages("query", backend):
-        distance, slot = find(tree)
+def measured(scene: Scene, splits: SplitCells, most_memory: int | None = None) -> dict[str, Array]:
+    """The octree with these split cells, as the arrays of Grown; distances in edges of the domain."""
+    # Corners take most of a build's memory: what is not needed yet, or no more, is not there.
+    backend, order = scene.backend, scene.order
+    tree = corners_of(backend, points_of(backend, splits, most_memory))
+    _ = scene.index
+    with scene.stages("query", backend):
+        distance, slot = scene.nearest_by_level(tree.position, tree.near, tree.ends)
+    scene.queries_done()
     tree = replace(tree, near=None)
     backend.trim()
-    with stages("sign", backend):
-        distance = signer.sign_corners(tree, distance, slot)
+    with scene.stages("sign", backend):
+        distance = scene.signer.sign_corners(tree, distance, slot)
     tree = replace(tree, position=None)
     backend.trim()
     corner_key, place = sort_corners(backend, tree)

@@ -13,10 +13,8 @@ from sdfcli.field.field import as_points, is_cupy
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import BuildParams
-from sdfcli.sign.choice import choose_sign, settle_sign
-from sdfcli.sign.signer import Signer
-from sdfcli.spatial.index import make_bvh, nearest
-from sdfcli.spatial.radix_tree import Bvh
+from sdfcli.scene import Scene
+from sdfcli.sign.choice import SignChoice, choose_sign
 
 FAR = 1e9
 """In edges of the domain."""
@@ -32,17 +30,32 @@ class MeshDistance:
     """
 
     def __init__(self, source: Any, sign: str = "auto", device: str = "auto", threads: int | None = None) -> None:
-        self.backend, self.query = select_backend(device, threads), "fast"
-        self.mesh, choice = choose_sign(load_mesh(source), BuildParams(sign=sign).sign)
-        self.bvh = make_bvh(self.backend, self.mesh.unit_triangles)
-        self.sign, self.signer = settle_sign(self.backend, self.mesh, self.bvh, choice)
+        backend = select_backend(device, threads)
+        self.scene = Scene(backend, *choose_sign(load_mesh(source), BuildParams(sign=sign).sign))
+        self._index = self.scene.index
 
     @classmethod
-    def of(cls, backend: Backend, mesh: Mesh, bvh: Bvh, signer: Signer, query: str = "fast") -> MeshDistance:
-        """An index over stages that are there already. query: one of params.QUERIES, for which bvh is prepared."""
-        index = cls.__new__(cls)
-        index.backend, index.mesh, index.bvh, index.signer, index.query = backend, mesh, bvh, signer, query
-        return index
+    def of(cls, scene: Scene) -> MeshDistance:
+        """For a few points of a scene that is there already."""
+        found = cls.__new__(cls)
+        found.scene, found._index = scene, scene.reference
+        return found
+
+    @property
+    def backend(self) -> Backend:
+        """The device on which points are looked up."""
+        return self.scene.backend
+
+    @property
+    def mesh(self) -> Mesh:
+        """The mesh, its faces turned as signs take them."""
+        return self.scene.mesh
+
+    @property
+    def sign(self) -> SignChoice:
+        """How signs are decided."""
+        _ = self.scene.signer
+        return self.scene.choice
 
     def signed_distance(self, points: Any) -> Any:
         """Signed distances (n,) float64 at points (n, 3), negative inside, in the mesh's units.
@@ -61,12 +74,12 @@ class MeshDistance:
         return nearest_points, faces
 
     def _signed(self, at: Array, distance: Array, slot: Array, scale: Array) -> tuple[Array]:
-        inside = self.signer.inside_along(at, distance, slot)
+        inside = self.scene.signer.inside_along(at, distance, slot)
         return (self.backend.xp.where(inside, -distance, distance) * scale,)
 
     def _nearest(self, at: Array, distance: Array, slot: Array, scale: Array) -> tuple[Array, Array]:
         result = self.backend.xp.empty((len(at), 3), np.float64)
-        order = self.bvh.order
+        order = self._index.order
         self.backend.run("sdf_closest", len(at), points=at, slot=slot, triangle=order.triangle, nearest=result)
         on_mesh = result * self.mesh.domain.length + self.backend.from_host(self.mesh.domain.origin)
         return on_mesh, order.triangle_id[slot].astype(np.int64)
@@ -83,7 +96,7 @@ class MeshDistance:
         results: list[Array] = []
         for first in range(0, max(1, len(given)), CHUNK):
             order, at, scale = self._in_order(given[first : first + CHUNK])
-            answers = answer(at, *nearest(backend, self.bvh, at, query=self.query), scale)
+            answers = answer(at, *self._index.nearest(at), scale)
             if not results:
                 results = [xp.empty((len(given), *values.shape[1:]), values.dtype) for values in answers]
             for result, values in zip(results, answers, strict=True):

@@ -8,10 +8,11 @@ from sdfcli.backend import Array, Backend
 from sdfcli.errors import InputError
 from sdfcli.field.field import Field
 from sdfcli.mesh.mesh import Domain
+from sdfcli.scene import Scene
 from sdfcli.spatial.morton import Order
 
 
-class Previous:
+class WarmStart:
     """Where to start from in a mesh that has moved a little: the triangles nearest to an earlier field's corners.
 
     Frames need not have the same domain or octree: a point starts from the triangle of the corner nearest to it.
@@ -34,11 +35,13 @@ class Previous:
         self.shift = (domain.origin - field.domain.origin) / field.domain.length
 
     @staticmethod
-    def fits(field: Field, order: Order) -> bool:
-        """Whether the earlier field is of as many triangles as there are now."""
+    def of(field: Field, scene: Scene) -> WarmStart | None:
+        """For a scene with as many triangles as the earlier field is of; else None."""
         mesh = field.info.get("mesh")
-        triangles = mesh.get("triangles") if isinstance(mesh, dict) else None
-        return bool(triangles == len(order) and (field.nearest is None or field.nearest.max() < len(order)))
+        triangles, order = mesh.get("triangles") if isinstance(mesh, dict) else None, scene.order
+        if triangles != len(order) or (field.nearest is not None and field.nearest.max() >= len(order)):
+            return None
+        return WarmStart(scene.backend, field, scene.mesh.domain, order)
 
     def seeds(self, points: Array) -> Array:
         """(m, 1) uint32: for points (m, 3) float32 in the unit cube, a slot each that is likely to be near."""

@@ -10,9 +10,11 @@ from sdfcli.backend import Array, Backend
 from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.mesh.repair import cones
-from sdfcli.spatial.index import make_bvh, nearest
+from sdfcli.spatial.index import DistanceIndex
 from sdfcli.spatial.moments import WindingIndex
-from sdfcli.spatial.radix_tree import Bvh, without_nodes
+from sdfcli.spatial.morton import morton_order
+from sdfcli.spatial.radix_tree import build_bvh, refit
+from sdfcli.spatial.select import make_index
 
 GROUPS = 64
 BOX_MARGIN = 2.0**-20
@@ -47,7 +49,7 @@ def reach_sq(caps: Floats) -> Floats:
 class Caps:
     """The caps of an open surface's holes.
 
-    index  their moments. bvh: the tree for distances to them.
+    index  their moments. tree: the index of distances to them.
     box    (k, 6) float32: around each of k groups of neighbouring caps.
     area   (k,) float32: the sum of each group's `reach_sq`.
     guard  distance from the caps, in the unit cube, beyond which their winding number is below SMALL.
@@ -55,7 +57,7 @@ class Caps:
 
     backend: Backend
     index: WindingIndex
-    bvh: Bvh
+    tree: DistanceIndex
     box: Array
     area: Array
     guard: float
@@ -67,11 +69,13 @@ class Caps:
         if len(triangles) == 0:
             return None
         guard = float(np.sqrt(reach_sq(triangles.reshape(-1, 3, 3)).sum()))
-        bvh = make_bvh(backend, triangles)
-        index = WindingIndex.of(backend, bvh)
-        bvh = without_nodes(replace(bvh, order=replace(bvh.order, keys=None)))
-        box, area = _groups(backend.to_host(bvh.order.triangle).astype(np.float64))
-        return Caps(backend, index, bvh, backend.from_host(box, np.float32), backend.from_host(area, np.float32), guard)
+        order = morton_order(backend, triangles)
+        index = WindingIndex.of(backend, refit(backend, build_bvh(backend, order)))
+        tree = make_index(backend, order)
+        tree.order = replace(order, keys=None)
+        groups = _groups(backend.to_host(order.triangle).astype(np.float64))
+        box, area = (backend.from_host(each, np.float32) for each in groups)
+        return Caps(backend, index, tree, box, area, guard)
 
     @property
     def groups(self) -> dict[str, object]:
@@ -87,7 +91,7 @@ class Caps:
 
     def distance(self, points: Array) -> Array:
         """(m,) float32: distances from points (m, 3) to the nearest cap."""
-        return nearest(self.backend, self.bvh, points)[0]
+        return self.tree.nearest(points)[0]
 
 
 def _groups(triangles: Floats) -> tuple[Floats, Floats]:

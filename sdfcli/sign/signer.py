@@ -64,12 +64,9 @@ class Signer(ABC):
         """`inside` of points (m, 3) along a curve, with their unsigned distances (m,): signs may be propagated."""
         return self.inside(points, slot)
 
-    def sign_corners(self, corners: CellPoints, distance: Array, slot: Array, room: Array | None = None) -> Array:
+    def sign_corners(self, corners: CellPoints, distance: Array, slot: Array) -> Array:
         """The signed distances (m,) float32 of an octree's corners, from the unsigned ones; maybe in place. Signs may
-        be propagated.
-
-        room: `caps.room` of the corners, where that is known already.
-        """
+        be propagated."""
         return self.backend.xp.where(self.inside(corners.position, slot), -distance, distance)
 
     def release(self) -> None:  # noqa: B027

@@ -79,10 +79,9 @@ class WindingSigner(Signer):
         inside, link = inherited(self.backend, points, distance, known, self.caps)
         return Signs(inside=inside, winding=self.index.decided_where(points, link, self._caps_index))
 
-    def sign_corners(self, corners: CellPoints, distance: Array, slot: Array, room: Array | None = None) -> Array:
+    def sign_corners(self, corners: CellPoints, distance: Array, slot: Array) -> Array:
         index = self.index  # made before links take memory
-        if room is None and self.caps is not None:
-            room = self.caps.room(corners.position)
+        room = None if self.caps is None else self.caps.room(corners.position)
         link = link_corners(self.backend, corners, distance, room)
         del room
         winding = index.decided_where(corners.position, link, self._caps_index)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 
 from sdfcli.backend import WARP, Array, Backend
+from sdfcli.spatial.index import DistanceIndex
 from sdfcli.spatial.morton import Order
 
 PART = 4
@@ -28,6 +29,10 @@ FINE_CURVE_FROM = 200_000
 CUTS = ((4096, 1024), (1024, WARP))
 """So many triangles that follow one another along the Hilbert curve are cut in halves, down to so many; with the larger
 parts done, there are more of them to be cut at once."""
+
+
+FIRST_LEVELS = 8000
+"""Corners up to which the coarsest levels of an octree are measured at once: it takes no longer than one of them."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +152,7 @@ def ask(
     tests: Array | None = None,
     sampled: bool = False,
 ) -> None:
-    """Fills in distance and slot (m,) of points (m, 3) float32, see `distance.nearest`. Neighbours should be together.
+    """Fills in distance and slot (m,) of points (m, 3) float32, see DistanceIndex. Neighbours should be together.
 
     along: the points (k,) uint32 that are asked for, in that order. seed: (m,) or (m, s) uint32, slots to start from,
     or places in seed_slot. boxes, tests: (m,) uint32, what was measured. sampled: these points are samples of others,
@@ -181,3 +186,40 @@ def ask(
         boxes=boxes,
         tests=tests,
     )
+
+
+class PacketIndex(DistanceIndex):
+    """`fast` on a GPU: warps walk a packed tree for packets of points (see packet.h)."""
+
+    seeds = 1
+    by_level = True
+
+    def __init__(self, backend: Backend, order: Order) -> None:
+        super().__init__(backend, order)
+        self.tree = build_packets(backend, order)
+
+    def nearest_by_level(self, position: Array, near: Array, ends: list[int]) -> tuple[Array, Array]:
+        """The coarse levels first, whose answers are bounds for the finer ones'. Corners of one level are alike in how
+        far they are from the surface, too."""
+        distance, slot = self._answers(position)
+        first = max([end for end in ends if end <= FIRST_LEVELS], default=ends[0])
+        ask(self.backend, self.tree, position[:first], distance[:first], slot[:first])
+        for start, end in pairwise(ends):
+            if first <= start < end:
+                own = [array[start:end] for array in (position, distance, slot)]
+                ask(self.backend, self.tree, *own, seed=near[start:end], seed_slot=slot)
+        return distance, slot
+
+    def along(self, points: Array) -> Array:
+        return loose_order(self.backend, points)
+
+    def nearest_in_any_order(self, points: Array) -> tuple[Array, Array]:
+        distance, slot = self._answers(points)
+        ask(self.backend, self.tree, points, distance, slot, along=self.along(points))
+        return distance, slot
+
+    def in_its_order(self, points: Array) -> Array:
+        return points[self.along(points)]
+
+    def _run(self, points: Array, distance: Array, slot: Array, seed: Array | None, counts: dict[str, Array]) -> None:
+        ask(self.backend, self.tree, points, distance, slot, seed=seed, **counts)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.spatial.morton import Order
-from sdfcli.spatial.packets import PacketTree
-from sdfcli.spatial.wide import WideTree
 
 NONE = 0xFFFFFFFF
 
@@ -21,8 +19,6 @@ class Bvh:
     child        (n - 1, 2) uint32: an internal node's number, or 2^31 + slot for a leaf.
     node_parent  (n - 1,) uint32, leaf_parent (n,) uint32: the way up.
     box          (n - 1, 6) float32: lower and upper corner, a little larger than the triangles in it (trees/radix.h).
-    node         (n - 1, 8) float32: the same in one array, box and, bit by bit, child pair; where a query asks for it.
-    wide, packets  other trees over the same order, where a query asks for them.
     """
 
     order: Order
@@ -30,9 +26,6 @@ class Bvh:
     node_parent: Array
     leaf_parent: Array
     box: Array
-    node: Array | None = None
-    wide: WideTree | None = None
-    packets: PacketTree | None = None
 
 
 def build_bvh(backend: Backend, order: Order) -> Bvh:
@@ -56,11 +49,6 @@ def build_bvh(backend: Backend, order: Order) -> Bvh:
         leaf_parent=bvh.leaf_parent,
     )
     return bvh
-
-
-def without_nodes(bvh: Bvh) -> Bvh:
-    """The tree without its binary nodes, which the query `fast` does not visit."""
-    return replace(bvh, child=None, node_parent=None, leaf_parent=None, box=None)
 
 
 def refit(backend: Backend, bvh: Bvh) -> Bvh:

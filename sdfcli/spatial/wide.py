@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdfcli.backend import Array, Backend
+from sdfcli.spatial.index import DistanceIndex
 from sdfcli.spatial.morton import Order
 from sdfcli.spatial.packets import packed_levels
 
@@ -50,3 +51,44 @@ def build_wide(backend: Backend, order: Order) -> WideTree:
             above=box[start[level] :],
         )
     return WideTree(block_slot, block, box, backend.from_host(start[:-1], np.uint32))
+
+
+class WideIndex(DistanceIndex):
+    """`fast` on the CPU: as many points as a vector has lanes walk the wide tree together (see wide.h)."""
+
+    seeds = 8
+
+    def __init__(self, backend: Backend, order: Order) -> None:
+        super().__init__(backend, order)
+        self.tree = build_wide(backend, order)
+
+    def nearest_in_any_order(self, points: Array) -> tuple[Array, Array]:
+        order = self.along(points)
+        answers = self.nearest(points[order])
+        distance, slot = self._answers(points)
+        distance[order], slot[order] = answers
+        return distance, slot
+
+    def in_its_order(self, points: Array) -> Array:
+        return points[self.along(points)]
+
+    def _run(self, points: Array, distance: Array, slot: Array, seed: Array | None, counts: dict[str, Array]) -> None:
+        self.backend.run(
+            "sdf_distance_wide",
+            len(points),
+            triangles=len(self.order),
+            points=points,
+            triangle=self.order.triangle,
+            triangle_id=self.order.triangle_id,
+            levels=len(self.tree.level_start),
+            block=self.tree.block,
+            block_slot=self.tree.block_slot,
+            wide_box=self.tree.box,
+            level_start=self.tree.level_start,
+            seeds=0 if seed is None else seed.shape[1],
+            seed=seed,
+            distance=distance,
+            slot=slot,
+            boxes=counts.get("boxes"),
+            tests=counts.get("tests"),
+        )

@@ -14,8 +14,8 @@ from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import FEW_LOST, BuildParams
 from sdfcli.query.mesh_distance import MeshDistance
-from sdfcli.sign.choice import SignChoice, choose_sign, settle_sign
-from sdfcli.spatial.index import make_bvh
+from sdfcli.scene import Scene
+from sdfcli.sign.choice import SignChoice, choose_sign
 from sdfcli.verify.accuracy import sample_points
 from sdfcli.verify.thickness import find_sheets, spots
 
@@ -38,14 +38,12 @@ def check(source: Any, device: str = "auto", threads: int | None = None) -> dict
 
     mesh = load_mesh(source)
     backend = select_backend(device, threads)
-    turned, choice = choose_sign(mesh, "auto")
-    bvh = make_bvh(backend, turned.unit_triangles)
-    choice, signer = settle_sign(backend, turned, bvh, choice)
-    near = turned.domain.to_unit(sample_points(turned, BuildParams.band, SAMPLES, SEED)["band"])
-    confidence = signer.confidence(near)
+    scene = Scene(backend, *choose_sign(mesh, "auto"))
+    turned = scene.mesh
+    near, places = turned.domain.to_unit(sample_points(turned, BuildParams.band, SAMPLES, SEED)["band"]), spots(turned)
+    confidence, choice = scene.signer.confidence(near), scene.choice
     report, params = mesh_report(mesh.health, choice), BuildParams()
-    index = MeshDistance.of(backend, turned, bvh, signer)
-    found = find_sheets(index, *spots(turned), params.tolerance)
+    found = find_sheets(MeshDistance.of(scene), *places, params.tolerance)
     lost = found.width < params.thin_limit * mesh.diagonal if choice.method != "none" else None
     sheets = found.report(lost, turned)
     return {

@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from sdfcli.backend import Backend, select_backend
-from sdfcli.backend.timing import Stages
 from sdfcli.errors import UsageError
 from sdfcli.octree.adaptive import Octree
 from sdfcli.octree.density import bvh_octree, bytes_for
+from sdfcli.octree.grown import Limits
 from sdfcli.params import BuildParams
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.runtime.signature import takes
-from sdfcli.spatial.index import nearest
+from sdfcli.scene import Scene
 
 SAMPLE = 2000
 """Cells of each level that are followed further. More are surer, and slower."""
@@ -84,12 +84,13 @@ def estimate(
     used = backend.memory_used()
     index = MeshDistance(source, params.sign, device, threads)
     begun = time.perf_counter()
-    scale = index.mesh.diagonal / index.mesh.domain.length
+    scene = index.scene
+    limits = Limits.of(params, scene.mesh.diagonal, scene.mesh.domain.length)
     if params.octree == "adaptive":
-        size, used = _adaptive_size(index, params, scale), backend.memory_used()
+        size, used = _adaptive_size(scene, limits), backend.memory_used()
     else:
-        used = used + ORDER_BYTES * len(index.bvh.order) if backend.warps else backend.memory_used()
-        size = _bvh_size(index, params, scale)
+        used = used + ORDER_BYTES * len(scene.order) if backend.memory.scarce else backend.memory_used()
+        size = _bvh_size(scene, limits)
     return Estimate(
         leaves=size.leaves,
         seconds=begun - start + size.seconds,
@@ -108,22 +109,11 @@ class _Size(NamedTuple):
     file_bytes: int
 
 
-def _adaptive_size(index: MeshDistance, params: BuildParams, scale: float) -> _Size:
+def _adaptive_size(scene: Scene, limits: Limits) -> _Size:
     begun = time.perf_counter()
-    tree = Octree(
-        index.backend,
-        index.bvh,
-        index.signer,
-        depth=params.depth_limit(scale),
-        tolerance=params.tolerance * scale,
-        band=params.band * scale,
-        stages=Stages(),
-        thin=params.thin_limit * scale if index.sign.method != "none" else 0.0,
-        thin_depth=params.thin_depth(scale),
-        sample=SAMPLE,
-    )
+    tree = Octree(scene, limits, sample=SAMPLE)
     tree.grow()
-    index.backend.synchronize()
+    scene.backend.synchronize()
     seconds = time.perf_counter() - begun
     cells = round(BALANCE * tree.estimated_cells)
     return _Size(
@@ -134,18 +124,18 @@ def _adaptive_size(index: MeshDistance, params: BuildParams, scale: float) -> _S
     )
 
 
-def _bvh_size(index: MeshDistance, params: BuildParams, scale: float) -> _Size:
+def _bvh_size(scene: Scene, limits: Limits) -> _Size:
     """The leaves are made, which is quick; some of the corners are asked for their distances."""
     begun = time.perf_counter()
-    tree = bvh_octree(index.backend, index.bvh.order, params.depth_limit(scale))
+    tree = bvh_octree(scene.backend, scene.order, limits.depth)
     grown = time.perf_counter()
     leaves, corners = 7 * len(tree.cell) + 1, len(tree.position)
-    sample = index.backend.xp.ascontiguousarray(tree.position[:: 1 + corners // QUERIES])
-    distance, slot = nearest(index.backend, index.bvh, sample)
-    index.signer.inside_along(sample, distance, slot)
-    index.backend.synchronize()
+    sample = scene.backend.xp.ascontiguousarray(tree.position[:: 1 + corners // QUERIES])
+    distance, slot = scene.index.nearest(sample)
+    scene.signer.inside_along(sample, distance, slot)
+    scene.backend.synchronize()
     seconds = grown - begun + (time.perf_counter() - grown) * corners / len(sample)
-    memory_bytes = bytes_for(index.backend, leaves, len(index.bvh.order))
+    memory_bytes = bytes_for(scene.backend, leaves, len(scene.order))
     return _Size(leaves, seconds, memory_bytes, FILE_BYTES_PER_BVH_LEAF * leaves)
 
 

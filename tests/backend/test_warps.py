@@ -16,9 +16,9 @@ from sdfcli.mesh.load import make_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.sign.caps import cap_triangles
 from sdfcli.sign.choice import make_signer
-from sdfcli.spatial.index import make_bvh
 from sdfcli.spatial.moments import BETA, CAP_STEPS, WindingIndex, winding_by_warps
 from sdfcli.spatial.morton import morton_order
+from trees import make_bvh
 
 warps = backends.warps
 

@@ -18,8 +18,8 @@ from sdfcli.mesh.mesh import Mesh
 from sdfcli.sign.choice import make_signer
 from sdfcli.sign.pseudonormal import PseudonormalSigner
 from sdfcli.sign.signer import NoSigner, Signer
-from sdfcli.spatial.index import make_bvh, nearest
 from sdfcli.spatial.radix_tree import Bvh
+from trees import index_of, make_bvh, nearest
 
 backend = backends.backend
 
@@ -67,7 +67,7 @@ def test_positions_of_the_largest_grid(backend: Backend) -> None:
 def test_exact_distances(backend: Backend, monkeypatch: pytest.MonkeyPatch, kind: str, chunk: int) -> None:
     monkeypatch.setattr(grid, "CHUNK", chunk)  # one plane at a time, several with a remainder, all
     bvh = bvh_of(backend, mesh_of(kind))
-    found = backend.to_host(exact_distances(backend, bvh, 3))
+    found = backend.to_host(exact_distances(backend, index_of(backend, bvh), 3))
     assert found.dtype == np.float32
     assert np.array_equal(found, backend.to_host(nearest(backend, bvh, all_nodes(backend, 3))[0]))
     if kind == "star":
@@ -88,7 +88,7 @@ def test_exact_distances(backend: Backend, monkeypatch: pytest.MonkeyPatch, kind
 def test_nodes_near(backend: Backend, kind: str, seed: int, depth: int, reach: float) -> None:
     bvh = bvh_of(backend, mesh_of(kind, seed))
     distance, slot = (backend.to_host(a) for a in nearest(backend, bvh, all_nodes(backend, depth)))
-    near = nodes_near(backend, bvh, depth, reach)
+    near = nodes_near(backend, index_of(backend, bvh), depth, reach)
     node = backend.to_host(near.node)
     assert np.array_equal(np.sort(node), np.flatnonzero(distance <= np.float32(reach)))
     assert np.array_equal(backend.to_host(near.distance), distance[node])
@@ -101,7 +101,7 @@ def test_the_work_goes_with_the_surface(backend: Backend, size: float) -> None:
     # A cube and a grid of 65^3 nodes: from 17,000 of them near it to the eight that lie around a tiny one.
     cube = shapes.triangles(shapes.moved(shapes.cube(), size / 2, 0.5078125)).reshape(-1, 9)
     bvh = make_bvh(backend, cube)
-    near = nodes_near(backend, bvh, 6, 2.0**-6)
+    near = nodes_near(backend, index_of(backend, bvh), 6, 2.0**-6)
     assert len(near.node) > 0
     assert near.queries < 4 * len(near.node) + 7 * 64
 
@@ -121,7 +121,7 @@ class Recorded(PseudonormalSigner):
 
 def signed(backend: Backend, bvh: Bvh, signer: Signer, depth: int, distance: Numbers) -> Numbers:
     on_device = backend.from_host(distance.copy())
-    give_signs(backend, bvh, signer, depth, on_device)
+    give_signs(backend, index_of(backend, bvh), signer, depth, on_device)
     return backend.to_host(on_device)
 
 
@@ -174,7 +174,7 @@ def test_the_side_of_the_cube_may_be_inside(backend: Backend) -> None:
     mesh = make_mesh(vertices, np.concatenate((half, half, half)))
     bvh = bvh_of(backend, mesh)
     signer = make_signer(backend, mesh, bvh, "winding")
-    found = signed(backend, bvh, signer, 4, backend.to_host(exact_distances(backend, bvh, 4)))
+    found = signed(backend, bvh, signer, 4, backend.to_host(exact_distances(backend, index_of(backend, bvh), 4)))
     assert np.signbit(found.reshape(17, 17, 17)[..., 0]).any()
     check_signs(backend, mesh, "winding", 4, np.random.default_rng(0))
 
@@ -185,7 +185,7 @@ def test_signs_around_a_hole(backend: Backend) -> None:
     open_ball = make_mesh(vertices, faces[(vertices[faces][..., 0] > -0.5).any(axis=1)])
     bvh = bvh_of(backend, open_ball)
     signer = make_signer(backend, open_ball, bvh, "winding")
-    distance = backend.to_host(exact_distances(backend, bvh, 5))
+    distance = backend.to_host(exact_distances(backend, index_of(backend, bvh), 5))
     found = signed(backend, bvh, signer, 5, distance).reshape(33, 33, 33)
     both = np.abs(found[..., 1:]) + np.abs(found[..., :-1]) > 0.5**5 * 1.01
     assert ((np.signbit(found[..., 1:]) != np.signbit(found[..., :-1])) & both).sum() > 50
@@ -195,7 +195,7 @@ def test_signs_around_a_hole(backend: Backend) -> None:
 def test_the_signer_is_asked_where_it_has_to_be(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     mesh = make_mesh(*shapes.icosphere(3))
     bvh = bvh_of(backend, mesh)
-    distance = backend.to_host(exact_distances(backend, bvh, 6))
+    distance = backend.to_host(exact_distances(backend, index_of(backend, bvh), 6))
     answers = []
     for chunk in (1 << 22, 10_000):
         monkeypatch.setattr(grid, "SIGN_CHUNK", chunk)
@@ -209,5 +209,5 @@ def test_the_signer_is_asked_where_it_has_to_be(backend: Backend, monkeypatch: p
 def test_no_signs(backend: Backend) -> None:
     mesh = make_mesh(*shapes.cube())
     bvh = bvh_of(backend, mesh)
-    distance = backend.to_host(exact_distances(backend, bvh, 3))
+    distance = backend.to_host(exact_distances(backend, index_of(backend, bvh), 3))
     assert np.array_equal(signed(backend, bvh, NoSigner(backend), 3, distance), distance)

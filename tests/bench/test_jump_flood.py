@@ -17,8 +17,8 @@ from sdfcli.backend.cpu import CpuBackend
 from sdfcli.bench.grid import exact_distances, side_of
 from sdfcli.bench.jump_flood import Seeds, flood, flooded_distances, plant
 from sdfcli.mesh.load import make_mesh
-from sdfcli.spatial.index import make_bvh
-from sdfcli.spatial.radix_tree import Bvh
+from sdfcli.spatial.index import DistanceIndex
+from trees import index_over
 
 backend = backends.backend
 
@@ -29,13 +29,8 @@ LARGEST = np.finfo(np.float32).max
 Numbers = oracle.Numbers
 
 
-def bvh_over(backend: Backend, unit_triangles: Numbers) -> Bvh:
-    """A tree over triangles (n, 3, 3) or (n, 9) in the unit cube."""
-    return make_bvh(backend, np.reshape(unit_triangles, (-1, 9)))
-
-
-def bvh_of(backend: Backend, kind: str, seed: int = 1) -> Bvh:
-    return bvh_over(backend, make_mesh(*shapes.ANY[kind](np.random.default_rng(seed))).unit_triangles)
+def index_of(backend: Backend, kind: str, seed: int = 1) -> DistanceIndex:
+    return index_over(backend, make_mesh(*shapes.ANY[kind](np.random.default_rng(seed))).unit_triangles)
 
 
 def lattice(depth: int) -> Numbers:
@@ -91,12 +86,12 @@ def seeds_at(backend: Backend, node: Numbers, position: Numbers) -> Seeds:
     depth=st.integers(1, 3),
 )
 def test_seeds(backend: Backend, kind: str, seed: int, depth: int) -> None:
-    bvh = bvh_of(backend, kind, seed)
-    triangles = backend.to_host(bvh.order.triangle).reshape(-1, 3, 3)
+    index = index_of(backend, kind, seed)
+    triangles = backend.to_host(index.order.triangle).reshape(-1, 3, 3)
     at, spacing = lattice(depth), 0.5**depth
     true = oracle.distances(at, triangles)
     least, allowed = true.min(axis=1), 12 * ULP
-    seeds = plant(backend, bvh, depth)
+    seeds = plant(backend, index, depth)
     node, position, slot = (backend.to_host(a) for a in (seeds.node, seeds.position, seeds.slot))
     assert len(set(node)) == len(node) == len(seeds)
     # All nodes within one spacing, and no others.
@@ -124,9 +119,9 @@ def test_tiny_and_huge_triangles_leave_seeds(backend: Backend) -> None:
     centre = (np.array([[3, 3, 3], [12, 3, 3], [3, 12, 12], [8, 8, 1], [2, 8, 14]]) + 0.5) / 16
     tiny = centre[:, None] + 1e-5 * rng.normal(size=(5, 3, 3))
     tiny[3], tiny[4, 2] = tiny[3, 0], tiny[4, 0]
-    bvh = bvh_over(backend, np.concatenate(([huge], tiny)))
-    seeds = plant(backend, bvh, 4)
-    face = backend.to_host(bvh.order.triangle_id[seeds.slot.astype(np.int64)])
+    index = index_over(backend, np.concatenate(([huge], tiny)))
+    seeds = plant(backend, index, 4)
+    face = backend.to_host(index.order.triangle_id[seeds.slot.astype(np.int64)])
     count = np.bincount(face, minlength=6)
     assert (count[1:] == 8).all()  # the corners of the cell
     # Three layers of nodes over half a square of 17 x 17, and those beside its slanting edge.
@@ -136,10 +131,10 @@ def test_tiny_and_huge_triangles_leave_seeds(backend: Backend) -> None:
 
 def test_of_equal_triangles_the_first_leaves_seeds(backend: Backend) -> None:
     triangle = np.random.default_rng(3).random((3, 3))
-    bvh = bvh_over(backend, np.repeat(triangle[None], 20, axis=0))
-    seeds = plant(backend, bvh, 4)
+    index = index_over(backend, np.repeat(triangle[None], 20, axis=0))
+    seeds = plant(backend, index, 4)
     assert len(seeds) > 0
-    assert not backend.to_host(bvh.order.triangle_id[seeds.slot.astype(np.int64)]).any()
+    assert not backend.to_host(index.order.triangle_id[seeds.slot.astype(np.int64)]).any()
 
 
 # ---- Passes ----
@@ -203,8 +198,8 @@ def test_one_seed_reaches_all_but_the_far_sides(backend: Backend) -> None:
     found = backend.to_host(flood(backend, corner, 3)).reshape(9, 9, 9)
     assert (found[:8, :8, :8] == 0).all()
     assert (np.delete(found.ravel(), np.flatnonzero(lattice(3).max(axis=1) < 1)) == NONE).all()
-    bvh = bvh_over(backend, np.zeros((1, 3, 3)))
-    distance = backend.to_host(flooded_distances(backend, bvh, corner, 3, backend.from_host(found.ravel())))
+    index = index_over(backend, np.zeros((1, 3, 3)))
+    distance = backend.to_host(flooded_distances(backend, index, corner, 3, backend.from_host(found.ravel())))
     far = lattice(3).max(axis=1) == 1
     assert (distance[far] == LARGEST).all()
     assert np.allclose(distance[~far], np.linalg.norm(lattice(3)[~far], axis=1), rtol=4 * ULP, atol=0)
@@ -213,7 +208,7 @@ def test_one_seed_reaches_all_but_the_far_sides(backend: Backend) -> None:
 @pytest.mark.parametrize("kind", sorted(shapes.ANY))
 @pytest.mark.parametrize("depth", [1, 2, 3, 5])
 def test_meshes_reach_every_node(backend: Backend, kind: str, depth: int) -> None:
-    carried = flood(backend, plant(backend, bvh_of(backend, kind), depth), depth)
+    carried = flood(backend, plant(backend, index_of(backend, kind), depth), depth)
     assert int(carried.max()) < NONE
 
 
@@ -223,18 +218,18 @@ def test_meshes_reach_every_node(backend: Backend, kind: str, depth: int) -> Non
 @settings(max_examples=30, deadline=None)
 @given(kind=st.sampled_from(sorted(shapes.ANY)), seed=st.integers(0, 2**32 - 1), depth=st.integers(1, 4))
 def test_distances_are_never_below_the_exact_ones(backend: Backend, kind: str, seed: int, depth: int) -> None:
-    bvh = bvh_of(backend, kind, seed)
-    exact = backend.to_host(exact_distances(backend, bvh, depth))
-    seeds = plant(backend, bvh, depth)
+    index = index_of(backend, kind, seed)
+    exact = backend.to_host(exact_distances(backend, index, depth))
+    seeds = plant(backend, index, depth)
     for more in (0, 1):
         carried = flood(backend, seeds, depth, more)
-        found = backend.to_host(flooded_distances(backend, bvh, seeds, depth, carried))
+        found = backend.to_host(flooded_distances(backend, index, seeds, depth, carried))
         assert (found >= exact).all()
         # Where a seed was planted, another one can be nearer by rounding only.
         planted = exact <= 0.5**depth
         assert (found[planted] <= exact[planted] + 12 * ULP).all()
         at = lattice(depth).astype(np.float64)
-        triangles = backend.to_host(bvh.order.triangle).reshape(-1, 3, 3)
+        triangles = backend.to_host(index.order.triangle).reshape(-1, 3, 3)
         node = np.random.default_rng(seed).choice(len(at), 20)
         slot = backend.to_host(seeds.slot)[backend.to_host(carried)[node]]
         true = oracle.distances(at[node], triangles[slot])[np.arange(20), np.arange(20)]
@@ -246,16 +241,16 @@ def test_errors_as_measured(backend: Backend, kind: str) -> None:
     # Jump flooding has no bound. Measured, the worst of these shapes: errors up to 0.30 of the spacing (JFA+1: 0.20),
     # 0.009 of it in the mean; 3.5 % of the nodes miss the nearest seed (2.2 %). The bounds leave half as much again.
     depth, spacing = 5, 0.5**5
-    bvh = bvh_of(backend, kind)
-    exact, at = backend.to_host(exact_distances(backend, bvh, depth)), lattice(depth)
-    seeds = plant(backend, bvh, depth)
+    index = index_of(backend, kind)
+    exact, at = backend.to_host(exact_distances(backend, index, depth)), lattice(depth)
+    seeds = plant(backend, index, depth)
     position = backend.to_host(seeds.position)
     least = np.full(len(at), np.inf, np.float32)
     for p in position:
         np.minimum(least, square(at, p), out=least)
     for more, most, most_missed in ((0, 0.45, 0.053), (1, 0.3, 0.033)):
         carried = flood(backend, seeds, depth, more)
-        error = backend.to_host(flooded_distances(backend, bvh, seeds, depth, carried)) - exact
+        error = backend.to_host(flooded_distances(backend, index, seeds, depth, carried)) - exact
         assert error.max() < most * spacing
         assert np.sqrt(np.mean(error**2)) < 0.013 * spacing
         assert np.mean(square(at, position[backend.to_host(carried)]) > least) < most_missed
@@ -277,9 +272,9 @@ def test_bits_on_the_gpu(cpu: Backend, gpu: Backend, kind: str) -> None:
 
 
 def bits(backend: Backend, kind: str) -> list[bytes]:
-    bvh = bvh_of(backend, kind)
-    seeds = plant(backend, bvh, 5)
+    index = index_of(backend, kind)
+    seeds = plant(backend, index, 5)
     carried = flood(backend, seeds, 5, 1)
-    distance = flooded_distances(backend, bvh, seeds, 5, carried)
-    arrays = (seeds.node, seeds.position, seeds.slot, carried, distance, exact_distances(backend, bvh, 5))
+    distance = flooded_distances(backend, index, seeds, 5, carried)
+    arrays = (seeds.node, seeds.position, seeds.slot, carried, distance, exact_distances(backend, index, 5))
     return [backend.to_host(array).tobytes() for array in arrays]

@@ -14,7 +14,6 @@ import backends
 import oracle
 import sdfcli
 import shapes
-from sdfcli import pipeline
 from sdfcli.backend import Backend
 from sdfcli.bench import grid, uniform
 from sdfcli.bench.jump_flood import plant
@@ -22,6 +21,7 @@ from sdfcli.bench.uniform import Row, UniformField, compare
 from sdfcli.errors import InputError, OutOfMemoryError, UsageError
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Domain
+from sdfcli.scene import Scene
 from sdfcli.verify.accuracy import sample_points
 
 backend = backends.backend
@@ -63,12 +63,13 @@ def test_octrees_are_those_of_build(rows: dict[str, Row], backend: Backend) -> N
 def test_queries_of_an_octree(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def counted(backend: Backend, bvh: Any, points: Any, *more: Any) -> Any:
+    def counted(scene: Scene, points: Any, *more: Any) -> Any:
         asked.append(len(points))
-        return real(backend, bvh, points, *more)
+        return real(scene, points, *more)
 
-    real = pipeline.nearest
-    monkeypatch.setattr(pipeline, "nearest", counted)
+    real = Scene.nearest
+    monkeypatch.setattr(Scene, "nearest", counted)
+    monkeypatch.setattr(Scene, "nearest_by_level", lambda scene, position, *_: scene.nearest(position))
     for kind in ("adaptive", "bvh"):
         asked.clear()
         field = sdfcli.build(shapes.cube(), device="cpu", depth=4, octree=kind)
@@ -79,7 +80,7 @@ def test_queries_of_grids(rows: dict[str, Row]) -> None:
     assert rows["uniform, exact"].queries == 33**3
     assert rows["uniform, exact"].seeds is None
     index = sdfcli.MeshDistance(TORUS, device="cpu")
-    seeds = plant(index.backend, index.bvh, 5)
+    seeds = plant(index.backend, index.scene.index, 5)
     for name in METHODS[3:]:
         assert rows[name].seeds == len(seeds)
         assert rows[name].queries == seeds.queries

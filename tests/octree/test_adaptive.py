@@ -15,18 +15,20 @@ import oracle
 import sdfcli
 import shapes
 from sdfcli.backend import Array, Backend
-from sdfcli.backend.timing import Stages
 from sdfcli.field.field import Field
 from sdfcli.mesh.load import make_mesh
 from sdfcli.mesh.mesh import Domain, Mesh
 from sdfcli.octree import adaptive as octree_stage
 from sdfcli.octree.adaptive import Octree
+from sdfcli.octree.cells import SplitCells
 from sdfcli.octree.corners import quantise
 from sdfcli.octree.density import measured
+from sdfcli.octree.grown import Limits
+from sdfcli.scene import Scene
 from sdfcli.sign.choice import choose_sign, make_signer
 from sdfcli.sign.signer import Signer
-from sdfcli.spatial.index import make_bvh, nearest
 from sdfcli.spatial.radix_tree import NONE, Bvh
+from trees import make_bvh
 
 backend = backends.backend
 
@@ -68,9 +70,10 @@ def grow(
     mesh, choice = choose_sign(make_mesh(*shape), sign)
     bvh = make_bvh(backend, mesh.unit_triangles)
     signer = make_signer(backend, mesh, bvh, choice.method)
+    scene = Scene(backend, mesh, choice, signer=signer)
     jump_leaves = 0
     if adaptive:
-        tree = Octree(backend, bvh, signer, depth=depth, tolerance=tolerance, band=band, stages=Stages())
+        tree = Octree(scene, Limits(depth, tolerance, band))
         tree.grow()
         position = oracle.lattice(backend.to_host(tree.point_keys())) / FULL
         points = {
@@ -81,7 +84,7 @@ def grow(
         made = tree.assemble()
         jump_leaves = tree.jump_leaves
     else:
-        made = measured(backend, bvh.order, signer, lambda tree: nearest(backend, bvh, tree.position), depth, Stages())
+        made = measured(scene, SplitCells(backend, scene.order.keys, depth))
         slot_of = backend.xp.argsort(bvh.order.triangle_id)
         corner = oracle.lattice(backend.to_host(made["corner_key"]))
         position = backend.from_host(corner / 2**oracle.LATTICE_BITS, np.float32)
@@ -311,9 +314,8 @@ def test_leaves_in_which_the_sign_jumps_are_counted(backend: Backend) -> None:
 def tree_of(backend: Backend, kind: str) -> Octree:
     """An octree that has grown, with leaves split for the sake of others."""
     mesh, choice = choose_sign(make_mesh(*shapes.ANY[kind](np.random.default_rng(8))), sign_for(kind))
-    bvh = make_bvh(backend, mesh.unit_triangles)
-    signer = make_signer(backend, mesh, bvh, choice.method)
-    tree = Octree(backend, bvh, signer, depth=6, tolerance=5e-3, band=0.02, stages=Stages())
+    signer = make_signer(backend, mesh, make_bvh(backend, mesh.unit_triangles), choice.method)
+    tree = Octree(Scene(backend, mesh, choice, signer=signer), Limits(6, tolerance=5e-3, band=0.02))
     tree.grow()
     return tree
 

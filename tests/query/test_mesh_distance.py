@@ -19,7 +19,6 @@ from sdfcli.backend import Backend
 from sdfcli.errors import InputError, UsageError
 from sdfcli.mesh.load import make_mesh
 from sdfcli.query import mesh_distance as index
-from sdfcli.spatial.index import nearest
 
 backend = backends.backend
 
@@ -149,7 +148,7 @@ def test_signs_that_are_handed_on(backend: Backend, kind: str, seed: int) -> Non
     points = rng.permutation(np.concatenate((clouds.reshape(-1, 3), far)))
     domain = found.mesh.domain
     at = backend.from_host((points - domain.origin) / domain.length, np.float32)
-    one_by_one = backend.to_host(found.signer.inside(at, nearest(backend, found.bvh, at)[1]))
+    one_by_one = backend.to_host(found.scene.signer.inside(at, found.scene.index.nearest(at)[1]))
     distance = found.signed_distance(points)
     assert np.array_equal(np.signbit(distance), one_by_one)
 

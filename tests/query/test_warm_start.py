@@ -19,8 +19,8 @@ from sdfcli.errors import InputError
 from sdfcli.mesh.load import make_mesh
 from sdfcli.octree.density import bvh_octree
 from sdfcli.params import QUERIES
-from sdfcli.query.warm_start import Previous
-from sdfcli.spatial.index import make_bvh, prepare, visits
+from sdfcli.query.warm_start import WarmStart
+from trees import make_bvh, visits
 
 backend = backends.backend
 
@@ -64,9 +64,9 @@ def test_kept_triangles_are_the_nearest(backend: Backend) -> None:
 def test_fewer_visits(backend: Backend, query: str) -> None:
     before = sdfcli.build(frame(0), device=backend.name, depth=6, tolerance=0.01, keep_nearest=True)
     mesh = make_mesh(*frame(1))
-    bvh = prepare(backend, make_bvh(backend, mesh.unit_triangles), query)
+    bvh = make_bvh(backend, mesh.unit_triangles)
     points = bvh_octree(backend, bvh.order, 6).position
-    seeds = Previous(backend, before, mesh.domain, bvh.order).seeds(points)
+    seeds = WarmStart(backend, before, mesh.domain, bvh.order).seeds(points)
     assert seeds.shape == (len(points), 1)
     plain, started = (visits(backend, bvh, points, seed, query) for seed in (None, seeds))
     for without, with_seeds in zip(plain, started, strict=True):

@@ -16,7 +16,7 @@ from sdfcli.mesh.load import make_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.octree.density import bvh_octree
 from sdfcli.sign.choice import make_signer
-from sdfcli.spatial.index import make_bvh, nearest
+from trees import make_bvh, nearest
 
 backend = backends.backend
 warps = backends.warps

@@ -23,11 +23,11 @@ from sdfcli.sign.pseudonormal import PseudonormalSigner, pseudonormals
 from sdfcli.sign.signer import NoSigner, Signer
 from sdfcli.sign.winding import WindingSigner
 from sdfcli.spatial import moments as winding_moments
-from sdfcli.spatial.index import make_bvh, nearest
 from sdfcli.spatial.moments import FEW_POINTS, WindingIndex
 from sdfcli.spatial.morton import curve_order
 from sdfcli.spatial.radix_tree import Bvh
 from surfaces import volume
+from trees import make_bvh, nearest
 
 backend = backends.backend
 

@@ -13,8 +13,8 @@ import shapes
 from sdfcli.backend import Backend
 from sdfcli.mesh.load import make_mesh
 from sdfcli.params import QUERIES
-from sdfcli.spatial.index import make_bvh, nearest, prepare
 from sdfcli.spatial.radix_tree import Bvh
+from trees import make_bvh, nearest
 
 backend = backends.backend
 
@@ -27,7 +27,7 @@ Numbers = oracle.Numbers
 def bvh_over(backend: Backend, unit_triangles: Numbers) -> Bvh:
     """A tree over triangles (n, 3, 3) in the unit cube."""
     bvh = make_bvh(backend, np.reshape(unit_triangles, (-1, 9)))
-    return prepare(backend, bvh, "baseline")
+    return bvh
 
 
 def triangles_of(backend: Backend, bvh: Bvh) -> Numbers:

@@ -15,13 +15,13 @@ import oracle
 import shapes
 from sdfcli.backend import Backend
 from sdfcli.mesh.load import make_mesh
-from sdfcli.octree.density import FIRST_LEVELS, bvh_octree, nearest_by_level
+from sdfcli.octree.density import bvh_octree
 from sdfcli.spatial import packets
-from sdfcli.spatial.index import make_bvh, nearest, nearest_in_any_order, visits
 from sdfcli.spatial.morton import curve_order, morton_order
-from sdfcli.spatial.packets import ask, loose_order
+from sdfcli.spatial.packets import FIRST_LEVELS, ask, build_packets, loose_order
 from sdfcli.spatial.radix_tree import Bvh
 from surfaces import points_about
+from trees import index_of, make_bvh, nearest, visits
 
 Numbers = oracle.Numbers
 NONE = 0xFFFFFFFF
@@ -142,8 +142,7 @@ def test_of_equal_triangles_the_smallest_number(backend: Backend) -> None:
 def test_the_tree_holds_each_triangle_once(backend: Backend, kind: str, number: int) -> None:
     mesh = shapes.icosphere(4) if kind == "sphere" else shapes.ANY[kind](np.random.default_rng(number))
     bvh = make_bvh(backend, make_mesh(*mesh).unit_triangles)
-    tree = bvh.packets
-    assert tree is not None
+    tree = build_packets(backend, bvh.order)
     box, place = backend.to_host(tree.box), backend.to_host(tree.slot_place)
     corner = backend.to_host(bvh.order.triangle).reshape(-1, 3, 3).astype(float)
     assert sorted(place.tolist()) == list(range(len(corner)))
@@ -198,7 +197,7 @@ def test_blocks_are_cut_by_medians(backend: Backend) -> None:
     """A square of 64 x 64 equal triangles falls into rectangles of 4 x 8 of them, and these into some of 2 x 2."""
     place = np.stack(np.meshgrid(range(64), range(64), [32]), axis=-1).reshape(-1, 1, 3) / 64
     corner = place + np.array([[0.1, 0.1, 0], [0.9, 0.1, 0], [0.1, 0.9, 0]]) / 64
-    tree = make_bvh(backend, np.random.default_rng(1).permutation(corner).reshape(-1, 9)).packets
+    tree = build_packets(backend, morton_order(backend, np.random.default_rng(1).permutation(corner).reshape(-1, 9)))
     assert tree is not None
     blocks = backend.to_host(tree.box)[backend.to_host(tree.level_start)[1] :][: 4096 // 32 // 32]
     for boxes, short, long in ((blocks, 3.8, 7.8), (backend.to_host(tree.part), 1.8, 1.8)):
@@ -211,8 +210,7 @@ def test_level_by_level(backend: Backend) -> None:
     bvh = make_bvh(backend, make_mesh(*shapes.torus(64, 24)).unit_triangles)
     tree = bvh_octree(backend, bvh.order, 6)
     assert len(tree.position) > FIRST_LEVELS / 4
-    assert bvh.packets is not None
-    found = nearest_by_level(backend, bvh.packets, tree)
+    found = index_of(backend, bvh).nearest_by_level(tree.position, tree.near, tree.ends)
     plain = nearest(backend, bvh, tree.position, query="cct")
     assert_same(backend, found, plain)
 
@@ -241,7 +239,7 @@ def test_points_in_any_order(backend: Backend) -> None:
     points = backend.from_host(rng.random((1100, 3)), np.float32)  # samples are sampled, too
     order = backend.to_host(curve_order(backend, points))
     assert sorted(order.tolist()) == list(range(1100))
-    found, plain = nearest_in_any_order(backend, bvh, points), nearest(backend, bvh, points, query="cct")
+    found, plain = index_of(backend, bvh).nearest_in_any_order(points), nearest(backend, bvh, points, query="cct")
     assert_same(backend, found, plain)
 
 
@@ -262,7 +260,7 @@ def test_samples_that_leap_start_near(backend: Backend, monkeypatch: pytest.Monk
     monkeypatch.setattr(packets, "EVERY", (16, 16))
     rng = np.random.default_rng(7)
     bvh = make_bvh(backend, make_mesh(*shapes.icosphere(4)).unit_triangles)
-    assert bvh.packets is not None
+    tree = build_packets(backend, bvh.order)
     pole = np.where(np.arange(64) % 16 < 8, 0.05, 0.95)  # all samples at the first
     points = backend.from_host(
         np.stack([rng.uniform(0.45, 0.55, 64), rng.uniform(0.45, 0.55, 64), pole], 1), np.float32
@@ -272,7 +270,7 @@ def test_samples_that_leap_start_near(backend: Backend, monkeypatch: pytest.Monk
     for sampled in (False, True):
         answer, slot, boxes, tests = backend.xp.empty((4, 64), np.uint32)
         distance = answer.view(np.float32)
-        ask(backend, bvh.packets, points, distance, slot, boxes=boxes, tests=tests, sampled=sampled)
+        ask(backend, tree, points, distance, slot, boxes=boxes, tests=tests, sampled=sampled)
         measured.append(int(tests.sum()))
         if not sampled:
             assert_same(backend, (distance, slot), expected)

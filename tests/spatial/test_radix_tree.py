@@ -17,9 +17,10 @@ import oracle
 import shapes
 from sdfcli.backend import Backend, select_backend
 from sdfcli.mesh.load import make_mesh
-from sdfcli.spatial.index import make_bvh, nearest
 from sdfcli.spatial.morton import Order, morton_order
 from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit
+from sdfcli.spatial.wide import WideIndex
+from trees import make_bvh, nearest
 
 backend = backends.backend
 
@@ -183,8 +184,7 @@ def test_the_deepest_tree_is_walked_without_overflow(backend: Backend) -> None:
 @pytest.mark.parametrize("count", [1, 2, 7, 8, 9, 15, 16, 17, 64, 65, 255, 256, 257, 4097])
 def test_wide_tree_holds_each_triangle_once(cpu: Backend, count: int) -> None:
     bvh = bvh_of(cpu, shapes.soup(np.random.default_rng(count), count, 0.05))
-    wide = bvh.wide
-    assert wide is not None
+    wide = WideIndex(cpu, bvh.order).tree
     assert sorted(wide.block_slot.tolist()) == list(range(count))
     corners = bvh.order.triangle.reshape(-1, 3, 3)[wide.block_slot]
     # (blocks, 9, width): coordinate by coordinate, `width` triangles side by side; the last block is filled up.
@@ -212,9 +212,8 @@ def test_wide_tree_holds_each_triangle_once(cpu: Backend, count: int) -> None:
 def test_the_wide_tree_does_not_depend_on_threads() -> None:
     triangles = shapes.triangles(shapes.soup(np.random.default_rng(1), 5000, 0.05)).reshape(-1, 9)
     triangles[::3] = triangles[0]  # ties
-    one, many = (make_bvh(select_backend("cpu", threads), triangles).wide for threads in (1, 7))
-    assert one is not None
-    assert many is not None
+    devices = (select_backend("cpu", threads) for threads in (1, 7))
+    one, many = (WideIndex(device, morton_order(device, triangles)).tree for device in devices)
     assert np.array_equal(one.block_slot, many.block_slot)
     assert np.array_equal(one.box, many.box)
 
@@ -222,8 +221,8 @@ def test_the_wide_tree_does_not_depend_on_threads() -> None:
 def test_the_wide_tree_is_tight(cpu: Backend) -> None:
     # A lattice of 64 x 64 points in the plane: each block holds 4 x 4 of them, each node 16 x 16.
     place = np.stack(np.meshgrid(np.arange(64), np.arange(64), [32]), axis=-1).reshape(-1, 1, 3) / 64
-    wide = make_bvh(cpu, np.random.default_rng(1).permutation(place.repeat(3, axis=1).reshape(-1, 9))).wide
-    assert wide is not None
+    points = np.random.default_rng(1).permutation(place.repeat(3, axis=1).reshape(-1, 9))
+    wide = WideIndex(cpu, morton_order(cpu, points)).tree
     for first, last, side in ((0, 16, 3 / 64), (16, 17, 15 / 64)):
         extent = wide.box[first:last, 3:] - wide.box[first:last, :3]
         assert np.allclose(extent[:, :2], side, rtol=0, atol=3 * MARGIN)
@@ -232,8 +231,3 @@ def test_the_wide_tree_is_tight(cpu: Backend) -> None:
 def gathered(values: Any, width: int, take: Callable[..., Any]) -> Any:
     """The least or the largest of each `width` rows."""
     return np.array([take(values[k : k + width], axis=0) for k in range(0, len(values), width)])
-
-
-def test_each_backend_has_a_tree_of_its_own(backend: Backend) -> None:
-    bvh = bvh_of(backend, shapes.cube())
-    assert (bvh.wide is None, bvh.packets is None) == (backend.warps, not backend.warps)

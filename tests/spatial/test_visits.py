@@ -15,8 +15,9 @@ import oracle
 import shapes
 from sdfcli.backend import Backend
 from sdfcli.mesh.load import make_mesh
-from sdfcli.spatial.index import make_bvh, nearest, prepare, visits
 from sdfcli.spatial.radix_tree import Bvh
+from sdfcli.spatial.wide import WideIndex
+from trees import make_bvh, nearest, visits
 
 backend = backends.backend
 
@@ -144,7 +145,6 @@ class Tree:
 
 def check_visits(backend: Backend, bvh: Bvh, points: Numbers, seed: Numbers | None) -> dict[str, tuple[float, float]]:
     """Counts and distances are those of the walks. Returns the means of boxes and triangles by query."""
-    bvh = prepare(backend, bvh, "baseline")
     tree = Tree(backend, bvh)
     at = backend.from_host(points)
     seeds = None if seed is None else backend.from_host(seed)
@@ -283,7 +283,7 @@ class PacketWalk:
 def test_visits_of_the_wide_tree(cpu: Backend, count: int) -> None:
     rng = np.random.default_rng(2)
     bvh = make_bvh(cpu, rng.random((count, 1, 3)).repeat(3, axis=1).reshape(-1, 9) + 0.05 * rng.random((count, 9)))
-    tree = Tree(cpu, bvh)
+    tree, wide = Tree(cpu, bvh), WideIndex(cpu, bvh.order).tree
     apart, together = rng.random((35, 3)), 0.5 + 0.05 * rng.random((35, 3))
     for points in (apart.astype(np.float32), together.astype(np.float32)):
         distance, slot = nearest(cpu, bvh, points)
@@ -291,7 +291,7 @@ def test_visits_of_the_wide_tree(cpu: Backend, count: int) -> None:
         before = np.zeros(0, np.uint32)
         for first in range(0, len(points), 16):
             own = slice(first, min(first + 16, len(points)))
-            walk = PacketWalk(tree, bvh.wide, points[own], before)
+            walk = PacketWalk(tree, wide, points[own], before)
             assert (boxes[own] == walk.boxes).all()
             assert (tests[own] == walk.tests).all()
             assert np.array_equal(np.sqrt(walk.best)[: own.stop - own.start], distance[own])

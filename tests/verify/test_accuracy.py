@@ -12,7 +12,7 @@ import pytest
 
 import sdfcli
 import shapes
-from sdfcli import pipeline
+from sdfcli.verify import measure
 from sdfcli.verify.accuracy import Floats, errors, errors_by_region
 
 EDGE = 0.1
@@ -89,10 +89,10 @@ def test_builds_say_what_limits_their_error() -> None:
 
 
 def test_an_error_in_a_coarse_leaf_is_one_between_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = pipeline.errors_by_region
+    real = measure.errors_by_region
 
     def larger(*given: Any) -> Any:
         return {name: dataclasses.replace(each, largest=1.1e-3) for name, each in real(*given).items()}
 
-    monkeypatch.setattr(pipeline, "errors_by_region", larger)
+    monkeypatch.setattr(measure, "errors_by_region", larger)
     assert sdfcli.build(shapes.icosphere(3), device="cpu").info["error_limit"] == "samples"

@@ -1,0 +1,150 @@
+"""A mesh on a device: its triangles in order, the trees over them and the signer, each made on first use.
+
+One policy frees them: on a device with scarce memory a tree is there while it is in use, and is built again for its
+next use.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Protocol
+
+from sdfcli.backend import Array, Backend
+from sdfcli.backend.timing import Stages
+from sdfcli.mesh.mesh import Mesh
+from sdfcli.sign.choice import SignChoice, settle_sign
+from sdfcli.sign.signer import Signer
+from sdfcli.spatial.binary import BinaryIndex
+from sdfcli.spatial.index import DistanceIndex
+from sdfcli.spatial.morton import Order, morton, sort
+from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit
+from sdfcli.spatial.select import make_index, walks_radix_tree
+
+
+class Seeds(Protocol):
+    """What knows triangles that are likely to be near (see query/warm_start.py)."""
+
+    def seeds(self, points: Array) -> Array:
+        """(m, k) uint32: slots for points (m, 3) float32 in the unit cube."""
+
+
+class Scene:
+    """See above. Reading `signer`, `index` and `order` makes them; `choice` is settled with the signer.
+
+    mesh, choice: as `choose_sign` gives them. query: one of params.QUERIES. lean: whether the trees are larger than
+    what is built by them, so that one is there at a time where memory is scarce. triangles: (n, 9) float64 on the
+    device, and signer, where they are there already. stages: seconds of making things, by stage.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        mesh: Mesh,
+        choice: SignChoice,
+        query: str = "fast",
+        *,
+        lean: bool = False,
+        triangles: Array | None = None,
+        signer: Signer | None = None,
+        stages: Stages | None = None,
+    ) -> None:
+        self.backend, self.mesh, self.choice, self.stages = backend, mesh, choice, stages or Stages()
+        self.warm_start: Seeds | None = None
+        self._query, self._one_tree = query, lean and backend.memory.scarce
+        self._triangles, self._settled = triangles, signer
+        self._order: Order | None = None
+        self._bvh: Bvh | None = None
+        self._index: DistanceIndex | None = None
+
+    def sort(self) -> Order:
+        """Makes the order now, and returns it."""
+        with self.stages("morton", self.backend):
+            triangles = self._triangles
+            if triangles is None:
+                triangles = self.backend.from_host(self.mesh.unit_triangles)
+            keys = morton(self.backend, triangles)
+        with self.stages("sort", self.backend):
+            self._order = sort(self.backend, triangles, keys)
+        return self._order
+
+    @property
+    def order(self) -> Order:
+        """(a) The triangles in Morton order."""
+        return self._order or self.sort()
+
+    @property
+    def bvh(self) -> Bvh:
+        """(b) The radix tree over them."""
+        if self._bvh is None:
+            self._bvh = self._build_bvh()
+        return self._bvh
+
+    @cached_property
+    def signer(self) -> Signer:
+        """What decides signs; see sign/choice.py."""
+        bvh, signer = self.bvh, self._settled
+        with self.stages("sign", self.backend):
+            if signer is not None:
+                if not self._one_tree:
+                    signer.rebuild(bvh)
+                return signer
+            self.choice, signer = settle_sign(self.backend, self.mesh, bvh, self.choice, later=self._one_tree)
+        return signer
+
+    @property
+    def signed(self) -> bool:
+        """Whether distances have signs."""
+        return self.signer.method != "none"
+
+    @property
+    def index(self) -> DistanceIndex:
+        """(d) What finds nearest triangles. Where memory is scarce, what signs need is made again after it."""
+        if self._index is None:
+            self._index = self._build_index()
+        return self._index
+
+    @property
+    def reference(self) -> DistanceIndex:
+        """An index for few points: as small a one as the policy of memory asks for."""
+        return BinaryIndex(self.backend, self.bvh, "cct") if self._one_tree else self.index
+
+    def nearest(self, points: Array, seed: Array | None = None) -> tuple[Array, Array]:
+        """`nearest` of an octree's points; see DistanceIndex. The warm start's slots come first, and the thesis's
+        queries do without seed (m, k), which the octree knows."""
+        index = self.index
+        seeds = [self.warm_start.seeds(points)] if self.warm_start else []
+        if seed is not None and index.seeds:
+            seeds.append(seed)
+        if len(seeds) > 1:
+            seeds = [self.backend.xp.concatenate(seeds, axis=1)]
+        return index.nearest(points, seeds[0] if seeds else None)
+
+    def nearest_by_level(self, position: Array, near: Array, ends: list[int]) -> tuple[Array, Array]:
+        """`nearest` of an octree's corners; see DistanceIndex."""
+        if self.warm_start:
+            return self.nearest(position)
+        return self.index.nearest_by_level(position, near, ends)
+
+    def queries_done(self) -> None:
+        """The index is idle from now on: it is freed where memory is scarce."""
+        if self.backend.memory.scarce:
+            self._index = None
+
+    def _build_bvh(self) -> Bvh:
+        order = self.order
+        with self.stages("tree", self.backend):
+            bvh = build_bvh(self.backend, order)
+        with self.stages("refit", self.backend):
+            return refit(self.backend, bvh)
+
+    def _build_index(self) -> DistanceIndex:
+        signer = self.signer  # it looks at the radix tree, so it is made before
+        if self._one_tree:
+            signer.release()
+        self.mesh.release()
+        bvh = self.bvh if walks_radix_tree(self._query) else None
+        if bvh is None:
+            self._bvh = None
+        self.backend.trim()
+        with self.stages("refit", self.backend):
+            return make_index(self.backend, self.order, self._query, bvh)

@@ -1,0 +1,24 @@
+"""The index of a query on a device."""
+
+from __future__ import annotations
+
+from sdfcli.backend import Backend
+from sdfcli.spatial.binary import BinaryIndex
+from sdfcli.spatial.index import DistanceIndex
+from sdfcli.spatial.morton import Order
+from sdfcli.spatial.packets import PacketIndex
+from sdfcli.spatial.radix_tree import Bvh
+from sdfcli.spatial.wide import WideIndex
+
+
+def walks_radix_tree(query: str) -> bool:
+    """Whether a query, one of params.QUERIES, walks the radix tree, as the thesis's do, or a tree of its own."""
+    return query != "fast"
+
+
+def make_index(backend: Backend, order: Order, query: str = "fast", bvh: Bvh | None = None) -> DistanceIndex:
+    """The index of a query. bvh: the radix tree, for those that walk it."""
+    if walks_radix_tree(query):
+        assert bvh is not None
+        return BinaryIndex(backend, bvh, query)
+    return PacketIndex(backend, order) if backend.warps else WideIndex(backend, order)

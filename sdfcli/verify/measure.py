@@ -1,0 +1,103 @@
+"""The measured error of a build, and what its field says of itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sdfcli.field.field import Field
+from sdfcli.mesh.arrays import Floats
+from sdfcli.mesh.load import Loading
+from sdfcli.mesh.mesh import Mesh
+from sdfcli.octree.grown import Grown
+from sdfcli.params import BuildParams
+from sdfcli.query.mesh_distance import MeshDistance
+from sdfcli.scene import Scene
+from sdfcli.verify.accuracy import RegionErrors, errors_by_region, sample_points
+from sdfcli.verify.check import mesh_report, verdict
+from sdfcli.verify.thickness import find_sheets, spots
+
+MEASURED_POINTS = 30_000
+"""Random points on which the measured error of a build rests; `verify` takes more."""
+
+SEED = 20_000
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Random points at which a build is measured, in the mesh's units.
+
+    regions  by name, see accuracy.sample_points.
+    spots    points of the surface and the unit normals there, see thickness.spots.
+    in_band  (n, 3) float64, those of the band, in the unit cube.
+    """
+
+    regions: dict[str, Floats]
+    spots: tuple[Floats, Floats]
+    in_band: Floats
+
+
+def draw_samples(mesh: Mesh, band: float) -> Samples:
+    """The same for the same mesh."""
+    regions = sample_points(mesh, band, MEASURED_POINTS, SEED)
+    return Samples(regions, spots(mesh), mesh.domain.to_unit(regions["band"]))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Errors as fractions of the diagonal. worst: the region with the largest; sheets: of a field's info; depth: the
+    finest level that has leaves."""
+
+    worst: RegionErrors
+    rms: float
+    sheets: dict[str, Any]
+    depth: int
+
+
+def measure(field: Field, scene: Scene, samples: Samples, params: BuildParams, grown: Grown) -> Measured:
+    """The field's errors against exact distances, and which thin walls and gaps it has lost."""
+    index, mesh = MeshDistance.of(scene), scene.mesh
+    found = errors_by_region(field, mesh.diagonal, params.tolerance, params.band, index, samples.regions).values()
+    sheets = find_sheets(index, *samples.spots, params.tolerance)
+    lost = sheets.lost(field) if scene.signed else None
+    scale = mesh.diagonal / mesh.domain.length
+    kept = {"kept_from": grown.thinnest_kept and grown.thinnest_kept / scale, "leaves": grown.sheet_leaves}
+    return Measured(
+        worst=max(found, key=lambda region: region.largest),
+        rms=float(np.sqrt(np.mean([region.rms**2 for region in found]))),
+        sheets={**kept, **sheets.report(lost, mesh)},
+        depth=int(field.leaf_level.max()),
+    )
+
+
+def describe(
+    scene: Scene, params: BuildParams, loading: Loading, confidence: float | None, grown: Grown, measured: Measured
+) -> dict[str, Any]:
+    """A field's info (docs/reference/file.md)."""
+    mesh, choice, worst, health = scene.mesh, scene.choice, measured.worst, loading.health()
+    scale = mesh.diagonal / mesh.domain.length
+    return {
+        "parameters": params.resolved(scale),
+        "mesh": {"sha256": loading.sha256(), "diagonal": mesh.diagonal, **mesh_report(health, choice)},
+        "verdict": verdict(health, choice, confidence, measured.sheets["lost"]),
+        "sheets": measured.sheets,
+        "sign": choice.method,
+        "sign_reason": choice.reason,
+        "sign_confidence": confidence,
+        "depth": measured.depth,
+        "jump_leaves": grown.jump_leaves,
+        "max_error": worst.largest,
+        "error_limit": _error_limit(worst, params, mesh.domain.length * 0.5 ** params.depth_limit(scale)),
+        "rms_error": measured.rms,
+    }
+
+
+def _error_limit(worst: RegionErrors, params: BuildParams, finest: float) -> str | None:
+    """What keeps the error above the tolerance; None where it is not."""
+    if worst.largest <= params.tolerance:
+        return None
+    if params.octree == "bvh":
+        return "triangles"
+    return "depth" if worst.cell < 1.5 * finest else "samples"
