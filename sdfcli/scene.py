@@ -125,6 +125,16 @@ class Scene:
             return self.nearest(position)
         return self.index.nearest_by_level(position, near, ends)
 
+    def make_room(self) -> None:
+        """Frees what the choice of the sign needed and nothing after it, before something large is made."""
+        signer = self.signer
+        if self._one_tree:
+            signer.release()
+        if not walks_radix_tree(self._query):
+            self._bvh = None
+        self.mesh.release()
+        self.backend.trim()
+
     def queries_done(self) -> None:
         """The index is idle from now on: it is freed where memory is scarce."""
         if self.backend.memory.scarce:
@@ -138,13 +148,7 @@ class Scene:
             return refit(self.backend, bvh)
 
     def _build_index(self) -> DistanceIndex:
-        signer = self.signer  # it looks at the radix tree, so it is made before
-        if self._one_tree:
-            signer.release()
-        self.mesh.release()
+        self.make_room()
         bvh = self.bvh if walks_radix_tree(self._query) else None
-        if bvh is None:
-            self._bvh = None
-        self.backend.trim()
         with self.stages("refit", self.backend):
             return make_index(self.backend, self.order, self._query, bvh)

@@ -705,6 +705,7 @@ class Octree:
 
 def build(scene: Scene, limits: Limits, progress: Progress | None = None) -> Grown:
     """The octree grown and assembled; see grown.py. Raises OutOfMemoryError where it does not fit."""
+    scene.make_room()
     tree = Octree(scene, limits)
     finest = tree.thin_depth
     tree.grow(progress and (lambda level, cells: progress(f"level {level + 1} of {finest}: {cells:,} cells")))

@@ -65,6 +65,7 @@ def build(scene: Scene, limits: Limits, progress: Progress | None = None) -> Gro
 
     Raises OutOfMemoryError where it would not fit.
     """
+    scene.make_room()
     arrays = measured(scene, SplitCells(scene.backend, scene.order.keys, limits.depth), limits.most_memory)
     arrays["distance"] = (arrays["distance"] * limits.length).astype(np.float32)
     return Grown(arrays, queries=len(arrays["corner_key"]), working_bytes=LEAF_BYTES * len(arrays["leaf_key"]))
