@@ -29,17 +29,18 @@ THIN = 0.75
 class BuildParams:
     """Parameters of a build. Raises UsageError for values out of range.
 
-    octree     `adaptive`: cells are split while the trilinear field misses the true distance (Frisken 2000);
-               `bvh`: while a node of the BVH lies in them (the density-driven octree of the thesis).
-    depth      the finest level: a cell there is 2^-depth of the domain's edge. None: 10, or as many levels as it takes
-               to bring the finest cells down to one and a half tolerances.
-    tolerance  the maximum error, as a fraction of the diagonal of the mesh's bounding box.
-    band       distance from the surface, as such a fraction, up to which the tolerance is absolute; outside it grows
-               with the distance, as distance / band.
-    thin       the thickness, as such a fraction, down to which walls and gaps keep both sides. None: 0.75 tolerances;
-               0: the tolerance alone decides. Without `depth`, cells become as fine as that takes.
-    sign       the method that tells inside from outside.
-    query      the nearest-triangle algorithm: `fast`, or a variant of the thesis. The field is the same.
+    Attributes:
+        octree: `adaptive`: cells are split while the trilinear field misses the true distance (Frisken 2000);
+            `bvh`: while a node of the BVH lies in them (the density-driven octree of the thesis).
+        depth: the finest level: a cell there is 2^-depth of the domain's edge. None: 10, or as many levels as it takes
+            to bring the finest cells down to one and a half tolerances.
+        tolerance: the maximum error, as a fraction of the diagonal of the mesh's bounding box.
+        band: distance from the surface, as such a fraction, up to which the tolerance is absolute; outside it grows
+            with the distance, as distance / band.
+        thin: the thickness, as such a fraction, down to which walls and gaps keep both sides. None: 0.75 tolerances;
+            0: the tolerance alone decides. Without `depth`, cells become as fine as that takes.
+        sign: the method that tells inside from outside: `auto`, `pseudonormal`, `winding` or `none`.
+        query: the nearest-triangle algorithm: `fast`, or a variant of the thesis. The field is the same.
     """
 
     octree: str = "adaptive"

@@ -36,15 +36,24 @@ def build(
     keep_nearest: bool = False,
     **parameters: Any,
 ) -> Field:
-    """A field from a mesh: a path, a trimesh mesh, or a (vertices, faces) pair.
+    """A field from a mesh.
 
-    parameters are those of BuildParams: octree, depth, tolerance, band, sign, query. device: auto, cpu, cuda, cuda:N.
-    max_memory: bytes that may be used on that device; by default most of what is free. keep_nearest: the field keeps
-    the triangles nearest to its corners. previous: such a field, of an earlier frame of a moving mesh; where the number
-    of triangles is the same, queries start from its nearest triangles. The result is the same without it.
+    Args:
+        source: a path, a trimesh mesh, or a pair of vertices (v, 3) and faces (f, 3).
+        device: `auto`, `cpu`, `cuda` or `cuda:N`. The field is the same on each.
+        threads: of the CPU; by default all.
+        max_memory: bytes that may be used on that device; by default most of what is free.
+        progress: called with a few words whenever a stage begins.
+        previous: a field of an earlier frame of a moving mesh, built with `keep_nearest`; where the number of triangles
+            is the same, queries start from its nearest triangles. The field is the same without it.
+        keep_nearest: the field keeps the triangles nearest to its corners.
+        parameters: those of `BuildParams`, below.
 
-    Raises InputError for a mesh that cannot be used, UsageError for bad parameters, DeviceError for a device that is
-    not there, OutOfMemoryError.
+    Raises:
+        InputError: a mesh that cannot be used.
+        UsageError: parameters out of range.
+        DeviceError: a device that is not there.
+        OutOfMemoryError: the build does not fit into `max_memory`, or into memory.
     """
     params = BuildParams(**parameters)
     try:

@@ -17,6 +17,7 @@ LAYERS = [  # high to low
     [("query", "exact distances of a mesh, point files, warm starts")],
     [("field", "the finished field: sampling, quantising, HDF5")],
     [("octree", "where cells are split: by error (adaptive), by density")],
+    [("scene", "mesh, order, trees, signer: made on first use, freed by the backend's policy")],
     [("sign", "which signs are safe; pseudonormals, winding numbers, caps")],
     [("spatial", "Morton order, trees over triangles, distance queries")],
     [("mesh", "files to triangles; topology, faults, repair")],
@@ -37,7 +38,7 @@ KERNELS = [
     ("verify", "the float64 reference"),
     ("cpu", "entries, threads, lanes"),
 ]
-LEFT, WIDTH, GAP, ROW = 10, 600, 6, 40
+LEFT, WIDTH, GAP, ROW = 10, 600, 6, 38
 RIGHT = LEFT + WIDTH + 50
 KERNEL_WIDTH = 300
 
@@ -60,7 +61,7 @@ def picture() -> str:
     for level, rooms in enumerate(LAYERS):
         width = (WIDTH - GAP * (len(rooms) - 1)) / len(rooms)
         for place, (name, words) in enumerate(rooms):
-            colour = "#dbe9f6" if name != "pipeline" else "#f6e3c5"
+            colour = "#f6e3c5" if name in ("pipeline", "scene") else "#dbe9f6"
             shapes += box(LEFT + place * (width + GAP), top + level * (ROW + GAP), width, ROW, name, words, colour)
     shapes += f'<text x="{RIGHT}" y="24" font-weight="bold">sdfcli/kernels/ (C++ for CPU and GPU)</text>\n'
     row = (len(LAYERS) * (ROW + GAP) - GAP - (len(KERNELS) - 1) * GAP) / len(KERNELS)

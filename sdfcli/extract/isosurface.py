@@ -35,14 +35,21 @@ def isosurface(
 ) -> Surface:
     """The surface where a field or a volume has the value `iso`, by marching cubes; smaller values are inside.
 
-    source: a Field, a path to one, a volume (nx, ny, nz) as an array or a .npy file; a volume's value [i, j, k] lies at
-    spacing x (i, j, k). resolution: cells along each axis of a field's domain; by default those of the octree's finest
-    level, 1024 at most, or 4096 for the sake of thin walls. spacing: a number or three, 1 by default; for volumes only.
-    device: auto, cpu, cuda, cuda:N, or several GPUs as in cuda:0,1. The result does not depend on it. A CuPy volume
-    stays on its own device, and gives CuPy arrays.
+    Args:
+        source: a Field, a path to one, a volume (nx, ny, nz) as an array or a .npy file. A volume's value [i, j, k]
+            lies at spacing x (i, j, k). A CuPy volume stays on its own device, and gives CuPy arrays.
+        iso: the distance of the surface, in the mesh's units; a volume's value.
+        resolution: cells along each axis of a field's domain; by default those of the octree's finest level, 1024 at
+            most, or 4096 for the sake of thin walls.
+        spacing: of a volume: a number or three, 1 by default.
+        device: `auto`, `cpu`, `cuda`, `cuda:N`, or several GPUs as in `cuda:0,1`. The result does not depend on it.
+        threads: of the CPU; by default all.
 
-    Raises InputError for a source that cannot be used or has no surface there, UsageError for bad parameters,
-    DeviceError for a device that is not there, OutOfMemoryError.
+    Raises:
+        InputError: a source that cannot be used, or has no surface there.
+        UsageError: parameters out of range.
+        DeviceError: a device that is not there.
+        OutOfMemoryError: the surface does not fit into memory.
     """
     opened = open_source(source)
     there = is_cupy(opened)

@@ -37,9 +37,10 @@ def _table_on(backend: Backend) -> Array:
 class Surface:
     """An indexed triangle mesh.
 
-    vertices  (v, 3) float64, each on an edge of the grid.
-    faces     (f, 3) uint32, counter-clockwise seen from where values are larger.
-    cut       whether the surface meets the border of the grid; if not, it is closed.
+    Attributes:
+        vertices: (v, 3) float64, each on an edge of the grid.
+        faces: (f, 3) uint32, counter-clockwise seen from where values are larger.
+        cut: whether the surface meets the border of the grid; if not, it is closed.
     """
 
     vertices: Array

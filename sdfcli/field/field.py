@@ -25,20 +25,21 @@ from sdfcli.spatial.morton import LATTICE_BITS
 class Field:
     """An adaptively sampled distance field: an octree with distances at its leaves' corners (Frisken et al. 2000).
 
-    domain      the cube that the octree divides.
-    leaf_key    (n,) uint64, sorted: Morton code (x lowest) of a leaf's lower corner on the lattice.
-    leaf_level  (n,) uint8: a leaf's edge is 2^-level of the domain's.
-    corner_key  (m,) uint64, sorted: Morton codes of the corners.
-    distance    (m,) float32: signed distances at the corners in the mesh's units, negative inside.
-    run         how this object was built: device, seconds a stage, exact queries, bytes; not part of the file.
-    info        metadata of the file: parameters, mesh, sign, measured error (docs/reference/file.md has the keys).
-    nearest     (m,) uint32: the faces nearest to the corners, by their place in the mesh; None where not kept.
-    step        distances can be stored as whole numbers of such steps, in the mesh's units (see octree/corners.py).
-    parts       most of these numbers are multiples of this, a power of two; around sheets they need not be.
-    steps       (m,) int32, by level: these numbers, where the build has kept them; copies have none.
-
     Between the corners of a leaf the field is trilinear. The arrays are read-only, since what is computed of them is
     kept; `dataclasses.replace(field, distance=...)` is another field.
+
+    Attributes:
+        domain: the cube that the octree divides: `origin` (3,) and `length`, in the mesh's units.
+        leaf_key: (n,) uint64, sorted: Morton code (x lowest) of a leaf's lower corner on the lattice.
+        leaf_level: (n,) uint8: a leaf's edge is 2^-level of the domain's.
+        corner_key: (m,) uint64, sorted: Morton codes of the corners.
+        distance: (m,) float32: signed distances at the corners in the mesh's units, negative inside.
+        info: metadata of the file: parameters, mesh, sign, measured error (docs/reference/file.md has the keys).
+        run: how this object was built: device, seconds a stage, exact queries, bytes; not part of the file.
+        nearest: (m,) uint32: the faces nearest to the corners, by their place in the mesh; None where not kept.
+        step: distances are stored as whole numbers of such steps, in the mesh's units (see octree/corners.py).
+        parts: most of these numbers are multiples of this, a power of two; around sheets they need not be.
+        steps: (m,) int32, by level: these numbers, where the build has kept them; copies have none.
     """
 
     domain: Domain
@@ -62,7 +63,7 @@ class Field:
 
     @cached_property
     def content_sha256(self) -> str:
-        """Of the field's data: domain, leaves, corners, distances; not of the file around them."""
+        """SHA-256 of the field's data: domain, leaves, corners, distances; not of the file around them."""
         digest = hashlib.sha256(np.array([*self.domain.origin, self.domain.length], "<f8").tobytes())
         for array, dtype in (
             (self.leaf_key, "<u8"),

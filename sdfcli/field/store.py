@@ -152,8 +152,9 @@ def is_field(path: Path) -> bool:
 def load(path: str | Path) -> Field:
     """A field from a file. Everything is checked before it is used: first types and ranges, then the checksums.
 
-    Raises InputError, with the file's name and what is wrong in it, for anything but an intact file of this format,
-    OutOfMemoryError.
+    Raises:
+        InputError: anything but an intact file of this format; with the file's name and what is wrong in it.
+        OutOfMemoryError: the field does not fit into memory.
     """
     import h5py
 

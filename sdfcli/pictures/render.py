@@ -71,13 +71,22 @@ def render(
 ) -> npt.NDArray[np.uint8]:
     """A shaded picture (height, width, 3) of the surface at the distance `iso`, as large as it fits.
 
-    source: a Field, or a path to one. view: front, back, left, right, top, bottom, iso, or the azimuth and elevation of
-    the eye in degrees, "30,20" or (30, 20); azimuth 0 is the front, 90 the right side. up: y or z, the mesh's axis that
-    points up; the front is towards +z or -y then. iso: 0 by default; in a field without signs, twice its stated error.
-    The picture does not depend on the device.
+    Args:
+        source: a Field, or a path to one.
+        width: in pixels.
+        height: in pixels.
+        view: `front`, `back`, `left`, `right`, `top`, `bottom`, `iso`, or the azimuth and elevation of the eye in
+            degrees, "30,20" or (30, 20); azimuth 0 is the front, 90 the right side.
+        up: `y` or `z`, the mesh's axis that points up; the front is towards +z or -y then.
+        iso: the distance of the surface; 0 by default, in a field without signs twice its stated error.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`. The picture does not depend on it.
+        threads: of the CPU; by default all.
 
-    Raises InputError for a source that cannot be used or has no surface there, UsageError for bad parameters,
-    DeviceError for a device that is not there, OutOfMemoryError.
+    Raises:
+        InputError: a source that cannot be used, or has no surface there.
+        UsageError: parameters out of range.
+        DeviceError: a device that is not there.
+        OutOfMemoryError: the picture does not fit into memory.
     """
     check_size(width, height)
     axes = view_axes(view, up)

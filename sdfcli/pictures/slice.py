@@ -45,12 +45,21 @@ def slice_image(
     """A picture (height, width, 3) of a field's values in a plane across an axis, with a scale around it.
 
     Distances inside are blue, outside red, with lines of equal distance and a black one for the surface; without signs
-    all are red. source: a Field, or a path to one. at: where the plane lies along the axis, in the mesh's units;
-    by default in the middle of the surface. size: pixels along the domain's edge; the picture is a little larger.
-    octree: with the borders of the leaves.
+    all are red.
 
-    Raises InputError for a source that cannot be used, UsageError for bad parameters, DeviceError for a device that is
-    not there, OutOfMemoryError.
+    Args:
+        source: a Field, or a path to one.
+        axis: `x`, `y` or `z`: the normal of the plane.
+        at: where the plane lies along the axis, in the mesh's units; by default in the middle of the surface.
+        size: pixels along the domain's edge; the picture is a little larger.
+        octree: with the borders of the leaves.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+
+    Raises:
+        InputError: a source that cannot be used.
+        UsageError: parameters out of range.
+        DeviceError: a device that is not there.
+        OutOfMemoryError: the picture does not fit into memory.
     """
     check_size(axis, size)
     if not isinstance(source, Field):

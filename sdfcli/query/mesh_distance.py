@@ -26,7 +26,11 @@ CHUNK = 1 << 20
 class MeshDistance:
     """Exact distances to a mesh, by a BVH in float32 over the unit cube: errors are about 1e-7 of the mesh's size.
 
-    source: a path, a trimesh mesh, or a (vertices, faces) pair. sign and device: as for `sdfcli.build`.
+    Args:
+        source: a path, a trimesh mesh, or a pair of vertices (v, 3) and faces (f, 3).
+        sign: `auto`, `pseudonormal`, `winding` or `none`, as for `sdfcli.build`.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        threads: of the CPU; by default all.
     """
 
     def __init__(self, source: Any, sign: str = "auto", device: str = "auto", threads: int | None = None) -> None:

@@ -143,7 +143,7 @@ def test_the_picture_of_the_house() -> None:
     assert house.FILE.read_text() == house.picture()
     folders = {path.parent.name for path in (ROOT / "sdfcli").glob("*/__init__.py")}
     rooms = [name for layer in reversed(house.LAYERS) for name, _ in layer]
-    assert set(rooms) == folders | {"pipeline"}
+    assert set(rooms) == folders | {"pipeline", "scene"}
     layers = [name for layer in LAYERS for name in layer.split()]
     assert [layers.index(name) for name in rooms] == sorted(layers.index(name) for name in rooms)
     kernels = {path.parent.name for path in (ROOT / "sdfcli" / "kernels").glob("*/*.h")}
@@ -191,6 +191,8 @@ def test_the_names_of_the_package() -> None:
     words = [sys.executable, "-c", "import sdfcli; print(*dir(sdfcli))"]
     found = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
     assert set(found) == {*names, "__version__"}
+    page = (DOCS / "reference" / "python.md").read_text()
+    assert [name for name in names if f"\n::: sdfcli.{name}\n" not in page] == []
 
 
 @pytest.mark.parametrize("function", [sdfcli.build, estimate])
