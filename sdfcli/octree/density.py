@@ -76,7 +76,6 @@ def measured(scene: Scene, splits: SplitCells, most_memory: int | None = None) -
     # Corners take most of a build's memory: what is not needed yet, or no more, is not there.
     backend, order = scene.backend, scene.order
     tree = corners_of(backend, points_of(backend, splits, most_memory))
-    _ = scene.index
     with scene.stages("query", backend):
         distance, slot = scene.nearest_by_level(tree.position, tree.near, tree.ends)
     scene.queries_done()

@@ -332,7 +332,7 @@ def test_default_resolution_is_the_finest_level() -> None:
         ({"iso": float("nan")}, "iso"),
         ({"iso": 1e300}, "iso"),
         ({"spacing": 1.0}, "spacing"),
-        ({"device": "cuda:0,0"}, "twice"),
+        ({"device": "cuda:0,0"}, "duplicate GPU"),
     ],
 )
 def test_bad_parameters(options: dict[str, Any], says: str) -> None:
