@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sdfcli.backend import Backend, select_backend
 from sdfcli.errors import UsageError
-from sdfcli.octree.adaptive import Octree
+from sdfcli.octree.adaptive import Growth
 from sdfcli.octree.density import bvh_octree, bytes_for
 from sdfcli.octree.grown import Limits
 from sdfcli.params import BuildParams
@@ -111,14 +111,14 @@ class _Size(NamedTuple):
 
 def _adaptive_size(scene: Scene, limits: Limits) -> _Size:
     begun = time.perf_counter()
-    tree = Octree(scene, limits, sample=SAMPLE)
-    tree.grow()
+    growth = Growth(scene, limits, sample=SAMPLE)
+    growth.run()
     scene.backend.synchronize()
     seconds = time.perf_counter() - begun
-    cells = round(BALANCE * tree.estimated_cells)
+    cells = round(BALANCE * growth.sample.estimated_cells(growth.octree))
     return _Size(
         leaves=cells * 7 // 8 + 1,
-        seconds=UPKEEP * seconds * max(1.0, QUERIES_PER_CELL * cells / tree.queries),
+        seconds=UPKEEP * seconds * max(1.0, QUERIES_PER_CELL * cells / growth.distances.queries),
         memory_bytes=BYTES_PER_CELL * cells,
         file_bytes=round(FILE_BYTES_PER_CELL * cells),
     )

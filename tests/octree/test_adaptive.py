@@ -18,12 +18,14 @@ from sdfcli.backend import Array, Backend
 from sdfcli.field.field import Field
 from sdfcli.mesh.load import make_mesh
 from sdfcli.mesh.mesh import Domain, Mesh
-from sdfcli.octree import adaptive as octree_stage
-from sdfcli.octree.adaptive import Octree
+from sdfcli.octree import balance
+from sdfcli.octree.adaptive import Growth
+from sdfcli.octree.assemble import assemble, in_order
 from sdfcli.octree.cells import SplitCells
 from sdfcli.octree.corners import quantise
 from sdfcli.octree.density import measured
 from sdfcli.octree.grown import Limits
+from sdfcli.octree.levels import OUTSIDE
 from sdfcli.scene import Scene
 from sdfcli.sign.choice import choose_sign, make_signer
 from sdfcli.sign.signer import Signer
@@ -73,15 +75,16 @@ def grow(
     scene = Scene(backend, mesh, choice, signer=signer)
     jump_leaves = 0
     if adaptive:
-        tree = Octree(scene, Limits(depth, tolerance, band))
-        tree.grow()
+        growth = Growth(scene, Limits(depth, tolerance, band))
+        growth.run()
+        tree = growth.octree
         position = oracle.lattice(backend.to_host(tree.point_keys())) / FULL
         points = {
             "position": backend.from_host(position, np.float32),
             "slot": tree.points.slot.copy(),
             "inside": backend.xp.signbit(tree.points.signed),
         }
-        made = tree.assemble()
+        made = assembled(growth)
         jump_leaves = tree.jump_leaves
     else:
         made = measured(scene, SplitCells(backend, scene.order.keys, depth))
@@ -249,9 +252,9 @@ def test_adaptive_octrees_of_soups(backend: Backend, kind: str) -> None:
 def test_splits_ahead_of_a_wave(backend: Backend, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Leaves that are split before anyone asks for it change the size of the octree, and none of its laws.
     counts = []
-    monkeypatch.setattr(octree_stage, "MARGINAL", 0.01)
-    for patience in (octree_stage.PATIENCE, 0):
-        monkeypatch.setattr(octree_stage, "PATIENCE", patience)
+    monkeypatch.setattr(balance, "MARGINAL", 0.01)
+    for patience in (balance.PATIENCE, 0):
+        monkeypatch.setattr(balance, "PATIENCE", patience)
         rng = np.random.default_rng(7)
         grown = grow(backend, shapes.ANY[kind](rng), 6, tolerance=1e-2, sign=sign_for(kind))
         check_adaptive(rng, grown)
@@ -311,18 +314,22 @@ def test_leaves_in_which_the_sign_jumps_are_counted(backend: Backend) -> None:
     assert 0 < jumps.sum() <= grown.jump_leaves
 
 
-def tree_of(backend: Backend, kind: str) -> Octree:
+def assembled(growth: Growth, length: float = 1.0, step: float | None = None) -> dict[str, Array]:
+    return assemble(growth.octree, growth.criteria, growth.distances.order, length, step)[0]
+
+
+def grown_of(backend: Backend, kind: str) -> Growth:
     """An octree that has grown, with leaves split for the sake of others."""
     mesh, choice = choose_sign(make_mesh(*shapes.ANY[kind](np.random.default_rng(8))), sign_for(kind))
     signer = make_signer(backend, mesh, make_bvh(backend, mesh.unit_triangles), choice.method)
-    tree = Octree(Scene(backend, mesh, choice, signer=signer), Limits(6, tolerance=5e-3, band=0.02))
-    tree.grow()
-    return tree
+    growth = Growth(Scene(backend, mesh, choice, signer=signer), Limits(6, tolerance=5e-3, band=0.02))
+    growth.run()
+    return growth
 
 
 @pytest.mark.parametrize("kind", ["star", "holed torus", "one"])
 def test_opened_cells_know_their_neighbours(backend: Backend, kind: str) -> None:
-    tree, known = tree_of(backend, kind), 0
+    tree, known = grown_of(backend, kind).octree, 0
     for level, own in enumerate(tree.levels):
         parent_key = backend.to_host(own.families.key)[np.arange(own.cells.count) // 8]
         at = oracle.lattice(parent_key * np.uint64(8) + np.arange(own.cells.count, dtype=np.uint64) % np.uint64(8))
@@ -333,18 +340,18 @@ def test_opened_cells_know_their_neighbours(backend: Backend, kind: str) -> None
             for direction, neighbour in enumerate(neighbours.tolist()):
                 x, y, z = at[cell] + [direction % 3 - 1, direction // 3 % 3 - 1, direction // 9 - 1]
                 outside = min(x, y, z) < 0 or max(x, y, z) >= 2**level
-                assert neighbour == (octree_stage.OUTSIDE if outside else number.get((x, y, z), NONE))
+                assert neighbour == (OUTSIDE if outside else number.get((x, y, z), NONE))
                 known += 1
     assert known > 27 * 500
 
 
 def test_points_are_sorted_with_and_without_room_in_their_keys(backend: Backend) -> None:
-    tree, rng = tree_of(backend, "star"), np.random.default_rng(1)
+    tree, rng = grown_of(backend, "star").octree, np.random.default_rng(1)
     key = backend.to_host(tree.point_keys())
     points = rng.permutation(len(key))[: len(key) // 2].astype(np.uint32)
     expected = points[np.argsort(key[points])]
     for depth in (tree.depth + 1, oracle.LATTICE_BITS):
-        found, sorted_key = map(backend.to_host, tree.in_order(backend.from_host(points), depth))
+        found, sorted_key = map(backend.to_host, in_order(tree, backend.from_host(points), depth))
         assert np.array_equal(found, expected)
         assert np.array_equal(sorted_key, key[expected])
 
@@ -352,9 +359,9 @@ def test_points_are_sorted_with_and_without_room_in_their_keys(backend: Backend)
 @pytest.mark.parametrize("kind", ["star", "holed torus"])
 def test_steps_are_those_of_the_finished_field(backend: Backend, kind: str) -> None:
     step, length = 1e-3, 3.0
-    tree = tree_of(backend, kind)
-    hanging, key = tree.hanging.copy(), tree.point_keys()
-    plain, stepped = tree.assemble(length), tree_of(backend, kind).assemble(length, step)
+    grown = grown_of(backend, kind)
+    hanging, key = grown.octree.hanging.copy(), grown.octree.point_keys()
+    plain, stepped = assembled(grown, length), assembled(grown_of(backend, kind), length, step)
     xp = backend.xp
     of_corner = xp.argsort(key)[xp.searchsorted(key[xp.argsort(key)], plain["corner_key"])]
     value, steps = quantise(backend, plain["corner_key"], plain["distance"], step, hanging[of_corner])

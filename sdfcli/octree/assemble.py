@@ -1,0 +1,95 @@
+"""The arrays of a field, from a grown adaptive octree."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdfcli.backend import Array
+from sdfcli.octree.corners import corner_order
+from sdfcli.octree.levels import Octree
+from sdfcli.octree.refine import Criteria
+from sdfcli.octree.rounding import fine_points, rounded
+from sdfcli.spatial.morton import LATTICE_BITS, Order
+
+
+def assemble(
+    octree: Octree, criteria: Criteria, order: Order, length: float = 1.0, step: float | None = None
+) -> tuple[dict[str, Array], int]:
+    """The arrays of Grown for a domain with an edge of this length, and the parts of a step at most.
+
+    step: distances are rounded to such steps, and around sheets to parts of them. The octree ends here: what only
+    growing needs is freed first, and the rest as soon as it is of no more use.
+    """
+    backend, xp, points = octree.backend, octree.backend.xp, octree.points
+    fine, parts = (None, 1) if step is None else fine_points(octree, criteria, step / length)
+    points.drop("signed", "gradient", "clear")
+    levels = octree.levels = octree.levels[: octree.depth + 1]
+    for own in levels:
+        own.rows.drop("around", "child")
+    octree.value = (octree.value * length).astype(np.float32)
+    backend.trim()
+    rank = _ranks(octree)
+    leaves, used = _leaves(octree, rank)
+    corner, key = in_order(octree, backend.compact(used)[0], octree.depth)
+    del used
+    value, steps = (octree.value, None) if step is None else rounded(octree, step / parts, parts, fine)
+    del fine
+    octree.value = octree.hanging = None
+    arrays = {
+        **leaves,
+        "corner_key": key,
+        "distance": value[corner],
+        "nearest": order.triangle_id[points.slot[corner]],
+    }
+    if steps is not None:
+        arrays["steps"] = steps[corner[corner_order(backend, key)[0]]]
+    del value, steps
+    points.drop("slot")
+    backend.trim()
+    place = xp.empty(points.count, np.uint32)
+    place[corner] = xp.arange(len(corner), dtype=np.uint32)
+    del corner
+    leaf_corner = xp.empty((len(leaves["leaf_key"]), 8), np.uint32)
+    for level, own in enumerate(levels):
+        shared = {**octree.place(level), "place": place, "rank": rank[level], "leaf_corner": leaf_corner}
+        backend.run("sdf_octree_corners", own.cells.count, **shared)
+    return {**arrays, "leaf_corner": leaf_corner}, parts
+
+
+def in_order(octree: Octree, corner: Array, depth: int) -> tuple[Array, Array]:
+    """Points (m,) uint32 that are corners of cells down to level `depth`, sorted by their keys (m,) uint64; and these.
+    Where the keys' last bits, all zero, have room for a place in the list, they are sorted with it."""
+    key, last = octree.point_keys()[corner], 1 << 3 * (LATTICE_BITS - depth)
+    if len(key) > last:
+        return corner[octree.backend.sort(key)], key
+    key |= octree.backend.xp.arange(len(key), dtype=np.uint64)
+    key.sort()  # several times as fast as to sort places by keys
+    corner = corner[key & np.uint64(last - 1)]
+    key &= ~np.uint64(last - 1)
+    return corner, key
+
+
+def _leaves(octree: Octree, rank: list[Array]) -> tuple[dict[str, Array], Array]:
+    """leaf_key and leaf_level, and which points (m,) uint8 are corners of leaves."""
+    xp = octree.backend.xp
+    used = xp.zeros(octree.points.count, np.uint8)
+    count = 1 + sum(own.cells.count - own.families.count for own in octree.levels[1:])
+    leaves = {"leaf_key": xp.empty(count, np.uint64), "leaf_level": xp.empty(count, np.uint8)}
+    for level, own in enumerate(octree.levels):
+        shared = {**octree.place(level), **leaves, "rank": rank[level], "used": used}
+        octree.backend.run("sdf_octree_leaves", own.cells.count, **shared)
+    return leaves, used
+
+
+def _ranks(octree: Octree) -> list[Array]:
+    """For each cell, by level, how many leaves come before it along the Morton curve."""
+    run, xp, levels = octree.backend.run, octree.backend.xp, octree.levels
+    rank = [xp.ones(own.cells.count, np.uint32) for own in levels]  # first the leaves in each cell
+    for level in reversed(range(1, len(levels))):
+        families = levels[level].families
+        run("sdf_octree_held", families.count, parent=families.parent, held=rank[level], above_held=rank[level - 1])
+    rank[0][:] = 0
+    for level in range(1, len(levels)):
+        families = levels[level].families
+        run("sdf_octree_rank", families.count, parent=families.parent, above_rank=rank[level - 1], rank=rank[level])
+    return rank

@@ -1,0 +1,85 @@
+"""Balance: neighbouring leaves differ by one level at most, and hanging corners by no more than the tolerance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from sdfcli.backend import Array
+from sdfcli.octree.levels import CLOSED, OPENED, OUTSIDE, SPLIT, Octree
+from sdfcli.octree.refine import Criteria
+
+COARSE = 3
+"""The flag of a level with coarser neighbours of cells that are to be split; 1 and 2 are flags of cells."""
+
+PATIENCE, FARTHEST, MARGINAL = 8, 64, 0.8
+"""Rounds of splits for hanging corners before a wave of them is met; how far away, in leaves, at most; and the part of
+the tolerance from which on a leaf only just meets it."""
+
+
+def cells_to_split(octree: Octree, level: int, balanced: bool) -> tuple[Array, Array, bool]:
+    """The opened and the closed cells (k,) uint32 that are to be split. Where balanced, coarser neighbours are marked
+    on the level above: whether there are any, which are to be split first (2:1 balance)."""
+    backend, cells = octree.backend, octree.levels[level].cells
+    flag = backend.xp.zeros(cells.count + 1, np.uint8)
+    place = octree.place(level)
+    if not balanced:
+        place.update(above_state=None, above_asked=None)
+    backend.run("sdf_octree_balance", cells.count, flag=flag, **place)
+    opened, closed, coarse = backend.compact(flag, COARSE)
+    return opened, closed, len(coarse) > 0
+
+
+def constrain(octree: Octree) -> None:
+    """Sets the field's values: hanging corners take their coarser neighbour's interpolation, coarse levels first."""
+    octree.value = octree.points.signed.copy()
+    octree.hanging = octree.backend.xp.zeros(octree.points.count, np.uint8)
+    values = {"value": octree.value, "hanging": octree.hanging}
+    for level, own in enumerate(octree.levels[:-1]):
+        octree.backend.run("sdf_octree_constrain", own.cells.count, **values, **octree.place(level))
+
+
+def tighten(octree: Octree, criteria: Criteria) -> list[int]:
+    """Marks the leaves that move their finer neighbours' corners too far; returns their levels."""
+    marked = octree.backend.xp.zeros(len(octree.levels) - 1, np.uint8)
+    for level in range(1, len(octree.levels)):
+        octree.backend.run(
+            "sdf_octree_tighten",
+            octree.levels[level].cells.count,
+            value=octree.value,
+            hanging=octree.hanging,
+            any=marked[level - 1 :],
+            **octree.place(level),
+            **criteria.args,
+        )
+    levels: list[int] = np.flatnonzero(octree.backend.to_host(marked)).tolist()
+    return levels
+
+
+def run_ahead(
+    octree: Octree, criteria: Criteria, level: int, rounds: int, open_cells: Callable[[int, Array], None]
+) -> None:
+    """Marks more leaves of a level that are to be split for the sake of hanging corners.
+
+    Where many leaves only just meet the tolerance, each split asks for the next one beside it, and a wave goes over
+    them, a leaf a round. After some rounds it is met: each time twice as far away as the time before.
+    """
+    if rounds <= PATIENCE:
+        return
+    backend, xp, own = octree.backend, octree.backend.xp, octree.levels[level]
+    asked = (own.cells.asked == 1) & (own.cells.state != SPLIT)
+    front = xp.flatnonzero(asked).astype(np.uint32)
+    open_cells(level, front[own.cells.state[front] == CLOSED])
+    for _ in range(min(2 ** (rounds - PATIENCE - 1), FARTHEST)):
+        around = xp.unique(octree.neighbours(level, front))
+        around = around[around < OUTSIDE]
+        around = around[(own.cells.state[around] == OPENED) & ~asked[around]]
+        wish = xp.zeros(own.cells.count, np.uint8)
+        rows, marginal = own.cells.row[around], MARGINAL * criteria.tolerance
+        criteria.test(level, len(rows), rows=rows, asked=wish, state=None, tolerance=marginal)
+        front = backend.compact(wish)[0]
+        if len(front) == 0:
+            break
+        asked[front] = True
+    own.cells.asked[asked] = 1

@@ -1,0 +1,75 @@
+"""Exact signed distances at the points of an adaptive octree."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdfcli.backend import Array
+from sdfcli.octree.levels import Arguments, GrowableTable
+from sdfcli.scene import Scene
+from sdfcli.sign.propagate import KnownSigns
+
+
+class ExactDistances:
+    """Measures points, by number, into the columns of an octree's `points`.
+
+    order    the triangles.
+    queries  the number of distances measured so far.
+    seeds    slots, of one point, that a query starts from.
+    """
+
+    def __init__(self, scene: Scene, points: GrowableTable) -> None:
+        self._scene, self._points, self.order, self._signer = scene, points, scene.order, scene.signer
+        self._keep_gradient = not scene.backend.memory.scarce
+        self.queries, self.seeds = 0, max(1, scene.index.seeds)
+
+    @property
+    def args(self) -> Arguments:
+        """The points, and the triangles nearest to them, as kernels take them."""
+        return {
+            "distance": self._points.signed,
+            "gradient": self._points.gradient if self._keep_gradient else None,
+            "slot": self._points.slot,
+            "triangles": len(self.order),
+            "triangle_key": self.order.keys,
+            "triangle": self.order.triangle,
+        }
+
+    def blank(self, count: int) -> tuple[Array, Array]:
+        """Positions (count, 3) float32 and seeds (count, seeds) uint32, undefined, of points to measure."""
+        xp = self._scene.backend.xp
+        return xp.empty((count, 3), np.float32), xp.empty((count, self.seeds), np.uint32)
+
+    def nearest(self, position: Array, seed: Array | None) -> tuple[Array, Array]:
+        """Unsigned distances (m,) float32 and nearest slots (m,) uint32 of positions (m, 3)."""
+        self.queries += len(position)
+        with self._scene.stages("query", self._scene.backend):
+            return self._scene.nearest(position, seed)
+
+    def measure(self, first: int, position: Array, seed: Array | None = None, known: KnownSigns | None = None) -> None:
+        """Exact signed distances of the points from number `first` on, at positions (m, 3). known: signs of the same
+        cells; None for the root's corners."""
+        backend, points, part = self._scene.backend, self._points, slice(first, first + len(position))
+        distance, slot = self.nearest(position, seed)
+        with self._scene.stages("sign", backend):
+            if known is None and self._signer.caps:
+                points.clear[part] = self._signer.caps.room(position)
+            signs = self._signer.sign(position, distance, slot, known)
+        backend.run(
+            "sdf_octree_measured",
+            len(position),
+            position=position,
+            slot=slot,
+            distance=distance,
+            **signs._asdict(),
+            triangle=self.order.triangle,
+            nearest=points.slot[part],
+            signed_distance=points.signed[part],
+            gradient=points.gradient[part] if self._keep_gradient else None,
+        )
+
+    def known(self, first: int, row: Array, points: Array, level: int) -> KnownSigns:
+        """The signs of older points for new ones, from number `first` on. row: (m,), of the opened cells that own
+        these, on a level whose opened cells have points (rows, 27)."""
+        clear = self._points.clear if self._signer.caps else None
+        return KnownSigns(first, row, points, 0.5 ** (level + 1), self._points.signed, clear)

@@ -1,0 +1,89 @@
+"""Which cells an adaptive octree splits, and which it opens to find that out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sdfcli.backend import Array
+from sdfcli.octree.budget import PIECE
+from sdfcli.octree.distances import ExactDistances
+from sdfcli.octree.grown import Limits
+from sdfcli.octree.levels import Arguments, Octree
+from sdfcli.octree.sheets import NO_SHEETS, affordable
+from sdfcli.params import SHEET_CELL
+
+PROBE = 2
+"""The verdict of the corners on a cell whose centre decides whether it is opened."""
+SAFETY = 0.8
+"""The tests' share of the tolerance. The rest is for what 27 samples of a cell do not see, and for hanging corners."""
+JUMP_EDGE = 4.0
+"""Cells are split down to this many tolerances where the sign jumps at the hole of an open surface."""
+
+
+class Criteria:
+    """The tests of an octree's cells; see octree/refine.h.
+
+    depth, thin_depth  the finest level for the sake of the tolerance, and of sheets.
+    thin               the thickness, in edges of the domain, down to which sheets keep both sides; NO_SHEETS: none do.
+    """
+
+    def __init__(self, octree: Octree, distances: ExactDistances, limits: Limits, thin: float) -> None:
+        """thin: as above, or 0 for no sheets."""
+        self.octree, self.distances = octree, distances
+        self.depth, self.thin_depth = limits.depth, len(octree.levels) - 1
+        self.tolerance, self._band, self.thin = SAFETY * limits.tolerance, limits.band, thin or NO_SHEETS
+
+    @property
+    def args(self) -> Arguments:
+        """The allowed errors, and the points, as kernels take them."""
+        allowed = {"tolerance": self.tolerance, "band": self._band, "thin_least": self.thin}
+        return {**self.distances.args, **allowed}
+
+    @property
+    def thinnest_kept(self) -> float | None:
+        """The thickness from which on sheets are kept, in edges of the domain; None where they are not looked for."""
+        return None if self.thin == NO_SHEETS else max(self.thin, 0.5**self.thin_depth / SHEET_CELL)
+
+    def afford_sheets(self, share: float) -> None:
+        """Settles `thin` by the first cells of level `depth`, a share of all."""
+        octree = self.octree
+        cells = octree.levels[self.depth].cells.count
+        width = octree.backend.xp.empty(cells, np.float32)
+        octree.backend.run("sdf_octree_sheets", cells, first=0, width=width, **octree.place(self.depth), **self.args)
+        found = octree.backend.to_host(width[width < NO_SHEETS])
+        self.thin = affordable(found, 0.5**self.depth, self.thin, share)
+
+    def by_corners(self, level: int, first: int) -> Array:
+        """The new cells (k,) uint32, from number `first` on, that are to be opened, judged by their corners, and where
+        these leave doubt by their centre."""
+        backend, xp = self.octree.backend, self.octree.backend.xp
+        wish = xp.empty(self.octree.levels[level].cells.count - first, np.uint8)
+        shared = {**self.octree.place(level), **self.args, "wish": wish}
+        backend.run("sdf_octree_screen", len(wish), first=first, thin_only=int(level >= self.depth), **shared)
+        opened, probed = backend.compact(wish, PROBE, first)
+        if len(probed) == 0:
+            return opened
+        for start in range(0, len(probed), PIECE):
+            cells = probed[start : start + PIECE]
+            position, seed = self.distances.blank(len(cells))
+            probe = {**shared, "cells": cells, "seeds": self.distances.seeds}
+            backend.run("sdf_octree_probe", len(cells), position=position, seed=seed, **probe)
+            distance, _ = self.distances.nearest(position, seed)
+            backend.run("sdf_octree_probed", len(cells), first=first, centre=distance, **probe)
+        return backend.compact(wish, first=first)[0]
+
+    def by_neighbours(self, level: int, first: int) -> Array:
+        """The new cells that are to be opened, judged by what opened neighbours know."""
+        backend = self.octree.backend
+        wish = backend.xp.empty(self.octree.levels[level].cells.count - first, np.uint8)
+        backend.run("sdf_octree_peek", len(wish), first=first, wish=wish, **self.octree.place(level), **self.args)
+        return backend.compact(wish, first=first)[0]
+
+    def test(self, level: int, count: int, **values: Any) -> None:
+        """Marks opened cells that are to be split: `rows` (count,), or those from row `first` on. values: further
+        arguments of sdf_octree_test, or others than the octree's."""
+        thin_only, jump_edge = int(level >= self.depth), JUMP_EDGE * self.tolerance
+        shared = {**self.octree.place(level), **self.args, "first": 0, "rows": None, **values}
+        self.octree.backend.run("sdf_octree_test", count, thin_only=thin_only, jump_edge=jump_edge, **shared)

@@ -1,0 +1,76 @@
+"""An adaptive octree's distances as whole numbers of a step, smaller around sheets; see corners.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sdfcli.backend import Array
+from sdfcli.octree.cells import root_keys
+from sdfcli.octree.corners import LEAST_STEP
+from sdfcli.octree.levels import Octree
+from sdfcli.octree.refine import Criteria
+from sdfcli.octree.sheets import NO_SHEETS
+
+STEP_OF_SHEET, MOST_PARTS = 1 / 24, 128
+"""The largest step around a sheet, as a share of its thickness; and the most parts of a step."""
+
+
+def fine_points(octree: Octree, criteria: Criteria, step: float) -> tuple[Array | None, int]:
+    """(m,) uint32: how often a step, in edges of the domain, is halved for each point's value, see
+    sdf_octree_sheet_points; and the parts of a step at most. None and 1 where no step is halved."""
+    if criteria.thin == NO_SHEETS:
+        return None, 1
+    parts = 1
+    while parts < MOST_PARTS and step / parts > max(1.01 * STEP_OF_SHEET * criteria.thin, 2 * LEAST_STEP):
+        parts *= 2
+    fine = octree.backend.xp.zeros(octree.points.count, np.uint32)
+    passes: list[tuple[str, dict[str, Any]]] = [
+        ("sheet_points", {"step": step, "share": STEP_OF_SHEET, "parts": parts}),
+        ("beside_sheets", {"on_surface": 0}),
+        ("beside_sheets", {"on_surface": 1}),
+    ]
+    for kernel, values in passes:
+        before = fine
+        if kernel == "beside_sheets":
+            fine = before.copy()
+        for level, own in enumerate(octree.levels):
+            shared = {**octree.place(level), **criteria.args, **values, "before": before, "fine": fine}
+            octree.backend.run(f"sdf_octree_{kernel}", own.cells.count, **shared)
+        if not int(fine.max()):
+            return None, 1
+    return fine, parts
+
+
+def rounded(octree: Octree, step: float, parts: int, fine: Array | None) -> tuple[Array, Array]:
+    """The points' values (m,) float32 as whole numbers of a step from what coarser points predict, and these numbers
+    (m,) int32. step: a part of it where `fine` halves it, of `parts`."""
+    backend, xp, value = octree.backend, octree.backend.xp, octree.value
+    result, steps = value.copy(), xp.zeros(len(value), np.int32)
+    backend.run(
+        "sdf_corner_quantise",
+        8,
+        corners=8,
+        level=0,
+        corner=xp.arange(8, dtype=np.uint32),
+        corner_key=root_keys(backend),
+        hanging=octree.hanging,
+        step=step,
+        value=result,
+        residual=steps,
+    )
+    for own in octree.levels:
+        backend.run(
+            "sdf_octree_round",
+            own.rows.count,
+            points=own.rows.points,
+            value=value,
+            hanging=octree.hanging,
+            fine=fine,
+            parts=parts,
+            step=step,
+            rounded=result,
+            steps=steps,
+        )
+    return result, steps
