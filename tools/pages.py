@@ -62,7 +62,7 @@ def _default(parameter: Any) -> str:
 
 
 def _code(*words: str) -> str:
-    return ", ".join(f"`{_cell(word)}`" for word in words if word)
+    return ", ".join(f"`{word}`" for word in words if word)  # Markdown splits no row within code
 
 
 def _cell(text: str) -> str:
