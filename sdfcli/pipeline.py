@@ -69,12 +69,12 @@ def _build(
     device: str,
     threads: int | None,
     max_memory: int | None,
-    tell: Progress,
+    progress: Progress,
     previous: Field | None,
     keep_nearest: bool,
 ) -> Field:
     stages = Stages()
-    tell(LOADING)
+    progress(LOADING)
     loading = Loading(source)  # a GPU takes a while to start, too
     with stages("start"):
         backend = select_backend(device, threads)
@@ -83,11 +83,11 @@ def _build(
     with stages("check"):
         loading.health()
         mesh, sign = choose_sign(loaded, params.sign)
-    drawn = loading.beside(lambda: draw_samples(mesh, params.band))  # while kernels run
+    drawn = loading.submit(lambda: draw_samples(mesh, params.band))  # while kernels run
     octree = OCTREES[params.octree]
     scene = Scene(backend, mesh, sign, params.query, lean=octree.lean, stages=stages)
 
-    tell("sorting triangles")
+    progress("sorting triangles")
     scene.sort()  # (a)
     signer = scene.signer  # (b)
     with stages("measure"):
@@ -96,10 +96,10 @@ def _build(
     scene.warm_start = WarmStart.of(previous, scene) if previous else None
     limits = Limits.of(params, mesh.diagonal, mesh.domain.length, memory_limit(backend, max_memory))
     with stages("octree", backend):
-        grown = octree.build(scene, limits, tell)  # (c) (d)
+        grown = octree.build(scene, limits, progress)  # (c) (d)
     field = field_of(grown, backend, mesh.domain, keep_nearest)
 
-    tell("measuring the error")
+    progress("measuring the error")
     with stages("measure", backend), field.at(backend):
         measured = measure(field, scene, samples, params, grown)
     field.info.update(describe(scene, params, loading, confidence, grown, measured))

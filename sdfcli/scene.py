@@ -88,7 +88,7 @@ class Scene:
                 if not self._one_tree:
                     signer.rebuild(bvh)
                 return signer
-            self.choice, signer = settle_sign(self.backend, self.mesh, bvh, self.choice, later=self._one_tree)
+            self.choice, signer = settle_sign(self.backend, self.mesh, bvh, self.choice, lazy=self._one_tree)
         return signer
 
     @property
@@ -133,7 +133,7 @@ class Scene:
         if not walks_radix_tree(self._query):
             self._bvh = None
         self.mesh.release()
-        self.backend.trim()
+        self.backend.release_cached()
 
     def queries_done(self) -> None:
         """The index is idle from now on: it is freed where memory is scarce."""

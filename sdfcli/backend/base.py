@@ -112,14 +112,14 @@ class MemoryPolicy:
         return entries // (2 if nbytes < SMALL else 8)
 
 
-class Queue(AbstractContextManager["Queue"]):
-    """What is asked for within it runs in order, beside what other queues do. On the CPU it is done at once."""
+class Stream(AbstractContextManager["Stream"]):
+    """What is asked for within it runs in order, beside what other streams do. On the CPU it is done at once."""
 
     def __exit__(self, *_: object) -> None:
         pass
 
     def synchronize(self) -> None:
-        """Waits until the queue is empty."""
+        """Waits until the stream is empty."""
 
 
 class Backend(ABC):
@@ -170,23 +170,23 @@ class Backend(ABC):
         """Within it, this device is the thread's current one."""
         return nullcontext()
 
-    def queues(self, n: int) -> list[Queue]:
-        """The first n queues of this device: the same ones every time."""
-        return [Queue()] * n
+    def streams(self, n: int) -> list[Stream]:
+        """The first n streams of this device: the same ones every time."""
+        return [Stream()] * n
 
     def pinned(self, n: int, dtype: Any) -> npt.NDArray[Any]:
         """Memory of the host that is copied to and from the device at full speed, beside other work."""
         return np.empty(n, dtype)
 
     def upload(self, host: npt.NDArray[Any], array: Array) -> None:
-        """Copies to a device array of the same type and length, in the current queue."""
+        """Copies to a device array of the same type and length, in the current stream."""
         array[...] = host
 
     def download(self, array: Array, host: npt.NDArray[Any]) -> None:
-        """Copies from the device, in the current queue."""
+        """Copies from the device, in the current stream."""
         host[...] = array
 
-    def later(self, array: Array) -> Callable[[], npt.NDArray[Any]]:
+    def copy_async(self, array: Array) -> Callable[[], npt.NDArray[Any]]:
         """Begins to copy a small array, or a column of one, to the host. What comes back waits for that, not for what
         is asked for since."""
         host = self.to_host(array).copy()
@@ -201,7 +201,7 @@ class Backend(ABC):
         """The bytes that it could take in addition."""
 
     @abstractmethod
-    def trim(self) -> None:
+    def release_cached(self) -> None:
         """Gives the driver back what this process holds on the device and does not use, if that is much; it then waits
         for the device."""
 
@@ -209,7 +209,7 @@ class Backend(ABC):
         """A named range that profilers of this device show."""
         return nullcontext()
 
-    def mark(self) -> Any:
+    def record_event(self) -> Any:
         """A moment in the device's work, for `elapsed`."""
         return time.perf_counter()
 
@@ -221,7 +221,7 @@ class Backend(ABC):
         """The part of the work that a profiler sees which was told to wait for it."""
         return nullcontext()
 
-    def lines(self, shape: tuple[int, ...], dtype: Any) -> Array:
+    def empty_aligned(self, shape: tuple[int, ...], dtype: Any) -> Array:
         """An empty array that begins where a cache line does: entries of 32 or 64 bytes lie in one line each."""
         return self.xp.empty(shape, dtype)
 

@@ -97,13 +97,13 @@ class CpuBackend(Backend):
     def synchronize(self) -> None:
         pass
 
-    def lines(self, shape: tuple[int, ...], dtype: Any) -> Array:
+    def empty_aligned(self, shape: tuple[int, ...], dtype: Any) -> Array:
         size = math.prod(shape) * np.dtype(dtype).itemsize
         room = np.empty(size + CACHE_LINE, np.uint8)
         first = -room.ctypes.data % CACHE_LINE
         return room[first : first + size].view(dtype).reshape(shape)
 
-    def trim(self) -> None:
+    def release_cached(self) -> None:
         pass
 
     def sort(self, keys: Array) -> Array:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend.base import KERNELS, Array, Queue, argument_structs
+from sdfcli.backend.base import KERNELS, Array, Stream, argument_structs
 from sdfcli.backend.warps import WarpBackend
 from sdfcli.errors import DeviceError
 
@@ -129,7 +129,7 @@ def cuda_backend(device: int) -> CudaBackend:
     return CudaBackend(device)
 
 
-class CudaQueue(Queue):
+class CudaStream(Stream):
     """A stream of one GPU."""
 
     def __init__(self, cupy: Any, device: Any) -> None:
@@ -138,7 +138,7 @@ class CudaQueue(Queue):
         with device:
             self._stream = cupy.cuda.Stream(non_blocking=True)
 
-    def __enter__(self) -> CudaQueue:
+    def __enter__(self) -> CudaStream:
         self._open.enter_context(self._device)
         self._open.enter_context(self._stream)
         return self
@@ -163,7 +163,7 @@ class CudaBackend(WarpBackend):
         self.name = f"cuda:{device}"
         self._modules: dict[str, Any] = {}
         self._functions: dict[str, Any] = {}
-        self._queues: list[Queue] = []
+        self._streams: list[Stream] = []
         self._coming: list[tuple[Any, npt.NDArray[Any]]] = []
         Thread(target=self._warm_up, daemon=True).start()
 
@@ -230,7 +230,7 @@ class CudaBackend(WarpBackend):
     def synchronize(self) -> None:
         self.xp.cuda.get_current_stream().synchronize()
 
-    def later(self, array: Array) -> Callable[[], npt.NDArray[Any]]:
+    def copy_async(self, array: Array) -> Callable[[], npt.NDArray[Any]]:
         cuda, size, width = self.xp.cuda, array.size, array.itemsize
         memory, stream = cuda.alloc_pinned_memory(max(size * width, 1)), cuda.get_current_stream()
         if size:  # row by row
@@ -257,7 +257,7 @@ class CudaBackend(WarpBackend):
         finally:
             self.xp.cuda.nvtx.RangePop()
 
-    def mark(self) -> Any:
+    def record_event(self) -> Any:
         event = self.xp.cuda.Event()
         event.record()
         return event
@@ -283,7 +283,7 @@ class CudaBackend(WarpBackend):
         pool = self.xp.get_default_memory_pool()
         return int(self.device.mem_info[0]) + int(pool.total_bytes()) - int(pool.used_bytes())
 
-    def trim(self) -> None:
+    def release_cached(self) -> None:
         pool = self.xp.get_default_memory_pool()
         if pool.free_bytes() > IDLE_BYTES:
             pool.free_all_blocks()
@@ -305,10 +305,10 @@ class CudaBackend(WarpBackend):
         with self.device:
             yield
 
-    def queues(self, n: int) -> list[Queue]:
-        while len(self._queues) < n:
-            self._queues.append(CudaQueue(self.xp, self.device))
-        return self._queues[:n]
+    def streams(self, n: int) -> list[Stream]:
+        while len(self._streams) < n:
+            self._streams.append(CudaStream(self.xp, self.device))
+        return self._streams[:n]
 
     def pinned(self, n: int, dtype: Any) -> npt.NDArray[Any]:
         size = n * np.dtype(dtype).itemsize

@@ -22,18 +22,18 @@ class Stages:
 
     @contextmanager
     def __call__(self, name: str, backend: Backend | None = None) -> Iterator[None]:
-        mark = backend.mark if backend else time.perf_counter
+        now = backend.record_event if backend else time.perf_counter
         outer = self._open[-1] if self._open else None
         self._names.setdefault(name)
         self._open.append(name)
-        start = mark()
+        start = now()
         try:
             with backend.annotate(name) if backend else nullcontext():
                 yield
             interrupts.check()
         finally:
             self._open.pop()
-            self._spans.append((name, outer, backend, start, mark()))
+            self._spans.append((name, outer, backend, start, now()))
 
     def seconds(self) -> dict[str, float]:
         """By stage, and their `total`; waits until the last one has ended."""

@@ -69,9 +69,9 @@ def _here(request: BuildRequest, progress: Progress) -> Iterator[Outcome]:
 
     (job,) = request.jobs
     try:
-        with progress(job.mesh) as tell:
+        with progress(job.mesh) as update:
             settings = replace(request.settings, device=first_device(request.settings.device))
-            outcome = build_into(job.mesh, job.output, settings, tell)
+            outcome = build_into(job.mesh, job.output, settings, update)
     except SdfError as error:
         if request.raises:
             raise

@@ -35,7 +35,7 @@ def main() -> None:
     threading.Thread(target=_listen, args=(asked,), daemon=True).start()
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
         _serve(asked, answers)
-    driver.leave(0)
+    driver.exit_fast(0)
 
 
 def _listen(asked: queue.SimpleQueue[Any]) -> None:

@@ -97,14 +97,14 @@ def _copy_through(backends: Sequence[Backend], values: Any, out: Any) -> None:
     used = []
     for k, start in enumerate(starts):
         backend, piece = backends[k % len(backends)], slice(start, start + chunk)
-        queue = backend.queues(len(starts))[k]
-        with queue:
+        stream = backend.streams(len(starts))[k]
+        with stream:
             array = backend.xp.empty(len(values[piece]), np.uint32)
             backend.upload(values[piece], array)
             backend.download(array, out[piece])
-        used.append((queue, array))
-    for queue, _ in used:
-        queue.synchronize()
+        used.append((stream, array))
+    for stream, _ in used:
+        stream.synchronize()
 
 
 def _device_cases(backends: Sequence[Backend], elements: int) -> Iterator[Case]:

@@ -156,7 +156,7 @@ def compare(
 
     Raises what `sdfcli.build` raises; UsageError for a depth above 10.
     """
-    tell = progress or (lambda _: None)
+    progress = progress or (lambda _: None)
     if not 1 <= depth <= MAX_DEPTH:
         raise UsageError(f"--depth {depth}: a uniform grid takes 1 to {MAX_DEPTH}")
     params = BuildParams(depth=depth, tolerance=tolerance, band=band, sign=sign)
@@ -164,10 +164,10 @@ def compare(
         comparison = _Comparison(load_mesh(source), params, depth, device, threads, repeat, samples)
         rows = []
         for octree in ("adaptive", "bvh"):
-            tell(f"{octree} octree")
+            progress(f"{octree} octree")
             rows.append(comparison.octree(octree))
         for method in GRIDS:
-            tell(method)
+            progress(method)
             rows.append(comparison.grid(method))
         return rows
     except MemoryError as error:

@@ -86,12 +86,12 @@ class Commands(TyperGroup):
                 raise _interrupted() from None
             if type(error).__module__.startswith(("click", "typer")) or ctx.params.get("debug"):
                 raise
-            from sdfcli.cli.output import tell
+            from sdfcli.cli.output import print_error
 
             known = memory.as_sdf_error(error)
             if known is not error and type(known) is SdfError:
                 known = SdfError(f"{known} (--debug shows where)")
-            raise typer.Exit(tell(known)) from None
+            raise typer.Exit(print_error(known)) from None
 
 
 def _command(name: str) -> Any:
@@ -168,5 +168,5 @@ def main() -> None:
     try:
         app()
     except SystemExit as end:
-        driver.leave(end.code)
+        driver.exit_fast(end.code)
         raise

@@ -80,8 +80,8 @@ def bench(
         return
     reports = []
     for mesh in meshes:
-        with progress(mesh, quiet or json) as tell:
-            report = _measure(mesh, backend, points, level, query, repeat, tell)
+        with progress(mesh, quiet or json) as update:
+            report = _measure(mesh, backend, points, level, query, repeat, update)
         reports.append(report)
         if json:
             print_json(report)
@@ -104,23 +104,23 @@ def _fail_slow(reports: list[dict[str, Any]], query: str, least: float) -> None:
 
 
 def _measure(
-    path: str, backend: Backend, points: str, depth: int, query: str, repeat: int, tell: Any
+    path: str, backend: Backend, points: str, depth: int, query: str, repeat: int, update: Any
 ) -> dict[str, Any]:
     from sdfcli.bench.workload import Workload
     from sdfcli.mesh.load import load_mesh
     from sdfcli.params import QUERIES
 
-    tell("loading")
+    update("loading")
     mesh = load_mesh(path)
     workload = Workload(mesh, backend, points, depth)
-    tell("stages")
+    update("stages")
     stages = workload.stage_seconds(query, repeat)
     queries = (*QUERIES[1:], QUERIES[0])  # the thesis's, in its order, before our own
-    tell("queries")
+    update("queries")
     seconds = workload.query_seconds(queries, repeat)
     found = {}
     for name in queries:
-        tell(f"counting what {name} visits")
+        update(f"counting what {name} visits")
         boxes, tests = workload.visits(name)
         found[name] = {
             "ms": 1e3 * seconds[name],
@@ -183,8 +183,8 @@ def _compare_with_grids(
 
     from sdfcli.bench.uniform import compare
 
-    with progress(path, quiet or json) as tell:
-        found = compare(path, depth, device=device, threads=threads, repeat=repeat, progress=tell)
+    with progress(path, quiet or json) as update:
+        found = compare(path, depth, device=device, threads=threads, repeat=repeat, progress=update)
     if json:
         methods = [{**asdict(row), "seconds": {"total": row.seconds}} for row in found]
         print_json({"input": path, "depth": depth, "device": device, "methods": methods})

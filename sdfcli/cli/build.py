@@ -12,7 +12,7 @@ import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.outcomes import Style, show
-from sdfcli.cli.output import human_bytes, print_json, print_table, progress, tell
+from sdfcli.cli.output import human_bytes, print_error, print_json, print_table, progress
 from sdfcli.errors import OutOfMemoryError, SdfError, UsageError
 from sdfcli.params import DEFAULT_DEPTH, OCTREES, THIN, BuildParams
 from sdfcli.runtime import driver, memory
@@ -234,11 +234,11 @@ def _estimate_one(mesh: str, settings: Settings, json: bool, raises: bool) -> in
             raise
         if json:
             print_json(failure(mesh, None, error))
-        return tell(error)
+        return print_error(error)
     _show_estimate(mesh, found, json)
     if found.fits:
         return 0
-    return tell(
+    return print_error(
         OutOfMemoryError(
             f"{mesh}: needs about {human_bytes(found.memory_bytes)}, above the limit of "
             f"{human_bytes(found.limit_bytes)}; try a larger --tolerance, a smaller --depth, or more --max-memory"

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.output import print_json, print_table, tell
+from sdfcli.cli.output import print_error, print_json, print_table
 from sdfcli.cli.wording import sheets_text
 from sdfcli.errors import InputError
 from sdfcli.params import BuildParams
@@ -33,7 +33,7 @@ def check(
         try:
             report = check_mesh(mesh, device, threads)
         except InputError as error:
-            worst = tell(error)
+            worst = print_error(error)
             report = {"verdict": "unusable", "error": str(error)}
         if json:
             print_json({"input": mesh, **report})

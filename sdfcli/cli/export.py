@@ -83,10 +83,10 @@ def export(
     targets = [output, header_path(output)] if ending == ".raw" else [output]
     for target in targets:
         check_target(target, force, file)
-    with progress(str(file), quiet or json) as tell:
+    with progress(str(file), quiet or json) as update:
         start = time.perf_counter()
         field = load(file)
-        tell(f"writing {output}")
+        update(f"writing {output}")
         with ExitStack() as stack:
             temporary = [stack.enter_context(written_whole(target, force)) for target in targets]
             if ending == ".vtkhdf":

@@ -63,7 +63,7 @@ def extract(
     check_ending(target)
     check_target(target, force, file)
     distances = _distances(spacing)
-    with progress(str(file), quiet or json) as tell:
+    with progress(str(file), quiet or json) as update:
         times = [time.perf_counter()]
         opened = open_source(file)
         backends = select_backends(device, threads)
@@ -71,14 +71,14 @@ def extract(
             cells = f"{default_resolution(opened)} cells along an axis; the octree's finest level has {finest(opened)}"
             _note(cells, quiet)
         times.append(time.perf_counter())
-        tell("extracting")
+        update("extracting")
         try:
             source = make_source(opened, backends[0], iso, resolution, distances)
             surface = extract_surface(source, backends)
         except MemoryError as error:
             raise OutOfMemoryError(f"out of memory: {error}; try a smaller --resolution") from error
         times.append(time.perf_counter())
-        tell("writing")
+        update("writing")
         cell = float(source.grid.frame[3:].min())
         with written_whole(target, force) as temporary:
             write_mesh(temporary, target.suffix.lower(), surface, cell)

@@ -48,7 +48,7 @@ def say(line: str) -> None:
     typer.echo(plain(line), err=True)
 
 
-def tell(error: SdfError) -> int:
+def print_error(error: SdfError) -> int:
     """Prints an error as one line on standard error; returns its exit code."""
     with suppress(OSError):  # a closed stream: the exit code is enough
         say("sdfcli: " + " ".join(str(error).split()))
@@ -108,8 +108,8 @@ def progress(title: str, quiet: bool) -> Iterator[Callable[[str], None]]:
         yield lambda what: None
         return
     if not sys.stderr.isatty():
-        with _lines(title) as tell:
-            yield tell
+        with _lines(title) as update:
+            yield update
         return
     from rich.console import Console
     from rich.text import Text

@@ -79,7 +79,7 @@ def query(
     else:
         answer = _from_mesh(file, gradient, nearest, sign, device, threads)
     names = ["distance", *(GRADIENT if gradient else []), *(NEAREST if nearest else [])]
-    with open_points(points) as stream, progress(f"{file}: {points}", quiet or json or output is None) as tell:
+    with open_points(points) as stream, progress(f"{file}: {points}", quiet or json or output is None) as update:
         start, count = time.perf_counter(), 0
 
         def answered() -> Iterator[tuple[Floats, Floats]]:
@@ -87,7 +87,7 @@ def query(
             for chunk in stream.chunks:
                 yield chunk, answer(chunk)
                 count += len(chunk)
-                tell(f"{count:,} points")
+                update(f"{count:,} points")
 
         if output is None:
             _print_answers(stream, names, answered(), json)

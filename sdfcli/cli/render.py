@@ -56,10 +56,10 @@ def render(
     width, height = parse_size(size)
     check_size(width, height)
     view_axes(view, up)
-    with progress(str(file), quiet or json) as tell:
+    with progress(str(file), quiet or json) as update:
         start = time.perf_counter()
         field = load(file)
-        tell("drawing")
+        update("drawing")
         picture = draw(field, width=width, height=height, view=view, up=up, iso=iso, device=device, threads=threads)
         write_png(target, picture, force)
     facts = {"width": width, "height": height, "view": view, "up": up}

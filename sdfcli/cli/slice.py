@@ -42,10 +42,10 @@ def slice_plane(
     target = output or Path(f"{file.stem}_{axis}.png")
     check_picture(target, force, file)
     check_size(axis, size)
-    with progress(str(file), quiet or json) as tell:
+    with progress(str(file), quiet or json) as update:
         start = time.perf_counter()
         field = load(file)
-        tell("drawing")
+        update("drawing")
         where = place_of_plane(select_backend(device), field, axis, at)
         picture = slice_image(field, axis=axis, at=where, size=size, octree=octree, device=device)
         write_png(target, picture, force)

@@ -49,7 +49,7 @@ def verify(
 
     if tolerance is not None and not 0 < tolerance < 1:
         raise UsageError(f"--tolerance {tolerance:g}: use a fraction of the diagonal between 0 and 1")
-    with progress(str(file), quiet or json) as tell:
+    with progress(str(file), quiet or json) as update:
         field = load(file)
         source = load_mesh(mesh)
         try:
@@ -62,7 +62,7 @@ def verify(
         reference = _Reference(source, sign, select_backend(device, threads))
         found = {}
         for region, points in sample_points(source, band, samples, seed).items():
-            tell(f"{len(points):,} points, {region}")
+            update(f"{len(points):,} points, {region}")
             found[region] = errors(field, source.diagonal, allowed, band, reference, points)
     worst = max(region.largest for region in found.values())
     passed = worst <= allowed

@@ -138,13 +138,13 @@ def exclusive_scan_on_host(
     chunk = chunk or min(CHUNK, -(-len(values) // len(backends))) or 1
     starts = range(0, len(values), chunk)
     dealt = _dealt(backends, weights, len(starts))
-    queues = {backend: iter(backend.queues(dealt.count(backend))) for backend in set(dealt)}
+    streams = {backend: iter(backend.streams(dealt.count(backend))) for backend in set(dealt)}
     jobs = []
     with ExitStack() as ends:  # nobody gives memory back that is copied from or to, also where the bits are not enough
         for start, backend in zip(starts, dealt, strict=True):
-            piece, subtotal, queue = values[start : start + chunk], backend.pinned(1, dtype), next(queues[backend])
-            ends.callback(queue.synchronize)
-            with queue:
+            piece, subtotal, stream = values[start : start + chunk], backend.pinned(1, dtype), next(streams[backend])
+            ends.callback(stream.synchronize)
+            with stream:
                 part = Counts(backend, len(piece), dtype)
                 if part.sums.dtype == piece.dtype:
                     backend.upload(piece, part.values)
@@ -153,16 +153,16 @@ def exclusive_scan_on_host(
                 check_total(part, 0, most)
                 part.start()
                 backend.download(part.sums[-1:], subtotal)
-            jobs.append((start, part, queue, subtotal))
+            jobs.append((start, part, stream, subtotal))
         total = 0
-        for start, part, queue, subtotal in jobs:
-            queue.synchronize()
+        for start, part, stream, subtotal in jobs:
+            stream.synchronize()
             before, total = total, total + int(subtotal[0])
             if total > np.iinfo(part.sums.dtype).max:
                 raise OverflowError(
                     f"the numbers add up to {total} or more, which takes more bits than {part.sums.dtype} has"
                 )
-            with queue:
+            with stream:
                 part.add(before)
                 part.backend.download(part.sums[:-1], out[start : start + len(part)])
     return out, total

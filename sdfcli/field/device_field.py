@@ -122,7 +122,7 @@ def _upload(
 
 def _make_sampler(backend: Backend, arrays: LeafArrays) -> dict[str, Array]:
     top, child = leaf_nodes(backend, arrays["leaf_key"], arrays["leaf_level"])
-    leaf_value = backend.lines(arrays["leaf_corner"].shape, np.float32)
+    leaf_value = backend.empty_aligned(arrays["leaf_corner"].shape, np.float32)
     for first in range(0, len(leaf_value), PIECE):
         part = slice(first, first + PIECE)
         leaf_value[part] = arrays["value"][arrays["leaf_corner"][part]]

@@ -104,7 +104,7 @@ class Field:
         """Within it, points that are NumPy's are looked up on that device, not on the CPU."""
         self._devices.home = backend
         if backend.memory.scarce:
-            backend.trim()
+            backend.release_cached()
             self.keep_sampler(backend)
         try:
             yield

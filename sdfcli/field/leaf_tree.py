@@ -32,8 +32,8 @@ def leaf_nodes(backend: Backend, leaf_key: Array, leaf_level: Array) -> tuple[Ar
         "node_level": level[order],
         "first_node": backend.from_host([0, *ends[: LATTICE_BITS + 1]], np.uint32),
     }
-    top = backend.lines((1 << 3 * TOP_LEVEL,), xp.uint32)
-    child = backend.lines((8 * len(order),), xp.uint32)
+    top = backend.empty_aligned((1 << 3 * TOP_LEVEL,), xp.uint32)
+    child = backend.empty_aligned((8 * len(order),), xp.uint32)
     backend.run("sdf_leaf_top", len(top) // 8, entry=top, **values)
     backend.run("sdf_leaf_nodes", len(order), entry=child, **values)
     return top, child

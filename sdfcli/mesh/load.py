@@ -92,7 +92,7 @@ class Loading:
         self.health: Callable[[], Health] = self._threads.submit(lambda: loaded.result().health).result
         self.sha256: Callable[[], str] = self._threads.submit(lambda: loaded.result().sha256).result
 
-    def beside(self, work: Callable[[], T]) -> Callable[[], T]:
+    def submit(self, work: Callable[[], T]) -> Callable[[], T]:
         """Has a thread do the last of the work; what comes back waits for its result."""
         result = self._threads.submit(work).result
         self._threads.shutdown(wait=False)

@@ -27,7 +27,7 @@ def assemble(
     for own in levels:
         own.rows.drop("around", "child")
     octree.value = (octree.value * length).astype(np.float32)
-    backend.trim()
+    backend.release_cached()
     rank = _ranks(octree)
     leaves, used = _leaves(octree, rank)
     corner, key = in_order(octree, backend.compact(used)[0], octree.depth)
@@ -45,7 +45,7 @@ def assemble(
         arrays["steps"] = steps[corner[corner_order(backend, key)[0]]]
     del value, steps
     points.drop("slot")
-    backend.trim()
+    backend.release_cached()
     place = xp.empty(points.count, np.uint32)
     place[corner] = xp.arange(len(corner), dtype=np.uint32)
     del corner

@@ -55,7 +55,7 @@ class SplitCells:
         self._end = backend.xp.empty(max(0, len(keys) - 1), np.uint32)
         backend.run("sdf_split_count", len(self._end), keys=keys, depth=depth, count=self._end)
         backend.inclusive_scan(self._end)
-        self._count = backend.later(self._end[-1:])
+        self._count = backend.copy_async(self._end[-1:])
 
     def cells(self) -> Array:
         """(s,) uint64, sorted."""
@@ -102,7 +102,7 @@ class OwnedPoints:
         self.kin, self.end = (backend.xp.empty((rows, len(cell)), np.uint32) for rows in (KIN, depth))
         backend.run("sdf_split_own", len(cell), depth=depth, cell=cell, kin=self.kin, count=self.end)
         backend.inclusive_scan(self.end.reshape(-1))
-        self._ends = backend.later(self.end[:, -1:])
+        self._ends = backend.copy_async(self.end[:, -1:])
 
     def ends(self) -> list[int]:
         """How many points the split cells of each level own, and those of the levels above."""

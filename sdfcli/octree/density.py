@@ -80,11 +80,11 @@ def measured(scene: Scene, splits: SplitCells, most_memory: int | None = None) -
         distance, slot = scene.nearest_by_level(tree.position, tree.near, tree.ends)
     scene.queries_done()
     tree = replace(tree, near=None)
-    backend.trim()
+    backend.release_cached()
     with scene.stages("sign", backend):
         distance = scene.signer.sign_corners(tree, distance, slot)
     tree = replace(tree, position=None)
-    backend.trim()
+    backend.release_cached()
     corner_key, place = sort_corners(backend, tree)
     tree = replace(tree, code=None)
     distance, nearest = place_corners(backend, place, distance, slot, order.triangle_id)

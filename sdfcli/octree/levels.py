@@ -28,7 +28,7 @@ class GrowableTable:
     """
 
     def __init__(self, backend: Backend, **columns: tuple[type, tuple[int, ...]]) -> None:
-        self._xp, self._trim, self._memory = backend.xp, backend.trim, backend.memory
+        self._xp, self._release_cached, self._memory = backend.xp, backend.release_cached, backend.memory
         self._room = {name: self._xp.empty((64, *shape), dtype) for name, (dtype, shape) in columns.items()}
         self._cut: dict[str, Array] = {}
         self.count = 0
@@ -62,7 +62,7 @@ class GrowableTable:
         for name, old in self._room.items():
             if self.count > len(old):
                 if self.count * old[:1].nbytes > LARGE:
-                    self._trim()
+                    self._release_cached()
                 spare = self._memory.spare(len(old), old.nbytes)
                 new = self._xp.empty((max(self.count, len(old) + spare), *old.shape[1:]), old.dtype)
                 new[:first] = old[:first]

@@ -57,7 +57,7 @@ def _driver() -> ctypes.CDLL | None:
     return driver if driver.cuInit(0) == 0 else None
 
 
-def leave(code: Any) -> None:
+def exit_fast(code: Any) -> None:
     """Ends the process: Python would first free, for a twentieth of a second or more, what ends with the process
     anyway, and a GPU's driver may still be starting. Returns where something is left to tell, or where Dask, which ends
     what it has started when Python ends, would complain of it."""

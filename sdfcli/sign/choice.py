@@ -78,25 +78,23 @@ def make_signer(backend: Backend, mesh: Mesh, bvh: Bvh, method: str) -> Signer:
     return WindingSigner(backend, mesh, _moments(backend, bvh))
 
 
-def _moments(
-    backend: Backend, bvh: Bvh, counted: Bools | None = None, later: bool = False
-) -> Rebuildable[WindingIndex]:
-    """The moments of the faces that count (f,), None: of all. later: not made from bvh at once."""
+def _moments(backend: Backend, bvh: Bvh, counted: Bools | None = None, lazy: bool = False) -> Rebuildable[WindingIndex]:
+    """The moments of the faces that count (f,), None: of all. lazy: not made from bvh at once."""
     index = Rebuildable(functools.partial(WindingIndex.among, backend, bvh.order, counted))
-    if later or counted is not None:
+    if lazy or counted is not None:
         return index
     return Rebuildable(index.get, WindingIndex.of(backend, bvh))
 
 
 def settle_sign(
-    backend: Backend, mesh: Mesh, bvh: Bvh, choice: SignChoice, later: bool = False
+    backend: Backend, mesh: Mesh, bvh: Bvh, choice: SignChoice, lazy: bool = False
 ) -> tuple[SignChoice, Signer]:
     """The signer, and the choice as it stands after a look at what only the tree can tell of `auto`.
 
     Pseudonormals need a surface that parts inside from outside everywhere: where it folds back on itself, crosses
     itself, or lies in another solid, winding numbers are taken. And an open surface that encloses nothing has no sign.
 
-    later: the moments of winding numbers are made on their first use, by a tree of their own, and not now from bvh, of
+    lazy: the moments of winding numbers are made on their first use, by a tree of their own, and not now from bvh, of
     which the order alone is kept.
     """
     if choice.boundary is not None:
@@ -113,7 +111,7 @@ def settle_sign(
     choice = replace(choice, boundary=None, counted=None)  # they hold much memory
     if choice.method != "winding":
         return choice, make_signer(backend, mesh, bvh, choice.method)
-    signer = WindingSigner(backend, boundary or mesh, _moments(backend, bvh, counted, later))
+    signer = WindingSigner(backend, boundary or mesh, _moments(backend, bvh, counted, lazy))
     if choice.asked_for or signer.closed:
         return choice, signer
     share = enclosing_share(signer.index, boundary or mesh)

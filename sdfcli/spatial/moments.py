@@ -51,7 +51,7 @@ class WindingIndex:
     def of(backend: Backend, bvh: Bvh) -> WindingIndex:
         """Sums up every node's moments, bottom-up, as the refit does."""
         n = len(bvh.order)
-        moments = backend.lines((n - 1, 16), np.float32)
+        moments = backend.empty_aligned((n - 1, 16), np.float32)
         if n > 1:
             backend.run(
                 "sdf_winding_moments",
@@ -76,7 +76,7 @@ class WindingIndex:
         if counted is not None:
             slots = backend.compact(backend.from_host(counted, np.uint8)[order.triangle_id])[0]
             own = Order(order.keys[slots], order.triangle_id[slots], order.triangle[slots])
-        backend.trim()
+        backend.release_cached()
         index = WindingIndex.of(backend, refit(backend, build_bvh(backend, own)))
         return replace(index, triangle=order.triangle, slots=slots)
 

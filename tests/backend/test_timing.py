@@ -18,7 +18,7 @@ class Clock(CpuBackend):
 
     now = 0.0
 
-    def mark(self) -> Any:
+    def record_event(self) -> Any:
         return self.now
 
 

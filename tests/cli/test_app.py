@@ -92,16 +92,16 @@ def test_progress_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     said: queue.SimpleQueue[str] = queue.SimpleQueue()
     monkeypatch.setattr(output, "PERIOD", 0.01)
     monkeypatch.setattr(output, "say", said.put)
-    with output.progress("mesh.ply", quiet=False) as tell:
+    with output.progress("mesh.ply", quiet=False) as update:
         assert said.get(timeout=60).startswith("mesh.ply, ")
-        tell("level 3 of 10")
+        update("level 3 of 10")
         while "level 3 of 10, " not in said.get(timeout=60):
             pass
     while not said.empty():
         said.get()
     begun = threading.active_count()
-    with output.progress("mesh.ply", quiet=True) as tell:
-        tell("level 3 of 10")
+    with output.progress("mesh.ply", quiet=True) as update:
+        update("level 3 of 10")
         assert threading.active_count() == begun  # nobody who could say anything
     assert said.empty()
 

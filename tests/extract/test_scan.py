@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import backends
 from sdfcli.backend import Backend
-from sdfcli.backend.base import Queue
+from sdfcli.backend.base import Stream
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.extract.scan import Counts, exclusive_scan, exclusive_scan_on_host, split
 
@@ -121,11 +121,11 @@ def test_overflow_within_a_part_leaves_the_numbers(backend: Backend) -> None:
     assert backend.to_host(part.values).tolist() == [FULL, 2]
 
 
-class WatchedQueue(Queue):
-    def __init__(self, busy: set[Queue]) -> None:
+class WatchedStream(Stream):
+    def __init__(self, busy: set[Stream]) -> None:
         self.busy = busy
 
-    def __enter__(self) -> Queue:
+    def __enter__(self) -> Stream:
         self.busy.add(self)
         return self
 
@@ -134,14 +134,14 @@ class WatchedQueue(Queue):
 
 
 class Watched(CpuBackend):
-    """`busy` are its queues for which nobody has waited since they were asked for something."""
+    """`busy` are its streams for which nobody has waited since they were asked for something."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.busy: set[Queue] = set()
+        self.busy: set[Stream] = set()
 
-    def queues(self, n: int) -> list[Queue]:
-        return [WatchedQueue(self.busy) for _ in range(n)]
+    def streams(self, n: int) -> list[Stream]:
+        return [WatchedStream(self.busy) for _ in range(n)]
 
 
 @pytest.mark.parametrize("numbers", [[FULL, 1, 1, 1], [1, FULL, 1, 1], [FULL, FULL, 1, 1], [1, 1, 1, 1]])

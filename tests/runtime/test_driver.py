@@ -117,7 +117,7 @@ import atexit, sys
 from sdfcli.runtime import driver
 atexit.register(print, "the end")
 print("printed")
-driver.leave({code})
+driver.exit_fast({code})
 print("and more")
 sys.exit(5)
 """
@@ -132,7 +132,7 @@ import atexit, sys
 from sdfcli.runtime import driver
 sys.modules["distributed"] = sys
 atexit.register(print, "the end")
-driver.leave(0)
+driver.exit_fast(0)
 """
     assert subprocess.check_output([sys.executable, "-c", program], text=True) == "the end\n"
 
@@ -145,7 +145,7 @@ read, write = os.pipe()
 os.close(read)
 sys.stdout = os.fdopen(write, "w")
 print("lost")
-driver.leave(0)
+driver.exit_fast(0)
 os._exit(6)
 """
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 6
@@ -182,5 +182,5 @@ def test_the_end_with_closed_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     monkeypatch.setattr(sys, "stderr", None)
     monkeypatch.setattr(os, "_exit", codes.append)
-    driver.leave(6)
+    driver.exit_fast(6)
     assert codes == [6]
