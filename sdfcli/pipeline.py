@@ -16,7 +16,6 @@ from sdfcli.params import BuildParams
 from sdfcli.query.warm_start import WarmStart
 from sdfcli.runtime.signature import takes
 from sdfcli.scene import Scene
-from sdfcli.sign.choice import choose_sign
 from sdfcli.verify.estimate import memory_limit
 from sdfcli.verify.measure import describe, draw_samples, measure
 
@@ -79,13 +78,13 @@ def _build(
     with stages("start"):
         backend = select_backend(device, threads)
     with stages("load"):
-        loaded = loading.mesh()
+        loading.mesh()
+    octree = OCTREES[params.octree]
     with stages("check"):
         loading.health()
-        mesh, sign = choose_sign(loaded, params.sign)
+        scene = Scene.of(loading.mesh(), params.sign, backend, params.query, lean=octree.lean, stages=stages)
+    mesh = scene.mesh
     drawn = loading.submit(lambda: draw_samples(mesh, params.band))  # while kernels run
-    octree = OCTREES[params.octree]
-    scene = Scene(backend, mesh, sign, params.query, lean=octree.lean, stages=stages)
 
     progress("sorting triangles")
     scene.sort()  # (a)

@@ -7,12 +7,12 @@ next use.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 from sdfcli.backend import Array, Backend
 from sdfcli.backend.timing import Stages
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.sign.choice import SignChoice, settle_sign
+from sdfcli.sign.choice import SignChoice, choose_sign, settle_sign
 from sdfcli.sign.signer import Signer
 from sdfcli.spatial.binary import BinaryIndex
 from sdfcli.spatial.index import DistanceIndex
@@ -55,6 +55,11 @@ class Scene:
         self._order: Order | None = None
         self._bvh: Bvh | None = None
         self._index: DistanceIndex | None = None
+
+    @classmethod
+    def of(cls, mesh: Mesh, sign: str, backend: Backend, query: str = "fast", **options: Any) -> Scene:
+        """A scene with the choice that a mesh and `sign`, one of params.SIGNS, come to."""
+        return cls(backend, *choose_sign(mesh, sign), query, **options)
 
     def sort(self) -> Order:
         """Makes the order now, and returns it."""

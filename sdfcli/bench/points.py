@@ -10,7 +10,7 @@ from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.octree.cells import Corners, SplitCells, corners_of
 from sdfcli.octree.corners import unique
-from sdfcli.octree.density import points_of
+from sdfcli.octree.density import bvh_octree, points_of
 from sdfcli.spatial.morton import MORTON_BITS, Order, morton_keys
 from sdfcli.verify.accuracy import on_surface
 
@@ -33,15 +33,11 @@ def check_points(kind: str) -> None:
 
 def make_octree(backend: Backend, order: Order, kind: str, depth: int) -> Corners:
     """`octree`, `levels`: refined to the depth wherever a cell meets a triangle's box; `bvh`: as the thesis does it."""
-    return corners_of(backend, points_of(backend, split_cells_of(backend, order, kind, depth)))
-
-
-def split_cells_of(backend: Backend, order: Order, kind: str, depth: int) -> SplitCells:
-    """The cells from which `make_octree` makes it."""
     if kind == "bvh":
-        return SplitCells(backend, order.keys, depth)
+        return bvh_octree(backend, order, depth)
     finest = _cells_met(backend, order, depth - 1) << np.uint64(3 * (MORTON_BITS - depth + 1))
-    return SplitCells(backend, backend.xp.repeat(finest, 2), depth)  # all cells that are met, and those around them
+    splits = SplitCells(backend, backend.xp.repeat(finest, 2), depth)  # all cells that are met, and those around them
+    return corners_of(backend, points_of(backend, splits))
 
 
 def _cells_met(backend: Backend, order: Order, level: int) -> Array:

@@ -7,7 +7,7 @@ from statistics import median
 
 from sdfcli.backend import Backend
 from sdfcli.backend.timing import Stages
-from sdfcli.bench.points import OCTREES, check_points, make_octree, make_points, split_cells_of
+from sdfcli.bench.points import OCTREES, check_points, make_octree, make_points
 from sdfcli.errors import UsageError
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.octree.cells import sort_corners
@@ -65,7 +65,7 @@ class Workload:
         if on_octree:
             order = scene.order
             with stages("octree", backend):
-                measured(scene, split_cells_of(backend, order, self.kind, self.depth))
+                measured(scene, lambda: make_octree(backend, order, self.kind, self.depth))
         else:
             self._measure_points(scene)
         seconds = stages.seconds()

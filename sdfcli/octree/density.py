@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -66,16 +67,16 @@ def build(scene: Scene, limits: Limits, progress: Progress | None = None) -> Gro
     Raises OutOfMemoryError where it would not fit.
     """
     scene.make_room()
-    arrays = measured(scene, SplitCells(scene.backend, scene.order.keys, limits.depth), limits.most_memory)
+    arrays = measured(scene, lambda: bvh_octree(scene.backend, scene.order, limits.depth, limits.most_memory))
     arrays["distance"] = (arrays["distance"] * limits.length).astype(np.float32)
     return Grown(arrays, queries=len(arrays["corner_key"]), working_bytes=LEAF_BYTES * len(arrays["leaf_key"]))
 
 
-def measured(scene: Scene, splits: SplitCells, most_memory: int | None = None) -> dict[str, Array]:
-    """The octree with these split cells, as the arrays of Grown; distances in edges of the domain."""
+def measured(scene: Scene, make_corners: Callable[[], Corners]) -> dict[str, Array]:
+    """The octree with these corners, as the arrays of Grown; distances in edges of the domain."""
     # Corners take most of a build's memory: what is not needed yet, or no more, is not there.
     backend, order = scene.backend, scene.order
-    tree = corners_of(backend, points_of(backend, splits, most_memory))
+    tree = make_corners()
     with scene.stages("query", backend):
         distance, slot = scene.nearest_by_level(tree.position, tree.near, tree.ends)
     scene.queries_done()

@@ -14,7 +14,7 @@ from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import BuildParams
 from sdfcli.scene import Scene
-from sdfcli.sign.choice import SignChoice, choose_sign
+from sdfcli.sign.choice import SignChoice
 
 FAR = 1e9
 """In edges of the domain."""
@@ -35,7 +35,7 @@ class MeshDistance:
 
     def __init__(self, source: Any, sign: str = "auto", device: str = "auto", threads: int | None = None) -> None:
         backend = select_backend(device, threads)
-        self.scene = Scene(backend, *choose_sign(load_mesh(source), BuildParams(sign=sign).sign))
+        self.scene = Scene.of(load_mesh(source), BuildParams(sign=sign).sign, backend)
         self._index = self.scene.index
 
     @classmethod

@@ -15,7 +15,7 @@ from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import FEW_LOST, BuildParams
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.scene import Scene
-from sdfcli.sign.choice import SignChoice, choose_sign
+from sdfcli.sign.choice import SignChoice
 from sdfcli.verify.accuracy import sample_points
 from sdfcli.verify.thickness import find_sheets, spots
 
@@ -38,7 +38,7 @@ def check(source: Any, device: str = "auto", threads: int | None = None) -> dict
 
     mesh = load_mesh(source)
     backend = select_backend(device, threads)
-    scene = Scene(backend, *choose_sign(mesh, "auto"))
+    scene = Scene.of(mesh, "auto", backend)
     turned = scene.mesh
     near, places = turned.domain.to_unit(sample_points(turned, BuildParams.band, SAMPLES, SEED)["band"]), spots(turned)
     confidence, choice = scene.signer.confidence(near), scene.choice

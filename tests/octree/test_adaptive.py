@@ -21,9 +21,8 @@ from sdfcli.mesh.mesh import Domain, Mesh
 from sdfcli.octree import balance
 from sdfcli.octree.adaptive import Growth
 from sdfcli.octree.assemble import assemble, in_order
-from sdfcli.octree.cells import SplitCells
 from sdfcli.octree.corners import quantise
-from sdfcli.octree.density import measured
+from sdfcli.octree.density import bvh_octree, measured
 from sdfcli.octree.grown import Limits
 from sdfcli.octree.levels import OUTSIDE
 from sdfcli.scene import Scene
@@ -87,7 +86,7 @@ def grow(
         made = assembled(growth)
         jump_leaves = tree.jump_leaves
     else:
-        made = measured(scene, SplitCells(backend, scene.order.keys, depth))
+        made = measured(scene, lambda: bvh_octree(backend, scene.order, depth))
         slot_of = backend.xp.argsort(bvh.order.triangle_id)
         corner = oracle.lattice(backend.to_host(made["corner_key"]))
         position = backend.from_host(corner / 2**oracle.LATTICE_BITS, np.float32)
