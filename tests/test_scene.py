@@ -1,0 +1,74 @@
+"""A scene makes its trees on first use, frees them by the device's policy, and makes the same ones again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import backends
+import shapes
+from sdfcli.backend import Backend
+from sdfcli.mesh.load import make_mesh
+from sdfcli.params import QUERIES
+from sdfcli.scene import Scene
+
+backend, warps = backends.backend, backends.warps
+
+OPEN = shapes.holed(np.random.default_rng(3), shapes.icosphere(2), 0.1)
+POINTS = np.random.default_rng(1).random((300, 3)).astype(np.float32)
+
+
+def scene_of(device: Backend, **options: Any) -> Scene:
+    return Scene.of(make_mesh(*OPEN), "winding", device, **options)
+
+
+def answers(scene: Scene) -> list[bytes]:
+    """Distances, nearest slots and signs at POINTS."""
+    at = scene.backend.from_host(POINTS)
+    distance, slot = scene.index.nearest(at)
+    return [scene.backend.to_host(each).tobytes() for each in (distance, slot, scene.signer.inside(at, slot))]
+
+
+@pytest.mark.parametrize("lean", [False, True])
+@pytest.mark.parametrize("query", QUERIES)
+def test_all_queries_and_policies_give_the_same(backend: Backend, warps: Backend, query: str, lean: bool) -> None:
+    expected = answers(scene_of(backend))
+    for device in (backend, warps):
+        scene = scene_of(device, query=query, lean=lean)
+        assert answers(scene) == expected
+        scene.queries_done()
+        scene.make_room()
+        assert answers(scene) == expected
+        distance, slot = scene.reference.nearest(device.from_host(POINTS))
+        assert [device.to_host(each).tobytes() for each in (distance, slot)] == expected[:2]
+
+
+def test_what_is_idle_is_freed_where_memory_is_scarce(backend: Backend, warps: Backend) -> None:
+    for device in (backend, warps):
+        scene = scene_of(device, lean=True)
+        first = scene.index
+        scene.queries_done()
+        assert (scene.index is first) == (not device.memory.scarce)
+        lean, plain = type(scene.reference), type(scene_of(device).reference)
+        assert (lean is plain) == (not device.memory.scarce)
+
+
+def test_the_radix_tree_goes_before_the_index_is_made(backend: Backend) -> None:
+    for query in QUERIES:
+        scene = scene_of(backend, query=query)
+        before = scene.bvh
+        index = scene.index
+        assert (scene.bvh is before) == (query != "fast")
+        assert index is scene.index
+
+
+def test_stages_of_what_is_made(backend: Backend) -> None:
+    scene = scene_of(backend)
+    assert scene.stages.seconds() == {"total": 0.0}
+    _ = scene.order
+    assert [*scene.stages.seconds()] == ["morton", "sort", "total"]
+    _ = scene.index
+    assert [*scene.stages.seconds()] == ["morton", "sort", "tree", "refit", "sign", "total"]
+    assert scene.choice.method == "winding"
