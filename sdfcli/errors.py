@@ -1,4 +1,4 @@
-"""The exceptions that users meet, each with its exit code, and what the exit codes mean."""
+"""Exceptions with their exit codes, and the meaning of the codes."""
 
 from __future__ import annotations
 

@@ -15,14 +15,14 @@ MAX_DEPTH = 16
 DEFAULT_DEPTH = 10
 FINEST_CELL = 1.5
 SHEET_CELL = 0.42
-"""The edge of the cells that hold a sheet, as a part of its thickness (measured, see docs/concepts/accuracy.md)."""
+"""Edge of the cells that resolve a sheet, as a fraction of its thickness (measured: docs/concepts/accuracy.md)."""
 LEAST_THIN = 1e-6
 WIDEST_SHEET = 8.0
-"""In tolerances: walls and gaps thicker than this are not looked for."""
+"""Maximum thickness, in tolerances, of the walls and gaps that are searched for."""
 FEW_LOST = 0.001
-"""The share of the surface whose thin walls and gaps a good field may lose: so much have the edges of blades."""
+"""Maximum share of the surface whose thin walls and gaps a good field may lose; blades lose as much at their edges."""
 THIN = 0.75
-"""Of the tolerance: the thickness of the thinnest sheets that keep both sides by default."""
+"""Thickness, in tolerances, down to which sheets keep both sides by default."""
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,16 @@ class BuildParams:
     Attributes:
         octree: `adaptive`: cells are split while the trilinear field misses the true distance (Frisken 2000);
             `bvh`: while a node of the BVH lies in them (the density-driven octree of the thesis).
-        depth: the finest level: a cell there is 2^-depth of the domain's edge. None: 10, or as many levels as it takes
-            to bring the finest cells down to one and a half tolerances.
+        depth: the finest level, 1 to 16: its cells have 2^-depth of the domain's edge. None: 10, or the level whose
+            cells are at most 1.5 tolerances wide, if that is finer.
         tolerance: the maximum error, as a fraction of the diagonal of the mesh's bounding box.
-        band: distance from the surface, as such a fraction, up to which the tolerance is absolute; outside it grows
-            with the distance, as distance / band.
-        thin: the thickness, as such a fraction, down to which walls and gaps keep both sides. None: 0.75 tolerances;
-            0: the tolerance alone decides. Without `depth`, cells become as fine as that takes.
-        sign: the method that tells inside from outside: `auto`, `pseudonormal`, `winding` or `none`.
-        query: the nearest-triangle algorithm: `fast`, or a variant of the thesis. The field is the same.
+        band: distance from the surface, as a fraction of the diagonal, within which the tolerance is absolute; outside,
+            it is multiplied by distance / band.
+        thin: thickness, as a fraction of the diagonal, down to which walls and gaps keep both sides. None: 0.75
+            tolerances; 0: no such criterion. Without `depth`, the finest level is raised where this needs it.
+        sign: the method that decides inside and outside: `auto`, `pseudonormal`, `winding` or `none`.
+        query: the nearest-triangle algorithm: `fast`, or one of the thesis's: `baseline`, `soa`, `cct`. The field does
+            not depend on it.
     """
 
     octree: str = "adaptive"
@@ -65,7 +66,7 @@ class BuildParams:
             raise UsageError(f"--thin {self.thin}: use a fraction of the diagonal from {LEAST_THIN:g} to 1, or 0")
 
     def depth_limit(self, diagonal: float) -> int:
-        """The finest level for a mesh whose diagonal is this fraction of the domain's edge."""
+        """The finest level for a mesh. diagonal: its diagonal, in edges of the domain."""
         if self.depth is not None:
             return self.depth
         needed = math.ceil(math.log2(1 / (FINEST_CELL * self.tolerance * diagonal)))
@@ -73,20 +74,20 @@ class BuildParams:
 
     @property
     def thin_limit(self) -> float:
-        """The thickness down to which sheets keep both sides, as a fraction of the diagonal; 0: they need not."""
+        """Thickness down to which sheets keep both sides, as a fraction of the diagonal; 0: no such criterion."""
         if self.octree == "bvh":
             return 0.0
         return THIN * self.tolerance if self.thin is None else self.thin
 
     def thin_depth(self, diagonal: float) -> int:
-        """The finest level for such sheets, for a mesh whose diagonal is this fraction of the domain's edge."""
+        """The finest level near sheets thinner than `thin_limit`. diagonal: as for `depth_limit`."""
         finest = self.depth_limit(diagonal)
         if self.depth is not None or not self.thin_limit:
             return finest
         return min(max(finest, depth_for_sheet(self.thin_limit, diagonal)), MAX_DEPTH)
 
     def resolved(self, diagonal: float) -> dict[str, Any]:
-        """The parameters that determine the field, by name, with their defaults resolved for such a mesh."""
+        """The parameters that determine the field, by name, with defaults resolved. diagonal: as for `depth_limit`."""
         chosen = {
             "depth": self.depth_limit(diagonal),
             "thin": self.thin_limit,
@@ -96,6 +97,5 @@ class BuildParams:
 
 
 def depth_for_sheet(thickness: float, diagonal: float) -> int:
-    """The level whose cells hold sheets of a thickness. Both are fractions: that of the diagonal, which is one of the
-    domain's edge."""
+    """The level whose cells resolve a sheet. thickness: in diagonals; diagonal: in edges of the domain."""
     return math.ceil(math.log2(1 / (SHEET_CELL * thickness * diagonal)))

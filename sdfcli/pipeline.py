@@ -1,4 +1,4 @@
-"""The whole build on one screen."""
+"""`build`: from a triangle mesh to a field, stage by stage."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sdfcli.backend import select_backend
 from sdfcli.backend.timing import Stages
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.field.field import Field
-from sdfcli.field.made import field_of
+from sdfcli.field.from_octree import field_of
 from sdfcli.mesh.load import Loading
 from sdfcli.octree import OCTREES
 from sdfcli.octree.grown import Limits, Progress
@@ -20,7 +20,7 @@ from sdfcli.verify.estimate import memory_limit
 from sdfcli.verify.measure import describe, draw_samples, measure
 
 LOADING = "loading and checking the mesh"
-"""The first that `progress` is called with."""
+"""The first message of `progress`."""
 
 
 @takes(BuildParams)
@@ -35,24 +35,24 @@ def build(
     keep_nearest: bool = False,
     **parameters: Any,
 ) -> Field:
-    """A field from a mesh.
+    """Builds a signed distance field from a triangle mesh.
 
     Args:
-        source: a path, a trimesh mesh, or a pair of vertices (v, 3) and faces (f, 3).
-        device: `auto`, `cpu`, `cuda` or `cuda:N`. The field is the same on each.
-        threads: of the CPU; by default all.
-        max_memory: bytes that may be used on that device; by default most of what is free.
-        progress: called with a few words whenever a stage begins.
-        previous: a field of an earlier frame of a moving mesh, built with `keep_nearest`; where the number of triangles
-            is the same, queries start from its nearest triangles. The field is the same without it.
-        keep_nearest: the field keeps the triangles nearest to its corners.
+        source: a path, a `trimesh.Trimesh`, or a pair of arrays: vertices (v, 3) and faces (f, 3).
+        device: `auto`, `cpu`, `cuda` or `cuda:N`. The field does not depend on it.
+        threads: number of CPU threads; default: all CPUs that the process may use.
+        max_memory: maximum memory on the device, in bytes; default: most of the free memory.
+        progress: called with a short description when a stage begins.
+        previous: field of an earlier frame of a moving mesh, built with `keep_nearest`. Where the number of triangles
+            is the same, its nearest triangles are the first candidates of queries. The field does not depend on it.
+        keep_nearest: whether the field stores the nearest triangle of every corner, `Field.nearest`.
         parameters: those of `BuildParams`, below.
 
     Raises:
-        InputError: a mesh that cannot be used.
-        UsageError: parameters out of range.
-        DeviceError: a device that is not there.
-        OutOfMemoryError: the build does not fit into `max_memory`, or into memory.
+        InputError: the mesh cannot be read or used.
+        UsageError: a parameter is out of range.
+        DeviceError: the device or its software is missing.
+        OutOfMemoryError: the build does not fit into `max_memory` or into memory.
     """
     params = BuildParams(**parameters)
     try:
@@ -74,7 +74,7 @@ def _build(
 ) -> Field:
     stages = Stages()
     progress(LOADING)
-    loading = Loading(source)  # a GPU takes a while to start, too
+    loading = Loading(source)  # by threads, while the device starts
     with stages("start"):
         backend = select_backend(device, threads)
     with stages("load"):

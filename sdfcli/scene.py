@@ -1,7 +1,6 @@
 """A mesh on a device: its triangles in order, the trees over them and the signer, each made on first use.
 
-One policy frees them: on a device with scarce memory a tree is there while it is in use, and is built again for its
-next use.
+Where memory is scarce (see MemoryPolicy), a tree is freed after use and built again for its next use.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from sdfcli.spatial.select import make_index, walks_radix_tree
 
 
 class Seeds(Protocol):
-    """What knows triangles that are likely to be near (see query/warm_start.py)."""
+    """Candidates for nearest triangles (see query/warm_start.py)."""
 
     def seeds(self, points: Array) -> Array:
-        """(m, k) uint32: slots for points (m, 3) float32 in the unit cube."""
+        """Slots (m, k) uint32 for points (m, 3) float32 in the unit cube."""
 
 
 class Scene:
@@ -62,7 +61,7 @@ class Scene:
         return cls(backend, *choose_sign(mesh, sign), query, **options)
 
     def sort(self) -> Order:
-        """Makes the order now, and returns it."""
+        """Computes the Morton order, and returns it."""
         with self.stages("morton", self.backend):
             triangles = self._triangles
             if triangles is None:
@@ -86,7 +85,7 @@ class Scene:
 
     @cached_property
     def signer(self) -> Signer:
-        """What decides signs; see sign/choice.py."""
+        """The sign method in use; see sign/choice.py."""
         bvh, signer = self.bvh, self._settled
         with self.stages("sign", self.backend):
             if signer is not None:
@@ -98,19 +97,19 @@ class Scene:
 
     @property
     def signed(self) -> bool:
-        """Whether distances have signs."""
+        """Whether distances are signed."""
         return self.signer.method != "none"
 
     @property
     def index(self) -> DistanceIndex:
-        """(d) What finds nearest triangles. Where memory is scarce, what signs need is made again after it."""
+        """(d) The index of nearest triangles. Where memory is scarce, it replaces the trees of the signer."""
         if self._index is None:
             self._index = self._build_index()
         return self._index
 
     @property
     def reference(self) -> DistanceIndex:
-        """An index for few points: as small a one as the policy of memory asks for."""
+        """An index for few points: the radix tree itself where only one tree may exist."""
         return BinaryIndex(self.backend, self.bvh, "cct") if self._one_tree else self.index
 
     def nearest(self, points: Array, seed: Array | None = None) -> tuple[Array, Array]:
@@ -131,7 +130,7 @@ class Scene:
         return self.index.nearest_by_level(position, near, ends)
 
     def make_room(self) -> None:
-        """Frees what the choice of the sign needed and nothing after it, before something large is made."""
+        """Frees what only the choice of the sign needed, before a large allocation."""
         signer = self.signer
         if self._one_tree:
             signer.release()
@@ -141,7 +140,7 @@ class Scene:
         self.backend.release_cached()
 
     def queries_done(self) -> None:
-        """The index is idle from now on: it is freed where memory is scarce."""
+        """Called after the last query of a build: frees the index where memory is scarce."""
         if self.backend.memory.scarce:
             self._index = None
 

@@ -1,15 +1,15 @@
 """`python FOLDER/sdfcli/start.py MODULE [ARGUMENT ...]`: runs the `main` of a module of the package in that folder.
 
-For processes.py. `python -m` would look for that package, and for every module of Python, in the current folder first.
+For runtime/processes.py. `python -m` searches the current folder first, for this package and for Python's own modules.
 """
 
 import sys
 
 
 def main() -> None:
-    """Makes this package the one that is imported, wherever Python would find another, and runs the module."""
+    """Imports this copy of the package, whatever copy is first on Python's path, and runs the module."""
     here = __file__.rpartition("/")[0]
-    sys.path[:] = [folder for folder in sys.path if folder != here]  # Python has put it first: `text`, `mesh` are ours
+    sys.path[:] = [folder for folder in sys.path if folder != here]  # Python put it first: `errors` would be ours
     from importlib.util import module_from_spec, spec_from_file_location
 
     spec = spec_from_file_location("sdfcli", f"{here}/__init__.py", submodule_search_locations=[here])

@@ -22,10 +22,10 @@ Array = Any
 """A NumPy or CuPy array, by backend."""
 
 WARP = 32
-"""Threads of a GPU that run in step."""
+"""Threads of a warp."""
 
 SMALL = 1 << 18
-"""Bytes from which on scarce memory is added in eighths."""
+"""Bytes of an array up to which scarce memory grows by a half, beyond by an eighth."""
 
 _SCALARS: dict[str, tuple[str, type]] = {
     "unsigned": ("I", np.uint32),
@@ -96,49 +96,43 @@ def argument_structs() -> dict[str, ArgumentStruct]:
 
 @dataclass(frozen=True)
 class MemoryPolicy:
-    """How a device's memory is spent.
+    """Whether a device's memory or its time is saved.
 
-    scarce  one large structure at a time: trees are freed while they are idle and built again, values that follow from
-            others are computed again, and arrays grow in small steps. Elsewhere, pages that nothing has touched take no
-            memory, so arrays double.
+    scarce  one large structure at a time: idle trees are freed and built again, derived values are computed again, and
+            arrays grow in small steps. Otherwise arrays double, as untouched pages take no memory.
     """
 
     scarce: bool
 
     def spare(self, entries: int, nbytes: int) -> int:
-        """Entries to add to a full array of so many entries and bytes."""
+        """The number of entries to add to a full array of `entries` and `nbytes`."""
         if not self.scarce:
             return entries
         return entries // (2 if nbytes < SMALL else 8)
 
 
 class Stream(AbstractContextManager["Stream"]):
-    """What is asked for within it runs in order, beside what other streams do. On the CPU it is done at once."""
+    """A queue of work on a device: in order within a stream, concurrent with other streams. Immediate on the CPU."""
 
     def __exit__(self, *_: object) -> None:
         pass
 
     def synchronize(self) -> None:
-        """Waits until the stream is empty."""
+        """Waits for all work of the stream."""
 
 
 class Backend(ABC):
-    """A device: its array module and its kernels.
-
-    `xp` is NumPy or CuPy; whatever the two share (sorting, prefix sums, selection) is written against it, the rest is
-    a kernel. Both give the same bits.
-    """
+    """A device: its array module `xp`, NumPy or CuPy, and its kernels. All backends give the same bits."""
 
     xp: Any
     name: str
     memory = MemoryPolicy(scarce=False)
     warps = False
-    """Whether threads come in warps, which SDF_WARP_KERNELS need: the trees and their queries then are of another kind
-    (spatial/). The bits are the same."""
+    """Whether the device runs SDF_WARP_KERNELS; spatial/ then has other trees and queries, with the same bits."""
 
     @abstractmethod
     def run(self, kernel: str, n: int, **values: Any) -> None:
-        """Runs a kernel for the indices 0 .. n - 1; the values are its arguments, arrays by reference."""
+        """Runs a kernel for the indices 0 .. n - 1. values: its arguments by name; arrays are passed by reference."""
 
     @abstractmethod
     def to_host(self, array: Array) -> npt.NDArray[Any]:
@@ -146,28 +140,27 @@ class Backend(ABC):
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Waits until the device has done all that it was asked for."""
+        """Waits for all work of the current stream."""
 
     @abstractmethod
     def sort(self, keys: Array) -> Array:
-        """Sorts unsigned keys (n,). Returns where each one was, (n,) int64: equal keys stay in order."""
+        """Sorts unsigned keys (n,) in place. Returns the stable permutation (n,) int64: sorted[i] = keys[result[i]]."""
 
     @abstractmethod
     def counting_sort(self, values: Array, kinds: int, first: int = 0) -> tuple[Array, list[int]]:
-        """The numbers, from `first` on, of the entries of values (n,) uint8 below `kinds`, 32 at most: (n,) uint32,
-        value by value, in order for each; and where each value's end. The host waits once."""
+        """The stable permutation (n,) uint32 that sorts values (n,) uint8 < kinds <= 32, counted from `first`, and the
+        end of each value's range in it. The host waits once."""
 
     @abstractmethod
     def compact(self, flags: Array, kinds: int = 1, first: int = 0) -> list[Array]:
-        """For each of the numbers 1 .. kinds, 3 at most, its places in flags (n,) uint8: (k,) uint32, in order, counted
-        from `first` on."""
+        """The sorted indices (k,) uint32, counted from `first`, of the flags (n,) uint8 that equal 1, .. kinds <= 3."""
 
     @abstractmethod
     def inclusive_scan(self, values: Array) -> None:
-        """Replaces unsigned numbers (n,) by their running sums, with the library's scan."""
+        """Inclusive prefix sums of unsigned values (n,), in place, by the library's scan."""
 
     def active(self) -> AbstractContextManager[Any]:
-        """Within it, this device is the thread's current one."""
+        """Makes this device the thread's current one."""
         return nullcontext()
 
     def streams(self, n: int) -> list[Stream]:
@@ -175,7 +168,7 @@ class Backend(ABC):
         return [Stream()] * n
 
     def pinned(self, n: int, dtype: Any) -> npt.NDArray[Any]:
-        """Memory of the host that is copied to and from the device at full speed, beside other work."""
+        """Page-locked host memory (n,), for asynchronous copies at full speed."""
         return np.empty(n, dtype)
 
     def upload(self, host: npt.NDArray[Any], array: Array) -> None:
@@ -187,42 +180,41 @@ class Backend(ABC):
         host[...] = array
 
     def copy_async(self, array: Array) -> Callable[[], npt.NDArray[Any]]:
-        """Begins to copy a small array, or a column of one, to the host. What comes back waits for that, not for what
-        is asked for since."""
+        """Starts copying a small array, or a column of one, to the host. The returned function waits for this copy
+        only, and returns it."""
         host = self.to_host(array).copy()
         return lambda: host
 
     @abstractmethod
     def memory_used(self) -> int:
-        """The bytes that this process holds on the device."""
+        """Bytes that this process uses on the device."""
 
     @abstractmethod
     def memory_free(self) -> int:
-        """The bytes that it could take in addition."""
+        """Bytes that this process can still allocate."""
 
     @abstractmethod
     def release_cached(self) -> None:
-        """Gives the driver back what this process holds on the device and does not use, if that is much; it then waits
-        for the device."""
+        """Returns cached memory that is not in use to the driver, if that is much; this waits for the device."""
 
     def annotate(self, name: str) -> AbstractContextManager[Any]:
-        """A named range that profilers of this device show."""
+        """A named range for profilers of this device."""
         return nullcontext()
 
     def record_event(self) -> Any:
-        """A moment in the device's work, for `elapsed`."""
+        """A point in the current stream, for `elapsed`."""
         return time.perf_counter()
 
     def elapsed(self, start: Any, end: Any) -> float:
-        """Seconds between two marks; waits until the device has come to the second."""
+        """Seconds between two events; waits for the second."""
         return float(end - start)
 
     def profiled(self) -> AbstractContextManager[Any]:
-        """The part of the work that a profiler sees which was told to wait for it."""
+        """The region that a profiler records under `--profile-from-start off`."""
         return nullcontext()
 
     def empty_aligned(self, shape: tuple[int, ...], dtype: Any) -> Array:
-        """An empty array that begins where a cache line does: entries of 32 or 64 bytes lie in one line each."""
+        """An uninitialised array at the start of a cache line: entries of 32 or 64 bytes lie in one line each."""
         return self.xp.empty(shape, dtype)
 
     def from_host(self, array: npt.ArrayLike, dtype: Any = None) -> Array:

@@ -1,4 +1,4 @@
-"""The CPU: NumPy, and the kernels compiled into a plain shared library with threads."""
+"""The CPU backend: NumPy, and the kernels as a shared library with threads."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ CACHE_LINE = 64
 
 
 def library_path() -> Path:
-    """The compiled kernels: SDFCLI_KERNEL_LIBRARY, for work on the kernels, or the library beside this file.
+    """The compiled kernels: SDFCLI_KERNEL_LIBRARY, for work on the kernels, or the library next to this file.
 
-    It is looked for as a module is: an editable install then compiles what was edited, and has it in another folder.
+    Found by the import system, as an editable install compiles edited kernels on import, into another folder.
     Raises DeviceError for a relative path.
     """
     override = os.environ.get("SDFCLI_KERNEL_LIBRARY")
@@ -38,8 +38,8 @@ def library_path() -> Path:
 
 def _address(array: npt.NDArray[Any]) -> int | None:
     try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))  # takes a third of the time
-    except (TypeError, ValueError):  # of what is read-only, empty, or not contiguous
+        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))  # a third of the time of array.ctypes
+    except (TypeError, ValueError):  # read-only, empty, or not contiguous
         return array.ctypes.data if array.flags.c_contiguous else None
 
 
@@ -69,7 +69,7 @@ def available_threads() -> int:
 
 
 class CpuBackend(Backend):
-    """Runs kernels on `threads` threads (all that the process may use by default). ctypes releases the GIL."""
+    """Runs kernels on `threads` threads; default: all CPUs that the process may use. ctypes releases the GIL."""
 
     xp = np
     name = "cpu"
@@ -79,7 +79,7 @@ class CpuBackend(Backend):
         self._library = _library()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return CpuBackend, (self.threads,)  # a library is opened again where a pickle is
+        return CpuBackend, (self.threads,)  # each process opens the library
 
     def run(self, kernel: str, n: int, **values: Any) -> None:
         if n == 0:
@@ -88,7 +88,7 @@ class CpuBackend(Backend):
         getattr(self._library, kernel)(argument_structs()[kernel].pack(values, _address), self.threads)
 
     def offers(self, kernel: str) -> bool:
-        """Whether there is such a kernel: some need a GPU."""
+        """Whether the kernel exists; some are for GPUs only."""
         return hasattr(self._library, kernel)
 
     def to_host(self, array: Array) -> npt.NDArray[Any]:
@@ -107,7 +107,7 @@ class CpuBackend(Backend):
         pass
 
     def sort(self, keys: Array) -> Array:
-        # The unstable sort is two to ten times as fast as the stable one; equal keys are rare, and put right after.
+        # The unstable sort is 2 to 10 times as fast as the stable one; equal keys are rare, and sorted afterwards.
         order = np.argsort(keys)
         ordered = keys[order]
         equal = ordered[1:] == ordered[:-1]

@@ -24,22 +24,22 @@ from sdfcli.errors import DeviceError
 
 BLOCK = 128
 STAGED = 1 << 15
-"""So many bytes of any memory of the host the driver has taken over when the call of a copy returns."""
+"""Bytes of pageable host memory that the driver has staged when an asynchronous copy returns."""
 IDLE_BYTES = 1 << 25
-"""So much the pool may hold beyond what is used: to give it back, and to take it again, costs time."""
+"""Free bytes that the pool keeps for reuse; freeing and allocating them again costs time."""
 COMPILER_OPTIONS = ("-std=c++17", "--fmad=false")
 FLUSH_DENORMALS = "-ftz=true"
-"""CuPy adds this to all options."""
+"""Option that CuPy adds itself."""
 INCLUDE = re.compile(r'^#include "(.+)"$', re.MULTILINE)
 LIST = re.compile(r"#define SDF_(WARP_)?KERNELS\(X\)((?:.*\\\n)*.*)")
 
 
 @functools.cache
 def kernel_sources() -> dict[str, str]:
-    """For each kernel the module that it is part of: the header that defines it after all that this includes, and entry
-    points for all kernels of that header. One text, as CuPy's cache of compiled kernels does not follow #include.
+    """The source of the module of each kernel: the header that defines it, with its includes before it, and entry
+    points for all kernels of that header. A command compiles only the headers whose kernels it runs.
 
-    Nobody waits for the compiler longer than for the headers of the kernels that a command runs.
+    One text, as CuPy's cache of compiled kernels does not follow #include.
     """
     headers = {str(path.relative_to(KERNELS)): path.read_text() for path in KERNELS.rglob("*.h")}
     includes = {name: INCLUDE.findall(text) for name, text in headers.items()}
@@ -57,7 +57,7 @@ def kernel_sources() -> dict[str, str]:
 
 
 def _with_included(includes: dict[str, list[str]], name: str, found: list[str]) -> list[str]:
-    """Adds a header's name, after the names of those that it includes, each once."""
+    """Appends a header's includes, then the header itself, to `found`, each once."""
     for included in includes[name]:
         if included not in found:
             _with_included(includes, included, found)
@@ -66,17 +66,17 @@ def _with_included(includes: dict[str, list[str]], name: str, found: list[str]) 
 
 
 def _address(array: Array) -> int | None:
-    # Not array.flags, which makes an object each time: half of what the arguments of a launch take.
+    # Not array.flags, which creates an object: half the time of packing a launch's arguments.
     return array.data.ptr if array._c_contiguous else None
 
 
 def _cache_folder() -> Path:
-    """CuPy's own. Not Path.expanduser, which fails where a user has no home, as in some containers."""
+    """CuPy's cache folder. Not by Path.expanduser, which fails for users without a home, as in some containers."""
     return Path(os.path.expanduser(os.environ.get("CUPY_CACHE_DIR") or "~/.cupy/kernel_cache"))
 
 
 def _intact(file: Path) -> bytes:
-    """What follows its own hash in a file; nothing where it does not."""
+    """The content of a file after its SHA-256; empty where they do not match, or without a file."""
     try:
         stored = file.read_bytes()
     except OSError:
@@ -85,7 +85,7 @@ def _intact(file: Path) -> bytes:
 
 
 def import_cupy() -> Any:
-    """CuPy, or a DeviceError that says what is missing."""
+    """CuPy. Raises DeviceError where it is not installed."""
     try:
         import cupy
     except ImportError as error:
@@ -97,10 +97,9 @@ def import_cupy() -> Any:
 
 
 def _load_when_touched(package: str, name: str) -> None:
-    """Has a module of a package that is not loaded itself yet wait until one of its attributes is asked for.
+    """Makes the import of a module of a package lazy: it is loaded when an attribute is read.
 
-    CuPy imports cupyx when a number stands to the right of an operator, and cupyx.linalg takes a quarter of a second,
-    where SciPy is installed, for its sparse matrices.
+    CuPy imports cupyx for an operator with a number on the right; with SciPy installed, cupyx.linalg then takes 0.25 s.
     """
     full = f"{package}.{name}"
     if full in sys.modules or package not in sys.modules:
@@ -125,7 +124,7 @@ def device_count() -> int:
 
 @functools.cache
 def cuda_backend(device: int) -> CudaBackend:
-    """The backend of one GPU, on which kernels are loaded once."""
+    """The backend of one GPU, cached: kernels are loaded once."""
     return CudaBackend(device)
 
 
@@ -186,10 +185,9 @@ class CudaBackend(WarpBackend):
         return self._functions[kernel]
 
     def _module(self, source: str) -> Any:
-        """A module, compiled when a machine needs it for the first time.
+        """A module, from the cache on disk where it is there.
 
-        CuPy keeps what it compiles, too, but has the compiler translate an empty file to learn its version, in each
-        process: some 50 ms.
+        CuPy has such a cache, too, but compiles an empty file in each process to learn the compiler's version: 50 ms.
         """
         compiler, nvrtc = self.xp.cuda.compiler, self.xp.cuda.nvrtc
         options = (*COMPILER_OPTIONS, FLUSH_DENORMALS)
@@ -210,8 +208,8 @@ class CudaBackend(WarpBackend):
         return module
 
     def _warm_up(self) -> None:
-        """Has CuPy prepare for its own small kernels, for which it asks the compiler, too, beside other work."""
-        with suppress(Exception), self.device:  # whoever needs them hears of it
+        """Initialises CuPy's elementwise kernels, and their compiler, in a thread."""
+        with suppress(Exception), self.device:  # raised again on first use
             self.xp.zeros(1, np.uint8) + np.uint8(1)
 
     def from_host(self, array: npt.ArrayLike, dtype: Any = None) -> Array:
@@ -239,7 +237,7 @@ class CudaBackend(WarpBackend):
             cuda.runtime.memcpy2DAsync(memory.ptr, width, array.data.ptr, step, width, size, kind, stream.ptr)
         host = np.frombuffer(memory, array.dtype, size)
         copied = stream.record()
-        # CuPy uses the memory for other copies as soon as nobody has it, and somebody may never ask for what comes.
+        # CuPy reuses pinned memory without a reference: keep one until the copy is done, also if nobody waits for it.
         self._coming = [(each, memory) for each, memory in self._coming if not each.done] + [(copied, host)]
 
         def wait() -> npt.NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Values that can be freed and made again."""
+"""Rebuildable: a value that can be freed and made again."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ T = TypeVar("T")
 
 
 class Rebuildable(Generic[T]):
-    """A value made on first use; after `release` on its next use again.
+    """A value made on first use, and again on the first use after `release`.
 
-    make  what makes it. Keep out of it what should be freed with the value.
+    make  makes the value; it must not refer to what should be freed with the value.
     """
 
     def __init__(self, make: Callable[[], T], value: T | None = None) -> None:
-        """value: what `make` would return, where it is there already."""
+        """value: the result of `make`, where it is known already."""
         self._make, self._value = make, value
 
     def get(self) -> T:

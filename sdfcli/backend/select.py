@@ -1,4 +1,4 @@
-"""From `--device` to a backend."""
+"""Backends by the name of a device, as of `--device`."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def select_backends(device: str = "auto", threads: int | None = None) -> list[Ba
 
 
 def all_backends(threads: int | None = None) -> list[Backend]:
-    """All GPUs, or the CPU where there is none."""
+    """The backends of all GPUs, or of the CPU where there is none."""
     return [select_backend(name, threads) for name in device_names("auto")]
 
 
 def device_names(device: str = "auto") -> list[str]:
-    """The devices that many meshes are shared among: the CPU, the GPUs that are named, or all GPUs for `auto`, if there
-    are any, and `cuda`. Nothing is started on them.
+    """The names of the devices that share a batch: the CPU, the named GPUs, or all GPUs for `cuda`, and for `auto` if
+    there are any. No device is started.
 
     Raises UsageError and DeviceError as `select_backend` does.
     """
@@ -68,7 +68,7 @@ def device_names(device: str = "auto") -> list[str]:
         raise UsageError(f"--device {device}: use auto, cpu, cuda, cuda:N or cuda:0,1")
     count = 0 if device == "cpu" else driver.device_count()
     if device == "auto" and count:
-        count = device_count()  # CuPy may not get along with the driver
+        count = device_count()  # CuPy may not support the driver
     if device == "cpu" or (device == "auto" and not count):
         return ["cpu"]
     numbers = list(map(int, match[1].split(","))) if match[1] else list(range(count))
@@ -82,5 +82,5 @@ def device_names(device: str = "auto") -> list[str]:
 
 
 def first_device(device: str) -> str:
-    """The first of the devices that are named, as `cuda:0` of `cuda:0,1`; a single name stays as it is."""
+    """The first of several named devices, as `cuda:0` of `cuda:0,1`; a single name is returned as it is."""
     return device_names(device)[0] if "," in device else device

@@ -1,4 +1,4 @@
-"""Seconds a stage, and ranges of the same names for profilers."""
+"""Seconds by stage, and profiler ranges of the same names."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sdfcli.runtime import interrupts
 
 
 class Stages:
-    """Seconds by stage, in the order in which stages were first entered. A stage entered within another one counts as
-    its own, not as part of the outer one. What a device does is timed by its own clock, and nobody waits for it."""
+    """Seconds by stage, in the order in which stages were first entered. A nested stage is not counted in its outer
+    one. Work of a device is timed by its own clock, without synchronisation."""
 
     def __init__(self) -> None:
         self._names: dict[str, None] = {}
@@ -36,7 +36,7 @@ class Stages:
             self._spans.append((name, outer, backend, start, now()))
 
     def seconds(self) -> dict[str, float]:
-        """By stage, and their `total`; waits until the last one has ended."""
+        """Seconds by stage, and their `total`; waits for the end of the last stage."""
         seconds = dict.fromkeys(self._names, 0.0)
         for name, outer, backend, start, end in self._spans:
             elapsed = backend.elapsed(start, end) if backend else end - start

@@ -1,4 +1,4 @@
-"""Operations of devices whose threads come in warps."""
+"""Backend operations by kernels of warps."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 from sdfcli.backend.base import WARP, Array, Backend, MemoryPolicy
 
 FEW = 8192
-"""Entries up to which one warp compacts faster than three launches."""
+"""Maximum entries that one warp compacts, faster than three launches."""
 RUN = 256
-"""Entries that a warp counts, as in base/sort.h."""
+"""Entries per warp, as in base/sort.h."""
 
 
 class WarpBackend(Backend):
@@ -39,4 +39,4 @@ class WarpBackend(Backend):
             self.run("sdf_chosen", WARP, count=n, first=first, wish=flags, chosen=places, last=last)
             return [places[start:end] for start, end in pairwise([0, *self.to_host(last[:kinds]).tolist()])]
         order, ends = self.counting_sort(flags, kinds + 1, first)
-        return [order[start:end].copy() for start, end in pairwise(ends)]  # mostly few: the rest is not kept for them
+        return [order[start:end].copy() for start, end in pairwise(ends)]  # a view would keep it all

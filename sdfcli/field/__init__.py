@@ -1,4 +1,4 @@
-"""The finished field: its arrays, its samples, its file."""
+"""Fields: arrays, evaluation, files."""
 
 from sdfcli.field.field import Field
 

@@ -1,8 +1,7 @@
-"""Chunks of HDF5 datasets, packed as its filters do: shuffle, deflate, fletcher32.
+"""Chunks of HDF5 datasets, packed as by its filters: shuffle, deflate, fletcher32.
 
-HDF5 packs one chunk after the other, on one thread, and always looks for repeats. What a file codes of distances is a
-few bits each that look random, with repeats by chance only: runs alone are found in a fifth of the time, and pack them
-better.
+HDF5 packs chunks one by one, on one thread, and always searches for repeats. Residuals of distances are a few random
+bits each, without repeats: run-length coding takes a fifth of the time, and packs them better.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ import numpy.typing as npt
 
 DEFLATE = 6
 REGULAR = 0.3
-"""Where runs alone bring entries down to so many bytes each, repeats are worth looking for, too."""
+"""Bytes per entry after run-length coding, below which repeats are searched for as well."""
 
 
 def packed(entries: npt.NDArray[Any], length: int, noisy: bool = False) -> bytes:
-    """A chunk of so many entries, of which the last ones may be missing: the file has zeros there.
+    """A packed chunk of `length` entries; missing ones at the end are zeros.
 
-    noisy: whether it may be that there are no repeats.
+    noisy: whether the entries may have no repeats.
     """
     whole = np.zeros(length, entries.dtype)
     whole[: len(entries)] = entries
@@ -38,7 +37,7 @@ def _deflated(data: bytes, strategy: int) -> bytes:
 
 
 def fletcher32(data: bytes) -> int:
-    """The checksum of Fletcher (1982) as HDF5 has it: of 16-bit words, high byte first; after an odd last byte a 0."""
+    """Fletcher's checksum (1982) as in HDF5: of big-endian 16-bit words, an odd last byte padded with 0."""
     words = np.frombuffer(data + b"\0" * (len(data) % 2), ">u2").astype(np.uint64)
     weight = np.arange(len(words), 0, -1, dtype=np.uint64)
     first, second = int(words.sum()), int((words * weight).sum())  # exact below 2^24 words
@@ -46,5 +45,5 @@ def fletcher32(data: bytes) -> int:
 
 
 def _folded(total: int) -> int:
-    """A sum modulo 65,535, which is 0 only where the sum is: carries are added at the low end."""
+    """A sum with end-around carry: modulo 65,535, and 0 only for 0."""
     return (total - 1) % 0xFFFF + 1 if total else 0

@@ -1,4 +1,4 @@
-"""A field on a device: the arrays that kernels read, made on first use, and the evaluation at points."""
+"""DeviceField: a field's arrays on a device, made on first use, and its evaluation at points."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from sdfcli.mesh.mesh import Domain
 from sdfcli.octree.corners import leaf_corners
 
 CHUNK = 1 << 24
-"""Points a launch: on a device they and their answers take half a gigabyte."""
+"""Points per launch: with their results, 0.5 GB on a device."""
 
 PIECE = 1 << 16
-"""Leaves whose values are gathered at a time, for which there is a copy of them for a while."""
+"""Leaves per gather, which makes a temporary copy of their values."""
 
 ANSWERS: dict[str, tuple[tuple[int, ...], type]] = {
     "result": ((), np.float64),
     "gradient": ((3,), np.float64),
     "leaf_of": ((), np.uint32),
 }
-"""What the kernel gives for a point: the shape and type of each."""
+"""Results of the kernel: shape and type per point."""
 
 LeafArrays = dict[str, Array]
 """leaf_key (n,), leaf_level (n,), leaf_corner (n, 8) and value (m,) on a device; see Field."""
@@ -37,8 +37,8 @@ class DeviceField:
     """A field on one device.
 
     arrays   LeafArrays. InputError where a leaf's corner is missing.
-    sampler  what the evaluation reads: a tree over the leaves, their levels, and the values of their corners side by
-             side (32 bytes a leaf).
+    sampler  arrays of the evaluation: a tree over the leaves, their levels, and the values of their corners,
+             contiguous (32 bytes per leaf).
     """
 
     def __init__(
@@ -50,20 +50,20 @@ class DeviceField:
         distance: npt.NDArray[np.float32],
         arrays: LeafArrays | None = None,
     ) -> None:
-        """Of a field's arrays on the host; `arrays`: those that are on the device already."""
-        # No function here may hold the object: in a circle, memory of the device would be freed late.
+        """From a field's arrays on the host; `arrays`: those on the device, where they are there already."""
+        # The functions must not refer to self: a reference cycle would free device memory late.
         made = Rebuildable(lambda: _upload(backend, leaf_key, leaf_level, corner_key, distance), arrays)
         self.arrays = made
         self.sampler = Rebuildable(lambda: _make_sampler(backend, made.get()))
 
     def keep_sampler(self) -> None:
-        """Makes the sampler, and frees the arrays that it is made of, which take as much."""
+        """Makes the sampler, and frees the arrays it is made from, which are as large."""
         self.sampler.get()
         self.arrays.release()
 
     def evaluate(self, backend: Backend, domain: Domain, home: Any, points: Array, wanted: Sequence[str]) -> list[Any]:
-        """The `wanted` ANSWERS at points (n, 3): one walk down the tree a point. Points and answers are arrays of
-        `home`, NumPy or the backend's module. Raises InputError for points that are not finite."""
+        """The `wanted` ANSWERS at points (n, 3), with one search of the leaf per point. Points and results are arrays
+        of `home`, NumPy or the backend's module. Raises InputError for points that are not finite."""
         given = home.ascontiguousarray(points)
         answers = {name: home.empty((len(given), *ANSWERS[name][0]), ANSWERS[name][1]) for name in wanted}
         marks = backend.xp.zeros(1, np.uint32)
@@ -96,10 +96,10 @@ class DeviceField:
 
 @dataclass
 class Devices:
-    """The devices that a field is on.
+    """The copies of a field on devices.
 
-    fields  by the names of devices.
-    home    where points that are NumPy's are looked up; None: the CPU.
+    fields  by name of the device.
+    home    device that evaluates NumPy points; None: the CPU.
     """
 
     fields: dict[str, DeviceField] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The finished field: leaves, corners, distances; and its value anywhere."""
+"""Field: leaves, corners and distances of an octree, and their evaluation at points."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from sdfcli.spatial.morton import LATTICE_BITS
 class Field:
     """An adaptively sampled distance field: an octree with distances at its leaves' corners (Frisken et al. 2000).
 
-    Between the corners of a leaf the field is trilinear. The arrays are read-only, since what is computed of them is
-    kept; `dataclasses.replace(field, distance=...)` is another field.
+    Within a leaf the field is trilinear. The arrays are read-only, as derived data is cached;
+    `dataclasses.replace(field, distance=...)` makes another field.
 
     Attributes:
-        domain: the cube that the octree divides: `origin` (3,) and `length`, in the mesh's units.
-        leaf_key: (n,) uint64, sorted: Morton code (x lowest) of a leaf's lower corner on the lattice.
+        domain: the cube of the octree's root: `origin` (3,) and `length`, in the mesh's units.
+        leaf_key: (n,) uint64, sorted: Morton code (x in the lowest bit) of a leaf's lower corner on the lattice.
         leaf_level: (n,) uint8: a leaf's edge is 2^-level of the domain's.
         corner_key: (m,) uint64, sorted: Morton codes of the corners.
         distance: (m,) float32: signed distances at the corners in the mesh's units, negative inside.
-        info: metadata of the file: parameters, mesh, sign, measured error (docs/reference/file.md has the keys).
-        run: how this object was built: device, seconds a stage, exact queries, bytes; not part of the file.
-        nearest: (m,) uint32: the faces nearest to the corners, by their place in the mesh; None where not kept.
-        step: distances are stored as whole numbers of such steps, in the mesh's units (see octree/corners.py).
-        parts: most of these numbers are multiples of this, a power of two; around sheets they need not be.
-        steps: (m,) int32, by level: these numbers, where the build has kept them; copies have none.
+        info: metadata of the file: parameters, mesh, sign, measured error; keys in docs/reference/file.md.
+        run: statistics of the build: device, seconds by stage, exact queries, bytes; not part of the file.
+        nearest: (m,) uint32: indices of the faces nearest to the corners; None where not kept.
+        step: quantisation step of the distances, in the mesh's units (see octree/corners.py); None: not quantised.
+        parts: subdivision of the step, a power of two: quantised values are multiples of it except around sheets.
+        steps: (m,) int32: the quantised residuals, by level, where the build has kept them; copies have none.
     """
 
     domain: Domain
@@ -63,7 +63,7 @@ class Field:
 
     @cached_property
     def content_sha256(self) -> str:
-        """SHA-256 of the field's data: domain, leaves, corners, distances; not of the file around them."""
+        """SHA-256 of domain, leaves, corners and distances, in hexadecimal; equal fields have equal hashes."""
         digest = hashlib.sha256(np.array([*self.domain.origin, self.domain.length], "<f8").tobytes())
         for array, dtype in (
             (self.leaf_key, "<u8"),
@@ -85,13 +85,13 @@ class Field:
         return self._devices.fields[backend.name]
 
     def on(self, backend: Backend) -> LeafArrays:
-        """leaf_key, leaf_level, leaf_corner (n, 8), value (m,) on a device. InputError where a corner is missing."""
+        """leaf_key, leaf_level, leaf_corner (n, 8), value (m,) on a device. Raises InputError for a missing corner."""
         return self.on_device(backend).arrays.get()
 
     def keep_on(
         self, backend: Backend, *, leaf_key: Array, leaf_level: Array, leaf_corner: Array, value: Array
     ) -> None:
-        """Takes the field's arrays that are on a device already."""
+        """Takes over arrays of the field that are on a device already."""
         arrays = {"leaf_key": leaf_key, "leaf_level": leaf_level, "leaf_corner": leaf_corner, "value": value}
         self._keep(backend, arrays)
 
@@ -101,7 +101,7 @@ class Field:
 
     @contextmanager
     def at(self, backend: Backend) -> Iterator[None]:
-        """Within it, points that are NumPy's are looked up on that device, not on the CPU."""
+        """Evaluates NumPy points on a device instead of the CPU."""
         self._devices.home = backend
         if backend.memory.scarce:
             backend.release_cached()
@@ -113,36 +113,37 @@ class Field:
 
     @property
     def home(self) -> Backend:
-        """The device on which points that are NumPy's are looked up: the CPU, see also `at`."""
+        """The device that evaluates NumPy points: the CPU, or that of `at`."""
         return self._devices.home or any_backend()
 
     def __reduce__(self) -> Any:  # copies have no arrays on devices
         return Field, tuple(getattr(self, each.name) for each in fields(self) if each.init)
 
     def keep_steps(self, steps: npt.NDArray[np.int32]) -> None:
-        """Takes what `quantise` stores of the distances."""
+        """Takes over the quantised residuals; see `quantise`."""
         object.__setattr__(self, "steps", steps)
 
     def check_corners(self) -> None:
-        """Raises InputError unless every leaf's eight corners are there."""
+        """Raises InputError if a corner of a leaf is missing."""
         self.on(self.home)
 
     def keep_sampler(self, backend: Backend) -> None:
-        """Makes the sampler on a device, and frees the arrays that it is made of, which take as much."""
+        """Makes the sampler on a device, and frees the arrays it is made from, which are as large."""
         self.on_device(backend).keep_sampler()
 
     def _evaluate(self, points: Any, *wanted: str) -> list[Any]:
-        """Those of `result`, `gradient` and `leaf_of` that are wanted, at points (n, 3), where the points are."""
+        """The wanted ones of `result`, `gradient` and `leaf_of` at points (n, 3), on the points' device."""
         on_device = is_cupy(points)
         backend = select_backend(f"cuda:{points.device.id}") if on_device else self.home
         home = backend.xp if on_device else np
         return self.on_device(backend).evaluate(backend, self.domain, home, as_points(home, points), wanted)
 
     def sample(self, points: Any) -> Any:
-        """Signed distances (n,) float64 at points (n, 3), in the mesh's units. NumPy in, NumPy out; CuPy, CuPy.
+        """Signed distances (n,) float64 at points (n, 3), in the mesh's units, negative inside.
 
-        Outside of the domain: the value at the nearest point of the domain plus the distance to it, an upper bound.
-        Raises InputError for points that are not (n, 3) or not finite.
+        Outside the domain: the value at the nearest point of the domain plus the distance to it, an upper bound. For
+        CuPy points the result is a CuPy array, else a NumPy array. Raises InputError for points that are not (n, 3)
+        finite numbers.
         """
         return self._evaluate(points, "result")[0]
 
@@ -151,23 +152,25 @@ class Field:
         return self._evaluate(points, "gradient")[0]
 
     def sample_with_gradient(self, points: Any) -> tuple[Any, Any]:
-        """Signed distances (n,) and gradients (n, 3), float64, at points (n, 3); see `sample`. Faster than both calls:
-        the leaf of a point is looked up once."""
+        """Signed distances (n,) and gradients (n, 3), float64, at points (n, 3); see `sample`. Each point's leaf is
+        searched once."""
         distance, gradient = self._evaluate(points, "result", "gradient")
         return distance, gradient
 
     def leaf_at(self, points: Any) -> Any:
-        """The numbers (n,) uint32 of the leaves in which points (n, 3) lie."""
+        """Indices (n,) uint32 of the leaves that contain points (n, 3); see `sample`."""
         return self._evaluate(points, "leaf_of")[0]
 
     def cell_at(self, points: Any) -> tuple[Any, Any]:
-        """Lower corners (n, 3) and edges (n,) of the leaves in which points (n, 3) lie, in the mesh's units. NumPy."""
+        """Lower corners (n, 3) and edges (n,), float64 in the mesh's units, of the leaves that contain points (n, 3).
+        NumPy only."""
         leaf = self.leaf_at(points)
         edge = self.domain.length * 0.5 ** self.leaf_level[leaf].astype(np.float64)
         return self.domain.origin + lattice_position(self.leaf_key[leaf]) * self.domain.length, edge
 
     def save(self, path: str | Path, force: bool = False) -> Path:
-        """Writes the field to an HDF5 file, whole or not at all. Raises UsageError if it exists, unless `force`."""
+        """Writes the field to an HDF5 file, whole or not at all, and returns its path. Raises UsageError if the file
+        exists and `force` is not given, or if it cannot be written."""
         from sdfcli.field.store import save
 
         return save(self, Path(path), force)
@@ -184,7 +187,7 @@ def lattice_position(keys: Any) -> npt.NDArray[np.float64]:
 
 
 def as_points(xp: Any, points: Any) -> Any:
-    """Points as (n, 3), float32 if that is what they are, otherwise float64. Raises InputError for another shape."""
+    """Points as an array (n, 3), float32 for float32 points, else float64. Raises InputError for another shape."""
     unmasked(points, "points")
     try:
         single = getattr(points, "dtype", None) == np.float32
@@ -197,7 +200,7 @@ def as_points(xp: Any, points: Any) -> Any:
 
 
 def is_cupy(points: Any) -> bool:
-    """Whether points are a CuPy array."""
+    """Whether points are a CuPy array, without importing CuPy."""
     return type(points).__module__.partition(".")[0] == "cupy"
 
 

@@ -1,4 +1,4 @@
-"""Parts of HDF5 files that may be damaged, or made to do harm: nothing is opened but what lies in the file itself."""
+"""Attributes and datasets of HDF5 files that may be damaged or hostile: nothing outside the file is opened."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sdfcli.field.field import any_backend
 
 FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32"}
 LEAST_PACKED = 8
-"""Bytes of a chunk: deflate needs some, and the checksum four."""
+"""Minimum bytes of a packed chunk: deflate's header, and four of the checksum."""
 MOST_PACKED = 1100
-"""Deflate packs at most 1032 to 1: a dataset that claims more than it can hold is not even allocated."""
+"""Maximum ratio of packing (deflate: 1032 to 1): a dataset that claims more is not allocated."""
 
 
 def attribute(file: Any, name: str) -> Any:
@@ -63,8 +63,8 @@ def real_number(file: Any, name: str) -> float:
 
 
 def attributes_sha256(file: Any, without: str) -> str:
-    """Of all root attributes but one: of each, in the order of names, the name, a zero byte, the number of the value's
-    bytes (uint64, little-endian), and these bytes."""
+    """SHA-256 of all root attributes but one, sorted by name: for each the name, a zero byte, the size of the value in
+    bytes (uint64, little-endian), and the value."""
     digest = hashlib.sha256()
     for name in sorted(file.attrs):
         if name != without:
@@ -75,28 +75,28 @@ def attributes_sha256(file: Any, without: str) -> str:
 
 
 def has(file: Any, name: str) -> bool:
-    """Whether the root group has something of that name. It is not opened."""
+    """Whether the root group has an entry of that name, which is not opened."""
     return bool(file.id.links.exists(name.encode()))
 
 
 def read_list(file: Any, name: str, *dtypes: type) -> npt.NDArray[Any]:
-    """A dataset of one dimension, of one of these types, at least one entry long.
+    """A dataset (n,), n > 0, of one of these types.
 
-    Raises InputError for anything else, and where it does not lie in the file as a whole.
+    Raises InputError for anything else, and for data outside the file; OutOfMemoryError where it does not fit.
     """
     import h5py
 
     wanted = f"{name} must be a list of {' or '.join(np.dtype(dtype).name for dtype in dtypes)}"
     if not has(file, name):
         raise InputError(wanted)
-    # A link is followed when what it names is opened: HDF5 would open any file, and never come back from a pipe.
+    # Opening follows links: HDF5 would open any file, and hang on a pipe.
     if file.id.links.get_info(name.encode()).type != h5py.h5l.TYPE_HARD:
         raise InputError(f"{name} is a link; it must lie in the file itself")
     if h5py.h5o.get_info(file.id, name.encode()).type != h5py.h5o.TYPE_DATASET:
         raise InputError(wanted)
     found = h5py.h5d.open(file.id, name.encode())
     plist = found.get_create_plist()
-    # Before its size is asked for, too, which HDF5 may look up in the files that a virtual dataset is made of.
+    # Before reading the size, which HDF5 may look up in the source files of a virtual dataset.
     own = plist.get_layout() in (h5py.h5d.CONTIGUOUS, h5py.h5d.CHUNKED, h5py.h5d.COMPACT)
     if not own or plist.get_external_count():
         raise InputError(f"{name} lies in other files")
@@ -114,8 +114,8 @@ def read_list(file: Any, name: str, *dtypes: type) -> npt.NDArray[Any]:
 
 
 def _check_chunks(dataset: Any, name: str) -> None:
-    """Chunks must lie in the file, and be packed in known ways: HDF5 itself crashes on a chunk of fewer bytes than its
-    checksum has."""
+    """Raises InputError for chunks outside the file, with unknown filters, or too short: HDF5 crashes on a chunk that
+    is shorter than its checksum."""
     plist = dataset.id.get_create_plist()
     filters = [plist.get_filter(k) for k in range(plist.get_nfilters())]
     for code, _, values, _ in filters:

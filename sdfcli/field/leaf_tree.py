@@ -1,4 +1,4 @@
-"""A tree over a field's leaves, by which a point finds its leaf in a few steps."""
+"""Search tree over a field's leaves: a table of the cells of level 6, and nodes of eight entries below."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ TOP_LEVEL = 6
 
 
 def leaf_nodes(backend: Backend, leaf_key: Array, leaf_level: Array) -> tuple[Array, Array]:
-    """(2^18,) and (8 nodes,) uint32: the entries of the cells of level 6, x fastest, and of the nodes below them.
+    """Entries (2^18,) uint32 of the cells of level 6, x fastest, and (8 k,) uint32 of the k nodes below them.
 
-    An entry is a leaf with the highest bit set, or a node: a cell that is no leaf, whose eight entries come in Morton
-    order. Nodes are ordered by level, then along the Morton curve.
+    An entry is the index of a leaf with the highest bit set, or of a node: an inner cell, with the eight entries of its
+    children in Morton order. Nodes are sorted by level, then in Morton order.
     """
     xp, leaves = backend.xp, {"leaf_key": leaf_key, "leaf_level": leaf_level}
     end = xp.empty(len(leaf_key), np.uint32)
     backend.run("sdf_leaf_count", len(end), count=end, **leaves)
     backend.inclusive_scan(end)
-    most = len(leaf_key) // 7  # each cell that is no leaf has seven leaves more
+    most = len(leaf_key) // 7  # each inner cell adds seven leaves
     key, level = xp.empty(most, np.uint64), xp.full(most, LATTICE_BITS + 1, np.uint8)
     backend.run("sdf_leaf_list", len(end), end=end, node_key=key, node_level=level, **leaves)
     order, ends = backend.counting_sort(level, LATTICE_BITS + 2)

@@ -1,27 +1,26 @@
-"""The metadata of a field, its `info`: names, types and ranges. docs/reference/file.md describes them."""
+"""Schema of a field's metadata, `info`: names, types and ranges, as in docs/reference/file.md."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from sdfcli.errors import InputError
 from sdfcli.params import MAX_DEPTH, OCTREES, SIGNS
 
 MOST_NESTED = 8
-"""Lists and objects within each other, in entries that are not named here."""
+"""Maximum depth of lists and objects in entries without a schema."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """The values that an entry may have, in words and as a test. `always`: every build of today writes the entry."""
+    """The values that an entry may have, in words and as a predicate."""
 
     words: str
     fits: Callable[[Any], bool]
-    always: bool = True
 
 
 Schema = Mapping[str, "Kind | Schema"]
@@ -53,11 +52,6 @@ def between(low: float, high: float) -> Kind:
 def or_null(kind: Kind) -> Kind:
     """A value of a kind, or null."""
     return Kind(f"{kind.words}, or null", lambda value: value is None or kind.fits(value))
-
-
-def later(kind: Kind) -> Kind:
-    """A value of a kind, in an entry that builds did not always write: what lacks it is complete all the same."""
-    return replace(kind, always=False)
 
 
 def matching(pattern: str, words: str) -> Kind:
@@ -117,7 +111,7 @@ INFO: Schema = {
     "rms_error": ERROR,
     "error_limit": or_null(WORD),
 }
-"""In the order in which they are shown. Whatever else a file says, it is passed on as it is."""
+"""In the order of display. Other entries of a file are kept as they are."""
 
 
 def check_info(info: Any) -> None:
@@ -130,14 +124,10 @@ def check_info(info: Any) -> None:
 
 
 def is_complete(info: Mapping[str, Any], schema: Schema = INFO) -> bool:
-    """Whether all entries are there that this version writes."""
-    for name, kind in schema.items():
-        if isinstance(kind, Kind):
-            if kind.always and name not in info:
-                return False
-        elif name not in info or not is_complete(info[name], kind):
-            return False
-    return True
+    """Whether `info` has all entries that this version writes."""
+    return all(
+        name in info and (isinstance(kind, Kind) or is_complete(info[name], kind)) for name, kind in schema.items()
+    )
 
 
 def _check(value: Any, kind: Kind | Schema, name: str) -> None:
@@ -169,6 +159,6 @@ PLAIN = Kind("texts, finite numbers, true, false, null, or a few lists and objec
 
 
 def _shown(value: Any) -> str:
-    """The start of a value, as it may stand in a message."""
+    """The start of a value, for a message."""
     words = ascii(value)
     return words if len(words) <= 40 else words[:37] + "..."

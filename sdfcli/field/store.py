@@ -1,4 +1,4 @@
-"""Fields in HDF5 files. docs/reference/file.md describes them for other programs."""
+"""HDF5 files of fields, as specified in docs/reference/file.md."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LEAF_BYTES = 150
 RESIDUALS = (np.uint8, np.uint16, np.uint32)
 PARTS, MOST_STEPS = (2, 4, 8, 16, 32, 64, 128), 2**31 - 2**8
 LENGTHS = 1e-30, 1e31
-"""Between which the domain's edge lies: a little more than the extent of meshes."""
+"""Bounds of the domain's edge, a little wider than the extents of meshes."""
 MOST_AWAY = 1e13
 """Maximum distance of the domain from the origin, in its edges: a little above the resolution of float64 in meshes."""
 
@@ -44,8 +44,8 @@ MOST_AWAY = 1e13
 def save(field: Field, path: Path, force: bool = False) -> Path:
     """Writes a field, whole or not at all.
 
-    Raises UsageError if the file exists and `force` is not given, or cannot be written, InputError for an `info` that
-    `load` would refuse.
+    Raises UsageError if the file exists and `force` is not given, or if it cannot be written; InputError for an `info`
+    that `load` rejects.
     """
     check_info(field.info)
     with written_whole(path, force) as temporary:
@@ -54,10 +54,10 @@ def save(field: Field, path: Path, force: bool = False) -> Path:
 
 
 def _image(field: Field) -> bytes:
-    """The file's content. It is made in memory: where a disk is full, HDF5 may take the whole process down."""
+    """The file's content, made in memory: on a full disk HDF5 may abort the process."""
     import h5py
 
-    with h5py.File(secrets.token_hex(8), "w", driver="core", backing_store=False) as file:  # HDF5 opens no name twice
+    with h5py.File(secrets.token_hex(8), "w", driver="core", backing_store=False) as file:  # HDF5 opens a name once
         _write(file, field)
         file.flush()
         return bytes(file.id.get_file_image())
@@ -71,7 +71,7 @@ def _write(file: Any, field: Field) -> None:
         datasets["nearest"] = np.ascontiguousarray(field.nearest, np.uint32)
     with ThreadPoolExecutor(available_threads()) as helpers:
         chunks = {name: _chunks(helpers, data, noisy=name == "residual") for name, data in datasets.items()}
-        # Texts of fixed length: others lie in a heap, and HDF5 never comes back from some broken heaps.
+        # Texts of fixed length: others lie in a heap, and HDF5 hangs on some broken heaps.
         file.attrs["format"] = np.bytes_(FORMAT)
         file.attrs["format_version"] = FORMAT_VERSION
         file.attrs["tool_version"] = np.bytes_(__version__)
@@ -111,8 +111,8 @@ def _chunks(helpers: ThreadPoolExecutor, data: npt.NDArray[Any], noisy: bool) ->
 
 
 def _residuals(field: Field) -> dict[str, npt.NDArray[Any]] | None:
-    """The distances as unsigned numbers of steps, 0 -1 1 -2 ..., in that order, and of parts of steps where there are
-    any; None if these do not give them back."""
+    """The datasets of quantised distances: residuals in steps, coded as unsigned numbers (0 -1 1 -2 ...), and in parts
+    of steps if there are any. None where they do not restore the distances exactly."""
     if field.step is None:
         return None
     steps = field.steps
@@ -139,7 +139,7 @@ def _signed(unsigned: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
 
 
 def is_field(path: Path) -> bool:
-    """Whether a file is HDF5 at all."""
+    """Whether a file starts as HDF5."""
     try:
         if not path.is_file():  # opening a pipe would block
             return False
@@ -150,10 +150,10 @@ def is_field(path: Path) -> bool:
 
 
 def load(path: str | Path) -> Field:
-    """A field from a file. Everything is checked before it is used: first types and ranges, then the checksums.
+    """Loads a field from an HDF5 file. Types, ranges and checksums are checked before use.
 
     Raises:
-        InputError: anything but an intact file of this format; with the file's name and what is wrong in it.
+        InputError: the file is missing, damaged, or no field.
         OutOfMemoryError: the field does not fit into memory.
     """
     import h5py
@@ -186,7 +186,7 @@ def _read(file: Any) -> Field:
 
 
 def _field(file: Any, version: int) -> Field:
-    """The field in a file, whatever its checksums say: no value may do harm, even where they are right."""
+    """The field in a file, without its checksums, which a hostile file has right: every value is checked."""
     if whole_number(file, "lattice_bits") != LATTICE_BITS:
         raise InputError(f"lattice_bits must be {LATTICE_BITS}")
     domain = _read_domain(file)
@@ -227,7 +227,7 @@ def _sha256(array: npt.NDArray[Any]) -> str:
 
 
 def _read_arrays_1(file: Any, level: npt.NDArray[np.uint8]) -> dict[str, Any]:
-    """leaf_key, corner_key and distance of version 1, which stores all three."""
+    """leaf_key, corner_key and distance of format version 1, which stores all three."""
     key = read_list(file, "leaf_key", np.uint64)
     corner_key, distance = read_list(file, "corner_key", np.uint64), read_list(file, "distance", np.float32)
     if len(level) != len(key) or len(distance) != len(corner_key):
@@ -243,10 +243,10 @@ def _read_arrays_1(file: Any, level: npt.NDArray[np.uint8]) -> dict[str, Any]:
 
 
 def _read_arrays(file: Any, level: npt.NDArray[np.uint8]) -> dict[str, Any]:
-    """leaf_key, corner_key, distance and step. The keys follow from the levels."""
+    """leaf_key, corner_key, distance and step of later versions, whose keys follow from the levels."""
     coded = has(file, "residual")
     stored = read_list(file, "residual", *RESIDUALS) if coded else read_list(file, "distance", np.float32)
-    if len(stored) <= len(level):  # the lower corners of the leaves alone are as many
+    if len(stored) <= len(level):  # each leaf has a lower corner of its own
         raise InputError("there are fewer corners than leaves")
     backend = any_backend()
     if LEAF_BYTES * len(level) > backend.memory_free():
@@ -274,7 +274,7 @@ def _read_arrays(file: Any, level: npt.NDArray[np.uint8]) -> dict[str, Any]:
 
 
 def _leaf_keys(level: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """Where the leaves lie, one after the other along the Morton curve."""
+    """Morton codes (n,) of leaves that fill the domain in Morton order, from their levels."""
     size = _size(level)
     key = np.zeros(len(level), np.uint64)
     np.cumsum(size[:-1], out=key[1:])
@@ -283,12 +283,12 @@ def _leaf_keys(level: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
 
 
 def _size(level: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint64]:
-    """How many cells of the lattice leaves hold."""
+    """The number of lattice cells in leaves."""
     return np.uint64(1) << (np.uint64(3) * (np.uint64(LATTICE_BITS) - level))
 
 
 def _check_leaves(key: npt.NDArray[np.uint64], level: npt.NDArray[np.uint8]) -> None:
-    """The leaves must be cells of an octree that fill the domain, one after the other along the Morton curve."""
+    """Raises InputError unless the leaves are cells of an octree that fill the domain, in Morton order."""
     size = _size(level)
     whole = np.uint64(1) << np.uint64(3 * LATTICE_BITS)
     end = np.append(key[1:], whole)

@@ -1,4 +1,4 @@
-"""Exact distances from a mesh, without a field: the index is built once and asked many times."""
+"""MeshDistance: exact distances to a mesh, without a field. The index is built once, for many queries."""
 
 from __future__ import annotations
 
@@ -17,20 +17,26 @@ from sdfcli.scene import Scene
 from sdfcli.sign.choice import SignChoice
 
 FAR = 1e9
-"""In edges of the domain."""
+"""Distance from the domain, in its edges, beyond which points are moved nearer (see distance/points.h)."""
 
 CHUNK = 1 << 20
-"""Points looked up at a time: at most 2^21 (see distance/points.h)."""
+"""Points per batch, at most 2^21 (see distance/points.h)."""
 
 
 class MeshDistance:
     """Exact distances to a mesh, by a BVH in float32 over the unit cube: errors are about 1e-7 of the mesh's size.
 
     Args:
-        source: a path, a trimesh mesh, or a pair of vertices (v, 3) and faces (f, 3).
+        source: a path, a `trimesh.Trimesh`, or a pair of arrays: vertices (v, 3) and faces (f, 3).
         sign: `auto`, `pseudonormal`, `winding` or `none`, as for `sdfcli.build`.
-        device: `auto`, `cpu`, `cuda` or `cuda:N`.
-        threads: of the CPU; by default all.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`. Results do not depend on it.
+        threads: number of CPU threads; default: all CPUs that the process may use.
+
+    Raises:
+        InputError: the mesh cannot be read or used.
+        UsageError: an unknown `sign` or `device`.
+        DeviceError: the device or its software is missing.
+        OutOfMemoryError: the mesh or its index does not fit into memory.
     """
 
     def __init__(self, source: Any, sign: str = "auto", device: str = "auto", threads: int | None = None) -> None:
@@ -40,31 +46,32 @@ class MeshDistance:
 
     @classmethod
     def of(cls, scene: Scene) -> MeshDistance:
-        """For a few points of a scene that is there already."""
+        """Exact distances to the mesh of an existing scene, for few points."""
         found = cls.__new__(cls)
         found.scene, found._index = scene, scene.reference
         return found
 
     @property
     def backend(self) -> Backend:
-        """The device on which points are looked up."""
+        """The device of the queries."""
         return self.scene.backend
 
     @property
     def mesh(self) -> Mesh:
-        """The mesh, its faces turned as signs take them."""
+        """The mesh, its faces oriented as the signs use them."""
         return self.scene.mesh
 
     @property
     def sign(self) -> SignChoice:
-        """How signs are decided."""
+        """The sign method and the reason for it."""
         _ = self.scene.signer
         return self.scene.choice
 
     def signed_distance(self, points: Any) -> Any:
-        """Signed distances (n,) float64 at points (n, 3), negative inside, in the mesh's units.
+        """Signed distances (n,) float64 at points (n, 3), in the mesh's units, negative inside.
 
-        NumPy in, NumPy out; CuPy in, CuPy out. Raises InputError for points that are not (n, 3) or not finite.
+        For CuPy points the result is a CuPy array, else a NumPy array. Raises InputError for points that are not
+        (n, 3) finite numbers.
         """
         return self._look_up(points, self._signed)[0]
 
@@ -73,7 +80,7 @@ class MeshDistance:
         return self._look_up(points, lambda at, distance, slot, scale: (distance * scale,))[0]
 
     def closest(self, points: Any) -> tuple[Any, Any]:
-        """The nearest points (n, 3) float64 on the mesh, and the faces (n,) int64 on which they lie."""
+        """The nearest points (n, 3) float64 on the mesh, and their faces (n,) int64; see `signed_distance`."""
         nearest_points, faces = self._look_up(points, self._nearest)
         return nearest_points, faces
 
@@ -89,7 +96,10 @@ class MeshDistance:
         return on_mesh, order.triangle_id[slot].astype(np.int64)
 
     def _look_up(self, points: Any, answer: Callable[..., tuple[Array, ...]]) -> tuple[Any, ...]:
-        """Looks points up in Morton order, chunk by chunk, and puts the answers into the points' own order."""
+        """Queries points (n, 3) in batches, each in Morton order, and returns results in the points' own order.
+
+        answer: results (m, ...) for unit-cube points (m, 3), distances, slots and scales (m,).
+        """
         backend, xp = self.backend, self.backend.xp
         on_device = is_cupy(points)
         home = xp if on_device else np
@@ -112,8 +122,8 @@ class MeshDistance:
         return tuple(result if on_device else backend.to_host(result) for result in results)
 
     def _in_order(self, points: Array) -> tuple[Array, Array, Array]:
-        """Points' numbers (n,) uint32 in Morton order, their places (n, 3) float32 in the unit cube, and what distances
-        from there are multiplied by (n,) float64."""
+        """The Morton order of points: indices (n,) uint32, positions (n, 3) float32 in the unit cube, and the factor of
+        their distances (n,) float64."""
         backend, xp, n = self.backend, self.backend.xp, len(points)
         keys, order = xp.empty(n, np.uint64), xp.empty(n, np.uint32)
         (unit, at), (scale, sorted_scale) = (
@@ -122,7 +132,7 @@ class MeshDistance:
         x, y, z = self.mesh.domain.origin
         frame = {"x": x, "y": y, "z": z, "length": self.mesh.domain.length, "far": FAR}
         backend.run("sdf_look_up", n, points=points, unit=unit, scale=scale, keys=keys, **frame)
-        keys.sort()  # several times as fast as to sort places by keys
+        keys.sort()  # keys hold the index: several times as fast as argsort
         backend.run(
             "sdf_look_up_sorted",
             n,

@@ -1,4 +1,4 @@
-"""Points in and answers out, chunk by chunk: text, .npy and PLY, of any length where the format allows."""
+"""Files of points and of results, read and written in chunks: text, .npy, PLY."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from sdfcli.mesh.formats.readers import FORMATS, read_file
 from sdfcli.runtime.memory import unreadable
 
 CHUNK = 1 << 18
-"""Points that are read, looked up and written at a time."""
+"""Points per chunk."""
 TEXT = (".csv", ".xyz", ".txt", "")
-"""Endings of texts. What comes from a pipe or a device, whatever its name, is text, too."""
+"""Endings of text files. Pipes and devices are read as text, whatever their name."""
 
 
 _NUMBER = re.compile(r"[+-]?\.?\d|[+-]?(nan|inf|infinity)$", re.IGNORECASE)
-"""How a word begins that may be meant as a number: no column has such a name."""
+"""The start of a word that is meant as a number, not as the name of a column."""
 
 
 @dataclass
 class PointStream:
-    """Points as they come.
+    """Points in chunks.
 
-    chunks     arrays (n, 3) float64, n at most CHUNK. InputError for what is no list of finite points.
-    separator  what stands between the numbers of a text: a comma or a space.
-    named      whether a text begins with a line of names.
+    chunks     arrays (n, 3) float64, n at most CHUNK. Raises InputError for anything but three finite numbers a point.
+    separator  of the numbers in a text: a comma or a space.
+    named      whether a text begins with a line of column names.
     """
 
     chunks: Iterator[Floats]
@@ -45,8 +45,9 @@ class PointStream:
 
 @contextmanager
 def open_points(source: str) -> Iterator[PointStream]:
-    """Points from a file, or `-` for standard input. Text is read and .npy mapped as it is asked for; PLY and meshes
-    are read whole. Raises InputError for what is not a list of finite points."""
+    """Points from a file, or from standard input for `-`. Text and .npy are read chunk by chunk, PLY and meshes whole.
+
+    Raises InputError for a file that cannot be read as points (n, 3)."""
     path = Path(source)
     if source == "-":
         yield _text(sys.stdin, "standard input")
@@ -81,7 +82,7 @@ def _mapped(path: Path) -> Any:
 
 
 def _slices(points: Any, mapped: Path | None, source: str) -> Iterator[Floats]:
-    """Parts of the points. A file is mapped anew for each: a mapping keeps the pages that it has shown."""
+    """Chunks of the points. A file is mapped again for each, as a mapping keeps the pages that were read."""
     for first in range(0, len(points), CHUNK):
         part = (points if mapped is None else _mapped(mapped))[first : first + CHUNK]
         chunk = np.array(part, np.float64, order="C")
@@ -92,7 +93,7 @@ def _slices(points: Any, mapped: Path | None, source: str) -> Iterator[Floats]:
 
 
 def _text(file: TextIO, source: str) -> PointStream:
-    """Lines `x y z` or `x,y,z`; a first line of three names, empty lines and comments are skipped."""
+    """Points from lines `x y z` or `x,y,z`; a first line of three names, empty lines and comments are skipped."""
     filled = ((number, line) for number, line in _lines(file, source) if line.strip())
     first = next(filled, None)
     if first is None:
@@ -104,7 +105,7 @@ def _text(file: TextIO, source: str) -> PointStream:
 
 
 def _lines(file: TextIO, source: str) -> Iterator[tuple[int, str]]:
-    """Numbered from 1, without comments and the mark that some editors put before the first."""
+    """Lines with their numbers from 1, without comments and byte order mark."""
     try:
         for number, line in enumerate(file, 1):
             yield number, line.lstrip("\ufeff").partition("#")[0]
@@ -125,7 +126,7 @@ def _parsed(rows: Iterator[tuple[int, str]], source: str) -> Iterator[Floats]:
 
 
 def _spaced(line: str) -> str:
-    """The line without what tables have around numbers: commas and quotes."""
+    """The line with spaces for commas and quotes."""
     return line.replace(",", " ").replace('"', " ")
 
 
@@ -163,12 +164,12 @@ def write_json(file: Any, names: list[str], chunks: Iterator[Floats]) -> None:
 
 
 def _number(x: float) -> str:
-    """The shortest text that is read back as the same number; whole ones have no point."""
+    """The shortest text that is read back as the same number; integers have no decimal point."""
     return repr(x).removesuffix(".0")
 
 
 def write_npy(file: BinaryIO, chunks: Iterator[Floats], columns: int) -> None:
-    """An array (n, columns), or (n,) for one column. Its length is put into the header at the end."""
+    """An array (n, columns) float64, or (n,) for one column. The header's length is written last."""
 
     def header(count: int) -> None:
         shape = (count,) if columns == 1 else (count, columns)
@@ -184,7 +185,7 @@ def write_npy(file: BinaryIO, chunks: Iterator[Floats], columns: int) -> None:
 
 
 def write_ply(file: BinaryIO, names: list[str], chunks: Iterator[tuple[Floats, Floats]]) -> None:
-    """A cloud of the points (n, 3), with the columns (n, k) as properties of their names, all double precision."""
+    """A point cloud: points (n, 3), and columns (n, k) as named properties, all in double precision."""
 
     def header(count: int) -> bytes:
         text = f"ply\nformat binary_little_endian 1.0\nelement vertex {count}\n"

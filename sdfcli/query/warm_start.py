@@ -1,4 +1,4 @@
-"""Temporal coherence: queries start from what was nearest in an earlier frame (the thesis, Algorithm 1, line 6)."""
+"""Warm start: candidates for nearest triangles from an earlier frame (the thesis, Algorithm 1, line 6)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sdfcli.spatial.morton import Order
 
 
 class WarmStart:
-    """Where to start from in a mesh that has moved a little: the triangles nearest to an earlier field's corners.
+    """Candidates for nearest triangles: those stored at the corners of an earlier frame's field.
 
-    Frames need not have the same domain or octree: a point starts from the triangle of the corner nearest to it.
+    A point takes the triangle of the field's corner nearest to it; frames may differ in domain and octree.
 
     Raises InputError where the previous field stores no nearest triangles.
     """
@@ -36,7 +36,7 @@ class WarmStart:
 
     @staticmethod
     def of(field: Field, scene: Scene) -> WarmStart | None:
-        """For a scene with as many triangles as the earlier field is of; else None."""
+        """The warm start of a scene; None where the field is of a mesh with another number of triangles."""
         mesh = field.info.get("mesh")
         triangles, order = mesh.get("triangles") if isinstance(mesh, dict) else None, scene.order
         if triangles != len(order) or (field.nearest is not None and field.nearest.max() >= len(order)):
@@ -44,7 +44,7 @@ class WarmStart:
         return WarmStart(scene.backend, field, scene.mesh.domain, order)
 
     def seeds(self, points: Array) -> Array:
-        """(m, 1) uint32: for points (m, 3) float32 in the unit cube, a slot each that is likely to be near."""
+        """Slots (m, 1) uint32 of candidates for points (m, 3) float32 in the unit cube."""
         seed = self.backend.xp.empty((len(points), 1), np.uint32)
         self.backend.run(
             "sdf_previous",

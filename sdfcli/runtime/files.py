@@ -1,4 +1,4 @@
-"""Files that commands write: whole or not at all, and never in place of what should stay."""
+"""Output files: written whole or not at all, replaced only with `force`; and checks of input files."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any
 from sdfcli.errors import InputError, UsageError
 
 Identity = tuple[int, int]
-"""The device and number of a file: the same under all of its names."""
+"""Device and inode number of a file: equal under all of its names."""
 
 
 def check_target(path: Path, force: bool, *inputs: str | Path | int) -> None:
-    """What keeps a file from being written, before any work is done for it: `refuse_input`, `refuse_existing`, and
-    UsageError where its folder is not there. inputs: what is read, as names or as numbers of open files."""
+    """Checks before any work that a file can be written: `refuse_input`, `refuse_existing`, and UsageError for a
+    missing folder. inputs: files that are read, as paths or file descriptors."""
     refuse_input(path, identities(inputs))
     refuse_existing(path, force)
     if not path.parent.is_dir():
@@ -27,20 +27,20 @@ def check_target(path: Path, force: bool, *inputs: str | Path | int) -> None:
 
 
 def refuse_input(path: Path, inputs: Set[Identity]) -> None:
-    """Raises UsageError if a file to be written is one of the inputs, under whatever name: `force` is not for that."""
+    """Raises UsageError if the output is one of the inputs, under any name, with or without `force`."""
     if identities([path]) & inputs:
         raise UsageError(f"{path}: cannot be written: that is an input; use another name for the output")
 
 
 def refuse_existing(path: Path, force: bool) -> None:
-    """Raises UsageError if a file to be written exists and `force` is not given, or is none that can be replaced: a
-    folder, a device, a pipe, or a link."""
+    """Raises UsageError if the output exists and `force` is not given, or if it is a folder, a device, a pipe or a
+    link, which are never replaced."""
     found = _status(path)
     if found is None:
         return
-    if stat.S_ISLNK(found.st_mode):  # it may lead anywhere: to /dev/stdout, or out of the folder
+    if stat.S_ISLNK(found.st_mode):  # its target may be anything: /dev/stdout, or outside the folder
         raise UsageError(f"{path}: cannot be written: that is a link; name the file that it leads to, or remove it")
-    if not stat.S_ISREG(found.st_mode):  # those who may write to /dev would have no /dev/null any more
+    if not stat.S_ISREG(found.st_mode):  # root would replace /dev/null
         kind = "a folder" if stat.S_ISDIR(found.st_mode) else "not a regular file"
         raise UsageError(f"{path}: cannot be written: that is {kind}")
     if not force:
@@ -48,17 +48,18 @@ def refuse_existing(path: Path, force: bool) -> None:
 
 
 def identities(files: Iterable[str | Path | int]) -> set[Identity]:
-    """What tells files apart, given as names or as numbers of open files."""
+    """The identities of files, given as paths or file descriptors; missing ones are left out."""
     found = set()
     for each in files:
-        with contextlib.suppress(OSError, ValueError):  # what cannot be read is reported when it is
+        with contextlib.suppress(OSError, ValueError):  # reported when it is read
             status = os.stat(each)
             found.add((status.st_dev, status.st_ino))
     return found
 
 
 def _status(path: Path) -> os.stat_result | None:
-    """What is under a name, links not followed; None for nothing. Raises UsageError where nothing can be there."""
+    """The status of a path, links not followed; None where it does not exist. Raises UsageError for an impossible
+    path."""
     try:
         return os.lstat(path)
     except FileNotFoundError:
@@ -73,10 +74,10 @@ def _exists(path: Path) -> UsageError:
 
 @contextlib.contextmanager
 def written_whole(path: Path, force: bool) -> Iterator[Path]:
-    """A temporary file for the content of `path`, which gets that name at once when the block ends well. A file that is
-    replaced passes on its permissions.
+    """A temporary file that becomes `path`, atomically, when the block ends without an exception. It takes over the
+    permissions of a file that it replaces.
 
-    Raises UsageError if `path` exists and `force` is not given, is never replaced, or cannot be written.
+    Raises UsageError if `path` cannot be written, as `refuse_existing` does.
     """
     if not path.name:
         raise UsageError(f"{path}: cannot be written: that is a folder")
@@ -85,7 +86,7 @@ def written_whole(path: Path, force: bool) -> Iterator[Path]:
     try:
         refuse_existing(path, force)
         replaced = _status(path)
-        # Not whose rights a program runs with: someone else may have put the file there.
+        # Without setuid and setgid bits: someone else may have put the file there.
         mode = None if replaced is None else replaced.st_mode & 0o777
         number, temporary = _open_temporary(spare, 0o666 if mode is None else mode | 0o600)
         yield temporary
@@ -106,8 +107,8 @@ def written_whole(path: Path, force: bool) -> Iterator[Path]:
 
 
 def _open_temporary(spare: Path, mode: int) -> tuple[int, Path]:
-    """A new file, open, and where to write it: without a name where the file system has such files, so that nothing is
-    left of it when the process is killed; else under the spare name."""
+    """A new file: its descriptor and path. It has no name where the file system allows that (O_TMPFILE), so that a
+    killed process leaves nothing behind; else the spare name."""
     with contextlib.suppress(OSError, AttributeError):
         number = os.open(spare.parent, os.O_TMPFILE | os.O_RDWR, mode)
         temporary = Path(f"/proc/self/fd/{number}")
@@ -118,9 +119,9 @@ def _open_temporary(spare: Path, mode: int) -> tuple[int, Path]:
 
 
 def _name(number: int, temporary: Path, spare: Path) -> None:
-    """Gives a file without a name the spare one."""
+    """Gives an unnamed file the spare name."""
     try:
-        os.link(temporary, spare, src_dir_fd=number)  # the number of a folder goes unused, but makes links be followed
+        os.link(temporary, spare, src_dir_fd=number)  # src_dir_fd is unused, but makes Python follow links
     except OSError:  # a file system without links
         copy = os.open(spare, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with open(temporary, "rb") as source, open(copy, "wb") as target:
@@ -135,10 +136,10 @@ def _put_in_place(temporary: Path, path: Path, force: bool) -> None:
         os.replace(temporary, path)
         return
     try:
-        os.link(temporary, path)  # fails, unlike a rename, where someone else has just written the file
+        os.link(temporary, path)  # fails, unlike a rename, where the file exists by now
     except FileExistsError as error:
         raise _exists(path) from error
-    except OSError:  # a file system without links: of all who make the file one succeeds, and may replace it
+    except OSError:  # a file system without links: the one process that creates the file may replace it
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL))
         except FileExistsError as error:
@@ -151,7 +152,7 @@ def _put_in_place(temporary: Path, path: Path, force: bool) -> None:
 
 
 def existing_file(source: Any) -> Path:
-    """The path of a file that is there. Raises InputError otherwise."""
+    """The path of an existing regular file. Raises InputError for anything else."""
     path = Path(source)
     try:
         if path.is_file():

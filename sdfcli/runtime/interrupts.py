@@ -1,4 +1,4 @@
-"""Interrupts that are not lost: libraries that catch every exception, while they are imported too, swallow Ctrl-C."""
+"""Record of interrupts: a Ctrl-C that a library swallows, as it catches every exception, is not lost."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ _seen: list[int] = []
 
 
 def watch(number: int = signal.SIGINT) -> None:
-    """From now on an interrupt is remembered. One that is ignored, as of what runs in the background, stays so.
-
-    Another signal may be taken for an interrupt.
-    """
+    """Makes a signal raise KeyboardInterrupt, and records it. One that is ignored, as in background jobs, stays so."""
     if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
         signal.signal(number, _interrupt)
         sys.unraisablehook = _unraisable
@@ -28,7 +25,7 @@ def seen() -> bool:
 
 
 def check() -> None:
-    """Raises KeyboardInterrupt if there was one, whoever swallowed it."""
+    """Raises KeyboardInterrupt if there was an interrupt."""
     if _seen:
         raise KeyboardInterrupt
 
@@ -39,6 +36,6 @@ def _interrupt(number: int, frame: Any) -> None:
 
 
 def _unraisable(what: sys.UnraisableHookArgs) -> None:
-    # Raised in a destructor or a callback of the interpreter's own: it is remembered, and nothing to be told of.
+    # Raised in a destructor or callback: recorded, so no message is needed.
     if not issubclass(what.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(what)

@@ -1,4 +1,4 @@
-"""Memory of the host: how much is free, and an error where there is too little, before the system ends the process."""
+"""Host memory: free bytes, a limit for this process, and errors in place of the kernel's OOM killer."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from pathlib import Path, PurePosixPath
 from sdfcli.errors import InputError, OutOfMemoryError, SdfError
 
 SHARE = 0.95
-"""Of the free memory that `bound` allows: the system's own tables for a process take some, too."""
+"""Share of the free memory that `bound` allows; page tables take some of the rest."""
 
 STACK = 8 << 20
-"""Bytes of address space for each thread, of which hardly any are used."""
+"""Bytes of address space of a thread's stack, hardly any of them used."""
 
 CODE = 40 << 20
-"""Bytes of address space that the code of libraries takes which are loaded later."""
+"""Bytes of address space for the code of libraries that are not loaded yet."""
 
 M_ARENA_MAX = -8
-"""What `mallopt` of the GNU C library calls the number of its heaps."""
+"""Parameter of `mallopt`, GNU C library: the maximum number of heaps."""
 
 LEAST = 48 << 20
-"""Bytes without which no command gets far: libraries end the process where they find less."""
+"""Minimum free bytes of a command; with less, libraries abort the process."""
 
 PLENTY, PLENTY_PER_BYTE = 256 << 20, 100
-"""Reading a file never takes more than so many bytes, and so many for each of its own."""
+"""Maximum memory for reading a file: bytes, plus bytes per byte of the file."""
 
 SHORTAGES = (
     "can't start new thread",
@@ -40,14 +40,14 @@ SHORTAGES = (
     "unable to allocate",
     "unknown error (<string>, line 0)",  # lxml
 )
-"""How libraries say that an allocation failed, where they raise no MemoryError."""
+"""Messages of libraries for a failed allocation, where they raise no MemoryError."""
 
 
 _bound: list[bool] = []
 
 
 def free_memory() -> int:
-    """The bytes of memory that this process can still get: of this machine, its control groups, and its limits."""
+    """Bytes that this process can still allocate: the minimum over the machine, its control groups and its limits."""
     free = [os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     for line in _words("/proc/meminfo"):
         if line[0] == "MemAvailable:":
@@ -69,8 +69,8 @@ def free_memory() -> int:
 
 
 def _left(folder: str, limit: str, used: str) -> list[int]:
-    """What a control group allows to be used beside what is; nothing where it has no limit. The system takes back what
-    it keeps of files, unless they are mapped."""
+    """The bytes that a control group has left, as a list of one; empty without a limit. Cached pages of files count as
+    free unless they are mapped."""
     bounds = [line[0] for name in (limit, used) for line in _words(f"{folder}/{name}")]
     if len(bounds) != 2 or not all(word.isdecimal() for word in bounds):
         return []
@@ -81,28 +81,29 @@ def _left(folder: str, limit: str, used: str) -> list[int]:
 
 
 def used_memory() -> int:
-    """The bytes of memory that this process has; 0 where the system does not tell."""
+    """Resident bytes of this process; 0 where unknown."""
     words = _words("/proc/self/statm")
     return int(words[0][1]) * os.sysconf("SC_PAGE_SIZE") if words else 0
 
 
 def _mapped() -> tuple[int, int]:
-    """The bytes of this process's address space, and those of them that are its own data; 0 where nobody tells."""
+    """Bytes of this process's address space, and of its private data; 0 where unknown."""
     found = {line[0]: 1024 * int(line[1]) for line in _words("/proc/self/status") if line[0] in ("VmSize:", "VmData:")}
     return found.get("VmSize:", 0), found.get("VmData:", 0)
 
 
 def bound(most: int | None = None) -> None:
-    """From now on allocations fail that would need more than what is free, or than `most` bytes for this process.
+    """Limits this process to the free memory, or to `most` bytes in all: larger allocations fail, instead of the OOM
+    killer ending the process.
 
-    Else the system would end it without a word. The limit stays, so a process of our own calls this when it begins,
-    unless it may use a GPU, whose driver takes much address space; `most` is for such a process alone.
+    The limit is permanent, so only sdfcli's own processes set it, at their start; not those that may use a GPU, whose
+    driver reserves much address space. With `most` it only lowers a limit that was set.
     """
     if most is not None and not _bound:
         return
     _bound.append(True)
     if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
-        with contextlib.suppress(AttributeError):  # of another C library
+        with contextlib.suppress(AttributeError):  # another C library
             ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)  # else each thread's heap takes 64 MB of addresses
     free = int(SHARE * free_memory())
     if most is not None:
@@ -114,14 +115,14 @@ def bound(most: int | None = None) -> None:
 
 
 def require(size: int, what: str) -> None:
-    """Raises OutOfMemoryError unless so many bytes are free for what is named."""
+    """Raises OutOfMemoryError unless `size` bytes are free. what: the purpose, for the message."""
     free = free_memory()
     if size > free:
         raise OutOfMemoryError(f"{what} takes about {size / 1e6:,.0f} MB of memory, and {free / 1e6:,.0f} MB are free")
 
 
 def is_shortage(error: BaseException | None) -> bool:
-    """Whether an error came of an allocation that failed."""
+    """Whether an exception, or one that caused it, is a failed allocation."""
     while error is not None:
         if isinstance(error, MemoryError | OutOfMemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
             return True
@@ -132,8 +133,8 @@ def is_shortage(error: BaseException | None) -> bool:
 
 
 def as_sdf_error(error: Exception, subject: str = "") -> SdfError:
-    """The error that users see. An SdfError stays as it is; a failed allocation is an OutOfMemoryError, any other
-    exception an SdfError, with `subject`, as a mesh's name, in front."""
+    """The SdfError for an exception: itself if it is one, OutOfMemoryError for a failed allocation, else SdfError.
+    subject: the start of the message, as a mesh's name."""
     if isinstance(error, SdfError):
         return error
     about = f"{subject}: " if subject else ""
@@ -146,9 +147,9 @@ def as_sdf_error(error: Exception, subject: str = "") -> SdfError:
 
 
 def unreadable(path: str | Path, what: str, error: Exception) -> SdfError:
-    """What an exception while a file was read becomes: our own the same with the file's name; a library's InputError,
-    `what` being what was wrong then, or OutOfMemoryError where an allocation failed; but where there is plenty, the
-    file asked for what cannot be."""
+    """The SdfError for an exception while a file was read, with the file's name: of the same type for an SdfError,
+    OutOfMemoryError for a failed allocation, else InputError with `what` as the fault. An allocation that fails though
+    much memory is free is InputError: the file states an impossible size."""
     if isinstance(error, SdfError):
         return type(error)(f"{path}: {error}")
     if is_shortage(error) and free_memory() < PLENTY + PLENTY_PER_BYTE * _size(path):
@@ -165,7 +166,7 @@ def _size(path: str | Path) -> int:
 
 
 def _words(path: str) -> list[list[str]]:
-    """The words of each line of a small file that may not be there."""
+    """The words of each line of a small file; empty where it is missing."""
     try:
         return [line.split() for line in Path(path).read_text().splitlines() if line.strip()]
     except OSError:

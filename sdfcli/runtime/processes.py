@@ -1,4 +1,4 @@
-"""Other processes: they run this very package, and nothing that lies in the current folder."""
+"""Command lines of child processes: they import this copy of the package, and nothing from the current folder."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 
 def python(module: str) -> list[str]:
-    """The first words of a command line that runs the `main` of a module of this package.
+    """The start of a command line that runs the `main` of a module of this package.
 
-    The new Python finds its modules as this one does, but for the current folder, which `python -m` and `python -c`
-    look into first; `python -P`, which does not, is too new.
+    The child searches modules as this process does, but not in the current folder, which `python -m` and `python -c`
+    search first; `python -P` needs Python 3.11.
     """
     options = {"-I": sys.flags.isolated, "-E": sys.flags.ignore_environment, "-s": sys.flags.no_user_site}
     start = Path(__file__).resolve().parents[1] / "start.py"
@@ -19,5 +19,5 @@ def python(module: str) -> list[str]:
 
 
 def without_current_folder(path: str) -> str:
-    """A `PATH` without its empty and relative entries, which mean the current folder or lie below it."""
+    """A `PATH` without empty and relative entries, which refer to the current folder."""
     return os.pathsep.join(filter(os.path.isabs, path.split(os.pathsep))) or os.defpath

@@ -1,4 +1,4 @@
-"""Signatures that spell out what `**parameters` stands for, made from the dataclass that knows it."""
+"""Signatures in which the fields of a dataclass replace `**parameters`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def takes(parameters: type) -> Callable[[Function], Function]:
-    """For a function with `**parameters`: `inspect.signature`, `help` and editors show the dataclass's fields in their
-    place, each a keyword with its default."""
+    """Decorator of a function with `**parameters`: `inspect.signature`, `help` and editors show the dataclass's fields
+    instead, as keywords with their defaults."""
 
     def spelled_out(function: Function) -> Function:
         signature = inspect.signature(function)

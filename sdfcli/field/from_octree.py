@@ -1,4 +1,4 @@
-"""A field from an octree that was just built."""
+"""Field from a grown octree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sdfcli.octree.grown import Grown
 
 
 def field_of(grown: Grown, backend: Backend, domain: Domain, keep_nearest: bool) -> Field:
-    """The field, whose arrays are on the host, and stay on the device for sampling. Empties `grown.arrays`."""
+    """The field of an octree. Its arrays are copied to the host, and kept on the device. Empties `grown.arrays`."""
     arrays = grown.arrays
     leaf_corner, steps = arrays.pop("leaf_corner"), arrays.pop("steps", None)
     if not keep_nearest:
