@@ -1,4 +1,4 @@
-"""Triangle meshes: read, checked, repaired."""
+"""Triangle meshes: loading, checks, repair."""
 
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Mesh

@@ -1,4 +1,4 @@
-"""Faults of a mesh, counted."""
+"""Counts of a mesh's faults."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sdfcli.mesh.arrays import Floats, pieces
 
 @dataclass(frozen=True)
 class Health:
-    """Counts of what is wrong with a mesh, after welding vertices at equal positions.
+    """Counts of a mesh's faults, with vertices at equal positions welded.
 
-    A shell is connected across edges of two faces. An edge is open where its uses in the two directions differ: a mesh
-    without open edges bounds a volume, and its winding number is a whole number everywhere.
+    A shell is a set of faces connected across edges of two faces. An edge is open where it has different numbers of
+    uses in its two directions: a mesh without open edges bounds a volume, with integer winding numbers everywhere.
     """
 
     triangles: int
@@ -33,7 +33,7 @@ class Health:
 
     @property
     def faults(self) -> list[str]:
-        """What keeps pseudonormals from being safe, in words; empty for a clean closed mesh."""
+        """Faults for which pseudonormals are unsafe, in words; empty for a clean closed mesh."""
         names = ("open_edges", "non_manifold_edges", "degenerate_faces", "duplicate_faces")
         return [count_text(getattr(self, name), name) for name in names if getattr(self, name)]
 
@@ -45,8 +45,7 @@ def count_text(count: int, name: str) -> str:
 
 
 def degenerate_faces(triangles: Floats, normals: Floats) -> int:
-    """How many of triangles (m, 9), with normals (m, 3), have no direction of their own: their height is below the
-    rounding of their corners."""
+    """The number of degenerate triangles: height below the corners' rounding. triangles (m, 9), normals (m, 3)."""
     count = 0
     for part in pieces(len(triangles)):
         t = np.ascontiguousarray(triangles[part].T)

@@ -1,4 +1,4 @@
-"""Checked meshes from files, arrays and other objects."""
+"""Checked meshes from files, arrays and trimesh objects."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ T = TypeVar("T")
 def make_mesh(vertices: npt.ArrayLike, faces: npt.ArrayLike, name: str = "mesh") -> Mesh:
     """A checked mesh from arrays (v, 3) and (f, 3). Vertices that no face uses are dropped.
 
-    Raises InputError where there are no faces, a face names a vertex that is not there, a used vertex is not finite,
-    or the mesh has no extent or one beyond what float64 can square.
+    Raises InputError for a mesh without faces, a face with an unknown vertex, a used vertex that is not finite, and an
+    extent outside 1e-30 to 1e30, whose squares leave float64.
     """
     points = np.ascontiguousarray(unmasked(vertices, f"{name}: vertices"), dtype=np.float64)
     named = np.asarray(unmasked(faces, f"{name}: faces"))
@@ -59,7 +59,7 @@ def make_mesh(vertices: npt.ArrayLike, faces: npt.ArrayLike, name: str = "mesh")
 def load_mesh(source: Any) -> Mesh:
     """A checked mesh from a path, a `trimesh.Trimesh`, a (vertices, faces) pair, or a Mesh.
 
-    Raises InputError, with the file's name, for what cannot be read or used, OutOfMemoryError.
+    Raises InputError, with the file's name, for a mesh that cannot be read or used; OutOfMemoryError.
     """
     if isinstance(source, Mesh):
         return source
@@ -73,7 +73,7 @@ def load_mesh(source: Any) -> Mesh:
     try:
         from sdfcli.mesh.formats.readers import read_file
 
-        with np.errstate(all="ignore"):  # whether vertices are finite is looked at later
+        with np.errstate(all="ignore"):  # make_mesh checks that vertices are finite
             vertices, faces = read_file(path)
     except Exception as error:  # each loader of trimesh has exceptions of its own
         raise unreadable(path, "cannot be read as a mesh", error) from error
@@ -83,7 +83,7 @@ def load_mesh(source: Any) -> Mesh:
 
 
 class Loading:
-    """A mesh that is loaded, checked and hashed by threads of its own. Its methods wait, and raise what went wrong."""
+    """A mesh that is loaded, checked and hashed by threads. Its methods wait for results, and pass on exceptions."""
 
     def __init__(self, source: Any) -> None:
         self._threads = ThreadPoolExecutor(3)
@@ -93,7 +93,7 @@ class Loading:
         self.sha256: Callable[[], str] = self._threads.submit(lambda: loaded.result().sha256).result
 
     def submit(self, work: Callable[[], T]) -> Callable[[], T]:
-        """Has a thread do the last of the work; what comes back waits for its result."""
+        """Runs the last piece of work in a thread; the returned function waits for its result."""
         result = self._threads.submit(work).result
         self._threads.shutdown(wait=False)
         return result

@@ -1,4 +1,4 @@
-"""A triangle mesh, and what follows from its vertices and faces."""
+"""Mesh: vertices, faces and quantities derived from them, each made on first use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PADDING = 0.025
 """Space around the mesh on each side, as a fraction of the longest side of its bounds."""
 
 CHECKING = 350
-"""Bytes that a triangle takes while it is checked, at least: measured on meshes of 70 thousand to a million."""
+"""Minimum working bytes per triangle of the checks (measured on meshes of 70,000 to a million triangles)."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class Domain:
     length: float
 
     def to_unit(self, points: Any) -> Any:
-        """Points (n, 3) in the mesh's units, brought into the unit cube in float64."""
+        """Positions in the unit cube, float64, of points (n, 3) in the mesh's units."""
         return (points - self.origin) / self.length
 
 
 OF_EDGES = ("uses", "neighbours", "doubled")
-"""What the choice of the sign looks at, and nothing after it."""
+"""Attributes that only the choice of the sign reads."""
 
 RELEASED = ("unit_triangles", "position", "welded", "edges", "shell", "open_edges", "normals", "area_sums", *OF_EDGES)
 
@@ -49,7 +49,7 @@ class Mesh:
 
     @cached_property
     def bounds(self) -> Floats:
-        """(2, 3): the lower and the upper corner."""
+        """Lower and upper corner (2, 3)."""
         return bounds_of(self.vertices)
 
     @cached_property
@@ -66,22 +66,22 @@ class Mesh:
 
     @cached_property
     def unit_triangles(self) -> Floats:
-        """(f, 9) float64: the corners of each triangle in the unit cube."""
+        """Corners of the triangles (f, 9) float64 in the unit cube."""
         return np.take(self.domain.to_unit(self.vertices), self.faces, axis=0).reshape(-1, 9)
 
     @cached_property
     def welded(self) -> Ints:
-        """(f, 3): the faces with vertices at equal positions taken for one."""
+        """Faces (f, 3) after welding vertices at equal positions."""
         return np.take(self.position, self.faces)
 
     @cached_property
     def position(self) -> Ints:
-        """(v,) for each vertex the number of the first vertex at its position."""
+        """For each vertex (v,) the first vertex at its position."""
         return weld(self.vertices)
 
     @cached_property
     def uses(self) -> Uses:
-        """How the welded faces use edges."""
+        """The half-edges of the welded faces, sorted by edge."""
         return uses_of(self.welded)
 
     @cached_property
@@ -91,36 +91,36 @@ class Mesh:
 
     @cached_property
     def neighbours(self) -> Neighbours:
-        """Which faces lie side by side."""
+        """Pairs of faces that share an edge."""
         return neighbours_of(self.uses)
 
     @cached_property
     def shell(self) -> Ints:
-        """(f,) for each face the number of its shell: the faces that are connected across edges of two faces."""
+        """For each face (f,) the number of its shell; faces are connected across edges of two faces."""
         first = connected(len(self.faces), self.neighbours.pairs)
         number: Ints = (np.cumsum(first == np.arange(len(first))) - 1)[first]
         return number
 
     @cached_property
     def doubled(self) -> tuple[Ints, Bools]:
-        """The faces that have the vertices of another one, see `twins`."""
+        """The faces that have the vertices of another one; see `twins`."""
         return twins(self.welded)
 
     @cached_property
     def normals(self) -> Floats:
-        """(f, 3): the faces' normals in the unit cube, twice as long as their area is large."""
+        """Normals (f, 3) in the unit cube; their length is twice the face's area."""
         return face_normals(self.unit_triangles)
 
     @cached_property
     def area_sums(self) -> Floats:
-        """(f,): twice the area of each face and of all before it, in the unit cube."""
+        """Cumulative sums (f,) of twice the faces' areas in the unit cube."""
         return np.cumsum(np.linalg.norm(self.normals, axis=1))
 
     @cached_property
     def health(self) -> Health:
-        """What is wrong with the mesh. Raises OutOfMemoryError where finding it takes more than there is."""
+        """Counts of the mesh's faults. Raises OutOfMemoryError where the checks do not fit into memory."""
         require(CHECKING * len(self.faces), f"checking {len(self.faces):,} triangles")
-        with ThreadPoolExecutor(2) as helpers:  # NumPy lets other threads run
+        with ThreadPoolExecutor(2) as helpers:  # NumPy releases the GIL
             degenerate = helpers.submit(lambda: degenerate_faces(self.unit_triangles, self.normals))
             helpers.submit(lambda: self.doubled)
             edges, shells = self.edges, int(self.shell.max()) + 1
@@ -139,22 +139,22 @@ class Mesh:
 
     @cached_property
     def open_edges(self) -> Ints:
-        """(e, 2): the ends of the edges whose uses in the two directions differ; none on a closed surface."""
+        """Ends (e, 2) of the open edges; see Health."""
         return self.edges.ends(self.edges.forward != self.edges.backward)
 
     def release(self, names: tuple[str, ...] = RELEASED) -> None:
-        """Frees what was computed for checks and can be computed again."""
+        """Frees derived attributes; they are made again on use."""
         for name in names:
             self.__dict__.pop(name, None)
 
     def with_faces(self, faces: Ints) -> Mesh:
-        """Other faces of the same vertices, in the same domain."""
+        """A mesh of other faces with the same vertices and domain."""
         mesh = Mesh(self.vertices, faces)
         mesh.__dict__.update(domain=self.domain, position=self.position)
         return mesh
 
     def subset(self, faces: Bools) -> Mesh:
-        """Some of the faces, in the same domain."""
+        """A mesh of the faces where `faces` (f,) is true, with the same vertices and domain."""
         chosen = np.flatnonzero(faces)
         mesh = self.with_faces(np.take(self.faces, chosen, axis=0))
         for name in "unit_triangles", "normals", "welded":
@@ -164,14 +164,14 @@ class Mesh:
 
     @cached_property
     def sha256(self) -> str:
-        """Of the vertices and faces, whatever file they came from."""
+        """SHA-256 of vertices and faces, independent of the file format."""
         digest = hashlib.sha256(np.ascontiguousarray(self.vertices, "<f8").data)
         digest.update(np.ascontiguousarray(self.faces, "<i8").data)
         return digest.hexdigest()
 
 
 def face_normals(triangles: Floats) -> Floats:
-    """(m, 3): normals of triangles (m, 9), twice as long as their area is large."""
+    """Normals (m, 3) of triangles (m, 9); their length is twice the area."""
     normals = np.empty((len(triangles), 3))
     for part in pieces(len(triangles)):
         t = np.ascontiguousarray(triangles[part].T)
@@ -182,6 +182,5 @@ def face_normals(triangles: Floats) -> Floats:
 
 
 def bounds_of(points: Floats) -> Floats:
-    """(2, 3): the lowest and highest coordinates, column by column: along rows of three NumPy takes twenty times as
-    long."""
+    """Lower and upper corner (2, 3) of points (n, 3). By column: min(axis=0) takes 20 times as long."""
     return np.array([[column.min() for column in points.T], [column.max() for column in points.T]])

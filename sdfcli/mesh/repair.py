@@ -1,7 +1,6 @@
-"""Which way round faces are: one orientation for every shell, and the faces that count where a surface is doubled.
+"""Consistent orientation of faces, and the faces that count for winding numbers where a surface is doubled.
 
-Nothing here moves a vertex or drops a face from the surface: distances stay those of the mesh as it came. Faces are
-turned, and some are left out when winding numbers are summed up.
+No vertex is moved and no face removed, so distances do not change.
 """
 
 from __future__ import annotations
@@ -16,25 +15,25 @@ from sdfcli.mesh.mesh import OF_EDGES, Mesh, face_normals
 from sdfcli.mesh.topology import connected
 
 FLAT = 1e-4
-"""A shell whose volume is less than about this times its area to the power of 3/2 has no inside to speak of."""
+"""Minimum volume / area^(3/2), about, of a shell with an inside."""
 
 WIDE_OPEN = 0.25
-"""Nor has one that it takes more than this part of its area to close: it is a sheet."""
+"""Maximum share of its area that closes a shell with an inside; with more, it is a sheet."""
 
 TINY = 1e-9
-"""Nor has one that holds less than about this part of the domain: a thousandth of its edge, to the power of 3."""
+"""Minimum volume, about, of a shell with an inside, as a fraction of the domain: the cube of 1/1000 of its edge."""
 
 MOST_SHELLS = 200
-"""Of more inverted shells, only the largest are looked at one by one."""
+"""Maximum number of inverted shells that are examined one by one, the largest first."""
 
 
 @dataclass(frozen=True)
 class Repaired:
-    """A mesh whose faces are turned where that makes it sound.
+    """A mesh with consistently oriented faces.
 
     counted   (f,) whether a face counts for winding numbers; None: all do.
-    inverted  how many shells were oriented inwards, and turned.
-    notes     what was done, in words.
+    inverted  number of shells that were oriented inwards, and turned.
+    notes     the changes, in words.
     """
 
     mesh: Mesh
@@ -44,14 +43,14 @@ class Repaired:
 
     @cached_property
     def boundary(self) -> Mesh:
-        """The faces that count, in the same domain: what inside and outside are told from."""
+        """The faces that count, in the same domain: the boundary of the solid."""
         if self.counted is None:
             return self.mesh
         return self.mesh.subset(self.counted)
 
 
 def repair(mesh: Mesh) -> Repaired:
-    """Takes doubled faces for one, orients the faces of each patch alike, and turns shells that point inwards."""
+    """Counts doubled faces once, orients the faces of each patch consistently, and turns shells that point inwards."""
     found = Repaired(mesh)
     if mesh.health.duplicate_faces:
         found = _without_duplicates(found)
@@ -63,10 +62,10 @@ def repair(mesh: Mesh) -> Repaired:
 
 
 def _without_duplicates(found: Repaired) -> Repaired:
-    """Faces with the same three vertices count once; as many of one side as of the other, not at all.
+    """Counts faces with the same three vertices once, or not at all where both orientations are equally frequent.
 
-    Two faces back to back are a wall inside of a solid, and have no say. But where they are most of the surface, it was
-    modelled with two sides, and one of them counts.
+    Two faces back to back are a wall inside a solid, which does not bound it. But where most of the surface is doubled,
+    it was modelled with two sides, and one of them counts.
     """
     faces = found.mesh.welded
     doubled, again = found.mesh.doubled
@@ -76,7 +75,7 @@ def _without_duplicates(found: Repaired) -> Repaired:
     net = np.add.reduceat(side, first)
     groups = len(faces) - len(doubled) + len(net)
     two_sided = 2 * int(groups - np.sum(net == 0)) < groups
-    # The first face that looks to the side of the most stands for its group.
+    # The first face with the more frequent orientation represents its group.
     wanted = np.where((net == 0) & two_sided, side[first], np.sign(net))
     right = np.flatnonzero(side == wanted[group])
     stands = right[np.diff(group[right], prepend=-1) > 0]
@@ -95,17 +94,17 @@ def _without_duplicates(found: Repaired) -> Repaired:
 
 
 def _side(faces: Ints) -> Ints:
-    """(f,) 1 where the vertices are a cyclic shift of ascending ones, -1 where they are one of descending ones, and 1
-    for a face with less than three vertices."""
+    """Orientation (f,) of faces: 1 for a cyclic shift of ascending vertices, -1 of descending ones; 1 for a face with
+    fewer than three vertices."""
     a, b, c = faces.T
     return np.where((a > b).astype(np.int64) + (b > c) + (c > a) > 1, -1, 1)
 
 
 def _oriented_alike(found: Repaired) -> Repaired:
-    """Turns faces so that neighbours agree, where a patch can be oriented at all (a Moebius strip cannot).
+    """Turns faces so that neighbours agree, in patches that can be oriented (a Moebius strip cannot).
 
-    Every face stands for two nodes, as it is and turned. Across an edge of two faces the nodes that agree are joined:
-    the two nodes of a face are connected where the patch has one side only.
+    In a graph of two nodes per face, as it is and turned, nodes that agree across an edge are joined: both nodes of a
+    face are connected where the patch cannot be oriented.
     """
     boundary = found.boundary
     faces = len(boundary.faces)
@@ -120,7 +119,7 @@ def _oriented_alike(found: Repaired) -> Repaired:
     label = connected(2 * faces, doubled)
     as_is, other = label[:faces], label[faces:]
     patch = np.minimum(as_is, other)
-    # Of the two ways round, the one that turns fewer faces.
+    # Of the two orientations, the one that turns fewer faces.
     vote = np.bincount(patch, weights=np.where(as_is == patch, 1, -1), minlength=faces)
     turn = (as_is != other) & ((as_is == patch) != (vote[patch] >= 0))
     one_sided = len(np.unique(patch[as_is == other]))
@@ -134,7 +133,7 @@ def _oriented_alike(found: Repaired) -> Repaired:
 
 
 def _turned_outwards(found: Repaired) -> Repaired:
-    """Turns the shells that hold a negative volume, unless they are cavities: then they lie within another shell."""
+    """Turns shells of negative volume, except cavities, which lie within another shell."""
     shells = _Shells(found.boundary)
     volume = shells.volume.copy()
     turn = np.zeros(len(volume), bool)
@@ -162,7 +161,7 @@ def _turned_outwards(found: Repaired) -> Repaired:
 
 
 def _turned(found: Repaired, turn: Bools) -> Repaired:
-    """With those faces turned that count and are in `turn`."""
+    """Turns faces; `turn` is over the faces that count."""
     if found.counted is not None:
         every = np.zeros(len(found.mesh.faces), bool)
         every[np.flatnonzero(found.counted)[turn]] = True
@@ -172,7 +171,7 @@ def _turned(found: Repaired, turn: Bools) -> Repaired:
 
 
 class _Shells:
-    """The parts of a surface that are connected across edges of two faces, each closed by cones over its open edges."""
+    """The shells of a surface, each closed by cones over its open edges."""
 
     def __init__(self, mesh: Mesh) -> None:
         self.of_face = mesh.shell
@@ -189,39 +188,39 @@ class _Shells:
         self.volume = np.add(*self._sums(_volumes(self.faces, mesh.normals), _volumes(self.cones, normals)))
 
     def _sums(self, of_faces: Floats, of_cones: Floats) -> tuple[Floats, Floats]:
-        """(count,) twice: values summed up over every shell's faces, and over its cones."""
+        """Sums of values by shell, (count,) each: over its faces, and over its cones."""
         faces: Floats = np.bincount(self.of_face, weights=of_faces, minlength=self.count).astype(np.float64)
         return faces, np.bincount(self.of_cone, weights=of_cones, minlength=self.count).astype(np.float64)
 
     @cached_property
     def triangles(self) -> Floats:
-        """(t, 3, 3): faces, then cones."""
+        """Faces, then cones (t, 3, 3)."""
         return np.concatenate([self.faces, self.cones]).reshape(-1, 3, 3)
 
     @cached_property
     def of_triangle(self) -> Ints:
-        """(t,) the shell of each triangle."""
+        """The shell (t,) of each triangle."""
         return np.concatenate([self.of_face, self.of_cone])
 
     @cached_property
     def boxes(self) -> tuple[Floats, Floats]:
-        """(count, 3) each: the lower and the upper corners."""
+        """Lower and upper corners of the shells' boxes, (count, 3) each."""
         low, high = np.full((self.count, 3), np.inf), np.full((self.count, 3), -np.inf)
         np.minimum.at(low, self.of_triangle, self.triangles.min(axis=1))
         np.maximum.at(high, self.of_triangle, self.triangles.max(axis=1))
         return low, high
 
     def around(self, shell: int) -> Ints:
-        """The other shells whose boxes hold this one's."""
+        """The other shells whose boxes contain the box of this one."""
         low, high = self.boxes
         holds = (low <= low[shell]).all(axis=1) & (high >= high[shell]).all(axis=1)
         holds[shell] = False
         return np.flatnonzero(holds)
 
     def winding(self, shells: Ints, sign: Ints, inner: int) -> float:
-        """The winding number of shells, each counted with its sign, at a point of another one.
+        """The winding number of shells, weighted by `sign`, at a point of the shell `inner`.
 
-        What a ray crosses, along each of the axes; the median, since one of the three may graze an edge.
+        Median of the crossings of three rays along the axes, as one of them may graze an edge.
         """
         weight = np.zeros(self.count)
         weight[shells] = sign
@@ -233,20 +232,20 @@ class _Shells:
 
 
 def _volumes(triangles: Floats, normals: Floats) -> Floats:
-    """(m,) six times those of the tetrahedra from the middle of the unit cube to triangles (m, 9)."""
+    """Six times the volumes (m,) of the tetrahedra from the centre of the unit cube to triangles (m, 9)."""
     volume: Floats = np.einsum("ij,ij->i", triangles[:, :3] - 0.5, normals)
     return volume
 
 
 def crossings(point: Floats, triangles: Floats, weight: Floats, axis: int) -> float:
-    """How often a ray from a point along an axis leaves triangles (m, 3, 3), less how often it enters, each counted
-    with its weight (m,)."""
+    """Signed crossings of a ray from a point along an axis with triangles (m, 3, 3), weighted (m,); leaving is
+    positive."""
     u, v = (axis + 1) % 3, (axis + 2) % 3
     low, high = triangles.min(axis=1), triangles.max(axis=1)
     near = (low[:, u] <= point[u]) & (high[:, u] > point[u]) & (low[:, v] <= point[v]) & (high[:, v] > point[v])
     near &= high[:, axis] > point[axis]
     corner, weight = triangles[near] - point, weight[near]
-    # Twice the areas of the three triangles that the point forms with the edges, seen along the axis.
+    # Twice the projected areas of the triangles that the point forms with the three edges.
     a, b = corner, corner[:, [1, 2, 0]]
     area = (a[..., u] * b[..., v] - a[..., v] * b[..., u])[:, [1, 2, 0]]
     within = (area > 0).all(axis=1) | (area < 0).all(axis=1)
@@ -256,10 +255,10 @@ def crossings(point: Floats, triangles: Floats, weight: Floats, axis: int) -> fl
 
 
 def cones(ends: Ints, start: Floats, end: Floats) -> Floats:
-    """(c, 9): a triangle for each directed edge, with an apex in the middle of all those that are connected with it.
+    """Cones (c, 9): a triangle for each directed edge, whose apex is the centre of the connected edges.
 
     ends (c, 2): the vertices of each edge by number; start, end (c, 3): their positions. Where the edges are the
-    boundary of a surface, backwards, the cones close it as an oriented whole.
+    reversed boundary of a surface, the cones close it with consistent orientation.
     """
     if len(ends) == 0:
         return np.empty((0, 9))

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, TextIO
 import numpy as np
 
 from sdfcli.errors import InputError
-from sdfcli.mesh.formats.polygons import Floats
+from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.formats.readers import FORMATS, read_file
 from sdfcli.runtime.memory import unreadable
 

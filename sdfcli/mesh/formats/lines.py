@@ -1,4 +1,4 @@
-"""Lines of text that hold numbers, read strictly: errors name the line."""
+"""Strict parser of numbers in lines of text; errors name the line."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from sdfcli.errors import InputError
-from sdfcli.mesh.formats.polygons import Floats, Ints, Polygons
+from sdfcli.mesh.arrays import Floats, Ints
+from sdfcli.mesh.formats.polygons import Polygons
 
 
 def lines_of(data: bytes) -> list[bytes]:
-    """The lines of a file, whatever ends them."""
+    """The lines of a file, ended by LF, CR LF or CR."""
     return data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
 
 
 def numbers(lines: list[bytes], chosen: Sequence[int], columns: tuple[int, ...]) -> Floats:
-    """Those columns of the chosen lines: (n, 3). Raises InputError with the line that has not three numbers there."""
+    """Three columns of the chosen lines: (n, 3) float64. Raises InputError for a line without three numbers there."""
     if not chosen:
         return np.empty((0, 3))
     try:
@@ -39,7 +40,7 @@ def _are_numbers(words: list[bytes], count: int) -> bool:
 
 
 def polygons_of(rows: list[bytes], at: Sequence[int], skip: int) -> Polygons:
-    """The whole numbers in rows, without the first `skip` words of each; `at` are the rows' lines in the file."""
+    """Polygons from rows of vertex numbers. skip: words before them in each row; at: the rows' lines in the file."""
     words = [row.split() for row in rows]
     count = np.fromiter((len(row) - skip for row in words), np.int64, len(words))
     if count.min() < 3:
@@ -54,8 +55,8 @@ def polygons_of(rows: list[bytes], at: Sequence[int], skip: int) -> Polygons:
 
 
 def check_range(polygons: Polygons, vertices: int, place: Callable[[int], str], shown: Ints) -> None:
-    """Raises InputError where a corner names no vertex: `place` says where a face stands, `shown` (c,) are the numbers
-    as the file has them."""
+    """Raises InputError for a corner with an unknown vertex. place: description of a face's position in the file;
+    shown: vertex numbers (c,) as in the file."""
     wrong = np.flatnonzero((polygons.corner < 0) | (polygons.corner >= vertices))
     if len(wrong):
         face = int(np.searchsorted(np.cumsum(polygons.count), wrong[0], side="right"))
@@ -63,5 +64,5 @@ def check_range(polygons: Polygons, vertices: int, place: Callable[[int], str], 
 
 
 def _shown(line: bytes) -> str:
-    """The start of a line, as it may stand in a message."""
+    """The start of a line, for a message."""
     return ascii(line[:40].decode("ascii", "replace"))

@@ -1,7 +1,7 @@
-"""PLY files, binary and text, with polygons of any size.
+"""Reader of PLY files, binary and text, with polygons of any size.
 
-trimesh reads most of them, but importing it takes longer than building a field on a GPU, and it cuts concave polygons
-wrong.
+trimesh reads most of them, but its import takes longer than a build on a GPU, and it triangulates concave polygons
+wrongly.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.errors import InputError
+from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.formats.lines import check_range, lines_of, numbers, polygons_of
-from sdfcli.mesh.formats.polygons import Floats, Ints, Polygons, triangulated
+from sdfcli.mesh.formats.polygons import Polygons, triangulated
 
 _TYPES = {
     "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1", "short": "i2", "int16": "i2", "ushort": "u2",
@@ -31,7 +32,7 @@ _INDICES = ("vertex_indices", "vertex_index")
 
 @dataclass(frozen=True)
 class Property:
-    """A column of an element; of lists where it has a type for their lengths."""
+    """A column of an element; a column of lists where it has a `length_kind`."""
 
     name: str
     kind: str
@@ -40,7 +41,7 @@ class Property:
 
 @dataclass(frozen=True)
 class Element:
-    """A table of a file: its rows follow each other, and those of the next element follow them."""
+    """A table of a file, whose rows are contiguous."""
 
     name: str
     count: int
@@ -51,12 +52,12 @@ class Element:
         return any(column.length_kind for column in self.columns)
 
     def column(self, *names: str) -> int:
-        """The place of the first column of one of these names, or -1."""
+        """The index of the first column with one of these names; -1 without one."""
         return next((k for k, column in enumerate(self.columns) if column.name in names), -1)
 
 
 def read_ply(path: Path) -> tuple[Floats, Ints]:
-    """Vertices (v, 3) and triangles (f, 3). Raises InputError for what is not a whole PLY file of these."""
+    """Vertices (v, 3) and triangles (f, 3). Raises InputError for a truncated or damaged file, or one without them."""
     data = np.fromfile(path, np.uint8)
     order, elements, start = _header(data[:_LONGEST_HEADER].tobytes())
     tables = _Text(data, elements, start) if order == "" else _Binary(data, elements, start, order)
@@ -80,8 +81,8 @@ def read_ply(path: Path) -> tuple[Floats, Ints]:
 
 
 def _triangles_of(strips: Polygons) -> Polygons:
-    """The triangles of strips: every corner makes one with the two before it, each second one the other way round. A
-    new strip begins after a -1. Triangles with a vertex twice, which lead from part to part, are left out."""
+    """The triangles of strips: each corner with the two before it, every second one reversed. A -1 starts a new strip.
+    Degenerate triangles, which join parts of a strip, are left out."""
     corner, ends = strips.corner, np.cumsum(strips.count)
     place = np.arange(len(corner))
     begins = np.zeros(len(corner), np.int64)
@@ -96,7 +97,7 @@ def _triangles_of(strips: Polygons) -> Polygons:
 
 
 def _header(head: bytes) -> tuple[str, list[Element], int]:
-    """The byte order (none for text), the elements, and where their rows begin."""
+    """The byte order (empty for text), the elements, and the offset of their rows."""
     end = head.find(b"end_header")
     newline = head.find(b"\n", end)
     if not head.startswith(b"ply") or end < 0 or newline < 0:
@@ -123,7 +124,7 @@ def _header(head: bytes) -> tuple[str, list[Element], int]:
 
 
 class _Text:
-    """The rows of a text file: one a line."""
+    """The rows of a text file, one per line."""
 
     def __init__(self, data: npt.NDArray[np.uint8], elements: list[Element], start: int) -> None:
         self.elements = elements
@@ -164,7 +165,7 @@ class _Text:
 
 
 class _Binary:
-    """The rows of a binary file: one after the other."""
+    """The rows of a binary file, contiguous."""
 
     def __init__(self, data: npt.NDArray[np.uint8], elements: list[Element], start: int, order: str) -> None:
         self.data, self.elements, self.order = data, elements, order
@@ -195,8 +196,8 @@ class _Binary:
         return polygons
 
     def _table(self, element: Element, start: int) -> tuple[Any, int]:
-        """The rows as a structured array, if all lists of a column are equally long, else lists for each column; and
-        where they end."""
+        """The rows as a structured array where all lists of a column have one length, else as a list per column; and
+        the offset of their end."""
         if element.count == 0 or not element.columns:
             return np.empty(0), start
         sizes = []
@@ -246,7 +247,7 @@ class _Binary:
         return columns, start
 
     def _length(self, column: Property, place: int, element: Element, row: int) -> int:
-        """The length of a list, which must fit into the rest of the file."""
+        """The length of a list. Raises InputError where it exceeds the file."""
         kind = np.dtype(self.order + str(column.length_kind))
         if place + kind.itemsize > len(self.data):
             raise InputError(f"the file ends within {element.name} {row:,} of {element.count:,}")
@@ -257,7 +258,7 @@ class _Binary:
 
     @staticmethod
     def _bytes(column: Property, size: int) -> int:
-        """What a column of a row takes."""
+        """Bytes of a column in a row."""
         if column.length_kind is None:
             return np.dtype(column.kind).itemsize
         return np.dtype(column.length_kind).itemsize + size * np.dtype(column.kind).itemsize

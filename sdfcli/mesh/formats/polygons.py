@@ -1,4 +1,4 @@
-"""From polygons with any number of corners to triangles."""
+"""Triangulation of polygons: fans and ear clipping."""
 
 from __future__ import annotations
 
@@ -8,40 +8,41 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sdfcli.errors import InputError
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from sdfcli.mesh.arrays import Bools, Floats, Ints
 
 MOST_CORNERS = 100_000
-"""Of a concave polygon: to cut it up takes up to a minute."""
+"""Maximum corners of a concave polygon, whose ears take up to a minute."""
 
 FEW, VECTOR = 256, 32
-"""Corners of a polygon up to which its first ear comes first; and corners that are looked at together by NumPy."""
+"""Maximum corners for which the first ear is cut first; and minimum corners that are tested together by NumPy."""
 
 
 @dataclass(frozen=True)
 class Polygons:
-    """corner (c,): the vertices of all polygons, one after the other; count (p,): how many each has, at least 3."""
+    """Polygons in one array.
+
+    corner  (c,) the vertices of all polygons.
+    count   (p,) number of corners of each, at least 3.
+    """
 
     corner: Ints
     count: Ints
 
     @staticmethod
     def of(rows: list[Any]) -> Polygons:
-        """From one list of vertices each."""
+        """From a list of vertices per polygon."""
         count = np.fromiter((len(row) for row in rows), np.int64, len(rows))
         corner = np.fromiter((vertex for row in rows for vertex in row), np.int64, int(count.sum()))
         return Polygons(corner, count)
 
 
 def triangulated(vertices: Floats, polygons: Polygons) -> Ints:
-    """Triangles (f, 3) that cover the polygons, in their order and orientation; vertices (v, 3).
+    """Triangles (f, 3) of polygons, in their order and orientation. vertices: (v, 3).
 
-    A convex polygon becomes a fan around its first corner, another one is cut along ears (Meisters 1975) in the plane
-    to which it is closest. One that crosses itself has no right answer; it is cut up somehow.
+    A convex polygon becomes a fan around its first corner, another one is ear-clipped (Meisters 1975), projected along
+    the main axis of its normal. The triangles of a self-intersecting polygon are arbitrary.
 
     Raises InputError for a concave polygon of more than MOST_CORNERS corners.
     """
@@ -65,14 +66,14 @@ def triangulated(vertices: Floats, polygons: Polygons) -> Ints:
     return triangles
 
 
-def _flattened(corners: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Polygons (p, n, 3) seen along their normals, counter-clockwise: (p, n, 2), and (p,) whether they are convex."""
+def _flattened(corners: Floats) -> tuple[Floats, Bools]:
+    """Projections (p, n, 2) of polygons (p, n, 3), counter-clockwise, and (p,) whether they are convex."""
     corners = corners - corners[:, :1]
     scale = np.abs(corners).max(axis=(1, 2), keepdims=True)
     corners = corners / np.where(scale > 0, scale, 1.0)
     after = np.roll(corners, -1, axis=1)
     normal = np.cross(corners, after).sum(axis=1)
-    # The coordinates across the normal's longest component, swapped where it points down.
+    # Drop the coordinate of the normal's largest component; swap the others where that is negative.
     axis = np.abs(normal).argmax(axis=1)
     row = np.arange(len(corners))
     u, v = (axis + 1) % 3, (axis + 2) % 3
@@ -82,16 +83,16 @@ def _flattened(corners: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
     side = np.roll(flat, -1, axis=1) - flat
     nextside = np.roll(side, -1, axis=1)
     turn = side[..., 0] * nextside[..., 1] - side[..., 1] * nextside[..., 0]
-    convex: npt.NDArray[np.bool_] = np.all(turn >= -1e-12, axis=1)
+    convex: Bools = np.all(turn >= -1e-12, axis=1)
     return flat, convex
 
 
 class _Ears:
-    """A polygon (n, 2), counter-clockwise, that is cut along ears: corners whose triangle holds no other corner.
+    """Ear clipping of a polygon (n, 2), counter-clockwise. An ear is a corner whose triangle contains no other corner.
 
-    Cutting one off changes nothing but at its two neighbours: only corners where the polygon does not turn left can lie
-    in another ear, and an ear's own is none of those. So a corner is looked at again when a neighbour goes, and among
-    the others only at those in the range of its triangle along one axis.
+    Only corners without a left turn can lie in an ear's triangle, and an ear itself turns left, so clipping it affects
+    its two neighbours only: a corner is tested again when a neighbour is clipped, against the corners in the range of
+    its triangle along one axis.
     """
 
     def __init__(self, flat: Floats) -> None:
@@ -103,15 +104,15 @@ class _Ears:
         self._sort()
 
     def triangles(self) -> list[list[int]]:
-        """(n - 2, 3), by number of the corner. Of a few corners the first ear comes first; of many, one after the other
-        around the polygon, so that ears stay small."""
+        """Triangles (n - 2, 3) of corner numbers. Up to FEW corners the first ear is clipped first; beyond, ears are
+        clipped in turn around the polygon, so that they stay small."""
         many = self.n > FEW
-        waiting, gone, first = list(range(self.n)), [False] * self.n, 0  # a heap: they are in order
+        waiting, gone, first = list(range(self.n)), [False] * self.n, 0  # sorted, hence a heap
         found: list[list[int]] = []
         for left in range(self.n, 3, -1):
             while gone[first]:
                 first += 1
-            k = self.after[first]  # one that crosses itself may have no ear
+            k = self.after[first]  # a self-intersecting polygon may have no ear
             while waiting:
                 corner = heapq.heappop(waiting)
                 if not gone[corner % self.n] and self._is_ear(corner % self.n):
@@ -130,7 +131,7 @@ class _Ears:
         return [*found, [first, self.after[first], self.before[first]]]
 
     def _sort(self) -> None:
-        """Sorts the corners that may lie in ears along both axes."""
+        """Sorts the corners that may lie in ears, along both axes."""
         corners = [k for k in range(self.n) if self.blocks[k]]
         self.orders = [sorted(corners, key=along.__getitem__) for along in (self.x, self.y)]
         self.along = [[self.x[k] for k in self.orders[0]], [self.y[k] for k in self.orders[1]]]
@@ -163,12 +164,12 @@ class _Ears:
             and self._area(a, k, other) >= 0
             and self._area(k, c, other) >= 0
             and self._area(c, a, other) >= 0
-            and (self.x[other], self.y[other]) not in ends  # a bridge to a hole comes back to it
+            and (self.x[other], self.y[other]) not in ends  # a bridge to a hole has each end twice
             for other in others
         )
 
     def _within(self, a: int, b: int, c: int, others: Ints) -> list[int]:
-        """Those of many corners that lie in a triangle."""
+        """The corners that lie in a triangle."""
         x, y = self.flat[others].T
         inside = np.ones(len(others), bool)
         for p, q in ((a, b), (b, c), (c, a)):

@@ -1,7 +1,7 @@
-"""From files to triangles. OBJ, OFF and STL are read here, strictly: what is cut off or damaged is refused.
+"""Readers of mesh files, by format; strict ones of OBJ, OFF and STL, which reject truncated and damaged files.
 
-trimesh reads these three too, but takes what it understands of a damaged file for the whole, and cuts concave polygons
-wrong.
+trimesh reads these three too, but accepts the readable part of a damaged file, and triangulates concave polygons
+wrongly.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from pathlib import Path
 import numpy as np
 
 from sdfcli.errors import InputError
+from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.formats.lines import check_range, lines_of, numbers, polygons_of
 from sdfcli.mesh.formats.ply import read_ply
-from sdfcli.mesh.formats.polygons import Floats, Ints, Polygons, triangulated
+from sdfcli.mesh.formats.polygons import Polygons, triangulated
 from sdfcli.runtime import interrupts
 from sdfcli.runtime.memory import require
 
 FORMATS = (".3mf", ".glb", ".gltf", ".obj", ".off", ".ply", ".stl")
-"""The endings of files that are read. trimesh knows more, archives among them, in which little may stand for much."""
+"""Endings of supported files. Not trimesh's others: archives may unpack to any size."""
 
 READING = {".obj": 15, ".off": 15}
-"""Bytes of memory that a byte of a file takes while it is read, at least, where that is more than LEAST_READING."""
+"""Minimum working bytes per byte of a file, by format; LEAST_READING for the others."""
 LEAST_READING = 3
 
 Arrays = tuple[Floats, Ints]
@@ -31,9 +32,9 @@ _STL_HEAD, _STL_FACE = 84, np.dtype([("normal", "<f4", 3), ("corner", "<f4", (3,
 
 
 def read_file(path: Path) -> Arrays:
-    """Vertices (v, 3) and triangles (f, 3) of a file in one of FORMATS; no triangles where it has none.
+    """Vertices (v, 3) and triangles (f, 3), f >= 0, of a file in one of FORMATS.
 
-    Raises InputError for another format, and for what is cut off or damaged; and what trimesh raises.
+    Raises InputError for another format, and for a truncated or damaged file; and exceptions of trimesh.
     """
     reader = {".ply": read_ply, ".stl": read_stl, ".obj": read_obj, ".off": read_off}.get(suffix := path.suffix.lower())
     if reader is None and suffix not in FORMATS:
@@ -46,7 +47,7 @@ def read_file(path: Path) -> Arrays:
 
         return read_scene(path)
     finally:
-        interrupts.check()  # libraries, and what they import, catch everything
+        interrupts.check()  # libraries catch every exception, also while they are imported
 
 
 def read_stl(path: Path) -> Arrays:

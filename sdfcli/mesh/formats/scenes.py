@@ -1,7 +1,7 @@
-"""GLB, glTF and 3MF files, which trimesh reads, and what is looked at before it does.
+"""Reader of GLB, glTF and 3MF files by trimesh, with checks against hostile files before.
 
-Scenes name other files, claim sizes, and hold pictures: nothing beside a mesh's own folder is opened, nothing that
-claims more than there is unpacked, and no picture decoded, whatever trimesh would do.
+Scenes refer to other files, state sizes, and embed pictures: only files in the mesh's own folder are opened, sizes are
+compared with the data, and pictures are not decoded.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from xml.etree import ElementTree
 import numpy as np
 
 from sdfcli.errors import InputError
-from sdfcli.mesh.formats.polygons import Floats, Ints
+from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.runtime.memory import require
 
 GLB = b"glTF"
-"""How a binary glTF file begins."""
+"""Magic bytes of a binary glTF file."""
 
 MOST_WITHOUT_DATA = 10_000
-"""Entries of a glTF's accessors without a buffer, which are all zeros: no mesh needs many of those."""
+"""Maximum entries of a glTF's accessors without a buffer, which are all zeros."""
 
 MOST_PACKED = 200
-"""No scene packs better than 1 to this: what claims to is not unpacked."""
+"""Maximum ratio of packing of a scene; above it, a file is rejected without unpacking."""
 
 UNPACKING = 15
-"""Bytes of memory that a byte of a 3MF file's unpacked model takes while it is read, at least."""
+"""Minimum working bytes per byte of a 3MF file's unpacked model."""
 
 TRIANGLE = 100
-"""Bytes of memory that a triangle takes, once all places are filled in which a 3MF file puts an object, at least."""
+"""Minimum working bytes per triangle of a 3MF file, counted once for each instance of its object."""
 
 
 def read_scene(path: Path) -> tuple[Floats, Ints]:
     """Vertices (v, 3) and triangles (f, 3) of a GLB, glTF or 3MF file: each geometry with its transforms.
 
-    Of other files only the buffers beside a glTF are opened. Pictures are not decoded.
+    Other files are opened only for the buffers of a glTF, in its folder. Pictures are not decoded.
     """
     data = path.read_bytes()
     triangles = 0
@@ -66,8 +66,8 @@ def read_scene(path: Path) -> tuple[Floats, Ints]:
 
 
 def _check_3mf(data: bytes) -> int:
-    """How many triangles a 3MF file has, by its own account: trimesh reads a part of them only where components are
-    nested into many instances. Refuses what unpacks to too much, and entities that stand for other files."""
+    """The number of triangles that a 3MF file states, to compare with trimesh, which misses some of deeply nested
+    components. Raises InputError for a file that unpacks to too much, or has external XML entities."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         entries = archive.infolist()
         packed, size = sum(entry.compress_size for entry in entries), len(data)
@@ -89,18 +89,18 @@ def _check_3mf(data: bytes) -> int:
                 if kind == "object":
                     parts = [part.get("objectid") for part in element.iterfind("{*}components/{*}component")]
                     own = len(element.findall("{*}mesh/{*}triangles/{*}triangle"))
-                    # What comes later or from other files is not counted.
+                    # Objects defined later or in other files are not counted.
                     triangles[element.get("id")] = own + sum(triangles.get(part, 0) for part in parts)
                     element.clear()
                 elif kind == "item":
                     held += triangles.get(element.get("objectid"), 0)
-    require(TRIANGLE * held, "reading it")  # objects in objects: a few lines may say billions
+    require(TRIANGLE * held, "reading it")  # nested objects: a few lines may state billions
     return held
 
 
 def _check_gltf(path: Path, data: bytes) -> dict[str, bytes]:
-    """The buffers that a glTF names, by their names. Refuses what claims to be larger than it is: trimesh makes room
-    for it first."""
+    """The external buffers of a glTF, by name. Raises InputError for stated sizes beyond the data, as trimesh would
+    allocate them."""
     text = data
     if data.startswith(GLB):
         claimed, place = int.from_bytes(data[8:12], "little"), 12
@@ -110,7 +110,7 @@ def _check_gltf(path: Path, data: bytes) -> dict[str, bytes]:
             end = place + 8 + int.from_bytes(data[place : place + 4], "little")
             if end > len(data):
                 raise InputError(f"byte {place:,}: a chunk that ends {end - len(data):,} bytes after the file")
-            if text is data:  # the first chunk, as trimesh has it
+            if text is data:  # the first chunk, as in trimesh
                 text = data[place + 8 : end]
             place = end
     elif path.suffix.lower() == ".glb":
@@ -127,7 +127,8 @@ def _check_gltf(path: Path, data: bytes) -> dict[str, bytes]:
 
 
 def _beside(path: Path, name: str) -> bytes:
-    """What is in a file that another one names. It must lie in the folder of that one, or below, whatever links say."""
+    """The content of a file that `path` refers to. Raises InputError unless it lies, links resolved, in the folder of
+    `path` or below."""
     folder = path.parent.resolve()
     place = Path(folder, unquote(name)).resolve()
     if not place.is_relative_to(folder) or not place.is_file():
@@ -137,7 +138,7 @@ def _beside(path: Path, name: str) -> bytes:
 
 
 def units_of(path: Path) -> str | None:
-    """The unit of a file's coordinates, where its format has one."""
+    """The unit of a file's coordinates; None where the format has none."""
     suffix = path.suffix.lower()
     if suffix in (".glb", ".gltf"):
         return "metre"
