@@ -1,1 +1,1 @@
-"""Triangles along a curve, the trees over them, and the nearest triangle."""
+"""Space-filling curves, trees over triangles, nearest-triangle queries, winding numbers."""

@@ -1,4 +1,4 @@
-"""The thesis's queries: a thread a point walks the binary tree."""
+"""BinaryIndex: the thesis's queries of the radix tree, one thread per point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generalised winding numbers by a tree of moments (Barill et al. 2018)."""
+"""WindingIndex: generalised winding numbers by a tree of moments (Barill et al. 2018)."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from sdfcli.spatial.morton import Order
 from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit
 
 BETA, LOST = 1.5, 0.1
-"""Opening criterion of the expansions: distance in radii of a node; and the error from which the exact sum is taken."""
+"""Minimum distance from a node for its expansion, in the node's radii; error above which the exact sum is used."""
 
 CAP_STEPS = ((0.15, 8.0), (0.003, 16.0), (0.0003, 0.0))
-"""Margin around the level 0.5, and the beta with which the caps of holes are summed up within it. Each margin is more
-than the expansions before it are off: about 0.09 was measured before the first, then 0.00012 and 0.00001; more where
-the same open surface is there four times or more."""
+"""Margins around the level 0.5, each with the beta for summing caps of holes within it. Each margin exceeds the error
+of the expansions before it: measured 0.09 before the first, then 0.00012 and 0.00001; more where the same open surface
+occurs four times or more."""
 
 WARP_POINTS = 150_000
-"""Up to this many points on a GPU, a warp a point is faster than a thread a point, which takes as long as the longest
-sum."""
+"""Maximum points on a GPU for which a warp per point is faster than a thread per point, which takes as long as the
+longest sum."""
 FEW_POINTS = 1 << 16
-"""Up to this many points on a GPU, winding numbers take less time than propagating signs."""
+"""Maximum points on a GPU for which winding numbers are faster than propagation of signs."""
 POINTS_OF_A_WARP = 2
-"""Points that a warp sums up at a time; as in winding/warp.h."""
+"""Points of a warp at a time, as in winding/warp.h."""
 MAX_WARPS = 1 << 15
-"""More than any GPU runs at a time: each takes points one after the other."""
+"""Warps per launch, more than any GPU runs concurrently; each loops over points."""
 LINK_RUN = 256
-"""Links that a warp looks at; as in sign/corners.h."""
+"""Links per warp, as in sign/corners.h."""
 
 
 @dataclass(frozen=True)
 class WindingIndex:
-    """A tree's moments for hierarchical winding numbers.
+    """Moments of a radix tree over triangles, for hierarchical winding numbers.
 
     triangle  (t, 9) float32, in Morton order.
-    moments   (n - 1, 16) float32, by node of the binary tree over the n triangles that count.
-    slots     (n,) uint32: where these are in `triangle`; None: they are all of it.
+    moments   (n - 1, 16) float32, by node of the tree over the n triangles that count.
+    slots     (n,) uint32: indices of these in `triangle`; None: all of it.
     """
 
     backend: Backend
@@ -49,7 +49,7 @@ class WindingIndex:
 
     @staticmethod
     def of(backend: Backend, bvh: Bvh) -> WindingIndex:
-        """Sums up every node's moments, bottom-up, as the refit does."""
+        """The index of a tree's triangles: moments by bottom-up reduction, as in the refit."""
         n = len(bvh.order)
         moments = backend.empty_aligned((n - 1, 16), np.float32)
         if n > 1:
@@ -68,9 +68,9 @@ class WindingIndex:
 
     @staticmethod
     def among(backend: Backend, order: Order, counted: Bools | None = None) -> WindingIndex:
-        """Of triangles in Morton order, by a tree that is made for it. counted: (f,), the faces that count; None: all.
+        """The index of triangles in Morton order, by a tree of its own: about 1 ms per million triangles on a GPU.
 
-        Takes a GPU about a millisecond for a million triangles.
+        counted: (f,), the faces that count; None: all.
         """
         own, slots = order, None
         if counted is not None:
@@ -87,11 +87,11 @@ class WindingIndex:
 
     @property
     def few_points(self) -> int:
-        """Up to this many points, winding numbers take less time than propagating signs."""
+        """Maximum points for which winding numbers are faster than propagation of signs."""
         return FEW_POINTS if self.backend.warps else 0
 
     def winding(self, points: Array, beta: float) -> Array:
-        """Winding numbers (m,) float32 of points (m, 3) float32; beta 0: sums over all triangles in float64."""
+        """Winding numbers (m,) float32 of points (m, 3) float32; beta 0: exact sums over all triangles in float64."""
         result = self.backend.xp.empty(len(points), np.float32)
         if self.backend.warps and (beta == 0 or len(points) <= WARP_POINTS):
             winding_by_warps(self, points, result, beta)
@@ -110,12 +110,12 @@ class WindingIndex:
         return result
 
     def decided(self, points: Array, caps: WindingIndex | None) -> Array:
-        """Winding numbers (m,) float32 of points (m, 3) float32: on the right side of 0.5, and else approximations.
+        """Winding numbers (m,) float32 of points (m, 3) float32: approximations on the right side of 0.5.
 
-        caps: of the triangles that close the surface; None: it is closed. The winding number of the closed whole is an
-        integer, so rounding turns the approximation into the exact number: round(approximation + cap) - cap, where near
-        the level 0.5 the caps' own winding number is summed up exactly. On an edge between caps their solid angles are
-        anything: there the result may be off by up to LOST.
+        caps: index of the triangles that close the surface; None: it is closed. The winding number of the closed whole
+        is an integer, so rounding makes the approximation exact: round(approximation + cap) - cap, where the caps'
+        winding number is summed exactly near the level 0.5. On an edge between caps their solid angles are undefined:
+        the result may then be off by up to LOST.
         """
         xp = self.backend.xp
         if self.backend.warps and len(points) <= WARP_POINTS:
@@ -141,7 +141,7 @@ class WindingIndex:
         return winding
 
     def _closed(self, caps: WindingIndex, points: Array, approximation: Array) -> Array:
-        """Winding numbers (m,) of points near the level 0.5, from the approximations there."""
+        """Winding numbers (m,) of points near the level 0.5, from their approximations; see `decided`."""
         xp = self.backend.xp
         (_, beta), *finer = CAP_STEPS
         of_caps = caps.winding(points, beta)
@@ -152,7 +152,7 @@ class WindingIndex:
                 break
             of_caps = caps.winding(points[doubtful], beta)
             winding[doubtful] = xp.rint(winding[doubtful] + of_caps) - of_caps
-        # On an edge of a cap its solid angle is anything.
+        # On an edge of a cap its solid angle is undefined.
         lost = xp.flatnonzero(xp.abs(winding - approximation) > LOST)
         if len(lost):
             winding[lost] = self.winding(points[lost], 0.0)
@@ -172,9 +172,9 @@ def winding_by_warps(
     link: Array | None = None,
     caps: WindingIndex | None = None,
 ) -> None:
-    """Writes winding numbers (m,) float32 of points (m, 3), half a warp a point; beta 0: exact.
+    """Writes winding numbers (m,) float32 of points (m, 3), half a warp per point; beta 0: exact.
 
-    link: (m,) uint64, 0 for the points that are summed up; None: all are. caps: as for WindingIndex.decided.
+    link: (m,) uint64, 0 for the points to compute; None: all points. caps: as for WindingIndex.decided.
     """
     backend = index.backend
     asked = many = None

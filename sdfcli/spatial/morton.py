@@ -1,4 +1,4 @@
-"""(a) Triangles in Morton order."""
+"""(a) Morton codes, and triangles in Morton order; Hilbert order of points."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy.typing as npt
 from sdfcli.backend import Array, Backend
 
 MORTON_BITS = 21
-"""An axis; three of them make a code."""
+"""Bits per axis of a code."""
 
 LATTICE_BITS = 20
-"""The domain's edge is 2^20 steps of the lattice on which leaves and corners lie."""
+"""The lattice of leaves and corners has 2^20 cells per edge of the domain."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """Triangles along the Morton curve. A triangle's place in this order is called its slot.
+    """Triangles along the Morton curve. A triangle's index in this order is its slot.
 
-    keys         (n,) uint64, sorted: 3 x 21 bits of the centroid in the unit cube. Equal keys keep the mesh's order,
-                 and the BVH tells them apart by their slot, so that every slot's key is unique.
-    triangle_id  (n,) uint32, slot to the mesh's face number.
+    keys         (n,) uint64, sorted: 3 x 21 bits of the centroid in the unit cube. Equal keys keep the mesh's order;
+                 the BVH distinguishes them by slot.
+    triangle_id  (n,) uint32, by slot: the face in the mesh.
     triangle     (n, 9) float32, corners in the unit cube, by slot.
     """
 
@@ -42,21 +42,21 @@ def morton_keys(backend: Backend, unit_points: Array) -> Array:
 
 
 def curve_order(backend: Backend, unit_points: Array) -> Array:
-    """The order (n,) uint32 of points (n, 3) float32 along the Hilbert curve: neighbours come together."""
+    """The order (n,) uint32 of points (n, 3) float32 in the unit cube along the Hilbert curve."""
     keys = backend.xp.empty(len(unit_points), np.uint32)
     backend.run("sdf_curve", len(unit_points), points=unit_points, keys=keys)
     return backend.sort(keys).astype(np.uint32)
 
 
 def morton(backend: Backend, triangles: Array) -> Array:
-    """Morton codes (n,) uint64 of triangles (n, 9), float64 in the unit cube: those of their centroids."""
+    """Morton codes (n,) uint64 of the centroids of triangles (n, 9) float64 in the unit cube."""
     keys = backend.xp.empty(len(triangles), np.uint64)
     backend.run("sdf_triangle_keys", len(triangles), corners=triangles, keys=keys)
     return keys
 
 
 def sort(backend: Backend, triangles: Array, keys: Array) -> Order:
-    """Triangles (n, 9) float64 sorted by their Morton codes (the thesis, section 2.3), which are sorted in place."""
+    """Triangles (n, 9) float64 sorted by their Morton codes (n,), which are sorted in place (the thesis, 2.3)."""
     xp, n = backend.xp, len(keys)
     order = backend.sort(keys)
     triangle_id, triangle = xp.empty(n, np.uint32), xp.empty((n, 9), np.float32)
@@ -66,6 +66,6 @@ def sort(backend: Backend, triangles: Array, keys: Array) -> Order:
 
 
 def morton_order(backend: Backend, unit_triangles: npt.NDArray[np.float64]) -> Order:
-    """Triangles (n, 9) of the host, float64 in the unit cube, in Morton order on the device."""
+    """Triangles (n, 9) float64 in the unit cube, from the host, in Morton order on the device."""
     triangles = backend.from_host(unit_triangles)
     return sort(backend, triangles, morton(backend, triangles))

@@ -1,4 +1,4 @@
-"""(d) Exact distances on a GPU, where warps look for neighbouring points together (see distance/packet.h)."""
+"""(d) PacketIndex: queries on a GPU, a warp for a packet of neighbouring points (see distance/packet.h)."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from sdfcli.spatial.index import DistanceIndex
 from sdfcli.spatial.morton import Order
 
 PART = 4
-"""Triangles; a block of 32 has eight parts."""
+"""Triangles of a part of a block; a block of 32 has eight parts."""
 
 EVERY = (32, 16)
-"""Points that come without seeds start from what is nearest to samples: every so many of them, and of these."""
+"""Stride of the samples whose results are candidates for points without seeds; and of the samples' own samples."""
 
 MOST_BITS = 8
-"""An axis, of the cells in which points are sorted: a number for each takes 64 MB."""
+"""Maximum bits per axis of the cells in which points are sorted, whose counters take 64 MB."""
 
 PACKETS_FROM = 80_000
-"""From so many points on, a warp looks for 32 together: less work in all, but with fewer much of a GPU is idle."""
+"""Minimum points for packets of 32 per warp: less work in all, but fewer points would leave much of a GPU idle."""
 
 FINE_CURVE_FROM = 200_000
-"""From so many triangles on, the Hilbert curve along which they come before they are cut has 8^7 cells, else 8^6."""
+"""Minimum triangles for a Hilbert curve of 8^7 cells, along which they are sorted before the cuts; else 8^6 cells."""
 
 CUTS = ((4096, 1024), (1024, WARP))
-"""So many triangles that follow one another along the Hilbert curve are cut in halves, down to so many; with the larger
-parts done, there are more of them to be cut at once."""
+"""Sizes of runs of triangles along the Hilbert curve, and of the parts that they are halved into, by launch; two
+launches have more parallelism than one."""
 
 
 FIRST_LEVELS = 8000
-"""Corners up to which the coarsest levels of an octree are measured at once: it takes no longer than one of them."""
+"""Maximum corners of the coarsest levels of an octree that are queried together, in the time of one level."""
 
 
 @dataclass(frozen=True)
 class PacketTree:
-    """A packed R-tree with 32 children a node, the lowest nodes being blocks of triangles (see trees/packed.h).
+    """A packed R-tree with 32 children per node, over blocks of 32 triangles (see trees/packed.h).
 
-    slot_place   (n,) uint32: where in the blocks each slot is.
-    record       (blocks x 32, 16) float32: the blocks' triangles, with what their distances take.
-    box          (nodes, 4, 32, 4) float32: the turned boxes of 32 children, level after level, the root last: middle,
-                 then three axes, each followed by half the length along it.
-    part         (blocks / 4, rounded up, 4, 32, 4) float32: the boxes of a block's eight parts of 4 triangles.
-    level_start  (levels,) uint32: each level's first node.
+    slot_place   (n,) uint32: index of each slot in the blocks.
+    record       (blocks x 32, 16) float32: the blocks' triangles, prepared for distances.
+    box          (nodes, 4, 32, 4) float32: oriented boxes of 32 children, by level, the root last: centre, then three
+                 axes, each with half its length.
+    part         (ceil(blocks / 4), 4, 32, 4) float32: the boxes of a block's eight parts of 4 triangles.
+    level_start  (levels,) uint32: the first node of each level.
     """
 
     slot_place: Array
@@ -55,8 +55,8 @@ class PacketTree:
 
 
 def packed_levels(count: int, width: int) -> tuple[list[int], list[int]]:
-    """How many blocks of `width` hold so many triangles, then how many nodes each level above has, up to one root (a
-    single block has one above it, too); and each level's first node, with the number of all nodes in the end."""
+    """The levels of a packed tree over `count` triangles: the number of blocks of `width`, then of nodes by level up to
+    the root, which also a single block has; and each level's first node, then the number of all nodes."""
     counts = [-(-count // width)]
     while counts[-1] > 1 or len(counts) == 1:
         counts.append(-(-counts[-1] // width))
@@ -64,7 +64,7 @@ def packed_levels(count: int, width: int) -> tuple[list[int], list[int]]:
 
 
 def build_packets(backend: Backend, order: Order) -> PacketTree:
-    """Blocks of triangles, and nodes over them up to one root."""
+    """The packed tree over triangles."""
     xp, n = backend.xp, len(order)
     placed, cut = (xp.empty((n, 4), np.float32) for _ in range(2))
     counts, above = packed_levels(n, WARP)
@@ -116,8 +116,8 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
 
 
 def loose_order(backend: Backend, unit_points: Array) -> Array:
-    """An order (n,) uint32 of points (n, 3) float32 along the Hilbert curve through a lattice with about as many cells;
-    points of one cell come in any order, not the same one each time."""
+    """An order (n,) uint32 of points (n, 3) float32 along the Hilbert curve of a lattice with about as many cells. The
+    order within a cell is arbitrary, and differs from run to run."""
     xp, queries = backend.xp, len(unit_points)
     bits = min(MOST_BITS, -(-queries.bit_length() // 3))
     threads = WARP * -(-queries // WARP)
@@ -152,11 +152,11 @@ def ask(
     tests: Array | None = None,
     sampled: bool = False,
 ) -> None:
-    """Fills in distance and slot (m,) of points (m, 3) float32, see DistanceIndex. Neighbours should be together.
+    """Writes `distance` and `slot` (m,) of points (m, 3) float32; see DistanceIndex. Fast for neighbours in sequence.
 
-    along: the points (k,) uint32 that are asked for, in that order. seed: (m,) or (m, s) uint32, slots to start from,
-    or places in seed_slot. boxes, tests: (m,) uint32, what was measured. sampled: these points are samples of others,
-    for which triangles that are nearly the nearest will do.
+    along: indices (k,) uint32 of the points to query, in that order. seed: (m,) or (m, s) uint32, candidate slots, or
+    indices into seed_slot. boxes, tests: (m,) uint32, numbers of tests. sampled: the points are samples, for which
+    nearly nearest triangles suffice.
     """
     queries = len(points) if along is None else len(along)
     together = queries >= PACKETS_FROM
@@ -189,7 +189,7 @@ def ask(
 
 
 class PacketIndex(DistanceIndex):
-    """`fast` on a GPU: warps walk a packed tree for packets of points (see packet.h)."""
+    """`fast` on a GPU: warps traverse a packed tree for packets of points (see distance/packet.h)."""
 
     seeds = 1
     by_level = True
@@ -199,8 +199,8 @@ class PacketIndex(DistanceIndex):
         self.tree = build_packets(backend, order)
 
     def nearest_by_level(self, position: Array, near: Array, ends: list[int]) -> tuple[Array, Array]:
-        """The coarse levels first, whose answers are bounds for the finer ones'. Corners of one level are alike in how
-        far they are from the surface, too."""
+        """The coarse levels first, as their results bound those of finer ones. Corners of one level also have similar
+        distances."""
         distance, slot = self._answers(position)
         first = max([end for end in ends if end <= FIRST_LEVELS], default=ends[0])
         ask(self.backend, self.tree, position[:first], distance[:first], slot[:first])

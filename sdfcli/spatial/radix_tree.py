@@ -16,9 +16,10 @@ NONE = 0xFFFFFFFF
 class Bvh:
     """A binary radix tree over n triangles, in the thesis's hybrid structure of arrays.
 
-    child        (n - 1, 2) uint32: an internal node's number, or 2^31 + slot for a leaf.
-    node_parent  (n - 1,) uint32, leaf_parent (n,) uint32: the way up.
-    box          (n - 1, 6) float32: lower and upper corner, a little larger than the triangles in it (trees/radix.h).
+    child        (n - 1, 2) uint32: an internal node, or 2^31 + slot for a leaf.
+    node_parent  (n - 1,) uint32: parents of internal nodes.
+    leaf_parent  (n,) uint32: parents of leaves.
+    box          (n - 1, 6) float32: lower and upper corner, a little larger than its triangles' (trees/radix.h).
     """
 
     order: Order
@@ -29,14 +30,14 @@ class Bvh:
 
 
 def build_bvh(backend: Backend, order: Order) -> Bvh:
-    """All internal nodes at once (Karras 2012), boxes not yet filled in."""
+    """The tree over triangles, all internal nodes in parallel (Karras 2012); boxes are uninitialised."""
     xp, n = backend.xp, len(order)
     inner = n - 1
     bvh = Bvh(
         order,
         child=xp.empty((inner, 2), np.uint32),
         node_parent=xp.empty(inner, np.uint32),
-        leaf_parent=xp.empty(n, np.uint32) if inner else xp.full(n, NONE, np.uint32),  # a lone triangle has none
+        leaf_parent=xp.empty(n, np.uint32) if inner else xp.full(n, NONE, np.uint32),  # a single triangle has no parent
         box=xp.empty((inner, 6), np.float32),
     )
     backend.run(
@@ -52,7 +53,7 @@ def build_bvh(backend: Backend, order: Order) -> Bvh:
 
 
 def refit(backend: Backend, bvh: Bvh) -> Bvh:
-    """Fills in every node's box, bottom-up, one atomic counter a node."""
+    """Writes the boxes of all nodes, by bottom-up reduction with an atomic counter per node. Returns the tree."""
     n = len(bvh.order)
     if n > 1:
         backend.run(

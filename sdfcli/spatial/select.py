@@ -1,4 +1,4 @@
-"""The index of a query on a device."""
+"""Choice of the index by query algorithm and device."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sdfcli.spatial.wide import WideIndex
 
 
 def walks_radix_tree(query: str) -> bool:
-    """Whether a query, one of params.QUERIES, walks the radix tree, as the thesis's do, or a tree of its own."""
+    """Whether a query, one of params.QUERIES, traverses the radix tree, as the thesis's do."""
     return query != "fast"
 
 
 def make_index(backend: Backend, order: Order, query: str = "fast", bvh: Bvh | None = None) -> DistanceIndex:
-    """The index of a query. bvh: the radix tree, for those that walk it."""
+    """The index of a query, one of params.QUERIES. bvh: the radix tree, for those that traverse it."""
     if walks_radix_tree(query):
         assert bvh is not None
         return BinaryIndex(backend, bvh, query)

@@ -1,4 +1,4 @@
-"""The sixteen-way tree of the CPU's queries (distance/simd.h)."""
+"""WideIndex: queries on the CPU, by SIMD over a tree with 16 children per node (see distance/simd.h)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ WIDE = 16
 
 @dataclass(frozen=True)
 class WideTree:
-    """A packed tree with sixteen children a node over the same triangles, for queries on the CPU (distance/simd.h).
+    """A packed tree with 16 children per node.
 
     block_slot   (n,) uint32: the slots in the order of the blocks (trees/wide_order.h).
-    block        (blocks, 9, 16) float32: sixteen triangles each in that order, coordinate by coordinate.
-    box          (nodes, 6, 16) float32: the boxes of sixteen children, level after level, the root last.
-    level_start  (levels,) uint32: each level's first node.
+    block        (blocks, 9, 16) float32: 16 triangles each in that order, by coordinate.
+    box          (nodes, 6, 16) float32: the boxes of 16 children, by level, the root last.
+    level_start  (levels,) uint32: the first node of each level.
     """
 
     block_slot: Array
@@ -31,7 +31,7 @@ class WideTree:
 
 
 def build_wide(backend: Backend, order: Order) -> WideTree:
-    """Blocks of sixteen triangles, and nodes over them up to one root."""
+    """The packed tree over triangles."""
     xp = backend.xp
     block_slot = xp.empty(len(order), np.uint32)
     backend.run("sdf_wide_order", len(order), triangle=order.triangle, block_slot=block_slot)
@@ -54,7 +54,7 @@ def build_wide(backend: Backend, order: Order) -> WideTree:
 
 
 class WideIndex(DistanceIndex):
-    """`fast` on the CPU: as many points as a vector has lanes walk the wide tree together (see wide.h)."""
+    """`fast` on the CPU: a point per SIMD lane, which traverse the tree together (see distance/simd.h)."""
 
     seeds = 8
 

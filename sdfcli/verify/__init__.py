@@ -1,1 +1,1 @@
-"""Errors, estimates and checks."""
+"""Errors of fields, estimates of builds, checks of meshes."""

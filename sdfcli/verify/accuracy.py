@@ -1,4 +1,4 @@
-"""How far a field is from the truth: random points, exact distances, and the errors between."""
+"""Errors of a field at random points, against exact distances."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.mesh import Mesh, face_normals
 
 NEAR = 0.1
-"""`near` points lie within this part of the band."""
+"""Maximum distance of `near` points from the surface, as a fraction of the band."""
 
 JUMP_PROBES, HALVINGS, PROOF = 7, 8, 1.5
-"""How many probes in each direction look for a jump; how often the way between two is halved; and how much longer than
-that way the distances at its ends must be together: no continuous distance allows that, even after rounding."""
+"""Search for a jump: probes per axis; bisections between two probes; and the sum of the distances at both ends, in
+lengths between them, that proves a jump. A continuous distance has at most 1; the rest is for rounding."""
 
 MOST_SUSPECTS = 0.02
-"""Where more than this part of the points errs, the field is wrong, and no jump is looked for."""
+"""Maximum share of points above the tolerance for which jumps are searched; with more, the field is wrong."""
 
 
 class Sampled(Protocol):
-    """A field that is to be judged: a Field, or a uniform grid."""
+    """A sampled field: a Field, or a uniform grid."""
 
     def sample(self, points: Any) -> Any: ...
 
     def cell_at(self, points: Any) -> tuple[Any, Any]:
-        """Lower corners (n, 3) and edges (n,) of the cells in which points lie, in the mesh's units."""
+        """Lower corners (n, 3) and edges (n,) of the cells that contain points, in the mesh's units."""
 
 
 class Reference(Protocol):
-    """Whoever knows exact signed distances (n,) at points (n, 3), in the mesh's units."""
+    """Exact signed distances (n,) at points (n, 3), in the mesh's units."""
 
     def signed_distance(self, points: Any) -> Any: ...
 
@@ -40,10 +40,10 @@ class Reference(Protocol):
 class RegionErrors:
     """Errors in one region, as fractions of the diagonal.
 
-    largest and rms  of |field - truth|, outside of the band divided by distance / band, as the tolerance grows there.
-    jumps            points without a right answer, which are left out: where an open surface's hole is closed, the sign
-                     jumps between the two sides of the hole, and no continuous field can follow.
-    cell             edge of the cell in which the largest error was found, in the mesh's units.
+    largest and rms  of |field - truth|, outside the band divided by distance / band, as the tolerance grows there.
+    jumps            points at a jump of the sign, which are left out: where an open surface's hole is closed, the sign
+                     jumps between the two sides of the hole, which no continuous field can follow.
+    cell             edge of the cell with the largest error, in the mesh's units.
     """
 
     samples: int
@@ -54,8 +54,8 @@ class RegionErrors:
 
 
 def sample_points(mesh: Mesh, band: float, count: int, seed: int) -> dict[str, Floats]:
-    """Random points (n, 3) by region: near the surface, within the band (a fraction of the diagonal) around it, and
-    anywhere in the domain; `count` together."""
+    """Random points (n, 3) by region: near the surface, in the band (a fraction of the diagonal) around it, and
+    everywhere in the domain; `count` in all."""
     rng = np.random.default_rng(seed)
     width = band * mesh.diagonal
     third = count // 3
@@ -71,12 +71,12 @@ def sample_points(mesh: Mesh, band: float, count: int, seed: int) -> dict[str, F
 
 
 def on_surface(mesh: Mesh, count: int, rng: np.random.Generator) -> Floats:
-    """Random points (count, 3) of the surface, evenly by area."""
+    """Random points (count, 3) on the surface, uniform by area."""
     return surface_samples(mesh, count, rng)[0]
 
 
 def surface_samples(mesh: Mesh, count: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Random points (count, 3) of the surface, evenly by area, and the directions (count, 3) of their faces."""
+    """Random points (count, 3) on the surface, uniform by area, and the unit normals (count, 3) of their faces."""
     total = mesh.area_sums
     face = np.searchsorted(total, rng.random(count) * total[-1]).clip(0, len(total) - 1)
     weight = rng.dirichlet([1.0, 1.0, 1.0], count)
@@ -85,7 +85,7 @@ def surface_samples(mesh: Mesh, count: int, rng: np.random.Generator) -> tuple[F
 
 
 def face_directions(mesh: Mesh, face: Ints) -> Floats:
-    """(k, 3): the unit normals of faces (k,); 0 for faces without area."""
+    """Unit normals (k, 3) of faces (k,); 0 for faces without area."""
     normal = face_normals(mesh.domain.to_unit(mesh.vertices[mesh.faces[face]]).reshape(-1, 9))
     length = np.linalg.norm(normal, axis=1, keepdims=True)
     return np.asarray(normal / np.where(length > 0, length, 1.0))
@@ -105,10 +105,9 @@ def errors(
     points: Floats,
     most_suspects: float = MOST_SUSPECTS,
 ) -> RegionErrors:
-    """The field's errors at points (n, 3), judged by the reference; tolerance and band are parts of the diagonal.
+    """The field's errors at points (n, 3), against a reference; tolerance and band are fractions of the diagonal.
 
-    Jumps are looked for among the points whose error is above the tolerance, unless these are more than `most_suspects`
-    of all.
+    Jumps are searched at points whose error is above the tolerance, unless these exceed the share `most_suspects`.
     """
     return errors_by_region(field, diagonal, tolerance, band, reference, {"": points}, most_suspects)[""]
 
@@ -122,7 +121,7 @@ def errors_by_region(
     regions: dict[str, Floats],
     most_suspects: float = MOST_SUSPECTS,
 ) -> dict[str, RegionErrors]:
-    """`errors` of several regions, whose points are looked up together."""
+    """`errors` of several regions, evaluated together."""
     points = np.concatenate(list(regions.values()))
     truth, value = reference.signed_distance(points), field.sample(points)
     relative = np.abs(value - truth) / diagonal / np.maximum(1.0, np.abs(truth) / (band * diagonal))
@@ -149,11 +148,10 @@ def _region_errors(field: Sampled, points: Floats, relative: Floats, jump: Bools
 
 
 def _jumps(field: Sampled, reference: Reference, points: Floats, truth: Floats, value: Floats) -> Any:
-    """Where exact distances prove that the sign jumps within one leaf's width of a point's leaf.
+    """Whether exact distances prove a jump of the sign within one leaf's width of each point's leaf: (n,) bool.
 
-    The way between two points of different sign is halved again and again. Where it crosses the surface, the distances
-    of both ends go to zero with their way; at a jump they do not. The field's magnitude must still be right up to the
-    leaf's diagonal.
+    Segments between probes of different sign are bisected. Where a segment crosses the surface, the distances at its
+    ends shrink with its length; at a jump they do not. The field's magnitude must be right up to the leaf's diagonal.
     """
     jump = np.zeros(len(points), bool)
     if len(points) == 0:
@@ -181,7 +179,7 @@ def _jumps(field: Sampled, reference: Reference, points: Floats, truth: Floats, 
 
 
 def _pairs(side: int) -> tuple[Ints, Ints]:
-    """Of a cube of side^3 probes, numbered in order, those side by side; and each with the point that comes after."""
+    """Pairs of adjacent probes in a cube of side^3, and each probe with the point itself, number side^3."""
     number = np.arange(side**3)
     neighbours = [np.moveaxis(number.reshape(side, side, side), axis, 0) for axis in range(3)]
     first = [along[:-1].ravel() for along in neighbours]

@@ -1,4 +1,4 @@
-"""What is wrong with a mesh, what a build does about it, and one word for the whole."""
+"""Check of a mesh: its faults, their remedies in a build, and a verdict."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from sdfcli.verify.thickness import find_sheets, spots
 VERDICTS = ("good", "usable", "doubtful", "unusable")
 
 SURE = 0.95
-"""A field whose sign is certain, or has not lost the surface, at a smaller share than this is doubtful."""
+"""Minimum share of points with a certain sign, and of the surface that is kept, for a better verdict than doubtful."""
 
 SAMPLES, SEED = 30_000, 20_000
 COARSE = 1e-6
-"""Steps of coordinates that are worth a word, as a fraction of the diagonal."""
+"""Minimum spacing of float32 coordinates that is reported, as a fraction of the diagonal."""
 
 
 def check(source: Any, device: str = "auto", threads: int | None = None) -> dict[str, Any]:
-    """The state of a mesh: a path, a trimesh mesh, or a (vertices, faces) pair. No field is built.
+    """Checks a mesh: a path, a `trimesh.Trimesh`, or a (vertices, faces) pair. No field is built.
 
-    Raises InputError for a mesh that cannot be used: it would be called unusable.
+    Raises InputError for an unusable mesh.
     """
     from sdfcli.mesh.formats.scenes import units_of
 
@@ -62,7 +62,7 @@ def check(source: Any, device: str = "auto", threads: int | None = None) -> dict
 
 
 def mesh_report(health: Health, choice: SignChoice) -> dict[str, Any]:
-    """The state of a mesh, as it is stored in fields."""
+    """The faults of a mesh, as stored in a field's info."""
     return {
         "watertight": health.watertight,
         "oriented": health.inconsistent_edges == 0,
@@ -73,11 +73,11 @@ def mesh_report(health: Health, choice: SignChoice) -> dict[str, Any]:
 
 
 def verdict(health: Health, choice: SignChoice, confidence: float | None, lost: float | None) -> str:
-    """One of VERDICTS, but never `unusable`: what cannot be used cannot be loaded.
+    """One of VERDICTS, except `unusable`, for which `load_mesh` raises an error.
 
-    good      closed, oriented, without any fault, and no thin parts are lost.
-    usable    something is wrong, but the sign is certain nevertheless, and little is lost.
-    doubtful  there is no sign, or it depends on how holes are closed, or many thin parts are lost.
+    good      closed, oriented, without faults, and no thin parts are lost.
+    usable    with faults, but the sign is certain, and little is lost.
+    doubtful  without a sign, or with one that depends on how holes are closed, or many thin parts are lost.
 
     lost: the share of the surface that is lost, see thickness.py; None without signs.
     """
@@ -89,7 +89,7 @@ def verdict(health: Health, choice: SignChoice, confidence: float | None, lost: 
 
 
 def findings(mesh: Mesh, report: dict[str, Any], choice: SignChoice) -> list[tuple[str, str]]:
-    """What is wrong, and what a build does about it."""
+    """The faults of a mesh, each with its remedy in a build."""
     unsigned = choice.method == "none"
     signs = "no signs" if unsigned else "signs by winding numbers"
     remedies = {

@@ -1,4 +1,4 @@
-"""How large a field will be, and what building it will take, without building it."""
+"""Estimate of a build: leaves, seconds, memory and file size, without building."""
 
 from __future__ import annotations
 
@@ -17,36 +17,35 @@ from sdfcli.runtime.signature import takes
 from sdfcli.scene import Scene
 
 SAMPLE = 2000
-"""Cells of each level that are followed further. More are surer, and slower."""
+"""Cells sampled per level; more are more accurate and slower."""
 
 BALANCE, UPKEEP = 1.2, 1.6
-"""What a whole octree has more of than a sample says, cells and time: it splits some for balance, and for hanging
-corners."""
+"""Factors of cells and of time for splits that a sample lacks: for balance and hanging corners."""
 
 QUERIES_PER_CELL, BYTES_PER_CELL, FILE_BYTES_PER_CELL = 1.75, 140, 0.57
-"""Measured on scans and parts, at tolerances from 2.5e-4 to 1e-3. On eight of them leaves then came out within 27 %,
-memory between 0.84 and 1.5 times, time within a factor of two, and files within 42 %, but for boxes, whose files pack
-better, up to three times.
+"""Measured on scans and parts, at tolerances from 2.5e-4 to 1e-3. On eight of them the estimate of leaves was within
+27 %, of memory 0.84 to 1.5 times, of time within a factor of two, of files within 42 %, except boxes, whose files are
+up to three times smaller.
 """
 
 QUERIES = 20_000
-"""Corners of the thesis's octree whose distances are asked for."""
+"""Corners of the density octree whose distances are timed."""
 
 FILE_BYTES_PER_BVH_LEAF = 6
 
 ORDER_BYTES = 48
-"""What a triangle takes in Morton order."""
+"""Bytes of a triangle in Morton order."""
 
 DEFAULT_SHARE = 0.9
-"""How much of the free memory a build takes at most, unless it is told."""
+"""Default of the memory limit, as a share of the free memory."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a build is expected to take: leaves of its octree, bytes on the device and of the file, seconds.
+    """The estimate of a build: leaves of its octree, seconds, bytes on the device and of the file.
 
-    free_bytes   what the device has.
-    limit_bytes  what the build may use of it.
+    limit_bytes  memory limit of the build.
+    free_bytes   free memory of the device.
     """
 
     leaves: int
@@ -59,7 +58,7 @@ class Estimate:
 
     @property
     def fits(self) -> bool:
-        """Whether the build is expected to end well."""
+        """Whether the build is expected to fit into the memory limit."""
         return self.memory_bytes <= self.limit_bytes
 
     def as_dict(self) -> dict[str, Any]:
@@ -76,8 +75,8 @@ def estimate(
     max_memory: int | None = None,
     **parameters: Any,
 ) -> Estimate:
-    """Follows a sample of the cells down to the leaves, and scales up what that took (Knuth 1975: estimating the
-    efficiency of backtrack programs). The arguments are those of `build`; so are the errors raised."""
+    """Estimates a build by following a sample of the cells down to the leaves (Knuth 1975: estimating the efficiency of
+    backtrack programs). Arguments and errors are those of `build`."""
     params = BuildParams(**parameters)
     start = time.perf_counter()
     backend = select_backend(device, threads)
@@ -125,7 +124,7 @@ def _adaptive_size(scene: Scene, limits: Limits) -> _Size:
 
 
 def _bvh_size(scene: Scene, limits: Limits) -> _Size:
-    """The leaves are made, which is quick; some of the corners are asked for their distances."""
+    """All leaves are made, which is quick; the distances of some corners are timed."""
     begun = time.perf_counter()
     tree = bvh_octree(scene.backend, scene.order, limits.depth)
     grown = time.perf_counter()
@@ -140,12 +139,12 @@ def _bvh_size(scene: Scene, limits: Limits) -> _Size:
 
 
 def memory_limit(backend: Backend, asked: int | None) -> int:
-    """The bytes that a build may use on its device: what was asked for, or most of what is free."""
+    """The memory limit of a build on its device, in bytes: `asked`, or most of the free memory."""
     return asked or backend.memory_used() + int(DEFAULT_SHARE * backend.memory_free())
 
 
 def parse_size(text: str) -> int:
-    """Bytes from `800M`, `4G`, `2.5GiB`. Raises UsageError for what is not a size."""
+    """The bytes of a size as `800M`, `4G`, `2.5GiB`. Raises UsageError for anything else."""
     units = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
     word = text.strip().upper().removesuffix("B")
     number = word.rstrip("KMGTI")

@@ -1,4 +1,4 @@
-"""The measured error of a build, and what its field says of itself."""
+"""Measured error of a build, and the metadata of its field."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from sdfcli.verify.check import mesh_report, verdict
 from sdfcli.verify.thickness import find_sheets, spots
 
 MEASURED_POINTS = 30_000
-"""Random points on which the measured error of a build rests; `verify` takes more."""
+"""Random points for the measured error of a build; `verify` uses more."""
 
 SEED = 20_000
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Random points at which a build is measured, in the mesh's units.
+    """Random points for the measured error, in the mesh's units.
 
-    regions  by name, see accuracy.sample_points.
-    spots    points of the surface and the unit normals there, see thickness.spots.
-    in_band  (n, 3) float64, those of the band, in the unit cube.
+    regions  points by region; see accuracy.sample_points.
+    spots    points of the surface and their unit normals; see thickness.spots.
+    in_band  (n, 3) float64: the points of the band, in the unit cube.
     """
 
     regions: dict[str, Floats]
@@ -40,15 +40,15 @@ class Samples:
 
 
 def draw_samples(mesh: Mesh, band: float) -> Samples:
-    """The same for the same mesh."""
+    """The samples of a mesh, deterministic."""
     regions = sample_points(mesh, band, MEASURED_POINTS, SEED)
     return Samples(regions, spots(mesh), mesh.domain.to_unit(regions["band"]))
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Errors as fractions of the diagonal. worst: the region with the largest; sheets: of a field's info; depth: the
-    finest level that has leaves."""
+    """Errors as fractions of the diagonal. worst: the region with the largest error; sheets: as in a field's info;
+    depth: the finest level with leaves."""
 
     worst: RegionErrors
     rms: float
@@ -57,7 +57,7 @@ class Measured:
 
 
 def measure(field: Field, scene: Scene, samples: Samples, params: BuildParams, grown: Grown) -> Measured:
-    """The field's errors against exact distances, and which thin walls and gaps it has lost."""
+    """The field's errors against exact distances, and the thin walls and gaps that it has lost."""
     index, mesh = MeshDistance.of(scene), scene.mesh
     found = errors_by_region(field, mesh.diagonal, params.tolerance, params.band, index, samples.regions).values()
     sheets = find_sheets(index, *samples.spots, params.tolerance)
@@ -95,7 +95,7 @@ def describe(
 
 
 def _error_limit(worst: RegionErrors, params: BuildParams, finest: float) -> str | None:
-    """What keeps the error above the tolerance; None where it is not."""
+    """The reason for an error above the tolerance; None where it is not."""
     if worst.largest <= params.tolerance:
         return None
     if params.octree == "bvh":

@@ -1,7 +1,7 @@
-"""The reference that stored fields are judged by: exact distances and winding numbers in float64.
+"""ExactReference: distances and winding numbers in float64, independent of the code of builds.
 
-It shares no code with the builder's queries: it has its own tree (median splits instead of Morton order), its own
-point-triangle distance and its own sign; see `kernels/verify/exact.h`.
+It has its own tree (median splits instead of Morton order), point-triangle distance and sign; see
+kernels/verify/exact.h.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
 CHUNK = 1 << 18
-"""Points handed to the device at a time."""
+"""Points per launch."""
 
 MOST_PER_LEAF = 8
 
@@ -26,10 +26,10 @@ PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67
 
 
 def ray_directions() -> Floats:
-    """Eight directions for rays, one in each octant: float64 (8, 3), of unit length.
+    """Unit directions (8, 3) float64 of rays, one in each octant.
 
-    Square roots of different primes are linearly independent over the rationals, so that no edge of a lattice, seen
-    from a point of the lattice, is grazed.
+    Square roots of different primes are linearly independent over the rationals, so that no ray from a lattice point
+    grazes an edge between lattice points.
     """
     octants = 1.0 - 2.0 * (np.arange(8)[:, None] >> np.arange(3) & 1)
     directions = octants * np.sqrt(np.reshape(PRIMES, (8, 3)))
@@ -38,7 +38,7 @@ def ray_directions() -> Floats:
 
 
 def weld(vertices: Floats) -> npt.NDArray[np.int64]:
-    """For each vertex the one that stands for all at its position: int64 (n,), indices of vertices."""
+    """For each vertex the representative of its position: int64 (n,), indices of vertices."""
     order = np.lexsort(vertices.T)
     ordered = vertices[order]
     first = np.concatenate(([True], np.any(ordered[1:] != ordered[:-1], axis=1)))
@@ -48,17 +48,16 @@ def weld(vertices: Floats) -> npt.NDArray[np.int64]:
 
 
 def open_edges(corners: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The boundary of triangles: the edges that they use more often in one direction than in the other.
+    """The boundary of triangles: the edges with different numbers of uses in their two directions.
 
     corners: int64 (m, 3), the vertices of each triangle, below 2^31.
 
-    Returns the edges, int64 (k, 2), from and to in the direction that is used more often, and by how often more,
-    int64 (k,).
+    Returns the edges (k, 2) int64, in the more frequent direction, and the excess (k,) int64 of uses in it.
     """
     start, end = corners.ravel(), np.roll(corners, -1, axis=1).ravel()
     start, end = start[start != end], end[start != end]
     vertices = int(corners.max(initial=0)) + 1
-    # One sorted number for each use: smaller vertex, larger vertex, then whether it runs downwards.
+    # One sorted number per use: smaller vertex, larger vertex, direction.
     uses = np.sort((np.minimum(start, end) * vertices + np.maximum(start, end)) * 2 + (start > end))
     edge = uses >> 1
     first = np.flatnonzero(np.diff(edge, prepend=-1))
@@ -70,10 +69,10 @@ def open_edges(corners: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], n
 
 
 def median_order(centroids: Floats, leaves: int) -> npt.NDArray[np.int64]:
-    """The order of triangles in a complete binary tree of median splits: int64 (m,).
+    """The order (m,) int64 of triangles in a complete binary tree of median splits.
 
-    At each level every node's part is halved at the median along the longest axis of its centroids' box. `leaves` is
-    a power of two that divides m.
+    A node is split at the median along the longest axis of its centroids' box. `leaves` is a power of two that
+    divides m.
     """
     order = np.arange(len(centroids))
     coordinates = np.ascontiguousarray(centroids.T, np.float32)  # enough to choose a split
@@ -92,7 +91,7 @@ def median_order(centroids: Floats, leaves: int) -> npt.NDArray[np.int64]:
 
 
 def tree_boxes(triangles: Floats, leaves: int) -> Floats:
-    """The boxes of the tree over triangles in median order: float64 (2 leaves - 1, 6), lower then upper corner."""
+    """The boxes (2 leaves - 1, 6) float64 of the tree over triangles in median order: lower, then upper corner."""
     parts = triangles.reshape(leaves, -1, 3)
     levels = [np.concatenate((parts.min(axis=1), parts.max(axis=1)), axis=1)]
     while len(levels[-1]) > 1:
@@ -102,24 +101,21 @@ def tree_boxes(triangles: Floats, leaves: int) -> Floats:
 
 
 def nearby_order(points: Floats) -> npt.NDArray[np.int64]:
-    """An order of points that keeps close ones together: int64 (n,).
-
-    Neighbours walk the same part of the tree, one after the other while it is in the cache: twice as fast.
-    """
+    """An order (n,) int64 of points by cells, so that neighbours in sequence share cached nodes: twice as fast."""
     cell = np.clip(16 * points + 16, 0, 31).astype(np.uint16)
     return np.argsort(cell[:, 0] << 10 | cell[:, 1] << 5 | cell[:, 2], kind="stable")
 
 
 class ExactReference:
-    """Exact distances and winding numbers of a triangle mesh, which may be open and degenerate in any way.
+    """Exact distances and winding numbers of any triangle mesh, open and degenerate ones included.
 
-    Rounding in float64 is the only error. A distance is off by a few times 1e-16 of the mesh's extent or of itself;
-    near a triangle thinner than 1e-8 of its length, by up to 5e-11 of that length. The winding number is exact on a
-    closed surface, and off by about 1e-12 on an open one. It takes time in proportion to the number of open edges.
+    Rounding in float64 is the only error. Distances: a few times 1e-16 of the mesh's extent or of the distance; near a
+    triangle thinner than 1e-8 of its length, up to 5e-11 of that length. Winding numbers: exact on a closed surface,
+    about 1e-12 on an open one, in time proportional to the number of open edges.
     """
 
     def __init__(self, vertices: npt.ArrayLike, faces: npt.ArrayLike, backend: Backend) -> None:
-        """Builds the tree on the host and sends it to the device.
+        """Builds the tree on the host, and copies it to the device.
 
         vertices: (n, 3), finite, in any unit. faces: integers (m, 3), m >= 1, counter-clockwise seen from outside.
 
@@ -138,23 +134,22 @@ class ExactReference:
         self._boundary = self._upload_boundary(corners, *open_edges(weld(vertices)[faces]))
 
     def distance(self, points: npt.ArrayLike, progress: Progress | None = None) -> Floats:
-        """The distance from each point to the nearest triangle: float64 (n,), in the mesh's unit, not negative.
+        """Unsigned distances (n,) float64 from points to the mesh, in its units.
 
-        points: (n, 3), finite. progress is called with the number of points done, and n.
+        points: (n, 3), finite. progress: called with the number of points done, and n.
 
-        Raises ValueError for points of another shape, or not finite.
+        Raises ValueError for points that are not (n, 3) finite numbers.
         """
         return self._in_chunks(self._distance, points, progress)
 
     def winding(self, points: npt.ArrayLike, progress: Progress | None = None) -> Floats:
-        """The generalised winding number of each point: float64 (n,), 1 inside a closed surface and 0 outside of it.
-
-        A whole number on a closed surface. Without a meaning for a point on the surface. Otherwise as `distance`.
-        """
+        """Generalised winding numbers (n,) float64 of points: integers on a closed surface, 1 inside, 0 outside;
+        undefined on the surface. Arguments and errors as for `distance`."""
         return self._in_chunks(self._winding, points, progress)
 
     def signed_distance(self, points: npt.ArrayLike, progress: Progress | None = None) -> Floats:
-        """The distance, negative where the winding number is above 1/2. Otherwise as `distance`."""
+        """Distances (n,) float64, negative where the winding number is above 1/2. Arguments and errors as for
+        `distance`."""
         return self._in_chunks(self._signed_distance, points, progress)
 
     def _normalised(self, points: Floats) -> Floats:
@@ -166,7 +161,7 @@ class ExactReference:
         while leaves * MOST_PER_LEAF < len(triangles):
             leaves *= 2
         leaf_size = -(-len(triangles) // leaves)
-        # The last places are filled with a point of the surface: nothing depends on it.
+        # Padding: a point of the surface, which changes no distance or winding number.
         filler = np.broadcast_to(triangles[0, 0], (leaves * leaf_size - len(triangles), 3, 3))
         triangles = np.concatenate((triangles, filler))
         triangles = triangles[median_order(triangles.mean(axis=1), leaves)]

@@ -1,4 +1,4 @@
-"""How thin a mesh's walls and gaps are, and at how much of the surface a field has lost them."""
+"""Thickness of a mesh's walls and gaps, and the share of the surface where a field has lost them."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from sdfcli.verify.accuracy import face_directions, surface_samples
 
 SAMPLES, SEED = 5_000, 30_000
 HALVINGS = 16
-"""Down to widths of a ten thousandth of a tolerance: by default, as thin as single precision tells from nothing."""
+"""Halvings of the ball, down to widths of 1e-4 tolerances: by default, the resolution of float32."""
 OPPOSED, EMPTY = -0.8, 0.9
-"""The cosine between the ways to the two sides of a sheet, as in octree/sheets.h; and the part of the radius of a ball
-that touches the surface at a point, up to which it is taken for empty."""
+"""Maximum cosine between the directions to the two sides of a sheet, as in octree/sheets.h; minimum distance from the
+centre of an empty ball to the surface, in radii."""
 FREE = 0.75
-"""The part of half its width up to which a ball in a sheet's middle is empty; 0.8 where sides meet at 37 degrees."""
+"""Minimum distance from a sheet's middle to the surface, in half widths; 0.8 where the sides meet at 37 degrees."""
 SPARED = 0.01
-"""Of what is lost, the thinnest part for which no remedy is sought: a knife's edge has no thickness at all."""
+"""Share of the lost sheets, the thinnest, that the remedy may miss: the edge of a blade has no thickness."""
 
 
 @dataclass(frozen=True)
 class Sheets:
-    """Walls and gaps beneath some of n random points of a surface, evenly by area.
+    """Walls and gaps at random points of a surface, uniform by area.
 
-    samples  n.
-    sample   (k,) which points; one may have a wall on one side and a gap on the other.
-    width    (k,) in the mesh's units.
-    middle   (k, 3) the points halfway between the two sides.
-    wall     (k,) whether these lie inside; the others lie in gaps.
+    samples  number of points.
+    sample   (k,) index of the point; one may have a wall on one side and a gap on the other.
+    width    (k,) thickness in the mesh's units.
+    middle   (k, 3) midpoint between the two sides.
+    wall     (k,) True for walls, False for gaps.
     """
 
     samples: int
@@ -44,13 +44,13 @@ class Sheets:
     wall: Bools
 
     def lost(self, field: Field) -> Bools:
-        """(k,) those in whose middle the field has the wrong sign."""
+        """Whether the field has the wrong sign at the midpoint, (k,)."""
         return np.asarray((field.sample(self.middle) < 0) != self.wall)
 
     def report(self, lost: Bools | None, mesh: Mesh) -> dict[str, Any]:
         """The `sheets` of a field's info (docs/reference/file.md). Lengths are fractions of the diagonal.
 
-        lost: for each spot whether its wall or gap is lost; None for a field without signs.
+        lost: (k,) whether the field has lost a wall or gap; None without signs.
         """
         width = self.width / mesh.diagonal
         found: dict[str, Any] = {"thinnest": None, "lost": None, "needed_thin": None, "needed_depth": None}
@@ -66,16 +66,16 @@ class Sheets:
 
 
 def spots(mesh: Mesh) -> tuple[Floats, Floats]:
-    """The points (n, 3) of the surface at which thickness is measured, and the unit normals (n, 3) there."""
+    """The points (n, 3) of the surface at which thickness is measured, and their unit normals (n, 3)."""
     return surface_samples(mesh, SAMPLES, np.random.default_rng(SEED))
 
 
 def find_sheets(index: MeshDistance, point: Floats, normal: Floats, tolerance: float) -> Sheets:
     """The walls and gaps at points of the surface that are thinner than WIDEST_SHEET tolerances.
 
-    To both sides of each point, a ball that touches the surface there is halved until it is empty: while the surface
-    nearest to its centre lies opposite, the two are the sides of a sheet. Where the centre lies beyond a sheet much
-    thinner than the ball, the distance is almost the radius, but the nearest face looks the other way.
+    On both sides of each point, a ball tangent to the surface is halved until it is empty. Where the surface nearest to
+    its centre lies opposite, the two are the sides of a sheet. Where the centre lies beyond a sheet much thinner than
+    the ball, the distance is almost the radius, but the nearest face has the opposite normal.
     """
     sample = np.tile(np.arange(len(point)), 2)
     way, found = np.concatenate([-normal, normal]), []
