@@ -9,6 +9,7 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import OutOfMemoryError
+from sdfcli.octree.budget import check_room
 from sdfcli.octree.cells import (
     Corners,
     OwnedPoints,
@@ -24,8 +25,8 @@ from sdfcli.scene import Scene
 from sdfcli.spatial.morton import Order
 
 LEAF_BYTES, TRIANGLE_BYTES, LARGER_TREE_BYTES = 125, 80, 170
-"""What making a leaf takes with its share of the corners; what the queries' tree takes a triangle where trees are there
-together, with what signs take beyond it; and what the larger of them takes where there is one at a time."""
+"""Bytes of a leaf with its share of the corners; of a triangle in the queries' tree, with what signs need beyond it,
+where trees are kept together; and in the larger of the trees, where one is kept at a time."""
 MOST_LEAVES = (1 << 29) - 1
 """Kernels count the corners of all leaves in 32 bits."""
 
@@ -42,7 +43,7 @@ def bvh_octree(backend: Backend, order: Order, depth: int, most_memory: int | No
 
 
 def bytes_for(backend: Backend, leaves: int, triangles: int) -> int:
-    """What the octree takes at most, with its trees, beyond the triangles in Morton order."""
+    """Bytes of the octree with its trees at most, beyond the triangles in Morton order."""
     return LEAF_BYTES * leaves + (LARGER_TREE_BYTES if backend.memory.scarce else TRIANGLE_BYTES) * triangles
 
 
@@ -52,12 +53,8 @@ def points_of(backend: Backend, splits: SplitCells, most_memory: int | None = No
     leaves = 7 * len(cell) + 1
     if leaves > MOST_LEAVES:
         raise OutOfMemoryError(f"the octree has {leaves:,} leaves, more than {MOST_LEAVES:,}; try a smaller --depth")
-    more = bytes_for(backend, leaves, splits.keys)
-    if most_memory is not None and backend.memory_used() + more > most_memory:
-        raise OutOfMemoryError(
-            f"the octree does not fit into {most_memory / 1e9:.3g} GB: {leaves:,} leaves; try a smaller --depth, or "
-            "more --max-memory"
-        )
+    more, remedy = bytes_for(backend, leaves, splits.keys), "a smaller --depth, or more --max-memory"
+    check_room(backend, more, most_memory, f"{leaves:,} leaves", remedy)
     return OwnedPoints(backend, cell, depth)
 
 
