@@ -3,18 +3,7 @@
 #include <xmmintrin.h>
 #endif
 
-#include "octree/balance.h"
-#include "octree/refine.h"
-#include "sign/inherit.h"
-#include "sign/link.h"
-#include "winding/thread.h"
-
-#define ALONE(name)                                      \
-    extern "C" void name(const name##_args* a) {         \
-        unsigned before = flush_denormals();             \
-        for (u32 i = 0; i < a->n; i++) name##_at(*a, i); \
-        restore(before);                                 \
-    }
+#include "base/portable.h"
 
 namespace {
 #if defined(__x86_64__)
@@ -30,10 +19,16 @@ void restore(unsigned) {}
 #endif
 }  // namespace
 
-ALONE(sdf_winding)
-ALONE(sdf_sign_link)
-ALONE(sdf_octree_screen)
-ALONE(sdf_octree_peek)
-ALONE(sdf_octree_test)
-ALONE(sdf_octree_tighten)
-ALONE(sdf_sign_inherit)
+#define SDF_ENTRY_SIMD(name)                             \
+    extern "C" void name(const name##_args* a) {         \
+        unsigned before = flush_denormals();             \
+        for (u32 i = 0; i < a->n; i++) name##_at(*a, i); \
+        restore(before);                                 \
+    }
+#define SDF_ENTRY_LANES SDF_ENTRY_SIMD
+
+#include "octree/balance.h"
+#include "octree/refine.h"
+#include "sign/inherit.h"
+#include "sign/link.h"
+#include "winding/thread.h"

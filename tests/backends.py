@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sdfcli.backend import Backend, select_backend, select_backends
-from sdfcli.backend.base import KERNELS, argument_structs
+from sdfcli.backend.arguments import KERNELS, argument_structs
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.backend.warps import WarpBackend
 
@@ -34,7 +34,7 @@ class Fibres(WarpBackend, CpuBackend):
         if not hasattr(self._warp, kernel):
             super().run(kernel, n, **values)
         elif n:
-            struct = argument_structs()[kernel].pack({"n": n, **values}, lambda array: array.ctypes.data)
+            struct = argument_structs()[kernel].pack({"n": n, **values}, self.address)
             getattr(self._warp, kernel)(struct)
 
 

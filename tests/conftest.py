@@ -24,6 +24,8 @@ if os.environ.get("CI"):
 
 ROOT = Path(__file__).resolve().parents[1]
 
+os.environ["SDFCLI_CHECK"] = "1"  # kernels refuse arrays that are too short
+
 # `python -m pytest` puts the current folder on sys.path, and so the source tree, which has no compiled kernels, before
 # the installed package. Whoever builds the kernels by hand, and says where they are, tests the source tree.
 if "SDFCLI_KERNEL_LIBRARY" not in os.environ:

@@ -1,6 +1,6 @@
 // One warp of a GPU on a CPU: 32 fibres that meet wherever the threads of a warp do something together. For tests of
-// the kernels of SDF_WARP_KERNELS where there is no GPU. A thread that does not come to a meeting, or to another one
-// than the rest, ends the process.
+// the WARP kernels where there is no GPU. A thread that does not come to a meeting, or to another one than the rest,
+// ends the process.
 #include <ucontext.h>
 #include <cstdio>
 #include <cstdlib>
@@ -98,13 +98,7 @@ FN float bits_float(u32 bits) {
     return x;
 }
 
-#include "base/sort.h"
-#include "distance/packet.h"
-#include "geometry/hilbert.h"
-#include "sign/corners.h"
-#include "winding/warp.h"
-
-#define ENTRY(name)                                                         \
+#define SDF_ENTRY_WARP(name)                                                \
     extern "C" void name(const name##_args* a) {                            \
         static const name##_args* arguments;                                \
         static u32 first;                                                   \
@@ -112,17 +106,9 @@ FN float bits_float(u32 bits) {
         for (first = 0; first < a->n; first += kThreads)                    \
             run_warp([](int k) { name##_at(*arguments, first + (u32)k); }); \
     }
-ENTRY(sdf_packet_cells)
-ENTRY(sdf_packet_centres)
-ENTRY(sdf_packet_cut)
-ENTRY(sdf_packet_blocks)
-ENTRY(sdf_distance_packet)
-ENTRY(sdf_distance_sample)
-ENTRY(sdf_distance_lone)
-ENTRY(sdf_winding_lone)
-ENTRY(sdf_sign_asked)
-ENTRY(sdf_level_count)
-ENTRY(sdf_level_order)
-ENTRY(sdf_chosen)
-ENTRY(sdf_curve_count)
-ENTRY(sdf_curve_place)
+
+#include "base/sort.h"
+#include "distance/packet.h"
+#include "geometry/hilbert.h"
+#include "sign/corners.h"
+#include "winding/warp.h"

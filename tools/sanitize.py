@@ -84,7 +84,7 @@ def work() -> None:
     import trimesh
 
     import sdfcli
-    from sdfcli.backend.base import argument_structs
+    from sdfcli.backend.arguments import argument_structs
     from sdfcli.backend.cpu import CpuBackend
     from sdfcli.bench.uniform import compare
     from sdfcli.extract.scan import exclusive_scan_on_host

@@ -1,6 +1,7 @@
 """Where kernels run: one interface, the CPU and the CUDA side behind it."""
 
-from sdfcli.backend.base import WARP, Array, Backend
+from sdfcli.backend.arguments import Array, Group
+from sdfcli.backend.base import WARP, Backend
 from sdfcli.backend.select import all_backends, select_backend, select_backends
 
-__all__ = ["WARP", "Array", "Backend", "all_backends", "select_backend", "select_backends"]
+__all__ = ["WARP", "Array", "Backend", "Group", "all_backends", "select_backend", "select_backends"]

@@ -1,97 +1,24 @@
-"""What a backend offers, and the kernels' argument structs as read from `kernels/args.h`."""
+"""What a backend offers."""
 
 from __future__ import annotations
 
-import functools
-import re
-import struct
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-KERNELS = Path(__file__).resolve().parents[1] / "kernels"
-
-Array = Any
-"""A NumPy or CuPy array, by backend."""
+from sdfcli.backend.arguments import Array, Group, argument_group
 
 WARP = 32
 """Threads of a warp."""
 
 SMALL = 1 << 18
 """Bytes of an array up to which scarce memory grows by a half, beyond by an eighth."""
-
-_SCALARS: dict[str, tuple[str, type]] = {
-    "unsigned": ("I", np.uint32),
-    "int": ("i", np.int32),
-    "float": ("f", np.float32),
-    "double": ("d", np.float64),
-    "unsigned long long": ("Q", np.uint64),
-    "long long": ("q", np.int64),
-    "unsigned char": ("B", np.uint8),
-}
-"""The types of fields, as `struct` and NumPy call them."""
-
-
-class ArgumentStruct:
-    """One kernel's `NAME_args`: packs arrays and numbers into the C struct, and checks their types on the way.
-
-    fields  name, and the dtype of the array where it is a pointer, None where it is a number.
-    """
-
-    def __init__(self, kernel: str, body: str) -> None:
-        self.kernel, self._body = kernel, body
-
-    @functools.cached_property
-    def _declared(self) -> list[tuple[str, str, str]]:
-        """Type, `*` for a pointer, and name: read when they are first asked for, as most kernels never are."""
-        return re.findall(r"^\s*(?:const\s+)?([a-z][a-z ]*?)(\*?)\s+(\w+);", self._body, flags=re.MULTILINE)
-
-    @functools.cached_property
-    def fields(self) -> list[tuple[str, np.dtype[Any] | None]]:
-        """See above."""
-        return [(name, np.dtype(_SCALARS[ctype][1]) if star else None) for ctype, star, name in self._declared]
-
-    @functools.cached_property
-    def _pack(self) -> Callable[..., bytes]:
-        layout = "".join("P" if star else _SCALARS[ctype][0] for ctype, star, _ in self._declared)
-        return struct.Struct(f"@{layout}0P").pack  # 0P: padded at the end, as in C
-
-    def pack(self, values: dict[str, Any], address: Callable[[Array], int | None]) -> bytes:
-        """The filled struct. address: of an array; None if it is not contiguous.
-
-        Raises TypeError for an array of the wrong type, KeyError for a missing value.
-        """
-        filled = []
-        for name, dtype in self.fields:
-            value = values[name]
-            if dtype is not None:
-                if value is None:
-                    value = 0
-                else:
-                    same = value.dtype is dtype or value.dtype == dtype
-                    value = address(value) if same else None
-                    if value is None:
-                        raise TypeError(f"{self.kernel}: {name} must be a contiguous array of {dtype}")
-            filled.append(value)
-        return self._pack(*filled)
-
-
-@functools.cache
-def argument_structs() -> dict[str, ArgumentStruct]:
-    """The argument struct of every kernel, by the kernel's name."""
-    text = re.sub(r"/\*.*?\*/", "", (KERNELS / "args.h").read_text(), flags=re.DOTALL)
-    found = re.findall(r"typedef struct \{(.*?)\} (\w+)_args;", text, flags=re.DOTALL)
-    structs = {kernel: ArgumentStruct(kernel, body) for body, kernel in found}
-    for kernel, same in re.findall(r"typedef (\w+)_args (\w+)_args;", text):
-        structs[same] = structs[kernel]
-    return structs
 
 
 @dataclass(frozen=True)
@@ -128,11 +55,21 @@ class Backend(ABC):
     name: str
     memory = MemoryPolicy(scarce=False)
     warps = False
-    """Whether the device runs SDF_WARP_KERNELS; spatial/ then has other trees and queries, with the same bits."""
+    """Whether the device runs WARP kernels; spatial/ then has other trees and queries, with the same bits."""
 
     @abstractmethod
     def run(self, kernel: str, n: int, **values: Any) -> None:
-        """Runs a kernel for the indices 0 .. n - 1. values: its arguments by name; arrays are passed by reference."""
+        """Runs a kernel for the indices 0 .. n - 1. values: its other arguments by name: numbers, arrays by reference,
+        and groups. Raises what `ArgumentStruct.pack` raises."""
+
+    @staticmethod
+    @abstractmethod
+    def address(array: Array) -> int | None:
+        """Where an array lies on the device; None if it is not contiguous."""
+
+    def group(self, name: str, **values: Any) -> Group:
+        """Arguments that several kernels share, packed once: a struct of the kernels' headers, by its name."""
+        return argument_group(name).group(values, self.address)
 
     @abstractmethod
     def to_host(self, array: Array) -> npt.NDArray[Any]:

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend.base import Array, Backend, argument_structs
+from sdfcli.backend.arguments import Array, argument_structs
+from sdfcli.backend.base import Backend
 from sdfcli.errors import DeviceError, OutOfMemoryError
 from sdfcli.runtime.memory import free_memory, is_shortage, used_memory
 
@@ -34,13 +35,6 @@ def library_path() -> Path:
         return Path(override)
     found = importlib.util.find_spec(f"sdfcli.backend.{LIBRARY_NAME.removesuffix('.so')}")
     return Path(found.origin) if found is not None and found.origin else Path(__file__).with_name(LIBRARY_NAME)
-
-
-def _address(array: npt.NDArray[Any]) -> int | None:
-    try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))  # a third of the time of array.ctypes
-    except (TypeError, ValueError):  # read-only, empty, or not contiguous
-        return array.ctypes.data if array.flags.c_contiguous else None
 
 
 @functools.cache
@@ -85,7 +79,14 @@ class CpuBackend(Backend):
         if n == 0:
             return
         values["n"] = n
-        getattr(self._library, kernel)(argument_structs()[kernel].pack(values, _address), self.threads)
+        getattr(self._library, kernel)(argument_structs()[kernel].pack(values, self.address), self.threads)
+
+    @staticmethod
+    def address(array: npt.NDArray[Any]) -> int | None:
+        try:
+            return ctypes.addressof(ctypes.c_char.from_buffer(array.data))  # a third of the time of array.ctypes
+        except (TypeError, ValueError):  # read-only, empty, or not contiguous
+            return array.ctypes.data if array.flags.c_contiguous else None
 
     def offers(self, kernel: str) -> bool:
         """Whether the kernel exists; some are for GPUs only."""

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend.base import KERNELS, Array, Stream, argument_structs
+from sdfcli.backend.arguments import Array, argument_structs, headers
+from sdfcli.backend.base import Stream
 from sdfcli.backend.warps import WarpBackend
 from sdfcli.errors import DeviceError
 
@@ -31,28 +32,27 @@ COMPILER_OPTIONS = ("-std=c++17", "--fmad=false")
 FLUSH_DENORMALS = "-ftz=true"
 """Option that CuPy adds itself."""
 INCLUDE = re.compile(r'^#include "(.+)"$', re.MULTILINE)
-LIST = re.compile(r"#define SDF_(WARP_)?KERNELS\(X\)((?:.*\\\n)*.*)")
+KERNEL = re.compile(r"^SDF_KERNEL\((\w+),", re.MULTILINE)
+LAUNCH = "base/launch.h"
 
 
 @functools.cache
 def kernel_sources() -> dict[str, str]:
-    """The source of the module of each kernel: the header that defines it, with its includes before it, and entry
-    points for all kernels of that header. A command compiles only the headers whose kernels it runs.
+    """The source of the module of each kernel: the header that defines it, with its includes before it. A command
+    compiles only the headers whose kernels it runs, and an edit of a header changes the modules of those that include
+    it alone.
 
     One text, as CuPy's cache of compiled kernels does not follow #include.
     """
-    headers = {str(path.relative_to(KERNELS)): path.read_text() for path in KERNELS.rglob("*.h")}
-    includes = {name: INCLUDE.findall(text) for name, text in headers.items()}
-    owner = {kernel: name for name, text in headers.items() for kernel in re.findall(r"void (sdf_\w+)_at\(", text)}
-    entries: dict[str, dict[str, str]] = {}
-    for warp, listed in LIST.findall(headers["kernels.h"]):
-        for kernel in re.findall(r"X\((\w+)\)", listed):
-            entries.setdefault(owner[kernel], {})[kernel] = f"SDF_{warp or 'GPU_'}ENTRY({kernel})\n"
-    bare = {name: INCLUDE.sub("", text) for name, text in headers.items()}
+    includes = {name: INCLUDE.findall(text) for name, text in headers().items()}
+    bare = {name: INCLUDE.sub("", text) for name, text in headers().items()}
     sources = {}
-    for name, own in entries.items():
-        text = "".join(bare[each] for each in _with_included(includes, name, []))
-        sources.update(dict.fromkeys(own, text + "".join(own.values())))
+    for name in headers():
+        kernels = KERNEL.findall(bare[name])
+        if kernels:
+            *included, own = _with_included(includes, name, [])
+            text = "".join(bare[each] for each in (*included, LAUNCH, own))
+            sources.update(dict.fromkeys(kernels, text))
     return sources
 
 
@@ -63,11 +63,6 @@ def _with_included(includes: dict[str, list[str]], name: str, found: list[str]) 
             _with_included(includes, included, found)
     found.append(name)
     return found
-
-
-def _address(array: Array) -> int | None:
-    # Not array.flags, which creates an object: half the time of packing a launch's arguments.
-    return array.data.ptr if array._c_contiguous else None
 
 
 def _cache_folder() -> Path:
@@ -173,9 +168,14 @@ class CudaBackend(WarpBackend):
         if n == 0:
             return
         values["n"] = n
-        raw = argument_structs()[kernel].pack(values, _address)
+        raw = argument_structs()[kernel].pack(values, self.address)
         function = self._functions.get(kernel) or self._load(kernel)
         function(((n + BLOCK - 1) // BLOCK,), (BLOCK,), (np.void(raw),))  # CuPy hands a void scalar over by value
+
+    @staticmethod
+    def address(array: Array) -> int | None:
+        # Not array.flags, which creates an object: half the time of packing a launch's arguments.
+        return array.data.ptr if array._c_contiguous else None
 
     def _load(self, kernel: str) -> Any:
         source = kernel_sources()[kernel]

@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from sdfcli.backend.base import WARP, Array, Backend, MemoryPolicy
+from sdfcli.backend.arguments import Array
+from sdfcli.backend.base import WARP, Backend, MemoryPolicy
 
 FEW = 8192
 """Maximum entries that one warp compacts, faster than three launches."""

@@ -106,20 +106,23 @@ class Part:
         xp, grid, run = backend.xp, source.grid, backend.run
         touching = source.after(self.last)
         there = source.part(backend, self.first, source.after(touching))
-        bricks = len(there.brick)
+        count = len(there.brick)
         words = WORDS * (touching - self.first)
         self.there, self.cells = there, backend.from_host(grid.cells, np.uint32)
         self.table = _table_on(backend)
 
-        self.neighbour = xp.empty((bricks, 8), np.uint32)
-        run("sdf_brick_neighbours", bricks, brick=there.brick, cells=self.cells, neighbour=self.neighbour)
-        inside = xp.empty(WORDS * bricks, np.uint64)
-        ask: dict[str, Any] = {"brick": there.brick, "cells": self.cells}
-        run(f"sdf_{there.name}_inside", len(inside), iso=source.level, inside=inside, **ask, **there.values)
+        self.neighbour = xp.empty((count, 8), np.uint32)
+        run("sdf_brick_neighbours", count, brick=there.brick, cells=self.cells, neighbour=self.neighbour)
+        inside = xp.empty(WORDS * count, np.uint64)
+        bricks = backend.group("Bricks", brick=there.brick, neighbour=self.neighbour, cells=self.cells)
+        which: dict[str, Any] = {"cells": self.cells}
+        if there.side is not None:
+            which = {"bricks": bricks, "side": there.side}
+        run(f"sdf_{there.name}_inside", len(inside), iso=source.level, inside=inside, **which, **there.values)
 
         self.active = xp.empty(words, np.uint64)
         flags = Counts(backend, words)
-        ask |= {"neighbour": self.neighbour, "inside": inside, "active": self.active}
+        ask: dict[str, Any] = {"bricks": bricks, "inside": inside, "active": self.active}
         run("sdf_cell_flags", words, count=flags.values, **ask)
         found = flags.scan(most=BRICK * BRICK)
 
@@ -165,34 +168,30 @@ class Part:
         backend, grid = self.backend, self.source.grid
         position = backend.xp.empty((self.own_vertices, 3), np.float64)
         faces = backend.xp.empty((self.own_triangles, 3), np.uint32)
-        ask = {
-            "cell": self.cell,
-            "cases": self.cases,
-            "first_vertex": self.vertices.sums,
-            "reversed": grid.reversed,
-        }
-        backend.run(
-            f"sdf_{self.there.name}_vertices",
-            self.own_cells,
+        active = backend.group("ActiveCells", cell=self.cell, cases=self.cases, first_vertex=self.vertices.sums)
+        out = backend.group(
+            "Vertices",
+            active=active,
             brick=self.there.brick,
             cells=self.cells,
             frame=backend.from_host(grid.frame),
+            reversed=grid.reversed,
             iso=self.source.level,
             marks=self.marks,
             position=position,
-            **ask,
-            **self.there.values,
         )
+        backend.run(f"sdf_{self.there.name}_vertices", self.own_cells, out=out, **self.there.values)
         backend.run(
             "sdf_cell_triangles",
             self.own_cells,
+            active=active,
             first_triangle=self.triangles.sums,
             neighbour=self.neighbour,
-            active=self.active,
+            word=self.active,
             first=self.first_cell,
             table=self.table,
             base=self.base,
             triangle=faces,
-            **ask,
+            reversed=grid.reversed,
         )
         return position, faces

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend import Array, Backend
+from sdfcli.backend import Array, Backend, Group
 from sdfcli.errors import InputError, UsageError
 from sdfcli.extract.scan import Counts
 from sdfcli.field.field import Field
@@ -75,18 +75,25 @@ class SourcePart:
 
     brick   (n,) uint64: their numbers, sorted.
     name    `field` or `volume`: whose kernels know the values of nodes.
-    values  what those kernels ask for.
+    values  the group of arguments that tells those kernels the values.
+    side    of a field's leaves, where their corners are.
     """
 
     brick: Array
     name: str
-    values: dict[str, Any]
+    values: dict[str, Group]
+    side: Array | None = None
 
 
 def first_leaf(backend: Backend, leaf_key: Array) -> Array:
     """(2^18 + 1,) uint32: how many leaves come before each cell of level 6, along the Morton curve."""
     cells = backend.xp.arange((1 << 18) + 1, dtype=np.uint64) << np.uint64(3 * (LATTICE_BITS - 6))
     return backend.xp.searchsorted(leaf_key, cells).astype(np.uint32)
+
+
+def leaf_group(backend: Backend, arrays: dict[str, Array]) -> Group:
+    """A field's arrays on a device, `Field.on`, as kernels read them that look for leaves."""
+    return backend.group("Leaves", first_leaf=first_leaf(backend, arrays["leaf_key"]), **arrays)
 
 
 def no_surface(field: Field, level: float) -> InputError:
@@ -123,8 +130,9 @@ class FieldSource:
 
     def part(self, backend: Backend, first: int, last: int) -> SourcePart:
         arrays = self.field.on(backend)
-        values = {**arrays, "first_leaf": first_leaf(backend, arrays["leaf_key"]), "side": self._side(backend, arrays)}
-        return SourcePart(backend.from_host(self._brick[first:last]), "field", values)
+        values = {"leaves": leaf_group(backend, arrays)}
+        side = self._side(backend, arrays)
+        return SourcePart(backend.from_host(self._brick[first:last]), "field", values, side)
 
     def nothing_there(self) -> InputError:
         return no_surface(self.field, float(self.level))
@@ -160,10 +168,7 @@ class FieldSource:
             corners,
             around=around,
             corner_key=backend.from_host(self.field.corner_key),
-            value=arrays["value"],
-            leaf_key=arrays["leaf_key"],
-            leaf_level=arrays["leaf_level"],
-            first_leaf=first_leaf(backend, arrays["leaf_key"]),
+            leaves=leaf_group(backend, arrays),
             side=side,
             iso=self.level,
             meets=meets,
@@ -212,7 +217,8 @@ class VolumeSource:
 
     def part(self, backend: Backend, first: int, last: int) -> SourcePart:
         nodes = slice(BRICK * (first // self.grid.layer), BRICK * (last // self.grid.layer))
-        values = {"volume": backend.from_host(self.volume[nodes], np.float32), "first_layer": nodes.start}
+        value = backend.from_host(self.volume[nodes], np.float32)
+        values = {"nodes": backend.group("Volume", first_layer=nodes.start, value=value)}
         return SourcePart(backend.xp.arange(first, last, dtype=np.uint64), "volume", values)
 
     @cached_property

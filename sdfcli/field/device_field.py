@@ -78,10 +78,7 @@ class DeviceField:
                 len(part),
                 points=None if single else part,
                 single=part if single else None,
-                origin_x=domain.origin[0],
-                origin_y=domain.origin[1],
-                origin_z=domain.origin[2],
-                length=domain.length,
+                domain=domain.group(backend),
                 marks=marks,
                 **self.sampler.get(),
                 **{name: found.get(name) for name in ANSWERS},
@@ -120,10 +117,11 @@ def _upload(
     return {"leaf_key": key, "leaf_level": level, "leaf_corner": leaf_corner, "value": backend.from_host(distance)}
 
 
-def _make_sampler(backend: Backend, arrays: LeafArrays) -> dict[str, Array]:
+def _make_sampler(backend: Backend, arrays: LeafArrays) -> dict[str, Any]:
     top, child = leaf_nodes(backend, arrays["leaf_key"], arrays["leaf_level"])
     leaf_value = backend.empty_aligned(arrays["leaf_corner"].shape, np.float32)
     for first in range(0, len(leaf_value), PIECE):
         part = slice(first, first + PIECE)
         leaf_value[part] = arrays["value"][arrays["leaf_corner"][part]]
-    return {"leaf_level": arrays["leaf_level"], "leaf_value": leaf_value, "top": top, "child": child}
+    tree = backend.group("LeafTree", top=top, child=child)
+    return {"leaf_level": arrays["leaf_level"], "leaf_value": leaf_value, "tree": tree}

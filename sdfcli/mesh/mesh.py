@@ -6,7 +6,7 @@ import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from sdfcli.mesh.arrays import Bools, Floats, Ints, pieces
 from sdfcli.mesh.health import Health, degenerate_faces
 from sdfcli.mesh.topology import Edges, Neighbours, Uses, connected, edges_of, neighbours_of, twins, uses_of, weld
 from sdfcli.runtime.memory import require
+
+if TYPE_CHECKING:
+    from sdfcli.backend import Backend, Group
 
 PADDING = 0.025
 """Space around the mesh on each side, as a fraction of the longest side of its bounds."""
@@ -32,6 +35,11 @@ class Domain:
     def to_unit(self, points: Any) -> Any:
         """Positions in the unit cube, float64, of points (n, 3) in the mesh's units."""
         return (points - self.origin) / self.length
+
+    def group(self, backend: Backend) -> Group:
+        """The domain as kernels read it."""
+        x, y, z = self.origin
+        return backend.group("Domain", x=x, y=y, z=z, length=self.length)
 
 
 OF_EDGES = ("uses", "neighbours", "doubled")

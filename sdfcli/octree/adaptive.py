@@ -118,10 +118,10 @@ class Growth:
             return
         self._budget.reserve(rows=count)
         first = own.rows.extend(count)
-        opening = {**octree.place(level), "first": first, "cells": cells}
-        backend.run("sdf_octree_opening", count, **opening)
+        opening = {"first": first, "cells": cells}
+        backend.run("sdf_octree_opening", count, own=own.args, **opening)
         mask, lent, last = (backend.xp.empty(count, np.uint32) for _ in range(3))
-        backend.run("sdf_octree_own", count, mask=mask, lent=lent, count=last, **opening)
+        backend.run("sdf_octree_own", count, mask=mask, lent=lent, count=last, **opening, **octree.place(level))
         backend.inclusive_scan(last)
         self._add_points(level, first, cells, mask, lent, last)
 
@@ -173,7 +173,6 @@ class Growth:
         self._budget.reserve(cells=8 * len(cells))
         first = below.families.extend(len(cells))
         below.cells.extend(8 * len(cells))
-        new = {f"below_{name}": column for name, column in below.args.items()}
-        self.backend.run("sdf_octree_children", len(cells), first=first, cells=cells, **own.args, **new)
+        self.backend.run("sdf_octree_children", len(cells), first=first, cells=cells, own=own.args, below=below.args)
         self._consider(level + 1, 8 * first)
         return True

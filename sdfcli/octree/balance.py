@@ -23,9 +23,7 @@ def cells_to_split(octree: Octree, level: int, balanced: bool) -> tuple[Array, A
     on the level above: whether there are any, which are to be split first (2:1 balance)."""
     backend, cells = octree.backend, octree.levels[level].cells
     flag = backend.xp.zeros(cells.count + 1, np.uint8)
-    place = octree.place(level)
-    if not balanced:
-        place.update(above_state=None, above_asked=None)
+    place = octree.place(level) if balanced else {"own": octree.levels[level].args, "above": None}
     backend.run("sdf_octree_balance", cells.count, flag=flag, **place)
     opened, closed, coarse = backend.compact(flag, COARSE)
     return opened, closed, len(coarse) > 0
@@ -77,7 +75,7 @@ def run_ahead(
         around = around[(own.cells.state[around] == OPENED) & ~asked[around]]
         wish = xp.zeros(own.cells.count, np.uint8)
         rows, marginal = own.cells.row[around], MARGINAL * criteria.tolerance
-        criteria.test(level, len(rows), rows=rows, asked=wish, state=None, tolerance=marginal)
+        criteria.test(level, len(rows), rows=rows, marks=wish, tolerance=marginal)
         front = backend.compact(wish)[0]
         if len(front) == 0:
             break

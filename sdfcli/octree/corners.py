@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sdfcli.backend import Array, Backend
+from sdfcli.backend import Array, Backend, Group
 from sdfcli.octree.cells import cell_corners, split_cells
 from sdfcli.spatial.morton import LATTICE_BITS, MORTON_BITS
 
@@ -77,13 +77,8 @@ def quantise(
         backend.run(
             "sdf_corner_quantise",
             len(corner),
-            corners=len(corner_key),
-            level=level,
-            corner=corner,
-            corner_key=corner_key,
+            own=corner_level_group(backend, corner_key, level, corner, step, result),
             hanging=hanging,
-            step=step,
-            value=result,
             residual=residual[first:],
         )
     return result, residual
@@ -96,15 +91,18 @@ def restore(backend: Backend, corner_key: Array, residual: Array, step: float) -
         backend.run(
             "sdf_corner_restore",
             len(corner),
-            corners=len(corner_key),
-            level=level,
-            corner=corner,
-            corner_key=corner_key,
+            own=corner_level_group(backend, corner_key, level, corner, step, distance),
             residual=residual[first:],
-            step=step,
-            value=distance,
         )
     return distance
+
+
+def corner_level_group(
+    backend: Backend, corner_key: Array, level: int, corner: Array, step: float, value: Array
+) -> Group:
+    """Corners (k,) uint32 of one level, and of all corners (m,) keys and values, as kernels read them."""
+    known = {"corners": len(corner_key), "corner_key": corner_key, "value": value}
+    return backend.group("CornerLevel", level=level, corner=corner, step=step, **known)
 
 
 def corner_order(backend: Backend, corner_key: Array) -> tuple[Array, list[int]]:

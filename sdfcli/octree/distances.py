@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sdfcli.backend import Array
-from sdfcli.octree.levels import Arguments, GrowableTable
+from sdfcli.backend import Array, Group
+from sdfcli.octree.levels import GrowableTable
 from sdfcli.scene import Scene
 from sdfcli.sign.propagate import KnownSigns
 
@@ -24,16 +24,20 @@ class ExactDistances:
         self.queries, self.seeds = 0, max(1, scene.index.seeds)
 
     @property
-    def args(self) -> Arguments:
+    def args(self) -> Group:
         """The points, and the triangles nearest to them, as kernels take them."""
-        return {
-            "distance": self._points.signed,
-            "gradient": self._points.gradient if self._keep_gradient else None,
-            "slot": self._points.slot,
-            "triangles": len(self.order),
-            "triangle_key": self.order.keys,
-            "triangle": self.order.triangle,
-        }
+        points, order = self._points, self.order
+        if not points.groups:
+            points.groups["points"] = self._scene.backend.group(
+                "Points",
+                triangles=len(order),
+                triangle_key=order.keys,
+                triangle=order.triangle,
+                distance=points.signed,
+                gradient=points.gradient if self._keep_gradient else None,
+                slot=points.slot,
+            )
+        return points.groups["points"]
 
     def blank(self, count: int) -> tuple[Array, Array]:
         """Positions (count, 3) float32 and seeds (count, seeds) uint32, undefined, of points to measure."""

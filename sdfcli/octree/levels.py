@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from sdfcli.backend import Array, Backend
+from sdfcli.backend import Array, Backend, Group
 from sdfcli.octree.cells import root_keys
 
 OUTSIDE = 0xFFFFFFFE
@@ -17,17 +15,17 @@ FOR_SHEET = 2
 LARGE = 1 << 23
 """Bytes of an array from which on cached memory is released before it grows."""
 
-Arguments = dict[str, Any]
-"""Arguments that several kernels share, by name."""
-
 
 class GrowableTable:
     """Equally long arrays that grow together. Each is an attribute, cut to the current length.
 
     A column is (dtype, shape of an entry). New entries are undefined.
+
+    groups  arguments of kernels that hold columns: emptied before these move, or are freed.
     """
 
-    def __init__(self, backend: Backend, **columns: tuple[type, tuple[int, ...]]) -> None:
+    def __init__(self, backend: Backend, groups: dict[str, Group], **columns: tuple[type, tuple[int, ...]]) -> None:
+        self.groups, self._names = groups, tuple(columns)
         self._xp, self._release_cached, self._memory = backend.xp, backend.release_cached, backend.memory
         self._room = {name: self._xp.empty((64, *shape), dtype) for name, (dtype, shape) in columns.items()}
         self._cut: dict[str, Array] = {}
@@ -38,10 +36,9 @@ class GrowableTable:
             self._cut[name] = self._room[name][: self.count]
         return self._cut[name]
 
-    @property
-    def args(self) -> Arguments:
-        """The columns by name."""
-        return {name: getattr(self, name) for name in self._room}
+    def columns(self) -> dict[str, Array | None]:
+        """The columns by name, None for those that were dropped."""
+        return {name: getattr(self, name) if name in self._room else None for name in self._names}
 
     @property
     def nbytes(self) -> int:
@@ -52,12 +49,14 @@ class GrowableTable:
     def drop(self, *names: str) -> None:
         """Frees columns, of those names that there are."""
         self._cut.clear()
+        self.groups.clear()
         for name in names:
             self._room.pop(name, None)
 
     def extend(self, more: int) -> int:
         """Adds entries; returns the number of the first."""
         self._cut.clear()
+        self.groups.clear()
         first, self.count = self.count, self.count + more
         for name, old in self._room.items():
             if self.count > len(old):
@@ -80,13 +79,22 @@ class Level:
               neighbours are, by the axes along which they lie beyond the cell's own one), points (27).
     """
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, number: int) -> None:
+        """number: the root's level is 0."""
+        self._backend, self._number = backend, number
+        self._groups: dict[str, Group] = {}
         self.cells = GrowableTable(
-            backend, row=(np.uint32, ()), state=(np.uint8, ()), asked=(np.uint8, ()), meets_finer=(np.uint8, ())
+            backend,
+            self._groups,
+            row=(np.uint32, ()),
+            state=(np.uint8, ()),
+            asked=(np.uint8, ()),
+            meets_finer=(np.uint8, ()),
         )
-        self.families = GrowableTable(backend, parent=(np.uint32, ()), key=(np.uint64, ()))
+        self.families = GrowableTable(backend, self._groups, parent=(np.uint32, ()), key=(np.uint64, ()))
         self.rows = GrowableTable(
             backend,
+            self._groups,
             cell=(np.uint32, ()),
             child=(np.uint32, ()),
             around=(np.uint32, (8,)),
@@ -94,9 +102,12 @@ class Level:
         )
 
     @property
-    def args(self) -> Arguments:
-        """All columns by name."""
-        return {**self.families.args, **self.cells.args, **self.rows.args}
+    def args(self) -> Group:
+        """The level as kernels take it."""
+        if not self._groups:
+            columns = {**self.families.columns(), **self.cells.columns(), **self.rows.columns()}
+            self._groups["level"] = self._backend.group("Level", level=self._number, **columns)
+        return self._groups["level"]
 
     @property
     def nbytes(self) -> int:
@@ -114,9 +125,10 @@ class Octree:
 
     def __init__(self, backend: Backend, depth: int, capped: bool) -> None:
         self.backend = backend
-        self.levels = [Level(backend) for _ in range(depth + 1)]
+        self.levels = [Level(backend, number) for number in range(depth + 1)]
         self.points = GrowableTable(
             backend,
+            {},
             signed=(np.float32, ()),
             slot=(np.uint32, ()),
             **({} if backend.memory.scarce else {"gradient": (np.float32, (3,))}),
@@ -125,11 +137,10 @@ class Octree:
         self.value: Array = None
         self.hanging: Array = None
 
-    def place(self, level: int) -> Arguments:
-        """Where the cells of a level lie, and which points are their corners: its columns, and those of the level above
-        by the names above_NAME, None for the root."""
-        own, above = self.levels[level].args, self.levels[level - 1].args if level else {}
-        return {"level": level, **own, **{f"above_{name}": above.get(name) for name in own}}
+    def place(self, level: int) -> dict[str, Group | None]:
+        """Where the cells of a level lie, and which points are their corners: the level, and the one above, None for
+        the root's."""
+        return {"own": self.levels[level].args, "above": self.levels[level - 1].args if level else None}
 
     def neighbours(self, level: int, cells: Array) -> Array:
         """Those of opened cells (k,) uint32: (k, 27) uint32, x fastest; NONE where cells are coarser, OUTSIDE."""
@@ -147,8 +158,8 @@ class Octree:
         """The points' keys (m,) uint64 on the lattice of 2^20."""
         key = self.backend.xp.empty(self.points.count, np.uint64)
         key[:8] = root_keys(self.backend)
-        for level, own in enumerate(self.levels):
-            self.backend.run("sdf_octree_keys", own.rows.count, point_key=key, **self.place(level))
+        for own in self.levels:
+            self.backend.run("sdf_octree_keys", own.rows.count, point_key=key, own=own.args)
         return key
 
     @property

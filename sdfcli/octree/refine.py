@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from sdfcli.backend import Array
+from sdfcli.backend import Array, Group
 from sdfcli.octree.budget import PIECE
 from sdfcli.octree.distances import ExactDistances
 from sdfcli.octree.grown import Limits
-from sdfcli.octree.levels import Arguments, Octree
+from sdfcli.octree.levels import Octree
 from sdfcli.octree.sheets import NO_SHEETS, affordable
 from sdfcli.params import SHEET_CELL
 
@@ -36,10 +36,13 @@ class Criteria:
         self.tolerance, self._band, self.thin = SAFETY * limits.tolerance, limits.band, thin or NO_SHEETS
 
     @property
-    def args(self) -> Arguments:
-        """The allowed errors, and the points, as kernels take them."""
-        allowed = {"tolerance": self.tolerance, "band": self._band, "thin_least": self.thin}
-        return {**self.distances.args, **allowed}
+    def args(self) -> dict[str, Group]:
+        """The points, and the allowed errors, as kernels take them."""
+        return self._args(self.tolerance)
+
+    def _args(self, tolerance: float) -> dict[str, Group]:
+        allowed = {"tolerance": tolerance, "band": self._band, "thin_least": self.thin}
+        return {"points": self.distances.args, "allowed": self.octree.backend.group("Limits", **allowed)}
 
     @property
     def thinnest_kept(self) -> float | None:
@@ -60,18 +63,18 @@ class Criteria:
         these leave doubt by their centre."""
         backend, xp = self.octree.backend, self.octree.backend.xp
         wish = xp.empty(self.octree.levels[level].cells.count - first, np.uint8)
-        shared = {**self.octree.place(level), **self.args, "wish": wish}
-        backend.run("sdf_octree_screen", len(wish), first=first, thin_only=int(level >= self.depth), **shared)
+        shared: dict[str, Any] = {**self.octree.place(level), **self.args, "first": first, "wish": wish}
+        backend.run("sdf_octree_screen", len(wish), thin_only=int(level >= self.depth), **shared)
         opened, probed = backend.compact(wish, PROBE, first)
         if len(probed) == 0:
             return opened
         for start in range(0, len(probed), PIECE):
             cells = probed[start : start + PIECE]
             position, seed = self.distances.blank(len(cells))
-            probe = {**shared, "cells": cells, "seeds": self.distances.seeds}
-            backend.run("sdf_octree_probe", len(cells), position=position, seed=seed, **probe)
+            probe = {**self.octree.place(level), "slot": self.octree.points.slot, "seeds": self.distances.seeds}
+            backend.run("sdf_octree_probe", len(cells), cells=cells, position=position, seed=seed, **probe)
             distance, _ = self.distances.nearest(position, seed)
-            backend.run("sdf_octree_probed", len(cells), first=first, centre=distance, **probe)
+            backend.run("sdf_octree_probed", len(cells), cells=cells, centre=distance, **shared)
         return backend.compact(wish, first=first)[0]
 
     def by_neighbours(self, level: int, first: int) -> Array:
@@ -81,9 +84,28 @@ class Criteria:
         backend.run("sdf_octree_peek", len(wish), first=first, wish=wish, **self.octree.place(level), **self.args)
         return backend.compact(wish, first=first)[0]
 
-    def test(self, level: int, count: int, **values: Any) -> None:
-        """Marks opened cells that are to be split: `rows` (count,), or those from row `first` on. values: further
-        arguments of sdf_octree_test, or others than the octree's."""
-        thin_only, jump_edge = int(level >= self.depth), JUMP_EDGE * self.tolerance
-        shared = {**self.octree.place(level), **self.args, "first": 0, "rows": None, **values}
-        self.octree.backend.run("sdf_octree_test", count, thin_only=thin_only, jump_edge=jump_edge, **shared)
+    def test(
+        self,
+        level: int,
+        count: int,
+        *,
+        first: int = 0,
+        rows: Array | None = None,
+        marks: Array | None = None,
+        tolerance: float | None = None,
+    ) -> None:
+        """Marks opened cells that are to be split: `rows` (count,), or those from row `first` on. marks: (cells,)
+        uint8, in place of the level's own, which leaves its states as they are. tolerance: in place of the octree's."""
+        own = self.octree.levels[level]
+        self.octree.backend.run(
+            "sdf_octree_test",
+            count,
+            first=first,
+            rows=rows,
+            own=own.args,
+            thin_only=int(level >= self.depth),
+            jump_edge=JUMP_EDGE * self.tolerance,
+            asked=own.cells.asked if marks is None else marks,
+            state=own.cells.state if marks is None else None,
+            **self._args(self.tolerance if tolerance is None else tolerance),
+        )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sdfcli.backend import Array
 from sdfcli.octree.cells import root_keys
-from sdfcli.octree.corners import LEAST_STEP
+from sdfcli.octree.corners import LEAST_STEP, corner_level_group
 from sdfcli.octree.levels import Octree
 from sdfcli.octree.refine import Criteria
 from sdfcli.octree.sheets import NO_SHEETS
@@ -26,20 +24,17 @@ def fine_points(octree: Octree, criteria: Criteria, step: float) -> tuple[Array 
     while parts < MOST_PARTS and step / parts > max(1.01 * STEP_OF_SHEET * criteria.thin, 2 * LEAST_STEP):
         parts *= 2
     fine = octree.backend.xp.zeros(octree.points.count, np.uint32)
-    passes: list[tuple[str, dict[str, Any]]] = [
-        ("sheet_points", {"step": step, "share": STEP_OF_SHEET, "parts": parts}),
-        ("beside_sheets", {"on_surface": 0}),
-        ("beside_sheets", {"on_surface": 1}),
-    ]
-    for kernel, values in passes:
-        before = fine
-        if kernel == "beside_sheets":
-            fine = before.copy()
+    run = octree.backend.run
+    steps = {"step": step, "share": STEP_OF_SHEET, "parts": parts, "fine": fine, **criteria.args}
+    for level, own in enumerate(octree.levels):
+        run("sdf_octree_sheet_points", own.cells.count, **steps, **octree.place(level))
+    if not int(fine.max()):
+        return None, 1
+    for on_surface in (0, 1):
+        before, fine = fine, fine.copy()
+        beside = {"distance": octree.points.signed, "on_surface": on_surface, "before": before, "fine": fine}
         for level, own in enumerate(octree.levels):
-            shared = {**octree.place(level), **criteria.args, **values, "before": before, "fine": fine}
-            octree.backend.run(f"sdf_octree_{kernel}", own.cells.count, **shared)
-        if not int(fine.max()):
-            return None, 1
+            run("sdf_octree_beside_sheets", own.cells.count, **beside, **octree.place(level))
     return fine, parts
 
 
@@ -51,13 +46,8 @@ def rounded(octree: Octree, step: float, parts: int, fine: Array | None) -> tupl
     backend.run(
         "sdf_corner_quantise",
         8,
-        corners=8,
-        level=0,
-        corner=xp.arange(8, dtype=np.uint32),
-        corner_key=root_keys(backend),
+        own=corner_level_group(backend, root_keys(backend), 0, xp.arange(8, dtype=np.uint32), step, result),
         hanging=octree.hanging,
-        step=step,
-        value=result,
         residual=steps,
     )
     for own in octree.levels:

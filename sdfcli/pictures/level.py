@@ -47,8 +47,8 @@ def leaves_at(backend: Backend, field: Field, iso: float) -> npt.NDArray[np.floa
     Raises InputError where there is none.
     """
     arrays = field.on(backend)
-    side = backend.xp.empty(len(field.leaf_key), np.uint8)
-    backend.run("sdf_leaf_side", len(side), **{**arrays, "iso": np.float32(iso), "side": side, "around": None})
+    side, values = backend.xp.empty(len(field.leaf_key), np.uint8), {k: arrays[k] for k in ("leaf_corner", "value")}
+    backend.run("sdf_leaf_side", len(side), iso=np.float32(iso), side=side, around=None, **values)
     met = np.flatnonzero(backend.to_host(side) == 2)
     if len(met) == 0:
         raise no_surface(field, iso)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, select_backend
 from sdfcli.errors import OutOfMemoryError, UsageError
-from sdfcli.extract.sources import first_leaf
+from sdfcli.extract.sources import leaf_group
 from sdfcli.field.field import Field
 from sdfcli.pictures.level import is_unsigned, leaves_at, shown_level, stated_error
 
@@ -174,14 +174,12 @@ def trace(
 ) -> None:
     """Fills pixels (h, w, 3); where asked for, the ways (h, w) from the eye, negative where a ray meets nothing, and
     normals (h, w, 3), float64. `rough` is the picture with one ray a pixel, which tells where to take more."""
-    arrays = field.on(backend)
     error, slack = _safety(field)
     height, width = pixel.shape[:2]
     values = {
-        **arrays,
+        "leaves": leaf_group(backend, field.on(backend)),
         "width": width,
         "height": height,
-        "first_leaf": first_leaf(backend, arrays["leaf_key"]),
         "length": field.domain.length,
         "iso": iso,
         "error": error,

@@ -129,9 +129,8 @@ class MeshDistance:
         (unit, at), (scale, sorted_scale) = (
             [xp.empty((n, *shape), dtype) for _ in range(2)] for shape, dtype in (((3,), np.float32), ((), np.float64))
         )
-        x, y, z = self.mesh.domain.origin
-        frame = {"x": x, "y": y, "z": z, "length": self.mesh.domain.length, "far": FAR}
-        backend.run("sdf_look_up", n, points=points, unit=unit, scale=scale, keys=keys, **frame)
+        domain = self.mesh.domain.group(backend)
+        backend.run("sdf_look_up", n, points=points, domain=domain, far=FAR, unit=unit, scale=scale, keys=keys)
         keys.sort()  # keys hold the index: several times as fast as argsort
         backend.run(
             "sdf_look_up_sorted",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sdfcli.backend import Array, Backend
+from sdfcli.backend import Array, Backend, Group
 from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.mesh.repair import cones
@@ -77,16 +78,16 @@ class Caps:
         box, area = (backend.from_host(each, np.float32) for each in groups)
         return Caps(backend, index, tree, box, area, guard)
 
-    @property
-    def groups(self) -> dict[str, object]:
-        """The groups as kernels take them."""
-        return {"groups": len(self.area), "box": self.box, "area": self.area}
+    @functools.cached_property
+    def groups(self) -> Group:
+        """The groups as kernels read them."""
+        return self.backend.group("Caps", groups=len(self.area), box=self.box, area=self.area)
 
     def room(self, points: Array) -> Array:
         """(m,) float32: the distance around points (m, 3) within which the caps' winding number is below SMALL, or
         less; negative where it may be more at the point itself."""
         room = self.backend.xp.empty(len(points), np.float32)
-        self.backend.run("sdf_sign_clear", len(points), points=points, clear=room, **self.groups)
+        self.backend.run("sdf_sign_clear", len(points), points=points, caps=self.groups, clear=room)
         return room
 
     def distance(self, points: Array) -> Array:

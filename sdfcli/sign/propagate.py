@@ -77,10 +77,10 @@ def inherited(
             distance=distance,
             before=before,
             position=position,
+            caps=caps.groups if caps else None,
             clear=known.clear,
             inside=inside,
             link=link,
-            **(caps.groups if caps else {"groups": 0, "box": None, "area": None}),
         )
     return inside, link
 

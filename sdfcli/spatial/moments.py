@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sdfcli.backend import WARP, Array, Backend
+from sdfcli.backend import WARP, Array, Backend, Group
 from sdfcli.mesh.arrays import Bools
 from sdfcli.spatial.morton import Order
 from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit
@@ -56,10 +56,7 @@ class WindingIndex:
             backend.run(
                 "sdf_winding_moments",
                 n,
-                triangle=bvh.order.triangle,
-                child=bvh.child,
-                node_parent=bvh.node_parent,
-                leaf_parent=bvh.leaf_parent,
+                tree=bvh.group(backend),
                 box=bvh.box,
                 arrivals=backend.xp.zeros(n - 1, np.uint32),
                 moments=moments,
@@ -85,6 +82,12 @@ class WindingIndex:
         """The number of triangles that count."""
         return len(self.moments) + 1
 
+    @functools.cached_property
+    def group(self) -> Group:
+        """The tree as kernels read it."""
+        arrays = {"triangle": self.triangle, "slots": self.slots, "moments": self.moments}
+        return self.backend.group("WindingTree", triangles=self.triangles, **arrays)
+
     @property
     def few_points(self) -> int:
         """Maximum points for which winding numbers are faster than propagation of signs."""
@@ -99,11 +102,8 @@ class WindingIndex:
         self.backend.run(
             "sdf_winding",
             len(points),
-            triangles=self.triangles,
             points=points,
-            triangle=self.triangle,
-            slots=self.slots,
-            moments=self.moments,
+            tree=self.group,
             beta=beta,
             winding=result,
         )
@@ -189,13 +189,8 @@ def winding_by_warps(
         points=points,
         asked=asked,
         many=many,
-        triangles=index.triangles,
-        triangle=index.triangle,
-        slots=index.slots,
-        moments=index.moments,
-        caps=0 if caps is None else caps.triangles,
-        caps_triangle=None if caps is None else caps.triangle,
-        caps_moments=None if caps is None else caps.moments,
+        tree=index.group,
+        caps=None if caps is None else caps.group,
         steps=0 if caps is None else len(CAP_STEPS),
         step=None if caps is None else _cap_steps(backend),
         beta=beta,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sdfcli.backend import Array, Backend
+from sdfcli.backend import Array, Backend, Group
 from sdfcli.spatial.morton import Order
 
 NONE = 0xFFFFFFFF
@@ -27,6 +27,11 @@ class Bvh:
     node_parent: Array
     leaf_parent: Array
     box: Array
+
+    def group(self, backend: Backend) -> Group:
+        """Nodes and triangles as kernels read them that go up the tree."""
+        up = {"child": self.child, "node_parent": self.node_parent, "leaf_parent": self.leaf_parent}
+        return backend.group("RadixTree", triangles=len(self.order), triangle=self.order.triangle, **up)
 
 
 def build_bvh(backend: Backend, order: Order) -> Bvh:
@@ -59,10 +64,7 @@ def refit(backend: Backend, bvh: Bvh) -> Bvh:
         backend.run(
             "sdf_bvh_refit",
             n,
-            triangle=bvh.order.triangle,
-            child=bvh.child,
-            node_parent=bvh.node_parent,
-            leaf_parent=bvh.leaf_parent,
+            tree=bvh.group(backend),
             arrivals=backend.xp.zeros(n - 1, np.uint32),
             box=bvh.box,
         )

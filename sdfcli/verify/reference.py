@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend import Array, Backend
+from sdfcli.backend import Array, Backend, Group
 
 Floats = npt.NDArray[np.float64]
 Progress = Callable[[int, int], None]
@@ -156,7 +156,7 @@ class ExactReference:
         normalised: Floats = (points - self._centre) / self._extent
         return normalised
 
-    def _upload_tree(self, triangles: Floats) -> dict[str, Any]:
+    def _upload_tree(self, triangles: Floats) -> Group:
         leaves = 1
         while leaves * MOST_PER_LEAF < len(triangles):
             leaves *= 2
@@ -165,12 +165,8 @@ class ExactReference:
         filler = np.broadcast_to(triangles[0, 0], (leaves * leaf_size - len(triangles), 3, 3))
         triangles = np.concatenate((triangles, filler))
         triangles = triangles[median_order(triangles.mean(axis=1), leaves)]
-        return {
-            "leaves": leaves,
-            "leaf_size": leaf_size,
-            "triangle": self._backend.from_host(triangles),
-            "box": self._backend.from_host(tree_boxes(triangles, leaves)),
-        }
+        triangle, box = (self._backend.from_host(each) for each in (triangles, tree_boxes(triangles, leaves)))
+        return self._backend.group("ExactTree", leaves=leaves, leaf_size=leaf_size, triangle=triangle, box=box)
 
     def _upload_boundary(
         self, corners: Floats, edges: npt.NDArray[np.int64], multiplicity: npt.NDArray[np.int64]
@@ -186,13 +182,13 @@ class ExactReference:
 
     def _distance(self, points: Array) -> Floats:
         distance = self._backend.xp.empty(len(points))
-        self._backend.run("sdf_exact_distance", len(points), points=points, distance=distance, **self._tree)
+        self._backend.run("sdf_exact_distance", len(points), points=points, tree=self._tree, distance=distance)
         return self._backend.to_host(distance) * self._extent
 
     def _winding(self, points: Array) -> Floats:
         winding = self._backend.xp.empty(len(points))
         self._backend.run(
-            "sdf_exact_winding", len(points), points=points, winding=winding, **self._tree, **self._boundary
+            "sdf_exact_winding", len(points), points=points, tree=self._tree, winding=winding, **self._boundary
         )
         return self._backend.to_host(winding)
 

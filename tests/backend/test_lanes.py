@@ -6,6 +6,7 @@ import ctypes
 import platform
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 import oracle
 import sdfcli
 import shapes
-from sdfcli.backend.base import KERNELS, argument_structs
+from sdfcli.backend.arguments import KERNELS, Group, argument_group, argument_structs
 from sdfcli.backend.cpu import CpuBackend, library_path
 from sdfcli.mesh.load import make_mesh
 from sdfcli.spatial.moments import WindingIndex
@@ -28,7 +29,7 @@ NONE = 0xFFFFFFFF
 SETS = {"plain": None, "avx2": " avx2 ", "avx512": " avx512f "}
 """The builds of cpu/simd.cpp, and what a CPU must have for them."""
 
-OCTREE = "octree_screen", "octree_peek", "octree_test", "octree_tighten", "sign_inherit"
+OCTREE = "sdf_octree_screen", "sdf_octree_peek", "sdf_octree_test", "sdf_octree_tighten", "sdf_sign_inherit"
 
 MESHES = {
     **shapes.ANY,
@@ -61,18 +62,18 @@ def build(request: pytest.FixtureRequest) -> str:
         pytest.skip("no such build")
     if needs and needs not in Path("/proc/cpuinfo").read_text().replace("\n", " "):
         pytest.skip(f"this CPU has no{needs}")
-    return f"sdf_wide_{request.param}"
+    return str(request.param)
 
 
-def run_lanes(build: str, suffix: str, kernel: str, n: int, **values: object) -> None:
+def run_lanes(build: str, kernel: str, n: int, **values: object) -> None:
     """One of the builds, past the choice among them."""
-    struct = argument_structs()[kernel].pack({"n": n, **values}, lambda array: array.ctypes.data)
-    run = getattr(ctypes.CDLL(str(library_path())), build + suffix)
+    struct = argument_structs()[kernel].pack({"n": n, **values}, CpuBackend.address)
+    run = getattr(ctypes.CDLL(str(library_path())), f"{kernel}_{build}")
     run(struct, ctypes.c_uint(0), ctypes.c_uint(n))
 
 
 def run_alone(alone: ctypes.CDLL, kernel: str, n: int, **values: object) -> None:
-    struct = argument_structs()[kernel].pack({"n": n, **values}, lambda array: array.ctypes.data)
+    struct = argument_structs()[kernel].pack({"n": n, **values}, CpuBackend.address)
     getattr(alone, kernel)(struct)
 
 
@@ -88,16 +89,9 @@ def check(
     """Winding numbers of points in lanes and alone; counted: the triangles (n,) that count."""
     index = WindingIndex.among(cpu, morton_order(cpu, triangles), counted)
     expected, found = (np.full(len(points), np.nan, np.float32) for _ in range(2))
-    values = {
-        "triangles": index.triangles,
-        "points": points,
-        "triangle": index.triangle,
-        "slots": index.slots,
-        "moments": index.moments,
-        "beta": beta,
-    }
+    values = {"points": points, "tree": index.group, "beta": beta}
     run_alone(alone, "sdf_winding", len(points), winding=expected, **values)
-    run_lanes(build, "_winding", "sdf_winding", len(points), winding=found, **values)
+    run_lanes(build, "sdf_winding", len(points), winding=found, **values)
     assert np.array_equal(found.view(np.uint32), expected.view(np.uint32))
     assert np.array_equal(index.winding(points, beta).view(np.uint32), expected.view(np.uint32))
 
@@ -150,7 +144,7 @@ def test_links_in_lanes(alone: ctypes.CDLL, build: str, seed: int, count: int, s
     distance = (10.0**scale * rng.integers(0, 20, count) / 20).astype(np.float32)  # many are equal
     expected, found = (np.full(count, NONE, np.uint32) for _ in range(2))
     run_alone(alone, "sdf_sign_link", count, points=points, distance=distance, link=expected)
-    run_lanes(build, "_link", "sdf_sign_link", count, points=points, distance=distance, link=found)
+    run_lanes(build, "sdf_sign_link", count, points=points, distance=distance, link=found)
     assert np.array_equal(found, expected)
 
 
@@ -164,23 +158,34 @@ def test_octrees_with_every_instruction_set(
         mesh = shapes.holed(rng, mesh, 0.1)
     run, wrote = CpuBackend.run, set()
 
-    def both(self: CpuBackend, name: str, n: int, **values: object) -> None:
-        kernel = name.removeprefix("sdf_")
+    def both(self: CpuBackend, kernel: str, n: int, **values: object) -> None:
         if kernel in OCTREE and n:
             expected, found = copies(values), copies(values)
-            run_alone(alone, name, n, **expected)
-            run_lanes(build, f"_{kernel}", name, n, **found)
-            for key, value in expected.items():
-                if isinstance(value, np.ndarray):
-                    assert found[key].tobytes() == value.tobytes(), (kernel, key)
-                    if value.tobytes() != values[key].tobytes():
-                        wrote.add(kernel)
-        run(self, name, n, **values)
+            run_alone(alone, kernel, n, **expected)
+            run_lanes(build, kernel, n, **found)
+            before, after = arrays_in(values), arrays_in(expected)
+            assert [array.tobytes() for array in arrays_in(found)] == [array.tobytes() for array in after], kernel
+            if any(old.tobytes() != new.tobytes() for old, new in zip(before, after, strict=True)):
+                wrote.add(kernel)
+        run(self, kernel, n, **values)
 
     monkeypatch.setattr(CpuBackend, "run", both)
     sdfcli.build(mesh, tolerance=5e-3, sign="winding", device="cpu", threads=1)
     assert wrote == set(OCTREE)
 
 
-def copies(values: dict[str, object]) -> dict[str, object]:
-    return {key: value.copy() if isinstance(value, np.ndarray) else value for key, value in values.items()}
+def copies(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: copied(value) for name, value in values.items()}
+
+
+def copied(value: Any) -> Any:
+    if isinstance(value, Group):
+        return argument_group(value.struct).group(copies(value.values), CpuBackend.address)
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def arrays_in(values: dict[str, Any]) -> list[Numbers]:
+    groups = [arrays_in(value.values) for value in values.values() if isinstance(value, Group)]
+    return [value for value in values.values() if isinstance(value, np.ndarray)] + [
+        each for one in groups for each in one
+    ]

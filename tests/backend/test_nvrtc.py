@@ -9,19 +9,20 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from nvrtc import compile_kernels
 
-from sdfcli.backend.base import KERNELS, argument_structs
+from sdfcli.backend import cuda
+from sdfcli.backend.arguments import argument_structs, headers
+from sdfcli.backend.cpu import CpuBackend
 from sdfcli.backend.cuda import COMPILER_OPTIONS, kernel_sources
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there is no NVRTC for this system")
+needs_nvrtc = pytest.mark.skipif(sys.platform != "linux", reason="there is no NVRTC for this system")
 
 
-def kernel_names() -> list[str]:
-    """The kernels of SDF_KERNELS, the list from which the CPU's entry points are made, and of SDF_WARP_KERNELS."""
-    listed = re.findall(r"#define SDF_(?:WARP_)?KERNELS\(X\)((?:.*\\\n)*.*)", (KERNELS / "kernels.h").read_text())
-    assert len(listed) == 2
-    return re.findall(r"X\((\w+)\)", "".join(listed))
+def kernel_kinds() -> dict[str, str]:
+    """Every kernel of the headers, and its kind."""
+    return dict(re.findall(r"^SDF_KERNEL\((\w+), (\w+), \w+\)", "\n".join(headers().values()), re.MULTILINE))
 
 
+@needs_nvrtc
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100"])
 def test_kernels_compile(architecture: str) -> None:
     options = (*COMPILER_OPTIONS, f"--gpu-architecture={architecture}")
@@ -29,18 +30,42 @@ def test_kernels_compile(architecture: str) -> None:
     modules = list(dict.fromkeys(sources.values()))
     with ThreadPoolExecutor() as threads:  # the compiler needs no GIL
         cubins = dict(zip(modules, threads.map(lambda source: compile_kernels(source, *options), modules), strict=True))
-    names = kernel_names()
-    assert len(names) > 20
+    names = kernel_kinds()
+    assert len(names) > 90
     assert [name for name in names if f".text.{name}\0".encode() not in cubins[sources[name]]] == []
+    render = cubins[sources["sdf_render"]]
+    assert [name for name in names if f".text.{name}\0".encode() in render] == ["sdf_render"]
 
 
 def test_a_module_has_the_kernels_of_one_header() -> None:
     sources = kernel_sources()
+    assert sources.keys() == kernel_kinds().keys()
     assert sources["sdf_bvh_build"] == sources["sdf_bvh_refit"] != sources["sdf_render"]
-    assert "SDF_GPU_ENTRY(sdf_render)" not in sources["sdf_bvh_build"]
-    assert "SDF_WARP_ENTRY(sdf_distance_lone)" in sources["sdf_distance_lone"]
-    assert all(f"_ENTRY({kernel})" in source for kernel, source in sources.items())
+    assert len(set(sources.values())) > 20
+
+
+def test_an_edit_recompiles_the_kernels_of_headers_that_include_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = kernel_sources()
+
+    def changed_by(name: str) -> set[str]:
+        edited = {**headers(), name: headers()[name].replace("SDFCLI_", "SDFCLI_EDITED_")}
+        monkeypatch.setattr(cuda, "headers", lambda: edited)
+        return {kernel for kernel, source in kernel_sources.__wrapped__().items() if source != before[kernel]}
+
+    assert changed_by("surface/render.h") == {"sdf_render"}
+    assert changed_by("distance/packet.h") == {"sdf_distance_packet", "sdf_distance_sample", "sdf_distance_lone"}
+    assert changed_by("verify/exact.h") == {"sdf_exact_distance", "sdf_exact_winding"}
+    octree = changed_by("octree/levels.h")
+    assert {"sdf_octree_screen", "sdf_octree_balance", "sdf_octree_corners"} <= octree
+    assert all(name.startswith(("sdf_octree", "sdf_field_corners", "sdf_split_leaf")) for name in octree)
+    assert changed_by("base/portable.h") == before.keys()
 
 
 def test_every_kernel_has_arguments() -> None:
-    assert [name for name in kernel_names() if name not in argument_structs()] == []
+    assert kernel_kinds().keys() == argument_structs().keys() - {"sdf_distance_wide", "sdf_wide_order"}
+
+
+def test_the_cpu_has_all_kernels_but_those_by_warps(cpu: CpuBackend) -> None:
+    warps = {name for name, kind in kernel_kinds().items() if kind == "WARP"}
+    assert len(warps) > 10
+    assert {name for name in argument_structs() if not cpu.offers(name)} == warps

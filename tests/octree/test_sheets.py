@@ -21,6 +21,7 @@ from sdfcli.extract.isosurface import finest
 from sdfcli.field.field import Field
 from sdfcli.mesh.load import make_mesh
 from sdfcli.octree import sheets
+from sdfcli.octree.levels import Level
 from sdfcli.octree.sheets import NO_SHEETS, affordable
 from sdfcli.params import SHEET_CELL, THIN, BuildParams
 
@@ -418,23 +419,25 @@ def widths_of(backend: Backend, distance: Floats, gradient: Floats, level: int, 
     other = np.cross(gradient, side)
     triangle = np.stack((at + side, at - 0.5 * side + other, at - 0.5 * side - other), axis=-2).reshape(-1, 9)
     xp = backend.from_host
-    backend.run(
-        "sdf_octree_sheets",
-        8 * n,
-        level=level,
-        first=0,
-        parent=xp(np.arange(n, dtype=np.uint32)),
-        key=xp(np.zeros(n, np.uint64)),
-        above_row=xp(np.arange(n, dtype=np.uint32)),
-        above_points=xp(points.ravel()),
+    own, above = Level(backend, level), Level(backend, level - 1)
+    own.families.extend(n)
+    above.cells.extend(n)
+    above.rows.extend(n)
+    own.families.parent[...] = above.cells.row[...] = xp(np.arange(n, dtype=np.uint32))
+    own.families.key[...] = 0
+    above.rows.points[...] = xp(points)
+    known = backend.group(
+        "Points",
+        triangles=8 * n,
+        triangle_key=None,
+        triangle=xp(triangle, np.float32),
         distance=xp(distance.ravel(), np.float32),
         gradient=None if backend.memory.scarce else xp(gradient.reshape(-1, 3), np.float32),
         slot=xp(np.arange(8 * n, dtype=np.uint32)),
-        triangle=xp(triangle, np.float32),
-        tolerance=1.0,
-        thin_least=least,
-        width=width,
     )
+    allowed = backend.group("Limits", tolerance=1.0, band=1.0, thin_least=least)
+    place = {"own": own.args, "above": above.args}
+    backend.run("sdf_octree_sheets", 8 * n, first=0, points=known, allowed=allowed, width=width, **place)
     return np.asarray(backend.to_host(width)[::8])
 
 

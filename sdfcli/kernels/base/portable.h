@@ -145,13 +145,6 @@ FN u32 eight_below(const float* p, float level) {
 }
 #endif
 
-// What is launched on a GPU for a kernel.
-#define SDF_GPU_ENTRY(name)                            \
-    extern "C" __global__ void name(name##_args a) {   \
-        u32 i = blockIdx.x * blockDim.x + threadIdx.x; \
-        if (i < a.n) name##_at(a, i);                  \
-    }
-
 template <class T>
 FN T select(bool condition, T yes, T no) {
     return condition ? yes : no;

@@ -4,19 +4,31 @@
 //   sdf_scan_add, sdf_scan_add_wide  add a base to 32-bit and to 64-bit elements
 #ifndef SDFCLI_BASE_SCAN_H
 #define SDFCLI_BASE_SCAN_H
-#include "args.h"
+#include "base/kernel.h"
 #include "base/portable.h"
 
 // Four elements a thread, n apart, so that neighbouring threads touch neighbouring elements.
-template <class Args>
-FN void add_base(const Args& a, u32 i) {
+template <class T>
+FN void add_base(T* values, u64 count, u64 base, u32 n, u32 i) {
     for (int k = 0; k < 4; k++) {
-        u64 at = i + k * (u64)a.n;
-        if (at < a.count) a.values[at] += a.base;
+        u64 at = i + k * (u64)n;
+        if (at < count) values[at] += base;
     }
 }
 
-FN void sdf_scan_add_at(const sdf_scan_add_args& a, u32 i) { add_base(a, i); }
-FN void sdf_scan_add_wide_at(const sdf_scan_add_wide_args& a, u32 i) { add_base(a, i); }
+struct sdf_scan_add_args {
+    u32 n;  // threads: count / 4, rounded up
+    u64 count;
+    u64 base;
+    u32* values;  // [count] in and out
+};
+SDF_KERNEL(sdf_scan_add, PLAIN, i) { add_base(a.values, a.count, a.base, a.n, i); }
+struct sdf_scan_add_wide_args {
+    u32 n;  // threads: count / 4, rounded up
+    u64 count;
+    u64 base;
+    u64* values;  // [count] in and out
+};
+SDF_KERNEL(sdf_scan_add_wide, PLAIN, i) { add_base(a.values, a.count, a.base, a.n, i); }
 
 #endif

@@ -6,7 +6,7 @@
 //   sdf_chosen                        the numbers of few entries with each of the values 1 to 3, by one warp
 #ifndef SDFCLI_BASE_SORT_H
 #define SDFCLI_BASE_SORT_H
-#include "args.h"
+#include "base/kernel.h"
 #include "base/warp.h"
 
 #ifdef SDF_SHARED
@@ -27,11 +27,30 @@ FN u32 count_run(const u8* values, u32 count, u32 i, u32 levels, Visit visit) {
     }
     return own;
 }
-FN void sdf_level_count_at(const sdf_level_count_args& a, u32 i) {
+
+struct sdf_level_count_args {
+    u32 n;            // threads: a warp for a run of 256 entries
+    u32 count;        // entries
+    u32 levels;       // at most 32
+    const u8* level;  // [count] of the entries
+    u32* counts;      // [levels, n // 32] out: of each run
+};
+SDF_KERNEL(sdf_level_count, WARP, i) {
     u32 own = count_run(a.level, a.count, i, a.levels, [](u32, u32, u32) {});
     if (i % SDF_WARP < a.levels) a.counts[i % SDF_WARP * (size_t)(a.n / SDF_WARP) + i / SDF_WARP] = own;
 }
-FN void sdf_level_order_at(const sdf_level_order_args& a, u32 i) {
+
+struct sdf_level_order_args {
+    u32 n;  // threads: a warp for a run of 256 entries
+    u32 count;
+    u32 levels;
+    u32 first;        // number of the first entry
+    const u8* level;  // [count] of the entries
+    const u32* end;   // [levels, n // 32] the running sums of the counts
+    u32* order;       // [count] out: the entries by level
+    u32* ends;        // [levels] out: where each one ends
+};
+SDF_KERNEL(sdf_level_order, WARP, i) {
     u32 runs = a.n / SDF_WARP;
     count_run(a.level, a.count, i, a.levels, [&](u32 at, u32 level, u32 place) {
         size_t run = level * (size_t)runs + i / SDF_WARP;
@@ -42,7 +61,15 @@ FN void sdf_level_order_at(const sdf_level_order_args& a, u32 i) {
 
 // The numbers of few entries with each of the values 1 to 3, by one warp: each thread takes entries that follow one
 // another, and its counts, 10 bits each, tell where it writes.
-FN void sdf_chosen_at(const sdf_chosen_args& a, u32 thread) {
+struct sdf_chosen_args {
+    u32 n;           // 32
+    u32 count;       // entries, at most 32 x 1023
+    u32 first;       // number of the first
+    const u8* wish;  // [count] 0 to 3
+    u32* chosen;     // [count] out: the entries with 1, then 2, then 3
+    u32* last;       // [3] out: where each ends
+};
+SDF_KERNEL(sdf_chosen, WARP, thread) {
     u32 many = (a.count + SDF_WARP - 1) / SDF_WARP, counts = 0, place[4] = {0, 0, 0, 0}, before = 0;
     u32 first = least(thread * many, a.count), end = least(first + many, a.count);
     for (u32 at = first; at < end; at++) counts += a.wish[at] ? 1u << 10 * (a.wish[at] - 1) : 0;

@@ -1,7 +1,7 @@
 // What the threads of a warp do together. All 32 take part in every one of these.
 //
 // INTERFACE
-//   SDF_SHARED, SDF_BLOCK_WARPS, SDF_WARP_ENTRY   shared memory; warps of a thread block; what is launched
+//   SDF_WARP, SDF_BLOCK_WARPS, SDF_SHARED         threads of a warp; warps of a thread block; shared memory
 //   warp_sync, warp_ballot, warp_exchange, warp_get, warp_least, warp_most  votes, exchange, least and largest numbers
 //   shared_least, shared_add                      on shared memory
 //   bits_float, fused, rough_inverse_sqrt         for what only bounds distances
@@ -14,13 +14,6 @@
 #ifdef __CUDACC_RTC__
 #define SDF_SHARED __shared__
 #define SDF_BLOCK_WARPS 4  // warps of a thread block, see backend/cuda.py
-// What is launched for a kernel of SDF_WARP_KERNELS. At most 64 registers: what more would save costs warps that hide
-// each other's waiting.
-#define SDF_WARP_ENTRY(name)                                                                    \
-    extern "C" __global__ void __launch_bounds__(32 * SDF_BLOCK_WARPS, 8) name(name##_args a) { \
-        u32 i = blockIdx.x * blockDim.x + threadIdx.x;                                          \
-        if (i < a.n) name##_at(a, i);                                                           \
-    }
 FN void warp_sync() { __syncwarp(); }
 FN u32 warp_ballot(bool vote) { return __ballot_sync(~0u, vote); }
 FN u32 warp_exchange(u32 x, u32 distance) { return __shfl_xor_sync(~0u, x, distance); }

@@ -1,86 +1,86 @@
 // The CPU's entry points: a plain C interface, NAME(args, threads) for each kernel.
-#include "cpu/sample.h"
 #include "cpu/threads.h"
-#include "kernels.h"
-#include "trees/wide_order.h"
 
-#define SDF_WIDE_OCTREE(X) \
-    X(octree_screen)       \
-    X(octree_peek)         \
-    X(octree_test)         \
-    X(octree_tighten)      \
-    X(sign_inherit)
+#define SDF_CHUNK 1024  // indices a thread takes at a time; less work than this never pays for a thread
 
-namespace {
-
-const u32 kChunk = 1024;  // indices a thread takes at a time; less work than this never pays for a thread
-
+// Not in the lambda below: there `a` would be read again for each index.
 template <class Args, class At>
-void each(const Args& a, u32 first, u32 last, const At& at) {
+static void each(const Args& a, u32 first, u32 last, const At& at) {
     for (u32 i = first; i < last; i++) at(a, i);
 }
 
-template <class At>
-void each(const sdf_field_sample_args& a, u32 first, u32 last, const At&) {
-    sample_points(a, first, last);
-}
-
-}  // namespace
-
-// simd.cpp, once for each instruction set. The bits are the same, since nothing contracts multiply-add.
-#define SDF_WIDE_KERNELS(name)                                                      \
-    extern "C" void name(const sdf_distance_wide_args& a, u32 first, u32 last);     \
-    extern "C" void name##_winding(const sdf_winding_args& a, u32 first, u32 last); \
-    extern "C" void name##_link(const sdf_sign_link_args& a, u32 first, u32 last);
-#define SDF_OCTREE_CHUNKS(kernel)                                                               \
-    extern "C" void sdf_wide_plain_##kernel(const sdf_##kernel##_args& a, u32 first, u32 last); \
-    extern "C" void sdf_wide_avx2_##kernel(const sdf_##kernel##_args& a, u32 first, u32 last);  \
-    extern "C" void sdf_wide_avx512_##kernel(const sdf_##kernel##_args& a, u32 first, u32 last);
-SDF_WIDE_OCTREE(SDF_OCTREE_CHUNKS)
-SDF_WIDE_KERNELS(sdf_wide_plain)
-#if defined(__x86_64__)
-SDF_WIDE_KERNELS(sdf_wide_avx2)
-SDF_WIDE_KERNELS(sdf_wide_avx512)
-#define SDF_WIDEST(suffix)                                       \
-    (__builtin_cpu_supports("avx512f") ? sdf_wide_avx512##suffix \
-     : __builtin_cpu_supports("avx2")  ? sdf_wide_avx2##suffix   \
-                                       : sdf_wide_plain##suffix)
-#else
-#define SDF_WIDEST(suffix) sdf_wide_plain##suffix
-#endif
-
-extern "C" void sdf_distance_wide(const sdf_distance_wide_args* a, int threads) {
-    auto run = SDF_WIDEST();
-    parallel_chunks(a->n, kChunk, threads, [a, run](u32 first, u32 last) { run(*a, first, last); });
-}
-
-namespace {
-
-template <class At>
-void each(const sdf_winding_args& a, u32 first, u32 last, const At&) {
-    SDF_WIDEST(_winding)(a, first, last);
-}
-template <class At>
-void each(const sdf_sign_link_args& a, u32 first, u32 last, const At&) {
-    SDF_WIDEST(_link)(a, first, last);
-}
-#define SDF_OCTREE_EACH(kernel)                                               \
-    template <class At>                                                       \
-    void each(const sdf_##kernel##_args& a, u32 first, u32 last, const At&) { \
-        SDF_WIDEST(_##kernel)(a, first, last);                                \
+#define SDF_ENTRY_PLAIN(name)                                                                                      \
+    extern "C" void name(const name##_args* a, int threads) {                                                      \
+        parallel_chunks(a->n, SDF_CHUNK, threads, [a](u32 first, u32 last) { each(*a, first, last, name##_at); }); \
     }
-SDF_WIDE_OCTREE(SDF_OCTREE_EACH)
+#define SDF_ENTRY_CHUNKS(name)                                                                                  \
+    FN void name##_chunk(const name##_args& a, u32 first, u32 last);                                            \
+    extern "C" void name(const name##_args* a, int threads) {                                                   \
+        parallel_chunks(a->n, SDF_CHUNK, threads, [a](u32 first, u32 last) { name##_chunk(*a, first, last); }); \
+    }
+// cpu/simd.cpp, compiled once for each instruction set. The bits are the same, since nothing contracts multiply-add.
+#if defined(__x86_64__)
+#define SDF_WIDEST(name) \
+    (__builtin_cpu_supports("avx512f") ? name##_avx512 : __builtin_cpu_supports("avx2") ? name##_avx2 : name##_plain)
+#else
+#define SDF_WIDEST(name) name##_plain
+#endif
+#define SDF_ENTRY_SIMD(name)                                                                             \
+    struct name##_args;                                                                                  \
+    extern "C" void name##_plain(const name##_args& a, u32 first, u32 last);                             \
+    extern "C" void name##_avx2(const name##_args& a, u32 first, u32 last);                              \
+    extern "C" void name##_avx512(const name##_args& a, u32 first, u32 last);                            \
+    extern "C" void name(const name##_args* a, int threads) {                                            \
+        auto run = SDF_WIDEST(name);                                                                     \
+        u32 n = *(const u32*)a;                                                                          \
+        parallel_chunks(n, SDF_CHUNK, threads, [a, run](u32 first, u32 last) { run(*a, first, last); }); \
+    }
+#define SDF_ENTRY_LANES SDF_ENTRY_SIMD
 
-}  // namespace
+#include "base/scan.h"
+#include "base/sort.h"
+#include "cpu/sample.h"
+#include "distance/closest.h"
+#include "distance/packet.h"
+#include "distance/points.h"
+#include "distance/stack.h"
+#include "field/leaf_corners.h"
+#include "field/leaf_tree.h"
+#include "field/quantise.h"
+#include "field/sample.h"
+#include "field/warm_start.h"
+#include "geometry/hilbert.h"
+#include "geometry/morton.h"
+#include "octree/assemble.h"
+#include "octree/balance.h"
+#include "octree/cells.h"
+#include "octree/grow.h"
+#include "octree/refine.h"
+#include "octree/sheets.h"
+#include "sign/caps.h"
+#include "sign/corners.h"
+#include "sign/crossing.h"
+#include "sign/inherit.h"
+#include "sign/link.h"
+#include "sign/pseudonormal.h"
+#include "surface/marching_cubes.h"
+#include "surface/render.h"
+#include "trees/order.h"
+#include "trees/packed.h"
+#include "trees/radix.h"
+#include "trees/wide.h"
+#include "trees/wide_order.h"
+#include "uniform/grid.h"
+#include "uniform/jump_flood.h"
+#include "verify/exact.h"
+#include "winding/moments.h"
+#include "winding/thread.h"
+#include "winding/warp.h"
+
+SDF_ENTRY_LANES(sdf_distance_wide)
 
 extern "C" void sdf_wide_order(const sdf_wide_order_args* a, int threads) {
     wide_order(*a, [threads](u32 n, const auto& each) {
         parallel_chunks(n, 1, threads, [&each](u32 first, u32) { each(first); });
     });
 }
-
-#define SDF_CPU_ENTRY(name)                                                                                     \
-    extern "C" void name(const name##_args* a, int threads) {                                                   \
-        parallel_chunks(a->n, kChunk, threads, [a](u32 first, u32 last) { each(*a, first, last, name##_at); }); \
-    }
-SDF_KERNELS(SDF_CPU_ENTRY)

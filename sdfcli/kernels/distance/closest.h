@@ -4,11 +4,18 @@
 //   sdf_closest  nearest points, in float64
 #ifndef SDFCLI_DISTANCE_CLOSEST_H
 #define SDFCLI_DISTANCE_CLOSEST_H
-#include "args.h"
+#include "base/kernel.h"
 #include "geometry/triangle.h"
 
 // The nearest point of a point's nearest triangle.
-FN void sdf_closest_at(const sdf_closest_args& a, u32 i) {
+struct sdf_closest_args {
+    u32 n;
+    const float* points;    // [n, 3]
+    const u32* slot;        // [n]
+    const float* triangle;  // [triangles, 9]
+    double* nearest;        // [n, 3] out
+};
+SDF_KERNEL(sdf_closest, PLAIN, i) {
     const float* t = a.triangle + 9 * (size_t)a.slot[i];
     D3 q = nearest_on_triangle(load3d(a.points + 3 * (size_t)i), load3d(t), load3d(t + 3), load3d(t + 6)).point;
     a.nearest[3 * (size_t)i] = q.x;

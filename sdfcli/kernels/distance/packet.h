@@ -12,6 +12,7 @@
 //   sdf_distance_lone    a warp for each point
 #ifndef SDFCLI_DISTANCE_PACKET_H
 #define SDFCLI_DISTANCE_PACKET_H
+#include "base/kernel.h"
 #include "trees/packed.h"
 
 #ifdef SDF_SHARED
@@ -79,6 +80,27 @@ FN F3 middle_of_all(F3 p) {
                0.5f * warp_lowest(p.z) + 0.5f * warp_highest(p.z));
 }
 
+struct sdf_distance_packet_args {
+    u32 n;  // threads: whole warps
+    u32 queries;
+    u32 levels;              // of nodes, blocks among them
+    u32 seeds;               // slots to start from in a row, of which the first is used
+    const float* points;     // [queries, 3]
+    const u32* order;        // [queries] the order in which they are taken, neighbours together; null: as they are
+    const u32* slot_place;   // [triangles]
+    const float* record;     // [places, 16]
+    const float* box;        // [nodes, 4, 32, 4] the boxes of their children
+    const float* part;       // [parts, 4, 32, 4] the boxes of 4 triangles each
+    const u32* level_start;  // [levels] each one's first node
+    const u32* sample_slot;  // [ceil(queries / every)] nearest to samples; null: seeds are used
+    u32 every;               // how many queries there are from one sample to the next
+    const u32* seed;         // [queries, seeds] ended by SDF_NONE
+    const u32* seed_slot;    // [slots] the slot of each seed; null: seeds are slots
+    float* distance;         // [queries] out
+    u32* slot;               // [queries] out
+    u32* boxes;              // [queries] out: boxes measured by the point's thread; may be null
+    u32* tests;              // [queries] out: triangles measured by it; may be null
+};
 // One thread of a warp, and the walk that it takes with the others. All points are within `radius` of `around`. `ahead`
 // is about the way that leads from there to the surface, of length 1, or 0 if that is not known.
 struct Walker {
@@ -329,7 +351,8 @@ FN Walker make_walker(const sdf_distance_packet_args& a, u32 i, F3 around) {
 }
 
 // A warp for each point.
-FN void sdf_distance_lone_at(const sdf_distance_packet_args& a, u32 i) {
+using sdf_distance_lone_args = sdf_distance_packet_args;
+SDF_KERNEL(sdf_distance_lone, WARP, i) {
     u32 query = query_of(a.order, a.queries, i / SDF_WARP);
     Walker walker = make_walker(a, i, load3(a.points + 3 * (size_t)query));
     LoneSearch lone = {walker};
@@ -416,8 +439,9 @@ FN void ask_packet(const sdf_distance_packet_args& a, u32 i, bool sampled) {
     if (search.pairs > 0) search.measure(search.pairs);
     if (i < a.queries) store_answer(a, query, search.distance_sq, walker.memory->slot[walker.thread], walker);
 }
-FN void sdf_distance_packet_at(const sdf_distance_packet_args& a, u32 i) { ask_packet(a, i, false); }
-FN void sdf_distance_sample_at(const sdf_distance_packet_args& a, u32 i) { ask_packet(a, i, true); }
+SDF_KERNEL(sdf_distance_packet, WARP, i) { ask_packet(a, i, false); }
+using sdf_distance_sample_args = sdf_distance_packet_args;
+SDF_KERNEL(sdf_distance_sample, WARP, i) { ask_packet(a, i, true); }
 #endif
 
 #endif

@@ -5,20 +5,32 @@
 //   sdf_look_up_sorted  the same in the order of the keys
 #ifndef SDFCLI_DISTANCE_POINTS_H
 #define SDFCLI_DISTANCE_POINTS_H
-#include "geometry/morton.h"
+#include "base/kernel.h"
+#include "geometry/lattice.h"
 
 #define SDF_LOOK_UP_BITS 21
 
 // Brings points into the unit cube. Squares of very large distances would leave float: seen from there, the mesh is a
 // point, and the distance is as many times larger as the point was moved nearer.
-FN void sdf_look_up_at(const sdf_look_up_args& a, u32 i) {
+struct sdf_look_up_args {
+    u32 n;                 // at most 2^21
+    const double* points;  // [n, 3] anywhere
+    Domain domain;
+    double far;     // in edges of the domain: points farther off are moved to this distance
+    float* unit;    // [n, 3] out
+    double* scale;  // [n] out: what distances from there are multiplied by
+    u64* keys;      // [n] out: the first 42 bits of the Morton code, then the point's number
+};
+SDF_KERNEL(sdf_look_up, PLAIN, i) {
     const double* p = a.points + 3 * (size_t)i;
-    D3 u = {(p[0] - a.x) / a.length, (p[1] - a.y) / a.length, (p[2] - a.z) / a.length};
+    D3 u = {(p[0] - a.domain.x) / a.domain.length, (p[1] - a.domain.y) / a.domain.length,
+            (p[2] - a.domain.z) / a.domain.length};
     // From the domain's middle, in the mesh's units, and halved, so that nothing overflows.
-    double middle = 0.25 * a.length, scale = a.length;
-    D3 off = {0.5 * p[0] - (0.5 * a.x + middle), 0.5 * p[1] - (0.5 * a.y + middle), 0.5 * p[2] - (0.5 * a.z + middle)};
+    double middle = 0.25 * a.domain.length, scale = a.domain.length;
+    D3 off = {0.5 * p[0] - (0.5 * a.domain.x + middle), 0.5 * p[1] - (0.5 * a.domain.y + middle),
+              0.5 * p[2] - (0.5 * a.domain.z + middle)};
     double farthest = most(most(most(off.x, -off.x), most(off.y, -off.y)), most(off.z, -off.z));
-    if (farthest > 0.5 * a.far * a.length) {
+    if (farthest > 0.5 * a.far * a.domain.length) {
         u = vec(0.5 + off.x / farthest * a.far, 0.5 + off.y / farthest * a.far, 0.5 + off.z / farthest * a.far);
         scale = farthest / (0.5 * a.far);
     }
@@ -30,7 +42,17 @@ FN void sdf_look_up_at(const sdf_look_up_args& a, u32 i) {
     Lattice c = {morton_cell(u.x), morton_cell(u.y), morton_cell(u.z)};
     a.keys[i] = morton_encode(c) >> SDF_LOOK_UP_BITS << SDF_LOOK_UP_BITS | i;
 }
-FN void sdf_look_up_sorted_at(const sdf_look_up_sorted_args& a, u32 i) {
+
+struct sdf_look_up_sorted_args {
+    u32 n;
+    const u64* keys;       // [n] sorted
+    const float* unit;     // [n, 3]
+    const double* scale;   // [n]
+    u32* order;            // [n] out: the points' numbers
+    float* sorted_unit;    // [n, 3] out
+    double* sorted_scale;  // [n] out
+};
+SDF_KERNEL(sdf_look_up_sorted, PLAIN, i) {
     u32 from = (u32)a.keys[i] & ((1u << SDF_LOOK_UP_BITS) - 1u);
     a.order[i] = from;
     a.sorted_scale[i] = a.scale[from];

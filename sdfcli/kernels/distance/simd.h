@@ -9,7 +9,7 @@
 // is monotonic), and a nearest triangle that does not depend on the order of the walk (see geometry/boxes.h).
 //
 // INTERFACE
-//   query_packet  sdf_distance_wide for up to sixteen points
+//   sdf_distance_wide_lanes  nearest triangles of points that follow one another
 #ifndef SDFCLI_DISTANCE_SIMD_H
 #define SDFCLI_DISTANCE_SIMD_H
 #include "base/simd.h"
@@ -19,6 +19,25 @@
 
 #define SDF_WIDE_LEVELS 8                            // 16^8 = 2^32 blocks
 #define SDF_WIDE_STACK (SDF_WIDE * SDF_WIDE_LEVELS)  // a step down a level replaces one entry by at most sixteen
+
+struct sdf_distance_wide_args {
+    u32 n;  // queries
+    u32 triangles;
+    u32 levels;              // of nodes above the blocks
+    u32 seeds;               // for each query, slots to start from
+    const float* points;     // [n, 3]
+    const float* triangle;   // [triangles, 9] by slot
+    const float* block;      // [ceil(triangles / 16), 9, 16]
+    const u32* block_slot;   // [triangles]
+    const float* wide_box;   // [nodes, 6, 16]
+    const u32* level_start;  // [levels] each one's first node
+    const u32* triangle_id;  // [triangles]
+    const u32* seed;         // [n, seeds] ended by SDF_NONE
+    float* distance;         // [n] out
+    u32* slot;               // [n] out
+    u32* boxes;              // [n] out: boxes measured; may be null
+    u32* tests;              // [n] out: triangles measured; may be null
+};
 
 namespace {
 
@@ -259,5 +278,10 @@ FN void query_packet(const sdf_distance_wide_args& a, u32 first, u32 last, bool 
 }
 
 }  // namespace
+
+// The points first .. last - 1.
+FN void sdf_distance_wide_lanes(const sdf_distance_wide_args& a, u32 first, u32 last) {
+    for (u32 i = first; i < last; i += SDF_LANES) query_packet(a, i, last, i > first);
+}
 
 #endif

@@ -5,6 +5,7 @@
 //   sdf_distance_*_counted                                     the same, with counts of boxes and triangles measured
 #ifndef SDFCLI_DISTANCE_STACK_H
 #define SDFCLI_DISTANCE_STACK_H
+#include "base/kernel.h"
 #include "geometry/triangle.h"
 #include "trees/radix.h"
 
@@ -18,6 +19,7 @@ struct Uncounted {
     static constexpr bool counts = false;
     u32 boxes, tests;
 };
+
 struct Counted {
     static constexpr bool counts = true;
     u32 boxes, tests;
@@ -28,6 +30,22 @@ FN float measure_box(F3 p, const float* box, Tally* tally) {
     return box_distance_sq(p, box);
 }
 
+struct sdf_distance_cct_args {
+    u32 n;  // queries
+    u32 triangles;
+    u32 seeds;               // for each query, slots to start from
+    const float* points;     // [n, 3]
+    const float* triangle;   // [triangles, 9] in Morton order
+    const u32* triangle_id;  // [triangles] Morton order to the mesh's order
+    const float* node;       // [triangles - 1, 8] for baseline: a box and, bit by bit, the two children
+    const u32* child;        // [triangles - 1, 2] for the others
+    const float* box;        // [triangles - 1, 6]
+    const u32* seed;         // [n, seeds] ended by SDF_NONE
+    float* distance;         // [n] out
+    u32* slot;               // [n] out: the nearest triangle's place in Morton order
+    u32* boxes;              // [n] out, of the counting kernels: boxes measured
+    u32* tests;              // [n] out, of the counting kernels: triangles measured
+};
 // Ties go to the smallest triangle id, so that the answer does not depend on the order of the walk.
 template <class Tally>
 FN void test_triangle(const sdf_distance_cct_args& a, F3 p, u32 slot, Hit* best, Tally* tally) {
@@ -136,17 +154,16 @@ FN void stack_query(const sdf_distance_cct_args& a, u32 i) {
     store_hit(a, i, best, tally);
 }
 
-FN void sdf_distance_baseline_at(const sdf_distance_cct_args& a, u32 i) {
-    stack_query<Structures, false, Uncounted>(a, i);
-}
-FN void sdf_distance_baseline_counted_at(const sdf_distance_cct_args& a, u32 i) {
-    stack_query<Structures, false, Counted>(a, i);
-}
-FN void sdf_distance_soa_at(const sdf_distance_cct_args& a, u32 i) { stack_query<Arrays, false, Uncounted>(a, i); }
-FN void sdf_distance_soa_counted_at(const sdf_distance_cct_args& a, u32 i) {
-    stack_query<Arrays, false, Counted>(a, i);
-}
-FN void sdf_distance_cct_at(const sdf_distance_cct_args& a, u32 i) { stack_query<Arrays, true, Uncounted>(a, i); }
-FN void sdf_distance_cct_counted_at(const sdf_distance_cct_args& a, u32 i) { stack_query<Arrays, true, Counted>(a, i); }
+using sdf_distance_baseline_args = sdf_distance_cct_args;
+SDF_KERNEL(sdf_distance_baseline, PLAIN, i) { stack_query<Structures, false, Uncounted>(a, i); }
+using sdf_distance_baseline_counted_args = sdf_distance_cct_args;
+SDF_KERNEL(sdf_distance_baseline_counted, PLAIN, i) { stack_query<Structures, false, Counted>(a, i); }
+using sdf_distance_soa_args = sdf_distance_cct_args;
+SDF_KERNEL(sdf_distance_soa, PLAIN, i) { stack_query<Arrays, false, Uncounted>(a, i); }
+using sdf_distance_soa_counted_args = sdf_distance_cct_args;
+SDF_KERNEL(sdf_distance_soa_counted, PLAIN, i) { stack_query<Arrays, false, Counted>(a, i); }
+SDF_KERNEL(sdf_distance_cct, PLAIN, i) { stack_query<Arrays, true, Uncounted>(a, i); }
+using sdf_distance_cct_counted_args = sdf_distance_cct_args;
+SDF_KERNEL(sdf_distance_cct_counted, PLAIN, i) { stack_query<Arrays, true, Counted>(a, i); }
 
 #endif

@@ -6,16 +6,31 @@
 //   sdf_field_corners        from the sorted keys of corners, as a file has them
 #ifndef SDFCLI_FIELD_LEAF_CORNERS_H
 #define SDFCLI_FIELD_LEAF_CORNERS_H
+#include "base/kernel.h"
 #include "octree/levels.h"
 
-FN void sdf_octree_corners_at(const sdf_octree_corners_args& a, u32 cell) {
-    if (a.state[cell] == SPLIT) return;
+struct sdf_octree_corners_args {
+    u32 n;  // cells of a level
+    Level own, above;
+    const u32* place;  // [points] its number among the corners
+    const u32* rank;   // [n] a leaf's number among the leaves
+    u32* leaf_corner;  // [leaves, 8] out
+};
+SDF_KERNEL(sdf_octree_corners, PLAIN, cell) {
+    if (a.own.state[cell] == SPLIT) return;
     u32 corner[8];
-    corners_of(a, cell, corner);
+    corners_of(a.own, a.above, cell, corner);
     for (int c = 0; c < 8; c++) a.leaf_corner[8 * (size_t)a.rank[cell] + c] = a.place[corner[c]];
 }
 
-FN void sdf_split_leaf_corners_at(const sdf_split_leaf_corners_args& a, u32 i) {
+struct sdf_split_leaf_corners_args {
+    u32 n;                  // 8 x leaves
+    const u32* leaf_child;  // [n // 8]
+    const u32* point;       // [splits, 27]
+    const u32* place;       // [corners] of the corners in Morton order
+    u32* leaf_corner;       // [n // 8, 8] out: places
+};
+SDF_KERNEL(sdf_split_leaf_corners, PLAIN, i) {
     u32 child = a.leaf_child[i >> 3], c = i & 7u;
     int x = (int)((child & 1) + (c & 1)), y = (int)((child >> 1 & 1) + (c >> 1 & 1)),
         z = (int)((child >> 2 & 1) + (c >> 2));
@@ -30,7 +45,15 @@ FN u64 leaf_corner_key(u64 leaf, u8 level, u32 c) {
 }
 
 // The places of a leaf's eight corners among the sorted corner keys; SDF_NONE where a corner is missing.
-FN void sdf_field_corners_at(const sdf_field_corners_args& a, u32 i) {
+struct sdf_field_corners_args {
+    u32 n;  // leaves
+    u32 corners;
+    const u64* leaf_key;    // [n]
+    const u8* leaf_level;   // [n]
+    const u64* corner_key;  // [corners] sorted
+    u32* leaf_corner;       // [n, 8] out
+};
+SDF_KERNEL(sdf_field_corners, PLAIN, i) {
     for (u32 c = 0; c < 8; c++) {
         u64 key = leaf_corner_key(a.leaf_key[i], a.leaf_level[i], c);
         u32 place = lower_bound(a.corner_key, a.corners, key);

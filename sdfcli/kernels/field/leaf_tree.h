@@ -5,10 +5,11 @@
 //
 // INTERFACE
 //   find_leaf          by binary search: among all leaves, and among those in a cell of level 6
-//   Way, start_way, top_entry, step_down, at_leaf, leaf_of  down the tree
+//   LeafTree, Way, top_entry, step_down, at_leaf, leaf_of  the tree, and a point on the way down
 //   sdf_leaf_count, sdf_leaf_list, sdf_leaf_top, sdf_leaf_nodes  the tree
 #ifndef SDFCLI_FIELD_LEAF_TREE_H
 #define SDFCLI_FIELD_LEAF_TREE_H
+#include "base/kernel.h"
 #include "geometry/lattice.h"
 #include "trees/child.h"
 
@@ -31,11 +32,19 @@ FN InLeaf find_leaf(D3 p, const u64* leaf_key, const u8* leaf_level, u32 leaves)
     return found;
 }
 
+struct Leaves {
+    const u64* leaf_key;     // [leaves] sorted
+    const u8* leaf_level;    // [leaves]
+    const u32* leaf_corner;  // [leaves, 8]
+    const u32* first_leaf;   // [2 ** 18 + 1] how many leaves come before each cell of level 6
+    const float* value;      // [corners] in the mesh's units
+};
+
 // The leaf that holds a lattice position. first_leaf says how many leaves come before each cell of 2^-6 of the domain,
 // in Morton order.
-FN u32 find_leaf(const u64* leaf_key, const u32* first_leaf, u64 key) {
-    const u32* range = first_leaf + (key >> 3 * (SDF_LATTICE_BITS - 6));
-    return range[0] + lower_bound(leaf_key + range[0], range[1] - range[0], key + 1) - 1;
+FN u32 find_leaf(const Leaves& leaves, u64 key) {
+    const u32* range = leaves.first_leaf + (key >> 3 * (SDF_LATTICE_BITS - 6));
+    return range[0] + lower_bound(leaves.leaf_key + range[0], range[1] - range[0], key + 1) - 1;
 }
 
 #define SDF_TOP_LEVEL 6
@@ -45,19 +54,33 @@ FN u32 find_leaf(const u64* leaf_key, const u32* first_leaf, u64 key) {
 struct NodeLevels {
     u32 first, end;
 };
-template <class Args>
-FN NodeLevels nodes_from(const Args& a, u32 leaf) {
-    NodeLevels levels = {SDF_TOP_LEVEL, a.leaf_level[leaf]};
-    while (levels.first < levels.end && a.leaf_key[leaf] & ((1ULL << 3 * (SDF_LATTICE_BITS - levels.first)) - 1ULL))
-        levels.first++;
+FN NodeLevels nodes_from(u64 key, u8 level) {
+    NodeLevels levels = {SDF_TOP_LEVEL, level};
+    while (levels.first < levels.end && key & ((1ULL << 3 * (SDF_LATTICE_BITS - levels.first)) - 1ULL)) levels.first++;
     return levels;
 }
-FN void sdf_leaf_count_at(const sdf_leaf_count_args& a, u32 i) {
-    NodeLevels levels = nodes_from(a, i);
+
+struct sdf_leaf_count_args {
+    u32 n;                 // leaves
+    const u64* leaf_key;   // [n] sorted
+    const u8* leaf_level;  // [n]
+    u32* count;            // [n] out: of the nodes that begin with a leaf
+};
+SDF_KERNEL(sdf_leaf_count, PLAIN, i) {
+    NodeLevels levels = nodes_from(a.leaf_key[i], a.leaf_level[i]);
     a.count[i] = levels.first < levels.end ? levels.end - levels.first : 0;
 }
-FN void sdf_leaf_list_at(const sdf_leaf_list_args& a, u32 i) {
-    NodeLevels levels = nodes_from(a, i);
+
+struct sdf_leaf_list_args {
+    u32 n;                 // leaves
+    const u64* leaf_key;   // [n] sorted
+    const u8* leaf_level;  // [n]
+    const u32* end;        // [n] running sums of the counts
+    u64* node_key;         // [nodes] out
+    u8* node_level;        // [nodes] out
+};
+SDF_KERNEL(sdf_leaf_list, PLAIN, i) {
+    NodeLevels levels = nodes_from(a.leaf_key[i], a.leaf_level[i]);
     u32 place = i ? a.end[i - 1] : 0;
     for (u32 level = levels.first; level < levels.end; level++, place++) {
         a.node_key[place] = a.leaf_key[i];
@@ -65,6 +88,16 @@ FN void sdf_leaf_list_at(const sdf_leaf_list_args& a, u32 i) {
     }
 }
 
+struct sdf_leaf_nodes_args {
+    u32 n;  // nodes; or 2^15 cells of level 5
+    u32 leaves;
+    const u64* leaf_key;    // [leaves] sorted
+    const u8* leaf_level;   // [leaves]
+    const u64* node_key;    // [nodes] cells of level 6 and finer that are no leaves, by level, then sorted
+    const u8* node_level;   // [nodes]
+    const u32* first_node;  // [22] of each level
+    u32* entry;             // [n, 8] out: a marked leaf, or a node; of level 6 x fastest
+};
 // The entries of the eight cells of a level that divide a cell: each the leaf that is the cell or holds it, or the node
 // that divides it. Leaves and nodes of one level lie in the cells' own order.
 template <class Put>
@@ -77,7 +110,9 @@ FN void eight_entries(const sdf_leaf_nodes_args& a, u64 key, u32 level, const Pu
         if (octant < 7) leaf = lower_bound_near(a.leaf_key, a.leaves, next + 1, leaf) - 1;
     }
 }
-FN void sdf_leaf_top_at(const sdf_leaf_top_args& a, u32 i) {
+
+using sdf_leaf_top_args = sdf_leaf_nodes_args;
+SDF_KERNEL(sdf_leaf_top, PLAIN, i) {
     u64 key = (u64)i << 3 * (SDF_TOP_SHIFT + 1);
     Lattice low = morton_decode(key);
     eight_entries(a, key, SDF_TOP_LEVEL, [&](u32 octant, u32 entry) {
@@ -86,10 +121,15 @@ FN void sdf_leaf_top_at(const sdf_leaf_top_args& a, u32 i) {
         a.entry[x | y << SDF_TOP_LEVEL | z << 2 * SDF_TOP_LEVEL] = entry;
     });
 }
-FN void sdf_leaf_nodes_at(const sdf_leaf_nodes_args& a, u32 i) {
+SDF_KERNEL(sdf_leaf_nodes, PLAIN, i) {
     eight_entries(a, a.node_key[i], a.node_level[i] + 1u,
                   [&](u32 octant, u32 entry) { a.entry[8 * (size_t)i + octant] = entry; });
 }
+
+struct LeafTree {
+    const u32* top;    // [2 ** 18] from sdf_leaf_top
+    const u32* child;  // [nodes, 8] from sdf_leaf_nodes
+};
 
 // A point on the way to its leaf.
 struct Way {
@@ -101,26 +141,13 @@ struct Way {
 FN bool at_leaf(const Way& way) { return is_leaf(way.entry); }
 FN u32 leaf_of(const Way& way) { return leaf_index(way.entry); }
 
-FN void start_way(const sdf_field_sample_args& a, u32 i, Way& way) {
-    D3 p = a.single ? load3d(a.single + 3 * (size_t)i) : load3(a.points + 3 * (size_t)i);
-    if (!((p.x - p.x) + (p.y - p.y) + (p.z - p.z) == 0.0)) store_shared(a.marks, 1u);
-    const double full = (double)(1u << SDF_LATTICE_BITS), last = full - 1.0;
-    D3 unit = vec((p.x - a.origin_x) / a.length, (p.y - a.origin_y) / a.length, (p.z - a.origin_z) / a.length);
-    D3 inside = vec(clamp01(unit.x), clamp01(unit.y), clamp01(unit.z)), u = full * inside;
-    way.unit = unit;
-    way.inside = inside;
-    way.cell.x = (u32)(int)least(u.x, last);
-    way.cell.y = (u32)(int)least(u.y, last);
-    way.cell.z = (u32)(int)least(u.z, last);
-    way.shift = SDF_TOP_SHIFT;
-}
-FN const u32* top_entry(const sdf_field_sample_args& a, const Way& way) {
+FN const u32* top_entry(const LeafTree& tree, const Way& way) {
     u32 x = way.cell.x >> SDF_TOP_SHIFT, y = way.cell.y >> SDF_TOP_SHIFT, z = way.cell.z >> SDF_TOP_SHIFT;
-    return a.top + (x | y << SDF_TOP_LEVEL | z << 2 * SDF_TOP_LEVEL);
+    return tree.top + (x | y << SDF_TOP_LEVEL | z << 2 * SDF_TOP_LEVEL);
 }
-FN void step_down(const sdf_field_sample_args& a, Way& way) {
+FN void step_down(const LeafTree& tree, Way& way) {
     u32 s = --way.shift, octant = (way.cell.x >> s & 1u) | (way.cell.y >> s & 1u) << 1 | (way.cell.z >> s & 1u) << 2;
-    way.entry = a.child[8 * (size_t)way.entry + octant];
+    way.entry = tree.child[8 * (size_t)way.entry + octant];
 }
 
 #endif

@@ -7,6 +7,7 @@
 //   sdf_curve_count, sdf_curve_place   on a GPU: a counting sort of points by their places
 #ifndef SDFCLI_GEOMETRY_HILBERT_H
 #define SDFCLI_GEOMETRY_HILBERT_H
+#include "base/kernel.h"
 #include "base/warp.h"
 #include "geometry/morton.h"
 
@@ -33,17 +34,41 @@ FN u32 curve_key(const float* p) {
     Lattice c = {morton_cell(p[0]) >> coarser, morton_cell(p[1]) >> coarser, morton_cell(p[2]) >> coarser};
     return (u32)hilbert_encode(c, bits);
 }
-FN void sdf_curve_at(const sdf_curve_args& a, u32 i) { a.keys[i] = curve_key(a.points + 3 * (size_t)i); }
+
+struct sdf_curve_args {
+    u32 n;
+    const float* points;  // [n, 3] in the unit cube
+    u32* keys;            // [n] out: places along the Hilbert curve, of 30 bits
+};
+SDF_KERNEL(sdf_curve, PLAIN, i) { a.keys[i] = curve_key(a.points + 3 * (size_t)i); }
 
 #ifdef SDF_SHARED
 // Points of a cell keep no order.
-FN void sdf_curve_count_at(const sdf_curve_count_args& a, u32 i) {
+struct sdf_curve_count_args {
+    u32 n;  // threads: whole warps
+    u32 queries;
+    u32 coarser;          // bits of places along the Hilbert curve that are dropped
+    const float* points;  // [queries, 3] in the unit cube
+    u32* key;             // [queries] out
+    u32* rank;            // [queries] out: which of the points with this key a point is, in any order
+    u32* count;           // [2 ** (30 - coarser)] in and out: how many points have a key
+};
+SDF_KERNEL(sdf_curve_count, WARP, i) {
     if (i >= a.queries) return;
     u32 key = curve_key(a.points + 3 * (size_t)i) >> a.coarser;
     a.key[i] = key;
     a.rank[i] = add_up(a.count + key, 1);
 }
-FN void sdf_curve_place_at(const sdf_curve_place_args& a, u32 i) {
+
+struct sdf_curve_place_args {
+    u32 n;  // threads: whole warps
+    u32 queries;
+    const u32* key;   // [queries]
+    const u32* rank;  // [queries]
+    const u32* end;   // [keys] counts summed up
+    u32* order;       // [queries] out
+};
+SDF_KERNEL(sdf_curve_place, WARP, i) {
     if (i < a.queries) a.order[a.end[a.key[i]] - 1 - a.rank[i]] = i;
 }
 #endif

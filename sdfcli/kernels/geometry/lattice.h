@@ -11,6 +11,7 @@
 //   lies_between                           whether a corner has a say in a point's interpolated value
 //   cell_of, cell_level, cell_key, cell_size, point_at  a cell as a number, its parts, the places of its points
 //   store_position                         a place of the lattice in the unit cube
+//   Domain                                 the cube of a field, in the mesh's units
 //   interpolate, trilinear                 the trilinear field: at the 27 points, and anywhere
 #ifndef SDFCLI_GEOMETRY_LATTICE_H
 #define SDFCLI_GEOMETRY_LATTICE_H
@@ -19,6 +20,11 @@
 #define SDF_LATTICE_BITS 20
 
 #define CENTRE 13
+
+struct Domain {
+    double x, y, z;  // origin, in the mesh's units
+    double length;   // edge, in the mesh's units
+};
 
 struct Offset {
     int x, y, z;

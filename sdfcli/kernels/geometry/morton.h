@@ -8,7 +8,7 @@
 //   sdf_morton                             codes of points
 #ifndef SDFCLI_GEOMETRY_MORTON_H
 #define SDFCLI_GEOMETRY_MORTON_H
-#include "args.h"
+#include "base/kernel.h"
 #include "base/search.h"
 #include "base/vec.h"
 
@@ -51,6 +51,12 @@ FN u64 morton_code(D3 p) {
     Lattice c = {morton_cell(p.x), morton_cell(p.y), morton_cell(p.z)};
     return morton_encode(c);
 }
-FN void sdf_morton_at(const sdf_morton_args& a, u32 i) { a.keys[i] = morton_code(load3(a.points + 3 * (size_t)i)); }
+
+struct sdf_morton_args {
+    u32 n;
+    const double* points;  // [n, 3]
+    u64* keys;             // [n] out
+};
+SDF_KERNEL(sdf_morton, PLAIN, i) { a.keys[i] = morton_code(load3(a.points + 3 * (size_t)i)); }
 
 #endif

@@ -5,16 +5,29 @@
 //   sdf_octree_leaves                 the leaves' keys and levels, and which points are corners
 #ifndef SDFCLI_OCTREE_ASSEMBLE_H
 #define SDFCLI_OCTREE_ASSEMBLE_H
+#include "base/kernel.h"
 #include "octree/levels.h"
 
 // How many leaves are in a cell, from those in its children.
-FN void sdf_octree_held_at(const sdf_octree_held_args& a, u32 i) {
+struct sdf_octree_held_args {
+    u32 n;              // families of a level
+    const u32* parent;  // [n]
+    const u32* held;    // [8 * n] the leaves in each cell
+    u32* above_held;    // [cells above] out
+};
+SDF_KERNEL(sdf_octree_held, PLAIN, i) {
     u32 sum = 0;
     for (u32 c = 8 * i; c < 8 * i + 8; c++) sum += a.held[c];
     a.above_held[a.parent[i]] = sum;
 }
 // How many leaves come before a cell along the Morton curve, in place of how many are in it.
-FN void sdf_octree_rank_at(const sdf_octree_rank_args& a, u32 i) {
+struct sdf_octree_rank_args {
+    u32 n;                  // families of a level
+    const u32* parent;      // [n]
+    const u32* above_rank;  // [cells above]
+    u32* rank;              // [8 * n] in and out: first the leaves in each cell
+};
+SDF_KERNEL(sdf_octree_rank, PLAIN, i) {
     u32 before = a.above_rank[a.parent[i]];
     for (u32 c = 8 * i; c < 8 * i + 8; c++) {
         u32 held = a.rank[c];
@@ -22,12 +35,21 @@ FN void sdf_octree_rank_at(const sdf_octree_rank_args& a, u32 i) {
         before += held;
     }
 }
-FN void sdf_octree_leaves_at(const sdf_octree_leaves_args& a, u32 cell) {
-    if (a.state[cell] == SPLIT) return;
+
+struct sdf_octree_leaves_args {
+    u32 n;  // cells of a level
+    Level own, above;
+    const u32* rank;  // [n] a leaf's number among the leaves
+    u64* leaf_key;    // [leaves] out
+    u8* leaf_level;   // [leaves] out
+    u8* used;         // [points] out: 1 for a corner of a leaf
+};
+SDF_KERNEL(sdf_octree_leaves, PLAIN, cell) {
+    if (a.own.state[cell] == SPLIT) return;
     u32 corner[8], place = a.rank[cell];
-    a.leaf_key[place] = key_of(a, cell) << 3 * (SDF_LATTICE_BITS - a.level);
-    a.leaf_level[place] = (u8)a.level;
-    corners_of(a, cell, corner);
+    a.leaf_key[place] = key_of(a.own, cell) << 3 * (SDF_LATTICE_BITS - a.own.level);
+    a.leaf_level[place] = (u8)a.own.level;
+    corners_of(a.own, a.above, cell, corner);
     for (int c = 0; c < 8; c++) store_shared(a.used + corner[c], (u8)1);
 }
 

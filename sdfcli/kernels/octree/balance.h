@@ -6,38 +6,50 @@
 //   sdf_octree_tighten    leaves that move their neighbours' corners too far ask to be split
 #ifndef SDFCLI_OCTREE_BALANCE_H
 #define SDFCLI_OCTREE_BALANCE_H
+#include "base/kernel.h"
 #include "octree/error.h"
 
 // Which cells of a level are to be split: those that are asked for and have no children yet. The flag is 2 for one that
 // has to be opened first. Neighbours of its parent that have no children are asked for, too: its own neighbours would
 // otherwise be two levels coarser than its children. The flag behind the last is 3 if there are any.
-FN void sdf_octree_balance_at(const sdf_octree_balance_args& a, u32 i) {
-    if (!a.asked[i] || a.state[i] == SPLIT) return;
-    a.flag[i] = a.state[i] == CLOSED ? 2 : 1;
-    if (!a.above_asked) return;
+struct sdf_octree_balance_args {
+    u32 n;             // cells of a level
+    Level own, above;  // above: asked is out; null where nothing is balanced
+    u8* flag;          // [n + 1] in and out: first 0
+};
+SDF_KERNEL(sdf_octree_balance, PLAIN, i) {
+    if (!a.own.asked[i] || a.own.state[i] == SPLIT) return;
+    a.flag[i] = a.own.state[i] == CLOSED ? 2 : 1;
+    if (!a.above.asked) return;
     for (u32 sides = 1; sides < 8; sides++) {
-        u32 other = neighbour_of_parent(a, i, sides, i & 7u);
-        if (other >= SDF_OUTSIDE || a.above_state[other] == SPLIT) continue;
-        store_shared(a.above_asked + other, (u8)1);
+        u32 other = neighbour_of_parent(a.own, a.above, i, sides, i & 7u);
+        if (other >= SDF_OUTSIDE || a.above.state[other] == SPLIT) continue;
+        store_shared(a.above.asked + other, (u8)1);
         store_shared(a.flag + a.n, (u8)3);
     }
 }
 
 // Points in the middle of a leaf's edge or face that finer neighbours use as corners ("hanging") take the leaf's
 // interpolated value, so that the field has no cracks.
-FN void sdf_octree_constrain_at(const sdf_octree_constrain_args& a, u32 cell) {
-    if (!a.meets_finer[cell] || a.state[cell] == SPLIT) return;
+struct sdf_octree_constrain_args {
+    u32 n;  // cells of a level, of which leaves are looked at
+    Level own, above;
+    float* value;  // [points] in and out: the field's value
+    u8* hanging;   // [points] out: 1 for those that take a leaf's value
+};
+SDF_KERNEL(sdf_octree_constrain, PLAIN, cell) {
+    if (!a.own.meets_finer[cell] || a.own.state[cell] == SPLIT) return;
     u32 point[8], family[8], neighbour[27];
     float corner[8], value[27];
-    corners_of(a, cell, point);
+    corners_of(a.own, a.above, cell, point);
     for (int c = 0; c < 8; c++) corner[c] = a.value[point[c]];
     interpolate(corner, value);
-    neighbours_of(a, cell, family, neighbour);
+    neighbours_of(a.own, a.above, cell, family, neighbour);
     UNROLL
     for (int k = 0; k < 27; k++) {
         u32 finer = neighbour[k];
-        if (finer >= SDF_OUTSIDE || a.state[finer] != SPLIT) continue;
-        const u32* points = a.points + 27 * (size_t)a.row[finer];
+        if (finer >= SDF_OUTSIDE || a.own.state[finer] != SPLIT) continue;
+        const u32* points = a.own.points + 27 * (size_t)a.own.row[finer];
         each_shared(k, [&](int j, int there) {
             store_shared(a.value + points[there], value[j]);
             store_shared(a.hanging + points[there], (u8)1);
@@ -51,27 +63,36 @@ FN void sdf_octree_constrain_at(const sdf_octree_constrain_args& a, u32 cell) {
 // A leaf whose hanging corners were moved: where its field now misses the true distance by more than the tolerance, the
 // coarser leaves that move the corners moved most wish to be split. They are neighbours of the leaf's parent: leaves
 // that touch differ by one level.
-FN void sdf_octree_tighten_at(const sdf_octree_tighten_args& a, u32 cell) {
+struct sdf_octree_tighten_args {
+    u32 n;             // cells of a level, of which leaves are looked at
+    Level own, above;  // above: asked is out
+    Points points;
+    Limits allowed;
+    const float* value;  // [points]
+    const u8* hanging;   // [points]
+    u8* any;             // [1] out: 1 if any is asked for
+};
+SDF_KERNEL(sdf_octree_tighten, SIMD, cell) {
     u32 at[8];
-    if (a.state[cell] >= JUMP) return;
-    corners_of(a, cell, at);
+    if (a.own.state[cell] >= JUMP) return;
+    corners_of(a.own, a.above, cell, at);
     float corner[8], move[8], moved = 0.f;
     for (int c = 0; c < 8; c++) {
         move[c] = 0.f;
         if (!a.hanging[at[c]]) continue;
-        float d = a.distance[at[c]];
-        move[c] = magnitude(a.value[at[c]] - d) / allowed_error(d, a.tolerance, a.band);
+        float d = a.points.distance[at[c]];
+        move[c] = magnitude(a.value[at[c]] - d) / allowed_error(d, a.allowed.tolerance, a.allowed.band);
         moved = most(moved, move[c]);
     }
     if (moved == 0.f) return;
     if (moved <= 1.f) {
-        if (a.row[cell] == SDF_NONE) return;
-        const u32* point = a.points + 27 * (size_t)a.row[cell];
+        if (a.own.row[cell] == SDF_NONE) return;
+        const u32* point = a.own.points + 27 * (size_t)a.own.row[cell];
         float distance[27], value[27];
-        for (int j = 0; j < 27; j++) distance[j] = a.distance[point[j]];
+        for (int j = 0; j < 27; j++) distance[j] = a.points.distance[point[j]];
         for (int c = 0; c < 8; c++) corner[c] = a.value[at[c]];
         interpolate(corner, value);
-        CellError error = largest_error(a, cell, point, distance, value);
+        CellError error = largest_error(a.own, a.points, a.allowed, cell, point, distance, value);
         if (most(error.tolerance, error.sheet) / SDF_MOVED <= 1.f) return;
     }
     for (int c = 0; c < 8; c++) {
@@ -81,9 +102,9 @@ FN void sdf_octree_tighten_at(const sdf_octree_tighten_args& a, u32 cell) {
             for (int y = o.y == 0 ? 0 : 1; y <= (o.y == 2 ? 2 : 1); y++)
                 for (int x = o.x == 0 ? 0 : 1; x <= (o.x == 2 ? 2 : 1); x++) {
                     int k = index_of(x, y, z);
-                    u32 other = neighbour_of_parent(a, cell, sides_of(k), toward(k));
-                    if (other >= SDF_OUTSIDE || a.above_state[other] >= JUMP) continue;
-                    store_shared(a.above_asked + other, (u8)1);
+                    u32 other = neighbour_of_parent(a.own, a.above, cell, sides_of(k), toward(k));
+                    if (other >= SDF_OUTSIDE || a.above.state[other] >= JUMP) continue;
+                    store_shared(a.above.asked + other, (u8)1);
                     store_shared(a.any, (u8)1);
                 }
     }

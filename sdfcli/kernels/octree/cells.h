@@ -12,6 +12,7 @@
 //   sdf_corner_level                         the level on which a corner comes up first
 #ifndef SDFCLI_OCTREE_CELLS_H
 #define SDFCLI_OCTREE_CELLS_H
+#include "base/kernel.h"
 #include "geometry/lattice.h"
 
 // The deepest level on which two Morton codes lie in one cell; equal codes do on all levels.
@@ -26,11 +27,26 @@ FN Levels levels_begun(const u64* keys, u32 i, u32 depth) {
     found.end = most(found.first, least(found.end, (int)depth));
     return found;
 }
-FN void sdf_split_count_at(const sdf_split_count_args& a, u32 i) {
+
+struct sdf_split_count_args {
+    u32 n;            // keys - 1: pairs of neighbours
+    u32 depth;        // cells of this level are not split
+    const u64* keys;  // [n + 1] Morton codes, sorted
+    u32* count;       // [n] out: the split cells that begin at each pair
+};
+SDF_KERNEL(sdf_split_count, PLAIN, i) {
     Levels levels = levels_begun(a.keys, i, a.depth);
     a.count[i] = (u32)(levels.end - levels.first);
 }
-FN void sdf_split_cells_at(const sdf_split_cells_args& a, u32 i) {
+
+struct sdf_split_cells_args {
+    u32 n;
+    u32 depth;
+    const u64* keys;  // [n + 1]
+    const u32* end;   // [n] the running sums of the counts
+    u64* cell;        // [splits] out: the split cells, sorted
+};
+SDF_KERNEL(sdf_split_cells, PLAIN, i) {
     Levels levels = levels_begun(a.keys, i, a.depth);
     u64* out = a.cell + a.end[i] - (levels.end - levels.first);
     for (int level = levels.first; level < levels.end; level++) {
@@ -42,7 +58,15 @@ FN void sdf_split_cells_at(const sdf_split_cells_args& a, u32 i) {
 // A child that is not split is a leaf. Its place follows from the split cells before it, depth first: each of them that
 // is done has brought eight cells and is none of the leaves itself; those that the leaf lies in have brought as many as
 // the octal digits of its key say.
-FN void sdf_split_leaves_at(const sdf_split_leaves_args& a, u32 i) {
+struct sdf_split_leaves_args {
+    u32 n;  // 8 x split cells: their children
+    u32 splits;
+    const u64* cell;  // [splits] sorted
+    u64* leaf_key;    // [7 * splits + 1] out: sorted
+    u8* leaf_level;   // [7 * splits + 1] out
+    u32* leaf_child;  // [7 * splits + 1] out: which child each leaf is, 8 x split cell + octant
+};
+SDF_KERNEL(sdf_split_leaves, PLAIN, i) {
     u64 parent = a.cell[i >> 3];
     u32 level = cell_level(parent) + 1;
     u64 key = cell_key(parent) + (i & 7u) * cell_size(level);
@@ -81,15 +105,15 @@ FN Owned first_owner(u32 cell, int point, Neighbour neighbour) {
 // the origin, split cells too, or SDF_NONE; the parent, the root's is itself; the points that each cell owns, as bits.
 enum { PARENT = CENTRE, MASK };
 
-// Where a point that a cell owns comes among all that are owned, level by level.
-template <class Args>
-FN u32 owned_place(const Args& a, u32 cell, int point) {
-    u32 mask = a.kin[MASK * (size_t)a.splits + cell];
-    return a.end[cell_level(a.cell[cell]) * (size_t)a.splits + cell] - (u32)count_ones(mask >> point);
-}
-
 // Of neighbours those in the nine directions in which they share points.
-FN void sdf_split_own_at(const sdf_split_own_args& a, u32 i) {
+struct sdf_split_own_args {
+    u32 n;            // split cells
+    u32 depth;        // they are on the levels above it
+    const u64* cell;  // [n]
+    u32* kin;         // [15, n] out: see above
+    u32* count;       // [depth, n] out: how many points each cell owns; 0 on other levels
+};
+SDF_KERNEL(sdf_split_own, PLAIN, i) {
     u64 cell = a.cell[i];
     u32 level = cell_level(cell), size = 1u << (SDF_LATTICE_BITS - level), neighbour[CENTRE];
     Lattice at = morton_decode(cell_key(cell));
@@ -126,12 +150,38 @@ FN u8 corner_level(u64 key) {
     u32 up = key ? least((u32)(63 - leading_zeros(lowest)) / 3, (u32)SDF_LATTICE_BITS) : SDF_LATTICE_BITS;
     return (u8)(SDF_LATTICE_BITS - up);
 }
-FN void sdf_corner_level_at(const sdf_corner_level_args& a, u32 i) { a.level[i] = corner_level(a.corner_key[i]); }
+
+struct sdf_corner_level_args {
+    u32 n;                  // corners
+    const u64* corner_key;  // [n]
+    u8* level;              // [n] out: the first whose cells have it
+};
+SDF_KERNEL(sdf_corner_level, PLAIN, i) { a.level[i] = corner_level(a.corner_key[i]); }
+
+struct sdf_split_points_args {
+    u32 n;  // 27 x split cells: their points
+    u32 splits;
+    u32 low_bits;     // of the keys of corners, all of them 0
+    const u64* cell;  // [splits]
+    const u32* kin;   // [15, splits]
+    const u32* end;   // [depth, splits] the running sums of the counts
+    u32* point;       // [n] out: which corners they are: level by level, cell by cell; or null
+    u32* near;        // [corners] out: one of a level above nearby or SDF_NONE; or null
+    float* position;  // [corners, 3] out: in the unit cube; or null
+    u32* short_code;  // [corners] out: their keys without low_bits
+    u64* code;        // [corners] out: the same where 32 bits are too few, and short_code is null
+};
+
+// Where a point that a cell owns comes among all that are owned, level by level.
+FN u32 owned_place(const sdf_split_points_args& a, u32 cell, int point) {
+    u32 mask = a.kin[MASK * (size_t)a.splits + cell];
+    return a.end[cell_level(a.cell[cell]) * (size_t)a.splits + cell] - (u32)count_ones(mask >> point);
+}
 
 // The points of the split cells, numbered by their places among all that are owned. A cell's own corners are points of
 // its parent, or again one's corners. They are near those of the points that the cell owns for which they are the next
 // ones towards the origin.
-FN void sdf_split_points_at(const sdf_split_points_args& a, u32 i) {
+SDF_KERNEL(sdf_split_points, PLAIN, i) {
     u32 cell = i / 27, above = cell, mask = a.kin[MASK * (size_t)a.splits + cell];
     int own = (int)(i % 27), point = own;
     if (mask >> own & 1u) {
@@ -168,11 +218,30 @@ FN void sdf_split_points_at(const sdf_split_points_args& a, u32 i) {
 }
 
 // Corners in Morton order, and what is known of each.
-FN void sdf_corner_sorted_at(const sdf_corner_sorted_args& a, u32 i) {
+struct sdf_corner_sorted_args {
+    u32 n;  // corners
+    u32 low_bits;
+    const u32* short_code;   // [n] sorted; or null
+    const u64* code;         // [n]
+    const long long* order;  // [n] where each one was
+    u64* corner_key;         // [n] out
+    u32* place;              // [n] out: the inverse of the order
+};
+SDF_KERNEL(sdf_corner_sorted, PLAIN, i) {
     a.corner_key[i] = (a.short_code ? (u64)a.short_code[i] : a.code[i]) << a.low_bits;
     a.place[a.order[i]] = i;
 }
-FN void sdf_corner_placed_at(const sdf_corner_placed_args& a, u32 i) {
+
+struct sdf_corner_placed_args {
+    u32 n;                   // corners
+    const u32* place;        // [n] of each one in Morton order
+    const float* distance;   // [n]
+    const u32* slot;         // [n]
+    const u32* triangle_id;  // [triangles] by slot
+    float* placed_distance;  // [n] out
+    u32* nearest;            // [n] out: numbers of triangles
+};
+SDF_KERNEL(sdf_corner_placed, PLAIN, i) {
     a.placed_distance[a.place[i]] = a.distance[i];
     a.nearest[a.place[i]] = a.triangle_id[a.slot[i]];
 }

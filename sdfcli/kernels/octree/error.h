@@ -36,19 +36,18 @@ FN float bend(float edge, const Gradient& gradient) {
 
 // On the surface the distance is zero: does the field say so at the centroids in a cell? What lies between the points
 // of a coarse cell, such as the relief of a nearly flat wall, shows here; a little beside the surface it errs more.
-template <class Args>
-FN bool misses_surface(const Args& a, u32 cell, const float* corner) {
-    float scale = (float)(1u << a.level);
+FN bool misses_surface(const Level& own, const Points& points, float tolerance, u32 cell, const float* corner) {
+    float scale = (float)(1u << own.level);
     for (int c = 0; c < 8; c++)
         if (magnitude(corner[c]) * scale > 1.74f) return false;  // farther than the cell's diagonal
-    u64 key = key_of(a, cell), size = 1ULL << 3 * (SDF_MORTON_BITS - a.level), first = key * size;
+    u64 key = key_of(own, cell), size = 1ULL << 3 * (SDF_MORTON_BITS - own.level), first = key * size;
     Lattice at = morton_decode(key);
-    for (u32 slot = lower_bound(a.triangle_key, a.triangles, first); slot < a.triangles; slot++) {
-        if (a.triangle_key[slot] >= first + size) return false;
-        const float* p = a.triangle + 9 * (size_t)slot;
+    for (u32 slot = lower_bound(points.triangle_key, points.triangles, first); slot < points.triangles; slot++) {
+        if (points.triangle_key[slot] >= first + size) return false;
+        const float* p = points.triangle + 9 * (size_t)slot;
         F3 centroid = (1.f / 3.f) * (load3(p) + load3(p + 3) + load3(p + 6));
         F3 t = scale * centroid - vec((float)at.x, (float)at.y, (float)at.z);
-        if (magnitude(trilinear(corner, vec(clamp01(t.x), clamp01(t.y), clamp01(t.z)))) > 0.75f * a.tolerance)
+        if (magnitude(trilinear(corner, vec(clamp01(t.x), clamp01(t.y), clamp01(t.z)))) > 0.75f * tolerance)
             return true;
     }
     return false;
@@ -78,18 +77,17 @@ FN bool corners_jump(const float* corner, float edge) {
 }
 
 // How the field between a cell's corners bends, as a part of the error that is allowed there.
-template <class Args>
-FN float bend_of(const Args& a, u32 cell, const u32* point) {
+FN float bend_of(const Level& own, const Points& points, const Limits& allowed, u32 cell, const u32* point) {
     float gradient[24], nearest = 3.402823466e38f;
-    for (int c = 0; c < 8; c++) nearest = least(nearest, magnitude(a.distance[point[c]]));
-    corner_gradients(a, cell, point, gradient);
-    float bent = bend(1.f / (float)(1u << a.level), [&](int c, int axis) { return gradient[3 * c + axis]; });
-    return bent / allowed_error(nearest, a.tolerance, a.band);
+    for (int c = 0; c < 8; c++) nearest = least(nearest, magnitude(points.distance[point[c]]));
+    corner_gradients(own, points, cell, point, gradient);
+    float bent = bend(1.f / (float)(1u << own.level), [&](int c, int axis) { return gradient[3 * c + axis]; });
+    return bent / allowed_error(nearest, allowed.tolerance, allowed.band);
 }
 // An error at one point, as a part of what is allowed, tells of larger ones elsewhere in the cell.
-template <class Args>
-FN bool suspicious(const Args& a, u32 cell, const u32* point, float error) {
-    return error > SDF_WRONG || (error > SDF_DOUBTFUL && bend_of(a, cell, point) > SDF_BENT);
+FN bool suspicious(const Level& own, const Points& points, const Limits& allowed, u32 cell, const u32* point,
+                   float error) {
+    return error > SDF_WRONG || (error > SDF_DOUBTFUL && bend_of(own, points, allowed, cell, point) > SDF_BENT);
 }
 
 // Do two of a cell's points have different signs although their distances say that no surface lies between them? Then
@@ -114,14 +112,15 @@ struct CellError {
     float tolerance, sheet, width;
 };
 // value: the field at the 27 points.
-template <class Args>
-FN CellError largest_error(const Args& a, u32 cell, const u32* point, const float* distance, const float* value) {
-    float error[27], gradient[81], corner[8], largest = 0.f, half = 0.5f / (float)(1u << a.level);
+FN CellError largest_error(const Level& own, const Points& points, const Limits& allowed, u32 cell, const u32* point,
+                           const float* distance, const float* value) {
+    float error[27], gradient[81], corner[8], largest = 0.f, half = 0.5f / (float)(1u << own.level);
     CellError found = {0.f, 0.f, 0.f};
-    Lattice at = morton_decode(key_of(a, cell));
+    Lattice at = morton_decode(key_of(own, cell));
     UNROLL
     for (int j = 0; j < 27; j++) error[j] = magnitude(value[j] - distance[j]);
-    for (int j = 0; j < 27; j++) load_gradient(a, point[j], point_of(a, at, offset_of(j)), gradient + 3 * j);
+    for (int j = 0; j < 27; j++)
+        load_gradient(points, point[j], point_of(own.level, at, offset_of(j)), gradient + 3 * j);
     UNROLL
     for (int octant = 0; octant < 8; octant++) {
         int first = octant_point(octant);
@@ -132,11 +131,12 @@ FN CellError largest_error(const Args& a, u32 cell, const u32* point, const floa
             nearest = least(nearest, magnitude(distance[j]));
         }
         worst += 0.5f * bend(half, [&](int c, int axis) { return gradient[3 * (first + octant_point(c)) + axis]; });
-        found.tolerance = most(found.tolerance, worst / allowed_error(nearest, a.tolerance, a.band));
+        found.tolerance = most(found.tolerance, worst / allowed_error(nearest, allowed.tolerance, allowed.band));
         largest = most(largest, worst);
     }
     for (int c = 0; c < 8; c++) corner[c] = distance[corner_point(c)];
-    found.width = sheet_width(a, corner, 2.f * half, [&](int c) { return load3(gradient + 3 * corner_point(c)); });
+    found.width =
+        sheet_width(allowed, corner, 2.f * half, [&](int c) { return load3(gradient + 3 * corner_point(c)); });
     found.sheet = largest / (SDF_SHEET_SHARE * found.width);
     return found;
 }

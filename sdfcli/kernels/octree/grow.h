@@ -9,53 +9,77 @@
 //   sdf_octree_measured  signed distances, and gradients where they are kept
 #ifndef SDFCLI_OCTREE_GROW_H
 #define SDFCLI_OCTREE_GROW_H
+#include "base/kernel.h"
 #include "octree/gradient.h"
 #include "sign/propagate.h"
 #include "sign/pseudonormal.h"
 
 // A cell is split: its children become a family. Its neighbours now meet finer cells; where their children are older,
 // those of them that are opened learn of the new cells.
-FN void sdf_octree_children_at(const sdf_octree_children_args& a, u32 i) {
-    u32 cell = a.cells[i], family = a.first + i, own_row = a.row[cell];
-    a.state[cell] = SPLIT;
-    store_shared(a.child + own_row, family);
-    a.below_parent[family] = cell;
-    a.below_key[family] = key_of(a, cell);
+struct sdf_octree_children_args {
+    u32 n;             // cells to split
+    u32 first;         // number of the first new family
+    const u32* cells;  // [n]
+    Level own, below;
+};
+SDF_KERNEL(sdf_octree_children, PLAIN, i) {
+    u32 cell = a.cells[i], family = a.first + i, own_row = a.own.row[cell];
+    a.own.state[cell] = SPLIT;
+    store_shared(a.own.child + own_row, family);
+    a.below.parent[family] = cell;
+    a.below.key[family] = key_of(a.own, cell);
     for (u32 c = 8 * family; c < 8 * family + 8; c++) {
-        a.below_row[c] = SDF_NONE;
-        a.below_state[c] = CLOSED;
-        a.below_asked[c] = a.below_meets_finer[c] = 0;
+        a.below.row[c] = SDF_NONE;
+        a.below.state[c] = CLOSED;
+        a.below.asked[c] = a.below.meets_finer[c] = 0;
     }
     for (int k = 0; k < 27; k++) {
-        u32 sides = sides_of(k), other = neighbour_across(a.around + 8 * (size_t)own_row, cell & 7u, sides, toward(k));
+        u32 sides = sides_of(k),
+            other = neighbour_across(a.own.around + 8 * (size_t)own_row, cell & 7u, sides, toward(k));
         if (other >= SDF_OUTSIDE || k == CENTRE) continue;
-        store_shared(a.meets_finer + other, (u8)1);
-        u32 other_row = a.row[other], older = other_row == SDF_NONE ? SDF_NONE : load_shared(a.child + other_row);
+        store_shared(a.own.meets_finer + other, (u8)1);
+        u32 other_row = a.own.row[other],
+            older = other_row == SDF_NONE ? SDF_NONE : load_shared(a.own.child + other_row);
         if (older >= a.first) continue;
         for (u32 q = 0; q < 8; q++) {
-            u32 row = a.below_row[8 * older + q];
+            u32 row = a.below.row[8 * older + q];
             bool touches = (q & sides) == (sides & ~toward(k));
-            if (touches && row != SDF_NONE) a.below_around[8 * (size_t)row + sides] = family;
+            if (touches && row != SDF_NONE) a.below.around[8 * (size_t)row + sides] = family;
         }
     }
 }
 
 // Cells begin to open: each gets a row.
-FN void sdf_octree_opening_at(const sdf_octree_opening_args& a, u32 i) {
+struct sdf_octree_opening_args {
+    u32 n;             // cells to open
+    u32 first;         // row of the first
+    const u32* cells;  // [n]
+    Level own;
+};
+SDF_KERNEL(sdf_octree_opening, PLAIN, i) {
     u32 cell = a.cells[i], row = a.first + i;
-    a.row[cell] = row;
-    a.state[cell] = OPENING;
-    a.cell[row] = cell;
-    a.child[row] = SDF_NONE;
+    a.own.row[cell] = row;
+    a.own.state[cell] = OPENING;
+    a.own.cell[row] = cell;
+    a.own.child[row] = SDF_NONE;
 }
 
 // Which points the opening cells own: a bit mask and a count. Points that other cells have, or will have, are borrowed.
-FN void sdf_octree_own_at(const sdf_octree_own_args& a, u32 i) {
+struct sdf_octree_own_args {
+    u32 n;             // cells to open
+    u32 first;         // row of the first
+    const u32* cells;  // [n]
+    Level own, above;  // out: around, and points, other opening cells' points as places in their list
+    u32* mask;         // [n] out: the points that each cell owns
+    u32* lent;         // [n] out: the points that other opening cells own
+    u32* count;        // [n] out: of its own
+};
+SDF_KERNEL(sdf_octree_own, PLAIN, i) {
     u32 cell = a.cells[i], mask = 0, lent = 0;
     u32 family[8], neighbour[27];
-    u32* points = a.points + 27 * (size_t)(a.first + i);
-    neighbours_of(a, cell, family, neighbour);
-    for (int k = 0; k < 8; k++) a.around[8 * (size_t)(a.first + i) + k] = family[k];
+    u32* points = a.own.points + 27 * (size_t)(a.first + i);
+    neighbours_of(a.own, a.above, cell, family, neighbour);
+    for (int k = 0; k < 8; k++) a.own.around[8 * (size_t)(a.first + i) + k] = family[k];
     UNROLL
     for (int j = 0; j < 27; j++) {
         if (is_corner(j)) continue;
@@ -69,17 +93,17 @@ FN void sdf_octree_own_at(const sdf_octree_own_args& a, u32 i) {
             for (int y = y0; y <= y1; y++)
                 for (int x = x0; x <= x1; x++) {
                     u32 other = neighbour[index_of(x + 1, y + 1, z + 1)];
-                    if (other >= SDF_OUTSIDE || a.state[other] == CLOSED) continue;
-                    bool has = a.state[other] >= OPENED;
+                    if (other >= SDF_OUTSIDE || a.own.state[other] == CLOSED) continue;
+                    bool has = a.own.state[other] >= OPENED;
                     if (has > opened || (has == opened && other < best)) {
                         best = other;
                         there = index_of(o.x - 2 * x, o.y - 2 * y, o.z - 2 * z);
                         opened = has;
                     }
                 }
-        u32 row = a.row[best];
+        u32 row = a.own.row[best];
         if (opened) {
-            points[j] = a.points[27 * (size_t)row + there];
+            points[j] = a.own.points[27 * (size_t)row + there];
         } else if (best == cell) {
             mask |= 1u << j;
         } else {
@@ -93,17 +117,35 @@ FN void sdf_octree_own_at(const sdf_octree_own_args& a, u32 i) {
 }
 
 // The numbers of an opening cell's points; its own are made, and with them it is opened.
-FN void sdf_octree_points_at(const sdf_octree_points_args& a, u32 i) {
+struct sdf_octree_points_args {
+    u32 n;             // opening cells of this piece
+    u32 first;         // row of the first opening cell
+    u32 piece;         // place of the piece's first cell among the opening cells
+    u32 first_point;   // number of the first new point
+    u32 piece_point;   // that of the piece
+    const u32* cells;  // [opening]
+    Level own, above;  // in and out: points; out: state, opened
+    const u32* mask;   // [opening]
+    const u32* lent;   // [opening]
+    const u32* last;   // [opening] running sums of their new points
+    const u32* slot;   // [points]
+    u32 seeds;         // of each new point, at most
+    u32* point_row;    // [new points] out: the owner's row
+    float* position;   // [new points, 3] out
+    u32* seed;         // [new points, seeds] out: ended by SDF_NONE
+};
+SDF_KERNEL(sdf_octree_points, PLAIN, i) {
     u32 place = a.piece + i, row = a.first + place, cell = a.cells[place], mask = a.mask[place], lent = a.lent[place];
-    a.state[cell] = OPENED;
+    a.own.state[cell] = OPENED;
     u32 id = a.first_point + a.last[place] - (u32)count_ones(mask), corner[8];
-    u32* points = a.points + 27 * (size_t)row;
-    corners_of(a, cell, corner);
+    u32* points = a.own.points + 27 * (size_t)row;
+    corners_of(a.own, a.above, cell, corner);
     for (int c = 0; c < 8; c++) points[corner_point(c)] = corner[c];
     for (int j = 0; j < 27; j++) {
         if (mask >> j & 1u) {
             u32 k = id - a.piece_point;
-            place_point(a, cell, j, corner, a.position + 3 * (size_t)k, a.seed + a.seeds * (size_t)k);
+            place_point(a.own, cell, j, corner, a.slot, a.seeds, a.position + 3 * (size_t)k,
+                        a.seed + a.seeds * (size_t)k);
             a.point_row[k] = row;
             points[j] = id++;
         } else if (lent >> j & 1u) {
@@ -115,16 +157,35 @@ FN void sdf_octree_points_at(const sdf_octree_points_args& a, u32 i) {
 }
 
 // The keys of an opened cell's points but its corners, which are points of a cell above. Cells that share one agree.
-FN void sdf_octree_keys_at(const sdf_octree_keys_args& a, u32 i) {
-    Lattice at = morton_decode(key_of(a, a.cell[i]));
+struct sdf_octree_keys_args {
+    u32 n;  // rows of a level
+    Level own;
+    u64* point_key;  // [points] out: Morton keys on the lattice
+};
+SDF_KERNEL(sdf_octree_keys, PLAIN, i) {
+    Lattice at = morton_decode(key_of(a.own, a.own.cell[i]));
     for (int j = 0; j < 27; j++)
         if (!is_corner(j))
-            store_shared(a.point_key + a.points[27 * (size_t)i + j], morton_encode(point_of(a, at, offset_of(j))));
+            store_shared(a.point_key + a.own.points[27 * (size_t)i + j],
+                         morton_encode(point_of(a.own.level, at, offset_of(j))));
 }
 
 // A measured point's signed distance and, where they are kept, its gradient. The sign is that of the pseudonormal, or
 // given, or that of the winding number.
-FN void sdf_octree_measured_at(const sdf_octree_measured_args& a, u32 i) {
+struct sdf_octree_measured_args {
+    u32 n;                   // new points
+    const float* position;   // [n, 3]
+    const u32* slot;         // [n] nearest triangle
+    const float* distance;   // [n] unsigned
+    const u8* inside;        // [n] 0, 1, or 2 where the winding number decides; null where normals do
+    const float* winding;    // [n] may be null
+    const float* normals;    // [triangles, 7, 3] as for sdf_pseudonormal
+    const float* triangle;   // [triangles, 9]
+    u32* nearest;            // [n] out: the slots once more
+    float* signed_distance;  // [n] out
+    float* gradient;         // [n, 3] out: of the signed distance; may be null
+};
+SDF_KERNEL(sdf_octree_measured, PLAIN, i) {
     D3 p = load3d(a.position + 3 * (size_t)i);
     const float* t = a.triangle + 9 * (size_t)a.slot[i];
     Nearest<double> q = nearest_on_triangle(p, load3d(t), load3d(t + 3), load3d(t + 6));

@@ -11,7 +11,7 @@
 // among its parent's points, and its neighbours among the children of its parent's neighbours.
 //
 // INTERFACE
-//   State                                         what has become of a cell
+//   Level, State                                  the arrays of a level, and what has become of a cell
 //   key_of, corners_of                            a cell's key, and the points at its corners
 //   sides_of, toward, neighbour_across            neighbours by number: where they lie, and which they are
 //   neighbour_of_parent, families_of, neighbours_of  all neighbours of a cell
@@ -19,21 +19,30 @@
 //   point_of, place_point                         where a cell's points lie, and first bounds of their queries
 #ifndef SDFCLI_OCTREE_LEVELS_H
 #define SDFCLI_OCTREE_LEVELS_H
-#include "args.h"
 #include "geometry/lattice.h"
 
 enum State { CLOSED, OPENING, OPENED, JUMP, SPLIT };
 
-template <class Args>
-FN u64 key_of(const Args& a, u32 cell) {
-    return a.key[cell >> 3] << 3 | (cell & 7u);
-}
+struct Level {
+    u32 level;
+    u32* parent;      // [families] their parent, a cell of the level above
+    u64* key;         // [families] Morton key of the parent
+    u32* row;         // [cells] number among the opened cells, or SDF_NONE
+    u8* state;        // [cells]
+    u8* asked;        // [cells] where a cell is to be split: 1, or 2 for the sake of a sheet alone
+    u8* meets_finer;  // [cells] 1 for the neighbours of cells that are split
+    u32* cell;        // [rows] their cells
+    u32* child;       // [rows] family of the level below, or SDF_NONE
+    u32* around;      // [rows, 8] families by side, SDF_NONE: coarser there, SDF_OUTSIDE
+    u32* points;      // [rows, 27]
+};
+
+FN u64 key_of(const Level& own, u32 cell) { return own.key[cell >> 3] << 3 | (cell & 7u); }
 // The points at a cell's corners; the root's are the first eight.
-template <class Args>
-FN void corners_of(const Args& a, u32 cell, u32* corner) {
-    const u32* above = a.above_row ? a.above_points + 27 * (size_t)a.above_row[a.parent[cell >> 3]] : nullptr;
+FN void corners_of(const Level& own, const Level& above, u32 cell, u32* corner) {
+    const u32* points = above.row ? above.points + 27 * (size_t)above.row[own.parent[cell >> 3]] : nullptr;
     int first = octant_point((int)(cell & 7u));
-    for (int c = 0; c < 8; c++) corner[c] = above ? above[first + octant_point(c)] : (u32)c;
+    for (int c = 0; c < 8; c++) corner[c] = points ? points[first + octant_point(c)] : (u32)c;
 }
 
 // By axis, what numbers of neighbours, 0 .. 26, say: whether they are beside the cell, and whether farther on.
@@ -52,29 +61,26 @@ FN u32 neighbour_across(const u32* family, u32 octant, u32 sides, u32 corner) {
     return own < SDF_OUTSIDE ? 8 * own + (octant ^ sides) : own;
 }
 // That of a cell's parent.
-template <class Args>
-FN u32 neighbour_of_parent(const Args& a, u32 cell, u32 sides, u32 corner) {
-    u32 parent = a.parent[cell >> 3];
-    return neighbour_across(a.above_around + 8 * (size_t)a.above_row[parent], parent & 7u, sides, corner);
+FN u32 neighbour_of_parent(const Level& own, const Level& above, u32 cell, u32 sides, u32 corner) {
+    u32 parent = own.parent[cell >> 3];
+    return neighbour_across(above.around + 8 * (size_t)above.row[parent], parent & 7u, sides, corner);
 }
 // The families around a cell: the children of its parent and of seven of the parent's neighbours.
-template <class Args>
-FN void families_of(const Args& a, u32 cell, u32* family) {
-    family[0] = a.above_row ? cell >> 3 : SDF_OUTSIDE;
+FN void families_of(const Level& own, const Level& above, u32 cell, u32* family) {
+    family[0] = above.row ? cell >> 3 : SDF_OUTSIDE;
     UNROLL
     for (u32 sides = 1; sides < 8; sides++) {
-        u32 other = a.above_row ? neighbour_of_parent(a, cell, sides, cell & 7u) : SDF_OUTSIDE;
+        u32 other = above.row ? neighbour_of_parent(own, above, cell, sides, cell & 7u) : SDF_OUTSIDE;
         if (other < SDF_OUTSIDE) {
-            u32 other_row = a.above_row[other];
-            other = other_row == SDF_NONE ? SDF_NONE : a.above_child[other_row];
+            u32 other_row = above.row[other];
+            other = other_row == SDF_NONE ? SDF_NONE : above.child[other_row];
         }
         family[sides] = other;
     }
 }
 // The 27 neighbours of a cell, 13 is the cell itself, and the families around it.
-template <class Args>
-FN void neighbours_of(const Args& a, u32 cell, u32* family, u32* neighbour) {
-    families_of(a, cell, family);
+FN void neighbours_of(const Level& own, const Level& above, u32 cell, u32* family, u32* neighbour) {
+    families_of(own, above, cell, family);
     UNROLL
     for (int j = 0; j < 27; j++) neighbour[j] = neighbour_across(family, cell & 7u, sides_of(j), toward(j));
     neighbour[CENTRE] = cell;
@@ -96,23 +102,22 @@ FN void each_shared(int direction, const Visit& visit) {
 }
 
 // Where point o of the cell at a place among those of its level lies on the lattice.
-template <class Args>
-FN Lattice point_of(const Args& a, Lattice cell, Offset o) {
-    u32 half = 1u << (SDF_LATTICE_BITS - 1 - a.level);
+FN Lattice point_of(u32 level, Lattice cell, Offset o) {
+    u32 half = 1u << (SDF_LATTICE_BITS - 1 - level);
     Lattice p = {(2 * cell.x + (u32)o.x) * half, (2 * cell.y + (u32)o.y) * half, (2 * cell.z + (u32)o.z) * half};
     return p;
 }
 
 // The place of a cell's point, and the nearest triangles of the 2, 4 or 8 corners between which it lies, or of some of
 // them: the first bounds of its query.
-template <class Args>
-FN void place_point(const Args& a, u32 cell, int j, const u32* corner, float* position, u32* seed) {
+FN void place_point(const Level& own, u32 cell, int j, const u32* corner, const u32* slot, u32 most_seeds,
+                    float* position, u32* seed) {
     Offset o = offset_of(j);
-    store_position(position, point_of(a, morton_decode(key_of(a, cell)), o));
+    store_position(position, point_of(own.level, morton_decode(key_of(own, cell)), o));
     u32 seeds = 0;
     for (int c = 0; c < 8; c++)
-        if (seeds < a.seeds && lies_between(o, c)) seed[seeds++] = a.slot[corner[c]];
-    if (seeds < a.seeds) seed[seeds] = SDF_NONE;
+        if (seeds < most_seeds && lies_between(o, c)) seed[seeds++] = slot[corner[c]];
+    if (seeds < most_seeds) seed[seeds] = SDF_NONE;
 }
 
 #endif

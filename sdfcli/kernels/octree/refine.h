@@ -8,6 +8,7 @@
 //   sdf_octree_test     opened cells, by all 27 points
 #ifndef SDFCLI_OCTREE_REFINE_H
 #define SDFCLI_OCTREE_REFINE_H
+#include "base/kernel.h"
 #include "octree/error.h"
 
 // When bending, as a part of the error that is allowed, settles that a new cell stays a leaf: near the surface, and
@@ -21,18 +22,28 @@
 // foretell is enough to open it, or, if it is little, to leave it; in between the centre is asked for. Far from the
 // surface the points nearest to the corners tell what the query would find there. Cells with both sides of a sheet are
 // opened, or left.
-FN void sdf_octree_screen_at(const sdf_octree_screen_args& a, u32 i) {
+struct sdf_octree_screen_args {
+    u32 n;      // new cells
+    u32 first;  // number of the first
+    Level own, above;
+    Points points;
+    Limits allowed;
+    u32 thin_only;  // whether only sheets are split on this level
+    u8* wish;       // [n] out: 0 stays a leaf, 1 is to be opened, 2 is to be probed
+};
+SDF_KERNEL(sdf_octree_screen, SIMD, i) {
     u32 cell = a.first + i, point[8];
-    corners_of(a, cell, point);
+    corners_of(a.own, a.above, cell, point);
     float corner[8], gradient[24], nearest = 3.402823466e38f;
     for (int c = 0; c < 8; c++) {
-        corner[c] = a.distance[point[c]];
+        corner[c] = a.points.distance[point[c]];
         nearest = least(nearest, magnitude(corner[c]));
     }
-    corner_gradients(a, cell, point, gradient);
-    float edge = 1.f / (float)(1u << a.level), allowed = allowed_error(nearest, a.tolerance, a.band);
+    corner_gradients(a.own, a.points, cell, point, gradient);
+    float edge = 1.f / (float)(1u << a.own.level),
+          allowed = allowed_error(nearest, a.allowed.tolerance, a.allowed.band);
     float bent = bend(edge, [&](int c, int axis) { return gradient[3 * c + axis]; });
-    float width = sheet_width(a, corner, edge, [&](int c) { return load3(gradient + 3 * c); });
+    float width = sheet_width(a.allowed, corner, edge, [&](int c) { return load3(gradient + 3 * c); });
     u8 wish = 2;
     if (edge > SDF_SHEET_EDGE * width) {
         wish = 1;
@@ -40,7 +51,8 @@ FN void sdf_octree_screen_at(const sdf_octree_screen_args& a, u32 i) {
         wish = bent > SDF_STRAIGHT * SDF_SHEET_SHARE * width;
     } else if (a.thin_only) {
         wish = 0;
-    } else if (bent > allowed || corners_jump(corner, edge) || misses_surface(a, cell, corner)) {
+    } else if (bent > allowed || corners_jump(corner, edge) ||
+               misses_surface(a.own, a.points, a.allowed.tolerance, cell, corner)) {
         wish = 1;
     } else if (bent <= SDF_STRAIGHT * allowed) {
         wish = 0;
@@ -57,64 +69,108 @@ FN void sdf_octree_screen_at(const sdf_octree_screen_args& a, u32 i) {
 }
 
 // The centres of cells that are to be probed.
-FN void sdf_octree_probe_at(const sdf_octree_probe_args& a, u32 i) {
+struct sdf_octree_probe_args {
+    u32 n;
+    const u32* cells;  // [n] to be probed
+    Level own, above;
+    const u32* slot;  // [points] nearest triangle
+    u32 seeds;        // of each, at most
+    float* position;  // [n, 3] out: the centre
+    u32* seed;        // [n, seeds] out: ended by SDF_NONE
+};
+SDF_KERNEL(sdf_octree_probe, PLAIN, i) {
     u32 corner[8];
-    corners_of(a, a.cells[i], corner);
-    place_point(a, a.cells[i], CENTRE, corner, a.position + 3 * (size_t)i, a.seed + a.seeds * (size_t)i);
+    corners_of(a.own, a.above, a.cells[i], corner);
+    place_point(a.own, a.cells[i], CENTRE, corner, a.slot, a.seeds, a.position + 3 * (size_t)i,
+                a.seed + a.seeds * (size_t)i);
 }
 
 // A second look, at a cell's centre. Its sign is not asked for: with the wrong one, the field would have to be wrong by
 // twice the distance there while nothing bends.
-FN void sdf_octree_probed_at(const sdf_octree_probed_args& a, u32 i) {
+struct sdf_octree_probed_args {
+    u32 n;
+    u32 first;         // number of the first new cell
+    const u32* cells;  // [n] probed
+    Level own, above;
+    Points points;
+    Limits allowed;
+    const float* centre;  // [n] unsigned distance of the centre
+    u8* wish;             // [new cells] out: 1 is to be opened
+};
+SDF_KERNEL(sdf_octree_probed, PLAIN, i) {
     u32 cell = a.cells[i], point[8];
-    corners_of(a, cell, point);
+    corners_of(a.own, a.above, cell, point);
     float corner[8], centre = a.centre[i], nearest = centre;
     for (int c = 0; c < 8; c++) {
-        corner[c] = a.distance[point[c]];
+        corner[c] = a.points.distance[point[c]];
         nearest = least(nearest, magnitude(corner[c]));
     }
     float miss = magnitude(magnitude(middle(corner)) - centre);
-    a.wish[cell - a.first] = suspicious(a, cell, point, miss / allowed_error(nearest, a.tolerance, a.band)) ? 1 : 0;
+    a.wish[cell - a.first] = suspicious(a.own, a.points, a.allowed, cell, point,
+                                        miss / allowed_error(nearest, a.allowed.tolerance, a.allowed.band))
+                                 ? 1
+                                 : 0;
 }
 
 // A third look at a cell that was not opened: its neighbours may have been, and share points with it.
-FN void sdf_octree_peek_at(const sdf_octree_peek_args& a, u32 i) {
+struct sdf_octree_peek_args {
+    u32 n;      // new cells, of which closed ones are looked at
+    u32 first;  // number of the first
+    Level own, above;
+    Points points;
+    Limits allowed;
+    u8* wish;  // [n] out: 1 is to be opened
+};
+SDF_KERNEL(sdf_octree_peek, SIMD, i) {
     u32 cell = a.first + i, family[8], neighbour[27], point[8];
     float corner[8], value[27], error = 0.f;
     bool met = false;
-    if (a.state[cell] == CLOSED) {
-        neighbours_of(a, cell, family, neighbour);
+    if (a.own.state[cell] == CLOSED) {
+        neighbours_of(a.own, a.above, cell, family, neighbour);
         UNROLL
         for (int k = 0; k < 27; k++) {
             u32 other = neighbour[k];
-            if (other >= SDF_OUTSIDE || a.state[other] < OPENED) continue;
+            if (other >= SDF_OUTSIDE || a.own.state[other] < OPENED) continue;
             if (!met) {
-                corners_of(a, cell, point);
-                for (int c = 0; c < 8; c++) corner[c] = a.distance[point[c]];
+                corners_of(a.own, a.above, cell, point);
+                for (int c = 0; c < 8; c++) corner[c] = a.points.distance[point[c]];
                 interpolate(corner, value);
                 met = true;
             }
-            const u32* points = a.points + 27 * (size_t)a.row[other];
+            const u32* points = a.own.points + 27 * (size_t)a.own.row[other];
             each_shared(k, [&](int j, int there) {
-                float d = a.distance[points[there]];
-                error = most(error, magnitude(value[j] - d) / allowed_error(d, a.tolerance, a.band));
+                float d = a.points.distance[points[there]];
+                error = most(error, magnitude(value[j] - d) / allowed_error(d, a.allowed.tolerance, a.allowed.band));
             });
         }
     }
-    a.wish[i] = met && suspicious(a, cell, point, error) ? 1 : 0;
+    a.wish[i] = met && suspicious(a.own, a.points, a.allowed, cell, point, error) ? 1 : 0;
 }
 
 // Frisken's test (2000), made tighter: which opened cells are asked to be split. One stays a leaf where the sign jumps.
 // Where a.thin_only, the tolerance has all the levels that it gets.
-FN void sdf_octree_test_at(const sdf_octree_test_args& a, u32 i) {
-    u32 row = a.rows ? a.rows[i] : a.first + i, cell = a.cell[row];
-    const u32* point = a.points + 27 * (size_t)row;
-    float corner[8], value[27], distance[27], edge = 1.f / (float)(1u << a.level);
-    for (int j = 0; j < 27; j++) distance[j] = a.distance[point[j]];
+struct sdf_octree_test_args {
+    u32 n;            // rows
+    u32 first;        // the first, where these follow each other
+    const u32* rows;  // [n] may be null
+    Level own;
+    Points points;
+    Limits allowed;
+    u32 thin_only;    // whether only sheets are split on this level
+    float jump_edge;  // cells of this edge or less are not split for a jump of the sign
+    u8* asked;        // [cells] out: where a cell is to be split: 1, or 2 for the sake of a sheet alone
+    u8* state;        // [cells] out: where the sign jumps; may be null
+};
+SDF_KERNEL(sdf_octree_test, SIMD, i) {
+    u32 row = a.rows ? a.rows[i] : a.first + i, cell = a.own.cell[row];
+    const u32* point = a.own.points + 27 * (size_t)row;
+    float corner[8], value[27], distance[27], edge = 1.f / (float)(1u << a.own.level);
+    for (int j = 0; j < 27; j++) distance[j] = a.points.distance[point[j]];
     for (int c = 0; c < 8; c++) corner[c] = distance[corner_point(c)];
     interpolate(corner, value);
-    CellError error = largest_error(a, cell, point, distance, value);
-    bool wrong = !a.thin_only && (error.tolerance > 1.f || misses_surface(a, cell, corner));
+    CellError error = largest_error(a.own, a.points, a.allowed, cell, point, distance, value);
+    bool wrong =
+        !a.thin_only && (error.tolerance > 1.f || misses_surface(a.own, a.points, a.allowed.tolerance, cell, corner));
     if (!wrong && error.sheet <= 1.f && edge <= SDF_SHEET_EDGE * error.width) return;
     if (edge > a.jump_edge || !holds_jump(distance, 0.5f * edge))
         a.asked[cell] = wrong ? 1 : 2;

@@ -7,6 +7,7 @@
 //   sdf_octree_sheet_points, sdf_octree_beside_sheets  points whose values are rounded more finely
 #ifndef SDFCLI_OCTREE_SHEETS_H
 #define SDFCLI_OCTREE_SHEETS_H
+#include "base/kernel.h"
 #include "octree/gradient.h"
 
 // Two gradients whose cosine is below this belong to two sides of a sheet: these meet at 37 degrees at most.
@@ -29,10 +30,10 @@ FN bool near_surface(const float* corner, float edge) {
 // The thickness of the thinnest sheet, a wall or a gap, of which a cell has both sides: where the gradients at the ends
 // of an edge oppose each other, the points of the surface nearest to these lie on either side of it. The width between
 // these is positive across a wall and negative across a gap. Without effect on the surface, and passed over, are walls
-// in cells that lie within them, and gaps likewise, and wide ones; sheets thinner than a.thin_least are given up. Where
+// in cells that lie within them, and gaps likewise, and wide ones; sheets thinner than thin_least are given up. Where
 // `everywhere`, they are not passed over.
-template <class Args, class Gradient>
-FN float sheet_width(const Args& a, const float* corner, float edge, const Gradient& gradient,
+template <class Gradient>
+FN float sheet_width(const Limits& allowed, const float* corner, float edge, const Gradient& gradient,
                      bool everywhere = false) {
     float thinnest = SDF_NO_SHEET;
     int inside = 0;
@@ -46,44 +47,71 @@ FN float sheet_width(const Args& a, const float* corner, float edge, const Gradi
             if (dot(g, h) > SDF_OPPOSED) continue;
             F3 way = vec(axis == 0 ? edge : 0.f, axis == 1 ? edge : 0.f, axis == 2 ? edge : 0.f), between = g - h;
             float width = dot(corner[e] * h - corner[c] * g - way, between) / sqrtf(dot(between, between));
-            if ((!everywhere && inside == (width > 0.f ? 8 : 0)) || magnitude(width) < a.thin_least) continue;
+            if ((!everywhere && inside == (width > 0.f ? 8 : 0)) || magnitude(width) < allowed.thin_least) continue;
             thinnest = least(thinnest, magnitude(width));
         }
-    return thinnest > SDF_SHEET_WIDEST * a.tolerance ? SDF_NO_SHEET : thinnest;
+    return thinnest > SDF_SHEET_WIDEST * allowed.tolerance ? SDF_NO_SHEET : thinnest;
 }
 
 // How thin the sheets in new cells are.
-FN void sdf_octree_sheets_at(const sdf_octree_sheets_args& a, u32 i) {
+struct sdf_octree_sheets_args {
+    u32 n;      // new cells
+    u32 first;  // number of the first
+    Level own, above;
+    Points points;
+    Limits allowed;
+    float* width;  // [n] out: of the thinnest sheet in the cell, 3e38 for none
+};
+SDF_KERNEL(sdf_octree_sheets, PLAIN, i) {
     u32 cell = a.first + i, point[8];
-    corners_of(a, cell, point);
+    corners_of(a.own, a.above, cell, point);
     float corner[8], gradient[24];
-    for (int c = 0; c < 8; c++) corner[c] = a.distance[point[c]];
-    corner_gradients(a, cell, point, gradient);
-    float edge = 1.f / (float)(1u << a.level);
-    a.width[i] = sheet_width(a, corner, edge, [&](int c) { return load3(gradient + 3 * c); });
+    for (int c = 0; c < 8; c++) corner[c] = a.points.distance[point[c]];
+    corner_gradients(a.own, a.points, cell, point, gradient);
+    float edge = 1.f / (float)(1u << a.own.level);
+    a.width[i] = sheet_width(a.allowed, corner, edge, [&](int c) { return load3(gradient + 3 * c); });
 }
 
 // The points whose values are rounded more finely, for a sheet's thickness hangs on them: the corners of leaves with
 // its middle, and in two more passes those of leaves around: these are no larger than half of the sheet, and not much
 // smaller than a fifth. The last pass takes only those through which the surface passes. Bit k stands for a step halved
 // k times; the highest counts.
-FN void sdf_octree_sheet_points_at(const sdf_octree_sheet_points_args& a, u32 cell) {
-    if (a.state[cell] == SPLIT) return;
+struct sdf_octree_sheet_points_args {
+    u32 n;  // cells of a level, of which leaves are looked at
+    Level own, above;
+    Points points;
+    Limits allowed;
+    float step;   // to which distances are rounded elsewhere, in edges of the domain
+    float share;  // of a sheet's thickness: steps are no larger around it
+    u32 parts;    // of a step at most, a power of two
+    u32* fine;    // [points] in and out, bits: how often the step is halved
+};
+SDF_KERNEL(sdf_octree_sheet_points, PLAIN, cell) {
+    if (a.own.state[cell] == SPLIT) return;
     u32 point[8], halvings = 0;
-    float corner[8], gradient[24], edge = 1.f / (float)(1u << a.level);
-    corners_of(a, cell, point);
-    for (int c = 0; c < 8; c++) corner[c] = a.distance[point[c]];
+    float corner[8], gradient[24], edge = 1.f / (float)(1u << a.own.level);
+    corners_of(a.own, a.above, cell, point);
+    for (int c = 0; c < 8; c++) corner[c] = a.points.distance[point[c]];
     if (!near_surface(corner, edge)) return;
-    corner_gradients(a, cell, point, gradient);
-    float width = sheet_width(a, corner, edge, [&](int c) { return load3(gradient + 3 * c); }, true);
+    corner_gradients(a.own, a.points, cell, point, gradient);
+    float width = sheet_width(a.allowed, corner, edge, [&](int c) { return load3(gradient + 3 * c); }, true);
     for (float step = a.step; step > a.share * width && 1u << halvings < a.parts; step *= 0.5f) halvings++;
     if (halvings == 0) return;
     for (int c = 0; c < 8; c++) add_bits(a.fine + point[c], 1u << halvings);
 }
-FN void sdf_octree_beside_sheets_at(const sdf_octree_beside_sheets_args& a, u32 cell) {
-    if (a.state[cell] == SPLIT) return;
+
+struct sdf_octree_beside_sheets_args {
+    u32 n;  // cells of a level, of which leaves are looked at
+    Level own, above;
+    const float* distance;  // [points] signed
+    u32 on_surface;         // whether only leaves count through which the surface passes
+    const u32* before;      // [points]
+    u32* fine;              // [points] in and out: at first as before
+};
+SDF_KERNEL(sdf_octree_beside_sheets, PLAIN, cell) {
+    if (a.own.state[cell] == SPLIT) return;
     u32 point[8], inside = 0, bits = 0;
-    corners_of(a, cell, point);
+    corners_of(a.own, a.above, cell, point);
     for (int c = 0; c < 8; c++) {
         bits |= a.before[point[c]];
         inside += float_bits(a.distance[point[c]]) >> 31;

@@ -10,7 +10,7 @@
 //   sdf_sign_asked   on a GPU: the list of the corners without a link
 #ifndef SDFCLI_SIGN_CORNERS_H
 #define SDFCLI_SIGN_CORNERS_H
-#include "args.h"
+#include "base/kernel.h"
 #include "base/warp.h"
 #include "geometry/lattice.h"
 #include "sign/propagate.h"
@@ -20,7 +20,15 @@ FN u64 farther(float distance, u32 place) { return (u64)float_bits(distance) << 
 FN u32 neighbour_of(u64 farther) { return ~(u32)farther; }
 
 // All pairs of neighbours among the 27 points of a split cell.
-FN void sdf_sign_links_at(const sdf_sign_links_args& a, u32 i) {
+struct sdf_sign_links_args {
+    u32 n;                  // split cells
+    const u64* cell;        // [n]
+    const u32* point;       // [n, 27] from sdf_split_points
+    const float* distance;  // [corners] unsigned
+    const float* clear;     // [corners] null: a closed surface
+    u64* link;              // [corners] in and out: a neighbour as a number; 0: none
+};
+SDF_KERNEL(sdf_sign_links, PLAIN, i) {
     const float half = 0.5f / (float)(1u << cell_level(a.cell[i]));
     const float ways[3] = {half, 1.414214f * half, 1.732051f * half};
     u32 place[27], best_place[27];
@@ -59,7 +67,13 @@ FN void sdf_sign_links_at(const sdf_sign_links_args& a, u32 i) {
 }
 
 // Links lead from point to point to one that was asked for its winding number.
-FN void sdf_sign_spread_at(const sdf_sign_spread_args& a, u32 i) {
+struct sdf_sign_spread_args {
+    u32 n;                 // corners
+    const u64* link;       // [n]
+    const float* winding;  // [n] of the corners without a link
+    float* distance;       // [n] in and out: without a sign, then with it
+};
+SDF_KERNEL(sdf_sign_spread, PLAIN, i) {
     u32 at = i;
     for (u64 link = a.link[i]; link; link = a.link[at]) at = neighbour_of(link);
     if (a.winding[at] > 0.5f) a.distance[i] = -a.distance[i];
@@ -69,7 +83,15 @@ FN void sdf_sign_spread_at(const sdf_sign_spread_args& a, u32 i) {
 // Lists the points without a link. Each warp looks at a run of them, and makes room for all that it finds at once:
 // which run comes first is left open.
 #define SDF_ASKED_ROUNDS 8
-FN void sdf_sign_asked_at(const sdf_sign_asked_args& a, u32 i) {
+
+struct sdf_sign_asked_args {
+    u32 n;            // threads: a warp for each run of 256 points
+    u32 count;        // points
+    const u64* link;  // [count]
+    u32* asked;       // [count] out: the points whose link is 0
+    u32* many;        // [1] in and out: how many are listed; 0 before
+};
+SDF_KERNEL(sdf_sign_asked, WARP, i) {
     u32 thread = i % SDF_WARP, first = i / SDF_WARP * SDF_ASKED_ROUNDS * SDF_WARP, found[SDF_ASKED_ROUNDS], all = 0;
     UNROLL
     for (u32 k = 0; k < SDF_ASKED_ROUNDS; k++) {

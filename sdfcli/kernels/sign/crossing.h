@@ -5,6 +5,7 @@
 //   sdf_crossing  which triangles cross another one
 #ifndef SDFCLI_SIGN_CROSSING_H
 #define SDFCLI_SIGN_CROSSING_H
+#include "base/kernel.h"
 #include "trees/radix.h"
 
 // Depths below this (in the unit cube) are the rounding of coordinates to float, not a crossing.
@@ -56,6 +57,16 @@ FN bool crosses(const TriangleCorners& s, const TriangleCorners& t) {
     return true;
 }
 
+struct sdf_crossing_args {
+    u32 n;                  // triangles
+    const float* triangle;  // [n, 9]
+    const u32* child;       // [n - 1, 2]
+    const float* box;       // [n - 1, 6]
+    u32 all;                // whether each triangle looks at all others, not at those after it only
+    u32* meets;             // [n] in and out, 0 before: how many boxes each one's meets; null for all
+    u8* crowded;            // [1] in and out, 0 before: whether these are too many somewhere, and answers are missing
+    u8* crosses;            // [n] in and out, 0 before: 1 for a triangle that crosses another one
+};
 // Adds to the number of boxes that a triangle's box meets, and says where they become too many.
 FN void count_meetings(const sdf_crossing_args& a, u32 slot, u32 more) {
     u32 before = add_up(a.meets + slot, more);
@@ -66,7 +77,7 @@ FN void count_meetings(const sdf_crossing_args& a, u32 slot, u32 more) {
 // left child is that of the last triangle below it (trees/radix.h), and those that come before are passed over. Where a
 // triangle's box meets too many others, that is not enough, and in another launch, with `all`, each looks at all others
 // for itself.
-FN void sdf_crossing_at(const sdf_crossing_args& a, u32 slot) {
+SDF_KERNEL(sdf_crossing, PLAIN, slot) {
     const float* own = a.triangle + 9 * (size_t)slot;
     TriangleCorners t = load_corners(own);
     Box box = triangle_box(own);

@@ -4,7 +4,7 @@
 //   sdf_sign_inherit  signs of new points, as far as points with a known sign tell them
 #ifndef SDFCLI_SIGN_INHERIT_H
 #define SDFCLI_SIGN_INHERIT_H
-#include "args.h"
+#include "base/kernel.h"
 #include "geometry/lattice.h"
 #include "sign/caps.h"
 #include "sign/propagate.h"
@@ -13,7 +13,22 @@
 // of surface, so where the two balls meet, nothing lies between. The sign of an open surface changes at its holes too:
 // `clear` is how far around a point the caps that close them have no say. A first pass asks older points; a second one,
 // given what came of that, asks the new ones as well, and says which are left.
-FN void sdf_sign_inherit_at(const sdf_sign_inherit_args& a, u32 i) {
+struct sdf_sign_inherit_args {
+    u32 n;                         // new points
+    u32 first;                     // number of the first
+    const u32* point_row;          // [n] their owners' rows
+    const u32* points;             // [rows, 27]
+    float step;                    // half an edge of the cells
+    const float* signed_distance;  // [all] of points
+    const float* distance;         // [n] unsigned
+    const u8* before;              // [n] what the first pass found: 0, 1, or 2 where not known; null in that
+    const float* position;         // [n, 3]
+    Caps caps;
+    float* clear;  // [all] in and out: of points; null: a closed surface
+    u8* inside;    // [n] out: 0, 1, or 2 where not known
+    u64* link;     // [n] out: 0 where the sign is not known; may be null
+};
+SDF_KERNEL(sdf_sign_inherit, SIMD, i) {
     if (a.before && a.before[i] != UNKNOWN) {
         a.inside[i] = a.before[i];
         if (a.link) a.link[i] = 1;
@@ -43,7 +58,7 @@ FN void sdf_sign_inherit_at(const sdf_sign_inherit_args& a, u32 i) {
     a.inside[i] = inside;
     if (a.link) a.link[i] = inside != UNKNOWN;
     if (!a.clear) return;
-    if (inside == UNKNOWN && a.before) clear = caps_room(a, load3(a.position + 3 * (size_t)i));
+    if (inside == UNKNOWN && a.before) clear = caps_room(a.caps, load3(a.position + 3 * (size_t)i));
     a.clear[a.first + i] = clear;
 }
 

@@ -5,13 +5,19 @@
 //   sdf_sign_link   for each point the neighbour from which it takes its sign, or itself
 #ifndef SDFCLI_SIGN_LINK_H
 #define SDFCLI_SIGN_LINK_H
-#include "args.h"
+#include "base/kernel.h"
 #include "sign/propagate.h"
 
 #define SDF_LINK_REACH 128  // points before and behind, SDF_LANES at a time
 
 // The first neighbour found that is farther from the surface, or the point itself: so that links lead in no circle.
-FN void sdf_sign_link_at(const sdf_sign_link_args& a, u32 i) {
+struct sdf_sign_link_args {
+    u32 n;                  // points, along a curve
+    const float* points;    // [n, 3]
+    const float* distance;  // [n] unsigned, to all at which the sign, or what is handed on, changes
+    u32* link;              // [n] out
+};
+SDF_KERNEL(sdf_sign_link, LANES, i) {
     F3 p = load3(a.points + 3 * (size_t)i);
     float own = a.distance[i];
     u32 link = i;

@@ -1,7 +1,7 @@
 // sdf_sign_link on the CPU: a point's neighbours sixteen at a time.
 //
 // INTERFACE
-//   link_block  sdf_sign_link for up to SDF_LINK_BLOCK points
+//   sdf_sign_link_lanes  sdf_sign_link for the points first .. last - 1
 #ifndef SDFCLI_SIGN_LINK_SIMD_H
 #define SDFCLI_SIGN_LINK_SIMD_H
 #include "base/simd.h"
@@ -11,6 +11,7 @@ namespace {
 
 #define SDF_LINK_BLOCK 1024
 #define SDF_LINK_ROOM (SDF_LINK_BLOCK + 2 * SDF_LINK_REACH)
+
 struct Stretch {
     float x[SDF_LINK_ROOM], y[SDF_LINK_ROOM], z[SDF_LINK_ROOM], distance[SDF_LINK_ROOM];
 };
@@ -50,5 +51,9 @@ FN void link_block(const sdf_sign_link_args& a, u32 first, u32 last) {
 }
 
 }  // namespace
+
+FN void sdf_sign_link_lanes(const sdf_sign_link_args& a, u32 first, u32 last) {
+    for (u32 i = first; i < last; i += SDF_LINK_BLOCK) link_block(a, i, least(i + SDF_LINK_BLOCK, last));
+}
 
 #endif

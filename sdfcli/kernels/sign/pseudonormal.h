@@ -5,7 +5,7 @@
 //   sdf_pseudonormal  the same for points with their nearest triangles
 #ifndef SDFCLI_SIGN_PSEUDONORMAL_H
 #define SDFCLI_SIGN_PSEUDONORMAL_H
-#include "args.h"
+#include "base/kernel.h"
 #include "geometry/triangle.h"
 
 // Whether a point lies behind a triangle of which q is nearest to it. normals: those of vertices a, b, c, then of edges
@@ -16,7 +16,15 @@ FN bool behind(D3 p, const Nearest<double>& q, const float* normals) {
 
 // In double: far from the surface the nearest feature must not be decided by rounding. Outside of the unit cube the
 // distances to all faces may be the same in float32, and the nearest one anybody's guess; nothing is inside there.
-FN void sdf_pseudonormal_at(const sdf_pseudonormal_args& a, u32 i) {
+struct sdf_pseudonormal_args {
+    u32 n;                  // queries
+    const float* points;    // [n, 3]
+    const u32* slot;        // [n] the nearest triangle
+    const float* triangle;  // [triangles, 9]
+    const float* normals;   // [triangles, 7, 3] vertices a b c, edges ab bc ca, face; in Morton order
+    u8* inside;             // [n] out
+};
+SDF_KERNEL(sdf_pseudonormal, PLAIN, i) {
     D3 p = load3d(a.points + 3 * (size_t)i);
     u32 slot = a.slot[i];
     const float* t = a.triangle + 9 * (size_t)slot;

@@ -18,7 +18,7 @@
 //   sdf_field_vertices, sdf_volume_vertices, sdf_cell_triangles  the mesh
 #ifndef SDFCLI_SURFACE_MARCHING_CUBES_H
 #define SDFCLI_SURFACE_MARCHING_CUBES_H
-#include "args.h"
+#include "base/kernel.h"
 #include "field/leaf_tree.h"
 
 #define SDF_TABLE_ROW 16
@@ -35,7 +35,15 @@ FN Lattice brick_position(u64 key, const u32* cells) {  // of its lowest node, i
 
 // ---- Which cells can the surface meet? ----
 
-FN void sdf_leaf_side_at(const sdf_leaf_side_args& a, u32 i) {
+struct sdf_leaf_side_args {
+    u32 n;                   // leaves
+    const u32* leaf_corner;  // [n, 8]
+    const float* value;      // [corners]
+    float iso;
+    u8* side;     // [n] out: 1 inside, 0 outside, 2 both
+    u32* around;  // [corners] in and out: bit c: it is corner c of a leaf; may be null
+};
+SDF_KERNEL(sdf_leaf_side, PLAIN, i) {
     u32 below = 0;
     for (int c = 0; c < 8; c++) {
         u32 corner = a.leaf_corner[8 * (size_t)i + c];
@@ -47,26 +55,45 @@ FN void sdf_leaf_side_at(const sdf_leaf_side_args& a, u32 i) {
 
 // A leaf all of whose corners are on one side may still meet the surface at its border, where a corner of a smaller
 // leaf that is not one of its own lies on the other side: in octrees whose field is not continuous.
-FN void sdf_leaf_meets_at(const sdf_leaf_meets_args& a, u32 i) {
+struct sdf_leaf_meets_args {
+    u32 n;                  // corners
+    const u32* around;      // [n] from sdf_leaf_side
+    const u64* corner_key;  // [n]
+    Leaves leaves;
+    const u8* side;  // [leaves]
+    float iso;
+    u8* meets;  // [leaves] in and out: 1 for leaves that touch a corner on the other side
+};
+SDF_KERNEL(sdf_leaf_meets, PLAIN, i) {
     if (a.around[i] == 255) return;  // a corner of all leaves around it
     Lattice at = morton_decode(a.corner_key[i]);
     const u32 full = 1u << SDF_LATTICE_BITS;
-    u8 side = a.value[i] < a.iso;
+    u8 side = a.leaves.value[i] < a.iso;
     u64 first = 1, next = 0;  // the Morton codes of the leaf found last
     for (u32 c = 0; c < 8; c++) {
         Lattice p = {at.x - (c & 1), at.y - (c >> 1 & 1), at.z - (c >> 2)};
         if (a.around[i] >> c & 1 || p.x >= full || p.y >= full || p.z >= full) continue;
         u64 key = morton_encode(p);
         if (key >= first && key < next) continue;
-        u32 leaf = find_leaf(a.leaf_key, a.first_leaf, key);
+        u32 leaf = find_leaf(a.leaves, key);
         if (a.side[leaf] + side == 1) store_shared(a.meets + leaf, (u8)1);
-        first = a.leaf_key[leaf];
-        next = first + (1ULL << 3 * (SDF_LATTICE_BITS - a.leaf_level[leaf]));
+        first = a.leaves.leaf_key[leaf];
+        next = first + (1ULL << 3 * (SDF_LATTICE_BITS - a.leaves.leaf_level[leaf]));
     }
 }
 
 // The bricks with the nodes of all cells that have a point in common with a leaf.
-FN void sdf_leaf_bricks_at(const sdf_leaf_bricks_args& a, u32 i) {
+struct sdf_leaf_bricks_args {
+    u32 n;                 // leaves that may hold the surface
+    const u32* leaf;       // [n]
+    const u64* leaf_key;   // [leaves]
+    const u8* leaf_level;  // [leaves]
+    const u32* cells;      // [3]
+    const u32* first;      // [n] where each leaf's bricks begin; null: count only
+    u32* count;            // [n] out; may be null
+    u64* brick;            // [bricks] out: the bricks that hold nodes of cells at the leaf; may be null
+};
+SDF_KERNEL(sdf_leaf_bricks, PLAIN, i) {
     u32 leaf = a.leaf[i];
     Lattice at = morton_decode(a.leaf_key[leaf]);
     u64 size = 1ULL << (SDF_LATTICE_BITS - a.leaf_level[leaf]);
@@ -86,7 +113,13 @@ FN void sdf_leaf_bricks_at(const sdf_leaf_bricks_args& a, u32 i) {
                 a.brick[next++] = (z * bricks_along(a.cells[1]) + y) * bricks_along(a.cells[0]) + x;
 }
 
-FN void sdf_brick_neighbours_at(const sdf_brick_neighbours_args& a, u32 i) {
+struct sdf_brick_neighbours_args {
+    u32 n;             // bricks
+    const u64* brick;  // [n] sorted
+    const u32* cells;  // [3]
+    u32* neighbour;    // [n, 8] out: places in `brick`, SDF_NONE where one is not there
+};
+SDF_KERNEL(sdf_brick_neighbours, PLAIN, i) {
     u64 nx = bricks_along(a.cells[0]), ny = bricks_along(a.cells[1]), nz = bricks_along(a.cells[2]), key = a.brick[i];
     u64 x = key % nx, y = key / nx % ny, z = key / nx / ny;
     for (u32 c = 0; c < 8; c++) {
@@ -101,6 +134,12 @@ FN void sdf_brick_neighbours_at(const sdf_brick_neighbours_args& a, u32 i) {
     }
 }
 
+struct Bricks {
+    const u64* brick;      // [bricks] sorted
+    const u32* neighbour;  // [bricks, 8]
+    const u32* cells;      // [3]
+};
+
 // ---- The values of nodes ----
 
 FN u32 lattice_step(u32 node, u32 cells) {  // in which a node lies
@@ -109,51 +148,59 @@ FN u32 lattice_step(u32 node, u32 cells) {  // in which a node lies
 }
 
 // The field at nodes, as sdf_field_sample has it, in float.
-template <class Args>
 struct FieldNodes {
-    const Args& a;
+    const Leaves& leaves;
+    const u32* cells;
     u32 leaf, size;  // size 0: no leaf yet
     Lattice low;
     double inverse, corner[8];
 
     METHOD bool look_up(u32 x, u32 y, u32 z) {  // whether the leaf is another one than before
-        Lattice at = {lattice_step(x, a.cells[0]), lattice_step(y, a.cells[1]), lattice_step(z, a.cells[2])};
+        Lattice at = {lattice_step(x, cells[0]), lattice_step(y, cells[1]), lattice_step(z, cells[2])};
         if (size && at.x - low.x < size && at.y - low.y < size && at.z - low.z < size) return false;
-        leaf = find_leaf(a.leaf_key, a.first_leaf, morton_encode(at));
-        size = 1u << (SDF_LATTICE_BITS - a.leaf_level[leaf]);
+        leaf = find_leaf(leaves, morton_encode(at));
+        size = 1u << (SDF_LATTICE_BITS - leaves.leaf_level[leaf]);
         inverse = 1.0 / size;  // exact
-        low = morton_decode(a.leaf_key[leaf]);
+        low = morton_decode(leaves.leaf_key[leaf]);
         return true;
     }
     METHOD void load() {
-        for (int c = 0; c < 8; c++) corner[c] = (double)a.value[a.leaf_corner[8 * (size_t)leaf + c]];
+        for (int c = 0; c < 8; c++) corner[c] = (double)leaves.value[leaves.leaf_corner[8 * (size_t)leaf + c]];
     }
-    METHOD double along(u32 node, u32 cells, u32 from) const {
-        return ((double)node / (double)cells * (double)(1u << SDF_LATTICE_BITS) - from) * inverse;
+    METHOD double along(u32 node, u32 many, u32 from) const {
+        return ((double)node / (double)many * (double)(1u << SDF_LATTICE_BITS) - from) * inverse;
     }
     METHOD float operator()(u32 x, u32 y, u32 z) {
         if (look_up(x, y, z)) load();
-        D3 t = vec(along(x, a.cells[0], low.x), along(y, a.cells[1], low.y), along(z, a.cells[2], low.z));
+        D3 t = vec(along(x, cells[0], low.x), along(y, cells[1], low.y), along(z, cells[2], low.z));
         return (float)trilinear(corner, t);
     }
-    METHOD u32 end(u32 from, u32 cells) const {  // the first node beyond the leaf
+    METHOD u32 end(u32 from, u32 many) const {  // the first node beyond the leaf
         u64 top = (u64)from + size;
         if (top >> SDF_LATTICE_BITS) return SDF_NONE;
-        return (u32)((top * cells + (1u << SDF_LATTICE_BITS) - 1) >> SDF_LATTICE_BITS);
+        return (u32)((top * many + (1u << SDF_LATTICE_BITS) - 1) >> SDF_LATTICE_BITS);
     }
 };
 
 // Leaf by leaf: the nodes of a word in one leaf are a rectangle.
-FN void sdf_field_inside_at(const sdf_field_inside_args& a, u32 i) {
-    Lattice at = brick_position(a.brick[i / 8], a.cells);
-    FieldNodes<sdf_field_inside_args> nodes = {a, 0, 0, {0, 0, 0}, 0.0, {}};
-    u32 z = least(at.z + i % 8, a.cells[2]);
+struct sdf_field_inside_args {
+    u32 n;  // 8 x bricks
+    Bricks bricks;
+    Leaves leaves;
+    const u8* side;  // [leaves]
+    float iso;
+    u64* inside;  // [n] out: words
+};
+SDF_KERNEL(sdf_field_inside, PLAIN, i) {
+    Lattice at = brick_position(a.bricks.brick[i / 8], a.bricks.cells);
+    FieldNodes nodes = {a.leaves, a.bricks.cells, 0, 0, {0, 0, 0}, 0.0, {}};
+    u32 z = least(at.z + i % 8, a.bricks.cells[2]);
     u64 word = 0;
     for (u64 todo = ~0ULL; todo;) {
         u32 bit = 63 - leading_zeros(todo & (0 - todo)), x0 = bit % 8, y0 = bit / 8;
-        nodes.look_up(least(at.x + x0, a.cells[0]), least(at.y + y0, a.cells[1]), z);
-        u32 x1 = least(nodes.end(nodes.low.x, a.cells[0]) - at.x, 8u);
-        u32 y1 = least(nodes.end(nodes.low.y, a.cells[1]) - at.y, 8u);
+        nodes.look_up(least(at.x + x0, a.bricks.cells[0]), least(at.y + y0, a.bricks.cells[1]), z);
+        u32 x1 = least(nodes.end(nodes.low.x, a.bricks.cells[0]) - at.x, 8u);
+        u32 y1 = least(nodes.end(nodes.low.y, a.bricks.cells[1]) - at.y, 8u);
         u64 row = (SDF_LOWEST_Y >> (8 - x1 + x0)) << x0, all = 0;
         for (u32 y = y0; y < y1; y++) all |= row << 8 * y;
         todo &= ~all;
@@ -163,10 +210,11 @@ FN void sdf_field_inside_at(const sdf_field_inside_args& a, u32 i) {
             continue;
         }
         nodes.load();
-        double tx[8], tz = nodes.along(z, a.cells[2], nodes.low.z);
-        for (u32 x = x0; x < x1; x++) tx[x] = nodes.along(least(at.x + x, a.cells[0]), a.cells[0], nodes.low.x);
+        double tx[8], tz = nodes.along(z, a.bricks.cells[2], nodes.low.z);
+        for (u32 x = x0; x < x1; x++)
+            tx[x] = nodes.along(least(at.x + x, a.bricks.cells[0]), a.bricks.cells[0], nodes.low.x);
         for (u32 y = y0; y < y1; y++) {
-            double ty = nodes.along(least(at.y + y, a.cells[1]), a.cells[1], nodes.low.y);
+            double ty = nodes.along(least(at.y + y, a.bricks.cells[1]), a.bricks.cells[1], nodes.low.y);
             for (u32 x = x0; x < x1; x++)
                 word |= (u64)((float)trilinear(nodes.corner, vec(tx[x], ty, tz)) < a.iso) << (8 * y + x);
         }
@@ -174,21 +222,33 @@ FN void sdf_field_inside_at(const sdf_field_inside_args& a, u32 i) {
     a.inside[i] = word;
 }
 
-template <class Args>
+struct Volume {
+    u32 first_layer;     // of nodes, the first in `value`
+    const float* value;  // [nodes] some layers, x fastest
+};
+
 struct VolumeNodes {
-    const Args& a;
+    const Volume& volume;
+    const u32* cells;
 
     METHOD const float* row(u32 y, u32 z) const {
-        return a.volume + ((z - a.first_layer) * (size_t)(a.cells[1] + 1) + y) * (a.cells[0] + 1);
+        return volume.value + ((z - volume.first_layer) * (size_t)(cells[1] + 1) + y) * (cells[0] + 1);
     }
     METHOD float operator()(u32 x, u32 y, u32 z) const { return row(y, z)[x]; }
 };
 
 // Neighbouring indices are neighbours along x, whose nodes lie side by side.
-FN void sdf_volume_inside_at(const sdf_volume_inside_args& a, u32 i) {
+struct sdf_volume_inside_args {
+    u32 n;             // 8 x bricks, whole layers of them
+    const u32* cells;  // [3]
+    Volume nodes;
+    float iso;
+    u64* inside;  // [n] out: words
+};
+SDF_KERNEL(sdf_volume_inside, PLAIN, i) {
     u32 nx = bricks_along(a.cells[0]), ny = bricks_along(a.cells[1]);
-    u32 bx = i % nx, by = i / nx % ny, layer = i / nx / ny, z = least(a.first_layer + layer, a.cells[2]);
-    VolumeNodes<sdf_volume_inside_args> nodes = {a};
+    u32 bx = i % nx, by = i / nx % ny, layer = i / nx / ny, z = least(a.nodes.first_layer + layer, a.cells[2]);
+    VolumeNodes nodes = {a.nodes, a.cells};
     u64 word = 0;
     for (u32 y = 0; y < 8; y++) {
         const float* row = nodes.row(least(8 * by + y, a.cells[1]), z);
@@ -210,9 +270,8 @@ FN void sdf_volume_inside_at(const sdf_volume_inside_args& a, u32 i) {
 struct Corners {
     u64 word[8];
 };
-template <class Args>
-FN Corners corner_words(const Args& a, u32 i) {
-    const u32* next = a.neighbour + 8 * (size_t)(i / 8);
+FN Corners corner_words(const Bricks& bricks, const u64* inside, u32 i) {
+    const u32* next = bricks.neighbour + 8 * (size_t)(i / 8);
     u32 layer = i % 8;
     Corners r;
     for (u32 up = 0; up < 2; up++) {
@@ -223,7 +282,7 @@ FN Corners corner_words(const Args& a, u32 i) {
         for (u32 c = 0; c < 4; c++) {
             u32 brick = next[above ? c | 4 : c];
             there[c] = brick != SDF_NONE;
-            w[c] = there[c] ? a.inside[8 * (size_t)brick + z] : 0;
+            w[c] = there[c] ? inside[8 * (size_t)brick + z] : 0;
         }
         u64 last_x = there[1] ? w[1] << 7 : w[0];   // for the nodes with x = 7
         u64 last_y = there[2] ? w[2] << 56 : w[0];  // for those with y = 7
@@ -248,14 +307,21 @@ FN u64 within_grid(Lattice at, u32 layer, const u32* cells) {  // the nodes of a
     return cells[1] - at.y < 8 ? all & (~0ULL >> 8 * (7 - (cells[1] - at.y))) : all;
 }
 
-FN void sdf_cell_flags_at(const sdf_cell_flags_args& a, u32 i) {
-    Corners corner = corner_words(a, i);
+struct sdf_cell_flags_args {
+    u32 n;  // words
+    Bricks bricks;
+    const u64* inside;  // [n]
+    u64* active;        // [n] out: the nodes whose cells the surface meets
+    u32* count;         // [n] out
+};
+SDF_KERNEL(sdf_cell_flags, PLAIN, i) {
+    Corners corner = corner_words(a.bricks, a.inside, i);
     u64 any = 0, all = ~0ULL;
     for (int c = 0; c < 8; c++) {
         any |= corner.word[c];
         all &= corner.word[c];
     }
-    u64 active = any & ~all & within_grid(brick_position(a.brick[i / 8], a.cells), i % 8, a.cells);
+    u64 active = any & ~all & within_grid(brick_position(a.bricks.brick[i / 8], a.bricks.cells), i % 8, a.bricks.cells);
     a.active[i] = active;
     a.count[i] = count_ones((u32)active) + count_ones((u32)(active >> 32));
 }
@@ -266,18 +332,31 @@ FN u32 own_crossings(u32 cases) {
     return ((cases >> 1 & 1) | (cases >> 1 & 2) | (cases >> 2 & 4)) ^ (lowest & 7);
 }
 
-FN void sdf_cell_cases_at(const sdf_cell_cases_args& a, u32 i) {
+struct sdf_cell_cases_args {
+    u32 n;  // words
+    Bricks bricks;
+    const u64* inside;  // [n]
+    const u64* active;  // [n]
+    const u32* first;   // [n] the number of each word's first active cell
+    const u8* table;    // [256, 16] see extract/tables.py
+    u32* cell;          // [active] out: 64 x word + place in it
+    u8* cases;          // [active] out
+    u32* vertices;      // [active] out: how many each cell owns
+    u32* triangles;     // [active] out: how many each cell has
+    u32* marks;         // [1] in and out: 1 where the surface meets the border of the grid
+};
+SDF_KERNEL(sdf_cell_cases, PLAIN, i) {
     u64 todo = a.active[i];
     if (!todo) return;
-    Corners corner = corner_words(a, i);
-    Lattice at = brick_position(a.brick[i / 8], a.cells);
+    Corners corner = corner_words(a.bricks, a.inside, i);
+    Lattice at = brick_position(a.bricks.brick[i / 8], a.bricks.cells);
     for (u32 next = a.first[i]; todo; next++, todo &= todo - 1) {
         u32 bit = 63 - leading_zeros(todo & (0 - todo)), cases = 0;
         for (u32 c = 0; c < 8; c++) cases |= (u32)(corner.word[c] >> bit & 1) << c;
         u32 node[3] = {at.x + bit % 8, at.y + bit / 8, at.z + i % 8}, crossed = own_crossings(cases);
         bool flat = false, cut = false;
         for (int k = 0; k < 3; k++) {
-            bool upper = node[k] == a.cells[k];
+            bool upper = node[k] == a.bricks.cells[k];
             flat |= upper;
             cut |= (upper || node[k] == 0) && (crossed & ~(1u << k));
         }
@@ -289,19 +368,35 @@ FN void sdf_cell_cases_at(const sdf_cell_cases_args& a, u32 i) {
     }
 }
 
+struct ActiveCells {
+    const u32* cell;          // [active] 64 x word + place in it
+    const u8* cases;          // [active]
+    const u32* first_vertex;  // [active + 1]
+};
+
+struct Vertices {
+    ActiveCells active;
+    const u64* brick;     // [bricks]
+    const u32* cells;     // [3]
+    const double* frame;  // [6] position of node 0, distance of neighbouring nodes
+    u32 reversed;         // 1: positions are written z, y, x
+    float iso;
+    u32* marks;        // [2] in and out: marks[1] is 1 where a value is not finite
+    double* position;  // [vertices, 3] out
+};
 // ---- Vertices and triangles ----
 
 // Where the values at an edge's two ends, taken in this order whoever asks, interpolate to the level; but a little away
 // from the ends, so that vertices never coincide and no triangle is degenerate, in single precision neither.
-template <class Args, class Nodes>
-FN void place_vertices(const Args& a, u32 i, Nodes& nodes) {
-    u32 crossed = own_crossings(a.cases[i]);
+template <class Nodes>
+FN void place_vertices(const Vertices& a, u32 i, Nodes& nodes) {
+    u32 crossed = own_crossings(a.active.cases[i]);
     if (!crossed) return;
-    u32 cell = a.cell[i], bit = cell % 64;
+    u32 cell = a.active.cell[i], bit = cell % 64;
     Lattice at = brick_position(a.brick[cell / 512], a.cells);
     u32 node[3] = {at.x + bit % 8, at.y + bit / 8, at.z + cell / 64 % 8};
     double below = (double)nodes(node[0], node[1], node[2]);
-    double* out = a.position + 3 * (size_t)a.first_vertex[i];
+    double* out = a.position + 3 * (size_t)a.active.first_vertex[i];
     for (u32 k = 0; k < 3; k++) {
         if (!(crossed >> k & 1)) continue;
         double above = (double)nodes(node[0] + (k == 0), node[1] + (k == 1), node[2] + (k == 2));
@@ -316,18 +411,41 @@ FN void place_vertices(const Args& a, u32 i, Nodes& nodes) {
     }
 }
 
-FN void sdf_field_vertices_at(const sdf_field_vertices_args& a, u32 i) {
-    FieldNodes<sdf_field_vertices_args> nodes = {a, 0, 0, {0, 0, 0}, 0.0, {}};
-    place_vertices(a, i, nodes);
-}
-FN void sdf_volume_vertices_at(const sdf_volume_vertices_args& a, u32 i) {
-    VolumeNodes<sdf_volume_vertices_args> nodes = {a};
-    place_vertices(a, i, nodes);
+struct sdf_field_vertices_args {
+    u32 n;  // active cells
+    Vertices out;
+    Leaves leaves;
+};
+SDF_KERNEL(sdf_field_vertices, PLAIN, i) {
+    FieldNodes nodes = {a.leaves, a.out.cells, 0, 0, {0, 0, 0}, 0.0, {}};
+    place_vertices(a.out, i, nodes);
 }
 
-FN void sdf_cell_triangles_at(const sdf_cell_triangles_args& a, u32 i) {
-    const u8* row = a.table + SDF_TABLE_ROW * (u32)a.cases[i];
-    u32 cell = a.cell[i], corners = 3 * (a.first_triangle[i + 1] - a.first_triangle[i]);
+struct sdf_volume_vertices_args {
+    u32 n;  // active cells
+    Vertices out;
+    Volume nodes;
+};
+SDF_KERNEL(sdf_volume_vertices, PLAIN, i) {
+    VolumeNodes nodes = {a.nodes, a.out.cells};
+    place_vertices(a.out, i, nodes);
+}
+
+struct sdf_cell_triangles_args {
+    u32 n;                      // active cells
+    ActiveCells active;         // and those after them that share their vertices
+    const u32* first_triangle;  // [n + 1]
+    const u32* neighbour;       // [bricks, 8]
+    const u64* word;            // [words] the active nodes
+    const u32* first;           // [words + 1] the number of each word's first active cell
+    const u8* table;            // [256, 16]
+    u32 reversed;               // 1: the other orientation
+    u32 base;                   // added to every vertex number
+    u32* triangle;              // [triangles, 3] out
+};
+SDF_KERNEL(sdf_cell_triangles, PLAIN, i) {
+    const u8* row = a.table + SDF_TABLE_ROW * (u32)a.active.cases[i];
+    u32 cell = a.active.cell[i], corners = 3 * (a.first_triangle[i + 1] - a.first_triangle[i]);
     u32 x = cell % 8, y = cell / 8 % 8, z = cell / 64 % 8;
     u32* out = a.triangle + 3 * (size_t)a.first_triangle[i];
     for (u32 k = 0; k < corners; k++) {
@@ -335,9 +453,10 @@ FN void sdf_cell_triangles_at(const sdf_cell_triangles_args& a, u32 i) {
         u32 px = x + (edge & 1), py = y + (edge >> 1 & 1), pz = z + (edge >> 2 & 1);
         u32 brick = a.neighbour[8 * (size_t)(cell / 512) + (px / 8 | py / 8 << 1 | pz / 8 << 2)];
         u32 word = 8 * brick + pz % 8, bit = 8 * (py % 8) + px % 8;
-        u64 before = a.active[word] & ((1ULL << bit) - 1);
+        u64 before = a.word[word] & ((1ULL << bit) - 1);
         u32 owner = a.first[word] + count_ones((u32)before) + count_ones((u32)(before >> 32));
-        u32 vertex = a.first_vertex[owner] + count_ones(own_crossings(a.cases[owner]) & ((1u << axis) - 1));
+        u32 vertex =
+            a.active.first_vertex[owner] + count_ones(own_crossings(a.active.cases[owner]) & ((1u << axis) - 1));
         u32 place = a.reversed ? k / 3 * 3 + 2 - k % 3 : k;
         out[place] = a.base + vertex;
     }

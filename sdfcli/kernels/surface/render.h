@@ -8,7 +8,7 @@
 //   sdf_render  colours, depths and normals of pixels
 #ifndef SDFCLI_SURFACE_RENDER_H
 #define SDFCLI_SURFACE_RENDER_H
-#include "args.h"
+#include "base/kernel.h"
 #include "field/leaf_tree.h"
 
 #define SDF_RENDER_RAYS 3       // squared: rays of a pixel where colours change
@@ -22,18 +22,39 @@ struct Leaf {
     double v[8];  // at the corners, above the level, in edges of the domain
 };
 
+struct sdf_render_args {
+    u32 n;      // pixels, row by row
+    u32 first;  // so many lie before them, from the top
+    u32 width;
+    u32 height;
+    Leaves leaves;
+    double length;          // edge of the domain in the mesh's units
+    double iso;             // the level, in the mesh's units
+    double error;           // of the field, near the surface
+    double slack;           // of the field, as a part of the distance
+    double error_at_level;  // of the field there
+    double reach;           // how far ambient occlusion looks
+    double smoothing;       // the least way over which normals are taken, to both sides
+    double pixel_size;      // of a pixel at distance 1
+    const double* camera;   // [4, 3] the eye; then of length 1: to the right, up, forward
+    const u8* rough;        // [height, width, 3] with one ray a pixel; null: that is what to make
+    u8* pixel;              // [height, width, 3] out: red, green, blue
+    double* depth;          // [height, width] out: from the eye, negative for nothing; may be null
+    double* normal;         // [height, width, 3] out; may be null
+};
 FN Leaf load_leaf(const sdf_render_args& a, D3 p) {
     const double full = (double)(1u << SDF_LATTICE_BITS);
     double u[3] = {p.x * full, p.y * full, p.z * full};
     u32 cell[3];
     for (int k = 0; k < 3; k++) cell[k] = u[k] < full - 1.0 ? (u32)most(u[k], 0.0) : (1u << SDF_LATTICE_BITS) - 1u;
     Lattice at = {cell[0], cell[1], cell[2]};
-    u32 number = find_leaf(a.leaf_key, a.first_leaf, morton_encode(at));
-    Lattice low = morton_decode(a.leaf_key[number]);
+    u32 number = find_leaf(a.leaves, morton_encode(at));
+    Lattice low = morton_decode(a.leaves.leaf_key[number]);
     Leaf leaf;
     leaf.low = vec(low.x / full, low.y / full, low.z / full);
-    leaf.size = 1.0 / (double)(1u << a.leaf_level[number]);
-    for (int c = 0; c < 8; c++) leaf.v[c] = ((double)a.value[a.leaf_corner[8 * (size_t)number + c]] - a.iso) / a.length;
+    leaf.size = 1.0 / (double)(1u << a.leaves.leaf_level[number]);
+    for (int c = 0; c < 8; c++)
+        leaf.v[c] = ((double)a.leaves.value[a.leaves.leaf_corner[8 * (size_t)number + c]] - a.iso) / a.length;
     return leaf;
 }
 
@@ -196,7 +217,7 @@ FN int contrast(const sdf_render_args& a, u32 column, u32 row) {
     return change;
 }
 
-FN void sdf_render_at(const sdf_render_args& a, u32 place) {
+SDF_KERNEL(sdf_render, PLAIN, place) {
     u32 i = a.first + place, column = i % a.width, row = i / a.width, rays = 1;
     if (a.rough) {
         if (contrast(a, column, row) < SDF_RENDER_CONTRAST) {

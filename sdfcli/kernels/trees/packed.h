@@ -12,7 +12,7 @@
 //   sdf_packet_blocks                         blocks, boxes, and the nodes above
 #ifndef SDFCLI_TREES_PACKED_H
 #define SDFCLI_TREES_PACKED_H
-#include "args.h"
+#include "base/kernel.h"
 #include "base/warp.h"
 #include "geometry/boxes.h"
 #include "geometry/hilbert.h"
@@ -95,7 +95,15 @@ FN float got(float x, u32 thread) { return bits_float(warp_get(float_bits(x), th
 FN u64 curve_cell(u64 key, u32 bits) { return key >> 3 * (SDF_MORTON_BITS - bits); }
 FN u32 along_curve(u64 cell, u32 bits) { return (u32)hilbert_encode(morton_decode(cell), (int)bits); }
 
-FN void sdf_packet_cells_at(const sdf_packet_cells_args& a, u32 i) {
+struct sdf_packet_cells_args {
+    u32 n;  // threads: whole warps
+    u32 triangles;
+    u32 bits;         // 2^bits cells along an edge of the domain
+    const u64* keys;  // [triangles] Morton codes, sorted
+    u32* count;       // [8 ** bits] in and out: how many triangles are in each cell of the curve; 0 before
+    u32* last;        // [8 ** bits] out: the slot after the last one of each that is not empty
+};
+SDF_KERNEL(sdf_packet_cells, WARP, i) {
     if (i >= a.triangles) return;
     u64 cell = curve_cell(a.keys[i], a.bits);
     bool begins = i == 0 || curve_cell(a.keys[i - 1], a.bits) != cell;
@@ -106,7 +114,19 @@ FN void sdf_packet_cells_at(const sdf_packet_cells_args& a, u32 i) {
     if (ends) a.last[place] = i + 1;
 }
 // A triangle that is being sorted into a block: the middle of its box, and its slot.
-FN void sdf_packet_centres_at(const sdf_packet_centres_args& a, u32 i) {
+struct sdf_packet_centres_args {
+    u32 n;  // threads: whole warps
+    u32 triangles;
+    u32 bits;               // 2^bits cells along an edge of the domain
+    const u64* keys;        // [triangles]
+    const float* triangle;  // [triangles, 9]
+    const u32* end;         // [8 ** bits] how many triangles are in each cell and those before it
+    const u32* last;        // [8 ** bits]
+    float* placed;          // [triangles, 4] out: middles, and slots, along the curve
+    u32 nodes;              // above the blocks
+    u32* arrivals;          // [nodes] out: 0
+};
+SDF_KERNEL(sdf_packet_centres, WARP, i) {
     if (i < a.nodes) a.arrivals[i] = 0;
     if (i >= a.triangles) return;
     u32 cell = along_curve(curve_cell(a.keys[i], a.bits), a.bits);
@@ -179,7 +199,15 @@ struct Cut {
     }
 };
 // A warp for each `size` triangles, which it cuts in halves until they have `until`.
-FN void sdf_packet_cut_at(const sdf_packet_cut_args& a, u32 i) {
+struct sdf_packet_cut_args {
+    u32 n;  // 32 x parts
+    u32 triangles;
+    u32 size;       // of a part, in triangles; the last one may have less
+    u32 until;      // parts are cut in halves until they have this size
+    float* placed;  // [triangles, 4] in and out
+    float* cut;     // [triangles, 4] out: after an odd number of halvings, the parts are here
+};
+SDF_KERNEL(sdf_packet_cut, WARP, i) {
     SDF_SHARED u32 memory[SDF_BLOCK_WARPS][SDF_CUT_BINS];
     u32* bins = memory[i / SDF_WARP % SDF_BLOCK_WARPS];
     u32 first = i / SDF_WARP * a.size, count = least(a.size, a.triangles - first);
@@ -254,7 +282,21 @@ FN Turned upright_box(const Box& bounds) {
 }
 // A warp for each block: its triangles, cut by medians into parts, and the boxes of all of them. The last child of a
 // node that is done goes on with the node, up to the root, as in `climb`.
-FN void sdf_packet_blocks_at(const sdf_packet_blocks_args& a, u32 i) {
+struct sdf_packet_blocks_args {
+    u32 n;  // places: 32 x blocks
+    u32 triangles;
+    const float* triangle;   // [triangles, 9]
+    const u32* triangle_id;  // [triangles]
+    const float* placed;     // [triangles, 4]
+    u32* arrivals;           // [above] in and out, nodes above the blocks: how many children are done; 0 before
+    u32* slot_place;         // [triangles] out: places by slot
+    float* record;           // [n, 16] out: what their distances take
+    float* box;              // [nodes, 4, 32, 4] out, blocks and nodes: the boxes of their children
+    float* part;             // [ceil(n / 128), 4, 32, 4] out: the boxes of 4 triangles each
+    float* bounds;           // [above, 6, 32] out: as box, along the coordinate axes
+    u32* level_start;        // [levels] out: each level's first node
+};
+SDF_KERNEL(sdf_packet_blocks, WARP, i) {
     u32 block = i / SDF_WARP, thread = i % SDF_WARP;
     bool exists = i < a.triangles;
     Quad q = ((const Quad*)a.placed)[least(i, a.triangles - 1)];

@@ -5,6 +5,7 @@
 // children are read only after its box has passed.
 //
 // INTERFACE
+//   RadixTree      the nodes, as kernels read them
 //   SDF_STACK      the stack that a walk down needs
 //   climb          from each leaf to the root, with what subtrees come to
 //   child_box      the box of a child
@@ -12,7 +13,7 @@
 //   sdf_bvh_refit  their boxes, one thread a leaf
 #ifndef SDFCLI_TREES_RADIX_H
 #define SDFCLI_TREES_RADIX_H
-#include "args.h"
+#include "base/kernel.h"
 #include "geometry/boxes.h"
 #include "trees/child.h"
 
@@ -29,7 +30,15 @@ FN int common_prefix(const u64* keys, int n, int i, int j) {
 }
 
 // One internal node: its direction, its other end, its split (Karras 2012, section 4).
-FN void sdf_bvh_build_at(const sdf_bvh_build_args& a, u32 node) {
+struct sdf_bvh_build_args {
+    u32 n;  // internal nodes: triangles - 1
+    u32 triangles;
+    const u64* keys;   // [triangles] sorted
+    u32* child;        // [n, 2] out
+    u32* node_parent;  // [n] out: SDF_NONE at the root
+    u32* leaf_parent;  // [triangles] out
+};
+SDF_KERNEL(sdf_bvh_build, PLAIN, node) {
     const u64* k = a.keys;
     int n = (int)a.triangles, i = (int)node;
     int d = common_prefix(k, n, i, i + 1) > common_prefix(k, n, i, i - 1) ? 1 : -1;
@@ -53,16 +62,23 @@ FN void sdf_bvh_build_at(const sdf_bvh_build_args& a, u32 node) {
     if (i == 0) a.node_parent[0] = SDF_NONE;
 }
 
+struct RadixTree {
+    u32 triangles;
+    const float* triangle;   // [triangles, 9] in Morton order
+    const u32* child;        // [triangles - 1, 2]
+    const u32* node_parent;  // [triangles - 1]
+    const u32* leaf_parent;  // [triangles]
+};
 // Walks from a leaf towards the root, with what its subtree comes to. The first child that arrives at a node stops, the
 // second one goes on with join(node, left, right), for which it loads its sibling: each node is visited once, after
 // both of its children.
-template <class Args, class Value, class Load, class Join>
-FN void climb(const Args& a, u32 leaf, Value own, Load load, Join join) {
-    u32 from = make_leaf(leaf), node = a.leaf_parent[leaf];
+template <class Value, class Load, class Join>
+FN void climb(const RadixTree& tree, u32* arrivals, u32 leaf, Value own, Load load, Join join) {
+    u32 from = make_leaf(leaf), node = tree.leaf_parent[leaf];
     while (node != SDF_NONE) {
-        const u32 left = a.child[2 * (size_t)node], right = a.child[2 * (size_t)node + 1];
-        const u32 above = a.node_parent[node];  // all three come while this one arrives
-        if (arrive(a.arrivals + node) == 0u) return;
+        const u32 left = tree.child[2 * (size_t)node], right = tree.child[2 * (size_t)node + 1];
+        const u32 above = tree.node_parent[node];  // all three come while this one arrives
+        if (arrive(arrivals + node) == 0u) return;
         if (left == from)
             own = join(node, own, load(right));
         else
@@ -79,9 +95,15 @@ FN Box child_box(const float* triangle, const float* box, u32 child) {
     return b;
 }
 
-FN void sdf_bvh_refit_at(const sdf_bvh_refit_args& a, u32 leaf) {
-    auto load = [&](u32 child) { return child_box(a.triangle, a.box, child); };
-    climb(a, leaf, load(make_leaf(leaf)), load, [&](u32 node, const Box& l, const Box& r) {
+struct sdf_bvh_refit_args {
+    u32 n;  // triangles
+    RadixTree tree;
+    u32* arrivals;  // [n - 1] in and out: 0 before
+    float* box;     // [n - 1, 6] out: lower then upper corner
+};
+SDF_KERNEL(sdf_bvh_refit, PLAIN, leaf) {
+    auto load = [&](u32 child) { return child_box(a.tree.triangle, a.box, child); };
+    climb(a.tree, a.arrivals, leaf, load(make_leaf(leaf)), load, [&](u32 node, const Box& l, const Box& r) {
         Box both;
         for (int k = 0; k < 3; k++) {
             both.v[k] = least(l.v[k], r.v[k]);

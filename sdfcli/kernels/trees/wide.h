@@ -5,13 +5,22 @@
 //   sdf_wide_build  the blocks, or the nodes of one level
 #ifndef SDFCLI_TREES_WIDE_H
 #define SDFCLI_TREES_WIDE_H
-#include "args.h"
+#include "base/kernel.h"
 #include "geometry/boxes.h"
 
 constexpr int SDF_WIDE = SDF_LANES;  // children of a node, triangles of a block
 
 // One block or node of the wide tree: its box goes into its lane of the node above.
-FN void sdf_wide_build_at(const sdf_wide_build_args& a, u32 i) {
+struct sdf_wide_build_args {
+    u32 n;  // blocks of 16 triangles, or nodes of one level of the wide tree
+    u32 triangles;
+    const float* triangle;  // [triangles, 9]
+    const u32* block_slot;  // [triangles] the slots in the order of the blocks
+    float* block;           // [n, 9, 16] out, for blocks; null for nodes: the corners' coordinates lane by lane
+    const float* own;       // [n, 6, 16] for nodes: the boxes of their children
+    float* above;           // [ceil(n / 16), 6, 16] out: boxes as the next level has them, filled up with empty ones
+};
+SDF_KERNEL(sdf_wide_build, PLAIN, i) {
     float low[3] = {3e38f, 3e38f, 3e38f}, high[3] = {-3e38f, -3e38f, -3e38f};
     for (u32 k = 0; k < SDF_WIDE; k++) {
         Box b;

@@ -14,12 +14,19 @@
 
 #include "trees/wide.h"
 
+struct sdf_wide_order_args {
+    u32 n;                  // triangles
+    const float* triangle;  // [n, 9]
+    u32* block_slot;        // [n] out: the slots in the order of the blocks
+};
+
 namespace {
 
 struct Placed {
     float centre[3];
     u32 slot;
 };
+
 struct Part {
     u32 first, last;
 };

@@ -6,7 +6,7 @@
 //   sdf_grid_sign           signs along rows of nodes
 #ifndef SDFCLI_UNIFORM_GRID_H
 #define SDFCLI_UNIFORM_GRID_H
-#include "args.h"
+#include "base/kernel.h"
 #include "geometry/morton.h"
 #include "sign/propagate.h"
 
@@ -25,13 +25,26 @@ FN F3 node_position(Lattice at, float spacing) {
 // Whose sign has to be asked for. The balls that the distances of two neighbours leave empty of surface cover the edge
 // between them if they meet: then the signs are the same. A distance above the spacing may be too large, for a ball of
 // the spacing's size covers the edge alone. A row begins outside, where the domain does.
-FN void sdf_grid_doubt_at(const sdf_grid_doubt_args& a, u32 i) {
+struct sdf_grid_doubt_args {
+    u32 n;  // nodes: side^3
+    u32 side;
+    float spacing;          // 1 / (side - 1), a power of two
+    const float* distance;  // [n] unsigned, and right where it is not above the spacing
+    u8* sign;               // [n] out: SDF_AS_BEFORE or SDF_TO_ASK
+};
+SDF_KERNEL(sdf_grid_doubt, PLAIN, i) {
     bool inherits = i % a.side == 0 || a.distance[i - 1] + a.distance[i] - SDF_DISTANCE_ERROR > a.spacing;
     a.sign[i] = inherits ? SDF_AS_BEFORE : SDF_TO_ASK;
 }
 
 // Hands the signs on along a row of nodes, and makes the distances inside negative.
-FN void sdf_grid_sign_at(const sdf_grid_sign_args& a, u32 row) {
+struct sdf_grid_sign_args {
+    u32 n;  // rows: side^2
+    u32 side;
+    const u8* sign;   // [n, side] of every node: 1 inside, 0 outside, or SDF_AS_BEFORE
+    float* distance;  // [n, side] in and out: of every node
+};
+SDF_KERNEL(sdf_grid_sign, PLAIN, row) {
     u8 inside = 0;
     for (size_t i = (size_t)row * a.side, end = i + a.side; i < end; i++) {
         if (a.sign[i] != SDF_AS_BEFORE) inside = a.sign[i];

@@ -6,13 +6,23 @@
 //   sdf_flood_distance  distances to the triangles of the seeds
 #ifndef SDFCLI_UNIFORM_JUMP_FLOOD_H
 #define SDFCLI_UNIFORM_JUMP_FLOOD_H
+#include "base/kernel.h"
 #include "geometry/triangle.h"
 #include "uniform/grid.h"
 
 // One pass: a node takes the nearest of the seeds that it and the 26 nodes `step` away carry. Ties go to the smaller
 // number, so that the answer does not depend on the order in which they are looked at. Distance and number are compared
 // as one integer (floats from 0 on are ordered as their bits are), which spares the CPU unforeseeable branches.
-FN void sdf_flood_pass_at(const sdf_flood_pass_args& a, u32 i) {
+struct sdf_flood_pass_args {
+    u32 n;  // nodes: side^3
+    u32 side;
+    float spacing;
+    u32 step;               // in nodes
+    const float* position;  // [seeds, 3]
+    const u32* carried;     // [n] numbers of seeds; SDF_NONE: none yet
+    u32* nearer;            // [n] out
+};
+SDF_KERNEL(sdf_flood_pass, PLAIN, i) {
     Lattice at = node_of(a.side, i);
     F3 p = node_position(at, a.spacing);
     u64 best = ~0ull;  // SDF_NONE, farther than anything
@@ -39,7 +49,16 @@ FN void sdf_flood_pass_at(const sdf_flood_pass_args& a, u32 i) {
 }
 
 // The distance to the triangle that a node's seed lies on. It is never below the distance to the mesh.
-FN void sdf_flood_distance_at(const sdf_flood_distance_args& a, u32 i) {
+struct sdf_flood_distance_args {
+    u32 n;  // nodes: side^3
+    u32 side;
+    float spacing;
+    const u32* carried;     // [n] numbers of seeds or SDF_NONE
+    const u32* slot;        // [seeds] their triangles
+    const float* triangle;  // [triangles, 9]
+    float* distance;        // [n] out: the largest float without a seed
+};
+SDF_KERNEL(sdf_flood_distance, PLAIN, i) {
     u32 seed = a.carried[i];
     float d = 3.402823466e38f;
     if (seed != SDF_NONE) {

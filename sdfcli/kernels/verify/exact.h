@@ -12,7 +12,7 @@
 //   sdf_exact_winding   winding numbers
 #ifndef SDFCLI_VERIFY_EXACT_H
 #define SDFCLI_VERIFY_EXACT_H
-#include "args.h"
+#include "base/kernel.h"
 #include "base/vec.h"
 
 // A walk goes down at most 31 levels (the number of leaves is a power of two below 2^32) and postpones at most one
@@ -61,23 +61,36 @@ FN double exact_triangle_distance_sq(D3 p, D3 a, D3 b, D3 c) {
     return height * height / n_sq;
 }
 
+struct ExactTree {
+    u32 leaves;              // a power of two
+    u32 leaf_size;           // triangles in each leaf
+    const double* triangle;  // [leaves, leaf_size, 9]
+    const double* box;       // [2 * leaves - 1, 6] node k has the children 2 k + 1 and 2 k + 2
+};
+
 // Nearer child first; a node is dropped once it is not nearer than the best triangle so far.
-FN void sdf_exact_distance_at(const sdf_exact_distance_args& a, u32 i) {
+struct sdf_exact_distance_args {
+    u32 n;
+    const double* points;  // [n, 3]
+    ExactTree tree;
+    double* distance;  // [n] out
+};
+SDF_KERNEL(sdf_exact_distance, PLAIN, i) {
     D3 p = load3(a.points + 3 * (size_t)i);
     u32 stack[SDF_EXACT_STACK] = {0};
     double bound[SDF_EXACT_STACK] = {0.0}, best = 1.7976931348623157e308;
     for (int depth = 1; depth > 0;) {
         u32 node = stack[--depth];
         if (bound[depth] >= best) continue;
-        if (node >= a.leaves - 1) {
-            const double* t = a.triangle + 9 * (size_t)a.leaf_size * (node - (a.leaves - 1));
-            for (u32 k = 0; k < a.leaf_size; k++, t += 9)
+        if (node >= a.tree.leaves - 1) {
+            const double* t = a.tree.triangle + 9 * (size_t)a.tree.leaf_size * (node - (a.tree.leaves - 1));
+            for (u32 k = 0; k < a.tree.leaf_size; k++, t += 9)
                 best = least(best, exact_triangle_distance_sq(p, load3(t), load3(t + 3), load3(t + 6)));
             continue;
         }
         u32 left = 2 * node + 1;
-        double child_sq[2] = {exact_box_distance_sq(p, a.box + 6 * (size_t)left),
-                              exact_box_distance_sq(p, a.box + 6 * (size_t)(left + 1))};
+        double child_sq[2] = {exact_box_distance_sq(p, a.tree.box + 6 * (size_t)left),
+                              exact_box_distance_sq(p, a.tree.box + 6 * (size_t)(left + 1))};
         u32 near = child_sq[1] < child_sq[0] ? 1 : 0, far = 1 - near;
         stack[depth] = left + far;
         bound[depth++] = child_sq[far];
@@ -139,6 +152,17 @@ FN bool exact_ray_meets_box(D3 p, D3 inverse, const double* box) {
     return enter <= leave * 1.000000000000002;  // no hit is lost: each of the six is off by 3 half units at most
 }
 
+struct sdf_exact_winding_args {
+    u32 n;
+    u32 open_edges;
+    u32 rays;              // at least 1
+    const double* points;  // [n, 3]
+    ExactTree tree;
+    const double* open_edge;     // [open_edges, 6] from and to
+    const double* multiplicity;  // [open_edges]
+    const double* ray;           // [rays, 3] unit vectors with no zero component, tried in turn
+    double* winding;             // [n] out
+};
 // The signed number of crossings; *sure becomes false if the ray grazes a triangle or its edge, or p lies on one.
 FN int exact_crossings(const sdf_exact_winding_args& a, D3 p, D3 d, bool* sure) {
     D3 inverse = vec(1.0 / d.x, 1.0 / d.y, 1.0 / d.z);
@@ -146,14 +170,14 @@ FN int exact_crossings(const sdf_exact_winding_args& a, D3 p, D3 d, bool* sure) 
     int sum = 0;
     for (int depth = 1; depth > 0;) {
         u32 node = stack[--depth];
-        if (!exact_ray_meets_box(p, inverse, a.box + 6 * (size_t)node)) continue;
-        if (node < a.leaves - 1) {
+        if (!exact_ray_meets_box(p, inverse, a.tree.box + 6 * (size_t)node)) continue;
+        if (node < a.tree.leaves - 1) {
             stack[depth++] = 2 * node + 1;
             stack[depth++] = 2 * node + 2;
             continue;
         }
-        const double* t = a.triangle + 9 * (size_t)a.leaf_size * (node - (a.leaves - 1));
-        for (u32 k = 0; k < a.leaf_size; k++, t += 9) {
+        const double* t = a.tree.triangle + 9 * (size_t)a.tree.leaf_size * (node - (a.tree.leaves - 1));
+        for (u32 k = 0; k < a.tree.leaf_size; k++, t += 9) {
             Crossing crossing = exact_crossing(d, load3(t) - p, load3(t + 3) - p, load3(t + 6) - p);
             sum += crossing == LEAVES ? 1 : crossing == ENTERS ? -1 : 0;
             if (crossing == UNSURE) *sure = false;
@@ -182,7 +206,7 @@ FN double exact_fans(const sdf_exact_winding_args& a, D3 p, D3 antipode, bool* s
 }
 
 // The first ray that grazes nothing decides. If all do, p lies on the surface, where no answer is right.
-FN void sdf_exact_winding_at(const sdf_exact_winding_args& a, u32 i) {
+SDF_KERNEL(sdf_exact_winding, PLAIN, i) {
     D3 p = load3(a.points + 3 * (size_t)i);
     bool sure = false;
     for (u32 k = 0; k < a.rays && !sure; k++) {

@@ -5,10 +5,11 @@
 //   SDF_MOMENTS, node_winding  a node's record, and what it adds to a winding number, times 4 pi
 //   solid_angle                that of a triangle seen from the origin
 //   grain                      rounds a contribution, so that sums do not depend on their order
-//   corners_at                 a triangle's corners
+//   WindingTree, corners_at    the tree as kernels read it, and a triangle's corners
 //   sdf_winding_moments        the records, one thread a leaf
 #ifndef SDFCLI_WINDING_MOMENTS_H
 #define SDFCLI_WINDING_MOMENTS_H
+#include "base/kernel.h"
 #include "trees/radix.h"
 
 // A node's record, 64 bytes: area-weighted centre (3), squared radius around it, sum of area normals (3), area; the
@@ -23,10 +24,17 @@ struct Moments {
     float area, first[6];
 };
 
+struct sdf_winding_moments_args {
+    u32 n;  // triangles
+    RadixTree tree;
+    const float* box;  // [n - 1, 6]
+    u32* arrivals;     // [n - 1] in and out: 0 before
+    float* moments;    // [n - 1, 16] out
+};
 FN Moments child_moments(const sdf_winding_moments_args& a, u32 child) {
     Moments m;
     if (is_leaf(child)) {
-        const float* t = a.triangle + 9 * (size_t)leaf_index(child);
+        const float* t = a.tree.triangle + 9 * (size_t)leaf_index(child);
         F3 p = load3(t), q = load3(t + 3), r = load3(t + 6);
         m.normal = 0.5f * cross(q - p, r - p);
         m.area = sqrtf(dot(m.normal, m.normal));
@@ -54,9 +62,9 @@ FN void add_first(const Moments& m, F3 centre, float* first) {
     first[5] += m.first[5] + (n.y * o.z + n.z * o.y);
 }
 
-FN void sdf_winding_moments_at(const sdf_winding_moments_args& a, u32 leaf) {
+SDF_KERNEL(sdf_winding_moments, PLAIN, leaf) {
     auto load = [&](u32 child) { return child_moments(a, child); };
-    climb(a, leaf, load(make_leaf(leaf)), load, [&](u32 node, const Moments& l, const Moments& r) {
+    climb(a.tree, a.arrivals, leaf, load(make_leaf(leaf)), load, [&](u32 node, const Moments& l, const Moments& r) {
         Moments both;
         both.area = l.area + r.area;
         both.centre = l.centre + (both.area > 0.f ? r.area / both.area : 0.5f) * (r.centre - l.centre);
@@ -69,7 +77,7 @@ FN void sdf_winding_moments_at(const sdf_winding_moments_args& a, u32 leaf) {
            far = vec(most(c.x - b[0], b[3] - c.x), most(c.y - b[1], b[4] - c.y), most(c.z - b[2], b[5] - c.z));
         float row[SDF_MOMENTS] = {c.x, c.y, c.z, dot(far, far), n.x, n.y, n.z, both.area};
         for (int k = 0; k < 6; k++) row[8 + k] = both.first[k];
-        memcpy(row + 14, a.child + 2 * (size_t)node, 2 * sizeof(u32));
+        memcpy(row + 14, a.tree.child + 2 * (size_t)node, 2 * sizeof(u32));
         store_row<SDF_MOMENTS>(a.moments + SDF_MOMENTS * (size_t)node, row);
         return both;
     });
@@ -115,9 +123,14 @@ FN T node_winding(const float* m, Vec<T> r, T d2) {
 // Rounded to a multiple of 2^-36. Sums of such numbers lose nothing, up to 2^17, so they are the same in any order.
 FN double grain(double x) { return x + 98304.0 - 98304.0; }
 
-template <class Tree>
-FN const float* corners_at(const Tree& a, u32 place) {
-    return a.triangle + 9 * (size_t)(a.slots ? a.slots[place] : place);
+struct WindingTree {
+    u32 triangles;
+    const float* triangle;  // [rows, 9]
+    const u32* slots;       // [triangles] where they are in `triangle`; null: one after the other
+    const float* moments;   // [triangles - 1, 16]
+};
+FN const float* corners_at(const WindingTree& tree, u32 place) {
+    return tree.triangle + 9 * (size_t)(tree.slots ? tree.slots[place] : place);
 }
 
 #endif

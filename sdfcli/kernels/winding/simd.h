@@ -4,11 +4,11 @@
 // bits are those of sdf_winding_at.
 //
 // INTERFACE
-//   winding_packet  sdf_winding for up to sixteen points
+//   sdf_winding_lanes  sdf_winding for the points first .. last - 1
 #ifndef SDFCLI_WINDING_SIMD_H
 #define SDFCLI_WINDING_SIMD_H
 #include "base/simd.h"
-#include "winding/moments.h"
+#include "winding/thread.h"
 
 namespace {
 
@@ -18,6 +18,7 @@ FN Doubles grain(Doubles x) { return x + Doubles(98304.0) - Doubles(98304.0); }
 // pairs are summed up with all lanes full. Many at a time, since what was just stored is not read at full speed.
 #define SDF_PAIRS 64
 #define SDF_PAIRS_ROOM (SDF_PAIRS + SDF_LANES)
+
 struct Pairs {
     float point[3][SDF_PAIRS_ROOM], corner[9][SDF_PAIRS_ROOM];
     u32 lane[SDF_PAIRS_ROOM], count;
@@ -81,13 +82,13 @@ FN void add_node(const float* m, const Vec<Wide>& r, Wide d2, u32 points, Windin
 struct Opened {
     u32 node, points;
 };
-FN const float* record(const sdf_winding_args& a, u32 node) {
-    return is_leaf(node) ? corners_at(a, leaf_index(node)) : a.moments + SDF_MOMENTS * (size_t)node;
+FN const float* record(const WindingTree& tree, u32 node) {
+    return is_leaf(node) ? corners_at(tree, leaf_index(node)) : tree.moments + SDF_MOMENTS * (size_t)node;
 }
 
 // Which of the points look below a node; for the others it counts as a whole. Below a triangle nobody does.
 FN u32 look_at(const sdf_winding_args& a, Opened at, bool exact, Pairs* pairs, WindingPacket* q) {
-    const float* m = record(a, at.node);
+    const float* m = record(a.tree, at.node);
     if (is_leaf(at.node)) {
         add_pairs(m, at.points, exact, pairs, q);
         return 0;
@@ -116,7 +117,7 @@ FN void winding_packet(const sdf_winding_args& a, u32 first, u32 last) {
     bool exact = !(a.beta * a.beta > 0.f);
     Opened stack[2 * SDF_AHEAD * SDF_STACK], now[SDF_AHEAD];
     u32 depth = 1;
-    stack[0] = {a.triangles > 1 ? 0u : make_leaf(0), (1u << count) - 1u};
+    stack[0] = {a.tree.triangles > 1 ? 0u : make_leaf(0), (1u << count) - 1u};
     while (depth > 0) {
         u32 many = least(depth, (u32)SDF_AHEAD);
         depth -= many;
@@ -124,8 +125,8 @@ FN void winding_packet(const sdf_winding_args& a, u32 first, u32 last) {
         for (u32 k = 0; k < many; k++) {
             u32 below = look_at(a, now[k], exact, &pairs, &q);
             for (int side = 0; below && side < 2; side++) {
-                u32 child = float_bits(a.moments[SDF_MOMENTS * (size_t)now[k].node + 14 + side]);
-                __builtin_prefetch(record(a, child));
+                u32 child = float_bits(a.tree.moments[SDF_MOMENTS * (size_t)now[k].node + 14 + side]);
+                __builtin_prefetch(record(a.tree, child));
                 stack[depth++] = {child, below};
             }
         }
@@ -138,5 +139,9 @@ FN void winding_packet(const sdf_winding_args& a, u32 first, u32 last) {
 }
 
 }  // namespace
+
+FN void sdf_winding_lanes(const sdf_winding_args& a, u32 first, u32 last) {
+    for (u32 i = first; i < last; i += SDF_LANES) winding_packet(a, i, last);
+}
 
 #endif

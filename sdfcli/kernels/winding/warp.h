@@ -5,6 +5,7 @@
 //   sdf_winding_lone  winding numbers of points, half a warp each; of an open surface, corrected by its caps
 #ifndef SDFCLI_WINDING_WARP_H
 #define SDFCLI_WINDING_WARP_H
+#include "base/kernel.h"
 #include "base/warp.h"
 #include "winding/moments.h"
 
@@ -14,12 +15,6 @@
 FN u64 grains(double x) { return (u64)(long long)(x * SDF_GRAINS); }
 FN double from_grains(u64 x) { return (double)(long long)x / SDF_GRAINS; }
 
-struct WindingTree {
-    u32 triangles;
-    const float* triangle;
-    const u32* slots;
-    const float* moments;
-};
 FN double triangle_winding(const WindingTree& t, u32 place, F3 p, int terms) {
     const float* c = corners_at(t, place);
     D3 q = vec((double)p.x, (double)p.y, (double)p.z);
@@ -113,11 +108,26 @@ struct LoneWinding {
     }
 };
 
+struct sdf_winding_lone_args {
+    u32 n;                // threads: whole warps
+    u32 count;            // points
+    const float* points;  // [count, 3]
+    const u32* asked;     // [most] the points that are asked for; null: all
+    const u32* many;      // [1] how many these are; null: count
+    WindingTree tree;
+    WindingTree caps;  // triangles that close the surface's holes; 0 triangles: none, or not asked for
+    u32 steps;
+    const float* step;  // [steps, 2] how near to the level 0.5, and beta for the caps there
+    float beta;         // 0: exact
+    float lost;         // by how much the caps may change a winding number
+    float* winding;     // [count] out
+};
 // Of an open surface, what is near the level 0.5 is corrected by its caps as WindingSigner does it.
 FN float corrected(const sdf_winding_lone_args& a, LoneWinding& lone, F3 p, float first, bool asked) {
-    WindingTree all = lone.tree, caps = {a.caps, a.caps_triangle, nullptr, a.caps_moments};
+    WindingTree all = lone.tree;
     float winding = first;
-    lone.tree = caps;
+    lone.tree = a.caps;
+    lone.tree.slots = nullptr;  // all of them count
     for (u32 k = 0; k < a.steps; k++) {
         float off = winding - 0.5f;
         bool near = asked && most(off, -off) < a.step[2 * k];
@@ -133,19 +143,18 @@ FN float corrected(const sdf_winding_lone_args& a, LoneWinding& lone, F3 p, floa
     return lost ? exact : winding;
 }
 
-FN void sdf_winding_lone_at(const sdf_winding_lone_args& a, u32 i) {
+SDF_KERNEL(sdf_winding_lone, WARP, i) {
     const u32 together = SDF_WARP / SDF_LONE_WIDTH;
     SDF_SHARED LoneWindingMemory memory[SDF_BLOCK_WARPS * together];
-    WindingTree tree = {a.triangles, a.triangle, a.slots, a.moments};
     u32 thread = i % SDF_LONE_WIDTH, part = i / SDF_LONE_WIDTH % together, warp = i / SDF_WARP;
-    LoneWinding lone = {tree, memory + warp % SDF_BLOCK_WARPS * together + part, thread, SDF_LONE_WIDTH * part};
+    LoneWinding lone = {a.tree, memory + warp % SDF_BLOCK_WARPS * together + part, thread, SDF_LONE_WIDTH * part};
     u32 count = a.many ? *a.many : a.count;
     for (u32 first = together * warp; first < count; first += together * (a.n / SDF_WARP)) {
         u32 at = least(first + part, count - 1), point = a.asked ? a.asked[at] : at;
         bool asked = first + part < count;
         F3 p = load3(a.points + 3 * (size_t)point);
         float winding = lone.winding(p, a.beta, asked);
-        if (a.caps) winding = corrected(a, lone, p, winding, asked);
+        if (a.caps.triangles) winding = corrected(a, lone, p, winding, asked);
         if (asked && thread == 0) a.winding[point] = winding;
     }
 }

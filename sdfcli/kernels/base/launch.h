@@ -1,0 +1,21 @@
+// What is launched on a GPU: an entry for each kernel of the header that follows (backend/cuda.py puts it there).
+#undef SDF_ENTRY_PLAIN
+#undef SDF_ENTRY_SIMD
+#undef SDF_ENTRY_LANES
+#undef SDF_ENTRY_CHUNKS
+#undef SDF_ENTRY_WARP
+
+#define SDF_ENTRY_PLAIN(name)                          \
+    extern "C" __global__ void name(name##_args a) {   \
+        u32 i = blockIdx.x * blockDim.x + threadIdx.x; \
+        if (i < a.n) name##_at(a, i);                  \
+    }
+#define SDF_ENTRY_SIMD SDF_ENTRY_PLAIN
+#define SDF_ENTRY_LANES SDF_ENTRY_PLAIN
+#define SDF_ENTRY_CHUNKS SDF_ENTRY_PLAIN
+// At most 64 registers: more of them would lower occupancy, and so hide less latency.
+#define SDF_ENTRY_WARP(name)                                                                    \
+    extern "C" __global__ void __launch_bounds__(32 * SDF_BLOCK_WARPS, 8) name(name##_args a) { \
+        u32 i = blockIdx.x * blockDim.x + threadIdx.x;                                          \
+        if (i < a.n) name##_at(a, i);                                                           \
+    }
