@@ -1,1 +1,1 @@
-"""Measurements, side by side with the thesis's own."""
+"""Benchmarks, with the thesis's figures."""

@@ -1,4 +1,4 @@
-"""A uniform grid instead of an octree: (2^depth + 1)^3 nodes, the corners of all cells of an octree's finest level.
+"""Distances on a uniform grid of (2^depth + 1)^3 nodes, the corners of all cells of an octree's finest level.
 
 Nodes are numbered x first, then y, then z.
 """
@@ -14,17 +14,17 @@ from sdfcli.sign.signer import Signer
 from sdfcli.spatial.index import DistanceIndex
 
 MAX_DEPTH = 10
-"""Node numbers have 32 bits."""
+"""Maximum depth, for node numbers of 32 bits."""
 
 TO_ASK = 3
 ERROR = 1.6e-5
-"""More than a distance is off, as SDF_DISTANCE_ERROR, and a node's place."""
+"""Upper bound of the error of a distance, as SDF_DISTANCE_ERROR, and of a node's position."""
 
 CHUNK = 1 << 18
-"""Exact queries made at once, unless a plane of nodes is more: enough for a GPU."""
+"""Maximum exact queries per launch, but at least a plane of nodes: enough for a GPU."""
 
 SIGN_CHUNK = 1 << 22
-"""Nodes looked through at once for those whose sign has to be asked for."""
+"""Nodes per search for those whose sign is computed, not propagated."""
 
 
 def side_of(depth: int) -> int:
@@ -33,14 +33,14 @@ def side_of(depth: int) -> int:
 
 
 def positions(backend: Backend, depth: int, node: Array) -> Array:
-    """(m, 3) float32 in the unit cube, exact, of nodes (m,) int64."""
+    """Exact positions (m, 3) float32 in the unit cube of nodes (m,) int64."""
     side = side_of(depth)
     at = backend.xp.stack([node % side, node // side % side, node // side**2], axis=1)
     return at.astype(np.float32) * np.float32(0.5**depth)
 
 
 def exact_distances(backend: Backend, index: DistanceIndex, depth: int) -> Array:
-    """Unsigned distances (nodes,) float32: one query a node, some planes at a time, from the triangles found below."""
+    """Unsigned distances (nodes,) float32, one query per node, plane by plane; candidates are the results below."""
     xp, side = backend.xp, side_of(depth)
     along = xp.arange(side, dtype=np.float32) * np.float32(0.5**depth)
     distance = xp.empty((side, side * side), np.float32)
@@ -60,8 +60,9 @@ class Near:
     """Nodes near a surface.
 
     node      (m,) int64.
-    distance  (m,) float32, exact. slot (m,) uint32, of the nearest triangle.
-    queries   how many exact queries it took to find them.
+    distance  (m,) float32, exact.
+    slot      (m,) uint32, of the nearest triangle.
+    queries   number of exact queries for them.
     """
 
     node: Array
@@ -73,9 +74,9 @@ class Near:
 def nodes_near(backend: Backend, index: DistanceIndex, depth: int, reach: float) -> Near:
     """The nodes at most `reach` (in the unit cube) from the nearest triangle.
 
-    Blocks of 2^k nodes a side are halved, from the whole grid down to one node; one whose centre is farther from the
-    surface than `reach` and half its own diagonal is dropped. So the work goes with the surface, however large or small
-    its triangles are.
+    Blocks of 2^k nodes per side are subdivided, from the whole grid down to one node; a block is dropped where its
+    centre is farther from the surface than `reach` and half its diagonal. The work is proportional to the surface,
+    independent of the triangles' sizes.
     """
     xp = backend.xp
     octant = backend.from_host([[c & 1, c >> 1 & 1, c >> 2] for c in range(8)], np.int32)
@@ -98,9 +99,9 @@ def nodes_near(backend: Backend, index: DistanceIndex, depth: int, reach: float)
 def give_signs(backend: Backend, index: DistanceIndex, signer: Signer, depth: int, distance: Array) -> None:
     """Makes the distances (nodes,) inside negative, in place.
 
-    Distances up to the spacing of the nodes must be right; larger ones may be too large. The surface must be closed, or
-    the signer one by winding numbers. It is asked where a node's sign may differ from that of the node before it in its
-    row: beside the surface, and around the caps of holes (see Caps). The sides of the cube are outside.
+    Distances up to the nodes' spacing must be right; larger ones may be too large. The surface must be closed, or the
+    signer use winding numbers. The signer is called where a node's sign may differ from that of the previous node in
+    its row: near the surface, and around the caps of holes (see Caps). The sides of the cube are outside.
     """
     if signer.method == "none":
         return
@@ -108,10 +109,10 @@ def give_signs(backend: Backend, index: DistanceIndex, signer: Signer, depth: in
     sign = xp.empty(len(distance), np.uint8)
     backend.run("sdf_grid_doubt", len(distance), side=side, spacing=spacing, distance=distance, sign=sign)
     if signer.caps:
-        # The way from a node to the one before is as long as the spacing, and must not come near the caps either.
+        # The segment to the previous node has the length of the spacing, and must stay clear of the caps, too.
         sign[nodes_near(backend, signer.caps.tree, depth, signer.caps.guard + spacing + ERROR).node] = TO_ASK
     for first in range(0, len(sign), SIGN_CHUNK):
         node = first + xp.flatnonzero(sign[first : first + SIGN_CHUNK] == TO_ASK)
         at = positions(backend, depth, node)
-        sign[node] = signer.inside(at, index.nearest(at)[1])  # few: cheaper than to keep the slots of all nodes
+        sign[node] = signer.inside(at, index.nearest(at)[1])  # few nodes: cheaper than keeping the slots of all
     backend.run("sdf_grid_sign", side * side, side=side, sign=sign, distance=distance)

@@ -1,8 +1,8 @@
-"""Distances on a uniform grid by jump flooding (Rong and Tan 2006): a few passes, whatever the number of triangles.
+"""Distances on a uniform grid by jump flooding (Rong and Tan 2006): passes independent of the number of triangles.
 
-There are two sources of error. A node may miss the nearest seed, as a few in a hundred do, and the triangle on which
-the nearest seed lies need not be the nearest triangle. There is no bound. On scans the largest error was 0.6 of the
-nodes' spacing (JFA+1: 0.4) and the root of the mean square below 0.03; on scattered triangles it was 1.1.
+There are two sources of error, without a bound: a node may miss the nearest seed, as a few percent do, and the triangle
+of the nearest seed need not be the nearest triangle. On scans the largest error was 0.6 of the nodes' spacing
+(JFA+1: 0.4), rms below 0.03; on scattered triangles the largest was 1.1.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from sdfcli.spatial.radix_tree import NONE
 
 @dataclass(frozen=True)
 class Seeds:
-    """What is flooded: the nodes beside the surface, each with the point of the surface that is nearest to it.
+    """Seeds of the flooding: nodes near the surface, each with the nearest point of the surface.
 
     node      (s,) int64, numbers on the grid.
     position  (s, 3) float32, the nearest points in the unit cube.
-    slot      (s,) uint32, the triangles on which these lie.
-    queries   how many exact queries it took.
+    slot      (s,) uint32, the triangles of these.
+    queries   number of exact queries for them.
     """
 
     node: Array
@@ -39,7 +39,7 @@ class Seeds:
 def plant(backend: Backend, index: DistanceIndex, depth: int) -> Seeds:
     """Seeds at all nodes within one spacing of the surface.
 
-    No point of the surface is farther than 0.87 spacings from a node: every triangle, however small, competes for one.
+    No point of the surface is farther than 0.87 spacings from a node, so no triangle is too small for a seed.
     """
     near = nodes_near(backend, index, depth, 0.5**depth)
     position = backend.xp.empty((len(near.node), 3), np.float64)
@@ -55,11 +55,11 @@ def plant(backend: Backend, index: DistanceIndex, depth: int) -> Seeds:
 
 
 def flood(backend: Backend, seeds: Seeds, depth: int, more: int = 0) -> Array:
-    """(nodes,) uint32: for each node the number of a seed, nearly always the one with the nearest position.
+    """The seed (nodes,) uint32 of each node, nearly always the one with the nearest position.
 
-    Passes with steps of 2^(depth - 1), ... 2, 1 nodes, then `more` with step 1: 1 makes it JFA+1, which is nowhere
-    farther from its seeds. There are two arrays of this size at a time. A node that lies 2^depth steps along an axis
-    from every seed is not reached, and has 0xffffffff; a mesh in the middle of the cube leaves no such node.
+    Passes with steps of 2^(depth - 1), ... 2, 1 nodes, then `more` passes with step 1: JFA+1 for 1, whose seeds are
+    nowhere farther. Two arrays of this size exist at a time. A node 2^depth steps along an axis from every seed is not
+    reached, and has 0xffffffff; with a mesh in the middle of the cube there is none.
     """
     xp, side = backend.xp, side_of(depth)
     carried = xp.full(side**3, NONE, np.uint32)
@@ -81,10 +81,9 @@ def flood(backend: Backend, seeds: Seeds, depth: int, more: int = 0) -> Array:
 
 
 def flooded_distances(backend: Backend, index: DistanceIndex, seeds: Seeds, depth: int, carried: Array) -> Array:
-    """Unsigned distances (nodes,) float32 to the triangles of the seeds that the nodes carry.
+    """Unsigned distances (nodes,) float32 to the triangles of the nodes' seeds; the largest float without a seed.
 
-    Like the distances to the seeds' positions they are never below the truth, and a few times nearer to it. The largest
-    float where there is no seed.
+    Never below the truth, like the distances to the seeds' positions, and a few times more accurate than these.
     """
     distance = backend.xp.empty(len(carried), np.float32)
     backend.run(

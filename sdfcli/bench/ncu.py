@@ -1,4 +1,4 @@
-"""NVIDIA Nsight Compute: its command line, its CSV, what it says when it fails, and what follows from its counters."""
+"""NVIDIA Nsight Compute: command line, CSV, errors, and figures from its counters."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ KERNELS = {
     "cct": ("sdf_distance_cct",),
     "fast": ("sdf_distance_packet", "sdf_distance_lone"),
 }
-"""The kernel that each variant of the distance query is on a GPU; for few points it may be the second one. What `fast`
-does to get first bounds (sdf_distance_sample) is not counted."""
+"""Kernels of the distance query's variants on a GPU; for few points the second one may run. The samples of `fast`
+(sdf_distance_sample) are not counted."""
 
 TIME = "gpu__time_duration.avg"
 DRAM_SECTORS = "dram__sectors_read.sum"
@@ -30,10 +30,10 @@ LOAD_REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
 LOAD_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
 ACTIVE_THREADS = "smsp__thread_inst_executed_per_inst_executed.ratio"
 METRICS = (TIME, DRAM_SECTORS, LOAD_REQUESTS, LOAD_SECTORS, ACTIVE_THREADS)
-"""The thesis's metrics (section 4.2.2), and how many of a warp's 32 threads take part in an instruction on average."""
+"""The thesis's metrics (section 4.2.2), and the mean number of active threads of a warp."""
 
 REDUCED = ("dram_sectors", "load_requests", "load_sectors")
-"""Figures whose reduction counts."""
+"""Figures whose reduction is reported."""
 
 PLACES = ("/usr/local/cuda*/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
 
@@ -43,7 +43,7 @@ REFUSALS = {
     "Failed to initialize the profiler": "Nsight Compute cannot reach the driver: run it outside of the sandbox",
     "driver resource was unavailable": "another program holds the driver's counters: stop other profilers and DCGM",
 }
-"""What Nsight Compute prints where it gets no counters, and what to do about it."""
+"""Messages of Nsight Compute where it cannot read counters, with remedies."""
 
 MISSING = (
     "there is no ncu (NVIDIA Nsight Compute, part of the CUDA toolkit) on PATH, in /usr/local/cuda*/bin or in "
@@ -52,11 +52,11 @@ MISSING = (
 
 
 class NoCountersError(DeviceError):
-    """Nsight Compute is not there, or cannot read the GPU's counters."""
+    """Nsight Compute is missing, or cannot read the GPU's counters."""
 
 
 def find() -> str | None:
-    """The program: from PATH, or else the newest where NVIDIA's installers put it; None if there is none."""
+    """The program, from PATH, or the newest one of NVIDIA's installers; None if there is none."""
     found = [path for place in PLACES for path in glob.glob(place) if os.access(path, os.X_OK)]
     newest = max(found, key=lambda path: [int(n) for n in re.findall(r"\d+", os.path.realpath(path))], default=None)
     return shutil.which("ncu") or newest
@@ -76,9 +76,9 @@ def command(
 ) -> list[str]:
     """The command line, after that of the thesis (section 4.2.2).
 
-    kernels: a regular expression for other kernels of the pipeline, in place of those of the variants. metrics: what to
-    count beside METRICS. The launches that are skipped and counted are the target's business: ncu counts from the
-    moment when that says so, since the thesis's -s and -c count the launches of all kernels together.
+    kernels: a regular expression for other kernels of the pipeline, instead of those of the variants. metrics: metrics
+    in addition to METRICS. The target selects the launches, by the profiler's start and stop: the thesis's -s and -c
+    count the launches of all kernels together.
     """
     pattern = f"^({'|'.join(name for names in KERNELS.values() for name in names)})$" if kernels is None else kernels
     wanted = ",".join(dict.fromkeys((*METRICS, *metrics)))
@@ -91,8 +91,8 @@ def command(
 
 
 def failure(stdout: str, stderr: str, exit_code: int) -> SdfError | None:
-    """The error to raise where ncu failed: a NoCountersError, or what its target said, as that kind of error, or what
-    ncu said. The target runs to its end, uncounted, where the counters are refused."""
+    """The error of a failed run: NoCountersError, or the target's error with its type, or ncu's message. Without access
+    to counters, the target runs to its end uncounted."""
     lines = [*stdout.splitlines(), *stderr.splitlines()]
     output = "\n".join(lines)
     refused = next((meaning for words, meaning in REFUSALS.items() if words in output), None)
@@ -124,7 +124,7 @@ _SHAPE = ("Process ID", "Device", "Block Size", "Grid Size")
 
 
 def csv_lines(output: str) -> list[str]:
-    """The CSV, its header first, from among all that ncu and its target print; nothing if there is none."""
+    """The lines of the CSV, header first, in the output of ncu and its target; empty without a CSV."""
     header: list[str] = []
     lines = []
     for line in output.splitlines():
@@ -138,7 +138,7 @@ def csv_lines(output: str) -> list[str]:
 
 
 def parse(lines: Sequence[str]) -> list[Row]:
-    """The rows of the CSV, by the names of its columns. Values are in seconds, sectors, requests: without prefixes."""
+    """The rows of the CSV, by column name. Values are in seconds, sectors, requests, without prefixes."""
     return [
         Row(
             kernel=fields["Kernel Name"].split("(")[0].strip(),
@@ -153,14 +153,14 @@ def parse(lines: Sequence[str]) -> list[Row]:
 
 
 def _number(text: str) -> float | None:
-    """A number, with commas between its thousands or without; None for anything else, such as n/a."""
+    """A number, with or without thousands separators; None for anything else, such as n/a."""
     plain = re.fullmatch(r"-?(\d{1,3}(,\d{3})+|\d+)(\.\d*)?(e[+-]?\d+)?", text.strip(), re.IGNORECASE)
     return float(plain[0].replace(",", "")) if plain else None
 
 
 def _factor(unit: str) -> float:
-    """What brings a value into the unit without a prefix. The thesis's version of ncu and later ones write ns, us, ms,
-    s; others nsecond, usecond, msecond, second."""
+    """The factor from a unit to that without prefix. Versions of ncu write ns, us, ms, s, or nsecond, usecond, msecond,
+    second."""
     if time := re.fullmatch(r"([num]?)(s|second)", unit):
         return {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0}[time[1]]
     if count := re.fullmatch(r"([KMGT])(sector|request|inst|warp|cycle|byte)", unit):
@@ -170,14 +170,14 @@ def _factor(unit: str) -> float:
 
 @dataclass(frozen=True)
 class Measured:
-    """A kernel: how often it ran, and the mean a launch of every metric that all of these launches have."""
+    """A kernel: number of launches, and the mean per launch of the metrics that all launches have."""
 
     launches: int
     metrics: dict[str, float]
 
 
 def by_kernel(rows: Sequence[Row]) -> dict[str, Measured]:
-    """All shapes of each kernel taken together, the kernels in the order of their first rows."""
+    """Measurements by kernel, all launch shapes merged, in the order of first rows."""
     measured = {}
     for kernel in dict.fromkeys(row.kernel for row in rows):
         own = [row for row in rows if row.kernel == kernel]
@@ -193,16 +193,16 @@ def by_kernel(rows: Sequence[Row]) -> dict[str, Measured]:
 
 
 Figures = dict[str, float | None]
-"""What a launch costs, by the names of the rows in bench/thesis.py; None for what could not be measured."""
+"""Figures per launch, by the names of the rows in bench/thesis.py; None where not measured."""
 
 
 def measured(variant: str, kernels: dict[str, Measured]) -> Measured | None:
-    """What was measured of a variant of the distance query."""
+    """The measurement of a variant of the distance query."""
     return next((kernels[name] for name in KERNELS[variant] if name in kernels), None)
 
 
 def figures(measured: Measured | None, others: Sequence[str] = ()) -> Figures:
-    """The rows of the thesis's Tables 4.1 to 4.4, the active threads a warp, and other metrics by their own names."""
+    """The rows of the thesis's Tables 4.1 to 4.4, the active threads per warp, and other metrics by name."""
     metrics = measured.metrics if measured else {}
     seconds, requests, sectors = (metrics.get(name) for name in (TIME, LOAD_REQUESTS, LOAD_SECTORS))
     return {
@@ -217,16 +217,16 @@ def figures(measured: Measured | None, others: Sequence[str] = ()) -> Figures:
 
 
 def reduction(before: float | None, after: float | None) -> float | None:
-    """By how many percent a figure went down: the thesis's equations (4.1) and (4.2)."""
+    """The reduction of a figure in percent: the thesis's equations (4.1) and (4.2)."""
     return (1 - after / before) * 100 if before and after is not None else None
 
 
 WARP, TRANSACTION, NODE, BOX = 32, 128, 32, 24
-"""Threads a warp, and bytes of a transaction, of Baseline's nodes, and of SoA's boxes."""
+"""Threads of a warp; bytes of a transaction, of Baseline's nodes, and of SoA's boxes."""
 
 
 def transactions(size: int, p: float) -> float:
-    """Transactions for a warp's access to `size` bytes a thread: the thesis's equations (3.1) and (3.2).
+    """Transactions of a warp's access to `size` bytes per thread: the thesis's equations (3.1) and (3.2).
 
     p is the probability that the threads read neighbouring elements.
     """
@@ -234,12 +234,12 @@ def transactions(size: int, p: float) -> float:
 
 
 def modelled_reduction(p: float) -> float:
-    """By how many percent fewer transactions SoA needs than Baseline, says the model."""
+    """The model's reduction of transactions from Baseline to SoA, in percent."""
     return (1 - transactions(BOX, p) / transactions(NODE, p)) * 100
 
 
 def implied_p(percent: float | None) -> float | None:
-    """The p at which the model has this reduction; None where no probability has it."""
+    """The p for which the model has this reduction; None where no probability has it."""
     if percent is None or not 0 <= percent <= modelled_reduction(1):
         return None
     # WARP - p saved_by_soa = (1 - percent / 100) (WARP - p saved_by_aos), solved for p
@@ -249,7 +249,7 @@ def implied_p(percent: float | None) -> float | None:
 
 
 def compare(variants: Mapping[str, Figures]) -> dict[str, Any]:
-    """What the thesis concludes from the figures of its variants.
+    """The thesis's comparison of the variants' figures.
 
     speedup            of every variant over Baseline.
     reduction_percent  of every variant against Baseline: sectors read from DRAM, load requests, load sectors.

@@ -1,4 +1,4 @@
-"""The points at which queries are compared."""
+"""Points for benchmarks of queries."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sdfcli.spatial.morton import MORTON_BITS, Order, morton_keys
 from sdfcli.verify.accuracy import on_surface
 
 OCTREES = ("octree", "levels", "bvh")
-"""Whose corners are asked for, see `make_octree`: all at once, or those of `octree` level by level."""
+"""Octrees whose corners are queried; see `make_octree`. `levels`: those of `octree`, level by level."""
 POINTS = (*OCTREES, "near", "rand", "grid")
 
 SPREAD = 0.005
 """Standard deviation of `near`, as a fraction of the diagonal."""
 PADDING = 0.05
-"""By which `rand` and `grid` reach beyond the bounds, as a fraction of their longest edge."""
+"""Margin of `rand` and `grid` around the bounds, as a fraction of their longest edge."""
 SEED = 1
 
 
@@ -32,16 +32,16 @@ def check_points(kind: str) -> None:
 
 
 def make_octree(backend: Backend, order: Order, kind: str, depth: int) -> Corners:
-    """`octree`, `levels`: refined to the depth wherever a cell meets a triangle's box; `bvh`: as the thesis does it."""
+    """The octree of a kind. `octree`, `levels`: refined where a cell meets a triangle's box; `bvh`: the thesis's."""
     if kind == "bvh":
         return bvh_octree(backend, order, depth)
     finest = _cells_met(backend, order, depth - 1) << np.uint64(3 * (MORTON_BITS - depth + 1))
-    splits = SplitCells(backend, backend.xp.repeat(finest, 2), depth)  # all cells that are met, and those around them
+    splits = SplitCells(backend, backend.xp.repeat(finest, 2), depth)  # the cells met, and their ancestors
     return corners_of(backend, points_of(backend, splits))
 
 
 def _cells_met(backend: Backend, order: Order, level: int) -> Array:
-    """Morton codes, sorted, of the cells of a level that meet the box of a triangle."""
+    """Sorted Morton codes of the cells of a level that meet the box of a triangle."""
     xp = backend.xp
     corner = order.triangle.reshape(-1, 3, 3)
     edge = 2**level
@@ -64,8 +64,8 @@ def _cells_met(backend: Backend, order: Order, level: int) -> Array:
 def make_points(backend: Backend, mesh: Mesh, kind: str) -> Array:
     """Points (m, 3) float32 in the unit cube.
 
-    kind: `near`, points of the surface moved a little, or `rand`, anywhere in the padded bounding box, both in random
-    order; `grid`, a lattice in it, row after row.
+    kind: `near`, points of the surface with noise, or `rand`, uniform in the padded bounding box, both in random order;
+    `grid`, a lattice in that box, row by row.
     """
     on_gpu = backend.xp is not np
     rng = np.random.default_rng(SEED)

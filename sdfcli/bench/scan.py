@@ -1,4 +1,4 @@
-"""The exclusive scan on one, two and four devices, beside the library's own scan and a plain copy."""
+"""Benchmark of the exclusive scan on one, two and four devices, against the library's scan and a copy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sdfcli.extract.scan import CHUNK, LARGEST_PART, Counts, exclusive_scan, exc
 
 PAPER = {(1, 2**21): 3.44, (2, 2**21): 3.08, (4, 2**21): 3.50}
 PAPER |= {(1, 10 * 2**21): 34.24, (2, 10 * 2**21): 20.36, (4, 10 * 2**21): 12.09}
-"""Milliseconds from host to host by devices and elements: Table 1 of the paper on it, Tesla K80 boards."""
+"""Milliseconds from host to host by devices and elements: Table 1 of the paper, on Tesla K80 boards."""
 
 ON_HOST = (2**21, 10 * 2**21)
 ON_DEVICES = (2**27, 2**30)
@@ -30,11 +30,11 @@ class Row:
     """One measurement.
 
     what          `scan`: the exclusive scan over the devices; `library`: the library's scan of the same elements, in
-                  place, on one device; `copy`: the same elements copied, the floor of both.
+                  place, on one device; `copy`: a copy of the same elements, the lower bound of both.
     where         `host to host`, or `on devices`.
-    milliseconds  the median of the repetitions; most of them lie between `fastest` and `slowest`, the quartiles.
-    gigabytes     a second, if every element is read once and written once.
-    speed_up      against the same on one device.
+    milliseconds  median of the repetitions; `fastest` and `slowest` are the quartiles.
+    gigabytes     GB/s, for one read and one write of every element.
+    speed_up      over one device.
     paper         the paper's milliseconds, if it has the case.
     """
 
@@ -57,9 +57,9 @@ def measure_scan(
     on_devices: Sequence[int] = ON_DEVICES,
     repeat: int = 20,
 ) -> Iterator[Row]:
-    """Table 1 of the paper, and longer arrays that stay on the devices, for 1, 2 and 4 devices as far as there are.
+    """Table 1 of the paper, and longer arrays that stay on the devices, for 1, 2 and 4 of the devices.
 
-    The numbers are flags, 0 or 1, 32 bits each. Raises CheckFailedError if a sum is wrong.
+    The numbers are 0 or 1, 32 bits each. Raises CheckFailedError if a sum is wrong.
     """
     counts = [count for count in DEVICES if count <= len(backends)]
     for where, sizes, cases in (("host to host", on_host, _host_cases), ("on devices", on_devices, _device_cases)):
@@ -75,7 +75,7 @@ def measure_scan(
 
 
 Case = tuple[str, Callable[[], None], Callable[[], None]]
-"""What is measured, what is done before each repetition, and the repetition itself."""
+"""A case: its name, the preparation of a repetition, and the repetition."""
 
 
 def _host_cases(backends: Sequence[Backend], elements: int) -> Iterator[Case]:
@@ -91,7 +91,7 @@ def _host_cases(backends: Sequence[Backend], elements: int) -> Iterator[Case]:
 
 
 def _copy_through(backends: Sequence[Backend], values: Any, out: Any) -> None:
-    """To the devices and back, as the scan does it."""
+    """Copies to the devices and back, in the scan's chunks."""
     chunk = min(CHUNK, -(-len(values) // len(backends)))
     starts = range(0, len(values), chunk)
     used = []
@@ -151,7 +151,7 @@ def _device_cases(backends: Sequence[Backend], elements: int) -> Iterator[Case]:
 def _timed(
     backends: Sequence[Backend], prepare: Callable[[], None], run: Callable[[], None], repeat: int
 ) -> tuple[float, float, float]:
-    """Quartiles and median in milliseconds, after one repetition that is not counted."""
+    """Quartiles and median in milliseconds, after one repetition to warm up."""
 
     def all_done() -> None:
         for backend in backends:

@@ -1,6 +1,6 @@
-"""What a profiler runs: a process that launches every variant of the distance query on a mesh.
+"""Target process of a profiler: launches every variant of the distance query on a mesh.
 
-The launches to count lie between the profiler's start and stop; what prepares them, and those to skip, come before.
+The counted launches lie between the profiler's start and stop; preparation and skipped launches come before.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def run(workload: Workload, backend: Backend, skip: int, count: int, whole: bool = False) -> None:
-    """Launches every variant `skip` times, then `count` times for the profiler; or runs the whole pipeline as often."""
+    """Launches every variant `skip` times, then `count` times for the profiler; if `whole`, runs the whole pipeline."""
 
     def times(number: int) -> None:
         if whole:
@@ -36,7 +36,7 @@ def run(workload: Workload, backend: Backend, skip: int, count: int, whole: bool
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Exits with the code of what goes wrong, after one line on standard error."""
+    """Runs the target; on an error, exits with its code after one line on standard error."""
     parser = argparse.ArgumentParser(prog="sdfcli.bench.target", description=__doc__)
     parser.add_argument("mesh")
     parser.add_argument("--points", default="octree")

@@ -1,4 +1,4 @@
-"""The figures of the thesis whose method this is, as its tables print them.
+"""Figures of the thesis that this program is based on, as in its tables.
 
 Taniguchi, master's thesis, Japan Advanced Institute of Science and Technology, December 2025, measured on an NVIDIA
 GeForce RTX 3080. Baseline is its reproduction of BADF (Chen et al. 2022).
@@ -45,7 +45,7 @@ QUERY: dict[str, dict[str, tuple[float, float, float]]] = {
     },
 }
 """Tables 4.1 to 4.4, one launch of the distance query, by VARIANTS: milliseconds, 32-byte sectors read from DRAM, load
-requests to L1, sectors loaded from L1, and the last by the last but one."""
+requests to L1, sectors loaded from L1, and sectors per request."""
 
 QUERY_SPEEDUP = {
     "bunny": {"soa": 1.43, "cct": 4.46},
@@ -53,7 +53,7 @@ QUERY_SPEEDUP = {
     "dragon": {"soa": 1.47, "cct": 5.90},
     "buddha": {"soa": 1.37, "cct": 6.08},
 }
-"""Table 4.5: of the distance query, over Baseline."""
+"""Table 4.5: speed-up of the distance query over Baseline."""
 
 BUILD_MS = {
     "bunny": {"baseline": (6.27, 4.26), "cct": (3.10, 1.12)},
@@ -64,7 +64,7 @@ BUILD_MS = {
 """Tables 2.1 and 4.6: milliseconds of the whole build, and of the distance query in it."""
 
 BUILD_SPEEDUP = {"bunny": 2.02, "armadillo": 2.43, "dragon": 3.71, "buddha": 3.92}
-"""Table 4.6: of the whole build with SoA + CCT, over Baseline."""
+"""Table 4.6: speed-up of the whole build with SoA + CCT over Baseline."""
 
 
 def query(model: str) -> dict[str, dict[str, float | None]]:
@@ -86,9 +86,9 @@ _FILES = {
 
 
 def model_of(path: str | Path) -> str | None:
-    """Which of the thesis's models a file is by its name: `bunny`, `armadillo`, `dragon`, `buddha`, or None.
+    """The thesis's model by a file's name: `bunny`, `armadillo`, `dragon`, `buddha`, or None.
 
-    Only whole names count, with or without `stanford` before them: dragon_vrip_res2.ply is another, smaller mesh.
+    Only whole names match, with or without `stanford` before: dragon_vrip_res2.ply is a smaller mesh.
     """
     name = re.sub(r"[^a-z0-9]+", "_", Path(path).stem.lower())
     return _FILES.get(name.removeprefix("stanford_"))

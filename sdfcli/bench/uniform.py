@@ -1,4 +1,4 @@
-"""Octrees against uniform grids of the same finest resolution: memory, queries, build time, accuracy."""
+"""Comparison of octrees and uniform grids of the same finest resolution: memory, queries, build time, accuracy."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from sdfcli.spatial.index import DistanceIndex
 from sdfcli.verify.accuracy import errors, sample_points
 
 BUILDING = ("morton", "sort", "tree", "refit", "sign", "octree", "query")
-"""The stages of `pipeline.build` between the checked mesh and the finished field."""
+"""Stages of `pipeline.build` that count as building: from the checked mesh to the field."""
 
 NODE_SAMPLES = 200_000
 ROUNDING = 1e-6
-"""Nodes off by less than this part of the diagonal are right."""
+"""Maximum error of a right node, as a fraction of the diagonal."""
 
 SEED = 8_128
 
@@ -39,15 +39,15 @@ SEED = 8_128
 class Row:
     """One method. Errors are fractions of the diagonal of the mesh's bounding box.
 
-    seconds        from triangles to signed distances on the device, the tree over the triangles included.
-    nodes          distances that the field stores.
-    field_bytes    the finished field's arrays.
-    working_bytes  the largest arrays that building holds at a time; the triangles and their tree not included.
-    queries        exact distance queries; not those that only serve a grid's signs.
-    seeds          nodes from which a grid is flooded.
+    seconds        from triangles to signed distances on the device, with the tree over the triangles.
+    nodes          stored distances.
+    field_bytes    bytes of the field's arrays.
+    working_bytes  peak bytes of arrays during the build, without the triangles and their tree.
+    queries        exact distance queries, without those for a grid's signs.
+    seeds          seeds of jump flooding.
     node_max, node_rms, node_wrong
-                   errors of the stored distances, and the share of those that are off at all: of all nodes of a grid,
-                   or of a random sample of an octree's, where hanging corners take interpolated values by design.
+                   errors of the stored distances, and the share of those above ROUNDING: of all nodes of a grid, or of
+                   a random sample of an octree's, where hanging corners have interpolated values by design.
     max_error, rms_error, left_out
                    errors of the trilinear field at random points, and points at a proven jump of the sign, as `build`
                    measures them (see accuracy.RegionErrors).
@@ -91,7 +91,7 @@ class UniformField:
         return value
 
     def cell_at(self, points: Any) -> tuple[Any, Any]:
-        """Lower corners (n, 3) and edges (n,) of the cells in which points lie, in the mesh's units."""
+        """Lower corners (n, 3) and edges (n,) of the cells that contain points, in the mesh's units."""
         edge = self.domain.length * 0.5**self.depth
         return self.domain.origin + self._place(points)[1] * edge, np.full(len(points), edge)
 
@@ -104,7 +104,7 @@ class UniformField:
 
 @dataclass(frozen=True)
 class _Distances:
-    """Unsigned distances on a grid, and what they took."""
+    """Unsigned distances on a grid, and their cost."""
 
     distance: Array
     queries: int
@@ -114,7 +114,7 @@ class _Distances:
 
 def _by_queries(backend: Backend, index: DistanceIndex, depth: int) -> _Distances:
     distance = exact_distances(backend, index, depth)
-    return _Distances(distance, len(distance), distance.nbytes + len(distance))  # one byte each while signs are found
+    return _Distances(distance, len(distance), distance.nbytes + len(distance))  # one byte per node during signs
 
 
 def _by_flooding(more: int) -> Callable[[Backend, DistanceIndex, int], _Distances]:
@@ -148,11 +148,11 @@ def compare(
     samples: int = 30_000,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """The adaptive and the density-driven octree, a grid of exact queries, jump flooding (JFA) and JFA+1: a row each.
+    """Compares the adaptive and the density-driven octree, a grid of exact queries, jump flooding (JFA) and JFA+1.
 
-    All have cells of 2^-depth of the domain's edge, the octrees as their finest ones, and the same mesh, signs and
-    `samples` random points. source, tolerance, band, sign, device and threads are those of `sdfcli.build`. The fastest
-    of `repeat` builds counts: on a GPU the first one compiles kernels.
+    All have cells of 2^-depth of the domain's edge, octrees on their finest level, and the same mesh, signs and
+    `samples` random points. source, tolerance, band, sign, device and threads: as for `sdfcli.build`. The fastest of
+    `repeat` builds counts; on a GPU the first one compiles kernels.
 
     Raises what `sdfcli.build` raises; UsageError for a depth above 10.
     """
@@ -175,7 +175,7 @@ def compare(
 
 
 class _Comparison:
-    """What all methods share: the mesh, its sign, exact distances, random points."""
+    """Data shared by all methods: the mesh, its sign, exact distances, random points."""
 
     def __init__(
         self, mesh: Mesh, params: BuildParams, depth: int, device: str, threads: int | None, repeat: int, samples: int
@@ -185,12 +185,12 @@ class _Comparison:
         self.backend = self.index.backend
         self.params, self.depth, self.threads, self.repeat = params, depth, threads, repeat
         self.points = sample_points(self.mesh, params.band, samples, SEED)
-        # Only the hole of an open surface makes a sign jump. A coarse field may err at any number of points.
+        # Signs jump only at holes of an open surface. A coarse field may have any number of errors.
         self.most_suspects = 0.0 if self.mesh.health.watertight else 1.0
         self.exact: Array = None
 
     def octree(self, kind: str) -> Row:
-        """By `pipeline.build`."""
+        """The row of an octree, by `pipeline.build`."""
         seconds = np.inf
         for _ in range(self.repeat):
             options = {**asdict(self.params), "octree": kind, "sign": self.index.sign.method}
@@ -209,7 +209,7 @@ class _Comparison:
         )
 
     def grid(self, method: str) -> Row:
-        """By one of GRIDS. The first one has the exact distances with which the others are compared node by node."""
+        """The row of one of GRIDS. The first has the exact distances, with which the others are compared."""
         backend, domain = self.backend, self.mesh.domain
         seconds = np.inf
         for _ in range(self.repeat):
@@ -238,13 +238,13 @@ class _Comparison:
         )
 
     def _fresh_mesh(self) -> Mesh:
-        """The mesh as a build finds it after loading: nothing is left of what an earlier one computed."""
+        """The mesh as after loading, without cached results of earlier builds."""
         self.mesh.release()
         _ = self.mesh.unit_triangles
         return self.mesh
 
     def _corner_errors(self, field: Field) -> Any:
-        """Of the values that a random sample of an octree's corners store."""
+        """Errors of the stored values of a random sample of an octree's corners."""
         corner = np.random.default_rng(SEED).permutation(len(field.corner_key))[:NODE_SAMPLES]
         at = field.domain.origin + lattice_position(field.corner_key[corner]) * field.domain.length
         return field.distance[corner] - self.index.signed_distance(at)

@@ -1,4 +1,4 @@
-"""One mesh on one device, and the points at which its distance queries are compared."""
+"""Benchmark of one mesh on one device: stages of the thesis's pipeline, and distance queries."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ STAGES = ("morton", "sort", "tree", "refit", "octree", "query", "sign")
 
 
 class Workload:
-    """The thesis's pipeline over a mesh, to be run and timed as a whole or query by query.
+    """The thesis's pipeline over a mesh, timed as a whole or query by query.
 
-    points: one of bench.points.POINTS. depth: of the octree whose corners are queried.
+    points: one of bench.points.POINTS. depth: finest level of the octree whose corners are queried.
 
-    Raises UsageError for another word, or a depth out of range.
+    Raises UsageError for unknown points, or a depth out of range.
     """
 
     def __init__(self, mesh: Mesh, backend: Backend, points: str = "octree", depth: int = 9) -> None:
@@ -53,10 +53,10 @@ class Workload:
             self.points = make_points(backend, self.mesh, points)
 
     def stages(self, query: str = "fast") -> dict[str, float]:
-        """Builds once, from triangles on the device to signed distances on the device; seconds by stage. The choice of
-        the sign's method is not part of it.
+        """Seconds by stage of one run, from triangles to signed distances on the device, without the choice of the
+        sign's method.
 
-        With other points than an octree's corners, there is no octree to build, and the points are sorted instead.
+        For points other than an octree's corners, the points are sorted instead of building an octree.
         """
         backend, on_octree = self.backend, self.kind in OCTREES
         stages = Stages()
@@ -82,15 +82,15 @@ class Workload:
             backend.xp.where(inside, -distance, distance)
 
     def stage_seconds(self, query: str, repeat: int) -> dict[str, float]:
-        """Medians of `stages` over `repeat` runs after one to warm up; `total` is the sum."""
+        """Medians of `stages` over `repeat` runs, after one to warm up; `total` is their sum."""
         self.stages(query)
         runs = [self.stages(query) for _ in range(repeat)]
         found = {name: median(run[name] for run in runs) for name in runs[0]}
         return {**found, "total": sum(found.values())}
 
     def query(self, query: str) -> None:
-        """Queries all points, once. `fast` sorts points in any order first; what lies near the corners of a level is
-        known from the levels before."""
+        """Queries all points once. `fast` sorts unordered points first; the corners of a level have candidates from the
+        levels before."""
         index = self.indices[query]
         if self.kind == "levels" and index.by_level:
             index.nearest_by_level(self.tree.position, self.tree.near, self.tree.ends)
@@ -103,7 +103,7 @@ class Workload:
             index.nearest(self.points)
 
     def query_seconds(self, queries: tuple[str, ...], repeat: int, skip: int = 1) -> dict[str, float]:
-        """Medians over `repeat` launches of each query after `skip` to warm up, in turns."""
+        """Median seconds over `repeat` launches of each query, after `skip` to warm up, in turns."""
         runs: dict[str, list[float]] = {query: [] for query in queries}
         for turn in range(skip + repeat):
             for query in queries:
@@ -115,7 +115,7 @@ class Workload:
         return {query: median(seconds) for query, seconds in runs.items()}
 
     def visits(self, query: str) -> tuple[float, float]:
-        """Boxes and triangles that a query measures a point, on average; points come in the order in which it asks."""
+        """Mean numbers of boxes and triangles tested per point, with the points in the query's own order."""
         index = self.indices[query]
         parts = self.points_of_levels if self.kind == "levels" else [self.points]
         if self.kind not in OCTREES:

@@ -1,1 +1,1 @@
-"""Fields in the formats of other programs, one file a format."""
+"""Export of fields to the formats of other programs, one module per format."""

@@ -1,4 +1,4 @@
-"""Regular grids of a field's values, made piece by piece so that a grid may be larger than memory."""
+"""Regular grids of a field's values, evaluated in pieces, so that a grid may exceed memory."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from sdfcli.field.field import Field
 from sdfcli.runtime.memory import free_memory
 
 PIECE = 1 << 20
-"""Values made at a time."""
+"""Values per piece."""
 MOST_VALUES = (1 << 13) + 1
-"""Along an axis."""
+"""Maximum values along an axis."""
 LEAST_HALF_SPACING = 2.0**-14
-"""The smallest normal number of float16: below it the distances between neighbouring values lose their digits."""
+"""Minimum spacing for float16, its smallest normal number: below it, differences of neighbours lose digits."""
 
 
 @dataclass(frozen=True)
 class Lattice:
-    """A regular grid of points: number (i, j, k) lies at origin + spacing * (i, j, k), in the mesh's units.
+    """A regular grid of points: point (i, j, k) lies at origin + spacing * (i, j, k), in the mesh's units.
 
-    origin   (3,) float64. The axes are those of the mesh.
+    origin   (3,) float64.
     spacing  the same along every axis.
-    shape    how many points along x, y, z.
+    shape    number of points along x, y, z.
     """
 
     origin: npt.NDArray[np.float64]
@@ -37,15 +37,15 @@ class Lattice:
 
     @property
     def size(self) -> int:
-        """How many points in all."""
+        """The number of points."""
         return math.prod(self.shape)
 
 
 def make_lattice(field: Field, resolution: int, window: npt.ArrayLike | None = None) -> Lattice:
-    """`resolution` points along the longest side of a window (x0, y0, z0, x1, y1, z1), or of the field's domain.
+    """A lattice of `resolution` points along the longest side of a window (x0, y0, z0, x1, y1, z1), or of the domain.
 
-    The first point is the window's lower corner. Sides that are no multiple of the spacing are made longer.
-    Raises UsageError for a resolution or a window that cannot be.
+    The first point is the window's lower corner. Sides are extended to multiples of the spacing.
+    Raises UsageError for an impossible resolution or window.
     """
     if not 2 <= resolution <= MOST_VALUES:
         raise UsageError(f"--resolution {resolution}: use 2 to {MOST_VALUES}")
@@ -56,17 +56,17 @@ def make_lattice(field: Field, resolution: int, window: npt.ArrayLike | None = N
     if not (np.isfinite(side).all() and (side > 0).all()):
         raise UsageError("--window: use x0,y0,z0,x1,y1,z1 with x0 < x1, y0 < y1 and z0 < z1")
     spacing = float(side.max()) / (resolution - 1)
-    nx, ny, nz = (int(n) for n in np.ceil(side / spacing - 1e-6) + 1)  # -1e-6: a whole number of steps stays one
+    nx, ny, nz = (int(n) for n in np.ceil(side / spacing - 1e-6) + 1)  # -1e-6: keeps integers despite rounding
     return Lattice(low, spacing, (nx, ny, nz))
 
 
 def values(
     field: Field, lattice: Lattice, dtype: npt.DTypeLike = np.float32, *, x_fastest: bool, piece: int = PIECE
 ) -> Iterator[npt.NDArray[Any]]:
-    """The field at all points of a lattice, at most `piece` at a time, one after the other in memory order.
+    """The field at all points of a lattice, in arrays of at most `piece` values, in memory order.
 
-    x_fastest: neighbours along x are neighbours in memory; otherwise those along z are, as in an array [i, j, k].
-    Raises InputError for distances that float16 does not reach.
+    x_fastest: x is contiguous in memory; otherwise z, as in an array [i, j, k].
+    Raises InputError for distances beyond the range of float16.
     """
     kind = np.dtype(dtype).newbyteorder("<")
     shape = lattice.shape[::-1] if x_fastest else lattice.shape
@@ -86,7 +86,7 @@ def check_half(lattice: Lattice) -> None:
 
 
 def check_memory(lattice: Lattice, bytes_each: int) -> None:
-    """Raises OutOfMemoryError where a library that takes so many bytes for each value would take more than there is."""
+    """Raises OutOfMemoryError where a library with `bytes_each` working bytes per value exceeds the free memory."""
     needed, free = bytes_each * lattice.size, free_memory()
     if needed > free:
         raise OutOfMemoryError(
@@ -96,7 +96,7 @@ def check_memory(lattice: Lattice, bytes_each: int) -> None:
 
 
 def volume(field: Field, lattice: Lattice) -> npt.NDArray[np.float32]:
-    """All values as one array [i, j, k], for libraries that take nothing else."""
+    """All values as one array [i, j, k], for libraries that need it."""
     result = np.empty(lattice.size, np.float32)
     first = 0
     for part in values(field, lattice, x_fastest=False):

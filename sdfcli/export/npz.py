@@ -1,4 +1,4 @@
-"""NumPy archives of dense grids."""
+"""NumPy .npz archives of dense grids."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sdfcli.field.field import Field
 def write_grid(path: Path, field: Field, lattice: Lattice, dtype: npt.DTypeLike = np.float32) -> None:
     """Writes `distance`, `origin` (3,) and `spacing` (scalar): distance[i, j, k] lies at origin + spacing * (i, j, k).
 
-    The grid may be larger than memory: `numpy.savez` would need all of it.
+    The grid may exceed memory, unlike with `numpy.savez`.
     """
     with zipfile.ZipFile(path, "w") as archive:
         pieces = values(field, lattice, dtype, x_fastest=False)

@@ -1,4 +1,4 @@
-"""NanoVDB, by NVIDIA Warp."""
+"""NanoVDB files, by NVIDIA Warp."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from sdfcli.export.lattice import Lattice, check_memory, volume
 from sdfcli.field.field import Field
 
 BYTES = 24
-"""A value takes: Warp makes three copies of the array, the grid, and lists of tiles."""
+"""Working bytes per value: three copies of the array, the grid, and lists of tiles."""
 
 
 def write_nvdb(path: Path, field: Field, lattice: Lattice) -> None:
-    """A float grid in which every value of the lattice is there; beyond it, the largest of them.
+    """Writes a float grid with every value of the lattice; the background is the largest of them.
 
-    The transform is single precision. Raises DeviceError where Warp is not installed, OutOfMemoryError.
+    The transform has single precision. Raises DeviceError where Warp is not installed; OutOfMemoryError.
     """
     with _warp() as warp:
         check_memory(lattice, BYTES)
@@ -37,8 +37,8 @@ def write_nvdb(path: Path, field: Field, lattice: Lattice) -> None:
 
 @contextlib.contextmanager
 def _warp() -> Iterator[Any]:
-    """Warp, ready for use. It keeps the kernels that it compiles in the user's cache folder; where there is none that
-    can be written to, in a folder for this run."""
+    """Warp, initialised. It caches compiled kernels in the user's cache folder, or, where that is not writable, in a
+    temporary folder."""
     try:
         import warp
     except ImportError as error:
@@ -53,13 +53,13 @@ def _warp() -> Iterator[Any]:
         yield warp
         return
     with tempfile.TemporaryDirectory(prefix="sdfcli-") as folder:
-        warp.config.kernel_cache_dir = folder  # and so for the rest of the process: Warp would not look for another one
+        warp.config.kernel_cache_dir = folder  # for the rest of the process: Warp reads it once
         _start(warp)
         yield warp
 
 
 def _start(warp: Any) -> None:
-    """Starts Warp, whose library writes a warning to the process's standard error where there is no GPU."""
+    """Initialises Warp without the warning that its library writes to standard error where there is no GPU."""
     said = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:

@@ -1,4 +1,4 @@
-"""Bare values for game engines and textures, and a JSON header that says what they are."""
+"""Raw values for game engines and textures, with a JSON header in a file of its own."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sdfcli.field.field import Field
 
 
 def header_path(path: Path) -> Path:
-    """Where the header of a file of values lies: beside it."""
+    """The path of the header of a file of values, in the same folder."""
     return path.with_name(path.name + ".json")
 
 
 def write_raw(path: Path, header: Path, name: str, field: Field, lattice: Lattice, dtype: npt.DTypeLike) -> None:
-    """Values without a gap, x fastest, then y, then z, little-endian; `name` is what the header calls their file."""
+    """Writes contiguous little-endian values, x fastest, then y, then z. name: the file's name in the header."""
     low, high = np.inf, -np.inf
     with open(path, "wb") as file:
         for piece in values(field, lattice, dtype, x_fastest=True):

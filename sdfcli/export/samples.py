@@ -1,4 +1,4 @@
-"""Training samples as DeepSDF takes them (Park et al. 2019, section 5.1 and supplement)."""
+"""Training samples for DeepSDF (Park et al. 2019, section 5.1 and supplement)."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from sdfcli.field.field import Field
 Floats = npt.NDArray[np.float64]
 
 NEAR = 0.94
-"""The share of the samples near the surface; the others are uniform. 47 of 50 in DeepSDF's own program."""
+"""Share of the samples near the surface, as in DeepSDF's own program (47 of 50); the others are uniform."""
 VARIANCES = (0.0025, 0.00025)
-"""Of the noise of the points near the surface, half of them each, with the shape in the unit sphere."""
+"""Variances of the noise of points near the surface, for half of them each, with the shape in the unit sphere."""
 BUFFER = 1.03
-"""The unit sphere is that much larger than the shape."""
+"""Radius of the unit sphere, in radii of the shape."""
 BATCH = 1 << 20
-"""Samples made at a time."""
+"""Samples per batch."""
 
 
 def write_samples(path: Path, field: Field, count: int, seed: int, normalized: bool) -> tuple[int, int]:
     """Writes `pos` (n, 4) and `neg` (m, 4) float32, each row x, y, z and the signed distance; returns n and m.
 
-    n + m is count; 0 counts as positive. Points are in the mesh's units or, if normalized, moved and scaled so that the
-    surface lies in the unit sphere, distances with them. `offset` (3,) and `scale` say how: normalized points are
-    (point + offset) * scale. All points lie in the field's domain. The same seed gives the same file.
+    n + m is count; 0 counts as positive. Points and distances are in the mesh's units or, if normalized, moved and
+    scaled so that the surface lies in the unit sphere: (point + offset) * scale, with `offset` (3,) and `scale` in the
+    file. All points lie in the field's domain. The same seed gives the same file.
 
     Raises InputError for a field without signs.
     """
@@ -54,7 +54,7 @@ def write_samples(path: Path, field: Field, count: int, seed: int, normalized: b
 
 
 def _points(field: Field, surface: Surface, radius: float, count: int, rng: np.random.Generator) -> Iterator[Floats]:
-    """Points near the surface, then uniform ones in the domain; what noise moves out of the domain is redrawn."""
+    """Points near the surface, then uniform ones in the domain; points outside the domain are redrawn."""
     corner = surface.vertices[surface.faces]
     area = np.linalg.norm(np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0]), axis=1).cumsum()
     near = round(NEAR * count)

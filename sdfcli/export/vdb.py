@@ -1,4 +1,4 @@
-"""OpenVDB, by its own Python module, which has no wheel of its own: conda-forge has it, and so has Blender's `bpy`."""
+"""OpenVDB files, by its Python module, which conda-forge and Blender's package `bpy` have; PyPI has no wheel."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from sdfcli.export.lattice import Lattice, check_memory, values
 from sdfcli.field.field import Field
 
 BYTES = 6
-"""A value takes, with the tree around it."""
+"""Working bytes per value, with the tree."""
 
 BLENDERS_MODULES = "*/python/lib/python3*/site-packages"
-"""Of the package `bpy`: of Blender's version and Python's."""
+"""Folder of modules in the package `bpy`, by versions of Blender and Python."""
 
 
 def write_vdb(path: Path, field: Field, lattice: Lattice) -> None:
-    """A float grid `distance` of class level set in which every value of the lattice is there.
+    """Writes a float grid `distance` of class level set, with every value of the lattice active.
 
-    Raises DeviceError where the module `openvdb` is not installed, OutOfMemoryError.
+    Raises DeviceError where the module `openvdb` is not installed; OutOfMemoryError.
     """
     openvdb = _openvdb()
     check_memory(lattice, BYTES)
@@ -42,12 +42,12 @@ def write_vdb(path: Path, field: Field, lattice: Lattice) -> None:
 
 
 def _openvdb() -> Any:
-    """The module. Blender's package `bpy` has it in a folder of its own, in which Python does not look."""
+    """The module `openvdb`. Blender's package `bpy` has it in a folder that is not on Python's path."""
     try:
         return import_module("openvdb")
     except ImportError as error:
         with contextlib.suppress(ImportError):
-            bpy = import_module("bpy")  # it loads the libraries that the module needs
+            bpy = import_module("bpy")  # loads the libraries that the module needs
             folders = [str(each) for root in bpy.__path__ for each in Path(root).glob(BLENDERS_MODULES)]
             spec = PathFinder.find_spec("openvdb", folders)
             if spec and spec.loader:

@@ -1,4 +1,4 @@
-"""VTK's XML image data: a header as text, then the values as they lie in memory."""
+"""VTK XML image data files: a header as text, then raw values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _END = "\n  </AppendedData>\n</VTKFile>\n"
 
 
 def write_vti(path: Path, field: Field, lattice: Lattice) -> None:
-    """Point data `distance`, float32, x fastest. It may be larger than memory: writers of other libraries need all."""
+    """Writes point data `distance`, float32, x fastest. The grid may exceed memory, unlike with VTK's own writer."""
     header = _HEADER.format(
         extent=" ".join(f"0 {n - 1}" for n in lattice.shape),
         origin=" ".join(repr(float(x)) for x in lattice.origin),

@@ -1,4 +1,4 @@
-"""The octree itself for ParaView: VTK's unstructured grid in HDF5, a voxel a leaf, with shared corners."""
+"""VTKHDF files of the octree for ParaView: an unstructured grid with a voxel per leaf and shared corners."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ CHUNK = 1 << 15
 
 
 def write_vtkhdf(path: Path, field: Field) -> None:
-    """Point data `distance` (float32) and cell data `level` (uint8); the format is VTKHDF 2.0.
+    """Writes point data `distance` (float32) and cell data `level` (uint8), in VTKHDF 2.0.
 
-    A voxel's corners are in Morton order, as a leaf's are.
+    A voxel's corners are in Morton order, as a leaf's.
     """
     import h5py
 
-    # The file is made in memory, as a field's own: where a disk is full, HDF5 may take the whole process down.
+    # The file is made in memory: on a full disk HDF5 may abort the process.
     with h5py.File("field.vtkhdf", "w", driver="core", backing_store=False) as file:
         _write(file.create_group("VTKHDF"), field)
         file.flush()
@@ -29,7 +29,7 @@ def write_vtkhdf(path: Path, field: Field) -> None:
 
 
 def _write(root: Any, field: Field) -> None:
-    backend = select_backend("cpu")  # where the corners have been looked up when the file was read
+    backend = select_backend("cpu")  # where loading the field has made its corners
     corner = backend.to_host(field.on(backend)["leaf_corner"])
     leaves, corners = len(field.leaf_key), len(field.corner_key)
     root.attrs["Version"] = np.array([2, 0])

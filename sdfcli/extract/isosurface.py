@@ -1,4 +1,4 @@
-"""From a field or a volume to the surface at a distance."""
+"""`isosurface`: triangle meshes of level sets of fields and volumes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from sdfcli.runtime.files import existing_file
 from sdfcli.runtime.memory import unreadable
 
 MOST_BY_DEFAULT = 1024
-"""Cells along an axis, unless more are asked for."""
+"""Default maximum of cells along an axis."""
 MOST_FOR_SHEETS, FEW = 4096, 0.05
-"""Such cells at most for the sake of sheets, and the share of the leaves that is worth it."""
+"""Default maximum of cells along an axis for fields with sheets; minimum share of leaves for them to count."""
 
 
 def isosurface(
@@ -33,22 +33,23 @@ def isosurface(
     device: str = "auto",
     threads: int | None = None,
 ) -> Surface:
-    """The surface where a field or a volume has the value `iso`, by marching cubes; smaller values are inside.
+    """Extracts the level set of a field or a volume as a triangle mesh, by marching cubes; smaller values are inside.
 
     Args:
-        source: a Field, a path to one, a volume (nx, ny, nz) as an array or a .npy file. A volume's value [i, j, k]
-            lies at spacing x (i, j, k). A CuPy volume stays on its own device, and gives CuPy arrays.
-        iso: the distance of the surface, in the mesh's units; a volume's value.
-        resolution: cells along each axis of a field's domain; by default those of the octree's finest level, 1024 at
-            most, or 4096 for the sake of thin walls.
-        spacing: of a volume: a number or three, 1 by default.
+        source: a Field, the path of a field, or a volume (nx, ny, nz) as an array or the path of a .npy file. A
+            volume's value [i, j, k] lies at spacing x (i, j, k). A CuPy volume stays on its device, and gives CuPy
+            arrays.
+        iso: the level: a distance in the mesh's units, or a value of the volume.
+        resolution: cells along each axis of a field's domain. None: those of the octree's finest level, at most 1024,
+            or 4096 where thin walls need it.
+        spacing: spacing of a volume's values, a number or three. None: 1.
         device: `auto`, `cpu`, `cuda`, `cuda:N`, or several GPUs as in `cuda:0,1`. The result does not depend on it.
-        threads: of the CPU; by default all.
+        threads: number of CPU threads; default: all CPUs that the process may use.
 
     Raises:
-        InputError: a source that cannot be used, or has no surface there.
-        UsageError: parameters out of range.
-        DeviceError: a device that is not there.
+        InputError: the source cannot be read or used, or has no surface at this level.
+        UsageError: a parameter is out of range.
+        DeviceError: the device or its software is missing.
         OutOfMemoryError: the surface does not fit into memory.
     """
     opened = open_source(source)
@@ -61,7 +62,7 @@ def isosurface(
 
 
 def open_source(source: Any) -> Any:
-    """A Field, or a volume, mapped from its file where it lies in one. Raises InputError for other things."""
+    """A Field, or a volume, memory-mapped from a file. Raises InputError for anything else."""
     if not isinstance(source, (str, Path)):
         found = source if isinstance(source, Field) or hasattr(source, "dtype") else np.asarray(source)
         return found if isinstance(found, Field) else unmasked(found, "volume")
@@ -79,7 +80,7 @@ def open_source(source: Any) -> Any:
 def make_source(
     opened: Any, backend: Backend, iso: float, resolution: int | None, spacing: npt.ArrayLike | None
 ) -> Source:
-    """What `extract` takes. Raises UsageError for parameters that the source has no use for."""
+    """The Source of `extract`. Raises UsageError for parameters that do not apply to the source."""
     if not math.isfinite(iso) or abs(iso) > float(np.finfo(np.float32).max):
         raise UsageError(f"--iso {iso}: use a finite number")
     if isinstance(opened, Field):
@@ -92,8 +93,8 @@ def make_source(
 
 
 def default_resolution(field: Field) -> int:
-    """The cells of the octree's finest level along an axis, MOST_BY_DEFAULT at most. Of a field with more than a few
-    leaves for sheets, those of the finest level that is more than a few leaves, MOST_FOR_SHEETS at most."""
+    """Cells along an axis of the octree's finest level, at most MOST_BY_DEFAULT. Where more than the share FEW of the
+    leaves is for sheets: of the finest level with more than that share of leaves, at most MOST_FOR_SHEETS."""
     count = np.bincount(field.leaf_level)
     if field.info.get("sheets", {}).get("leaves", 0) < FEW * count.sum():
         return min(finest(field), MOST_BY_DEFAULT)
@@ -103,5 +104,5 @@ def default_resolution(field: Field) -> int:
 
 
 def finest(field: Field) -> int:
-    """The cells of the octree's finest level along an axis."""
+    """Cells along an axis of the octree's finest level."""
     return 1 << int(field.leaf_level.max())

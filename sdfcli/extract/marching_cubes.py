@@ -1,9 +1,9 @@
 """Marching cubes over several devices.
 
-The bricks of the grid lie in one order. Each device takes contiguous parts of it, and makes the vertices and triangles
-of its own bricks. To number the vertices that its triangles share with later bricks, it counts on through those: from
-bits to cells in the bricks that touch its own, and bits alone in those that touch them. So every vertex has the number
-that it would have if one device did everything.
+The bricks of the grid have one order. Each device takes contiguous parts of it, and makes the vertices and triangles of
+its own bricks. To number the vertices that its triangles share with later bricks, it also counts those: cells in the
+bricks that touch its own, and signs in the bricks that touch these. So the numbers of vertices do not depend on the
+devices.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from sdfcli.extract.sources import BRICK, WORDS, Source
 from sdfcli.extract.tables import MOST_TRIANGLES, triangle_table
 
 PART = 1 << 19
-"""Bricks that a device works on at a time: up to about two gigabytes."""
+"""Bricks per part of a device: up to about 2 GB."""
 
 MOST_VERTICES = (1 << 31) - 1
-"""What files of meshes can number."""
+"""Maximum vertices of mesh files."""
 
 
 @functools.cache
@@ -40,7 +40,7 @@ class Surface:
     Attributes:
         vertices: (v, 3) float64, each on an edge of the grid.
         faces: (f, 3) uint32, counter-clockwise seen from where values are larger.
-        cut: whether the surface meets the border of the grid; if not, it is closed.
+        cut: whether the surface meets the border of the grid; otherwise it is closed.
     """
 
     vertices: Array
@@ -56,13 +56,13 @@ def extract(
     part: int = PART,
     to_host: bool = True,
 ) -> Surface:
-    """The surface where the source's values cross its level: inside is below. The same for any devices and parts.
+    """The level set of a source; values below the level are inside. It does not depend on devices and parts.
 
-    weights: the devices' speeds, all equal by default. part: bricks that a device works on at a time. to_host: False
-    leaves the mesh on the device, of which there must be one.
+    weights: relative speeds of the devices; default: equal. part: bricks per part. to_host: False leaves the mesh on
+    the device, for one device only.
 
-    Raises InputError where there is no surface, or values beside it are not finite; OutOfMemoryError for more vertices
-    than can be numbered.
+    Raises InputError where there is no surface, or where values next to it are not finite; OutOfMemoryError for more
+    than MOST_VERTICES vertices.
     """
     count = max(1, -(-len(source) // (part * len(backends))))
     pieces: list[tuple[Array, Array]] = []
@@ -90,14 +90,14 @@ def extract(
 
 
 class Part:
-    """Some of the bricks on one device: first their cells are counted, then, the numbers before them known, meshed."""
+    """A part of the bricks on one device. Its cells are counted, then, with the counts of earlier parts, meshed."""
 
     def __init__(self, backend: Backend, source: Source, first: int, last: int) -> None:
         self.backend, self.source, self.first, self.last = backend, source, first, last
         self.base = 0
 
     def count(self) -> None:
-        """The two scans: of flags, which finds the active cells, and of their counts, which places what they make."""
+        """Two scans: of flags, for the active cells, and of their counts, for the offsets of vertices and triangles."""
         with self.backend.active():
             self._count()
 
@@ -145,14 +145,14 @@ class Part:
         for counts, most in ((self.vertices, 3), (self.triangles, MOST_TRIANGLES)):
             check_total(counts, 0, most)
             counts.start()
-        # Every number that is read from a device costs as much as a small kernel.
+        # Reading a number from a device costs as much as a small kernel.
         own = found if self.last == touching else int(self.first_cell[WORDS * (self.last - self.first)])
         ends = xp.concatenate([self.vertices.sums[own : own + 1], self.triangles.sums[own : own + 1]])
         self.own_cells = own
         self.own_vertices, self.own_triangles = map(int, backend.to_host(ends))
 
     def mesh(self, to_host: bool) -> tuple[Array, Array]:
-        """Vertices and faces of the part's own bricks, numbered from `base` on."""
+        """Vertices and faces of the part's own bricks; vertices are numbered from `base`."""
         with self.backend.active():
             vertices, faces = self._mesh()
             cut, broken = self.backend.to_host(self.marks)

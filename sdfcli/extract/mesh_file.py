@@ -1,4 +1,4 @@
-"""Meshes to files."""
+"""Mesh files: PLY, OBJ, STL and GLB."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from sdfcli.extract.marching_cubes import Surface
 
 ENDINGS = (".ply", ".obj", ".stl", ".glb")
 DOUBLES = (".ply", ".obj")
-"""Formats that can hold coordinates in double precision."""
+"""Formats with coordinates in double precision."""
 
 FINE = 1e-4
-"""Of a cell: single precision will do where it is finer than this, a tenth of what keeps vertices apart."""
+"""Maximum spacing of float32 coordinates, in cells: a tenth of the distance that keeps vertices apart."""
 
 
 def check_ending(path: Path) -> None:
-    """Raises UsageError for the name of a file in no known format."""
+    """Raises UsageError for the ending of an unknown format."""
     if path.suffix.lower() not in ENDINGS:
         raise UsageError(f"{path}: use a name that ends in {', '.join(ENDINGS)}")
 
 
 def rounding(surface: Surface, cell: float) -> float | None:
-    """What single precision makes of the coordinates, if that is too coarse for cells of this edge."""
+    """The spacing of the coordinates in float32 where it is too coarse for cells of this edge; else None."""
     error = float(np.spacing(np.float32(max(-surface.vertices.min(), surface.vertices.max())))) / 2
     return error if error > FINE * cell else None
 
 
 def write_mesh(temporary: Path, ending: str, surface: Surface, cell: float) -> None:
-    """Writes PLY, OBJ, STL or GLB. Coordinates are single, or double where that is too coarse and the format can."""
+    """Writes PLY, OBJ, STL or GLB, in float32, or in float64 where that is too coarse and the format has it."""
     if ending == ".ply":
         write_ply(temporary, surface, np.float32 if rounding(surface, cell) is None else np.float64)
         return

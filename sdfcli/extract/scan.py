@@ -1,10 +1,9 @@
-"""The exclusive scan over any number of devices: output[i] is the sum of input[0] .. input[i - 1].
+"""Exclusive scan (prefix sums) over any number of devices: output[i] is the sum of input[0] .. input[i - 1].
 
-Every piece of the array is scanned by the library on one device. What lies before it, the sum of the subtotals of the
-pieces before, comes in on one of two ways. From host to host, copying is what takes time: a piece is scanned as soon as
-it arrives, its subtotal (last output plus last input) goes to the host, and the sum before it is added to its elements,
-four a thread. On devices, memory is what takes time: the parts are summed first, which reads them once, and each scan
-starts from the sum before it, where adding afterwards would read and write everything again.
+Each piece is scanned by the library on one device. Its base, the sum of all pieces before it, is applied in one of two
+ways. From host to host, copies dominate: a piece is scanned on arrival, its subtotal goes to the host, and the base is
+added to its elements, four per thread. On devices, memory bandwidth dominates: parts are reduced first, which reads
+them once, and each scan starts from its base; adding it afterwards would read and write everything again.
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ import numpy.typing as npt
 from sdfcli.backend import Array, Backend
 
 CHUNK = 1 << 21
-"""Elements of an array on the host that are copied and scanned at a time."""
+"""Elements per chunk of an array on the host."""
 
 LARGEST_PART = 1 << 30
-"""Elements; the library counts them in 31 bits."""
+"""Maximum elements of a part, which the library counts in 31 bits."""
 
 T = TypeVar("T")
 
 
 class Counts:
-    """n unsigned numbers on a device, with room for their exclusive scan in place.
+    """n unsigned numbers on a device, with memory for their exclusive scan in place.
 
-    values  (n,) uint32 or uint64: the numbers, to be filled in by whoever counts.
-    sums    (n + 1,): after the scan, where each number's share begins, and the total.
+    values  (n,) uint32 or uint64: the numbers, written by the caller.
+    sums    (n + 1,): after the scan, the offset of each number, and the total.
     """
 
     def __init__(self, backend: Backend, n: int, dtype: Any = np.uint32) -> None:
-        # The library's scan is inclusive. One place further down, the same numbers are the exclusive scan.
+        # The library's scan is inclusive; shifted by one entry, it is the exclusive scan.
         self.backend = backend
         self.sums: Array = backend.xp.empty(n + 1, dtype)
         self.sums[:1] = 0
@@ -50,15 +49,15 @@ class Counts:
         return self.sums[1:]
 
     def scan(self, most: int | None = None) -> int:
-        """Scans these numbers alone; returns the total. See `exclusive_scan`, which does it for several parts."""
+        """`exclusive_scan` of this part alone; returns the total."""
         return exclusive_scan([self], most)
 
     def total(self) -> int:
-        """The sum of the numbers, which are not scanned yet."""
+        """The sum of the numbers, before their scan."""
         return int(self.values.sum(dtype=np.uint64))
 
     def start(self, base: int = 0) -> None:
-        """Asks the device for the scan, all sums from `base` on."""
+        """Starts the scan on the device, from `base`."""
         if base:
             self.sums[:1] = base
             self.sums[1:2] += self.sums.dtype.type(base)
@@ -66,7 +65,7 @@ class Counts:
             self.backend.inclusive_scan(self.values)
 
     def add(self, base: int) -> None:
-        """Adds what lies before this part to all of its sums."""
+        """Adds the base to all sums."""
         if base:
             kernel = "sdf_scan_add" if self.sums.dtype == np.uint32 else "sdf_scan_add_wide"
             count = len(self.sums)
@@ -74,18 +73,17 @@ class Counts:
 
 
 def exclusive_scan(parts: Sequence[Counts], most: int | None = None) -> int:
-    """Scans numbers that lie in parts, each on its own device, as if they were one array; returns the total.
+    """Scans parts, each on its own device, as one array; returns the total.
 
-    A device may have several parts, and parts may be empty. most: none of the numbers is larger; where it is known, one
-    part need not be read once more to see whether the bits are enough. Raises OverflowError if they are not; then use
-    uint64. The numbers are left as they were.
+    A device may have several parts, and parts may be empty. most: upper bound of the numbers, which saves a check for
+    overflow. Raises OverflowError, with the numbers unchanged, where the sums need more bits; then use uint64.
     """
     if not parts:
         return 0
     if any(len(part) > LARGEST_PART for part in parts):
         raise ValueError(f"a part has more than {LARGEST_PART} elements: use several")
 
-    # Everything is asked for before anything is waited for, so that the devices work at the same time.
+    # All work is started before the first wait, so that the devices run concurrently.
     sums = []
     for part in parts[:-1]:
         with part.backend.active():
@@ -101,7 +99,7 @@ def exclusive_scan(parts: Sequence[Counts], most: int | None = None) -> int:
 
 
 def check_total(part: Counts, before: int, most: int | None) -> None:
-    """Raises OverflowError where the sums of a part, with what lies before, need more bits than they have."""
+    """Raises OverflowError where the sums of a part, from a base, exceed their type."""
     limit = int(np.iinfo(part.sums.dtype).max)
     narrow = part.sums.dtype == np.uint32
     if before > limit or (narrow and (most is None or before + len(part) * most > limit)):
@@ -122,13 +120,13 @@ def exclusive_scan_on_host(
 ) -> tuple[npt.NDArray[Any], int]:
     """The exclusive scan (n,) of numbers (n,) on the host, and their total, by one or more devices.
 
-    The numbers go through the devices in chunks, dealt out in turn, so that copies there, scans and copies back overlap
-    on every device, and each chunk has to wait for the subtotals of the chunks before it only. Copies overlap where
-    `values` and `out` are pinned (Backend.pinned).
+    The devices take chunks in turn, so that uploads, scans and downloads overlap, and a chunk waits only for the
+    subtotals of earlier chunks. Copies overlap where `values` and `out` are pinned (Backend.pinned).
 
-    weights: the devices' speeds, all equal by default. values: uint32. dtype: of the sums; uint32 raises OverflowError
-    where the total takes more, uint64 never does. most: as for `exclusive_scan`. chunk: elements; 2^21 by default, or
-    less where that would leave a device without any.
+    values: uint32. weights: relative speeds of the devices; default: equal. dtype: uint32 or uint64, of the sums.
+    most: as for `exclusive_scan`. chunk: elements; default: 2^21, or fewer so that every device has a chunk.
+
+    Raises OverflowError where the total exceeds `dtype`.
     """
     values = np.ascontiguousarray(values, np.uint32)
     if out is None:
@@ -140,7 +138,7 @@ def exclusive_scan_on_host(
     dealt = _dealt(backends, weights, len(starts))
     streams = {backend: iter(backend.streams(dealt.count(backend))) for backend in set(dealt)}
     jobs = []
-    with ExitStack() as ends:  # nobody gives memory back that is copied from or to, also where the bits are not enough
+    with ExitStack() as ends:  # no memory is freed during its copy, also after an OverflowError
         for start, backend in zip(starts, dealt, strict=True):
             piece, subtotal, stream = values[start : start + chunk], backend.pinned(1, dtype), next(streams[backend])
             ends.callback(stream.synchronize)
@@ -169,9 +167,9 @@ def exclusive_scan_on_host(
 
 
 def split(n: int, weights: Sequence[float], granularity: int = 1) -> list[tuple[int, int]]:
-    """0 .. n cut into contiguous parts, as large as the weights say, whose borders are multiples of `granularity`.
+    """0 .. n split into contiguous parts in proportion to the weights, at multiples of `granularity`.
 
-    Parts are (first, last), last not included; some may be empty.
+    Parts are half-open ranges (first, last); some may be empty.
     """
     shares = np.cumsum([0.0, *weights]) / np.sum(weights)
     borders = [min(n, round(share * n / granularity) * granularity) for share in shares[:-1]] + [n]
@@ -179,7 +177,7 @@ def split(n: int, weights: Sequence[float], granularity: int = 1) -> list[tuple[
 
 
 def at_once(work: Callable[[Any], T], items: Sequence[Any]) -> list[T]:
-    """The results of `work` for all items, each in a thread of its own where there are several."""
+    """The results of `work` for all items, with a thread per item where there are several."""
     if len(items) < 2:
         return [work(item) for item in items]
     with ThreadPoolExecutor(len(items)) as threads:
@@ -187,7 +185,7 @@ def at_once(work: Callable[[Any], T], items: Sequence[Any]) -> list[T]:
 
 
 def _dealt(backends: Sequence[Backend], weights: Sequence[float] | None, count: int) -> list[Backend]:
-    """A device for each chunk: always the one that would be done first."""
+    """A device for each chunk: the one that would finish it first."""
     pace = np.ones(len(backends)) if weights is None else np.asarray(weights, np.float64)
     done = np.zeros(len(backends))
     dealt = []

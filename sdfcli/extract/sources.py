@@ -1,4 +1,4 @@
-"""What surfaces are extracted from: fields, of which only the bricks near the surface are looked at, and volumes."""
+"""Sources of marching cubes: fields, of which only bricks near the surface are read, and volumes."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from sdfcli.spatial.morton import LATTICE_BITS
 BRICK = 8
 """Nodes along a brick's edge."""
 WORDS = 8
-"""A brick's layers; the 64 nodes of each are the bits of one word."""
+"""Layers of a brick; the 64 nodes of each are the bits of one word."""
 MOST_CELLS = 1 << 13
-"""Along an axis: so many that a part and two layers of bricks beyond it number their cells in 32 bits."""
+"""Maximum cells along an axis, so that 32 bits number the cells of a part and of two layers of bricks beyond it."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Where the nodes lie. Axis 0 is the one along which neighbouring nodes are neighbours in memory.
+    """A regular grid of nodes. Axis 0 is contiguous in memory.
 
-    cells     of each axis; nodes are numbered from 0 to that.
-    frame     (6,) float64: the position of node 0, then the distance of neighbouring nodes, of each axis.
-    reversed  whether the axes of positions are in the opposite order.
+    cells     number of cells of each axis; nodes are numbered from 0 to that.
+    frame     (6,) float64: the position of node 0, then the spacing of nodes, by axis.
+    reversed  whether positions have the opposite order of axes.
     """
 
     cells: tuple[int, int, int]
@@ -43,14 +43,14 @@ class Grid:
 
     @property
     def reach(self) -> int:
-        """From a brick's number to that of the neighbour that lies one further along every axis."""
+        """The difference between the number of a brick and of its neighbour one further along every axis."""
         return self.layer + self.cells[0] // BRICK + 2
 
 
 class Source(Protocol):
-    """What the extraction asks of a source. Bricks lie in the order of their numbers; parts of them are (first, last).
+    """The interface of a source. Bricks are sorted by number; parts of them are half-open ranges (first, last).
 
-    granularity  parts of the bricks begin and end at multiples of this.
+    granularity  parts begin and end at multiples of this.
     """
 
     grid: Grid
@@ -60,23 +60,23 @@ class Source(Protocol):
     def __len__(self) -> int: ...
 
     def after(self, place: int) -> int:
-        """The place behind the last brick that shares a cell with bricks before `place`."""
+        """The index after the last brick that shares a cell with bricks before index `place`."""
 
     def part(self, backend: Backend, first: int, last: int) -> SourcePart:
-        """Some of the bricks on a device."""
+        """A part of the bricks on a device."""
 
     def nothing_there(self) -> InputError:
-        """Why there is no surface."""
+        """The error for a source without a surface."""
 
 
 @dataclass(frozen=True)
 class SourcePart:
-    """Some bricks of a source on a device.
+    """A part of a source's bricks on a device.
 
     brick   (n,) uint64: their numbers, sorted.
-    name    `field` or `volume`: whose kernels know the values of nodes.
-    values  the group of arguments that tells those kernels the values.
-    side    of a field's leaves, where their corners are.
+    name    `field` or `volume`: the kernels that evaluate nodes.
+    values  argument group of those kernels.
+    side    of a field's leaves: the side of their corners.
     """
 
     brick: Array
@@ -86,7 +86,7 @@ class SourcePart:
 
 
 def first_leaf(backend: Backend, leaf_key: Array) -> Array:
-    """(2^18 + 1,) uint32: how many leaves come before each cell of level 6, along the Morton curve."""
+    """The number (2^18 + 1,) uint32 of leaves before each cell of level 6, in Morton order."""
     cells = backend.xp.arange((1 << 18) + 1, dtype=np.uint64) << np.uint64(3 * (LATTICE_BITS - 6))
     return backend.xp.searchsorted(leaf_key, cells).astype(np.uint32)
 
@@ -97,17 +97,14 @@ def leaf_group(backend: Backend, arrays: dict[str, Array]) -> Group:
 
 
 def no_surface(field: Field, level: float) -> InputError:
-    """Why a field has no surface at a level."""
+    """The error for a field without a surface at a level."""
     low, high = float(field.distance.min()), float(field.distance.max())
     unsigned = "; it has no signs, so ask for a distance with --iso" if field.info.get("sign") == "none" else ""
     return InputError(f"no surface at {level:g}: the field's values go from {low:g} to {high:g}{unsigned}")
 
 
 class FieldSource:
-    """A field on a grid of `resolution` cells along each axis of its domain.
-
-    Every node has the value of the trilinear field there, in float32.
-    """
+    """The trilinear field, in float32, at the nodes of a grid of `resolution` cells along each axis of its domain."""
 
     granularity = 1
 
@@ -138,7 +135,7 @@ class FieldSource:
         return no_surface(self.field, float(self.level))
 
     def _side(self, backend: Backend, arrays: dict[str, Array], around: Array | None = None) -> Array:
-        """Whether each leaf's corners are inside (1), outside (0) or both (2)."""
+        """The side of each leaf's corners: inside (1), outside (0) or both (2)."""
         side = backend.xp.empty(len(self.field.leaf_key), np.uint8)
         backend.run(
             "sdf_leaf_side",
@@ -154,9 +151,8 @@ class FieldSource:
     def _candidates(self, backend: Backend) -> Array:
         """The sorted bricks with the nodes of all cells that the surface can meet.
 
-        A trilinear field lies between the values at its leaf's corners. So the surface meets leaves with corners on
-        both sides, and leaves on one side that touch a leaf on the other: two leaves touch at a corner of the smaller
-        one, which is a corner of the larger one too or hangs.
+        A trilinear field is bounded by the values at its leaf's corners. So the surface meets leaves with corners on
+        both sides, and leaves on one side that touch a leaf on the other: they touch at a corner of the smaller one.
         """
         xp, arrays = backend.xp, self.field.on(backend)
         corners = len(self.field.corner_key)
@@ -190,7 +186,7 @@ class FieldSource:
 class VolumeSource:
     """Values (nx, ny, nz) at the nodes of a grid, `volume[i, j, k]` at origin + spacing x (i, j, k).
 
-    The volume may lie on the host, mapped from a file, or on the device. Values are taken as float32.
+    The volume is an array on the host, memory-mapped or not, or on the device. Values are converted to float32.
     """
 
     def __init__(self, volume: Any, level: float, spacing: npt.ArrayLike = 1.0, origin: npt.ArrayLike = 0.0) -> None:

@@ -1,10 +1,10 @@
 """The 256 cases of marching cubes (Lorensen and Cline 1987), derived from one rule about a cell's faces.
 
-A cell's corner c lies at (c & 1, c >> 1 & 1, c >> 2). Bit c of a case says that corner c is inside. The surface crosses
-the edges with one end inside. On each face, every run of inside corners along the face's border is cut off by one
-segment, so where the face is ambiguous (two inside corners on a diagonal), the inside corners are kept apart. The rule
-looks at nothing but the face, so that the two cells at a face have the same segments there, which makes the surface
-closed. Around the cell the segments form loops, and each loop is filled with triangles.
+A cell's corner c lies at (c & 1, c >> 1 & 1, c >> 2). Bit c of a case: corner c is inside. The surface crosses the
+edges with one end inside. On each face, every run of inside corners along the border is cut off by one segment: on an
+ambiguous face (two inside corners on a diagonal) the inside corners are separated. The segments depend on the face
+alone, so two adjacent cells have the same ones, and the surface is closed. Around the cell the segments form loops,
+and each loop is triangulated.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import numpy.typing as npt
 
 MOST_TRIANGLES = 5
 ROW = 3 * MOST_TRIANGLES + 1
-"""Bytes of a case: the number of triangles, then three edges a triangle."""
+"""Bytes of a case: the number of triangles, then three edges per triangle."""
 
 Edge = tuple[int, int]
-"""A corner and an axis along which the edge leaves it, the corner being its lower end."""
+"""An edge: its lower corner, and its axis."""
 
 
 @functools.cache
 def triangle_table() -> npt.NDArray[np.uint8]:
-    """(256, 16) uint8: for each case the number of triangles and their edges, 8 x axis + lower corner each.
+    """The table (256, 16) uint8: by case the number of triangles and their edges, 8 x axis + lower corner each.
 
     Triangles are counter-clockwise seen from outside.
     """
@@ -39,7 +39,7 @@ def triangle_table() -> npt.NDArray[np.uint8]:
 
 
 def _faces() -> Iterator[list[int]]:
-    """The four corners of each of the six faces, counter-clockwise seen from outside of the cell."""
+    """The four corners of each of the six faces, counter-clockwise seen from outside the cell."""
     for axis in range(3):
         u, v = 1 << (axis + 1) % 3, 1 << (axis + 2) % 3
         yield [0, v, u | v, u]
@@ -51,10 +51,10 @@ def _edge(a: int, b: int) -> Edge:
 
 
 def _loops(case: int) -> list[list[Edge]]:
-    """The closed loops of crossed edges, counter-clockwise seen from outside of the surface."""
+    """The loops of crossed edges, counter-clockwise seen from outside the surface."""
     following: dict[Edge, Edge] = {}
     for face in _faces():
-        crossings = []  # along the face's border: the edge, and whether the walk goes into the inside there
+        crossings = []  # along the face's border: the edge, and whether it enters the inside
         for k in range(4):
             start, end = face[k], face[(k + 1) % 4]
             if (case >> start ^ case >> end) & 1:
@@ -72,13 +72,13 @@ def _loops(case: int) -> list[list[Edge]]:
 
 
 def _filled(loop: list[Edge]) -> list[tuple[Edge, Edge, Edge]]:
-    """The loop's triangles, none of whose inner sides lies in a face of the cell.
+    """The loop's triangles, none of whose inner edges lies in a face of the cell.
 
-    There the neighbouring cell could have the same side, and four triangles would meet in it.
+    The neighbouring cell could have the same edge there, and four triangles would meet in it.
     """
     if len(loop) < 3:
-        return []  # a side of the loop itself
-    for k in range(2, len(loop)):  # the third corner of the triangle at the loop's first side
+        return []  # an edge of the loop itself
+    for k in range(2, len(loop)):  # the third corner of the triangle at the loop's first edge
         sides = [(loop[1], loop[k])] * (k > 2) + [(loop[k], loop[0])] * (k < len(loop) - 1)
         if any(_share_a_face(*side) for side in sides):
             continue

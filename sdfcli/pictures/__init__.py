@@ -1,1 +1,1 @@
-"""Pictures of fields: of a level set, and of the values in a plane."""
+"""Pictures of fields: shaded level sets, and slices."""

@@ -1,4 +1,4 @@
-"""Colours for numbers: evenly spaced to the eye, in Oklab (Ottosson 2020, "A perceptual color space")."""
+"""Diverging colour map, perceptually uniform in Oklab (Ottosson 2020, "A perceptual color space")."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _TO_RGB = np.array(
 )
 
 STEPS = 255
-"""Colours on each side of the middle."""
+"""Colours on each side of white."""
 
 MIDDLE, END = 0.97, 0.52
-"""Lightness; both ends have the same, so that neither side looks more."""
+"""Lightness of white and of both ends."""
 
 CHROMA = 0.135
 BLUE, RED = 255.0, 38.0
@@ -32,14 +32,14 @@ BLUE, RED = 255.0, 38.0
 
 
 def oklab_to_srgb(lab: npt.ArrayLike) -> Floats:
-    """Oklab (..., 3) in sRGB (..., 3), cut off at 0 and 1."""
+    """Converts Oklab (..., 3) to sRGB (..., 3), clipped to 0 .. 1."""
     linear = np.clip((np.asarray(lab) @ _TO_LMS.T) ** 3 @ _TO_RGB.T, 0, 1)
     return np.asarray(np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055))
 
 
 @functools.cache
 def diverging_table() -> npt.NDArray[np.uint8]:
-    """(2 STEPS + 1, 3): from blue by way of white to red, lightness and chroma linear in the distance from white."""
+    """The table (2 STEPS + 1, 3) from blue over white to red, lightness and chroma linear on both sides."""
     t = np.arange(-STEPS, STEPS + 1) / STEPS
     hue = np.radians(np.where(t < 0, BLUE, RED))
     far = np.abs(t)

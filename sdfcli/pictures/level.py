@@ -1,4 +1,4 @@
-"""Which surface of a field is shown, and where it lies."""
+"""The level set of a field that is shown, its leaves and its centre."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sdfcli.field.field import Field, lattice_position
 
 
 def stated_error(field: Field) -> float | None:
-    """The largest error near the surface that the file states, in the mesh's units; None where it states none."""
+    """The largest error near the surface by the field's info, in the mesh's units; None where it has none."""
     try:
         told = [field.info["parameters"]["tolerance"], field.info["max_error"]]
         error = float(field.info["mesh"]["diagonal"]) * max(float(part) for part in told)
@@ -24,13 +24,13 @@ def stated_error(field: Field) -> float | None:
 
 
 def is_unsigned(field: Field) -> bool:
-    """Whether distances have no sign."""
+    """Whether the field has no signs."""
     return field.info.get("sign") == "none"
 
 
 def shown_level(field: Field, iso: float | None) -> float:
-    """The level to show: the one asked for, else 0. An unsigned field is 0 up to its error only on the surface and
-    negative nowhere, so there it is twice that error: a skin around the surface.
+    """The level to show: `iso`, else 0, or for an unsigned field twice its error, a skin around the surface: its
+    distances are 0 on the surface only, up to the error, and nowhere negative.
 
     Raises UsageError for a level that is not finite.
     """
@@ -42,7 +42,7 @@ def shown_level(field: Field, iso: float | None) -> float:
 
 
 def leaves_at(backend: Backend, field: Field, iso: float) -> npt.NDArray[np.float64]:
-    """Lower corners and edges (n, 4) of the leaves that the level passes through, in the unit cube.
+    """Lower corners and edges (n, 4) of the leaves that the level crosses, in the unit cube.
 
     Raises InputError where there is none.
     """
@@ -57,7 +57,7 @@ def leaves_at(backend: Backend, field: Field, iso: float) -> npt.NDArray[np.floa
 
 
 def middle_of(backend: Backend, field: Field) -> npt.NDArray[np.float64]:
-    """The middle (3,) of the surface's box in the mesh's units; that of the domain where there is no surface."""
+    """The centre (3,) of the surface's bounding box, or without a surface of the domain, in the mesh's units."""
     try:
         leaves = leaves_at(backend, field, shown_level(field, None))
     except InputError:

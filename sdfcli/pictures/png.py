@@ -1,4 +1,4 @@
-"""Pictures in files."""
+"""PNG files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sdfcli.runtime.files import check_target, written_whole
 
 
 def check_picture(path: Path, force: bool, source: Path) -> None:
-    """Raises UsageError for a name that is not a picture's, of its source, or of a file that exists, unless `force`."""
+    """Raises UsageError for another ending, for the source itself, and for a file that exists, unless `force`."""
     if path.suffix.lower() != ".png":
         raise UsageError(f"{path}: use a name that ends in .png")
     check_target(path, force, source)

@@ -1,4 +1,4 @@
-"""Pictures of a field's surface, by tracing rays through the octree."""
+"""`render`: shaded pictures of a field's surface, by ray tracing of the octree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sdfcli.pictures.level import is_unsigned, leaves_at, shown_level, stated_er
 Floats = npt.NDArray[np.float64]
 
 MOST_PIXELS = 8192
-"""Along each side of a picture."""
+"""Maximum pixels of a side."""
 
 VIEWS = {
     "front": (0.0, 0.0),
@@ -29,29 +29,29 @@ VIEWS = {
     "bottom": (0.0, -90.0),
     "iso": (45.0, math.degrees(math.atan(math.sqrt(0.5)))),
 }
-"""Azimuth and elevation of the eye, in degrees."""
+"""Named views: azimuth and elevation of the eye, in degrees."""
 
 DEFAULT_VIEW = "-30,20"
 AXES = {"y": ((1, 0, 0), (0, 1, 0), (0, 0, 1)), "z": ((1, 0, 0), (0, 0, 1), (0, -1, 0))}
-"""Right, up, and towards the eye of the front view, by what is up in the mesh."""
+"""Axes of the front view, right, up and towards the eye, by the mesh's up axis."""
 
 ANGLE = 28.0
-"""Of view, in degrees, along the shorter side of the picture."""
+"""Angle of view, in degrees, along the shorter side of the picture."""
 
 MARGIN = 1.06
 BAND = 1 << 19
-"""Pixels drawn at a time."""
+"""Pixels per launch."""
 
 REACH = 0.1
-"""How far ambient occlusion looks, as a part of the surface's extent."""
+"""Range of ambient occlusion, as a fraction of the surface's extent."""
 
 
 @dataclass(frozen=True)
 class Camera:
     """A pinhole camera in the unit cube of a domain.
 
-    frame       (4, 3) the eye; then, of length 1: to the right, up, forward.
-    pixel_size  the edge of a square pixel at distance 1.
+    frame       (4, 3) position of the eye; unit vectors right, up and forward.
+    pixel_size  edge of a square pixel at distance 1.
     """
 
     frame: Floats
@@ -69,23 +69,23 @@ def render(
     device: str = "auto",
     threads: int | None = None,
 ) -> npt.NDArray[np.uint8]:
-    """A shaded picture (height, width, 3) of the surface at the distance `iso`, as large as it fits.
+    """Renders a level set of a field: a shaded picture (height, width, 3) uint8, filled by the surface.
 
     Args:
-        source: a Field, or a path to one.
-        width: in pixels.
-        height: in pixels.
-        view: `front`, `back`, `left`, `right`, `top`, `bottom`, `iso`, or the azimuth and elevation of the eye in
-            degrees, "30,20" or (30, 20); azimuth 0 is the front, 90 the right side.
-        up: `y` or `z`, the mesh's axis that points up; the front is towards +z or -y then.
-        iso: the distance of the surface; 0 by default, in a field without signs twice its stated error.
+        source: a Field, or the path of one.
+        width: width in pixels.
+        height: height in pixels.
+        view: `front`, `back`, `left`, `right`, `top`, `bottom`, `iso`, or azimuth and elevation of the eye in degrees,
+            "30,20" or (30, 20); azimuth 0 is the front, 90 the right side.
+        up: the mesh's up axis: `y` (the front faces +z) or `z` (the front faces -y).
+        iso: the level, a distance in the mesh's units. None: 0, or for an unsigned field twice its stated error.
         device: `auto`, `cpu`, `cuda` or `cuda:N`. The picture does not depend on it.
-        threads: of the CPU; by default all.
+        threads: number of CPU threads; default: all CPUs that the process may use.
 
     Raises:
-        InputError: a source that cannot be used, or has no surface there.
-        UsageError: parameters out of range.
-        DeviceError: a device that is not there.
+        InputError: the source cannot be read or used, or has no surface at this level.
+        UsageError: a parameter is out of range.
+        DeviceError: the device or its software is missing.
         OutOfMemoryError: the picture does not fit into memory.
     """
     check_size(width, height)
@@ -111,7 +111,7 @@ def check_size(width: int, height: int) -> None:
 
 
 def view_axes(view: str | tuple[float, float], up: str) -> Floats:
-    """(3, 3): right, up and towards the eye, of length 1, in the mesh's axes. Raises UsageError for bad words."""
+    """Unit vectors (3, 3) right, up and towards the eye, in the mesh's axes. Raises UsageError for an unknown view."""
     if up not in AXES:
         raise UsageError(f"--up {up}: use y or z")
     told = ",".join(map(str, view)) if isinstance(view, tuple) else view
@@ -131,7 +131,7 @@ def view_axes(view: str | tuple[float, float], up: str) -> Floats:
 
 
 def aim(leaves: Floats, axes: Floats, width: int, height: int) -> tuple[Camera, float]:
-    """The camera from which leaves (n, 4), lower corners and edges, fill a picture; and the diagonal of their box."""
+    """The camera for which leaves (n, 4), lower corners and edges, fill the picture; and the diagonal of their box."""
     low, high = leaves[:, :3].min(axis=0), (leaves[:, :3] + leaves[:, 3:]).max(axis=0)
     centre = 0.5 * (low + high)
     middle = leaves[:, :3] + 0.5 * leaves[:, 3:] - centre
@@ -140,7 +140,7 @@ def aim(leaves: Floats, axes: Floats, width: int, height: int) -> tuple[Camera, 
     pixel = 2 * math.tan(math.radians(ANGLE / 2)) / min(width, height)
     eye, distance = centre.copy(), 0.0
     for along, axis, pixels in ((x, axes[0], width), (y, axes[1], height)):
-        # A ball touches the plane on one side of the view if its eye is at this distance, less its shift / slope.
+        # The eye's distance at which a ball touches the plane on one side of the view, less its shift / slope.
         slope = 0.5 * pixels * pixel / MARGIN
         ball = radius * math.hypot(1, slope)
         ahead, behind = float((z + (ball + along) / slope).max()), float((z + (ball - along) / slope).max())
@@ -153,7 +153,7 @@ def aim(leaves: Floats, axes: Floats, width: int, height: int) -> tuple[Camera, 
 def draw(
     backend: Backend, field: Field, iso: float, camera: Camera, reach: float, width: int, height: int
 ) -> npt.NDArray[np.uint8]:
-    """The picture (height, width, 3): with one ray a pixel, then with nine where colours change."""
+    """The picture (height, width, 3): one ray per pixel, then nine where colours change."""
     rough = backend.xp.empty((height, width, 3), np.uint8)
     trace(backend, field, iso, camera, reach, rough)
     picture = backend.xp.empty_like(rough)
@@ -172,8 +172,8 @@ def trace(
     depth: Array | None = None,
     normal: Array | None = None,
 ) -> None:
-    """Fills pixels (h, w, 3); where asked for, the ways (h, w) from the eye, negative where a ray meets nothing, and
-    normals (h, w, 3), float64. `rough` is the picture with one ray a pixel, which tells where to take more."""
+    """Writes pixels (h, w, 3); if given, depths (h, w) along the rays, negative without a hit, and normals (h, w, 3),
+    float64. rough: the picture with one ray per pixel, for adaptive supersampling."""
     error, slack = _safety(field)
     height, width = pixel.shape[:2]
     values = {
@@ -194,14 +194,14 @@ def trace(
         "depth": depth,
         "normal": normal,
     }
-    for first in range(0, width * height, BAND):  # an interrupt comes through between them
+    for first in range(0, width * height, BAND):  # interruptible between launches
         backend.run("sdf_render", min(BAND, width * height - first), first=first, **values)
 
 
 def _safety(field: Field) -> tuple[float, float]:
-    """The field's error near the surface, in edges of the domain, and farther away, as a part of the distance.
+    """The field's error near the surface, in edges of the domain, and elsewhere, as a fraction of the distance.
 
-    A field that states none is given one that lets no ray leave a leaf without looking at the next.
+    For a field without a stated error it is so large that rays step from leaf to leaf.
     """
     error = stated_error(field)
     try:

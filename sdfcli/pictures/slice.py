@@ -1,4 +1,4 @@
-"""Pictures of a field's values in a plane."""
+"""`slice_image`: pictures of a field's values in a plane."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Image = npt.NDArray[np.uint8]
 Values = npt.NDArray[np.float32]
 
 LEAST_SIZE, MOST_SIZE = 64, 4096
-"""Pixels of the plane's edge."""
+"""Minimum and maximum pixels of the plane's edge."""
 
 PLANES = {"x": (1, 2), "y": (0, 2), "z": (0, 1)}
-"""The axes to the right and upwards in a plane across an axis."""
+"""Axes to the right and upwards of a plane, by its normal."""
 
 LINES = 10
-"""At least so many lines of equal distance from 0 to the largest value, at most two and a half times as many."""
+"""Minimum number of contour lines from 0 to the largest value; the maximum is 2.5 times as many."""
 
 CHUNK = 1 << 20
-"""Points sampled at a time."""
+"""Points per launch."""
 
 INK = (25, 28, 33)
 
@@ -42,23 +42,23 @@ def slice_image(
     octree: bool = False,
     device: str = "auto",
 ) -> Image:
-    """A picture (height, width, 3) of a field's values in a plane across an axis, with a scale around it.
+    """Plots a field's values in a plane: a picture (height, width, 3) uint8 with scales.
 
-    Distances inside are blue, outside red, with lines of equal distance and a black one for the surface; without signs
-    all are red.
+    Distances inside are blue, outside red, with contour lines and a black line for the surface; without signs all are
+    red.
 
     Args:
-        source: a Field, or a path to one.
+        source: a Field, or the path of one.
         axis: `x`, `y` or `z`: the normal of the plane.
-        at: where the plane lies along the axis, in the mesh's units; by default in the middle of the surface.
+        at: position of the plane along the axis, in the mesh's units. None: the centre of the surface.
         size: pixels along the domain's edge; the picture is a little larger.
-        octree: with the borders of the leaves.
-        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        octree: whether to draw the borders of leaves.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`. The picture does not depend on it.
 
     Raises:
-        InputError: a source that cannot be used.
-        UsageError: parameters out of range.
-        DeviceError: a device that is not there.
+        InputError: the source cannot be read or used.
+        UsageError: a parameter is out of range.
+        DeviceError: the device or its software is missing.
         OutOfMemoryError: the picture does not fit into memory.
     """
     check_size(axis, size)
@@ -75,7 +75,7 @@ def slice_image(
 
 
 def draw(backend: Backend, field: Field, axis: str, at: float, size: int, octree: bool) -> Image:
-    """The picture of a plane, with its scale."""
+    """The picture of a plane, with scales."""
     value, leaf = sample_plane(backend, field, axis, at, size)
     pixel, unsigned = field.domain.length / size, is_unsigned(field)
     largest = float(np.abs(value).max())
@@ -89,7 +89,7 @@ def draw(backend: Backend, field: Field, axis: str, at: float, size: int, octree
 
 
 def check_size(axis: str, size: int) -> None:
-    """Raises UsageError for an axis that is none, and for a picture that is too small or too large."""
+    """Raises UsageError for an unknown axis, and for a picture that is too small or too large."""
     if axis not in PLANES:
         raise UsageError(f"--axis {axis}: use x, y or z")
     if not LEAST_SIZE <= size <= MOST_SIZE:
@@ -97,7 +97,7 @@ def check_size(axis: str, size: int) -> None:
 
 
 def place_of_plane(backend: Backend, field: Field, axis: str, at: float | None) -> float:
-    """Where the plane lies along the axis. Raises UsageError for a place outside of the domain."""
+    """The position of the plane along the axis. Raises UsageError for one outside the domain."""
     k = "xyz".index(axis)
     if at is None:
         return float(middle_of(backend, field)[k])
@@ -110,7 +110,7 @@ def place_of_plane(backend: Backend, field: Field, axis: str, at: float | None) 
 def sample_plane(
     backend: Backend, field: Field, axis: str, at: float, size: int
 ) -> tuple[Values, npt.NDArray[np.uint32]]:
-    """Values and leaves (size, size) at the middles of the pixels, row by row from the top."""
+    """Values and leaves (size, size) at the centres of the pixels, rows from the top."""
     right, up = PLANES[axis]
     middle = (np.arange(size) + 0.5) / size * field.domain.length
     value, leaf = np.empty((size, size), np.float32), np.empty((size, size), np.uint32)
@@ -128,7 +128,7 @@ def sample_plane(
 
 
 def nice_step(most: float) -> float:
-    """The largest of 1, 2 or 5 times a power of ten that is not more than a number; 1 for 0."""
+    """The largest of 1, 2 or 5 times a power of ten that is at most `most`; 1 for 0."""
     if not most > 0:
         return 1.0
     power = math.floor(math.log10(most))
@@ -137,42 +137,42 @@ def nice_step(most: float) -> float:
 
 
 def paint(value: npt.NDArray[Any], largest: float) -> Image:
-    """Colours (..., 3) of values (...): white at 0, full at the largest, on both sides alike.
+    """Colours (..., 3) of values (...): white at 0, full at +-`largest`.
 
-    They go with the root of the distance, so that the sides differ near the surface and in thin parts too.
+    They follow the square root of the distance, so that the sides differ also near the surface and in thin parts.
     """
     return diverging(np.copysign(np.sqrt(np.abs(value) / (largest or 1.0)), value))
 
 
 def blend(picture: Image, cover: Values, colour: tuple[int, int, int]) -> Image:
-    """A colour over a picture (h, w, 3), where it covers (h, w) from 0 to 1."""
+    """The picture (h, w, 3) blended with a colour by coverage (h, w), 0 to 1."""
     cover = cover[..., None]
     return np.asarray(picture * (1 - cover) + np.array(colour, np.float32) * cover + 0.5, np.uint8)
 
 
 def line(excess: Values, value: Values, width: float, pixel: float) -> Values:
-    """How far pixels are covered by a line, its width in pixels, at which `excess` is 0; it changes as `value` does."""
+    """Coverage of pixels by the line where `excess` is 0, with the gradient of `value`. width: in pixels."""
     slope = np.hypot(*np.gradient(value))
-    # The slope in the plane vanishes with the excess where a plane lies in a surface: all of that is the line.
+    # Where the plane lies in the surface, slope and excess vanish: all of that is the line.
     with np.errstate(over="ignore"):  # very far away
         away = np.abs(excess) / np.maximum(slope, 0.05 * pixel)
     return np.asarray(np.clip(0.5 * width + 0.5 - away, 0, 1), np.float32)
 
 
 def contour_lines(value: Values, step: float, pixel: float) -> Values:
-    """How far lines at all multiples of a step but 0 cover pixels of that edge."""
+    """Coverage of pixels by lines at all multiples of a step except 0. pixel: edge of a pixel."""
     number = np.rint(value / step)
     return np.where(number == 0, 0, 0.35 * line(value - number * step, value, 1.0, pixel)).astype(np.float32)
 
 
 def surface_line(value: Values, level: float, pixel: float, unsigned: bool) -> Values:
-    """How far the surface covers pixels: a line, or in a field without signs everything below the level."""
+    """Coverage of pixels by the surface: a line, or in an unsigned field everything below the level."""
     skin = np.clip(0.5 + (level - value) / pixel, 0, 1) if unsigned else 0
     return np.asarray(np.maximum(line(value - level, value, 2.0, pixel), skin), np.float32)
 
 
 def cell_borders(leaf: npt.NDArray[np.uint32], level: npt.NDArray[np.uint8]) -> Values:
-    """How far the borders of leaves cover pixels: fainter where they are small, as much as they all would together."""
+    """Coverage of pixels by the borders of leaves, fainter for small leaves: the average coverage of their pixels."""
     border = np.zeros(leaf.shape, bool)
     border[1:] |= leaf[1:] != leaf[:-1]
     border[:, 1:] |= leaf[:, 1:] != leaf[:, :-1]
@@ -181,7 +181,7 @@ def cell_borders(leaf: npt.NDArray[np.uint32], level: npt.NDArray[np.uint8]) -> 
 
 
 def framed(plane: Image, field: Field, axis: str, at: float, span: tuple[float, float], step: float) -> Image:
-    """A plane with coordinates on two sides, and a bar of its colours with the distances that they stand for."""
+    """A plane with coordinates on two sides, and a colour bar with distances."""
     from PIL import Image as Pillow
     from PIL import ImageDraw, ImageFont
 
@@ -232,8 +232,8 @@ def framed(plane: Image, field: Field, axis: str, at: float, span: tuple[float, 
 
 
 def ticks(low: float, high: float, step: float | None = None) -> list[tuple[float, str]]:
-    """Multiples of a step between two numbers, and how they are written; without a step there are five to twelve."""
+    """Multiples of a step between two numbers, with their labels; without a step there are five to twelve."""
     step = step or nice_step((high - low) / 5)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    digits = max(6, len(str(max(abs(first), abs(last)))) + 1)  # neighbours differ, far from 0 too
+    digits = max(6, len(str(max(abs(first), abs(last)))) + 1)  # neighbours differ also far from 0
     return [(k * step, f"{k * step:.{digits}g}") for k in range(first, last + 1)]
