@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import UsageError
 from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.octree.cells import Corners, SplitCells, corners_of
-from sdfcli.octree.corners import unique
+from sdfcli.octree.cells import SplitCells
+from sdfcli.octree.corners import Corners, corners_of
 from sdfcli.octree.density import bvh_octree, points_of
 from sdfcli.spatial.morton import MORTON_BITS, Order, morton_keys
 from sdfcli.verify.accuracy import on_surface
@@ -58,7 +60,7 @@ def _cells_met(backend: Backend, order: Order, level: int) -> Array:
         [place % across[:, 0], place // across[:, 0] % across[:, 1], place // (across[:, 0] * across[:, 1])], 1
     )
     middle = (low[owner] + step + 0.5) / edge
-    return unique(xp, xp.sort(morton_keys(backend, middle) >> np.uint64(3 * (MORTON_BITS - level))))
+    return _unique(xp, xp.sort(morton_keys(backend, middle) >> np.uint64(3 * (MORTON_BITS - level))))
 
 
 def make_points(backend: Backend, mesh: Mesh, kind: str) -> Array:
@@ -83,3 +85,10 @@ def make_points(backend: Backend, mesh: Mesh, kind: str) -> Array:
         steps = [np.linspace(low[k], high[k], side) for k in range(3)]
         points = np.stack(np.meshgrid(*steps, indexing="ij"), axis=-1).reshape(-1, 3)
     return backend.from_host(mesh.domain.to_unit(points), np.float32)
+
+
+def _unique(xp: Any, ordered: Array) -> Array:
+    """Each value of a sorted array once."""
+    first = xp.ones(len(ordered), bool)
+    first[1:] = ordered[1:] != ordered[:-1]
+    return ordered[first]

@@ -10,7 +10,7 @@ from sdfcli.backend.timing import Stages
 from sdfcli.bench.points import OCTREES, check_points, make_octree, make_points
 from sdfcli.errors import UsageError
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.octree.cells import sort_corners
+from sdfcli.octree.corners import sort_corners
 from sdfcli.octree.density import measured
 from sdfcli.params import MAX_DEPTH, QUERIES
 from sdfcli.scene import Scene

@@ -37,7 +37,7 @@ class Field:
         info: metadata of the file: parameters, mesh, sign, measured error; keys in docs/reference/file.md.
         run: statistics of the build: device, seconds by stage, exact queries, bytes; not part of the file.
         nearest: (m,) uint32: indices of the faces nearest to the corners; None where not kept.
-        step: quantisation step of the distances, in the mesh's units (see octree/corners.py); None: not quantised.
+        step: quantisation step of the distances, in the mesh's units (see octree/quantise.py); None: not quantised.
         parts: subdivision of the step, a power of two: quantised values are multiples of it except around sheets.
         steps: (m,) int32: the quantised residuals, by level, where the build has kept them; copies have none.
     """

@@ -21,7 +21,8 @@ from sdfcli.field.field import Field, any_backend
 from sdfcli.field.hdf5 import attribute, attributes_sha256, has, read_list, real_number, text, whole_number
 from sdfcli.field.schema import check_info
 from sdfcli.mesh.mesh import Domain
-from sdfcli.octree.corners import corner_keys, quantise, restore
+from sdfcli.octree.corners import corner_keys
+from sdfcli.octree.quantise import quantise, restore
 from sdfcli.params import MAX_DEPTH
 from sdfcli.runtime.files import existing_file, written_whole
 from sdfcli.runtime.memory import unreadable

@@ -1,4 +1,4 @@
-"""Octrees over a mesh, and their corners."""
+"""Octrees over a mesh: growth, corners, quantisation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sdfcli.scene import Scene
 
 
 class Kind(NamedTuple):
-    """A way to build an octree. lean: see Scene."""
+    """A kind of octree. lean: see Scene."""
 
     build: Callable[[Scene, Limits, Progress | None], Grown]
     lean: bool

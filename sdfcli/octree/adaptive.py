@@ -10,7 +10,7 @@ from sdfcli.backend import Array
 from sdfcli.octree.assemble import assemble
 from sdfcli.octree.balance import cells_to_split, constrain, run_ahead, tighten
 from sdfcli.octree.budget import PIECE, Budget, Sample
-from sdfcli.octree.cells import root_positions
+from sdfcli.octree.corners import root_positions
 from sdfcli.octree.distances import ExactDistances
 from sdfcli.octree.grown import Grown, Limits, Progress
 from sdfcli.octree.levels import CLOSED, Octree
@@ -19,7 +19,7 @@ from sdfcli.scene import Scene
 from sdfcli.spatial.radix_tree import NONE
 
 Split = Callable[[int, int], None]
-"""Called with the level that was split and the number of cells so far."""
+"""Called after a level is split, with the level and the number of cells."""
 
 
 def build(scene: Scene, limits: Limits, progress: Progress | None = None) -> Grown:
@@ -47,8 +47,7 @@ def build(scene: Scene, limits: Limits, progress: Progress | None = None) -> Gro
 class Growth:
     """The growth of `octree`: cells are split until all criteria are met.
 
-    sample: of this many cells a level at most the children are followed, and nothing is balanced, to estimate the size
-    of the whole.
+    sample: maximum cells per level whose children are followed, without balance, to estimate the size; None: all.
     """
 
     def __init__(self, scene: Scene, limits: Limits, sample: int | None = None) -> None:
@@ -59,10 +58,10 @@ class Growth:
         self.distances = ExactDistances(scene, self.octree.points)
         self.criteria = Criteria(self.octree, self.distances, limits, thin)
         self._budget = Budget(self.octree, limits.most_memory)
-        self._pending: set[int] = set()  # levels that may have cells to be split
+        self._pending: set[int] = set()  # levels that may have cells to split
 
     def run(self, progress: Split | None = None) -> None:
-        """Splits cells until none is to be split."""
+        """Splits cells until no test marks any."""
         octree = self.octree
         self._plant()
         self._settle(progress)
@@ -97,7 +96,7 @@ class Growth:
         self._consider(0, 0)
 
     def _consider(self, level: int, first: int) -> None:
-        """Marks those of the new cells, from number `first` on, that are to be split."""
+        """Marks the new cells, from number `first`, that have to be split."""
         criteria, own = self.criteria, self.octree.levels[level]
         if level == criteria.thin_depth:
             return
@@ -112,7 +111,7 @@ class Growth:
             self._pending.add(level)
 
     def _open(self, level: int, cells: Array) -> None:
-        """Gives cells their 27 points, and measures the new ones among these."""
+        """Opens cells: makes their 27 points, and measures the new ones."""
         backend, octree, own, count = self.backend, self.octree, self.octree.levels[level], len(cells)
         if count == 0:
             return
@@ -126,9 +125,9 @@ class Growth:
         self._add_points(level, first, cells, mask, lent, last)
 
     def _add_points(self, level: int, first: int, cells: Array, mask: Array, lent: Array, last: Array) -> None:
-        """The new points of opening cells, whose rows begin at `first`. mask, lent, last: see sdf_octree_points.
+        """Adds the new points of opening cells, whose rows begin at `first`. mask, lent, last: see sdf_octree_points.
 
-        In pieces, which bound the temporary memory; each point is measured by itself, so they change nothing.
+        In pieces, which bound the temporary memory; points are independent, so results do not depend on them.
         """
         backend, octree, distances, count = self.backend, self.octree, self.distances, len(cells)
         ends = [*range(PIECE, count, PIECE), count]
@@ -158,8 +157,7 @@ class Growth:
             distances.measure(new, position, seed, distances.known(new, row, points, level))
 
     def _split(self, level: int) -> bool:
-        """Gives the cells that are to be split their children; returns whether there are any. Coarser neighbours are
-        split before them."""
+        """Splits the marked cells of a level, coarser neighbours before them; returns whether there are any."""
         octree, own, below = self.octree, self.octree.levels[level], self.octree.levels[level + 1]
         cells, closed, coarse = cells_to_split(octree, level, balanced=level > 0 and self.sample.whole)
         self._open(level, closed)

@@ -1,4 +1,4 @@
-"""The arrays of a field, from a grown adaptive octree."""
+"""Arrays of a field from a grown adaptive octree."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def in_order(octree: Octree, corner: Array, depth: int) -> tuple[Array, Array]:
     if len(key) > last:
         return corner[octree.backend.sort(key)], key
     key |= octree.backend.xp.arange(len(key), dtype=np.uint64)
-    key.sort()  # several times as fast as to sort places by keys
+    key.sort()  # several times as fast as argsort
     corner = corner[key & np.uint64(last - 1)]
     key &= ~np.uint64(last - 1)
     return corner, key
 
 
 def _leaves(octree: Octree, rank: list[Array]) -> tuple[dict[str, Array], Array]:
-    """leaf_key and leaf_level, and which points (m,) uint8 are corners of leaves."""
+    """leaf_key and leaf_level, and whether points (m,) uint8 are corners of leaves."""
     xp = octree.backend.xp
     used = xp.zeros(octree.points.count, np.uint8)
     count = 1 + sum(own.cells.count - own.families.count for own in octree.levels[1:])

@@ -1,4 +1,4 @@
-"""Balance: neighbouring leaves differ by one level at most, and hanging corners by no more than the tolerance."""
+"""2:1 balance of neighbouring leaves, and interpolation of hanging corners within the tolerance."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from sdfcli.octree.levels import CLOSED, OPENED, OUTSIDE, SPLIT, Octree
 from sdfcli.octree.refine import Criteria
 
 COARSE = 3
-"""The flag of a level with coarser neighbours of cells that are to be split; 1 and 2 are flags of cells."""
+"""Flag of a level with marked cells whose neighbours are coarser; 1 and 2 are flags of cells."""
 
 PATIENCE, FARTHEST, MARGINAL = 8, 64, 0.8
-"""Rounds of splits for hanging corners before a wave of them is met; how far away, in leaves, at most; and the part of
-the tolerance from which on a leaf only just meets it."""
+"""Rounds of splits for hanging corners before leaves ahead of a wave are split; maximum distance ahead, in leaves;
+minimum error, in tolerances, of the leaves over which a wave passes."""
 
 
 def cells_to_split(octree: Octree, level: int, balanced: bool) -> tuple[Array, Array, bool]:
-    """The opened and the closed cells (k,) uint32 that are to be split. Where balanced, coarser neighbours are marked
-    on the level above: whether there are any, which are to be split first (2:1 balance)."""
+    """The opened and the closed cells (k,) uint32 to split, and whether there are coarser neighbours, which 2:1 balance
+    splits first. If balanced, these are marked on the level above."""
     backend, cells = octree.backend, octree.levels[level].cells
     flag = backend.xp.zeros(cells.count + 1, np.uint8)
     place = octree.place(level) if balanced else {"own": octree.levels[level].args, "above": None}
@@ -30,7 +30,7 @@ def cells_to_split(octree: Octree, level: int, balanced: bool) -> tuple[Array, A
 
 
 def constrain(octree: Octree) -> None:
-    """Sets the field's values: hanging corners take their coarser neighbour's interpolation, coarse levels first."""
+    """Sets the field's values: hanging corners interpolate their coarser neighbour's, coarse levels first."""
     octree.value = octree.points.signed.copy()
     octree.hanging = octree.backend.xp.zeros(octree.points.count, np.uint8)
     values = {"value": octree.value, "hanging": octree.hanging}
@@ -39,7 +39,7 @@ def constrain(octree: Octree) -> None:
 
 
 def tighten(octree: Octree, criteria: Criteria) -> list[int]:
-    """Marks the leaves that move their finer neighbours' corners too far; returns their levels."""
+    """Marks the leaves whose interpolation changes their finer neighbours' corners too much; returns their levels."""
     marked = octree.backend.xp.zeros(len(octree.levels) - 1, np.uint8)
     for level in range(1, len(octree.levels)):
         octree.backend.run(
@@ -58,10 +58,10 @@ def tighten(octree: Octree, criteria: Criteria) -> list[int]:
 def run_ahead(
     octree: Octree, criteria: Criteria, level: int, rounds: int, open_cells: Callable[[int, Array], None]
 ) -> None:
-    """Marks more leaves of a level that are to be split for the sake of hanging corners.
+    """Marks more leaves of a level to split for hanging corners.
 
-    Where many leaves only just meet the tolerance, each split asks for the next one beside it, and a wave goes over
-    them, a leaf a round. After some rounds it is met: each time twice as far away as the time before.
+    Where many leaves barely meet the tolerance, each split forces that of its neighbour: a wave, one leaf per round.
+    After some rounds leaves ahead of it are split, at a distance that doubles each time.
     """
     if rounds <= PATIENCE:
         return

@@ -7,18 +7,18 @@ from sdfcli.errors import OutOfMemoryError
 from sdfcli.octree.levels import Octree
 
 PIECE = 1 << 15
-"""Cells whose points are made at a time."""
+"""Cells whose points are made together."""
 
 POINT_BYTES, ROW_BYTES, CELL_BYTES = 63, 370, 64
 """Bytes of a new point, an opened cell and a new cell at most, with spare room and copies while arrays grow."""
 END_BYTES = 53
-"""Bytes of each point in the end: the field's own arrays, and what its error is measured with."""
+"""Bytes of each point after growth: the field's arrays, and those of the measured error."""
 NEW_BYTES = 72
-"""Temporary bytes of a new point of a piece: its position, the slots its query starts from, and the answers."""
+"""Temporary bytes of a new point of a piece: position, candidate slots, results."""
 
 
 def check_room(backend: Backend, more: int, limit: int | None, contents: str, remedy: str) -> None:
-    """Raises OutOfMemoryError where `more` bytes on the device, beside those in use, are above the limit."""
+    """Raises OutOfMemoryError where `more` bytes on the device, added to those in use, exceed the limit."""
     if limit is not None and backend.memory_used() + more > limit:
         raise OutOfMemoryError(f"the octree does not fit into {limit / 1e9:.3g} GB: {contents}; try {remedy}")
 

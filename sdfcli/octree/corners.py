@@ -1,39 +1,133 @@
-"""A field's corners: which ones its leaves have, and their distances as small whole numbers.
-
-A corner in the middle of an edge, a face or a cell of the level above is foretold by the mean of the corners around it,
-and what it differs by is rounded to a multiple of a step. The distance kept is the one that is read back, so nothing is
-lost later, and corners that others interpolate stay what these say. Progressive coding from coarse to fine, as in the
-adaptively sampled distance fields of Frisken et al. (2000), section 4.
-"""
+"""Corners of an octree: their keys, their order, and the corners of its leaves."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sdfcli.backend import Array, Backend, Group
-from sdfcli.octree.cells import cell_corners, split_cells
+from sdfcli.backend import Array, Backend
+from sdfcli.octree.cells import NONE, POINTS, OwnedPoints, split_cells
 from sdfcli.spatial.morton import LATTICE_BITS, MORTON_BITS
 
-STEPS_PER_TOLERANCE = 8
-LEAST_STEP = 2.0**-24
-"""In edges of the domain: float32 knows distances no better."""
-LEAST_NORMAL = 1e-20
-"""Below, the last bits of distances would be denormal, which devices flush to zero and readers do not."""
+
+@dataclass(frozen=True)
+class Corners:
+    """The corners of an octree: first those of the domain, then those that split cells add, by level and cell.
+
+    cell      (s,) uint64: the split cells; see `SplitCells`.
+    point     (s, 27) uint32: corners at the points of the split cells, x fastest.
+    position  (m, 3) float32 in the unit cube.
+    near      (m,) uint32: for each corner one nearby of a coarser level, 0xffffffff for those of the domain.
+    code      (m,): Morton codes on the lattice of 2^20 without the low bits that are 0 down to level `depth`; uint32
+              where that suffices, which is sorted twice as fast as uint64.
+    ends      end of the corners of each level of split cells.
+    """
+
+    cell: Array
+    point: Array
+    position: Array
+    near: Array
+    code: Array
+    ends: list[int]
+    depth: int
+
+
+def root_positions(backend: Backend) -> Array:
+    """Corners (8, 3) float32 of the domain, x fastest."""
+    return backend.from_host(np.arange(8)[:, None] >> np.arange(3) & 1, np.float32)
+
+
+def root_keys(backend: Backend) -> Array:
+    """Keys (8,) uint64 of the domain's corners on the lattice of 2^20."""
+    return backend.xp.arange(8, dtype=np.uint64) << np.uint64(3 * LATTICE_BITS)
+
+
+def _points(backend: Backend, owned: OwnedPoints, **arrays: Array | None) -> None:
+    splits = len(owned.cell)
+    known = {"splits": splits, "cell": owned.cell, "kin": owned.kin, "end": owned.end}
+    backend.run("sdf_split_points", POINTS * splits, **known, **arrays)
+
+
+def _codes(code: Array, depth: int) -> dict[str, Any]:
+    """Kernel arguments of the corners' codes."""
+    short = code.dtype == np.uint32
+    low_bits = 3 * (LATTICE_BITS - depth)
+    return {"low_bits": low_bits, "short_code": code if short else None, "code": None if short else code}
+
+
+def _code_type(depth: int) -> Any:
+    return np.uint32 if 3 * (depth + 1) <= 32 else np.uint64
+
+
+def corners_of(backend: Backend, owned: OwnedPoints) -> Corners:
+    """The corners of an octree, from the points of its split cells."""
+    xp, cell, depth = backend.xp, owned.cell, owned.depth
+    point, kind = xp.empty((len(cell), POINTS), np.uint32), _code_type(depth)
+    if len(cell) == 0:
+        code = xp.arange(8, dtype=kind) << kind(3 * depth)
+        return Corners(cell, point, root_positions(backend), xp.full(8, NONE, np.uint32), code, [8], depth)
+    ends = owned.ends()
+    m = ends[-1]
+    position, near, code = xp.empty((m, 3), np.float32), xp.empty(m, np.uint32), xp.empty(m, kind)
+    _points(backend, owned, point=point, near=near, position=position, **_codes(code, depth))
+    return Corners(cell, point, position, near, code, ends, depth)
+
+
+def cell_corners(backend: Backend, cell: Array, depth: int) -> Array:
+    """Sorted keys (m,) uint64 of the corners of an octree with these split cells, all above level `depth`."""
+    if len(cell) == 0:
+        return root_keys(backend)
+    owned = OwnedPoints(backend, cell, depth)
+    code = backend.xp.empty(owned.ends()[-1], _code_type(depth))
+    codes = _codes(code, depth)
+    _points(backend, owned, point=None, near=None, position=None, **codes)
+    code.sort()
+    return code.astype(np.uint64) << np.uint64(codes["low_bits"])
+
+
+def sort_corners(backend: Backend, corners: Corners) -> tuple[Array, Array]:
+    """Sorted keys (m,) uint64 of the corners, and each corner's index (m,) uint32 in them. Sorts the codes in place."""
+    xp, code = backend.xp, corners.code
+    key, place = xp.empty(len(code), np.uint64), xp.empty(len(code), np.uint32)
+    arrays = {"order": backend.sort(code), "corner_key": key, "place": place, **_codes(code, corners.depth)}
+    backend.run("sdf_corner_sorted", len(code), **arrays)
+    return key, place
+
+
+def place_corners(
+    backend: Backend, place: Array, distance: Array, slot: Array, triangle_id: Array
+) -> tuple[Array, Array]:
+    """Values of corners in Morton order: distances (m,) float32, and faces (m,) uint32 of the slots (m,)."""
+    placed, nearest = backend.xp.empty(len(place), np.float32), backend.xp.empty(len(place), np.uint32)
+    arrays = {"place": place, "distance": distance, "slot": slot, "triangle_id": triangle_id}
+    backend.run("sdf_corner_placed", len(place), placed_distance=placed, nearest=nearest, **arrays)
+    return placed, nearest
+
+
+def leaf_corners_of(backend: Backend, leaf_child: Array, point: Array, place: Array) -> Array:
+    """Indices (n, 8) uint32 of the leaves' corners in Morton order. leaf_child: (n,), of `leaves_of`; point: of
+    Corners; place: of `sort_corners`."""
+    if len(point) == 0:
+        return backend.xp.arange(8, dtype=np.uint32)[None]
+    leaf_corner = backend.xp.empty((len(leaf_child), 8), np.uint32)
+    arrays = {"leaf_child": leaf_child, "point": point, "place": place}
+    backend.run("sdf_split_leaf_corners", leaf_corner.size, leaf_corner=leaf_corner, **arrays)
+    return leaf_corner
 
 
 def corner_keys(backend: Backend, leaf_key: Array, leaf_level: Array) -> Array:
-    """The keys (m,) uint64 of the corners of an octree's leaves, sorted."""
+    """Sorted keys (m,) uint64 of the corners of an octree's leaves."""
     keys = leaf_key << np.uint64(3 * (MORTON_BITS - LATTICE_BITS))
     depth = int(leaf_level.max())
     return cell_corners(backend, split_cells(backend, keys, depth), depth)
 
 
 def leaf_corners(backend: Backend, leaf_key: Array, leaf_level: Array, corner_key: Array) -> Array:
-    """The places (n, 8) uint32 of the leaves' corners among the sorted keys; NONE where one is not there."""
+    """Indices (n, 8) uint32 of the leaves' corners in the sorted keys; NONE for a missing one."""
     leaf_corner = backend.xp.empty((len(leaf_key), 8), np.uint32)
     backend.run(
         "sdf_field_corners",
@@ -47,74 +141,16 @@ def leaf_corners(backend: Backend, leaf_key: Array, leaf_level: Array, corner_ke
     return leaf_corner
 
 
-def unique(xp: Any, ordered: Array) -> Array:
-    """Each value of a sorted array once."""
-    first = xp.ones(len(ordered), bool)
-    first[1:] = ordered[1:] != ordered[:-1]
-    return ordered[first]
-
-
-def step_for(tolerance: float, length: float) -> float | None:
-    """The step for a tolerance and a domain's edge, both in the mesh's units; None where distances are kept as they
-    are."""
-    step = max(tolerance / STEPS_PER_TOLERANCE, LEAST_STEP * length)
-    return step if step >= LEAST_NORMAL else None
-
-
-def quantise(
-    backend: Backend, corner_key: Array, distance: Array, step: float, hanging: Array | None = None
-) -> tuple[Array, Array]:
-    """The distances (m,) float32 that can be read back, and what is stored of them: (m,) int32, by level.
-
-    hanging: (m,) uint8, 1 where a corner takes the mean of those around it. The others keep their sign, and change by
-    half a step at most, or less than one where that would turn the sign.
-    """
-    xp = backend.xp
-    result, residual = distance.copy(), xp.empty(len(corner_key), np.int32)
-    if hanging is None:
-        hanging = xp.zeros(len(corner_key), np.uint8)
-    for first, level, corner in by_level(backend, corner_key):
-        backend.run(
-            "sdf_corner_quantise",
-            len(corner),
-            own=corner_level_group(backend, corner_key, level, corner, step, result),
-            hanging=hanging,
-            residual=residual[first:],
-        )
-    return result, residual
-
-
-def restore(backend: Backend, corner_key: Array, residual: Array, step: float) -> Array:
-    """The distances (m,) float32, from what `quantise` stored."""
-    distance = backend.xp.empty(len(corner_key), np.float32)
-    for first, level, corner in by_level(backend, corner_key):
-        backend.run(
-            "sdf_corner_restore",
-            len(corner),
-            own=corner_level_group(backend, corner_key, level, corner, step, distance),
-            residual=residual[first:],
-        )
-    return distance
-
-
-def corner_level_group(
-    backend: Backend, corner_key: Array, level: int, corner: Array, step: float, value: Array
-) -> Group:
-    """Corners (k,) uint32 of one level, and of all corners (m,) keys and values, as kernels read them."""
-    known = {"corners": len(corner_key), "corner_key": corner_key, "value": value}
-    return backend.group("CornerLevel", level=level, corner=corner, step=step, **known)
-
-
 def corner_order(backend: Backend, corner_key: Array) -> tuple[Array, list[int]]:
-    """The numbers (m,) uint32 of corners with these sorted keys level by level, in Morton order on each, and where each
-    level ends. A corner's level is the first whose cells have it."""
+    """Indices (m,) uint32 of sorted corners by level, each level in Morton order, and the end of each level. A corner's
+    level is the coarsest whose cells have it."""
     level = backend.xp.empty(len(corner_key), np.uint8)
     backend.run("sdf_corner_level", len(corner_key), corner_key=corner_key, level=level)
     return backend.counting_sort(level, LATTICE_BITS + 1)
 
 
 def by_level(backend: Backend, corner_key: Array) -> Iterator[tuple[int, int, Array]]:
-    """The corners' numbers (k,) uint32 level by level: how many come before, the level, the numbers in Morton order."""
+    """Corners by level: the number of corners before, the level, and indices (k,) uint32 in Morton order."""
     order, ends = corner_order(backend, corner_key)
     for level, (first, last) in enumerate(itertools.pairwise([0, *ends])):
         if last > first:

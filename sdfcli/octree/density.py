@@ -1,4 +1,4 @@
-"""(c) The density-driven octree of the thesis: a cell is split while a node of the BVH lies in it."""
+"""(c) The density-driven octree of the thesis: cells that contain a node of the BVH are split."""
 
 from __future__ import annotations
 
@@ -10,16 +10,8 @@ import numpy as np
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.octree.budget import check_room
-from sdfcli.octree.cells import (
-    Corners,
-    OwnedPoints,
-    SplitCells,
-    corners_of,
-    leaf_corners_of,
-    leaves_of,
-    place_corners,
-    sort_corners,
-)
+from sdfcli.octree.cells import OwnedPoints, SplitCells, leaves_of
+from sdfcli.octree.corners import Corners, corners_of, leaf_corners_of, place_corners, sort_corners
 from sdfcli.octree.grown import Grown, Limits, Progress
 from sdfcli.scene import Scene
 from sdfcli.spatial.morton import Order
@@ -34,10 +26,10 @@ MOST_LEAVES = (1 << 29) - 1
 def bvh_octree(backend: Backend, order: Order, depth: int, most_memory: int | None = None) -> Corners:
     """The octree down to level `depth` over triangles in Morton order (the thesis, section 2.3).
 
-    A node of the radix tree lies in a cell where two triangles that are neighbours in Morton order have the cell's
-    prefix in common: so the cells that are split are read off the sorted codes, without a walk of the tree.
+    A cell contains a node of the radix tree where two triangles adjacent in Morton order share the cell's prefix, so
+    the split cells follow from the sorted codes, without a traversal of the tree.
 
-    Raises OutOfMemoryError where the corners would not fit into most_memory bytes of the device.
+    Raises OutOfMemoryError where the corners do not fit into most_memory bytes of the device.
     """
     return corners_of(backend, points_of(backend, SplitCells(backend, order.keys, depth), most_memory))
 
@@ -59,9 +51,9 @@ def points_of(backend: Backend, splits: SplitCells, most_memory: int | None = No
 
 
 def build(scene: Scene, limits: Limits, progress: Progress | None = None) -> Grown:
-    """The octree with signed distances at its corners; see grown.py. Of the limits the depth and the memory count.
+    """The octree with signed distances at its corners; see grown.py. Of the limits it reads depth, memory and length.
 
-    Raises OutOfMemoryError where it would not fit.
+    Raises OutOfMemoryError where it does not fit.
     """
     scene.make_room()
     arrays = measured(scene, lambda: bvh_octree(scene.backend, scene.order, limits.depth, limits.most_memory))
@@ -71,7 +63,7 @@ def build(scene: Scene, limits: Limits, progress: Progress | None = None) -> Gro
 
 def measured(scene: Scene, make_corners: Callable[[], Corners]) -> dict[str, Array]:
     """The octree with these corners, as the arrays of Grown; distances in edges of the domain."""
-    # Corners take most of a build's memory: what is not needed yet, or no more, is not there.
+    # Corners take most of a build's memory: arrays are made late and freed early.
     backend, order = scene.backend, scene.order
     tree = make_corners()
     with scene.stages("query", backend):

@@ -15,7 +15,7 @@ class ExactDistances:
 
     order    the triangles.
     queries  the number of distances measured so far.
-    seeds    slots, of one point, that a query starts from.
+    seeds    number of candidate slots per point.
     """
 
     def __init__(self, scene: Scene, points: GrowableTable) -> None:
@@ -40,7 +40,7 @@ class ExactDistances:
         return points.groups["points"]
 
     def blank(self, count: int) -> tuple[Array, Array]:
-        """Positions (count, 3) float32 and seeds (count, seeds) uint32, undefined, of points to measure."""
+        """Uninitialised positions (count, 3) float32 and candidates (count, seeds) uint32 of points to measure."""
         xp = self._scene.backend.xp
         return xp.empty((count, 3), np.float32), xp.empty((count, self.seeds), np.uint32)
 
@@ -51,8 +51,8 @@ class ExactDistances:
             return self._scene.nearest(position, seed)
 
     def measure(self, first: int, position: Array, seed: Array | None = None, known: KnownSigns | None = None) -> None:
-        """Exact signed distances of the points from number `first` on, at positions (m, 3). known: signs of the same
-        cells; None for the root's corners."""
+        """Writes the exact signed distances of points from number `first`, at positions (m, 3). known: signs of points
+        of the same cells; None for the root's corners."""
         backend, points, part = self._scene.backend, self._points, slice(first, first + len(position))
         distance, slot = self.nearest(position, seed)
         with self._scene.stages("sign", backend):

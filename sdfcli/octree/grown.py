@@ -1,4 +1,4 @@
-"""What both octrees are asked for, and what they come to."""
+"""Limits and Grown: input and result of both octrees."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sdfcli.backend import Array
-from sdfcli.octree.corners import step_for
+from sdfcli.octree.quantise import step_for
 from sdfcli.params import BuildParams
 
 Progress = Callable[[str], None]
-"""Called with a few words whenever something new begins."""
+"""Called with a short description when a stage begins."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Where an octree ends. Lengths are in edges of the domain, but for `length`, its edge, and `step`.
+    """Limits of an octree. Lengths are in edges of the domain, except `length`, its edge, and `step`.
 
-    depth       the finest level for the tolerance's sake.
-    tolerance   the largest error within `band` of the surface; outside it grows with the distance.
-    thin        the thickness down to which sheets keep both sides, as far as level `thin_depth`; 0: tolerance alone.
-    step        distances are stored as whole numbers of such steps, in the mesh's units; None: as they are.
-    most_memory bytes on the device at which building ends with OutOfMemoryError; None: no such limit.
+    depth        finest level for the tolerance.
+    tolerance    maximum error within `band` of the surface; outside it grows with the distance.
+    thin         thickness down to which sheets keep both sides, up to level `thin_depth`; 0: no such criterion.
+    step         quantisation step of the distances, in the mesh's units; None: no quantisation.
+    most_memory  maximum bytes on the device, above which OutOfMemoryError is raised; None: no limit.
     """
 
     depth: int
@@ -54,13 +54,13 @@ class Grown:
     """An octree with signed distances, on the device where it was built.
 
     arrays         leaf_key, leaf_level, corner_key, distance, nearest of a Field; leaf_corner (n, 8) uint32; and, where
-                   step is not None, steps (m,) int32: what `octree.corners.quantise` stores of the distances.
+                   step is not None, steps (m,) int32: what `octree.quantise.quantise` stores of the distances.
     step, parts    those of the Field.
-    queries        exact distances that were measured.
-    working_bytes  what the octree took at most, beside the trees over the triangles.
-    jump_leaves    leaves that were left coarse because the sign jumps in them.
-    sheet_leaves   leaves for the sake of sheets.
-    thinnest_kept  the thickness from which on sheets are kept, in edges of the domain; None where none are looked for.
+    queries        number of exact distances.
+    working_bytes  peak bytes of the octree, without the trees over the triangles.
+    jump_leaves    number of leaves left coarse at a jump of the sign.
+    sheet_leaves   number of leaves for sheets.
+    thinnest_kept  minimum thickness of kept sheets, in edges of the domain; None where they are not tested.
     """
 
     arrays: dict[str, Array]

@@ -5,21 +5,21 @@ from __future__ import annotations
 import numpy as np
 
 from sdfcli.backend import Array, Backend, Group
-from sdfcli.octree.cells import root_keys
+from sdfcli.octree.corners import root_keys
 
 OUTSIDE = 0xFFFFFFFE
 CLOSED, OPENING, OPENED, JUMP, SPLIT = range(5)
-"""The states of a cell: JUMP is that of a leaf in which the sign jumps."""
+"""States of a cell; JUMP: a leaf at a jump of the sign."""
 FOR_SHEET = 2
-"""The mark of a cell that is to be split for the sake of a sheet; the tolerance alone would not split it."""
+"""Mark of a cell to split for a sheet only, not for the tolerance."""
 LARGE = 1 << 23
-"""Bytes of an array from which on cached memory is released before it grows."""
+"""Minimum bytes of an array for which cached memory is released before it grows."""
 
 
 class GrowableTable:
-    """Equally long arrays that grow together. Each is an attribute, cut to the current length.
+    """Arrays of one length that grow together; each is an attribute, a view of the current length.
 
-    A column is (dtype, shape of an entry). New entries are undefined.
+    A column is (dtype, shape of an entry). New entries are uninitialised.
 
     groups  arguments of kernels that hold columns: emptied before these move, or are freed.
     """
@@ -47,14 +47,14 @@ class GrowableTable:
         return sum(int(room[taken].nbytes) for room in self._room.values())
 
     def drop(self, *names: str) -> None:
-        """Frees columns, of those names that there are."""
+        """Frees columns, ignoring unknown names."""
         self._cut.clear()
         self.groups.clear()
         for name in names:
             self._room.pop(name, None)
 
     def extend(self, more: int) -> int:
-        """Adds entries; returns the number of the first."""
+        """Adds entries; returns the index of the first."""
         self._cut.clear()
         self.groups.clear()
         first, self.count = self.count, self.count + more
@@ -72,11 +72,11 @@ class GrowableTable:
 class Level:
     """The cells of one size, see octree/levels.h.
 
-    cells     row (number among the opened cells, or NONE), state, asked (whether it is to be split), meets_finer
-              (whether a neighbour is split).
-    families  of eight cells each: parent, and its Morton key.
-    rows      of opened cells: cell, child (number of the family, or NONE), around (the eight families among which all
-              neighbours are, by the axes along which they lie beyond the cell's own one), points (27).
+    cells     row (index among the opened cells, or NONE), state, asked (mark to split), meets_finer (whether a
+              neighbour is split).
+    families  sibling groups of eight cells: parent, and its Morton key.
+    rows      opened cells: cell, child (family of its children, or NONE), around (the eight families that contain all
+              neighbours, by the axes along which they differ from the cell's own), points (27).
     """
 
     def __init__(self, backend: Backend, number: int) -> None:
@@ -116,11 +116,12 @@ class Level:
 
 
 class Octree:
-    """The levels, and the points by number: the root's corners first.
+    """The levels, and their points, the root's corners first.
 
-    points  signed (distance), slot (of the nearest triangle), gradient, which devices with scarce memory compute each
-            time, and clear where the surface has caps (see KnownSigns).
-    value   (points,) float32: the field's values, see balance.py; hanging (points,) uint8. Both once it is grown.
+    points   signed (distance), slot (of the nearest triangle), gradient (except where memory is scarce), and clear
+             where the surface has caps (see KnownSigns).
+    value    (points,) float32: the field's values, set by balance.py after growth.
+    hanging  (points,) uint8: 1 for hanging corners, set by balance.py after growth.
     """
 
     def __init__(self, backend: Backend, depth: int, capped: bool) -> None:
@@ -155,7 +156,7 @@ class Octree:
         return found
 
     def point_keys(self) -> Array:
-        """The points' keys (m,) uint64 on the lattice of 2^20."""
+        """Keys (m,) uint64 of the points on the lattice of 2^20."""
         key = self.backend.xp.empty(self.points.count, np.uint64)
         key[:8] = root_keys(self.backend)
         for own in self.levels:
@@ -174,13 +175,13 @@ class Octree:
 
     @property
     def jump_leaves(self) -> int:
-        """The number of leaves that were left coarse because the sign jumps in them."""
+        """The number of leaves left coarse at a jump of the sign."""
         state = self.backend.xp.concatenate([own.cells.state for own in self.levels])
         return int((state == JUMP).sum())
 
     @property
     def sheet_leaves(self) -> int:
-        """The number of leaves for the sake of sheets, without what balance adds."""
+        """The number of leaves for sheets, without those for balance."""
         split = [(own.cells.asked == FOR_SHEET) & (own.cells.state == SPLIT) for own in self.levels]
         return 7 * sum(int(each.sum()) for each in split)
 

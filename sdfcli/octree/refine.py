@@ -1,4 +1,4 @@
-"""Which cells an adaptive octree splits, and which it opens to find that out."""
+"""Criteria: the tests for cells of an adaptive octree to open and to split."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from sdfcli.octree.sheets import NO_SHEETS, affordable
 from sdfcli.params import SHEET_CELL
 
 PROBE = 2
-"""The verdict of the corners on a cell whose centre decides whether it is opened."""
+"""Verdict of the corners' test for a cell whose centre decides."""
 SAFETY = 0.8
-"""The tests' share of the tolerance. The rest is for what 27 samples of a cell do not see, and for hanging corners."""
+"""Share of the tolerance for the tests; the rest is for errors between 27 samples of a cell, and hanging corners."""
 JUMP_EDGE = 4.0
-"""Cells are split down to this many tolerances where the sign jumps at the hole of an open surface."""
+"""Minimum edge, in tolerances, of cells that are split at a jump of the sign, as at the hole of an open surface."""
 
 
 class Criteria:
     """The tests of an octree's cells; see octree/refine.h.
 
-    depth, thin_depth  the finest level for the sake of the tolerance, and of sheets.
-    thin               the thickness, in edges of the domain, down to which sheets keep both sides; NO_SHEETS: none do.
+    depth, thin_depth  finest levels for the tolerance, and for sheets.
+    thin               thickness, in edges of the domain, down to which sheets keep both sides; NO_SHEETS: none.
     """
 
     def __init__(self, octree: Octree, distances: ExactDistances, limits: Limits, thin: float) -> None:
@@ -46,11 +46,11 @@ class Criteria:
 
     @property
     def thinnest_kept(self) -> float | None:
-        """The thickness from which on sheets are kept, in edges of the domain; None where they are not looked for."""
+        """Minimum thickness of kept sheets, in edges of the domain; None where they are not tested."""
         return None if self.thin == NO_SHEETS else max(self.thin, 0.5**self.thin_depth / SHEET_CELL)
 
     def afford_sheets(self, share: float) -> None:
-        """Settles `thin` by the first cells of level `depth`, a share of all."""
+        """Sets `thin` by the first cells of level `depth`, a share of all."""
         octree = self.octree
         cells = octree.levels[self.depth].cells.count
         width = octree.backend.xp.empty(cells, np.float32)
@@ -59,8 +59,8 @@ class Criteria:
         self.thin = affordable(found, 0.5**self.depth, self.thin, share)
 
     def by_corners(self, level: int, first: int) -> Array:
-        """The new cells (k,) uint32, from number `first` on, that are to be opened, judged by their corners, and where
-        these leave doubt by their centre."""
+        """The new cells (k,) uint32, from number `first`, to open by the test of their corners, and in doubt of their
+        centre."""
         backend, xp = self.octree.backend, self.octree.backend.xp
         wish = xp.empty(self.octree.levels[level].cells.count - first, np.uint8)
         shared: dict[str, Any] = {**self.octree.place(level), **self.args, "first": first, "wish": wish}
@@ -78,7 +78,7 @@ class Criteria:
         return backend.compact(wish, first=first)[0]
 
     def by_neighbours(self, level: int, first: int) -> Array:
-        """The new cells that are to be opened, judged by what opened neighbours know."""
+        """The new cells to open by the test of their opened neighbours."""
         backend = self.octree.backend
         wish = backend.xp.empty(self.octree.levels[level].cells.count - first, np.uint8)
         backend.run("sdf_octree_peek", len(wish), first=first, wish=wish, **self.octree.place(level), **self.args)

@@ -1,23 +1,23 @@
-"""An adaptive octree's distances as whole numbers of a step, smaller around sheets; see corners.py."""
+"""Quantisation of an adaptive octree's distances, with smaller steps around sheets; see quantise.py."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from sdfcli.backend import Array
-from sdfcli.octree.cells import root_keys
-from sdfcli.octree.corners import LEAST_STEP, corner_level_group
+from sdfcli.octree.corners import root_keys
 from sdfcli.octree.levels import Octree
+from sdfcli.octree.quantise import LEAST_STEP, corner_level_group
 from sdfcli.octree.refine import Criteria
 from sdfcli.octree.sheets import NO_SHEETS
 
 STEP_OF_SHEET, MOST_PARTS = 1 / 24, 128
-"""The largest step around a sheet, as a share of its thickness; and the most parts of a step."""
+"""Maximum step around a sheet, as a fraction of its thickness; maximum parts of a step."""
 
 
 def fine_points(octree: Octree, criteria: Criteria, step: float) -> tuple[Array | None, int]:
-    """(m,) uint32: how often a step, in edges of the domain, is halved for each point's value, see
-    sdf_octree_sheet_points; and the parts of a step at most. None and 1 where no step is halved."""
+    """The number (m,) uint32 of halvings of a step, in edges of the domain, for each point's value (see
+    sdf_octree_sheet_points), and the maximum parts of a step. None and 1 without halvings."""
     if criteria.thin == NO_SHEETS:
         return None, 1
     parts = 1
@@ -39,8 +39,8 @@ def fine_points(octree: Octree, criteria: Criteria, step: float) -> tuple[Array 
 
 
 def rounded(octree: Octree, step: float, parts: int, fine: Array | None) -> tuple[Array, Array]:
-    """The points' values (m,) float32 as whole numbers of a step from what coarser points predict, and these numbers
-    (m,) int32. step: a part of it where `fine` halves it, of `parts`."""
+    """The quantised values (m,) float32 of the points, and their residuals (m,) int32 from the predictions of coarser
+    points. fine: halvings of the step by point; parts: the unit of residuals is 1 / parts of the step."""
     backend, xp, value = octree.backend, octree.backend.xp, octree.value
     result, steps = value.copy(), xp.zeros(len(value), np.int32)
     backend.run(

@@ -21,10 +21,10 @@ from sdfcli.mesh.mesh import Domain, Mesh
 from sdfcli.octree import balance
 from sdfcli.octree.adaptive import Growth
 from sdfcli.octree.assemble import assemble, in_order
-from sdfcli.octree.corners import quantise
 from sdfcli.octree.density import bvh_octree, measured
 from sdfcli.octree.grown import Limits
 from sdfcli.octree.levels import OUTSIDE
+from sdfcli.octree.quantise import quantise
 from sdfcli.scene import Scene
 from sdfcli.sign.choice import choose_sign, make_signer
 from sdfcli.sign.signer import Signer

@@ -10,17 +10,16 @@ from hypothesis import strategies as st
 import backends
 import oracle
 from sdfcli.backend import Backend
-from sdfcli.octree.cells import (
+from sdfcli.octree.cells import SplitCells, leaves_of, split_cells
+from sdfcli.octree.corners import (
     Corners,
-    SplitCells,
+    by_level,
+    corner_keys,
     corners_of,
     leaf_corners_of,
-    leaves_of,
     place_corners,
     sort_corners,
-    split_cells,
 )
-from sdfcli.octree.corners import by_level, corner_keys
 from sdfcli.octree.density import points_of
 
 backend = backends.backend

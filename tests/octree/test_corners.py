@@ -16,7 +16,8 @@ import sdfcli
 import shapes
 from sdfcli.backend import Backend
 from sdfcli.field.field import Field
-from sdfcli.octree.corners import corner_keys, leaf_corners, quantise, restore, step_for
+from sdfcli.octree.corners import corner_keys, leaf_corners
+from sdfcli.octree.quantise import quantise, restore, step_for
 
 backend = backends.backend
 
