@@ -76,17 +76,17 @@ FN u32 warp_ballot(bool vote) {
     for (int k = 0; k < kThreads; k++) all |= words[k].value << k;
     return all;
 }
-FN u32 warp_exchange(u32 x, u32 distance) {
+FN u32 shfl_xor(u32 x, u32 distance) {
     int other = now ^ (int)distance;
     return meet("exchange", x)[other].value;
 }
-FN u32 warp_get(u32 x, u32 thread) { return meet("get", x)[thread].value; }
-FN u32 warp_least(u32 x) {
+FN u32 shfl(u32 x, u32 thread) { return meet("get", x)[thread].value; }
+FN u32 reduce_min(u32 x) {
     const Word* words = meet("least", x);
     for (int k = 0; k < kThreads; k++) x = words[k].value < x ? words[k].value : x;
     return x;
 }
-FN u32 warp_most(u32 x) { return ~warp_least(~x); }
+FN u32 reduce_max(u32 x) { return ~reduce_min(~x); }
 FN void shared_least(u32* p, u32 x) { *p = x < *p ? x : *p; }
 FN void shared_add(u32* p, u32 x) { *p += x; }
 FN float fused(float a, float b, float c) { return a * b + c; }

@@ -3,14 +3,19 @@
 // INTERFACE
 //   FN, METHOD    qualifiers of every device-side function, and of those that are members
 //   u32, u64, u8  fixed-width integers (NVRTC has no <stdint.h> by default)
-//   leading_zeros, count_ones, float_bits, arrive, load_row, load_fresh, store_row, store_shared, load_shared,
-//   add_bits, add_up, most_of_all, eight_below UNROLL        before a loop of up to 27 rounds that is worth unrolling:
-//   arrays that it indexes stay in registers
+//   clz, popcount, float_bits          of integers, and of a float
+//   load_row, store_row                rows of floats, aligned
+//   fetch_add_acq_rel, load_coherent   a counter at which threads arrive, and what those before wrote
+//   store_relaxed, load_relaxed        racing stores of equal values
+//   atomic_or, atomic_add, atomic_max  in memory that threads share
+//   eight_below                        eight comparisons as bits
+//   select, min_of, max_of             by comparison, not fminf
+//   UNROLL                             before a loop of up to 27 rounds, whose arrays then stay in registers
 //
 // Bits are the same on both sides because neither side contracts multiply-add (--fmad=false, -ffp-contract=off), both
 // flush denormals (CuPy compiles with -ftz=true, the CPU threads set MXCSR), and building calls no function of a
-// mathematical library other than sqrt, which is correctly rounded everywhere (verification, verify/exact.h, does). a <
-// b ? a : b is used instead of fminf, whose answer for signed zeros differs.
+// mathematical library other than sqrt, which is correctly rounded everywhere (verification, verify/exact.h, does).
+// min_of is `a < b ? a : b`, not fminf, whose answer for signed zeros differs.
 #ifndef SDFCLI_BASE_PORTABLE_H
 #define SDFCLI_BASE_PORTABLE_H
 #include "base/constants.h"
@@ -23,12 +28,12 @@ typedef unsigned char u8;
 #define FN __device__ __forceinline__
 #define METHOD __device__ __forceinline__
 #define UNROLL _Pragma("unroll")
-FN int leading_zeros(u32 x) { return __clz((int)x); }
-FN int leading_zeros(u64 x) { return __clzll((long long)x); }
-FN int count_ones(u32 x) { return __popc(x); }
+FN int clz(u32 x) { return __clz((int)x); }
+FN int clz(u64 x) { return __clzll((long long)x); }
+FN int popcount(u32 x) { return __popc(x); }
 FN u32 float_bits(float x) { return __float_as_uint(x); }
 // Adds one to a counter; returns its value before. Writes made before are visible to whoever arrives later.
-FN u32 arrive(u32* counter) {
+FN u32 fetch_add_acq_rel(u32* counter) {
     u32 before;
     asm volatile("atom.acq_rel.gpu.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
     return before;
@@ -43,7 +48,7 @@ FN void load_row(const float* row, float* x) {
 }
 // The same for what another thread of the same launch may have written before it arrived at a counter.
 template <int many>
-FN void load_fresh(const float* row, float* x) {
+FN void load_coherent(const float* row, float* x) {
     for (int k = 0; k < many; k += many % 4 ? 2 : 4) {
         if (many % 4) {
             float2 part = __ldcg((const float2*)(row + k));
@@ -65,19 +70,19 @@ FN void store_row(float* row, const float* x) {
 }
 // A store that several threads may make at once, all of them with the same value.
 template <class T>
-FN void store_shared(T* p, T x) {
+FN void store_relaxed(T* p, T x) {
     *p = x;
 }
 // What was there before such stores, or one of them.
 template <class T>
-FN T load_shared(const T* p) {
+FN T load_relaxed(const T* p) {
     return *p;
 }
-FN void add_bits(u32* p, u32 bits) { atomicOr(p, bits); }
+FN void atomic_or(u32* p, u32 bits) { atomicOr(p, bits); }
 // Returns the number before.
-FN u32 add_up(u32* p, u32 x) { return atomicAdd(p, x); }
+FN u32 atomic_add(u32* p, u32 x) { return atomicAdd(p, x); }
 // Replaces a number by a larger one.
-FN void most_of_all(u64* p, u64 x) { atomicMax(p, x); }
+FN void atomic_max(u64* p, u64 x) { atomicMax(p, x); }
 // Bit k says whether p[k] < level.
 FN u32 eight_below(const float* p, float level) {
     u32 bits = 0;
@@ -96,21 +101,21 @@ FN u32 eight_below(const float* p, float level) {
 #endif
 #define METHOD inline
 #define UNROLL _Pragma("GCC unroll 27")
-FN int leading_zeros(u32 x) { return x ? __builtin_clz(x) : 32; }
-FN int leading_zeros(u64 x) { return x ? __builtin_clzll(x) : 64; }
-FN int count_ones(u32 x) { return __builtin_popcount(x); }
+FN int clz(u32 x) { return x ? __builtin_clz(x) : 32; }
+FN int clz(u64 x) { return x ? __builtin_clzll(x) : 64; }
+FN int popcount(u32 x) { return __builtin_popcount(x); }
 FN u32 float_bits(float x) {
     u32 bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
 }
-FN u32 arrive(u32* counter) { return __atomic_fetch_add(counter, 1u, __ATOMIC_ACQ_REL); }
+FN u32 fetch_add_acq_rel(u32* counter) { return __atomic_fetch_add(counter, 1u, __ATOMIC_ACQ_REL); }
 template <int many>
 FN void load_row(const float* row, float* x) {
     memcpy(x, row, many * sizeof(float));
 }
 template <int many>
-FN void load_fresh(const float* row, float* x) {
+FN void load_coherent(const float* row, float* x) {
     memcpy(x, row, many * sizeof(float));
 }
 template <int many>
@@ -118,16 +123,16 @@ FN void store_row(float* row, const float* x) {
     memcpy(row, x, many * sizeof(float));
 }
 template <class T>
-FN void store_shared(T* p, T x) {
+FN void store_relaxed(T* p, T x) {
     __atomic_store(p, &x, __ATOMIC_RELAXED);
 }
 template <class T>
-FN T load_shared(const T* p) {
+FN T load_relaxed(const T* p) {
     return __atomic_load_n(p, __ATOMIC_RELAXED);
 }
-FN void add_bits(u32* p, u32 bits) { __atomic_fetch_or(p, bits, __ATOMIC_RELAXED); }
-FN u32 add_up(u32* p, u32 x) { return __atomic_fetch_add(p, x, __ATOMIC_RELAXED); }
-FN void most_of_all(u64* p, u64 x) {
+FN void atomic_or(u32* p, u32 bits) { __atomic_fetch_or(p, bits, __ATOMIC_RELAXED); }
+FN u32 atomic_add(u32* p, u32 x) { return __atomic_fetch_add(p, x, __ATOMIC_RELAXED); }
+FN void atomic_max(u64* p, u64 x) {
     u64 before = __atomic_load_n(p, __ATOMIC_RELAXED);
     while (before < x && !__atomic_compare_exchange_n(p, &before, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     }
@@ -150,11 +155,11 @@ FN T select(bool condition, T yes, T no) {
     return condition ? yes : no;
 }
 template <class T>
-FN T least(T a, T b) {
+FN T min_of(T a, T b) {
     return select(a < b, a, b);
 }
 template <class T>
-FN T most(T a, T b) {
+FN T max_of(T a, T b) {
     return select(a > b, a, b);
 }
 

@@ -30,7 +30,7 @@ FN u32 lower_bound_near(const u64* keys, u32 n, u64 key, u32 from) {
             from += step;
             step *= 2;
         }
-        return from + 1 + lower_bound(keys + from + 1, least(step, n - from) - 1, key);
+        return from + 1 + lower_bound(keys + from + 1, min_of(step, n - from) - 1, key);
     }
     while (step <= from && keys[from - step] >= key) {
         from -= step;
@@ -47,7 +47,7 @@ FN u32 lower_bound_from(const u64* keys, u32 n, u32 first, u64 key) {
         first += step;
         step *= 2;
     }
-    return first + lower_bound(keys + first, least(step - 1, n - first), key);
+    return first + lower_bound(keys + first, min_of(step - 1, n - first), key);
 }
 
 #endif

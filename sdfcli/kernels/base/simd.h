@@ -2,12 +2,12 @@
 // the registers there are. The same operations in the same order, so the same bits.
 //
 // INTERFACE
-//   load_lanes, store_lanes, load_doubles   from and to memory; most_lane is the largest of a Wide
-//   Wide      + - * /, comparisons, least, most, select, root; Wide(s) has s in every lane; w[k] is one lane
+//   load_lanes, store_lanes, load_doubles   from and to memory; most_lane is the largest of a FloatV
+//   FloatV      + - * /, comparisons, least, most, select, root; FloatV(s) has s in every lane; w[k] is one lane
 //   WideInts  <, select; as many u32
 //   Mask      the outcome of a comparison: &, |, and bits(), lane k in bit k; mask_of(bits) is the way back
 //   compress  the lanes that bits name, brought together at the front; what comes after them is anything
-//   Doubles   + - * /, <, >, select, root; halves(w) are the first and the last eight lanes of a Wide
+//   Doubles   + - * /, <, >, select, root; halves(w) are the first and the last eight lanes of a FloatV
 //
 // Everything is in an anonymous namespace: this header is compiled several times, for different instruction sets.
 // Compilers take vectors that are larger than a register apart, some of them lane by lane; so they are given registers.
@@ -30,9 +30,9 @@
 
 namespace {
 
-using ::least;
-using ::most;
-using ::root;
+using ::min_of;
+using ::max_of;
+using ::sqrt_of;
 using ::select;
 
 typedef float FloatPart __attribute__((vector_size(SDF_REGISTER)));
@@ -52,7 +52,7 @@ struct Lanes {
     METHOD T operator[](u32 k) const { return part[k / kOfPart][k % kOfPart]; }
     METHOD void set(u32 k, T x) { part[k / kOfPart][k % kOfPart] = x; }
 };
-typedef Lanes<FloatPart, float> Wide;
+typedef Lanes<FloatPart, float> FloatV;
 typedef Lanes<IntPart, u32> WideInts;
 typedef Lanes<DoublePart, double> Doubles;
 
@@ -62,17 +62,17 @@ typedef Lanes<DoublePart, double> Doubles;
     return r
 #define SDF_OPERATOR(Result, Operand, op) \
     FN Result operator op(const Operand& a, const Operand& b) { SDF_EACH_PART(Result, a.part[k] op b.part[k]); }
-SDF_OPERATOR(Wide, Wide, +)
-SDF_OPERATOR(Wide, Wide, -)
-SDF_OPERATOR(Wide, Wide, *)
-SDF_OPERATOR(Wide, Wide, /)
-FN Wide root(Wide w) {
+SDF_OPERATOR(FloatV, FloatV, +)
+SDF_OPERATOR(FloatV, FloatV, -)
+SDF_OPERATOR(FloatV, FloatV, *)
+SDF_OPERATOR(FloatV, FloatV, /)
+FN FloatV sqrt_of(FloatV w) {
     for (FloatPart& p : w.part)
         for (int k = 0; k < SDF_PART_LANES; k++) p[k] = sqrtf(p[k]);
     return w;
 }
-FN Wide load_lanes(const float* p) {
-    Wide w;
+FN FloatV load_lanes(const float* p) {
+    FloatV w;
     __builtin_memcpy(w.part, p, sizeof w.part);
     return w;
 }
@@ -87,10 +87,10 @@ struct Mask {
 };
 FN u32 bits(Mask m) { return m.v; }
 FN Mask mask_of(u32 bits) { return {(__mmask16)bits}; }
-FN Mask operator<(const Wide& a, const Wide& b) { return {_mm512_cmp_ps_mask(a.part[0], b.part[0], _CMP_LT_OQ)}; }
-FN Mask operator>(const Wide& a, const Wide& b) { return {_mm512_cmp_ps_mask(a.part[0], b.part[0], _CMP_GT_OQ)}; }
-FN Mask operator<=(const Wide& a, const Wide& b) { return {_mm512_cmp_ps_mask(a.part[0], b.part[0], _CMP_LE_OQ)}; }
-FN Mask operator>=(const Wide& a, const Wide& b) { return {_mm512_cmp_ps_mask(a.part[0], b.part[0], _CMP_GE_OQ)}; }
+FN Mask operator<(const FloatV& a, const FloatV& b) { return {_mm512_cmp_ps_mask(a.part[0], b.part[0], _CMP_LT_OQ)}; }
+FN Mask operator>(const FloatV& a, const FloatV& b) { return {_mm512_cmp_ps_mask(a.part[0], b.part[0], _CMP_GT_OQ)}; }
+FN Mask operator<=(const FloatV& a, const FloatV& b) { return {_mm512_cmp_ps_mask(a.part[0], b.part[0], _CMP_LE_OQ)}; }
+FN Mask operator>=(const FloatV& a, const FloatV& b) { return {_mm512_cmp_ps_mask(a.part[0], b.part[0], _CMP_GE_OQ)}; }
 FN Mask operator<(const WideInts& a, const WideInts& b) {
     return {_mm512_cmplt_epu32_mask((__m512i)a.part[0], (__m512i)b.part[0])};
 }
@@ -99,13 +99,15 @@ FN Mask operator|(Mask a, Mask b) { return {(__mmask16)(a.v | b.v)}; }
 FN WideInts select(Mask m, const WideInts& a, const WideInts& b) {
     SDF_EACH_PART(WideInts, (IntPart)_mm512_mask_blend_epi32(m.v, (__m512i)b.part[k], (__m512i)a.part[k]));
 }
-FN Wide select(Mask m, const Wide& a, const Wide& b) {
-    SDF_EACH_PART(Wide, _mm512_mask_blend_ps(m.v, b.part[k], a.part[k]));
+FN FloatV select(Mask m, const FloatV& a, const FloatV& b) {
+    SDF_EACH_PART(FloatV, _mm512_mask_blend_ps(m.v, b.part[k], a.part[k]));
 }
 // a < b ? a : b, also for NaN and zeros
-FN Wide least(const Wide& a, const Wide& b) { SDF_EACH_PART(Wide, _mm512_min_ps(a.part[k], b.part[k])); }
-FN Wide most(const Wide& a, const Wide& b) { SDF_EACH_PART(Wide, _mm512_max_ps(a.part[k], b.part[k])); }
-FN Wide compress(u32 bits, const Wide& w) { SDF_EACH_PART(Wide, _mm512_maskz_compress_ps((__mmask16)bits, w.part[k])); }
+FN FloatV min_of(const FloatV& a, const FloatV& b) { SDF_EACH_PART(FloatV, _mm512_min_ps(a.part[k], b.part[k])); }
+FN FloatV max_of(const FloatV& a, const FloatV& b) { SDF_EACH_PART(FloatV, _mm512_max_ps(a.part[k], b.part[k])); }
+FN FloatV compress(u32 bits, const FloatV& w) {
+    SDF_EACH_PART(FloatV, _mm512_maskz_compress_ps((__mmask16)bits, w.part[k]));
+}
 FN WideInts compress(u32 bits, const WideInts& w) {
     SDF_EACH_PART(WideInts, (IntPart)_mm512_maskz_compress_epi32((__mmask16)bits, (__m512i)w.part[k]));
 }
@@ -131,14 +133,16 @@ FN Mask mask_of(u32 bits) {
     for (int k = 0; k < SDF_PART_LANES; k++) lane[k] = 1u << k;
     SDF_EACH_PART(Mask, ((bits >> SDF_PART_LANES * k) & lane) != 0u);
 }
-SDF_OPERATOR(Mask, Wide, <)
-SDF_OPERATOR(Mask, Wide, >)
-SDF_OPERATOR(Mask, Wide, <=)
-SDF_OPERATOR(Mask, Wide, >=)
+SDF_OPERATOR(Mask, FloatV, <)
+SDF_OPERATOR(Mask, FloatV, >)
+SDF_OPERATOR(Mask, FloatV, <=)
+SDF_OPERATOR(Mask, FloatV, >=)
 SDF_OPERATOR(Mask, WideInts, <)
 SDF_OPERATOR(Mask, Mask, &)
 SDF_OPERATOR(Mask, Mask, |)
-FN Wide select(const Mask& m, const Wide& a, const Wide& b) { SDF_EACH_PART(Wide, m.part[k] ? a.part[k] : b.part[k]); }
+FN FloatV select(const Mask& m, const FloatV& a, const FloatV& b) {
+    SDF_EACH_PART(FloatV, m.part[k] ? a.part[k] : b.part[k]);
+}
 FN WideInts select(const Mask& m, const WideInts& a, const WideInts& b) {
     SDF_EACH_PART(WideInts, m.part[k] ? a.part[k] : b.part[k]);
 }
@@ -153,9 +157,9 @@ FN Lanes<Part, T> compress(u32 bits, const Lanes<Part, T>& w) {
 }
 #endif
 
-FN float most_lane(const Wide& w) {
+FN float most_lane(const FloatV& w) {
     float x = w[0];
-    for (int k = 1; k < SDF_LANES; k++) x = most(x, w[k]);
+    for (int k = 1; k < SDF_LANES; k++) x = max_of(x, w[k]);
     return x;
 }
 
@@ -171,7 +175,7 @@ SDF_OPERATOR(DoubleMask, Doubles, >)
 FN Doubles select(const DoubleMask& m, const Doubles& a, const Doubles& b) {
     SDF_EACH_PART(Doubles, m.part[k] ? a.part[k] : b.part[k]);
 }
-FN Doubles root(Doubles w) {
+FN Doubles sqrt_of(Doubles w) {
     for (DoublePart& p : w.part)
         for (int k = 0; k < SDF_PART_LANES / 2; k++) p[k] = sqrt(p[k]);
     return w;
@@ -189,7 +193,7 @@ FN Doubles load_doubles(const float* from) {
 struct Halves {
     Doubles first, last;
 };
-FN Halves halves(const Wide& w) {
+FN Halves halves(const FloatV& w) {
     Halves h;
 #if defined(__AVX512F__)
     __m256 last = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(w.part[0]), 1));

@@ -16,13 +16,13 @@
 // for the thread whose number is a value, how many there are of it.
 template <class Visit>
 FN u32 count_run(const u8* values, u32 count, u32 i, u32 levels, Visit visit) {
-    u32 thread = i % SDF_WARP, first = i / SDF_WARP * SDF_RUN, end = least(count, first + SDF_RUN), own = 0;
+    u32 thread = i % SDF_WARP, first = i / SDF_WARP * SDF_RUN, end = min_of(count, first + SDF_RUN), own = 0;
     for (u32 start = first; start < end; start += SDF_WARP) {
         u32 at = start + thread, value = at < end ? values[at] : SDF_NONE;
         for (u32 level = 0; level < levels; level++) {
-            u32 same = warp_ballot(value == level), before = warp_get(own, level);
-            if (value == level) visit(at, level, before + (u32)count_ones(same & ((1u << thread) - 1u)));
-            if (thread == level) own += (u32)count_ones(same);
+            u32 same = warp_ballot(value == level), before = shfl(own, level);
+            if (value == level) visit(at, level, before + (u32)popcount(same & ((1u << thread) - 1u)));
+            if (thread == level) own += (u32)popcount(same);
         }
     }
     return own;
@@ -71,17 +71,17 @@ struct sdf_chosen_args {
 };
 SDF_KERNEL(sdf_chosen, WARP, thread) {
     u32 many = (a.count + SDF_WARP - 1) / SDF_WARP, counts = 0, place[4] = {0, 0, 0, 0}, before = 0;
-    u32 first = least(thread * many, a.count), end = least(first + many, a.count);
+    u32 first = min_of(thread * many, a.count), end = min_of(first + many, a.count);
     for (u32 at = first; at < end; at++) counts += a.wish[at] ? 1u << 10 * (a.wish[at] - 1) : 0;
     UNROLL
     for (u32 value = 1; value < 4; value++) {
         u32 own = counts >> 10 * (value - 1) & 1023u, sum = own;
         for (u32 k = 1; k < SDF_WARP; k *= 2) {
-            u32 other = warp_get(sum, (thread - k) % SDF_WARP);
+            u32 other = shfl(sum, (thread - k) % SDF_WARP);
             if (thread >= k) sum += other;
         }
         place[value] = before + sum - own;
-        before += warp_get(sum, SDF_WARP - 1);
+        before += shfl(sum, SDF_WARP - 1);
         if (thread == 0) a.last[value - 1] = before;
     }
     for (u32 at = first; at < end; at++) {

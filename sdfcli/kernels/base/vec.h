@@ -46,14 +46,14 @@ template <class T>
 FN Vec<T> cross(Vec<T> a, Vec<T> b) {
     return {a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
 }
-FN float root(float x) { return sqrtf(x); }
-FN double root(double x) { return sqrt(x); }
+FN float sqrt_of(float x) { return sqrtf(x); }
+FN double sqrt_of(double x) { return sqrt(x); }
 template <class T>
 FN T clamp01(T x) {
     return select(x > T(0), select(x < T(1), x, T(1)), T(0));
 }
 
-FN float magnitude(float x) { return x < 0.f ? -x : x; }
+FN float abs_of(float x) { return x < 0.f ? -x : x; }
 
 template <class T>
 FN T mean(T a, T b) {

@@ -2,7 +2,7 @@
 //
 // INTERFACE
 //   SDF_WARP, SDF_BLOCK_WARPS, SDF_SHARED         threads of a warp; warps of a thread block; shared memory
-//   warp_sync, warp_ballot, warp_exchange, warp_get, warp_least, warp_most  votes, exchange, least and largest numbers
+//   warp_sync, warp_ballot, shfl_xor, shfl, reduce_min, reduce_max  votes, exchange, least and largest numbers
 //   shared_least, shared_add                      on shared memory
 //   bits_float, fused, rough_inverse_sqrt         for what only bounds distances
 #ifndef SDFCLI_BASE_WARP_H
@@ -16,17 +16,17 @@
 #define SDF_BLOCK_WARPS 4  // warps of a thread block, see backend/cuda.py
 FN void warp_sync() { __syncwarp(); }
 FN u32 warp_ballot(bool vote) { return __ballot_sync(~0u, vote); }
-FN u32 warp_exchange(u32 x, u32 distance) { return __shfl_xor_sync(~0u, x, distance); }
-FN u32 warp_get(u32 x, u32 thread) { return __shfl_sync(~0u, x, (int)thread); }
+FN u32 shfl_xor(u32 x, u32 distance) { return __shfl_xor_sync(~0u, x, distance); }
+FN u32 shfl(u32 x, u32 thread) { return __shfl_sync(~0u, x, (int)thread); }
 #if __CUDA_ARCH__ >= 800
-FN u32 warp_least(u32 x) { return __reduce_min_sync(~0u, x); }
-FN u32 warp_most(u32 x) { return __reduce_max_sync(~0u, x); }
+FN u32 reduce_min(u32 x) { return __reduce_min_sync(~0u, x); }
+FN u32 reduce_max(u32 x) { return __reduce_max_sync(~0u, x); }
 #else
-FN u32 warp_least(u32 x) {
-    for (u32 k = 1; k < SDF_WARP; k *= 2) x = least(x, warp_exchange(x, k));
+FN u32 reduce_min(u32 x) {
+    for (u32 k = 1; k < SDF_WARP; k *= 2) x = min_of(x, shfl_xor(x, k));
     return x;
 }
-FN u32 warp_most(u32 x) { return ~warp_least(~x); }
+FN u32 reduce_max(u32 x) { return ~reduce_min(~x); }
 #endif
 FN void shared_least(u32* p, u32 x) { atomicMin(p, x); }
 FN void shared_add(u32* p, u32 x) { atomicAdd(p, x); }

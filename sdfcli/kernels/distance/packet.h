@@ -29,7 +29,7 @@ struct alignas(8) Pair {
 // bounds of the children of the node that is open there, SDF_NONE for those that are done, which points want a block,
 // and parts of blocks with points that want them: 32 x part + point.
 struct PacketMemory {
-    Quad point[SDF_WARP];  // and the square of its distance
+    Float4 point[SDF_WARP];  // and the square of its distance
     u32 id[SDF_WARP], slot[SDF_WARP];
     Pair pair[2 * SDF_WARP];
     u32 bound[SDF_PACKET_LEVELS * SDF_WARP];
@@ -41,16 +41,16 @@ struct PacketMemory {
 FN float fused_dot(F3 a, F3 b) { return fused(a.x, b.x, fused(a.y, b.y, a.z * b.z)); }
 FN float rough_sqrt(float x) { return x * rough_inverse_sqrt(fmaxf(x, 1e-37f)); }
 
-FN Turned load_turned(const Quad* from) {
-    Quad middle = from[0], x = from[SDF_WARP], y = from[2 * SDF_WARP], z = from[3 * SDF_WARP];
-    Turned b = {xyz(middle), vec(x.w, y.w, z.w), xyz(x), xyz(y), xyz(z)};
+FN Obb load_turned(const Float4* from) {
+    Float4 middle = from[0], x = from[SDF_WARP], y = from[2 * SDF_WARP], z = from[3 * SDF_WARP];
+    Obb b = {xyz(middle), vec(x.w, y.w, z.w), xyz(x), xyz(y), xyz(z)};
     return b;
 }
-FN F3 turn(F3 v, const Turned& b) {  // into the box's axes
+FN F3 turn(F3 v, const Obb& b) {  // into the box's axes
     return vec(fused_dot(v, b.x), fused_dot(v, b.y), fused_dot(v, b.z));
 }
 // A lower bound for the squared distances of what the box holds.
-FN float turned_distance_sq(F3 p, const Turned& b) {
+FN float turned_distance_sq(F3 p, const Obb& b) {
     F3 t = turn(p - b.middle, b);
     F3 away =
         vec(fmaxf(fabsf(t.x) - b.half.x, 0.f), fmaxf(fabsf(t.y) - b.half.y, 0.f), fmaxf(fabsf(t.z) - b.half.z, 0.f));
@@ -62,16 +62,16 @@ struct Found {
     u32 slot, id;
 };
 FN Found measure_record(const float* records, u32 place, F3 p) {
-    const Quad* from = (const Quad*)records + 4 * (size_t)place;
-    Quad a = from[0], b = from[1], c = from[2], rest = from[3];
-    Facet<float> f = facet(xyz(a), xyz(b), xyz(c), a.w, b.w, c.w, rest.x);
+    const Float4* from = (const Float4*)records + 4 * (size_t)place;
+    Float4 a = from[0], b = from[1], c = from[2], rest = from[3];
+    PreparedTriangle<float> f = facet(xyz(a), xyz(b), xyz(c), a.w, b.w, c.w, rest.x);
     Found found = {facet_distance_sq(p, f), float_bits(rest.y), float_bits(rest.z)};
     return found;
 }
 
 // The query of a thread; the last one fills up its warp.
 FN u32 query_of(const u32* order, u32 queries, u32 i) {
-    u32 place = least(i, queries - 1);
+    u32 place = min_of(i, queries - 1);
     return order ? order[place] : place;
 }
 // The middle of the box around all threads' points.
@@ -103,7 +103,7 @@ struct sdf_distance_packet_args {
 };
 // One thread of a warp, and the walk that it takes with the others. All points are within `radius` of `around`. `ahead`
 // is about the way that leads from there to the surface, of length 1, or 0 if that is not known.
-struct Walker {
+struct Traversal {
     const sdf_distance_packet_args& a;
     PacketMemory* memory;
     u32 thread;
@@ -112,18 +112,18 @@ struct Walker {
     u32 limit;         // bits of a bound: what is above that is of no interest
     u32 boxes, tests;  // measured by this thread
 
-    METHOD const Quad* boxes_of(u32 level, u32 node) const {
-        return (const Quad*)a.box + 4 * SDF_WARP * (size_t)((level ? a.level_start[level] : 0) + node);
+    METHOD const Float4* boxes_of(u32 level, u32 node) const {
+        return (const Float4*)a.box + 4 * SDF_WARP * (size_t)((level ? a.level_start[level] : 0) + node);
     }
-    METHOD const Quad* part_box(u32 block, u32 k) const {
+    METHOD const Float4* part_box(u32 block, u32 k) const {
         u32 part = SDF_BLOCK_PARTS * block + k;
-        return (const Quad*)a.part + 4 * SDF_WARP * (size_t)(part / SDF_WARP) + part % SDF_WARP;
+        return (const Float4*)a.part + 4 * SDF_WARP * (size_t)(part / SDF_WARP) + part % SDF_WARP;
     }
 
     // A lower bound, in bits, for the distance of every point p from a box, less what p is farther ahead than `around`.
     // The box lies behind a plane at distance d from `around` across the way there, u: so it is d - (p - around) u from
     // p, which is less by at most radius |u - ahead|.
-    METHOD u32 bound(const Turned& b) {
+    METHOD u32 bound(const Obb& b) {
         boxes++;
         F3 t = turn(around - b.middle, b), h = b.half, way = turn(ahead, b);
         F3 away = vec(t.x - fmaxf(fminf(t.x, h.x), -h.x), t.y - fmaxf(fminf(t.y, h.y), -h.y),
@@ -141,7 +141,7 @@ struct Walker {
             F3 r = xyz(boxes_of(level, node)[thread]) - p;
             bool exists = SDF_WARP * node + thread < a.level_start[level] - a.level_start[level - 1];
             u32 bits = exists ? float_bits(fused_dot(r, r)) & ~(SDF_WARP - 1u) : SDF_NONE - SDF_WARP;
-            node = SDF_WARP * node + warp_least(bits | thread) % SDF_WARP;
+            node = SDF_WARP * node + reduce_min(bits | thread) % SDF_WARP;
         }
         return node;
     }
@@ -150,18 +150,18 @@ struct Walker {
     template <class Search>
     METHOD void walk(Search& search) {
         u32 level = a.levels - 1, node = 0;
-        const Quad* children = boxes_of(level, node);
+        const Float4* children = boxes_of(level, node);
         bool opens = true;
         while (!search.tires()) {
             u32* own = memory->bound + SDF_WARP * (level - 1) + thread;
             if (opens) {
-                Turned b = load_turned(children + thread);
+                Obb b = load_turned(children + thread);
                 bool exists = SDF_WARP * node + thread < a.level_start[level] - a.level_start[level - 1];
                 *own = exists ? bound(b) : SDF_NONE;
                 search.opened(b, exists);
                 opens = false;
             }
-            u32 nearest = warp_least((*own & ~(SDF_WARP - 1u)) | thread), child = nearest % SDF_WARP;
+            u32 nearest = reduce_min((*own & ~(SDF_WARP - 1u)) | thread), child = nearest % SDF_WARP;
             if (nearest - child > limit) {  // nothing is left here
                 if (++level == a.levels) return;
                 node /= SDF_WARP;
@@ -183,7 +183,7 @@ struct Walker {
 
 // One point: each thread keeps the best of the triangles that it has measured.
 struct LoneSearch {
-    Walker& walker;
+    Traversal& walker;
     Found best;
 
     METHOD void consider(Found other) {
@@ -191,7 +191,7 @@ struct LoneSearch {
             best = other;
     }
     METHOD void reach(float distance) {
-        walker.limit = least(walker.limit, warp_least(float_bits(distance * SDF_FARTHER)));
+        walker.limit = min_of(walker.limit, reduce_min(float_bits(distance * SDF_FARTHER)));
     }
     METHOD void measure(u32 place) { consider(measure_record(walker.a.record, place, walker.around)); }
     METHOD void start(u32 seed_place) {
@@ -202,9 +202,9 @@ struct LoneSearch {
         reach(sqrtf(best.distance_sq));
     }
     METHOD bool tires() const { return false; }
-    METHOD bool wants(const Quad*) const { return true; }
+    METHOD bool wants(const Float4*) const { return true; }
     // The farthest corner of a box bounds the distance from above: there is a triangle in it.
-    METHOD void opened(const Turned& b, bool exists) {
+    METHOD void opened(const Obb& b, bool exists) {
         F3 p = turn(walker.around - b.middle, b), far = vec(fabsf(p.x), fabsf(p.y), fabsf(p.z)) + b.half;
         reach(exists ? sqrtf(dot(far, far)) : SDF_UNKNOWN);
     }
@@ -218,7 +218,7 @@ struct LoneSearch {
     // All threads learn the answer.
     METHOD void agree() {
         for (u32 k = 1; k < SDF_WARP; k *= 2) {
-            Found other = {exchanged(best.distance_sq, k), warp_exchange(best.slot, k), warp_exchange(best.id, k)};
+            Found other = {exchanged(best.distance_sq, k), shfl_xor(best.slot, k), shfl_xor(best.id, k)};
             consider(other);
         }
     }
@@ -226,7 +226,7 @@ struct LoneSearch {
 
 // A point for each thread.
 struct PacketSearch {
-    Walker& walker;
+    Traversal& walker;
     F3 p;
     bool sampled;   // answers are only first bounds, for which all other points wait
     float forward;  // how far ahead the point is
@@ -246,34 +246,34 @@ struct PacketSearch {
     }
     METHOD void reach(float nearest_sq) {
         distance_sq = nearest_sq;
-        walker.limit = warp_most(float_bits(fmaxf(rough_sqrt(distance_sq) * SDF_FARTHER + forward, 0.f)));
+        walker.limit = reduce_max(float_bits(fmaxf(rough_sqrt(distance_sq) * SDF_FARTHER + forward, 0.f)));
     }
     METHOD bool tires() { return sampled && steps++ == SDF_SAMPLE_STEPS; }
-    METHOD void opened(const Turned&, bool) const {}
-    METHOD u32 wanted(const Quad* box) const {
+    METHOD void opened(const Obb&, bool) const {}
+    METHOD u32 wanted(const Float4* box) const {
         return warp_ballot(turned_distance_sq(p, load_turned(box)) <= distance_sq);
     }
-    METHOD bool wants(const Quad* box) {
+    METHOD bool wants(const Float4* box) {
         walker.boxes++;
         wanting = wanted(box);
         return wanting != 0;
     }
 
     // The points that want a block, four at once beside its eight parts; then the parts that points want, eight at
-    // once, beside their triangles. Turned boxes of a few triangles are flat: most points want one part of a block.
+    // once, beside their triangles. Obb boxes of a few triangles are flat: most points want one part of a block.
     METHOD void block(u32 block) {
         PacketMemory* m = walker.memory;
-        u32 k = walker.thread % SDF_BLOCK_PARTS, behind = (1u << walker.thread) - 1u, count = (u32)count_ones(wanting);
-        Turned own = load_turned(walker.part_box(block, k));
-        if (wanting >> walker.thread & 1u) m->wanting[count_ones(wanting & behind)] = walker.thread;
+        u32 k = walker.thread % SDF_BLOCK_PARTS, behind = (1u << walker.thread) - 1u, count = (u32)popcount(wanting);
+        Obb own = load_turned(walker.part_box(block, k));
+        if (wanting >> walker.thread & 1u) m->wanting[popcount(wanting & behind)] = walker.thread;
         warp_sync();
         for (u32 from = 0; from < count; from += SDF_WARP / SDF_BLOCK_PARTS) {
-            u32 at = from + walker.thread / SDF_BLOCK_PARTS, point = m->wanting[least(at, count - 1)];
-            Quad q = m->point[point];
+            u32 at = from + walker.thread / SDF_BLOCK_PARTS, point = m->wanting[min_of(at, count - 1)];
+            Float4 q = m->point[point];
             u32 mask = warp_ballot((turned_distance_sq(xyz(q), own) <= q.w) & (at < count));
             if (mask >> walker.thread & 1u)
-                m->part[parts + (u32)count_ones(mask & behind)] = SDF_WARP * (SDF_BLOCK_PARTS * block + k) + point;
-            parts += (u32)count_ones(mask);
+                m->part[parts + (u32)popcount(mask & behind)] = SDF_WARP * (SDF_BLOCK_PARTS * block + k) + point;
+            parts += (u32)popcount(mask);
             walker.boxes++;
             warp_sync();
             while (parts >= SDF_BLOCK_PARTS) look(SDF_BLOCK_PARTS);
@@ -284,10 +284,10 @@ struct PacketSearch {
     METHOD void look(u32 count) {
         PacketMemory* m = walker.memory;
         parts -= count;
-        u32 at = walker.thread / SDF_PART, entry = m->part[parts + least(at, count - 1)], point = entry % SDF_WARP,
+        u32 at = walker.thread / SDF_PART, entry = m->part[parts + min_of(at, count - 1)], point = entry % SDF_WARP,
             place = SDF_PART * (entry / SDF_WARP) + walker.thread % SDF_PART;
-        Quad q = m->point[point];
-        Turned own = load_turned(walker.boxes_of(0, place / SDF_WARP) + place % SDF_WARP);
+        Float4 q = m->point[point];
+        Obb own = load_turned(walker.boxes_of(0, place / SDF_WARP) + place % SDF_WARP);
         u32 mask = warp_ballot((turned_distance_sq(xyz(q), own) <= q.w) & (at < count));
         walker.boxes++;
         if (mask) add(mask, point, place);
@@ -298,9 +298,9 @@ struct PacketSearch {
         PacketMemory* m = walker.memory;
         if (mask >> walker.thread & 1u) {
             Pair pair = {point, place};
-            m->pair[pairs + (u32)count_ones(mask & ((1u << walker.thread) - 1u))] = pair;
+            m->pair[pairs + (u32)popcount(mask & ((1u << walker.thread) - 1u))] = pair;
         }
-        pairs += (u32)count_ones(mask);
+        pairs += (u32)popcount(mask);
         if (pairs >= SDF_WARP) measure(SDF_WARP);
     }
 
@@ -310,9 +310,9 @@ struct PacketSearch {
         warp_sync();
         pairs -= count;
         bool busy = walker.thread < count;
-        Pair pair = m->pair[pairs + least(walker.thread, count - 1)];
+        Pair pair = m->pair[pairs + min_of(walker.thread, count - 1)];
         u32 k = pair.point;
-        Quad q = m->point[k];
+        Float4 q = m->point[k];
         Found found = measure_record(walker.a.record, pair.place, xyz(q));
         u32 bits = float_bits(found.distance_sq);
         walker.tests += busy;
@@ -331,7 +331,8 @@ struct PacketSearch {
     }
 };
 
-FN void store_answer(const sdf_distance_packet_args& a, u32 query, float distance_sq, u32 slot, const Walker& walker) {
+FN void store_answer(const sdf_distance_packet_args& a, u32 query, float distance_sq, u32 slot,
+                     const Traversal& walker) {
     a.distance[query] = sqrtf(distance_sq);
     a.slot[query] = slot;
     if (!a.boxes) return;
@@ -343,10 +344,10 @@ FN u32 seed_place_of(const sdf_distance_packet_args& a, u32 query) {
     return seed == SDF_NONE ? seed : a.slot_place[a.seed_slot ? a.seed_slot[seed] : seed];
 }
 
-FN Walker make_walker(const sdf_distance_packet_args& a, u32 i, F3 around) {
+FN Traversal make_walker(const sdf_distance_packet_args& a, u32 i, F3 around) {
     SDF_SHARED PacketMemory memory[SDF_BLOCK_WARPS];
     PacketMemory* own = memory + i / SDF_WARP % SDF_BLOCK_WARPS;
-    Walker w = {a, own, i % SDF_WARP, around, vec(0.f, 0.f, 0.f), 0.f, 0, 0, 0};
+    Traversal w = {a, own, i % SDF_WARP, around, vec(0.f, 0.f, 0.f), 0.f, 0, 0, 0};
     return w;
 }
 
@@ -354,7 +355,7 @@ FN Walker make_walker(const sdf_distance_packet_args& a, u32 i, F3 around) {
 using sdf_distance_lone_args = sdf_distance_packet_args;
 SDF_KERNEL(sdf_distance_lone, WARP, i) {
     u32 query = query_of(a.order, a.queries, i / SDF_WARP);
-    Walker walker = make_walker(a, i, load3(a.points + 3 * (size_t)query));
+    Traversal walker = make_walker(a, i, load3(a.points + 3 * (size_t)query));
     LoneSearch lone = {walker};
     lone.start(seed_place_of(a, query));
     walker.walk(lone);
@@ -363,7 +364,7 @@ SDF_KERNEL(sdf_distance_lone, WARP, i) {
 }
 
 // One of the triangles from a place on whose box's middle is nearest.
-FN u32 nearest_middle(const Quad* boxes, u32 count, F3 p) {
+FN u32 nearest_middle(const Float4* boxes, u32 count, F3 p) {
     u32 nearest = 0;
     float distance_sq = SDF_NO_BOX;
     for (u32 k = 0; k < count; k++) {
@@ -376,24 +377,24 @@ FN u32 nearest_middle(const Quad* boxes, u32 count, F3 p) {
 }
 
 // The triangle that seems to be nearest to p in a part of a block, by the middle of its box, and in a block.
-FN u32 near_in_part(const Walker& walker, u32 place, F3 p) {
-    const Quad* boxes = walker.boxes_of(0, place / SDF_WARP) + place % SDF_WARP;
+FN u32 near_in_part(const Traversal& walker, u32 place, F3 p) {
+    const Float4* boxes = walker.boxes_of(0, place / SDF_WARP) + place % SDF_WARP;
     return place + nearest_middle(boxes, SDF_PART, p);
 }
-FN u32 near_in_block(const Walker& walker, u32 block, F3 p) {
+FN u32 near_in_block(const Traversal& walker, u32 block, F3 p) {
     u32 part = nearest_middle(walker.part_box(block, 0), SDF_BLOCK_PARTS, p);
     return near_in_part(walker, SDF_WARP * block + SDF_PART * part, p);
 }
 
 // A triangle near p: of the blocks that are nearest to samples of the points. Not of the nearest sample alone, as a
 // packet's points lie far apart where the curve leaps.
-FN u32 place_near_samples(Walker& walker, u32 packet, F3 p) {
+FN u32 place_near_samples(Traversal& walker, u32 packet, F3 p) {
     const sdf_distance_packet_args& a = walker.a;
-    Quad* triangle = walker.memory->point;  // the middles of the samples' triangles, and their places
-    u32 middle = least(SDF_WARP * packet + SDF_WARP / 2, a.queries - 1) / a.every, last = (a.queries - 1) / a.every,
-        first = middle - least(middle, SDF_SAMPLES / 2);
+    Float4* triangle = walker.memory->point;  // the middles of the samples' triangles, and their places
+    u32 middle = min_of(SDF_WARP * packet + SDF_WARP / 2, a.queries - 1) / a.every, last = (a.queries - 1) / a.every,
+        first = middle - min_of(middle, SDF_SAMPLES / 2);
     if (walker.thread < SDF_SAMPLES) {
-        u32 place = a.slot_place[a.sample_slot[least(first + walker.thread, last)]];
+        u32 place = a.slot_place[a.sample_slot[min_of(first + walker.thread, last)]];
         triangle[walker.thread] = quad(xyz(walker.boxes_of(0, place / SDF_WARP)[place % SDF_WARP]), bits_float(place));
     }
     warp_sync();
@@ -406,14 +407,14 @@ FN u32 place_near_samples(Walker& walker, u32 packet, F3 p) {
 
 // Points that leapt farther than samples of theirs follow would see all triangles between: as long as the one with the
 // farthest first bound finds a block that is twice as near by going down, that block bounds the distances of all.
-FN void start_nearer(Walker& walker, F3 p, Found& first) {
+FN void start_nearer(Traversal& walker, F3 p, Found& first) {
     F3* point = (F3*)walker.memory->point;
     point[walker.thread] = p;
     warp_sync();
     for (bool nearer = true; nearer;) {
-        u32 far = warp_most((float_bits(first.distance_sq) & ~(SDF_WARP - 1u)) | walker.thread) % SDF_WARP;
+        u32 far = reduce_max((float_bits(first.distance_sq) & ~(SDF_WARP - 1u)) | walker.thread) % SDF_WARP;
         Found found = measure_record(walker.a.record, near_in_block(walker, walker.descend(point[far]), p), p);
-        nearer = warp_get(found.distance_sq < 0.25f * first.distance_sq, far);
+        nearer = shfl(found.distance_sq < 0.25f * first.distance_sq, far);
         if (found.distance_sq < first.distance_sq) first = found;
     }
     warp_sync();
@@ -424,7 +425,7 @@ FN void start_nearer(Walker& walker, F3 p, Found& first) {
 FN void ask_packet(const sdf_distance_packet_args& a, u32 i, bool sampled) {
     u32 query = query_of(a.order, a.queries, i);
     F3 p = load3(a.points + 3 * (size_t)query);
-    Walker walker = make_walker(a, i, middle_of_all(p));
+    Traversal walker = make_walker(a, i, middle_of_all(p));
     Found first = {SDF_UNKNOWN, 0, SDF_NONE};
     u32 place = a.sample_slot ? place_near_samples(walker, i / SDF_WARP, p) : seed_place_of(a, query);
     if (!a.sample_slot && place != SDF_NONE) place = near_in_part(walker, place - place % SDF_PART, p);

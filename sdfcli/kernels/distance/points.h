@@ -29,7 +29,7 @@ SDF_KERNEL(sdf_look_up, PLAIN, i) {
     double middle = 0.25 * a.domain.length, scale = a.domain.length;
     D3 off = {0.5 * p[0] - (0.5 * a.domain.x + middle), 0.5 * p[1] - (0.5 * a.domain.y + middle),
               0.5 * p[2] - (0.5 * a.domain.z + middle)};
-    double farthest = most(most(most(off.x, -off.x), most(off.y, -off.y)), most(off.z, -off.z));
+    double farthest = max_of(max_of(max_of(off.x, -off.x), max_of(off.y, -off.y)), max_of(off.z, -off.z));
     if (farthest > 0.5 * a.far * a.domain.length) {
         u = vec(0.5 + off.x / farthest * a.far, 0.5 + off.y / farthest * a.far, 0.5 + off.z / farthest * a.far);
         scale = farthest / (0.5 * a.far);

@@ -42,7 +42,7 @@ struct sdf_distance_wide_args {
 namespace {
 
 struct WideBox {
-    Vec<Wide> low, high;
+    Vec<FloatV> low, high;
 };
 
 struct Postponed {
@@ -53,10 +53,10 @@ struct Postponed {
 
 struct Packet {
     float x[SDF_LANES], y[SDF_LANES], z[SDF_LANES];
-    Vec<Wide> p;     // the same
+    Vec<FloatV> p;   // the same
     WideBox around;  // all of the points, the same in every lane
-    Vec<Wide> centre;
-    Wide best;  // squared distances so far, and to which triangles
+    Vec<FloatV> centre;
+    FloatV best;  // squared distances so far, and to which triangles
     WideInts slot, id;
     float farthest;    // the largest of these distances
     u32 boxes, tests;  // measurements, of which each is sixteen: of a box from the points, or of boxes from one or all
@@ -67,55 +67,57 @@ FN WideBox load_boxes(const float* b) {
             {load_lanes(b + 3 * SDF_LANES), load_lanes(b + 4 * SDF_LANES), load_lanes(b + 5 * SDF_LANES)}};
 }
 FN WideBox one_box(const float* b) {  // the same box in all lanes
-    return {{Wide(b[0]), Wide(b[SDF_LANES]), Wide(b[2 * SDF_LANES])},
-            {Wide(b[3 * SDF_LANES]), Wide(b[4 * SDF_LANES]), Wide(b[5 * SDF_LANES])}};
+    return {{FloatV(b[0]), FloatV(b[SDF_LANES]), FloatV(b[2 * SDF_LANES])},
+            {FloatV(b[3 * SDF_LANES]), FloatV(b[4 * SDF_LANES]), FloatV(b[5 * SDF_LANES])}};
 }
-FN Wide gap(Wide low, Wide high, Wide from, Wide to) { return most(most(low - to, from - high), Wide(0.f)); }
+FN FloatV gap(FloatV low, FloatV high, FloatV from, FloatV to) {
+    return max_of(max_of(low - to, from - high), FloatV(0.f));
+}
 // Squared distances between boxes, or between points and boxes: as box_distance_sq.
-FN Wide gap_sq(const WideBox& b, const Vec<Wide>& from, const Vec<Wide>& to) {
-    Wide x = gap(b.low.x, b.high.x, from.x, to.x), y = gap(b.low.y, b.high.y, from.y, to.y),
-         z = gap(b.low.z, b.high.z, from.z, to.z);
-    return (x * x + y * y + z * z) * Wide(SDF_BOX_SHRINK);
+FN FloatV gap_sq(const WideBox& b, const Vec<FloatV>& from, const Vec<FloatV>& to) {
+    FloatV x = gap(b.low.x, b.high.x, from.x, to.x), y = gap(b.low.y, b.high.y, from.y, to.y),
+           z = gap(b.low.z, b.high.z, from.z, to.z);
+    return (x * x + y * y + z * z) * FloatV(SDF_BOX_SHRINK);
 }
 
-FN Vec<Wide> load_corner(const float* block, int corner) {
+FN Vec<FloatV> load_corner(const float* block, int corner) {
     const float* c = block + 3 * SDF_LANES * corner;
     return {load_lanes(c), load_lanes(c + SDF_LANES), load_lanes(c + 2 * SDF_LANES)};
 }
-FN WideBox boxes_around(const Vec<Wide>& u, const Vec<Wide>& v, const Vec<Wide>& w) {  // as triangle_box
-    Wide margin(SDF_BOX_MARGIN);
-    return {
-        {least(u.x, least(v.x, w.x)) - margin, least(u.y, least(v.y, w.y)) - margin,
-         least(u.z, least(v.z, w.z)) - margin},
-        {most(u.x, most(v.x, w.x)) + margin, most(u.y, most(v.y, w.y)) + margin, most(u.z, most(v.z, w.z)) + margin}};
+FN WideBox boxes_around(const Vec<FloatV>& u, const Vec<FloatV>& v, const Vec<FloatV>& w) {  // as triangle_box
+    FloatV margin(SDF_BOX_MARGIN);
+    return {{min_of(u.x, min_of(v.x, w.x)) - margin, min_of(u.y, min_of(v.y, w.y)) - margin,
+             min_of(u.z, min_of(v.z, w.z)) - margin},
+            {max_of(u.x, max_of(v.x, w.x)) + margin, max_of(u.y, max_of(v.y, w.y)) + margin,
+             max_of(u.z, max_of(v.z, w.z)) + margin}};
 }
 
 // Sixteen triangles, and then one of them at a time in all lanes.
 struct FacetLanes {
     float box[6 * SDF_LANES], value[22 * SDF_LANES];
 };
-FN void store3(const Vec<Wide>& v, float* p) {
+FN void store3(const Vec<FloatV>& v, float* p) {
     store_lanes(v.x, p);
     store_lanes(v.y, p + SDF_LANES);
     store_lanes(v.z, p + 2 * SDF_LANES);
 }
-FN void store_facets(const WideBox& box, const Facet<Wide>& f, FacetLanes* out) {
+FN void store_facets(const WideBox& box, const PreparedTriangle<FloatV>& f, FacetLanes* out) {
     const int n = SDF_LANES;
     store3(box.low, out->box);
     store3(box.high, out->box + 3 * n);
-    const Vec<Wide>* vectors[6] = {&f.a, &f.b, &f.ab, &f.ac, &f.bc, &f.n};
+    const Vec<FloatV>* vectors[6] = {&f.a, &f.b, &f.ab, &f.ac, &f.bc, &f.n};
     for (int k = 0; k < 6; k++) store3(*vectors[k], out->value + 3 * n * k);
     store_lanes(f.over_ab, out->value + 18 * n);
     store_lanes(f.over_ac, out->value + 19 * n);
     store_lanes(f.over_bc, out->value + 20 * n);
     store_lanes(f.over_n, out->value + 21 * n);
 }
-FN Vec<Wide> one_vector(const float* v) { return {Wide(v[0]), Wide(v[SDF_LANES]), Wide(v[2 * SDF_LANES])}; }
-FN Facet<Wide> one_facet(const float* v) {
+FN Vec<FloatV> one_vector(const float* v) { return {FloatV(v[0]), FloatV(v[SDF_LANES]), FloatV(v[2 * SDF_LANES])}; }
+FN PreparedTriangle<FloatV> one_facet(const float* v) {
     const int n = SDF_LANES;
     return {one_vector(v),          one_vector(v + 3 * n),  one_vector(v + 6 * n), one_vector(v + 9 * n),
-            one_vector(v + 12 * n), one_vector(v + 15 * n), Wide(v[18 * n]),       Wide(v[19 * n]),
-            Wide(v[20 * n]),        Wide(v[21 * n])};
+            one_vector(v + 12 * n), one_vector(v + 15 * n), FloatV(v[18 * n]),     FloatV(v[19 * n]),
+            FloatV(v[20 * n]),      FloatV(v[21 * n])};
 }
 
 FN void test_facet(const sdf_distance_wide_args& a, const FacetLanes& facets, int k, u32 slot, Packet* q) {
@@ -123,22 +125,22 @@ FN void test_facet(const sdf_distance_wide_args& a, const FacetLanes& facets, in
     if (!bits(gap_sq(one_box(facets.box + k), q->p, q->p) <= q->best)) return;
     q->tests++;
     u32 id = a.triangle_id[slot];
-    Wide d = facet_distance_sq(q->p, one_facet(facets.value + k));
+    FloatV d = facet_distance_sq(q->p, one_facet(facets.value + k));
     Mask closer = (d < q->best) | ((d <= q->best) & (WideInts(id) < q->id));
     q->best = select(closer, d, q->best);
     q->slot = select(closer, WideInts(slot), q->slot);
     q->id = select(closer, WideInts(id), q->id);
 }
 
-FN Vec<Wide> one_point(const Packet& q, int k) { return {Wide(q.x[k]), Wide(q.y[k]), Wide(q.z[k])}; }
+FN Vec<FloatV> one_point(const Packet& q, int k) { return {FloatV(q.x[k]), FloatV(q.y[k]), FloatV(q.z[k])}; }
 
 // The triangles from one of the points.
-FN void test_point(const sdf_distance_wide_args& a, const Facet<Wide>& facets, u32 near, int k, const u32* slots,
-                   Packet* q) {
+FN void test_point(const sdf_distance_wide_args& a, const PreparedTriangle<FloatV>& facets, u32 near, int k,
+                   const u32* slots, Packet* q) {
     q->tests++;
-    Wide d = facet_distance_sq(one_point(*q, k), facets);
+    FloatV d = facet_distance_sq(one_point(*q, k), facets);
     float best = q->best[k];
-    for (u32 left = bits(d <= Wide(best)) & near; left; left &= left - 1) {
+    for (u32 left = bits(d <= FloatV(best)) & near; left; left &= left - 1) {
         int t = __builtin_ctz(left);
         u32 id = a.triangle_id[slots[t]];
         if (d[t] < best || (d[t] == best && id < q->id[k])) {
@@ -154,18 +156,18 @@ FN void test_point(const sdf_distance_wide_args& a, const Facet<Wide>& facets, u
 // near enough to the block's box: whichever are fewer, one after the other, the others in the lanes.
 FN void test_block(const sdf_distance_wide_args& a, const float* corners, const u32* slots, u32 count, u32 points,
                    Packet* q) {
-    Vec<Wide> u = load_corner(corners, 0), v = load_corner(corners, 1), w = load_corner(corners, 2);
+    Vec<FloatV> u = load_corner(corners, 0), v = load_corner(corners, 1), w = load_corner(corners, 2);
     WideBox box = boxes_around(u, v, w);
     q->boxes++;
-    u32 near = bits(gap_sq(box, q->around.low, q->around.high) <= Wide(q->farthest)) & ((1u << count) - 1u);
+    u32 near = bits(gap_sq(box, q->around.low, q->around.high) <= FloatV(q->farthest)) & ((1u << count) - 1u);
     if (!near) return;
-    Facet<Wide> f = facet(u, v, w);
-    if (count_ones(points) < count_ones(near)) {
+    PreparedTriangle<FloatV> f = facet(u, v, w);
+    if (popcount(points) < popcount(near)) {
         for (; points; points &= points - 1) {
             int k = __builtin_ctz(points);
-            Vec<Wide> p = one_point(*q, k);
+            Vec<FloatV> p = one_point(*q, k);
             q->boxes++;
-            if (bits(gap_sq(box, p, p) <= Wide(q->best[k])) & near) test_point(a, f, near, k, slots, q);
+            if (bits(gap_sq(box, p, p) <= FloatV(q->best[k])) & near) test_point(a, f, near, k, slots, q);
         }
     } else {
         FacetLanes facets;
@@ -217,15 +219,15 @@ FN void walk(const sdf_distance_wide_args& a, Packet* q) {
         }
         if (at.level < 0) {
             u32 first = at.place * SDF_LANES;
-            u32 count = least((u32)SDF_LANES, a.triangles - first);
+            u32 count = min_of((u32)SDF_LANES, a.triangles - first);
             test_block(a, a.block + 9 * (size_t)first, a.block_slot + first, count, points, q);
             continue;
         }
         WideBox child = load_boxes(a.wide_box + 6 * SDF_LANES * ((size_t)a.level_start[at.level] + at.place));
         q->boxes++;
-        Wide bound = gap_sq(child, q->around.low, q->around.high), order = gap_sq(child, q->centre, q->centre);
+        FloatV bound = gap_sq(child, q->around.low, q->around.high), order = gap_sq(child, q->centre, q->centre);
         int base = depth;
-        for (u32 left = bits(bound <= Wide(q->farthest)); left; left &= left - 1) {
+        for (u32 left = bits(bound <= FloatV(q->farthest)); left; left &= left - 1) {
             int k = __builtin_ctz(left), place = depth++;  // the child nearest to the points' centre ends on top
             for (; place > base && stack[place - 1].order < order[k]; place--) stack[place] = stack[place - 1];
             stack[place] = {bound[k], order[k], at.place * SDF_LANES + (u32)k, at.level - 1};
@@ -236,21 +238,21 @@ FN void walk(const sdf_distance_wide_args& a, Packet* q) {
 // The points first .. first + 15 below `last`; lanes without a point repeat the last one.
 FN void query_packet(const sdf_distance_wide_args& a, u32 first, u32 last, bool follows) {
     Packet q;
-    u32 count = least((u32)SDF_LANES, last - first);
+    u32 count = min_of((u32)SDF_LANES, last - first);
     F3 low = {SDF_UNKNOWN, SDF_UNKNOWN, SDF_UNKNOWN}, high = {-SDF_UNKNOWN, -SDF_UNKNOWN, -SDF_UNKNOWN};
     for (u32 k = 0; k < SDF_LANES; k++) {
-        F3 p = load3(a.points + 3 * (size_t)(first + least(k, count - 1)));
+        F3 p = load3(a.points + 3 * (size_t)(first + min_of(k, count - 1)));
         q.x[k] = p.x;
         q.y[k] = p.y;
         q.z[k] = p.z;
-        low = {least(low.x, p.x), least(low.y, p.y), least(low.z, p.z)};
-        high = {most(high.x, p.x), most(high.y, p.y), most(high.z, p.z)};
+        low = {min_of(low.x, p.x), min_of(low.y, p.y), min_of(low.z, p.z)};
+        high = {max_of(high.x, p.x), max_of(high.y, p.y), max_of(high.z, p.z)};
     }
     q.p = {load_lanes(q.x), load_lanes(q.y), load_lanes(q.z)};
     F3 centre = 0.5f * (low + high);
-    q.around = {{Wide(low.x), Wide(low.y), Wide(low.z)}, {Wide(high.x), Wide(high.y), Wide(high.z)}};
-    q.centre = {Wide(centre.x), Wide(centre.y), Wide(centre.z)};
-    q.best = Wide(SDF_UNKNOWN);
+    q.around = {{FloatV(low.x), FloatV(low.y), FloatV(low.z)}, {FloatV(high.x), FloatV(high.y), FloatV(high.z)}};
+    q.centre = {FloatV(centre.x), FloatV(centre.y), FloatV(centre.z)};
+    q.best = FloatV(SDF_UNKNOWN);
     q.slot = WideInts(0u);
     q.id = WideInts(SDF_NONE);
     q.farthest = SDF_UNKNOWN;

@@ -144,8 +144,8 @@ FN void stack_query(const sdf_distance_cct_args& a, u32 i) {
             if (!is_leaf(child.left)) left = measure_box(p, load_node(a, child.left, Layout()).box, &tally);
             if (!is_leaf(child.right)) right = measure_box(p, load_node(a, child.right, Layout()).box, &tally);
             bool swap = left < right;
-            if (most(left, right) <= best.distance_sq) stack[depth++] = select(swap, child.right, child.left);
-            if (least(left, right) <= best.distance_sq) stack[depth++] = select(swap, child.left, child.right);
+            if (max_of(left, right) <= best.distance_sq) stack[depth++] = select(swap, child.right, child.left);
+            if (min_of(left, right) <= best.distance_sq) stack[depth++] = select(swap, child.left, child.right);
         } else {
             if (!is_leaf(child.left)) stack[depth++] = child.left;
             if (!is_leaf(child.right)) stack[depth++] = child.right;

@@ -17,7 +17,7 @@
 FN int whole_steps(float value, double base, double step) {
     const double most_steps = 1073741824.0;
     bool negative = value < 0.f;
-    double steps = least(most(((double)value - base) / step, -most_steps), most_steps);
+    double steps = min_of(max_of(((double)value - base) / step, -most_steps), most_steps);
     steps = (double)(int)(steps < 0.0 ? steps - 0.5 : steps + 0.5);
     if ((base + steps * step < 0.0) != negative) steps += negative ? -1.0 : 1.0;
     return (int)steps;
@@ -108,10 +108,10 @@ SDF_KERNEL(sdf_octree_round, PLAIN, i) {
         if (is_corner(j)) continue;
         u32 point = points[j];
         int parts = a.parts;  // those of a step that are rounded to
-        if (a.fine) parts >>= 31 - leading_zeros(a.fine[point] | 1u);
+        if (a.fine) parts >>= 31 - clz(a.fine[point] | 1u);
         int steps = a.hanging[point] ? 0 : parts * whole_steps(a.value[point], base[j], parts * a.step);
-        store_shared(a.rounded + point, (float)(base[j] + (double)steps * a.step));
-        store_shared(a.steps + point, steps);
+        store_relaxed(a.rounded + point, (float)(base[j] + (double)steps * a.step));
+        store_relaxed(a.steps + point, steps);
     }
 }
 

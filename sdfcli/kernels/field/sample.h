@@ -23,16 +23,16 @@ struct sdf_field_sample_args {
 };
 FN void start_way(const sdf_field_sample_args& a, u32 i, Way& way) {
     D3 p = a.single ? load3d(a.single + 3 * (size_t)i) : load3(a.points + 3 * (size_t)i);
-    if (!((p.x - p.x) + (p.y - p.y) + (p.z - p.z) == 0.0)) store_shared(a.marks, 1u);
+    if (!((p.x - p.x) + (p.y - p.y) + (p.z - p.z) == 0.0)) store_relaxed(a.marks, 1u);
     const double full = (double)(1u << SDF_LATTICE_BITS), last = full - 1.0;
     D3 unit = vec((p.x - a.domain.x) / a.domain.length, (p.y - a.domain.y) / a.domain.length,
                   (p.z - a.domain.z) / a.domain.length);
     D3 inside = vec(clamp01(unit.x), clamp01(unit.y), clamp01(unit.z)), u = full * inside;
     way.unit = unit;
     way.inside = inside;
-    way.cell.x = (u32)(int)least(u.x, last);
-    way.cell.y = (u32)(int)least(u.y, last);
-    way.cell.z = (u32)(int)least(u.z, last);
+    way.cell.x = (u32)(int)min_of(u.x, last);
+    way.cell.y = (u32)(int)min_of(u.y, last);
+    way.cell.z = (u32)(int)min_of(u.z, last);
     way.shift = SDF_TOP_SHIFT;
 }
 
@@ -49,8 +49,8 @@ FN void store_sample(const sdf_field_sample_args& a, u32 i, const Way& way) {
     for (int c = 0; c < 8; c++) v[c] = (double)a.leaf_value[8 * (size_t)leaf + c];
     double far_sq = dot(outwards, outwards), far = far_sq > 0.0 ? sqrt(far_sq) : 0.0;
     if (!(far_sq > 1e-300 && far_sq < 1e300)) {  // squares that leave double
-        double m =
-            most(most(most(outwards.x, -outwards.x), most(outwards.y, -outwards.y)), most(outwards.z, -outwards.z));
+        double m = max_of(max_of(max_of(outwards.x, -outwards.x), max_of(outwards.y, -outwards.y)),
+                          max_of(outwards.z, -outwards.z));
         if (m > 0.0) {
             D3 part = vec(outwards.x / m, outwards.y / m, outwards.z / m);
             far = m * sqrt(dot(part, part));

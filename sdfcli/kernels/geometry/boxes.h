@@ -16,8 +16,8 @@
 #define SDF_BOX_SHRINK 0.99999904632568359375f
 
 FN float box_distance_sq(F3 p, const float* box) {  // box: lower x, y, z, upper x, y, z; a lower bound, see above
-    float x = most(most(box[0] - p.x, p.x - box[3]), 0.f), y = most(most(box[1] - p.y, p.y - box[4]), 0.f),
-          z = most(most(box[2] - p.z, p.z - box[5]), 0.f);
+    float x = max_of(max_of(box[0] - p.x, p.x - box[3]), 0.f), y = max_of(max_of(box[1] - p.y, p.y - box[4]), 0.f),
+          z = max_of(max_of(box[2] - p.z, p.z - box[5]), 0.f);
     return (x * x + y * y + z * z) * SDF_BOX_SHRINK;
 }
 
@@ -25,8 +25,8 @@ struct Box {
     float v[6];
 };
 FN void store_bounds(Box* b, int k, float u, float v, float w) {
-    b->v[k] = least(u, least(v, w)) - SDF_BOX_MARGIN;
-    b->v[k + 3] = most(u, most(v, w)) + SDF_BOX_MARGIN;
+    b->v[k] = min_of(u, min_of(v, w)) - SDF_BOX_MARGIN;
+    b->v[k + 3] = max_of(u, max_of(v, w)) + SDF_BOX_MARGIN;
 }
 FN Box triangle_box(const float* t) {
     Box b;

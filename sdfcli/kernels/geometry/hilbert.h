@@ -57,7 +57,7 @@ SDF_KERNEL(sdf_curve_count, WARP, i) {
     if (i >= a.queries) return;
     u32 key = curve_key(a.points + 3 * (size_t)i) >> a.coarser;
     a.key[i] = key;
-    a.rank[i] = add_up(a.count + key, 1);
+    a.rank[i] = atomic_add(a.count + key, 1);
 }
 
 struct sdf_curve_place_args {

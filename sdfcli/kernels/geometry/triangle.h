@@ -1,11 +1,11 @@
 // The distance from a point to a triangle.
 //
 // INTERFACE
-//   Facet, facet, facet_distance_sq  a triangle prepared for many points, and the squared distance from a point to it
-//   triangle_distance_sq             the same for one point; both are right for degenerate triangles
+//   PreparedTriangle, facet, facet_distance_sq  a triangle prepared for many points, and the squared distance from a
+//   point to it triangle_distance_sq             the same for one point; both are right for degenerate triangles
 //   nearest_on_triangle              the nearest point, and the feature (vertex, edge, face) on which it lies
 //
-// Facet's functions have no branches: T may be a vector of floats (base/simd.h).
+// PreparedTriangle's functions have no branches: T may be a vector of floats (base/simd.h).
 #ifndef SDFCLI_GEOMETRY_TRIANGLE_H
 #define SDFCLI_GEOMETRY_TRIANGLE_H
 #include "base/vec.h"
@@ -22,17 +22,17 @@ FN T segment_distance_sq(Vec<T> p, Vec<T> e, T inverse) {  // p relative to the 
 
 // What a triangle a b c is to every point: its sides, its normal, and one over their squared lengths.
 template <class T>
-struct Facet {
+struct PreparedTriangle {
     Vec<T> a, b, ab, ac, bc, n;
     T over_ab, over_ac, over_bc, over_n;
 };
 template <class T>
-FN Facet<T> facet(Vec<T> a, Vec<T> b, Vec<T> c, T over_ab, T over_ac, T over_bc, T over_n) {
+FN PreparedTriangle<T> facet(Vec<T> a, Vec<T> b, Vec<T> c, T over_ab, T over_ac, T over_bc, T over_n) {
     Vec<T> ab = b - a, ac = c - a;
     return {a, b, ab, ac, c - b, cross(ab, ac), over_ab, over_ac, over_bc, over_n};
 }
 template <class T>
-FN Facet<T> facet(Vec<T> a, Vec<T> b, Vec<T> c) {
+FN PreparedTriangle<T> facet(Vec<T> a, Vec<T> b, Vec<T> c) {
     Vec<T> ab = b - a, ac = c - a, bc = c - b, n = cross(ab, ac);
     return facet(a, b, c, inverse_or_zero(dot(ab, ab)), inverse_or_zero(dot(ac, ac)), inverse_or_zero(dot(bc, bc)),
                  inverse_or_zero(dot(n, n)));
@@ -42,10 +42,10 @@ FN Facet<T> facet(Vec<T> a, Vec<T> b, Vec<T> c) {
 // the perpendicular lies in it. Right for degenerate triangles too: their foot is the corner a. No branches: T may be a
 // vector of floats (base/simd.h).
 template <class T>
-FN T facet_distance_sq(Vec<T> p, const Facet<T>& f) {
+FN T facet_distance_sq(Vec<T> p, const PreparedTriangle<T>& f) {
     Vec<T> ap = p - f.a;
-    T edges = least(segment_distance_sq(ap, f.ab, f.over_ab),
-                    least(segment_distance_sq(ap, f.ac, f.over_ac), segment_distance_sq(p - f.b, f.bc, f.over_bc)));
+    T edges = min_of(segment_distance_sq(ap, f.ab, f.over_ab),
+                     min_of(segment_distance_sq(ap, f.ac, f.over_ac), segment_distance_sq(p - f.b, f.bc, f.over_bc)));
     T v = dot(cross(ap, f.ac), f.n) * f.over_n, w = dot(cross(f.ab, ap), f.n) * f.over_n;
     Vec<T> r = (ap - v * f.ab) - w * f.ac;
     // Once more from where that led: a needle's normal has lost digits, and the first foot lies a little beside. If it

@@ -50,7 +50,7 @@ SDF_KERNEL(sdf_octree_leaves, PLAIN, cell) {
     a.leaf_key[place] = key_of(a.own, cell) << 3 * (SDF_LATTICE_BITS - a.own.level);
     a.leaf_level[place] = (u8)a.own.level;
     corners_of(a.own, a.above, cell, corner);
-    for (int c = 0; c < 8; c++) store_shared(a.used + corner[c], (u8)1);
+    for (int c = 0; c < 8; c++) store_relaxed(a.used + corner[c], (u8)1);
 }
 
 #endif

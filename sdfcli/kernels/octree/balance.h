@@ -24,8 +24,8 @@ SDF_KERNEL(sdf_octree_balance, PLAIN, i) {
     for (u32 sides = 1; sides < 8; sides++) {
         u32 other = neighbour_of_parent(a.own, a.above, i, sides, i & 7u);
         if (other >= SDF_OUTSIDE || a.above.state[other] == SPLIT) continue;
-        store_shared(a.above.asked + other, (u8)1);
-        store_shared(a.flag + a.n, (u8)3);
+        store_relaxed(a.above.asked + other, (u8)1);
+        store_relaxed(a.flag + a.n, (u8)3);
     }
 }
 
@@ -51,8 +51,8 @@ SDF_KERNEL(sdf_octree_constrain, PLAIN, cell) {
         if (finer >= SDF_OUTSIDE || a.own.state[finer] != SPLIT) continue;
         const u32* points = a.own.points + 27 * (size_t)a.own.row[finer];
         each_shared(k, [&](int j, int there) {
-            store_shared(a.value + points[there], value[j]);
-            store_shared(a.hanging + points[there], (u8)1);
+            store_relaxed(a.value + points[there], value[j]);
+            store_relaxed(a.hanging + points[there], (u8)1);
         });
     }
 }
@@ -81,8 +81,8 @@ SDF_KERNEL(sdf_octree_tighten, SIMD, cell) {
         move[c] = 0.f;
         if (!a.hanging[at[c]]) continue;
         float d = a.points.distance[at[c]];
-        move[c] = magnitude(a.value[at[c]] - d) / allowed_error(d, a.allowed.tolerance, a.allowed.band);
-        moved = most(moved, move[c]);
+        move[c] = abs_of(a.value[at[c]] - d) / allowed_error(d, a.allowed.tolerance, a.allowed.band);
+        moved = max_of(moved, move[c]);
     }
     if (moved == 0.f) return;
     if (moved <= 1.f) {
@@ -93,7 +93,7 @@ SDF_KERNEL(sdf_octree_tighten, SIMD, cell) {
         for (int c = 0; c < 8; c++) corner[c] = a.value[at[c]];
         interpolate(corner, value);
         CellError error = largest_error(a.own, a.points, a.allowed, cell, point, distance, value);
-        if (most(error.tolerance, error.sheet) / SDF_MOVED <= 1.f) return;
+        if (max_of(error.tolerance, error.sheet) / SDF_MOVED <= 1.f) return;
     }
     for (int c = 0; c < 8; c++) {
         if (move[c] < 0.5f * moved) continue;
@@ -104,8 +104,8 @@ SDF_KERNEL(sdf_octree_tighten, SIMD, cell) {
                     int k = index_of(x, y, z);
                     u32 other = neighbour_of_parent(a.own, a.above, cell, sides_of(k), toward(k));
                     if (other >= SDF_OUTSIDE || a.above.state[other] >= JUMP) continue;
-                    store_shared(a.above.asked + other, (u8)1);
-                    store_shared(a.any, (u8)1);
+                    store_relaxed(a.above.asked + other, (u8)1);
+                    store_relaxed(a.any, (u8)1);
                 }
     }
 }

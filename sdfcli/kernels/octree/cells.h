@@ -16,7 +16,7 @@
 #include "geometry/lattice.h"
 
 // The deepest level on which two Morton codes lie in one cell; equal codes do on all levels.
-FN int levels_in_common(u64 a, u64 b) { return a == b ? SDF_MORTON_BITS : (leading_zeros(a ^ b) - 1) / 3; }
+FN int levels_in_common(u64 a, u64 b) { return a == b ? SDF_MORTON_BITS : (clz(a ^ b) - 1) / 3; }
 
 // The levels of the split cells that begin at a code: it and the next one lie in them, and the one before does not.
 struct Levels {
@@ -24,7 +24,7 @@ struct Levels {
 };
 FN Levels levels_begun(const u64* keys, u32 i, u32 depth) {
     Levels found = {i ? levels_in_common(keys[i - 1], keys[i]) + 1 : 0, levels_in_common(keys[i], keys[i + 1]) + 1};
-    found.end = most(found.first, least(found.end, (int)depth));
+    found.end = max_of(found.first, min_of(found.end, (int)depth));
     return found;
 }
 
@@ -74,7 +74,7 @@ SDF_KERNEL(sdf_split_leaves, PLAIN, i) {
     if (before < a.splits && a.cell[before] == cell_of(key, level)) return;
     u32 high = (u32)(key >> 30), low = (u32)key & 0x3fffffffu, octants = 0;  // octal digits, summed up
     for (u32 bit = 0; bit < 3; bit++)
-        octants += (u32)(count_ones(high & 0x9249249u << bit) + count_ones(low & 0x9249249u << bit)) << bit;
+        octants += (u32)(popcount(high & 0x9249249u << bit) + popcount(low & 0x9249249u << bit)) << bit;
     u32 leaf = 7 * (before - level) + octants;
     a.leaf_key[leaf] = key;
     a.leaf_level[leaf] = (u8)level;
@@ -141,13 +141,13 @@ SDF_KERNEL(sdf_split_own, PLAIN, i) {
     u64 above = level ? cell_key(cell) & ~(8 * cell_size(level) - 1) : 0;
     a.kin[PARENT * (size_t)a.n + i] = level ? lower_bound(a.cell, i, cell_of(above, level - 1)) : 0;
     a.kin[MASK * (size_t)a.n + i] = mask;
-    for (u32 k = 0; k < a.depth; k++) a.count[k * (size_t)a.n + i] = k == level ? (u32)count_ones(mask) : 0;
+    for (u32 k = 0; k < a.depth; k++) a.count[k * (size_t)a.n + i] = k == level ? (u32)popcount(mask) : 0;
 }
 
 // The level on which a corner of an octree comes up first.
 FN u8 corner_level(u64 key) {
     u64 lowest = key & (0 - key);
-    u32 up = key ? least((u32)(63 - leading_zeros(lowest)) / 3, (u32)SDF_LATTICE_BITS) : SDF_LATTICE_BITS;
+    u32 up = key ? min_of((u32)(63 - clz(lowest)) / 3, (u32)SDF_LATTICE_BITS) : SDF_LATTICE_BITS;
     return (u8)(SDF_LATTICE_BITS - up);
 }
 
@@ -175,7 +175,7 @@ struct sdf_split_points_args {
 // Where a point that a cell owns comes among all that are owned, level by level.
 FN u32 owned_place(const sdf_split_points_args& a, u32 cell, int point) {
     u32 mask = a.kin[MASK * (size_t)a.splits + cell];
-    return a.end[cell_level(a.cell[cell]) * (size_t)a.splits + cell] - (u32)count_ones(mask >> point);
+    return a.end[cell_level(a.cell[cell]) * (size_t)a.splits + cell] - (u32)popcount(mask >> point);
 }
 
 // The points of the split cells, numbered by their places among all that are owned. A cell's own corners are points of

@@ -14,7 +14,7 @@
 #include "sign/propagate.h"
 
 FN float allowed_error(float distance, float tolerance, float band) {
-    float d = magnitude(distance);
+    float d = abs_of(distance);
     return d > band ? tolerance * (d / band) : tolerance;
 }
 
@@ -28,7 +28,7 @@ FN float bend(float edge, const Gradient& gradient) {
         float steepest = 0.f;
         for (int c = 0; c < 8; c++)
             if (!(c >> axis & 1))
-                steepest = most(steepest, magnitude(gradient(c | 1 << axis, axis) - gradient(c, axis)));
+                steepest = max_of(steepest, abs_of(gradient(c | 1 << axis, axis) - gradient(c, axis)));
         sum += steepest;
     }
     return sum * edge * 0.125f;
@@ -39,7 +39,7 @@ FN float bend(float edge, const Gradient& gradient) {
 FN bool misses_surface(const Level& own, const Points& points, float tolerance, u32 cell, const float* corner) {
     float scale = (float)(1u << own.level);
     for (int c = 0; c < 8; c++)
-        if (magnitude(corner[c]) * scale > 1.74f) return false;  // farther than the cell's diagonal
+        if (abs_of(corner[c]) * scale > 1.74f) return false;  // farther than the cell's diagonal
     u64 key = key_of(own, cell), size = 1ULL << 3 * (SDF_MORTON_BITS - own.level), first = key * size;
     Lattice at = morton_decode(key);
     for (u32 slot = lower_bound(points.triangle_key, points.triangles, first); slot < points.triangles; slot++) {
@@ -47,8 +47,7 @@ FN bool misses_surface(const Level& own, const Points& points, float tolerance, 
         const float* p = points.triangle + 9 * (size_t)slot;
         F3 centroid = (1.f / 3.f) * (load3(p) + load3(p + 3) + load3(p + 6));
         F3 t = scale * centroid - vec((float)at.x, (float)at.y, (float)at.z);
-        if (magnitude(trilinear(corner, vec(clamp01(t.x), clamp01(t.y), clamp01(t.z)))) > 0.75f * tolerance)
-            return true;
+        if (abs_of(trilinear(corner, vec(clamp01(t.x), clamp01(t.y), clamp01(t.z)))) > 0.75f * tolerance) return true;
     }
     return false;
 }
@@ -70,8 +69,8 @@ FN bool corners_jump(const float* corner, float edge) {
     for (int c = 1; c < 8; c++)
         for (int e = 0; e < c; e++) {
             if ((corner[c] < 0.f) == (corner[e] < 0.f)) continue;
-            float way = edge * sqrtf((float)count_ones((u32)(c ^ e)));
-            if (magnitude(corner[c]) + magnitude(corner[e]) - SDF_DISTANCE_ERROR > way) return true;
+            float way = edge * sqrtf((float)popcount((u32)(c ^ e)));
+            if (abs_of(corner[c]) + abs_of(corner[e]) - SDF_DISTANCE_ERROR > way) return true;
         }
     return false;
 }
@@ -79,7 +78,7 @@ FN bool corners_jump(const float* corner, float edge) {
 // How the field between a cell's corners bends, as a part of the error that is allowed there.
 FN float bend_of(const Level& own, const Points& points, const Limits& allowed, u32 cell, const u32* point) {
     float gradient[24], nearest = 3.402823466e38f;
-    for (int c = 0; c < 8; c++) nearest = least(nearest, magnitude(points.distance[point[c]]));
+    for (int c = 0; c < 8; c++) nearest = min_of(nearest, abs_of(points.distance[point[c]]));
     corner_gradients(own, points, cell, point, gradient);
     float bent = bend(1.f / (float)(1u << own.level), [&](int c, int axis) { return gradient[3 * c + axis]; });
     return bent / allowed_error(nearest, allowed.tolerance, allowed.band);
@@ -99,8 +98,7 @@ FN bool holds_jump(const float* distance, float half) {
             if ((d < 0.f) == (e < 0.f)) continue;
             Offset o = offset_of(j), p = offset_of(k);
             int x = o.x - p.x, y = o.y - p.y, z = o.z - p.z;
-            if (magnitude(d) + magnitude(e) - SDF_DISTANCE_ERROR > half * sqrtf((float)(x * x + y * y + z * z)))
-                return true;
+            if (abs_of(d) + abs_of(e) - SDF_DISTANCE_ERROR > half * sqrtf((float)(x * x + y * y + z * z))) return true;
         }
     return false;
 }
@@ -118,7 +116,7 @@ FN CellError largest_error(const Level& own, const Points& points, const Limits&
     CellError found = {0.f, 0.f, 0.f};
     Lattice at = morton_decode(key_of(own, cell));
     UNROLL
-    for (int j = 0; j < 27; j++) error[j] = magnitude(value[j] - distance[j]);
+    for (int j = 0; j < 27; j++) error[j] = abs_of(value[j] - distance[j]);
     for (int j = 0; j < 27; j++)
         load_gradient(points, point[j], point_of(own.level, at, offset_of(j)), gradient + 3 * j);
     UNROLL
@@ -127,12 +125,12 @@ FN CellError largest_error(const Level& own, const Points& points, const Limits&
         float worst = 0.f, nearest = 3.402823466e38f;
         for (int c = 0; c < 8; c++) {
             int j = first + octant_point(c);
-            worst = most(worst, error[j]);
-            nearest = least(nearest, magnitude(distance[j]));
+            worst = max_of(worst, error[j]);
+            nearest = min_of(nearest, abs_of(distance[j]));
         }
         worst += 0.5f * bend(half, [&](int c, int axis) { return gradient[3 * (first + octant_point(c)) + axis]; });
-        found.tolerance = most(found.tolerance, worst / allowed_error(nearest, allowed.tolerance, allowed.band));
-        largest = most(largest, worst);
+        found.tolerance = max_of(found.tolerance, worst / allowed_error(nearest, allowed.tolerance, allowed.band));
+        largest = max_of(largest, worst);
     }
     for (int c = 0; c < 8; c++) corner[c] = distance[corner_point(c)];
     found.width =

@@ -25,7 +25,7 @@ struct sdf_octree_children_args {
 SDF_KERNEL(sdf_octree_children, PLAIN, i) {
     u32 cell = a.cells[i], family = a.first + i, own_row = a.own.row[cell];
     a.own.state[cell] = SPLIT;
-    store_shared(a.own.child + own_row, family);
+    store_relaxed(a.own.child + own_row, family);
     a.below.parent[family] = cell;
     a.below.key[family] = key_of(a.own, cell);
     for (u32 c = 8 * family; c < 8 * family + 8; c++) {
@@ -37,9 +37,9 @@ SDF_KERNEL(sdf_octree_children, PLAIN, i) {
         u32 sides = sides_of(k),
             other = neighbour_across(a.own.around + 8 * (size_t)own_row, cell & 7u, sides, toward(k));
         if (other >= SDF_OUTSIDE || k == CENTRE) continue;
-        store_shared(a.own.meets_finer + other, (u8)1);
+        store_relaxed(a.own.meets_finer + other, (u8)1);
         u32 other_row = a.own.row[other],
-            older = other_row == SDF_NONE ? SDF_NONE : load_shared(a.own.child + other_row);
+            older = other_row == SDF_NONE ? SDF_NONE : load_relaxed(a.own.child + other_row);
         if (older >= a.first) continue;
         for (u32 q = 0; q < 8; q++) {
             u32 row = a.below.row[8 * older + q];
@@ -113,7 +113,7 @@ SDF_KERNEL(sdf_octree_own, PLAIN, i) {
     }
     a.mask[i] = mask;
     a.lent[i] = lent;
-    a.count[i] = (u32)count_ones(mask);
+    a.count[i] = (u32)popcount(mask);
 }
 
 // The numbers of an opening cell's points; its own are made, and with them it is opened.
@@ -137,7 +137,7 @@ struct sdf_octree_points_args {
 SDF_KERNEL(sdf_octree_points, PLAIN, i) {
     u32 place = a.piece + i, row = a.first + place, cell = a.cells[place], mask = a.mask[place], lent = a.lent[place];
     a.own.state[cell] = OPENED;
-    u32 id = a.first_point + a.last[place] - (u32)count_ones(mask), corner[8];
+    u32 id = a.first_point + a.last[place] - (u32)popcount(mask), corner[8];
     u32* points = a.own.points + 27 * (size_t)row;
     corners_of(a.own, a.above, cell, corner);
     for (int c = 0; c < 8; c++) points[corner_point(c)] = corner[c];
@@ -150,7 +150,7 @@ SDF_KERNEL(sdf_octree_points, PLAIN, i) {
             points[j] = id++;
         } else if (lent >> j & 1u) {
             u32 other = points[j] / 27, there = points[j] % 27;
-            u32 after = (u32)count_ones(a.mask[other] >> there);
+            u32 after = (u32)popcount(a.mask[other] >> there);
             points[j] = a.first_point + a.last[other] - after;
         }
     }
@@ -166,8 +166,8 @@ SDF_KERNEL(sdf_octree_keys, PLAIN, i) {
     Lattice at = morton_decode(key_of(a.own, a.own.cell[i]));
     for (int j = 0; j < 27; j++)
         if (!is_corner(j))
-            store_shared(a.point_key + a.own.points[27 * (size_t)i + j],
-                         morton_encode(point_of(a.own.level, at, offset_of(j))));
+            store_relaxed(a.point_key + a.own.points[27 * (size_t)i + j],
+                          morton_encode(point_of(a.own.level, at, offset_of(j))));
 }
 
 // A measured point's signed distance and, where they are kept, its gradient. The sign is that of the pseudonormal, or

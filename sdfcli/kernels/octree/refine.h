@@ -37,7 +37,7 @@ SDF_KERNEL(sdf_octree_screen, SIMD, i) {
     float corner[8], gradient[24], nearest = 3.402823466e38f;
     for (int c = 0; c < 8; c++) {
         corner[c] = a.points.distance[point[c]];
-        nearest = least(nearest, magnitude(corner[c]));
+        nearest = min_of(nearest, abs_of(corner[c]));
     }
     corner_gradients(a.own, a.points, cell, point, gradient);
     float edge = 1.f / (float)(1u << a.own.level),
@@ -61,9 +61,9 @@ SDF_KERNEL(sdf_octree_screen, SIMD, i) {
         for (int c = 0; c < 8; c++) {
             F3 way = edge * vec(c & 1 ? -0.5f : 0.5f, c & 2 ? -0.5f : 0.5f, c & 4 ? -0.5f : 0.5f);
             F3 from = way + corner[c] * load3(gradient + 3 * c);
-            square = least(square, dot(from, from));
+            square = min_of(square, dot(from, from));
         }
-        if (magnitude(sqrtf(square) - magnitude(middle(corner))) <= SDF_FAR_MISS * allowed) wish = 0;
+        if (abs_of(sqrtf(square) - abs_of(middle(corner))) <= SDF_FAR_MISS * allowed) wish = 0;
     }
     a.wish[i] = wish;
 }
@@ -103,9 +103,9 @@ SDF_KERNEL(sdf_octree_probed, PLAIN, i) {
     float corner[8], centre = a.centre[i], nearest = centre;
     for (int c = 0; c < 8; c++) {
         corner[c] = a.points.distance[point[c]];
-        nearest = least(nearest, magnitude(corner[c]));
+        nearest = min_of(nearest, abs_of(corner[c]));
     }
-    float miss = magnitude(magnitude(middle(corner)) - centre);
+    float miss = abs_of(abs_of(middle(corner)) - centre);
     a.wish[cell - a.first] = suspicious(a.own, a.points, a.allowed, cell, point,
                                         miss / allowed_error(nearest, a.allowed.tolerance, a.allowed.band))
                                  ? 1
@@ -140,7 +140,7 @@ SDF_KERNEL(sdf_octree_peek, SIMD, i) {
             const u32* points = a.own.points + 27 * (size_t)a.own.row[other];
             each_shared(k, [&](int j, int there) {
                 float d = a.points.distance[points[there]];
-                error = most(error, magnitude(value[j] - d) / allowed_error(d, a.allowed.tolerance, a.allowed.band));
+                error = max_of(error, abs_of(value[j] - d) / allowed_error(d, a.allowed.tolerance, a.allowed.band));
             });
         }
     }

@@ -22,8 +22,8 @@
 
 // Whether the surface may lie in a cell: a corner is no farther from it than the cell's diagonal.
 FN bool near_surface(const float* corner, float edge) {
-    float nearest = magnitude(corner[0]);
-    for (int c = 1; c < 8; c++) nearest = least(nearest, magnitude(corner[c]));
+    float nearest = abs_of(corner[0]);
+    for (int c = 1; c < 8; c++) nearest = min_of(nearest, abs_of(corner[c]));
     return nearest <= 1.74f * edge;
 }
 
@@ -47,8 +47,8 @@ FN float sheet_width(const Limits& allowed, const float* corner, float edge, con
             if (dot(g, h) > SDF_OPPOSED) continue;
             F3 way = vec(axis == 0 ? edge : 0.f, axis == 1 ? edge : 0.f, axis == 2 ? edge : 0.f), between = g - h;
             float width = dot(corner[e] * h - corner[c] * g - way, between) / sqrtf(dot(between, between));
-            if ((!everywhere && inside == (width > 0.f ? 8 : 0)) || magnitude(width) < allowed.thin_least) continue;
-            thinnest = least(thinnest, magnitude(width));
+            if ((!everywhere && inside == (width > 0.f ? 8 : 0)) || abs_of(width) < allowed.thin_least) continue;
+            thinnest = min_of(thinnest, abs_of(width));
         }
     return thinnest > SDF_SHEET_WIDEST * allowed.tolerance ? SDF_NO_SHEET : thinnest;
 }
@@ -97,7 +97,7 @@ SDF_KERNEL(sdf_octree_sheet_points, PLAIN, cell) {
     float width = sheet_width(a.allowed, corner, edge, [&](int c) { return load3(gradient + 3 * c); }, true);
     for (float step = a.step; step > a.share * width && 1u << halvings < a.parts; step *= 0.5f) halvings++;
     if (halvings == 0) return;
-    for (int c = 0; c < 8; c++) add_bits(a.fine + point[c], 1u << halvings);
+    for (int c = 0; c < 8; c++) atomic_or(a.fine + point[c], 1u << halvings);
 }
 
 struct sdf_octree_beside_sheets_args {
@@ -117,7 +117,7 @@ SDF_KERNEL(sdf_octree_beside_sheets, PLAIN, cell) {
         inside += float_bits(a.distance[point[c]]) >> 31;
     }
     if (bits == 0 || (a.on_surface && inside % 8 == 0)) return;
-    for (int c = 0; c < 8; c++) add_bits(a.fine + point[c], bits);
+    for (int c = 0; c < 8; c++) atomic_or(a.fine + point[c], bits);
 }
 
 #endif

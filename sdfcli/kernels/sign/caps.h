@@ -21,8 +21,8 @@ struct Caps {
 FN float caps_room(const Caps& caps, F3 p) {
     float nearest_sq = 1e30f, sum = 0.f;
     for (u32 k = 0; k < caps.groups; k++) {
-        float distance_sq = most(box_distance_sq(p, caps.box + 6 * k), 1e-12f);
-        nearest_sq = least(nearest_sq, distance_sq);
+        float distance_sq = max_of(box_distance_sq(p, caps.box + 6 * k), 1e-12f);
+        nearest_sq = min_of(nearest_sq, distance_sq);
         sum += caps.area[k] / distance_sq;
     }
     return sqrtf(nearest_sq) * (1.f - sqrtf(sum));

@@ -37,7 +37,8 @@ SDF_KERNEL(sdf_sign_links, PLAIN, i) {
     for (int k = 0; k < 27; k++) {
         place[k] = a.point[27 * (size_t)i + k];
         best[k] = distance[k] = a.distance[place[k]];
-        reach[k] = distance[k] - SDF_DISTANCE_ERROR * most(distance[k], 0.5f);  // two of them have less error than that
+        reach[k] =
+            distance[k] - SDF_DISTANCE_ERROR * max_of(distance[k], 0.5f);  // two of them have less error than that
         clear[k] = a.clear ? a.clear[place[k]] : 1e30f;
         best_place[k] = SDF_NONE;
     }
@@ -50,7 +51,7 @@ SDF_KERNEL(sdf_sign_links, PLAIN, i) {
             int x = from.x - to.x, y = from.y - to.y, z = from.z - to.z;
             if (x * x > 1 || y * y > 1 || z * z > 1) continue;
             float way = ways[x * x + y * y + z * z - 1];
-            bool apart = reach[k] + reach[j] > way && most(clear[k], clear[j]) > way;
+            bool apart = reach[k] + reach[j] > way && max_of(clear[k], clear[j]) > way;
             if (apart && distance[j] > best[k]) {
                 best[k] = distance[j];
                 best_place[k] = place[j];
@@ -63,7 +64,7 @@ SDF_KERNEL(sdf_sign_links, PLAIN, i) {
     }
     UNROLL
     for (int k = 0; k < 27; k++)
-        if (best_place[k] != SDF_NONE) most_of_all(a.link + place[k], farther(best[k], best_place[k]));
+        if (best_place[k] != SDF_NONE) atomic_max(a.link + place[k], farther(best[k], best_place[k]));
 }
 
 // Links lead from point to point to one that was asked for its winding number.
@@ -97,15 +98,15 @@ SDF_KERNEL(sdf_sign_asked, WARP, i) {
     for (u32 k = 0; k < SDF_ASKED_ROUNDS; k++) {
         u32 point = first + k * SDF_WARP + thread;
         found[k] = warp_ballot(point < a.count && a.link[point] == 0);
-        all += (u32)count_ones(found[k]);
+        all += (u32)popcount(found[k]);
     }
     if (all == 0) return;
-    u32 at = warp_get(thread == 0 ? add_up(a.many, all) : 0, 0);
+    u32 at = shfl(thread == 0 ? atomic_add(a.many, all) : 0, 0);
     UNROLL
     for (u32 k = 0; k < SDF_ASKED_ROUNDS; k++) {
-        u32 place = at + (u32)count_ones(found[k] & ((1u << thread) - 1u));
+        u32 place = at + (u32)popcount(found[k] & ((1u << thread) - 1u));
         if (found[k] >> thread & 1u) a.asked[place] = first + k * SDF_WARP + thread;
-        at += (u32)count_ones(found[k]);
+        at += (u32)popcount(found[k]);
     }
 }
 #endif

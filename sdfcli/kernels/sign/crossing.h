@@ -24,7 +24,7 @@ struct Interval {
 };
 FN Interval along(const TriangleCorners& t, D3 axis, D3 origin) {
     double a = dot(t.v[0] - origin, axis), b = dot(t.v[1] - origin, axis), c = dot(t.v[2] - origin, axis);
-    return {least(a, least(b, c)), most(a, most(b, c))};
+    return {min_of(a, min_of(b, c)), max_of(a, max_of(b, c))};
 }
 
 // Whether two triangles lie beside each other along an axis, or touch only. An axis of no length says nothing.
@@ -32,7 +32,7 @@ FN bool apart_along(const TriangleCorners& s, const TriangleCorners& t, D3 axis)
     double length = sqrt(dot(axis, axis));
     if (!(length > 0.0)) return false;
     Interval a = along(s, axis, s.v[0]), b = along(t, axis, s.v[0]);
-    return least(a.high - b.low, b.high - a.low) <= SDF_TOUCH * length;
+    return min_of(a.high - b.low, b.high - a.low) <= SDF_TOUCH * length;
 }
 
 // Separating axes of two triangles (Gottschalk, Lin, Manocha 1996): those of the plane they share, or else the two
@@ -44,13 +44,15 @@ FN bool crosses(const TriangleCorners& s, const TriangleCorners& t) {
     double lm = sqrt(dot(m, m)), ln = sqrt(dot(n, n));
     if (!(lm > 0.0) || !(ln > 0.0)) return false;
     Interval over = along(t, m, s.v[0]), under = along(s, n, t.v[0]);
-    bool in_plane = (most(over.high, -over.low) <= SDF_TOUCH * lm) || (most(under.high, -under.low) <= SDF_TOUCH * ln);
+    bool in_plane =
+        (max_of(over.high, -over.low) <= SDF_TOUCH * lm) || (max_of(under.high, -under.low) <= SDF_TOUCH * ln);
     if (in_plane) {
         for (int k = 0; k < 3; k++)
             if (apart_along(s, t, cross(m, p[k])) || apart_along(s, t, cross(n, q[k]))) return false;
         return true;
     }
-    if (least(over.high, -over.low) <= SDF_TOUCH * lm || least(under.high, -under.low) <= SDF_TOUCH * ln) return false;
+    if (min_of(over.high, -over.low) <= SDF_TOUCH * lm || min_of(under.high, -under.low) <= SDF_TOUCH * ln)
+        return false;
     for (int j = 0; j < 3; j++)
         for (int k = 0; k < 3; k++)
             if (apart_along(s, t, cross(p[j], q[k]))) return false;
@@ -69,8 +71,8 @@ struct sdf_crossing_args {
 };
 // Adds to the number of boxes that a triangle's box meets, and says where they become too many.
 FN void count_meetings(const sdf_crossing_args& a, u32 slot, u32 more) {
-    u32 before = add_up(a.meets + slot, more);
-    if (before <= SDF_MOST_TESTS && before + more > SDF_MOST_TESTS) store_shared(a.crowded, (u8)1);
+    u32 before = atomic_add(a.meets + slot, more);
+    if (before <= SDF_MOST_TESTS && before + more > SDF_MOST_TESTS) store_relaxed(a.crowded, (u8)1);
 }
 
 // Which triangles cross another one. A pair is looked at by the triangle that comes first, for both: the number of a
@@ -92,11 +94,11 @@ SDF_KERNEL(sdf_crossing, PLAIN, slot) {
             if (other != slot && boxes_meet(box, triangle_box(theirs).v)) {
                 bool too_many = ++tests > SDF_MOST_TESTS;
                 if (!a.all) count_meetings(a, other, 1);
-                bool known = load_shared(a.crosses + slot) && load_shared(a.crosses + other);
+                bool known = load_relaxed(a.crosses + slot) && load_relaxed(a.crosses + other);
                 if (too_many || (!known && crosses(t, load_corners(theirs)))) {
-                    store_shared(a.crosses + slot, (u8)1);
+                    store_relaxed(a.crosses + slot, (u8)1);
                     if (too_many || a.all) break;
-                    store_shared(a.crosses + other, (u8)1);
+                    store_relaxed(a.crosses + other, (u8)1);
                 }
             }
         } else {

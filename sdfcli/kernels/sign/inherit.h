@@ -45,7 +45,7 @@ SDF_KERNEL(sdf_sign_inherit, SIMD, i) {
         bool older = points[j] < a.first;
         u32 other = older ? points[j] : points[j] - a.first;
         if (!older && (!a.before || other >= a.n || a.before[other] == UNKNOWN)) continue;
-        float e = older ? magnitude(a.signed_distance[other]) : a.distance[other];
+        float e = older ? abs_of(a.signed_distance[other]) : a.distance[other];
         Offset o = offset_of(j);
         int x = o.x - at.x, y = o.y - at.y, z = o.z - at.z;
         float length = a.step * sqrtf((float)(x * x + y * y + z * z));

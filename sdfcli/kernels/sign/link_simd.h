@@ -17,19 +17,19 @@ struct Stretch {
 };
 
 // Those of sixteen neighbours that a point can take its sign from.
-FN u32 farther_neighbours(const Stretch& s, u32 first, const Vec<Wide>& p, const Wide& own) {
-    Wide distance = load_lanes(s.distance + first);
+FN u32 farther_neighbours(const Stretch& s, u32 first, const Vec<FloatV>& p, const FloatV& own) {
+    FloatV distance = load_lanes(s.distance + first);
     Mask farther = distance > own;
-    Vec<Wide> way = Vec<Wide>{load_lanes(s.x + first), load_lanes(s.y + first), load_lanes(s.z + first)} - p;
+    Vec<FloatV> way = Vec<FloatV>{load_lanes(s.x + first), load_lanes(s.y + first), load_lanes(s.z + first)} - p;
     return bits(farther & balls_meet(way, own + distance));
 }
 
 FN u32 link_of(const Stretch& s, u32 i, u32 at) {
-    Vec<Wide> p = {Wide(s.x[at]), Wide(s.y[at]), Wide(s.z[at])};
-    Wide own(s.distance[at]);
+    Vec<FloatV> p = {FloatV(s.x[at]), FloatV(s.y[at]), FloatV(s.z[at])};
+    FloatV own(s.distance[at]);
     for (u32 from = 0; from < SDF_LINK_REACH; from += SDF_LANES) {
         u32 before = farther_neighbours(s, at - from - SDF_LANES, p, own);
-        if (before) return i - from - 1 - (u32)leading_zeros(before << 16);
+        if (before) return i - from - 1 - (u32)clz(before << 16);
         u32 behind = farther_neighbours(s, at + from + 1, p, own);
         if (behind) return i + from + 1 + (u32)__builtin_ctz(behind);
     }
@@ -53,7 +53,7 @@ FN void link_block(const sdf_sign_link_args& a, u32 first, u32 last) {
 }  // namespace
 
 FN void sdf_sign_link_lanes(const sdf_sign_link_args& a, u32 first, u32 last) {
-    for (u32 i = first; i < last; i += SDF_LINK_BLOCK) link_block(a, i, least(i + SDF_LINK_BLOCK, last));
+    for (u32 i = first; i < last; i += SDF_LINK_BLOCK) link_block(a, i, min_of(i + SDF_LINK_BLOCK, last));
 }
 
 #endif

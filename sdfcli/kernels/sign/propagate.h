@@ -16,7 +16,7 @@
 // both: the sum of the distances. Their error grows where they are larger than the unit cube.
 template <class T>
 FN auto balls_meet(Vec<T> way, T both) {
-    T room = both - T(SDF_DISTANCE_ERROR) * most(both, T(1.f));
+    T room = both - T(SDF_DISTANCE_ERROR) * max_of(both, T(1.f));
     return (room > T(0.f)) & (room * room > dot(way, way));
 }
 

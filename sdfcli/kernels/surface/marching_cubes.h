@@ -48,7 +48,7 @@ SDF_KERNEL(sdf_leaf_side, PLAIN, i) {
     for (int c = 0; c < 8; c++) {
         u32 corner = a.leaf_corner[8 * (size_t)i + c];
         below += a.value[corner] < a.iso;
-        if (a.around) add_bits(a.around + corner, 1u << c);
+        if (a.around) atomic_or(a.around + corner, 1u << c);
     }
     a.side[i] = below == 8 ? 1 : below == 0 ? 0 : 2;
 }
@@ -76,7 +76,7 @@ SDF_KERNEL(sdf_leaf_meets, PLAIN, i) {
         u64 key = morton_encode(p);
         if (key >= first && key < next) continue;
         u32 leaf = find_leaf(a.leaves, key);
-        if (a.side[leaf] + side == 1) store_shared(a.meets + leaf, (u8)1);
+        if (a.side[leaf] + side == 1) store_relaxed(a.meets + leaf, (u8)1);
         first = a.leaves.leaf_key[leaf];
         next = first + (1ULL << 3 * (SDF_LATTICE_BITS - a.leaves.leaf_level[leaf]));
     }
@@ -102,7 +102,7 @@ SDF_KERNEL(sdf_leaf_bricks, PLAIN, i) {
         u64 cells = a.cells[k], up = (low[k] * cells + (1u << SDF_LATTICE_BITS) - 1) >> SDF_LATTICE_BITS;
         u64 top = ((low[k] + size) * cells >> SDF_LATTICE_BITS) + 1;
         first[k] = (u32)(up > 0 ? up - 1 : 0) / 8;
-        last[k] = (u32)least(top, cells) / 8;
+        last[k] = (u32)min_of(top, cells) / 8;
     }
     if (a.count) a.count[i] = (last[0] - first[0] + 1) * (last[1] - first[1] + 1) * (last[2] - first[2] + 1);
     if (!a.brick) return;
@@ -144,7 +144,7 @@ struct Bricks {
 
 FN u32 lattice_step(u32 node, u32 cells) {  // in which a node lies
     u64 at = ((u64)node << SDF_LATTICE_BITS) / cells;
-    return (u32)least(at, (u64)(1u << SDF_LATTICE_BITS) - 1);
+    return (u32)min_of(at, (u64)(1u << SDF_LATTICE_BITS) - 1);
 }
 
 // The field at nodes, as sdf_field_sample has it, in float.
@@ -194,13 +194,13 @@ struct sdf_field_inside_args {
 SDF_KERNEL(sdf_field_inside, PLAIN, i) {
     Lattice at = brick_position(a.bricks.brick[i / 8], a.bricks.cells);
     FieldNodes nodes = {a.leaves, a.bricks.cells, 0, 0, {0, 0, 0}, 0.0, {}};
-    u32 z = least(at.z + i % 8, a.bricks.cells[2]);
+    u32 z = min_of(at.z + i % 8, a.bricks.cells[2]);
     u64 word = 0;
     for (u64 todo = ~0ULL; todo;) {
-        u32 bit = 63 - leading_zeros(todo & (0 - todo)), x0 = bit % 8, y0 = bit / 8;
-        nodes.look_up(least(at.x + x0, a.bricks.cells[0]), least(at.y + y0, a.bricks.cells[1]), z);
-        u32 x1 = least(nodes.end(nodes.low.x, a.bricks.cells[0]) - at.x, 8u);
-        u32 y1 = least(nodes.end(nodes.low.y, a.bricks.cells[1]) - at.y, 8u);
+        u32 bit = 63 - clz(todo & (0 - todo)), x0 = bit % 8, y0 = bit / 8;
+        nodes.look_up(min_of(at.x + x0, a.bricks.cells[0]), min_of(at.y + y0, a.bricks.cells[1]), z);
+        u32 x1 = min_of(nodes.end(nodes.low.x, a.bricks.cells[0]) - at.x, 8u);
+        u32 y1 = min_of(nodes.end(nodes.low.y, a.bricks.cells[1]) - at.y, 8u);
         u64 row = (SDF_LOWEST_Y >> (8 - x1 + x0)) << x0, all = 0;
         for (u32 y = y0; y < y1; y++) all |= row << 8 * y;
         todo &= ~all;
@@ -212,9 +212,9 @@ SDF_KERNEL(sdf_field_inside, PLAIN, i) {
         nodes.load();
         double tx[8], tz = nodes.along(z, a.bricks.cells[2], nodes.low.z);
         for (u32 x = x0; x < x1; x++)
-            tx[x] = nodes.along(least(at.x + x, a.bricks.cells[0]), a.bricks.cells[0], nodes.low.x);
+            tx[x] = nodes.along(min_of(at.x + x, a.bricks.cells[0]), a.bricks.cells[0], nodes.low.x);
         for (u32 y = y0; y < y1; y++) {
-            double ty = nodes.along(least(at.y + y, a.bricks.cells[1]), a.bricks.cells[1], nodes.low.y);
+            double ty = nodes.along(min_of(at.y + y, a.bricks.cells[1]), a.bricks.cells[1], nodes.low.y);
             for (u32 x = x0; x < x1; x++)
                 word |= (u64)((float)trilinear(nodes.corner, vec(tx[x], ty, tz)) < a.iso) << (8 * y + x);
         }
@@ -247,16 +247,16 @@ struct sdf_volume_inside_args {
 };
 SDF_KERNEL(sdf_volume_inside, PLAIN, i) {
     u32 nx = bricks_along(a.cells[0]), ny = bricks_along(a.cells[1]);
-    u32 bx = i % nx, by = i / nx % ny, layer = i / nx / ny, z = least(a.nodes.first_layer + layer, a.cells[2]);
+    u32 bx = i % nx, by = i / nx % ny, layer = i / nx / ny, z = min_of(a.nodes.first_layer + layer, a.cells[2]);
     VolumeNodes nodes = {a.nodes, a.cells};
     u64 word = 0;
     for (u32 y = 0; y < 8; y++) {
-        const float* row = nodes.row(least(8 * by + y, a.cells[1]), z);
+        const float* row = nodes.row(min_of(8 * by + y, a.cells[1]), z);
         u32 bits = 0;
         if (8 * bx + 7 <= a.cells[0])
             bits = eight_below(row + 8 * bx, a.iso);
         else
-            for (u32 x = 0; x < 8; x++) bits |= (u32)(row[least(8 * bx + x, a.cells[0])] < a.iso) << x;
+            for (u32 x = 0; x < 8; x++) bits |= (u32)(row[min_of(8 * bx + x, a.cells[0])] < a.iso) << x;
         word |= (u64)bits << 8 * y;
     }
     a.inside[((layer / 8 * (size_t)ny + by) * nx + bx) * 8 + layer % 8] = word;
@@ -276,7 +276,7 @@ FN Corners corner_words(const Bricks& bricks, const u64* inside, u32 i) {
     Corners r;
     for (u32 up = 0; up < 2; up++) {
         bool above = up && layer == 7 && next[4] != SDF_NONE;
-        u32 z = above ? 0 : least(layer + up, 7u);
+        u32 z = above ? 0 : min_of(layer + up, 7u);
         u64 w[4];
         bool there[4];
         for (u32 c = 0; c < 4; c++) {
@@ -323,7 +323,7 @@ SDF_KERNEL(sdf_cell_flags, PLAIN, i) {
     }
     u64 active = any & ~all & within_grid(brick_position(a.bricks.brick[i / 8], a.bricks.cells), i % 8, a.bricks.cells);
     a.active[i] = active;
-    a.count[i] = count_ones((u32)active) + count_ones((u32)(active >> 32));
+    a.count[i] = popcount((u32)active) + popcount((u32)(active >> 32));
 }
 
 // Bit k: the surface crosses the edge that leaves a cell's lowest node along axis k.
@@ -351,7 +351,7 @@ SDF_KERNEL(sdf_cell_cases, PLAIN, i) {
     Corners corner = corner_words(a.bricks, a.inside, i);
     Lattice at = brick_position(a.bricks.brick[i / 8], a.bricks.cells);
     for (u32 next = a.first[i]; todo; next++, todo &= todo - 1) {
-        u32 bit = 63 - leading_zeros(todo & (0 - todo)), cases = 0;
+        u32 bit = 63 - clz(todo & (0 - todo)), cases = 0;
         for (u32 c = 0; c < 8; c++) cases |= (u32)(corner.word[c] >> bit & 1) << c;
         u32 node[3] = {at.x + bit % 8, at.y + bit / 8, at.z + i % 8}, crossed = own_crossings(cases);
         bool flat = false, cut = false;
@@ -360,10 +360,10 @@ SDF_KERNEL(sdf_cell_cases, PLAIN, i) {
             flat |= upper;
             cut |= (upper || node[k] == 0) && (crossed & ~(1u << k));
         }
-        if (cut) store_shared(a.marks, 1u);
+        if (cut) store_relaxed(a.marks, 1u);
         a.cell[next] = 64 * i + bit;
         a.cases[next] = (u8)cases;
-        a.vertices[next] = count_ones(crossed);
+        a.vertices[next] = popcount(crossed);
         a.triangles[next] = flat ? 0 : a.table[SDF_TABLE_ROW * cases];
     }
 }
@@ -401,8 +401,8 @@ FN void place_vertices(const Vertices& a, u32 i, Nodes& nodes) {
         if (!(crossed >> k & 1)) continue;
         double above = (double)nodes(node[0] + (k == 0), node[1] + (k == 1), node[2] + (k == 2));
         double gap = above - below, t = ((double)a.iso - below) / gap;
-        t = least(most(t, SDF_CLEARANCE), 1.0 - SDF_CLEARANCE);
-        if (gap - gap != 0.0) store_shared(a.marks + 1, 1u);  // a value is infinite or not a number
+        t = min_of(max_of(t, SDF_CLEARANCE), 1.0 - SDF_CLEARANCE);
+        if (gap - gap != 0.0) store_relaxed(a.marks + 1, 1u);  // a value is infinite or not a number
         for (u32 axis = 0; axis < 3; axis++) {
             double steps = axis == k ? (double)node[axis] + t : (double)node[axis];
             out[a.reversed ? 2 - axis : axis] = a.frame[axis] + a.frame[3 + axis] * steps;
@@ -454,9 +454,8 @@ SDF_KERNEL(sdf_cell_triangles, PLAIN, i) {
         u32 brick = a.neighbour[8 * (size_t)(cell / 512) + (px / 8 | py / 8 << 1 | pz / 8 << 2)];
         u32 word = 8 * brick + pz % 8, bit = 8 * (py % 8) + px % 8;
         u64 before = a.word[word] & ((1ULL << bit) - 1);
-        u32 owner = a.first[word] + count_ones((u32)before) + count_ones((u32)(before >> 32));
-        u32 vertex =
-            a.active.first_vertex[owner] + count_ones(own_crossings(a.active.cases[owner]) & ((1u << axis) - 1));
+        u32 owner = a.first[word] + popcount((u32)before) + popcount((u32)(before >> 32));
+        u32 vertex = a.active.first_vertex[owner] + popcount(own_crossings(a.active.cases[owner]) & ((1u << axis) - 1));
         u32 place = a.reversed ? k / 3 * 3 + 2 - k % 3 : k;
         out[place] = a.base + vertex;
     }

@@ -46,7 +46,7 @@ FN Leaf load_leaf(const sdf_render_args& a, D3 p) {
     const double full = (double)(1u << SDF_LATTICE_BITS);
     double u[3] = {p.x * full, p.y * full, p.z * full};
     u32 cell[3];
-    for (int k = 0; k < 3; k++) cell[k] = u[k] < full - 1.0 ? (u32)most(u[k], 0.0) : (1u << SDF_LATTICE_BITS) - 1u;
+    for (int k = 0; k < 3; k++) cell[k] = u[k] < full - 1.0 ? (u32)max_of(u[k], 0.0) : (1u << SDF_LATTICE_BITS) - 1u;
     Lattice at = {cell[0], cell[1], cell[2]};
     u32 number = find_leaf(a.leaves, morton_encode(at));
     Lattice low = morton_decode(a.leaves.leaf_key[number]);
@@ -81,8 +81,8 @@ FN double first_root(const double* value) {
     if (inner > 0.0) {
         double q = c2 > 0.0 ? -(c2 + sqrt(inner)) : sqrt(inner) - c2;
         double one = q / (3.0 * c3), other = c1 / q;  // the first is not finite for a parabola, and passed over
-        split[0] = least(one, other);
-        split[1] = most(one, other);
+        split[0] = min_of(one, other);
+        split[1] = max_of(one, other);
     }
     double low = 0.0;
     for (int k = 0; k < 3; k++) {
@@ -107,7 +107,7 @@ FN double first_root(const double* value) {
 // distance where that is more; error_at_level is the same for the level itself.
 FN double clear_radius(const sdf_render_args& a, double above) {
     double distance = above + a.iso / a.length;
-    double error = most(a.error, a.slack * select(distance < 0.0, -distance, distance));
+    double error = max_of(a.error, a.slack * select(distance < 0.0, -distance, distance));
     return above - error - a.error_at_level;
 }
 
@@ -126,8 +126,8 @@ FN Seen trace(const sdf_render_args& a, D3 eye, D3 way) {
             continue;
         }
         double one = (0.0 - from[k]) / along[k], other = (1.0 - from[k]) / along[k];
-        t = most(t, least(one, other));
-        end = least(end, most(one, other));
+        t = max_of(t, min_of(one, other));
+        end = min_of(end, max_of(one, other));
     }
     double walked = t;  // up to here leaf by leaf
     while (t < end) {
@@ -148,8 +148,8 @@ FN Seen trace(const sdf_render_args& a, D3 eye, D3 way) {
         bool below = false;
         for (int k = 0; k < 3; k++)
             if (along[k] != 0.0)
-                out = least(out, (low[k] + select(along[k] > 0.0, leaf.size, 0.0) - from[k]) / along[k]);
-        out = most(out, t);
+                out = min_of(out, (low[k] + select(along[k] > 0.0, leaf.size, 0.0) - from[k]) / along[k]);
+        out = max_of(out, t);
         for (int c = 0; c < 8; c++) below = below || !(leaf.v[c] > 0.0);
         if (below) {
             for (int k = 1; k < 4; k++) value[k] = leaf_value(leaf, eye + (t + k / 3.0 * (out - t)) * way);
@@ -162,7 +162,7 @@ FN Seen trace(const sdf_render_args& a, D3 eye, D3 way) {
         }
         double leap = t + clear_radius(a, value[0]);
         walked = out + SDF_RENDER_CLEAR;
-        t = most(walked, leap);
+        t = max_of(walked, leap);
     }
     return seen;
 }
@@ -213,7 +213,7 @@ FN int contrast(const sdf_render_args& a, u32 column, u32 row) {
     int change = 0;
     for (int side = 0; side < 4; side++)
         for (int k = 0; k < 3; k++)
-            change = most(change, most((int)here[k] - there[side][k], (int)there[side][k] - here[k]));
+            change = max_of(change, max_of((int)here[k] - there[side][k], (int)there[side][k] - here[k]));
     return change;
 }
 
@@ -239,7 +239,8 @@ SDF_KERNEL(sdf_render, PLAIN, place) {
             sum = sum + vec(0.955 - 0.13 * fall, 0.962 - 0.12 * fall, 0.975 - 0.11 * fall);
         } else {
             D3 p = eye + seen.t * way;
-            normal = smooth_normal(a, p, most(a.smoothing, most(0.5 * seen.leaf_size, 0.5 * a.pixel_size * seen.t)));
+            normal =
+                smooth_normal(a, p, max_of(a.smoothing, max_of(0.5 * seen.leaf_size, 0.5 * a.pixel_size * seen.t)));
             sum = sum + shade(a, p, way, normal);
         }
         if (a.depth) a.depth[i] = seen.t;

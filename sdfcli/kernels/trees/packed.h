@@ -5,7 +5,7 @@
 // flat in theirs; those of nodes above are not, as larger parts of a surface are hardly flat.
 //
 // INTERFACE
-//   Quad, Turned                              four floats, read as one; a turned box
+//   Float4, Obb                              four floats, read as one; a turned box
 //   warp_lowest, warp_highest, exchanged, got floats among the threads of a warp
 //   sdf_packet_cells, sdf_packet_centres      triangles from Morton order to the Hilbert curve
 //   sdf_packet_cut                            parts of them, cut in halves by medians
@@ -25,7 +25,7 @@
 #define SDF_CUT_BINS 256u
 #define SDF_PART 4u  // triangles in a part of a block
 
-struct alignas(16) Quad {
+struct alignas(16) Float4 {
     float x, y, z, w;
 };
 
@@ -35,32 +35,32 @@ FN u32 ordered_bits(float x) {
     return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 FN float ordered_float(u32 bits) { return bits_float(bits >> 31 ? bits & 0x7fffffffu : ~bits); }
-FN float warp_lowest(float x) { return ordered_float(warp_least(ordered_bits(x))); }
-FN float warp_highest(float x) { return ordered_float(warp_most(ordered_bits(x))); }
+FN float warp_lowest(float x) { return ordered_float(reduce_min(ordered_bits(x))); }
+FN float warp_highest(float x) { return ordered_float(reduce_max(ordered_bits(x))); }
 
-FN Quad quad(F3 v, float w) {
-    Quad q = {v.x, v.y, v.z, w};
+FN Float4 quad(F3 v, float w) {
+    Float4 q = {v.x, v.y, v.z, w};
     return q;
 }
-FN F3 xyz(Quad q) { return vec(q.x, q.y, q.z); }
+FN F3 xyz(Float4 q) { return vec(q.x, q.y, q.z); }
 
 // A turned box: its middle, half its lengths, and its axes, which are a little too short: what is measured along them
 // is a lower bound, whatever is rounded.
-struct Turned {
+struct Obb {
     F3 middle, half, x, y, z;
 };
 
 // 32 turned boxes lie in 4 x 32 quads, so that a warp reads whole lines.
-FN void store_turned(float* boxes, u32 place, const Turned& b) {
-    Quad* out = (Quad*)boxes + 4 * SDF_WARP * (size_t)(place / SDF_WARP) + place % SDF_WARP;
+FN void store_turned(float* boxes, u32 place, const Obb& b) {
+    Float4* out = (Float4*)boxes + 4 * SDF_WARP * (size_t)(place / SDF_WARP) + place % SDF_WARP;
     out[0] = quad(b.middle, 0.f);
     out[SDF_WARP] = quad(SDF_NEARER * b.x, b.half.x);
     out[2 * SDF_WARP] = quad(SDF_NEARER * b.y, b.half.y);
     out[3 * SDF_WARP] = quad(SDF_NEARER * b.z, b.half.z);
 }
-// The box of a triangle, turned with the normal n; of the triangles of all threads where most_of_all is warp_highest.
+// The box of a triangle, turned with the normal n; of the triangles of all threads where max_of_all is warp_highest.
 template <class Most>
-FN Turned turned_box(F3 n, const float* t, Most most_of_all) {
+FN Obb turned_box(F3 n, const float* t, Most max_of_all) {
     float length_sq = dot(n, n);
     F3 z = length_sq > 1e-30f ? (1.f / sqrtf(length_sq)) * n : vec(0.f, 0.f, 1.f);
     float x = fabsf(z.x), y = fabsf(z.y), w = fabsf(z.z);
@@ -72,23 +72,23 @@ FN Turned turned_box(F3 n, const float* t, Most most_of_all) {
     float half[3];
     for (int k = 0; k < 3; k++) {
         float a = dot(load3(t), axis[k]), b = dot(load3(t + 3), axis[k]), c = dot(load3(t + 6), axis[k]);
-        float high = most_of_all(most(a, most(b, c))), low = -most_of_all(-least(a, least(b, c)));
+        float high = max_of_all(max_of(a, max_of(b, c))), low = -max_of_all(-min_of(a, min_of(b, c)));
         middle = middle + (0.5f * (low + high)) * axis[k];
     }
     for (int k = 0; k < 3; k++) {
         float a = fabsf(dot(load3(t) - middle, axis[k])), b = fabsf(dot(load3(t + 3) - middle, axis[k])),
               c = fabsf(dot(load3(t + 6) - middle, axis[k]));
-        half[k] = most_of_all(most(a, most(b, c))) + SDF_TURNED_MARGIN;
+        half[k] = max_of_all(max_of(a, max_of(b, c))) + SDF_TURNED_MARGIN;
     }
-    Turned box = {middle, load3(half), axis[0], axis[1], z};
+    Obb box = {middle, load3(half), axis[0], axis[1], z};
     return box;
 }
 
-FN float exchanged(float x, u32 distance) { return bits_float(warp_exchange(float_bits(x), distance)); }
+FN float exchanged(float x, u32 distance) { return bits_float(shfl_xor(float_bits(x), distance)); }
 FN F3 exchanged(F3 v, u32 distance) {
     return vec(exchanged(v.x, distance), exchanged(v.y, distance), exchanged(v.z, distance));
 }
-FN float got(float x, u32 thread) { return bits_float(warp_get(float_bits(x), thread)); }
+FN float got(float x, u32 thread) { return bits_float(shfl(float_bits(x), thread)); }
 
 // Triangles along the Hilbert curve, from those in Morton order: in both a cell's come one after the other, so only the
 // cells change their places. Within a cell the order stays Morton's: cuts come after.
@@ -109,8 +109,8 @@ SDF_KERNEL(sdf_packet_cells, WARP, i) {
     bool begins = i == 0 || curve_cell(a.keys[i - 1], a.bits) != cell;
     bool ends = i + 1 == a.triangles || curve_cell(a.keys[i + 1], a.bits) != cell;
     u32 place = begins || ends ? along_curve(cell, a.bits) : 0;
-    if (begins) add_up(a.count + place, 0 - i);
-    if (ends) add_up(a.count + place, i + 1);
+    if (begins) atomic_add(a.count + place, 0 - i);
+    if (ends) atomic_add(a.count + place, i + 1);
     if (ends) a.last[place] = i + 1;
 }
 // A triangle that is being sorted into a block: the middle of its box, and its slot.
@@ -131,28 +131,28 @@ SDF_KERNEL(sdf_packet_centres, WARP, i) {
     if (i >= a.triangles) return;
     u32 cell = along_curve(curve_cell(a.keys[i], a.bits), a.bits);
     Box b = triangle_box(a.triangle + 9 * (size_t)i);
-    ((Quad*)a.placed)[i + a.end[cell] - a.last[cell]] = quad(0.5f * (load3(b.v) + load3(b.v + 3)), bits_float(i));
+    ((Float4*)a.placed)[i + a.end[cell] - a.last[cell]] = quad(0.5f * (load3(b.v) + load3(b.v + 3)), bits_float(i));
 }
 
 // What is cut by a warp: triangles that follow one another, along the longest side of the box around their middles.
 struct Cut {
-    const Quad* from;
+    const Float4* from;
     u32 count, thread;
     F3 axis;
     float low, scale;
     u32 middle, before;  // the bin in which the cut is, and how many triangles are in the bins before it
 
-    METHOD u32 bin(Quad q) const { return least((u32)((dot(xyz(q), axis) - low) * scale), SDF_CUT_BINS - 1); }
+    METHOD u32 bin(Float4 q) const { return min_of((u32)((dot(xyz(q), axis) - low) * scale), SDF_CUT_BINS - 1); }
     METHOD void choose_axis() {
         F3 start = xyz(from[0]), end = start;
         for (u32 j = thread; j < count; j += SDF_WARP) {
             F3 p = xyz(from[j]);
-            start = vec(least(start.x, p.x), least(start.y, p.y), least(start.z, p.z));
-            end = vec(most(end.x, p.x), most(end.y, p.y), most(end.z, p.z));
+            start = vec(min_of(start.x, p.x), min_of(start.y, p.y), min_of(start.z, p.z));
+            end = vec(max_of(end.x, p.x), max_of(end.y, p.y), max_of(end.z, p.z));
         }
         start = vec(warp_lowest(start.x), warp_lowest(start.y), warp_lowest(start.z));
         F3 side = vec(warp_highest(end.x), warp_highest(end.y), warp_highest(end.z)) - start;
-        float longest = most(side.x, most(side.y, side.z));
+        float longest = max_of(side.x, max_of(side.y, side.z));
         axis = longest == side.x ? vec(1.f, 0.f, 0.f) : longest == side.y ? vec(0.f, 1.f, 0.f) : vec(0.f, 0.f, 1.f);
         low = dot(start, axis);
         scale = longest > 1e-30f ? SDF_CUT_BINS / longest : 0.f;
@@ -166,7 +166,7 @@ struct Cut {
         u32 sum = 0, place = 0;
         for (u32 k = 0; k < each; k++) sum += bins[each * thread + k];
         for (u32 k = 1; k < SDF_WARP; k *= 2) {
-            u32 other = warp_exchange(sum, k);
+            u32 other = shfl_xor(sum, k);
             if (thread & k) place += other;
             sum += other;
         }
@@ -178,23 +178,23 @@ struct Cut {
             }
             place += bins[k];
         }
-        middle = warp_least(middle);
-        before = warp_least(before);
+        middle = reduce_min(middle);
+        before = reduce_min(before);
     }
     // The left ones first, as far as 1 / 256 of the side tells them apart; of those in the middle bin, the first ones.
-    METHOD void store(Quad* to, u32 left) const {
+    METHOD void store(Float4* to, u32 left) const {
         u32 lefts = 0, middles = 0, lower = (1u << thread) - 1;
-        Quad next = from[least(thread, count - 1)];
+        Float4 next = from[min_of(thread, count - 1)];
         for (u32 j = thread; j < count + thread; j += SDF_WARP) {
-            Quad q = next;
-            next = from[least(j + SDF_WARP, count - 1)];  // comes while this one is dealt with
+            Float4 q = next;
+            next = from[min_of(j + SDF_WARP, count - 1)];  // comes while this one is dealt with
             u32 own = j < count ? bin(q) : SDF_NONE, same = warp_ballot(own == middle);
-            bool first_ones = before + middles + (u32)count_ones(same & lower) < left;
+            bool first_ones = before + middles + (u32)popcount(same & lower) < left;
             bool goes = own < middle || (own == middle && first_ones);
-            u32 going = warp_ballot(goes), rank = lefts + (u32)count_ones(going & lower);
+            u32 going = warp_ballot(goes), rank = lefts + (u32)popcount(going & lower);
             if (j < count) to[goes ? rank : left + (j - rank)] = q;
-            lefts += (u32)count_ones(going);
-            middles += (u32)count_ones(same);
+            lefts += (u32)popcount(going);
+            middles += (u32)popcount(same);
         }
     }
 };
@@ -210,11 +210,11 @@ struct sdf_packet_cut_args {
 SDF_KERNEL(sdf_packet_cut, WARP, i) {
     SDF_SHARED u32 memory[SDF_BLOCK_WARPS][SDF_CUT_BINS];
     u32* bins = memory[i / SDF_WARP % SDF_BLOCK_WARPS];
-    u32 first = i / SDF_WARP * a.size, count = least(a.size, a.triangles - first);
-    Quad *from = (Quad*)a.placed + first, *to = (Quad*)a.cut + first;
+    u32 first = i / SDF_WARP * a.size, count = min_of(a.size, a.triangles - first);
+    Float4 *from = (Float4*)a.placed + first, *to = (Float4*)a.cut + first;
     for (u32 size = a.size; size > a.until; size /= 2) {
         for (u32 part = 0; part < count; part += size) {
-            Cut c = {from + part, least(size, count - part), i % SDF_WARP};
+            Cut c = {from + part, min_of(size, count - part), i % SDF_WARP};
             c.middle = SDF_CUT_BINS;  // all are left ones
             if (c.count > size / 2) {
                 c.choose_axis();
@@ -222,7 +222,7 @@ SDF_KERNEL(sdf_packet_cut, WARP, i) {
             }
             c.store(to + part, size / 2);
         }
-        Quad* cut = to;
+        Float4* cut = to;
         to = from;
         from = cut;
         warp_sync();
@@ -245,8 +245,8 @@ FN Box gather_bounds(const Box& own, float* bounds, u32 place, bool stores) {
 
 // What a triangle's distance takes, in one piece: its corners, one over its squared lengths, its slot and id.
 FN void store_record(float* records, u32 place, const float* t, u32 slot, u32 id) {
-    Quad* out = (Quad*)records + 4 * (size_t)place;
-    Facet<float> f = facet(load3(t), load3(t + 3), load3(t + 6));
+    Float4* out = (Float4*)records + 4 * (size_t)place;
+    PreparedTriangle<float> f = facet(load3(t), load3(t + 3), load3(t + 6));
     out[0] = quad(load3(t), f.over_ab);
     out[1] = quad(load3(t + 3), f.over_ac);
     out[2] = quad(load3(t + 6), f.over_bc);
@@ -254,34 +254,36 @@ FN void store_record(float* records, u32 place, const float* t, u32 slot, u32 id
 }
 // Sorts what neighbouring threads hold, as many as `together`, a power of two, along the longest side of the box around
 // it. What does not exist stays behind the rest.
-FN Quad sort_along_box(Quad q, u32 thread, u32 together, bool exists) {
+FN Float4 sort_along_box(Float4 q, u32 thread, u32 together, bool exists) {
     F3 p = xyz(q), low = p, high = p;
     for (u32 k = 1; k < together; k *= 2) {
         F3 a = exchanged(low, k), b = exchanged(high, k);
-        low = vec(least(low.x, a.x), least(low.y, a.y), least(low.z, a.z));
-        high = vec(most(high.x, b.x), most(high.y, b.y), most(high.z, b.z));
+        low = vec(min_of(low.x, a.x), min_of(low.y, a.y), min_of(low.z, a.z));
+        high = vec(max_of(high.x, b.x), max_of(high.y, b.y), max_of(high.z, b.z));
     }
     F3 side = high - low;
-    float longest = most(side.x, most(side.y, side.z)), place = longest == side.x ? p.x : longest == side.y ? p.y : p.z;
+    float longest = max_of(side.x, max_of(side.y, side.z)), place = longest == side.x   ? p.x
+                                                                    : longest == side.y ? p.y
+                                                                                        : p.z;
     u32 key = ((exists ? ordered_bits(place) : SDF_NONE) & ~(SDF_WARP - 1u)) | thread;
     for (u32 size = 2; size <= together; size *= 2)  // Batcher's bitonic sort
         for (u32 k = size / 2; k; k /= 2) {
-            u32 other = warp_exchange(key, k);
+            u32 other = shfl_xor(key, k);
             bool lower = !(thread & k), rising = size == together || !(thread & size);
-            key = lower == rising ? least(key, other) : most(key, other);
+            key = lower == rising ? min_of(key, other) : max_of(key, other);
         }
     u32 from = key % SDF_WARP;
     return quad(vec(got(q.x, from), got(q.y, from), got(q.z, from)), got(q.w, from));
 }
 // The box of a node above the blocks.
-FN Turned upright_box(const Box& bounds) {
+FN Obb aabb(const Box& bounds) {
     F3 low = load3(bounds.v), high = load3(bounds.v + 3), middle = 0.5f * (low + high),
        margin = SDF_TURNED_MARGIN * vec(1.f, 1.f, 1.f);
-    Turned box = {middle, (high - middle) + margin, vec(1.f, 0.f, 0.f), vec(0.f, 1.f, 0.f), vec(0.f, 0.f, 1.f)};
+    Obb box = {middle, (high - middle) + margin, vec(1.f, 0.f, 0.f), vec(0.f, 1.f, 0.f), vec(0.f, 0.f, 1.f)};
     return box;
 }
 // A warp for each block: its triangles, cut by medians into parts, and the boxes of all of them. The last child of a
-// node that is done goes on with the node, up to the root, as in `climb`.
+// node that is done goes on with the node, up to the root, as in `reduce_bottom_up`.
 struct sdf_packet_blocks_args {
     u32 n;  // places: 32 x blocks
     u32 triangles;
@@ -299,7 +301,7 @@ struct sdf_packet_blocks_args {
 SDF_KERNEL(sdf_packet_blocks, WARP, i) {
     u32 block = i / SDF_WARP, thread = i % SDF_WARP;
     bool exists = i < a.triangles;
-    Quad q = ((const Quad*)a.placed)[least(i, a.triangles - 1)];
+    Float4 q = ((const Float4*)a.placed)[min_of(i, a.triangles - 1)];
     for (u32 together = SDF_WARP; together > SDF_PART; together /= 2) q = sort_along_box(q, thread, together, exists);
     u32 slot = float_bits(q.w);
     const float* t = a.triangle + 9 * (size_t)slot;
@@ -309,15 +311,15 @@ SDF_KERNEL(sdf_packet_blocks, WARP, i) {
     store_turned(a.box, i, turned_box(n, t, [](float x) { return x; }));
     for (u32 k = 1; k < SDF_WARP; k *= 2) {
         if (k == SDF_PART) {
-            Turned part = turned_box(n, t, [](float x) {
-                for (u32 j = 1; j < SDF_PART; j *= 2) x = most(x, exchanged(x, j));
+            Obb part = turned_box(n, t, [](float x) {
+                for (u32 j = 1; j < SDF_PART; j *= 2) x = max_of(x, exchanged(x, j));
                 return x;
             });
             if (thread % SDF_PART == 0) store_turned(a.part, i / SDF_PART, part);
         }
         n = n + exchanged(n, k);
     }
-    Turned box = turned_box(n, t, [](float x) { return warp_highest(x); });
+    Obb box = turned_box(n, t, [](float x) { return warp_highest(x); });
     const u32 blocks = a.n / SDF_WARP;
     Box own = triangle_box(t);
     if (i == 0) a.level_start[0] = 0;
@@ -325,15 +327,15 @@ SDF_KERNEL(sdf_packet_blocks, WARP, i) {
         // Of the level above: its first node is `start`, its bounds are here.
         float* bounds = a.bounds + 6 * SDF_WARP * (size_t)(start - blocks);
         Box all = gather_bounds(own, bounds, node, thread == 0);
-        if (level) box = upright_box(all);
+        if (level) box = aabb(all);
         if (thread == 0) store_turned(a.box + 16 * SDF_WARP * (size_t)start, node, box);
         if (thread == 0 && node == 0) a.level_start[level + 1] = start;
         if (count <= SDF_WARP) return;
-        u32 parent = node / SDF_WARP, children = least(count - SDF_WARP * parent, (u32)SDF_WARP);
-        u32 before = warp_get(thread == 0 ? arrive(a.arrivals + start - blocks + parent) : 0, 0);
+        u32 parent = node / SDF_WARP, children = min_of(count - SDF_WARP * parent, (u32)SDF_WARP);
+        u32 before = shfl(thread == 0 ? fetch_add_acq_rel(a.arrivals + start - blocks + parent) : 0, 0);
         if (before + 1 < children) return;
         warp_sync();  // what thread 0 may see now, others may, too
-        const float* from = bounds_at(bounds, SDF_WARP * parent + least(thread, children - 1));
+        const float* from = bounds_at(bounds, SDF_WARP * parent + min_of(thread, children - 1));
         for (int k = 0; k < 6; k++) own.v[k] = from[SDF_WARP * k];
         node = parent;
         start += count = (count + SDF_WARP - 1) / SDF_WARP;

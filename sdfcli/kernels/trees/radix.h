@@ -7,7 +7,7 @@
 // INTERFACE
 //   RadixTree      the nodes, as kernels read them
 //   SDF_STACK      the stack that a walk down needs
-//   climb          from each leaf to the root, with what subtrees come to
+//   reduce_bottom_up          from each leaf to the root, with what subtrees come to
 //   child_box      the box of a child
 //   sdf_bvh_build  the nodes, one a thread
 //   sdf_bvh_refit  their boxes, one thread a leaf
@@ -26,7 +26,7 @@
 FN int common_prefix(const u64* keys, int n, int i, int j) {
     if (j < 0 || j >= n) return -1;
     u64 differ = keys[i] ^ keys[j];
-    return differ ? leading_zeros(differ) : 64 + leading_zeros((u32)i ^ (u32)j);
+    return differ ? clz(differ) : 64 + clz((u32)i ^ (u32)j);
 }
 
 // One internal node: its direction, its other end, its split (Karras 2012, section 4).
@@ -52,7 +52,7 @@ SDF_KERNEL(sdf_bvh_build, PLAIN, node) {
         if (common_prefix(k, n, i, i + (s + t) * d) > prefix) s += t;
         if (t == 1) break;
     }
-    int split = i + s * d + (d < 0 ? -1 : 0), first = least(i, j), last = most(i, j);
+    int split = i + s * d + (d < 0 ? -1 : 0), first = min_of(i, j), last = max_of(i, j);
     u32 left = (u32)split | (first == split ? SDF_LEAF : 0u);
     u32 right = (u32)(split + 1) | (last == split + 1 ? SDF_LEAF : 0u);
     a.child[2 * (size_t)i] = left;
@@ -73,12 +73,12 @@ struct RadixTree {
 // second one goes on with join(node, left, right), for which it loads its sibling: each node is visited once, after
 // both of its children.
 template <class Value, class Load, class Join>
-FN void climb(const RadixTree& tree, u32* arrivals, u32 leaf, Value own, Load load, Join join) {
+FN void reduce_bottom_up(const RadixTree& tree, u32* arrivals, u32 leaf, Value own, Load load, Join join) {
     u32 from = make_leaf(leaf), node = tree.leaf_parent[leaf];
     while (node != SDF_NONE) {
         const u32 left = tree.child[2 * (size_t)node], right = tree.child[2 * (size_t)node + 1];
         const u32 above = tree.node_parent[node];  // all three come while this one arrives
-        if (arrive(arrivals + node) == 0u) return;
+        if (fetch_add_acq_rel(arrivals + node) == 0u) return;
         if (left == from)
             own = join(node, own, load(right));
         else
@@ -91,7 +91,7 @@ FN void climb(const RadixTree& tree, u32* arrivals, u32 leaf, Value own, Load lo
 FN Box child_box(const float* triangle, const float* box, u32 child) {
     if (is_leaf(child)) return triangle_box(triangle + 9 * (size_t)leaf_index(child));
     Box b;
-    load_fresh<6>(box + 6 * (size_t)child, b.v);
+    load_coherent<6>(box + 6 * (size_t)child, b.v);
     return b;
 }
 
@@ -103,11 +103,11 @@ struct sdf_bvh_refit_args {
 };
 SDF_KERNEL(sdf_bvh_refit, PLAIN, leaf) {
     auto load = [&](u32 child) { return child_box(a.tree.triangle, a.box, child); };
-    climb(a.tree, a.arrivals, leaf, load(make_leaf(leaf)), load, [&](u32 node, const Box& l, const Box& r) {
+    reduce_bottom_up(a.tree, a.arrivals, leaf, load(make_leaf(leaf)), load, [&](u32 node, const Box& l, const Box& r) {
         Box both;
         for (int k = 0; k < 3; k++) {
-            both.v[k] = least(l.v[k], r.v[k]);
-            both.v[k + 3] = most(l.v[k + 3], r.v[k + 3]);
+            both.v[k] = min_of(l.v[k], r.v[k]);
+            both.v[k + 3] = max_of(l.v[k + 3], r.v[k + 3]);
         }
         store_row<6>(a.box + 6 * (size_t)node, both.v);
         return both;

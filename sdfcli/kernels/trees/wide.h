@@ -25,15 +25,15 @@ SDF_KERNEL(sdf_wide_build, PLAIN, i) {
     for (u32 k = 0; k < SDF_WIDE; k++) {
         Box b;
         if (a.block) {
-            const float* t = a.triangle + 9 * (size_t)a.block_slot[least(SDF_WIDE * i + k, a.triangles - 1)];
+            const float* t = a.triangle + 9 * (size_t)a.block_slot[min_of(SDF_WIDE * i + k, a.triangles - 1)];
             for (int c = 0; c < 9; c++) a.block[SDF_WIDE * (9 * (size_t)i + c) + k] = t[c];
             b = triangle_box(t);
         } else {
             for (int c = 0; c < 6; c++) b.v[c] = a.own[SDF_WIDE * (6 * (size_t)i + c) + k];
         }
         for (int c = 0; c < 3; c++) {
-            low[c] = least(low[c], b.v[c]);
-            high[c] = most(high[c], b.v[c + 3]);
+            low[c] = min_of(low[c], b.v[c]);
+            high[c] = max_of(high[c], b.v[c + 3]);
         }
     }
     float* out = a.above + SDF_WIDE * 6 * (size_t)(i / SDF_WIDE) + i % SDF_WIDE;

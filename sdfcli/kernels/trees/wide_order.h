@@ -34,7 +34,7 @@ struct Part {
 Placed placed(const float* t, u32 slot) {
     Placed p = {{0.f, 0.f, 0.f}, slot};
     for (int k = 0; k < 3; k++)
-        p.centre[k] = least(t[k], least(t[k + 3], t[k + 6])) + most(t[k], most(t[k + 3], t[k + 6]));
+        p.centre[k] = min_of(t[k], min_of(t[k + 3], t[k + 6])) + max_of(t[k], max_of(t[k + 3], t[k + 6]));
     return p;
 }
 
@@ -43,8 +43,8 @@ int longest_side(const Placed* first, const Placed* last) {
     for (int k = 0; k < 3; k++) low[k] = high[k] = first->centre[k];
     for (const Placed* p = first; p < last; p++)
         for (int k = 0; k < 3; k++) {
-            low[k] = least(low[k], p->centre[k]);
-            high[k] = most(high[k], p->centre[k]);
+            low[k] = min_of(low[k], p->centre[k]);
+            high[k] = max_of(high[k], p->centre[k]);
         }
     int axis = 0;
     for (int k = 1; k < 3; k++)

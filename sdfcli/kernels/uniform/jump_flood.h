@@ -41,7 +41,7 @@ SDF_KERNEL(sdf_flood_pass, PLAIN, i) {
                 if (seed == last || seed == SDF_NONE) continue;  // neighbours mostly carry the same one
                 last = seed;
                 F3 r = p - load3(a.position + 3 * (size_t)seed);
-                best = least(best, (u64)float_bits(dot(r, r)) << 32 | seed);
+                best = min_of(best, (u64)float_bits(dot(r, r)) << 32 | seed);
             }
         }
     }

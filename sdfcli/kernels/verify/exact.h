@@ -22,8 +22,8 @@
 // ---- Distance ----
 
 FN double exact_box_distance_sq(D3 p, const double* box) {  // box: lower x, y, z, upper x, y, z
-    double x = most(most(box[0] - p.x, p.x - box[3]), 0.0), y = most(most(box[1] - p.y, p.y - box[4]), 0.0),
-           z = most(most(box[2] - p.z, p.z - box[5]), 0.0);
+    double x = max_of(max_of(box[0] - p.x, p.x - box[3]), 0.0), y = max_of(max_of(box[1] - p.y, p.y - box[4]), 0.0),
+           z = max_of(max_of(box[2] - p.z, p.z - box[5]), 0.0);
     return x * x + y * y + z * z;
 }
 
@@ -47,8 +47,8 @@ FN double exact_triangle_distance_sq(D3 p, D3 a, D3 b, D3 c) {
     D3 ab = b - a, ac = c - a, bc = c - b, ap = p - a, bp = p - b, cp = p - c, n = cross(ab, ac);
     double n_sq = dot(n, n);
     if (!(n_sq > 1e-20 * dot(ab, ab) * dot(ac, ac)))
-        return least(exact_segment_distance_sq(p, a, b),
-                     least(exact_segment_distance_sq(p, b, c), exact_segment_distance_sq(p, c, a)));
+        return min_of(exact_segment_distance_sq(p, a, b),
+                      min_of(exact_segment_distance_sq(p, b, c), exact_segment_distance_sq(p, c, a)));
     if (dot(ap, ab) <= 0.0 && dot(ap, ac) <= 0.0) return dot(ap, ap);
     if (dot(bp, ab) >= 0.0 && dot(bp, bc) <= 0.0) return dot(bp, bp);
     if (dot(cp, ac) >= 0.0 && dot(cp, bc) >= 0.0) return dot(cp, cp);
@@ -85,7 +85,7 @@ SDF_KERNEL(sdf_exact_distance, PLAIN, i) {
         if (node >= a.tree.leaves - 1) {
             const double* t = a.tree.triangle + 9 * (size_t)a.tree.leaf_size * (node - (a.tree.leaves - 1));
             for (u32 k = 0; k < a.tree.leaf_size; k++, t += 9)
-                best = least(best, exact_triangle_distance_sq(p, load3(t), load3(t + 3), load3(t + 6)));
+                best = min_of(best, exact_triangle_distance_sq(p, load3(t), load3(t + 3), load3(t + 6)));
             continue;
         }
         u32 left = 2 * node + 1;
@@ -136,7 +136,7 @@ FN Crossing exact_crossing(D3 d, D3 a, D3 b, D3 c) {
     double a_sq = dot(a, a), b_sq = dot(b, b), c_sq = dot(c, c);
     int s[4] = {exact_sign(dot(d, ab), a_sq * b_sq), exact_sign(dot(d, cross(b, c)), b_sq * c_sq),
                 exact_sign(dot(d, cross(c, a)), c_sq * a_sq), exact_sign(dot(c, ab), a_sq * b_sq * c_sq)};
-    int low = least(least(s[0], s[1]), least(s[2], s[3])), high = most(most(s[0], s[1]), most(s[2], s[3]));
+    int low = min_of(min_of(s[0], s[1]), min_of(s[2], s[3])), high = max_of(max_of(s[0], s[1]), max_of(s[2], s[3]));
     if (low < 0 && high > 0) return MISSES;
     if (low > 0) return LEAVES;
     if (high < 0) return ENTERS;
@@ -147,8 +147,8 @@ FN bool exact_ray_meets_box(D3 p, D3 inverse, const double* box) {
     double x0 = (box[0] - p.x) * inverse.x, x1 = (box[3] - p.x) * inverse.x;
     double y0 = (box[1] - p.y) * inverse.y, y1 = (box[4] - p.y) * inverse.y;
     double z0 = (box[2] - p.z) * inverse.z, z1 = (box[5] - p.z) * inverse.z;
-    double enter = most(most(least(x0, x1), least(y0, y1)), most(least(z0, z1), 0.0));
-    double leave = least(most(x0, x1), least(most(y0, y1), most(z0, z1)));
+    double enter = max_of(max_of(min_of(x0, x1), min_of(y0, y1)), max_of(min_of(z0, z1), 0.0));
+    double leave = min_of(max_of(x0, x1), min_of(max_of(y0, y1), max_of(z0, z1)));
     return enter <= leave * 1.000000000000002;  // no hit is lost: each of the six is off by 3 half units at most
 }
 

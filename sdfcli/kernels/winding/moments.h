@@ -43,7 +43,7 @@ FN Moments child_moments(const sdf_winding_moments_args& a, u32 child) {
         return m;
     }
     float row[SDF_MOMENTS];
-    load_fresh<SDF_MOMENTS>(a.moments + SDF_MOMENTS * (size_t)child, row);
+    load_coherent<SDF_MOMENTS>(a.moments + SDF_MOMENTS * (size_t)child, row);
     m.centre = load3(row);
     m.normal = load3(row + 4);
     m.area = row[7];
@@ -64,23 +64,25 @@ FN void add_first(const Moments& m, F3 centre, float* first) {
 
 SDF_KERNEL(sdf_winding_moments, PLAIN, leaf) {
     auto load = [&](u32 child) { return child_moments(a, child); };
-    climb(a.tree, a.arrivals, leaf, load(make_leaf(leaf)), load, [&](u32 node, const Moments& l, const Moments& r) {
-        Moments both;
-        both.area = l.area + r.area;
-        both.centre = l.centre + (both.area > 0.f ? r.area / both.area : 0.5f) * (r.centre - l.centre);
-        both.normal = l.normal + r.normal;
-        for (int k = 0; k < 6; k++) both.first[k] = 0.f;
-        add_first(l, both.centre, both.first);
-        add_first(r, both.centre, both.first);
-        const float* b = a.box + 6 * (size_t)node;
-        F3 c = both.centre, n = both.normal,
-           far = vec(most(c.x - b[0], b[3] - c.x), most(c.y - b[1], b[4] - c.y), most(c.z - b[2], b[5] - c.z));
-        float row[SDF_MOMENTS] = {c.x, c.y, c.z, dot(far, far), n.x, n.y, n.z, both.area};
-        for (int k = 0; k < 6; k++) row[8 + k] = both.first[k];
-        memcpy(row + 14, a.tree.child + 2 * (size_t)node, 2 * sizeof(u32));
-        store_row<SDF_MOMENTS>(a.moments + SDF_MOMENTS * (size_t)node, row);
-        return both;
-    });
+    reduce_bottom_up(
+        a.tree, a.arrivals, leaf, load(make_leaf(leaf)), load, [&](u32 node, const Moments& l, const Moments& r) {
+            Moments both;
+            both.area = l.area + r.area;
+            both.centre = l.centre + (both.area > 0.f ? r.area / both.area : 0.5f) * (r.centre - l.centre);
+            both.normal = l.normal + r.normal;
+            for (int k = 0; k < 6; k++) both.first[k] = 0.f;
+            add_first(l, both.centre, both.first);
+            add_first(r, both.centre, both.first);
+            const float* b = a.box + 6 * (size_t)node;
+            F3 c = both.centre, n = both.normal,
+               far =
+                   vec(max_of(c.x - b[0], b[3] - c.x), max_of(c.y - b[1], b[4] - c.y), max_of(c.z - b[2], b[5] - c.z));
+            float row[SDF_MOMENTS] = {c.x, c.y, c.z, dot(far, far), n.x, n.y, n.z, both.area};
+            for (int k = 0; k < 6; k++) row[8 + k] = both.first[k];
+            memcpy(row + 14, a.tree.child + 2 * (size_t)node, 2 * sizeof(u32));
+            store_row<SDF_MOMENTS>(a.moments + SDF_MOMENTS * (size_t)node, row);
+            return both;
+        });
 }
 
 // atan2 by range reduction and `terms` of the series of the arc tangent: 8 are good for 2e-8, 16 for rounding. No
@@ -89,7 +91,7 @@ template <class T>
 FN T arc_tangent2(T y, T x, int terms) {
     const double pi = 3.14159265358979323846;
     T zero(0.0), ax = select(x < zero, zero - x, x), ay = select(y < zero, zero - y, y);
-    T high = most(ax, ay), low = least(ax, ay);
+    T high = max_of(ax, ay), low = min_of(ax, ay);
     auto upper = low > T(0.41421356237309503) * high;
     T over = select(upper, low + high, high);
     T t = select(over > zero, select(upper, low - high, low) / over, zero);
@@ -106,7 +108,7 @@ FN T arc_tangent2(T y, T x, int terms) {
 // surface that is oriented outwards.
 template <class T>
 FN T solid_angle(Vec<T> a, Vec<T> b, Vec<T> c, int terms) {
-    T la = root(dot(a, a)), lb = root(dot(b, b)), lc = root(dot(c, c));
+    T la = sqrt_of(dot(a, a)), lb = sqrt_of(dot(b, b)), lc = sqrt_of(dot(c, c));
     T up = dot(a, cross(b, c)), down = la * lb * lc + dot(a, b) * lc + dot(b, c) * la + dot(c, a) * lb;
     return T(2.0) * arc_tangent2(up, down, terms);
 }
@@ -114,7 +116,7 @@ FN T solid_angle(Vec<T> a, Vec<T> b, Vec<T> c, int terms) {
 template <class T>
 FN T node_winding(const float* m, Vec<T> r, T d2) {
     const float* f = m + 8;
-    T i2 = T(1.f) / d2, i3 = i2 * root(i2);
+    T i2 = T(1.f) / d2, i3 = i2 * sqrt_of(i2);
     T zeroth = m[4] * r.x + m[5] * r.y + m[6] * r.z;
     T along = r.x * (f[0] * r.x + f[3] * r.y + f[4] * r.z) + r.y * (f[1] * r.y + f[5] * r.z) + f[2] * (r.z * r.z);
     return (zeroth + ((f[0] + f[1] + f[2]) - 3.f * (along * i2))) * i3;

@@ -25,7 +25,7 @@ struct Pairs {
 };
 
 struct WindingPacket {
-    Vec<Wide> p;
+    Vec<FloatV> p;
     WideInts lane;  // 0 .. 15
     Halves nodes;   // sums
     double triangles[SDF_LANES];
@@ -58,8 +58,8 @@ FN void add_pairs(const float* t, u32 points, bool exact, Pairs* pairs, WindingP
     store_lanes(compress(points, q->p.y), pairs->point[1] + end);
     store_lanes(compress(points, q->p.z), pairs->point[2] + end);
     store_lanes(compress(points, q->lane), pairs->lane + end);
-    for (int c = 0; c < 9; c++) store_lanes(Wide(t[c]), pairs->corner[c] + end);
-    pairs->count += (u32)count_ones(points);
+    for (int c = 0; c < 9; c++) store_lanes(FloatV(t[c]), pairs->corner[c] + end);
+    pairs->count += (u32)popcount(points);
     if (pairs->count < SDF_PAIRS) return;
     see_pairs(*pairs, SDF_PAIRS, exact, q);
     for (auto& lanes : pairs->point) move_rest(lanes);
@@ -68,8 +68,8 @@ FN void add_pairs(const float* t, u32 points, bool exact, Pairs* pairs, WindingP
     pairs->count -= SDF_PAIRS;
 }
 
-FN void add_node(const float* m, const Vec<Wide>& r, Wide d2, u32 points, WindingPacket* q) {
-    Halves seen = halves(select(mask_of(points), node_winding(m, r, d2), Wide(0.f)));
+FN void add_node(const float* m, const Vec<FloatV>& r, FloatV d2, u32 points, WindingPacket* q) {
+    Halves seen = halves(select(mask_of(points), node_winding(m, r, d2), FloatV(0.f)));
     q->nodes.first = q->nodes.first + grain(seen.first);
     q->nodes.last = q->nodes.last + grain(seen.last);
 }
@@ -93,9 +93,9 @@ FN u32 look_at(const sdf_winding_args& a, Opened at, bool exact, Pairs* pairs, W
         add_pairs(m, at.points, exact, pairs, q);
         return 0;
     }
-    Vec<Wide> r = Vec<Wide>{Wide(m[0]), Wide(m[1]), Wide(m[2])} - q->p;
-    Wide d2 = dot(r, r);
-    u32 far = exact ? 0u : bits(d2 > Wide(a.beta * a.beta * m[3])) & at.points;
+    Vec<FloatV> r = Vec<FloatV>{FloatV(m[0]), FloatV(m[1]), FloatV(m[2])} - q->p;
+    FloatV d2 = dot(r, r);
+    u32 far = exact ? 0u : bits(d2 > FloatV(a.beta * a.beta * m[3])) & at.points;
     if (far) add_node(m, r, d2, far, q);
     return at.points & ~far;
 }
@@ -104,9 +104,9 @@ FN u32 look_at(const sdf_winding_args& a, Opened at, bool exact, Pairs* pairs, W
 FN void winding_packet(const sdf_winding_args& a, u32 first, u32 last) {
     WindingPacket q;
     Pairs pairs = {};
-    u32 count = least((u32)SDF_LANES, last - first);
+    u32 count = min_of((u32)SDF_LANES, last - first);
     for (u32 k = 0; k < SDF_LANES; k++) {
-        F3 p = load3(a.points + 3 * (size_t)(first + least(k, count - 1)));
+        F3 p = load3(a.points + 3 * (size_t)(first + min_of(k, count - 1)));
         q.p.x.set(k, p.x);
         q.p.y.set(k, p.y);
         q.p.z.set(k, p.z);
@@ -119,7 +119,7 @@ FN void winding_packet(const sdf_winding_args& a, u32 first, u32 last) {
     u32 depth = 1;
     stack[0] = {a.tree.triangles > 1 ? 0u : make_leaf(0), (1u << count) - 1u};
     while (depth > 0) {
-        u32 many = least(depth, (u32)SDF_AHEAD);
+        u32 many = min_of(depth, (u32)SDF_AHEAD);
         depth -= many;
         for (u32 k = 0; k < many; k++) now[k] = {stack[depth + k].node, stack[depth + k].points};
         for (u32 k = 0; k < many; k++) {

@@ -64,13 +64,13 @@ struct LoneWinding {
         while (warp_ballot(height > 0 || slots > 0)) {
             bool measures = slots >= SDF_LONE_WIDTH || (height == 0 && slots > 0);
             if (warp_ballot(measures)) {
-                u32 many = measures ? least(slots, SDF_LONE_WIDTH) : 0;
+                u32 many = measures ? min_of(slots, SDF_LONE_WIDTH) : 0;
                 slots -= many;
                 if (thread < many) sum += triangle_winding(tree, memory->slot[slots + thread], p, 8);
                 warp_sync();
                 if (!warp_ballot(!measures && height > 0)) continue;
             }
-            u32 many = measures ? 0 : height > SDF_LONE_HIGH ? 1u : least(height, SDF_LONE_WIDTH);
+            u32 many = measures ? 0 : height > SDF_LONE_HIGH ? 1u : min_of(height, SDF_LONE_WIDTH);
             height -= many;
             u32 left = SDF_NONE, right = SDF_NONE;
             bool down = false;
@@ -94,14 +94,14 @@ struct LoneWinding {
             bool left_leaf = is_leaf(left), right_leaf = is_leaf(right);
             u32 nodes_left = ballot(down && !left_leaf), nodes_right = ballot(down && !right_leaf);
             u32 slots_left = ballot(down && left_leaf), slots_right = ballot(down && right_leaf);
-            u32 node_at = height + (u32)(count_ones(nodes_left & below) + count_ones(nodes_right & below));
-            u32 slot_at = slots + (u32)(count_ones(slots_left & below) + count_ones(slots_right & below));
+            u32 node_at = height + (u32)(popcount(nodes_left & below) + popcount(nodes_right & below));
+            u32 slot_at = slots + (u32)(popcount(slots_left & below) + popcount(slots_right & below));
             if (down && left_leaf) memory->slot[slot_at++] = leaf_index(left);
             if (down && right_leaf) memory->slot[slot_at] = leaf_index(right);
             if (down && !left_leaf) memory->node[node_at++] = left;
             if (down && !right_leaf) memory->node[node_at] = right;
-            height += (u32)(count_ones(nodes_left) + count_ones(nodes_right));
-            slots += (u32)(count_ones(slots_left) + count_ones(slots_right));
+            height += (u32)(popcount(nodes_left) + popcount(nodes_right));
+            slots += (u32)(popcount(slots_left) + popcount(slots_right));
             warp_sync();
         }
         return (float)(total(sum) / SDF_FOUR_PI);
@@ -130,14 +130,14 @@ FN float corrected(const sdf_winding_lone_args& a, LoneWinding& lone, F3 p, floa
     lone.tree.slots = nullptr;  // all of them count
     for (u32 k = 0; k < a.steps; k++) {
         float off = winding - 0.5f;
-        bool near = asked && most(off, -off) < a.step[2 * k];
+        bool near = asked && max_of(off, -off) < a.step[2 * k];
         if (!warp_ballot(near)) continue;
         float own = lone.winding(p, a.step[2 * k + 1], near);
         if (near) winding = rintf(winding + own) - own;
     }
     lone.tree = all;
     float change = winding - first;
-    bool lost = asked && most(change, -change) > a.lost;
+    bool lost = asked && max_of(change, -change) > a.lost;
     if (!warp_ballot(lost)) return winding;
     float exact = lone.exact(p, 16, lost);
     return lost ? exact : winding;
@@ -150,7 +150,7 @@ SDF_KERNEL(sdf_winding_lone, WARP, i) {
     LoneWinding lone = {a.tree, memory + warp % SDF_BLOCK_WARPS * together + part, thread, SDF_LONE_WIDTH * part};
     u32 count = a.many ? *a.many : a.count;
     for (u32 first = together * warp; first < count; first += together * (a.n / SDF_WARP)) {
-        u32 at = least(first + part, count - 1), point = a.asked ? a.asked[at] : at;
+        u32 at = min_of(first + part, count - 1), point = a.asked ? a.asked[at] : at;
         bool asked = first + part < count;
         F3 p = load3(a.points + 3 * (size_t)point);
         float winding = lone.winding(p, a.beta, asked);
