@@ -3,11 +3,11 @@
 //
 // INTERFACE
 //   load_lanes, store_lanes, load_doubles   from and to memory; most_lane is the largest of a FloatV
-//   FloatV      + - * /, comparisons, least, most, select, root; FloatV(s) has s in every lane; w[k] is one lane
+//   FloatV      + - * /, comparisons, min_of, max_of, select, sqrt_of; FloatV(s) has s in every lane; w[k] is one lane
 //   WideInts  <, select; as many u32
 //   Mask      the outcome of a comparison: &, |, and bits(), lane k in bit k; mask_of(bits) is the way back
 //   compress  the lanes that bits name, brought together at the front; what comes after them is anything
-//   Doubles   + - * /, <, >, select, root; halves(w) are the first and the last eight lanes of a FloatV
+//   Doubles   + - * /, <, >, select, sqrt_of; halves(w) are the first and the last eight lanes of a FloatV
 //
 // Everything is in an anonymous namespace: this header is compiled several times, for different instruction sets.
 // Compilers take vectors that are larger than a register apart, some of them lane by lane; so they are given registers.
@@ -30,10 +30,10 @@
 
 namespace {
 
-using ::min_of;
 using ::max_of;
-using ::sqrt_of;
+using ::min_of;
 using ::select;
+using ::sqrt_of;
 
 typedef float FloatPart __attribute__((vector_size(SDF_REGISTER)));
 typedef u32 IntPart __attribute__((vector_size(SDF_REGISTER)));
