@@ -1,1 +1,1 @@
-"""Inside or outside."""
+"""Signs of distances: inside or outside."""

@@ -1,4 +1,4 @@
-"""Caps: triangles that close an open surface's holes, so that it has a whole winding number."""
+"""Caps: triangles that close an open surface's holes, so that its winding number is an integer."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from sdfcli.spatial.select import make_index
 
 GROUPS = 64
 BOX_MARGIN = 2.0**-20
-"""As in geometry/boxes.h: more than the rounding of a distance to a box."""
+"""Margin above the rounding of a distance to a box, as in geometry/boxes.h."""
 SMALL = 0.45
-"""A winding number of the caps that leaves the sign to the surface."""
+"""Maximum winding number of the caps that does not affect the sign."""
 
 
 def cap_triangles(mesh: Mesh) -> Floats:
-    """(c, 9) in the unit cube: cones over the loops of open edges, which close the surface as an oriented whole.
+    """Cones (c, 9) in the unit cube over the loops of open edges, which close the surface with consistent orientation.
 
-    An edge that the faces use k times more in one direction than in the other gets k triangles of the other direction.
+    An edge with k more uses in one direction gets k triangles of the other direction.
     """
     edges = mesh.edges
     excess = edges.forward - edges.backward
@@ -40,8 +40,8 @@ def cap_triangles(mesh: Mesh) -> Floats:
 
 
 def reach_sq(caps: Floats) -> Floats:
-    """Squared distances (n,) of triangles (n, 3, 3): beyond the root of their sum the winding number of all of them
-    is below SMALL, as a solid angle is at most area / distance^2."""
+    """Squared ranges (n,) of triangles (n, 3, 3): beyond the square root of their sum the winding number of all is
+    below SMALL, as a solid angle is at most area / distance^2."""
     side = np.cross(caps[:, 1] - caps[:, 0], caps[:, 2] - caps[:, 0])
     return np.asarray(0.5 * np.linalg.norm(side, axis=1) / (4 * np.pi * SMALL))
 
@@ -50,9 +50,10 @@ def reach_sq(caps: Floats) -> Floats:
 class Caps:
     """The caps of an open surface's holes.
 
-    index  their moments. tree: the index of distances to them.
-    box    (k, 6) float32: around each of k groups of neighbouring caps.
-    area   (k,) float32: the sum of each group's `reach_sq`.
+    index  moments of the caps.
+    tree   index of distances to the caps.
+    box    (k, 6) float32: bounds of k groups of neighbouring caps.
+    area   (k,) float32: sum of `reach_sq` of each group.
     guard  distance from the caps, in the unit cube, beyond which their winding number is below SMALL.
     """
 
@@ -65,7 +66,7 @@ class Caps:
 
     @staticmethod
     def of(backend: Backend, mesh: Mesh) -> Caps | None:
-        """None for a closed surface."""
+        """The caps of a mesh; None for a closed surface."""
         triangles = cap_triangles(mesh)
         if len(triangles) == 0:
             return None
@@ -84,19 +85,19 @@ class Caps:
         return self.backend.group("Caps", groups=len(self.area), box=self.box, area=self.area)
 
     def room(self, points: Array) -> Array:
-        """(m,) float32: the distance around points (m, 3) within which the caps' winding number is below SMALL, or
-        less; negative where it may be more at the point itself."""
+        """Lower bounds (m,) float32 of the radius around points (m, 3) within which the caps' winding number is below
+        SMALL; negative where it may be larger at the point itself."""
         room = self.backend.xp.empty(len(points), np.float32)
         self.backend.run("sdf_sign_clear", len(points), points=points, caps=self.groups, clear=room)
         return room
 
     def distance(self, points: Array) -> Array:
-        """(m,) float32: distances from points (m, 3) to the nearest cap."""
+        """Distances (m,) float32 from points (m, 3) to the nearest cap."""
         return self.tree.nearest(points)[0]
 
 
 def _groups(triangles: Floats) -> tuple[Floats, Floats]:
-    """Boxes (k, 6) and areas (k,) of groups of triangles (n, 9) that follow one another along a curve."""
+    """Boxes (k, 6) and areas (k,) of groups of triangles (n, 9), consecutive along a curve."""
     caps = triangles.reshape(-1, 3, 3)
     groups = min(GROUPS, len(caps))
     first = len(caps) * np.arange(groups) // groups

@@ -1,4 +1,4 @@
-"""The choice of the sign's method."""
+"""Choice of the sign's method."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from sdfcli.spatial.radix_tree import Bvh
 
 @dataclass(frozen=True)
 class SignChoice:
-    """How signs are decided, and why, in words for the user.
+    """The sign's method, and the reason for it in words for the user.
 
-    inverted  how many shells were oriented inwards, and turned.
-    crossing  how many faces cross or overlap others; known once the choice is settled.
-    boundary  the faces from which winding numbers are summed up, where these are not all of the mesh's.
-    counted   (f,) which ones these are.
+    inverted  number of shells that were oriented inwards, and turned.
+    crossing  number of faces that cross or overlap others; set by `settle_sign`.
+    boundary  the faces that count for winding numbers; None: all.
+    counted   (f,) whether a face counts; None: all do.
     """
 
     method: str
@@ -38,10 +38,9 @@ class SignChoice:
 
 
 def choose_sign(mesh: Mesh, asked: str) -> tuple[Mesh, SignChoice]:
-    """The method for `auto`, as far as the mesh alone tells: pseudonormals where nothing in it misleads them, else
-    winding numbers. `settle_sign` has the last word.
+    """The preliminary choice from the mesh alone, and the mesh with consistently oriented faces (see mesh/repair.py).
 
-    Faces that are the wrong way round are turned (see repair.py), and the mesh comes back so.
+    `auto` takes pseudonormals for a mesh without faults, else winding numbers; `settle_sign` may change it.
     """
     if asked == "none":
         return mesh, SignChoice(asked, "asked for", asked_for=True)
@@ -70,7 +69,7 @@ def choose_sign(mesh: Mesh, asked: str) -> tuple[Mesh, SignChoice]:
 
 
 def make_signer(backend: Backend, mesh: Mesh, bvh: Bvh, method: str) -> Signer:
-    """The signer for a method of SignChoice."""
+    """The signer of a method of SignChoice."""
     if method == "none":
         return NoSigner(backend)
     if method == "pseudonormal":
@@ -79,7 +78,7 @@ def make_signer(backend: Backend, mesh: Mesh, bvh: Bvh, method: str) -> Signer:
 
 
 def _moments(backend: Backend, bvh: Bvh, counted: Bools | None = None, lazy: bool = False) -> Rebuildable[WindingIndex]:
-    """The moments of the faces that count (f,), None: of all. lazy: not made from bvh at once."""
+    """The moments of the faces that count (f,); None: of all. lazy: made on first use, not from bvh."""
     index = Rebuildable(functools.partial(WindingIndex.among, backend, bvh.order, counted))
     if lazy or counted is not None:
         return index
@@ -89,13 +88,14 @@ def _moments(backend: Backend, bvh: Bvh, counted: Bools | None = None, lazy: boo
 def settle_sign(
     backend: Backend, mesh: Mesh, bvh: Bvh, choice: SignChoice, lazy: bool = False
 ) -> tuple[SignChoice, Signer]:
-    """The signer, and the choice as it stands after a look at what only the tree can tell of `auto`.
+    """The signer, and the final choice, by tests that need a tree.
 
-    Pseudonormals need a surface that parts inside from outside everywhere: where it folds back on itself, crosses
-    itself, or lies in another solid, winding numbers are taken. And an open surface that encloses nothing has no sign.
+    Pseudonormals need a surface with inside and outside on its two sides everywhere: for one that folds back on itself,
+    crosses itself, or lies in another solid, `auto` takes winding numbers. An open surface that encloses nothing has no
+    sign.
 
-    lazy: the moments of winding numbers are made on their first use, by a tree of their own, and not now from bvh, of
-    which the order alone is kept.
+    lazy: the moments of winding numbers are made on first use, by a tree of their own, so that only the order of `bvh`
+    is kept.
     """
     if choice.boundary is not None:
         mesh.release(("unit_triangles",))
@@ -108,7 +108,7 @@ def settle_sign(
         if choice.crossing or nested:
             choice = replace(choice, method="winding", reason=_instead(choice, found))
     boundary, counted = choice.boundary, choice.counted
-    choice = replace(choice, boundary=None, counted=None)  # they hold much memory
+    choice = replace(choice, boundary=None, counted=None)  # they take much memory
     if choice.method != "winding":
         return choice, make_signer(backend, mesh, bvh, choice.method)
     signer = WindingSigner(backend, boundary or mesh, _moments(backend, bvh, counted, lazy))
@@ -122,6 +122,6 @@ def settle_sign(
 
 
 def _instead(choice: SignChoice, found: str) -> str:
-    """The reason with what was found in place of the claim that all is well."""
+    """The reason with a fault in place of the claim that there is none."""
     _, *notes = choice.reason.split("; ")
     return "; ".join([f"closed, but {found}", *notes])

@@ -1,4 +1,4 @@
-"""Faults that only a tree over the triangles finds: crossing faces, nested shells, surfaces that enclose nothing."""
+"""Tests of a mesh that need a tree: crossing faces, nested shells, surfaces that enclose nothing."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from sdfcli.spatial.radix_tree import Bvh
 
 SIDES_SAMPLES = 2000
 FARTHEST_OFFSET, NEAREST_OFFSET = 1e-3, 1e-5
-"""How far beside a face, in the unit cube, winding numbers are asked for: less for small faces, more than rounding."""
+"""Maximum and minimum offset from a face, in the unit cube, of the points with winding numbers of its sides: smaller
+for small faces, larger than rounding."""
 
 
 def crossing_faces(backend: Backend, bvh: Bvh) -> int:
-    """How many triangles cross or overlap another one, by more than rounding."""
+    """The number of triangles that cross or overlap another one by more than rounding."""
     xp, order = backend.xp, bvh.order
     crosses, crowded = xp.zeros(len(order), np.uint8), xp.zeros(1, np.uint8)
     shared = {"triangle": order.triangle, "child": bvh.child, "box": bvh.box, "crowded": crowded, "crosses": crosses}
@@ -28,7 +29,7 @@ def crossing_faces(backend: Backend, bvh: Bvh) -> int:
 
 
 def sides(index: WindingIndex, mesh: Mesh, faces: Ints) -> tuple[Floats, Floats]:
-    """Winding numbers (k,) close behind and close before the middles of faces (k,)."""
+    """Winding numbers (k,) close behind and in front of the centroids of faces (k,)."""
     triangles, normals = mesh.unit_triangles[faces], mesh.normals[faces]
     length = np.linalg.norm(normals, axis=1, keepdims=True)
     centre = (triangles[:, 0:3] + triangles[:, 3:6] + triangles[:, 6:9]) / 3.0
@@ -43,8 +44,8 @@ def sides(index: WindingIndex, mesh: Mesh, faces: Ints) -> tuple[Floats, Floats]
 
 
 def enclosing_share(index: WindingIndex, mesh: Mesh) -> float:
-    """The part of the surface whose two sides an open mesh's winding number tells apart: above 0.7 just behind a face
-    and below 0.3 just before it. About 1 for a solid with holes, about 0 for a sheet."""
+    """The share of the surface with clearly different winding numbers on its two sides: above 0.7 close behind a face,
+    and below 0.3 close in front. About 1 for a solid with holes, about 0 for a sheet."""
     faces = np.arange(0, len(mesh.faces), max(1, len(mesh.faces) // SIDES_SAMPLES))
     behind, before = sides(index, mesh, faces)
     area = np.linalg.norm(mesh.normals[faces], axis=1)
@@ -53,8 +54,8 @@ def enclosing_share(index: WindingIndex, mesh: Mesh) -> float:
 
 
 def nested_shells(backend: Backend, bvh: Bvh, mesh: Mesh) -> int:
-    """How many shells of a closed surface that crosses itself nowhere do not part inside from outside: those within
-    another solid, whose winding number goes from 2 to 1 there."""
+    """The number of shells of a closed surface without crossings that lie inside another solid, with winding numbers 2
+    and 1 on their sides instead of 1 and 0."""
     if int(mesh.shell.max()) == 0:
         return 0
     _, first = np.unique(mesh.shell, return_index=True)

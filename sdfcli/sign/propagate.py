@@ -1,8 +1,8 @@
-"""Propagation: points that take over the sign of a neighbour, as no surface lies between the two.
+"""Propagation of signs between points without a surface in between.
 
-Where the distances of two points are together more than the way between them, no surface lies between. A link leads
-from a point to such a neighbour that is farther from the surface, so links lead in no circle. Points without a link,
-and points whose links end at them, have their own winding number.
+Where the sum of two points' distances exceeds the distance between them, no surface lies between: their empty balls
+overlap. A link goes from a point to such a neighbour farther from the surface, so links have no cycles. Winding numbers
+are computed for points without a link, and propagated against the links.
 """
 
 from __future__ import annotations
@@ -16,35 +16,36 @@ from sdfcli.backend import Array, Backend
 from sdfcli.sign.caps import Caps
 
 UNKNOWN = 2
-"""Of a sign: neither outside (0) nor inside (1) yet."""
+"""A sign that is not known yet; 0 is outside, 1 inside."""
 
 
 class CellPoints(Protocol):
-    """The corners of an octree: see octree.cells.Corners."""
+    """The corners of an octree; see octree.corners.Corners."""
 
     @property
     def cell(self) -> Array:
-        """(s,) uint64: the split cells."""
+        """Split cells (s,) uint64."""
 
     @property
     def point(self) -> Array:
-        """(s, 27) uint32: their points, as numbers of corners."""
+        """Corners (s, 27) uint32 at their points."""
 
     @property
     def position(self) -> Array:
-        """(m, 3) float32: the corners in the unit cube."""
+        """Positions (m, 3) float32 of the corners in the unit cube."""
 
 
 @dataclass(frozen=True)
 class KnownSigns:
     """The signs of an octree's older points, for new points of the same cells.
 
-    first   the number of the first new point.
-    row     (m,) uint32: the row of a cell of each new point, in points (rows, 27) uint32.
-    step    the distance between neighbouring points of a cell, in the unit cube.
-    signed  (p,) float32: the signed distances of all points, of new ones undefined.
-    clear   (p,) float32: how far around points the sign changes at the surface alone; filled in for the new ones. None
-            for a surface without caps.
+    first   index of the first new point.
+    row     (m,) uint32: the opened cell of each new point, an index into points.
+    points  (rows, 27) uint32: the points of opened cells.
+    step    distance between adjacent points of a cell, in the unit cube.
+    signed  (p,) float32: signed distances of all points; undefined for new ones.
+    clear   (p,) float32: radius around points within which the sign changes at the surface only; written for new ones.
+            None for a surface without caps.
     """
 
     first: int
@@ -58,8 +59,8 @@ class KnownSigns:
 def inherited(
     backend: Backend, position: Array, distance: Array, known: KnownSigns | None, caps: Caps | None
 ) -> tuple[Array, Array]:
-    """The signs of new points (m, 3) of an octree that points of the same cell have: (m,) uint8, UNKNOWN for the rest;
-    and (m,) uint64, 0 for these. The second of two passes asks new points, too."""
+    """Signs (m,) uint8 of new points (m, 3) of an octree, propagated from points of the same cell, else UNKNOWN; and
+    (m,) uint64, 0 where UNKNOWN. A second pass propagates from new points, too."""
     xp, m = backend.xp, len(position)
     if known is None:
         return xp.full(m, UNKNOWN, np.uint8), xp.zeros(m, np.uint64)
@@ -86,8 +87,8 @@ def inherited(
 
 
 def link_corners(backend: Backend, corners: CellPoints, distance: Array, room: Array | None) -> Array:
-    """(m,) uint64: links between the corners of an octree, 0 for those that have none. distance: (m,), unsigned; room:
-    (m,), how far around corners the sign changes at the surface alone, None: everywhere."""
+    """Links (m,) uint64 between the corners of an octree, 0 for none. distance: (m,), unsigned; room: (m,), radius
+    around corners within which the sign changes at the surface only, None: unlimited."""
     link = backend.xp.zeros(len(distance), np.uint64)
     cells = {"cell": corners.cell, "point": corners.point}
     backend.run("sdf_sign_links", len(corners.cell), distance=distance, clear=room, link=link, **cells)
@@ -101,8 +102,8 @@ def spread(backend: Backend, link: Array, winding: Array, distance: Array) -> No
 
 
 def link_along(backend: Backend, points: Array, distance: Array) -> Array:
-    """(m,) uint32: for each of points (m, 3) along a curve the one at the end of its links, itself where it has none.
-    distance: (m,), to the nearest place where a sign changes."""
+    """For each of points (m, 3) along a curve the point (m,) uint32 at the end of its links; itself without a link.
+    distance: (m,), to the nearest position where the sign changes."""
     xp = backend.xp
     link = xp.empty(len(points), np.uint32)
     backend.run("sdf_sign_link", len(points), points=points, distance=distance, link=link)

@@ -1,4 +1,4 @@
-"""Signs by angle-weighted pseudonormals (Baerentzen and Aanaes 2005)."""
+"""PseudonormalSigner: signs by angle-weighted pseudonormals (Baerentzen and Aanaes 2005)."""
 
 from __future__ import annotations
 
@@ -17,23 +17,20 @@ from sdfcli.spatial.radix_tree import Bvh
 
 
 def pseudonormals(mesh: Mesh, order: Ints) -> npt.NDArray[np.float32]:
-    """(n, 7, 3): the outward normals at the vertices a, b, c (angle-weighted) of faces (n,), at their edges ab, bc, ca,
-    and their own.
-
-    Baerentzen and Aanaes 2005. Not normalised: only the sign of a product with them counts.
-    """
+    """Outward normals (n, 7, 3) of faces (n,): angle-weighted at the vertices a, b, c, at the edges ab, bc, ca, and of
+    the face (Baerentzen and Aanaes 2005). Not normalised, as only signs of products with them are used."""
     angle = np.empty((len(mesh.faces), 3))
     for part in pieces(len(mesh.faces)):
         corner = mesh.unit_triangles[part].reshape(-1, 3, 3)
         side = corner[:, [1, 2, 0]] - corner
-        # Twice the area of a triangle is the same at all its corners.
+        # |u x v|, twice the area, is the same at all corners.
         length = np.linalg.norm(mesh.normals[part], axis=1, keepdims=True)
         angle[part] = np.arctan2(length, np.einsum("fij,fij->fi", side, -side[:, [2, 0, 1]]))
     vertex, edge = mesh.welded, _edge_numbers(mesh.welded)
     length = np.linalg.norm(mesh.normals, axis=1)
     length[length == 0] = 1.0
     result = np.empty((len(order), 7, 3), np.float32)
-    for axis in range(3):  # one after the other: all at once take three times the memory
+    for axis in range(3):  # one by one: a third of the memory
         normal = mesh.normals[:, axis] / length
         result[:, :3, axis] = np.bincount(vertex.ravel(), weights=(angle * normal[:, None]).ravel())[vertex[order]]
         result[:, 3:6, axis] = np.bincount(edge.ravel(), weights=np.repeat(normal, 3))[edge[order]]
@@ -42,7 +39,7 @@ def pseudonormals(mesh: Mesh, order: Ints) -> npt.NDArray[np.float32]:
 
 
 def _edge_numbers(faces: Ints) -> Ints:
-    """(f, 3): the number of the edge from each corner of faces (f, 3) to the next."""
+    """Edge numbers (f, 3) from each corner of faces (f, 3) to the next."""
     start, end = faces, faces[:, [1, 2, 0]]
     count = int(faces.max()) + 1
     _, edge = np.unique(np.minimum(start, end) * count + np.maximum(start, end), return_inverse=True)
@@ -50,7 +47,7 @@ def _edge_numbers(faces: Ints) -> Ints:
 
 
 class PseudonormalSigner(Signer):
-    """The side of the nearest feature's pseudonormal."""
+    """Sign of the product with the pseudonormal of the nearest vertex, edge or face."""
 
     method = "pseudonormal"
 
@@ -61,7 +58,7 @@ class PseudonormalSigner(Signer):
 
     @functools.cached_property
     def normals(self) -> Array:
-        """(n, 21) float32, by slot; on the device from their first use on."""
+        """Pseudonormals (n, 21) float32 by slot, copied to the device on first use."""
         return self.backend.from_host(self._of_slots.pop())
 
     def inside(self, points: Array, slot: Array) -> Array:

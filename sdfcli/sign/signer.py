@@ -1,4 +1,4 @@
-"""What signers have in common, and unsigned distances."""
+"""Signer: the interface of sign methods; NoSigner: unsigned distances."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sdfcli.spatial.moments import BETA, WindingIndex
 from sdfcli.spatial.radix_tree import Bvh
 
 LEVEL = 0.25
-"""A winding number closer than this to 0.5 leaves inside and outside in doubt. On closed surfaces it is an integer."""
+"""Minimum distance of a clear winding number from 0.5. On closed surfaces winding numbers are integers."""
 
 
 class Signs(NamedTuple):
-    """The signs of m points, as sdf_octree_measured takes them: one of three says where a point lies.
+    """The signs of m points, arguments of sdf_octree_measured, in one of three forms.
 
     inside   (m,) uint8: 0, 1, or UNKNOWN where the winding number decides.
     winding  (m,) float32.
@@ -32,11 +32,11 @@ class Signs(NamedTuple):
 
 
 class Signer(ABC):
-    """Decides which points are inside. Where a signer says nothing else, each point is decided by itself.
+    """A sign method. By default each point is decided independently.
 
     method  none, pseudonormal or winding.
-    closed  whether the surface has no holes: its winding number is a whole number then.
-    caps    what closes the holes, where signs depend on it; None where the sign changes at the surface alone.
+    closed  whether the surface has no holes, hence integer winding numbers.
+    caps    caps of the holes, where signs depend on them; None where the sign changes at the surface only.
     """
 
     method: str
@@ -48,7 +48,7 @@ class Signer(ABC):
 
     @abstractmethod
     def inside(self, points: Array, slot: Array) -> Array:
-        """(m,) bool for points (m, 3) float32 with their nearest slots (m,)."""
+        """Whether points (m, 3) float32 with nearest slots (m,) are inside: (m,) bool."""
 
     @abstractmethod
     def sign(self, points: Array, distance: Array, slot: Array, known: KnownSigns | None) -> Signs:
@@ -57,23 +57,23 @@ class Signer(ABC):
 
     @abstractmethod
     def confidence(self, points: Floats) -> float | None:
-        """The share of points (n, 3) in the unit cube whose winding number is clear of the level 0.5; None without
-        signs or points. 1 on a closed surface; less where points lie in the mouths of holes."""
+        """The share of points (n, 3) in the unit cube with a clear winding number (see LEVEL); None without signs or
+        points. 1 on a closed surface; less where points lie in the mouths of holes."""
 
     def inside_along(self, points: Array, distance: Array, slot: Array) -> Array:
-        """`inside` of points (m, 3) along a curve, with their unsigned distances (m,): signs may be propagated."""
+        """`inside` of points (m, 3) sorted along a curve, with unsigned distances (m,); signs may be propagated."""
         return self.inside(points, slot)
 
     def sign_corners(self, corners: CellPoints, distance: Array, slot: Array) -> Array:
-        """The signed distances (m,) float32 of an octree's corners, from the unsigned ones; maybe in place. Signs may
+        """The signed distances (m,) float32 of an octree's corners from the unsigned ones, possibly in place; signs may
         be propagated."""
         return self.backend.xp.where(self.inside(corners.position, slot), -distance, distance)
 
     def release(self) -> None:  # noqa: B027
-        """Frees what is made again on its next use."""
+        """Frees data that is made again on its next use."""
 
     def rebuild(self, bvh: Bvh) -> None:  # noqa: B027
-        """Makes what signs take from a tree, from this one of the same triangles."""
+        """Makes the signer's data again from another tree over the same triangles."""
 
 
 class NoSigner(Signer):
@@ -82,11 +82,11 @@ class NoSigner(Signer):
     method, closed = "none", False
 
     def inside(self, points: Array, slot: Array) -> Array:
-        """All False."""
+        """All False: (m,) bool."""
         return self.backend.xp.zeros(len(points), bool)
 
     def sign(self, points: Array, distance: Array, slot: Array, known: KnownSigns | None) -> Signs:
-        """All 0."""
+        """All 0, outside."""
         return Signs(inside=self.backend.xp.zeros(len(points), np.uint8))
 
     def confidence(self, points: Floats) -> float | None:
@@ -95,7 +95,7 @@ class NoSigner(Signer):
 
 
 def clear_share(index: WindingIndex, points: Floats) -> float:
-    """The share of points (n, 3) in the unit cube whose winding number is clear of the level 0.5."""
+    """The share of points (n, 3) in the unit cube with a clear winding number; see LEVEL."""
     backend = index.backend
     winding = index.winding(backend.from_host(points, np.float32), BETA)
     return len(backend.xp.flatnonzero(backend.xp.abs(winding - 0.5) > LEVEL)) / len(points)

@@ -1,4 +1,4 @@
-"""Signs by generalised winding numbers (Barill et al. 2018), holes closed by caps."""
+"""WindingSigner: signs by generalised winding numbers (Barill et al. 2018), with holes closed by caps."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from sdfcli.spatial.radix_tree import Bvh
 
 
 class WindingSigner(Signer):
-    """Inside is where the winding number is above 0.5, decided as by WindingIndex.decided.
+    """Inside where the winding number is above 0.5; see WindingIndex.decided.
 
-    Winding numbers are dear: most points take over the sign of a neighbour (see propagate.py).
+    Winding numbers are expensive, so most signs are propagated from neighbours (see propagate.py).
     """
 
     method = "winding"
 
     def __init__(self, backend: Backend, mesh: Mesh, index: Rebuildable[WindingIndex]) -> None:
-        """mesh: the faces that count; its open edges are closed by caps. index: of these faces."""
+        """mesh: the faces that count; caps close its open edges. index: the moments of these faces."""
         super().__init__(backend)
         self._index = index
         self.caps = Caps.of(backend, mesh)
@@ -32,7 +32,7 @@ class WindingSigner(Signer):
 
     @property
     def index(self) -> WindingIndex:
-        """The mesh's moments."""
+        """The moments of the faces that count."""
         return self._index.get()
 
     def release(self) -> None:
@@ -48,8 +48,8 @@ class WindingSigner(Signer):
     def inside_along(self, points: Array, distance: Array, slot: Array) -> Array:
         """See Signer.
 
-        Propagated is the winding number of the closed whole, which changes at the surface and at the caps alone. From
-        it and the caps' own winding number follows a point's sign, as in `inside`.
+        The winding number of the closed whole is propagated, as it changes at the surface and at the caps only. A
+        point's sign follows from it and the caps' own winding number, as in `inside`.
         """
         xp, index = self.backend.xp, self.index
         if len(points) <= index.few_points:
