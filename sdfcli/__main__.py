@@ -1,4 +1,4 @@
-"""The program `sdfcli`, and `python -m sdfcli`: interrupts are heeded before anything is imported that takes long."""
+"""Entry point of `sdfcli` and `python -m sdfcli`: interrupts are watched before any slow import."""
 
 import sys
 from signal import SIGINT, SIGTERM
@@ -8,7 +8,7 @@ from sdfcli.runtime import interrupts
 
 def main() -> None:
     """The entry point of the command line."""
-    for number in (SIGINT, SIGTERM):  # whoever ends it finds no half-written files
+    for number in (SIGINT, SIGTERM):  # ended by either, it leaves no half-written files
         interrupts.watch(number)
     try:
         from sdfcli.cli.app import main as run

@@ -57,7 +57,7 @@ class Scene:
 
     @classmethod
     def of(cls, mesh: Mesh, sign: str, backend: Backend, query: str = "fast", **options: Any) -> Scene:
-        """A scene with the choice that a mesh and `sign`, one of params.SIGNS, come to."""
+        """The scene of a mesh, with the choice for `sign`, one of params.SIGNS."""
         return cls(backend, *choose_sign(mesh, sign), query, **options)
 
     def sort(self) -> Order:

@@ -1,7 +1,6 @@
-"""The kernels' arguments, as the headers in `kernels/` declare them (kernels/base/kernel.h): packed, and checked.
+"""Arguments of kernels, packed and checked against their declaration in `kernels/` (see kernels/base/kernel.h).
 
-With SDFCLI_CHECK=1 in the environment the lengths of arrays are checked, too: a kernel that reads beyond an array's end
-is then refused before it runs.
+With SDFCLI_CHECK=1 in the environment the lengths of arrays are checked, too, before a kernel runs.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _TYPES: dict[str, tuple[str, type]] = {
     "float": ("f", np.float32),
     "double": ("d", np.float64),
 }
-"""The types of fields, as `struct` and NumPy call them."""
+"""Types of fields: format of `struct`, and NumPy type."""
 
 _WORD = re.compile(r"([a-z_]+(?: [a-z_]+)*)(?: \+ (\d+))?")
 _FIELD = re.compile(r"^ +(?:const )?(\w[\w ]*?)(\*?) (\w+(?:, \w+)*);(?: *// \[(.*?)\])?", re.MULTILINE)
@@ -72,7 +71,7 @@ class Field(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """Arguments that several kernels share, packed: the values, which it keeps alive, and the bytes of the struct."""
+    """Packed arguments that several kernels share: the bytes of the struct, and the values, which it keeps alive."""
 
     struct: str
     data: bytes
@@ -109,17 +108,17 @@ class ArgumentStruct:
 
     @functools.cached_property
     def alignment(self) -> int:
-        """In bytes, C's."""
+        """Alignment in bytes, as in C."""
         return max(field.alignment for field in self.fields)
 
     @functools.cached_property
     def size(self) -> int:
-        """In bytes, with C's padding."""
+        """Size in bytes, with padding as in C."""
         return self._packer.size
 
     @functools.cached_property
     def _plan(self) -> list[tuple[str, np.dtype[Any] | None, ArgumentStruct | None]]:
-        """The fields' names, and the dtype of an array or the struct of a group."""
+        """Name, dtype of an array, and struct of a group, by field."""
         groups = [field.kind if isinstance(field.kind, ArgumentStruct) else None for field in self.fields]
         dtypes = [field.kind if isinstance(field.kind, np.dtype) else None for field in self.fields]
         return list(zip((field.name for field in self.fields), dtypes, groups, strict=True))

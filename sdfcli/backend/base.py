@@ -1,4 +1,4 @@
-"""What a backend offers."""
+"""Backend: the interface of devices, their memory policy and streams."""
 
 from __future__ import annotations
 

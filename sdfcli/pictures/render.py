@@ -114,14 +114,14 @@ def view_axes(view: str | tuple[float, float], up: str) -> Floats:
     """Unit vectors (3, 3) right, up and towards the eye, in the mesh's axes. Raises UsageError for an unknown view."""
     if up not in AXES:
         raise UsageError(f"--up {up}: use y or z")
-    told = ",".join(map(str, view)) if isinstance(view, tuple) else view
+    name = ",".join(map(str, view)) if isinstance(view, tuple) else view
     try:
-        azimuth, elevation = VIEWS[told] if told in VIEWS else map(float, told.split(","))
+        azimuth, elevation = VIEWS[name] if name in VIEWS else map(float, name.split(","))
     except ValueError:
         azimuth = elevation = math.nan
     if not (abs(azimuth) <= 360 and abs(elevation) <= 90):
         names = ", ".join(VIEWS)
-        raise UsageError(f"--view {told}: use {names}, or AZIMUTH,ELEVATION in degrees, up to 360 and 90")
+        raise UsageError(f"--view {name}: use {names}, or AZIMUTH,ELEVATION in degrees, up to 360 and 90")
     a, e = math.radians(azimuth), math.radians(elevation)
     right = (math.cos(a), 0.0, -math.sin(a))
     eye = (math.sin(a) * math.cos(e), math.sin(e), math.cos(a) * math.cos(e))
