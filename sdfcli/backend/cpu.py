@@ -16,6 +16,7 @@ import numpy.typing as npt
 from sdfcli.backend.arguments import Array, argument_structs
 from sdfcli.backend.base import Backend
 from sdfcli.errors import DeviceError, OutOfMemoryError
+from sdfcli.runtime.hardware import available_threads
 from sdfcli.runtime.memory import free_memory, is_shortage, used_memory
 
 LIBRARY_NAME = "libsdfcli_kernels.so"
@@ -55,11 +56,6 @@ def _library() -> ctypes.CDLL:
         else:
             advice = "install the package with `pip install .`, or use --device cuda"
         raise DeviceError(f"the compiled CPU kernels cannot be loaded ({error}); {advice}") from error
-
-
-def available_threads() -> int:
-    """The number of CPUs that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class CpuBackend(Backend):

@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 
-from sdfcli.backend.cpu import available_threads
 from sdfcli.batch.inputs import Job
 from sdfcli.batch.messages import Outcome, Settings, failure
 from sdfcli.batch.worker import GRACE
 from sdfcli.errors import OutOfMemoryError, SdfError, TimeUpError
 from sdfcli.runtime import processes
+from sdfcli.runtime.hardware import available_threads
 from sdfcli.runtime.memory import free_memory
 
 PER_GPU = 6

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli import __version__
-from sdfcli.backend.cpu import available_threads
 from sdfcli.errors import InputError, OutOfMemoryError, SdfError
 from sdfcli.field.chunks import DEFLATE, packed
 from sdfcli.field.field import Field, any_backend
@@ -25,6 +24,7 @@ from sdfcli.octree.corners import corner_keys
 from sdfcli.octree.quantise import quantise, restore
 from sdfcli.params import MAX_DEPTH
 from sdfcli.runtime.files import existing_file, written_whole
+from sdfcli.runtime.hardware import available_threads
 from sdfcli.runtime.memory import unreadable
 from sdfcli.spatial.morton import LATTICE_BITS
 

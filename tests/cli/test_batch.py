@@ -23,12 +23,12 @@ import trimesh
 
 import sdfcli
 import shapes
-from sdfcli.backend.cpu import available_threads
 from sdfcli.backend.select import device_names
 from sdfcli.batch.inputs import Job
 from sdfcli.batch.messages import Settings
 from sdfcli.batch.pool import build_all, plan
 from sdfcli.errors import DeviceError, UsageError
+from sdfcli.runtime.hardware import available_threads
 
 QUICK = ["--depth", "5", "--tolerance", "1e-2", "--device", "cpu"]
 BAD = {
