@@ -68,7 +68,6 @@ void run_warp(void (*kernel)(int)) {
 }  // namespace
 
 #define SDF_SHARED static
-#define SDF_BLOCK_WARPS 1
 FN void warp_sync() { meet("sync", 0); }
 FN u32 warp_ballot(bool vote) {
     const Word* words = meet("ballot", vote);

@@ -1,7 +1,7 @@
 """Where kernels run: one interface, the CPU and the CUDA side behind it."""
 
-from sdfcli.backend.arguments import Array, Group
+from sdfcli.backend.arguments import Array, C, Group
 from sdfcli.backend.base import WARP, Backend
 from sdfcli.backend.select import all_backends, select_backend, select_backends
 
-__all__ = ["WARP", "Array", "Backend", "Group", "all_backends", "select_backend", "select_backends"]
+__all__ = ["WARP", "Array", "Backend", "C", "Group", "all_backends", "select_backend", "select_backends"]

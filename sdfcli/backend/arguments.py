@@ -53,6 +53,26 @@ def headers() -> dict[str, str]:
     return found
 
 
+class Constants:
+    """The constants of kernels/base/constants.h: `C.NONE` is SDF_NONE, an int or a float as it is written there."""
+
+    def __getattr__(self, name: str) -> Any:
+        self.__dict__.update(_constants())
+        try:
+            return self.__dict__[name]
+        except KeyError:
+            raise AttributeError(f"kernels/base/constants.h has no SDF_{name}") from None
+
+
+def _constants() -> dict[str, int | float]:
+    text = (KERNELS / "base" / "constants.h").read_text()
+    found = re.findall(r"^constexpr (\w+) SDF_(\w+) = (\S+?)[uf]?;", text, re.MULTILINE)
+    return {name: float(value) if ctype == "float" else int(value, 0) for ctype, name, value in found}
+
+
+C = Constants()
+
+
 class Field(NamedTuple):
     """A field of a struct: a number, an array, or a group.
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend.arguments import Array, Group, argument_group
+from sdfcli.backend.arguments import Array, C, Group, argument_group
 
-WARP = 32
+WARP = C.WARP
 """Threads of a warp."""
 
 SMALL = 1 << 18

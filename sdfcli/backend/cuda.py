@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend.arguments import Array, argument_structs, headers
+from sdfcli.backend.arguments import Array, C, argument_structs, headers
 from sdfcli.backend.base import Stream
 from sdfcli.backend.warps import WarpBackend
 from sdfcli.errors import DeviceError
 
-BLOCK = 128
+BLOCK = C.WARP * C.BLOCK_WARPS
 STAGED = 1 << 15
 """Bytes of pageable host memory that the driver has staged when an asynchronous copy returns."""
 IDLE_BYTES = 1 << 25

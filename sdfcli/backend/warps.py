@@ -6,12 +6,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from sdfcli.backend.arguments import Array
+from sdfcli.backend.arguments import Array, C
 from sdfcli.backend.base import WARP, Backend, MemoryPolicy
 
 FEW = 8192
 """Maximum entries that one warp compacts, faster than three launches."""
-RUN = 256
+RUN = C.RUN
 """Entries per warp, as in base/sort.h."""
 
 

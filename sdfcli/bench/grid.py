@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sdfcli.backend import Array, Backend
+from sdfcli.backend import Array, Backend, C
 from sdfcli.sign.signer import Signer
 from sdfcli.spatial.index import DistanceIndex
 
 MAX_DEPTH = 10
 """Maximum depth, for node numbers of 32 bits."""
 
-TO_ASK = 3
-ERROR = 1.6e-5
+TO_ASK = C.TO_ASK
+ERROR = C.DISTANCE_ERROR
 """Upper bound of the error of a distance, as SDF_DISTANCE_ERROR, and of a node's position."""
 
 CHUNK = 1 << 18

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sdfcli.backend import Array, Backend
+from sdfcli.backend import Array, Backend, C
 from sdfcli.spatial.morton import LATTICE_BITS
 
-TOP_LEVEL = 6
+TOP_LEVEL = C.TOP_LEVEL
 
 
 def leaf_nodes(backend: Backend, leaf_key: Array, leaf_level: Array) -> tuple[Array, Array]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from sdfcli.backend import Array, Backend
+from sdfcli.backend import Array, Backend, C
 
-NONE = 0xFFFFFFFF
+NONE = C.NONE
 POINTS = 27
 """Points of a split cell: the corners of its children."""
-KIN = 15
+KIN = C.CENTRE + 2
 """Links of a split cell, as in octree/cells.h."""
 
 

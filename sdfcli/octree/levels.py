@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sdfcli.backend import Array, Backend, Group
+from sdfcli.backend import Array, Backend, C, Group
 from sdfcli.octree.corners import root_keys
 
-OUTSIDE = 0xFFFFFFFE
+OUTSIDE = C.OUTSIDE
 CLOSED, OPENING, OPENED, JUMP, SPLIT = range(5)
 """States of a cell; JUMP: a leaf at a jump of the sign."""
 FOR_SHEET = 2
@@ -152,7 +152,7 @@ class Octree:
         beyond = sides & ~(octant ^ toward)
         family = xp.take_along_axis(own.rows.around[own.cells.row[cells]], beyond.astype(np.int64), axis=1)
         found = xp.where(family < OUTSIDE, 8 * family + (octant ^ sides), family)
-        found[:, 13] = cells
+        found[:, C.CENTRE] = cells
         return found
 
     def point_keys(self) -> Array:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from sdfcli.backend import C
 from sdfcli.mesh.arrays import Floats
 from sdfcli.params import SHEET_CELL
 
-NO_SHEETS = float(np.float32(3.402823466e38))
+NO_SHEETS = float(np.float32(C.NO_SHEET))
 """Minimum thickness for no sheets, as in octree/sheets.h."""
 LEAVES = 2.0
 """Leaves, with those for balance, per cell of a sheet, counted by halving along two axes (0.4 to 1.8 measured on

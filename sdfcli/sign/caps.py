@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sdfcli.backend import Array, Backend, Group
+from sdfcli.backend import Array, Backend, C, Group
 from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.mesh.repair import cones
@@ -18,7 +18,7 @@ from sdfcli.spatial.radix_tree import build_bvh, refit
 from sdfcli.spatial.select import make_index
 
 GROUPS = 64
-BOX_MARGIN = 2.0**-20
+BOX_MARGIN = C.BOX_MARGIN
 """Margin above the rounding of a distance to a box, as in geometry/boxes.h."""
 SMALL = 0.45
 """Maximum winding number of the caps that does not affect the sign."""

@@ -12,10 +12,10 @@ from typing import Protocol
 
 import numpy as np
 
-from sdfcli.backend import Array, Backend
+from sdfcli.backend import Array, Backend, C
 from sdfcli.sign.caps import Caps
 
-UNKNOWN = 2
+UNKNOWN = C.SIGN_UNKNOWN
 """A sign that is not known yet; 0 is outside, 1 inside."""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sdfcli.backend import WARP, Array, Backend, Group
+from sdfcli.backend import WARP, Array, Backend, C, Group
 from sdfcli.mesh.arrays import Bools
 from sdfcli.spatial.morton import Order
 from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit
@@ -25,11 +25,11 @@ WARP_POINTS = 150_000
 longest sum."""
 FEW_POINTS = 1 << 16
 """Maximum points on a GPU for which winding numbers are faster than propagation of signs."""
-POINTS_OF_A_WARP = 2
+POINTS_OF_A_WARP = C.WARP // C.POINT_WIDTH
 """Points of a warp at a time, as in winding/warp.h."""
 MAX_WARPS = 1 << 15
 """Warps per launch, more than any GPU runs concurrently; each loops over points."""
-LINK_RUN = 256
+LINK_RUN = C.LINK_ROUNDS * C.WARP
 """Links per warp, as in sign/corners.h."""
 
 
@@ -51,7 +51,7 @@ class WindingIndex:
     def of(backend: Backend, bvh: Bvh) -> WindingIndex:
         """The index of a tree's triangles: moments by bottom-up reduction, as in the refit."""
         n = len(bvh.order)
-        moments = backend.empty_aligned((n - 1, 16), np.float32)
+        moments = backend.empty_aligned((n - 1, C.MOMENTS), np.float32)
         if n > 1:
             backend.run(
                 "sdf_winding_moments",

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend import Array, Backend
+from sdfcli.backend import Array, Backend, C
 
-MORTON_BITS = 21
+MORTON_BITS: int = C.MORTON_BITS
 """Bits per axis of a code."""
 
-LATTICE_BITS = 20
+LATTICE_BITS: int = C.LATTICE_BITS
 """The lattice of leaves and corners has 2^20 cells per edge of the domain."""
 
 

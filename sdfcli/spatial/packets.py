@@ -7,11 +7,11 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from sdfcli.backend import WARP, Array, Backend
+from sdfcli.backend import WARP, Array, Backend, C
 from sdfcli.spatial.index import DistanceIndex
 from sdfcli.spatial.morton import Order
 
-PART = 4
+PART = C.PART
 """Triangles of a part of a block; a block of 32 has eight parts."""
 
 EVERY = (32, 16)

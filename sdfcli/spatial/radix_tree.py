@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sdfcli.backend import Array, Backend, Group
+from sdfcli.backend import Array, Backend, C, Group
 from sdfcli.spatial.morton import Order
 
-NONE = 0xFFFFFFFF
+NONE = C.NONE
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sdfcli.backend import Array, Backend
+from sdfcli.backend import Array, Backend, C
 from sdfcli.spatial.index import DistanceIndex
 from sdfcli.spatial.morton import Order
 from sdfcli.spatial.packets import packed_levels
 
-WIDE = 16
+WIDE = C.LANES
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sdfcli.backend import C
 from sdfcli.field.field import Field
 from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.mesh import Mesh
@@ -17,7 +18,7 @@ from sdfcli.verify.accuracy import face_directions, surface_samples
 SAMPLES, SEED = 5_000, 30_000
 HALVINGS = 16
 """Halvings of the ball, down to widths of 1e-4 tolerances: by default, the resolution of float32."""
-OPPOSED, EMPTY = -0.8, 0.9
+OPPOSED, EMPTY = C.OPPOSED, 0.9
 """Maximum cosine between the directions to the two sides of a sheet, as in octree/sheets.h; minimum distance from the
 centre of an empty ball to the surface, in radii."""
 FREE = 0.75

@@ -1,4 +1,4 @@
-// Constants that several headers share.
+// Constants that several headers share, or that Python reads: sdfcli.backend.C.NAME is SDF_NAME here.
 #ifndef SDFCLI_BASE_CONSTANTS_H
 #define SDFCLI_BASE_CONSTANTS_H
 
@@ -9,6 +9,45 @@ constexpr unsigned SDF_OUTSIDE = 0xfffffffeu;  // a neighbour position outside o
 constexpr float SDF_UNKNOWN = 3.4e38f;
 constexpr float SDF_NO_BOX = 3.402823466e38f;
 
-constexpr int SDF_LANES = 16;  // floats that the CPU takes together (base/simd.h)
+// ---- Threads ----
+
+constexpr int SDF_LANES = 16;             // floats that the CPU takes together (base/simd.h)
+constexpr int SDF_WARP = 32;              // threads of a warp
+constexpr int SDF_BLOCK_WARPS = 4;        // warps of a thread block
+constexpr int SDF_RUN = 256;              // entries that a warp counts (base/sort.h)
+constexpr int SDF_LINK_ROUNDS = 8;        // times 32 links that a warp looks at (sign/corners.h)
+constexpr unsigned SDF_POINT_WIDTH = 16;  // threads that sum up the winding number of a point (winding/warp.h)
+
+// ---- Trees ----
+
+constexpr unsigned SDF_PART = 4;  // triangles in a part of a block (trees/packed.h)
+constexpr int SDF_MOMENTS = 16;   // floats of a node's record (winding/moments.h)
+
+// Every box is grown by this much, in the unit cube: more than the rounding of a distance to it (geometry/boxes.h).
+constexpr float SDF_BOX_MARGIN = 9.5367431640625e-07f;
+
+// ---- Lattices and octrees ----
+
+constexpr int SDF_MORTON_BITS = 21;   // of a coordinate in a Morton code
+constexpr int SDF_LATTICE_BITS = 20;  // of a coordinate of an octree's corners
+constexpr int SDF_CENTRE = 13;        // the point in the middle of a cell's 27
+constexpr int SDF_TOP_LEVEL = 6;      // the level whose cells are a table (field/leaf_tree.h)
+
+constexpr float SDF_NO_SHEET = 3.402823466e38f;  // the thickness where there is no sheet
+constexpr float SDF_SHEET_WIDEST = 8.f;          // in tolerances: wider sheets are like any other part of the surface
+
+// Gradients whose cosine is below this belong to two sides of a sheet: these meet at 37 degrees at most.
+constexpr float SDF_OPPOSED = -0.8f;
+
+constexpr int SDF_TABLE_ROW = 16;  // bytes of a case in the table of marching cubes
+
+// ---- Signs ----
+
+constexpr int SDF_SIGN_UNKNOWN = 2;  // of a point: neither inside (1) nor outside (0) yet
+constexpr int SDF_AS_BEFORE = 2;     // of a node of a grid: that of the node before it in its row
+constexpr int SDF_TO_ASK = 3;        // of a node of a grid: to be decided by the signer
+
+// Slack of two distances together; 6.1e-6 is the largest error found for one, at needles.
+constexpr float SDF_DISTANCE_ERROR = 1.6e-5f;
 
 #endif

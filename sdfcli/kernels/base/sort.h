@@ -10,7 +10,6 @@
 #include "base/warp.h"
 
 #ifdef SDF_SHARED
-#define SDF_RUN 256  // bytes that a warp looks at, 32 at a time
 
 // visit(at, level, place) for each byte of a warp's run: its place among those of the run with the same value. Returns,
 // for the thread whose number is a value, how many there are of it.

@@ -9,11 +9,8 @@
 #define SDFCLI_BASE_WARP_H
 #include "base/portable.h"
 
-#define SDF_WARP 32
-
 #ifdef __CUDACC_RTC__
 #define SDF_SHARED __shared__
-#define SDF_BLOCK_WARPS 4  // warps of a thread block, see backend/cuda.py
 FN void warp_sync() { __syncwarp(); }
 FN u32 warp_ballot(bool vote) { return __ballot_sync(~0u, vote); }
 FN u32 shfl_xor(u32 x, u32 distance) { return __shfl_xor_sync(~0u, x, distance); }

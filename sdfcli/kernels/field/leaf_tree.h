@@ -47,7 +47,6 @@ FN u32 find_leaf(const Leaves& leaves, u64 key) {
     return range[0] + lower_bound(leaves.leaf_key + range[0], range[1] - range[0], key + 1) - 1;
 }
 
-#define SDF_TOP_LEVEL 6
 #define SDF_TOP_SHIFT (SDF_LATTICE_BITS - SDF_TOP_LEVEL)
 
 // The nodes of which a leaf is the first: cells of these levels that begin where it does. Of no level if it is none.

@@ -9,10 +9,9 @@
 #define SDFCLI_GEOMETRY_BOXES_H
 #include "base/vec.h"
 
-// Every box is grown by this much (in the unit cube) and every box distance shrunk by a part in 2^20: more than the
+// Every box is grown by SDF_BOX_MARGIN and every box distance shrunk by a part in 2^20: more than the
 // rounding of triangle_distance_sq, so that a box is never farther than a triangle in it, and the nearest triangle does
 // not depend on the order in which a tree is walked.
-#define SDF_BOX_MARGIN 9.5367431640625e-07f
 #define SDF_BOX_SHRINK 0.99999904632568359375f
 
 FN float box_distance_sq(F3 p, const float* box) {  // box: lower x, y, z, upper x, y, z; a lower bound, see above

@@ -17,10 +17,6 @@
 #define SDFCLI_GEOMETRY_LATTICE_H
 #include "geometry/morton.h"
 
-#define SDF_LATTICE_BITS 20
-
-#define CENTRE 13
-
 struct Domain {
     double x, y, z;  // origin, in the mesh's units
     double length;   // edge, in the mesh's units

@@ -12,8 +12,6 @@
 #include "base/search.h"
 #include "base/vec.h"
 
-#define SDF_MORTON_BITS 21
-
 struct Lattice {
     u32 x, y, z;
 };

@@ -93,7 +93,7 @@ FN Owned first_owner(u32 cell, int point, Neighbour neighbour) {
         for (int y = o.y == 0 ? -1 : 0; y <= (o.y == 2 && z < 0); y++)
             for (int x = o.x == 0 ? -1 : 0; x <= (o.x == 2 && (z < 0 || y < 0)); x++) {
                 int direction = index_of(x + 1, y + 1, z + 1);
-                u32 other = direction < CENTRE ? neighbour(direction) : cell;
+                u32 other = direction < SDF_CENTRE ? neighbour(direction) : cell;
                 Owned found = {other, index_of(o.x - 2 * x, o.y - 2 * y, o.z - 2 * z)};
                 if (other != SDF_NONE) return found;
             }
@@ -103,7 +103,7 @@ FN Owned first_owner(u32 cell, int point, Neighbour neighbour) {
 
 // What is known of the split cells, a row for each of these: the neighbours of the same level in the directions towards
 // the origin, split cells too, or SDF_NONE; the parent, the root's is itself; the points that each cell owns, as bits.
-enum { PARENT = CENTRE, MASK };
+enum { PARENT = SDF_CENTRE, MASK };
 
 // Of neighbours those in the nine directions in which they share points.
 struct sdf_split_own_args {
@@ -115,9 +115,9 @@ struct sdf_split_own_args {
 };
 SDF_KERNEL(sdf_split_own, PLAIN, i) {
     u64 cell = a.cell[i];
-    u32 level = cell_level(cell), size = 1u << (SDF_LATTICE_BITS - level), neighbour[CENTRE];
+    u32 level = cell_level(cell), size = 1u << (SDF_LATTICE_BITS - level), neighbour[SDF_CENTRE];
     Lattice at = morton_decode(cell_key(cell));
-    for (int direction = 0; direction < CENTRE; direction++) {
+    for (int direction = 0; direction < SDF_CENTRE; direction++) {
         neighbour[direction] = SDF_NONE;
         if (is_corner(direction)) continue;  // nothing in common but a corner
         Offset o = offset_of(direction);

@@ -36,7 +36,7 @@ SDF_KERNEL(sdf_octree_children, PLAIN, i) {
     for (int k = 0; k < 27; k++) {
         u32 sides = sides_of(k),
             other = neighbour_across(a.own.around + 8 * (size_t)own_row, cell & 7u, sides, toward(k));
-        if (other >= SDF_OUTSIDE || k == CENTRE) continue;
+        if (other >= SDF_OUTSIDE || k == SDF_CENTRE) continue;
         store_relaxed(a.own.meets_finer + other, (u8)1);
         u32 other_row = a.own.row[other],
             older = other_row == SDF_NONE ? SDF_NONE : load_relaxed(a.own.child + other_row);
@@ -189,9 +189,9 @@ SDF_KERNEL(sdf_octree_measured, PLAIN, i) {
     D3 p = load3d(a.position + 3 * (size_t)i);
     const float* t = a.triangle + 9 * (size_t)a.slot[i];
     Nearest<double> q = nearest_on_triangle(p, load3d(t), load3d(t + 3), load3d(t + 6));
-    bool inside = a.normals                ? behind(p, q, a.normals + 21 * (size_t)a.slot[i])
-                  : a.inside[i] == UNKNOWN ? a.winding[i] > 0.5f
-                                           : a.inside[i] == 1;
+    bool inside = a.normals                         ? behind(p, q, a.normals + 21 * (size_t)a.slot[i])
+                  : a.inside[i] == SDF_SIGN_UNKNOWN ? a.winding[i] > 0.5f
+                                                    : a.inside[i] == 1;
     a.nearest[i] = a.slot[i];
     a.signed_distance[i] = inside ? -a.distance[i] : a.distance[i];
     if (!a.gradient) return;

@@ -83,7 +83,7 @@ FN void neighbours_of(const Level& own, const Level& above, u32 cell, u32* famil
     families_of(own, above, cell, family);
     UNROLL
     for (int j = 0; j < 27; j++) neighbour[j] = neighbour_across(family, cell & 7u, sides_of(j), toward(j));
-    neighbour[CENTRE] = cell;
+    neighbour[SDF_CENTRE] = cell;
 }
 
 // Calls visit(j, there) for the points other than corners that a cell has in common with its neighbour: number j of

@@ -81,7 +81,7 @@ struct sdf_octree_probe_args {
 SDF_KERNEL(sdf_octree_probe, PLAIN, i) {
     u32 corner[8];
     corners_of(a.own, a.above, a.cells[i], corner);
-    place_point(a.own, a.cells[i], CENTRE, corner, a.slot, a.seeds, a.position + 3 * (size_t)i,
+    place_point(a.own, a.cells[i], SDF_CENTRE, corner, a.slot, a.seeds, a.position + 3 * (size_t)i,
                 a.seed + a.seeds * (size_t)i);
 }
 

@@ -10,15 +10,11 @@
 #include "base/kernel.h"
 #include "octree/gradient.h"
 
-// Two gradients whose cosine is below this belong to two sides of a sheet: these meet at 37 degrees at most.
-#define SDF_OPPOSED (-0.8f)
 // Of a sheet's thickness, the part by which the field may err in a cell with both of its sides, and the largest edge of
-// such a cell: along the lattice's axes none then holds a side and the middle, where the distance turns round. In
-// tolerances, the thickness from which on a sheet is like any other part of the surface (docs/concepts/accuracy.md).
+// such a cell: along the lattice's axes none then holds a side and the middle, where the distance turns round.
+// (docs/concepts/accuracy.md).
 #define SDF_SHEET_SHARE 0.22f
 #define SDF_SHEET_EDGE 0.5f
-#define SDF_SHEET_WIDEST 8.f
-#define SDF_NO_SHEET 3.402823466e38f
 
 // Whether the surface may lie in a cell: a corner is no farther from it than the cell's diagonal.
 FN bool near_surface(const float* corner, float edge) {

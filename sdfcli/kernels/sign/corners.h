@@ -83,7 +83,6 @@ SDF_KERNEL(sdf_sign_spread, PLAIN, i) {
 #ifdef SDF_SHARED
 // Lists the points without a link. Each warp looks at a run of them, and makes room for all that it finds at once:
 // which run comes first is left open.
-#define SDF_ASKED_ROUNDS 8
 
 struct sdf_sign_asked_args {
     u32 n;            // threads: a warp for each run of 256 points
@@ -93,9 +92,9 @@ struct sdf_sign_asked_args {
     u32* many;        // [1] in and out: how many are listed; 0 before
 };
 SDF_KERNEL(sdf_sign_asked, WARP, i) {
-    u32 thread = i % SDF_WARP, first = i / SDF_WARP * SDF_ASKED_ROUNDS * SDF_WARP, found[SDF_ASKED_ROUNDS], all = 0;
+    u32 thread = i % SDF_WARP, first = i / SDF_WARP * SDF_LINK_ROUNDS * SDF_WARP, found[SDF_LINK_ROUNDS], all = 0;
     UNROLL
-    for (u32 k = 0; k < SDF_ASKED_ROUNDS; k++) {
+    for (u32 k = 0; k < SDF_LINK_ROUNDS; k++) {
         u32 point = first + k * SDF_WARP + thread;
         found[k] = warp_ballot(point < a.count && a.link[point] == 0);
         all += (u32)popcount(found[k]);
@@ -103,7 +102,7 @@ SDF_KERNEL(sdf_sign_asked, WARP, i) {
     if (all == 0) return;
     u32 at = shfl(thread == 0 ? atomic_add(a.many, all) : 0, 0);
     UNROLL
-    for (u32 k = 0; k < SDF_ASKED_ROUNDS; k++) {
+    for (u32 k = 0; k < SDF_LINK_ROUNDS; k++) {
         u32 place = at + (u32)popcount(found[k] & ((1u << thread) - 1u));
         if (found[k] >> thread & 1u) a.asked[place] = first + k * SDF_WARP + thread;
         at += (u32)popcount(found[k]);

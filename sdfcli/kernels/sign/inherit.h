@@ -29,7 +29,7 @@ struct sdf_sign_inherit_args {
     u64* link;     // [n] out: 0 where the sign is not known; may be null
 };
 SDF_KERNEL(sdf_sign_inherit, SIMD, i) {
-    if (a.before && a.before[i] != UNKNOWN) {
+    if (a.before && a.before[i] != SDF_SIGN_UNKNOWN) {
         a.inside[i] = a.before[i];
         if (a.link) a.link[i] = 1;
         return;
@@ -39,12 +39,12 @@ SDF_KERNEL(sdf_sign_inherit, SIMD, i) {
     while (points[own] != a.first + i) own++;
     Offset at = offset_of(own);
     float d = a.distance[i], clear = 0.f;
-    u8 inside = UNKNOWN;
+    u8 inside = SDF_SIGN_UNKNOWN;
     for (int j = 0; j < 27; j++) {
         if (j == own) continue;
         bool older = points[j] < a.first;
         u32 other = older ? points[j] : points[j] - a.first;
-        if (!older && (!a.before || other >= a.n || a.before[other] == UNKNOWN)) continue;
+        if (!older && (!a.before || other >= a.n || a.before[other] == SDF_SIGN_UNKNOWN)) continue;
         float e = older ? abs_of(a.signed_distance[other]) : a.distance[other];
         Offset o = offset_of(j);
         int x = o.x - at.x, y = o.y - at.y, z = o.z - at.z;
@@ -56,9 +56,9 @@ SDF_KERNEL(sdf_sign_inherit, SIMD, i) {
         }
     }
     a.inside[i] = inside;
-    if (a.link) a.link[i] = inside != UNKNOWN;
+    if (a.link) a.link[i] = inside != SDF_SIGN_UNKNOWN;
     if (!a.clear) return;
-    if (inside == UNKNOWN && a.before) clear = caps_room(a.caps, load3(a.position + 3 * (size_t)i));
+    if (inside == SDF_SIGN_UNKNOWN && a.before) clear = caps_room(a.caps, load3(a.position + 3 * (size_t)i));
     a.clear[a.first + i] = clear;
 }
 

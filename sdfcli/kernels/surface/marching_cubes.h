@@ -21,7 +21,6 @@
 #include "base/kernel.h"
 #include "field/leaf_tree.h"
 
-#define SDF_TABLE_ROW 16
 #define SDF_CLEARANCE (1.0 / 1024.0)        // the least distance of a vertex from a node, in edges of a cell
 #define SDF_LOWEST_X 0x0101010101010101ULL  // the nodes with x = 0 of a word
 #define SDF_LOWEST_Y 0xffULL

@@ -23,7 +23,6 @@
 #define SDF_FARTHER 1.00003f           // and upper ones, of lengths along axes that are too short
 #define SDF_TURNED_MARGIN 3.8147e-06f  // more than the rounding of places in a turned box
 #define SDF_CUT_BINS 256u
-#define SDF_PART 4u  // triangles in a part of a block
 
 struct alignas(16) Float4 {
     float x, y, z, w;

@@ -10,9 +10,6 @@
 #include "geometry/morton.h"
 #include "sign/propagate.h"
 
-#define SDF_AS_BEFORE 2  // a node's sign: that of the node before it in its row
-#define SDF_TO_ASK 3     // a node's sign: to be decided by the signer
-
 FN Lattice node_of(u32 side, u32 i) {
     Lattice at = {i % side, i / side % side, i / side / side};
     return at;

@@ -16,7 +16,6 @@
 // first moment, sum of n_i (x_j - c_j), of which only the symmetric part ever counts: xx, yy, zz, xy + yx, xz + zx, yz
 // + zy; and bit by bit the two children. A node farther than its radius times beta counts through its Taylor expansion
 // of order one, a triangle through its solid angle.
-#define SDF_MOMENTS 16
 #define SDF_FOUR_PI 12.566370614359172
 
 struct Moments {

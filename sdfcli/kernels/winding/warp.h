@@ -23,13 +23,12 @@ FN double triangle_winding(const WindingTree& t, u32 place, F3 p, int terms) {
 
 // Half a warp for one point: each thread takes a node, or a triangle. There are hardly ever more than 16 nodes to be
 // looked at at a time: a whole warp would take nearly as many steps.
-#define SDF_LONE_WIDTH 16u
 #define SDF_LONE_HIGH 192  // from here on one node at a time is taken, which adds no more than SDF_STACK
-#define SDF_LONE_STACK (SDF_LONE_HIGH + SDF_LONE_WIDTH + SDF_STACK)
+#define SDF_LONE_STACK (SDF_LONE_HIGH + SDF_POINT_WIDTH + SDF_STACK)
 
 struct LoneWindingMemory {
     u64 sum;
-    u32 node[SDF_LONE_STACK], slot[3 * SDF_LONE_WIDTH];
+    u32 node[SDF_LONE_STACK], slot[3 * SDF_POINT_WIDTH];
 };
 
 // What is asked of both halves is done by both: `asked` says whether the own half's point takes part.
@@ -38,7 +37,7 @@ struct LoneWinding {
     LoneWindingMemory* memory;
     u32 thread, shift;  // of this half, and where its votes are
 
-    METHOD u32 ballot(bool vote) const { return warp_ballot(vote) >> shift & ((1u << SDF_LONE_WIDTH) - 1u); }
+    METHOD u32 ballot(bool vote) const { return warp_ballot(vote) >> shift & ((1u << SDF_POINT_WIDTH) - 1u); }
     METHOD double total(double own) {
         if (thread == 0) memory->sum = 0;
         warp_sync();
@@ -50,7 +49,7 @@ struct LoneWinding {
     }
     METHOD float exact(F3 p, int terms, bool asked) {
         double sum = 0.0;
-        for (u32 slot = thread; asked && slot < tree.triangles; slot += SDF_LONE_WIDTH)
+        for (u32 slot = thread; asked && slot < tree.triangles; slot += SDF_POINT_WIDTH)
             sum += triangle_winding(tree, slot, p, terms);
         return (float)(total(sum) / SDF_FOUR_PI);
     }
@@ -62,15 +61,15 @@ struct LoneWinding {
         if (thread == 0) memory->node[0] = 0;
         warp_sync();
         while (warp_ballot(height > 0 || slots > 0)) {
-            bool measures = slots >= SDF_LONE_WIDTH || (height == 0 && slots > 0);
+            bool measures = slots >= SDF_POINT_WIDTH || (height == 0 && slots > 0);
             if (warp_ballot(measures)) {
-                u32 many = measures ? min_of(slots, SDF_LONE_WIDTH) : 0;
+                u32 many = measures ? min_of(slots, SDF_POINT_WIDTH) : 0;
                 slots -= many;
                 if (thread < many) sum += triangle_winding(tree, memory->slot[slots + thread], p, 8);
                 warp_sync();
                 if (!warp_ballot(!measures && height > 0)) continue;
             }
-            u32 many = measures ? 0 : height > SDF_LONE_HIGH ? 1u : min_of(height, SDF_LONE_WIDTH);
+            u32 many = measures ? 0 : height > SDF_LONE_HIGH ? 1u : min_of(height, SDF_POINT_WIDTH);
             height -= many;
             u32 left = SDF_NONE, right = SDF_NONE;
             bool down = false;
@@ -144,10 +143,10 @@ FN float corrected(const sdf_winding_lone_args& a, LoneWinding& lone, F3 p, floa
 }
 
 SDF_KERNEL(sdf_winding_lone, WARP, i) {
-    const u32 together = SDF_WARP / SDF_LONE_WIDTH;
+    const u32 together = SDF_WARP / SDF_POINT_WIDTH;
     SDF_SHARED LoneWindingMemory memory[SDF_BLOCK_WARPS * together];
-    u32 thread = i % SDF_LONE_WIDTH, part = i / SDF_LONE_WIDTH % together, warp = i / SDF_WARP;
-    LoneWinding lone = {a.tree, memory + warp % SDF_BLOCK_WARPS * together + part, thread, SDF_LONE_WIDTH * part};
+    u32 thread = i % SDF_POINT_WIDTH, part = i / SDF_POINT_WIDTH % together, warp = i / SDF_WARP;
+    LoneWinding lone = {a.tree, memory + warp % SDF_BLOCK_WARPS * together + part, thread, SDF_POINT_WIDTH * part};
     u32 count = a.many ? *a.many : a.count;
     for (u32 first = together * warp; first < count; first += together * (a.n / SDF_WARP)) {
         u32 at = min_of(first + part, count - 1), point = a.asked ? a.asked[at] : at;
