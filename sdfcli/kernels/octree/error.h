@@ -70,7 +70,7 @@ FN bool corners_jump(const float* corner, float edge) {
         for (int e = 0; e < c; e++) {
             if ((corner[c] < 0.f) == (corner[e] < 0.f)) continue;
             float way = edge * sqrtf((float)popcount((u32)(c ^ e)));
-            if (abs_of(corner[c]) + abs_of(corner[e]) - SDF_DISTANCE_ERROR > way) return true;
+            if (empty_between(abs_of(corner[c]), abs_of(corner[e]), way)) return true;
         }
     return false;
 }
@@ -98,7 +98,8 @@ FN bool holds_jump(const float* distance, float half) {
             if ((d < 0.f) == (e < 0.f)) continue;
             Offset o = offset_of(j), p = offset_of(k);
             int x = o.x - p.x, y = o.y - p.y, z = o.z - p.z;
-            if (abs_of(d) + abs_of(e) - SDF_DISTANCE_ERROR > half * sqrtf((float)(x * x + y * y + z * z))) return true;
+            float way = half * sqrtf((float)(x * x + y * y + z * z));
+            if (empty_between(abs_of(d), abs_of(e), way)) return true;
         }
     return false;
 }

@@ -37,8 +37,7 @@ SDF_KERNEL(sdf_sign_links, PLAIN, i) {
     for (int k = 0; k < 27; k++) {
         place[k] = a.point[27 * (size_t)i + k];
         best[k] = distance[k] = a.distance[place[k]];
-        reach[k] =
-            distance[k] - SDF_DISTANCE_ERROR * max_of(distance[k], 0.5f);  // two of them have less error than that
+        reach[k] = empty_reach(distance[k]);
         clear[k] = a.clear ? a.clear[place[k]] : 1e30f;
         best_place[k] = SDF_NONE;
     }

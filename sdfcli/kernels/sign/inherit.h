@@ -50,7 +50,7 @@ SDF_KERNEL(sdf_sign_inherit, SIMD, i) {
         int x = o.x - at.x, y = o.y - at.y, z = o.z - at.z;
         float length = a.step * sqrtf((float)(x * x + y * y + z * z));
         float reach = (a.clear ? a.clear[points[j]] : 1e30f) - length;
-        if (d + e - SDF_DISTANCE_ERROR > length && reach > clear) {
+        if (empty_between(d, e, length) && reach > clear) {
             clear = reach;
             inside = older ? (u8)(float_bits(a.signed_distance[other]) >> 31) : a.before[other];
         }

@@ -26,7 +26,8 @@ SDF_KERNEL(sdf_sign_link, LANES, i) {
         u32 from = first / SDF_LANES / 2 * SDF_LANES + 1;
         for (u32 k = from; k < from + SDF_LANES && link == i; k++) {
             u32 j = behind ? i + k : i - k;  // below 0 is beyond the end, too
-            if (j < a.n && a.distance[j] > own && balls_meet(load3(a.points + 3 * (size_t)j) - p, own + a.distance[j]))
+            if (j < a.n && a.distance[j] > own &&
+                empty_between(own + a.distance[j], load3(a.points + 3 * (size_t)j) - p))
                 link = j;
         }
     }

@@ -21,7 +21,7 @@ FN u32 farther_neighbours(const Stretch& s, u32 first, const Vec<FloatV>& p, con
     FloatV distance = load_lanes(s.distance + first);
     Mask farther = distance > own;
     Vec<FloatV> way = Vec<FloatV>{load_lanes(s.x + first), load_lanes(s.y + first), load_lanes(s.z + first)} - p;
-    return bits(farther & balls_meet(way, own + distance));
+    return bits(farther & empty_between(own + distance, way));
 }
 
 FN u32 link_of(const Stretch& s, u32 i, u32 at) {

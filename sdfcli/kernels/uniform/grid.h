@@ -30,7 +30,7 @@ struct sdf_grid_doubt_args {
     u8* sign;               // [n] out: SDF_AS_BEFORE or SDF_TO_ASK
 };
 SDF_KERNEL(sdf_grid_doubt, PLAIN, i) {
-    bool inherits = i % a.side == 0 || a.distance[i - 1] + a.distance[i] - SDF_DISTANCE_ERROR > a.spacing;
+    bool inherits = i % a.side == 0 || empty_between(a.distance[i - 1], a.distance[i], a.spacing);
     a.sign[i] = inherits ? SDF_AS_BEFORE : SDF_TO_ASK;
 }
 
