@@ -20,6 +20,9 @@ class Stages:
         self._open: list[str] = []
         self._spans: list[tuple[str, str | None, Backend | None, Any, Any]] = []
 
+    def __reduce__(self) -> Any:  # events belong to this object: copies begin empty
+        return Stages, ()
+
     @contextmanager
     def __call__(self, name: str, backend: Backend | None = None) -> Iterator[None]:
         now = backend.record_event if backend else time.perf_counter

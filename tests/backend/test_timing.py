@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import pickle
 import time
 from typing import Any
 
@@ -73,3 +75,12 @@ def test_on_a_gpu() -> None:
         backend.sort(backend.xp.arange(1 << 22, dtype="uint64")[::-1].copy())
     found = stages.seconds()
     assert 0 < found["sorted"] == found["total"] < 60
+
+
+def test_copies_begin_empty(device: Clock) -> None:
+    """A device's events are destroyed with the object that recorded them."""
+    stages = Stages()
+    with stages("device", device):
+        pass
+    for other in (copy.deepcopy(stages), pickle.loads(pickle.dumps(stages))):
+        assert other.seconds() == {"total": 0.0}
