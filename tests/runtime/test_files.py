@@ -103,8 +103,11 @@ def forked(work: Callable[[], object]) -> int:
     """A process that does some work, and ends."""
     child = os.fork()
     if child == 0:
-        os.setpgid(0, 0)
-        work()
+        try:
+            os.setpgid(0, 0)
+            work()
+        except BaseException as error:  # nothing of the tests may go on in the child
+            os._exit(77 if isinstance(error, KeyboardInterrupt) else 1)
         os._exit(0)
     return child
 
