@@ -74,7 +74,7 @@ class Scene:
     @property
     def order(self) -> Order:
         """(a) The triangles in Morton order."""
-        return self._order or self.sort()
+        return self.sort() if self._order is None else self._order
 
     @property
     def bvh(self) -> Bvh:

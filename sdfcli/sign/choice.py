@@ -79,10 +79,8 @@ def make_signer(backend: Backend, mesh: Mesh, bvh: Bvh, method: str) -> Signer:
 
 def _moments(backend: Backend, bvh: Bvh, counted: Bools | None = None, lazy: bool = False) -> Rebuildable[WindingIndex]:
     """The moments of the faces that count (f,); None: of all. lazy: made on first use, not from bvh."""
-    index = Rebuildable(functools.partial(WindingIndex.among, backend, bvh.order, counted))
-    if lazy or counted is not None:
-        return index
-    return Rebuildable(index.get, WindingIndex.of(backend, bvh))
+    made = None if lazy or counted is not None else WindingIndex.of(backend, bvh)
+    return Rebuildable(functools.partial(WindingIndex.among, backend, bvh.order, counted), made)
 
 
 def settle_sign(

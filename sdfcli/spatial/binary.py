@@ -27,17 +27,8 @@ class BinaryIndex(DistanceIndex):
         self.backend.run(
             f"sdf_distance_{self._query}{'_counted' if counts else ''}",
             len(points),
-            triangles=len(self.order),
-            points=points,
-            triangle=self.order.triangle,
-            triangle_id=self.order.triangle_id,
             node=self._node,
             child=self.bvh.child,
             box=self.bvh.box,
-            seeds=0 if seed is None else seed.shape[1],
-            seed=seed,
-            distance=distance,
-            slot=slot,
-            boxes=counts.get("boxes"),
-            tests=counts.get("tests"),
+            **self._shared(points, distance, slot, seed, counts),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 
@@ -62,6 +63,23 @@ class DistanceIndex(ABC):
 
     def _answers(self, points: Array) -> tuple[Array, Array]:
         return self.backend.xp.empty(len(points), np.float32), self.backend.xp.empty(len(points), np.uint32)
+
+    def _shared(
+        self, points: Array, distance: Array, slot: Array, seed: Array | None, counts: dict[str, Array]
+    ) -> dict[str, Any]:
+        """Arguments of every kernel with a thread or lane a point."""
+        return {
+            "triangles": len(self.order),
+            "points": points,
+            "triangle": self.order.triangle,
+            "triangle_id": self.order.triangle_id,
+            "seeds": 0 if seed is None else seed.shape[1],
+            "seed": seed,
+            "distance": distance,
+            "slot": slot,
+            "boxes": counts.get("boxes"),
+            "tests": counts.get("tests"),
+        }
 
     @abstractmethod
     def _run(self, points: Array, distance: Array, slot: Array, seed: Array | None, counts: dict[str, Array]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
 from unittest import mock
 
@@ -517,3 +518,13 @@ def test_no_sign(backend: Backend) -> None:
     bvh = bvh_of(backend, mesh)
     points = np.random.default_rng(11).random((50, 3)).astype(np.float32)
     assert not decide(backend, bvh, make_signer(backend, mesh, bvh, "none"), points).any()
+
+
+def test_moments_are_freed_each_time(cpu: Backend) -> None:
+    mesh = make_mesh(*shapes.icosphere(1))
+    signer = make_signer(cpu, mesh, bvh_of(cpu, mesh), "winding")
+    assert isinstance(signer, WindingSigner)
+    for _ in range(2):
+        index = weakref.ref(signer.index)
+        signer.release()
+        assert index() is None
