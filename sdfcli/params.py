@@ -19,6 +19,12 @@ SHEET_CELL = 0.42
 LEAST_THIN = 1e-6
 WIDEST_SHEET = 8.0
 """Maximum thickness, in tolerances, of the walls and gaps that are searched for."""
+PLACES = ("domain", "unit")
+"""Parameters that are named in a field only where they are given."""
+LENGTHS = 1e-30, 1e31
+"""Bounds of the domain's edge, a little wider than the extents of meshes."""
+MOST_AWAY = 1e13
+"""Maximum distance of the domain from the origin, in its edges: a little above the resolution of float64 in meshes."""
 FEW_LOST = 0.001
 """Maximum share of the surface whose thin walls and gaps a good field may lose; blades lose as much at their edges."""
 THIN = 0.75
@@ -42,6 +48,10 @@ class BuildParams:
         sign: the method that decides inside and outside: `auto`, `pseudonormal`, `winding` or `none`.
         query: the nearest-triangle algorithm: `fast`, or one of the thesis's: `baseline`, `soa`, `cct`. The field does
             not depend on it.
+        domain: the cube of the octree's root, in the mesh's units: x, y, z of its lower corner, and its edge. The mesh
+            must lie in it. None: a padded cube around the mesh. Fields of one domain share a lattice.
+        unit: the length that `tolerance`, `band` and `thin` are fractions of, in the mesh's units, which makes them
+            absolute. None: the diagonal.
     """
 
     octree: str = "adaptive"
@@ -51,6 +61,8 @@ class BuildParams:
     thin: float | None = None
     sign: str = "auto"
     query: str = "fast"
+    domain: tuple[float, float, float, float] | None = None
+    unit: float | None = None
 
     def __post_init__(self) -> None:
         for name, allowed in (("octree", OCTREES), ("sign", SIGNS), ("query", QUERIES)):
@@ -64,9 +76,13 @@ class BuildParams:
                 raise UsageError(f"--{name} {value}: use a fraction of the diagonal between 0 and 1")
         if self.thin is not None and not (self.thin == 0 or LEAST_THIN <= self.thin < 1):
             raise UsageError(f"--thin {self.thin}: use a fraction of the diagonal from {LEAST_THIN:g} to 1, or 0")
+        if self.unit is not None and not LENGTHS[0] < self.unit < LENGTHS[1]:
+            raise UsageError(f"--unit {self.unit}: use a length between {LENGTHS[0]:g} and {LENGTHS[1]:g}")
+        if self.domain is not None:
+            object.__setattr__(self, "domain", _checked_domain(self.domain))
 
     def depth_limit(self, diagonal: float) -> int:
-        """The finest level for a mesh. diagonal: its diagonal, in edges of the domain."""
+        """The finest level for a mesh. diagonal: its diagonal, or `unit`, in edges of the domain."""
         if self.depth is not None:
             return self.depth
         needed = math.ceil(math.log2(1 / (FINEST_CELL * self.tolerance * diagonal)))
@@ -93,7 +109,23 @@ class BuildParams:
             "thin": self.thin_limit,
             "thin_depth": self.thin_depth(diagonal),
         }
-        return {name: value for name, value in {**self.__dict__, **chosen}.items() if name != "query"}
+        made = {name: value for name, value in {**self.__dict__, **chosen}.items() if name != "query"}
+        if self.domain is not None:
+            made["domain"] = list(self.domain)
+        return {name: value for name, value in made.items() if name not in PLACES or value is not None}
+
+
+def _checked_domain(domain: Any) -> tuple[float, float, float, float]:
+    """Four numbers that make a cube. Raises UsageError for anything else."""
+    try:
+        x, y, z, length = (float(number) for number in domain)
+    except (TypeError, ValueError):
+        raise UsageError(f"--domain {domain}: use four numbers: X,Y,Z of the lower corner, and the edge") from None
+    if not (LENGTHS[0] < length < LENGTHS[1] and max(abs(x), abs(y), abs(z)) <= MOST_AWAY * length):
+        raise UsageError(
+            f"--domain {x:g},{y:g},{z:g},{length:g}: the edge must be a length that float64 can place there"
+        )
+    return x, y, z, length
 
 
 def depth_for_sheet(thickness: float, diagonal: float) -> int:

@@ -74,7 +74,7 @@ def _build(
 ) -> Field:
     stages = Stages()
     progress(LOADING)
-    loading = Loading(source)  # by threads, while the device starts
+    loading = Loading(source, params)  # by threads, while the device starts
     with stages("start"):
         backend = select_backend(device, threads)
     with stages("load"):
@@ -93,7 +93,7 @@ def _build(
         samples = drawn()
         confidence = signer.confidence(samples.in_band)
     scene.warm_start = WarmStart.of(previous, scene) if previous else None
-    limits = Limits.of(params, mesh.diagonal, mesh.domain.length, memory_limit(backend, max_memory))
+    limits = Limits.of(params, mesh.unit, mesh.domain.length, memory_limit(backend, max_memory))
     with stages("octree", backend):
         grown = octree.build(scene, limits, progress)  # (c) (d)
     field = field_of(grown, backend, mesh.domain, keep_nearest)

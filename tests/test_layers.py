@@ -28,6 +28,7 @@ LAYERS = [
     "extract",
     "export pictures",
     "pipeline",
+    "sequence",
     "batch bench",
     "cli",
 ]

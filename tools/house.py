@@ -10,6 +10,7 @@ FILE = Path(__file__).resolve().parent.parent / "docs" / "pictures" / "house.svg
 LAYERS = [  # high to low
     [("cli", "one file a command; exceptions become exit codes")],
     [("batch", "many meshes, in worker processes"), ("bench", "stages, queries, peers, timed")],
+    [("sequence", "moving meshes, frame after frame")],
     [("pipeline", "the whole build on one screen")],
     [("export", "files for other programs"), ("pictures", "render, slice")],
     [("extract", "surfaces, the scan over devices")],

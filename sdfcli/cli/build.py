@@ -6,7 +6,7 @@ import os
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -56,6 +56,23 @@ Thin = Annotated[
         metavar="FRACTION",
         help="Minimum thickness of resolved walls and gaps, as a fraction of the diagonal; "
         f"{THIN:g} tolerances by default, 0: no refinement for them.",
+        show_default=False,
+    ),
+]
+Domain = Annotated[
+    str | None,
+    typer.Option(
+        metavar="X,Y,Z,L",
+        help="Cube of the field: lower corner and edge, in the mesh's units; a padded cube around the mesh by default. "
+        "Fields of one domain share a lattice.",
+        show_default=False,
+    ),
+]
+Unit = Annotated[
+    float | None,
+    typer.Option(
+        metavar="LENGTH",
+        help="Length that --tolerance, --band and --thin are fractions of; the mesh's diagonal by default.",
         show_default=False,
     ),
 ]
@@ -111,6 +128,8 @@ def build(
     thin: Thin = BuildParams.thin,
     sign: options.Sign = BuildParams.sign,
     query: options.Query = BuildParams.query,
+    domain: Domain = None,
+    unit: Unit = None,
     nearest: Nearest = False,
     previous: Previous = None,
     device: options.Devices = "auto",
@@ -138,7 +157,7 @@ def build(
     from sdfcli.batch.run import BuildRequest
 
     most = _memory_limit(max_memory)
-    params = BuildParams(octree, depth, tolerance, band, thin, sign, query)
+    params = BuildParams(octree, depth, tolerance, band, thin, sign, query, parse_domain(domain), unit)
     if jobs is not None and scheduler not in (None, "local"):
         raise UsageError(
             f"--jobs {jobs}: not with --scheduler {scheduler}, whose workers set the number of parallel builds"
@@ -155,6 +174,11 @@ def build(
         code = _build_all(request, Style(json, quiet, verbose), report)
     if code:
         raise typer.Exit(code)
+
+
+def parse_domain(domain: str | None) -> Any:
+    """The numbers of --domain; BuildParams checks them."""
+    return domain if domain is None else domain.split(",")
 
 
 def _memory_limit(size: str | None) -> int | None:

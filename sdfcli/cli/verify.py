@@ -51,19 +51,21 @@ def verify(
         raise UsageError(f"--tolerance {tolerance:g}: use a fraction of the diagonal between 0 and 1")
     with progress(str(file), quiet or json) as update:
         field = load(file)
-        source = load_mesh(mesh)
+        loaded = load_mesh(mesh)
         try:
             made_from, sign = field.info["mesh"]["sha256"], str(field.info["sign"])
             promised, band = (float(field.info["parameters"][name]) for name in ("tolerance", "band"))
-        except (KeyError, TypeError, ValueError) as error:
+            unit = field.info["parameters"].get("unit")
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"{file}: does not say how it was built; build it again to verify it") from error
+        source = loaded if unit is None else loaded.placed(None, unit)
         same = source.sha256 == made_from
         allowed = promised if tolerance is None else tolerance
         reference = _Reference(source, sign, select_backend(device, threads))
         found = {}
         for region, points in sample_points(source, band, samples, seed).items():
             update(f"{len(points):,} points, {region}")
-            found[region] = errors(field, source.diagonal, allowed, band, reference, points)
+            found[region] = errors(field, source.unit, allowed, band, reference, points)
     worst = max(region.largest for region in found.values())
     passed = worst <= allowed
     if json:

@@ -74,6 +74,12 @@ class Field:
             digest.update(np.ascontiguousarray(array, dtype).data)
         return digest.hexdigest()
 
+    @property
+    def unit(self) -> float:
+        """The length that tolerances and errors of `info` are fractions of, in the mesh's units. Raises KeyError,
+        TypeError or ValueError where `info` does not say it."""
+        return float(self.info["parameters"].get("unit") or self.info["mesh"]["diagonal"])
+
     @cached_property
     def _devices(self) -> Devices:
         return Devices()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sdfcli.errors import InputError
-from sdfcli.params import MAX_DEPTH, OCTREES, SIGNS
+from sdfcli.params import LENGTHS, MAX_DEPTH, OCTREES, PLACES, SIGNS
 
 MOST_NESTED = 8
 """Maximum depth of lists and objects in entries without a schema."""
@@ -92,6 +92,8 @@ INFO: Schema = {
         "thin": number(0, 1),
         "thin_depth": whole(1, MAX_DEPTH),
         "sign": one_of(*SIGNS),
+        "domain": Kind("four finite numbers", lambda value: _is_list(value, 4)),
+        "unit": between(*LENGTHS),
     },
     "verdict": WORD,
     "sign": one_of(*(sign for sign in SIGNS if sign != "auto")),
@@ -126,7 +128,9 @@ def check_info(info: Any) -> None:
 def is_complete(info: Mapping[str, Any], schema: Schema = INFO) -> bool:
     """Whether `info` has all entries that this version writes."""
     return all(
-        name in info and (isinstance(kind, Kind) or is_complete(info[name], kind)) for name, kind in schema.items()
+        name in info and (isinstance(kind, Kind) or is_complete(info[name], kind))
+        for name, kind in schema.items()
+        if name not in PLACES
     )
 
 
@@ -139,6 +143,10 @@ def _check(value: Any, kind: Kind | Schema, name: str) -> None:
         raise InputError(f"{name} must be a JSON object, not {_shown(value)}")
     for key, entry in value.items():
         _check(entry, kind.get(key, PLAIN), f"{name}: {key}")
+
+
+def _is_list(value: Any, length: int) -> bool:
+    return isinstance(value, list) and len(value) == length and all(map(_is_number, value))
 
 
 def _is_number(value: Any) -> bool:

@@ -22,7 +22,7 @@ from sdfcli.field.schema import check_info
 from sdfcli.mesh.mesh import Domain
 from sdfcli.octree.corners import corner_keys
 from sdfcli.octree.quantise import quantise, restore
-from sdfcli.params import MAX_DEPTH
+from sdfcli.params import LENGTHS, MAX_DEPTH, MOST_AWAY
 from sdfcli.runtime.files import existing_file, written_whole
 from sdfcli.runtime.hardware import available_threads
 from sdfcli.runtime.memory import unreadable
@@ -36,10 +36,6 @@ LEAF_BYTES = 150
 """Bytes of working memory per leaf."""
 RESIDUALS = (np.uint8, np.uint16, np.uint32)
 PARTS, MOST_STEPS = (2, 4, 8, 16, 32, 64, 128), 2**31 - 2**8
-LENGTHS = 1e-30, 1e31
-"""Bounds of the domain's edge, a little wider than the extents of meshes."""
-MOST_AWAY = 1e13
-"""Maximum distance of the domain from the origin, in its edges: a little above the resolution of float64 in meshes."""
 
 
 def save(field: Field, path: Path, force: bool = False) -> Path:

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import unmasked
 from sdfcli.mesh.health import Health
-from sdfcli.mesh.mesh import Mesh, bounds_of
+from sdfcli.mesh.mesh import Domain, Mesh, bounds_of
+from sdfcli.params import BuildParams
 from sdfcli.runtime.files import existing_file
 from sdfcli.runtime.memory import unreadable
 
@@ -82,12 +83,17 @@ def load_mesh(source: Any) -> Mesh:
     return make_mesh(vertices, faces, str(path))
 
 
+def placed(mesh: Mesh, params: BuildParams) -> Mesh:
+    """The mesh in the domain of a build, with its unit. Raises UsageError where it leaves the domain."""
+    return mesh.placed(Domain.of(params.domain), params.unit)
+
+
 class Loading:
     """A mesh that is loaded, checked and hashed by threads. Its methods wait for results, and pass on exceptions."""
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: Any, params: BuildParams) -> None:
         self._threads = ThreadPoolExecutor(3)
-        loaded = self._threads.submit(load_mesh, source)
+        loaded = self._threads.submit(lambda: placed(load_mesh(source), params))
         self.mesh: Callable[[], Mesh] = loaded.result
         self.health: Callable[[], Health] = self._threads.submit(lambda: loaded.result().health).result
         self.sha256: Callable[[], str] = self._threads.submit(lambda: loaded.result().sha256).result

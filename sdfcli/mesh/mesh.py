@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sdfcli.errors import UsageError
 from sdfcli.mesh.arrays import Bools, Floats, Ints, pieces
 from sdfcli.mesh.health import Health, degenerate_faces
 from sdfcli.mesh.topology import Edges, Neighbours, Uses, connected, edges_of, neighbours_of, twins, uses_of, weld
@@ -31,6 +32,18 @@ class Domain:
 
     origin: Floats
     length: float
+
+    @staticmethod
+    def of(place: tuple[float, float, float, float] | None) -> Domain | None:
+        """The cube of `BuildParams.domain`."""
+        return place and Domain(np.array(place[:3]), place[3])
+
+    @staticmethod
+    def around(bounds: Floats) -> Domain:
+        """The padded cube around bounds (2, 3)."""
+        low, high = bounds
+        length = float((high - low).max()) * (1 + 2 * PADDING)
+        return Domain((low + high) / 2 - length / 2, length)
 
     def to_unit(self, points: Any) -> Any:
         """Positions in the unit cube, float64, of points (n, 3) in the mesh's units."""
@@ -62,15 +75,32 @@ class Mesh:
 
     @cached_property
     def diagonal(self) -> float:
-        """Length of the diagonal of the bounds: the unit of tolerances."""
-        return float(np.linalg.norm(self.bounds[1] - self.bounds[0]))
+        """Length of the diagonal of the bounds."""
+        return diagonal_of(self.bounds)
+
+    @cached_property
+    def unit(self) -> float:
+        """The length that tolerances are fractions of: the diagonal, unless it is placed."""
+        return self.diagonal
 
     @cached_property
     def domain(self) -> Domain:
-        """The padded cube around the bounds."""
-        low, high = self.bounds
-        length = float((high - low).max()) * (1 + 2 * PADDING)
-        return Domain((low + high) / 2 - length / 2, length)
+        """The padded cube around the bounds, unless it is placed."""
+        return Domain.around(self.bounds)
+
+    def placed(self, domain: Domain | None, unit: float | None) -> Mesh:
+        """The mesh with another domain and unit; None: its own. Raises UsageError where it leaves the domain."""
+        if domain is None and unit is None:
+            return self
+        mesh = Mesh(self.vertices, self.faces)
+        if domain is not None:
+            low, high = self.bounds
+            if (low < domain.origin).any() or (high > domain.origin + domain.length).any():
+                raise UsageError(f"the mesh leaves the domain: it reaches from {_place(low)} to {_place(high)}")
+            mesh.__dict__["domain"] = domain
+        if unit is not None:
+            mesh.__dict__["unit"] = unit
+        return mesh
 
     @cached_property
     def unit_triangles(self) -> Floats:
@@ -158,7 +188,7 @@ class Mesh:
     def with_faces(self, faces: Ints) -> Mesh:
         """A mesh of other faces with the same vertices and domain."""
         mesh = Mesh(self.vertices, faces)
-        mesh.__dict__.update(domain=self.domain, position=self.position)
+        mesh.__dict__.update(domain=self.domain, unit=self.unit, position=self.position)
         return mesh
 
     def subset(self, faces: Bools) -> Mesh:
@@ -187,6 +217,15 @@ def face_normals(triangles: Floats) -> Floats:
         for k, (i, j) in enumerate(((1, 2), (2, 0), (0, 1))):
             normals[part, k] = u[i] * v[j] - u[j] * v[i]
     return normals
+
+
+def diagonal_of(bounds: Floats) -> float:
+    """Length of the diagonal of bounds (2, 3)."""
+    return float(np.linalg.norm(bounds[1] - bounds[0]))
+
+
+def _place(point: Floats) -> str:
+    return ",".join(f"{x:g}" for x in point)
 
 
 def bounds_of(points: Floats) -> Floats:

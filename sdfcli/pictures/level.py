@@ -17,7 +17,7 @@ def stated_error(field: Field) -> float | None:
     """The largest error near the surface by the field's info, in the mesh's units; None where it has none."""
     try:
         fractions = [field.info["parameters"]["tolerance"], field.info["max_error"]]
-        error = float(field.info["mesh"]["diagonal"]) * max(map(float, fractions))
+        error = field.unit * max(map(float, fractions))
     except (KeyError, TypeError, ValueError):
         return None
     return error if math.isfinite(error) and error >= 0 else None

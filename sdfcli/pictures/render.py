@@ -205,7 +205,7 @@ def _safety(field: Field) -> tuple[float, float]:
     """
     error = stated_error(field)
     try:
-        band = float(field.info["parameters"]["band"]) * float(field.info["mesh"]["diagonal"])
+        band = float(field.info["parameters"]["band"]) * field.unit
     except (KeyError, TypeError, ValueError):
         band = 0.0
     if error is None or not error < band:

@@ -57,7 +57,7 @@ def sample_points(mesh: Mesh, band: float, count: int, seed: int) -> dict[str, F
     """Random points (n, 3) by region: near the surface, in the band (a fraction of the diagonal) around it, and
     everywhere in the domain; `count` in all."""
     rng = np.random.default_rng(seed)
-    width = band * mesh.diagonal
+    width = band * mesh.unit
     third = count // 3
     near = on_surface(mesh, third, rng) + _directions(third, rng) * (rng.uniform(-1, 1, (third, 1)) * NEAR * width)
     around = on_surface(mesh, third, rng) + _directions(third, rng) * (rng.uniform(-1, 1, (third, 1)) * width)

@@ -59,10 +59,10 @@ class Measured:
 def measure(field: Field, scene: Scene, samples: Samples, params: BuildParams, grown: Grown) -> Measured:
     """The field's errors against exact distances, and the thin walls and gaps that it has lost."""
     index, mesh = MeshDistance.of(scene), scene.mesh
-    found = errors_by_region(field, mesh.diagonal, params.tolerance, params.band, index, samples.regions).values()
+    found = errors_by_region(field, mesh.unit, params.tolerance, params.band, index, samples.regions).values()
     sheets = find_sheets(index, *samples.spots, params.tolerance)
     lost = sheets.lost(field) if scene.signed else None
-    scale = mesh.diagonal / mesh.domain.length
+    scale = mesh.unit / mesh.domain.length
     kept = {"kept_from": grown.thinnest_kept and grown.thinnest_kept / scale, "leaves": grown.sheet_leaves}
     return Measured(
         worst=max(found, key=lambda region: region.largest),
@@ -77,7 +77,7 @@ def describe(
 ) -> dict[str, Any]:
     """A field's info (docs/reference/file.md)."""
     mesh, choice, worst, health = scene.mesh, scene.choice, measured.worst, loading.health()
-    scale = mesh.diagonal / mesh.domain.length
+    scale = mesh.unit / mesh.domain.length
     return {
         "parameters": params.resolved(scale),
         "mesh": {"sha256": loading.sha256(), "diagonal": mesh.diagonal, **mesh_report(health, choice)},

@@ -53,7 +53,7 @@ class Sheets:
 
         lost: (k,) whether the field has lost a wall or gap; None without signs.
         """
-        width = self.width / mesh.diagonal
+        width = self.width / mesh.unit
         found: dict[str, Any] = {"thinnest": None, "lost": None, "needed_thin": None, "needed_depth": None}
         if lost is not None:
             found["lost"] = len(np.unique(self.sample[lost])) / self.samples
@@ -62,7 +62,7 @@ class Sheets:
             if lost.any():
                 needed = float(f"{0.95 * np.quantile(width[lost], SPARED):.1e}")  # two digits, rounded down
                 found["needed_thin"] = needed
-                found["needed_depth"] = depth_for_sheet(needed, mesh.diagonal / mesh.domain.length)
+                found["needed_depth"] = depth_for_sheet(needed, mesh.unit / mesh.domain.length)
         return found
 
 
@@ -80,7 +80,7 @@ def find_sheets(index: MeshDistance, point: Floats, normal: Floats, tolerance: f
     """
     sample = np.tile(np.arange(len(point)), 2)
     way, found = np.concatenate([-normal, normal]), []
-    radius = WIDEST_SHEET * tolerance * index.mesh.diagonal / 2
+    radius = WIDEST_SHEET * tolerance * index.mesh.unit / 2
     for _ in range(HALVINGS):
         centre = point[sample] + radius * way
         nearest, face = index.closest(centre)

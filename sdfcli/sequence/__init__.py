@@ -1,0 +1,1 @@
+"""Sequences: fields of a moving mesh, frame after frame."""
