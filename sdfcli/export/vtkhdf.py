@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sdfcli.backend import select_backend
 from sdfcli.field.field import Field, lattice_position
 
 VTK_VOXEL = 11
 CHUNK = 1 << 15
+PACKED = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
 
 
 def write_vtkhdf(path: Path, field: Field) -> None:
@@ -23,27 +25,42 @@ def write_vtkhdf(path: Path, field: Field) -> None:
 
     # The file is made in memory: on a full disk HDF5 may abort the process.
     with h5py.File("field.vtkhdf", "w", driver="core", backing_store=False) as file:
-        _write(file.create_group("VTKHDF"), field)
+        root = file.create_group("VTKHDF")
+        write_type(root)
+        for name, count in counts(field).items():
+            root[name] = np.array([count])
+        for name, data in datasets(field).items():
+            chunks = (min(CHUNK, len(data)), *data.shape[1:])
+            root.create_dataset(name, data=data, chunks=chunks, **PACKED)
         file.flush()
         path.write_bytes(file.id.get_file_image())
 
 
-def _write(root: Any, field: Field) -> None:
-    backend = select_backend("cpu")  # where loading the field has made its corners
-    corner = backend.to_host(field.on(backend)["leaf_corner"])
-    leaves, corners = len(field.leaf_key), len(field.corner_key)
+def write_type(root: Any) -> None:
+    """The attributes of the group VTKHDF."""
     root.attrs["Version"] = np.array([2, 0])
     root.attrs["Type"] = np.bytes_("UnstructuredGrid")
-    for name, count in (("Points", corners), ("Cells", leaves), ("ConnectivityIds", 8 * leaves)):
-        root["NumberOf" + name] = np.array([count])
-    points = field.domain.origin + field.domain.length * lattice_position(field.corner_key)
-    for name, data in (
-        ("Points", points),
-        ("Connectivity", corner.ravel().astype(np.int64)),
-        ("Offsets", np.arange(0, 8 * leaves + 1, 8, dtype=np.int64)),
-        ("Types", np.full(leaves, VTK_VOXEL, np.uint8)),
-        ("PointData/distance", field.distance),
-        ("CellData/level", field.leaf_level),
-    ):
-        chunks = (min(CHUNK, len(data)), *data.shape[1:])
-        root.create_dataset(name, data=data, chunks=chunks, compression="gzip", compression_opts=1, shuffle=True)
+
+
+def counts(field: Field) -> dict[str, int]:
+    """The sizes of a field's grid, by their names in the file."""
+    leaves = len(field.leaf_key)
+    return {
+        "NumberOfPoints": len(field.corner_key),
+        "NumberOfCells": leaves,
+        "NumberOfConnectivityIds": 8 * leaves,
+    }
+
+
+def datasets(field: Field) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of a field's grid, by their names in the file."""
+    backend = select_backend("cpu")  # where loading the field has made its corners
+    corner, leaves = backend.to_host(field.on(backend)["leaf_corner"]), len(field.leaf_key)
+    return {
+        "Points": field.domain.origin + field.domain.length * lattice_position(field.corner_key),
+        "Connectivity": corner.ravel().astype(np.int64),
+        "Offsets": np.arange(0, 8 * leaves + 1, 8, dtype=np.int64),
+        "Types": np.full(leaves, VTK_VOXEL, np.uint8),
+        "PointData/distance": field.distance,
+        "CellData/level": field.leaf_level,
+    }

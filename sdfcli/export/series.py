@@ -1,0 +1,62 @@
+"""VTKHDF files with a step per field, which ParaView plays by its time bar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdfcli.export.vtkhdf import CHUNK, PACKED, counts, datasets, write_type
+from sdfcli.field.field import Field
+from sdfcli.runtime.streamed import streamed_hdf5
+
+FIRST = {
+    "PointOffsets": "NumberOfPoints",
+    "CellOffsets": "NumberOfCells",
+    "ConnectivityIdOffsets": "NumberOfConnectivityIds",
+    "PointDataOffsets/distance": "NumberOfPoints",
+    "CellDataOffsets/level": "NumberOfCells",
+}
+"""Offsets of steps, and the sizes of which they are the sums over the steps before."""
+
+
+def write_series(path: Path, steps: Iterable[tuple[float, Field]]) -> dict[str, int]:
+    """Writes a step per time, in seconds, and field, each as `write_vtkhdf` does, in VTKHDF 2.0. Returns the numbers of
+    steps, and of leaves and corners of all.
+
+    Memory holds one field. Raises OSError if the file cannot be written.
+    """
+    times: list[float] = []
+    sizes: dict[str, list[int]] = {name: [] for name in sorted(set(FIRST.values()))}
+    with streamed_hdf5(path) as (file, check):
+        root = file.create_group("VTKHDF")
+        write_type(root)
+        for time, field in steps:
+            times.append(time)
+            for name, count in counts(field).items():
+                sizes[name].append(count)
+            for name, data in datasets(field).items():
+                _append(root, name, data)
+            check()
+        for name, each in sizes.items():
+            root[name] = np.array(each)
+        index = root.create_group("Steps")
+        index.attrs["NSteps"] = len(times)
+        index["Values"] = np.array(times, np.float64)
+        index["PartOffsets"], index["NumberOfParts"] = np.arange(len(times)), np.ones(len(times), np.int64)
+        for name, size in FIRST.items():
+            index[name] = np.concatenate(([0], np.cumsum(sizes[size])[:-1]))
+    return {"frames": len(times), "leaves": sum(sizes["NumberOfCells"]), "corners": sum(sizes["NumberOfPoints"])}
+
+
+def _append(root: Any, name: str, data: Any) -> None:
+    """Adds rows to a dataset."""
+    if name not in root:
+        rest = data.shape[1:]
+        root.create_dataset(name, (0, *rest), data.dtype, maxshape=(None, *rest), chunks=(CHUNK, *rest), **PACKED)
+    dataset = root[name]
+    first = len(dataset)
+    dataset.resize(first + len(data), axis=0)
+    dataset[first:] = data

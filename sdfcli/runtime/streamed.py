@@ -1,0 +1,58 @@
+"""HDF5 files that grow on the disk. HDF5 may abort the process where a write fails, as on a full disk; here none does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+class _Disk:
+    """A binary file for HDF5 whose writes never fail: the first error is kept, later writes are dropped."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = open(path, "w+b", buffering=0)  # noqa: SIM115 (closed by `streamed_hdf5`)
+        self.error: BaseException | None = None
+        self.seek, self.tell, self.read, self.readinto, self.close = (
+            getattr(self._file, name) for name in ("seek", "tell", "read", "readinto", "close")
+        )
+
+    def write(self, data: Any) -> None:
+        left = memoryview(data)
+        while len(left) and self.error is None:
+            try:
+                left = left[self._file.write(left) :]
+            except BaseException as error:  # an interrupt, too
+                self.error = error
+
+    def truncate(self, size: int) -> None:
+        try:
+            self._file.truncate(size)
+        except OSError as error:
+            self.error = self.error or error
+
+    def flush(self) -> None:
+        """Nothing is buffered."""
+
+    def check(self) -> None:
+        """Raises the first error of a write."""
+        if self.error is not None:
+            raise self.error
+
+
+@contextmanager
+def streamed_hdf5(path: Path) -> Iterator[tuple[Any, Callable[[], None]]]:
+    """Creates an HDF5 file; yields it, and a function that raises OSError if a write has failed, to be called now and
+    then. The same is raised at the end. Memory holds a few chunks of the file."""
+    import h5py
+
+    disk = _Disk(path)
+    try:
+        try:
+            with h5py.File(disk, "w") as file:
+                yield file, disk.check
+        finally:
+            disk.check()  # in place of an error of HDF5 that follows from it
+    finally:
+        disk.close()
