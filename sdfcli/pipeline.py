@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sdfcli.backend import select_backend
@@ -11,13 +12,13 @@ from sdfcli.field.field import Field
 from sdfcli.field.from_octree import field_of
 from sdfcli.mesh.load import Loading
 from sdfcli.octree import OCTREES
-from sdfcli.octree.grown import Limits, Progress
+from sdfcli.octree.grown import Grown, Limits, Progress
 from sdfcli.params import BuildParams
 from sdfcli.query.warm_start import WarmStart
 from sdfcli.runtime.signature import takes
 from sdfcli.scene import Scene
 from sdfcli.verify.estimate import memory_limit
-from sdfcli.verify.measure import describe, draw_samples, measure
+from sdfcli.verify.measure import Facts, Samples, describe, draw_samples, measure
 
 LOADING = "loading and checking the mesh"
 """The first message of `progress`."""
@@ -84,24 +85,44 @@ def _build(
         loading.health()
         scene = Scene.of(loading.mesh(), params.sign, backend, params.query, lean=octree.lean, stages=stages)
     mesh = scene.mesh
-    drawn = loading.submit(lambda: draw_samples(mesh, params.band))  # while kernels run
+    samples = loading.submit(lambda: draw_samples(mesh, params.band))  # while kernels run
+
+    def facts() -> Facts:
+        return Facts(loading.health(), loading.sha256())
 
     progress("sorting triangles")
     scene.sort()  # (a)
-    signer = scene.signer  # (b)
-    with stages("measure"):
-        samples = drawn()
-        confidence = signer.confidence(samples.in_band)
     scene.warm_start = WarmStart.of(previous, scene) if previous else None
+    return make_field(scene, params, facts, samples, max_memory, progress, keep_nearest)
+
+
+def make_field(
+    scene: Scene,
+    params: BuildParams,
+    facts: Callable[[], Facts],
+    samples: Callable[[], Samples],
+    max_memory: int | None,
+    progress: Progress,
+    keep_nearest: bool = False,
+    on_grown: Callable[[Grown], None] = lambda _: None,
+) -> Field:
+    """The field of a scene. facts: those of the mesh as given; samples: makes the points at which errors are measured;
+    on_grown: called with the octree before its arrays become the field's."""
+    stages, backend, mesh = scene.stages, scene.backend, scene.mesh
+    signer = scene.signer  # (a) (b)
+    with stages("measure"):
+        drawn = samples()
+        confidence = signer.confidence(drawn.in_band)
     limits = Limits.of(params, mesh.unit, mesh.domain.length, memory_limit(backend, max_memory))
     with stages("octree", backend):
-        grown = octree.build(scene, limits, progress)  # (c) (d)
+        grown = OCTREES[params.octree].build(scene, limits, progress)  # (c) (d)
+    on_grown(grown)
     field = field_of(grown, backend, mesh.domain, keep_nearest)
 
     progress("measuring the error")
     with stages("measure", backend), field.at(backend):
-        measured = measure(field, scene, samples, params, grown)
-    field.info.update(describe(scene, params, loading, confidence, grown, measured))
+        measured = measure(field, scene, drawn, params, grown)
+    field.info.update(describe(scene, params, facts(), confidence, grown, measured))
     field.run.update(device=backend.name, seconds=stages.seconds(), previous=scene.warm_start is not None)
     field.run.update(queries=grown.queries, working_bytes=grown.working_bytes)
     return field

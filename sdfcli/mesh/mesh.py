@@ -13,7 +13,18 @@ import numpy as np
 from sdfcli.errors import UsageError
 from sdfcli.mesh.arrays import Bools, Floats, Ints, pieces
 from sdfcli.mesh.health import Health, degenerate_faces
-from sdfcli.mesh.topology import Edges, Neighbours, Uses, connected, edges_of, neighbours_of, twins, uses_of, weld
+from sdfcli.mesh.topology import (
+    Edges,
+    Neighbours,
+    Uses,
+    connected,
+    edge_numbers,
+    edges_of,
+    neighbours_of,
+    twins,
+    uses_of,
+    weld,
+)
 from sdfcli.runtime.memory import require
 
 if TYPE_CHECKING:
@@ -58,7 +69,13 @@ class Domain:
 OF_EDGES = ("uses", "neighbours", "doubled")
 """Attributes that only the choice of the sign reads."""
 
-RELEASED = ("unit_triangles", "position", "welded", "edges", "shell", "open_edges", "normals", "area_sums", *OF_EDGES)
+CONNECTIVITY = ("position", "welded", "edges", "edge_number", "neighbours", "shell", "doubled", "open_edges")
+"""Attributes that follow from the faces and from which vertices lie at one position."""
+
+RELEASED = (
+    *("unit_triangles", "position", "welded", "edges", "edge_number", "shell", "open_edges", "normals", "area_sums"),
+    *OF_EDGES,
+)
 
 
 @dataclass(frozen=True)
@@ -126,6 +143,11 @@ class Mesh:
     def edges(self) -> Edges:
         """The undirected edges of the welded faces."""
         return edges_of(self.uses)
+
+    @cached_property
+    def edge_number(self) -> Ints:
+        """The numbers (f, 3) of the edges from each corner of the welded faces to the next."""
+        return edge_numbers(self.welded)
 
     @cached_property
     def neighbours(self) -> Neighbours:

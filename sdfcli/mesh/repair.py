@@ -5,6 +5,7 @@ No vertex is moved and no face removed, so distances do not change.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -49,8 +50,19 @@ class Repaired:
         return self.mesh.subset(self.counted)
 
 
-def repair(mesh: Mesh) -> Repaired:
-    """Counts doubled faces once, orients the faces of each patch consistently, and turns shells that point inwards."""
+Orient = Callable[[Mesh], Repaired]
+
+
+def repair(mesh: Mesh, orient: Orient | None = None) -> Repaired:
+    """Counts doubled faces once, orients the faces of each patch consistently, and turns shells that point inwards.
+
+    orient: in place of `oriented`, where its result is known.
+    """
+    return _turned_outwards((orient or oriented)(mesh))
+
+
+def oriented(mesh: Mesh) -> Repaired:
+    """The part of `repair` that depends on connectivity alone."""
     found = Repaired(mesh)
     if mesh.health.duplicate_faces:
         found = _without_duplicates(found)
@@ -58,7 +70,7 @@ def repair(mesh: Mesh) -> Repaired:
         mesh.release((*OF_EDGES, "edges", "shell"))
     if not found.boundary.neighbours.alike.all():
         found = _oriented_alike(found)
-    return _turned_outwards(found)
+    return found
 
 
 def _without_duplicates(found: Repaired) -> Repaired:

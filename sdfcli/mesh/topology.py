@@ -108,6 +108,14 @@ def edges_of(uses: Uses) -> Edges:
     return Edges(uses.number[uses.first] >> 1, uses.count, number - backward, backward)
 
 
+def edge_numbers(faces: Ints) -> Ints:
+    """Edge numbers (f, 3) from each corner of faces (f, 3) to the next."""
+    start, end = faces, faces[:, [1, 2, 0]]
+    count = int(faces.max()) + 1
+    _, edge = np.unique(np.minimum(start, end) * count + np.maximum(start, end), return_inverse=True)
+    return edge.reshape(-1, 3)
+
+
 def neighbours_of(uses: Uses) -> Neighbours:
     """The pairs of faces that share an edge with no third one."""
     pair = uses.first[np.diff(uses.first, append=len(uses.number)) == 2]

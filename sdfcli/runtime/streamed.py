@@ -20,7 +20,7 @@ class _Disk:
 
     def write(self, data: Any) -> None:
         left = memoryview(data)
-        while len(left) and self.error is None:
+        while left and self.error is None:
             try:
                 left = left[self._file.write(left) :]
             except BaseException as error:  # an interrupt, too

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from sdfcli.backend import select_backend
 from sdfcli.errors import UsageError
 from sdfcli.field.field import Field
 from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.load import load_mesh, placed
 from sdfcli.mesh.mesh import Domain, Mesh, diagonal_of
+from sdfcli.octree import OCTREES
 from sdfcli.octree.grown import Progress
 from sdfcli.params import BuildParams
-from sdfcli.pipeline import build
+from sdfcli.pipeline import make_field
 from sdfcli.runtime.signature import takes
+from sdfcli.scene import Scene
+from sdfcli.sequence.follow import Follower
+from sdfcli.sign.choice import SignChoice
+from sdfcli.verify.measure import MEASURED_POINTS, Facts, Samples, draw_samples
+
+EVERY = 10
+"""Every such frame's error is measured as a build's, and the thickness of its walls; between them, less."""
+FEW_POINTS = 3000
+"""Random points for the measured error of the frames between."""
 
 
 @takes(BuildParams)
@@ -75,54 +88,95 @@ class SequenceBuild:
         **parameters: Any,
     ) -> None:
         params = BuildParams(**parameters)
-        self._frames, self._cold = frames, cold
-        self._options = {"device": device, "threads": threads, "max_memory": max_memory, "progress": progress}
         if len(frames) == 0:
             raise UsageError("a sequence needs one frame or more")
         domain, unit = Domain.of(params.domain), params.unit
         if domain is None or unit is None:
             bounds = bounds_of_all(frames)
             domain, unit = domain or Domain.around(bounds), unit or diagonal_of(bounds)
-        self.domain, self.unit = domain, unit
         x, y, z = (float(x) for x in domain.origin)
+        self.domain, self.unit = domain, unit
         self.params = replace(params, domain=(x, y, z, domain.length), unit=unit)
+        self._frames, self._cold = frames, cold
+        self._device, self._threads, self._max_memory = device, threads, max_memory
+        self._progress = progress or (lambda _: None)
 
     def __len__(self) -> int:
         return len(self._frames)
 
     def __iter__(self) -> Iterator[Frame]:
-        before = None
-        for index, source in enumerate(self._frames):
-            before = Frame(self, index, placed(load_mesh(source), self.params), before)
-            yield before
-            before.before = None
+        """The frames in their order. The next one is read and checked by a thread while one is built."""
+        follower = Follower()
+        with ThreadPoolExecutor(1) as ahead:
+            coming = ahead.submit(self._prepare, 0, follower, None)
+            for index in range(len(self)):
+                frame = coming.result()
+                if index + 1 < len(self):
+                    coming = ahead.submit(self._prepare, index + 1, follower, frame.given)
+                yield frame
+
+    def _prepare(self, index: int, follower: Follower, before: Mesh | None) -> Frame:
+        """What the host does before a frame's build."""
+        start, params = time.perf_counter(), self.params
+        mesh = placed(load_mesh(self._frames[index]), params)
+        loaded = time.perf_counter()
+        same = before is not None and np.array_equal(before.faces, mesh.faces)
+        turned, choice = (Follower() if self._cold else follower).choose_sign(mesh, params.sign)
+        whole = index % EVERY == 0
+        return Frame(
+            self,
+            index,
+            mesh.sha256,
+            motion=largest_step(before.vertices, mesh.vertices) if same and before else None,
+            coherent=same and not self._cold,
+            given=mesh,
+            mesh=turned,
+            choice=choice,
+            samples=draw_samples(turned, params.band, MEASURED_POINTS if whole else FEW_POINTS, thickness=whole),
+            seconds={"load": loaded - start, "check": time.perf_counter() - loaded},
+        )
+
+    def _build(self, frame: Frame) -> Field:
+        params, octree = self.params, OCTREES[self.params.octree]
+        backend = select_backend(self._device, self._threads)
+        scene = Scene(backend, frame.mesh, frame.choice, params.query, lean=octree.lean)
+        facts = Facts(frame.given.health, frame.sha256)
+        field = make_field(scene, params, lambda: facts, lambda: frame.samples, self._max_memory, self._progress)
+        made = field.run["seconds"]
+        seconds = {**frame.seconds, **made, "total": made["total"] + sum(frame.seconds.values())}
+        field.run.update(seconds=seconds, coherent=frame.coherent, motion=frame.motion)
+        return field
 
 
+@dataclass(frozen=True)
 class Frame:
     """A frame to build.
 
-    index     its number.
-    sha256    the hash of its mesh.
-    motion    maximum distance, in the mesh's units, of a vertex from its place in the frame before; None for the first
-              frame, and where the faces differ.
-    coherent  whether its build rests on the frame before.
+    index         its number.
+    sha256        the hash of its mesh.
+    motion        maximum distance, in the mesh's units, of a vertex from its place in the frame before; None for the
+                  first frame, and where the faces differ.
+    coherent      whether its build rests on the frame before.
+    given, mesh   its mesh as given, and with faces that are consistently oriented.
+    choice        the preliminary choice of the sign's method.
+    samples       points at which its error is measured.
+    seconds       seconds of its preparation, by stage.
     """
 
-    def __init__(self, sequence: SequenceBuild, index: int, mesh: Mesh, before: Frame | None) -> None:
-        self.sequence, self.index, self.mesh, self.before = sequence, index, mesh, before
-        self.sha256 = mesh.sha256
-        self.motion, self.coherent = None, False
-        self.field: Field | None = None
-        if before is not None and np.array_equal(before.mesh.faces, mesh.faces):
-            self.motion = largest_step(before.mesh.vertices, mesh.vertices)
-            self.coherent = not sequence._cold and before.field is not None
+    sequence: SequenceBuild
+    index: int
+    sha256: str
+    motion: float | None
+    coherent: bool
+    given: Mesh
+    mesh: Mesh
+    choice: SignChoice
+    samples: Samples
+    seconds: dict[str, float]
 
     def build(self) -> Field:
         """The field of this frame. Raises what `sdfcli.build` raises."""
-        previous = self.before.field if self.coherent and self.before else None
-        options = {**self.sequence.params.__dict__, **self.sequence._options}
-        self.field = build(self.mesh, previous=previous, keep_nearest=True, **options)
-        return self.field
+        return self.sequence._build(self)
 
 
 def bounds_of_all(frames: Sequence[Any]) -> Floats:

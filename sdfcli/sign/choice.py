@@ -9,7 +9,7 @@ from sdfcli.backend import Backend
 from sdfcli.backend.rebuildable import Rebuildable
 from sdfcli.mesh.arrays import Bools
 from sdfcli.mesh.mesh import OF_EDGES, Mesh
-from sdfcli.mesh.repair import repair
+from sdfcli.mesh.repair import Orient, repair
 from sdfcli.sign.diagnose import crossing_faces, enclosing_share, nested_shells
 from sdfcli.sign.pseudonormal import PseudonormalSigner
 from sdfcli.sign.signer import NoSigner, Signer
@@ -37,14 +37,16 @@ class SignChoice:
     counted: Bools | None = None
 
 
-def choose_sign(mesh: Mesh, asked: str) -> tuple[Mesh, SignChoice]:
+def choose_sign(mesh: Mesh, asked: str, orient: Orient | None = None) -> tuple[Mesh, SignChoice]:
     """The preliminary choice from the mesh alone, and the mesh with consistently oriented faces (see mesh/repair.py).
 
     `auto` takes pseudonormals for a mesh without faults, else winding numbers; `settle_sign` may change it.
+
+    orient: see `repair`.
     """
     if asked == "none":
         return mesh, SignChoice(asked, "asked for", asked_for=True)
-    repaired = repair(mesh)
+    repaired = repair(mesh, orient)
     notes = repaired.notes
     if asked != "auto":
         method, reason = asked, "asked for"

@@ -26,7 +26,7 @@ def pseudonormals(mesh: Mesh, order: Ints) -> npt.NDArray[np.float32]:
         # |u x v|, twice the area, is the same at all corners.
         length = np.linalg.norm(mesh.normals[part], axis=1, keepdims=True)
         angle[part] = np.arctan2(length, np.einsum("fij,fij->fi", side, -side[:, [2, 0, 1]]))
-    vertex, edge = mesh.welded, _edge_numbers(mesh.welded)
+    vertex, edge = mesh.welded, mesh.edge_number
     length = np.linalg.norm(mesh.normals, axis=1)
     length[length == 0] = 1.0
     result = np.empty((len(order), 7, 3), np.float32)
@@ -36,14 +36,6 @@ def pseudonormals(mesh: Mesh, order: Ints) -> npt.NDArray[np.float32]:
         result[:, 3:6, axis] = np.bincount(edge.ravel(), weights=np.repeat(normal, 3))[edge[order]]
         result[:, 6, axis] = normal[order]
     return result
-
-
-def _edge_numbers(faces: Ints) -> Ints:
-    """Edge numbers (f, 3) from each corner of faces (f, 3) to the next."""
-    start, end = faces, faces[:, [1, 2, 0]]
-    count = int(faces.max()) + 1
-    _, edge = np.unique(np.minimum(start, end) * count + np.maximum(start, end), return_inverse=True)
-    return edge.reshape(-1, 3)
 
 
 class PseudonormalSigner(Signer):

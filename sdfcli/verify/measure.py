@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sdfcli.field.field import Field
 from sdfcli.mesh.arrays import Floats
-from sdfcli.mesh.load import Loading
+from sdfcli.mesh.health import Health
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.octree.grown import Grown
 from sdfcli.params import BuildParams
@@ -17,7 +17,7 @@ from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.scene import Scene
 from sdfcli.verify.accuracy import RegionErrors, errors_by_region, sample_points
 from sdfcli.verify.check import mesh_report, verdict
-from sdfcli.verify.thickness import find_sheets, spots
+from sdfcli.verify.thickness import Sheets, find_sheets, spots
 
 MEASURED_POINTS = 30_000
 """Random points for the measured error of a build; `verify` uses more."""
@@ -25,24 +25,31 @@ MEASURED_POINTS = 30_000
 SEED = 20_000
 
 
+class Facts(NamedTuple):
+    """Facts of a mesh as it was given: its faults and its hash."""
+
+    health: Health
+    sha256: str
+
+
 @dataclass(frozen=True)
 class Samples:
     """Random points for the measured error, in the mesh's units.
 
     regions  points by region; see accuracy.sample_points.
-    spots    points of the surface and their unit normals; see thickness.spots.
+    spots    points of the surface and their unit normals, see thickness.spots; None: thickness is not measured.
     in_band  (n, 3) float64: the points of the band, in the unit cube.
     """
 
     regions: dict[str, Floats]
-    spots: tuple[Floats, Floats]
+    spots: tuple[Floats, Floats] | None
     in_band: Floats
 
 
-def draw_samples(mesh: Mesh, band: float) -> Samples:
+def draw_samples(mesh: Mesh, band: float, points: int = MEASURED_POINTS, thickness: bool = True) -> Samples:
     """The samples of a mesh, deterministic."""
-    regions = sample_points(mesh, band, MEASURED_POINTS, SEED)
-    return Samples(regions, spots(mesh), mesh.domain.to_unit(regions["band"]))
+    regions = sample_points(mesh, band, points, SEED)
+    return Samples(regions, spots(mesh) if thickness else None, mesh.domain.to_unit(regions["band"]))
 
 
 @dataclass(frozen=True)
@@ -60,27 +67,30 @@ def measure(field: Field, scene: Scene, samples: Samples, params: BuildParams, g
     """The field's errors against exact distances, and the thin walls and gaps that it has lost."""
     index, mesh = MeshDistance.of(scene), scene.mesh
     found = errors_by_region(field, mesh.unit, params.tolerance, params.band, index, samples.regions).values()
-    sheets = find_sheets(index, *samples.spots, params.tolerance)
-    lost = sheets.lost(field) if scene.signed else None
     scale = mesh.unit / mesh.domain.length
     kept = {"kept_from": grown.thinnest_kept and grown.thinnest_kept / scale, "leaves": grown.sheet_leaves}
+    if samples.spots is None:
+        thinnest = Sheets.unknown()
+    else:
+        sheets = find_sheets(index, *samples.spots, params.tolerance)
+        thinnest = sheets.report(sheets.lost(field) if scene.signed else None, mesh)
     return Measured(
         worst=max(found, key=lambda region: region.largest),
         rms=float(np.sqrt(np.mean([region.rms**2 for region in found]))),
-        sheets={**kept, **sheets.report(lost, mesh)},
+        sheets={**kept, **thinnest},
         depth=int(field.leaf_level.max()),
     )
 
 
 def describe(
-    scene: Scene, params: BuildParams, loading: Loading, confidence: float | None, grown: Grown, measured: Measured
+    scene: Scene, params: BuildParams, facts: Facts, confidence: float | None, grown: Grown, measured: Measured
 ) -> dict[str, Any]:
     """A field's info (docs/reference/file.md)."""
-    mesh, choice, worst, health = scene.mesh, scene.choice, measured.worst, loading.health()
+    mesh, choice, worst, health = scene.mesh, scene.choice, measured.worst, facts.health
     scale = mesh.unit / mesh.domain.length
     return {
         "parameters": params.resolved(scale),
-        "mesh": {"sha256": loading.sha256(), "diagonal": mesh.diagonal, **mesh_report(health, choice)},
+        "mesh": {"sha256": facts.sha256, "diagonal": mesh.diagonal, **mesh_report(health, choice)},
         "verdict": verdict(health, choice, confidence, measured.sheets["lost"]),
         "sheets": measured.sheets,
         "sign": choice.method,

@@ -44,6 +44,11 @@ class Sheets:
     middle: Floats
     wall: Bools
 
+    @staticmethod
+    def unknown() -> dict[str, Any]:
+        """The report where nothing was measured."""
+        return {"thinnest": None, "lost": None, "needed_thin": None, "needed_depth": None}
+
     def lost(self, field: Field) -> Bools:
         """Whether the field has the wrong sign at the midpoint, (k,)."""
         return np.asarray((field.sample(self.middle) < 0) != self.wall)
@@ -54,7 +59,7 @@ class Sheets:
         lost: (k,) whether the field has lost a wall or gap; None without signs.
         """
         width = self.width / mesh.unit
-        found: dict[str, Any] = {"thinnest": None, "lost": None, "needed_thin": None, "needed_depth": None}
+        found = self.unknown()
         if lost is not None:
             found["lost"] = len(np.unique(self.sample[lost])) / self.samples
             if self.wall.any():

@@ -1,0 +1,54 @@
+"""Follower: what the frames of a moving mesh share while their faces are equal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sdfcli.mesh.arrays import Bools, Ints
+from sdfcli.mesh.mesh import CONNECTIVITY, Mesh
+from sdfcli.mesh.repair import Repaired, oriented
+from sdfcli.sign.choice import SignChoice, choose_sign
+
+
+class Follower:
+    """Carries connectivity and consistent orientation from frame to frame.
+
+    They are made anew for other faces, and where other vertices meet than before. All that depends on positions, as
+    which shells point inwards, is decided for each frame.
+    """
+
+    def __init__(self) -> None:
+        self._followed: tuple[Ints, Ints] | None = None  # faces and `position` of the frame before
+        self._known: list[tuple[Ints, dict[str, Any]]] = []
+        self._oriented: tuple[Ints, Bools | None, list[str]] | None = None
+
+    def choose_sign(self, mesh: Mesh, asked: str) -> tuple[Mesh, SignChoice]:
+        """See sign/choice.py: the same result, for the next frame's mesh. Its health is counted on the way."""
+        own = mesh.faces, mesh.position
+        if self._followed is None or not all(map(np.array_equal, self._followed, own)):
+            self._known, self._oriented = [], None
+        self._followed = own
+        self._share(mesh)
+        _ = mesh.health
+        turned, choice = choose_sign(mesh, asked, self._orient)
+        self._share(turned)
+        return turned, choice
+
+    def _orient(self, mesh: Mesh) -> Repaired:
+        if self._oriented is None:
+            found = oriented(mesh)
+            self._oriented = found.mesh.faces, found.counted, found.notes
+        faces, counted, notes = self._oriented
+        own = mesh if np.array_equal(faces, mesh.faces) else mesh.with_faces(faces)
+        self._share(own)
+        return Repaired(own, counted, notes=notes)
+
+    def _share(self, mesh: Mesh) -> None:
+        """Gives a mesh what is known of its faces."""
+        for faces, known in self._known:
+            if np.array_equal(faces, mesh.faces):
+                mesh.__dict__.update(known)
+                return
+        self._known.append((mesh.faces, {name: getattr(mesh, name) for name in CONNECTIVITY}))
