@@ -28,14 +28,19 @@ def is_unsigned(field: Field) -> bool:
     return field.info.get("sign") == "none"
 
 
-def shown_level(field: Field, iso: float | None) -> float:
-    """The level to show: `iso`, else 0, or for an unsigned field twice its error, a skin around the surface: its
-    distances are 0 on the surface only, up to the error, and nowhere negative.
+def skin_of(field: Field) -> float:
+    """The level of the surface: 0, or for an unsigned field twice its error, a skin around the surface, as distances
+    are 0 on the surface only, up to the error, and nowhere negative."""
+    return 2 * (stated_error(field) or 1e-3 * field.domain.length) if is_unsigned(field) else 0.0
+
+
+def shown_level(field: Field, iso: float | None, skin: float | None = None) -> float:
+    """The level to show: `iso`, else 0, or for an unsigned field `skin`, by default its own.
 
     Raises UsageError for a level that is not finite.
     """
     if iso is None:
-        return 2 * (stated_error(field) or 1e-3 * field.domain.length) if is_unsigned(field) else 0.0
+        return skin if skin is not None and is_unsigned(field) else skin_of(field)
     if not math.isfinite(iso) or abs(iso) > float(np.finfo(np.float32).max):
         raise UsageError(f"--iso {iso}: use a finite number")
     return iso

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, select_backend
-from sdfcli.errors import OutOfMemoryError, UsageError
+from sdfcli.errors import InputError, OutOfMemoryError, UsageError
 from sdfcli.extract.sources import leaf_group
 from sdfcli.field.field import Field
-from sdfcli.pictures.level import is_unsigned, leaves_at, shown_level, stated_error
+from sdfcli.pictures.level import is_unsigned, leaves_at, shown_level, skin_of, stated_error
 
 Floats = npt.NDArray[np.float64]
 
@@ -58,6 +59,20 @@ class Camera:
     pixel_size: float
 
 
+@dataclass(frozen=True)
+class Shot:
+    """What pictures of several fields in one domain share, so that only the surface moves from one to the next.
+
+    camera  the camera.
+    reach   range of ambient occlusion, in edges of the domain.
+    skin    the level of unsigned fields, a distance in the mesh's units.
+    """
+
+    camera: Camera
+    reach: float
+    skin: float
+
+
 def render(
     source: Field | str | Path,
     *,
@@ -66,6 +81,7 @@ def render(
     view: str | tuple[float, float] = DEFAULT_VIEW,
     up: str = "y",
     iso: float | None = None,
+    shot: Shot | None = None,
     device: str = "auto",
     threads: int | None = None,
 ) -> npt.NDArray[np.uint8]:
@@ -79,11 +95,12 @@ def render(
             "30,20" or (30, 20); azimuth 0 is the front, 90 the right side.
         up: the mesh's up axis: `y` (the front faces +z) or `z` (the front faces -y).
         iso: the level, a distance in the mesh's units. None: 0, or for an unsigned field twice its stated error.
+        shot: camera and level of a moving picture, from `shot_of`, in place of `view` and `up`. None: the source's own.
         device: `auto`, `cpu`, `cuda` or `cuda:N`. The picture does not depend on it.
         threads: number of CPU threads; default: all CPUs that the process may use.
 
     Raises:
-        InputError: the source cannot be read or used, or has no surface at this level.
+        InputError: the source cannot be read or used, or without a shot has no surface at this level.
         UsageError: a parameter is out of range.
         DeviceError: the device or its software is missing.
         OutOfMemoryError: the picture does not fit into memory.
@@ -94,14 +111,60 @@ def render(
         from sdfcli.field.store import load
 
         source = load(source)
-    level = shown_level(source, iso)
+    level = shown_level(source, iso, shot.skin if shot else None)
     backend = select_backend(device, threads)
     try:
         with backend.active():
-            camera, extent = aim(leaves_at(backend, source, level), axes, width, height)
-            return draw(backend, source, level, camera, REACH * extent, width, height)
+            shot = shot or shot_at(leaves_at(backend, source, level), axes, width, height, level)
+            return draw(backend, source, level, shot.camera, shot.reach, width, height)
     except MemoryError as error:
         raise OutOfMemoryError(f"out of memory: {error}; try a smaller --size") from error
+
+
+def shot_of(
+    fields: Iterable[Field],
+    *,
+    width: int = 800,
+    height: int = 600,
+    view: str | tuple[float, float] = DEFAULT_VIEW,
+    up: str = "y",
+    iso: float | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+) -> Shot:
+    """The camera that several fields fill together, as they do one after the other in a moving picture.
+
+    Args:
+        fields: the fields, in one domain; each is used once, and not kept.
+        width: as for `render`, as are the others.
+        height: as for `render`.
+        view: as for `render`.
+        up: as for `render`.
+        iso: as for `render`.
+        device: as for `render`.
+        threads: as for `render`.
+
+    Raises what `render` does; InputError where no field has a surface at this level.
+    """
+    check_size(width, height)
+    axes = view_axes(view, up)
+    backend = select_backend(device, threads)
+    outer, skin, missing = [], 0.0, None
+    for field in fields:
+        skin = max(skin, skin_of(field))
+        try:
+            outer.append(outermost(leaves_at(backend, field, shown_level(field, iso)), axes, width, height))
+        except InputError as error:
+            missing = error
+    if not outer:
+        raise missing or InputError("no fields to show")
+    return shot_at(np.concatenate(outer), axes, width, height, skin)
+
+
+def shot_at(leaves: Floats, axes: Floats, width: int, height: int, skin: float) -> Shot:
+    """The shot that leaves (n, 4), lower corners and edges, fill."""
+    camera, extent = aim(leaves, axes, width, height)
+    return Shot(camera, REACH * extent, skin)
 
 
 def check_size(width: int, height: int) -> None:
@@ -134,20 +197,41 @@ def aim(leaves: Floats, axes: Floats, width: int, height: int) -> tuple[Camera, 
     """The camera for which leaves (n, 4), lower corners and edges, fill the picture; and the diagonal of their box."""
     low, high = leaves[:, :3].min(axis=0), (leaves[:, :3] + leaves[:, 3:]).max(axis=0)
     centre = 0.5 * (low + high)
-    middle = leaves[:, :3] + 0.5 * leaves[:, 3:] - centre
-    x, y, z = (sum(middle[:, k] * way[k] for k in range(3)) for way in axes)
-    radius = 0.5 * math.sqrt(3) * leaves[:, 3]
-    pixel = 2 * math.tan(math.radians(ANGLE / 2)) / min(width, height)
     eye, distance = centre.copy(), 0.0
-    for along, axis, pixels in ((x, axes[0], width), (y, axes[1], height)):
-        # The eye's distance at which a ball touches the plane on one side of the view, less its shift / slope.
-        slope = 0.5 * pixels * pixel / MARGIN
-        ball = radius * math.hypot(1, slope)
-        ahead, behind = float((z + (ball + along) / slope).max()), float((z + (ball - along) / slope).max())
+    for axis, (slope, *sides) in zip(axes, touching(leaves, centre, axes, width, height), strict=False):
+        ahead, behind = (float(side.max()) for side in sides)
         eye += 0.5 * (ahead - behind) * slope * axis
         distance = max(distance, 0.5 * (ahead + behind))
     eye += distance * axes[2]
+    pixel = pixel_size(width, height)
     return Camera(np.array([eye, axes[0], axes[1], -axes[2]]), pixel), float(np.linalg.norm(high - low))
+
+
+def pixel_size(width: int, height: int) -> float:
+    """The edge of a pixel at distance 1."""
+    return 2 * math.tan(math.radians(ANGLE / 2)) / min(width, height)
+
+
+def touching(
+    leaves: Floats, centre: Floats, axes: Floats, width: int, height: int
+) -> Iterator[tuple[float, Floats, Floats]]:
+    """For the picture's width, then its height: the slope of the planes at both sides of the view, and for each of them
+    the eye's distances (n,) at which leaves' balls touch it, less its shift / slope."""
+    middle = leaves[:, :3] + 0.5 * leaves[:, 3:] - centre
+    x, y, z = (sum(middle[:, k] * way[k] for k in range(3)) for way in axes)
+    radius = 0.5 * math.sqrt(3) * leaves[:, 3]
+    for along, pixels in ((x, width), (y, height)):
+        slope = 0.5 * pixels * pixel_size(width, height) / MARGIN
+        ball = radius * math.hypot(1, slope)
+        yield slope, z + (ball + along) / slope, z + (ball - along) / slope
+
+
+def outermost(leaves: Floats, axes: Floats, width: int, height: int) -> Floats:
+    """The few of leaves (n, 4) that alone decide `aim`."""
+    sides = [side for _, *both in touching(leaves, np.zeros(3), axes, width, height) for side in both]
+    upper = leaves[:, :3] + leaves[:, 3:]
+    columns = np.column_stack([*sides, -leaves[:, :3], upper])
+    return np.asarray(leaves[np.unique(columns.argmax(axis=0))])
 
 
 def draw(

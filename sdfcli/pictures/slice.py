@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import Backend, select_backend
-from sdfcli.errors import OutOfMemoryError, UsageError
+from sdfcli.errors import InputError, OutOfMemoryError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.pictures.colour import diverging
-from sdfcli.pictures.level import is_unsigned, middle_of, shown_level
+from sdfcli.pictures.level import is_unsigned, middle_of, shown_level, skin_of
 
 Image = npt.NDArray[np.uint8]
 Values = npt.NDArray[np.float32]
@@ -32,6 +34,23 @@ CHUNK = 1 << 20
 
 INK = (25, 28, 33)
 
+COARSE = 4
+"""Pixels between the points of a plane at which `scale_of` looks for the largest distances."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What slices of several fields in one domain share, so that only the distances change from one to the next.
+
+    at    position of the plane along its axis, in the mesh's units.
+    span  smallest and largest distance of the colours.
+    skin  the level of unsigned fields.
+    """
+
+    at: float
+    span: tuple[float, float]
+    skin: float
+
 
 def slice_image(
     source: Field | str | Path,
@@ -40,6 +59,7 @@ def slice_image(
     at: float | None = None,
     size: int = 800,
     octree: bool = False,
+    scale: Scale | None = None,
     device: str = "auto",
 ) -> Image:
     """Plots a field's values in a plane: a picture (height, width, 3) uint8 with scales.
@@ -53,6 +73,7 @@ def slice_image(
         at: position of the plane along the axis, in the mesh's units. None: the centre of the surface.
         size: pixels along the domain's edge; the picture is a little larger.
         octree: whether to draw the borders of leaves.
+        scale: plane and colours of a moving picture, from `scale_of`, in place of `at`. None: the source's own.
         device: `auto`, `cpu`, `cuda` or `cuda:N`. The picture does not depend on it.
 
     Raises:
@@ -68,24 +89,56 @@ def slice_image(
         source = load(source)
     backend = select_backend(device)
     try:
-        where = place_of_plane(backend, source, axis, at)
-        return draw(backend, source, axis, where, size, octree)
+        where = scale.at if scale else place_of_plane(backend, source, axis, at)
+        return draw(backend, source, axis, where, size, octree, scale)
     except MemoryError as error:
         raise OutOfMemoryError(f"out of memory: {error}; try a smaller --size") from error
 
 
-def draw(backend: Backend, field: Field, axis: str, at: float, size: int, octree: bool) -> Image:
+def scale_of(
+    fields: Iterable[Field], *, axis: str = "z", at: float | None = None, size: int = 800, device: str = "auto"
+) -> Scale:
+    """The plane and the colours of several fields, as they follow each other in a moving picture.
+
+    Args:
+        fields: the fields, in one domain; each is used once, and not kept.
+        axis: as for `slice_image`.
+        at: position of the plane. None: the middle of the domain, which is that of a sequence's surfaces.
+        size: as for `slice_image`.
+        device: as for `slice_image`.
+
+    Raises what `slice_image` does; InputError without fields.
+    """
+    check_size(axis, size)
+    backend = select_backend(device)
+    low, high, skin = math.inf, -math.inf, 0.0
+    for field in fields:
+        if at is None:
+            at = float(field.domain.origin["xyz".index(axis)] + 0.5 * field.domain.length)
+        value, _ = sample_plane(backend, field, axis, place_of_plane(backend, field, axis, at), size // COARSE)
+        low, high, skin = min(low, float(value.min())), max(high, float(value.max())), max(skin, skin_of(field))
+    if at is None:
+        raise InputError("no fields to show")
+    return Scale(at, (low, high), skin)
+
+
+def draw(
+    backend: Backend, field: Field, axis: str, at: float, size: int, octree: bool, scale: Scale | None = None
+) -> Image:
     """The picture of a plane, with scales."""
     value, leaf = sample_plane(backend, field, axis, at, size)
     pixel, unsigned = field.domain.length / size, is_unsigned(field)
-    largest = float(np.abs(value).max())
+    span = scale.span if scale else (float(value.min()), float(value.max()))
+    largest = max(map(abs, span))
     step = nice_step(largest / LINES)
     plane = paint(value, largest)
     if octree:
         plane = blend(plane, cell_borders(leaf, field.leaf_level), INK)
     plane = blend(plane, contour_lines(value, step, pixel), INK)
-    plane = blend(plane, surface_line(value, shown_level(field, None), pixel, unsigned), (0, 0, 0))
-    return framed(plane, field, axis, at, (float(value.min()), float(value.max())), step)
+    plane = blend(
+        plane, surface_line(value, shown_level(field, None, scale.skin if scale else None), pixel, unsigned), (0, 0, 0)
+    )
+    return framed(plane, field, axis, at, span, step)
 
 
 def check_size(axis: str, size: int) -> None:

@@ -1,4 +1,4 @@
-"""HDF5 files that grow on the disk. HDF5 may abort the process where a write fails, as on a full disk; here none does."""
+"""HDF5 files that grow on the disk. Where a write fails, as on a full disk, HDF5 may abort the process: none fails."""
 
 from __future__ import annotations
 

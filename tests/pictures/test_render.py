@@ -18,8 +18,8 @@ from sdfcli.backend import Backend
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import Field
-from sdfcli.pictures.level import leaves_at
-from sdfcli.pictures.render import Camera, aim, draw, trace, view_axes
+from sdfcli.pictures.level import leaves_at, shown_level, skin_of
+from sdfcli.pictures.render import Camera, aim, draw, shot_of, trace, view_axes
 
 backend = backends.backend
 
@@ -350,3 +350,65 @@ def test_threads_and_devices(backend: Backend) -> None:
             picture = draw(where, field, 0.0, camera, 0.1, 70, 70)
             results.append(b"".join(a.tobytes() for a in (seen.pixel, seen.depth, seen.normal, picture)))
         assert results[0] == results[1]
+
+
+# ---- Pictures of several fields ----
+
+
+def moving(*shifts: float) -> list[Field]:
+    """A ball at several places of one domain."""
+    domain = (-2.0, -2.0, -2.0, 6.0)
+    return [
+        sdfcli.build(shapes.moved(shapes.icosphere(3), 1.0, [x, 0, 0]), domain=domain, tolerance=5e-3, device="cpu")
+        for x in shifts
+    ]
+
+
+def test_a_shot_of_one_field_is_its_own() -> None:
+    field = moving(0.3)[0]
+    size: dict[str, Any] = {"width": 90, "height": 70, "view": (30, 20), "up": "z", "device": "cpu"}
+    shot = shot_of([field], **size)
+    assert np.array_equal(sdfcli.render(field, shot=shot, **size), sdfcli.render(field, **size))
+
+
+def test_a_shot_shows_every_field_and_stands_still() -> None:
+    fields = moving(0.0, 1.0, 2.0)
+    size: dict[str, Any] = {"width": 120, "height": 60, "view": "front", "device": "cpu"}
+    shot = shot_of(iter(fields), **size)
+    empty = sdfcli.render(fields[0], shot=shot, **size)[:, -1:]  # the ball is at the left
+    columns = []
+    for field in fields:
+        picture = sdfcli.render(field, shot=shot, **size)
+        hit = (picture != empty).any(axis=2)
+        assert not hit[0].any()
+        assert not hit[:, 0].any()
+        columns.append(np.flatnonzero(hit.any(axis=0)))
+    left, right = ([int(side) for side in sides] for sides in ([c[0] for c in columns], [c[-1] for c in columns]))
+    assert left[0] < 16  # the first one touches the left margin, the last one the right margin
+    assert right[2] > 103
+    middles = [0.5 * (a + b) for a, b in zip(left, right, strict=True)]
+    assert middles[1] - middles[0] == pytest.approx(middles[2] - middles[1], abs=4)  # perspective
+    assert middles[1] - middles[0] > 20
+
+
+def test_a_field_without_a_surface_is_an_empty_picture() -> None:
+    fields = moving(0.0, 1.0)
+    fields[1] = dataclasses.replace(fields[1], distance=np.abs(fields[1].distance) + 1)
+    size: dict[str, Any] = {"width": 60, "height": 60, "device": "cpu"}
+    shot = shot_of(fields, **size)
+    assert np.array_equal(shot.camera.frame, shot_of(fields[:1], **size).camera.frame)
+    background = sdfcli.render(fields[1], shot=shot, **size)
+    assert (background == background[:, :1]).all()
+    with pytest.raises(InputError, match="no surface at 0"):
+        shot_of(fields[1:], **size)
+
+
+def test_unsigned_fields_have_one_skin() -> None:
+    fields = [
+        sdfcli.build(shapes.sheet(np.random.default_rng(1), 4), sign="none", tolerance=t, device="cpu")
+        for t in (5e-3, 2e-2)
+    ]
+    skins = [skin_of(field) for field in fields]
+    assert skins[0] < skins[1] == shot_of(fields, width=50, height=50, device="cpu").skin
+    assert shown_level(fields[0], None, skins[1]) == skins[1]
+    assert shown_level(moving(0.0)[0], None, skins[1]) == 0

@@ -14,8 +14,8 @@ import backends
 import oracle
 import sdfcli
 import shapes
-from sdfcli.backend import Backend
-from sdfcli.errors import UsageError
+from sdfcli.backend import Backend, select_backend
+from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.pictures import colour
 from sdfcli.pictures import slice as slices
@@ -269,3 +269,34 @@ def test_devices(backend: Backend, ball: Field) -> None:
     assert np.array_equal(
         sdfcli.slice_image(ball, device="cpu", **options), sdfcli.slice_image(ball, device=backend.name, **options)
     )
+
+
+# ---- Pictures of several fields ----
+
+
+def test_a_scale_is_that_of_all_fields(ball: Field) -> None:
+    """The same distance has the same colour in all, and the plane is the middle of the domain."""
+    far = replace(ball, distance=ball.distance + np.float32(3))
+    scale = slices.scale_of(iter([ball, far]), axis="x", size=4 * INNER, device="cpu")
+    assert scale.at == pytest.approx(ball.domain.origin[0] + ball.domain.length / 2)
+    alone = [slices.scale_of([each], axis="x", size=4 * INNER, device="cpu").span for each in (ball, far)]
+    assert scale.span == (alone[0][0], alone[1][1])
+    pictures = [sdfcli.slice_image(each, axis="x", size=4 * INNER, scale=scale, device="cpu") for each in (ball, far)]
+    assert pictures[0].shape == pictures[1].shape
+    differ = (pictures[0] != pictures[1]).any(axis=2)
+    inside = np.argwhere(differ)
+    top, left = inside.min(axis=0)
+    bottom, right = inside.max(axis=0)
+    assert max(bottom - top, right - left) < 4 * INNER  # heading, ticks and the colour bar are the same
+
+
+def test_a_scale_has_the_plane_that_is_given(ball: Field) -> None:
+    at = float(ball.domain.origin[2]) + 0.3
+    scale = slices.scale_of([ball], at=at, size=INNER, device="cpu")
+    assert scale.at == at
+    value, _ = slices.sample_plane(select_backend("cpu"), ball, "z", at, INNER // slices.COARSE)
+    assert scale.span == (value.min(), value.max())
+    with pytest.raises(UsageError, match="--at"):
+        slices.scale_of([ball], at=at - 1, size=INNER, device="cpu")
+    with pytest.raises(InputError, match="no fields"):
+        slices.scale_of([], size=INNER, device="cpu")

@@ -63,6 +63,10 @@ def test_a_full_disk_is_an_error(limit: int, tmp_path: Path) -> None:
 
 
 def test_an_error_of_the_caller_is_that_error(tmp_path: Path) -> None:
-    with pytest.raises(KeyError, match="mine"), streamed_hdf5(tmp_path / "a.h5") as (file, _):
-        file["x"] = ROWS
-        raise KeyError("mine")
+    def fail() -> None:
+        with streamed_hdf5(tmp_path / "a.h5") as (file, _):
+            file["x"] = ROWS
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        fail()
