@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 __version__ = "0.1.0"
-__all__ = ["Field", "MeshDistance", "__version__", "build", "isosurface", "load", "render", "slice_image"]
+__all__ = [
+    "Field",
+    "FieldSequence",
+    "MeshDistance",
+    "__version__",
+    "build",
+    "build_sequence",
+    "isosurface",
+    "load",
+    "load_sequence",
+    "render",
+    "slice_image",
+]
 
 TYPE_CHECKING = False  # `typing` takes longer to import than all that is here
 if TYPE_CHECKING:
@@ -16,13 +28,19 @@ if TYPE_CHECKING:
     from sdfcli.pictures.slice import slice_image
     from sdfcli.pipeline import build
     from sdfcli.query.mesh_distance import MeshDistance
+    from sdfcli.sequence.build import build_sequence
+    from sdfcli.sequence.field_sequence import FieldSequence
+    from sdfcli.sequence.file import load_sequence
 
 _HOME = {
     "Field": "field.field",
+    "FieldSequence": "sequence.field_sequence",
     "MeshDistance": "query.mesh_distance",
     "build": "pipeline",
+    "build_sequence": "sequence.build",
     "isosurface": "extract.isosurface",
     "load": "field.store",
+    "load_sequence": "sequence.file",
     "render": "pictures.render",
     "slice_image": "pictures.slice",
 }

@@ -17,16 +17,16 @@ REGULAR = 0.3
 """Bytes per entry after run-length coding, below which repeats are searched for as well."""
 
 
-def packed(entries: npt.NDArray[Any], length: int, noisy: bool = False) -> bytes:
+def packed(entries: npt.NDArray[Any], length: int, noisy: bool = False, quick: bool = False) -> bytes:
     """A packed chunk of `length` entries; missing ones at the end are zeros.
 
-    noisy: whether the entries may have no repeats.
+    noisy: whether the entries may have no repeats. quick: whether repeats are not searched for.
     """
     whole = np.zeros(length, entries.dtype)
     whole[: len(entries)] = entries
     shuffled = whole.view(np.uint8).reshape(length, -1).T.tobytes()
-    data = _deflated(shuffled, zlib.Z_RLE) if noisy else b""
-    if len(data) < REGULAR * length:
+    data = _deflated(shuffled, zlib.Z_RLE) if noisy or quick else b""
+    if len(data) < REGULAR * length and not quick:
         data = min(filter(None, (data, _deflated(shuffled, zlib.Z_DEFAULT_STRATEGY))), key=len)
     return data + fletcher32(data).to_bytes(4, "little")
 

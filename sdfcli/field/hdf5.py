@@ -1,14 +1,17 @@
-"""Attributes and datasets of HDF5 files that may be damaged or hostile: nothing outside the file is opened."""
+"""Attributes, datasets and groups of HDF5 files. A file that is read may be damaged or hostile: nothing outside it is
+opened."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sdfcli.errors import InputError, OutOfMemoryError
+from sdfcli.field.chunks import DEFLATE
 from sdfcli.field.field import any_backend
 
 FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32"}
@@ -19,7 +22,7 @@ MOST_PACKED = 1100
 
 
 def attribute(file: Any, name: str) -> Any:
-    """The value of a root attribute: bytes, a NumPy number, or an array of these.
+    """The value of an attribute: bytes, a NumPy number, or an array of these.
 
     Raises InputError where it is missing, empty, of variable length, or neither texts nor numbers.
     """
@@ -39,7 +42,7 @@ def attribute(file: Any, name: str) -> Any:
 
 
 def text(file: Any, name: str) -> str:
-    """A root attribute that is a text in UTF-8."""
+    """An attribute that is a text in UTF-8."""
     value = attribute(file, name)
     if not isinstance(value, bytes):
         raise InputError(f"{name} must be a text")
@@ -47,7 +50,7 @@ def text(file: Any, name: str) -> str:
 
 
 def whole_number(file: Any, name: str) -> int:
-    """A root attribute that is a whole number."""
+    """An attribute that is a whole number."""
     value = attribute(file, name)
     if np.ndim(value) or np.asarray(value).dtype.kind not in "iu":
         raise InputError(f"{name} must be a whole number")
@@ -55,7 +58,7 @@ def whole_number(file: Any, name: str) -> int:
 
 
 def real_number(file: Any, name: str) -> float:
-    """A root attribute that is a finite number."""
+    """An attribute that is a finite number."""
     value = attribute(file, name)
     if np.ndim(value) or np.asarray(value).dtype.kind not in "iuf" or not np.isfinite(value):
         raise InputError(f"{name} must be a finite number")
@@ -63,20 +66,69 @@ def real_number(file: Any, name: str) -> float:
 
 
 def attributes_sha256(file: Any, without: str) -> str:
-    """SHA-256 of all root attributes but one, sorted by name: for each the name, a zero byte, the size of the value in
-    bytes (uint64, little-endian), and the value."""
+    """SHA-256 of all attributes of a group but one; see `values_sha256`. Raises InputError as `attribute` does."""
+    names = [name for name in file.attrs if name != without]
+    if not all(isinstance(name, str) for name in names):  # bytes: not UTF-8
+        raise InputError("the name of an attribute is not text")
+    return values_sha256({name: attribute(file, name) for name in names})
+
+
+def values_sha256(attributes: Mapping[str, Any]) -> str:
+    """SHA-256 of attributes, sorted by name: for each the name, a zero byte, the size of the value in bytes (uint64,
+    little-endian), and the value."""
     digest = hashlib.sha256()
-    for name in sorted(file.attrs):
-        if name != without:
-            value = attribute(file, name)
-            content = value if isinstance(value, bytes) else value.tobytes()
-            digest.update(name.encode() + b"\0" + len(content).to_bytes(8, "little") + content)
+    for name in sorted(attributes):
+        value = attributes[name]
+        content = value if isinstance(value, bytes) else np.asarray(value).tobytes()
+        digest.update(name.encode() + b"\0" + len(content).to_bytes(8, "little") + content)
     return digest.hexdigest()
 
 
+def write_attributes(group: Any, attributes: Mapping[str, Any]) -> None:
+    """Adds attributes to a group of an open file: texts as np.bytes_, numbers, and arrays of these. By h5py's functions
+    for single steps, which take a third of the time."""
+    from h5py import h5a, h5s, h5t
+
+    for name, value in attributes.items():
+        array = np.asarray(value)
+        space = h5s.create_simple(array.shape)
+        h5a.create(group.id, name.encode(), h5t.py_create(array.dtype, logical=True), space).write(array)
+
+
+def write_chunks(group: Any, name: str, length: int, dtype: Any, chunk: int, chunks: Iterable[bytes]) -> None:
+    """Adds a dataset (length,) to a group of an open file, from its chunks of `chunk` entries each, which are packed as
+    by `chunks.packed`."""
+    from h5py import h5d, h5p, h5s, h5t
+
+    how = h5p.create(h5p.DATASET_CREATE)
+    how.set_chunk((min(chunk, length),))
+    how.set_shuffle()
+    how.set_deflate(DEFLATE)
+    how.set_fletcher32()
+    how.set_obj_track_times(False)
+    kind, space = h5t.py_create(np.dtype(dtype), logical=True), h5s.create_simple((length,))
+    dataset = h5d.create(group.id, name.encode(), kind, space, how)
+    for number, content in enumerate(chunks):
+        dataset.write_direct_chunk((number * chunk,), content)
+
+
 def has(file: Any, name: str) -> bool:
-    """Whether the root group has an entry of that name, which is not opened."""
+    """Whether a group has an entry of that name, which is not opened."""
     return bool(file.id.links.exists(name.encode()))
+
+
+def open_group(file: Any, name: str) -> Any:
+    """A group within a group. Raises InputError where it is missing, a link, or no group."""
+    import h5py
+
+    if not has(file, name):
+        raise InputError(f"{name} is missing")
+    # Opening follows links: HDF5 would open any file, and hang on a pipe.
+    if file.id.links.get_info(name.encode()).type != h5py.h5l.TYPE_HARD:
+        raise InputError(f"{name} is a link; it must lie in the file itself")
+    if h5py.h5o.get_info(file.id, name.encode()).type != h5py.h5o.TYPE_GROUP:
+        raise InputError(f"{name} must be a group")
+    return h5py.Group(h5py.h5g.open(file.id, name.encode()))
 
 
 def read_list(file: Any, name: str, *dtypes: type) -> npt.NDArray[Any]:

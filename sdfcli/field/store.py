@@ -1,23 +1,35 @@
-"""HDF5 files of fields, as specified in docs/reference/file.md."""
+"""Fields in HDF5, in a file of their own or in a group of another, as specified in docs/reference/file.md."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import secrets
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sdfcli import __version__
 from sdfcli.errors import InputError, OutOfMemoryError, SdfError
-from sdfcli.field.chunks import DEFLATE, packed
+from sdfcli.field.chunks import packed
 from sdfcli.field.field import Field, any_backend
-from sdfcli.field.hdf5 import attribute, attributes_sha256, has, read_list, real_number, text, whole_number
+from sdfcli.field.hdf5 import (
+    attribute,
+    attributes_sha256,
+    has,
+    read_list,
+    real_number,
+    text,
+    values_sha256,
+    whole_number,
+    write_attributes,
+    write_chunks,
+)
 from sdfcli.field.schema import check_info
 from sdfcli.mesh.mesh import Domain
 from sdfcli.octree.corners import corner_keys
@@ -29,12 +41,16 @@ from sdfcli.runtime.memory import unreadable
 from sdfcli.spatial.morton import LATTICE_BITS
 
 FORMAT, FORMAT_VERSION = "sdfcli-adf", 3
+SEQUENCE = "sdfcli-adf-sequence"
+"""Format of files with a field per frame (see sdfcli/sequence)."""
 ATTRIBUTES_SUM = "attributes_sha256"
 CHUNK = 1 << 16
 MOST_LEAVES = 1 << 31
 LEAF_BYTES = 150
 """Bytes of working memory per leaf."""
 RESIDUALS = (np.uint8, np.uint16, np.uint32)
+FAULTS = SdfError, OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError
+"""Exceptions of a file that is damaged, hostile, or too large for memory."""
 PARTS, MOST_STEPS = (2, 4, 8, 16, 32, 64, 128), 2**31 - 2**8
 
 
@@ -51,60 +67,85 @@ def save(field: Field, path: Path, force: bool = False) -> Path:
 
 
 def _image(field: Field) -> bytes:
-    """The file's content, made in memory: on a full disk HDF5 may abort the process."""
-    import h5py
-
-    with h5py.File(secrets.token_hex(8), "w", driver="core", backing_store=False) as file:  # HDF5 opens a name once
-        _write(file, field)
-        file.flush()
-        return bytes(file.id.get_file_image())
-
-
-def _write(file: Any, field: Field) -> None:
-    residuals = _residuals(field)
-    datasets = {"leaf_level": np.ascontiguousarray(field.leaf_level, np.uint8)}
-    datasets |= residuals or {"distance": np.ascontiguousarray(field.distance, np.float32)}
-    if field.nearest is not None:
-        datasets["nearest"] = np.ascontiguousarray(field.nearest, np.uint32)
     with ThreadPoolExecutor(available_threads()) as helpers:
-        chunks = {name: _chunks(helpers, data, noisy=name == "residual") for name, data in datasets.items()}
-        # Texts of fixed length: others lie in a heap, and HDF5 hangs on some broken heaps.
-        file.attrs["format"] = np.bytes_(FORMAT)
-        file.attrs["format_version"] = FORMAT_VERSION
-        file.attrs["tool_version"] = np.bytes_(__version__)
-        file.attrs["domain_origin"] = np.asarray(field.domain.origin, np.float64)
-        file.attrs["domain_length"] = float(field.domain.length)
-        file.attrs["lattice_bits"] = LATTICE_BITS
-        file.attrs["units"] = np.bytes_("those of the mesh")
-        file.attrs["sign_convention"] = np.bytes_("negative inside")
-        file.attrs["content_sha256"] = np.bytes_(field.content_sha256)
-        file.attrs["info"] = np.bytes_(json.dumps(field.info, sort_keys=True))
-        if residuals is not None and field.step is not None:
-            file.attrs["distance_step"] = field.parts * field.step
-        if "residual_part" in datasets:
-            file.attrs["distance_parts"] = field.parts
-        if "nearest" in datasets:
-            file.attrs["nearest_sha256"] = np.bytes_(_sha256(datasets["nearest"]))
-        file.attrs[ATTRIBUTES_SUM] = np.bytes_(attributes_sha256(file, ATTRIBUTES_SUM))
-        for name, data in datasets.items():
-            dataset = file.create_dataset(
-                name,
-                len(data),
-                data.dtype,
-                chunks=(min(CHUNK, len(data)),),
-                compression="gzip",
-                compression_opts=DEFLATE,
-                shuffle=True,
-                fletcher32=True,
-            )
-            for number, chunk in enumerate(chunks[name]):
-                dataset.id.write_direct_chunk((number * CHUNK,), chunk)
+        return pack(field, helpers).image()
 
 
-def _chunks(helpers: ThreadPoolExecutor, data: npt.NDArray[Any], noisy: bool) -> Iterator[bytes]:
-    """A dataset's chunks, packed in parallel."""
-    length = min(CHUNK, len(data))
-    return helpers.map(lambda first: packed(data[first : first + length], length, noisy), range(0, len(data), length))
+class PackedList(NamedTuple):
+    """A dataset (length,) as HDF5 stores it: chunks of CHUNK entries, packed."""
+
+    length: int
+    dtype: np.dtype[Any]
+    chunks: Iterable[bytes]
+
+
+@dataclass(frozen=True)
+class PackedField:
+    """A field as HDF5 stores it: attributes and datasets by name."""
+
+    attributes: dict[str, Any]
+    lists: dict[str, PackedList]
+
+    def write(self, group: Any) -> None:
+        """Writes the field into an empty group of an open HDF5 file, or into its root."""
+        write_summed(group, self.attributes)
+        for name, (length, dtype, chunks) in self.lists.items():
+            write_chunks(group, name, length, dtype, CHUNK, chunks)
+
+    def image(self) -> bytes:
+        """The content of a file with the field, made in memory: on a full disk HDF5 may abort the process."""
+        import h5py
+
+        # HDF5 opens a name once.
+        with h5py.File(secrets.token_hex(8), "w", driver="core", backing_store=False) as file:
+            self.write(file)
+            file.flush()
+            return bytes(file.id.get_file_image())
+
+
+def write_summed(group: Any, attributes: dict[str, Any]) -> None:
+    """Adds attributes and their checksum to a group."""
+    write_attributes(group, {**attributes, ATTRIBUTES_SUM: np.bytes_(values_sha256(attributes))})
+
+
+def pack(field: Field, helpers: Executor, quick: bool = False) -> PackedField:
+    """A field as HDF5 stores it. `helpers` pack the chunks, also after the return.
+
+    quick: whether chunks are run-length coded only: a third of the time, for one to three percent more bytes.
+    """
+    residuals = _residuals(field)
+    arrays = {"leaf_level": np.ascontiguousarray(field.leaf_level, np.uint8)}
+    arrays |= residuals or {"distance": np.ascontiguousarray(field.distance, np.float32)}
+    if field.nearest is not None:
+        arrays["nearest"] = np.ascontiguousarray(field.nearest, np.uint32)
+
+    def packed_list(name: str, array: npt.NDArray[Any]) -> PackedList:
+        noisy, length = name == "residual", min(CHUNK, len(array))
+        firsts = range(0, len(array), length)
+        chunks = helpers.map(lambda first: packed(array[first : first + length], length, noisy, quick), firsts)
+        return PackedList(len(array), array.dtype, chunks)
+
+    lists = {name: packed_list(name, array) for name, array in arrays.items()}  # while the field is hashed
+    # Texts of fixed length: others lie in a heap, and HDF5 hangs on some broken heaps.
+    attributes = {
+        "format": np.bytes_(FORMAT),
+        "format_version": FORMAT_VERSION,
+        "tool_version": np.bytes_(__version__),
+        "domain_origin": np.asarray(field.domain.origin, np.float64),
+        "domain_length": float(field.domain.length),
+        "lattice_bits": LATTICE_BITS,
+        "units": np.bytes_("those of the mesh"),
+        "sign_convention": np.bytes_("negative inside"),
+        "content_sha256": np.bytes_(field.content_sha256),
+        "info": np.bytes_(json.dumps(field.info, sort_keys=True)),
+    }
+    if residuals is not None and field.step is not None:
+        attributes["distance_step"] = field.parts * field.step
+    if "residual_part" in arrays:
+        attributes["distance_parts"] = field.parts
+    if "nearest" in arrays:
+        attributes["nearest_sha256"] = np.bytes_(_sha256(arrays["nearest"]))
+    return PackedField(attributes, lists)
 
 
 def _residuals(field: Field) -> dict[str, npt.NDArray[Any]] | None:
@@ -158,35 +199,48 @@ def load(path: str | Path) -> Field:
     path = existing_file(path)
     try:
         with h5py.File(path, "r") as file:
-            field = _read(file)
-        field.check_corners()
-    except (SdfError, OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError) as error:
+            return read(file)
+    except FAULTS as error:
         raise unreadable(path, "not an intact field file", error) from error
-    return field
 
 
-def _read(file: Any) -> Field:
-    if text(file, "format") != FORMAT:
+def read(file: Any) -> Field:
+    """The field in an open HDF5 file, or in a group of one, checked. Raises one of FAULTS for anything else."""
+    found = text(file, "format")
+    if found == SEQUENCE:
+        frames = whole_number(file, "frames")
+        raise InputError(
+            f"is a sequence of {frames} frame{'s' * (frames != 1)}; choose one with --frame N or --time T "
+            "(in Python: sdfcli.load_sequence)"
+        )
+    if found != FORMAT:
         raise InputError("not a field of sdfcli")
     version = whole_number(file, "format_version")
     if not 1 <= version <= FORMAT_VERSION:
         raise InputError(f"format version {version}; this sdfcli reads versions 1 to {FORMAT_VERSION}")
     summed = version >= 3 or ATTRIBUTES_SUM in file.attrs
-    if summed and attributes_sha256(file, ATTRIBUTES_SUM) != text(file, ATTRIBUTES_SUM):
-        raise _damaged("attributes", ATTRIBUTES_SUM)
+    if summed:
+        check_attributes(file)
     field = _field(file, version)
     if field.content_sha256 != text(file, "content_sha256"):
-        raise _damaged("content", "content_sha256")
+        raise damaged("content", "content_sha256")
     if summed and field.nearest is not None and _sha256(field.nearest) != text(file, "nearest_sha256"):
-        raise _damaged("nearest", "nearest_sha256")
+        raise damaged("nearest", "nearest_sha256")
+    field.check_corners()
     return field
+
+
+def check_attributes(file: Any) -> None:
+    """Raises InputError where the attributes of a group do not fit their checksum."""
+    if attributes_sha256(file, ATTRIBUTES_SUM) != text(file, ATTRIBUTES_SUM):
+        raise damaged("attributes", ATTRIBUTES_SUM)
 
 
 def _field(file: Any, version: int) -> Field:
     """The field in a file, without its checksums, which a hostile file has right: every value is checked."""
     if whole_number(file, "lattice_bits") != LATTICE_BITS:
         raise InputError(f"lattice_bits must be {LATTICE_BITS}")
-    domain = _read_domain(file)
+    domain = read_domain(file)
     info = json.loads(text(file, "info"))
     check_info(info)
     level = read_list(file, "leaf_level", np.uint8)
@@ -204,7 +258,8 @@ def _field(file: Any, version: int) -> Field:
     return Field(domain, leaf_level=level, **arrays, info=info)
 
 
-def _read_domain(file: Any) -> Domain:
+def read_domain(file: Any) -> Domain:
+    """The domain in a group's attributes. Raises InputError for an impossible one."""
     origin, length = attribute(file, "domain_origin"), real_number(file, "domain_length")
     if np.shape(origin) != (3,) or origin.dtype.kind not in "iuf" or not np.isfinite(origin).all():
         raise InputError("domain_origin must be three finite numbers")
@@ -215,7 +270,8 @@ def _read_domain(file: Any) -> Domain:
     return Domain(origin.astype(np.float64), length)
 
 
-def _damaged(what: str, checksum: str) -> InputError:
+def damaged(what: str, checksum: str) -> InputError:
+    """The error for a checksum that does not fit."""
     return InputError(f"not an intact field: {checksum} does not match its {what}; the file was damaged or changed")
 
 

@@ -43,15 +43,16 @@ def test_the_checksum_of_carries_and_zeros(data: bytes) -> None:
     dtype=st.sampled_from([np.uint8, np.uint16, np.uint32, np.float32]),
     largest=st.sampled_from([1, 2, 9, 255]),
     noisy=st.booleans(),
+    quick=st.booleans(),
 )
 def test_hdf5_reads_what_was_packed(
-    seed: int, length: int, missing: int, dtype: type, largest: int, noisy: bool
+    seed: int, length: int, missing: int, dtype: type, largest: int, noisy: bool, quick: bool
 ) -> None:
     count = length + max(1, length - missing)
     entries = np.random.default_rng(seed).integers(0, largest, count).astype(dtype)
     whole = dataset(entries, length, compression="gzip", shuffle=True, fletcher32=True)
     for first in (0, length):
-        whole.id.write_direct_chunk((first,), packed(entries[first : first + length], length, noisy))
+        whole.id.write_direct_chunk((first,), packed(entries[first : first + length], length, noisy, quick))
     assert np.array_equal(whole[()], entries)
 
 

@@ -195,13 +195,13 @@ def test_equal_fields_give_equal_files(tmp_path: Path) -> None:
 
 
 def test_two_threads_write_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    both_open, write = threading.Barrier(2, timeout=LIMIT), store._write
+    both_open, write = threading.Barrier(2, timeout=LIMIT), store.PackedField.write
 
-    def write_together(file: Any, field: Field) -> None:
+    def write_together(field: store.PackedField, group: Any) -> None:
         both_open.wait()
-        write(file, field)
+        write(field, group)
 
-    monkeypatch.setattr(store, "_write", write_together)
+    monkeypatch.setattr(store.PackedField, "write", write_together)
     fields = [make_field(seed) for seed in (1, 2)]
     with ThreadPoolExecutor(2) as threads:
         paths = list(threads.map(lambda k: save(fields[k], tmp_path / f"{k}.h5"), range(2)))
@@ -294,9 +294,7 @@ def failing(error: BaseException) -> Callable[..., Any]:
     return fail
 
 
-@pytest.mark.parametrize(
-    ("owner", "name"), [(h5py, "File"), (h5py.Group, "create_dataset"), (os, "fsync"), (os, "replace")]
-)
+@pytest.mark.parametrize(("owner", "name"), [(h5py, "File"), (h5py.h5d, "create"), (os, "fsync"), (os, "replace")])
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
 def test_a_failure_leaves_nothing_behind(
     saved: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: BaseException

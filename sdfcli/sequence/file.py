@@ -1,0 +1,191 @@
+"""HDF5 files of sequences, a group per frame, as specified in docs/reference/file.md."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from sdfcli import __version__
+from sdfcli.errors import InputError
+from sdfcli.field.chunks import packed
+from sdfcli.field.field import Field
+from sdfcli.field.hdf5 import open_group, read_list, text, whole_number, write_chunks
+from sdfcli.field.schema import check_info
+from sdfcli.field.store import (
+    CHUNK,
+    FAULTS,
+    FORMAT,
+    SEQUENCE,
+    PackedField,
+    check_attributes,
+    damaged,
+    is_field,
+    read,
+    read_domain,
+    write_summed,
+)
+from sdfcli.mesh.arrays import Floats
+from sdfcli.mesh.mesh import Domain
+from sdfcli.runtime.files import existing_file
+from sdfcli.runtime.memory import unreadable
+from sdfcli.sequence.field_sequence import FieldSequence
+
+T = TypeVar("T")
+
+FORMAT_VERSION = 1
+FRAMES = "frame"
+"""The group of the frames' groups."""
+MOST_FRAMES = 1_000_000
+DIGITS = 6
+
+
+def frame_name(index: int) -> str:
+    """The name of a frame's group."""
+    return f"{index:0{DIGITS}d}"
+
+
+class SequenceWriter:
+    """The content of a sequence's file, written frame after frame.
+
+    times: (t,) in seconds, increasing.
+    """
+
+    def __init__(self, file: Any, domain: Domain, times: Floats) -> None:
+        self._file, self._domain, self._times = file, domain, times
+        self._frames = file.create_group(FRAMES)
+        self._hashes: list[str] = []
+        self._motion: list[float] = []
+        self._infos: list[dict[str, Any]] = []
+
+    def add(self, field: PackedField, info: dict[str, Any], motion: float | None) -> None:
+        """Adds the next frame: its field, with the field's info; and its motion, None where it has none."""
+        field.write(self._frames.create_group(frame_name(len(self._hashes))))
+        self._hashes.append(field.attributes["content_sha256"].decode())
+        self._motion.append(np.nan if motion is None else motion)
+        self._infos.append({name: info[name] for name in ("parameters", "sign", "verdict", "max_error")})
+
+    def finish(self) -> None:
+        """Writes what is known of all frames."""
+        motion = np.array(self._motion)
+        for name, values in (("time", self._times), ("motion", motion)):
+            length = min(CHUNK, len(values))
+            chunks = (packed(values[k : k + length], length) for k in range(0, len(values), length))
+            write_chunks(self._file, name, len(values), np.float64, CHUNK, chunks)
+        write_summed(
+            self._file,
+            {
+                "format": np.bytes_(SEQUENCE),
+                "format_version": FORMAT_VERSION,
+                "tool_version": np.bytes_(__version__),
+                "frames": len(motion),
+                "domain_origin": np.asarray(self._domain.origin, np.float64),
+                "domain_length": float(self._domain.length),
+                "units": np.bytes_("those of the mesh; seconds"),
+                "content_sha256": np.bytes_(content_sha256(self._domain, self._times, motion, self._hashes)),
+                "info": np.bytes_(json.dumps(self._info(), sort_keys=True)),
+            },
+        )
+
+    def _info(self) -> dict[str, Any]:
+        """The parameters of all frames, and how many have which sign and verdict."""
+        infos = self._infos
+        return {
+            "parameters": infos[0]["parameters"],
+            "max_error": max(info["max_error"] for info in infos),
+            **{f"{name}s": dict(Counter(info[name] for info in infos)) for name in ("sign", "verdict")},
+        }
+
+
+def content_sha256(domain: Domain, times: Floats, motion: Floats, hashes: Iterable[str]) -> str:
+    """SHA-256 of domain, times, motions and the content hashes of the frames' fields, in hexadecimal."""
+    digest = hashlib.sha256(np.array([*domain.origin, domain.length], "<f8").tobytes())
+    for values in (times, motion):
+        digest.update(np.ascontiguousarray(values, "<f8").tobytes())
+    for each in hashes:
+        digest.update(bytes.fromhex(each))
+    return digest.hexdigest()
+
+
+def is_sequence(path: Path) -> bool:
+    """Whether a file is that of a sequence, by its attribute `format`."""
+    import h5py
+
+    if not is_field(path):
+        return False
+    try:
+        with h5py.File(path, "r") as file:
+            return text(file, "format") == SEQUENCE
+    except FAULTS:
+        return False
+
+
+def load_sequence(path: str | Path) -> FieldSequence:
+    """Loads a sequence from an HDF5 file. Its frames are read, and checked, when they are first used.
+
+    Raises:
+        InputError: the file is missing, damaged, or no sequence.
+    """
+    path = existing_file(path)
+    return _of_file(path, partial(_read_sequence, path))
+
+
+def _of_file(path: Path, reader: Callable[[Any], T]) -> T:
+    """The result of a reader of an open file. Raises SdfError, with the file's name, for all that is wrong with it."""
+    import h5py
+
+    try:
+        with h5py.File(path, "r") as file:
+            return reader(file)
+    except FAULTS as error:
+        raise unreadable(path, "not an intact sequence file", error) from error
+
+
+def _read_sequence(path: Path, file: Any) -> FieldSequence:
+    found = text(file, "format")
+    if found != SEQUENCE:
+        raise InputError("is a field, not a sequence" if found == FORMAT else "not a sequence of sdfcli")
+    version = whole_number(file, "format_version")
+    if version != FORMAT_VERSION:
+        raise InputError(f"format version {version}; this sdfcli reads version {FORMAT_VERSION}")
+    check_attributes(file)
+    domain, count = read_domain(file), whole_number(file, "frames")
+    info = json.loads(text(file, "info"))
+    check_info(info)
+    times, motion = read_list(file, "time", np.float64), read_list(file, "motion", np.float64)
+    groups = open_group(file, FRAMES)
+    if not (1 <= count <= MOST_FRAMES and count == len(times) == len(motion) == len(groups)):
+        raise InputError("the number of frames, of times, of motions and of groups must be one")
+    if not (np.isfinite(times).all() and np.all(times[1:] > times[:-1])):
+        raise InputError("time must be finite and increase")
+    if not np.all((motion >= 0) & (motion < np.inf) | np.isnan(motion)):
+        raise InputError("motion must be distances, or nan")
+    hashes = [text(open_group(groups, frame_name(index)), "content_sha256") for index in range(count)]
+    if content_sha256(domain, times, motion, hashes) != text(file, "content_sha256"):
+        raise damaged("content", "content_sha256")
+    return FieldSequence(domain, times, motion, info, partial(read_frame, path, domain, hashes))
+
+
+def read_frame(path: Path, domain: Domain, hashes: list[str], index: int) -> Field:
+    """The field of a frame, checked. hashes: those of the sequence when it was loaded.
+
+    Raises InputError, with the names of file and frame, for a field that is damaged or another one.
+    """
+
+    def reader(file: Any) -> Field:
+        try:
+            field = read(open_group(open_group(file, FRAMES), frame_name(index)))
+            same_cube = np.array_equal(field.domain.origin, domain.origin) and field.domain.length == domain.length
+            if not same_cube or field.content_sha256 != hashes[index]:
+                raise InputError("another field than when the sequence was loaded or written")
+        except InputError as error:
+            raise InputError(f"frame {index}: {error}") from error
+        return field
+
+    return _of_file(path, reader)

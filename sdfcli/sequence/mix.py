@@ -1,0 +1,49 @@
+"""A field between two others of one domain, on the union of their octrees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sdfcli.field.field import Field, any_backend, lattice_position
+from sdfcli.octree.corners import corner_keys
+
+KEPT = ("parameters", "sign", "verdict")
+"""Entries of `info` that a mix takes over where both fields have the same."""
+
+
+def mix(one: Field, two: Field, share: float) -> Field:
+    """The field (1 - share) one + share two, of fields of one domain.
+
+    Each leaf is the smaller one of the two at its place. Both fields are trilinear in it, and so is the result: it is
+    exact but for the rounding of its values to float32.
+    """
+    key, level = union(one, two)
+    backend = any_backend()
+    corner = backend.to_host(corner_keys(backend, backend.from_host(key), backend.from_host(level)))
+    value = (1 - share) * _at_corners(one, corner) + share * _at_corners(two, corner)
+    return Field(one.domain, key, level, corner, value.astype(np.float32), info=_info(one, two, share))
+
+
+def union(one: Field, two: Field) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8]]:
+    """Keys (n,) and levels (n,) of the leaves of the union of two octrees."""
+    key = np.union1d(one.leaf_key, two.leaf_key)
+    levels = [each.leaf_level[np.searchsorted(each.leaf_key, key, "right") - 1] for each in (one, two)]
+    return key, np.maximum(*levels)
+
+
+def _at_corners(field: Field, key: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
+    """Values (m,) of a field at corners (m,): its own where it has them, else interpolated."""
+    place = np.minimum(np.searchsorted(field.corner_key, key), len(field.corner_key) - 1)
+    value = field.distance[place].astype(np.float64)
+    other = np.flatnonzero(field.corner_key[place] != key)
+    value[other] = field.sample(field.domain.origin + lattice_position(key[other]) * field.domain.length)
+    return value
+
+
+def _info(one: Field, two: Field, share: float) -> dict[str, Any]:
+    """What both fields were made with, and what the mix is made of."""
+    same = {name: one.info[name] for name in KEPT if name in one.info and one.info[name] == two.info.get(name)}
+    return {**same, "between": [frame.content_sha256 for frame in (one, two)], "share": share}

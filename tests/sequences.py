@@ -1,0 +1,42 @@
+"""Moving meshes made for tests, and files of sequences without a command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdfcli.field.store import pack
+from sdfcli.runtime.streamed import streamed_hdf5
+from sdfcli.sequence.build import SequenceBuild
+from sdfcli.sequence.file import SequenceWriter
+from shapes import Shape
+
+
+def bending(shape: Shape, frames: int, angle: float = 0.4) -> list[Shape]:
+    """Frames of a shape that is twisted about z, by up to an angle at its ends."""
+    vertices, faces = shape
+    found = []
+    for share in np.linspace(0, 1, frames):
+        turn = angle * share * vertices[:, 2]
+        x, y, z = vertices.T
+        turned = np.stack((x * np.cos(turn) - y * np.sin(turn), x * np.sin(turn) + y * np.cos(turn), z), axis=1)
+        found.append((turned, faces))
+    return found
+
+
+def write(path: Path, frames: Sequence[Any], times: Sequence[float], **parameters: Any) -> Path:
+    """Builds a sequence on the CPU, and writes it frame after frame."""
+    build = SequenceBuild(frames, device="cpu", **parameters)
+    with ThreadPoolExecutor(1) as helpers, streamed_hdf5(path) as (file, check):
+        writer = SequenceWriter(file, build.domain, np.array(times, np.float64))
+        for frame in build:
+            field = replace(frame.build(), nearest=None)
+            writer.add(pack(field, helpers, quick=True), field.info, frame.motion)
+            check()
+        writer.finish()
+    return path
