@@ -13,8 +13,9 @@ from typing import Any
 
 from sdfcli.batch.inputs import Job
 from sdfcli.batch.messages import Outcome, Settings, failure
-from sdfcli.batch.pool import Plan, Worker, end_all
+from sdfcli.batch.pool import Plan, Worker
 from sdfcli.errors import DeviceError, SdfError
+from sdfcli.runtime.child import end_all
 
 RETRIES = 2
 """Retries of a failed task; Dask runs a task whose worker is lost up to three times."""

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import queue
-import signal
-import subprocess
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -14,9 +10,8 @@ from dataclasses import asdict, dataclass, replace
 
 from sdfcli.batch.inputs import Job
 from sdfcli.batch.messages import Outcome, Settings, failure
-from sdfcli.batch.worker import GRACE
-from sdfcli.errors import OutOfMemoryError, SdfError, TimeUpError
-from sdfcli.runtime import processes
+from sdfcli.errors import SdfError, TimeUpError
+from sdfcli.runtime.child import Child, end_all
 from sdfcli.runtime.hardware import available_threads
 from sdfcli.runtime.memory import free_memory
 
@@ -49,25 +44,11 @@ def plan(settings: Settings, devices: list[str], meshes: int, workers: int | Non
     )
 
 
-class Worker:
-    """A process that builds meshes one by one; it starts in the background."""
+class Worker(Child):
+    """A process that builds meshes one by one."""
 
     def __init__(self, settings: Settings, share: int = 1) -> None:
-        # A session of its own: Ctrl-C in a terminal goes to the parent process alone.
-        self._process = subprocess.Popen(
-            processes.python("sdfcli.batch.worker"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        self._started = False
-        self._send({"settings": asdict(settings), "share": share})
-
-    @property
-    def alive(self) -> bool:
-        """Whether the process runs."""
-        return self._process.poll() is None
+        super().__init__("sdfcli.batch.worker", {"settings": asdict(settings), "share": share})
 
     def build(self, job: Job, timeout: float | None = None) -> Outcome:
         """The outcome of a mesh; a failure where the process ends or the time is up."""
@@ -77,13 +58,12 @@ class Worker:
             late.set()
             self.end()
 
-        if not self._started:
-            self._started = self._receive() is not None
+        self.wait_until_ready()
         timer = threading.Timer(min(timeout, threading.TIMEOUT_MAX), stop) if timeout else None
         if timer:
             timer.start()
-        self._send(list(job))
-        outcome = self._receive()
+        self.send(list(job))
+        outcome: Outcome | None = self.receive()
         if timer:
             timer.cancel()
             timer.join()
@@ -91,42 +71,7 @@ class Worker:
             return outcome
         if late.is_set():
             return failure(*job, TimeUpError(f"{job.mesh}: took longer than --timeout {timeout:g} s"))
-        return self._ended(job)
-
-    def _ended(self, job: Job) -> Outcome:
-        code = self._process.wait()
-        if code == -signal.SIGKILL:
-            message = "was killed, as systems do that run out of memory; try fewer --jobs or a larger --tolerance"
-            return failure(*job, OutOfMemoryError(f"{job.mesh}: the process that built it {message}"))
-        how = f"crashed ({signal.Signals(-code).name})" if code < 0 else f"ended with exit code {code}"
-        return failure(*job, SdfError(f"{job.mesh}: the process that built it {how}"))
-
-    def _send(self, what: object) -> None:
-        assert self._process.stdin
-        try:
-            print(json.dumps(what), file=self._process.stdin, flush=True)
-        except (BrokenPipeError, ValueError):  # its end is noticed at the next read
-            with contextlib.suppress(BrokenPipeError):
-                self._process.stdin.close()
-
-    def _receive(self) -> Outcome | None:
-        assert self._process.stdout
-        line = self._process.stdout.readline()
-        return json.loads(line) if line.endswith("\n") else None
-
-    def dismiss(self) -> None:
-        """Kills an idle process, without waiting for the release of GPU memory."""
-        self._process.kill()
-        threading.Thread(target=self._process.wait, daemon=True).start()
-
-    def end(self) -> None:
-        """Terminates the process, then kills it."""
-        self._process.terminate()
-        try:
-            self._process.wait(GRACE)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        return failure(*job, self.fault(job.mesh, "fewer --jobs or a larger --tolerance"))
 
 
 def build_all(jobs: Iterable[Job], plan: Plan, timeout: float | None, fail_fast: bool) -> Iterator[Outcome]:
@@ -180,12 +125,3 @@ def build_all(jobs: Iterable[Job], plan: Plan, timeout: float | None, fail_fast:
     finally:
         stop()
         end_all(filter(None, workers))
-
-
-def end_all(workers: Iterable[Worker]) -> None:
-    """Ends processes in parallel."""
-    enders = [threading.Thread(target=worker.end) for worker in workers]
-    for thread in enders:
-        thread.start()
-    for thread in enders:
-        thread.join()

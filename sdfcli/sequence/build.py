@@ -97,7 +97,7 @@ class SequenceBuild:
         x, y, z = (float(x) for x in domain.origin)
         self.domain, self.unit = domain, unit
         self.params = replace(params, domain=(x, y, z, domain.length), unit=unit)
-        self._frames, self._cold = frames, cold
+        self._frames, self._cold, self._follower = frames, cold, Follower()
         self._device, self._threads, self._max_memory = device, threads, max_memory
         self._progress = progress or (lambda _: None)
 
@@ -105,23 +105,26 @@ class SequenceBuild:
         return len(self._frames)
 
     def __iter__(self) -> Iterator[Frame]:
-        """The frames in their order. The next one is read and checked by a thread while one is built."""
-        follower = Follower()
+        return self.span(0, len(self))
+
+    def span(self, start: int, stop: int) -> Iterator[Frame]:
+        """The frames from `start` to `stop` - 1. The next one is read and checked by a thread while one is built."""
+        before = placed(load_mesh(self._frames[start - 1]), self.params) if start else None
         with ThreadPoolExecutor(1) as ahead:
-            coming = ahead.submit(self._prepare, 0, follower, None)
-            for index in range(len(self)):
+            coming = ahead.submit(self._prepare, start, before)
+            for index in range(start, stop):
                 frame = coming.result()
-                if index + 1 < len(self):
-                    coming = ahead.submit(self._prepare, index + 1, follower, frame.given)
+                if index + 1 < stop:
+                    coming = ahead.submit(self._prepare, index + 1, frame.given)
                 yield frame
 
-    def _prepare(self, index: int, follower: Follower, before: Mesh | None) -> Frame:
+    def _prepare(self, index: int, before: Mesh | None) -> Frame:
         """What the host does before a frame's build."""
         start, params = time.perf_counter(), self.params
         mesh = placed(load_mesh(self._frames[index]), params)
         loaded = time.perf_counter()
         same = before is not None and np.array_equal(before.faces, mesh.faces)
-        turned, choice = (Follower() if self._cold else follower).choose_sign(mesh, params.sign)
+        turned, choice = (Follower() if self._cold else self._follower).choose_sign(mesh, params.sign)
         whole = index % EVERY == 0
         return Frame(
             self,

@@ -1,0 +1,90 @@
+"""Child: a process of this package that answers requests, as JSON Lines (see serve.py)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from sdfcli.errors import OutOfMemoryError, SdfError
+from sdfcli.runtime import processes
+
+GRACE = 3.0
+"""Seconds that a process has to end by itself, and to remove the file that it writes."""
+
+
+class Child:
+    """A process that runs the `main` of a module; it starts in the background. settings: its first message."""
+
+    def __init__(self, module: str, settings: dict[str, Any]) -> None:
+        # A session of its own: Ctrl-C in a terminal goes to the parent process alone.
+        self._process = subprocess.Popen(
+            processes.python(module),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self._started = False
+        self.send(settings)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.poll() is None
+
+    def wait_until_ready(self) -> None:
+        """Waits for the message that it is ready."""
+        if not self._started:
+            self._started = self.receive() is not None
+
+    def send(self, what: object) -> None:
+        """Sends a message."""
+        assert self._process.stdin
+        try:
+            print(json.dumps(what), file=self._process.stdin, flush=True)
+        except (BrokenPipeError, ValueError):  # its end is noticed at the next read
+            with contextlib.suppress(BrokenPipeError):
+                self._process.stdin.close()
+
+    def receive(self) -> Any:
+        """The next message; None where the process has ended."""
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        return json.loads(line) if line.endswith("\n") else None
+
+    def fault(self, what: str, remedy: str) -> SdfError:
+        """How a process ended that was at work on `what`. remedy: for a lack of memory."""
+        code = self._process.wait()
+        if code == -signal.SIGKILL:
+            message = f"was killed, as systems do that run out of memory; try {remedy}"
+            return OutOfMemoryError(f"{what}: the process that built it {message}")
+        how = f"crashed ({signal.Signals(-code).name})" if code < 0 else f"ended with exit code {code}"
+        return SdfError(f"{what}: the process that built it {how}")
+
+    def dismiss(self) -> None:
+        """Kills an idle process, without waiting for the release of GPU memory."""
+        self._process.kill()
+        threading.Thread(target=self._process.wait, daemon=True).start()
+
+    def end(self) -> None:
+        """Terminates the process, then kills it."""
+        self._process.terminate()
+        try:
+            self._process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def end_all(children: Iterable[Child]) -> None:
+    """Ends processes in parallel."""
+    enders = [threading.Thread(target=child.end) for child in children]
+    for thread in enders:
+        thread.start()
+    for thread in enders:
+        thread.join()
