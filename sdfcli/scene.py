@@ -115,19 +115,19 @@ class Scene:
     def nearest(self, points: Array, seed: Array | None = None) -> tuple[Array, Array]:
         """`nearest` of an octree's points; see DistanceIndex. The warm start's slots come first, and the thesis's
         queries do without seed (m, k), which the octree knows."""
-        index = self.index
-        seeds = [self.warm_start.seeds(points)] if self.warm_start else []
-        if seed is not None and index.seeds:
-            seeds.append(seed)
+        index, earlier = self.index, self._earlier(points)
+        seeds = [rows for rows in (earlier, seed if index.seeds else None) if rows is not None]
         if len(seeds) > 1:
             seeds = [self.backend.xp.concatenate(seeds, axis=1)]
         return index.nearest(points, seeds[0] if seeds else None)
 
     def nearest_by_level(self, position: Array, near: Array, ends: list[int]) -> tuple[Array, Array]:
         """`nearest` of an octree's corners; see DistanceIndex."""
-        if self.warm_start:
-            return self.nearest(position)
-        return self.index.nearest_by_level(position, near, ends)
+        return self.index.nearest_by_level(position, near, ends, self._earlier(position))
+
+    def _earlier(self, points: Array) -> Array | None:
+        """The warm start's slots (m, 1) uint32 for points (m, 3); None without it, and where they do not pay."""
+        return self.warm_start.seeds(points) if self.warm_start and self.index.coherent else None
 
     def make_room(self) -> None:
         """Frees what only the choice of the sign needed, before a large allocation."""

@@ -2,62 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
 import numpy as np
 
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import InputError
 from sdfcli.field.field import Field
-from sdfcli.mesh.mesh import Domain
 from sdfcli.scene import Scene
 from sdfcli.spatial.morton import Order
 
+LEAVES = ("leaf_key", "leaf_level", "leaf_corner")
+
 
 class WarmStart:
-    """Candidates for nearest triangles: those stored at the corners of an earlier frame's field.
+    """Candidates for nearest triangles: those stored at the corners of an earlier frame's octree.
 
-    A point takes the triangle of the field's corner nearest to it; frames may differ in domain and octree.
+    A point takes the triangle of the octree's corner nearest to it; frames may differ in domain and octree.
 
-    Raises InputError where the previous field stores no nearest triangles.
+    order: this frame's triangles, as many as the earlier frame's. earlier: makes, on first use, the arrays of the
+    earlier frame that the kernel `sdf_previous` takes, and the place of its domain.
     """
 
-    def __init__(self, backend: Backend, field: Field, domain: Domain, order: Order) -> None:
-        if field.nearest is None:
+    def __init__(self, backend: Backend, order: Order, earlier: Callable[[], Mapping[str, Any]]) -> None:
+        self.backend, self._order, self._make = backend, order, earlier
+
+    @classmethod
+    def from_arrays(cls, backend: Backend, order: Order, arrays: Mapping[str, Array]) -> WarmStart:
+        """From the arrays of an earlier frame in the same domain, on the device: leaf_key, leaf_level, leaf_corner and
+        nearest of `Grown.arrays`. order: as above."""
+        own = {name: arrays[name] for name in (*LEAVES, "nearest")}
+        return cls(backend, order, lambda: {**own, "scale": 1.0, "shift_x": 0.0, "shift_y": 0.0, "shift_z": 0.0})
+
+    @classmethod
+    def of(cls, field: Field, scene: Scene) -> WarmStart | None:
+        """The warm start of a scene from a field; None where it is of a mesh with another number of triangles.
+
+        Raises InputError where the field stores no nearest triangles.
+        """
+        mesh, nearest, count = field.info.get("mesh"), field.nearest, len(scene.order)
+        triangles = mesh.get("triangles") if isinstance(mesh, dict) else None
+        if triangles != count or (nearest is not None and nearest.max() >= count):
+            return None
+        if nearest is None:
             raise InputError(
                 "the previous field stores no nearest triangles; build it with --nearest (in Python keep_nearest=True)"
             )
-        self.backend = backend
-        self.slot_of = backend.xp.empty(len(order), np.uint32)
-        self.slot_of[order.triangle_id] = backend.xp.arange(len(order), dtype=np.uint32)
-        arrays = field.on(backend)
-        self.leaves = {name: arrays[name] for name in ("leaf_key", "leaf_level", "leaf_corner")}
-        self.nearest = backend.from_host(field.nearest)
-        self.scale = domain.length / field.domain.length
-        self.shift = (domain.origin - field.domain.origin) / field.domain.length
+        backend, domain = scene.backend, scene.mesh.domain
+        shift = (domain.origin - field.domain.origin) / field.domain.length
 
-    @staticmethod
-    def of(field: Field, scene: Scene) -> WarmStart | None:
-        """The warm start of a scene; None where the field is of a mesh with another number of triangles."""
-        mesh = field.info.get("mesh")
-        triangles, order = mesh.get("triangles") if isinstance(mesh, dict) else None, scene.order
-        if triangles != len(order) or (field.nearest is not None and field.nearest.max() >= len(order)):
-            return None
-        return WarmStart(scene.backend, field, scene.mesh.domain, order)
+        def earlier() -> dict[str, Any]:
+            arrays = field.on(backend)
+            return {
+                **{name: arrays[name] for name in LEAVES},
+                "nearest": backend.from_host(nearest),
+                "scale": domain.length / field.domain.length,
+                **{f"shift_{axis}": float(part) for axis, part in zip("xyz", shift, strict=True)},
+            }
+
+        return cls(backend, scene.order, earlier)
+
+    @cached_property
+    def _earlier(self) -> dict[str, Any]:
+        """Arguments of the kernel that do not depend on the points."""
+        slot_of = self.backend.xp.empty(len(self._order), np.uint32)
+        slot_of[self._order.triangle_id] = self.backend.xp.arange(len(self._order), dtype=np.uint32)
+        earlier = self._make()
+        return {"leaves": len(earlier["leaf_key"]), "slot_of": slot_of, **earlier}
 
     def seeds(self, points: Array) -> Array:
         """Slots (m, 1) uint32 of candidates for points (m, 3) float32 in the unit cube."""
         seed = self.backend.xp.empty((len(points), 1), np.uint32)
-        self.backend.run(
-            "sdf_previous",
-            len(points),
-            points=points,
-            leaves=len(self.leaves["leaf_key"]),
-            scale=self.scale,
-            shift_x=self.shift[0],
-            shift_y=self.shift[1],
-            shift_z=self.shift[2],
-            nearest=self.nearest,
-            slot_of=self.slot_of,
-            seed=seed,
-            **self.leaves,
-        )
+        self.backend.run("sdf_previous", len(points), points=points, seed=seed, **self._earlier)
         return seed

@@ -21,6 +21,8 @@ class DistanceIndex(ABC):
     seeds = 0
     by_level = False
     """Whether results at an octree's coarse corners speed up queries at finer ones."""
+    coherent = True
+    """Whether the nearest triangles of an earlier frame speed up queries, the time of finding them included."""
 
     def __init__(self, backend: Backend, order: Order) -> None:
         self.backend, self.order = backend, order
@@ -42,12 +44,14 @@ class DistanceIndex(ABC):
         self._run(points, *self._answers(points), seed, {"boxes": boxes, "tests": tests})
         return boxes, tests
 
-    def nearest_by_level(self, position: Array, near: Array, ends: list[int]) -> tuple[Array, Array]:
+    def nearest_by_level(
+        self, position: Array, near: Array, ends: list[int], seed: Array | None = None
+    ) -> tuple[Array, Array]:
         """`nearest` of an octree's corners at position (m, 3), sorted by level; `ends`: the end of each level.
 
-        near: (m,) uint32, for each corner the index of an earlier one nearby.
+        near: (m,) uint32, for each corner the index of an earlier one nearby. seed: as for `nearest`.
         """
-        return self.nearest(position)
+        return self.nearest(position, seed)
 
     def along(self, points: Array) -> Array:
         """An order (m,) uint32 of points (m, 3) along a curve, for `nearest`."""

@@ -57,6 +57,7 @@ class WideIndex(DistanceIndex):
     """`fast` on the CPU: a point per SIMD lane, which traverse the tree together (see distance/simd.h)."""
 
     seeds = 8
+    coherent = False
 
     def __init__(self, backend: Backend, order: Order) -> None:
         super().__init__(backend, order)

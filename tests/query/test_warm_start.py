@@ -14,13 +14,17 @@ import oracle
 import sdfcli
 import shapes
 from commands import run
-from sdfcli.backend import Backend
+from sdfcli.backend import Array, Backend
 from sdfcli.errors import InputError
+from sdfcli.field.from_octree import field_of
 from sdfcli.mesh.load import make_mesh
+from sdfcli.octree import OCTREES
 from sdfcli.octree.density import bvh_octree
-from sdfcli.params import QUERIES
+from sdfcli.octree.grown import Limits
+from sdfcli.params import QUERIES, BuildParams
 from sdfcli.query.warm_start import WarmStart
-from trees import make_bvh, visits
+from sdfcli.scene import Scene
+from trees import visits
 
 backend = backends.backend
 
@@ -64,13 +68,50 @@ def test_kept_triangles_are_the_nearest(backend: Backend) -> None:
 def test_fewer_visits(backend: Backend, query: str) -> None:
     before = sdfcli.build(frame(0), device=backend.name, depth=6, tolerance=0.01, keep_nearest=True)
     mesh = make_mesh(*frame(1))
-    bvh = make_bvh(backend, mesh.unit_triangles)
+    scene = Scene.of(mesh, "none", backend, query)
+    bvh, start = scene.bvh, WarmStart.of(before, scene)
+    assert start is not None
     points = bvh_octree(backend, bvh.order, 6).position
-    seeds = WarmStart(backend, before, mesh.domain, bvh.order).seeds(points)
+    seeds = start.seeds(points)
     assert seeds.shape == (len(points), 1)
     plain, started = (visits(backend, bvh, points, seed, query) for seed in (None, seeds))
     for without, with_seeds in zip(plain, started, strict=True):
         assert int(with_seeds.sum()) < int(without.sum())
+
+
+def test_from_the_arrays_of_a_frame_in_the_same_domain(backend: Backend) -> None:
+    """The same seeds as from its field, and mostly the nearest triangles of its own corners."""
+    mesh = make_mesh(*frame(0))
+    scene = Scene.of(mesh, "none", backend)
+    grown = OCTREES["bvh"].build(scene, Limits.of(BuildParams(octree="bvh", depth=5), mesh.diagonal, 1.0))
+    arrays = dict(grown.arrays)
+    field = field_of(grown, backend, mesh.domain, keep_nearest=True)
+    field.info["mesh"] = {"triangles": len(mesh.faces)}
+    corners = bvh_octree(backend, scene.order, 5)
+    starts = WarmStart.from_arrays(backend, scene.order, arrays), WarmStart.of(field, scene)
+    seeds = [backend.to_host(start.seeds(corners.position))[:, 0] for start in starts if start]
+    assert np.array_equal(*seeds)
+    assert np.mean(seeds[0] == backend.to_host(scene.nearest(corners.position)[1])) > 0.5
+
+
+@pytest.mark.parametrize("pays", [False, True])
+@pytest.mark.parametrize("octree", OCTREES)
+def test_nothing_is_looked_up_where_it_does_not_pay(
+    backend: Backend, octree: str, pays: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Counted:
+        asked = 0
+
+        def seeds(self, points: Array) -> Array:
+            self.asked += len(points)
+            return backend.xp.zeros((len(points), 1), np.uint32)
+
+    mesh, params = make_mesh(*frame(0)), BuildParams(depth=4, tolerance=0.02)
+    scene = Scene.of(mesh, "none", backend)
+    monkeypatch.setattr(type(scene.index), "coherent", pays)
+    scene.warm_start = start = Counted()
+    grown = OCTREES[octree].build(scene, Limits.of(params, mesh.diagonal, 1.0))
+    assert start.asked == (grown.queries if pays else 0)
 
 
 def test_another_number_of_triangles_is_not_used(cpu: Backend) -> None:

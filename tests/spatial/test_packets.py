@@ -134,7 +134,9 @@ def test_of_equal_triangles_the_smallest_number(backend: Backend) -> None:
     rng = np.random.default_rng(3)
     some = rng.random((20, 9))
     bvh = make_bvh(backend, np.repeat(some, 40, axis=0)[rng.permutation(800)])
-    check(backend, bvh, points_about(rng, some, 200))
+    points = points_about(rng, some, 200)
+    check(backend, bvh, points)
+    check(backend, bvh, points, rng.integers(0, 800, (200, 2)))
 
 
 @settings(max_examples=20, deadline=None)
@@ -210,9 +212,28 @@ def test_level_by_level(backend: Backend) -> None:
     bvh = make_bvh(backend, make_mesh(*shapes.torus(64, 24)).unit_triangles)
     tree = bvh_octree(backend, bvh.order, 6)
     assert len(tree.position) > FIRST_LEVELS / 4
-    found = index_of(backend, bvh).nearest_by_level(tree.position, tree.near, tree.ends)
+    index = index_of(backend, bvh)
+    found = index.nearest_by_level(tree.position, tree.near, tree.ends)
     plain = nearest(backend, bvh, tree.position, query="cct")
     assert_same(backend, found, plain)
+    rng = np.random.default_rng(4)
+    seed = rng.integers(0, len(bvh.order), (len(tree.position), 1)).astype(np.uint32)
+    seed[rng.random(len(seed)) < 0.3] = NONE
+    found = index.nearest_by_level(tree.position, tree.near, tree.ends, backend.from_host(seed))
+    assert_same(backend, found, plain)
+
+
+@pytest.mark.usefixtures("together")
+@pytest.mark.parametrize("order", [[0, 1], [1, 0]])
+def test_the_nearer_of_two_seeds_counts(backend: Backend, order: list[int]) -> None:
+    rng = np.random.default_rng(7)
+    bvh = make_bvh(backend, make_mesh(*shapes.icosphere(4)).unit_triangles)
+    points = backend.from_host(rng.random((64, 3)), np.float32)
+    exact = backend.to_host(nearest(backend, bvh, points)[1])
+    far = np.roll(exact, 32)
+    seeds = np.stack([exact, far], axis=1)[:, order].astype(np.uint32)
+    one, two = (visits(backend, bvh, points, backend.from_host(seed)) for seed in (exact[:, None].copy(), seeds.copy()))
+    assert_same(backend, two, one)
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 500])
