@@ -36,7 +36,7 @@ def write(path: Path, frames: Sequence[Any], times: Sequence[float], **parameter
         writer = SequenceWriter(file, build.domain, np.array(times, np.float64))
         for frame in build:
             field = replace(frame.build(), nearest=None)
-            writer.add(pack(field, helpers, quick=True), field.info, frame.motion)
+            writer.add(pack(field, helpers, quick=True), frame.motion)
             check()
         writer.finish()
     return path

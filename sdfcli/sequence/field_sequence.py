@@ -32,13 +32,21 @@ class FieldSequence:
         motion: (t,) float64: maximum distance of a vertex from its place in the frame before, in the mesh's units; nan
             for the first frame, and where the faces are not those of the frame before.
         info: metadata of the file; keys in docs/reference/file.md.
+        content_sha256: SHA-256 of domain, times, motions and the frames' hashes, in hexadecimal.
     """
 
     def __init__(
-        self, domain: Domain, times: Floats, motion: Floats, info: dict[str, Any], read: Callable[[int], Field]
+        self,
+        domain: Domain,
+        times: Floats,
+        motion: Floats,
+        info: dict[str, Any],
+        content_sha256: str,
+        read: Callable[[int], Field],
     ) -> None:
         """read: gives the field of a frame by its number."""
-        self.domain, self.times, self.motion, self.info = domain, times.view(), motion.view(), info
+        self.domain, self.times, self.motion = domain, times.view(), motion.view()
+        self.info, self.content_sha256 = info, content_sha256
         self.times.flags.writeable = self.motion.flags.writeable = False
         self._read = lru_cache(KEPT)(read)
 

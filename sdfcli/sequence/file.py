@@ -64,16 +64,18 @@ class SequenceWriter:
         self._motion: list[float] = []
         self._infos: list[dict[str, Any]] = []
 
-    def add(self, field: PackedField, info: dict[str, Any], motion: float | None) -> None:
-        """Adds the next frame: its field, with the field's info; and its motion, None where it has none."""
+    def add(self, field: PackedField, motion: float | None) -> None:
+        """Adds the next frame: its field, and its motion, None where it has none."""
+        info = json.loads(field.attributes["info"])
         field.write(self._frames.create_group(frame_name(len(self._hashes))))
         self._hashes.append(field.attributes["content_sha256"].decode())
         self._motion.append(np.nan if motion is None else motion)
         self._infos.append({name: info[name] for name in ("parameters", "sign", "verdict", "max_error")})
 
-    def finish(self) -> None:
-        """Writes what is known of all frames."""
-        motion = np.array(self._motion)
+    def finish(self) -> dict[str, Any]:
+        """Writes what is known of all frames. Returns `info`, and `content_sha256`."""
+        motion, info = np.array(self._motion), self._info()
+        content = content_sha256(self._domain, self._times, motion, self._hashes)
         for name, values in (("time", self._times), ("motion", motion)):
             length = min(CHUNK, len(values))
             chunks = (packed(values[k : k + length], length) for k in range(0, len(values), length))
@@ -88,10 +90,11 @@ class SequenceWriter:
                 "domain_origin": np.asarray(self._domain.origin, np.float64),
                 "domain_length": float(self._domain.length),
                 "units": np.bytes_("those of the mesh; seconds"),
-                "content_sha256": np.bytes_(content_sha256(self._domain, self._times, motion, self._hashes)),
-                "info": np.bytes_(json.dumps(self._info(), sort_keys=True)),
+                "content_sha256": np.bytes_(content),
+                "info": np.bytes_(json.dumps(info, sort_keys=True)),
             },
         )
+        return {**info, "content_sha256": content}
 
     def _info(self) -> dict[str, Any]:
         """The parameters of all frames, and how many have which sign and verdict."""
@@ -167,9 +170,10 @@ def _read_sequence(path: Path, file: Any) -> FieldSequence:
     if not np.all((motion >= 0) & (motion < np.inf) | np.isnan(motion)):
         raise InputError("motion must be distances, or nan")
     hashes = [text(open_group(groups, frame_name(index)), "content_sha256") for index in range(count)]
-    if content_sha256(domain, times, motion, hashes) != text(file, "content_sha256"):
+    content = content_sha256(domain, times, motion, hashes)
+    if content != text(file, "content_sha256"):
         raise damaged("content", "content_sha256")
-    return FieldSequence(domain, times, motion, info, partial(read_frame, path, domain, hashes))
+    return FieldSequence(domain, times, motion, info, content, partial(read_frame, path, domain, hashes))
 
 
 def read_frame(path: Path, domain: Domain, hashes: list[str], index: int) -> Field:

@@ -25,7 +25,7 @@ ROUNDING = 1e-6
 
 
 def sequence_of(fields: list[Field], times: list[float], motion: list[float]) -> FieldSequence:
-    return FieldSequence(fields[0].domain, np.array(times), np.array(motion), {}, fields.__getitem__)
+    return FieldSequence(fields[0].domain, np.array(times), np.array(motion), {}, "", fields.__getitem__)
 
 
 def random_sequence(seed: int, count: int = 3) -> FieldSequence:
@@ -199,7 +199,7 @@ def test_a_few_frames_are_kept() -> None:
         read.append(index)
         return fields[index]
 
-    found = FieldSequence(fields[0].domain, np.arange(9.0), np.full(9, np.nan), {}, read_one)
+    found = FieldSequence(fields[0].domain, np.arange(9.0), np.full(9, np.nan), {}, "", read_one)
     for time in np.arange(0, 8.01, 0.25):
         found.sample(np.zeros((1, 3)), time)
     assert read == list(range(9))

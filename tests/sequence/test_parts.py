@@ -1,0 +1,265 @@
+"""Parts of a sequence: what is done is found again, what is damaged, foreign or other is not."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sequences
+import shapes
+from sdfcli.errors import UsageError
+from sdfcli.sequence.build import Frame, SequenceBuild
+from sdfcli.sequence.file import load_sequence
+from sdfcli.sequence.frames import frame_times
+from sdfcli.sequence.parts import Parts, folder_of, kept_frames, part_key, parts_folder
+from sdfcli.sequence.save import save_sequence
+
+SMALL = {"depth": 3, "tolerance": 0.05, "device": "cpu"}
+FRAMES = [*sequences.bending(shapes.cube(), 3), shapes.octahedron()]
+TIMES = frame_times(len(FRAMES), 24, None)
+
+
+def save(path: Path, build: SequenceBuild | None = None, resume: bool = False, force: bool = False) -> list[Any]:
+    rows: list[Any] = []
+    with parts_folder(path, resume, force) as folder:
+        save_sequence(build or SequenceBuild(FRAMES, **SMALL), TIMES, path, folder, force, rows.append)
+    return rows
+
+
+class StopsAt:
+    """Frames of which one cannot be read."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    def __len__(self) -> int:
+        return len(FRAMES)
+
+    def __getitem__(self, index: int) -> Any:
+        if index == self.index:
+            raise KeyboardInterrupt
+        return FRAMES[index]
+
+
+def interrupted(path: Path, index: int) -> Path:
+    """The folder of the parts of a sequence whose frame `index` was interrupted."""
+    whole = SequenceBuild(FRAMES, **SMALL)
+    stopped = SequenceBuild(StopsAt(index), **{**whole.params.__dict__, "device": "cpu"})
+    with pytest.raises(KeyboardInterrupt):
+        save(path, stopped)
+    assert not path.exists()
+    return folder_of(path)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("whole") / "whole.h5"
+    save(path)
+    return path.read_bytes()
+
+
+def test_the_file_is_there_and_the_parts_are_gone(tmp_path: Path, whole: bytes) -> None:
+    rows = save(tmp_path / "anim.h5")
+    assert os.listdir(tmp_path) == ["anim.h5"]
+    assert (tmp_path / "anim.h5").read_bytes() == whole
+    found = load_sequence(tmp_path / "anim.h5")
+    assert [row["content_sha256"] for row in rows] == [found.at(k).content_sha256 for k in range(4)]
+    assert [row["coherent"] for row in rows] == [False, True, True, False]
+    assert [row["motion"] is None for row in rows] == [True, False, False, True]
+    assert [row["index"] for row in rows] == [0, 1, 2, 3]
+    for row, field in zip(rows, map(found.at, range(4)), strict=True):
+        assert (row["leaves"], row["corners"]) == (len(field.leaf_key), len(field.corner_key))
+        assert row["max_error"] == field.info["max_error"]
+        assert row["seconds"]["total"] > 0
+        json.dumps(row, allow_nan=False)
+
+
+@pytest.mark.parametrize("index", [0, 1, 3])
+def test_an_interrupted_run_goes_on(tmp_path: Path, whole: bytes, index: int) -> None:
+    path = tmp_path / "anim.h5"
+    folder = interrupted(path, index)
+    assert sorted(os.listdir(folder)) == [f"{k:06d}.part" for k in range(index)] if index else not folder.exists()
+    assert kept_frames(path) == index
+    rows = save(path, resume=True)
+    assert [row["seconds"] is None for row in rows] == [k < index for k in range(4)]
+    assert path.read_bytes() == whole
+    assert os.listdir(tmp_path) == ["anim.h5"]
+
+
+def test_parts_of_an_interrupted_run_are_named(tmp_path: Path, whole: bytes) -> None:
+    path = tmp_path / "anim.h5"
+    folder = interrupted(path, 2)
+    before = sorted(os.listdir(folder))
+    with pytest.raises(UsageError) as caught:
+        save(path)
+    assert str(caught.value) == (
+        f"{path}: .anim.h5.frames holds 2 frames of an interrupted run; use --resume to go on with them, or --force to "
+        "begin anew"
+    )
+    assert sorted(os.listdir(folder)) == before
+    assert all(row["seconds"] for row in save(path, force=True))
+    assert path.read_bytes() == whole
+
+
+def other_byte(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-9] ^= 1
+    path.write_bytes(content)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def zeros(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def link(path: Path) -> None:
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to("elsewhere")
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def missing(path: Path) -> None:
+    path.unlink()
+
+
+def swapped(path: Path) -> None:
+    other = path.with_name("000000.part").read_bytes()
+    path.write_bytes(other)
+
+
+def sealed(change: Callable[[Any], None]) -> Callable[[Path], None]:
+    """A change of a part's head, with the right checksum."""
+
+    def damage(path: Path) -> None:
+        _, text, chunks = path.read_bytes().split(b"\n", 2)
+        head = json.loads(text)
+        change(head)
+        content = json.dumps(head).encode() + b"\n" + chunks
+        path.write_bytes(hashlib.sha256(content).hexdigest().encode() + b"\n" + content)
+
+    return damage
+
+
+DAMAGE: dict[str, Callable[[Path], None]] = {
+    **{change.__name__: change for change in (other_byte, cut, empty, zeros, link, pipe, missing, swapped)},
+    "another version": sealed(lambda head: head["key"].update(tool_version="0")),
+    "other parameters": sealed(lambda head: head["key"]["parameters"].update(depth=4)),
+    "another mesh": sealed(lambda head: head.update(mesh="0" * 64)),
+    "an unknown dataset": sealed(lambda head: head["lists"].update(more=[1, "uint8", [1]])),
+    "another type": sealed(lambda head: head["lists"]["leaf_level"].__setitem__(1, "object")),
+    "more chunks": sealed(lambda head: head["lists"]["leaf_level"].__setitem__(2, [1, 1])),
+    "longer": sealed(lambda head: head["lists"]["leaf_level"].__setitem__(0, 2**40)),
+    "no lists": sealed(lambda head: head.pop("lists")),
+    "lists are a text": sealed(lambda head: head.update(lists="x")),
+    "attributes are a list": sealed(lambda head: head.update(attributes=[])),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_what_does_not_fit_is_built_again(tmp_path: Path, whole: bytes, name: str) -> None:
+    path = tmp_path / "anim.h5"
+    folder = interrupted(path, 3)
+    DAMAGE[name](folder / "000001.part")
+    rows = save(path, resume=True)
+    assert [row["seconds"] is None for row in rows] == [True, False, True, False]
+    assert path.read_bytes() == whole
+    left = sorted(os.listdir(tmp_path))
+    if name == "link":  # what the link led to has no name of ours
+        assert os.listdir(folder) == ["elsewhere"]
+    else:
+        assert left == ["anim.h5"]
+
+
+def test_parts_of_other_parameters_or_meshes(tmp_path: Path) -> None:
+    path = tmp_path / "anim.h5"
+    interrupted(path, 3)
+    moved = [(vertices * 0.99, faces) for vertices, faces in FRAMES]
+    own = SequenceBuild(FRAMES, **SMALL).params
+    for frames, options, kept in ((FRAMES, {"depth": 2}, 0), ([FRAMES[0], moved[1], FRAMES[2], FRAMES[3]], {}, 2)):
+        build = SequenceBuild(frames, **{**own.__dict__, "device": "cpu", **options})
+        with parts_folder(path, True, False) as folder:
+            parts = Parts(folder, part_key(build))
+            found = [parts.find(frame) for frame in build]
+            assert sum(each is not None for each in found) == kept
+            if kept:  # the motion is that from the frame before as it is now
+                assert found[2] is not None
+                assert found[2]["motion"] == list(build)[2].motion != list(SequenceBuild(FRAMES, **SMALL))[2].motion
+            left = sorted(os.listdir(folder))
+        assert left == [f"{k:06d}.part" for k in range(3)]
+        interrupted(path, 3)
+
+
+def test_a_hostile_folder(tmp_path: Path) -> None:
+    path, other = tmp_path / "anim.h5", tmp_path / "other"
+    other.mkdir()
+    (other / "000000.part").write_text("precious")
+    folder_of(path).symlink_to(other)
+    for resume, force in ((False, False), (True, False), (False, True)):
+        with pytest.raises(UsageError, match=r"\.anim\.h5\.frames: cannot be used"):
+            save(path, resume=resume, force=force)
+    assert (other / "000000.part").read_text() == "precious"
+    folder_of(path).unlink()
+    folder_of(path).write_text("a file")
+    with pytest.raises(UsageError, match="cannot be used"):
+        save(path)
+    assert not path.exists()
+
+
+def test_foreign_files_stay(tmp_path: Path, whole: bytes) -> None:
+    path = tmp_path / "anim.h5"
+    folder = folder_of(path)
+    (folder / "000002.part").mkdir(parents=True)
+    (folder / "notes.txt").write_text("mine")
+    (folder / "000000.part").symlink_to(folder / "notes.txt")
+    (folder / "000001.tmp").symlink_to(folder / "notes.txt")
+    with pytest.raises(UsageError, match="cannot be written"):
+        save(path, force=True)  # a folder in the place of a part
+    (folder / "000002.part").rmdir()
+    save(path, force=True)
+    assert path.read_bytes() == whole
+    assert (folder / "notes.txt").read_text() == "mine"
+    assert os.listdir(folder) == ["notes.txt"]
+
+
+def test_two_processes_do_not_write_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "anim.h5"
+    with parts_folder(path, False, False), pytest.raises(UsageError, match="another process is writing it"):
+        save(path, resume=True)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_part_that_is_gone_when_it_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, write = tmp_path / "anim.h5", Parts.write
+
+    def lost(parts: Parts, frame: Frame, field: Any) -> Any:
+        row = write(parts, frame, field)
+        if frame.index == 1:
+            (parts.folder / "000001.part").unlink()
+        return row
+
+    monkeypatch.setattr(Parts, "write", lost)
+    with pytest.raises(UsageError, match=r"000001\.part: was removed or changed"):
+        save(path)
+    assert not path.exists()
+
+
+def test_no_folder_for_the_parts(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be used"):
+        save(tmp_path / "missing" / "anim.h5")
