@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from sdfcli.mesh.arrays import Bools, Ints
+from sdfcli.mesh.health import Health, degenerate_faces
 from sdfcli.mesh.mesh import CONNECTIVITY, Mesh
 from sdfcli.mesh.repair import Repaired, oriented
 from sdfcli.sign.choice import SignChoice, choose_sign
@@ -22,16 +24,20 @@ class Follower:
     def __init__(self) -> None:
         self._followed: tuple[Ints, Ints] | None = None  # faces and `position` of the frame before
         self._known: list[tuple[Ints, dict[str, Any]]] = []
+        self._counted: Health | None = None
         self._oriented: tuple[Ints, Bools | None, list[str]] | None = None
 
     def choose_sign(self, mesh: Mesh, asked: str) -> tuple[Mesh, SignChoice]:
         """See sign/choice.py: the same result, for the next frame's mesh. Its health is counted on the way."""
         own = mesh.faces, mesh.position
         if self._followed is None or not all(map(np.array_equal, self._followed, own)):
-            self._known, self._oriented = [], None
+            self._known, self._oriented, self._counted = [], None, None
         self._followed = own
         self._share(mesh)
-        _ = mesh.health
+        if self._counted is not None:
+            count = degenerate_faces(mesh.unit_triangles, mesh.normals)
+            mesh.__dict__["health"] = replace(self._counted, degenerate_faces=count)
+        self._counted = mesh.health
         turned, choice = choose_sign(mesh, asked, self._orient)
         self._share(turned)
         return turned, choice

@@ -132,18 +132,23 @@ def errors_by_region(
         if np.count_nonzero(suspect[part]) > most_suspects * len(where):
             suspect[part] = False
     jump[suspect] = _jumps(field, reference, points[suspect], truth[suspect], value[suspect])
-    return {name: _region_errors(field, points[part], relative[part], jump[part]) for name, part in parts.items()}
+    counted = np.where(jump, -1.0, relative)
+    worst = [part.start + int(np.argmax(counted[part])) for part in parts.values()]
+    edges = field.cell_at(points[worst])[1]
+    return {
+        name: _region_errors(relative[part], jump[part], float(edge))
+        for (name, part), edge in zip(parts.items(), edges, strict=True)
+    }
 
 
-def _region_errors(field: Sampled, points: Floats, relative: Floats, jump: Bools) -> RegionErrors:
+def _region_errors(relative: Floats, jump: Bools, cell: float) -> RegionErrors:
     counted = relative[~jump]
-    worst = points[[int(np.argmax(np.where(jump, -1.0, relative)))]]
     return RegionErrors(
-        samples=len(points),
+        samples=len(relative),
         largest=float(counted.max(initial=0.0)),
         rms=float(np.sqrt(np.mean(counted**2))) if len(counted) else 0.0,
         jumps=int(jump.sum()),
-        cell=float(field.cell_at(worst)[1][0]),
+        cell=cell,
     )
 
 

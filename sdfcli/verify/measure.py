@@ -15,7 +15,7 @@ from sdfcli.octree.grown import Grown
 from sdfcli.params import BuildParams
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.scene import Scene
-from sdfcli.verify.accuracy import RegionErrors, errors_by_region, sample_points
+from sdfcli.verify.accuracy import MOST_SUSPECTS, RegionErrors, errors_by_region, sample_points
 from sdfcli.verify.check import mesh_report, verdict
 from sdfcli.verify.thickness import Sheets, find_sheets, spots
 
@@ -66,7 +66,9 @@ class Measured:
 def measure(field: Field, scene: Scene, samples: Samples, params: BuildParams, grown: Grown) -> Measured:
     """The field's errors against exact distances, and the thin walls and gaps that it has lost."""
     index, mesh = MeshDistance.of(scene), scene.mesh
-    found = errors_by_region(field, mesh.unit, params.tolerance, params.band, index, samples.regions).values()
+    suspects = MOST_SUSPECTS if scene.signer.caps else 0.0  # without holes, no sign jumps
+    regions = samples.regions
+    found = errors_by_region(field, mesh.unit, params.tolerance, params.band, index, regions, suspects).values()
     scale = mesh.unit / mesh.domain.length
     kept = {"kept_from": grown.thinnest_kept and grown.thinnest_kept / scale, "leaves": grown.sheet_leaves}
     if samples.spots is None:
