@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import time
+import time as clock
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdfcli.cli import options
+from sdfcli.cli.fields import FrameRange, open_field
 from sdfcli.cli.output import print_written, progress
 from sdfcli.errors import UsageError
 
@@ -61,19 +63,22 @@ def export(
     samples: Samples = None,
     seed: Seed = 0,
     normalized: Normalized = False,
+    frame: options.Frame = None,
+    time: options.Time = None,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Convert a field for other programs: ParaView, NumPy, game engines, NanoVDB, OpenVDB, DeepSDF.
 
-    .vtkhdf holds the octree itself; .vti, .npz, .raw (with a JSON header), .nvdb and .vdb a regular grid.
+    .vtkhdf holds the octree itself; .vti, .npz, .raw (with a JSON header), .nvdb and .vdb a regular grid. Of a sequence
+    .vtkhdf holds all frames, unless one is chosen.
 
     Example: sdfcli export bunny.h5 bunny.vti --resolution 256
     """
     from sdfcli.export.raw import header_path
-    from sdfcli.field.store import load
     from sdfcli.runtime.files import check_target, written_whole
+    from sdfcli.sequence.file import is_sequence
 
     ending = output.suffix.lower()
     if ending not in ENDINGS:
@@ -84,12 +89,15 @@ def export(
     for target in targets:
         check_target(target, force, file)
     with progress(str(file), quiet or json) as update:
-        start = time.perf_counter()
-        field = load(file)
+        start = clock.perf_counter()
+        series = ending == ".vtkhdf" and frame is None and time is None and is_sequence(file)
+        field: Any = FrameRange(file, ":") if series else open_field(file, frame, time)
         update(f"writing {output}")
         with ExitStack() as stack:
             temporary = [stack.enter_context(written_whole(target, force)) for target in targets]
-            if ending == ".vtkhdf":
+            if series:
+                facts = _octrees(temporary[0], field, update)
+            elif ending == ".vtkhdf":
                 facts = _octree(temporary[0], field)
             elif samples is not None:
                 facts = _samples(temporary[0], field, samples, seed, normalized)
@@ -97,7 +105,7 @@ def export(
                 kind = "float32" if dtype is None else dtype
                 most = DEFAULT_RESOLUTION if resolution is None else resolution
                 facts = _grid(temporary, ending, output, field, most, box, kind)
-        seconds = time.perf_counter() - start
+        seconds = clock.perf_counter() - start
     rows = [(name, _text(value)) for name, value in facts.items()]
     print_written(file, targets, facts, rows, seconds, json, quiet)
 
@@ -107,6 +115,13 @@ def _octree(path: Path, field: Field) -> dict[str, Any]:
 
     write_vtkhdf(path, field)
     return {"leaves": len(field.leaf_key), "corners": len(field.corner_key)}
+
+
+def _octrees(path: Path, frames: FrameRange, update: Callable[[str], None]) -> dict[str, Any]:
+    from sdfcli.export.series import write_series
+
+    times = frames.sequence.times
+    return write_series(path, ((float(times[k]), field) for k, field in frames.fields(update, "writing")))
 
 
 def _samples(path: Path, field: Field, count: int, seed: int, normalized: bool) -> dict[str, Any]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import time
+import time as clock
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sdfcli.cli import options
+from sdfcli.cli.fields import FrameRange, check_choice, numbered, open_field
 from sdfcli.cli.output import human_bytes, print_json, print_table, progress, say
 from sdfcli.errors import OutOfMemoryError, UsageError
 
 if TYPE_CHECKING:
+    from sdfcli.backend import Backend
     from sdfcli.extract.marching_cubes import Surface
     from sdfcli.extract.sources import Grid
 
@@ -42,6 +45,9 @@ def extract(
     resolution: Resolution = None,
     iso: Iso = 0.0,
     spacing: Spacing = None,
+    frame: options.Frame = None,
+    time: options.Time = None,
+    frames: options.Frames = None,
     device: options.Devices = "auto",
     threads: options.Threads = None,
     force: options.Force = False,
@@ -53,61 +59,103 @@ def extract(
     Example: sdfcli extract bunny.h5 --iso 0.002 --resolution 512 -o shell.ply
     """
     from sdfcli.backend import select_backends
-    from sdfcli.extract.isosurface import default_resolution, finest, make_source, open_source
-    from sdfcli.extract.marching_cubes import extract as extract_surface
-    from sdfcli.extract.mesh_file import check_ending, write_mesh
-    from sdfcli.field.field import Field
-    from sdfcli.runtime.files import check_target, written_whole
+    from sdfcli.extract.mesh_file import check_ending
+    from sdfcli.runtime.files import check_target
 
-    target = output or Path(file.stem + "_iso.ply")
+    check_choice(frame, time, frames)
+    target = output or Path(file.stem + ("_iso.ply" if frames is None else "_iso_%04d.ply"))
     check_ending(target)
-    check_target(target, force, file)
+    chosen = None if frames is None else FrameRange(file, frames)
+    targets = [target] if chosen is None else numbered(target, chosen.numbers)
+    for each in targets:
+        check_target(each, force, file)
     distances = _distances(spacing)
+    notes: dict[str, str] = {}
+    size, start = 0, clock.perf_counter()
     with progress(str(file), quiet or json) as update:
-        times = [time.perf_counter()]
-        opened = open_source(file)
-        backends = select_backends(device, threads)
-        if isinstance(opened, Field) and resolution is None and default_resolution(opened) < finest(opened):
-            cells = f"{default_resolution(opened)} cells along an axis; the octree's finest level has {finest(opened)}"
-            _note(cells, quiet)
-        times.append(time.perf_counter())
-        update("extracting")
-        try:
-            source = make_source(opened, backends[0], iso, resolution, distances)
-            surface = extract_surface(source, backends)
-        except MemoryError as error:
-            raise OutOfMemoryError(f"out of memory: {error}; try a smaller --resolution") from error
-        times.append(time.perf_counter())
-        update("writing")
-        cell = float(source.grid.frame[3:].min())
-        with written_whole(target, force) as temporary:
-            write_mesh(temporary, target.suffix.lower(), surface, cell)
-        times.append(time.perf_counter())
-    _note_limits(surface, target, cell, quiet)
-    names = ",".join(backend.name for backend in backends)
-    report = {"input": str(file), "output": str(target), "iso": iso, **_facts(source.grid, surface), "device": names}
-    report |= {"seconds": _seconds(times), "bytes": target.stat().st_size}
-    if json:
-        print_json(report)
-    elif not quiet:
+        backends, times = None, [start]
+        for each, (facts, opened) in zip(targets, _opened(file, frame, time, chosen, update), strict=True):
+            backends = backends or select_backends(device, threads)
+            resolution = _resolution(opened, resolution, notes)
+            times.append(clock.perf_counter())
+            if chosen is None:
+                update("extracting")
+            grid, surface = _surface(opened, backends, iso, resolution, distances)
+            times.append(clock.perf_counter())
+            _write(each, force, surface, grid, notes)
+            times.append(clock.perf_counter())
+            names = ",".join(backend.name for backend in backends)
+            report = {"input": str(file), "output": str(each), "iso": iso, **_facts(grid, surface), "device": names}
+            report |= {"seconds": _seconds(times), "bytes": each.stat().st_size, **facts}
+            size, times = size + each.stat().st_size, times[-1:]
+            if json:
+                print_json(report)
+    if not quiet:
+        for note in notes.values():
+            say(f"note: {note}")
+    if chosen is not None and not (json or quiet):
+        rows = [
+            ("frames", f"{len(chosen)}, surfaces at {iso:g}"),
+            ("time", f"{clock.perf_counter() - start:.2f} s on {names}"),
+        ]
+        print_table(str(file), [*rows, ("file", f"{target}, {human_bytes(size)}")])
+    elif not (json or quiet):
         _print_report(report)
 
 
-def _note(text: str, quiet: bool) -> None:
-    if not quiet:
-        say(f"note: {text}")
+def _opened(
+    file: Path, frame: int | None, time: float | None, chosen: FrameRange | None, update: Callable[[str], None]
+) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Fields or a volume, each with its facts for the report."""
+    from sdfcli.extract.isosurface import open_source
+
+    if chosen is None:
+        yield {}, open_source(file) if frame is None and time is None else open_field(file, frame, time)
+        return
+    for number, field in chosen.fields(update, "extracting"):
+        yield {"frame": number, "time": float(chosen.sequence.times[number])}, field
 
 
-def _note_limits(surface: Surface, target: Path, cell: float, quiet: bool) -> None:
-    """Notes on the precision of the file format and on a surface cut by the grid's border."""
-    from sdfcli.extract.mesh_file import DOUBLES, rounding
+def _resolution(opened: Any, resolution: int | None, notes: dict[str, str]) -> int | None:
+    """That of a field, by default as fine as its octree; notes where the octree is finer."""
+    from sdfcli.extract.isosurface import default_resolution, finest
+    from sdfcli.field.field import Field
 
-    coarse, ending = rounding(surface, cell), target.suffix
+    if resolution is not None or not isinstance(opened, Field):
+        return resolution
+    resolution = default_resolution(opened)
+    if resolution < finest(opened):
+        notes["cells"] = f"{resolution} cells along an axis; the octree's finest level has {finest(opened)}"
+    return resolution
+
+
+def _surface(
+    opened: Any, backends: list[Backend], iso: float, resolution: int | None, spacing: list[float] | float | None
+) -> tuple[Grid, Surface]:
+    from sdfcli.extract.isosurface import make_source
+    from sdfcli.extract.marching_cubes import extract
+
+    try:
+        source = make_source(opened, backends[0], iso, resolution, spacing)
+        return source.grid, extract(source, backends)
+    except MemoryError as error:
+        raise OutOfMemoryError(f"out of memory: {error}; try a smaller --resolution") from error
+
+
+def _write(path: Path, force: bool, surface: Surface, grid: Grid, notes: dict[str, str]) -> None:
+    """Writes a surface; notes where the format is too coarse, and where the grid's border cuts the surface."""
+    from sdfcli.extract.mesh_file import DOUBLES, rounding, write_mesh
+    from sdfcli.runtime.files import written_whole
+
+    ending, cell = path.suffix, float(grid.frame[3:].min())
+    with written_whole(path, force) as temporary:
+        write_mesh(temporary, ending.lower(), surface, cell)
+    coarse = rounding(surface, cell)
     if coarse is not None and ending.lower() not in DOUBLES:
         off = f"coordinates are off by up to {coarse:.2g}, at cells of {cell:.2g}"
-        _note(f"{ending} holds single precision: {off}", quiet)
+        notes.setdefault("coarse", f"{ending} holds single precision: {off}")
     if surface.cut:
-        _note("the surface reaches the border of the grid, and is open there", quiet)
+        notes.setdefault("cut", "the surface reaches the border of the grid, and is open there")
 
 
 def _facts(grid: Grid, surface: Surface) -> dict[str, Any]:

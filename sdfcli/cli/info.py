@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sdfcli.cli import options
+from sdfcli.cli.fields import check_choice, open_field, open_sequence
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table
 from sdfcli.cli.wording import health_text, kept_text, sheets_text, verdict_text
 
 if TYPE_CHECKING:
     from sdfcli.field.field import Field
+    from sdfcli.mesh.arrays import Floats
+    from sdfcli.sequence.field_sequence import FieldSequence
 
 SHOWN = {
     "mesh",
@@ -29,14 +32,24 @@ SHOWN = {
 """Entries that `_known` shows with words and units; others follow as they are."""
 
 
-def info(file: options.FieldFile, json: options.Json = False, quiet: options.Quiet = False) -> None:
-    """Print the metadata of a field file.
+def info(
+    file: options.FieldFile,
+    frame: options.Frame = None,
+    time: options.Time = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Print the metadata of a field file, of a sequence, or of one of its frames.
 
     Example: sdfcli info bunny.h5
     """
-    from sdfcli.field.store import load
+    from sdfcli.sequence.file import is_sequence
 
-    field = load(file)
+    check_choice(frame, time)
+    if frame is None and time is None and is_sequence(file):
+        _sequence(file, open_sequence(file, ""), json, quiet)
+        return
+    field = open_field(file, frame, time)
     if json:
         facts = {
             "input": str(file),
@@ -52,6 +65,47 @@ def info(file: options.FieldFile, json: options.Json = False, quiet: options.Qui
         print_table(str(file), rows(file, field))
 
 
+def _sequence(file: Path, sequence: FieldSequence, json: bool, quiet: bool) -> None:
+    low, length, told = sequence.domain.origin, sequence.domain.length, sequence.info
+    times, motion = sequence.times.tolist(), [None if step != step else step for step in sequence.motion.tolist()]
+    if json:
+        facts = {
+            "input": str(file),
+            "bytes": file.stat().st_size,
+            "domain_origin": [float(x) for x in low],
+            "domain_length": length,
+            "frames": len(sequence),
+            "times": times,
+            "motion": motion,
+        }
+        print_json(facts | told | facts)
+        return
+    moves = [step for step in motion if step is not None]
+    asked = told["parameters"]
+    found = [
+        ("size", human_bytes(file.stat().st_size)),
+        ("frames", f"{len(sequence)}, from {times[0]:.9g} to {times[-1]:.9g} seconds"),
+        ("domain", domain_text(low, length)),
+        (
+            "motion",
+            f"a vertex moves {max(moves):.3g} at most between frames, in the mesh's units" if moves else "unknown",
+        ),
+        ("other faces", f"in {len(motion) - 1 - len(moves):,} of the frames than in the one before"),
+        ("octree", f"{asked['octree']}, depth {asked['depth']} at most"),
+        ("tolerance", f"{error_text(asked['tolerance'])} of {asked['unit']:.9g} in the mesh's units"),
+        ("max error", f"{error_text(told['max_error'])} of that, the worst of all frames"),
+        ("sign", _counts(told["signs"])),
+        ("verdict", _counts(told["verdicts"])),
+    ]
+    if not quiet:
+        print_table(str(file), found)
+
+
+def _counts(counts: dict[str, int]) -> str:
+    """What the frames have, and how many."""
+    return ", ".join(f"{name} ({count:,} frame{'s' if count > 1 else ''})" for name, count in counts.items())
+
+
 def rows(file: Path, field: Field) -> list[tuple[str, str]]:
     """The table: field, mesh, parameters, accuracy; then other entries, and the checksums."""
     from sdfcli.field.schema import is_complete
@@ -59,7 +113,7 @@ def rows(file: Path, field: Field) -> list[tuple[str, str]]:
     low, length = field.domain.origin, field.domain.length
     found = [
         ("size", human_bytes(file.stat().st_size)),
-        ("domain", f"a cube of {length:.9g} from ({low[0]:.9g}, {low[1]:.9g}, {low[2]:.9g}), in the mesh's units"),
+        ("domain", domain_text(low, length)),
         ("leaves", f"{len(field.leaf_key):,}, the finest of level {int(field.leaf_level.max())}"),
         ("corners", f"{len(field.corner_key):,}"),
     ]
@@ -71,6 +125,11 @@ def rows(file: Path, field: Field) -> list[tuple[str, str]]:
     ]
     found += [("mesh sha256", field.info["mesh"]["sha256"])] if known else []
     return [*found, ("content sha256", field.content_sha256)]
+
+
+def domain_text(low: Floats, length: float) -> str:
+    """A domain in words."""
+    return f"a cube of {length:.9g} from ({low[0]:.9g}, {low[1]:.9g}, {low[2]:.9g}), in the mesh's units"
 
 
 def _known(told: dict[str, Any]) -> list[tuple[str, str]]:

@@ -54,8 +54,40 @@ Points = Annotated[
         help="Set of query points.",
     ),
 ]
-FieldFile = Annotated[Path, typer.Argument(metavar="FILE", help="Field file, from `sdfcli build`.")]
+FieldFile = Annotated[
+    Path, typer.Argument(metavar="FILE", help="Field file, from `sdfcli build`, or sequence, from `sdfcli sequence`.")
+]
 Picture = Annotated[
     Path | None,
-    typer.Option("--output", "-o", help="PNG file; by default named after the field, in the current folder."),
+    typer.Option(
+        "--output",
+        "-o",
+        help="PNG file; by default named after the field, in the current folder. For --frames: .gif, .apng, or "
+        "numbered files as in a_%04d.png; .gif by default.",
+    ),
+]
+Frame = Annotated[
+    int | None,
+    typer.Option(
+        "--frame", help="Frame of a sequence, from 0; negative numbers count from the end.", show_default=False
+    ),
+]
+Time = Annotated[
+    float | None,
+    typer.Option("--time", help="Time in a sequence, in seconds; linear between frames.", show_default=False),
+]
+Frames = Annotated[
+    str | None,
+    typer.Option(
+        "--frames",
+        metavar="A:B[:STEP]",
+        help="Frames of a sequence, as a slice in Python: from A to before B; `:` is all.",
+        show_default=False,
+    ),
+]
+Fps = Annotated[
+    float | None,
+    typer.Option(
+        "--fps", help="Frames per second of a .gif or .apng; by default the sequence's times.", show_default=False
+    ),
 ]

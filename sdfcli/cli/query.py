@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
+import time as clock
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sdfcli.cli import options
+from sdfcli.cli.fields import check_choice, open_field
 from sdfcli.cli.output import print_written, progress, standard_output
 from sdfcli.errors import UsageError
 from sdfcli.params import BuildParams
@@ -50,6 +51,8 @@ def query(
     gradient: Gradient = False,
     nearest: Nearest = False,
     sign: options.Sign = BuildParams.sign,
+    frame: options.Frame = None,
+    time: options.Time = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
     force: options.Force = False,
@@ -66,6 +69,7 @@ def query(
     from sdfcli.query.point_files import open_points
     from sdfcli.runtime.files import check_target
 
+    check_choice(frame, time)
     if output is not None:
         if output.suffix.lower() not in OUTPUTS:
             raise UsageError(f"{output}: use a name that ends in {', '.join(OUTPUTS)}")
@@ -75,12 +79,14 @@ def query(
             raise UsageError("--nearest: fields store no nearest points; query the mesh instead")
         if sign != BuildParams.sign:
             raise UsageError(f"--sign {sign}: a field has its signs already; query the mesh instead")
-        answer = _from_field(file, gradient, device, threads)
+        answer = _from_field(file, frame, time, gradient, device, threads)
     else:
+        if frame is not None or time is not None:
+            raise UsageError("--frame and --time are for a sequence, not for a mesh")
         answer = _from_mesh(file, gradient, nearest, sign, device, threads)
     names = ["distance", *(GRADIENT if gradient else []), *(NEAREST if nearest else [])]
     with open_points(points) as stream, progress(f"{file}: {points}", quiet or json or output is None) as update:
-        start, count = time.perf_counter(), 0
+        start, count = clock.perf_counter(), 0
 
         def answered() -> Iterator[tuple[Floats, Floats]]:
             nonlocal count
@@ -93,7 +99,7 @@ def query(
             _print_answers(stream, names, answered(), json)
             return
         _write_answers(output, force, names, answered())
-        seconds = time.perf_counter() - start
+        seconds = clock.perf_counter() - start
     if json:
         print_written(file, [output], {"count": count, "columns": names}, [], seconds, json, quiet)
 
@@ -127,14 +133,15 @@ def _write_answers(path: Path, force: bool, names: list[str], pairs: Iterator[tu
                     write_ply(binary, names, pairs)
 
 
-def _from_field(file: Path, gradient: bool, device: str, threads: int | None) -> Callable[[Floats], Floats]:
+def _from_field(
+    file: Path, frame: int | None, time: float | None, gradient: bool, device: str, threads: int | None
+) -> Callable[[Floats], Floats]:
     import numpy as np
 
     from sdfcli.backend import select_backend
-    from sdfcli.field.store import load
 
     chosen = None if device == "auto" and threads is None else select_backend(device, threads)
-    field = load(file)
+    field = open_field(file, frame, time)
 
     def answer(points: Floats) -> Floats:
         with nullcontext() if chosen is None else field.at(chosen):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-import time
+import time as clock
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from sdfcli.cli import options
+from sdfcli.cli.fields import check_choice, open_field
 from sdfcli.cli.output import print_written, progress
 from sdfcli.errors import UsageError
 
@@ -36,35 +37,54 @@ def render(
             show_default=False,
         ),
     ] = None,
+    frame: options.Frame = None,
+    time: options.Time = None,
+    frames: options.Frames = None,
+    fps: options.Fps = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Render the surface as a shaded picture, without a display.
+    """Render the surface as a shaded picture, without a display; or --frames of a sequence, with one camera for all.
 
     Example: sdfcli render bunny.h5 --view front --size 1600x1200
     """
-    from sdfcli.field.store import load
     from sdfcli.pictures.png import check_picture, write_png
-    from sdfcli.pictures.render import check_size, view_axes
+    from sdfcli.pictures.render import check_size, shot_of, view_axes
     from sdfcli.pictures.render import render as draw
 
+    check_choice(frame, time, frames)
+    width, height = parse_size(size)
+    look: dict[str, Any] = {"width": width, "height": height, "view": view, "up": up, "iso": iso}
+    look |= {"device": device, "threads": threads}
+    if frames is not None:
+        from sdfcli.cli.film import Film
+
+        film = Film(file, output or Path(file.stem + ".gif"), frames, fps, force)
+        film.shoot(
+            lambda fields: shot_of(fields, **look),
+            lambda field, shot: draw(field, shot=shot, **look),
+            lambda _: {"view": view, "up": up},
+            json,
+            quiet,
+        )
+        return
+    if fps is not None:
+        raise UsageError("--fps is for --frames")
     target = output or Path(file.stem + ".png")
     check_picture(target, force, file)
-    width, height = parse_size(size)
     check_size(width, height)
     view_axes(view, up)
     with progress(str(file), quiet or json) as update:
-        start = time.perf_counter()
-        field = load(file)
+        start = clock.perf_counter()
+        field = open_field(file, frame, time)
         update("drawing")
-        picture = draw(field, width=width, height=height, view=view, up=up, iso=iso, device=device, threads=threads)
-        write_png(target, picture, force)
+        write_png(target, draw(field, **look), force)
     facts = {"width": width, "height": height, "view": view, "up": up}
     rows = [("picture", f"{width} x {height}, view {view}, {up} up")]
-    print_written(file, [target], facts, rows, time.perf_counter() - start, json, quiet)
+    print_written(file, [target], facts, rows, clock.perf_counter() - start, json, quiet)
 
 
 def parse_size(size: str) -> tuple[int, int]:

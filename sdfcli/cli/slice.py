@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import time
+import time as clock
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from sdfcli.cli import options
+from sdfcli.cli.fields import check_choice, open_field
 from sdfcli.cli.output import print_written, progress
+from sdfcli.errors import UsageError
 
 
 def slice_plane(
@@ -19,32 +21,53 @@ def slice_plane(
     at: Annotated[
         float | None,
         typer.Option(
-            help="Position along the axis, in the mesh's units; the middle of the surface by default.",
+            help="Position along the axis, in the mesh's units; by default the middle of the surface, or with --frames "
+            "of the domain.",
             show_default=False,
         ),
     ] = None,
     size: Annotated[int, typer.Option(help="Pixels along the domain's edge, 64 to 4096.")] = 800,
     octree: Annotated[bool, typer.Option("--octree", help="Draw the octree's leaves.")] = False,
+    frame: options.Frame = None,
+    time: options.Time = None,
+    frames: options.Frames = None,
+    fps: options.Fps = None,
     device: options.Device = "auto",
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Plot the distances in a plane: blue inside, red outside, with contour lines and a scale.
+    """Plot the distances in a plane: blue inside, red outside, with contour lines and a scale; --frames of a sequence
+    have one plane and one scale.
 
     Example: sdfcli slice bunny.h5 --axis x --octree
     """
     from sdfcli.backend import select_backend
-    from sdfcli.field.store import load
     from sdfcli.pictures.png import check_picture, write_png
-    from sdfcli.pictures.slice import check_size, place_of_plane, slice_image
+    from sdfcli.pictures.slice import check_size, place_of_plane, scale_of, slice_image
 
+    check_choice(frame, time, frames)
+    if frames is not None:
+        from sdfcli.cli.film import Film
+
+        look: dict[str, Any] = {"axis": axis, "size": size, "device": device}
+        film = Film(file, output or Path(f"{file.stem}_{axis}.gif"), frames, fps, force)
+        film.shoot(
+            lambda fields: scale_of(fields, at=at, **look),
+            lambda field, scale: slice_image(field, scale=scale, octree=octree, **look),
+            lambda scale: {"axis": axis, "at": scale.at},
+            json,
+            quiet,
+        )
+        return
+    if fps is not None:
+        raise UsageError("--fps is for --frames")
     target = output or Path(f"{file.stem}_{axis}.png")
     check_picture(target, force, file)
     check_size(axis, size)
     with progress(str(file), quiet or json) as update:
-        start = time.perf_counter()
-        field = load(file)
+        start = clock.perf_counter()
+        field = open_field(file, frame, time)
         update("drawing")
         where = place_of_plane(select_backend(device), field, axis, at)
         picture = slice_image(field, axis=axis, at=where, size=size, octree=octree, device=device)
@@ -52,4 +75,4 @@ def slice_plane(
     height, width = picture.shape[:2]
     facts = {"width": width, "height": height, "axis": axis, "at": where}
     rows = [("plane", f"{axis} = {where:.9g}"), ("picture", f"{width} x {height}")]
-    print_written(file, [target], facts, rows, time.perf_counter() - start, json, quiet)
+    print_written(file, [target], facts, rows, clock.perf_counter() - start, json, quiet)

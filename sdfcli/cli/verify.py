@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sdfcli.cli import options
+from sdfcli.cli.fields import open_field
 from sdfcli.cli.output import error_text, print_json, print_table, progress, say
 from sdfcli.errors import CheckFailedError, InputError, UsageError
 
@@ -30,6 +31,7 @@ def verify(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the points.")] = 0,
+    frame: options.Frame = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
     json: options.Json = False,
@@ -43,14 +45,13 @@ def verify(
     Example: sdfcli verify bunny.h5 --mesh bunny.ply --samples 1000000
     """
     from sdfcli.backend import select_backend
-    from sdfcli.field.store import load
     from sdfcli.mesh.load import load_mesh
     from sdfcli.verify.accuracy import errors, sample_points
 
     if tolerance is not None and not 0 < tolerance < 1:
         raise UsageError(f"--tolerance {tolerance:g}: use a fraction of the diagonal between 0 and 1")
     with progress(str(file), quiet or json) as update:
-        field = load(file)
+        field = open_field(file, frame, None)
         loaded = load_mesh(mesh)
         try:
             made_from, sign = field.info["mesh"]["sha256"], str(field.info["sign"])

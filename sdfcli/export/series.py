@@ -55,7 +55,9 @@ def _append(root: Any, name: str, data: Any) -> None:
     """Adds rows to a dataset."""
     if name not in root:
         rest = data.shape[1:]
-        root.create_dataset(name, (0, *rest), data.dtype, maxshape=(None, *rest), chunks=(CHUNK, *rest), **PACKED)
+        # Coordinates repeat: a column by itself, unshuffled, packs to a seventh.
+        packed = PACKED | {"chunks": (CHUNK, *(1 for _ in rest)), "shuffle": not rest}
+        root.create_dataset(name, (0, *rest), data.dtype, maxshape=(None, *rest), **packed)
     dataset = root[name]
     first = len(dataset)
     dataset.resize(first + len(data), axis=0)

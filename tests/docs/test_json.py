@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import sdfcli
+import sequences
 from sdfcli.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,12 +25,18 @@ EXAMPLES = {
     "check": "check TORUS",
     "check, unusable": "check nothing.ply",
     "info": "info field.h5",
+    "info, sequence": "info anim.h5",
     "query": "query field.h5 points.txt -o new.csv",
     "extract": "extract field.h5 --resolution 16 -o new.ply",
+    "extract --frames": "extract anim.h5 --resolution 16 --frames 1: -o new_%d.ply",
     "render": "render field.h5 --size 64x64 -o new.png",
+    "render --frames": "render anim.h5 --size 64x64 --frames 1: -o new_%d.png",
+    "render --frames, moving": "render anim.h5 --size 64x64 --frames : -o new.gif",
     "slice": "slice field.h5 --size 64 -o new.png",
+    "slice --frames": "slice anim.h5 --size 64 --frames 1: -o new_%d.png",
     "export": "export field.h5 new.npz --resolution 4",
     "export to .vtkhdf": "export field.h5 new.vtkhdf",
+    "export to .vtkhdf, sequence": "export anim.h5 new.vtkhdf",
     "export --samples": "export field.h5 new.npz --samples 10",
     "verify": "verify field.h5 --mesh TORUS --samples 30",
     "bench": "bench TORUS --repeat 1 --depth 2 --device cpu",
@@ -46,6 +53,7 @@ def documented(section: str) -> set[str]:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     sdfcli.build(TORUS, device="cpu", depth=3).save(tmp_path / "field.h5")
+    sequences.write(tmp_path / "anim.h5", [TORUS, TORUS], [0.0, 1.0], depth=3)
     (tmp_path / "points.txt").write_text("0 0 0\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -70,7 +78,7 @@ def test_one_type_for_one_thing(folder: Path) -> None:
     """Numbers are one type; what is unknown may be null."""
     kinds: dict[str, str] = {}
     for words in EXAMPLES.values():
-        for path in folder.glob("new.*"):
+        for path in folder.glob("new*"):
             path.unlink()
         for key, value in reported(words).items():
             if value is not None:

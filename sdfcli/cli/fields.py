@@ -1,0 +1,108 @@
+"""What a command reads: a field, a frame or a time of a sequence, or a range of its frames."""
+
+from __future__ import annotations
+
+import math
+import re
+import time as clock
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sdfcli.cli.output import pace
+from sdfcli.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from sdfcli.field.field import Field
+    from sdfcli.sequence.field_sequence import FieldSequence
+
+NUMBER = re.compile(r"%0?\d?d")
+"""The place of a frame's number in a file's name."""
+
+
+def open_field(file: Path, frame: int | None, time: float | None) -> Field:
+    """The field of a file, or that of a sequence at a frame or a time.
+
+    Raises InputError for a sequence without a choice, and for a field with one; UsageError for two choices, and for one
+    that the sequence does not have.
+    """
+    check_choice(frame, time)
+    if frame is not None:
+        return open_sequence(file, "--frame").at(frame)
+    if time is not None:
+        return open_sequence(file, "--time").at_time(time)
+    from sdfcli.field.store import load
+
+    return load(file)
+
+
+def check_choice(*choices: float | str | None) -> None:
+    """Raises UsageError for more than one of --frame, --time and --frames."""
+    if sum(each is not None for each in choices) > 1:
+        names = ("--frame", "--time", "--frames")[: len(choices)]
+        raise UsageError(f"use one of {', '.join(names)}")
+
+
+def open_sequence(file: Path, option: str) -> FieldSequence:
+    """The sequence in a file. option: what needs one, for the message of the InputError for a field."""
+    from sdfcli.field.store import is_field
+    from sdfcli.sequence.file import is_sequence, load_sequence
+
+    if is_field(file) and not is_sequence(file):
+        raise InputError(f"{file}: is no sequence; {option} is for those of `sdfcli sequence`")
+    return load_sequence(file)
+
+
+class FrameRange:
+    """Frames of a sequence, in the order of a slice such as 10:20, ::2 or ::-1.
+
+    numbers  those of the frames.
+    """
+
+    def __init__(self, file: Path, frames: str) -> None:
+        """Raises UsageError for a slice without frames, and what `open_sequence` raises."""
+        try:
+            words = [int(word) if word else None for word in frames.split(":")]
+        except ValueError:
+            words = []
+        if not 2 <= len(words) <= 3 or words[2:] == [0]:
+            raise UsageError(f"--frames {frames}: use A:B or A:B:STEP, as in 0:10, or : for all; --frame N is for one")
+        self.sequence = open_sequence(file, "--frames")
+        self.numbers = range(len(self.sequence))[slice(*words)]
+        if not self.numbers:
+            raise UsageError(f"--frames {frames}: no frames; the sequence has {len(self.sequence)}, from 0")
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def fields(self, update: Callable[[str], None], what: str) -> Iterator[tuple[int, Field]]:
+        """Number and field of each frame, read when it is taken. update: shows how far the work is, after `what`."""
+        start = clock.perf_counter()
+        for done, number in enumerate(self.numbers):
+            update(f"{what}: {pace(done, len(self), clock.perf_counter() - start)}")
+            yield number, self.sequence.at(number)
+
+    def seconds(self, fps: float | None) -> list[float]:
+        """How long each frame is shown: until the next one's time, the last one as long as the one before it.
+
+        fps: frames per second, in place of the times. Raises UsageError for an impossible number.
+        """
+        if fps is not None:
+            if not (math.isfinite(fps) and fps > 0):
+                raise UsageError(f"--fps {fps:g}: use a number above 0")
+            return [1 / fps] * len(self)
+        times = [float(self.sequence.times[number]) for number in self.numbers]
+        shown = [abs(after - before) for before, after in pairwise(times)]
+        return [*shown, shown[-1] if shown else 1.0]
+
+
+def numbered(path: Path, numbers: range) -> list[Path]:
+    """The names of frames' files: the frame's number stands for %04d, or %d, in the name of `path`.
+
+    Raises UsageError for a name without one place for it.
+    """
+    places = NUMBER.findall(path.name)
+    if len(places) != 1:
+        raise UsageError(f"{path}: use a name with a place for the frame's number, as in {path.stem}_%04d{path.suffix}")
+    return [path.with_name(path.name.replace(places[0], places[0] % number)) for number in numbers]

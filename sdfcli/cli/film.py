@@ -1,0 +1,109 @@
+"""Pictures of a range of frames: numbered files, or one moving picture."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sdfcli.cli.fields import FrameRange, numbered
+from sdfcli.cli.output import human_bytes, print_json, print_table, progress
+from sdfcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from sdfcli.field.field import Field
+    from sdfcli.pictures.moving import Picture
+
+    Draw = Callable[[Field], Picture]
+    Update = Callable[[str], None]
+    Written = tuple[Path, dict[str, Any]]
+
+MOVING = (".gif", ".apng")
+SAMPLES = 5
+"""Pictures, spread over the range, that the palette of a GIF suits."""
+
+
+class Film:
+    """The pictures of a range of frames, and where they go."""
+
+    def __init__(self, file: Path, target: Path, frames: str, fps: float | None, force: bool) -> None:
+        """target: a moving picture, or the pattern of numbered files.
+
+        Raises InputError or UsageError, before any work, for names, existing files, and the range.
+        """
+        from sdfcli.runtime.files import check_target
+
+        ending = target.suffix.lower()
+        if ending not in (*MOVING, ".png"):
+            raise UsageError(f"{target}: use a name that ends in .gif or .apng, or one as {target.stem}_%04d.png")
+        if fps is not None and ending not in MOVING:
+            raise UsageError("--fps is for a name that ends in .gif or .apng")
+        self._file, self._target, self._ending, self._force = file, target, ending, force
+        self._range = FrameRange(file, frames)
+        self._seconds = self._range.seconds(fps)
+        self._targets = [target] if ending in MOVING else numbered(target, self._range.numbers)
+        for each in self._targets:
+            check_target(each, force, file)
+        self._size = (0, 0)
+
+    def shoot(
+        self,
+        look: Callable[[Iterable[Field]], Any],
+        draw: Callable[[Field, Any], Picture],
+        facts: Callable[[Any], dict[str, Any]],
+        json: bool,
+        quiet: bool,
+    ) -> None:
+        """Writes the pictures, and reports them: with `json` an object per file.
+
+        look: what all pictures share, from all fields; draw: the picture of a field, with that; facts: for the report.
+        """
+        start, size = time.perf_counter(), 0
+        write = self._moving if self._ending in MOVING else self._stills
+        with progress(str(self._file), quiet or json) as update:
+            shared = look(field for _, field in self._range.fields(update, "looking"))
+            for path, told in write(lambda field: draw(field, shared), update):
+                seconds = time.perf_counter() - start
+                size += path.stat().st_size
+                if json:
+                    report = {"input": str(self._file), "output": str(path), "bytes": path.stat().st_size}
+                    report |= {"width": self._size[0], "height": self._size[1], **facts(shared), **told}
+                    print_json({**report, "seconds": {"total": round(seconds, 4)}})
+        if not (json or quiet):
+            picture = [
+                f"{self._size[0]} x {self._size[1]}",
+                *(f"{name} {each}" for name, each in facts(shared).items()),
+            ]
+            lasts = f", {sum(self._seconds):.3g} s" if self._ending in MOVING else ""
+            rows = [("picture", ", ".join(picture)), ("frames", f"{len(self._range)}{lasts}")]
+            rows += [("time", f"{seconds:.2f} s"), ("file", f"{self._target}, {human_bytes(size)}")]
+            print_table(str(self._file), rows)
+
+    def _drawn(self, draw: Draw, update: Update) -> Iterator[tuple[int, Picture]]:
+        for number, field in self._range.fields(update, "drawing"):
+            picture = draw(field)
+            self._size = picture.shape[1], picture.shape[0]
+            yield number, picture
+
+    def _stills(self, draw: Draw, update: Update) -> Iterator[Written]:
+        from sdfcli.pictures.png import write_png
+
+        for path, (number, picture) in zip(self._targets, self._drawn(draw, update), strict=True):
+            write_png(path, picture, self._force)
+            yield path, {"frame": number, "time": float(self._range.sequence.times[number])}
+
+    def _moving(self, draw: Draw, update: Update) -> Iterator[Written]:
+        from sdfcli.pictures.moving import write_apng, write_gif
+        from sdfcli.runtime.files import written_whole
+
+        pictures = (picture for _, picture in self._drawn(draw, update))
+        with written_whole(self._target, self._force) as temporary:
+            if self._ending == ".gif":
+                update("choosing colours")
+                spread = self._range.numbers[:: -(-len(self._range) // SAMPLES)]
+                samples = [draw(self._range.sequence.at(number)) for number in spread]
+                write_gif(temporary, pictures, self._seconds, samples)
+            else:
+                write_apng(temporary, pictures, self._seconds)
+        yield self._target, {"frames": len(self._range), "lasts": round(sum(self._seconds), 6)}
