@@ -123,7 +123,8 @@ def _checked_domain(domain: Any) -> tuple[float, float, float, float]:
         raise UsageError(f"--domain {domain}: use four numbers: X,Y,Z of the lower corner, and the edge") from None
     if not (LENGTHS[0] < length < LENGTHS[1] and max(abs(x), abs(y), abs(z)) <= MOST_AWAY * length):
         raise UsageError(
-            f"--domain {x:g},{y:g},{z:g},{length:g}: the edge must be a length that float64 can place there"
+            f"--domain {x:g},{y:g},{z:g},{length:g}: use an edge between {LENGTHS[0]:g} and {LENGTHS[1]:g}, and a "
+            f"corner within {MOST_AWAY:g} edges of the origin"
         )
     return x, y, z, length
 

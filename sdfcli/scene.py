@@ -32,7 +32,8 @@ class Scene:
 
     mesh, choice: as `choose_sign` gives them. query: one of params.QUERIES. lean: whether the trees are larger than
     what is built by them, so that one is there at a time where memory is scarce. triangles: (n, 9) float64 on the
-    device, and signer, where they are there already. stages: seconds of making things, by stage.
+    device, and signer, where they are there already. stages: seconds of making things, by stage. coherent: whether
+    an earlier frame's triangles speed up queries; known when the index is.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Scene:
         self._order: Order | None = None
         self._bvh: Bvh | None = None
         self._index: DistanceIndex | None = None
+        self.coherent = False
 
     @classmethod
     def of(cls, mesh: Mesh, sign: str, backend: Backend, query: str = "fast", **options: Any) -> Scene:
@@ -105,6 +107,7 @@ class Scene:
         """(d) The index of nearest triangles. Where memory is scarce, it replaces the trees of the signer."""
         if self._index is None:
             self._index = self._build_index()
+            self.coherent = self._index.coherent
         return self._index
 
     @property

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from sdfcli.backend import select_backend
+from sdfcli.backend import Array, select_backend
 from sdfcli.errors import UsageError
 from sdfcli.field.field import Field
 from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.load import load_mesh, placed
 from sdfcli.mesh.mesh import Domain, Mesh, diagonal_of
 from sdfcli.octree import OCTREES
-from sdfcli.octree.grown import Progress
+from sdfcli.octree.grown import Grown, Progress
 from sdfcli.params import BuildParams
 from sdfcli.pipeline import make_field
+from sdfcli.query.warm_start import WarmStart
 from sdfcli.runtime.signature import takes
 from sdfcli.scene import Scene
 from sdfcli.sequence.follow import Follower
@@ -32,9 +33,17 @@ FEW_POINTS = 3000
 """Random points for the measured error of the frames between."""
 
 
+class Sources(Protocol):
+    """What `sdfcli.build` takes as source, for each frame: a list, or what has a length and items as one."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Any: ...
+
+
 @takes(BuildParams)
 def build_sequence(
-    frames: Sequence[Any],
+    frames: Sources,
     *,
     device: str = "auto",
     threads: int | None = None,
@@ -74,11 +83,13 @@ class SequenceBuild:
 
     domain, unit  those of all frames.
     params        the parameters of all frames, with domain and unit.
+
+    The others are those of `build_sequence`.
     """
 
     def __init__(
         self,
-        frames: Sequence[Any],
+        frames: Sources,
         *,
         device: str = "auto",
         threads: int | None = None,
@@ -97,8 +108,9 @@ class SequenceBuild:
         x, y, z = (float(x) for x in domain.origin)
         self.domain, self.unit = domain, unit
         self.params = replace(params, domain=(x, y, z, domain.length), unit=unit)
-        self._frames, self._cold, self._follower = frames, cold, Follower()
-        self._device, self._threads, self._max_memory = device, threads, max_memory
+        self.cold, self._frames, self._follower = cold, frames, Follower()
+        self.device, self.threads, self.max_memory = device, threads, max_memory
+        self._earlier: tuple[int, dict[str, Array]] | None = None  # the frame that was built last, and its octree
         self._progress = progress or (lambda _: None)
 
     def __len__(self) -> int:
@@ -124,14 +136,14 @@ class SequenceBuild:
         mesh = placed(load_mesh(self._frames[index]), params)
         loaded = time.perf_counter()
         same = before is not None and np.array_equal(before.faces, mesh.faces)
-        turned, choice = (Follower() if self._cold else self._follower).choose_sign(mesh, params.sign)
+        turned, choice = (Follower() if self.cold else self._follower).choose_sign(mesh, params.sign)
         whole = index % EVERY == 0
         return Frame(
             self,
             index,
             mesh.sha256,
             motion=largest_step(before.vertices, mesh.vertices) if same and before else None,
-            coherent=same and not self._cold,
+            coherent=same and not self.cold,
             given=mesh,
             mesh=turned,
             choice=choice,
@@ -141,10 +153,20 @@ class SequenceBuild:
 
     def _build(self, frame: Frame) -> Field:
         params, octree = self.params, OCTREES[self.params.octree]
-        backend = select_backend(self._device, self._threads)
+        backend = select_backend(self.device, self.threads)
         scene = Scene(backend, frame.mesh, frame.choice, params.query, lean=octree.lean)
         facts = Facts(frame.given.health, frame.sha256)
-        field = make_field(scene, params, lambda: facts, lambda: frame.samples, self._max_memory, self._progress)
+        earlier, self._earlier = self._earlier, None
+        if frame.coherent and earlier and earlier[0] == frame.index - 1:
+            scene.warm_start = WarmStart.from_arrays(backend, scene.order, earlier[1])
+
+        def keep(grown: Grown) -> None:
+            if scene.coherent and not self.cold:
+                self._earlier = frame.index, dict(grown.arrays)
+
+        field = make_field(
+            scene, params, lambda: facts, lambda: frame.samples, self.max_memory, self._progress, on_grown=keep
+        )
         made = field.run["seconds"]
         seconds = {**frame.seconds, **made, "total": made["total"] + sum(frame.seconds.values())}
         field.run.update(seconds=seconds, coherent=frame.coherent, motion=frame.motion)
@@ -182,11 +204,11 @@ class Frame:
         return self.sequence._build(self)
 
 
-def bounds_of_all(frames: Sequence[Any]) -> Floats:
+def bounds_of_all(frames: Sources) -> Floats:
     """Lower and upper corner (2, 3) around all frames."""
     low, high = np.full(3, np.inf), np.full(3, -np.inf)
-    for source in frames:
-        bounds = load_mesh(source).bounds
+    for index in range(len(frames)):
+        bounds = load_mesh(frames[index]).bounds
         low, high = np.minimum(low, bounds[0]), np.maximum(high, bounds[1])
     return np.array([low, high])
 

@@ -69,10 +69,10 @@ class NamedFrame(Protocol):
 class Parts:
     """The parts in a folder, for the parameters in `key`. Processes may share it."""
 
-    def __init__(self, folder: Path, key: dict[str, Any]) -> None:
-        """key: that of `part_key`."""
+    def __init__(self, folder: Path, key: dict[str, Any], threads: int | None = None) -> None:
+        """key: that of `part_key`. threads: those that pack; None: as many as there are CPUs."""
         self.folder, self.key = folder, key
-        self._helpers = ThreadPoolExecutor(available_threads())
+        self._helpers = ThreadPoolExecutor(threads or available_threads())
 
     def write(self, frame: NamedFrame, field: Field) -> Row:
         """Writes the part of a frame's field. Raises UsageError where it cannot be written.

@@ -1,0 +1,57 @@
+"""A process that builds blocks of consecutive frames, for workers.py: of a block it makes a row per frame."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sdfcli.runtime import driver, memory
+from sdfcli.runtime.serve import Answer, Handler, serve
+
+
+def main() -> None:
+    """Serves until the input ends."""
+    serve(_start)
+
+
+def _start(request: Any) -> Handler:
+    driver.start(request["device"])
+    from sdfcli.backend import select_backend
+    from sdfcli.runtime.memory import as_sdf_error
+    from sdfcli.sequence.build import SequenceBuild
+    from sdfcli.sequence.frames import of_json
+    from sdfcli.sequence.parts import Parts, part_key
+    from sdfcli.verify.estimate import memory_limit
+
+    frames, folder, share = of_json(request["frames"]), request["folder"], request["share"]
+    names = ("device", "threads", "max_memory", "cold")
+    options = {**request["parameters"], **{name: request[name] for name in names}}
+    if share > 1 or options["max_memory"]:
+        backend = select_backend(options["device"], options["threads"])
+        options["max_memory"] = options["max_memory"] or memory_limit(backend, None) // share
+        memory.bound(options["max_memory"])
+    build = SequenceBuild(frames, **options)
+    parts = folder and Parts(Path(folder), part_key(build), options["threads"])
+
+    def work(block: list[int], answer: Answer) -> None:
+        start, stop = block
+        index = start
+        try:
+            for frame in build.span(start, stop):
+                index = frame.index
+                answer(row_of(frame, parts))
+                index += 1
+        except Exception as error:
+            known = as_sdf_error(error, frames.name(index))
+            answer({"index": index, "error": str(known), "exit_code": known.exit_code})
+
+    return work
+
+
+def row_of(frame: Any, parts: Any) -> dict[str, Any]:
+    """The row of a frame: its part is found or written. Without parts, its field is made and dropped."""
+    if parts is None:
+        frame.build()
+        return {"index": frame.index}
+    found: dict[str, Any] = parts.find(frame) or parts.write(frame, frame.build())
+    return found

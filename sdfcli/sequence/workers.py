@@ -1,0 +1,104 @@
+"""Processes that build the frames of a sequence, each a block of consecutive frames at a time.
+
+A GPU is shared by several, as Python launches kernels slower than a GPU runs them; on a CPU each has a core.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from sdfcli.backend.select import device_names, first_device
+from sdfcli.errors import SdfError
+from sdfcli.runtime.child import Child, end_all
+from sdfcli.runtime.hardware import available_threads
+from sdfcli.runtime.memory import free_memory
+from sdfcli.sequence.build import SequenceBuild
+from sdfcli.sequence.frames import Frames
+from sdfcli.sequence.parts import Parts, Row
+from sdfcli.sequence.worker import row_of
+
+BLOCK = 8
+"""Maximum frames of a block. The first frame of a block is built cold."""
+PER_GPU = 8
+"""Maximum processes per GPU."""
+LEAST_MEMORY = 2 * 10**9
+"""Bytes of host memory per process, where the number of processes is not given."""
+
+
+def build_rows(build: SequenceBuild, frames: Frames, parts: Parts | None, jobs: int | None = None) -> Iterator[Row]:
+    """The rows of all frames, in order (see `Parts.write`), once their parts are written.
+
+    frames: those of `build`. parts: None: fields are made and dropped, to measure the time. jobs: number of processes;
+    None: by cores, memory and devices; 1: this one.
+
+    Closing the iterator ends the processes. Raises what a build raises; the first frame that fails ends the sequence.
+    """
+    devices = device_names(build.device)
+    block = min(BLOCK, -(-len(build) // (jobs or len(devices) * 2)))
+    jobs = min(jobs or _jobs(devices), -(-len(build) // block))
+    if jobs == 1:
+        build.device = first_device(build.device)
+        return (row_of(frame, parts) for frame in build)
+    threads = build.threads or max(1, available_threads() // jobs)
+    common = {
+        "frames": frames.as_json(),
+        "parameters": asdict(build.params),
+        "threads": threads,
+        "max_memory": build.max_memory,
+        "cold": build.cold,
+        "folder": parts and str(parts.folder),
+        "share": -(-jobs // len(devices)),
+    }
+    blocks = [(start, min(start + block, len(build))) for start in range(0, len(build), block)]
+    return _rows(blocks, [{**common, "device": devices[k % len(devices)]} for k in range(jobs)])
+
+
+def _jobs(devices: list[str]) -> int:
+    """The number of processes for devices."""
+    most = max(1, min(available_threads(), free_memory() // LEAST_MEMORY))
+    return most if devices == ["cpu"] else len(devices) * max(1, min(PER_GPU, most // len(devices)))
+
+
+def _rows(blocks: list[tuple[int, int]], settings: list[dict[str, object]]) -> Iterator[Row]:
+    waiting: queue.SimpleQueue[tuple[int, int] | None] = queue.SimpleQueue()
+    rows: queue.SimpleQueue[Row | SdfError] = queue.SimpleQueue()
+    for block in (*blocks, *[None] * len(settings)):
+        waiting.put(block)
+    children = [Child("sdfcli.sequence.worker", each) for each in settings]
+
+    def serve(child: Child) -> None:
+        child.wait_until_ready()
+        while (block := waiting.get()) is not None:
+            child.send(block)
+            for index in range(*block):
+                row = child.receive()
+                if row is None:
+                    rows.put(child.fault(f"frame {index}", "fewer --jobs or a larger --tolerance"))
+                    return
+                rows.put(_error(row) if "error" in row else row)
+                if "error" in row:
+                    return
+
+    for child in children:
+        threading.Thread(target=serve, args=(child,), daemon=True).start()
+    done: dict[int, Row] = {}
+    try:
+        for index in range(blocks[-1][1]):
+            while index not in done:
+                row = rows.get()
+                if isinstance(row, SdfError):
+                    raise row
+                done[row["index"]] = row
+            yield done.pop(index)
+    finally:
+        end_all(children)
+
+
+def _error(row: Row) -> SdfError:
+    """The error of a frame in another process."""
+    error = SdfError(row["error"])
+    error.exit_code = row["exit_code"]
+    return error
