@@ -108,20 +108,20 @@ class SequenceBuild:
         x, y, z = (float(x) for x in domain.origin)
         self.domain, self.unit = domain, unit
         self.params = replace(params, domain=(x, y, z, domain.length), unit=unit)
-        self.cold, self._frames, self._follower = cold, frames, Follower()
+        self.cold, self.frames, self._follower = cold, frames, Follower()
         self.device, self.threads, self.max_memory = device, threads, max_memory
         self._earlier: tuple[int, dict[str, Array]] | None = None  # the frame that was built last, and its octree
         self._progress = progress or (lambda _: None)
 
     def __len__(self) -> int:
-        return len(self._frames)
+        return len(self.frames)
 
     def __iter__(self) -> Iterator[Frame]:
         return self.span(0, len(self))
 
     def span(self, start: int, stop: int) -> Iterator[Frame]:
         """The frames from `start` to `stop` - 1. The next one is read and checked by a thread while one is built."""
-        before = placed(load_mesh(self._frames[start - 1]), self.params) if start else None
+        before = placed(load_mesh(self.frames[start - 1]), self.params) if start else None
         with ThreadPoolExecutor(1) as ahead:
             coming = ahead.submit(self._prepare, start, before)
             for index in range(start, stop):
@@ -133,7 +133,7 @@ class SequenceBuild:
     def _prepare(self, index: int, before: Mesh | None) -> Frame:
         """What the host does before a frame's build."""
         start, params = time.perf_counter(), self.params
-        mesh = placed(load_mesh(self._frames[index]), params)
+        mesh = placed(load_mesh(self.frames[index]), params)
         loaded = time.perf_counter()
         same = before is not None and np.array_equal(before.faces, mesh.faces)
         turned, choice = (Follower() if self.cold else self._follower).choose_sign(mesh, params.sign)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +13,31 @@ from sdfcli.runtime.streamed import streamed_hdf5
 from sdfcli.sequence.build import SequenceBuild
 from sdfcli.sequence.file import SequenceWriter
 from sdfcli.sequence.parts import Parts, Row, part_key
+from sdfcli.sequence.workers import build_rows
 
 
 def save_sequence(
-    build: SequenceBuild, times: Floats, path: Path, folder: Path, force: bool, done: Callable[[Row], None]
+    build: SequenceBuild,
+    times: Floats,
+    path: Path,
+    folder: Path,
+    force: bool,
+    done: Callable[[Row], None],
+    jobs: int | None = None,
 ) -> dict[str, Any]:
     """Writes the file of a sequence, whole or not at all, and returns its metadata with `content_sha256`.
 
     times: (t,) in seconds. folder: that of `parts_folder`; frames whose parts are there are not built again. done: gets
-    each frame's row (see `Parts.write`) when it is in the file.
+    each frame's row (see `Parts.write`) when it is in the file. jobs: see `build_rows`.
 
     Raises what a build raises, and UsageError where the file cannot be written.
     """
     parts = Parts(folder, part_key(build))
     with written_whole(path, force) as temporary, streamed_hdf5(temporary) as (file, check):
         writer = SequenceWriter(file, build.domain, times)
-        for row in _rows(build, parts):
-            parts.append(row, writer)
-            check()
-            done(row)
+        with closing(build_rows(build, parts, jobs)) as rows:
+            for row in rows:
+                parts.append(row, writer)
+                check()
+                done(row)
         return writer.finish()
-
-
-def _rows(build: SequenceBuild, parts: Parts) -> Iterator[Row]:
-    for frame in build:
-        yield parts.find(frame) or parts.write(frame, frame.build())

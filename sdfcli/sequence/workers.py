@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import asdict
 
 from sdfcli.backend.select import device_names, first_device
@@ -16,7 +16,7 @@ from sdfcli.runtime.child import Child, end_all
 from sdfcli.runtime.hardware import available_threads
 from sdfcli.runtime.memory import free_memory
 from sdfcli.sequence.build import SequenceBuild
-from sdfcli.sequence.frames import Frames
+from sdfcli.sequence.frames import FrameArray, FrameFiles
 from sdfcli.sequence.parts import Parts, Row
 from sdfcli.sequence.worker import row_of
 
@@ -28,18 +28,18 @@ LEAST_MEMORY = 2 * 10**9
 """Bytes of host memory per process, where the number of processes is not given."""
 
 
-def build_rows(build: SequenceBuild, frames: Frames, parts: Parts | None, jobs: int | None = None) -> Iterator[Row]:
+def build_rows(build: SequenceBuild, parts: Parts | None, jobs: int | None = None) -> Generator[Row]:
     """The rows of all frames, in order (see `Parts.write`), once their parts are written.
 
-    frames: those of `build`. parts: None: fields are made and dropped, to measure the time. jobs: number of processes;
-    None: by cores, memory and devices; 1: this one.
+    parts: None: fields are made and dropped, to measure the time. jobs: number of processes; None: by cores, memory and
+    devices; 1, or frames that are not in files: this one.
 
     Closing the iterator ends the processes. Raises what a build raises; the first frame that fails ends the sequence.
     """
-    devices = device_names(build.device)
+    devices, frames = device_names(build.device), build.frames
     block = min(BLOCK, -(-len(build) // (jobs or len(devices) * 2)))
     jobs = min(jobs or _jobs(devices), -(-len(build) // block))
-    if jobs == 1:
+    if jobs == 1 or not isinstance(frames, FrameFiles | FrameArray):
         build.device = first_device(build.device)
         return (row_of(frame, parts) for frame in build)
     threads = build.threads or max(1, available_threads() // jobs)
@@ -62,7 +62,7 @@ def _jobs(devices: list[str]) -> int:
     return most if devices == ["cpu"] else len(devices) * max(1, min(PER_GPU, most // len(devices)))
 
 
-def _rows(blocks: list[tuple[int, int]], settings: list[dict[str, object]]) -> Iterator[Row]:
+def _rows(blocks: list[tuple[int, int]], settings: list[dict[str, object]]) -> Generator[Row]:
     waiting: queue.SimpleQueue[tuple[int, int] | None] = queue.SimpleQueue()
     rows: queue.SimpleQueue[Row | SdfError] = queue.SimpleQueue()
     for block in (*blocks, *[None] * len(settings)):
@@ -93,8 +93,10 @@ def _rows(blocks: list[tuple[int, int]], settings: list[dict[str, object]]) -> I
                     raise row
                 done[row["index"]] = row
             yield done.pop(index)
+        for child in children:
+            child.dismiss()
     finally:
-        end_all(children)
+        end_all(child for child in children if child.alive)
 
 
 def _error(row: Row) -> SdfError:

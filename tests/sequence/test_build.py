@@ -175,24 +175,24 @@ def test_processes_make_the_same_parts(tmp_path: Path, query: str) -> None:
     for jobs in (1, 2, 3):
         folder = tmp_path / str(jobs)
         folder.mkdir()
-        rows = list(build_rows(build, frames, Parts(folder, part_key(build)), jobs))
+        rows = list(build_rows(build, Parts(folder, part_key(build)), jobs))
         assert [row["index"] for row in rows] == list(range(11))
         told = [{name: value for name, value in row.items() if name not in ("seconds", "device")} for row in rows]
         found.append((told, [path.read_bytes() for path in sorted(folder.iterdir())]))
     assert found[0] == found[1] == found[2]
     assert len(found[0][1]) == 11
-    assert [row["index"] for row in build_rows(build, frames, None, 2)] == list(range(11))
+    assert [row["index"] for row in build_rows(build, None, 2)] == list(range(11))
 
 
 def test_the_first_frame_that_fails_ends_the_sequence(tmp_path: Path) -> None:
     files = [str(shapes_file(tmp_path / f"{k}.obj")) for k in range(6)]
     Path(files[4]).write_text("v 0 0 0\n")
     build = SequenceBuild(FrameFiles(files[:4]), device="cpu", **COARSE)
-    rows = build_rows(build, FrameFiles(files[:4]), None, 2)
+    rows = build_rows(build, None, 2)
     assert len(list(rows)) == 4
     broken = FrameFiles(files)
     build = SequenceBuild(broken, device="cpu", domain=(-2, -2, -2, 4), unit=1, **COARSE)
-    rows = build_rows(build, broken, None, 2)
+    rows = build_rows(build, None, 2)
     with pytest.raises(sdfcli.errors.SdfError, match=r"4\.obj: no faces") as caught:
         list(rows)
     assert caught.value.exit_code == InputError.exit_code
@@ -219,7 +219,7 @@ def test_a_process_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             started.append(self)
 
     monkeypatch.setattr(workers, "Child", Watched)
-    rows = build_rows(build, frames, None, 2)
+    rows = build_rows(build, None, 2)
     assert next(rows) == {"index": 0}
     for child in started:
         child._process.kill()
@@ -236,9 +236,9 @@ def test_abandoned_rows_end_the_processes(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(
         workers, "Child", lambda *words, real=workers.Child: started.append(real(*words)) or started[-1]
     )
-    rows = build_rows(SequenceBuild(frames, device="cpu", **COARSE), frames, None, 2)
+    rows = build_rows(SequenceBuild(frames, device="cpu", **COARSE), None, 2)
     assert [row["index"] for row in itertools.islice(rows, 2)] == [0, 1]
-    rows.close()  # type: ignore[attr-defined]
+    rows.close()
     assert len(started) == 2
     assert not any(child.alive for child in started)
 
