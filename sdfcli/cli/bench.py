@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress
+from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress, show, standard_output
 from sdfcli.errors import CheckFailedError, UsageError
 from sdfcli.params import BuildParams
 
@@ -25,6 +25,10 @@ Depth = Annotated[
 Uniform = Annotated[
     bool, typer.Option("--uniform", help="Compare octrees with uniform grids and jump flooding instead.")
 ]
+Coherence = Annotated[
+    bool,
+    typer.Option("--coherence", help="Compare queries that start from an earlier frame's nearest triangles instead."),
+]
 Repeat = Annotated[int, typer.Option(min=1, help="Timed runs after one warm-up run; medians are shown.")]
 FailBelow = Annotated[
     float | None,
@@ -40,6 +44,7 @@ def bench(
     points: options.Points = "octree",
     depth: Depth = None,
     uniform: Uniform = False,
+    coherence: Coherence = False,
     query: options.Query = BuildParams.query,
     repeat: Repeat = 5,
     fail_below: FailBelow = None,
@@ -52,6 +57,7 @@ def bench(
 ) -> None:
     """Time every stage of a build, and compare the distance queries with each other and with the thesis.
 
+    With --coherence: the queries of a moved mesh, cold and from the frame before.
     With --uniform: an octree's memory, queries, time and errors beside those of a uniform grid of the same resolution.
     With `scan` in place of a mesh: the exclusive scan on one, two and four devices.
 
@@ -72,11 +78,14 @@ def bench(
         check_target(csv, force, *meshes)
     backend = select_backend(device, threads)
     level = depth if depth is not None else 7 if backend.name == "cpu" else 9
-    if uniform:
-        if csv is not None or fail_below is not None:
-            raise UsageError("--uniform goes with neither --csv nor --fail-below")
+    if uniform or coherence:
+        if csv is not None or fail_below is not None or (uniform and coherence):
+            raise UsageError("--uniform and --coherence go with neither --csv nor --fail-below, nor with each other")
         for mesh in meshes:
-            _compare_with_grids(mesh, level, backend.name, threads, repeat, json, quiet)
+            if uniform:
+                _compare_with_grids(mesh, level, backend.name, threads, repeat, json, quiet)
+            else:
+                _compare_seeds(mesh, level, backend, repeat, json, quiet)
         return
     reports = []
     for mesh in meshes:
@@ -210,6 +219,39 @@ def _compare_with_grids(
     title = f"{path}: cells down to 1/{2**depth} of the domain, {device}; errors as fractions of the diagonal"
     names = ("s", "field", "work space", "values", "queries", "seeds", "value max", "value rms", "% off", "field max")
     print_table(title, rows, ("method", *names, "field rms"))
+
+
+def _compare_seeds(path: str, depth: int, backend: Backend, repeat: int, json: bool, quiet: bool) -> None:
+    from dataclasses import asdict
+
+    from sdfcli.bench.coherence import SEEDS, THESIS, compare, finding, lead
+    from sdfcli.mesh.load import load_mesh
+
+    with progress(path, quiet or json) as update:
+        update("loading")
+        mesh = load_mesh(path)
+        found = list(compare(mesh, backend, depth, repeat, update))
+    leads = lead(found)
+    if json:
+        rows = [asdict(row) for row in found]
+        head = {"input": path, "triangles": len(mesh.faces), "device": backend.name, "depth": depth}
+        print_json({**head, "rows": rows, "lead": leads})
+    if json or quiet:
+        return
+    figures = {(row.motion, row.amount, row.query, row.seed): row for row in found}
+    lines = []
+    for motion, amount in dict.fromkeys((row.motion, row.amount) for row in found):
+        for query in THESIS:
+            three = [figures[motion, amount, query, seed] for seed in SEEDS]
+            cells = [f"{row.milliseconds:.3f}" for row in three]
+            cells += [f"{row.boxes:.1f}" for row in three] + [f"{row.tests:.1f}" for row in three]
+            lines.append((f"{motion} {100 * amount:g} %", query, *cells))
+    title = f"{path}: {len(mesh.faces):,} triangles, depth {depth}, {backend.name}; motions in % of the diagonal"
+    units = ("ms", "boxes/point", "triangles/point")
+    header = ("motion", "query", *(f"{seed} {unit}" for unit in units for seed in SEEDS))
+    print_table(title, lines, header)
+    with standard_output():
+        show(finding(leads))
 
 
 def _print_report(report: dict[str, Any]) -> None:

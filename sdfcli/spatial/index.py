@@ -22,7 +22,7 @@ class DistanceIndex(ABC):
     by_level = False
     """Whether results at an octree's coarse corners speed up queries at finer ones."""
     coherent = True
-    """Whether the nearest triangles of an earlier frame speed up queries, the time of finding them included."""
+    """Whether candidates from an earlier frame speed up queries, the time of looking them up included."""
 
     def __init__(self, backend: Backend, order: Order) -> None:
         self.backend, self.order = backend, order

@@ -195,6 +195,7 @@ class PacketIndex(DistanceIndex):
 
     seeds = 1
     by_level = True
+    coherent = False
 
     def __init__(self, backend: Backend, order: Order) -> None:
         super().__init__(backend, order)

@@ -111,6 +111,21 @@ def test_uniform_grids(dragon: Path) -> None:
     assert run(*words, "--fail-below", "2").returncode == 2
 
 
+def test_coherence(dragon: Path) -> None:
+    words = ["bench", dragon, "--coherence", "--depth", "4", "--repeat", "1", "--device", "cpu"]
+    done = run(*words)
+    assert done.returncode == 0, done.stderr
+    for word in ("turn 0.1 %", "bend 1 %", "inflation 5 %", *QUERIES, "earlier ms", "exact boxes/point"):
+        assert word in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("Closer-child traversal's lead over baseline ")
+    report = json.loads(run(*words, "--json").stdout)
+    assert (report["triangles"], report["depth"], report["device"]) == (1280, 4, "cpu")
+    assert len(report["rows"]) == 10 * 4 * 3
+    assert [row["amount"] for row in report["lead"]] == [0, 0.001, 0.01, 0.05]
+    for others in (["--uniform"], ["--fail-below", "2"], ["--csv", "x.csv"]):
+        assert run(*words, *others).returncode == 2
+
+
 @pytest.mark.parametrize("ratio", ["nan", "-1", "0"])
 def test_a_threshold_that_is_none(dragon: Path, ratio: str) -> None:
     done = run("bench", dragon, f"--fail-below={ratio}", *QUICK)

@@ -41,6 +41,7 @@ EXAMPLES = {
     "verify": "verify field.h5 --mesh TORUS --samples 30",
     "bench": "bench TORUS --repeat 1 --depth 2 --device cpu",
     "bench --uniform": "bench TORUS --repeat 1 --depth 2 --device cpu --uniform",
+    "bench --coherence": "bench TORUS --repeat 1 --depth 2 --device cpu --coherence",
     "profile --dry-run": "profile TORUS --dry-run",
 }
 
