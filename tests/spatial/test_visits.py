@@ -72,8 +72,8 @@ def box_distances(p: Numbers, low: Numbers, high: Numbers) -> Numbers:
 class Walk:
     """One query: the best so far, and what was looked at."""
 
-    def __init__(self, tree: Tree, p: Numbers, seeds: list[int]) -> None:
-        self.tree = tree
+    def __init__(self, tree: Tree, p: Numbers, seeds: list[int], seeded: bool) -> None:
+        self.tree, self.seeded = tree, seeded
         self.to_triangle = triangle_distances(p, tree.corner)
         self.to_own_box = box_distances(p, tree.corner.min(axis=1) - MARGIN, tree.corner.max(axis=1) + MARGIN)
         self.to_box = box_distances(p, tree.box[:, :3], tree.box[:, 3:])
@@ -115,7 +115,7 @@ class Walk:
         stack = [0]
         while stack:
             node = stack.pop()
-            if self.bound(node) > self.best:
+            if not self.seeded and self.bound(node) > self.best:
                 continue
             for child in self.tree.child[node]:
                 if child & LEAF:
@@ -156,7 +156,7 @@ def check_visits(backend: Backend, bvh: Bvh, points: Numbers, seed: Numbers | No
             given_seeds = [] if seed is None else [int(s) for s in seed[i]]
             if NONE in given_seeds:
                 given_seeds = given_seeds[: given_seeds.index(NONE)]
-            walk = Walk(tree, p, given_seeds)
+            walk = Walk(tree, p, given_seeds, seed is not None and seed.shape[1] > 0)
             if len(tree.corner) == 1:
                 walk.test(0)
             else:

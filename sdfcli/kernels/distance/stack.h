@@ -124,6 +124,8 @@ FN Children children_of(const sdf_distance_cct_args& a, u32 node, const Arrays&)
 // once, only internal nodes are pushed. Fixed order pushes both children, left then right. Closer-child traversal (the
 // thesis, Algorithm 1) measures both and pushes those that are near enough, the nearer one last. The thesis drops boxes
 // at exactly the best distance too; here they are walked, since an equally near triangle in them may have a smaller id.
+// With a seed, closer-child traversal measures no box again when it is popped: the first bound is nearly the last one,
+// so that what was near enough when it was pushed still is.
 template <class Layout, bool kCloserChild, class Tally>
 FN void stack_query(const sdf_distance_cct_args& a, u32 i) {
     F3 p = load3(a.points + 3 * (size_t)i);
@@ -135,7 +137,8 @@ FN void stack_query(const sdf_distance_cct_args& a, u32 i) {
     while (depth > 0) {
         u32 node = stack[--depth];
         Layout own = load_node(a, node, Layout());
-        if (measure_box(p, own.box, &tally) > best.distance_sq) continue;
+        bool measured = kCloserChild && a.seeds > 0;
+        if (!measured && measure_box(p, own.box, &tally) > best.distance_sq) continue;
         Children child = children_of(a, node, own);
         if (is_leaf(child.left)) test_triangle(a, p, leaf_index(child.left), &best, &tally);
         if (is_leaf(child.right)) test_triangle(a, p, leaf_index(child.right), &best, &tally);
