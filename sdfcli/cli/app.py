@@ -18,7 +18,20 @@ from sdfcli import __version__
 from sdfcli.errors import EXIT_CODES, INTERRUPTED, SdfError
 from sdfcli.runtime import driver, interrupts, memory, processes
 
-COMMANDS = "build", "extract", "render", "slice", "export", "check", "info", "query", "verify", "bench", "profile"
+COMMANDS = (
+    "build",
+    "sequence",
+    "extract",
+    "render",
+    "slice",
+    "export",
+    "check",
+    "info",
+    "query",
+    "verify",
+    "bench",
+    "profile",
+)
 """Each is a function in a module of its name, imported on first use: Typer takes longer for all of them than a small
 mesh takes to build."""
 

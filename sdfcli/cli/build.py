@@ -156,7 +156,7 @@ def build(
     from sdfcli.batch.messages import Settings
     from sdfcli.batch.run import BuildRequest
 
-    most = _memory_limit(max_memory)
+    most = memory_limit(max_memory)
     params = BuildParams(octree, depth, tolerance, band, thin, sign, query, parse_domain(domain), unit)
     if jobs is not None and scheduler not in (None, "local"):
         raise UsageError(
@@ -181,7 +181,7 @@ def parse_domain(domain: str | None) -> Any:
     return domain if domain is None else domain.split(",")
 
 
-def _memory_limit(size: str | None) -> int | None:
+def memory_limit(size: str | None) -> int | None:
     """The bytes of --max-memory, also set as the limit of this process; None without it."""
     if size is None:
         return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sdfcli.cli import options
 from sdfcli.cli.fields import check_choice, open_field, open_sequence
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table
-from sdfcli.cli.wording import health_text, kept_text, sheets_text, verdict_text
+from sdfcli.cli.wording import frames_text, health_text, kept_text, sheets_text, verdict_text
 
 if TYPE_CHECKING:
     from sdfcli.field.field import Field
@@ -76,7 +76,8 @@ def _sequence(file: Path, sequence: FieldSequence, json: bool, quiet: bool) -> N
             "domain_length": length,
             "frames": len(sequence),
             "times": times,
-            "motion": motion,
+            "motions": motion,
+            "content_sha256": sequence.content_sha256,
         }
         print_json(facts | told | facts)
         return
@@ -94,16 +95,11 @@ def _sequence(file: Path, sequence: FieldSequence, json: bool, quiet: bool) -> N
         ("octree", f"{asked['octree']}, depth {asked['depth']} at most"),
         ("tolerance", f"{error_text(asked['tolerance'])} of {asked['unit']:.9g} in the mesh's units"),
         ("max error", f"{error_text(told['max_error'])} of that, the worst of all frames"),
-        ("sign", _counts(told["signs"])),
-        ("verdict", _counts(told["verdicts"])),
+        ("sign", frames_text(told["signs"])),
+        ("verdict", frames_text(told["verdicts"])),
     ]
     if not quiet:
         print_table(str(file), found)
-
-
-def _counts(counts: dict[str, int]) -> str:
-    """What the frames have, and how many."""
-    return ", ".join(f"{name} ({count:,} frame{'s' if count > 1 else ''})" for name, count in counts.items())
 
 
 def rows(file: Path, field: Field) -> list[tuple[str, str]]:

@@ -112,10 +112,14 @@ def progress(title: str, quiet: bool) -> Iterator[Callable[[str], None]]:
             yield update
         return
     from rich.console import Console
+    from rich.live import Live
+    from rich.spinner import Spinner
     from rich.text import Text
 
-    with Console(stderr=True).status(Text(plain(title))) as status:  # a str would be taken for Rich's markup
-        yield lambda what: status.update(Text(plain(f"{title}: {what}")))
+    spinner = Spinner("dots", Text(plain(title)))  # a str would be taken for Rich's markup
+    # Rich would send what is printed on standard output to standard error, too.
+    with Live(spinner, console=Console(stderr=True), refresh_per_second=12.5, transient=True, redirect_stdout=False):
+        yield lambda what: spinner.update(text=Text(plain(f"{title}: {what}")))
 
 
 @contextmanager

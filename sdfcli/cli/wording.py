@@ -35,6 +35,11 @@ def health_text(health: dict[str, Any]) -> str:
     return ", ".join(["watertight" if health["watertight"] else "not watertight", *faults])
 
 
+def frames_text(counts: dict[str, int]) -> str:
+    """How many frames of a sequence have which sign, or which verdict."""
+    return ", ".join(f"{name} ({count:,} frame{'s' if count > 1 else ''})" for name, count in counts.items())
+
+
 VERDICTS = {
     "good": "the mesh is closed, oriented, and without faults",
     "usable": "the mesh has faults, but a clear inside",

@@ -218,6 +218,6 @@ def open_array(file: str) -> Any:
     """The array of a .npy file, mapped. Raises InputError."""
     path = existing_file(file)
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError, SyntaxError) as error:
+        return np.lib.format.open_memmap(path, mode="r")
+    except (OSError, ValueError, EOFError) as error:
         raise unreadable(path, "cannot be read as an array", error) from error

@@ -14,6 +14,7 @@ import itertools
 import json
 import os
 import re
+import secrets
 import stat
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -34,7 +35,7 @@ from sdfcli.sequence.file import SequenceWriter, frame_name
 if TYPE_CHECKING:
     from sdfcli.sequence.build import SequenceBuild
 
-OWN = re.compile(r"\d{6}\.(part|tmp)")
+OWN = re.compile(r"\d{6}\.(part|[0-9a-f]{16}\.tmp)")
 """Names of files that a folder of parts may hold."""
 DATASETS = {
     "leaf_level": ("uint8",),
@@ -119,11 +120,10 @@ class Parts:
 
     def _replace(self, index: int, *content: bytes) -> None:
         """Writes a part under a spare name, then renames it."""
-        name, spare = part_name(index), f"{frame_name(index)}.tmp"
+        # Not the name of another process: those of a killed command may live on for a moment.
+        name, spare = part_name(index), f"{frame_name(index)}.{secrets.token_hex(8)}.tmp"
         try:
             with _opened(self.folder) as folder:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(spare, dir_fd=folder)
                 new = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW
                 with open(os.open(spare, new, 0o666, dir_fd=folder), "wb") as file:
                     file.writelines((_sha256(*content), *content))

@@ -83,9 +83,9 @@ def look(moving: FieldSequence, numbers: range) -> list[Any]:
 def test_info_of_a_sequence(here: Path, moving: FieldSequence) -> None:
     told = done("info anim.h5")[0]
     assert (told["frames"], told["times"]) == (4, TIMES)
-    assert told["motion"][0] is None
-    assert told["motion"][1] == pytest.approx(1.0)  # the far pole: 0.8, and 0.2 of the radius
-    assert told["motion"][3] is None
+    assert told["motions"][0] is None
+    assert told["motions"][1] == pytest.approx(1.0)  # the far pole: 0.8, and 0.2 of the radius
+    assert told["motions"][3] is None
     assert told["max_error"] == max(moving.at(k).info["max_error"] for k in range(4))
     assert told["signs"] == {"pseudonormal": 4}
     assert sum(told["verdicts"].values()) == 4

@@ -22,6 +22,8 @@ EXAMPLES = {
     "build": "build TORUS -o new.h5 --depth 3",
     "build, failed": "build nothing.ply",
     "build --dry-run": "build TORUS --dry-run --depth 3",
+    "sequence, a frame": "sequence TORUS TORUS -o new.h5 --depth 3",
+    "sequence": "sequence TORUS TORUS -o newer.h5 --depth 3",
     "check": "check TORUS",
     "check, unusable": "check nothing.ply",
     "info": "info field.h5",
@@ -62,7 +64,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def reported(words: str) -> dict[str, Any]:
     done = CliRunner().invoke(app, [*words.replace("TORUS", str(TORUS)).split(), "--json"])
-    report: dict[str, Any] = json.loads(done.stdout)
+    lines = done.stdout.splitlines()
+    report: dict[str, Any] = json.loads(lines[-1 if "newer" in words else 0])
     return report
 
 

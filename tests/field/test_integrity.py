@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import pty
 import re
 import shutil
 import subprocess
@@ -22,6 +21,7 @@ import trimesh
 import oracle
 import sdfcli
 import shapes
+from commands import on_a_terminal
 from sdfcli.cli import info
 from sdfcli.cli.output import plain
 from sdfcli.cli.report import page
@@ -414,24 +414,6 @@ def test_a_hostile_field_costs_its_mesh_alone(fuzz: Any, folder: Path, value: st
     assert run(folder, words.replace("r.html", "r2.html") + " --force").returncode == 0
 
 
-def on_a_terminal(folder: Path, *words: str) -> str:
-    """What a command shows on a terminal, as it comes."""
-    ours, its = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "sdfcli", *words], cwd=folder, stdin=subprocess.DEVNULL, stdout=its, stderr=its
-    )
-    os.close(its)
-    seen = b""
-    try:
-        while part := os.read(ours, 4096):
-            seen += part
-    except OSError:  # the end of a terminal
-        pass
-    os.close(ours)
-    process.wait(LIMIT)
-    return seen.decode(errors="backslashreplace")
-
-
 @pytest.mark.parametrize("name", ["w[/x].obj", "[red]x.obj", "\x1b]0;title\x07.obj", "a\nb.obj"])
 def test_names_are_text_on_a_terminal(tmp_path: Path, name: str) -> None:
     mesh, field, out = (tmp_path / place / name for place in ("in", "field", "out"))
@@ -449,7 +431,7 @@ def test_names_are_text_on_a_terminal(tmp_path: Path, name: str) -> None:
         ["info", str(mesh)],
         ["query", str(mesh), "none.txt"],
     ):
-        seen = on_a_terminal(tmp_path, *words)
+        seen = on_a_terminal(*words, cwd=tmp_path)
         assert "internal error" not in seen
         assert "Traceback" not in seen
         assert "\x1b]0;" not in seen

@@ -228,7 +228,7 @@ def test_foreign_files_stay(tmp_path: Path, whole: bytes) -> None:
     (folder / "000002.part").mkdir(parents=True)
     (folder / "notes.txt").write_text("mine")
     (folder / "000000.part").symlink_to(folder / "notes.txt")
-    (folder / "000001.tmp").symlink_to(folder / "notes.txt")
+    (folder / "000001.0123456789abcdef.tmp").symlink_to(folder / "notes.txt")
     with pytest.raises(UsageError, match="cannot be written"):
         save(path, force=True)  # a folder in the place of a part
     (folder / "000002.part").rmdir()

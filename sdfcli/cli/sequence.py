@@ -1,0 +1,218 @@
+"""`sdfcli sequence`: the frames of a moving mesh become one file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sdfcli.cli import options
+from sdfcli.cli.build import Band, Depth, Domain, MaxMemory, Octree, Thin, Tolerance, Unit, memory_limit, parse_domain
+from sdfcli.cli.output import error_text, human_bytes, pace, print_json, print_table, progress, say
+from sdfcli.cli.wording import frames_text
+from sdfcli.errors import UsageError
+from sdfcli.params import BuildParams
+from sdfcli.runtime import driver
+
+FPS = 24.0
+
+FrameWords = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FRAMES...",
+        help="Meshes in their order, a folder of them in natural order, or a .npy file (t, v, 3) with --faces.",
+    ),
+]
+Output = Annotated[Path, typer.Option("--output", "-o", help="Output file.")]
+Fps = Annotated[
+    float | None,
+    typer.Option("--fps", metavar="RATE", help=f"Frames per second; {FPS:g} by default.", show_default=False),
+]
+Times = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE", help="Times of the frames in seconds: a line each, or .npy. Not with --fps.", show_default=False
+    ),
+]
+Faces = Annotated[
+    str | None,
+    typer.Option(metavar="MESH", help="Mesh whose faces the vertices of a .npy file have.", show_default=False),
+]
+Cold = Annotated[
+    bool, typer.Option("--cold", help="Build each frame by itself, without what is known of the frame before.")
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs",
+        "-j",
+        min=1,
+        metavar="N",
+        help="Processes that build frames; one per core, or up to eight per GPU, by default.",
+        show_default=False,
+    ),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the frames that an interrupted run has kept.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print a line per frame, and the seconds of stages.")]
+
+
+def sequence(
+    frames: FrameWords,
+    output: Output,
+    fps: Fps = None,
+    times: Times = None,
+    faces: Faces = None,
+    octree: Octree = BuildParams.octree,
+    depth: Depth = BuildParams.depth,
+    tolerance: Tolerance = BuildParams.tolerance,
+    band: Band = BuildParams.band,
+    thin: Thin = BuildParams.thin,
+    sign: options.Sign = BuildParams.sign,
+    query: options.Query = BuildParams.query,
+    domain: Domain = None,
+    unit: Unit = None,
+    cold: Cold = False,
+    resume: Resume = False,
+    device: options.Devices = "auto",
+    threads: options.Threads = None,
+    max_memory: MaxMemory = None,
+    jobs: Jobs = None,
+    force: options.Force = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Build the fields of a moving mesh, frame after frame, into one file (HDF5).
+
+    Example: sdfcli sequence frames/ -o anim.h5 --fps 30
+    """
+    if fps is not None and times is not None:
+        raise UsageError("--fps and --times both tell the frames' times; use one of them")
+    params = BuildParams(octree, depth, tolerance, band, thin, sign, query, parse_domain(domain), unit)
+    if jobs == 1:
+        driver.start(device)
+    from sdfcli.runtime.files import check_target
+    from sdfcli.sequence.frames import find_frames, frame_times
+    from sdfcli.sequence.parts import kept_frames, parts_folder
+    from sdfcli.sequence.save import save_sequence
+
+    most = memory_limit(max_memory)
+    found: Any = find_frames(frames, faces)
+    check_target(output, force, *found.inputs, *([times] if times else []))
+    at = frame_times(len(found), FPS if fps is None and times is None else fps, times)
+    shown = Shown(found, at, json, quiet, verbose)
+    with parts_folder(output, resume, force) as folder:
+        try:
+            with progress(str(output), quiet or (json and sys.stdout.isatty())) as update:
+                shown.update = update
+                update("reading the frames' bounds")
+                from sdfcli.sequence.build import SequenceBuild
+
+                build = SequenceBuild(
+                    found, device=device, threads=threads, max_memory=most, cold=cold, **params.__dict__
+                )
+                facts = save_sequence(build, at, output, folder, force, shown.add, jobs)
+        except BaseException:
+            _say_kept(kept_frames(output), len(found))
+            raise
+    shown.end(frames, output, facts, build.unit)
+
+
+def _say_kept(kept: int, count: int) -> None:
+    if kept:
+        say(f"{kept} of {count} frames are kept; to go on, repeat the command with --resume")
+
+
+@dataclass
+class Shown:
+    """What is shown of frames as they are done, and of all at the end."""
+
+    frames: Any
+    times: Any
+    json: bool
+    quiet: bool
+    verbose: bool
+    update: Any = None
+    start: float = field(default_factory=time.perf_counter)
+    last: dict[str, Any] | None = None
+    kept: int = 0
+    coherent: int = 0
+    motion: float = 0.0
+    leaves: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Shows a frame that is done; row: see `Parts.write`."""
+        index, seconds = row["index"], row["seconds"] or {}
+        self.kept += row["seconds"] is None
+        self.coherent += bool(row["coherent"])
+        self.motion = max(self.motion, row["motion"] or 0.0)
+        self.leaves += row["leaves"]
+        for stage, took in seconds.items():
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + took
+        name = self.frames.name(index)
+        if self.json:
+            rounded = {stage: round(took, 4) for stage, took in seconds.items()} or None
+            print_json({**row, "time": float(self.times[index]), "input": name, "seconds": rounded})
+        elif self.verbose and not self.quiet:
+            say(self._line(row, name))
+        if self.last and self.last["sign"] != row["sign"] and not self.quiet:
+            was = f"{self.last['sign']} up to frame {index - 1}"
+            say(f"sdfcli: warning: {name}: sign by {row['sign']} from here on, {was}: {row['sign_reason']}")
+        self.last = row
+        self.update(pace(index + 1 - self.kept, len(self.frames) - self.kept, time.perf_counter() - self.start))
+
+    def _line(self, row: dict[str, Any], name: str) -> str:
+        how = "kept" if row["seconds"] is None else f"{row['seconds']['total']:.2f} s"
+        error = f"error {error_text(row['max_error'])}"
+        place = f"[{row['index'] + 1}/{len(self.frames)}]"
+        return f"{place} {name}: {row['verdict']}, {row['leaves']:,} leaves, {error}, {how}"
+
+    def end(self, named: list[str], output: Path, facts: dict[str, Any], unit: float) -> None:
+        """Shows what all frames have in common. facts: those of `save_sequence`."""
+        count, took, size = len(self.frames), time.perf_counter() - self.start, output.stat().st_size
+        rate = (count - self.kept) / took
+        if self.json:
+            print_json(
+                {
+                    "input": named[0],
+                    "output": str(output),
+                    "frames": count,
+                    "kept": self.kept,
+                    "coherent_frames": self.coherent,
+                    "motion": self.motion,
+                    **facts,
+                    "leaves": self.leaves,
+                    "bytes": size,
+                    "seconds": {"total": round(took, 4)},
+                    "frames_per_second": round(rate, 3),
+                }
+            )
+        elif not self.quiet:
+            print_table(str(output), self._rows(output, facts, unit, took, rate, size))
+            if self.verbose:
+                stages = [(name, f"{value:.3f}") for name, value in self.seconds.items()]
+                print_table("", stages, ("stage", "seconds of all frames"))
+
+    def _rows(
+        self, output: Path, facts: dict[str, Any], unit: float, took: float, rate: float, size: int
+    ) -> list[tuple[str, str]]:
+        count, parameters = len(self.frames), facts["parameters"]
+        lasts = f"{float(self.times[0]):g} to {float(self.times[-1]):g} s"
+        kept = f"; {self.kept} were kept" if self.kept else ""
+        return [
+            ("frames", f"{count:,}, {lasts}"),
+            ("error", f"at most {error_text(facts['max_error'])} of the unit (tolerance {parameters['tolerance']:g})"),
+            ("file", f"{output}, {human_bytes(size)}"),
+            ("time", f"{took:.1f} s, {rate:.3g} frames/s{kept}"),
+            ("verdict", frames_text(facts["verdicts"])),
+            ("sign", frames_text(facts["signs"])),
+            ("motion", f"at most {error_text(self.motion / unit)} of the unit per frame"),
+            ("coherent", f"{self.coherent:,} frames rest on the frame before"),
+            ("unit", f"{unit:.9g}, in the mesh's units"),
+            ("octree", f"{parameters['octree']}, {self.leaves / count:,.0f} leaves per frame"),
+        ]
