@@ -14,7 +14,7 @@ from sdfcli.cli import options
 from sdfcli.cli.outcomes import Style, show
 from sdfcli.cli.output import human_bytes, print_error, print_json, print_table, progress
 from sdfcli.errors import OutOfMemoryError, SdfError, UsageError
-from sdfcli.params import DEFAULT_DEPTH, OCTREES, THIN, BuildParams
+from sdfcli.params import DEFAULT_DEPTH, LENGTHS, OCTREES, THIN, BuildParams
 from sdfcli.runtime import driver, memory
 
 if TYPE_CHECKING:
@@ -76,6 +76,14 @@ Unit = Annotated[
         show_default=False,
     ),
 ]
+MaxError = Annotated[
+    float | None,
+    typer.Option(
+        metavar="LENGTH",
+        help="Maximum field error in the mesh's units: --unit such that the tolerance is this length.",
+        show_default=False,
+    ),
+]
 Nearest = Annotated[bool, typer.Option("--nearest", help="Store the nearest triangle of every corner, for --previous.")]
 Previous = Annotated[
     Path | None,
@@ -130,6 +138,7 @@ def build(
     query: options.Query = BuildParams.query,
     domain: Domain = None,
     unit: Unit = None,
+    max_error: MaxError = None,
     nearest: Nearest = False,
     previous: Previous = None,
     device: options.Devices = "auto",
@@ -157,6 +166,7 @@ def build(
     from sdfcli.batch.run import BuildRequest
 
     most = memory_limit(max_memory)
+    unit = unit_for(unit, max_error, tolerance)
     params = BuildParams(octree, depth, tolerance, band, thin, sign, query, parse_domain(domain), unit)
     if jobs is not None and scheduler not in (None, "local"):
         raise UsageError(
@@ -179,6 +189,17 @@ def build(
 def parse_domain(domain: str | None) -> Any:
     """The numbers of --domain; BuildParams checks them."""
     return domain if domain is None else domain.split(",")
+
+
+def unit_for(unit: float | None, max_error: float | None, tolerance: float) -> float | None:
+    """--unit, or what --max-error makes it. Raises UsageError for both, and for an impossible length."""
+    if max_error is None:
+        return unit
+    if unit is not None:
+        raise UsageError("--max-error and --unit both set the unit; use one of them")
+    if not 0 < max_error < LENGTHS[1]:
+        raise UsageError(f"--max-error {max_error}: use a length above 0, in the mesh's units")
+    return max_error / tolerance if tolerance > 0 else None
 
 
 def memory_limit(size: str | None) -> int | None:

@@ -217,3 +217,55 @@ def test_the_report_leads_with_what_matters(tmp_path: Path) -> None:
         assert [line.split()[0] for line in lines[:4]] == ["verdict", "error", "file", "time"]
         assert "good: the mesh is closed, oriented, and without faults" in lines[0]
         assert f"of the diagonal (tolerance 0.01, {kept}" in lines[1]
+
+
+PLACE = ["--domain", "-2,-2,-1.5,4", "--max-error", "0.02"]
+
+
+def test_a_domain_and_an_error_in_the_meshs_units(ball: Path, tmp_path: Path) -> None:
+    words = ["build", ball, "-o", tmp_path / "a.h5", *PLACE, "--json", "--device", "cpu"]
+    done = run(*words)
+    assert done.returncode == 0, done.stderr
+    field = sdfcli.load(tmp_path / "a.h5")
+    assert ([*field.domain.origin], field.domain.length) == ([-2, -2, -1.5], 4)
+    assert field.unit == pytest.approx(20)
+    assert field.info["parameters"]["domain"] == [-2, -2, -1.5, 4]
+    mesh = sdfcli.MeshDistance(ball, device="cpu")
+    points = np.random.default_rng(7).uniform(-1.2, 1.2, (5000, 3))
+    assert np.abs(field.sample(points) - mesh.signed_distance(points)).max() < 0.03  # within the band of 0.4
+    assert sdfcli.build(ball, device="cpu", tolerance=0.02).info["parameters"].keys().isdisjoint({"domain", "unit"})
+    checked = run("verify", tmp_path / "a.h5", "--mesh", ball, "--samples", "20000", "--device", "cpu", "--json")
+    assert checked.returncode == 0, checked.stderr
+    assert json.loads(checked.stdout)["max_error"] == pytest.approx(field.info["max_error"], rel=0.5)
+    again = run(*words, "--skip-existing")
+    assert json.loads(again.stdout)["status"] == "skipped"
+    other = run(*words[:4], *PLACE[:2], "--skip-existing", "--device", "cpu")
+    assert "unit 20.0, not None" in other.stderr
+
+
+def test_fields_of_one_domain_share_their_lattice(ball: Path) -> None:
+    place = {"domain": (-2, -2, -2, 5), "unit": 4, "device": "cpu", "tolerance": 0.01}
+    vertices, faces = shapes.icosphere(2)
+    one, two = sdfcli.build(ball, **place), sdfcli.build((vertices + np.array([0.7, 0, 0]), faces), **place)
+    places = [set((field.leaf_key * 32 + field.leaf_level).tolist()) for field in (one, two)]
+    assert one.domain.length == two.domain.length == 5
+    assert len(places[0] & places[1]) > 100  # far from both, cells are the same
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--domain", "0,0,0,9"], "leaves the domain"),
+        (["--domain", "0,0,9"], "X,Y,Z of the lower corner, and the edge"),
+        (["--domain", "a,b,c,d"], "X,Y,Z of the lower corner, and the edge"),
+        (["--domain", "0,0,0,0"], "use an edge between"),
+        (["--unit", "-1"], "use a length between"),
+        (["--max-error", "0"], "use a length above 0"),
+        (["--max-error", "1", "--unit", "1"], "use one of them"),
+    ],
+)
+def test_impossible_domains_and_units(ball: Path, words: list[str], said: str) -> None:
+    done = run("build", ball, *words, "--device", "cpu")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
