@@ -11,7 +11,20 @@ from typing import Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.build import Band, Depth, Domain, MaxMemory, Octree, Thin, Tolerance, Unit, memory_limit, parse_domain
+from sdfcli.cli.build import (
+    Band,
+    Depth,
+    Domain,
+    MaxError,
+    MaxMemory,
+    Octree,
+    Thin,
+    Tolerance,
+    Unit,
+    memory_limit,
+    parse_domain,
+    unit_for,
+)
 from sdfcli.cli.output import error_text, human_bytes, pace, print_json, print_table, progress, say
 from sdfcli.cli.wording import frames_text
 from sdfcli.errors import UsageError
@@ -75,6 +88,7 @@ def sequence(
     query: options.Query = BuildParams.query,
     domain: Domain = None,
     unit: Unit = None,
+    max_error: MaxError = None,
     cold: Cold = False,
     resume: Resume = False,
     device: options.Devices = "auto",
@@ -92,6 +106,7 @@ def sequence(
     """
     if fps is not None and times is not None:
         raise UsageError("--fps and --times both tell the frames' times; use one of them")
+    unit = unit_for(unit, max_error, tolerance)
     params = BuildParams(octree, depth, tolerance, band, thin, sign, query, parse_domain(domain), unit)
     if jobs == 1:
         driver.start(device)
