@@ -10,23 +10,14 @@ Frame k of n moves the mesh by amount * sin(2 pi k / n) of its diagonal: the fir
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from sdfcli.bench.motions import MOTIONS, Motion
+from sdfcli.bench.motions import MOTIONS, cycle
 from sdfcli.extract.marching_cubes import Surface
 from sdfcli.extract.mesh_file import write_ply
-from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.load import load_mesh
-from sdfcli.mesh.mesh import Mesh
-
-
-def cycle(mesh: Mesh, motion: Motion, frames: int, amount: float) -> Iterator[Floats]:
-    """Vertices (v, 3) of each frame. amount: of the motion at its widest, as a fraction of the diagonal."""
-    for number in range(frames):
-        yield motion(mesh.vertices, amount * mesh.diagonal * float(np.sin(2 * np.pi * number / frames)))
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -43,7 +34,7 @@ def main(arguments: list[str] | None = None) -> None:
     if given.out.exists():
         parser.error(f"{given.out} exists: choose another name")
     mesh = load_mesh(given.mesh)
-    frames = cycle(mesh, MOTIONS[given.motion], given.frames, given.amount)
+    frames = cycle(mesh.vertices, MOTIONS[given.motion], given.frames, given.amount * mesh.diagonal)
     if given.out.suffix == ".npy":
         shape = (given.frames, *mesh.vertices.shape)
         array = np.lib.format.open_memmap(given.out, mode="w+", dtype=np.float32, shape=shape)

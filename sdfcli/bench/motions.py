@@ -6,7 +6,7 @@ Axes are those of the bounding box: the long one, of its longest edge, and those
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -57,6 +57,12 @@ MOTIONS: dict[str, Motion] = {
     "inflation": inflation,
     "breathing": breathing,
 }
+
+
+def cycle(vertices: Floats, motion: Motion, frames: int, amount: float) -> Iterator[Floats]:
+    """Vertices (v, 3) of each frame of a smooth motion there and back: amount * sin(2 pi k / frames) in frame k."""
+    for number in range(frames):
+        yield motion(vertices, amount * float(np.sin(2 * np.pi * number / frames)))
 
 
 def _axes(vertices: Floats) -> tuple[int, int, int]:

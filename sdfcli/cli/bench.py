@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 Meshes = Annotated[
-    list[str], typer.Argument(metavar="MESH...|scan", help="Triangle meshes, or `scan` for the exclusive scan.")
+    list[str],
+    typer.Argument(
+        metavar="MESH...|scan|sequence [MESH...]",
+        help="Triangle meshes; `scan` for the exclusive scan; `sequence` for moving meshes.",
+    ),
 ]
 Depth = Annotated[
     int | None, typer.Option(help="Octree level; 9 on a GPU, 7 on the CPU by default.", show_default=False)
@@ -29,7 +33,18 @@ Coherence = Annotated[
     bool,
     typer.Option("--coherence", help="Compare queries that start from an earlier frame's nearest triangles instead."),
 ]
-Repeat = Annotated[int, typer.Option(min=1, help="Timed runs after one warm-up run; medians are shown.")]
+Repeat = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Timed runs after one warm-up run; medians are shown. 5 by default; of `sequence` 1, without warm-up.",
+        show_default=False,
+    ),
+]
+Frames = Annotated[
+    int | None,
+    typer.Option(help="Frames of `sequence`; 120 on a GPU, 16 on the CPU by default.", show_default=False),
+]
 FailBelow = Annotated[
     float | None,
     typer.Option(
@@ -46,7 +61,8 @@ def bench(
     uniform: Uniform = False,
     coherence: Coherence = False,
     query: options.Query = BuildParams.query,
-    repeat: Repeat = 5,
+    repeat: Repeat = None,
+    frames: Frames = None,
     fail_below: FailBelow = None,
     csv: Csv = None,
     device: options.Devices = "auto",
@@ -60,6 +76,7 @@ def bench(
     With --coherence: the queries of a moved mesh, cold and from the frame before.
     With --uniform: an octree's memory, queries, time and errors beside those of a uniform grid of the same resolution.
     With `scan` in place of a mesh: the exclusive scan on one, two and four devices.
+    With `sequence` before the meshes: frames a second of moving meshes, by four ways of building them.
 
     Example: sdfcli bench bunny.ply dragon.ply --depth 9
     """
@@ -68,8 +85,14 @@ def bench(
     from sdfcli.runtime.files import check_target
 
     if meshes == ["scan"] and not Path("scan").exists():
-        _measure_scan(device, threads, repeat, json, quiet)
+        _measure_scan(device, threads, repeat or 5, json, quiet)
         return
+    if meshes[0] == "sequence" and not Path("sequence").exists():
+        _measure_sequences(meshes[1:], frames, depth, device, threads, repeat or 1, json, quiet)
+        return
+    if frames is not None:
+        raise UsageError("--frames goes with `sdfcli bench sequence` alone")
+    repeat = repeat or 5
     BuildParams(query=query)
     if fail_below is not None and not fail_below > 0:
         raise UsageError(f"--fail-below {fail_below:g}: use a ratio above 0")
@@ -183,6 +206,55 @@ def _measure_scan(device: str, threads: int | None, repeat: int, json: bool, qui
     if not json and not quiet:
         header = ("", "", "devices", "elements", "ms", "quartiles", "GB/s", "x one device", "paper's ms")
         print_table(f"exclusive scan of 32-bit numbers, {names}", rows, header)
+
+
+def _measure_sequences(
+    meshes: list[str],
+    frames: int | None,
+    depth: int | None,
+    device: str,
+    threads: int | None,
+    repeat: int,
+    json: bool,
+    quiet: bool,
+) -> None:
+    from dataclasses import asdict
+
+    from sdfcli.backend.select import device_names
+    from sdfcli.bench import thesis
+    from sdfcli.bench.sequence import LIU_KIM, compare, torus
+    from sdfcli.mesh.load import load_mesh
+
+    names = device_names(device)
+    on_cpu = names == ["cpu"]
+    count = frames if frames is not None else 16 if on_cpu else 120
+    level = depth if depth is not None else 7 if on_cpu else 9
+    for path in meshes or ["torus"]:
+        mesh = load_mesh(path) if meshes else torus()
+        with progress(path, quiet or json) as update:
+            found = list(compare(mesh, count, level, device=device, threads=threads, repeat=repeat, progress=update))
+        head = {"input": path, "triangles": len(mesh.faces), "device": ",".join(names), "depth": level}
+        if json:
+            print_json({**head, "rows": [asdict(row) for row in found]})
+        if json or quiet:
+            continue
+        rows = [
+            (
+                row.way if row.file else f"{row.way}, no file",
+                row.octree,
+                f"{row.frames}",
+                f"{row.seconds:.2f}",
+                f"{row.per_second:.2f}",
+                "-" if row.steady is None else f"{row.steady:.2f}",
+            )
+            for row in found
+        ]
+        title = f"{path}: {len(mesh.faces):,} triangles, bvh to depth {level}, adaptive by default, {head['device']}"
+        print_table(title, rows, ("way", "octree", "frames", "s", "frames/s", "after the first"))
+    if not json and not quiet:
+        times = " and ".join(f"{name} {thesis.BUILD_MS[name]['cct'][0]:.2f} ms" for name in ("bunny", "dragon"))
+        with standard_output():
+            show(f"The thesis: {times} a build, the GPU alone ({thesis.GPU}); Liu and Kim 2014: {LIU_KIM:g} frames/s.")
 
 
 def _compare_with_grids(

@@ -19,6 +19,7 @@ from sdfcli.backend import Backend
 from sdfcli.bench.points import OCTREES, POINTS, make_octree
 from sdfcli.bench.workload import Workload
 from sdfcli.mesh.load import make_mesh
+from sdfcli.mesh.mesh import Mesh
 from sdfcli.octree.cells import leaves_of
 from sdfcli.params import QUERIES
 from sdfcli.spatial.morton import morton_order
@@ -109,6 +110,36 @@ def test_uniform_grids(dragon: Path) -> None:
     assert [row["method"] for row in report["methods"]] == methods
     assert report["methods"][2]["node_max"] == 0
     assert run(*words, "--fail-below", "2").returncode == 2
+
+
+def test_sequences(dragon: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from sdfcli.bench import sequence
+    from sdfcli.cli.app import app
+
+    asked = []
+
+    def compare(mesh: Mesh, frames: int, depth: int, **options: object) -> list[sequence.Row]:
+        asked.append((len(mesh.faces), frames, depth, options["repeat"]))
+        each = sequence.Row("build, a process each", "bvh", True, 3, 6.0, 0.5, None)
+        return [each, sequence.Row("sequence --cold", "adaptive", False, frames, 2.0, 3.5, 4.25)]
+
+    monkeypatch.setattr(sequence, "compare", compare)
+    for words in ([str(dragon), "--frames", "7", "--depth", "5"], ["--json"]):
+        with pytest.raises(SystemExit) as ended:
+            app(["bench", "sequence", *words, "--device", "cpu"])
+        assert ended.value.code == 0
+    assert asked == [(1280, 7, 5, 1), (69_696, 16, 7, 1)]
+    table, _, last = capsys.readouterr().out.rpartition("\n{")
+    for word in ("sequence --cold, no file", "1,280 triangles", "depth 5", "0.50", "4.25", "8.30 ms", "20 frames/s"):
+        assert word in table
+    report = json.loads("{" + last)
+    assert (report["input"], report["device"], report["depth"], len(report["rows"])) == ("torus", "cpu", 7, 2)
+
+
+def test_frames_without_a_sequence(dragon: Path) -> None:
+    done = run("bench", dragon, "--frames", "2", *QUICK)
+    assert done.returncode == 2
+    assert "--frames" in done.stderr
 
 
 def test_coherence(dragon: Path) -> None:

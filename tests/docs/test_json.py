@@ -44,6 +44,7 @@ EXAMPLES = {
     "bench": "bench TORUS --repeat 1 --depth 2 --device cpu",
     "bench --uniform": "bench TORUS --repeat 1 --depth 2 --device cpu --uniform",
     "bench --coherence": "bench TORUS --repeat 1 --depth 2 --device cpu --coherence",
+    "bench sequence": "bench sequence TORUS --frames 2 --device cpu",
     "profile --dry-run": "profile TORUS --dry-run",
 }
 
@@ -58,6 +59,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     sdfcli.build(TORUS, device="cpu", depth=3).save(tmp_path / "field.h5")
     sequences.write(tmp_path / "anim.h5", [TORUS, TORUS], [0.0, 1.0], depth=3)
     (tmp_path / "points.txt").write_text("0 0 0\n")
+    two_frames = [("sequence", True, lambda: [1.0, 2.0])]
+    monkeypatch.setattr("sdfcli.bench.sequence._ways", lambda *_: two_frames)  # all ways take long
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
