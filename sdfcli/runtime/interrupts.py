@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 _seen: list[int] = []
 
+CALLBACKS = {"sdfcli.runtime.streamed"}
+"""Modules of functions that libraries call, and whose exceptions they print; `check` follows them."""
+
 
 def watch(number: int = signal.SIGINT) -> None:
     """Makes a signal raise KeyboardInterrupt, and records it. One that is ignored, as in background jobs, stays so."""
@@ -32,7 +35,8 @@ def check() -> None:
 
 def _interrupt(number: int, frame: Any) -> None:
     _seen.append(number)
-    raise KeyboardInterrupt
+    if frame is None or frame.f_globals.get("__name__") not in CALLBACKS:
+        raise KeyboardInterrupt
 
 
 def _unraisable(what: sys.UnraisableHookArgs) -> None:

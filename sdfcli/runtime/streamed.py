@@ -7,13 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sdfcli.runtime import interrupts
+
 
 class _Disk:
     """A binary file for HDF5 whose writes never fail: the first error is kept, later writes are dropped."""
 
     def __init__(self, path: Path) -> None:
         self._file = open(path, "w+b", buffering=0)  # noqa: SIM115 (closed by `streamed_hdf5`)
-        self.error: BaseException | None = None
+        self.error: OSError | None = None
         self.seek, self.tell, self.read, self.readinto, self.close = (
             getattr(self._file, name) for name in ("seek", "tell", "read", "readinto", "close")
         )
@@ -23,7 +25,7 @@ class _Disk:
         while left and self.error is None:
             try:
                 left = left[self._file.write(left) :]
-            except BaseException as error:  # an interrupt, too
+            except OSError as error:
                 self.error = error
 
     def truncate(self, size: int) -> None:
@@ -36,7 +38,8 @@ class _Disk:
         """Nothing is buffered."""
 
     def check(self) -> None:
-        """Raises the first error of a write."""
+        """Raises the first error of a write, and KeyboardInterrupt after an interrupt."""
+        interrupts.check()
         if self.error is not None:
             raise self.error
 
@@ -44,7 +47,8 @@ class _Disk:
 @contextmanager
 def streamed_hdf5(path: Path) -> Iterator[tuple[Any, Callable[[], None]]]:
     """Creates an HDF5 file; yields it, and a function that raises OSError if a write has failed, to be called now and
-    then. The same is raised at the end. Memory holds a few chunks of the file."""
+    then. The same is raised at the end, and KeyboardInterrupt where one came during a write. Memory holds a few chunks
+    of the file."""
     import h5py
 
     disk = _Disk(path)

@@ -35,6 +35,28 @@ except BaseException as error:
     print(rounds, type(error).__name__, error)
 """
 
+INTERRUPTED = """
+import random, signal, sys
+from pathlib import Path
+import numpy as np
+from sdfcli.runtime import interrupts
+from sdfcli.runtime.streamed import streamed_hdf5
+
+interrupts.watch(signal.SIGALRM)
+rows, over = np.random.default_rng(1).random((1 << 15, 3)), 0
+for k in range(100):
+    interrupts._seen.clear()
+    try:
+        with streamed_hdf5(Path(sys.argv[1])) as (file, check):
+            signal.setitimer(signal.ITIMER_REAL, 1e-3 * random.random() + 1e-6)
+            while len(file) < 100:
+                data = file.create_dataset(str(len(file)), data=rows)
+                check()
+    except KeyboardInterrupt:
+        over += 1
+print(over)
+"""
+
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     with streamed_hdf5(tmp_path / "a.h5") as (file, check):
@@ -70,3 +92,10 @@ def test_an_error_of_the_caller_is_that_error(tmp_path: Path) -> None:
 
     with pytest.raises(KeyError, match="mine"):
         fail()
+
+
+def test_interrupts_are_no_errors_of_hdf5(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, tmp_path / "a.h5"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "100\n", "")
