@@ -25,6 +25,7 @@ from sdfcli.runtime.signature import takes
 from sdfcli.scene import Scene
 from sdfcli.sequence.follow import Follower
 from sdfcli.sign.choice import SignChoice
+from sdfcli.verify.estimate import memory_limit
 from sdfcli.verify.measure import MEASURED_POINTS, Facts, Samples, draw_samples
 
 EVERY = 10
@@ -154,6 +155,8 @@ class SequenceBuild:
     def _build(self, frame: Frame) -> Field:
         params, octree = self.params, OCTREES[self.params.octree]
         backend = select_backend(self.device, self.threads)
+        if self.max_memory is None:
+            self.max_memory = memory_limit(backend, None)  # once: asking the system takes milliseconds
         scene = Scene(backend, frame.mesh, frame.choice, params.query, lean=octree.lean)
         facts = Facts(frame.given.health, frame.sha256)
         earlier, self._earlier = self._earlier, None
