@@ -16,7 +16,20 @@ from sdfcli.errors import InputError
 from sdfcli.mesh.load import load_mesh
 
 TOOL = Path(__file__).resolve().parents[1] / "tools" / "fuzz.py"
-KINDS = ["stl", "stl-text", "ply", "ply-text", "ply-mixed", "obj", "off", "glb", "3mf", "field", "field-parts"]
+KINDS = [
+    "stl",
+    "stl-text",
+    "ply",
+    "ply-text",
+    "ply-mixed",
+    "obj",
+    "off",
+    "glb",
+    "3mf",
+    "field",
+    "field-parts",
+    "sequence",
+]
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,9 @@
 """Damaged files, as many as you like: `python tools/fuzz.py [--cases N] [--seed S] [KIND ...]`.
 
 Each case is a small whole file with random damage. Whatever it is, reading it must end well or in an SdfError: without
-a crash, without another exception, within seconds, and without much memory. The kinds are `field` (read and sampled)
-and the mesh formats. A case is known by its kind and number: `--only KIND NUMBER` runs one again, and keeps its file.
+a crash, without another exception, within seconds, and without much memory. The kinds are `field` and `sequence` (read
+and sampled) and the mesh formats. A case is known by its kind and number: `--only KIND NUMBER` runs one again, and
+keeps its file.
 
 Needs an installed sdfcli. Cases run in forked processes, whose memory is limited; one that dies, or takes longer than
 LONGEST seconds, is reported by the process that waits for it.
@@ -74,7 +75,21 @@ def whole_files() -> dict[str, tuple[str, bytes]]:
         small = {"device": "cpu", "depth": 2, "tolerance": 0.05, "keep_nearest": True}
         files["field"] = ("h5", sdfcli.build(cube(), **small).save(Path(folder, "field.h5")).read_bytes())
         files["field-parts"] = files["field"]
+        files["sequence"] = ("h5", whole_sequence(Path(folder, "sequence.h5")).read_bytes())
     return files
+
+
+def whole_sequence(path: Path) -> Path:
+    """Writes a sequence of two frames."""
+    from sdfcli.sequence.build import SequenceBuild
+    from sdfcli.sequence.parts import parts_folder
+    from sdfcli.sequence.save import save_sequence
+
+    vertices, faces = cube()
+    build = SequenceBuild([(vertices * scale, faces) for scale in (1, 0.9)], device="cpu", depth=2, tolerance=0.05)
+    with parts_folder(path, resume=False, force=False) as folder:
+        save_sequence(build, np.arange(2.0), path, folder, False, lambda row: None)
+    return path
 
 
 def mixed_ply() -> bytes:
@@ -239,6 +254,26 @@ def show(path: Path, field: sdfcli.Field) -> None:
         assert "<b>" not in page([outcome], 1)
 
 
+def read_sequence(path: Path) -> None:
+    """Everything that is done with a sequence's file."""
+    found = sdfcli.load_sequence(path)
+    points = found.domain.origin + np.linspace(-0.5, 1.5, 40)[:, None] * found.domain.length
+    for time_ in (float(found.times[0]), float(found.times[0] + found.times[-1]) / 2):
+        found.sample(points, time_)
+        found.at_time(time_).gradient(points)
+        found.bound(time_)
+    hashes = [found.at(frame).content_sha256 for frame in range(len(found))]
+    assert (found.content_sha256, hashes) == whole_hashes(), "damage was not noticed"
+
+
+@functools.cache
+def whole_hashes() -> tuple[str, list[str]]:
+    """Those of the sequence that is damaged."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = sdfcli.load_sequence(whole_sequence(Path(folder, "sequence.h5")))
+        return found.content_sha256, [found.at(frame).content_sha256 for frame in range(len(found))]
+
+
 def read_mesh(path: Path) -> None:
     """What every use of a mesh begins with."""
     mesh = load_mesh(path)
@@ -262,7 +297,7 @@ def case(kind: str, number: int, folder: Path, files: dict[str, tuple[str, bytes
 def run(kind: str, path: Path) -> str:
     """`read` or `refused`. Raises whatever else happens."""
     try:
-        (read_field if kind.startswith("field") else read_mesh)(path)
+        {"field": read_field, "field-parts": read_field, "sequence": read_sequence}.get(kind, read_mesh)(path)
     except SdfError as error:
         if isinstance(error.__cause__, MemoryError):
             raise error.__cause__ from error

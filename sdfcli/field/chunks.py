@@ -15,20 +15,55 @@ import numpy.typing as npt
 DEFLATE = 6
 REGULAR = 0.3
 """Bytes per entry after run-length coding, below which repeats are searched for as well."""
+PROBE, PROBE_EVERY, PACKS = 1 << 9, 1 << 13, 0.98
+"""Bytes that are tried, of how many; and the ratio below which they all are packed."""
+ZLIB_HEAD, LAST_BLOCK, MOST_STORED = b"\x78\x9c", b"\1\0\0\xff\xff", 0xFFFF
 
 
 def packed(entries: npt.NDArray[Any], length: int, noisy: bool = False, quick: bool = False) -> bytes:
     """A packed chunk of `length` entries; missing ones at the end are zeros.
 
-    noisy: whether the entries may have no repeats. quick: whether repeats are not searched for.
+    noisy: whether the entries may have no repeats. quick: whether repeats are not searched for at all, and random bytes
+    are stored as they are.
     """
     whole = np.zeros(length, entries.dtype)
     whole[: len(entries)] = entries
     shuffled = whole.view(np.uint8).reshape(length, -1).T.tobytes()
-    data = _deflated(shuffled, zlib.Z_RLE) if noisy or quick else b""
-    if len(data) < REGULAR * length and not quick:
-        data = min(filter(None, (data, _deflated(shuffled, zlib.Z_DEFAULT_STRATEGY))), key=len)
+    if quick:
+        data = _quickly_deflated(_split(shuffled, length))
+    else:
+        data = _deflated(shuffled, zlib.Z_RLE) if noisy else b""
+        if len(data) < REGULAR * length:
+            data = min(filter(None, (data, _deflated(shuffled, zlib.Z_DEFAULT_STRATEGY))), key=len)
     return data + fletcher32(data).to_bytes(4, "little")
+
+
+def _quickly_deflated(planes: list[bytes]) -> bytes:
+    """The planes, the n-th bytes of all entries each, as a stream of zlib (RFC 1950, 1951): those of which a
+    sample does not get shorter are stored, others run-length coded."""
+    sums, pieces = 1, [ZLIB_HEAD]
+    for plane in planes:
+        sums = zlib.adler32(plane, sums)
+        probe = b"".join(plane[first : first + PROBE] for first in range(0, len(plane), PROBE_EVERY))
+        short = len(_deflated(probe, zlib.Z_RLE)) < PACKS * len(probe)
+        pieces += [_run_lengths(plane)] if short else map(_stored, _split(plane, MOST_STORED))
+    return b"".join([*pieces, LAST_BLOCK, sums.to_bytes(4, "big")])
+
+
+def _run_lengths(data: bytes) -> bytes:
+    """Blocks of deflate, none of them the last."""
+    deflate = zlib.compressobj(DEFLATE, zlib.DEFLATED, -zlib.MAX_WBITS, strategy=zlib.Z_RLE)
+    return deflate.compress(data) + deflate.flush(zlib.Z_SYNC_FLUSH)
+
+
+def _stored(data: bytes) -> bytes:
+    """A block of deflate with the data as it is, not the last."""
+    size = len(data)
+    return b"\0" + size.to_bytes(2, "little") + (size ^ MOST_STORED).to_bytes(2, "little") + data
+
+
+def _split(data: bytes, length: int) -> list[bytes]:
+    return [data[first : first + length] for first in range(0, len(data), length)]
 
 
 def _deflated(data: bytes, strategy: int) -> bytes:

@@ -136,18 +136,19 @@ def load_sequence(path: str | Path) -> FieldSequence:
         InputError: the file is missing, damaged, or no sequence.
     """
     path = existing_file(path)
-    return _of_file(path, partial(_read_sequence, path))
+    return _of_file(path, partial(_read_sequence, path), "not an intact sequence file")
 
 
-def _of_file(path: Path, reader: Callable[[Any], T]) -> T:
-    """The result of a reader of an open file. Raises SdfError, with the file's name, for all that is wrong with it."""
+def _of_file(path: Path, reader: Callable[[Any], T], fault: str) -> T:
+    """The result of a reader of an open file. Raises SdfError, with the file's name, for all that is wrong with it.
+    fault: what is wrong, in words, where HDF5 does not say it."""
     import h5py
 
     try:
         with h5py.File(path, "r") as file:
             return reader(file)
     except FAULTS as error:
-        raise unreadable(path, "not an intact sequence file", error) from error
+        raise unreadable(path, fault, error) from error
 
 
 def _read_sequence(path: Path, file: Any) -> FieldSequence:
@@ -192,4 +193,4 @@ def read_frame(path: Path, domain: Domain, hashes: list[str], index: int) -> Fie
             raise InputError(f"frame {index}: {error}") from error
         return field
 
-    return _of_file(path, reader)
+    return _of_file(path, reader, f"frame {index}: not an intact field")

@@ -16,6 +16,7 @@ import os
 import re
 import secrets
 import stat
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -81,6 +82,7 @@ class Parts:
         Returns the frame's row: index, coherent, motion, sign, sign_reason, verdict, max_error, leaves, corners, bytes,
         content_sha256, device, seconds. Those of a part that was found have no coherent, device and seconds.
         """
+        start = time.perf_counter()
         field = without_nearest(field)
         packed = pack(field, self._helpers, quick=True)
         lists = {name: (each.length, each.dtype.name, list(each.chunks)) for name, each in packed.lists.items()}
@@ -100,8 +102,10 @@ class Parts:
             "lists": {name: [length, dtype, list(map(len, each))] for name, (length, dtype, each) in lists.items()},
         }
         self._replace(frame.index, json.dumps(head).encode() + b"\n", chunks)
-        run = {"device": field.run["device"], "seconds": field.run["seconds"]}
-        return {"index": frame.index, "coherent": frame.coherent, "motion": frame.motion, **facts, **run}
+        seconds = {**field.run["seconds"], "write": time.perf_counter() - start}
+        seconds["total"] = seconds.pop("total") + seconds["write"]
+        known = {"index": frame.index, "coherent": frame.coherent, "motion": frame.motion}
+        return {**known, **facts, "device": field.run["device"], "seconds": seconds}
 
     def find(self, frame: NamedFrame) -> Row | None:
         """The row of a part of this frame, of the same mesh and parameters; None where there is none that is whole."""

@@ -63,3 +63,19 @@ def test_noise_is_packed_well_and_so_are_repeats() -> None:
     for entries in (noise, repeats):
         plain = zlib.compress(entries.view(np.uint8).reshape(-1, 2).T.tobytes(), 6)
         assert len(packed(entries, 1 << 16, noisy=True)) <= len(plain) + 4
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+@pytest.mark.parametrize("count", [1, 65_535, 1 << 16])
+@pytest.mark.parametrize("noisy_from", [0, 0.5, 1])
+def test_quick_packing_of_noise_and_of_runs(dtype: type, count: int, noisy_from: float) -> None:
+    entries = np.frombuffer(np.random.default_rng(5).bytes(count * np.dtype(dtype).itemsize), dtype).copy()
+    runs = int(noisy_from * count)
+    entries[:runs] = np.repeat(entries[: 1 + count // 50], 50)[:runs]
+    whole = dataset(entries, count, compression="gzip", shuffle=True, fletcher32=True)
+    chunk = packed(entries, count, quick=True)
+    whole.id.write_direct_chunk((0,), chunk)
+    assert np.array_equal(whole[()].view(np.uint8), entries.view(np.uint8))
+    assert len(chunk) <= entries.nbytes + 100
+    if count > 1000:
+        assert len(chunk) < (0.2, 0.7, 1.1)[int(2 - 2 * noisy_from)] * entries.nbytes

@@ -250,7 +250,14 @@ def frame_with_a_link(file: Any) -> None:
     file["frame/000001/leaf_level"] = h5py.ExternalLink("pipe", "/x")
 
 
-@pytest.mark.parametrize("change", [frame_of_another_domain, frame_with_other_values, frame_with_a_link])
+def frame_with_a_damaged_chunk(file: Any) -> None:
+    chunk = file["frame/000001/leaf_level"].id
+    chunk.write_direct_chunk((0,), bytes(chunk.get_chunk_info(0).size))
+
+
+@pytest.mark.parametrize(
+    "change", [frame_of_another_domain, frame_with_other_values, frame_with_a_link, frame_with_a_damaged_chunk]
+)
 def test_damage_within_a_frame_is_found_when_it_is_read(saved: Path, change: Change) -> None:
     os.mkfifo(saved.with_name("pipe"))
     with h5py.File(saved, "r+") as file:
