@@ -120,8 +120,7 @@ def _octree(path: Path, field: Field) -> dict[str, Any]:
 def _octrees(path: Path, frames: FrameRange, update: Callable[[str], None]) -> dict[str, Any]:
     from sdfcli.export.series import write_series
 
-    times = frames.sequence.times
-    return write_series(path, ((float(times[k]), field) for k, field in frames.fields(update, "writing")))
+    return write_series(path, ((frames.time(k), field) for k, field in frames.fields(update, "writing")))
 
 
 def _samples(path: Path, field: Field, count: int, seed: int, normalized: bool) -> dict[str, Any]:

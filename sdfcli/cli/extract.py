@@ -113,7 +113,7 @@ def _opened(
         yield {}, open_source(file) if frame is None and time is None else open_field(file, frame, time)
         return
     for number, field in chosen.fields(update, "extracting"):
-        yield {"frame": number, "time": float(chosen.sequence.times[number])}, field
+        yield {"frame": number, "time": chosen.time(number)}, field
 
 
 def _resolution(opened: Any, resolution: int | None, notes: dict[str, str]) -> int | None:

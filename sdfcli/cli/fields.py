@@ -83,6 +83,10 @@ class FrameRange:
             update(f"{what}: {pace(done, len(self), clock.perf_counter() - start)}")
             yield number, self.sequence.at(number)
 
+    def time(self, number: int) -> float:
+        """The time of a frame."""
+        return float(self.sequence.times[number])
+
     def seconds(self, fps: float | None) -> list[float]:
         """How long each frame is shown: until the next one's time, the last one as long as the one before it.
 
@@ -92,7 +96,7 @@ class FrameRange:
             if not (math.isfinite(fps) and fps > 0):
                 raise UsageError(f"--fps {fps:g}: use a number above 0")
             return [1 / fps] * len(self)
-        times = [float(self.sequence.times[number]) for number in self.numbers]
+        times = [self.time(number) for number in self.numbers]
         shown = [abs(after - before) for before, after in pairwise(times)]
         return [*shown, shown[-1] if shown else 1.0]
 

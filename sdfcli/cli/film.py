@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sdfcli.field.field import Field
     from sdfcli.pictures.moving import Picture
 
-    Draw = Callable[[Field], Picture]
+    Draw = Callable[[int, Field], Picture]
     Update = Callable[[str], None]
     Written = tuple[Path, dict[str, Any]]
 
@@ -50,20 +50,21 @@ class Film:
     def shoot(
         self,
         look: Callable[[Iterable[Field]], Any],
-        draw: Callable[[Field, Any], Picture],
+        draw: Callable[[Field, Any, float], Picture],
         facts: Callable[[Any], dict[str, Any]],
         json: bool,
         quiet: bool,
     ) -> None:
         """Writes the pictures, and reports them: with `json` an object per file.
 
-        look: what all pictures share, from all fields; draw: the picture of a field, with that; facts: for the report.
+        look: what all pictures share, from all fields; draw: the picture of a field, with that, at a time; facts: for
+        the report.
         """
         start, size = time.perf_counter(), 0
         write = self._moving if self._ending in MOVING else self._stills
         with progress(str(self._file), quiet or json) as update:
             shared = look(field for _, field in self._range.fields(update, "looking"))
-            for path, told in write(lambda field: draw(field, shared), update):
+            for path, told in write(lambda number, field: draw(field, shared, self._range.time(number)), update):
                 seconds = time.perf_counter() - start
                 size += path.stat().st_size
                 if json:
@@ -82,7 +83,7 @@ class Film:
 
     def _drawn(self, draw: Draw, update: Update) -> Iterator[tuple[int, Picture]]:
         for number, field in self._range.fields(update, "drawing"):
-            picture = draw(field)
+            picture = draw(number, field)
             self._size = picture.shape[1], picture.shape[0]
             yield number, picture
 
@@ -91,7 +92,7 @@ class Film:
 
         for path, (number, picture) in zip(self._targets, self._drawn(draw, update), strict=True):
             write_png(path, picture, self._force)
-            yield path, {"frame": number, "time": float(self._range.sequence.times[number])}
+            yield path, {"frame": number, "time": self._range.time(number)}
 
     def _moving(self, draw: Draw, update: Update) -> Iterator[Written]:
         from sdfcli.pictures.moving import write_apng, write_gif
@@ -102,7 +103,7 @@ class Film:
             if self._ending == ".gif":
                 update("choosing colours")
                 spread = self._range.numbers[:: -(-len(self._range) // SAMPLES)]
-                samples = [draw(self._range.sequence.at(number)) for number in spread]
+                samples = [draw(number, self._range.sequence.at(number)) for number in spread]
                 write_gif(temporary, pictures, self._seconds, samples)
             else:
                 write_apng(temporary, pictures, self._seconds)

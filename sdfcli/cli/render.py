@@ -65,7 +65,7 @@ def render(
         film = Film(file, output or Path(file.stem + ".gif"), frames, fps, force)
         film.shoot(
             lambda fields: shot_of(fields, **look),
-            lambda field, shot: draw(field, shot=shot, **look),
+            lambda field, shot, _: draw(field, shot=shot, **look),
             lambda _: {"view": view, "up": up},
             json,
             quiet,

@@ -54,7 +54,7 @@ def slice_plane(
         film = Film(file, output or Path(f"{file.stem}_{axis}.gif"), frames, fps, force)
         film.shoot(
             lambda fields: scale_of(fields, at=at, **look),
-            lambda field, scale: slice_image(field, scale=scale, octree=octree, **look),
+            lambda field, scale, time: slice_image(field, scale=scale, time=time, octree=octree, **look),
             lambda scale: {"axis": axis, "at": scale.at},
             json,
             quiet,

@@ -60,6 +60,7 @@ def slice_image(
     size: int = 800,
     octree: bool = False,
     scale: Scale | None = None,
+    time: float | None = None,
     device: str = "auto",
 ) -> Image:
     """Plots a field's values in a plane: a picture (height, width, 3) uint8 with scales.
@@ -74,6 +75,7 @@ def slice_image(
         size: pixels along the domain's edge; the picture is a little larger.
         octree: whether to draw the borders of leaves.
         scale: plane and colours of a moving picture, from `scale_of`, in place of `at`. None: the source's own.
+        time: time of a moving picture in seconds, for the heading.
         device: `auto`, `cpu`, `cuda` or `cuda:N`. The picture does not depend on it.
 
     Raises:
@@ -90,7 +92,7 @@ def slice_image(
     backend = select_backend(device)
     try:
         where = scale.at if scale else place_of_plane(backend, source, axis, at)
-        return draw(backend, source, axis, where, size, octree, scale)
+        return draw(backend, source, axis, where, size, octree, scale, time)
     except MemoryError as error:
         raise OutOfMemoryError(f"out of memory: {error}; try a smaller --size") from error
 
@@ -123,7 +125,14 @@ def scale_of(
 
 
 def draw(
-    backend: Backend, field: Field, axis: str, at: float, size: int, octree: bool, scale: Scale | None = None
+    backend: Backend,
+    field: Field,
+    axis: str,
+    at: float,
+    size: int,
+    octree: bool,
+    scale: Scale | None = None,
+    time: float | None = None,
 ) -> Image:
     """The picture of a plane, with scales."""
     value, leaf = sample_plane(backend, field, axis, at, size)
@@ -138,7 +147,8 @@ def draw(
     plane = blend(
         plane, surface_line(value, shown_level(field, None, scale.skin if scale else None), pixel, unsigned), (0, 0, 0)
     )
-    return framed(plane, field, axis, at, span, step)
+    heading = f"{axis} = {at:.9g}" if time is None else f"{axis} = {at:.6g}, {time:.4g} s"
+    return framed(plane, field, axis, heading, span, step)
 
 
 def check_size(axis: str, size: int) -> None:
@@ -233,8 +243,8 @@ def cell_borders(leaf: npt.NDArray[np.uint32], level: npt.NDArray[np.uint8]) -> 
     return np.asarray(np.where(border, np.clip(cell / 24, 0.12, 0.45), 0), np.float32)
 
 
-def framed(plane: Image, field: Field, axis: str, at: float, span: tuple[float, float], step: float) -> Image:
-    """A plane with coordinates on two sides, and a colour bar with distances."""
+def framed(plane: Image, field: Field, axis: str, heading: str, span: tuple[float, float], step: float) -> Image:
+    """A plane with a heading, coordinates on two sides, and a colour bar with distances."""
     from PIL import Image as Pillow
     from PIL import ImageDraw, ImageFont
 
@@ -250,7 +260,6 @@ def framed(plane: Image, field: Field, axis: str, at: float, span: tuple[float, 
         return math.ceil(max(font.getlength(word) for word in words))
 
     gap = letter // 2
-    heading = f"{axis} = {at:.9g}"
     left = width_of([word for _, word in coordinates[1]]) + 2 * gap + letter
     top, bar, below = 2 * letter + gap, left + size + 2 * letter, 3 * letter + gap
     numbers = max(width_of([word for _, word in distances]) + 2 * gap, width_of(["distance"]) - letter)

@@ -121,3 +121,15 @@ def test_quiet(command: str, tmp_path: Path) -> None:
     path.write_text("nothing of the kind")
     done = CliRunner().invoke(app, [command, str(path), "-q"])
     assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (3, "", 1)
+
+
+@pytest.mark.parametrize(
+    ("done", "seconds", "says"),
+    [
+        (0, 0.0, "0 of 240 frames"),
+        (12, 4.0, "12 of 240 frames, 3 frames/s, 1 min 16 s left"),
+        (240, 80.0, "240 of 240 frames, 3 frames/s, 0 s left"),
+    ],
+)
+def test_the_pace_of_frames(done: int, seconds: float, says: str) -> None:
+    assert output.pace(done, 240, seconds) == says

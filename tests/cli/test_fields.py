@@ -172,7 +172,9 @@ def test_slice(here: Path, moving: FieldSequence) -> None:
     assert (told["at"], told["lasts"]) == (scale.at, 0.4)
     with Image.open("a.apng") as file:
         for k, picture in enumerate(ImageSequence.Iterator(file)):
-            expected = sdfcli.slice_image(moving.at(k), axis="y", size=64, octree=True, scale=scale, device="cpu")
+            look: dict[str, Any] = {"axis": "y", "size": 64, "octree": True, "scale": scale, "device": "cpu"}
+            expected = sdfcli.slice_image(moving.at(k), time=TIMES[k], **look)
+            assert not np.array_equal(expected, sdfcli.slice_image(moving.at(k), **look))  # the heading has the time
             assert np.array_equal(picture.convert("RGB"), expected)
 
 
