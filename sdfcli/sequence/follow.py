@@ -49,7 +49,11 @@ class Follower:
         faces, counted, notes = self._oriented
         own = mesh if np.array_equal(faces, mesh.faces) else mesh.with_faces(faces)
         self._share(own)
-        return Repaired(own, counted, notes=notes)
+        repaired = Repaired(own, counted, notes=notes)
+        if counted is not None:
+            boundary = repaired.__dict__["boundary"] = own.with_faces(own.faces[counted])
+            self._share(boundary)
+        return repaired
 
     def _share(self, mesh: Mesh) -> None:
         """Gives a mesh what is known of its faces."""
