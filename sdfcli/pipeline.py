@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from sdfcli.backend import select_backend
@@ -56,8 +57,15 @@ def build(
         OutOfMemoryError: the build does not fit into `max_memory` or into memory.
     """
     params = BuildParams(**parameters)
-    try:
+    with memory_errors():
         return _build(source, params, device, threads, max_memory, progress or (lambda _: None), previous, keep_nearest)
+
+
+@contextmanager
+def memory_errors() -> Iterator[None]:
+    """Raises OutOfMemoryError, with remedies, for a MemoryError within it."""
+    try:
+        yield
     except MemoryError as error:
         remedies = "try a larger --tolerance, a smaller --depth, or more --max-memory"
         raise OutOfMemoryError(f"out of memory: {error}; {remedies}") from error

@@ -19,7 +19,7 @@ from sdfcli.mesh.mesh import Domain, Mesh, diagonal_of
 from sdfcli.octree import OCTREES
 from sdfcli.octree.grown import Grown, Progress
 from sdfcli.params import BuildParams
-from sdfcli.pipeline import make_field
+from sdfcli.pipeline import make_field, memory_errors
 from sdfcli.query.warm_start import WarmStart
 from sdfcli.runtime.signature import takes
 from sdfcli.scene import Scene
@@ -204,7 +204,8 @@ class Frame:
 
     def build(self) -> Field:
         """The field of this frame. Raises what `sdfcli.build` raises."""
-        return self.sequence._build(self)
+        with memory_errors():
+            return self.sequence._build(self)
 
 
 def bounds_of_all(frames: Sources) -> Floats:

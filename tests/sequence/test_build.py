@@ -159,6 +159,15 @@ def test_a_frame_that_cannot_be_read() -> None:
         list(build_sequence([shapes.icosphere(1), "missing.ply"], device="cpu"))
 
 
+def test_a_lack_of_memory_says_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(sequence, "make_field", full)
+    with pytest.raises(sdfcli.errors.OutOfMemoryError, match="try a larger --tolerance"):
+        list(build_sequence([BALL], device="cpu"))
+
+
 def in_files(folder: Path, frames: list[shapes.Shape]) -> FrameArray:
     import trimesh
 
