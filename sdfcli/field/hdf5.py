@@ -84,32 +84,13 @@ def values_sha256(attributes: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def write_attributes(group: Any, attributes: Mapping[str, Any]) -> None:
-    """Adds attributes to a group of an open file: texts as np.bytes_, numbers, and arrays of these. By h5py's functions
-    for single steps, which take a third of the time."""
-    from h5py import h5a, h5s, h5t
-
-    for name, value in attributes.items():
-        array = np.asarray(value)
-        space = h5s.create_simple(array.shape)
-        h5a.create(group.id, name.encode(), h5t.py_create(array.dtype, logical=True), space).write(array)
-
-
 def write_chunks(group: Any, name: str, length: int, dtype: Any, chunk: int, chunks: Iterable[bytes]) -> None:
     """Adds a dataset (length,) to a group of an open file, from its chunks of `chunk` entries each, which are packed as
     by `chunks.packed`."""
-    from h5py import h5d, h5p, h5s, h5t
-
-    how = h5p.create(h5p.DATASET_CREATE)
-    how.set_chunk((min(chunk, length),))
-    how.set_shuffle()
-    how.set_deflate(DEFLATE)
-    how.set_fletcher32()
-    how.set_obj_track_times(False)
-    kind, space = h5t.py_create(np.dtype(dtype), logical=True), h5s.create_simple((length,))
-    dataset = h5d.create(group.id, name.encode(), kind, space, how)
+    packing = {"compression": "gzip", "compression_opts": DEFLATE, "shuffle": True, "fletcher32": True}
+    dataset = group.create_dataset(name, length, dtype, chunks=(min(chunk, length),), **packing)
     for number, content in enumerate(chunks):
-        dataset.write_direct_chunk((number * chunk,), content)
+        dataset.id.write_direct_chunk((number * chunk,), content)
 
 
 def has(file: Any, name: str) -> bool:

@@ -27,7 +27,6 @@ from sdfcli.field.hdf5 import (
     text,
     values_sha256,
     whole_number,
-    write_attributes,
     write_chunks,
 )
 from sdfcli.field.schema import check_info
@@ -105,7 +104,8 @@ class PackedField:
 
 def write_summed(group: Any, attributes: dict[str, Any]) -> None:
     """Adds attributes and their checksum to a group."""
-    write_attributes(group, {**attributes, ATTRIBUTES_SUM: np.bytes_(values_sha256(attributes))})
+    for name, value in {**attributes, ATTRIBUTES_SUM: np.bytes_(values_sha256(attributes))}.items():
+        group.attrs[name] = value
 
 
 def pack(field: Field, helpers: Executor, quick: bool = False) -> PackedField:

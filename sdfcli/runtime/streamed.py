@@ -9,6 +9,9 @@ from typing import Any
 
 from sdfcli.runtime import interrupts
 
+METADATA = 1 << 17
+"""Bytes of HDF5's cache of metadata, which takes ten times as many of memory."""
+
 
 class _Disk:
     """A binary file for HDF5 whose writes never fail: the first error is kept, later writes are dropped."""
@@ -55,8 +58,18 @@ def streamed_hdf5(path: Path) -> Iterator[tuple[Any, Callable[[], None]]]:
     try:
         try:
             with h5py.File(disk, "w") as file:
+                _bound_cache(file)
                 yield file, disk.check
         finally:
             disk.check()  # in place of an error of HDF5 that follows from it
     finally:
         disk.close()
+
+
+def _bound_cache(file: Any) -> None:
+    """Gives the cache of metadata a fixed size: by default it grows with the file, to 32 MB."""
+    config = file.id.get_mdc_config()
+    config.set_initial_size = True
+    config.initial_size = config.min_size = config.max_size = METADATA
+    config.incr_mode = config.flash_incr_mode = config.decr_mode = 0
+    file.id.set_mdc_config(config)

@@ -62,7 +62,9 @@ class SequenceWriter:
         self._frames = file.create_group(FRAMES)
         self._hashes: list[str] = []
         self._motion: list[float] = []
-        self._infos: list[dict[str, Any]] = []
+        self._parameters: dict[str, Any] = {}
+        self._largest_error = 0.0
+        self._counts: dict[str, Counter[str]] = {"sign": Counter(), "verdict": Counter()}
 
     def add(self, field: PackedField, motion: float | None) -> None:
         """Adds the next frame: its field, and its motion, None where it has none."""
@@ -70,7 +72,10 @@ class SequenceWriter:
         field.write(self._frames.create_group(frame_name(len(self._hashes))))
         self._hashes.append(field.attributes["content_sha256"].decode())
         self._motion.append(np.nan if motion is None else motion)
-        self._infos.append({name: info[name] for name in ("parameters", "sign", "verdict", "max_error")})
+        self._parameters = info["parameters"]
+        self._largest_error = max(self._largest_error, info["max_error"])
+        for name, counts in self._counts.items():
+            counts[info[name]] += 1
 
     def finish(self) -> dict[str, Any]:
         """Writes what is known of all frames. Returns `info`, and `content_sha256`."""
@@ -98,12 +103,8 @@ class SequenceWriter:
 
     def _info(self) -> dict[str, Any]:
         """The parameters of all frames, and how many have which sign and verdict."""
-        infos = self._infos
-        return {
-            "parameters": infos[0]["parameters"],
-            "max_error": max(info["max_error"] for info in infos),
-            **{f"{name}s": dict(Counter(info[name] for info in infos)) for name in ("sign", "verdict")},
-        }
+        counts = {f"{name}s": dict(counts) for name, counts in self._counts.items()}
+        return {"parameters": self._parameters, "max_error": self._largest_error, **counts}
 
 
 def content_sha256(domain: Domain, times: Floats, motion: Floats, hashes: Iterable[str]) -> str:

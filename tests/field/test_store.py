@@ -294,7 +294,9 @@ def failing(error: BaseException) -> Callable[..., Any]:
     return fail
 
 
-@pytest.mark.parametrize(("owner", "name"), [(h5py, "File"), (h5py.h5d, "create"), (os, "fsync"), (os, "replace")])
+@pytest.mark.parametrize(
+    ("owner", "name"), [(h5py, "File"), (h5py.Group, "create_dataset"), (os, "fsync"), (os, "replace")]
+)
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left on device"), KeyboardInterrupt()])
 def test_a_failure_leaves_nothing_behind(
     saved: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: BaseException

@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
-from sdfcli.runtime.streamed import streamed_hdf5
+from sdfcli.runtime.streamed import METADATA, streamed_hdf5
 
 ROWS = np.random.default_rng(1).random((5000, 3))
 
@@ -99,3 +99,13 @@ def test_interrupts_are_no_errors_of_hdf5(tmp_path: Path) -> None:
         [sys.executable, "-c", INTERRUPTED, tmp_path / "a.h5"], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "100\n", "")
+
+
+def test_the_cache_of_metadata_does_not_grow(tmp_path: Path) -> None:
+    with streamed_hdf5(tmp_path / "a.h5") as (file, _):
+        for number in range(400):
+            group = file.create_group(f"{number}")
+            group.attrs["text"] = np.bytes_(b"x" * 2000)
+            group["x"] = np.arange(9)
+        _, _, held, _ = file.id.get_mdc_size()
+        assert held <= 2 * METADATA
