@@ -25,7 +25,6 @@ Handler = Callable[[Any, Answer], None]
 
 def serve(start: Callable[[Any], Handler]) -> None:
     """Serves until the input ends. start: makes from the first message what answers each request, by calls."""
-    interrupts.watch(signal.SIGTERM)
     driver.without_cub()
     if not driver.present():
         memory.bound()
@@ -40,6 +39,7 @@ def serve(start: Callable[[Any], Handler]) -> None:
 
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
         handler = start(asked.get())
+        interrupts.watch(signal.SIGTERM)  # until now it ends the process: interrupted imports raise errors of their own
         answer("ready")
         while True:
             handler(_next(asked), answer)
