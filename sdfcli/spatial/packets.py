@@ -147,22 +147,21 @@ def ask(
     *,
     along: Array | None = None,
     seed: Array | None = None,
-    near: Array | None = None,
-    near_slot: Array | None = None,
+    seed_slot: Array | None = None,
     boxes: Array | None = None,
     tests: Array | None = None,
     sampled: bool = False,
 ) -> None:
     """Writes `distance` and `slot` (m,) of points (m, 3) float32; see DistanceIndex. Fast for neighbours in sequence.
 
-    along: indices (k,) uint32 of the points to query, in that order. seed: (m, s) uint32, candidate slots. near: (m,)
-    uint32, indices into near_slot, the results at other points. boxes, tests: (m,) uint32, numbers of tests. sampled:
-    the points are samples, for which nearly nearest triangles suffice.
+    along: indices (k,) uint32 of the points to query, in that order. seed: (m,) or (m, s) uint32, candidate slots, or
+    indices into seed_slot. boxes, tests: (m,) uint32, numbers of tests. sampled: the points are samples, for which
+    nearly nearest triangles suffice.
     """
     queries = len(points) if along is None else len(along)
     together = queries >= PACKETS_FROM
     samples, every = None, EVERY[sampled]
-    if together and seed is None and near is None and queries > WARP:
+    if together and seed is None and queries > WARP:
         samples = backend.xp.arange(0, queries, every, dtype=np.uint32) if along is None else along[::every].copy()
         ask(backend, tree, points, distance, slot, along=samples, sampled=True)
     backend.run(
@@ -170,7 +169,7 @@ def ask(
         WARP * (-(-queries // WARP) if together else queries),
         queries=queries,
         levels=len(tree.level_start),
-        seeds=0 if seed is None else seed.shape[1],
+        seeds=0 if seed is None else seed.size // max(1, len(points)),
         points=points,
         order=along,
         slot_place=tree.slot_place,
@@ -181,8 +180,7 @@ def ask(
         sample_slot=None if samples is None else slot[samples],
         every=every,
         seed=seed,
-        near=near,
-        near_slot=near_slot,
+        seed_slot=seed_slot,
         distance=distance,
         slot=slot,
         boxes=boxes,
@@ -205,15 +203,16 @@ class PacketIndex(DistanceIndex):
         self, position: Array, near: Array, ends: list[int], seed: Array | None = None
     ) -> tuple[Array, Array]:
         """The coarse levels first, as their results bound those of finer ones. Corners of one level also have similar
-        distances."""
+        distances. All levels at once where there are seeds."""
+        if seed is not None:
+            return self.nearest(position, seed)
         distance, slot = self._answers(position)
         first = max([end for end in ends if end <= FIRST_LEVELS], default=ends[0])
-        for start, end in pairwise([0, first, *(end for end in ends if end > first)]):
-            own = [array[start:end] for array in (position, distance, slot)]
-            seeds = {} if seed is None else {"seed": seed[start:end]}
-            if start:
-                seeds.update(near=near[start:end], near_slot=slot)
-            ask(self.backend, self.tree, *own, **seeds)
+        ask(self.backend, self.tree, position[:first], distance[:first], slot[:first])
+        for start, end in pairwise(ends):
+            if first <= start < end:
+                own = [array[start:end] for array in (position, distance, slot)]
+                ask(self.backend, self.tree, *own, seed=near[start:end], seed_slot=slot)
         return distance, slot
 
     def along(self, points: Array) -> Array:

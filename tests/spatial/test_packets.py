@@ -223,19 +223,6 @@ def test_level_by_level(backend: Backend) -> None:
     assert_same(backend, found, plain)
 
 
-@pytest.mark.usefixtures("together")
-@pytest.mark.parametrize("order", [[0, 1], [1, 0]])
-def test_the_nearer_of_two_seeds_counts(backend: Backend, order: list[int]) -> None:
-    rng = np.random.default_rng(7)
-    bvh = make_bvh(backend, make_mesh(*shapes.icosphere(4)).unit_triangles)
-    points = backend.from_host(rng.random((64, 3)), np.float32)
-    exact = backend.to_host(nearest(backend, bvh, points)[1])
-    far = np.roll(exact, 32)
-    seeds = np.stack([exact, far], axis=1)[:, order].astype(np.uint32)
-    one, two = (visits(backend, bvh, points, backend.from_host(seed)) for seed in (exact[:, None].copy(), seeds.copy()))
-    assert_same(backend, two, one)
-
-
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 500])
 def test_points_are_counted_into_order(backend: Backend, count: int) -> None:
     """Each comes once, and those of a cell of the coarser lattice together, along the Hilbert curve."""

@@ -61,10 +61,6 @@ struct Found {
     float distance_sq;
     u32 slot, id;
 };
-FN Found nothing_found() {
-    Found none = {SDF_UNKNOWN, 0, SDF_NONE};
-    return none;
-}
 FN Found measure_record(const float* records, u32 place, F3 p) {
     const Float4* from = (const Float4*)records + 4 * (size_t)place;
     Float4 a = from[0], b = from[1], c = from[2], rest = from[3];
@@ -88,7 +84,7 @@ struct sdf_distance_packet_args {
     u32 n;  // threads: whole warps
     u32 queries;
     u32 levels;              // of nodes, blocks among them
-    u32 seeds;               // slots to start from in a row
+    u32 seeds;               // slots to start from in a row, of which the first is used
     const float* points;     // [queries, 3]
     const u32* order;        // [queries] the order in which they are taken, neighbours together; null: as they are
     const u32* slot_place;   // [triangles]
@@ -96,28 +92,15 @@ struct sdf_distance_packet_args {
     const float* box;        // [nodes, 4, 32, 4] the boxes of their children
     const float* part;       // [parts, 4, 32, 4] the boxes of 4 triangles each
     const u32* level_start;  // [levels] each one's first node
-    const u32* sample_slot;  // [ceil(queries / every)] nearest to samples; null: others are used
+    const u32* sample_slot;  // [ceil(queries / every)] nearest to samples; null: seeds are used
     u32 every;               // how many queries there are from one sample to the next
     const u32* seed;         // [queries, seeds] ended by SDF_NONE
-    const u32* near;         // [queries] a point nearby whose answer is known, SDF_NONE for none; null: none at all
-    const u32* near_slot;    // [known points] their answers
+    const u32* seed_slot;    // [slots] the slot of each seed; null: seeds are slots
     float* distance;         // [queries] out
     u32* slot;               // [queries] out
     u32* boxes;              // [queries] out: boxes measured by the point's thread; may be null
     u32* tests;              // [queries] out: triangles measured by it; may be null
 };
-// The places of all triangles that a query may start from.
-template <class Use>
-FN void for_each_seed(const sdf_distance_packet_args& a, u32 query, const Use& use) {
-    for (u32 s = 0; s < a.seeds; s++) {
-        u32 slot = a.seed[a.seeds * (size_t)query + s];
-        if (slot == SDF_NONE) break;
-        use(a.slot_place[slot]);
-    }
-    u32 near = a.near ? a.near[query] : SDF_NONE;
-    if (near != SDF_NONE) use(a.slot_place[a.near_slot[near]]);
-}
-
 // One thread of a warp, and the walk that it takes with the others. All points are within `radius` of `around`. `ahead`
 // is about the way that leads from there to the surface, of length 1, or 0 if that is not known.
 struct Traversal {
@@ -211,9 +194,10 @@ struct LoneSearch {
         walker.limit = min_of(walker.limit, reduce_min(float_bits(distance * SDF_FARTHER)));
     }
     METHOD void measure(u32 place) { consider(measure_record(walker.a.record, place, walker.around)); }
-    METHOD void start(u32 query) {
-        best = nothing_found();
-        for_each_seed(walker.a, query, [&](u32 place) { measure(place); });
+    METHOD void start(u32 seed_place) {
+        Found none = {SDF_UNKNOWN, 0, SDF_NONE};
+        best = none;
+        if (seed_place != SDF_NONE) measure(seed_place);
         walker.limit = SDF_NONE - SDF_WARP;
         reach(sqrtf(best.distance_sq));
     }
@@ -355,6 +339,10 @@ FN void store_answer(const sdf_distance_packet_args& a, u32 query, float distanc
     a.boxes[query] = walker.boxes;
     a.tests[query] = walker.tests;
 }
+FN u32 seed_place_of(const sdf_distance_packet_args& a, u32 query) {
+    u32 seed = a.seeds ? a.seed[a.seeds * (size_t)query] : SDF_NONE;
+    return seed == SDF_NONE ? seed : a.slot_place[a.seed_slot ? a.seed_slot[seed] : seed];
+}
 
 FN Traversal make_walker(const sdf_distance_packet_args& a, u32 i, F3 around) {
     SDF_SHARED PacketMemory memory[SDF_BLOCK_WARPS];
@@ -369,7 +357,7 @@ SDF_KERNEL(sdf_distance_lone, WARP, i) {
     u32 query = query_of(a.order, a.queries, i / SDF_WARP);
     Traversal walker = make_walker(a, i, load3(a.points + 3 * (size_t)query));
     LoneSearch lone = {walker};
-    lone.start(query);
+    lone.start(seed_place_of(a, query));
     walker.walk(lone);
     lone.agree();
     if (walker.thread == 0) store_answer(a, query, lone.best.distance_sq, lone.best.slot, walker);
@@ -438,15 +426,10 @@ FN void ask_packet(const sdf_distance_packet_args& a, u32 i, bool sampled) {
     u32 query = query_of(a.order, a.queries, i);
     F3 p = load3(a.points + 3 * (size_t)query);
     Traversal walker = make_walker(a, i, middle_of_all(p));
-    Found first = nothing_found();
-    auto nearer_of = [&](u32 place) {
-        Found found = measure_record(a.record, place, p);
-        if (found.distance_sq < first.distance_sq) first = found;
-    };
-    if (a.sample_slot)
-        nearer_of(place_near_samples(walker, i / SDF_WARP, p));
-    else
-        for_each_seed(a, query, [&](u32 place) { nearer_of(near_in_part(walker, place - place % SDF_PART, p)); });
+    Found first = {SDF_UNKNOWN, 0, SDF_NONE};
+    u32 place = a.sample_slot ? place_near_samples(walker, i / SDF_WARP, p) : seed_place_of(a, query);
+    if (!a.sample_slot && place != SDF_NONE) place = near_in_part(walker, place - place % SDF_PART, p);
+    if (place != SDF_NONE) first = measure_record(a.record, place, p);
     if (sampled) start_nearer(walker, p, first);
     F3 off = p - walker.around;
     walker.radius = SDF_FARTHER * warp_highest(sqrtf(dot(off, off)));
