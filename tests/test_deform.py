@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from conftest import tool
 from sdfcli.mesh.load import load_mesh
+from sdfcli.sequence.frames import FrameArray
 
 TORUS = Path(__file__).resolve().parents[1] / "sample_meshes" / "torus.obj"
 
@@ -51,3 +53,17 @@ def test_nothing_is_replaced(tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         tool("deform").main([str(TORUS), str(tmp_path / "out.npy")])
     assert (tmp_path / "out.npy").read_text() == "mine"
+
+
+def test_an_array_has_the_vertices_that_no_face_uses(tmp_path: Path) -> None:
+    text = "v 9 9 9\n" + TORUS.read_text()
+    (tmp_path / "mesh.obj").write_text(re.sub(r"(?m)^f (.*)$", lambda f: "f " + shifted(f[1]), text))
+    tool("deform").main([str(tmp_path / "mesh.obj"), str(tmp_path / "out.npy"), "--frames", "2"])
+    frames = FrameArray(str(tmp_path / "out.npy"), str(tmp_path / "mesh.obj"))
+    assert len(np.load(tmp_path / "out.npy")[0]) == len(load_mesh(TORUS).vertices) + 1
+    assert np.array_equal(frames[0].faces, load_mesh(tmp_path / "mesh.obj").faces)
+
+
+def shifted(corners: str) -> str:
+    """The corners of a face, each named by a number one higher."""
+    return " ".join(str(int(corner.partition("/")[0]) + 1) for corner in corners.split())

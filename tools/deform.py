@@ -17,7 +17,9 @@ import numpy as np
 from sdfcli.bench.motions import MOTIONS, cycle
 from sdfcli.extract.marching_cubes import Surface
 from sdfcli.extract.mesh_file import write_ply
+from sdfcli.mesh.formats.readers import read_file
 from sdfcli.mesh.load import load_mesh
+from sdfcli.runtime.files import existing_file
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -34,9 +36,11 @@ def main(arguments: list[str] | None = None) -> None:
     if given.out.exists():
         parser.error(f"{given.out} exists: choose another name")
     mesh = load_mesh(given.mesh)
-    frames = cycle(mesh.vertices, MOTIONS[given.motion], given.frames, given.amount * mesh.diagonal)
-    if given.out.suffix == ".npy":
-        shape = (given.frames, *mesh.vertices.shape)
+    packed = given.out.suffix == ".npy"
+    rest = read_file(existing_file(given.mesh))[0] if packed else mesh.vertices  # also those that no face uses
+    frames = cycle(rest, MOTIONS[given.motion], given.frames, given.amount * mesh.diagonal)
+    if packed:
+        shape = (given.frames, *rest.shape)
         array = np.lib.format.open_memmap(given.out, mode="w+", dtype=np.float32, shape=shape)
         for number, vertices in enumerate(frames):
             array[number] = vertices
