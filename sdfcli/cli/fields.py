@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sdfcli.field.field import Field
     from sdfcli.sequence.field_sequence import FieldSequence
 
-NUMBER = re.compile(r"%0?\d?d")
+NUMBER = re.compile(r"%(?:0\d)?d")
 """The place of a frame's number in a file's name."""
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from sdfcli.backend import Array, select_backend
-from sdfcli.errors import UsageError
+from sdfcli.errors import SdfError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.load import load_mesh, placed
@@ -122,7 +122,7 @@ class SequenceBuild:
 
     def span(self, start: int, stop: int) -> Iterator[Frame]:
         """The frames from `start` to `stop` - 1. The next one is read and checked by a thread while one is built."""
-        before = placed(load_mesh(self.frames[start - 1]), self.params) if start else None
+        before = load_frame(self.frames, start - 1, self.params) if start else None
         with ThreadPoolExecutor(1) as ahead:
             coming = ahead.submit(self._prepare, start, before)
             for index in range(start, stop):
@@ -134,7 +134,7 @@ class SequenceBuild:
     def _prepare(self, index: int, before: Mesh | None) -> Frame:
         """What the host does before a frame's build."""
         start, params = time.perf_counter(), self.params
-        mesh = placed(load_mesh(self.frames[index]), params)
+        mesh = load_frame(self.frames, index, params)
         loaded = time.perf_counter()
         same = before is not None and np.array_equal(before.faces, mesh.faces)
         turned, choice = (Follower() if self.cold else self._follower).choose_sign(mesh, params.sign)
@@ -208,11 +208,19 @@ class Frame:
             return self.sequence._build(self)
 
 
+def load_frame(frames: Sources, index: int, params: BuildParams) -> Mesh:
+    """The mesh of a frame. Raises what `load_mesh` and `placed` raise, with the frame's number."""
+    try:
+        return placed(load_mesh(frames[index]), params)
+    except SdfError as error:
+        raise type(error)(f"frame {index}: {error}") from error
+
+
 def bounds_of_all(frames: Sources) -> Floats:
     """Lower and upper corner (2, 3) around all frames."""
     low, high = np.full(3, np.inf), np.full(3, -np.inf)
     for index in range(len(frames)):
-        bounds = load_mesh(frames[index]).bounds
+        bounds = load_frame(frames, index, BuildParams()).bounds
         low, high = np.minimum(low, bounds[0]), np.maximum(high, bounds[1])
     return np.array([low, high])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -59,10 +60,10 @@ class FieldSequence:
 
         Raises UsageError for a frame that is not there; InputError where the file is damaged, or no longer the same.
         """
-        count = len(self)
-        if not -count <= frame < count:
+        count, number = len(self), operator.index(frame)
+        if not -count <= number < count:
             raise UsageError(f"frame {frame}: the sequence has frames 0 to {count - 1}")
-        return self._read(int(frame) % count)
+        return self._read(number % count)
 
     def frame_at(self, time: float) -> int:
         """The number of the frame nearest to a time, the earlier one of two. Raises UsageError for a time outside."""
@@ -123,7 +124,7 @@ class FieldSequence:
         """The frame at or before a time, and the share of the interval that has passed, 0 to below 1."""
         low, high = float(self.times[0]), float(self.times[-1])
         if not low <= time <= high:
-            raise UsageError(f"time {time:g}: the sequence lasts from {low:g} to {high:g} seconds")
+            raise UsageError(f"time {time}: the sequence lasts from {low} to {high} seconds")
         first = int(np.searchsorted(self.times, time, "right")) - 1
         if time == self.times[first]:
             return first, 0.0

@@ -71,7 +71,7 @@ class FrameArray:
                 f"{self.array}: {vertices.shape[1]} vertices a frame, but {self.mesh}, whose faces are used, "
                 f"has {self._faces[1]}"
             )
-        return make_mesh(np.array(vertices[index], np.float64), self._faces[0], self.name(index))
+        return make_mesh(np.array(vertices[index], np.float64), self._faces[0], self.array)
 
     def name(self, index: int) -> str:
         """A frame's name in messages."""

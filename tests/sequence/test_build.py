@@ -142,6 +142,11 @@ def test_every_tenth_frame_is_measured_in_full() -> None:
     [
         ([], {}, "one frame or more"),
         ([shapes.icosphere(1)], {"domain": (0, 0, 0, 1)}, "leaves the domain"),
+        (
+            [BALL, (3 * BALL[0], BALL[1])],
+            {"domain": (-2, -2, -2, 4), "unit": 1, "depth": 2},
+            "^frame 1: the mesh leaves the domain",
+        ),
         ([shapes.icosphere(1)], {"domain": (0, 0, 1)}, "four numbers"),
         ([shapes.icosphere(1)], {"domain": (0, 0, 0, -1)}, "use an edge between"),
         ([shapes.icosphere(1)], {"domain": (0, 0, 0, float("nan"))}, "use an edge between"),

@@ -178,6 +178,19 @@ def test_times_outside() -> None:
                 look(point, time)
 
 
+def test_the_last_time_is_told_in_full() -> None:
+    """The time that a message names is one of the sequence."""
+    found = sequence_of([random_sequence(1).at(0)] * 2, [0, 2 / 3], [np.nan, 0])
+    with pytest.raises(UsageError, match=f"from 0.0 to {2 / 3} seconds") as caught:
+        found.at_time(1)
+    assert found.frame_at(float(str(caught.value).split()[-2])) == 1
+
+
+def test_frames_have_whole_numbers() -> None:
+    with pytest.raises(TypeError):
+        random_sequence(1).at(1.5)  # type: ignore[arg-type]
+
+
 def test_the_nearest_frame() -> None:
     found = sequence_of([random_sequence(1).at(0)] * 3, [0, 1, 3], [np.nan, 0, 0])
     times = [0, 0.4, 0.5, 0.6, 1, 1.9, 2.1, 3]

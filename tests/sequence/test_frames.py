@@ -62,7 +62,7 @@ def test_an_array_with_the_faces_of_a_mesh(folder: Path, array: Path) -> None:
         assert np.array_equal(mesh.faces, FRAMES[k][1])
     build = SequenceBuild(found, device="cpu", depth=3, tolerance=0.05)
     assert [frame.motion is None for frame in build] == [True, *[False] * 4]
-    with pytest.raises(InputError, match=r"walk\.npy: frame 2: vertex 7 is not finite"):
+    with pytest.raises(InputError, match=r"^frame 2: .*walk\.npy: vertex 7 is not finite"):
         damaged(array, (2, 7, 0), np.nan, str(folder / "frame8.ply"))
 
 
@@ -70,7 +70,7 @@ def damaged(array: Path, place: tuple[int, ...], value: float, mesh: str) -> Non
     content = np.load(array)
     content[place] = value
     np.save(array, content)
-    load_mesh(find_frames([str(array)], mesh)[place[0]])
+    SequenceBuild(find_frames([str(array)], mesh), device="cpu")
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
