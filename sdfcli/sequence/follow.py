@@ -13,6 +13,9 @@ from sdfcli.mesh.mesh import CONNECTIVITY, Mesh
 from sdfcli.mesh.repair import Repaired, oriented
 from sdfcli.sign.choice import SignChoice, choose_sign
 
+KEPT = 4
+"""Lists of faces whose connectivity is kept: as given, consistently oriented, those that count, and turned outwards."""
+
 
 class Follower:
     """Carries connectivity and consistent orientation from frame to frame.
@@ -57,8 +60,10 @@ class Follower:
 
     def _share(self, mesh: Mesh) -> None:
         """Gives a mesh what is known of its faces."""
-        for faces, known in self._known:
+        for place, (faces, known) in enumerate(self._known):
             if np.array_equal(faces, mesh.faces):
                 mesh.__dict__.update(known)
+                self._known.append(self._known.pop(place))
                 return
         self._known.append((mesh.faces, {name: getattr(mesh, name) for name in CONNECTIVITY}))
+        del self._known[:-KEPT]  # other shells may be turned in each frame

@@ -12,6 +12,7 @@ import pytest
 import sdfcli
 import shapes
 from sdfcli.errors import InputError, UsageError
+from sdfcli.mesh.load import load_mesh
 from sdfcli.sequence import build as sequence
 from sdfcli.sequence.build import SequenceBuild, build_sequence
 from sdfcli.sequence.follow import Follower
@@ -100,6 +101,23 @@ def test_the_follower_chooses_as_a_lone_mesh() -> None:
         assert mesh.health == fresh.health
         assert np.array_equal(turned.faces, expected.faces)
         assert (choice.method, choice.reason, choice.inverted) == (chosen.method, chosen.reason, chosen.inverted)
+
+
+def test_the_follower_keeps_no_more_with_each_frame() -> None:
+    """Shells that turn inside out, others in each frame, give other faces each time."""
+    ball, faces = shapes.icosphere(1)
+    shells = 5
+    follower, every = Follower(), np.concatenate([faces + k * len(ball) for k in range(shells)])
+    kept = []
+    for number in range(10):
+        turned = [-1 if number >> k & 1 else 1 for k in range(shells)]
+        vertices = np.concatenate([ball * [1, 1, side] + [3 * k, 0, 0] for k, side in enumerate(turned)])
+        followed, fresh = (
+            choose(load_mesh((vertices, every)), "auto") for choose in (follower.choose_sign, choose_sign)
+        )
+        assert np.array_equal(followed[0].faces, fresh[0].faces)
+        kept.append(len(follower._known))
+    assert max(kept[4:]) == max(kept[:4])
 
 
 def test_motion_and_coherence() -> None:
