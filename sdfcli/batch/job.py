@@ -143,7 +143,7 @@ def outcome_of_field(mesh: str, target: Path, status: str, field: Field, setting
         "exit_code": 0,
         **{name: health[name] for name in ("triangles", "vertices", "watertight")},
         "health": health,
-        **{name: parameters[name] for name in ("octree", "tolerance")},
+        **{name: parameters[name] for name in ("octree", "tolerance", "unit") if name in parameters},
         **info,
         "leaves": len(field.leaf_key),
         "corners": len(field.corner_key),

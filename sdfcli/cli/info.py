@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sdfcli.cli import options
 from sdfcli.cli.fields import check_choice, open_field, open_sequence
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table
-from sdfcli.cli.wording import frames_text, health_text, kept_text, sheets_text, verdict_text
+from sdfcli.cli.wording import frames_text, health_text, kept_text, sheets_text, unit_name, verdict_text
 
 if TYPE_CHECKING:
     from sdfcli.field.field import Field
@@ -130,22 +130,23 @@ def domain_text(low: Floats, length: float) -> str:
 
 def _known(told: dict[str, Any]) -> list[tuple[str, str]]:
     mesh, asked, thinnest = told["mesh"], told["parameters"], told["sheets"]["kept_from"]
-    kept = (
-        "the tolerance alone decides" if thinnest is None else f"a thickness of {error_text(thinnest)} of the diagonal"
-    )
+    unit = unit_name(asked)
+    kept = "the tolerance alone decides" if thinnest is None else f"a thickness of {error_text(thinnest)} of the {unit}"
+    units = [("unit", f"{asked['unit']:.9g}, in the mesh's units")] if "unit" in asked else []
     return [
         ("mesh", f"{mesh['triangles']:,} triangles, {mesh['vertices']:,} vertices, {health_text(mesh)}"),
         ("diagonal", f"{mesh['diagonal']:.9g}, in the mesh's units"),
+        *units,
         ("octree", f"{asked['octree']}, depth {asked['depth']} at most, {told['depth']} reached"),
-        ("tolerance", f"{error_text(asked['tolerance'])} of the diagonal, {kept_text(told['error_limit'])}"),
-        ("band", f"{error_text(asked['band'])} of the diagonal; farther from the surface errors may grow"),
+        ("tolerance", f"{error_text(asked['tolerance'])} of the {unit}, {kept_text(told['error_limit'])}"),
+        ("band", f"{error_text(asked['band'])} of the {unit}; farther from the surface errors may grow"),
         ("sign", f"{told['sign']} ({told['sign_reason']}), asked for: {asked['sign']}"),
         ("verdict", verdict_text(told)),
-        ("thin walls", sheets_text(told["sheets"], asked["tolerance"])),
+        ("thin walls", sheets_text(told["sheets"], asked["tolerance"], unit=unit)),
         ("kept from", f"{kept}; {told['sheets']['leaves']:,} leaves for walls and gaps that are thin"),
         ("jump leaves", f"{told['jump_leaves']:,}"),
-        ("max error", f"{error_text(told['max_error'])} of the diagonal"),
-        ("rms error", f"{error_text(told['rms_error'])} of the diagonal"),
+        ("max error", f"{error_text(told['max_error'])} of the {unit}"),
+        ("rms error", f"{error_text(told['rms_error'])} of the {unit}"),
     ]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, say
-from sdfcli.cli.wording import health_text, kept_text, sheets_text, verdict_text
+from sdfcli.cli.wording import health_text, kept_text, sheets_text, unit_name, verdict_text
 
 if TYPE_CHECKING:
     from sdfcli.batch.messages import Outcome, Settings
@@ -111,19 +111,22 @@ def _summary(done: list[Outcome], total: int, seconds: float) -> list[str]:
 
 def _print_table(report: Outcome, verbose: bool) -> None:
     skipped = report["status"] == "skipped"
-    errors = f"at most {error_text(report['max_error'])}, rms {error_text(report['rms_error'])} of the diagonal"
+    unit = unit_name(report)
+    errors = f"at most {error_text(report['max_error'])}, rms {error_text(report['rms_error'])} of the {unit}"
     shape = f"{report['leaves']:,} leaves, {report['corners']:,} corners, depth {report['depth']}"
     rows = [
         ("verdict", verdict_text(report)),
         ("error", f"{errors} (tolerance {error_text(report['tolerance'])}, {kept_text(report['error_limit'])})"),
         ("file", f"{report['output']}, {human_bytes(report['bytes'])}"),
         ("time", "skipped" if skipped else f"{report['seconds']['total']:.2f} s on {report['device']}"),
-        ("thin walls", sheets_text(report["sheets"], report["tolerance"])),
+        ("thin walls", sheets_text(report["sheets"], report["tolerance"], unit=unit)),
         ("mesh", f"{report['triangles']:,} triangles, {health_text(report['health'])}"),
         ("diagonal", f"{report['health']['diagonal']:.9g}, in the mesh's units"),
         ("sign", f"{report['sign']} ({report['sign_reason']})"),
         ("octree", f"{report['octree']}, {shape}"),
     ]
+    if "unit" in report:
+        rows.append(("unit", f"{report['unit']:.9g}, in the mesh's units"))
     if report["sheets"]["leaves"]:
         rows.append(("", f"{report['sheets']['leaves']:,} of the leaves for thin walls and gaps"))
     if report["jump_leaves"]:

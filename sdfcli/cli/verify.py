@@ -10,6 +10,7 @@ import typer
 from sdfcli.cli import options
 from sdfcli.cli.fields import open_field
 from sdfcli.cli.output import error_text, print_json, print_table, progress, say
+from sdfcli.cli.wording import unit_name
 from sdfcli.errors import CheckFailedError, InputError, UsageError
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ def verify(
         if not same:
             say("note: this is not the mesh that the field was built from")
     if not passed:
-        raise CheckFailedError(f"{file}: the error is {error_text(worst)} of the diagonal, above {error_text(allowed)}")
+        fractions = f"{error_text(worst)} of the {unit_name(field.info['parameters'])}, above {error_text(allowed)}"
+        raise CheckFailedError(f"{file}: the error is {fractions}")
 
 
 def _figures(region: RegionErrors) -> dict[str, float]:

@@ -58,14 +58,22 @@ def verdict_text(report: dict[str, Any]) -> str:
     return f"{words} (the mesh's inside is certain at {confidence:.1%} of the points near the surface)"
 
 
-def sheets_text(sheets: dict[str, Any], tolerance: float, lost: str = "lost") -> str:
-    """How thin the walls of a mesh are, whether they and the gaps are kept, and what would keep them."""
+def unit_name(parameters: dict[str, Any]) -> str:
+    """What errors and tolerances of a build are fractions of."""
+    return "unit" if "unit" in parameters else "diagonal"
+
+
+def sheets_text(sheets: dict[str, Any], tolerance: float, lost: str = "lost", unit: str = "diagonal") -> str:
+    """How thin the walls of a mesh are, whether they and the gaps are kept, and what would keep them.
+
+    unit: see `unit_name`.
+    """
     if sheets["lost"] is None:
         return "not resolved: the field has no signs"
     if sheets["thinnest"] is None:
-        words = f"none below {error_text(WIDEST_SHEET * tolerance)} of the diagonal"
+        words = f"none below {error_text(WIDEST_SHEET * tolerance)} of the {unit}"
     else:
-        words = f"{error_text(sheets['thinnest'])} of the diagonal at the thinnest"
+        words = f"{error_text(sheets['thinnest'])} of the {unit} at the thinnest"
     if not sheets["lost"]:
         return words
     share, needed, depth = sheets["lost"], sheets["needed_thin"], sheets["needed_depth"]

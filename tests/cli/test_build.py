@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -220,6 +221,23 @@ def test_the_report_leads_with_what_matters(tmp_path: Path) -> None:
 
 
 PLACE = ["--domain", "-2,-2,-1.5,4", "--max-error", "0.02"]
+
+
+def test_texts_say_what_errors_are_fractions_of(ball: Path, tmp_path: Path) -> None:
+    """The diagonal, or the unit where one is given, and its length."""
+    field = tmp_path / "a.h5"
+    words = ["build", ball, "-o", field, "--depth", "4", "--device", "cpu", "--tolerance", "0.02", "--force"]
+    for place, name, other in (([], "diagonal", "unit"), (["--max-error", "0.1"], "unit", "diagonal")):
+        built = run(*words, *place).stdout
+        told = run("info", field).stdout
+        failed = run(
+            *("verify", field, "--mesh", ball, "--tolerance", "1e-6", "--samples", "300", "--device", "cpu")
+        ).stderr
+        for text in (built, told, failed):
+            assert f"of the {name}" in text
+            assert f"of the {other}" not in text
+    for text in (built, told):
+        assert re.search(r"^unit +5, in the mesh's units$", text, re.MULTILINE)
 
 
 def test_a_domain_and_an_error_in_the_meshs_units(ball: Path, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ PAGE = (ROOT / "docs" / "reference" / "json.md").read_text()
 TORUS = ROOT / "sample_meshes" / "torus.obj"
 
 EXAMPLES = {
-    "build": "build TORUS -o new.h5 --depth 3",
+    "build": "build TORUS -o new.h5 --depth 3 --unit 4",
     "build, failed": "build nothing.ply",
     "build --dry-run": "build TORUS --dry-run --depth 3",
     "sequence, a frame": "sequence TORUS TORUS -o new.h5 --depth 3",
