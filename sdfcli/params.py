@@ -120,7 +120,8 @@ def _checked_domain(domain: Any) -> tuple[float, float, float, float]:
     try:
         x, y, z, length = (float(number) for number in domain)
     except (TypeError, ValueError):
-        raise UsageError(f"--domain {domain}: use four numbers: X,Y,Z of the lower corner, and the edge") from None
+        given = ",".join(map(str, domain)) if isinstance(domain, list | tuple) else domain
+        raise UsageError(f"--domain {given}: use four numbers: X,Y,Z of the lower corner, and the edge") from None
     if not (LENGTHS[0] < length < LENGTHS[1] and max(abs(x), abs(y), abs(z)) <= MOST_AWAY * length):
         raise UsageError(
             f"--domain {x:g},{y:g},{z:g},{length:g}: use an edge between {LENGTHS[0]:g} and {LENGTHS[1]:g}, and a "

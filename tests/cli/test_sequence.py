@@ -167,7 +167,7 @@ def test_what_is_there_is_kept(folder: Path, tmp_path: Path) -> None:
         (["frames", "-o", "a.h5", "--fps", "2", "--times", "x"], 2, "use one of them"),
         (["frames", "-o", "a.h5", "--fps", "0"], 2, "--fps 0.0: use a positive number"),
         (["frames", "-o", "a.h5", "--faces", "frames/f8.ply"], 2, "needs one .npy file"),
-        (["frames", "-o", "a.h5", "--domain", "1,2"], 2, "--domain"),
+        (["frames", "-o", "a.h5", "--domain", "1,2"], 2, "--domain 1,2: use four numbers"),
         (["frames", "-o", "a.h5", "--domain", "0,0,0,0.1"], 2, "domain"),
         (["frames", "-o", "a.h5", "--times", "frames/f8.ply"], 3, "f8.ply"),
         (["nothing.ply", "-o", "a.h5"], 3, "nothing.ply: no such file"),
