@@ -92,7 +92,7 @@ def test_info_of_a_sequence(here: Path, moving: FieldSequence) -> None:
     assert told["domain_length"] == moving.domain.length == told["parameters"]["domain"][3]
     assert told["bytes"] == Path("anim.h5").stat().st_size
     table = invoke("info anim.h5").stdout
-    for words in ("4, from 0 to 2 seconds", "moves 1 at most", "other faces  in 1 of", "pseudonormal (4 frames)"):
+    for words in ("4, from 0 to 2 seconds", "moves 1 at most", "change once", "pseudonormal (4 frames)"):
         assert words in table
 
 
