@@ -66,7 +66,7 @@ class Measured:
 def measure(field: Field, scene: Scene, samples: Samples, params: BuildParams, grown: Grown) -> Measured:
     """The field's errors against exact distances, and the thin walls and gaps that it has lost."""
     index, mesh = MeshDistance.of(scene), scene.mesh
-    suspects = MOST_SUSPECTS if scene.signer.caps else 0.0  # without holes, no sign jumps
+    suspects = MOST_SUSPECTS if _may_jump(scene) else 0.0
     regions = samples.regions
     found = errors_by_region(field, mesh.unit, params.tolerance, params.band, index, regions, suspects).values()
     scale = mesh.unit / mesh.domain.length
@@ -82,6 +82,12 @@ def measure(field: Field, scene: Scene, samples: Samples, params: BuildParams, g
         sheets={**kept, **thinnest},
         depth=int(field.leaf_level.max()),
     )
+
+
+def _may_jump(scene: Scene) -> bool:
+    """Whether the sign may jump away from the surface: where holes are closed, and where pseudonormals were asked for
+    that may be unsafe."""
+    return not scene.signer.closed or (scene.choice.asked_for and scene.choice.method == "pseudonormal")
 
 
 def describe(

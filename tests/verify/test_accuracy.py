@@ -96,3 +96,16 @@ def test_an_error_in_a_coarse_leaf_is_one_between_samples(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(measure, "errors_by_region", larger)
     assert sdfcli.build(shapes.icosphere(3), device="cpu").info["error_limit"] == "samples"
+
+
+@pytest.mark.parametrize("sign", ["pseudonormal", "winding"])
+@pytest.mark.parametrize("kind", ["holed", "crossing", "closed"])
+def test_jumps_are_searched_wherever_the_sign_may_jump(kind: str, sign: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pseudonormals jump on surfaces that cross themselves, too, where they are asked for."""
+    ball = shapes.icosphere(3)
+    crossing = shapes.overlapping(np.random.default_rng(0), 3)
+    shape = {"holed": (ball[0], ball[1][200:]), "crossing": crossing, "closed": ball}[kind]
+    found = sdfcli.build(shape, device="cpu", tolerance=0.005, sign=sign).info
+    monkeypatch.setattr(measure, "_may_jump", lambda _: True)
+    assert sdfcli.build(shape, device="cpu", tolerance=0.005, sign=sign).info == found
+    assert found["max_error"] <= 0.005
