@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import secrets
 import tempfile
@@ -37,6 +38,7 @@ def build_all(jobs: list[Job], plan: Plan, scheduler: str, timeout: float | None
     except ImportError as error:
         raise DeviceError("Dask is not installed: pip install 'sdfcli[cluster]', or leave out --scheduler") from error
     logging.getLogger("distributed").setLevel(logging.ERROR)  # the loss of a worker is nothing to worry about
+    fault: DeviceError | None = None
     with contextlib.ExitStack() as stack:
         try:
             address: Any = scheduler
@@ -45,7 +47,10 @@ def build_all(jobs: list[Job], plan: Plan, scheduler: str, timeout: float | None
                 address = stack.enter_context(_local_cluster(len(plan.settings), folder))
             client = stack.enter_context(distributed.Client(address, timeout=PATIENCE))
         except Exception as error:  # Dask has no kind of its own for what is wrong with an address or a key
-            raise DeviceError(f"--scheduler {scheduler}: no scheduler answers there: {error}") from error
+            fault = DeviceError(f"--scheduler {scheduler}: no scheduler answers there: {error}")
+        if fault:
+            gc.collect()  # a client that could not start: its finaliser within the start of another would wait for ever
+            raise fault
         run = secrets.token_hex(8)
         stack.callback(_end, client, run)
         yield from _outcomes(client, run, jobs, plan, timeout, fail_fast)
