@@ -103,7 +103,7 @@ def test_a_failed_allocation_is_no_bad_file(tmp_path: Path, monkeypatch: pytest.
     path.write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n")
     sdfcli.build(shapes.icosphere(1), device="cpu", depth=3, tolerance=0.1).save(field)
     monkeypatch.setattr(readers, "read_obj", fails)
-    monkeypatch.setattr(store, "_read", fails)
+    monkeypatch.setattr(store, "read", fails)
     for free, error in ((100 * MB, OutOfMemoryError), (10**12, InputError)):  # where there is plenty, the file lies
         monkeypatch.setattr(memory, "free_memory", lambda free=free: free)
         for read in (mesh.load_mesh, store.load):
