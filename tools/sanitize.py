@@ -122,7 +122,8 @@ def work() -> None:
             index.signed_distance(points)
             index.closest(points)
         small = {"device": "cpu", "threads": THREADS, "depth": 4, "octree": "bvh"}
-        sdfcli.build(mesh, previous=sdfcli.build(mesh, keep_nearest=True, **small), **small)
+        for query in "fast", "cct":  # of these, the second looks up the earlier frame's triangles
+            sdfcli.build(mesh, previous=sdfcli.build(mesh, keep_nearest=True, **small), query=query, **small)
         exact = ExactReference(mesh.vertices, mesh.faces, CpuBackend(THREADS))
         exact.signed_distance(points)
         compare(mesh, 4, device="cpu", threads=THREADS, samples=300)
