@@ -16,7 +16,7 @@ from sdfcli.errors import InputError, SdfError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.field.schema import INFO, is_complete
 from sdfcli.field.store import load
-from sdfcli.mesh.load import load_mesh, placed
+from sdfcli.mesh.load import load_placed
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import BuildParams
 from sdfcli.pipeline import LOADING, build
@@ -39,7 +39,7 @@ def build_into(mesh: str, output: str, settings: Settings, progress: Callable[[s
     target = Path(output)
     if settings.skip_existing and os.path.exists(target):
         progress("comparing with the field that is there")
-        found = _same_field(target, placed(load_mesh(mesh), BuildParams(**settings.parameters)), settings)
+        found = _same_field(target, load_placed(mesh, BuildParams(**settings.parameters)), settings)
         if found is not None:
             return outcome_of_field(mesh, target, "skipped", found, settings)
     importing = Thread(target=_import_h5py)

@@ -11,15 +11,11 @@ from dataclasses import asdict, dataclass, replace
 from sdfcli.batch.inputs import Job
 from sdfcli.batch.messages import Outcome, Settings, failure
 from sdfcli.errors import SdfError, TimeUpError
-from sdfcli.runtime.child import Child, end_all
+from sdfcli.runtime.child import Child, end_all, process_count
 from sdfcli.runtime.hardware import available_threads
-from sdfcli.runtime.memory import free_memory
 
 PER_GPU = 6
 """Maximum workers per GPU: while one computes there, the others read, check or write, each on a core."""
-
-LEAST_MEMORY = 2 * 10**9
-"""Bytes of host memory per worker, where the number of workers is not given."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +29,7 @@ class Plan:
 def plan(settings: Settings, devices: list[str], meshes: int, workers: int | None) -> Plan:
     """Workers for a number of meshes, dealt out to devices. Those on the CPU share its threads."""
     if workers is None:
-        workers = max(1, min(available_threads(), free_memory() // LEAST_MEMORY))
-        if devices != ["cpu"]:
-            workers = len(devices) * max(2, min(PER_GPU, workers // len(devices)))
+        workers = process_count(devices, 2, PER_GPU)
     workers = min(workers, meshes)
     threads = settings.threads or max(1, available_threads() // workers)
     return Plan(

@@ -98,16 +98,23 @@ def has(file: Any, name: str) -> bool:
     return bool(file.id.links.exists(name.encode()))
 
 
+def _own_type(file: Any, name: str) -> int:
+    """The type of an entry of a group, which is not opened. Raises InputError for a link."""
+    import h5py
+
+    # Opening follows links: HDF5 would open any file, and hang on a pipe.
+    if file.id.links.get_info(name.encode()).type != h5py.h5l.TYPE_HARD:
+        raise InputError(f"{name} is a link; it must lie in the file itself")
+    return int(h5py.h5o.get_info(file.id, name.encode()).type)
+
+
 def open_group(file: Any, name: str) -> Any:
     """A group within a group. Raises InputError where it is missing, a link, or no group."""
     import h5py
 
     if not has(file, name):
         raise InputError(f"{name} is missing")
-    # Opening follows links: HDF5 would open any file, and hang on a pipe.
-    if file.id.links.get_info(name.encode()).type != h5py.h5l.TYPE_HARD:
-        raise InputError(f"{name} is a link; it must lie in the file itself")
-    if h5py.h5o.get_info(file.id, name.encode()).type != h5py.h5o.TYPE_GROUP:
+    if _own_type(file, name) != h5py.h5o.TYPE_GROUP:
         raise InputError(f"{name} must be a group")
     return h5py.Group(h5py.h5g.open(file.id, name.encode()))
 
@@ -120,12 +127,7 @@ def read_list(file: Any, name: str, *dtypes: type) -> npt.NDArray[Any]:
     import h5py
 
     wanted = f"{name} must be a list of {' or '.join(np.dtype(dtype).name for dtype in dtypes)}"
-    if not has(file, name):
-        raise InputError(wanted)
-    # Opening follows links: HDF5 would open any file, and hang on a pipe.
-    if file.id.links.get_info(name.encode()).type != h5py.h5l.TYPE_HARD:
-        raise InputError(f"{name} is a link; it must lie in the file itself")
-    if h5py.h5o.get_info(file.id, name.encode()).type != h5py.h5o.TYPE_DATASET:
+    if not has(file, name) or _own_type(file, name) != h5py.h5o.TYPE_DATASET:
         raise InputError(wanted)
     found = h5py.h5d.open(file.id, name.encode())
     plist = found.get_create_plist()

@@ -83,9 +83,9 @@ def load_mesh(source: Any) -> Mesh:
     return make_mesh(vertices, faces, str(path))
 
 
-def placed(mesh: Mesh, params: BuildParams) -> Mesh:
-    """The mesh in the domain of a build, with its unit. Raises UsageError where it leaves the domain."""
-    return mesh.placed(Domain.of(params.domain), params.unit)
+def load_placed(source: Any, params: BuildParams) -> Mesh:
+    """`load_mesh`, in the domain of a build, with its unit. Raises UsageError where the mesh leaves the domain."""
+    return load_mesh(source).placed(Domain.of(params.domain), params.unit)
 
 
 class Loading:
@@ -93,7 +93,7 @@ class Loading:
 
     def __init__(self, source: Any, params: BuildParams) -> None:
         self._threads = ThreadPoolExecutor(3)
-        loaded = self._threads.submit(lambda: placed(load_mesh(source), params))
+        loaded = self._threads.submit(load_placed, source, params)
         self.mesh: Callable[[], Mesh] = loaded.result
         self.health: Callable[[], Health] = self._threads.submit(lambda: loaded.result().health).result
         self.sha256: Callable[[], str] = self._threads.submit(lambda: loaded.result().sha256).result

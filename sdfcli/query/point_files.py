@@ -136,10 +136,11 @@ def _words(line: str) -> list[str]:
 
 def _is_point(line: str) -> bool:
     words = _words(line)
-    return len(words) == 3 and all(_is_number(word) and np.isfinite(float(word)) for word in words)
+    return len(words) == 3 and all(is_number(word) and np.isfinite(float(word)) for word in words)
 
 
-def _is_number(word: str) -> bool:
+def is_number(word: str) -> bool:
+    """Whether a word is a number."""
     try:
         float(word)
     except ValueError:

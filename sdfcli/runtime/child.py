@@ -12,7 +12,11 @@ from typing import Any
 
 from sdfcli.errors import OutOfMemoryError, SdfError
 from sdfcli.runtime import processes
+from sdfcli.runtime.hardware import available_threads
+from sdfcli.runtime.memory import free_memory
 
+LEAST_MEMORY = 2 * 10**9
+"""Bytes of host memory per process, where the number of processes is not given."""
 GRACE = 3.0
 """Seconds that a process has to end by itself, and to remove the file that it writes."""
 
@@ -79,6 +83,14 @@ class Child:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def process_count(devices: list[str], least_per_gpu: int, most_per_gpu: int) -> int:
+    """The number of processes for devices, by cores and memory: as many on the CPU, and shared among GPUs."""
+    most = max(1, min(available_threads(), free_memory() // LEAST_MEMORY))
+    if devices == ["cpu"]:
+        return most
+    return len(devices) * max(least_per_gpu, min(most_per_gpu, most // len(devices)))
 
 
 def end_all(children: Iterable[Child]) -> None:

@@ -14,7 +14,7 @@ from sdfcli.backend import Array, select_backend
 from sdfcli.errors import SdfError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.mesh.arrays import Floats
-from sdfcli.mesh.load import load_mesh, placed
+from sdfcli.mesh.load import load_placed
 from sdfcli.mesh.mesh import Domain, Mesh, diagonal_of
 from sdfcli.octree import OCTREES
 from sdfcli.octree.grown import Grown, Progress
@@ -211,7 +211,7 @@ class Frame:
 def load_frame(frames: Sources, index: int, params: BuildParams) -> Mesh:
     """The mesh of a frame. Raises what `load_mesh` and `placed` raise, with the frame's number."""
     try:
-        return placed(load_mesh(frames[index]), params)
+        return load_placed(frames[index], params)
     except SdfError as error:
         raise type(error)(f"frame {index}: {error}") from error
 

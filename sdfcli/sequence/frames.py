@@ -17,6 +17,7 @@ from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.formats.readers import FORMATS, read_file
 from sdfcli.mesh.load import make_mesh
 from sdfcli.mesh.mesh import Mesh
+from sdfcli.query.point_files import is_number
 from sdfcli.runtime.files import existing_file
 from sdfcli.runtime.memory import unreadable
 from sdfcli.sequence.file import MOST_FRAMES
@@ -189,7 +190,7 @@ def _read_times(file: str) -> Floats:
         raise unreadable(path, "cannot be read as a list of times", error) from error
     rows = [(number, words) for number, words in enumerate(lines, 1) if words]
     column = 0
-    if rows and not _is_number(rows[0][1][0]):
+    if rows and not is_number(rows[0][1][0]):
         names = [word.strip('"').lower() for word in rows.pop(0)[1]]
         if "time" not in names and len(names) > 1:
             raise InputError(f"{file}: a table needs a column named time, not {' '.join(names)[:40]!a}")
@@ -197,21 +198,13 @@ def _read_times(file: str) -> Floats:
     elif any(len(words) > 1 for _, words in rows):
         raise InputError(f"{file}: line {rows[0][0]}: one time a line is needed, or a first line of names, with time")
     for number, words in rows:
-        if len(words) <= column or not _is_number(words[column]):
+        if len(words) <= column or not is_number(words[column]):
             raise InputError(f"{file}: line {number}: a time is needed, not {' '.join(words)[:40]!a}")
     return np.array([float(words[column]) for _, words in rows])
 
 
 def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8-sig").splitlines()
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 def open_array(file: str) -> Any:

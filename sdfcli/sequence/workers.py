@@ -12,9 +12,8 @@ from dataclasses import asdict
 
 from sdfcli.backend.select import device_names, first_device
 from sdfcli.errors import SdfError
-from sdfcli.runtime.child import Child, end_all
+from sdfcli.runtime.child import Child, end_all, process_count
 from sdfcli.runtime.hardware import available_threads
-from sdfcli.runtime.memory import free_memory
 from sdfcli.sequence.build import SequenceBuild
 from sdfcli.sequence.frames import FrameArray, FrameFiles
 from sdfcli.sequence.parts import Parts, Row
@@ -24,8 +23,6 @@ BLOCK = 8
 """Maximum frames of a block. The first frame of a block is built cold."""
 PER_GPU = 8
 """Maximum processes per GPU."""
-LEAST_MEMORY = 2 * 10**9
-"""Bytes of host memory per process, where the number of processes is not given."""
 
 
 def build_rows(build: SequenceBuild, parts: Parts | None, jobs: int | None = None) -> Generator[Row]:
@@ -38,7 +35,7 @@ def build_rows(build: SequenceBuild, parts: Parts | None, jobs: int | None = Non
     """
     devices, frames = device_names(build.device), build.frames
     block = min(BLOCK, -(-len(build) // (jobs or len(devices) * 2)))
-    jobs = min(jobs or _jobs(devices), -(-len(build) // block))
+    jobs = min(jobs or process_count(devices, 1, PER_GPU), -(-len(build) // block))
     if jobs == 1 or not isinstance(frames, FrameFiles | FrameArray):
         build.device = first_device(build.device)
         return (row_of(frame, parts) for frame in build)
@@ -54,12 +51,6 @@ def build_rows(build: SequenceBuild, parts: Parts | None, jobs: int | None = Non
     }
     blocks = [(start, min(start + block, len(build))) for start in range(0, len(build), block)]
     return _rows(blocks, [{**common, "device": devices[k % len(devices)]} for k in range(jobs)])
-
-
-def _jobs(devices: list[str]) -> int:
-    """The number of processes for devices."""
-    most = max(1, min(available_threads(), free_memory() // LEAST_MEMORY))
-    return most if devices == ["cpu"] else len(devices) * max(1, min(PER_GPU, most // len(devices)))
 
 
 def _rows(blocks: list[tuple[int, int]], settings: list[dict[str, object]]) -> Generator[Row]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sdfcli.backend import Backend, select_backend
 from sdfcli.errors import UsageError
-from sdfcli.mesh.load import load_mesh, placed
+from sdfcli.mesh.load import load_placed
 from sdfcli.octree.adaptive import Growth
 from sdfcli.octree.density import bvh_octree, bytes_for
 from sdfcli.octree.grown import Limits
@@ -82,7 +82,7 @@ def estimate(
     start = time.perf_counter()
     backend = select_backend(device, threads)
     used = backend.memory_used()
-    index = MeshDistance(placed(load_mesh(source), params), params.sign, device, threads)
+    index = MeshDistance(load_placed(source, params), params.sign, device, threads)
     begun = time.perf_counter()
     scene = index.scene
     limits = Limits.of(params, scene.mesh.unit, scene.mesh.domain.length)
