@@ -209,7 +209,7 @@ class Frame:
 
 
 def load_frame(frames: Sources, index: int, params: BuildParams) -> Mesh:
-    """The mesh of a frame. Raises what `load_mesh` and `placed` raise, with the frame's number."""
+    """The mesh of a frame. Raises what `load_placed` raises, with the frame's number."""
     try:
         return load_placed(frames[index], params)
     except SdfError as error:

@@ -92,11 +92,11 @@ def test_an_earlier_frames_triangles_do_not_change_a_field(query: str) -> None:
 
 
 def test_the_follower_chooses_as_a_lone_mesh() -> None:
-    frames = [sequence.load_mesh(frame) for name in SHAPES for frame in frames_of(SHAPES[name], 3)]
+    frames = [load_mesh(frame) for name in SHAPES for frame in frames_of(SHAPES[name], 3)]
     follower = Follower()
     for mesh in frames:
         turned, choice = follower.choose_sign(mesh, "auto")
-        fresh = sequence.load_mesh((mesh.vertices, mesh.faces))
+        fresh = load_mesh((mesh.vertices, mesh.faces))
         expected, chosen = choose_sign(fresh, "auto")
         assert mesh.health == fresh.health
         assert np.array_equal(turned.faces, expected.faces)
@@ -130,7 +130,7 @@ def test_motion_and_coherence() -> None:
     cold = list(SequenceBuild(frames, device="cpu", cold=True, **COARSE))
     assert [frame.motion for frame in cold] == [frame.motion for frame in made]
     assert not any(frame.coherent for frame in cold)
-    assert [frame.sha256 for frame in made] == [sequence.load_mesh(frame).sha256 for frame in frames]
+    assert [frame.sha256 for frame in made] == [load_mesh(frame).sha256 for frame in frames]
 
 
 def test_the_domain_and_the_unit_are_those_of_all_frames() -> None:
