@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend import Array, Backend
+from sdfcli.backend import Array, Backend, Group
 from sdfcli.backend.rebuildable import Rebuildable
 from sdfcli.errors import InputError
 from sdfcli.field.leaf_tree import leaf_nodes
@@ -61,6 +61,13 @@ class DeviceField:
         self.sampler.get()
         self.arrays.release()
 
+    def sampler_group(self, backend: Backend, domain: Domain) -> Group:
+        """The field as kernels read it; see kernels/field/sampler.h."""
+        made = self.sampler.get()
+        values = {name: made[name] for name in ("leaf_level", "leaf_value")}
+        tree = backend.group("LeafTree", top=made["top"], child=made["child"])
+        return backend.group("Sampler", domain=domain.group(backend), tree=tree, **values)
+
     def evaluate(self, backend: Backend, domain: Domain, home: Any, points: Array, wanted: Sequence[str]) -> list[Any]:
         """The `wanted` ANSWERS at points (n, 3), with one search of the leaf per point. Points and results are arrays
         of `home`, NumPy or the backend's module. Raises InputError for points that are not finite."""
@@ -78,9 +85,8 @@ class DeviceField:
                 len(part),
                 points=None if single else part,
                 single=part if single else None,
-                domain=domain.group(backend),
+                field=self.sampler_group(backend, domain),
                 marks=marks,
-                **self.sampler.get(),
                 **{name: found.get(name) for name in ANSWERS},
             )
             if backend.xp is not home:
@@ -123,5 +129,4 @@ def _make_sampler(backend: Backend, arrays: LeafArrays) -> dict[str, Any]:
     for first in range(0, len(leaf_value), PIECE):
         part = slice(first, first + PIECE)
         leaf_value[part] = arrays["value"][arrays["leaf_corner"][part]]
-    tree = backend.group("LeafTree", top=top, child=child)
-    return {"leaf_level": arrays["leaf_level"], "leaf_value": leaf_value, "tree": tree}
+    return {"leaf_level": arrays["leaf_level"], "leaf_value": leaf_value, "top": top, "child": child}

@@ -8,9 +8,9 @@
 
 // What is read next on the way to a leaf.
 FN void prefetch_next(const sdf_field_sample_args& a, const Way& way) {
-    if (at_leaf(way)) __builtin_prefetch(a.leaf_level + leaf_of(way));
-    const void* values = a.leaf_value + 8 * (size_t)leaf_of(way);
-    const void* entries = a.tree.child + 8 * (size_t)way.entry;
+    if (at_leaf(way)) __builtin_prefetch(a.field.leaf_level + leaf_of(way));
+    const void* values = a.field.leaf_value + 8 * (size_t)leaf_of(way);
+    const void* entries = a.field.tree.child + 8 * (size_t)way.entry;
     __builtin_prefetch(at_leaf(way) ? values : entries);
 }
 
@@ -23,11 +23,11 @@ FN void sdf_field_sample_chunk(const sdf_field_sample_args& a, u32 first, u32 la
     for (; first < last; first += many) {
         u32 count = last - first < many ? last - first : many;
         for (u32 k = 0; k < count; k++) {
-            start_way(a, first + k, way[k]);
+            begin_sample(a, first + k, way[k]);
             open[k] = k;
-            __builtin_prefetch(top_entry(a.tree, way[k]));
+            __builtin_prefetch(top_entry(a.field.tree, way[k]));
         }
-        for (u32 k = 0; k < count; k++) way[k].entry = *top_entry(a.tree, way[k]);
+        for (u32 k = 0; k < count; k++) way[k].entry = *top_entry(a.field.tree, way[k]);
         for (u32 left = count, still; left; left = still) {
             still = 0;
             for (u32 j = 0; j < left; j++) {
@@ -36,7 +36,7 @@ FN void sdf_field_sample_chunk(const sdf_field_sample_args& a, u32 first, u32 la
                 open[still] = k;
                 still += at_leaf(way[k]) ? 0 : 1;
             }
-            for (u32 j = 0; j < still; j++) step_down(a.tree, way[open[j]]);
+            for (u32 j = 0; j < still; j++) step_down(a.field.tree, way[open[j]]);
         }
         for (u32 k = 0; k < count; k++) store_sample(a, first + k, way[k]);
     }

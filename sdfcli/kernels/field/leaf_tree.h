@@ -1,15 +1,12 @@
 // Finding the leaf that holds a point.
 //
-// A tree for it: a table of the cells of level 6, and below it nodes of eight entries each. An entry is a leaf, marked,
-// or the number of a node.
-//
 // INTERFACE
 //   find_leaf          by binary search: among all leaves, and among those in a cell of level 6
-//   LeafTree, Way, top_entry, step_down, at_leaf, leaf_of  the tree, and a point on the way down
-//   sdf_leaf_count, sdf_leaf_list, sdf_leaf_top, sdf_leaf_nodes  the tree
+//   sdf_leaf_count, sdf_leaf_list, sdf_leaf_top, sdf_leaf_nodes  the tree that field/sampler.h goes down
 #ifndef SDFCLI_FIELD_LEAF_TREE_H
 #define SDFCLI_FIELD_LEAF_TREE_H
 #include "base/kernel.h"
+#include "field/sampler.h"
 #include "geometry/lattice.h"
 #include "trees/child.h"
 
@@ -46,8 +43,6 @@ FN u32 find_leaf(const Leaves& leaves, u64 key) {
     const u32* range = leaves.first_leaf + (key >> 3 * (SDF_LATTICE_BITS - 6));
     return range[0] + lower_bound(leaves.leaf_key + range[0], range[1] - range[0], key + 1) - 1;
 }
-
-#define SDF_TOP_SHIFT (SDF_LATTICE_BITS - SDF_TOP_LEVEL)
 
 // The nodes of which a leaf is the first: cells of these levels that begin where it does. Of no level if it is none.
 struct NodeLevels {
@@ -123,30 +118,6 @@ SDF_KERNEL(sdf_leaf_top, PLAIN, i) {
 SDF_KERNEL(sdf_leaf_nodes, PLAIN, i) {
     eight_entries(a, a.node_key[i], a.node_level[i] + 1u,
                   [&](u32 octant, u32 entry) { a.entry[8 * (size_t)i + octant] = entry; });
-}
-
-struct LeafTree {
-    const u32* top;    // [2 ** 18] from sdf_leaf_top
-    const u32* child;  // [nodes, 8] from sdf_leaf_nodes
-};
-
-// A point on the way to its leaf.
-struct Way {
-    D3 unit, inside;  // in the unit cube, and the nearest point that lies in it
-    Lattice cell;
-    u32 entry;  // of the tree, where the way has come to: a leaf at its end
-    u32 shift;  // SDF_LATTICE_BITS less the level of that entry
-};
-FN bool at_leaf(const Way& way) { return is_leaf(way.entry); }
-FN u32 leaf_of(const Way& way) { return leaf_index(way.entry); }
-
-FN const u32* top_entry(const LeafTree& tree, const Way& way) {
-    u32 x = way.cell.x >> SDF_TOP_SHIFT, y = way.cell.y >> SDF_TOP_SHIFT, z = way.cell.z >> SDF_TOP_SHIFT;
-    return tree.top + (x | y << SDF_TOP_LEVEL | z << 2 * SDF_TOP_LEVEL);
-}
-FN void step_down(const LeafTree& tree, Way& way) {
-    u32 s = --way.shift, octant = (way.cell.x >> s & 1u) | (way.cell.y >> s & 1u) << 1 | (way.cell.z >> s & 1u) << 2;
-    way.entry = tree.child[8 * (size_t)way.entry + octant];
 }
 
 #endif
