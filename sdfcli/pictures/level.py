@@ -11,21 +11,15 @@ from sdfcli.backend import Backend
 from sdfcli.errors import InputError, UsageError
 from sdfcli.extract.sources import no_surface
 from sdfcli.field.field import Field, lattice_position
+from sdfcli.field.stated_error import StatedError, is_unsigned
 
 
 def stated_error(field: Field) -> float | None:
-    """The largest error near the surface by the field's info, in the mesh's units; None where it has none."""
+    """The stated error near the surface, in the mesh's units; None where the field has none."""
     try:
-        fractions = [field.info["parameters"]["tolerance"], field.info["max_error"]]
-        error = field.unit * max(map(float, fractions))
-    except (KeyError, TypeError, ValueError):
+        return StatedError.of(field).near
+    except InputError:
         return None
-    return error if math.isfinite(error) and error >= 0 else None
-
-
-def is_unsigned(field: Field) -> bool:
-    """Whether the field has no signs."""
-    return field.info.get("sign") == "none"
 
 
 def skin_of(field: Field) -> float:

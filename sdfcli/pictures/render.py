@@ -14,7 +14,8 @@ from sdfcli.backend import Array, Backend, select_backend
 from sdfcli.errors import InputError, OutOfMemoryError, UsageError
 from sdfcli.extract.sources import leaf_group
 from sdfcli.field.field import Field
-from sdfcli.pictures.level import is_unsigned, leaves_at, shown_level, skin_of, stated_error
+from sdfcli.field.stated_error import StatedError, is_unsigned
+from sdfcli.pictures.level import leaves_at, shown_level, skin_of
 
 Floats = npt.NDArray[np.float64]
 
@@ -287,11 +288,10 @@ def _safety(field: Field) -> tuple[float, float]:
 
     For a field without a stated error it is so large that rays step from leaf to leaf.
     """
-    error = stated_error(field)
     try:
-        band = float(field.info["parameters"]["band"]) * field.unit
-    except (KeyError, TypeError, ValueError):
-        band = 0.0
-    if error is None or not error < band:
+        stated = StatedError.of(field)
+    except InputError:
         return math.inf, 0.0
-    return error / field.domain.length, error / (band - error)
+    if not stated.near < stated.band:
+        return math.inf, 0.0
+    return stated.near / field.domain.length, stated.near / (stated.band - stated.near)

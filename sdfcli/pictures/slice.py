@@ -15,7 +15,8 @@ from sdfcli.backend import Backend, select_backend
 from sdfcli.errors import InputError, OutOfMemoryError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.pictures.colour import diverging
-from sdfcli.pictures.level import is_unsigned, middle_of, shown_level, skin_of
+from sdfcli.field.stated_error import is_unsigned
+from sdfcli.pictures.level import middle_of, shown_level, skin_of
 
 Image = npt.NDArray[np.uint8]
 Values = npt.NDArray[np.float32]

@@ -78,7 +78,9 @@ class FieldSequence:
         Raises UsageError for a time outside.
         """
         first, share = self._place(time)
-        return mix(self.at(first), self.at(first + 1), share) if share else self.at(first)
+        if not share:
+            return self.at(first)
+        return mix(self.at(first), self.at(first + 1), share, self.bound(time))
 
     def sample(self, points: Any, time: float) -> Any:
         """Signed distances (n,) float64 at points (n, 3) and a time; see `Field.sample`. Raises UsageError for a time

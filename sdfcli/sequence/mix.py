@@ -14,8 +14,9 @@ KEPT = ("parameters", "sign", "verdict")
 """Entries of `info` that a mix takes over where both fields have the same."""
 
 
-def mix(one: Field, two: Field, share: float) -> Field:
-    """The field (1 - share) one + share two, of fields of one domain.
+def mix(one: Field, two: Field, share: float, bound: float | None = None) -> Field:
+    """The field (1 - share) one + share two, of fields of one domain. bound: how far it is from the distances to the
+    mesh in between, apart from the errors of both; None: unknown, and the mix then states no error.
 
     Each leaf is the smaller one of the two at its place. Both fields are trilinear in it, and so is the result: it is
     exact but for the rounding of its values to float32.
@@ -24,7 +25,7 @@ def mix(one: Field, two: Field, share: float) -> Field:
     backend = any_backend()
     corner = backend.to_host(corner_keys(backend, backend.from_host(key), backend.from_host(level)))
     value = (1 - share) * _at_corners(one, corner) + share * _at_corners(two, corner)
-    return Field(one.domain, key, level, corner, value.astype(np.float32), info=_info(one, two, share))
+    return Field(one.domain, key, level, corner, value.astype(np.float32), info=_info(one, two, share, bound))
 
 
 def union(one: Field, two: Field) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8]]:
@@ -43,7 +44,11 @@ def _at_corners(field: Field, key: npt.NDArray[np.uint64]) -> npt.NDArray[np.flo
     return value
 
 
-def _info(one: Field, two: Field, share: float) -> dict[str, Any]:
-    """What both fields were made with, and what the mix is made of."""
+def _info(one: Field, two: Field, share: float, bound: float | None) -> dict[str, Any]:
+    """What both fields were made with, what the mix is made of, and its error."""
     same = {name: one.info[name] for name in KEPT if name in one.info and one.info[name] == two.info.get(name)}
-    return {**same, "between": [frame.content_sha256 for frame in (one, two)], "share": share}
+    info = {**same, "between": [frame.content_sha256 for frame in (one, two)], "share": share}
+    if bound is not None and "parameters" in same:
+        stated = max(same["parameters"]["tolerance"], one.info["max_error"], two.info["max_error"])
+        info["max_error"] = stated + bound / one.unit
+    return info

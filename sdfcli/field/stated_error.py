@@ -1,0 +1,38 @@
+"""StatedError: what a field says of its own error, and what a value then says of the true distance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from sdfcli.errors import InputError
+from sdfcli.field.field import Field
+
+
+@dataclass(frozen=True)
+class StatedError:
+    """|field - true distance| <= near * max(1, |true distance| / band), in the mesh's units (docs/concepts/accuracy.md).
+
+    Stated, not proven: `near` is the tolerance, or the measured error where that is larger.
+    """
+
+    near: float
+    band: float
+
+    @staticmethod
+    def of(field: Field) -> StatedError:
+        """Raises InputError for a field whose info does not state an error."""
+        try:
+            parameters = field.info["parameters"]
+            near = field.unit * max(float(parameters["tolerance"]), float(field.info["max_error"]))
+            band = field.unit * float(parameters["band"])
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise InputError("the field does not state its error; build it again with `sdfcli build`") from error
+        if not (math.isfinite(near) and near >= 0 and math.isfinite(band) and band > 0):
+            raise InputError(f"the field states an error of {near:g} and a band of {band:g}; build it again")
+        return StatedError(near, band)
+
+
+def is_unsigned(field: Field) -> bool:
+    """Whether the field has no signs."""
+    return field.info.get("sign") == "none"

@@ -1,0 +1,98 @@
+"""Poses: where a mesh is put, as matrices (4, 4) of a rotation, a uniform scale and a translation."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdfcli.errors import InputError, UsageError
+from sdfcli.mesh.arrays import Floats, unmasked
+from sdfcli.runtime.files import existing_file
+
+RIGID = 1e-5
+"""Maximum deviation of a pose's axes from a right-angled frame of one scale, as a fraction of it: some more than the
+rounding of float32, or of five printed digits."""
+
+
+def checked_poses(poses: Any) -> tuple[Floats, Floats]:
+    """Poses (t, 4, 4) float64, and for each a bound of how it scales lengths (t,), exact to RIGID.
+
+    poses: (t, 4, 4), or one pose (4, 4). Raises InputError for other shapes, numbers that are not finite, a last row
+    other than 0, 0, 0, 1, mirror images, and axes that are not at right angles or not of one scale: distances would not
+    be those of the mesh.
+    """
+    if hasattr(poses, "get"):
+        poses = poses.get()  # CuPy's: poses are few numbers, and the host's arithmetic is the same everywhere
+    unmasked(poses, "poses")
+    try:
+        given = np.asarray(poses, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"poses must be numbers, (t, 4, 4): {error}") from error
+    if given.shape[-2:] != (4, 4) or given.ndim not in (2, 3):
+        raise InputError(f"poses must be (t, 4, 4) or (4, 4), not {given.shape}")
+    given = np.ascontiguousarray(given.reshape(-1, 4, 4))
+    if len(wrong := np.flatnonzero(~np.isfinite(given).all(axis=(1, 2)))):
+        raise InputError(f"pose {wrong[0]}: a number is not finite")
+    if len(wrong := np.flatnonzero((given[:, 3] != (0, 0, 0, 1)).any(axis=1))):
+        raise InputError(f"pose {wrong[0]}: the last row must be 0, 0, 0, 1; are the matrices transposed?")
+    axes = given[:, :3, :3]
+    with np.errstate(over="ignore", invalid="ignore"):
+        products = np.einsum("tki,tkj->tij", axes, axes)  # for a scale s: s^2 times the unit matrix
+        squared = np.trace(products, axis1=1, axis2=2) / 3
+        off = np.abs(products - squared[:, None, None] * np.eye(3)).max(axis=(1, 2), initial=0.0)
+        turned = np.linalg.det(axes)
+    if len(wrong := np.flatnonzero(~((squared > 1e-300) & (squared < 1e300) & (off <= RIGID * squared)))):
+        raise InputError(
+            f"pose {wrong[0]}: the axes are sheared, or scaled differently, which changes distances; use a rotation, a "
+            "translation and one scale"
+        )
+    if len(wrong := np.flatnonzero(turned < 0)):
+        raise InputError(f"pose {wrong[0]}: a mirror image; mirror the mesh instead")
+    return given, np.sqrt(np.abs(products).sum(axis=2).max(axis=1, initial=0.0))
+
+
+def pose_at(words: str) -> Floats:
+    """The pose (4, 4) of TX,TY,TZ[,RX,RY,RZ]: turned about the fixed axes x, then y, then z, in degrees, then moved.
+
+    Raises UsageError for other words.
+    """
+    try:
+        numbers = [float(word) for word in words.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (3, 6) or not all(map(math.isfinite, numbers)):
+        raise UsageError(f"--at {words}: use TX,TY,TZ or TX,TY,TZ,RX,RY,RZ: a translation, and angles in degrees")
+    pose = np.eye(4)
+    for axis, angle in enumerate(numbers[3:]):
+        cosine, sine = _turn(angle)
+        i, j = (axis + 1) % 3, (axis + 2) % 3
+        turn = np.eye(4)
+        turn[i, i] = turn[j, j] = cosine
+        turn[i, j], turn[j, i] = -sine, sine
+        pose = turn @ pose
+    pose[:3, 3] = numbers[:3]
+    return pose
+
+
+def _turn(degrees: float) -> tuple[float, float]:
+    """Cosine and sine of an angle, exact for right angles."""
+    quarters, rest = divmod(degrees, 90.0)
+    cosine, sine = math.cos(math.radians(rest)), math.sin(math.radians(rest))
+    for _ in range(int(quarters % 4)):
+        cosine, sine = -sine, cosine
+    return cosine, sine
+
+
+def load_poses(path: str | Path) -> Floats:
+    """Poses from a .npy file. Raises InputError where it cannot be read, and for wrong shapes."""
+    file = existing_file(path)
+    try:
+        poses = np.load(file, allow_pickle=False)
+    except (OSError, ValueError, EOFError, MemoryError) as error:
+        raise InputError(f"{file}: cannot be read as a .npy file of poses (t, 4, 4): {error}") from error
+    if not isinstance(poses, np.ndarray) or poses.dtype.kind not in "fiu":
+        raise InputError(f"{file}: holds no array of numbers; poses are (t, 4, 4) in a .npy file")
+    return checked_poses(poses)[0]
