@@ -11,7 +11,7 @@ from sdfcli.field.field import Field
 
 @dataclass(frozen=True)
 class StatedError:
-    """|field - true distance| <= near * max(1, |true distance| / band), in the mesh's units (docs/concepts/accuracy.md).
+    """|field - true distance| <= near * max(1, |true distance| / band), in the mesh's units (concepts/accuracy.md).
 
     Stated, not proven: `near` is the tolerance, or the measured error where that is larger.
     """

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from sdfcli.backend import Backend, select_backend
 from sdfcli.errors import InputError, OutOfMemoryError, UsageError
 from sdfcli.field.field import Field
-from sdfcli.pictures.colour import diverging
 from sdfcli.field.stated_error import is_unsigned
+from sdfcli.pictures.colour import diverging
 from sdfcli.pictures.level import middle_of, shown_level, skin_of
 
 Image = npt.NDArray[np.uint8]
