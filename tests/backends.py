@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from sdfcli.backend import Backend, select_backend, select_backends
-from sdfcli.backend.arguments import KERNELS, argument_structs
+from sdfcli.backend.arguments import argument_structs
 from sdfcli.backend.cpu import CpuBackend
+from sdfcli.backend.headers import KERNELS
 from sdfcli.backend.warps import WarpBackend
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]

@@ -12,12 +12,11 @@ import re
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-KERNELS = Path(__file__).resolve().parents[1] / "kernels"
+from sdfcli.backend.headers import KERNELS, headers
 
 Array = Any
 """A NumPy or CuPy array, by backend."""
@@ -40,17 +39,6 @@ _TYPES: dict[str, tuple[str, type]] = {
 
 _WORD = re.compile(r"([a-z_]+(?: [a-z_]+)*)(?: \+ (\d+))?")
 _FIELD = re.compile(r"^ +(?:const )?(\w[\w ]*?)(\*?) (\w+(?:, \w+)*);(?: *// \[(.*?)\])?", re.MULTILINE)
-
-
-@functools.cache
-def headers() -> dict[str, str]:
-    """The text of every header with device code, by its path below `kernels/`."""
-    found = {}
-    for folder in sorted(entry.name for entry in os.scandir(KERNELS) if entry.is_dir()):
-        for name in sorted(os.listdir(KERNELS / folder)):
-            if name.endswith(".h"):
-                found[f"{folder}/{name}"] = (KERNELS / folder / name).read_text()
-    return found
 
 
 class Constants:

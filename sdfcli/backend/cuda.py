@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend.arguments import Array, C, argument_structs, headers
+from sdfcli.backend.arguments import Array, C, argument_structs
 from sdfcli.backend.base import Stream
+from sdfcli.backend.headers import headers, joined, with_includes
 from sdfcli.backend.warps import WarpBackend
 from sdfcli.errors import DeviceError
 
@@ -31,7 +32,6 @@ IDLE_BYTES = 1 << 25
 COMPILER_OPTIONS = ("-std=c++17", "--fmad=false")
 FLUSH_DENORMALS = "-ftz=true"
 """Option that CuPy adds itself."""
-INCLUDE = re.compile(r'^#include "(.+)"$', re.MULTILINE)
 KERNEL = re.compile(r"^SDF_KERNEL\((\w+),", re.MULTILINE)
 LAUNCH = "base/launch.h"
 
@@ -44,25 +44,13 @@ def kernel_sources() -> dict[str, str]:
 
     One text, as CuPy's cache of compiled kernels does not follow #include.
     """
-    includes = {name: INCLUDE.findall(text) for name, text in headers().items()}
-    bare = {name: INCLUDE.sub("", text) for name, text in headers().items()}
     sources = {}
-    for name in headers():
-        kernels = KERNEL.findall(bare[name])
+    for name, text in headers().items():
+        kernels = KERNEL.findall(text)
         if kernels:
-            *included, own = _with_included(includes, name, [])
-            text = "".join(bare[each] for each in (*included, LAUNCH, own))
-            sources.update(dict.fromkeys(kernels, text))
+            *included, own = with_includes(name)
+            sources.update(dict.fromkeys(kernels, joined([*included, LAUNCH, own])))
     return sources
-
-
-def _with_included(includes: dict[str, list[str]], name: str, found: list[str]) -> list[str]:
-    """Appends a header's includes, then the header itself, to `found`, each once."""
-    for included in includes[name]:
-        if included not in found:
-            _with_included(includes, included, found)
-    found.append(name)
-    return found
 
 
 def _cache_folder() -> Path:

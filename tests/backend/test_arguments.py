@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from sdfcli.backend import arguments
-from sdfcli.backend.arguments import KERNELS, ArgumentStruct, Group, argument_group, argument_structs, headers
+from sdfcli.backend.arguments import ArgumentStruct, Group, argument_group, argument_structs
 from sdfcli.backend.cpu import CpuBackend
+from sdfcli.backend.headers import KERNELS, headers
 
 BODY = """
     u32 n;                // a comment;

@@ -8,7 +8,7 @@ import pytest
 
 from sdfcli import params
 from sdfcli.backend import C
-from sdfcli.backend.arguments import headers
+from sdfcli.backend.headers import headers
 from sdfcli.extract import tables
 from sdfcli.octree import levels
 

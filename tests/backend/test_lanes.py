@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 import oracle
 import sdfcli
 import shapes
-from sdfcli.backend.arguments import KERNELS, Group, argument_group, argument_structs
+from sdfcli.backend.arguments import Group, argument_group, argument_structs
 from sdfcli.backend.cpu import CpuBackend, library_path
+from sdfcli.backend.headers import KERNELS
 from sdfcli.mesh.load import make_mesh
 from sdfcli.spatial.moments import WindingIndex
 from sdfcli.spatial.morton import morton_order

@@ -10,9 +10,11 @@ import pytest
 from nvrtc import compile_kernels
 
 from sdfcli.backend import cuda
-from sdfcli.backend.arguments import argument_structs, headers
+from sdfcli.backend import headers as texts
+from sdfcli.backend.arguments import argument_structs
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.backend.cuda import COMPILER_OPTIONS, kernel_sources
+from sdfcli.backend.headers import headers
 
 needs_nvrtc = pytest.mark.skipif(sys.platform != "linux", reason="there is no NVRTC for this system")
 
@@ -49,7 +51,8 @@ def test_an_edit_recompiles_the_kernels_of_headers_that_include_it(monkeypatch: 
 
     def changed_by(name: str) -> set[str]:
         edited = {**headers(), name: headers()[name].replace("SDFCLI_", "SDFCLI_EDITED_")}
-        monkeypatch.setattr(cuda, "headers", lambda: edited)
+        for module in (cuda, texts):
+            monkeypatch.setattr(module, "headers", lambda: edited)
         return {kernel for kernel, source in kernel_sources.__wrapped__().items() if source != before[kernel]}
 
     assert changed_by("surface/render.h") == {"sdf_render"}

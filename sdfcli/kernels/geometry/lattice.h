@@ -1,4 +1,4 @@
-// The lattice of octrees: cells, their points, and the trilinear field between corners.
+// The lattice of octrees: cells, and their points.
 //
 // Lattice coordinates have SDF_LATTICE_BITS bits, so that the unit cube spans [0, 2^20] and a point's float32 position
 // is exact. A cell has 3 x 3 x 3 points, the corners of its children, numbered x + 3 y + 9 z. A cell is one number: the
@@ -11,16 +11,10 @@
 //   lies_between                           whether a corner has a say in a point's interpolated value
 //   cell_of, cell_level, cell_key, cell_size, point_at  a cell as a number, its parts, the places of its points
 //   store_position                         a place of the lattice in the unit cube
-//   Domain                                 the cube of a field, in the mesh's units
-//   interpolate, trilinear                 the trilinear field: at the 27 points, and anywhere
+//   interpolate                            the trilinear field at the 27 points
 #ifndef SDFCLI_GEOMETRY_LATTICE_H
 #define SDFCLI_GEOMETRY_LATTICE_H
 #include "geometry/morton.h"
-
-struct Domain {
-    double x, y, z;  // origin, in the mesh's units
-    double length;   // edge, in the mesh's units
-};
 
 struct Offset {
     int x, y, z;
@@ -72,15 +66,6 @@ FN void interpolate(const T* corner, T* value) {
         for (int x = 0; x < 3; x++) value[index_of(x, 1, z)] = mean(value[index_of(x, 0, z)], value[index_of(x, 2, z)]);
     UNROLL
     for (int j = 0; j < 9; j++) value[j + 9] = mean(value[j], value[j + 18]);
-}
-
-// The trilinear field between eight corners, t in [0, 1]^3.
-template <class T>
-FN T trilinear(const T* v, Vec<T> t) {
-    T x00 = v[0] + t.x * (v[1] - v[0]), x10 = v[2] + t.x * (v[3] - v[2]);
-    T x01 = v[4] + t.x * (v[5] - v[4]), x11 = v[6] + t.x * (v[7] - v[6]);
-    T y0 = x00 + t.y * (x10 - x00), y1 = x01 + t.y * (x11 - x01);
-    return y0 + t.z * (y1 - y0);
 }
 
 #endif

@@ -2,19 +2,15 @@
 // VTK_VOXEL have the same order.
 //
 // INTERFACE
-//   Lattice, morton_encode, morton_decode  a place on a lattice of 2^21, and its code
-//   morton_cell, morton_code               the cell of a coordinate, and the code of a point, of the unit cube
-//   spread3, compact3                      every third bit: of one coordinate
-//   sdf_morton                             codes of points
+//   morton_encode, morton_decode  the code of a place on a lattice of 2^21, and the place
+//   morton_cell, morton_code      the cell of a coordinate, and the code of a point, of the unit cube
+//   spread3, compact3             every third bit: of one coordinate
+//   sdf_morton                    codes of points
 #ifndef SDFCLI_GEOMETRY_MORTON_H
 #define SDFCLI_GEOMETRY_MORTON_H
 #include "base/kernel.h"
 #include "base/search.h"
-#include "base/vec.h"
-
-struct Lattice {
-    u32 x, y, z;
-};
+#include "geometry/domain.h"
 
 FN u64 spread3(u32 v) {  // bit k of v moves to bit 3 k
     u64 x = v & 0x1fffffu;

@@ -1,0 +1,43 @@
+"""The kernels' headers as text, and several as one, with no #include of each other."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+KERNELS = Path(__file__).resolve().parents[1] / "kernels"
+
+_INCLUDE = re.compile(r'^#include "(.+)"\n', re.MULTILINE)
+
+
+@functools.cache
+def headers() -> dict[str, str]:
+    """The text of every header with device code, by its path below `kernels/`."""
+    found = {}
+    for folder in sorted(entry.name for entry in os.scandir(KERNELS) if entry.is_dir()):
+        for name in sorted(os.listdir(KERNELS / folder)):
+            if name.endswith(".h"):
+                found[f"{folder}/{name}"] = (KERNELS / folder / name).read_text()
+    return found
+
+
+def with_includes(name: str) -> list[str]:
+    """The names of a header's includes, each once and after its own, then the header's own name."""
+    found: list[str] = []
+
+    def add(header: str) -> None:
+        for included in _INCLUDE.findall(headers()[header]):
+            if included not in found:
+                add(included)
+        found.append(header)
+
+    add(name)
+    return found
+
+
+def joined(names: Iterable[str]) -> str:
+    """Headers as one text."""
+    return "".join(_INCLUDE.sub("", headers()[name]) for name in names)

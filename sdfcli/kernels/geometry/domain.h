@@ -1,0 +1,29 @@
+// The cube of a field, places in it, and the trilinear field between eight corners.
+//
+// INTERFACE
+//   Domain     the cube of a field, in the mesh's units
+//   Lattice    a place on a lattice
+//   trilinear  the trilinear field between the corners of a cell
+#ifndef SDFCLI_GEOMETRY_DOMAIN_H
+#define SDFCLI_GEOMETRY_DOMAIN_H
+#include "base/vec.h"
+
+struct Domain {
+    double x, y, z;  // origin, in the mesh's units
+    double length;   // edge, in the mesh's units
+};
+
+struct Lattice {
+    u32 x, y, z;
+};
+
+// v: the corners, x fastest; t in [0, 1]^3.
+template <class T>
+FN T trilinear(const T* v, Vec<T> t) {
+    T x00 = v[0] + t.x * (v[1] - v[0]), x10 = v[2] + t.x * (v[3] - v[2]);
+    T x01 = v[4] + t.x * (v[5] - v[4]), x11 = v[6] + t.x * (v[7] - v[6]);
+    T y0 = x00 + t.y * (x10 - x00), y1 = x01 + t.y * (x11 - x01);
+    return y0 + t.z * (y1 - y0);
+}
+
+#endif
