@@ -4,6 +4,7 @@
 //   FN, METHOD    qualifiers of every device-side function, and of those that are members
 //   u32, u64, u8  fixed-width integers (NVRTC has no <stdint.h> by default)
 //   clz, popcount, float_bits          of integers, and of a float
+//   double_bits, bits_double           a double as an integer, and back
 //   load_row, store_row                rows of floats, aligned
 //   fetch_add_acq_rel, load_coherent   a counter at which threads arrive, and what those before wrote
 //   store_relaxed, load_relaxed        racing stores of equal values
@@ -32,6 +33,8 @@ FN int clz(u32 x) { return __clz((int)x); }
 FN int clz(u64 x) { return __clzll((long long)x); }
 FN int popcount(u32 x) { return __popc(x); }
 FN u32 float_bits(float x) { return __float_as_uint(x); }
+FN u64 double_bits(double x) { return (u64)__double_as_longlong(x); }
+FN double bits_double(u64 bits) { return __longlong_as_double((long long)bits); }
 // Adds one to a counter; returns its value before. Writes made before are visible to whoever arrives later.
 FN u32 fetch_add_acq_rel(u32* counter) {
     u32 before;
@@ -108,6 +111,16 @@ FN u32 float_bits(float x) {
     u32 bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
+}
+FN u64 double_bits(double x) {
+    u64 bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+FN double bits_double(u64 bits) {
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
 }
 FN u32 fetch_add_acq_rel(u32* counter) { return __atomic_fetch_add(counter, 1u, __ATOMIC_ACQ_REL); }
 template <int many>

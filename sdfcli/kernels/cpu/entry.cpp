@@ -39,6 +39,8 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 
 #include "base/scan.h"
 #include "base/sort.h"
+#include "contact/deepest.h"
+#include "contact/spheres.h"
 #include "cpu/sample.h"
 #include "distance/closest.h"
 #include "distance/packet.h"

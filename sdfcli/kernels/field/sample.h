@@ -32,8 +32,7 @@ FN void store_sample(const sdf_field_sample_args& a, u32 i, const Way& way) {
 SDF_KERNEL(sdf_field_sample, CHUNKS, i) {
     Way way;
     begin_sample(a, i, way);
-    way.entry = *top_entry(a.field.tree, way);
-    while (!at_leaf(way)) step_down(a.field.tree, way);
+    go_down(a.field.tree, way);
     store_sample(a, i, way);
 }
 

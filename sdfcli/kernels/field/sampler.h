@@ -6,8 +6,8 @@
 // INTERFACE
 //   LeafTree, Sampler          the arrays of a field
 //   sdf_sample                 value, and gradient, at a point
-//   FieldPoint, field_point    the parts of it: what lies in the domain, and the way to it
-//   Way, start_way, top_entry, step_down, at_leaf, leaf_of, at_point   a point on the way down to its leaf
+//   FieldPoint, at_point       the parts of it: what lies in the domain, and the way to it
+//   Way, start_way, top_entry, step_down, at_leaf, leaf_of, go_down, way_to_leaf   a point on the way to its leaf
 #ifndef SDFCLI_FIELD_SAMPLER_H
 #define SDFCLI_FIELD_SAMPLER_H
 #include "geometry/lattice.h"
@@ -56,6 +56,10 @@ FN void step_down(const LeafTree& tree, Way& way) {
     u32 s = --way.shift, octant = (way.cell.x >> s & 1u) | (way.cell.y >> s & 1u) << 1 | (way.cell.z >> s & 1u) << 2;
     way.entry = tree.child[8 * (size_t)way.entry + octant];
 }
+FN void go_down(const LeafTree& tree, Way& way) {
+    way.entry = *top_entry(tree, way);
+    while (!at_leaf(way)) step_down(tree, way);
+}
 
 // The field at a point. Outside of the domain it is the value at the nearest point of the domain plus the distance to
 // it: an upper bound of the true distance.
@@ -100,18 +104,16 @@ FN FieldPoint at_point(const Sampler& field, const Way& way, double* gradient) {
     return found;
 }
 
-// p in the mesh's units, finite. gradient: three numbers, or null.
-FN FieldPoint field_point(const Sampler& field, D3 p, double* gradient) {
+FN Way way_to_leaf(const Sampler& field, D3 p) {
     Way way;
     start_way(field.domain, p, way);
-    way.entry = *top_entry(field.tree, way);
-    while (!at_leaf(way)) step_down(field.tree, way);
-    return at_point(field, way, gradient);
+    go_down(field.tree, way);
+    return way;
 }
 
-// The signed distance at a point, negative inside.
+// The signed distance at a point, negative inside. p in the mesh's units, finite; gradient: three numbers, or null.
 FN double sdf_sample(const Sampler& field, D3 p, double* gradient) {
-    FieldPoint found = field_point(field, p, gradient);
+    FieldPoint found = at_point(field, way_to_leaf(field, p), gradient);
     return found.inside + found.beyond;
 }
 

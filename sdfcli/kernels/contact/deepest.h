@@ -1,0 +1,207 @@
+// The deepest points of single triangles of a posed mesh.
+//
+// A triangle is split in four, depth first, while a part of it may come nearer than what is known. The true distance
+// changes by no more than the way; and where a part's corners have distances of at least d, a point of it with weights
+// w has a squared distance of at least sum w d^2 - sum w |corner - point|^2 >= d^2 - h^2 / 3 for edges of at most h (by
+// the parallel axis theorem, for any point of the other surface). For parts that are small beside their distance the
+// second says more: a face at a distance d from a wall takes area / (d e) samples in place of area / e^2.
+//
+// INTERFACE
+//   sdf_contact_deepest  for pairs of a pose and a triangle
+//   sdf_contact_first    for each pose, the triangle with its least bound
+//   sdf_contact_verdict  for each pose, bounds of the least distance, and what they say
+//   sdf_contact_normals  unit normals
+#ifndef SDFCLI_CONTACT_DEEPEST_H
+#define SDFCLI_CONTACT_DEEPEST_H
+#include "contact/spheres.h"
+
+#define SDF_SPLITS 30  // levels of parts
+#define SDF_NEW (-1)
+#define SDF_SQRT3 1.7320508075688774
+
+// The part of a triangle, in steps of 2^-level of its sides from its first corner: (x, y), (x + step, y), (x, y +
+// step).
+struct Part {
+    int x, y, step;
+    double bound[3];  // at its corners
+    double
+        middle[3];  // in the middle of the sides from the first to the second corner, the first to the third, the rest
+    int next;       // of its four parts; SDF_NEW before it is split
+};
+
+// The best point so far of a triangle.
+struct Deepest {
+    D3 point;
+    Probe probe;
+    double bound;
+};
+
+struct sdf_contact_deepest_args {
+    u32 n;                  // pairs of a pose and a triangle
+    const u32* pose;        // [n]
+    const u32* slot;        // [n] of triangles
+    const float* triangle;  // [triangles, 9] in the unit cube
+    const float* sphere;    // [nodes, 4]
+    Posed posed;
+    const u64* least;  // [poses] order_bits of a pose's least bound, known before
+    u64* found;        // [poses] in and out: the same, of these pairs
+    double* bound;     // [n] out: the least bound of the samples on the triangle
+    double* value;     // [n] out: the distance there
+    double* upper;     // [n] out: the upper bound of the true one
+    double* point;     // [n, 3] out
+};
+FN double try_point(const Posed& posed, D3 p, Deepest& best) {
+    Probe found = probe(posed.field, posed.padding, way_to_leaf(posed.field, p));
+    double bound = lower_bound_of(posed.error, found, posed.field.domain.length);
+    if (bound < best.bound) {
+        best.point = p;
+        best.probe = found;
+        best.bound = bound;
+    }
+    return bound;
+}
+// What a part with edges of at most reach * sqrt(3) is above.
+FN double bound_of_part(const double* corner, double reach) {
+    double low = min_of(min_of(corner[0], corner[1]), corner[2]);
+    return low >= reach ? sqrt(low * low - reach * reach) : low - reach;
+}
+SDF_KERNEL(sdf_contact_deepest, PLAIN, i) {
+    const Posed& posed = a.posed;
+    u32 pose = a.pose[i];
+    const float* t = a.triangle + 9 * (size_t)a.slot[i];
+    D3 corner = place(posed, pose, load3d(t)), other = place(posed, pose, load3d(t + 3));
+    D3 third = place(posed, pose, load3d(t + 6)), along = other - corner, across = third - corner, rest = third - other;
+    double edge_sq = max_of(max_of(dot(along, along), dot(across, across)), dot(rest, rest));
+    double reach = sqrt(edge_sq) / SDF_SQRT3, known = bound_to_beat(posed, a.least[pose]);
+
+    Deepest best;
+    best.bound = 1e300;
+    try_point(posed, place(posed, pose, load3d(a.sphere + 4 * (size_t)a.slot[i])), best);
+    Part stack[SDF_SPLITS];
+    stack[0].x = stack[0].y = 0, stack[0].step = 1, stack[0].next = SDF_NEW;
+    stack[0].bound[0] = try_point(posed, corner, best);
+    stack[0].bound[1] = try_point(posed, other, best);
+    stack[0].bound[2] = try_point(posed, third, best);
+    for (int level = 0; level >= 0;) {
+        Part& part = stack[level];
+        double size = 1.0 / (double)(1u << level);
+        if (part.next == SDF_NEW) {
+            double wanted = min_of(best.bound - slack_of(posed.error, best.bound), known);
+            if (level + 1 == SDF_SPLITS || bound_of_part(part.bound, reach * size) >= wanted) {
+                level--;
+                continue;
+            }
+            double half = 0.5 * size;
+            for (int k = 0; k < 3; k++) {
+                int x = 2 * part.x + (k != 1 ? part.step : 0), y = 2 * part.y + (k != 0 ? part.step : 0);
+                part.middle[k] = try_point(posed, corner + (half * x) * along + (half * y) * across, best);
+            }
+            part.next = 0;
+        }
+        if (part.next == 4) {
+            level--;
+            continue;
+        }
+        int k = part.next++;
+        Part& inner = stack[++level];
+        int x = 2 * part.x, y = 2 * part.y, step = part.step;
+        const double *at = part.bound, *between = part.middle;
+        inner.next = SDF_NEW;
+        inner.step = k == 3 ? -step : step;
+        inner.x = x + (k == 1 || k == 3 ? step : 0);
+        inner.y = y + (k == 2 || k == 3 ? step : 0);
+        inner.bound[0] = k == 0 ? at[0] : k == 1 ? between[0] : k == 2 ? between[1] : between[2];
+        inner.bound[1] = k == 0 ? between[0] : k == 1 ? at[1] : k == 2 ? between[2] : between[1];
+        inner.bound[2] = k == 0 ? between[1] : k == 1 ? between[2] : k == 2 ? at[2] : between[0];
+    }
+    u64 order = order_bits(best.bound), *found = a.found + pose;
+    if (load_relaxed(found) < order) atomic_max(found, order);
+    a.bound[i] = best.bound;
+    a.value[i] = value_of(best.probe);
+    a.upper[i] = upper_bound_of(posed.error, best.probe, posed.field.domain.length);
+    double point[3] = {best.point.x, best.point.y, best.point.z};
+    for (int k = 0; k < 3; k++) a.point[3 * (size_t)i + k] = point[k];
+}
+
+struct sdf_contact_first_args {
+    u32 n;
+    const u32* pose;         // [n]
+    const u32* slot;         // [n]
+    const u32* triangle_id;  // [triangles]
+    const double* bound;     // [n]
+    const u64* found;        // [poses]
+    u64* first;              // [poses] in and out: 2^32 less the smallest number of a triangle with that bound
+};
+SDF_KERNEL(sdf_contact_first, PLAIN, i) {
+    u32 pose = a.pose[i];
+    if (order_bits(a.bound[i]) == a.found[pose]) atomic_max(a.first + pose, (1ULL << 32) - a.triangle_id[a.slot[i]]);
+}
+
+struct sdf_contact_verdict_args {
+    u32 n;                   // poses
+    const long long* row;    // [n] of the pair with the least bound
+    const double* bound;     // [pairs]
+    const double* upper;     // [pairs]
+    const double* rounding;  // [n] of positions
+    StatedError error;
+    int is_unsigned;  // whether the field has no signs
+    double* low;      // [n] out: bounds of the least true distance
+    double* high;     // [n] out
+    u8* verdict;      // [n] out: 0 clear, 1 touching, 2 penetrating
+};
+SDF_KERNEL(sdf_contact_verdict, PLAIN, i) {
+    double bound = a.bound[a.row[i]], low = bound - slack_of(a.error, bound) - a.rounding[i];
+    double high = a.upper[a.row[i]] + a.rounding[i];
+    if (a.is_unsigned) {
+        low = max_of(low, 0.0);
+        high = max_of(high, 0.0);
+    }
+    a.low[i] = low;
+    a.high[i] = high;
+    a.verdict[i] = low > 0.0 ? 0 : high < 0.0 ? 2 : 1;
+}
+
+#define SDF_FLAT 1e-3  // a slope of less than this has no direction
+#define SDF_NEARBY 14  // levels of the steps to neighbours: from 2^-14 of the domain's edge
+
+// The slope over a leaf's edge to both sides: that of a smooth field to second order, where a leaf's own gradient is
+// exact in its middle alone.
+FN D3 slope_at(const Sampler& field, D3 p) {
+    Way way = way_to_leaf(field, p);
+    double step = field.domain.length / (double)(1u << field.leaf_level[leaf_of(way)]), slope[3];
+    for (int k = 0; k < 3; k++) {
+        D3 along = vec(k == 0 ? step : 0.0, k == 1 ? step : 0.0, k == 2 ? step : 0.0);
+        slope[k] = (sdf_sample(field, p + along, nullptr) - sdf_sample(field, p - along, nullptr)) / (2.0 * step);
+    }
+    return load3(slope);
+}
+
+// Unit normals: of the slope. Where it vanishes, as in the middle of a ball, of the slope at the nearest of the points
+// one step along an axis that have one, the steepest of these, the first of equal ones; 0 where there is none.
+struct sdf_contact_normals_args {
+    u32 n;
+    const double* point;  // [n, 3]
+    Sampler field;
+    double* normal;  // [n, 3] out
+};
+SDF_KERNEL(sdf_contact_normals, PLAIN, i) {
+    D3 p = load3(a.point + 3 * (size_t)i), best = slope_at(a.field, p);
+    double most = dot(best, best);
+    for (int level = SDF_NEARBY; level > 0 && most < SDF_FLAT * SDF_FLAT; level--) {
+        double step = a.field.domain.length / (double)(1u << level);
+        for (int side = 0; side < 6; side++) {
+            double way[3] = {0.0, 0.0, 0.0};
+            way[side >> 1] = side & 1 ? step : -step;
+            D3 there = slope_at(a.field, p + load3(way));
+            if (dot(there, there) > most) {
+                most = dot(there, there);
+                best = there;
+            }
+        }
+    }
+    double over = most < SDF_FLAT * SDF_FLAT ? 0.0 : 1.0 / sqrt(most);
+    double normal[3] = {over * best.x, over * best.y, over * best.z};
+    for (int k = 0; k < 3; k++) a.normal[3 * (size_t)i + k] = normal[k];
+}
+
+#endif

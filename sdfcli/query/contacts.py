@@ -1,0 +1,299 @@
+"""`contacts`: how near, how deep and where a posed mesh meets a field."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sdfcli.backend import Array, Backend, Group
+from sdfcli.errors import InputError, UsageError
+from sdfcli.field.field import Field, is_cupy
+from sdfcli.field.stated_error import StatedError, is_unsigned
+from sdfcli.mesh.arrays import Floats
+from sdfcli.mesh.mesh import PADDING
+from sdfcli.query.poses import checked_poses
+from sdfcli.query.sphere_tree import ABREAST, SphereTree
+
+VERDICTS = ("clear", "touching", "penetrating")
+"""Meaning of `Contacts.verdict`."""
+
+POSES = 256
+"""Poses of a batch on the CPU, whose nodes stay in the cache."""
+
+POSES_ON_GPU = 8192
+"""Poses of a batch on a GPU."""
+
+MOST_PAIRS = 1 << 24
+"""Pairs of a pose and a node above which a batch is divided: with their results, 1 GB."""
+
+ROUNDING = 2.0**-24, 2.0**-50
+"""Maximum error of positions: of the mesh, in edges of its domain, and of poses, as a fraction of the coordinates."""
+
+PADDING_ROUNDING = 2.0**-48
+"""Maximum rounding of a domain's padding, as a fraction of the coordinates: so much less of it counts."""
+
+FARTHEST = 1e9
+"""Maximum distance of a pose from the field's domain, in its edges, beyond which float64 says little."""
+
+
+@dataclass(frozen=True)
+class Manifold:
+    """Contacts, a row each, sorted by pose, then by triangle. NumPy or CuPy arrays, in the field's units.
+
+    pose      (k,) int64.
+    triangle  (k,) int64, as in the mesh's file, from 0.
+    distance  (k,) float64: least signed distance of the triangle.
+    point     (k, 3) float64: where that is, on the posed mesh.
+    normal    (k, 3) float64: unit normal there, the slope of the field, the way out; 0 where it vanishes all around.
+    """
+
+    pose: Any
+    triangle: Any
+    distance: Any
+    point: Any
+    normal: Any
+
+    def __len__(self) -> int:
+        """The number of contacts."""
+        return len(self.pose)
+
+
+@dataclass(frozen=True)
+class Contacts:
+    """Where a mesh at poses is nearest to a field's surface, or deepest inside. NumPy or CuPy arrays, a row a pose, in
+    the field's units.
+
+    distance  (t,) float64: least signed distance of the mesh by the field; outside of its domain a lower bound of it.
+    low       (t,) float64: lower bound of the true least distance, by the field's stated error.
+    high      (t,) float64: upper bound.
+    verdict   (t,) uint8: 0 clear (low > 0), 1 touching (the bounds do not tell), 2 penetrating (high < 0); VERDICTS.
+    point     (t, 3) float64: where the least distance is, on the posed mesh.
+    normal    (t, 3) float64: unit normal there, the slope of the field, the way out; 0 where it vanishes all around.
+    triangle  (t,) int64: of the mesh, as in its file, from 0.
+    manifold  of all triangles whose least distance is at most the margin; empty without one.
+    """
+
+    distance: Any
+    low: Any
+    high: Any
+    verdict: Any
+    point: Any
+    normal: Any
+    triangle: Any
+    manifold: Manifold
+
+    def __len__(self) -> int:
+        """The number of poses."""
+        return len(self.distance)
+
+
+def contacts(
+    field: Field,
+    mesh: Any,
+    poses: Any,
+    *,
+    margin: float | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+) -> Contacts:
+    """Least distances of a mesh at poses from a field's surface, with bounds, and its contacts.
+
+    A triangle's distances are bounded by those at a few of its points, as a distance changes by no more than the way
+    (after Macklin et al. 2020, made certain in place of local); most triangles are passed over by a tree of spheres.
+    Bounds hold as far as the error does that the field states, which is measured, not proven. The mesh's own faults do
+    not matter: it is a set of triangles.
+
+    Args:
+        field: signed; of an unsigned one distances are those to the surface, and nothing is penetrating.
+        mesh: a path, a `trimesh.Trimesh`, vertices (v, 3) and faces (f, 3), or for many calls a `SphereTree`.
+        poses: (t, 4, 4), or one (4, 4): from the mesh's frame to the field's; a rotation, one scale, a translation.
+        margin: the distance up to which triangles are in the manifold, in the field's units; None: no manifold.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`, for NumPy poses. CuPy poses are answered on their GPU, by CuPy
+            arrays; a `SphereTree` on its own device. Results do not depend on it.
+        threads: number of CPU threads; default: all CPUs that the process may use.
+
+    Raises:
+        InputError: the mesh cannot be read; poses that shear, scale unevenly or mirror it, or lie too far away; a field
+            that does not state its error.
+        UsageError: an impossible margin or device.
+        DeviceError: the device or its software is missing.
+        OutOfMemoryError: the field or the mesh does not fit into memory.
+    """
+    if margin is not None and not np.isfinite(margin):
+        raise UsageError(f"--margin {margin}: use a finite distance")
+    on_gpu = is_cupy(poses)
+    if isinstance(mesh, SphereTree):
+        tree = mesh
+        if on_gpu and tree.backend.name != f"cuda:{poses.device.id}":
+            raise InputError(f"the SphereTree is on {tree.backend.name}, the poses are on cuda:{poses.device.id}")
+    else:
+        tree = SphereTree(mesh, f"cuda:{poses.device.id}" if on_gpu else device, threads)
+    backend = tree.backend
+    with backend.active():
+        found = Descent(field, tree, *checked_poses(poses)).all(margin)
+    if on_gpu or backend.xp is np:
+        return found
+    return on_host(backend, found)
+
+
+def on_host(backend: Backend, found: Contacts) -> Contacts:
+    """Contacts as NumPy arrays."""
+    host = {name: backend.to_host(value) for name, value in vars(found).items() if name != "manifold"}
+    return Contacts(
+        **host, manifold=Manifold(**{name: backend.to_host(value) for name, value in vars(found.manifold).items()})
+    )
+
+
+class Descent:
+    """A mesh at poses, on its way down the tree of spheres."""
+
+    def __init__(self, field: Field, tree: SphereTree, poses: Floats, scales: Floats) -> None:
+        """Poses (t, 4, 4) and scales (t,): see `checked_poses`. Raises InputError for poses that are too far away."""
+        self.field, self.tree, self.backend = field, tree, tree.backend
+        error, self.unsigned = StatedError.of(field), is_unsigned(field)
+        self.error_group = self.backend.group("StatedError", near=error.near, band=error.band)
+        domain, edge = tree.mesh.domain, field.domain.length
+        rotated = poses[:, :3, :3]
+        moved = np.einsum("tij,j->ti", rotated, domain.origin) + poses[:, :3, 3]
+        self.poses = np.ascontiguousarray(np.concatenate((rotated * domain.length, moved[:, :, None]), axis=2))
+        self.scales = scales * domain.length
+        away = np.abs(moved - field.domain.origin).max(axis=1, initial=0.0) + self.scales
+        if len(wrong := np.flatnonzero(~(away <= FARTHEST * edge))):
+            raise InputError(
+                f"pose {wrong[0]}: the mesh lies {away[wrong[0]] / edge:.3g} edges of the field's domain away; are the "
+                "units those of the field?"
+            )
+        self.rounding = ROUNDING[0] * self.scales + ROUNDING[1] * (away + np.abs(field.domain.origin).max())
+        placed = "domain" in field.info["parameters"]  # by the user: the mesh may reach its faces
+        rounding = PADDING_ROUNDING * (1 + np.abs(field.domain.origin).max() / edge)
+        self.padding = 0.0 if placed else max(0.0, PADDING / (1 + 2 * PADDING) - rounding)
+        sampler = field.on_device(self.backend)
+        self.sampler: Group = sampler.sampler_group(self.backend, field.domain)
+        self.batch = POSES if self.backend.xp is np else POSES_ON_GPU
+
+    def all(self, margin: float | None) -> Contacts:
+        """The contacts at all poses."""
+        starts = range(0, max(1, len(self.poses)), self.batch)
+        parts = [part for first in starts for part in self.divided(first, first + self.batch, margin)]
+        return _joined(self.backend, parts)
+
+    def divided(self, first: int, last: int, margin: float | None) -> list[Contacts]:
+        """The contacts at the poses first .. last - 1, in parts that fit into memory."""
+        last = min(last, len(self.poses))
+        found = self.some(first, last, margin)
+        if found is not None:
+            return [found]
+        middle = (first + last) // 2
+        return [*self.divided(first, middle, margin), *self.divided(middle, last, margin)]
+
+    def some(self, first: int, last: int, margin: float | None) -> Contacts | None:
+        """The contacts at the poses first .. last - 1; None where there are too many pairs for a batch."""
+        backend, xp, tree, count = self.backend, self.backend.xp, self.tree, last - first
+        posed = self._posed(first, last, -np.inf if margin is None else margin)
+        least = xp.zeros(count, np.uint64)
+        nodes = tree.levels[-1].count
+        pose = xp.repeat(xp.arange(count, dtype=np.uint32), nodes)
+        node = xp.tile(xp.arange(nodes, dtype=np.uint32), count)
+        for height in range(len(tree.levels) - 1, -1, -1):
+            pairs = {"pose": pose, "node": node, "sphere": tree.levels[height].sphere, "posed": posed, "least": least}
+            bound, keep = xp.empty(len(pose), np.float64), xp.empty(len(pose), np.uint8)
+            backend.run("sdf_contact_bound", len(pose), bound=bound, **pairs)
+            backend.run("sdf_contact_keep", len(pose), bound=bound, keep=keep, **pairs)
+            (opened,) = backend.compact(keep)
+            if height == 0:
+                return self._of_triangles(first, last, posed, pose[opened], node[opened], least, margin)
+            if count > 1 and ABREAST * len(opened) > MOST_PAIRS:
+                return None
+            below_pose, below = (xp.empty(ABREAST * len(opened), np.uint32) for _ in range(2))
+            values = {"opened": opened, "pose": pose, "node": node, "child_pose": below_pose, "child": below}
+            backend.run("sdf_contact_children", len(below), **values)
+            pose, node = below_pose, below
+        raise AssertionError
+
+    def _posed(self, first: int, last: int, margin: float) -> Group:
+        backend = self.backend
+        return backend.group(
+            "Posed",
+            pose=backend.from_host(self.poses[first:last]),
+            scale=backend.from_host(self.scales[first:last]),
+            field=self.sampler,
+            padding=self.padding,
+            error=self.error_group,
+            margin=margin,
+        )
+
+    def _of_triangles(
+        self, first: int, last: int, posed: Group, pose: Array, slot: Array, least: Array, margin: float | None
+    ) -> Contacts:
+        """The contacts of pairs (k,) of a pose, counted from `first`, and a slot, sorted by pose."""
+        backend, xp, order = self.backend, self.backend.xp, self.tree.order
+        bound, value, upper = (xp.empty(len(pose), np.float64) for _ in range(3))
+        point = xp.empty((len(pose), 3), np.float64)
+        found, smallest = (xp.zeros(last - first, np.uint64) for _ in range(2))
+        pairs = {"pose": pose, "slot": slot, "bound": bound, "found": found}
+        backend.run(
+            "sdf_contact_deepest",
+            len(pose),
+            triangle=order.triangle,
+            sphere=self.tree.levels[0].sphere,
+            posed=posed,
+            least=least,
+            value=value,
+            upper=upper,
+            point=point,
+            **pairs,
+        )
+        backend.run("sdf_contact_first", len(pose), triangle_id=order.triangle_id, first=smallest, **pairs)
+        triangle = order.triangle_id[slot]
+        row = xp.flatnonzero(smallest[pose] == np.uint64(1 << 32) - triangle.astype(np.uint64)).astype(np.int64)
+        low, high, verdict = (xp.empty(len(row), dtype) for dtype in (np.float64, np.float64, np.uint8))
+        backend.run(
+            "sdf_contact_verdict",
+            len(row),
+            row=row,
+            bound=bound,
+            upper=upper,
+            rounding=backend.from_host(self.rounding[first:last]),
+            error=self.error_group,
+            is_unsigned=int(self.unsigned),
+            low=low,
+            high=high,
+            verdict=verdict,
+        )
+        pose = pose.astype(np.int64) + first
+        wanted = xp.flatnonzero(value <= margin) if margin is not None else xp.empty(0, np.int64)
+        wanted = wanted[backend.sort((pose[wanted] << 32 | triangle[wanted]).astype(np.uint64))]
+        return Contacts(
+            distance=value[row],
+            low=low,
+            high=high,
+            verdict=verdict,
+            point=point[row],
+            normal=self._normals(point[row]),
+            triangle=triangle[row].astype(np.int64),
+            manifold=Manifold(
+                pose=pose[wanted],
+                triangle=triangle[wanted].astype(np.int64),
+                distance=value[wanted],
+                point=point[wanted],
+                normal=self._normals(point[wanted]),
+            ),
+        )
+
+    def _normals(self, point: Array) -> Array:
+        normal = self.backend.xp.empty_like(point)
+        self.backend.run("sdf_contact_normals", len(point), point=point, field=self.sampler, normal=normal)
+        return normal
+
+
+def _joined(backend: Backend, parts: list[Contacts]) -> Contacts:
+    if len(parts) == 1:
+        return parts[0]
+
+    def all_of(each: list[Any]) -> dict[str, Any]:
+        names = [name for name in vars(each[0]) if name != "manifold"]
+        return {name: backend.xp.concatenate([getattr(part, name) for part in each]) for name in names}
+
+    return Contacts(**all_of(parts), manifold=Manifold(**all_of([part.manifold for part in parts])))

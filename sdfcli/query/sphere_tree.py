@@ -1,0 +1,70 @@
+"""SphereTree: a mesh as a tree of spheres, made once, to be put at many poses; see kernels/contact/spheres.h."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sdfcli.backend import Array, Backend, select_backend
+from sdfcli.mesh.load import load_mesh
+from sdfcli.mesh.mesh import Mesh
+from sdfcli.spatial.morton import Order, morton_order
+
+ABREAST = 8
+"""Children of a node."""
+
+FIRST = 64
+"""Maximum number of nodes of the level at which a descent begins."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """Spheres (n, 4) float32 of the nodes, centres and radii in the unit cube; n is a multiple of 8, and nodes beyond
+    the last one have a negative radius. count: how many nodes there are."""
+
+    sphere: Array
+    count: int
+
+
+class SphereTree:
+    """A triangle mesh, ready to be put at poses by `sdfcli.contacts`.
+
+    Args:
+        source: a path, a `trimesh.Trimesh`, or a pair of arrays: vertices (v, 3) and faces (f, 3).
+        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        threads: number of CPU threads; default: all CPUs that the process may use.
+
+    Raises:
+        InputError: the mesh cannot be read or used.
+        UsageError: an unknown `device`.
+        DeviceError: the device or its software is missing.
+    """
+
+    def __init__(self, source: Any, device: str = "auto", threads: int | None = None) -> None:
+        self.backend: Backend = select_backend(device, threads)
+        self.mesh: Mesh = load_mesh(source)
+        with self.backend.active():
+            self.order: Order = morton_order(self.backend, self.mesh.unit_triangles)
+            self.levels: list[Level] = _levels(self.backend, self.order)
+        self.mesh.release(("unit_triangles",))
+
+
+def _levels(backend: Backend, order: Order) -> list[Level]:
+    """The levels from the finest, of single triangles, to the first with at most FIRST nodes."""
+    n, levels, span = len(order), [], 1
+    count, below, boxes = n, None, None
+    while True:
+        padded = -(-count // ABREAST) * ABREAST
+        sphere = backend.empty_aligned((padded, 4), np.float32)
+        box = backend.xp.empty((padded, 6), np.float32)
+        out = {"triangles": n, "triangle": order.triangle, "sphere": sphere, "box": box}
+        if below is None:
+            backend.run("sdf_sphere_triangles", padded, **out)
+        else:
+            backend.run("sdf_sphere_parents", padded, span=span, children=len(below), below=below, boxes=boxes, **out)
+        levels.append(Level(sphere, count))
+        if count <= FIRST:
+            return levels
+        count, below, boxes, span = -(-count // ABREAST), sphere, box, ABREAST * span
