@@ -7,9 +7,12 @@ __all__ = [
     "Field",
     "FieldSequence",
     "MeshDistance",
+    "SphereTree",
     "__version__",
     "build",
     "build_sequence",
+    "contacts",
+    "first_contact",
     "isosurface",
     "load",
     "load_sequence",
@@ -27,7 +30,10 @@ if TYPE_CHECKING:
     from sdfcli.pictures.render import render
     from sdfcli.pictures.slice import slice_image
     from sdfcli.pipeline import build
+    from sdfcli.query.contacts import contacts
+    from sdfcli.query.first_contact import first_contact
     from sdfcli.query.mesh_distance import MeshDistance
+    from sdfcli.query.sphere_tree import SphereTree
     from sdfcli.sequence.build import build_sequence
     from sdfcli.sequence.field_sequence import FieldSequence
     from sdfcli.sequence.file import load_sequence
@@ -36,8 +42,11 @@ _HOME = {
     "Field": "field.field",
     "FieldSequence": "sequence.field_sequence",
     "MeshDistance": "query.mesh_distance",
+    "SphereTree": "query.sphere_tree",
     "build": "pipeline",
     "build_sequence": "sequence.build",
+    "contacts": "query.contacts",
+    "first_contact": "query.first_contact",
     "isosurface": "extract.isosurface",
     "load": "field.store",
     "load_sequence": "sequence.file",

@@ -28,6 +28,7 @@ COMMANDS = (
     "check",
     "info",
     "query",
+    "collide",
     "verify",
     "bench",
     "profile",

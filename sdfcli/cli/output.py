@@ -150,14 +150,14 @@ def human_bytes(count: int) -> str:
     raise AssertionError
 
 
-def pace(done: int, total: int, seconds: float) -> str:
-    """How far the work on frames is, as 12 of 240 frames, 3.1 frames/s, 1 min 14 s left."""
-    words = f"{done} of {total} frames"
+def pace(done: int, total: int, seconds: float, what: str = "frames") -> str:
+    """How far the work on frames is, as 12 of 240 frames, 3.1 frames/s, 1 min 14 s left; or on poses and so on."""
+    words = f"{done} of {total} {what}"
     if not done or not seconds:
         return words
     left = round((total - done) * seconds / done)
     minutes = f"{left // 60} min " if left >= 60 else ""
-    return f"{words}, {done / seconds:.2g} frames/s, {minutes}{left % 60} s left"
+    return f"{words}, {done / seconds:.2g} {what}/s, {minutes}{left % 60} s left"
 
 
 def error_text(value: float) -> str:
