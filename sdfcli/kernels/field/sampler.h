@@ -10,7 +10,7 @@
 //   Way, start_way, top_entry, step_down, at_leaf, leaf_of, go_down, way_to_leaf   a point on the way to its leaf
 #ifndef SDFCLI_FIELD_SAMPLER_H
 #define SDFCLI_FIELD_SAMPLER_H
-#include "geometry/lattice.h"
+#include "geometry/domain.h"
 #include "trees/child.h"
 
 #define SDF_TOP_SHIFT (SDF_LATTICE_BITS - SDF_TOP_LEVEL)
