@@ -17,6 +17,7 @@ __all__ = [
     "load",
     "load_sequence",
     "render",
+    "sampler_source",
     "slice_image",
 ]
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from sdfcli.extract.isosurface import isosurface
+    from sdfcli.field.device_arrays import sampler_source
     from sdfcli.field.field import Field
     from sdfcli.field.store import load
     from sdfcli.pictures.render import render
@@ -51,6 +53,7 @@ _HOME = {
     "load": "field.store",
     "load_sequence": "sequence.file",
     "render": "pictures.render",
+    "sampler_source": "field.device_arrays",
     "slice_image": "pictures.slice",
 }
 

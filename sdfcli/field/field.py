@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, select_backend
 from sdfcli.errors import DeviceError, InputError
+from sdfcli.field.device_arrays import DeviceArrays
 from sdfcli.field.device_field import DeviceField, Devices, LeafArrays
 from sdfcli.mesh.arrays import unmasked
 from sdfcli.mesh.mesh import Domain
@@ -173,6 +174,18 @@ class Field:
         leaf = self.leaf_at(points)
         edge = self.domain.length * 0.5 ** self.leaf_level[leaf].astype(np.float64)
         return self.domain.origin + lattice_position(self.leaf_key[leaf]) * self.domain.length, edge
+
+    def device_arrays(self, device: str = "auto") -> DeviceArrays:
+        """The field's arrays on a device, for kernels of your own; with `sdfcli.sampler_source`, the code that reads
+        them. They are made once for a device, and kept with the field.
+
+        device: `auto` (the first GPU if there is one, else the CPU), `cpu`, `cuda` or `cuda:N`.
+
+        Raises UsageError for another word, DeviceError where the device or its software is missing, InputError for a
+        missing corner.
+        """
+        backend = select_backend(device)
+        return DeviceArrays.of(self.on_device(backend), backend, self.domain)
 
     def save(self, path: str | Path, force: bool = False) -> Path:
         """Writes the field to an HDF5 file, whole or not at all, and returns its path. Raises UsageError if the file

@@ -21,18 +21,15 @@ from typer.testing import CliRunner
 
 import sdfcli
 from conftest import ROOT, tool
+from examples import DOCS, MARKED, run_python
 from sdfcli.cli.app import COMMANDS, app
 from sdfcli.errors import EXIT_CODES, INTERRUPTED, SdfError
 from sdfcli.params import BuildParams
 from sdfcli.verify.estimate import estimate
 from test_layers import LAYERS
 
-DOCS = ROOT / "docs"
 COMMAND_PAGES = DOCS / "reference" / "commands"
 PAGES = sorted(page for page in DOCS.rglob("*.md") if "<!-- run -->" in page.read_text())
-MARKED = re.compile(r"^<!-- (run|prints) -->\n```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-"""Blocks under `<!-- run -->` are run; those under `<!-- prints -->` are what the block before them prints."""
-
 Shell = Callable[[str], str]
 
 
@@ -79,12 +76,14 @@ def test_examples(page: Path, folder: Path, shell: Shell, monkeypatch: pytest.Mo
     for mark, language, block in MARKED.findall(page.read_text()):
         if mark == "prints":
             assert printed == block
+        elif mark == "run on a GPU":
+            continue  # test_kernels.py runs it
         elif language == "sh":
             printed = shell(block)
         else:
             assert language == "python"
             with contextlib.redirect_stdout(io.StringIO()) as shown:
-                exec(block, names)
+                run_python(block, names)
             printed = shown.getvalue()
 
 
@@ -187,7 +186,7 @@ def test_the_names_of_the_package() -> None:
     """Before they are used, too."""
     text = (DOCS / "reference" / "python.md").read_text().split("\n\n")[1]
     names = re.findall(r"`(\w+)`", text.split(".")[0])
-    assert len(names) == 10
+    assert len(names) == 11
     words = [sys.executable, "-c", "import sdfcli; print(*dir(sdfcli))"]
     found = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
     assert set(found) == {*names, "__version__"}
