@@ -230,7 +230,7 @@ class Shown:
                 show(f"{self.what:>{width}}  {HEADER}")
             for number, row in enumerate(_rows(found), first):
                 self.low.append(row["low"])
-                self.counts[row["verdict"]] += 1
+                self.counts[row["contact"]] += 1
                 if not self.least or row["low"] < self.least["low"]:
                     self.least = {self.what: number, **row}
                 if self.json:
@@ -240,12 +240,12 @@ class Shown:
 
     def path(self, found: FirstContact, count: int) -> None:
         """Takes the first contact on a path of `count` poses."""
-        self.facts = {"path": count, "time": found.time, "steps": found.steps}
+        self.facts = {"poses": count, "first_contact": found.time, "steps": found.steps}
         self.low = [found.least]
         if found.contacts is not None and found.pose is not None:
             self.manifolds.append(found.contacts.manifold)
             (self.least,) = _rows(found.contacts)
-            self.facts |= {"at": found.pose.tolist(), **self.least}
+            self.facts |= {"matrix": found.pose.tolist(), **self.least}
 
     def manifold(self) -> Manifold:
         """The contacts of all poses."""
@@ -267,10 +267,10 @@ class Shown:
             print_json(
                 {
                     "input": str(self.file),
-                    "mesh": self.mesh,
+                    "posed": self.mesh,
                     "signed": not self.unsigned,
-                    "error": self.error.near,
-                    "band": self.error.band,
+                    "stated_error": self.error.near,
+                    "stated_band": self.error.band,
                     **(self.facts or of_poses),
                     **({} if margin is None else {"margin": margin, "contacts": touched}),
                     **({} if output is None else {"output": str(output)}),
@@ -298,13 +298,14 @@ class Shown:
 
     def _path_rows(self) -> list[tuple[str, str]]:
         steps = ("steps", f"{self.facts['steps']:,}, the least of their bounds {self.low[0]:.5g}")
-        if self.facts["time"] is None:
-            return [("path", f"{self.facts['path']:,} poses: clear all the way"), steps]
+        if self.facts["first_contact"] is None:
+            return [("path", f"{self.facts['poses']:,} poses: clear all the way"), steps]
         row = self.least
         return [
-            ("path", f"{self.facts['path']:,} poses: clear up to {self.facts['time']:.6g}, counted in poses"),
-            ("there", f"{row['verdict']}, {_distance(row)}"),
-            ("triangle", f"{row['triangle']}, at {_place(row)}"),
+            ("path", f"{self.facts['poses']:,} poses: clear up to {self.facts['first_contact']:.6g}, counted in poses"),
+            ("there", f"{row['contact']}, {_distance(row)}"),
+            ("point", f"{_words(row['point'], '.5g')}, on triangle {row['triangle']}"),
+            ("way out", _words(row["normal"], ".3f")),
             steps,
         ]
 
@@ -319,11 +320,9 @@ class Shown:
     def require(self, least: float) -> None:
         """Raises CheckFailedError where the bounds do not exclude that the mesh comes nearer than `least`."""
         if self.facts:
-            if self.facts["time"] is not None:
-                raise CheckFailedError(
-                    f"{self.mesh}: may come nearer than {least:g} from {self.facts['time']:.6g} on, counted in poses: "
-                    f"{_distance(self.least)}"
-                )
+            if self.facts["first_contact"] is not None:
+                since = f"from {self.facts['first_contact']:.6g} on, counted in poses"
+                raise CheckFailedError(f"{self.mesh}: may come nearer than {least:g} {since}: {_distance(self.least)}")
             return
         below = sum(low < least for low in self.low)
         if below:
@@ -333,8 +332,8 @@ class Shown:
             )
 
 
-ROW = ("distance", "low", "high", "verdict", "triangle", "point", "normal")
-HEADER = f"{'verdict':11}  {'distance':>11}  {'low':>11}  {'high':>11}  {'triangle':>8}  point; way out"
+ROW = ("verdict", "distance", "low", "high", "triangle", "point", "normal")
+HEADER = f"{'contact':11}  {'distance':>11}  {'low':>11}  {'high':>11}  {'triangle':>8}  point; way out"
 
 
 def _rows(found: Contacts) -> Iterator[dict[str, Any]]:
@@ -343,19 +342,18 @@ def _rows(found: Contacts) -> Iterator[dict[str, Any]]:
 
     for values in zip(*(getattr(found, name).tolist() for name in ROW), strict=True):
         row = dict(zip(ROW, values, strict=True))
-        yield {**row, "verdict": VERDICTS[row["verdict"]]}
+        yield {"contact": VERDICTS[row.pop("verdict")], **row}
 
 
 def _line(row: dict[str, Any]) -> str:
     numbers = "  ".join(f"{row[name]:>11.5g}" for name in ("distance", "low", "high"))
-    return f"{row['verdict']:11}  {numbers}  {row['triangle']:>8}  {_place(row)}"
+    place = f"{_words(row['point'], '.5g')}; {_words(row['normal'], '.3f')}"
+    return f"{row['contact']:11}  {numbers}  {row['triangle']:>8}  {place}"
 
 
 def _distance(row: dict[str, Any]) -> str:
     return f"{row['distance']:.5g} ({row['low']:.5g} to {row['high']:.5g})"
 
 
-def _place(row: dict[str, Any]) -> str:
-    """The point, and the way out."""
-    point, normal = (" ".join(f"{x:{form}}" for x in row[name]) for name, form in (("point", ".5g"), ("normal", ".3f")))
-    return f"{point}; {normal}"
+def _words(vector: list[float], form: str) -> str:
+    return " ".join(f"{x:{form}}" for x in vector)

@@ -113,16 +113,9 @@ class Segments:
 
     def __init__(self, poses: Floats, scale: float, bounds: Floats) -> None:
         """Bounds (2, 3): of the mesh in its own frame."""
-        from trimesh.transformations import quaternion_from_matrix
-
         start, end = (poses[:-1], poses[1:]) if len(poses) > 1 else (poses, poses)
         turns = np.einsum("sij,skj->sik", end[:, :3, :3], start[:, :3, :3]) / scale**2
-        square = np.tile(np.eye(4), (len(start), 1, 1))
-        square[:, :3, :3] = turns
-        w, *xyz = np.array([quaternion_from_matrix(turn) for turn in square]).T
-        sine = np.sqrt(sum(x * x for x in xyz))  # of half the angle; w >= 0
-        self._angle = 2 * np.arctan2(sine, w)
-        self._axis = np.stack(xyz, axis=1) / np.where(sine > 0, sine, 1)[:, None]
+        self._axis, self._angle = _axes(turns)
         self._start, self._shift = start, end[:, :3, 3] - start[:, :3, 3]
         corners = np.array([[bounds[k >> axis & 1, axis] for axis in range(3)] for k in range(8)])
         turned = np.einsum("sij,cj->sci", start[:, :3, :3], corners)
@@ -141,3 +134,18 @@ class Segments:
         pose[:, :3, :3] = turn @ pose[:, :3, :3]
         pose[:, :3, 3] += share[:, None] * self._shift[number]
         return pose
+
+
+def _axes(turns: Floats) -> tuple[Floats, Floats]:
+    """Unit axes (s, 3) and angles (s,), 0 to pi, of rotations (s, 3, 3); an axis of 0 where nothing turns."""
+    cosine = np.clip((np.trace(turns, axis1=1, axis2=2) - 1) / 2, -1, 1)
+    skew = np.stack([turns[:, k - 1, k - 2] - turns[:, k - 2, k - 1] for k in range(3)], axis=1) / 2  # sine times axis
+    sine = np.linalg.norm(skew, axis=1)
+    axis = skew / np.where(sine > 0, sine, 1)[:, None]
+    # By more than a right angle, from the symmetric part: cosine I + (1 - cosine) axis axis^T.
+    wide = np.flatnonzero(cosine < 0)
+    outer = (turns[wide] + turns[wide].swapaxes(1, 2)) / 2 - cosine[wide, None, None] * np.eye(3)
+    column = outer[np.arange(len(wide)), :, np.diagonal(outer, axis1=1, axis2=2).argmax(axis=1)]
+    column *= np.where((column * skew[wide]).sum(axis=1) < 0, -1, 1)[:, None]
+    axis[wide] = column / np.linalg.norm(column, axis=1, keepdims=True)
+    return axis, np.arctan2(sine, cosine)

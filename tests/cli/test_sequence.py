@@ -290,7 +290,7 @@ def test_progress_on_a_terminal(folder: Path, tmp_path: Path) -> None:
     with open(tmp_path / "rows", "w") as rows:
         seen = on_a_terminal("sequence", folder, "-o", tmp_path / "a.h5", "--json", *QUICK, stdout=rows)
     assert len(lines((tmp_path / "rows").read_text())) == 7  # none of them went to the terminal
-    assert "of 6 frames" in seen
+    assert "of 6 frames" in " ".join(seen.split())  # a long path wraps the line
     assert '"index"' not in seen
 
 
