@@ -123,17 +123,11 @@ def contacts(
     """
     if margin is not None and not np.isfinite(margin):
         raise UsageError(f"--margin {margin}: use a finite distance")
-    on_gpu = is_cupy(poses)
-    if isinstance(mesh, SphereTree):
-        tree = mesh
-        if on_gpu and tree.backend.name != f"cuda:{poses.device.id}":
-            raise InputError(f"the SphereTree is on {tree.backend.name}, the poses are on cuda:{poses.device.id}")
-    else:
-        tree = SphereTree(mesh, f"cuda:{poses.device.id}" if on_gpu else device, threads)
+    tree = SphereTree.of(mesh, poses, device, threads)
     backend = tree.backend
     with backend.active():
         found = Descent(field, tree, *checked_poses(poses)).all(margin)
-    if on_gpu or backend.xp is np:
+    if is_cupy(poses) or backend.xp is np:
         return found
     return on_host(backend, found)
 
@@ -156,7 +150,8 @@ class Descent:
         self.error_group = self.backend.group("StatedError", near=error.near, band=error.band)
         domain, edge = tree.mesh.domain, field.domain.length
         rotated = poses[:, :3, :3]
-        moved = np.einsum("tij,j->ti", rotated, domain.origin) + poses[:, :3, 3]
+        x, y, z = domain.origin  # sums in an order of their own: einsum's is that of the processor
+        moved = rotated[:, :, 0] * x + rotated[:, :, 1] * y + rotated[:, :, 2] * z + poses[:, :3, 3]
         self.poses = np.ascontiguousarray(np.concatenate((rotated * domain.length, moved[:, :, None]), axis=2))
         self.scales = scales * domain.length
         away = np.abs(moved - field.domain.origin).max(axis=1, initial=0.0) + self.scales

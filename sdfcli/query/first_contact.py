@@ -68,7 +68,7 @@ def first_contact(
         poses: (t, 4, 4), all of one scale.
         clearance: the distance that counts as a contact, in the field's units.
         margin: as for `contacts`, at that time.
-        device: as for `contacts`.
+        device: as for `contacts`; the result is NumPy's anyway.
         threads: as for `contacts`.
         progress: called with the number of segments that are done, and of all.
 
@@ -81,7 +81,7 @@ def first_contact(
         raise InputError("a path needs a pose")
     if scales.max() > scales.min() * (1 + 2 * RIGID):
         raise InputError(f"the scale of the poses changes from {scales.min():g} to {scales.max():g}; a path has one")
-    tree = mesh if isinstance(mesh, SphereTree) else SphereTree(mesh, device, threads)
+    tree = SphereTree.of(mesh, poses, device, threads)
     segments = Segments(given, scales.max(), tree.mesh.bounds)
     near = clearance + max(ARRIVED * StatedError.of(field).near, SHORTEST * field.domain.length)
     least, steps, count = np.inf, 0, len(segments.speed)

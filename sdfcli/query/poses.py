@@ -40,8 +40,9 @@ def checked_poses(poses: Any) -> tuple[Floats, Floats]:
         raise InputError(f"pose {wrong[0]}: the last row must be 0, 0, 0, 1; are the matrices transposed?")
     axes = given[:, :3, :3]
     with np.errstate(over="ignore", invalid="ignore"):
-        products = np.einsum("tki,tkj->tij", axes, axes)  # for a scale s: s^2 times the unit matrix
-        squared = np.trace(products, axis1=1, axis2=2) / 3
+        # For a scale s: s^2 times the unit matrix. Sums in an order of their own: einsum's is that of the processor.
+        products = sum(axes[:, k, :, None] * axes[:, k, None, :] for k in range(3))
+        squared = (products[:, 0, 0] + products[:, 1, 1] + products[:, 2, 2]) / 3
         off = np.abs(products - squared[:, None, None] * np.eye(3)).max(axis=(1, 2), initial=0.0)
         turned = np.linalg.det(axes)
     if len(wrong := np.flatnonzero(~((squared > 1e-300) & (squared < 1e300) & (off <= RIGID * squared)))):
@@ -51,7 +52,8 @@ def checked_poses(poses: Any) -> tuple[Floats, Floats]:
         )
     if len(wrong := np.flatnonzero(turned < 0)):
         raise InputError(f"pose {wrong[0]}: a mirror image; mirror the mesh instead")
-    return given, np.sqrt(np.abs(products).sum(axis=2).max(axis=1, initial=0.0))
+    rows = np.abs(products[:, :, 0]) + np.abs(products[:, :, 1]) + np.abs(products[:, :, 2])
+    return given, np.sqrt(rows.max(axis=1, initial=0.0))
 
 
 def pose_at(words: str) -> Floats:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from sdfcli.backend import Array, Backend, select_backend
+from sdfcli.errors import InputError
+from sdfcli.field.field import is_cupy
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.spatial.morton import Order, morton_order
@@ -49,6 +51,20 @@ class SphereTree:
             self.order: Order = morton_order(self.backend, self.mesh.unit_triangles)
             self.levels: list[Level] = _levels(self.backend, self.order)
         self.mesh.release(("unit_triangles",))
+
+    @classmethod
+    def of(cls, mesh: Any, poses: Any, device: str, threads: int | None) -> SphereTree:
+        """The tree of a mesh, unless that is one already, on the device of CuPy poses, else on `device`.
+
+        Raises InputError for a tree and CuPy poses on different devices, and what making one raises.
+        """
+        if is_cupy(poses):
+            device = f"cuda:{poses.device.id}"
+        if not isinstance(mesh, cls):
+            return cls(mesh, device, threads)
+        if is_cupy(poses) and mesh.backend.name != device:
+            raise InputError(f"the SphereTree is on {mesh.backend.name}, the poses are on {device}")
+        return mesh
 
 
 def _levels(backend: Backend, order: Order) -> list[Level]:
