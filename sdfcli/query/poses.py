@@ -41,7 +41,8 @@ def checked_poses(poses: Any) -> tuple[Floats, Floats]:
     axes = given[:, :3, :3]
     with np.errstate(over="ignore", invalid="ignore"):
         # For a scale s: s^2 times the unit matrix. Sums in an order of their own: einsum's is that of the processor.
-        products = sum(axes[:, k, :, None] * axes[:, k, None, :] for k in range(3))
+        x, y, z = (axes[:, k, :, None] * axes[:, k, None, :] for k in range(3))
+        products = x + y + z
         squared = (products[:, 0, 0] + products[:, 1, 1] + products[:, 2, 2]) / 3
         off = np.abs(products - squared[:, None, None] * np.eye(3)).max(axis=(1, 2), initial=0.0)
         turned = np.linalg.det(axes)
