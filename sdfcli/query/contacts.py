@@ -150,8 +150,8 @@ class Descent:
         self.error_group = self.backend.group("StatedError", near=error.near, band=error.band)
         domain, edge = tree.mesh.domain, field.domain.length
         rotated = poses[:, :3, :3]
-        x, y, z = domain.origin  # sums in an order of their own: einsum's is that of the processor
-        moved = rotated[:, :, 0] * x + rotated[:, :, 1] * y + rotated[:, :, 2] * z + poses[:, :3, 3]
+        terms = [*(rotated[:, :, k] * domain.origin[k] for k in range(3)), poses[:, :3, 3]]
+        moved = terms[0] + terms[1] + terms[2] + terms[3]  # in an order of its own: einsum's is that of the processor
         self.poses = np.ascontiguousarray(np.concatenate((rotated * domain.length, moved[:, :, None]), axis=2))
         self.scales = scales * domain.length
         away = np.abs(moved - field.domain.origin).max(axis=1, initial=0.0) + self.scales
@@ -160,7 +160,9 @@ class Descent:
                 f"pose {wrong[0]}: the mesh lies {away[wrong[0]] / edge:.3g} edges of the field's domain away; are the "
                 "units those of the field?"
             )
-        self.rounding = ROUNDING[0] * self.scales + ROUNDING[1] * (away + np.abs(field.domain.origin).max())
+        summed = sum(map(np.abs, terms)).max(axis=1, initial=0.0)
+        coordinates = summed + away + np.abs(field.domain.origin).max()
+        self.rounding = ROUNDING[0] * self.scales + ROUNDING[1] * coordinates
         placed = "domain" in field.info["parameters"]  # by the user: the mesh may reach its faces
         rounding = PADDING_ROUNDING * (1 + np.abs(field.domain.origin).max() / edge)
         self.padding = 0.0 if placed else max(0.0, PADDING / (1 + 2 * PADDING) - rounding)

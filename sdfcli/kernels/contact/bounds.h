@@ -20,8 +20,9 @@ FN double magnitude(double x) { return x < 0.0 ? -x : x; }
 
 #define SDF_DIAGONAL 1.7320508075688774  // of a cube
 
-// The true distances nearest to 0 and farthest from it where the field says x >= 0. The surface lies in the domain, so
-// none is larger than its diagonal; errors that grow faster than the distance say no more.
+// The true distances nearest to 0 and farthest from it where the field says x >= 0, if signs are right where errors are
+// larger than distances. The surface lies in the domain, so none is larger than its diagonal; errors that grow faster
+// than the distance say no more. Both grow with x: the least bound is that of the least value.
 FN double nearest_true(const StatedError& error, double x) {
     return x <= error.band + error.near ? x - error.near : x * (error.band / (error.band + error.near));
 }
@@ -61,8 +62,10 @@ FN double lower_bound_of(const StatedError& error, const Probe& probe, double le
     return from_outside(x < 0.0 ? -farthest_true(error, -x, length) : nearest_true(error, x), probe) + 0.0;  // no -0
 }
 FN double upper_bound_of(const StatedError& error, const Probe& probe, double length) {
-    double x = probe.at.inside, inside = x < 0.0 ? -nearest_true(error, -x) : farthest_true(error, x, length);
-    return probe.at.beyond + min_of(inside, SDF_DIAGONAL * length);
+    double x = probe.at.inside, beyond = probe.at.beyond;
+    if (x < 0.0 && !(beyond > 0.0)) return -nearest_true(error, -x);
+    // Outside there is no inside, whatever the sign at the domain's face.
+    return beyond + min_of(farthest_true(error, magnitude(x), length), SDF_DIAGONAL * length);
 }
 
 #define SDF_CONTACT_SLACK 0.25  // of the error

@@ -49,7 +49,7 @@ struct sdf_sphere_parents_args {
     u32 n;  // nodes of a level
     u32 triangles;
     u32 span;               // triangles of a node: 8 ** level
-    u32 children;           // nodes of the level below
+    u32 children;           // nodes of the level below, a multiple of 8
     const float* triangle;  // [triangles, 9]
     const float* below;     // [children, 4] spheres
     const float* boxes;     // [children, 6]
@@ -57,9 +57,9 @@ struct sdf_sphere_parents_args {
     float* box;             // [n, 6] out
 };
 SDF_KERNEL(sdf_sphere_parents, PLAIN, i) {
-    const u32 many = SDF_SPHERES_ABREAST;
-    u32 first = many * i < a.children ? many * i : a.children - 1;  // of no children: any
-    u32 last = many * i + many < a.children ? many * i + many : a.children;
+    const u32 many = SDF_SPHERES_ABREAST, nodes = a.children / many;
+    u32 node = i < nodes ? i : nodes - 1;  // the rest has the last one's centre: a distance that it has, too
+    u32 first = many * node, last = first + many;
     float low[3], high[3];
     for (int k = 0; k < 3; k++) {
         low[k] = a.boxes[6 * (size_t)first + k];
