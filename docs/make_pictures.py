@@ -1,7 +1,8 @@
 """Draws the pictures of the documentation: `python docs/make_pictures.py`.
 
 Those of signs.md are slices through small fields, inside blue, outside grey, with lines of equal distance; the surface
-is black. Those of the README and of pictures.md are what `sdfcli render` and `sdfcli slice` draw of the sample meshes.
+is black. Those of the README, of pictures.md and of robot-collision.md are what `sdfcli render` and `sdfcli slice` draw
+of the sample meshes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from sdfcli.bench.motions import twist
 from sdfcli.mesh.load import load_mesh
 from sdfcli.pictures.moving import write_gif
 from sdfcli.pictures.render import shot_of
+from sdfcli.query.poses import pose_at
 
 FOLDER = Path(__file__).parent / "pictures"
 SAMPLES = Path(__file__).parent.parent / "sample_meshes"
@@ -85,10 +87,10 @@ def draw(shape: tuple[Any, Any], path: Path) -> None:
     print(path.name, path.stat().st_size, field.info["sign"], field.info["sign_reason"], field.info["sign_confidence"])
 
 
-def save(picture: Any, name: str) -> None:
-    """A picture in 256 colours: a third of the bytes."""
-    path = FOLDER / f"{name}.png"
-    Image.fromarray(picture).quantize(256).save(path, optimize=True)
+def save(picture: Any, name: str, colours: int | None = 256) -> None:
+    """A picture in so many colours, a third of the bytes; None: in all of them, where few have hues of their own."""
+    path, image = FOLDER / f"{name}.png", Image.fromarray(picture)
+    (image.quantize(colours) if colours else image).save(path, optimize=True)
     print(path.name, path.stat().st_size)
     assert path.stat().st_size < MOST_BYTES
 
@@ -102,6 +104,16 @@ def draw_samples() -> None:
     save(sdfcli.slice_image(bracket, at=20, size=480), "bracket_z")
     save(sdfcli.render(bracket, width=640, height=480, view="-150,30"), "bracket")
     save(sdfcli.render(sheet, width=640, height=320), "hills")
+
+
+def draw_contacts() -> None:
+    """A tool in the bracket, as `sdfcli render --mesh` draws it."""
+    bracket, tool = sdfcli.build(SAMPLES / "bracket.stl", device="cpu"), trimesh.creation.capsule(height=20, radius=3)
+    for name, at, view in ("peg", "14,12,8.5,0,90,0", "-140,25"), ("contacts", "30,-2,30", "30,25"):
+        pose = pose_at(at)
+        found = sdfcli.contacts(bracket, tool, pose, margin=0.5, device="cpu")
+        look = {"mesh": tool, "pose": pose, "contacts": found.manifold}
+        save(sdfcli.render(bracket, width=640, height=480, view=view, **look), name, colours=None)
 
 
 def draw_moving() -> None:
@@ -120,6 +132,7 @@ def main() -> None:
     """Draws them all."""
     FOLDER.mkdir(exist_ok=True)
     draw_samples()
+    draw_contacts()
     draw_moving()
     for name, shape in SCENES.items():
         draw(shape, FOLDER / f"{name}.png")

@@ -1,11 +1,13 @@
-"""`sdfcli render`: a picture of a field's surface."""
+"""`sdfcli render`: a picture of a field's surface, also with a mesh beside it."""
 
 from __future__ import annotations
 
+import math
 import re
 import time as clock
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +15,12 @@ from sdfcli.cli import options
 from sdfcli.cli.fields import check_choice, open_field
 from sdfcli.cli.output import print_written, progress
 from sdfcli.errors import UsageError
+
+if TYPE_CHECKING:
+    from sdfcli.field.field import Field
+    from sdfcli.pictures.posed import PosedMesh
+    from sdfcli.query.contacts import Manifold
+    from sdfcli.query.sphere_tree import SphereTree
 
 
 def render(
@@ -34,6 +42,26 @@ def render(
         float | None,
         typer.Option(
             help="Iso value, a distance; 0 by default, or a thin skin where the field has no sign.",
+            show_default=False,
+        ),
+    ] = None,
+    mesh: Annotated[
+        Path | None,
+        typer.Option(help="Mesh to draw beside the surface; what of it lies inside is red.", show_default=False),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TX,TY,TZ[,RX,RY,RZ]",
+            help="Pose of --mesh: turned about the fixed axes x, then y, then z, in degrees, then moved.",
+            show_default=False,
+        ),
+    ] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            metavar="D",
+            help="Mark contacts by dots: triangles of --mesh up to this distance; red inside, amber outside.",
             show_default=False,
         ),
     ] = None,
@@ -59,14 +87,16 @@ def render(
     width, height = parse_size(size)
     look: dict[str, Any] = {"width": width, "height": height, "view": view, "up": up, "iso": iso}
     look |= {"device": device, "threads": threads}
+    guest = Guest(mesh, at, margin, device, threads)
+    facts = {"view": view, "up": up, **guest.facts}
     if frames is not None:
         from sdfcli.cli.film import Film
 
         film = Film(file, output or Path(file.stem + ".gif"), frames, fps, force)
         film.shoot(
-            lambda fields: shot_of(fields, **look),
-            lambda field, shot, _: draw(field, shot=shot, **look),
-            lambda _: {"view": view, "up": up},
+            lambda fields: shot_of(fields, mesh=guest.posed, **look),
+            lambda field, shot, _: draw(field, shot=shot, mesh=guest.posed, contacts=guest.contacts(field), **look),
+            lambda _: facts,
             json,
             quiet,
         )
@@ -81,10 +111,63 @@ def render(
         start = clock.perf_counter()
         field = open_field(file, frame, time)
         update("drawing")
-        write_png(target, draw(field, **look), force)
-    facts = {"width": width, "height": height, "view": view, "up": up}
+        found = guest.contacts(field)
+        write_png(target, draw(field, mesh=guest.posed, contacts=found, **look), force)
+    facts = {"width": width, "height": height, **facts}
     rows = [("picture", f"{width} x {height}, view {view}, {up} up")]
+    if mesh is not None:
+        rows += [("mesh", str(mesh) if at is None else f"{mesh} at {at}")]
+    if found is not None:
+        facts["contacts"] = len(found)
+        rows += [("contacts", f"{len(found)} triangles up to {margin:g}")]
     print_written(file, [target], facts, rows, clock.perf_counter() - start, json, quiet)
+
+
+class Guest:
+    """The mesh beside the surface, if there is one.
+
+    facts  for the report.
+    """
+
+    def __init__(
+        self, mesh: Path | None, at: str | None, margin: float | None, device: str, threads: int | None
+    ) -> None:
+        """Raises UsageError for a pose or a margin without a mesh, and for impossible ones."""
+        from sdfcli.query.poses import pose_at
+
+        for name, value in (("--at", at), ("--margin", margin)):
+            if mesh is None and value is not None:
+                raise UsageError(f"{name} is for --mesh")
+        if margin is not None and not math.isfinite(margin):
+            raise UsageError(f"--margin {margin}: use a finite distance")
+        self._mesh, self._margin, self._device, self._threads = mesh, margin, device, threads
+        self._pose = None if at is None else pose_at(at)
+        given = {"posed": mesh and str(mesh), "margin": margin}
+        self.facts: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+
+    @cached_property
+    def posed(self) -> PosedMesh | None:
+        """The mesh at its pose. Raises InputError where it cannot be read or used."""
+        from sdfcli.pictures.posed import PosedMesh
+
+        return None if self._mesh is None else PosedMesh(self._mesh, self._pose)
+
+    @cached_property
+    def _tree(self) -> SphereTree:
+        from sdfcli.query.sphere_tree import SphereTree
+
+        assert self.posed is not None
+        return SphereTree(self.posed.mesh, self._device, self._threads)
+
+    def contacts(self, field: Field) -> Manifold | None:
+        """The contacts with a field up to the margin; None without one."""
+        if self._margin is None:
+            return None
+        from numpy import eye
+
+        from sdfcli.query.contacts import contacts
+
+        return contacts(field, self._tree, eye(4), margin=self._margin).manifold
 
 
 def parse_size(size: str) -> tuple[int, int]:

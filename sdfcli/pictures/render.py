@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,9 @@ from sdfcli.errors import InputError, OutOfMemoryError, UsageError
 from sdfcli.extract.sources import leaf_group
 from sdfcli.field.field import Field
 from sdfcli.field.stated_error import StatedError, is_unsigned
+from sdfcli.mesh.mesh import Domain
 from sdfcli.pictures.level import leaves_at, shown_level, skin_of
+from sdfcli.pictures.posed import Company, Contact, PosedMesh, company_of, posed_mesh
 
 Floats = npt.NDArray[np.float64]
 
@@ -43,6 +46,8 @@ ANGLE = 28.0
 MARGIN = 1.06
 BAND = 1 << 19
 """Pixels per launch."""
+
+ALONE = Company()
 
 REACH = 0.1
 """Range of ambient occlusion, as a fraction of the surface's extent."""
@@ -82,6 +87,9 @@ def render(
     view: str | tuple[float, float] = DEFAULT_VIEW,
     up: str = "y",
     iso: float | None = None,
+    mesh: Any = None,
+    pose: Any = None,
+    contacts: Contact | None = None,
     shot: Shot | None = None,
     device: str = "auto",
     threads: int | None = None,
@@ -96,12 +104,18 @@ def render(
             "30,20" or (30, 20); azimuth 0 is the front, 90 the right side.
         up: the mesh's up axis: `y` (the front faces +z) or `z` (the front faces -y).
         iso: the level, a distance in the mesh's units. None: 0, or for an unsigned field twice its stated error.
+        mesh: a second surface to draw: a path, a `trimesh.Trimesh`, a (vertices, faces) pair, a Mesh or a PosedMesh.
+            What of it lies inside is red, and shines through the field's surface.
+        pose: (4, 4) where the mesh is put: a rotation, a translation and one scale. None: it stays where it is.
+        contacts: places of contact to mark by dots, red inside and amber outside: what `sdfcli.contacts` finds, or the
+            `manifold` of that.
         shot: camera and level of a moving picture, from `shot_of`, in place of `view` and `up`. None: the source's own.
         device: `auto`, `cpu`, `cuda` or `cuda:N`. The picture does not depend on it.
         threads: number of CPU threads; default: all CPUs that the process may use.
 
     Raises:
-        InputError: the source cannot be read or used, or without a shot has no surface at this level.
+        InputError: the source, the mesh or its pose cannot be read or used; or the source, without a shot, has no
+            surface at this level.
         UsageError: a parameter is out of range.
         DeviceError: the device or its software is missing.
         OutOfMemoryError: the picture does not fit into memory.
@@ -113,11 +127,14 @@ def render(
 
         source = load(source)
     level = shown_level(source, iso, shot.skin if shot else None)
+    posed = posed_mesh(mesh, pose)
+    corners = corners_of(posed, source.domain)
     backend = select_backend(device, threads)
     try:
         with backend.active():
-            shot = shot or shot_at(leaves_at(backend, source, level), axes, width, height, level)
-            return draw(backend, source, level, shot.camera, shot.reach, width, height)
+            shot = shot or shot_at(leaves_at(backend, source, level), axes, width, height, level, corners)
+            company = company_of(backend, source.domain, posed, contacts, shot.camera.frame[0])
+            return draw(backend, source, level, shot.camera, shot.reach, width, height, company)
     except MemoryError as error:
         raise OutOfMemoryError(f"out of memory: {error}; try a smaller --size") from error
 
@@ -130,6 +147,8 @@ def shot_of(
     view: str | tuple[float, float] = DEFAULT_VIEW,
     up: str = "y",
     iso: float | None = None,
+    mesh: Any = None,
+    pose: Any = None,
     device: str = "auto",
     threads: int | None = None,
 ) -> Shot:
@@ -142,6 +161,8 @@ def shot_of(
         view: as for `render`.
         up: as for `render`.
         iso: as for `render`.
+        mesh: as for `render`; a PosedMesh is made ready once for all pictures.
+        pose: as for `render`.
         device: as for `render`.
         threads: as for `render`.
 
@@ -149,23 +170,31 @@ def shot_of(
     """
     check_size(width, height)
     axes = view_axes(view, up)
+    posed = posed_mesh(mesh, pose)
     backend = select_backend(device, threads)
-    outer, skin, missing = [], 0.0, None
+    outer, corners, skin, missing = [], None, 0.0, None
     for field in fields:
-        skin = max(skin, skin_of(field))
+        skin, corners = max(skin, skin_of(field)), corners_of(posed, field.domain)
         try:
             outer.append(outermost(leaves_at(backend, field, shown_level(field, iso)), axes, width, height))
         except InputError as error:
             missing = error
     if not outer:
         raise missing or InputError("no fields to show")
-    return shot_at(np.concatenate(outer), axes, width, height, skin)
+    return shot_at(np.concatenate(outer), axes, width, height, skin, corners)
 
 
-def shot_at(leaves: Floats, axes: Floats, width: int, height: int, skin: float) -> Shot:
-    """The shot that leaves (n, 4), lower corners and edges, fill."""
+def shot_at(leaves: Floats, axes: Floats, width: int, height: int, skin: float, corners: Floats | None = None) -> Shot:
+    """The shot that leaves (n, 4), lower corners and edges, fill, with those of a mesh, if given."""
     camera, extent = aim(leaves, axes, width, height)
+    if corners is not None:
+        camera, _ = aim(np.concatenate((leaves, corners)), axes, width, height)
     return Shot(camera, REACH * extent, skin)
+
+
+def corners_of(mesh: PosedMesh | None, domain: Domain) -> Floats | None:
+    """The vertices of a mesh (v, 4) in the unit cube of a domain, as leaves of no size."""
+    return None if mesh is None else np.pad(domain.to_unit(mesh.mesh.vertices), ((0, 0), (0, 1)))
 
 
 def check_size(width: int, height: int) -> None:
@@ -236,13 +265,20 @@ def outermost(leaves: Floats, axes: Floats, width: int, height: int) -> Floats:
 
 
 def draw(
-    backend: Backend, field: Field, iso: float, camera: Camera, reach: float, width: int, height: int
+    backend: Backend,
+    field: Field,
+    iso: float,
+    camera: Camera,
+    reach: float,
+    width: int,
+    height: int,
+    company: Company = ALONE,
 ) -> npt.NDArray[np.uint8]:
     """The picture (height, width, 3): one ray per pixel, then nine where colours change."""
     rough = backend.xp.empty((height, width, 3), np.uint8)
-    trace(backend, field, iso, camera, reach, rough)
+    trace(backend, field, iso, camera, reach, rough, company)
     picture = backend.xp.empty_like(rough)
-    trace(backend, field, iso, camera, reach, picture, rough=rough)
+    trace(backend, field, iso, camera, reach, picture, company, rough=rough)
     return backend.to_host(picture)
 
 
@@ -253,13 +289,15 @@ def trace(
     camera: Camera,
     reach: float,
     pixel: Array,
+    company: Company = ALONE,
     rough: Array | None = None,
     depth: Array | None = None,
     normal: Array | None = None,
 ) -> None:
     """Writes pixels (h, w, 3); if given, depths (h, w) along the rays, negative without a hit, and normals (h, w, 3),
-    float64. rough: the picture with one ray per pixel, for adaptive supersampling."""
+    float64, of the surface in front. rough: the picture with one ray per pixel, for adaptive supersampling."""
     error, slack = _safety(field)
+    error_at_level = max(error, slack * abs(iso) / field.domain.length)
     height, width = pixel.shape[:2]
     values = {
         "leaves": leaf_group(backend, field.on(backend)),
@@ -269,7 +307,7 @@ def trace(
         "iso": iso,
         "error": error,
         "slack": slack,
-        "error_at_level": max(error, slack * abs(iso) / field.domain.length),
+        "error_at_level": error_at_level,
         "reach": reach,
         "smoothing": iso / field.domain.length if is_unsigned(field) else 0.0,
         "pixel_size": camera.pixel_size,
@@ -278,6 +316,10 @@ def trace(
         "pixel": pixel,
         "depth": depth,
         "normal": normal,
+        "mesh": company.mesh,
+        "dots": company.dots,
+        "deep": company.deep,
+        "blur": error_at_level if math.isfinite(error_at_level) else 0.0,
     }
     for first in range(0, width * height, BAND):  # interruptible between launches
         backend.run("sdf_render", min(BAND, width * height - first), first=first, **values)

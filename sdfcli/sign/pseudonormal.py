@@ -16,9 +16,8 @@ from sdfcli.spatial.moments import WindingIndex
 from sdfcli.spatial.radix_tree import Bvh
 
 
-def pseudonormals(mesh: Mesh, order: Ints) -> npt.NDArray[np.float32]:
-    """Outward normals (n, 7, 3) of faces (n,): angle-weighted at the vertices a, b, c, at the edges ab, bc, ca, and of
-    the face (Baerentzen and Aanaes 2005). Not normalised, as only signs of products with them are used."""
+def corner_angles(mesh: Mesh) -> Floats:
+    """The faces' angles (f, 3) at their corners, in radians."""
     angle = np.empty((len(mesh.faces), 3))
     for part in pieces(len(mesh.faces)):
         corner = mesh.unit_triangles[part].reshape(-1, 3, 3)
@@ -26,6 +25,13 @@ def pseudonormals(mesh: Mesh, order: Ints) -> npt.NDArray[np.float32]:
         # |u x v|, twice the area, is the same at all corners.
         length = np.linalg.norm(mesh.normals[part], axis=1, keepdims=True)
         angle[part] = np.arctan2(length, np.einsum("fij,fij->fi", side, -side[:, [2, 0, 1]]))
+    return angle
+
+
+def pseudonormals(mesh: Mesh, order: Ints) -> npt.NDArray[np.float32]:
+    """Outward normals (n, 7, 3) of faces (n,): angle-weighted at the vertices a, b, c, at the edges ab, bc, ca, and of
+    the face (Baerentzen and Aanaes 2005). Not normalised, as only signs of products with them are used."""
+    angle = corner_angles(mesh)
     vertex, edge = mesh.welded, mesh.edge_number
     length = np.linalg.norm(mesh.normals, axis=1)
     length[length == 0] = 1.0

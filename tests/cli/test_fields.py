@@ -16,8 +16,10 @@ import sdfcli
 import sequences
 import shapes
 from sdfcli.cli.app import app
+from sdfcli.pictures.posed import PosedMesh
 from sdfcli.pictures.render import shot_of
 from sdfcli.pictures.slice import scale_of
+from sdfcli.query.poses import pose_at
 from sdfcli.sequence.field_sequence import FieldSequence
 from sdfcli.sequence.file import load_sequence
 
@@ -164,6 +166,25 @@ def test_render(name: str, here: Path, moving: FieldSequence) -> None:
     assert (told[0]["width"], told[0]["height"]) == (60, 40)
     for picture, each in zip(pictures, expected, strict=True):
         assert np.array_equal(picture, each)
+
+
+def test_render_with_a_mesh(here: Path, moving: FieldSequence) -> None:
+    """It stands still; contacts are those with each frame."""
+    words = "--mesh mesh.obj --at 0,0,2.5 --margin 0.8 --size 60x40 --device cpu"
+    told = done(f"render anim.h5 --frames :3 -o a_%d.png {words}")
+    assert [(each["posed"], each["margin"]) for each in told] == [("mesh.obj", 0.8)] * 3
+    mesh = PosedMesh("mesh.obj", pose_at("0,0,2.5"))
+    options: dict[str, Any] = {"width": 60, "height": 40, "device": "cpu"}
+    shot = shot_of((moving.at(k) for k in range(3)), mesh=mesh, **options)
+    counts = []
+    for k in range(3):
+        found = sdfcli.contacts(moving.at(k), mesh.mesh, np.eye(4), margin=0.8, device="cpu").manifold
+        counts.append(len(found))
+        expected = sdfcli.render(moving.at(k), mesh=mesh, contacts=found, shot=shot, **options)
+        assert np.array_equal(Image.open(f"a_{k}.png"), expected)
+    assert len(set(counts)) == 3
+    still = done(f"render anim.h5 --frame 1 -o b.png {words}")[0]
+    assert still["contacts"] == counts[1]
 
 
 def test_slice(here: Path, moving: FieldSequence) -> None:

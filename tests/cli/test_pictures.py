@@ -7,21 +7,25 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import trimesh
 from PIL import Image
 from typer.testing import CliRunner, Result
 
 import sdfcli
 import shapes
 from sdfcli.cli.app import app
+from sdfcli.query.poses import pose_at
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pictures")
     sdfcli.build(shapes.icosphere(4), tolerance=2e-3, device="cpu").save(folder / "ball.h5")
+    trimesh.Trimesh(*shapes.cube(), process=False).export(folder / "cube.ply")
     return folder
 
 
@@ -39,6 +43,27 @@ def test_render(folder: Path, tmp_path: Path) -> None:
     picture = np.asarray(Image.open(target))
     expected = sdfcli.render(folder / "ball.h5", width=90, height=60, view=(-20, 10), device="cpu")
     assert np.array_equal(picture, expected)
+
+
+def test_a_mesh_and_its_contacts(folder: Path, tmp_path: Path) -> None:
+    target, words = tmp_path / "a.png", ["--size", "90x60", "--json"]
+    placed = ["--mesh", folder / "cube.ply", "--at", "0,1.9,0,0,0,30"]
+    result = invoke("render", folder / "ball.h5", "-o", target, *words, *placed, "--margin", "0.01")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    pose = pose_at("0,1.9,0,0,0,30")
+    found = sdfcli.contacts(sdfcli.load(folder / "ball.h5"), folder / "cube.ply", pose, margin=0.01, device="cpu")
+    assert (told["posed"], told["margin"]) == (str(folder / "cube.ply"), 0.01)
+    assert told["contacts"] == len(found.manifold) > 0
+    look: dict[str, Any] = {"width": 90, "height": 60, "mesh": folder / "cube.ply", "pose": pose, "device": "cpu"}
+    expected = sdfcli.render(folder / "ball.h5", contacts=found.manifold, **look)
+    assert np.abs(np.asarray(Image.open(target)).astype(int) - expected).mean() < 0.5  # rounding moves contacts
+    without = sdfcli.render(folder / "ball.h5", **look)
+    assert not np.array_equal(expected, without)
+    result = invoke("render", folder / "ball.h5", "-o", target, *words, *placed, "--force")
+    assert result.exit_code == 0, result.output
+    assert np.array_equal(Image.open(target), without)
+    assert json.loads(result.stdout).keys() == {*told} - {"margin", "contacts"}
 
 
 def test_slice(folder: Path, tmp_path: Path) -> None:
@@ -83,6 +108,13 @@ def test_default_names_and_replacing(
         (["render", "ball.h5", "--up", "w"], 2, "--up w"),
         (["render", "ball.h5", "--iso", "9"], 3, "values go from"),
         (["render", "ball.h5", "--threads", "0"], 2, "--threads 0"),
+        (["render", "ball.h5", "--at", "1,2,3"], 2, "--at is for --mesh"),
+        (["render", "ball.h5", "--margin", "1"], 2, "--margin is for --mesh"),
+        (["render", "ball.h5", "--mesh", "cube.ply", "--at", "1,2"], 2, "--at 1,2"),
+        (["render", "ball.h5", "--mesh", "cube.ply", "--margin", "inf"], 2, "--margin inf"),
+        (["render", "ball.h5", "--mesh", "missing.stl"], 3, "missing.stl: no such file"),
+        (["render", "ball.h5", "--mesh", "broken.h5"], 3, "broken.h5"),
+        (["render", "ball.h5", "--mesh", "cube.ply", "--at", "1e300,0,0"], 3, "the posed mesh"),
         (["render", "missing.h5"], 3, "no such file"),
         (["render", "broken.h5"], 3, "broken.h5"),
         (["slice", "ball.h5", "-o", "a.svg"], 2, ".png"),

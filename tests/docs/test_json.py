@@ -35,6 +35,7 @@ EXAMPLES = {
     "extract": "extract field.h5 --resolution 16 -o new.ply",
     "extract --frames": "extract anim.h5 --resolution 16 --frames 1: -o new_%d.ply",
     "render": "render field.h5 --size 64x64 -o new.png",
+    "render --mesh": "render field.h5 --mesh TORUS --margin 0.1 --size 64x64 -o new.png",
     "render --frames": "render anim.h5 --size 64x64 --frames 1: -o new_%d.png",
     "render --frames, moving": "render anim.h5 --size 64x64 --frames : -o new.gif",
     "slice": "slice field.h5 --size 64 -o new.png",

@@ -14,55 +14,17 @@ import backends
 import oracle
 import sdfcli
 import shapes
+from cameras import camera_at, camera_towards, look, rays
 from sdfcli.backend import Backend
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.pictures.level import leaves_at, shown_level, skin_of
-from sdfcli.pictures.render import Camera, aim, draw, shot_of, trace, view_axes
+from sdfcli.pictures.render import Camera, aim, draw, shot_of, view_axes
 
 backend = backends.backend
 
 Floats = oracle.Floats
-
-
-@dataclasses.dataclass
-class Traced:
-    """What was seen through each pixel of one ray: colours, ways in edges of the domain, normals."""
-
-    pixel: Any
-    depth: Floats
-    normal: Floats
-
-
-def look(backend: Backend, field: Field, iso: float, camera: Camera, size: int, reach: float = 0.1) -> Traced:
-    xp = backend.xp
-    pixel, depth = xp.zeros((size, size, 3), np.uint8), xp.empty((size, size), np.float64)
-    normal = xp.empty((size, size, 3), np.float64)
-    trace(backend, field, iso, camera, reach, pixel, depth=depth, normal=normal)
-    return Traced(*(backend.to_host(a) for a in (pixel, depth, normal)))
-
-
-def rays(camera: Camera, size: int) -> tuple[Floats, Floats]:
-    """The eye, and directions (size, size, 3) of length 1, row by row from the top."""
-    x = (np.arange(size) + 0.5 - size / 2) * camera.pixel_size
-    eye, right, up, forward = camera.frame
-    way = forward + x[None, :, None] * right - x[:, None, None] * up
-    return eye, way / np.linalg.norm(way, axis=-1, keepdims=True)
-
-
-def camera_at(eye: Any, target: Any, size: int, angle: float = 0.5) -> Camera:
-    """One that looks from a place to another in the unit cube."""
-    return camera_towards(target, np.subtract(eye, target), size, angle)
-
-
-def camera_towards(target: Any, away: Any, size: int, angle: float = 0.5) -> Camera:
-    """One that looks at a place in the unit cube from so far away of it."""
-    eye = np.add(target, away)
-    forward = -np.asarray(away) / np.linalg.norm(away)
-    right = np.cross(forward, [0.1, 1, 0.2])
-    right /= np.linalg.norm(right)
-    return Camera(np.array([eye, right, np.cross(right, forward), forward]), angle / size)
 
 
 @pytest.fixture(scope="module")

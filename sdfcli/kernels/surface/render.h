@@ -1,4 +1,5 @@
-// Pictures of a field's level set, one ray a pixel and more where colours change.
+// Pictures of a field's level set, one ray a pixel and more where colours change; also of a mesh beside it, and of
+// dots.
 //
 // A ray goes from leaf to leaf, and by sphere tracing (Hart 1996) across many at once where the field says that nothing
 // is near. Along a ray the trilinear field of a leaf is a cubic, whose first root is found between its extrema (Marmitt
@@ -10,11 +11,26 @@
 #define SDFCLI_SURFACE_RENDER_H
 #include "base/kernel.h"
 #include "field/leaf_tree.h"
+#include "surface/cast.h"
 
-#define SDF_RENDER_RAYS 3       // squared: rays of a pixel where colours change
-#define SDF_RENDER_CONTRAST 10  // so much between neighbouring pixels is a change
-#define SDF_RENDER_PROBES 5     // samples for the ambient occlusion
-#define SDF_RENDER_CLEAR 1e-9   // beyond the border of a leaf, in edges of the domain; the finest have 1e-5
+#define SDF_RENDER_RAYS 3        // squared: rays of a pixel where colours change
+#define SDF_RENDER_CONTRAST 10   // so much between neighbouring pixels is a change
+#define SDF_RENDER_PROBES 5      // samples for the ambient occlusion
+#define SDF_RENDER_CLEAR 1e-9    // beyond the border of a leaf, in edges of the domain; the finest have 1e-5
+#define SDF_RENDER_GRAZING 0.05  // the least cosine between a ray and a normal
+
+// Colours of surfaces: of the field's, of the mesh, of what of it lies inside, of dots inside and outside.
+#define SDF_RENDER_CLAY vec(0.78, 0.66, 0.53)
+#define SDF_RENDER_MESH vec(0.25, 0.45, 0.75)
+#define SDF_RENDER_INSIDE vec(0.80, 0.25, 0.35)
+#define SDF_RENDER_DEEP vec(1.0, 0.03, 0.02)
+#define SDF_RENDER_NEAR vec(1.0, 0.55, 0.0)
+
+// How much shines through a surface in front: of the mesh inside and behind, of dots. How much light is in its shadow.
+#define SDF_RENDER_INSIDE_PART 0.5
+#define SDF_RENDER_BEHIND_PART 0.2
+#define SDF_RENDER_DOT_PART 0.5
+#define SDF_RENDER_SHADOW 0.4
 
 struct Leaf {
     D3 low;
@@ -41,6 +57,10 @@ struct sdf_render_args {
     u8* pixel;              // [height, width, 3] out: red, green, blue
     double* depth;          // [height, width] out: from the eye, negative for nothing; may be null
     double* normal;         // [height, width, 3] out; may be null
+    Shapes mesh;            // a second surface
+    Shapes dots;            // balls, the deepest first
+    u32 deep;               // how many of the balls lie inside
+    double blur;            // surfaces no farther apart than this, as the field errs, are one
 };
 FN Leaf load_leaf(const sdf_render_args& a, D3 p) {
     const double full = (double)(1u << SDF_LATTICE_BITS);
@@ -186,22 +206,83 @@ FN double openness(const sdf_render_args& a, D3 p, D3 normal) {
     return sum / weights;
 }
 
-// Linear light, red, green, blue, of what a ray sees; lights go with the camera.
-FN D3 shade(const sdf_render_args& a, D3 p, D3 way, D3 normal) {
-    D3 right = load3(a.camera + 3), up = load3(a.camera + 6), back = -1.0 * load3(a.camera + 9);
-    D3 key = unit(-0.70 * right + 0.80 * up + 0.55 * back), fill = unit(0.95 * right - 0.05 * up + 0.45 * back);
-    double open = openness(a, p, normal), away = dot(normal, -1.0 * way);
+FN D3 key_light(const sdf_render_args& a) {
+    return unit(-0.70 * load3(a.camera + 3) + 0.80 * load3(a.camera + 6) - 0.55 * load3(a.camera + 9));
+}
+
+// Linear light, red, green, blue, that a surface of a colour gives back; lights go with the camera.
+FN D3 shade(const sdf_render_args& a, D3 way, D3 normal, D3 colour, double open, double lit) {
+    D3 right = load3(a.camera + 3), up = load3(a.camera + 6);
+    D3 key = key_light(a), fill = unit(0.95 * right - 0.05 * up - 0.45 * load3(a.camera + 9));
+    double away = dot(normal, -1.0 * way);
     double facing = clamp01((dot(normal, key) + 0.3) / 1.3), side = clamp01(dot(normal, fill));
     double sky = 0.5 + 0.5 * dot(normal, up);
     double shine = clamp01(dot(normal, unit(key - way)));
     for (int k = 0; k < 5; k++) shine *= shine;  // to the 32nd power
     double rim = 1.0 - clamp01(away);
     rim = rim * rim * rim;
-    double warm = 0.95 * facing * (0.4 + 0.6 * facing) * (0.30 + 0.70 * open), cool = (0.10 + 0.24 * sky) * open * open;
+    double warm = 0.95 * facing * (0.4 + 0.6 * facing) * (0.30 + 0.70 * open) * lit;
+    double cool = (0.10 + 0.24 * sky) * open * open;
     D3 light = warm * vec(1.0, 0.93, 0.82) + cool * vec(0.72, 0.86, 1.0) + (0.20 * side * open) * vec(0.90, 0.92, 1.0);
-    D3 clay = vec(0.78 * light.x, 0.66 * light.y, 0.53 * light.z);
-    double gloss = 0.10 * shine * open + 0.10 * rim * open;
-    return clay + vec(gloss, gloss, gloss);
+    D3 given = vec(colour.x * light.x, colour.y * light.y, colour.z * light.z);
+    double gloss = 0.10 * shine * open * lit + 0.10 * rim * open;
+    return given + vec(gloss, gloss, gloss);
+}
+
+// What a ray sees: the surface in front, how far along it, negative for nothing, and linear light.
+struct Look {
+    double t;
+    D3 normal, light;
+};
+
+FN D3 mix(D3 one, D3 other, double part) { return (1.0 - part) * one + part * other; }
+
+// How much of the main light the mesh lets through to a point of the field's surface: less in its shadow, which is none
+// where the surface itself turns away.
+FN double lit_part(const sdf_render_args& a, D3 p, D3 normal) {
+    if (a.mesh.count == 0) return 1.0;
+    D3 key = key_light(a), from = p + (2.0 * a.blur + SDF_RENDER_CLEAR) * normal;
+    Met met = nearest_triangle(a.mesh, from, key);
+    if (met.t == SDF_CAST_FAR || value_above(a, from + met.t * key) < 0.0) return 1.0;
+    return 1.0 - (1.0 - SDF_RENDER_SHADOW) * clamp01(4.0 * dot(normal, key));
+}
+
+FN Look look_at_field(const sdf_render_args& a, D3 eye, D3 way, double fall) {
+    Seen seen = trace(a, eye, way);
+    Look look = {seen.t, vec(0.0, 0.0, 0.0), vec(0.955 - 0.13 * fall, 0.962 - 0.12 * fall, 0.975 - 0.11 * fall)};
+    if (seen.t < 0.0) return look;
+    D3 p = eye + seen.t * way;
+    look.normal = smooth_normal(a, p, max_of(a.smoothing, max_of(0.5 * seen.leaf_size, 0.5 * a.pixel_size * seen.t)));
+    look.light = shade(a, way, look.normal, SDF_RENDER_CLAY, openness(a, p, look.normal), lit_part(a, p, look.normal));
+    return look;
+}
+
+// The mesh over what was seen; where it lies behind, it shines through.
+FN void look_at_mesh(const sdf_render_args& a, D3 eye, D3 way, Look* look) {
+    Met met = nearest_triangle(a.mesh, eye, way);
+    if (met.t == SDF_CAST_FAR) return;
+    D3 p = eye + met.t * way, normal = unit(met.normal);
+    if (dot(normal, way) > 0.0) normal = -1.0 * normal;
+    bool inside = value_above(a, p) < -a.blur;
+    D3 light =
+        shade(a, way, normal, inside ? SDF_RENDER_INSIDE : SDF_RENDER_MESH, inside ? 1.0 : openness(a, p, normal), 1.0);
+    double between = (met.t - look->t) * max_of(-dot(way, normal), SDF_RENDER_GRAZING);
+    if (look->t < 0.0 || between <= a.blur) {
+        look->t = met.t;
+        look->normal = normal;
+        look->light = light;
+    } else {
+        look->light = mix(look->light, light, inside ? SDF_RENDER_INSIDE_PART : SDF_RENDER_BEHIND_PART);
+    }
+}
+
+// Dots over that, fainter where they lie behind.
+FN void look_at_dots(const sdf_render_args& a, D3 eye, D3 way, Look* look) {
+    Met met = nearest_ball(a.dots, eye, way);
+    if (met.t == SDF_CAST_FAR) return;
+    D3 light = shade(a, way, met.normal, met.id < a.deep ? SDF_RENDER_DEEP : SDF_RENDER_NEAR, 1.0, 1.0);
+    bool hidden = look->t >= 0.0 && met.t > look->t;
+    look->light = mix(look->light, light, hidden ? SDF_RENDER_DOT_PART : 1.0);
 }
 
 // The largest difference of a colour between a pixel and its four neighbours.
@@ -232,19 +313,12 @@ SDF_KERNEL(sdf_render, PLAIN, place) {
         double x = column + (ray % rays + 0.5) / rays - 0.5 * a.width;
         double y = row + (ray / rays + 0.5) / rays - 0.5 * a.height;
         D3 way = unit(forward + (a.pixel_size * x) * right - (a.pixel_size * y) * up);
-        Seen seen = trace(a, eye, way);
-        D3 normal = vec(0.0, 0.0, 0.0);
-        if (seen.t < 0.0) {
-            double fall = row / (double)a.height;
-            sum = sum + vec(0.955 - 0.13 * fall, 0.962 - 0.12 * fall, 0.975 - 0.11 * fall);
-        } else {
-            D3 p = eye + seen.t * way;
-            normal =
-                smooth_normal(a, p, max_of(a.smoothing, max_of(0.5 * seen.leaf_size, 0.5 * a.pixel_size * seen.t)));
-            sum = sum + shade(a, p, way, normal);
-        }
-        if (a.depth) a.depth[i] = seen.t;
-        double parts[3] = {normal.x, normal.y, normal.z};
+        Look look = look_at_field(a, eye, way, row / (double)a.height);
+        look_at_mesh(a, eye, way, &look);
+        look_at_dots(a, eye, way, &look);
+        sum = sum + look.light;
+        if (a.depth) a.depth[i] = look.t;
+        double parts[3] = {look.normal.x, look.normal.y, look.normal.z};
         for (int k = 0; a.normal && k < 3; k++) a.normal[3 * (size_t)i + k] = parts[k];
     }
     double colour[3] = {sum.x, sum.y, sum.z};

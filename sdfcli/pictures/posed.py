@@ -1,0 +1,193 @@
+"""What stands in a picture beside a field's surface: a mesh at a pose, and dots at its contacts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from sdfcli.backend import Array, Backend, Group
+from sdfcli.errors import InputError, UsageError
+from sdfcli.mesh.arrays import pieces
+from sdfcli.mesh.load import load_mesh, make_mesh
+from sdfcli.mesh.mesh import Domain, Mesh
+from sdfcli.query.poses import checked_poses
+from sdfcli.sign.pseudonormal import corner_angles
+from sdfcli.spatial.morton import morton_order
+from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit
+
+Floats = npt.NDArray[np.float64]
+
+CREASE = 0.94
+"""Least cosine between the normals of a face and of its vertex where the vertex looks smooth: that of 20 degrees, as
+between faces that are 40 degrees apart."""
+
+DOT = 0.0045
+"""Radius of a dot, as a fraction of its distance from the eye."""
+
+SPACING = 3.6
+"""Least distance of two dots, in radii: what they lie on is seen between them."""
+
+
+class Contact(Protocol):
+    """Places of contact, a row each: `Contacts` of `sdfcli.contacts`, or their `manifold`.
+
+    point     (k, 3), in the field's units.
+    distance  (k,), negative inside.
+    """
+
+    @property
+    def point(self) -> Any: ...
+    @property
+    def distance(self) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Company:
+    """What is drawn beside the field's surface, as kernels read it.
+
+    mesh  a mesh.
+    dots  balls, the deepest first.
+    deep  how many of the balls lie inside.
+    """
+
+    mesh: Group | None = None
+    dots: Group | None = None
+    deep: int = 0
+
+
+class PosedMesh:
+    """A mesh at a pose, whose tree is made once for each device.
+
+    mesh  with vertices in the field's units.
+    """
+
+    def __init__(self, source: Any, pose: Any = None) -> None:
+        """source: what `load_mesh` takes. pose: (4, 4) or (1, 4, 4); None: the mesh stays where it is.
+
+        Raises InputError for what `load_mesh` and `checked_poses` refuse, and for several poses.
+        """
+        mesh = load_mesh(source)
+        if pose is not None:
+            poses, _ = checked_poses(pose)
+            if len(poses) != 1:
+                raise InputError(f"pose: one (4, 4) is needed, not {len(poses)}")
+            mesh = make_mesh(moved(mesh.vertices, poses[0]), mesh.faces, "the posed mesh")
+        self.mesh: Mesh = mesh
+        self._made: dict[str, tuple[Bvh, Array]] = {}
+
+    def group(self, backend: Backend, domain: Domain) -> Group:
+        """The mesh as kernels read it, in the unit cube of a field's domain."""
+        if backend.name not in self._made:
+            normals = backend.from_host(corner_normals(self.mesh))
+            self._made[backend.name] = tree_over(backend, self.mesh.unit_triangles), normals
+            self.mesh.release()
+        return shapes_group(backend, domain, self.mesh.domain, *self._made[backend.name])
+
+
+def posed_mesh(source: Any, pose: Any) -> PosedMesh | None:
+    """The mesh of a picture, if there is one. Raises what PosedMesh does; UsageError for a pose without a mesh, or a
+    second one."""
+    if isinstance(source, PosedMesh) or source is None:
+        if pose is not None:
+            raise UsageError("a pose needs a mesh" if source is None else "pose: the mesh has one already")
+        return source
+    return PosedMesh(source, pose)
+
+
+def moved(points: Floats, pose: Floats) -> Floats:
+    """Points (n, 3) at a pose (4, 4)."""
+    with np.errstate(over="ignore", invalid="ignore"):  # make_mesh checks that vertices are finite
+        return np.column_stack([sum(points[:, k] * row[k] for k in range(3)) + row[3] for row in pose[:3]])
+
+
+def corner_normals(mesh: Mesh) -> npt.NDArray[np.float32]:
+    """Unit normals (f, 9) at the corners of the faces: the vertex's, weighted by angle, where it is near the face's own
+    (CREASE), else the face's."""
+    face, angle, vertex = unit_rows(mesh.normals), corner_angles(mesh), mesh.welded
+    weighted = ((angle * face[:, axis, None]).ravel() for axis in range(3))
+    smooth = unit_rows(np.column_stack([np.bincount(vertex.ravel(), weights=each) for each in weighted]))
+    result = np.empty((len(face), 3, 3), np.float32)
+    for part in pieces(len(face)):
+        own, corner = face[part, None], smooth[vertex[part]]
+        result[part] = np.where((corner * own).sum(axis=2, keepdims=True) > CREASE, corner, own)
+    return result.reshape(-1, 9)
+
+
+def unit_rows(vectors: Floats) -> Floats:
+    """Vectors (n, 3) of length 1; those of length 0 stay."""
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(length > 0, length, 1))
+
+
+def company_of(
+    backend: Backend, domain: Domain, mesh: PosedMesh | None, contacts: Contact | None, eye: Floats
+) -> Company:
+    """A mesh and dots in the unit cube of a domain. eye: (3,) there.
+
+    Of places close to one another the deepest has a dot (SPACING).
+    """
+    group = None if mesh is None else mesh.group(backend, domain)
+    point, distance = _places(contacts)
+    if len(point) == 0:
+        return Company(group)
+    order = np.lexsort((*point.T, distance))
+    centre, distance = domain.to_unit(point[order]), distance[order]
+    radius = DOT * np.linalg.norm(centre - eye, axis=1)
+    chosen = spread(centre, SPACING * float(radius.max()))
+    centre, distance, radius = centre[chosen], distance[chosen], radius[chosen, None]
+    ends = np.concatenate((centre - radius, centre + radius))
+    cube = Domain.around(np.array([ends.min(axis=0), ends.max(axis=0)]))
+    ball = cube.to_unit(np.stack((centre - radius, centre + radius, centre), axis=1)).reshape(-1, 9)
+    whole = Domain(np.zeros(3), 1.0)
+    return Company(group, shapes_group(backend, whole, cube, tree_over(backend, ball)), int((distance < 0).sum()))
+
+
+def spread(points: Floats, apart: float) -> npt.NDArray[np.int64]:
+    """Numbers of points (n, 3) that are farther from one another than a distance; the first ones are preferred."""
+    cell = np.floor((points - points.min(axis=0)) / (apart / 2)) @ [1, 2**12, 2**24]  # some 250 along each axis
+    left, chosen = np.sort(np.unique(cell, return_index=True)[1]), []
+    while len(left):
+        chosen.append(left[0])
+        left = left[((points[left] - points[left[0]]) ** 2).sum(axis=1) > apart**2]
+    return np.array(chosen)
+
+
+def _places(contacts: Contact | None) -> tuple[Floats, Floats]:
+    """Points (k, 3) and distances (k,) on the host. Raises InputError for other shapes, and for numbers not finite."""
+    if contacts is None:
+        return np.empty((0, 3)), np.empty(0)
+    given = (array.get() if hasattr(array, "get") else array for array in (contacts.point, contacts.distance))
+    point, distance = (np.asarray(array, np.float64) for array in given)
+    if point.shape != (*distance.shape, 3) or distance.ndim != 1:
+        raise InputError(
+            f"contacts: points (k, 3) and distances (k,) are needed, not {point.shape} and {distance.shape}"
+        )
+    if not (np.isfinite(point).all() and np.isfinite(distance).all()):
+        raise InputError("contacts: a number is not finite")
+    return point, distance
+
+
+def tree_over(backend: Backend, triangles: Floats) -> Bvh:
+    """The radix tree over triangles (n, 9) in the unit cube."""
+    return refit(backend, build_bvh(backend, morton_order(backend, triangles)))
+
+
+def shapes_group(backend: Backend, domain: Domain, cube: Domain, bvh: Bvh, normal: Array | None = None) -> Group:
+    """Triangles, or balls, that are in the unit cube of another domain, as kernels read them."""
+    x, y, z = domain.to_unit(cube.origin)
+    return backend.group(
+        "Shapes",
+        count=len(bvh.order),
+        triangle=bvh.order.triangle,
+        triangle_id=bvh.order.triangle_id,
+        normal=normal,
+        child=bvh.child,
+        box=bvh.box,
+        x=x,
+        y=y,
+        z=z,
+        edge=cube.length / domain.length,
+    )
