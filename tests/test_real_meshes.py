@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import collision_peers
 import numpy as np
 import pytest
 
 import sdfcli
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.mesh.load import load_mesh
-from sdfcli.verify.accuracy import errors, sample_points
+from sdfcli.query.contacts import VERDICTS, contacts
+from sdfcli.query.sphere_tree import SphereTree
+from sdfcli.verify.accuracy import errors, on_surface, sample_points
 from sdfcli.verify.reference import ExactReference
 from surfaces import check_closed, volume
 
@@ -61,3 +64,25 @@ def test_surfaces_of_fields(name: str, most_away: float, real_mesh: RealMesh) ->
     if most_away == 0:
         true = abs(volume(index.mesh))
         assert abs(volume(surface) / true - 1) < 0.005
+
+
+def test_contacts_with_a_scan(real_mesh: RealMesh) -> None:
+    # Bunny, which is open, beside and in dragon: tools/collision_peers.py does it with more of everything.
+    moving, fixed = load_mesh(real_mesh("bunny")), load_mesh(real_mesh("dragon"))
+    field, tree = sdfcli.build(real_mesh("dragon"), device="cpu"), SphereTree(moving, "cpu")
+    crosses = dict(collision_peers.of_fcl(moving, fixed))["fcl crossing"]
+    index = sdfcli.MeshDistance(fixed, sign="winding", device="cpu")
+    points = np.concatenate((on_surface(moving, 10_000, np.random.default_rng(1)), moving.vertices[::7]))
+    poses = collision_peers.random_poses(moving, fixed, 60)
+    for at in (poses, collision_peers.touching_poses(field, tree, fixed, poses)):
+        found = contacts(field, tree, at)
+        assert len(np.unique(found.verdict)) > 1
+        signed = [index.signed_distance(points @ pose[:3, :3].T + pose[:3, 3]) for pose in at]
+        inside = np.array([each[-1] < 0 for each in signed])
+        crossing = crosses(at)
+        assert not (crossing | inside)[found.verdict == VERDICTS.index("clear")].any()
+        assert (crossing | inside)[found.verdict == VERDICTS.index("penetrating")].all()
+        least = np.array([each.min() for each in signed])
+        assert (found.low <= least).all()
+        assert (found.high >= least - 0.01 * fixed.diagonal).all()  # as far as points on the surface go
+        assert (found.high >= index.signed_distance(found.point) - 1e-6).all()

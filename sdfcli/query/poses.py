@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sdfcli.errors import InputError, UsageError
+from sdfcli.field.field import is_cupy
 from sdfcli.mesh.arrays import Floats, unmasked
 from sdfcli.runtime.files import existing_file
 
@@ -24,7 +25,7 @@ def checked_poses(poses: Any) -> tuple[Floats, Floats]:
     other than 0, 0, 0, 1, mirror images, and axes that are not at right angles or not of one scale: distances would not
     be those of the mesh.
     """
-    if hasattr(poses, "get"):
+    if is_cupy(poses):
         poses = poses.get()  # CuPy's: poses are few numbers, and the host's arithmetic is the same everywhere
     unmasked(poses, "poses")
     try:
@@ -45,7 +46,7 @@ def checked_poses(poses: Any) -> tuple[Floats, Floats]:
         products = x + y + z
         squared = (products[:, 0, 0] + products[:, 1, 1] + products[:, 2, 2]) / 3
         off = np.abs(products - squared[:, None, None] * np.eye(3)).max(axis=(1, 2), initial=0.0)
-        turned = np.linalg.det(axes)
+        turned = np.linalg.slogdet(axes).sign  # a product of tiny numbers could vanish
     if len(wrong := np.flatnonzero(~((squared > 1e-300) & (squared < 1e300) & (off <= RIGID * squared)))):
         raise InputError(
             f"pose {wrong[0]}: the axes are sheared, or scaled differently, which changes distances; use a rotation, a "

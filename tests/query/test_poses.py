@@ -1,0 +1,159 @@
+"""Poses from arrays, files and words, and what is refused of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import shapes
+from sdfcli.errors import InputError, UsageError
+from sdfcli.query.poses import RIGID, checked_poses, load_poses, pose_at
+
+
+def pose(axes: Any = None, move: Any = 0.0) -> Any:
+    made = np.eye(4)
+    made[:3, :3] = np.eye(3) if axes is None else axes
+    made[:3, 3] = move
+    return made
+
+
+@given(seed=st.integers(0, 2**32 - 1), power=st.floats(-140, 140), dtype=st.sampled_from(["<f8", ">f8", "<f4"]))
+def test_rotations_of_any_scale(seed: int, power: float, dtype: str) -> None:
+    rng, scale = np.random.default_rng(seed), 10.0 ** (power if dtype != "<f4" else power / 10)
+    given_ = np.array([pose(scale * shapes.turn(rng), rng.normal(size=3)) for _ in range(3)]).astype(dtype)
+    found, scales = checked_poses(given_)
+    assert (found.dtype, found.shape, scales.shape) == (np.float64, (3, 4, 4), (3,))
+    assert np.array_equal(found, given_)
+    assert np.allclose(scales, scale, rtol=1e-6, atol=0)
+    for each, bound in zip(found, scales, strict=True):  # it is a bound
+        assert np.linalg.norm(each[:3, :3] / scale, 2) * scale <= bound * (1 + 1e-14)
+    alone = [checked_poses(each)[1][0] for each in given_]
+    assert scales.tobytes() == np.array(alone).tobytes()
+
+
+def test_what_poses_may_be() -> None:
+    assert checked_poses(np.eye(4))[0].shape == (1, 4, 4)
+    assert checked_poses(np.zeros((0, 4, 4)))[0].shape == (0, 4, 4)
+    assert checked_poses(np.eye(4).tolist())[0].shape == (1, 4, 4)
+    assert checked_poses(np.eye(4, dtype=int))[0].dtype == np.float64
+    fortran = np.asfortranarray(np.tile(pose(move=(1, 2, 3)), (5, 1, 1)))
+    assert checked_poses(fortran)[0].flags.c_contiguous
+    five_digits = np.round(pose(shapes.turn(np.random.default_rng(0))), 6)
+    assert checked_poses(five_digits)[1] == pytest.approx(1, abs=2 * RIGID)
+    untouched = np.eye(4)
+    untouched.flags.writeable = False
+    checked_poses(untouched)
+
+
+REFUSED = {
+    r"poses must be \(t, 4, 4\) or \(4, 4\), not \(4, 3\)": np.eye(4)[:, :3],
+    r"poses must be \(t, 4, 4\) or \(4, 4\), not \(2, 2, 4, 4\)": np.tile(np.eye(4), (2, 2, 1, 1)),
+    r"poses must be \(t, 4, 4\) or \(4, 4\), not \(3, 4\)": np.eye(4)[:3],
+    r"poses must be \(t, 4, 4\) or \(4, 4\), not \(16,\)": np.eye(4).ravel(),
+    r"poses must be \(t, 4, 4\) or \(4, 4\), not \(\)": 3.0,
+    "poses must be numbers": "here",
+    "poses must be numbers, .*inhomogeneous": [[1, 2], [3]],
+    "poses must be numbers, .*dict": {},
+    "pose 0: a number is not finite": pose(move=(0, np.nan, 0)),
+    "pose 1: a number is not finite": [np.eye(4), pose(move=(0, np.inf, 0))],
+    "pose 1: the last row must be 0, 0, 0, 1; are the matrices transposed": [np.eye(4), pose(move=(1, 2, 3)).T],
+    "pose 0: the last row": 2 * np.eye(4),
+    "pose 0: the axes are sheared": pose([[1, 0.1, 0], [0, 1, 0], [0, 0, 1]]),
+    "pose 0: the axes are .*scaled differently": pose(np.diag([1, 1, 1.001])),
+    "pose 0: the axes .*": pose(np.zeros((3, 3))),
+    "pose 0: the axes are": pose(1e-200 * np.eye(3)),
+    "pose 0: the axes": pose(1e200 * np.eye(3)),
+    "pose 0: a mirror image; mirror the mesh instead": pose(np.diag([1, 1, -1])),
+    "pose 0: a mirror": pose(-np.eye(3)),
+    "pose 0: a mirror image": pose(-1e-130 * np.eye(3)),
+    "pose 0: a mirror image;": pose(-1e130 * np.eye(3)),
+    "pose 2: a mirror": [np.eye(4), np.eye(4), pose(-np.eye(3))],
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_is_refused(message: str) -> None:
+    with pytest.raises(InputError, match=message) as error:
+        checked_poses(REFUSED[message])
+    assert "\n" not in str(error.value)
+
+
+def test_masked_poses_are_refused() -> None:
+    with pytest.raises(InputError):
+        checked_poses(np.ma.masked_array(np.eye(4), np.eye(4) > 0))
+
+
+# The words of --at.
+
+
+def test_a_translation() -> None:
+    assert np.array_equal(pose_at("1,-2,3e2"), pose(move=(1, -2, 300)))
+    assert np.array_equal(pose_at(" 1, 2 ,3,0,0,0"), pose(move=(1, 2, 3)))
+
+
+def test_right_angles_are_exact() -> None:
+    x, y, z = np.eye(3)
+    for words, images in {
+        "0,0,0,90,0,0": (x, z, -y),
+        "0,0,0,0,90,0": (-z, y, x),
+        "0,0,0,0,0,90": (y, -x, z),
+        "0,0,0,0,0,-90": (-y, x, z),
+        "0,0,0,0,0,450": (y, -x, z),
+        "0,0,0,180,0,0": (x, -y, -z),
+        "0,0,0,90,90,0": (-z, x, -y),  # about x first: y goes to z, and then about y to x
+        "0,0,0,360,-720,0": (x, y, z),
+    }.items():
+        assert np.array_equal(pose_at(words)[:3, :3].T, images), words
+
+
+@given(angles=st.tuples(*[st.floats(-1e4, 1e4)] * 3))
+def test_angles_about_the_fixed_axes(angles: tuple[float, float, float]) -> None:
+    expected = np.eye(3)
+    for k, angle in enumerate(np.radians(angles)):
+        x, y, z = np.eye(3)[k]
+        across = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])  # Rodrigues
+        expected = (np.eye(3) + np.sin(angle) * across + (1 - np.cos(angle)) * across @ across) @ expected
+    found = pose_at(",".join(map(repr, (1.0, 2.0, 3.0, *angles))))
+    assert np.allclose(found, pose(expected, (1, 2, 3)), rtol=0, atol=1e-10)
+    checked_poses(found)
+
+
+@pytest.mark.parametrize("words", ["", "1,2", "1,2,3,4", "1,2,3,4,5,6,7", "a,b,c", "1,2,nan", "1,2,inf", "1;2;3"])
+def test_other_words_are_refused(words: str) -> None:
+    with pytest.raises(UsageError, match=f"--at {words}: use TX,TY,TZ or"):
+        pose_at(words)
+
+
+# Files.
+
+
+def test_files(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    poses = np.array([pose(shapes.turn(rng), rng.normal(size=3)) for _ in range(4)])
+    for name, saved in (("t", poses), ("one", poses[0]), ("single", poses.astype(np.float32)), ("none", poses[:0])):
+        np.save(tmp_path / f"{name}.npy", saved)
+        assert np.array_equal(load_poses(tmp_path / f"{name}.npy"), np.atleast_3d(saved).reshape(-1, 4, 4))
+
+
+def test_files_that_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        load_poses(tmp_path / "none.npy")
+    with pytest.raises(InputError):
+        load_poses(tmp_path)
+    np.savez(tmp_path / "several.npz", np.eye(4))
+    np.save(tmp_path / "objects.npy", np.array([{}, None]), allow_pickle=True)
+    np.save(tmp_path / "words.npy", np.array(["a", "b"]))
+    np.save(tmp_path / "whole.npy", np.eye(4))
+    (tmp_path / "half.npy").write_bytes((tmp_path / "whole.npy").read_bytes()[:150])
+    (tmp_path / "empty.npy").touch()
+    (tmp_path / "text.npy").write_text("1 0 0 0\n")
+    np.save(tmp_path / "sheared.npy", pose([[1, 0.5, 0], [0, 1, 0], [0, 0, 1]]))
+    for name in ("several.npz", "objects.npy", "words.npy", "half.npy", "empty.npy", "text.npy", "sheared.npy"):
+        with pytest.raises(InputError) as error:
+            load_poses(tmp_path / name)
+        assert "\n" not in str(error.value), name
