@@ -59,16 +59,20 @@ class Company:
 
 
 class PosedMesh:
-    """A mesh at a pose, whose tree is made once for each device.
+    """A mesh at a pose, for several pictures: its tree is made once for each device.
 
-    mesh  with vertices in the field's units.
+    Args:
+        source: a path, a `trimesh.Trimesh`, a (vertices, faces) pair, or a Mesh.
+        pose: (4, 4), a rotation, a translation and one scale; None: the mesh stays where it is.
+
+    Attributes:
+        mesh: with vertices in the field's units.
+
+    Raises:
+        InputError: the mesh cannot be read or used; a pose that shears or mirrors it; several poses.
     """
 
     def __init__(self, source: Any, pose: Any = None) -> None:
-        """source: what `load_mesh` takes. pose: (4, 4) or (1, 4, 4); None: the mesh stays where it is.
-
-        Raises InputError for what `load_mesh` and `checked_poses` refuse, and for several poses.
-        """
         mesh = load_mesh(source)
         if pose is not None:
             poses, _ = checked_poses(pose)

@@ -321,8 +321,9 @@ def trace(
         "deep": company.deep,
         "blur": error_at_level if math.isfinite(error_at_level) else 0.0,
     }
+    kernel = "sdf_render_beside" if company.mesh or company.dots else "sdf_render"
     for first in range(0, width * height, BAND):  # interruptible between launches
-        backend.run("sdf_render", min(BAND, width * height - first), first=first, **values)
+        backend.run(kernel, min(BAND, width * height - first), first=first, **values)
 
 
 def _safety(field: Field) -> tuple[float, float]:

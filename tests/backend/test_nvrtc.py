@@ -36,7 +36,7 @@ def test_kernels_compile(architecture: str) -> None:
     assert len(names) > 90
     assert [name for name in names if f".text.{name}\0".encode() not in cubins[sources[name]]] == []
     render = cubins[sources["sdf_render"]]
-    assert [name for name in names if f".text.{name}\0".encode() in render] == ["sdf_render"]
+    assert [name for name in names if f".text.{name}\0".encode() in render] == ["sdf_render", "sdf_render_beside"]
 
 
 def test_a_module_has_the_kernels_of_one_header() -> None:
@@ -55,7 +55,7 @@ def test_an_edit_recompiles_the_kernels_of_headers_that_include_it(monkeypatch: 
             monkeypatch.setattr(module, "headers", lambda: edited)
         return {kernel for kernel, source in kernel_sources.__wrapped__().items() if source != before[kernel]}
 
-    assert changed_by("surface/render.h") == {"sdf_render"}
+    assert changed_by("surface/render.h") == {"sdf_render", "sdf_render_beside"}
     assert changed_by("distance/packet.h") == {"sdf_distance_packet", "sdf_distance_sample", "sdf_distance_lone"}
     assert changed_by("verify/exact.h") == {"sdf_exact_distance", "sdf_exact_winding"}
     octree = changed_by("octree/levels.h")

@@ -6,7 +6,8 @@
 // et al. 2004). So no part of the level set is missed that lies in a leaf with corners on both sides, however thin.
 //
 // INTERFACE
-//   sdf_render  colours, depths and normals of pixels
+//   sdf_render         colours, depths and normals of pixels
+//   sdf_render_beside  the same with a mesh and dots
 #ifndef SDFCLI_SURFACE_RENDER_H
 #define SDFCLI_SURFACE_RENDER_H
 #include "base/kernel.h"
@@ -240,20 +241,21 @@ FN D3 mix(D3 one, D3 other, double part) { return (1.0 - part) * one + part * ot
 // How much of the main light the mesh lets through to a point of the field's surface: less in its shadow, which is none
 // where the surface itself turns away.
 FN double lit_part(const sdf_render_args& a, D3 p, D3 normal) {
-    if (a.mesh.count == 0) return 1.0;
     D3 key = key_light(a), from = p + (2.0 * a.blur + SDF_RENDER_CLEAR) * normal;
     Met met = nearest_triangle(a.mesh, from, key);
     if (met.t == SDF_CAST_FAR || value_above(a, from + met.t * key) < 0.0) return 1.0;
     return 1.0 - (1.0 - SDF_RENDER_SHADOW) * clamp01(4.0 * dot(normal, key));
 }
 
+template <bool kBeside>
 FN Look look_at_field(const sdf_render_args& a, D3 eye, D3 way, double fall) {
     Seen seen = trace(a, eye, way);
     Look look = {seen.t, vec(0.0, 0.0, 0.0), vec(0.955 - 0.13 * fall, 0.962 - 0.12 * fall, 0.975 - 0.11 * fall)};
     if (seen.t < 0.0) return look;
     D3 p = eye + seen.t * way;
     look.normal = smooth_normal(a, p, max_of(a.smoothing, max_of(0.5 * seen.leaf_size, 0.5 * a.pixel_size * seen.t)));
-    look.light = shade(a, way, look.normal, SDF_RENDER_CLAY, openness(a, p, look.normal), lit_part(a, p, look.normal));
+    double lit = kBeside ? lit_part(a, p, look.normal) : 1.0;
+    look.light = shade(a, way, look.normal, SDF_RENDER_CLAY, openness(a, p, look.normal), lit);
     return look;
 }
 
@@ -298,7 +300,8 @@ FN int contrast(const sdf_render_args& a, u32 column, u32 row) {
     return change;
 }
 
-SDF_KERNEL(sdf_render, PLAIN, place) {
+template <bool kBeside>  // a kernel of its own, so that pictures without a mesh take no longer
+FN void render_pixel(const sdf_render_args& a, u32 place) {
     u32 i = a.first + place, column = i % a.width, row = i / a.width, rays = 1;
     if (a.rough) {
         if (contrast(a, column, row) < SDF_RENDER_CONTRAST) {
@@ -313,9 +316,11 @@ SDF_KERNEL(sdf_render, PLAIN, place) {
         double x = column + (ray % rays + 0.5) / rays - 0.5 * a.width;
         double y = row + (ray / rays + 0.5) / rays - 0.5 * a.height;
         D3 way = unit(forward + (a.pixel_size * x) * right - (a.pixel_size * y) * up);
-        Look look = look_at_field(a, eye, way, row / (double)a.height);
-        look_at_mesh(a, eye, way, &look);
-        look_at_dots(a, eye, way, &look);
+        Look look = look_at_field<kBeside>(a, eye, way, row / (double)a.height);
+        if (kBeside) {
+            look_at_mesh(a, eye, way, &look);
+            look_at_dots(a, eye, way, &look);
+        }
         sum = sum + look.light;
         if (a.depth) a.depth[i] = look.t;
         double parts[3] = {look.normal.x, look.normal.y, look.normal.z};
@@ -327,5 +332,9 @@ SDF_KERNEL(sdf_render, PLAIN, place) {
         a.pixel[3 * (size_t)i + k] = (unsigned char)(int)shown;
     }
 }
+
+SDF_KERNEL(sdf_render, PLAIN, place) { render_pixel<false>(a, place); }
+using sdf_render_beside_args = sdf_render_args;
+SDF_KERNEL(sdf_render_beside, PLAIN, place) { render_pixel<true>(a, place); }
 
 #endif
