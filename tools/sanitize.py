@@ -115,8 +115,9 @@ def work() -> None:
                 level = float(np.median(field.distance))
                 sdfcli.isosurface(field, resolution=50, iso=level, device="cpu", threads=THREADS)
                 found = sdfcli.contacts(field, mesh, np.eye(4), margin=level, device="cpu", threads=THREADS).manifold
-                look = {"mesh": mesh, "contacts": found, "iso": level, "device": "cpu", "threads": THREADS}
-                sdfcli.render(field, width=64, height=48, **look)
+                for beside in {}, {"mesh": mesh, "contacts": found}:
+                    look = {"iso": level, "device": "cpu", "threads": THREADS, **beside}
+                    sdfcli.render(field, width=64, height=48, **look)
                 with tempfile.TemporaryDirectory() as folder:
                     sdfcli.load(field.save(Path(folder, "field.h5"))).gradient(points)
             index = sdfcli.MeshDistance(mesh, sign=sign, device="cpu", threads=THREADS)
