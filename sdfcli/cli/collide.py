@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time as clock
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,17 +14,18 @@ import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.fields import open_field
-from sdfcli.cli.output import pace, print_json, print_table, progress, say, show, standard_output
+from sdfcli.cli.output import line_width, pace, print_json, print_table, progress, say, show, standard_output
 from sdfcli.errors import CheckFailedError, UsageError
 
 if TYPE_CHECKING:
     from sdfcli.field.field import Field
+    from sdfcli.field.stated_error import StatedError
     from sdfcli.mesh.arrays import Floats
     from sdfcli.query.contacts import Contacts, Manifold
     from sdfcli.query.first_contact import FirstContact
 
-BATCH = 1 << 13
-"""Poses per call, between which results are shown."""
+LOOSE = 2
+"""Stated errors beyond the required clearance up to which triangles are contacts by default: no bound is looser."""
 
 MeshWords = Annotated[
     list[str],
@@ -56,7 +58,8 @@ Margin = Annotated[
     float | None,
     typer.Option(
         metavar="D",
-        help="Contacts are the triangles up to this distance; by default those that may touch: up to the stated error.",
+        help="Contacts are the triangles up to this distance; by default up to twice the stated error beyond --min, or "
+        "0, so that none which may be nearer is missing.",
         show_default=False,
     ),
 ]
@@ -65,7 +68,8 @@ Least = Annotated[
     typer.Option(
         "--min",
         metavar="CLEARANCE",
-        help="Required distance: exit code 6 where a lower bound is below it.",
+        help="Required distance: exit code 6 where a lower bound is below it; with --path the distance that is a "
+        "contact.",
         show_default=False,
     ),
 ]
@@ -116,6 +120,8 @@ def collide(
             raise UsageError(f"{name} {value}: use a finite distance")
     if poses is not None and at:
         raise UsageError("--poses and --at both give poses; use one of them")
+    if path and poses is None and not at:
+        raise UsageError("--path: name its poses, by --poses FILE or --at, repeated")
     frames: Any = find_frames(mesh, faces)
     if contacts is not None:
         if contacts.suffix.lower() not in ENDINGS:
@@ -126,15 +132,17 @@ def collide(
         raise UsageError(f"--path: a mesh that moves rigidly is needed, not {len(frames)} frames")
     if len(frames) > 1 and len(placed) not in (1, len(frames)):
         raise UsageError(f"{len(placed)} poses for {len(frames)} frames: give one, or one for each frame")
-    with progress(str(file), quiet or json) as update:
+    rows_on_terminal = not path and sys.stdout.isatty()  # they would run into the line of the progress
+    with progress(str(file), quiet or json or rows_on_terminal) as update:
         update("loading")
         field = open_field(file, frame, time)
         if contacts is not None and margin is None:
             from sdfcli.field.stated_error import StatedError
 
-            margin = StatedError.of(field).near
+            margin = _beyond(StatedError.of(field), least or 0.0)
         search = Search(field, frames, placed, margin, device, threads, update)
-        shown = Shown(file, mesh[0], field, "frame" if len(frames) > 1 else "pose", json, quiet)
+        name = mesh[0] if len(mesh) == 1 else f"{mesh[0]} and {len(mesh) - 1} more"
+        shown = Shown(file, name, field, "frame" if len(frames) > 1 else "pose", json, quiet)
         if path:
             shown.path(search.path(least or 0.0), len(placed))
         else:
@@ -145,6 +153,11 @@ def collide(
     shown.end(margin, contacts)
     if least is not None:
         shown.require(least)
+
+
+def _beyond(error: StatedError, clearance: float) -> float:
+    """The distance by the field up to which the true one may be as small as the clearance."""
+    return clearance + LOOSE * error.near * max(1.0, abs(clearance) / error.band)
 
 
 class Search:
@@ -170,7 +183,7 @@ class Search:
     def batches(self) -> Iterator[tuple[int, int, Contacts]]:
         """The contacts of some poses, or of a frame: the number of the first one, how many there are in all, and the
         contacts."""
-        from sdfcli.query.contacts import contacts
+        from sdfcli.query.contacts import batch_size, contacts
         from sdfcli.query.sphere_tree import SphereTree
 
         frames, poses = len(self.frames), len(self.poses)
@@ -181,9 +194,10 @@ class Search:
                 yield number, frames, contacts(self.field, tree, pose, margin=self.margin)
             return
         tree = SphereTree(self.frames[0], **self.device)
-        for first in range(0, max(1, poses), BATCH):
+        batch = batch_size(tree.backend)
+        for first in range(0, poses, batch):
             self._tell(first, poses, "poses")
-            yield first, poses, contacts(self.field, tree, self.poses[first : first + BATCH], margin=self.margin)
+            yield first, poses, contacts(self.field, tree, self.poses[first : first + batch], margin=self.margin)
 
     def path(self, clearance: float) -> FirstContact:
         """The first contact along the poses."""
@@ -224,10 +238,10 @@ class Shown:
         """Shows a line for each of some poses. first: the number of the first one; count: of all."""
         self.manifolds.append(replace(found.manifold, pose=found.manifold.pose + first))
         width = max(len(self.what), len(str(count - 1)))
-        talk = not (self.json or self.quiet)
+        talk, edge = not (self.json or self.quiet), line_width()
         with standard_output():
             if talk and first == 0:
-                show(f"{self.what:>{width}}  {HEADER}")
+                show(_fitting(f"{self.what:>{width}}  {HEADER[0]}", *HEADER[1:], edge=edge))
             for number, row in enumerate(_rows(found), first):
                 self.low.append(row["low"])
                 self.counts[row["contact"]] += 1
@@ -236,7 +250,8 @@ class Shown:
                 if self.json:
                     print_json({self.what: number, **row})
                 elif talk:
-                    show(f"{number:>{width}}  {_line(row)}")
+                    numbers, *places = self._cells(row)
+                    show(_fitting(f"{number:>{width}}  {numbers}", *places, edge=edge))
 
     def path(self, found: FirstContact, count: int) -> None:
         """Takes the first contact on a path of `count` poses."""
@@ -253,10 +268,10 @@ class Shown:
 
         from sdfcli.query.contacts import Manifold
 
-        names = ("pose", "triangle", "distance", "point", "normal")
-        if not self.manifolds:
-            return Manifold(*(np.empty(shape) for shape in (0, 0, 0, (0, 3), (0, 3))))
-        return Manifold(**{name: np.concatenate([getattr(part, name) for part in self.manifolds]) for name in names})
+        nothing, vectors = np.empty(0, np.int64), np.empty((0, 3))
+        none = Manifold(nothing, nothing, np.empty(0), vectors, vectors)
+        parts = [none, *self.manifolds]
+        return Manifold(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in vars(none)})
 
     def end(self, margin: float | None, output: Path | None) -> None:
         """Shows what all poses have in common. output: the file of the contacts."""
@@ -283,7 +298,7 @@ class Shown:
             if margin is not None:
                 where = "" if output is None else f", in {output}"
                 rows.append(("contacts", f"{touched:,} triangles up to {margin:.3g}{where}"))
-            rows.append(("time", f"{took:.2f} s" + ("" if self.facts else f", {poses / took:,.0f} poses/s")))
+            rows.append(("time", f"{took:.2f} s" + ("" if self.facts else f", {poses / took:,.0f} {self.what}s/s")))
             print_table(f"{self.mesh} in {self.file}", rows)
         if not self.quiet:
             for note in self._notes():
@@ -291,23 +306,32 @@ class Shown:
 
     def _pose_rows(self) -> list[tuple[str, str]]:
         counts = ", ".join(f"{count:,} {verdict}" for verdict, count in self.counts.items() if count)
-        rows = [(f"{self.what}s", f"{len(self.low):,}: {counts}" if self.low else "0")]
-        if self.least:
-            rows.append(("nearest", f"{_distance(self.least)}, at {self.what} {self.least[self.what]}"))
-        return rows
+        nearest = f"{_distance(self.least)}, at {self.what} {self.least[self.what]}"
+        return [(f"{self.what}s", f"{len(self.low):,}: {counts}"), ("nearest", nearest)]
 
     def _path_rows(self) -> list[tuple[str, str]]:
         steps = ("steps", f"{self.facts['steps']:,}, the least of their bounds {self.low[0]:.5g}")
         if self.facts["first_contact"] is None:
-            return [("path", f"{self.facts['poses']:,} poses: clear all the way"), steps]
-        row = self.least
+            return [("path", f"{self.facts['poses']:,} poses, clear all the way"), steps]
+        known = "" if self.least["contact"] == "clear" else f"{self.least['contact']}, "
         return [
-            ("path", f"{self.facts['poses']:,} poses: clear up to {self.facts['first_contact']:.6g}, counted in poses"),
-            ("there", f"{row['contact']}, {_distance(row)}"),
-            ("point", f"{_words(row['point'], '.5g')}, on triangle {row['triangle']}"),
-            ("way out", _words(row["normal"], ".3f")),
+            ("path", f"{self.facts['poses']:,} poses, first contact at {_when(self.facts['first_contact'])}"),
+            ("there", known + _distance(self.least)),
+            ("point", f"{_words(self._place(self.least), '.5g')}, on triangle {self.least['triangle']}"),
+            ("way out", _words(self.least["normal"], ".3f")),
             steps,
         ]
+
+    def _cells(self, row: dict[str, Any]) -> tuple[str, str, str]:
+        """What stands under HEADER."""
+        numbers = "  ".join(f"{row[name]:>11.5g}" for name in ("distance", "low", "high"))
+        place, normal = _words(self._place(row), ">10.5g"), _words(row["normal"], ">6.3f")
+        return f"{row['contact']:11}  {numbers}  {row['triangle']:>8}", place, normal
+
+    def _place(self, row: dict[str, Any]) -> list[float]:
+        """The point, without what is only rounding beside the field."""
+        least = POINT_ROUNDING * self.field.domain.length
+        return [0.0 if abs(x) < least else x for x in row["point"]]
 
     def _notes(self) -> Iterator[str]:
         if self.unsigned:
@@ -321,8 +345,10 @@ class Shown:
         """Raises CheckFailedError where the bounds do not exclude that the mesh comes nearer than `least`."""
         if self.facts:
             if self.facts["first_contact"] is not None:
-                since = f"from {self.facts['first_contact']:.6g} on, counted in poses"
-                raise CheckFailedError(f"{self.mesh}: may come nearer than {least:g} {since}: {_distance(self.least)}")
+                when = _when(self.facts["first_contact"])
+                raise CheckFailedError(
+                    f"{self.mesh}: may come nearer than {least:g} at {when}: {_distance(self.least)}"
+                )
             return
         below = sum(low < least for low in self.low)
         if below:
@@ -333,7 +359,13 @@ class Shown:
 
 
 ROW = ("verdict", "distance", "low", "high", "triangle", "point", "normal")
-HEADER = f"{'contact':11}  {'distance':>11}  {'low':>11}  {'high':>11}  {'triangle':>8}  point; way out"
+HEADER = (
+    f"{'contact':11}  {'distance':>11}  {'low':>11}  {'high':>11}  {'triangle':>8}",
+    f"{'point':>32}",
+    f"{'way out':>20}",
+)
+POINT_ROUNDING = 1e-7
+"""Coordinates below this are shown as 0, as a fraction of the domain's edge: of the order of float32's rounding."""
 
 
 def _rows(found: Contacts) -> Iterator[dict[str, Any]]:
@@ -345,10 +377,17 @@ def _rows(found: Contacts) -> Iterator[dict[str, Any]]:
         yield {"contact": VERDICTS[row.pop("verdict")], **row}
 
 
-def _line(row: dict[str, Any]) -> str:
-    numbers = "  ".join(f"{row[name]:>11.5g}" for name in ("distance", "low", "high"))
-    place = f"{_words(row['point'], '.5g')}; {_words(row['normal'], '.3f')}"
-    return f"{row['contact']:11}  {numbers}  {row['triangle']:>8}  {place}"
+def _fitting(*cells: str, edge: int) -> str:
+    """The cells in a line, without the last ones where a terminal is too narrow."""
+    while len(cells) > 1 and len("  ".join(cells)) > edge:
+        cells = cells[:-1]
+    return "  ".join(cells)
+
+
+def _when(time: float) -> str:
+    """A time on a path, counted in poses."""
+    first = int(time)
+    return f"pose {first}" if time == first else f"{time:.6f}, between poses {first} and {first + 1}"
 
 
 def _distance(row: dict[str, Any]) -> str:
@@ -356,4 +395,5 @@ def _distance(row: dict[str, Any]) -> str:
 
 
 def _words(vector: list[float], form: str) -> str:
-    return " ".join(f"{x:{form}}" for x in vector)
+    """Numbers in a line; what is rounded to 0 has no sign."""
+    return " ".join(f"{x if float(f'{x:{form}}') else 0.0:{form}}" for x in vector)

@@ -66,11 +66,16 @@ def print_json(value: dict[str, Any]) -> None:
         typer.echo(json.dumps(value))
 
 
+def line_width() -> int:
+    """Characters in a line of standard output: those of the terminal; a file's lines have no end."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+
+
 def print_table(title: str, rows: Iterable[tuple[str, ...]], header: tuple[str, ...] = ()) -> None:
     """A table for people under its title. The first column names things; those under a header are right-aligned."""
     lines = [tuple(map(plain, row)) for row in ([header] if header else []) + list(rows)]
     first, *widths = [max(map(len, column)) for column in zip_longest(*lines, fillvalue="")]
-    edge = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000  # a file has none
+    edge = line_width()
     with standard_output():
         show(title)
         for name, *cells in lines:
@@ -156,8 +161,8 @@ def pace(done: int, total: int, seconds: float, what: str = "frames") -> str:
     if not done or not seconds:
         return words
     left = round((total - done) * seconds / done)
-    minutes = f"{left // 60} min " if left >= 60 else ""
-    return f"{words}, {done / seconds:.2g} {what}/s, {minutes}{left % 60} s left"
+    minutes, rate = f"{left // 60} min " if left >= 60 else "", done / seconds
+    return f"{words}, {rate:{'.2g' if rate < 99.5 else ',.0f'}} {what}/s, {minutes}{left % 60} s left"
 
 
 def error_text(value: float) -> str:

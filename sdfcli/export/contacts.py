@@ -17,8 +17,8 @@ COLUMNS = ("pose", "triangle", "x", "y", "z", "distance", "nx", "ny", "nz")
 
 ENDINGS = (".csv", ".ply", ".vtkhdf")
 
-UNUSED = ("Lines", "Polygons", "Strips")
-"""Kinds of cells that a VTKHDF file of polygons also names."""
+KINDS = ("Vertices", "Lines", "Polygons", "Strips")
+"""Kinds of cells that a VTKHDF file of polygons names; only the first is used."""
 
 
 def write_contacts(path: Path, found: Manifold, poses: int, force: bool) -> None:
@@ -61,19 +61,19 @@ def _write_vtkhdf(path: Path, found: Manifold, poses: int) -> None:
         data = {"distance": found.distance, "normal": found.normal, "triangle": found.triangle, "pose": found.pose}
         for name, values in data.items():
             _put(root, f"PointData/{name}", values)
-        for kind in ("Vertices", *UNUSED):
+        for kind in KINDS:
             each = counts if kind == "Vertices" else nothing
             group = root.create_group(kind)
             group["NumberOfCells"] = group["NumberOfConnectivityIds"] = each
-            _put(group, "Connectivity", np.concatenate([np.arange(count) for count in each]))
-            _put(group, "Offsets", np.concatenate([np.arange(count + 1) for count in each]))
+            # All steps read the same numbers, from 0 on: VTK would look for those behind an empty step elsewhere.
+            _put(group, "Connectivity", np.arange(each.max()))
+            _put(group, "Offsets", np.arange(each.max() + 1))
         steps = root.create_group("Steps")
         steps.attrs["NSteps"] = poses
         steps["Values"] = np.arange(poses, dtype=np.float64)
         steps["PartOffsets"], steps["NumberOfParts"] = np.arange(poses), np.ones(poses, np.int64)
         steps["PointOffsets"] = first
-        of_kinds = np.column_stack([first, *(nothing for _ in UNUSED)])
-        steps["CellOffsets"] = steps["ConnectivityIdOffsets"] = of_kinds
+        steps["CellOffsets"] = steps["ConnectivityIdOffsets"] = np.zeros((poses, len(KINDS)), np.int64)
         for name in data:
             steps[f"PointDataOffsets/{name}"] = first
         file.flush()

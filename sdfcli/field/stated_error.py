@@ -22,6 +22,8 @@ class StatedError:
     @staticmethod
     def of(field: Field) -> StatedError:
         """Raises InputError for a field whose info does not state an error."""
+        if "between" in field.info and "max_error" not in field.info:
+            raise InputError("at that time no error is known: the faces of the frames around it differ; use --frame N")
         try:
             parameters = field.info["parameters"]
             near = field.unit * max(float(parameters["tolerance"]), float(field.info["max_error"]))

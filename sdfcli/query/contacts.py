@@ -140,6 +140,11 @@ def on_host(backend: Backend, found: Contacts) -> Contacts:
     )
 
 
+def batch_size(backend: Backend) -> int:
+    """The number of poses of a batch on a device."""
+    return POSES if backend.xp is np else POSES_ON_GPU
+
+
 class Descent:
     """A mesh at poses, on its way down the tree of spheres."""
 
@@ -168,7 +173,7 @@ class Descent:
         self.padding = 0.0 if placed else max(0.0, PADDING / (1 + 2 * PADDING) - rounding)
         sampler = field.on_device(self.backend)
         self.sampler: Group = sampler.sampler_group(self.backend, field.domain)
-        self.batch = POSES if self.backend.xp is np else POSES_ON_GPU
+        self.batch = batch_size(self.backend)
 
     def all(self, margin: float | None) -> Contacts:
         """The contacts at all poses."""

@@ -33,8 +33,8 @@ class FirstContact:
     time      in poses: 2.25 lies a quarter of the way from pose 2 to pose 3. None: the whole path is clear.
     pose      (4, 4) float64 at that time; None as well.
     contacts  of that pose; None as well.
-    least     smallest lower bound of the distance among the poses that were looked at, in the field's units.
-    steps     number of poses that were looked at.
+    least     smallest lower bound of the distance among the poses that were looked at up to then, in the field's units.
+    steps     number of these poses.
     """
 
     time: float | None
@@ -89,15 +89,19 @@ def first_contact(
         progress(first, count)
         number = np.arange(first, min(first + SEGMENTS, count))
         share, met = np.zeros(len(number)), len(number)  # met: the first segment with a contact
-        moving = np.ones(len(number), bool)
+        moving, lowest, looked = np.ones(len(number), bool), np.full(len(number), np.inf), np.zeros(len(number), int)
         while len(now := np.flatnonzero(moving[:met])):
             low = np.asarray(contacts(field, tree, segments.pose(number[now], share[now])).low)
-            least, steps = min(least, float(low.min())), steps + len(now)
-            if len(there := now[low <= near]):
-                met = int(there[0])
-            with np.errstate(divide="ignore"):
-                share[now] += np.where(low > near, (low - clearance) / segments.speed[number[now]], 0.0)
-            moving[now] = (low > near) & (share[now] < 1)
+            lowest[now], looked[now] = np.minimum(lowest[now], low), looked[now] + 1
+            with np.errstate(divide="ignore", invalid="ignore"):
+                after = share[now] + (low - clearance) / segments.speed[number[now]]
+            free = (low > near) & (after > share[now])  # a step below the rounding of the time is none
+            if not free.all():
+                met = int(now[~free][0])
+            share[now[free]] = after[free]
+            moving[now] = free & (after < 1)
+        least = min(least, float(lowest[: met + 1].min()))
+        steps += int(looked[: met + 1].sum())
         if met < len(number):
             pose = segments.pose(number[met : met + 1], share[met : met + 1])[0]
             time = float(number[met] + share[met])

@@ -12,6 +12,7 @@ from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import is_cupy
 from sdfcli.mesh.arrays import Floats, unmasked
 from sdfcli.runtime.files import existing_file
+from sdfcli.runtime.memory import unreadable
 
 RIGID = 1e-5
 """Maximum deviation of a pose's axes from a right-angled frame of one scale, as a fraction of it: some more than the
@@ -91,12 +92,16 @@ def _turn(degrees: float) -> tuple[float, float]:
 
 
 def load_poses(path: str | Path) -> Floats:
-    """Poses from a .npy file. Raises InputError where it cannot be read, and for wrong shapes."""
+    """Poses from a .npy file. Raises InputError where it cannot be read, for what `checked_poses` refuses, and for no
+    poses: a check of none would always pass."""
     file = existing_file(path)
     try:
-        poses = np.load(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError, MemoryError) as error:
-        raise InputError(f"{file}: cannot be read as a .npy file of poses (t, 4, 4): {error}") from error
-    if not isinstance(poses, np.ndarray) or poses.dtype.kind not in "fiu":
-        raise InputError(f"{file}: holds no array of numbers; poses are (t, 4, 4) in a .npy file")
-    return checked_poses(poses)[0]
+        found = np.lib.format.open_memmap(file, mode="r")  # unlike np.load, it says what a wrong file lacks
+        if found.dtype.kind not in "fiu":
+            raise InputError(f"holds {found.dtype}, no numbers; poses are (t, 4, 4)")
+        poses = checked_poses(np.array(found, np.float64))[0]
+    except (InputError, OSError, ValueError, EOFError, MemoryError) as error:
+        raise unreadable(file, "cannot be read as a .npy file of poses (t, 4, 4)", error) from error
+    if len(poses) == 0:
+        raise InputError(f"{file}: holds no poses")
+    return poses

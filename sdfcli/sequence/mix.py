@@ -45,9 +45,13 @@ def _at_corners(field: Field, key: npt.NDArray[np.uint64]) -> npt.NDArray[np.flo
 
 
 def _info(one: Field, two: Field, share: float, bound: float | None) -> dict[str, Any]:
-    """What both fields were made with, what the mix is made of, and its error."""
+    """What both fields were made with, what the mix is made of, the faults of either, and its error."""
     same = {name: one.info[name] for name in KEPT if name in one.info and one.info[name] == two.info.get(name)}
     info = {**same, "between": [frame.content_sha256 for frame in (one, two)], "share": share}
+    if "doubtful" in (one.info.get("verdict"), two.info.get("verdict")):
+        info["verdict"] = "doubtful"
+    if jumps := max(each.info.get("jump_leaves", 0) for each in (one, two)):
+        info["jump_leaves"] = jumps
     if bound is not None and "parameters" in same:
         stated = max(same["parameters"]["tolerance"], one.info["max_error"], two.info["max_error"])
         info["max_error"] = stated + bound / one.unit
