@@ -26,6 +26,7 @@ KINDS = [
     "off",
     "glb",
     "3mf",
+    "poses",
     "field",
     "field-parts",
     "sequence",

@@ -2,8 +2,8 @@
 
 Each case is a small whole file with random damage. Whatever it is, reading it must end well or in an SdfError: without
 a crash, without another exception, within seconds, and without much memory. The kinds are `field` and `sequence` (read
-and sampled) and the mesh formats. A case is known by its kind and number: `--only KIND NUMBER` runs one again, and
-keeps its file.
+and sampled), `poses`, and the mesh formats. A case is known by its kind and number: `--only KIND NUMBER` runs one
+again, and keeps its file.
 
 Needs an installed sdfcli. Cases run in forked processes, whose memory is limited; one that dies, or takes longer than
 LONGEST seconds, is reported by the process that waits for it.
@@ -35,6 +35,7 @@ import numpy as np
 import sdfcli
 from sdfcli.errors import SdfError
 from sdfcli.mesh.load import load_mesh
+from sdfcli.query.poses import load_poses
 
 LONGEST = 20
 MOST_MEMORY = 1 << 29
@@ -70,6 +71,7 @@ def whole_files() -> dict[str, tuple[str, bytes]]:
         "off": ("off", mesh.export(file_type="off").encode()),
         "glb": ("glb", scene.export(file_type="glb")),
         "3mf": ("3mf", scene.export(file_type="3mf")),
+        "poses": ("npy", whole_poses()),
     }
     with tempfile.TemporaryDirectory() as folder:
         small = {"device": "cpu", "depth": 2, "tolerance": 0.05, "keep_nearest": True}
@@ -90,6 +92,13 @@ def whole_sequence(path: Path) -> Path:
     with parts_folder(path, resume=False, force=False) as folder:
         save_sequence(build, np.arange(2.0), path, folder, False, lambda row: None)
     return path
+
+
+def whole_poses() -> bytes:
+    """Three poses in an array."""
+    with io.BytesIO() as buffer:
+        np.save(buffer, np.tile(np.eye(4), (3, 1, 1)))
+        return buffer.getvalue()
 
 
 def mixed_ply() -> bytes:
@@ -284,6 +293,13 @@ def read_mesh(path: Path) -> None:
     assert unit.max() <= 1
 
 
+def read_poses(path: Path) -> None:
+    """Poses as commands read them."""
+    poses = load_poses(path)
+    assert np.isfinite(poses).all()
+    assert len(poses)
+
+
 def case(kind: str, number: int, folder: Path, files: dict[str, tuple[str, bytes]]) -> Path:
     """Writes the file of a case; returns where."""
     rng = np.random.default_rng([number, *kind.encode()])
@@ -296,8 +312,9 @@ def case(kind: str, number: int, folder: Path, files: dict[str, tuple[str, bytes
 
 def run(kind: str, path: Path) -> str:
     """`read` or `refused`. Raises whatever else happens."""
+    readers = {"field": read_field, "field-parts": read_field, "sequence": read_sequence, "poses": read_poses}
     try:
-        {"field": read_field, "field-parts": read_field, "sequence": read_sequence}.get(kind, read_mesh)(path)
+        readers.get(kind, read_mesh)(path)
     except SdfError as error:
         if isinstance(error.__cause__, MemoryError):
             raise error.__cause__ from error

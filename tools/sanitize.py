@@ -107,6 +107,8 @@ def work() -> None:
         mesh = load_mesh(source)
         low, high = mesh.bounds
         points = np.random.default_rng(1).uniform(2 * low - high, 2 * high - low, (5000, 3))
+        poses = np.tile(np.eye(4), (40, 1, 1))
+        poses[1:, :3, 3] = np.linspace(low - high, 9 * (high - low), 39)  # beside the field, and far away from it
         for sign in SIGNS:
             for octree in OCTREES:
                 small = {"octree": octree, "sign": sign, "depth": 6, "tolerance": 5e-3}
@@ -114,7 +116,7 @@ def work() -> None:
                 field.sample(points)
                 level = float(np.median(field.distance))
                 sdfcli.isosurface(field, resolution=50, iso=level, device="cpu", threads=THREADS)
-                found = sdfcli.contacts(field, mesh, np.eye(4), margin=level, device="cpu", threads=THREADS).manifold
+                found = sdfcli.contacts(field, mesh, poses, margin=level, device="cpu", threads=THREADS).manifold
                 for beside in {}, {"mesh": mesh, "contacts": found}:
                     look = {"iso": level, "device": "cpu", "threads": THREADS, **beside}
                     sdfcli.render(field, width=64, height=48, **look)

@@ -238,20 +238,24 @@ class Shown:
         """Shows a line for each of some poses. first: the number of the first one; count: of all."""
         self.manifolds.append(replace(found.manifold, pose=found.manifold.pose + first))
         width = max(len(self.what), len(str(count - 1)))
-        talk, edge = not (self.json or self.quiet), line_width()
+        rows = [{self.what: number, **row} for number, row in enumerate(_rows(found), first)]
+        for row in rows:  # all count, even when nobody reads them any more
+            self.low.append(row["low"])
+            self.counts[row["contact"]] += 1
+            if not self.least or row["low"] < self.least["low"]:
+                self.least = row
+        if self.quiet and not self.json:
+            return
+        edge = line_width()
         with standard_output():
-            if talk and first == 0:
+            if first == 0 and not self.json:
                 show(_fitting(f"{self.what:>{width}}  {HEADER[0]}", *HEADER[1:], edge=edge))
-            for number, row in enumerate(_rows(found), first):
-                self.low.append(row["low"])
-                self.counts[row["contact"]] += 1
-                if not self.least or row["low"] < self.least["low"]:
-                    self.least = {self.what: number, **row}
+            for row in rows:
                 if self.json:
-                    print_json({self.what: number, **row})
-                elif talk:
+                    print_json(row)
+                else:
                     numbers, *places = self._cells(row)
-                    show(_fitting(f"{number:>{width}}  {numbers}", *places, edge=edge))
+                    show(_fitting(f"{row[self.what]:>{width}}  {numbers}", *places, edge=edge))
 
     def path(self, found: FirstContact, count: int) -> None:
         """Takes the first contact on a path of `count` poses."""

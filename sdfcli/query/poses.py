@@ -100,7 +100,7 @@ def load_poses(path: str | Path) -> Floats:
         if found.dtype.kind not in "fiu":
             raise InputError(f"holds {found.dtype}, no numbers; poses are (t, 4, 4)")
         poses = checked_poses(np.array(found, np.float64))[0]
-    except (InputError, OSError, ValueError, EOFError, MemoryError) as error:
+    except Exception as error:  # NumPy's reader of headers has exceptions of several libraries
         raise unreadable(file, "cannot be read as a .npy file of poses (t, 4, 4)", error) from error
     if len(poses) == 0:
         raise InputError(f"{file}: holds no poses")

@@ -212,5 +212,5 @@ def open_array(file: str) -> Any:
     path = existing_file(file)
     try:
         return np.lib.format.open_memmap(path, mode="r")
-    except (OSError, ValueError, EOFError) as error:
+    except Exception as error:  # NumPy's reader of headers has exceptions of several libraries
         raise unreadable(path, "cannot be read as an array", error) from error

@@ -31,7 +31,7 @@ EXAMPLES = {
     "query": "query field.h5 points.txt -o new.csv",
     "collide, a pose": "collide field.h5 TORUS",
     "collide": "collide field.h5 TORUS --contacts newer.csv",
-    "collide --path": "collide field.h5 TORUS --path",
+    "collide --path": "collide field.h5 TORUS --path --at 0,0,0",
     "extract": "extract field.h5 --resolution 16 -o new.ply",
     "extract --frames": "extract anim.h5 --resolution 16 --frames 1: -o new_%d.ply",
     "render": "render field.h5 --size 64x64 -o new.png",

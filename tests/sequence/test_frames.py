@@ -96,7 +96,9 @@ def test_arrays_of_other_shapes(folder: Path, array: Path, shape: tuple[int, ...
         find_frames([str(array)], str(folder / "frame8.ply"))
 
 
-@pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01\x00", b"PK\x03\x04", b"text"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\x93NUMPY\x01\x00", b"PK\x03\x04", b"text", b"\x93NUMPY\x01\x00\x08\x00}{'\0'}}\n"]
+)
 def test_files_that_are_no_arrays(folder: Path, array: Path, content: bytes) -> None:
     array.write_bytes(content)
     with pytest.raises(InputError, match=r"walk\.npy: "):
