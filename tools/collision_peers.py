@@ -39,6 +39,9 @@ NEAR = 0.01
 
 BISECTIONS = 12
 
+CELLS, ROUNDING = 64, 1e-6
+"""Cells along an edge, and maximum rounding of distances, in diagonals, for the points of --check."""
+
 Query = Callable[[Any], Any]
 """Of poses (t, 4, 4) the distances (t,), or for a crossing test whether triangles cross (t,)."""
 
@@ -184,17 +187,36 @@ def judged(found: Contacts, answers: dict[str, Any], hidden: Any) -> int:
     return int(wrong.sum())
 
 
+class Cloud:
+    """Points of a mesh's surface and its vertices, in the cells of a lattice."""
+
+    def __init__(self, mesh: Mesh, count: int) -> None:
+        points = np.concatenate((on_surface(mesh, count, np.random.default_rng(1)), mesh.vertices))
+        cell = (mesh.domain.to_unit(points) * CELLS).astype(np.int64) @ (1, CELLS, CELLS**2)
+        self.points = points[np.argsort(cell, kind="stable")]
+        _, self.first, self.count = np.unique(np.sort(cell), return_index=True, return_counts=True)
+        self.centre = np.add.reduceat(self.points, self.first) / self.count[:, None]
+        away = np.linalg.norm(self.points - np.repeat(self.centre, self.count, axis=0), axis=1)
+        self.radius = np.maximum.reduceat(away, self.first)
+
+    def least(self, index: sdfcli.MeshDistance, pose: Any) -> float:
+        """The least signed distance of all points at a pose. Cells are left out where their centre's distance says that
+        another cell has a lesser one."""
+
+        def distance(points: Any) -> Any:
+            return index.signed_distance(points @ pose[:3, :3].T + pose[:3, 3])
+
+        of_centre = distance(self.centre)
+        most = (of_centre + self.radius).min() + ROUNDING * index.mesh.diagonal
+        asked = np.repeat(of_centre - self.radius <= most, self.count)
+        return float(distance(self.points[asked]).min())
+
+
 def checked(index: sdfcli.MeshDistance, moving: Mesh, poses: Any, found: Contacts, count: int) -> int:
     """Prints how the least distances of points on the surface and of all vertices lie in the bounds, and returns how
     many lie below. index: of the fixed mesh."""
-    points = np.concatenate((on_surface(moving, count, np.random.default_rng(1)), moving.vertices))
-    cell = ((points - moving.domain.origin) / moving.domain.length * 32).astype(np.int64)
-    points = points[np.argsort(cell @ (1, 32, 1024), kind="stable")]  # neighbours together: for speed
-    least = np.empty(len(poses))
-    for i, pose in enumerate(poses):
-        least[i] = index.signed_distance(points @ pose[:3, :3].T + pose[:3, 3]).min()
-        if sys.stderr.isatty():
-            print(f"\r  checked {i + 1} of {len(poses)}", end="", file=sys.stderr, flush=True)
+    cloud = Cloud(moving, count)
+    points, least = cloud.points, np.array([cloud.least(index, pose) for pose in poses])
     width, above = found.high - found.low, np.maximum(least - found.high, 0)
     print(
         f"  least of {len(points)} points: below the bounds {(least < found.low).sum()}, above {(above > 0).sum()} "
