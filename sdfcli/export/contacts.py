@@ -9,7 +9,7 @@ import numpy as np
 
 from sdfcli.export.vtkhdf import PACKED
 from sdfcli.query.contacts import Manifold
-from sdfcli.query.point_files import write_ply, write_text
+from sdfcli.query.point_files import CHUNK, write_ply, write_text
 from sdfcli.runtime.files import written_whole
 
 COLUMNS = ("pose", "triangle", "x", "y", "z", "distance", "nx", "ny", "nz")
@@ -35,14 +35,15 @@ def write_contacts(path: Path, found: Manifold, poses: int, force: bool) -> None
             _write_vtkhdf(temporary, found, poses)
             return
         front, back = np.column_stack((found.pose, found.triangle)), np.column_stack((found.distance, found.normal))
+        parts = (slice(first, first + CHUNK) for first in range(0, len(found), CHUNK))
         if path.suffix.lower() == ".csv":
             with open(temporary, "w") as text:
-                rows = np.column_stack((front, found.point, back))
-                write_text(text, list(COLUMNS), iter([rows]), ",", named=True)
+                rows = (np.column_stack((front[part], found.point[part], back[part])) for part in parts)
+                write_text(text, list(COLUMNS), rows, ",", named=True)
         else:
             names = [name for name in COLUMNS if name not in ("x", "y", "z")]
             with open(temporary, "wb") as binary:
-                write_ply(binary, names, iter([(found.point, np.column_stack((front, back)))]))
+                write_ply(binary, names, ((found.point[part], np.hstack((front[part], back[part]))) for part in parts))
 
 
 def _write_vtkhdf(path: Path, found: Manifold, poses: int) -> None:

@@ -73,6 +73,14 @@ def test_no_contacts_in_a_ply_file(tmp_path: Path) -> None:
     assert head.endswith(b"end_header\n")
 
 
+@pytest.mark.parametrize("ending", ["csv", "ply"])
+def test_chunks_do_not_show(ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for chunk in (1000, 4):
+        monkeypatch.setattr("sdfcli.export.contacts.CHUNK", chunk)
+        write_contacts(tmp_path / f"{chunk}.{ending}", manifold(COUNTS), len(COUNTS), False)
+    assert (tmp_path / f"4.{ending}").read_bytes() == (tmp_path / f"1000.{ending}").read_bytes()
+
+
 # ---- VTK ----
 
 
