@@ -52,7 +52,11 @@ def _info(one: Field, two: Field, share: float, bound: float | None) -> dict[str
         info["verdict"] = "doubtful"
     if jumps := max(each.info.get("jump_leaves", 0) for each in (one, two)):
         info["jump_leaves"] = jumps
+    if "none" in (one.info.get("sign"), two.info.get("sign")):
+        info["sign"] = "none"
     if bound is not None and "parameters" in same:
         stated = max(same["parameters"]["tolerance"], one.info["max_error"], two.info["max_error"])
-        info["max_error"] = stated + bound / one.unit
+        moved = bound / one.unit
+        # Around the band, errors are those of distances that are larger in one of the frames.
+        info["max_error"] = stated * (1 + moved / same["parameters"]["band"]) + moved
     return info

@@ -35,12 +35,14 @@ FN double farthest_true(const StatedError& error, double x, double length) {
 struct Probe {
     FieldPoint at;
     double clear;  // outside of the domain: the distance to the box in which the field's mesh lies
+    u32 leaf;      // SDF_NONE outside of the domain
 };
 
 // The mesh lies in the domain, and `padding` (in edges of the domain) away from its faces.
 FN Probe probe(const Sampler& field, double padding, const Way& way) {
-    Probe found = {at_point(field, way, nullptr), 0.0};
+    Probe found = {at_point(field, way, nullptr), 0.0, leaf_of(way)};
     if (found.at.beyond > 0.0) {
+        found.leaf = SDF_NONE;
         double u[3] = {way.unit.x, way.unit.y, way.unit.z}, away[3];
         for (int k = 0; k < 3; k++) away[k] = max_of(max_of(padding - u[k], u[k] - (1.0 - padding)), 0.0);
         D3 out = load3(away);
@@ -57,9 +59,11 @@ FN double from_outside(double inside, const Probe& probe) {
     return max_of(sqrt(probe.at.beyond * probe.at.beyond + positive * positive), probe.clear);
 }
 FN double value_of(const Probe& probe) { return from_outside(probe.at.inside, probe); }
+FN double lowest_true(const StatedError& error, double x, double length) {  // where the field says x, in the domain
+    return x < 0.0 ? -farthest_true(error, -x, length) : nearest_true(error, x);
+}
 FN double lower_bound_of(const StatedError& error, const Probe& probe, double length) {
-    double x = probe.at.inside;
-    return from_outside(x < 0.0 ? -farthest_true(error, -x, length) : nearest_true(error, x), probe) + 0.0;  // no -0
+    return from_outside(lowest_true(error, probe.at.inside, length), probe) + 0.0;  // no -0
 }
 FN double upper_bound_of(const StatedError& error, const Probe& probe, double length) {
     double x = probe.at.inside, beyond = probe.at.beyond;

@@ -4,7 +4,8 @@
 // changes by no more than the way; and where a part's corners have distances of at least d, a point of it with weights
 // w has a squared distance of at least sum w d^2 - sum w |corner - point|^2 >= d^2 - h^2 / 3 for edges of at most h (by
 // the parallel axis theorem, for any point of the other surface). For parts that are small beside their distance the
-// second says more: a face at a distance d from a wall takes area / (d e) samples in place of area / e^2.
+// second says more: a face at a distance d from a wall takes area / (d e) samples in place of area / e^2. A part within
+// one leaf is bounded by the leaf's polynomial, which flat faces along flat walls need that touch, or lie inside.
 //
 // INTERFACE
 //   sdf_contact_deepest  for pairs of a pose and a triangle
@@ -19,14 +20,20 @@
 #define SDF_NEW (-1)
 #define SDF_SQRT3 1.7320508075688774
 
+// A point of a triangle: the lower bound of its distance, and its leaf.
+struct Corner {
+    double bound;
+    u32 leaf;
+};
+
 // The part of a triangle, in steps of 2^-level of its sides from its first corner: (x, y), (x + step, y), (x, y +
 // step).
 struct Part {
     int x, y, step;
-    double bound[3];  // at its corners
-    double
-        middle[3];  // in the middle of the sides from the first to the second corner, the first to the third, the rest
-    int next;       // of its four parts; SDF_NEW before it is split
+    Corner at[3];
+    Corner between[3];  // in the middle of the sides: from the first to the second corner, the first to the third, the
+                        // rest
+    int next;           // of its four parts; SDF_NEW before it is split
 };
 
 // The best point so far of a triangle.
@@ -50,7 +57,7 @@ struct sdf_contact_deepest_args {
     double* upper;     // [n] out: the upper bound of the true one
     double* point;     // [n, 3] out
 };
-FN double try_point(const Posed& posed, D3 p, Deepest& best) {
+FN Corner try_point(const Posed& posed, D3 p, Deepest& best) {
     Probe found = probe(posed.field, posed.padding, way_to_leaf(posed.field, p));
     double bound = lower_bound_of(posed.error, found, posed.field.domain.length);
     if (bound < best.bound) {
@@ -58,12 +65,36 @@ FN double try_point(const Posed& posed, D3 p, Deepest& best) {
         best.probe = found;
         best.bound = bound;
     }
-    return bound;
+    Corner corner = {bound, found.leaf};
+    return corner;
 }
 // What a part with edges of at most reach * sqrt(3) is above.
-FN double bound_of_part(const double* corner, double reach) {
-    double low = min_of(min_of(corner[0], corner[1]), corner[2]);
+FN double bound_of_part(const Corner* at, double reach) {
+    double low = min_of(min_of(at[0].bound, at[1].bound), at[2].bound);
     return low >= reach ? sqrt(low * low - reach * reach) : low - reach;
+}
+// The least value of the field on a triangle within a leaf, or less: trilinear in the leaf, the field is a cubic on the
+// triangle, and not below the least of its ten Bezier coefficients. Each of these is the mean of the values where x is
+// one corner's, y one's and z one's, over the orders of the three corners that it stands for (its blossom; Farin 1986).
+FN double least_in_leaf(const Sampler& field, const D3* p) {
+    const double full = (double)(1u << SDF_LATTICE_BITS);
+    Way way = way_to_leaf(field, p[0]);
+    u32 leaf = leaf_of(way), s = SDF_LATTICE_BITS - field.leaf_level[leaf];
+    D3 low = vec((double)(way.cell.x >> s << s), (double)(way.cell.y >> s << s), (double)(way.cell.z >> s << s)), t[3];
+    double v[8], scale = full / field.domain.length, over = 1.0 / (double)(1u << s);
+    for (int c = 0; c < 8; c++) v[c] = (double)field.leaf_value[8 * (size_t)leaf + c];
+    for (int k = 0; k < 3; k++)
+        t[k] = over * (scale * (p[k] - vec(field.domain.x, field.domain.y, field.domain.z)) - low);
+    double least = 1e300;
+    for (int i = 0; i < 3; i++)
+        for (int j = i; j < 3; j++)
+            for (int k = j; k < 3; k++) {
+                double sum = trilinear(v, vec(t[i].x, t[j].y, t[k].z)) + trilinear(v, vec(t[j].x, t[k].y, t[i].z)) +
+                             trilinear(v, vec(t[k].x, t[i].y, t[j].z)) + trilinear(v, vec(t[i].x, t[k].y, t[j].z)) +
+                             trilinear(v, vec(t[k].x, t[j].y, t[i].z)) + trilinear(v, vec(t[j].x, t[i].y, t[k].z));
+                least = min_of(least, sum / 6.0);
+            }
+    return least;
 }
 SDF_KERNEL(sdf_contact_deepest, PLAIN, i) {
     const Posed& posed = a.posed;
@@ -79,22 +110,32 @@ SDF_KERNEL(sdf_contact_deepest, PLAIN, i) {
     try_point(posed, place(posed, pose, load3d(a.sphere + 4 * (size_t)a.slot[i])), best);
     Part stack[SDF_SPLITS];
     stack[0].x = stack[0].y = 0, stack[0].step = 1, stack[0].next = SDF_NEW;
-    stack[0].bound[0] = try_point(posed, corner, best);
-    stack[0].bound[1] = try_point(posed, other, best);
-    stack[0].bound[2] = try_point(posed, third, best);
+    stack[0].at[0] = try_point(posed, corner, best);
+    stack[0].at[1] = try_point(posed, other, best);
+    stack[0].at[2] = try_point(posed, third, best);
     for (int level = 0; level >= 0;) {
         Part& part = stack[level];
         double size = 1.0 / (double)(1u << level);
         if (part.next == SDF_NEW) {
             double wanted = min_of(best.bound - slack_of(posed.error, best.bound), known);
-            if (level + 1 == SDF_SPLITS || bound_of_part(part.bound, reach * size) >= wanted) {
+            bool done = level + 1 == SDF_SPLITS || bound_of_part(part.at, reach * size) >= wanted;
+            u32 leaf = part.at[0].leaf;
+            if (!done && leaf != SDF_NONE && part.at[1].leaf == leaf && part.at[2].leaf == leaf) {
+                D3 p[3];
+                for (int k = 0; k < 3; k++) {
+                    int x = part.x + (k == 1 ? part.step : 0), y = part.y + (k == 2 ? part.step : 0);
+                    p[k] = corner + (size * x) * along + (size * y) * across;
+                }
+                done = lowest_true(posed.error, least_in_leaf(posed.field, p), posed.field.domain.length) >= wanted;
+            }
+            if (done) {
                 level--;
                 continue;
             }
             double half = 0.5 * size;
             for (int k = 0; k < 3; k++) {
                 int x = 2 * part.x + (k != 1 ? part.step : 0), y = 2 * part.y + (k != 0 ? part.step : 0);
-                part.middle[k] = try_point(posed, corner + (half * x) * along + (half * y) * across, best);
+                part.between[k] = try_point(posed, corner + (half * x) * along + (half * y) * across, best);
             }
             part.next = 0;
         }
@@ -105,14 +146,14 @@ SDF_KERNEL(sdf_contact_deepest, PLAIN, i) {
         int k = part.next++;
         Part& inner = stack[++level];
         int x = 2 * part.x, y = 2 * part.y, step = part.step;
-        const double *at = part.bound, *between = part.middle;
+        const Corner *at = part.at, *between = part.between;
         inner.next = SDF_NEW;
         inner.step = k == 3 ? -step : step;
         inner.x = x + (k == 1 || k == 3 ? step : 0);
         inner.y = y + (k == 2 || k == 3 ? step : 0);
-        inner.bound[0] = k == 0 ? at[0] : k == 1 ? between[0] : k == 2 ? between[1] : between[2];
-        inner.bound[1] = k == 0 ? between[0] : k == 1 ? at[1] : k == 2 ? between[2] : between[1];
-        inner.bound[2] = k == 0 ? between[1] : k == 1 ? between[2] : k == 2 ? at[2] : between[0];
+        inner.at[0] = k == 0 ? at[0] : k == 1 ? between[0] : k == 2 ? between[1] : between[2];
+        inner.at[1] = k == 0 ? between[0] : k == 1 ? at[1] : k == 2 ? between[2] : between[1];
+        inner.at[2] = k == 0 ? between[1] : k == 1 ? between[2] : k == 2 ? at[2] : between[0];
     }
     u64 order = order_bits(best.bound), *found = a.found + pose;
     if (load_relaxed(found) < order) atomic_max(found, order);
