@@ -249,7 +249,7 @@ class Descent:
         )
         backend.run("sdf_contact_first", len(pose), triangle_id=order.triangle_id, first=smallest, **pairs)
         triangle = order.triangle_id[slot]
-        row = xp.flatnonzero(smallest[pose] == np.uint64(1 << 32) - triangle.astype(np.uint64)).astype(np.int64)
+        row = xp.flatnonzero(smallest[pose] + triangle == np.uint64(1 << 32)).astype(np.int64)
         low, high, verdict = (xp.empty(len(row), dtype) for dtype in (np.float64, np.float64, np.uint8))
         backend.run(
             "sdf_contact_verdict",
