@@ -11,7 +11,7 @@ import numpy as np
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.field.stated_error import StatedError
-from sdfcli.mesh.arrays import Floats
+from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.query.contacts import Contacts, contacts
 from sdfcli.query.poses import RIGID, checked_poses
 from sdfcli.query.sphere_tree import SphereTree
@@ -24,6 +24,9 @@ ARRIVED = 0.01
 
 SHORTEST = 1e-9
 """The same, at least, as a fraction of the domain's edge."""
+
+AHEAD = 8.0
+"""Steps to go above which a walker shares its way with another."""
 
 
 @dataclass(frozen=True)
@@ -87,26 +90,47 @@ def first_contact(
     least, steps, count = np.inf, 0, len(segments.speed)
     for first in range(0, count, SEGMENTS):
         progress(first, count)
-        number = np.arange(first, min(first + SEGMENTS, count))
-        share, met = np.zeros(len(number)), len(number)  # met: the first segment with a contact
-        moving, lowest, looked = np.ones(len(number), bool), np.full(len(number), np.inf), np.zeros(len(number), int)
-        while len(now := np.flatnonzero(moving[:met])):
-            low = np.asarray(contacts(field, tree, segments.pose(number[now], share[now])).low)
-            lowest[now], looked[now] = np.minimum(lowest[now], low), looked[now] + 1
-            with np.errstate(divide="ignore", invalid="ignore"):
-                after = share[now] + (low - clearance) / segments.speed[number[now]]
-            free = (low > near) & (after > share[now])  # a step below the rounding of the time is none
-            if not free.all():
-                met = int(now[~free][0])
-            share[now[free]] = after[free]
-            moving[now] = free & (after < 1)
-        least = min(least, float(lowest[: met + 1].min()))
-        steps += int(looked[: met + 1].sum())
-        if met < len(number):
-            pose = segments.pose(number[met : met + 1], share[met : met + 1])[0]
-            time = float(number[met] + share[met])
-            return FirstContact(time, pose, contacts(field, tree, pose, margin=margin), least, steps)
+        last = min(first + SEGMENTS, count)
+        time, low, met = _advance(field, tree, segments, np.arange(first, last), clearance, near)
+        before = time <= (np.inf if met is None else met[0] + met[1])
+        least, steps = min(least, float(low[before].min())), steps + int(before.sum())
+        if met is not None:
+            number, share = np.array([met[0]]), np.array([met[1]])
+            pose = segments.pose(number, share)[0]
+            return FirstContact(float(sum(met)), pose, contacts(field, tree, pose, margin=margin), least, steps)
     return FirstContact(None, None, None, least, steps)
+
+
+def _advance(
+    field: Field, tree: SphereTree, segments: Segments, number: Ints, clearance: float, near: float
+) -> tuple[Floats, Floats, tuple[int, float] | None]:
+    """The times and lower bounds (k,) of the poses that were looked at in segments (s,), and segment and share of the
+    first contact.
+
+    A walker goes through each segment. One whose steps are short beside its way shares that with another, as beside a
+    wall: many short steps are then taken at a time.
+    """
+    share, end = np.zeros(len(number)), np.ones(len(number))
+    times, lows, met = [], [], None
+    while len(number):
+        low = np.asarray(contacts(field, tree, segments.pose(number, share)).low)
+        time = number + share
+        times.append(time)
+        lows.append(low)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            after = share + (low - clearance) / segments.speed[number]
+        free = (low > near) & (after > share)  # a step below the rounding of the time is none
+        if not free.all():
+            there = int(np.where(free, np.inf, time).argmin())
+            if met is None or time[there] < met[0] + met[1]:
+                met = int(number[there]), float(share[there])
+        go = free & (after < end) & (time < (np.inf if met is None else met[0] + met[1]))
+        number, end, step, share = number[go], end[go], (after - share)[go], after[go]
+        far = end - share > AHEAD * step
+        middle = (share + end) / 2
+        share = np.concatenate((share, middle[far]))
+        number, end = np.concatenate((number, number[far])), np.concatenate((np.where(far, middle, end), end[far]))
+    return np.concatenate(times), np.concatenate(lows), met
 
 
 class Segments:
