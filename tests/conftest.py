@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +86,15 @@ def gpu() -> CudaBackend:
     from sdfcli.backend.cuda import CudaBackend
 
     return CudaBackend()
+
+
+@pytest.fixture
+def heeded() -> Iterator[None]:
+    """What a shell starts in the background ignores interrupts, and so does all that is started from there, unless
+    someone has asked for them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -265,14 +264,6 @@ def test_killed_and_begun_again(tmp_path: Path, out: Path) -> None:
         assert sdfcli.load(out / name)
     assert {name: (out / name).stat().st_mtime_ns for name in before} == before
     assert not list(out.glob(".*"))
-
-
-@pytest.fixture
-def heeded() -> Iterator[None]:
-    """What a shell starts in the background ignores interrupts, unless someone has asked for them."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("words", [[], ["--scheduler", "local"]])

@@ -656,7 +656,7 @@ def test_lines_come_as_they_are_found(many: str, folder: Path) -> None:
     assert "12,000 of 12,000 poses may come nearer than 1" in errors
 
 
-def test_an_interrupt_leaves_nothing(many: str, folder: Path) -> None:
+def test_an_interrupt_leaves_nothing(many: str, folder: Path, heeded: None) -> None:
     before = sorted(os.listdir())
     command = [sys.executable, "-m", "sdfcli", "collide", "ball.h5", "cube.ply", "--poses", many, "--contacts", "c.ply"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

@@ -219,7 +219,7 @@ def test_killed_and_resumed(folder: Path, tmp_path: Path, frames: int) -> None:
     assert sorted(os.listdir(tmp_path)) == ["anim.h5", "frames", "whole.h5"]
 
 
-def test_interrupted(folder: Path, tmp_path: Path) -> None:
+def test_interrupted(folder: Path, tmp_path: Path, heeded: None) -> None:
     path = tmp_path / "anim.h5"
     code, said = ended_early(folder, path, 2, lambda process: process.send_signal(signal.SIGINT))
     if path.exists():

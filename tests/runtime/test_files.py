@@ -166,15 +166,6 @@ def test_what_is_killed_leaves_nothing(tmp_path: Path) -> None:
 # ---- Interrupted ----
 
 
-@pytest.fixture
-def heeded() -> Iterator[None]:
-    """What a shell starts in the background ignores interrupts, and so does all that is started from there, unless
-    someone has asked for them."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def cpu_seconds(pid: int) -> float:
     """What a process has taken so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
