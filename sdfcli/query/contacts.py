@@ -28,8 +28,9 @@ POSES_ON_GPU = 8192
 MOST_PAIRS = 1 << 24
 """Pairs of a pose and a node above which a batch is divided: with their results, 1 GB."""
 
-ROUNDING = 2.0**-24, 2.0**-50
-"""Maximum error of positions: of the mesh, in edges of its domain, and of poses, as a fraction of the coordinates."""
+ROUNDING = 2.0**-22, 2.0**-50
+"""Maximum error of positions: of a mesh's vertices and of its triangles' centroids, in edges of its domain (0.9 and 2.6
+times 2^-24), and of poses, as a fraction of the coordinates."""
 
 PADDING_ROUNDING = 2.0**-48
 """Maximum rounding of a domain's padding, as a fraction of the coordinates: so much less of it counts."""

@@ -336,8 +336,7 @@ def test_a_field_that_surrounds_the_mesh(backend: Backend) -> None:
 
 
 def test_normals_where_the_slope_vanishes(backend: Backend) -> None:
-    point = np.zeros((3, 3)), np.array([[0, 1, 2]])  # a mesh that is one point
-    shape = (np.array([[0.0, 0, 0], [1e-3, 0, 0], [0, 1e-3, 0]]), point[1])
+    shape = np.array([[0.0, 0, 0], [1e-3, 0, 0], [0, 1e-3, 0]]), np.array([[0, 1, 2]])
     found = contacts(ball(), shape, np.eye(4), device=backend.name)
     assert abs(np.linalg.norm(found.normal) - 1) < 1e-12
 
@@ -420,6 +419,33 @@ def test_rounding_of_far_coordinates_is_in_the_bounds(backend: Backend) -> None:
         found = contacts(field, shape, pose, device=backend.name)
         x = [Fraction(float(pose[0, 3])) + sum(map(_product, pose[0, :3].tolist(), v)) for v in shape[0].tolist()]
         assert found.low <= float(min(x) - 1) <= found.high
+
+
+def test_rounding_of_a_large_mesh_is_in_the_bounds(backend: Backend) -> None:
+    # Triangles 10^7 times as large as the ball, flat before it: their centroids in float32 lie beside them.
+    corners = np.random.default_rng(0).uniform(-1, 1, (4000, 3, 3))
+    middle, length = (corners.max(axis=1) + corners.min(axis=1)) / 2, np.ptp(corners, axis=1).max(axis=1) * 1.05
+    unit = ((corners - middle[:, None]) / length[:, None, None] + 0.5).astype(np.float32)
+    normal = np.cross(unit[:, 1] - unit[:, 0], unit[:, 2] - unit[:, 0]).astype(float)
+    size = np.linalg.norm(normal, axis=1)
+    off = (((unit[:, 0] + unit[:, 1] + unit[:, 2]) / np.float32(3) - unit.astype(float).mean(axis=1)) * normal).sum(
+        axis=1
+    ) / size
+    for i in np.argsort(-np.abs(off) * (size > 0.2))[:20]:
+        away = -np.sign(off[i]) * normal[i] / size[i]  # from the ball
+        beside = np.cross(away, [0.3, 0.5, 0.8]) / np.linalg.norm(np.cross(away, [0.3, 0.5, 0.8]))
+        turn = np.array([away, beside, np.cross(away, beside)])
+        shape = corners[i] - corners[i].mean(axis=0), np.array([[0, 1, 2]])
+        found = contacts(ball(), shape, pose_of(turn, np.array([1.6, 0, 0]), 1e7), device=backend.name)
+        assert found.low <= 0.6 <= found.high
+
+
+def test_an_error_that_grows_as_fast_as_the_distance(backend: Backend) -> None:
+    # What a field of zeros says of distances with such an error: nothing.
+    info = {**box().info, "max_error": 0.0, "parameters": {**box().info["parameters"], "tolerance": 0.1, "band": 0.1}}
+    field = replace(box(), distance=np.zeros_like(box().distance), info=info)
+    found = contacts(field, shapes.octahedron(), pose_of(scale=1e-6), device=backend.name)
+    assert found.high >= 1
 
 
 def _product(a: float, b: float) -> Fraction:
@@ -610,12 +636,12 @@ def test_gpus_have_the_bits_of_the_cpu() -> None:
     for margin in (None, 0.02):
         on_cpu = contacts(field, tree.mesh, poses, margin=margin, device="cpu")
         same(on_cpu, contacts(field, tree.mesh, poses, margin=margin, device="cuda"))
-    for name, (make, _) in FIELDS.items():
+    for make, _ in FIELDS.values():
         for scale in (1.0, 1e-3, 1e-30, 1e4):
             scaled = poses.copy()
             scaled[:, :3, :3] *= scale
             on_cpu = contacts(make(), tree.mesh, scaled, margin=0.01, device="cpu")
-            same(on_cpu, contacts(make(), tree.mesh, scaled, margin=0.01, device="cuda")), name
+            same(on_cpu, contacts(make(), tree.mesh, scaled, margin=0.01, device="cuda"))
 
 
 @pytest.mark.gpu

@@ -27,8 +27,8 @@ FN double nearest_true(const StatedError& error, double x) {
     return x <= error.band + error.near ? x - error.near : x * (error.band / (error.band + error.near));
 }
 FN double farthest_true(const StatedError& error, double x, double length) {
-    if (x <= error.band - error.near) return x + error.near;
-    return error.near < error.band ? x * (error.band / (error.band - error.near)) : x + SDF_DIAGONAL * length;
+    if (!(error.near < error.band)) return x + SDF_DIAGONAL * length;
+    return x <= error.band - error.near ? x + error.near : x * (error.band / (error.band - error.near));
 }
 
 // A sample of a field, for bounds.
