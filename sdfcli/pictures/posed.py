@@ -10,15 +10,13 @@ import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, Group
 from sdfcli.errors import InputError, UsageError
-from sdfcli.mesh.arrays import pieces
+from sdfcli.mesh.arrays import Floats, pieces
 from sdfcli.mesh.load import load_mesh, make_mesh
 from sdfcli.mesh.mesh import Domain, Mesh
 from sdfcli.query.poses import checked_poses
 from sdfcli.sign.pseudonormal import corner_angles
 from sdfcli.spatial.morton import morton_order
 from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit
-
-Floats = npt.NDArray[np.float64]
 
 CREASE = 0.94
 """Least cosine between the normals of a face and of its vertex where the vertex looks smooth: that of 20 degrees, as

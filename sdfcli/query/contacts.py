@@ -28,9 +28,11 @@ POSES_ON_GPU = 8192
 MOST_PAIRS = 1 << 24
 """Pairs of a pose and a node above which a batch is divided: with their results, 1 GB."""
 
-ROUNDING = 2.0**-22, 2.0**-50
-"""Maximum error of positions: of a mesh's vertices and of its triangles' centroids, in edges of its domain (0.9 and 2.6
-times 2^-24), and of poses, as a fraction of the coordinates."""
+ROUNDING = 2.0**-22
+"""Maximum error of positions, in edges of the mesh's domain: 0.9 / 2^24 of vertices, 2.6 / 2^24 more of centroids."""
+
+POSE_ROUNDING = 2.0**-50
+"""Maximum error of positions by their pose, as a fraction of the coordinates."""
 
 PADDING_ROUNDING = 2.0**-48
 """Maximum rounding of a domain's padding, as a fraction of the coordinates: so much less of it counts."""
@@ -168,7 +170,7 @@ class Descent:
             )
         summed = sum(map(np.abs, terms)).max(axis=1, initial=0.0)
         coordinates = summed + away + np.abs(field.domain.origin).max()
-        self.rounding = ROUNDING[0] * self.scales + ROUNDING[1] * coordinates
+        self.rounding = ROUNDING * self.scales + POSE_ROUNDING * coordinates
         placed = "domain" in field.info["parameters"]  # by the user: the mesh may reach its faces
         rounding = PADDING_ROUNDING * (1 + np.abs(field.domain.origin).max() / edge)
         self.padding = 0.0 if placed else max(0.0, PADDING / (1 + 2 * PADDING) - rounding)

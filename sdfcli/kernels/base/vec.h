@@ -54,6 +54,7 @@ FN T clamp01(T x) {
 }
 
 FN float abs_of(float x) { return x < 0.f ? -x : x; }
+FN double abs_of(double x) { return x < 0.0 ? -x : x; }
 
 template <class T>
 FN T mean(T a, T b) {

@@ -16,9 +16,7 @@ struct StatedError {
     double near, band;  // in the mesh's units
 };
 
-FN double magnitude(double x) { return x < 0.0 ? -x : x; }
-
-#define SDF_DIAGONAL 1.7320508075688774  // of a cube
+#define SDF_SQRT3 1.7320508075688774  // the diagonal of a cube
 
 // The true distances nearest to 0 and farthest from it where the field says x >= 0, if signs are right where errors are
 // larger than distances. The surface lies in the domain, so none is larger than its diagonal; errors that grow faster
@@ -27,7 +25,7 @@ FN double nearest_true(const StatedError& error, double x) {
     return x <= error.band + error.near ? x - error.near : x * (error.band / (error.band + error.near));
 }
 FN double farthest_true(const StatedError& error, double x, double length) {
-    if (!(error.near < error.band)) return x + SDF_DIAGONAL * length;
+    if (!(error.near < error.band)) return x + SDF_SQRT3 * length;
     return x <= error.band - error.near ? x + error.near : x * (error.band / (error.band - error.near));
 }
 
@@ -69,14 +67,14 @@ FN double upper_bound_of(const StatedError& error, const Probe& probe, double le
     double x = probe.at.inside, beyond = probe.at.beyond;
     if (x < 0.0 && !(beyond > 0.0)) return -nearest_true(error, -x);
     // Outside there is no inside, whatever the sign at the domain's face.
-    return beyond + min_of(farthest_true(error, magnitude(x), length), SDF_DIAGONAL * length);
+    return beyond + min_of(farthest_true(error, abs_of(x), length), SDF_SQRT3 * length);
 }
 
 #define SDF_CONTACT_SLACK 0.25  // of the error
 // A distance less this much grows with the distance, however fast the error does.
 FN double slack_of(const StatedError& error, double distance) {
     double growth = min_of(error.near / error.band, 2.0);
-    return SDF_CONTACT_SLACK * max_of(error.near, growth * magnitude(distance));
+    return SDF_CONTACT_SLACK * max_of(error.near, growth * abs_of(distance));
 }
 
 // The larger, the smaller the number is; 0 is that of no number.

@@ -18,7 +18,6 @@
 
 #define SDF_SPLITS 30  // levels of parts
 #define SDF_NEW (-1)
-#define SDF_SQRT3 1.7320508075688774
 
 // A point of a triangle: the lower bound of its distance, and its leaf.
 struct Corner {
