@@ -111,6 +111,7 @@ def collide(
     import numpy as np
 
     from sdfcli.export.contacts import ENDINGS, write_contacts
+    from sdfcli.query.first_contact import check_clearance
     from sdfcli.query.poses import load_poses, pose_at
     from sdfcli.runtime.files import check_target
     from sdfcli.sequence.frames import find_frames
@@ -136,6 +137,8 @@ def collide(
     with progress(str(file), quiet or json or rows_on_terminal) as update:
         update("loading")
         field = open_field(file, frame, time)
+        if least is not None:
+            check_clearance(field, least)
         if contacts is not None and margin is None:
             from sdfcli.field.stated_error import StatedError
 

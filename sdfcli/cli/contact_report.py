@@ -166,7 +166,8 @@ class Shown:
                     f"{self.mesh}: may come nearer than {least:g} at {when}: {_distance(self.least)}"
                 )
             return
-        below = sum(low < least for low in self.low)
+        # Without signs a bound of 0 says that the mesh may cross the surface.
+        below = sum(low < least or (self.unsigned and low == 0) for low in self.low)
         if below:
             worst = f"{_distance(self.least)} at {self.what} {self.least[self.what]}"
             raise CheckFailedError(

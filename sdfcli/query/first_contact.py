@@ -10,7 +10,7 @@ import numpy as np
 
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import Field
-from sdfcli.field.stated_error import StatedError
+from sdfcli.field.stated_error import StatedError, is_unsigned
 from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.query.contacts import Contacts, contacts
 from sdfcli.query.poses import RIGID, checked_poses
@@ -69,16 +69,16 @@ def first_contact(
         field: as for `contacts`.
         mesh: as for `contacts`.
         poses: (t, 4, 4), all of one scale.
-        clearance: the distance that counts as a contact, in the field's units.
+        clearance: the distance that counts as a contact, in the field's units; not below 0 for an unsigned field.
         margin: as for `contacts`, at that time.
         device: as for `contacts`; the result is NumPy's anyway.
         threads: as for `contacts`.
         progress: called with the number of segments that are done, and of all.
 
-    Raises what `contacts` does; InputError for poses of different scales, and for none.
+    Raises what `contacts` does; InputError for poses of different scales, and for none; UsageError for an impossible
+    clearance.
     """
-    if not np.isfinite(clearance):
-        raise UsageError(f"--min {clearance}: use a finite distance")
+    check_clearance(field, clearance)
     given, scales = checked_poses(poses)
     if len(given) == 0:
         raise InputError("a path needs a pose")
@@ -131,6 +131,14 @@ def _advance(
         share = np.concatenate((share, middle[far]))
         number, end = np.concatenate((number, number[far])), np.concatenate((np.where(far, middle, end), end[far]))
     return np.concatenate(times), np.concatenate(lows), met
+
+
+def check_clearance(field: Field, clearance: float) -> None:
+    """Raises UsageError for a clearance that is not finite, or negative where the field has no signs."""
+    if not np.isfinite(clearance):
+        raise UsageError(f"--min {clearance}: use a finite distance")
+    if clearance < 0 and is_unsigned(field):
+        raise UsageError(f"--min {clearance:g}: the field has no signs and knows no depths; use 0 or more")
 
 
 class Segments:

@@ -209,6 +209,8 @@ def test_a_field_without_signs() -> None:
     assert found.contacts is not None
     assert found.contacts.verdict[0] < 2
     assert first_contact(sheet, mesh, np.array([at(0.2, 0, 0), at(0, 0, 0)])).time is None
+    with pytest.raises(UsageError, match="no signs"):
+        first_contact(sheet, mesh, at(1.5, 0, 0), clearance=-0.1)
 
 
 def test_contacts_of_the_first_one() -> None:
