@@ -28,6 +28,9 @@ SHORTEST = 1e-9
 AHEAD = 8.0
 """Steps to go above which a walker shares its way with another."""
 
+WALKERS = 1 << 12
+"""Maximum number of walkers."""
+
 
 @dataclass(frozen=True)
 class FirstContact:
@@ -126,7 +129,7 @@ def _advance(
                 met = int(number[there]), float(share[there])
         go = free & (after < end) & (time < (np.inf if met is None else met[0] + met[1]))
         number, end, step, share = number[go], end[go], (after - share)[go], after[go]
-        far = end - share > AHEAD * step
+        far = (end - share > AHEAD * step) & (2 * len(number) <= WALKERS)
         middle = (share + end) / 2
         share = np.concatenate((share, middle[far]))
         number, end = np.concatenate((number, number[far])), np.concatenate((np.where(far, middle, end), end[far]))
