@@ -24,12 +24,18 @@ def headers() -> dict[str, str]:
     return found
 
 
+@functools.cache
+def _parts(text: str) -> tuple[list[str], str]:
+    """The includes of a header's text, and the text without them."""
+    return _INCLUDE.findall(text), _INCLUDE.sub("", text)
+
+
 def with_includes(name: str) -> list[str]:
     """The names of a header's includes, each once and after its own, then the header's own name."""
     found: list[str] = []
 
     def add(header: str) -> None:
-        for included in _INCLUDE.findall(headers()[header]):
+        for included in _parts(headers()[header])[0]:
             if included not in found:
                 add(included)
         found.append(header)
@@ -40,4 +46,4 @@ def with_includes(name: str) -> list[str]:
 
 def joined(names: Iterable[str]) -> str:
     """Headers as one text."""
-    return "".join(_INCLUDE.sub("", headers()[name]) for name in names)
+    return "".join(_parts(headers()[name])[1] for name in names)

@@ -77,10 +77,6 @@ ContactFile = Annotated[
     Path | None,
     typer.Option("--contacts", metavar="OUT", help="Write the contacts: .csv, .ply or .vtkhdf.", show_default=False),
 ]
-Faces = Annotated[
-    str | None,
-    typer.Option(metavar="MESH", help="Mesh whose faces the vertices of a .npy file have.", show_default=False),
-]
 
 
 def collide(
@@ -92,7 +88,7 @@ def collide(
     margin: Margin = None,
     least: Least = None,
     contacts: ContactFile = None,
-    faces: Faces = None,
+    faces: options.Faces = None,
     frame: options.Frame = None,
     time: options.Time = None,
     device: options.Device = "auto",

@@ -85,9 +85,7 @@ class Shown:
         from sdfcli.query.contacts import Manifold
 
         nothing, vectors = np.empty(0, np.int64), np.empty((0, 3))
-        none = Manifold(nothing, nothing, np.empty(0), vectors, vectors)
-        parts = [none, *self.manifolds]
-        return Manifold(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in vars(none)})
+        return Manifold.joined([Manifold(nothing, nothing, np.empty(0), vectors, vectors), *self.manifolds])
 
     def end(self, margin: float | None, output: Path | None) -> None:
         """Shows what all poses have in common. output: the file of the contacts."""

@@ -57,6 +57,10 @@ Points = Annotated[
 FieldFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="Field file, from `sdfcli build`, or sequence, from `sdfcli sequence`.")
 ]
+Faces = Annotated[
+    str | None,
+    typer.Option(metavar="MESH", help="Mesh whose faces the vertices of a .npy file have.", show_default=False),
+]
 Picture = Annotated[
     Path | None,
     typer.Option(

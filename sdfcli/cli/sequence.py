@@ -51,10 +51,6 @@ Times = Annotated[
         metavar="FILE", help="Times of the frames in seconds: a line each, or .npy. Not with --fps.", show_default=False
     ),
 ]
-Faces = Annotated[
-    str | None,
-    typer.Option(metavar="MESH", help="Mesh whose faces the vertices of a .npy file have.", show_default=False),
-]
 Cold = Annotated[
     bool, typer.Option("--cold", help="Build each frame by itself, without what is known of the frame before.")
 ]
@@ -78,7 +74,7 @@ def sequence(
     output: Output,
     fps: Fps = None,
     times: Times = None,
-    faces: Faces = None,
+    faces: options.Faces = None,
     octree: Octree = BuildParams.octree,
     depth: Depth = BuildParams.depth,
     tolerance: Tolerance = BuildParams.tolerance,

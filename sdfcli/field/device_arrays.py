@@ -65,8 +65,10 @@ class DeviceArrays:
     def of(field: DeviceField, backend: Backend, domain: Domain) -> DeviceArrays:
         """The arrays of a field on a device, when they are there."""
         made = field.sampler.get()
-        given = {name: _guarded(made[name]) for name in ("leaf_level", "leaf_value", "top")}
-        child, origin = _guarded(made["child"]).reshape(-1, 8), _guarded(domain.origin)
+        tree = made["tree"].values
+        given = {"leaf_level": made["leaf_level"], "leaf_value": made["leaf_value"], "top": tree["top"]}
+        given = {name: _guarded(array) for name, array in given.items()}
+        child, origin = _guarded(tree["child"]).reshape(-1, 8), _guarded(domain.origin)
         sampler = np.void(field.sampler_group(backend, domain).data)
         backend.synchronize()  # whoever reads them may do so on any stream
         return DeviceArrays(backend.name, origin, domain.length, child=child, sampler=sampler, **given)

@@ -63,17 +63,14 @@ class DeviceField:
 
     def sampler_group(self, backend: Backend, domain: Domain) -> Group:
         """The field as kernels read it; see kernels/field/sampler.h."""
-        made = self.sampler.get()
-        values = {name: made[name] for name in ("leaf_level", "leaf_value")}
-        tree = backend.group("LeafTree", top=made["top"], child=made["child"])
-        return backend.group("Sampler", domain=domain.group(backend), tree=tree, **values)
+        return backend.group("Sampler", domain=domain.group(backend), **self.sampler.get())
 
     def evaluate(self, backend: Backend, domain: Domain, home: Any, points: Array, wanted: Sequence[str]) -> list[Any]:
         """The `wanted` ANSWERS at points (n, 3), with one search of the leaf per point. Points and results are arrays
         of `home`, NumPy or the backend's module. Raises InputError for points that are not finite."""
         given = home.ascontiguousarray(points)
         answers = {name: home.empty((len(given), *ANSWERS[name][0]), ANSWERS[name][1]) for name in wanted}
-        marks = backend.xp.zeros(1, np.uint32)
+        marks, field = backend.xp.zeros(1, np.uint32), self.sampler_group(backend, domain)
         for first in range(0, len(given), CHUNK):
             here = slice(first, first + CHUNK)
             part, found = backend.from_host(given[here]), {name: answer[here] for name, answer in answers.items()}
@@ -85,7 +82,7 @@ class DeviceField:
                 len(part),
                 points=None if single else part,
                 single=part if single else None,
-                field=self.sampler_group(backend, domain),
+                field=field,
                 marks=marks,
                 **{name: found.get(name) for name in ANSWERS},
             )
@@ -129,4 +126,5 @@ def _make_sampler(backend: Backend, arrays: LeafArrays) -> dict[str, Any]:
     for first in range(0, len(leaf_value), PIECE):
         part = slice(first, first + PIECE)
         leaf_value[part] = arrays["value"][arrays["leaf_corner"][part]]
-    return {"leaf_level": arrays["leaf_level"], "leaf_value": leaf_value, "top": top, "child": child}
+    tree = backend.group("LeafTree", top=top, child=child)
+    return {"leaf_level": arrays["leaf_level"], "leaf_value": leaf_value, "tree": tree}

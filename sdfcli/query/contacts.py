@@ -62,6 +62,11 @@ class Manifold:
         """The number of contacts."""
         return len(self.pose)
 
+    @staticmethod
+    def joined(parts: list[Manifold], xp: Any = np) -> Manifold:
+        """The contacts of several manifolds, one after the other. xp: NumPy, or CuPy for its arrays."""
+        return Manifold(**_rows_of(parts, tuple(vars(parts[0])), xp))
+
 
 @dataclass(frozen=True)
 class Contacts:
@@ -296,9 +301,11 @@ class Descent:
 def _joined(backend: Backend, parts: list[Contacts]) -> Contacts:
     if len(parts) == 1:
         return parts[0]
+    names = tuple(name for name in vars(parts[0]) if name != "manifold")
+    manifold = Manifold.joined([part.manifold for part in parts], backend.xp)
+    return Contacts(**_rows_of(parts, names, backend.xp), manifold=manifold)
 
-    def all_of(each: list[Any]) -> dict[str, Any]:
-        names = [name for name in vars(each[0]) if name != "manifold"]
-        return {name: backend.xp.concatenate([getattr(part, name) for part in each]) for name in names}
 
-    return Contacts(**all_of(parts), manifold=Manifold(**all_of([part.manifold for part in parts])))
+def _rows_of(parts: list[Any], names: tuple[str, ...], xp: Any) -> dict[str, Any]:
+    """The arrays of several objects by their names, one after the other."""
+    return {name: xp.concatenate([getattr(part, name) for part in parts]) for name in names}

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from sdfcli.backend import Array, Backend, select_backend
+from sdfcli.backend import Array, Backend, C, select_backend
 from sdfcli.errors import InputError
 from sdfcli.field.field import is_cupy
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.spatial.morton import Order, morton_order
 
-ABREAST = 8
+ABREAST: int = C.SPHERES_ABREAST
 """Children of a node."""
 
 FIRST = 64

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import json
 import os
 import pickle
-import pty
 import resource
 import signal
-import struct
 import subprocess
 import sys
-import termios
 from pathlib import Path
 from typing import Any
 
@@ -598,28 +594,10 @@ def test_names_of_files(name: str, folder: Path) -> None:
         assert lines[2] == f"{name}.ply in {name}.h5"
 
 
-def on_terminal(columns: int, *words: str) -> str:
-    """What a terminal of so many columns gets."""
-    ours, its = pty.openpty()
-    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    command = [sys.executable, "-m", "sdfcli", "collide", *words]
-    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-    with subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=environment):
-        os.close(its)
-        seen = b""
-        try:
-            while part := os.read(ours, 4096):
-                seen += part
-        except OSError:  # the end of a terminal
-            pass
-        os.close(ours)
-    return seen.decode()
-
-
 @pytest.mark.parametrize(("columns", "last"), [(80, "triangle"), (110, "point"), (200, "out")])
 def test_rows_on_a_terminal(columns: int, last: str, folder: Path) -> None:
     """Each on a line of its own, as wide as fits, and no progress between them."""
-    seen = on_terminal(columns, "ball.h5", "cube.ply", "--poses", "way.npy")
+    seen = on_a_terminal("collide", "ball.h5", "cube.ply", "--poses", "way.npy", columns=columns)
     assert "\x1b" not in seen
     head, *lines = seen.replace("\r\n", "\n").splitlines()
     assert head.split()[-1] == last

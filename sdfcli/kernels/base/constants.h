@@ -20,8 +20,9 @@ constexpr unsigned SDF_POINT_WIDTH = 16;  // threads that sum up the winding num
 
 // ---- Trees ----
 
-constexpr unsigned SDF_PART = 4;  // triangles in a part of a block (trees/packed.h)
-constexpr int SDF_MOMENTS = 16;   // floats of a node's record (winding/moments.h)
+constexpr unsigned SDF_PART = 4;             // triangles in a part of a block (trees/packed.h)
+constexpr int SDF_MOMENTS = 16;              // floats of a node's record (winding/moments.h)
+constexpr unsigned SDF_SPHERES_ABREAST = 8;  // children of a node of a tree of spheres (contact/spheres.h)
 
 // Every box is grown by this much, in the unit cube: more than the rounding of a distance to it (geometry/boxes.h).
 constexpr float SDF_BOX_MARGIN = 9.5367431640625e-07f;
@@ -31,7 +32,7 @@ constexpr float SDF_BOX_MARGIN = 9.5367431640625e-07f;
 constexpr int SDF_MORTON_BITS = 21;   // of a coordinate in a Morton code
 constexpr int SDF_LATTICE_BITS = 20;  // of a coordinate of an octree's corners
 constexpr int SDF_CENTRE = 13;        // the point in the middle of a cell's 27
-constexpr int SDF_TOP_LEVEL = 6;      // the level whose cells are a table (field/leaf_tree.h)
+constexpr int SDF_TOP_LEVEL = 6;      // the level whose cells are a table (field/sampler.h)
 
 constexpr float SDF_NO_SHEET = 3.402823466e38f;  // the thickness where there is no sheet
 constexpr float SDF_SHEET_WIDEST = 8.f;          // in tolerances: wider sheets are like any other part of the surface

@@ -78,8 +78,8 @@ FN double bound_of_part(const Corner* at, double reach) {
 FN double least_in_leaf(const Sampler& field, const D3* p) {
     const double full = (double)(1u << SDF_LATTICE_BITS);
     Way way = way_to_leaf(field, p[0]);
-    u32 leaf = leaf_of(way), s = SDF_LATTICE_BITS - field.leaf_level[leaf];
-    D3 low = vec((double)(way.cell.x >> s << s), (double)(way.cell.y >> s << s), (double)(way.cell.z >> s << s)), t[3];
+    u32 leaf = leaf_of(way), s = leaf_shift(field, way);
+    D3 low = leaf_low(way, s), t[3];
     double v[8], scale = full / field.domain.length, over = 1.0 / (double)(1u << s);
     for (int c = 0; c < 8; c++) v[c] = (double)field.leaf_value[8 * (size_t)leaf + c];
     for (int k = 0; k < 3; k++)

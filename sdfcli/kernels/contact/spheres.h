@@ -8,8 +8,7 @@
 // the number of threads nor their order has a say in what is passed over.
 //
 // INTERFACE
-//   Spheres                                     the tree
-//   sdf_sphere_triangles, sdf_sphere_parents    its levels
+//   sdf_sphere_triangles, sdf_sphere_parents    the levels of the tree
 //   Posed, place                                a mesh at a pose, and a point of it
 //   begin_bound, store_bound                    a sample that starts, and one that has come to its leaf
 //   sdf_contact_bound, sdf_contact_keep, sdf_contact_children   a level: bounds; what is opened; the next level
@@ -17,8 +16,6 @@
 #define SDFCLI_CONTACT_SPHERES_H
 #include "base/kernel.h"
 #include "contact/bounds.h"
-
-#define SDF_SPHERES_ABREAST 8  // children of a node
 
 struct sdf_sphere_triangles_args {
     u32 n;  // nodes of the finest level: triangles, and up to seven more that are none

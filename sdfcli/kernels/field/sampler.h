@@ -6,6 +6,7 @@
 // INTERFACE
 //   LeafTree, Sampler          the arrays of a field
 //   sdf_sample                 value, and gradient, at a point
+//   leaf_shift, leaf_low       the size of a point's leaf, and where it lies
 //   FieldPoint, at_point       the parts of it: what lies in the domain, and the way to it
 //   Way, start_way, top_entry, step_down, at_leaf, leaf_of, go_down, way_to_leaf   a point on the way to its leaf
 #ifndef SDFCLI_FIELD_SAMPLER_H
@@ -61,6 +62,14 @@ FN void go_down(const LeafTree& tree, Way& way) {
     while (!at_leaf(way)) step_down(tree, way);
 }
 
+// Of a point's leaf: SDF_LATTICE_BITS less its level, and its lowest corner on the lattice.
+FN u32 leaf_shift(const Sampler& field, const Way& way) {
+    return way.shift == SDF_TOP_SHIFT ? SDF_LATTICE_BITS - field.leaf_level[leaf_of(way)] : way.shift;
+}
+FN D3 leaf_low(const Way& way, u32 s) {
+    return vec((double)(way.cell.x >> s << s), (double)(way.cell.y >> s << s), (double)(way.cell.z >> s << s));
+}
+
 // The field at a point. Outside of the domain it is the value at the nearest point of the domain plus the distance to
 // it: an upper bound of the true distance.
 struct FieldPoint {
@@ -70,10 +79,9 @@ struct FieldPoint {
 
 // At a point that has come to its leaf. gradient may be null.
 FN FieldPoint at_point(const Sampler& field, const Way& way, double* gradient) {
-    u32 leaf = leaf_of(way), s = way.shift;
-    if (s == SDF_TOP_SHIFT) s = SDF_LATTICE_BITS - field.leaf_level[leaf];
+    u32 leaf = leaf_of(way), s = leaf_shift(field, way);
     const double full = (double)(1u << SDF_LATTICE_BITS), cells = (double)(1u << (SDF_LATTICE_BITS - s));
-    D3 low = vec((double)(way.cell.x >> s << s), (double)(way.cell.y >> s << s), (double)(way.cell.z >> s << s));
+    D3 low = leaf_low(way, s);
     D3 t = (cells / full) * (full * way.inside - low);  // from 0 to 1 in the leaf; powers of two: nothing is rounded
     D3 outwards = way.unit - way.inside;
     double v[8];

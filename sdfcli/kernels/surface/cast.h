@@ -82,11 +82,19 @@ FN bool comes_first(double t, u32 id, const Met& best) {
     return t > 0.0 && (t < best.t || (t == best.t && id < best.id));
 }
 
-FN Met nearest_triangle(const Shapes& m, D3 eye, D3 way) {
+// What a ray meets first. test(ray, slot, best) replaces the best one so far.
+template <class Test>
+FN Met nearest_of(const Shapes& m, D3 eye, D3 way, Test test) {
     Met best = {SDF_CAST_FAR, SDF_NONE, vec(0.0, 0.0, 0.0)};
     if (m.count == 0) return best;
     CubeRay ray = ray_in_cube(m, eye, way);
-    walk_along(m, ray, best, [&](u32 slot) {
+    walk_along(m, ray, best, [&](u32 slot) { test(ray, slot, best); });
+    if (best.t < SDF_CAST_FAR) best.t *= m.edge;
+    return best;
+}
+
+FN Met nearest_triangle(const Shapes& m, D3 eye, D3 way) {
+    return nearest_of(m, eye, way, [&](const CubeRay& ray, u32 slot, Met& best) {
         const float* corner = m.triangle + 9 * (size_t)slot;
         D3 a = load3d(corner) - ray.from, b = load3d(corner + 3) - ray.from, c = load3d(corner + 6) - ray.from;
         double u = dot(way, cross(c, b)), v = dot(way, cross(a, c)), w = dot(way, cross(b, a)), sum = u + v + w;
@@ -100,15 +108,10 @@ FN Met nearest_triangle(const Shapes& m, D3 eye, D3 way) {
         best.id = id;
         best.normal = (u / sum) * load3d(normal) + (v / sum) * load3d(normal + 3) + (w / sum) * load3d(normal + 6);
     });
-    if (best.t < SDF_CAST_FAR) best.t *= m.edge;
-    return best;
 }
 
 FN Met nearest_ball(const Shapes& m, D3 eye, D3 way) {
-    Met best = {SDF_CAST_FAR, SDF_NONE, vec(0.0, 0.0, 0.0)};
-    if (m.count == 0) return best;
-    CubeRay ray = ray_in_cube(m, eye, way);
-    walk_along(m, ray, best, [&](u32 slot) {
+    return nearest_of(m, eye, way, [&](const CubeRay& ray, u32 slot, Met& best) {
         const float* ball = m.triangle + 9 * (size_t)slot;
         double radius = 0.5 * ((double)ball[3] - (double)ball[0]), along = dot(load3d(ball + 6) - ray.from, way);
         D3 beside = ray.from + along * way - load3d(ball + 6);
@@ -121,8 +124,6 @@ FN Met nearest_ball(const Shapes& m, D3 eye, D3 way) {
         best.id = id;
         best.normal = (1.0 / radius) * (beside - sqrt(inner) * way);
     });
-    if (best.t < SDF_CAST_FAR) best.t *= m.edge;
-    return best;
 }
 
 #endif
