@@ -1,0 +1,43 @@
+// The k nearest neighbours of a query while they are searched, sorted by distance, then by number.
+//
+// INTERFACE
+//   NeighbourList  at most `room` of them, each once
+#ifndef SDFCLI_NEIGHBOURS_LIST_H
+#define SDFCLI_NEIGHBOURS_LIST_H
+#include "base/portable.h"
+
+// A set: what is in the list does not depend on the order in which neighbours are offered, nor on how often. All loops
+// have a fixed number of rounds, so that a GPU keeps the list in registers.
+template <class T, int room>
+struct NeighbourList {
+    T distance_sq[room];
+    u32 number[room];
+
+    // Room for k neighbours: the last k places. Nothing is nearer than what stands before them.
+    METHOD void start(u32 k) {
+        UNROLL
+        for (int j = 0; j < room; j++) {
+            distance_sq[j] = j + (int)k < room ? T(-1) : T(SDF_UNKNOWN * SDF_UNKNOWN);
+            number[j] = SDF_NONE;
+        }
+    }
+    // The distance of the k-th neighbour, beyond which nothing is looked for; infinite while there are fewer.
+    METHOD T reach() const { return distance_sq[room - 1]; }
+
+    METHOD void offer(T d, u32 x) {
+        if (d > reach() || (d == reach() && x >= number[room - 1])) return;
+        UNROLL
+        for (int j = 0; j < room; j++) {
+            if (d == distance_sq[j] && x == number[j]) return;
+            bool before = d < distance_sq[j] || (d == distance_sq[j] && x < number[j]);
+            T further = select(before, distance_sq[j], d);
+            u32 other = select(before, number[j], x);
+            distance_sq[j] = select(before, d, distance_sq[j]);
+            number[j] = select(before, x, number[j]);
+            d = further;
+            x = other;
+        }
+    }
+};
+
+#endif
