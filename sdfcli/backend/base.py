@@ -62,6 +62,10 @@ class Backend(ABC):
         """Runs a kernel for the indices 0 .. n - 1. values: its other arguments by name: numbers, arrays by reference,
         and groups. Raises what `ArgumentStruct.pack` raises."""
 
+    def blocks_of(self, threads: int) -> AbstractContextManager[Any]:
+        """Kernels run within it by blocks of so many threads, but for those by warps; of no effect on a CPU."""
+        return nullcontext()
+
     @staticmethod
     @abstractmethod
     def address(array: Array) -> int | None:

@@ -144,7 +144,8 @@ class CudaBackend(WarpBackend):
         self.device.use()
         self.name = f"cuda:{device}"
         self._modules: dict[str, Any] = {}
-        self._functions: dict[str, Any] = {}
+        self._functions: dict[str, tuple[Any, int]] = {}
+        self._block = BLOCK
         self._streams: list[Stream] = []
         self._coming: list[tuple[Any, npt.NDArray[Any]]] = []
         Thread(target=self._warm_up, daemon=True).start()
@@ -157,19 +158,30 @@ class CudaBackend(WarpBackend):
             return
         values["n"] = n
         raw = argument_structs()[kernel].pack(values, self.address)
-        function = self._functions.get(kernel) or self._load(kernel)
-        function(((n + BLOCK - 1) // BLOCK,), (BLOCK,), (np.void(raw),))  # CuPy hands a void scalar over by value
+        function, block = self._functions.get(kernel) or self._load(kernel)
+        function(((n + block - 1) // block,), (block,), (np.void(raw),))  # CuPy hands a void scalar over by value
+
+    @contextmanager
+    def blocks_of(self, threads: int) -> Iterator[None]:
+        kept = self._functions, self._block
+        self._functions, self._block = {}, threads
+        try:
+            yield
+        finally:
+            self._functions, self._block = kept
 
     @staticmethod
     def address(array: Array) -> int | None:
         # Not array.flags, which creates an object: half the time of packing a launch's arguments.
         return array.data.ptr if array._c_contiguous else None
 
-    def _load(self, kernel: str) -> Any:
+    def _load(self, kernel: str) -> tuple[Any, int]:
+        """A kernel, and the threads of its blocks."""
         source = kernel_sources()[kernel]
         if source not in self._modules:
             self._modules[source] = self._module(source)
-        self._functions[kernel] = self._modules[source].get_function(kernel)
+        by_warps = f"SDF_KERNEL({kernel}, WARP," in source  # shares memory among BLOCK threads
+        self._functions[kernel] = self._modules[source].get_function(kernel), BLOCK if by_warps else self._block
         return self._functions[kernel]
 
     def _module(self, source: str) -> Any:

@@ -7,24 +7,23 @@ before, and gives no figure for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from statistics import geometric_mean, median
+from dataclasses import asdict, dataclass
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
 
 from sdfcli.backend import Array, Backend
-from sdfcli.backend.timing import Stages
 from sdfcli.bench.motions import MOTIONS
+from sdfcli.bench.seeds import measure_seeds
 from sdfcli.errors import UsageError
 from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.load import make_mesh
 from sdfcli.mesh.mesh import Domain, Mesh
 from sdfcli.octree.density import bvh_octree, measured
-from sdfcli.params import MAX_DEPTH, QUERIES
+from sdfcli.params import MAX_DEPTH
 from sdfcli.query.warm_start import WarmStart
 from sdfcli.scene import Scene
-from sdfcli.spatial.select import make_index
 
 MOVED = ("turn", "bend", "inflation")
 AMOUNTS = (0.001, 0.01, 0.05)
@@ -32,8 +31,6 @@ AMOUNTS = (0.001, 0.01, 0.05)
 SEEDS = ("cold", "earlier", "exact")
 """What queries start from: nothing of an earlier frame; its nearest triangle, the time of the lookup included; the
 nearest triangle itself, without a lookup: no earlier frame can give more."""
-THESIS = (*QUERIES[1:], QUERIES[0])
-"""The thesis's queries in its order, then our own."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,7 @@ class Row:
 
     motion        one of MOVED, or `none`.
     amount        the maximum displacement since the earlier frame, as a fraction of the diagonal.
-    query, seed   of THESIS and SEEDS.
+    query, seed   of seeds.THESIS and SEEDS.
     points        number of corners.
     milliseconds  median of the repetitions.
     boxes, tests  mean numbers of boxes and triangles measured per point.
@@ -95,30 +92,15 @@ def _moved(mesh: Mesh, motion: str, amount: float) -> Floats:
 def _compare_queries(
     scene: Scene, start: WarmStart, depth: int, repeat: int, motion: str, amount: float
 ) -> Iterator[Row]:
-    """The rows of one moved mesh: all queries in turns, after one turn to warm up."""
-    backend, bvh = scene.backend, scene.bvh
-    tree = bvh_octree(backend, scene.order, depth)
+    """The rows of one moved mesh."""
+    tree = bvh_octree(scene.backend, scene.order, depth)
     points = tree.position
-    indices = {query: make_index(backend, scene.order, query, bvh) for query in THESIS}
-    exact = indices["fast"].nearest(points)[1].reshape(-1, 1)
-    seeds: dict[str, Callable[[], Array | None]] = {
-        "cold": lambda: None,
-        "earlier": lambda: start.seeds(points),
-        "exact": lambda: exact,
-    }
-    cases = [(query, seed) for query in THESIS for seed in SEEDS]
-    seconds: dict[tuple[str, str], list[float]] = {case: [] for case in cases}
-    for _ in range(repeat + 1):
-        for query, seed in cases:
-            stages = Stages()
-            with stages("query", backend):
-                indices[query].nearest_by_level(points, tree.near, tree.ends, seeds[seed]())
-            seconds[query, seed].append(stages.seconds()["query"])
-    for query, seed in cases:
-        counts = indices[query].visits(points, seeds[seed]())
-        boxes, tests = (float(count.sum()) / len(points) for count in counts)
-        milliseconds = 1e3 * median(seconds[query, seed][1:])
-        yield Row(motion, amount, query, seed, len(points), milliseconds, boxes, tests)
+
+    def starts(nearest: Array) -> dict[str, Callable[[], Array | None]]:
+        return dict(zip(SEEDS, (lambda: None, lambda: start.seeds(points), lambda: nearest), strict=True))
+
+    for found in measure_seeds(scene, tree, starts, repeat):
+        yield Row(motion, amount, **asdict(found))
 
 
 def lead(rows: Iterable[Row]) -> list[dict[str, Any]]:

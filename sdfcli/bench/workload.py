@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from statistics import median
 
 from sdfcli.backend import Backend
 from sdfcli.backend.timing import Stages
 from sdfcli.bench.points import OCTREES, check_points, make_octree, make_points
+from sdfcli.bench.turns import median_seconds
 from sdfcli.errors import UsageError
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.octree.corners import sort_corners
@@ -104,15 +106,7 @@ class Workload:
 
     def query_seconds(self, queries: tuple[str, ...], repeat: int, skip: int = 1) -> dict[str, float]:
         """Median seconds over `repeat` launches of each query, after `skip` to warm up, in turns."""
-        runs: dict[str, list[float]] = {query: [] for query in queries}
-        for turn in range(skip + repeat):
-            for query in queries:
-                stages = Stages()
-                with stages(query, self.backend):
-                    self.query(query)
-                if turn >= skip:
-                    runs[query].append(stages.seconds()[query])
-        return {query: median(seconds) for query, seconds in runs.items()}
+        return median_seconds(self.backend, {query: partial(self.query, query) for query in queries}, repeat, skip)
 
     def visits(self, query: str) -> tuple[float, float]:
         """Mean numbers of boxes and triangles tested per point, with the points in the query's own order."""

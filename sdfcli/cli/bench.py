@@ -296,7 +296,8 @@ def _compare_with_grids(
 def _compare_seeds(path: str, depth: int, backend: Backend, repeat: int, json: bool, quiet: bool) -> None:
     from dataclasses import asdict
 
-    from sdfcli.bench.coherence import SEEDS, THESIS, compare, finding, lead
+    from sdfcli.bench.coherence import SEEDS, compare, finding, lead
+    from sdfcli.bench.seeds import THESIS
     from sdfcli.mesh.load import load_mesh
 
     with progress(path, quiet or json) as update:

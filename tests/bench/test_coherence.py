@@ -9,7 +9,8 @@ import pytest
 import backends
 import shapes
 from sdfcli.backend import Backend
-from sdfcli.bench.coherence import AMOUNTS, MOVED, SEEDS, THESIS, Row, compare, finding, lead
+from sdfcli.bench.coherence import AMOUNTS, MOVED, SEEDS, Row, compare, finding, lead
+from sdfcli.bench.seeds import THESIS
 from sdfcli.errors import UsageError
 from sdfcli.mesh.load import make_mesh
 

@@ -1,0 +1,69 @@
+"""How many threads a GPU's blocks have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import backends
+from sdfcli.backend import Backend, cuda
+from sdfcli.spatial.morton import curve_order
+
+backend = backends.backend
+
+Launch = tuple[tuple[int], tuple[int]]
+
+
+class Recorder:
+    """Stands for a GPU's modules, and keeps grids and blocks of launches."""
+
+    def __init__(self) -> None:
+        self.launches: list[Launch] = []
+
+    def __getitem__(self, source: str) -> Recorder:
+        return self
+
+    def __contains__(self, source: str) -> bool:
+        return True
+
+    def get_function(self, kernel: str) -> Callable[..., None]:
+        return lambda grid, block, arguments: self.launches.append((grid, block))
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> Any:
+    made: Any = cuda.CudaBackend.__new__(cuda.CudaBackend)
+    made._modules, made._functions, made._block = Recorder(), {}, cuda.BLOCK
+    monkeypatch.setattr(cuda.CudaBackend, "address", lambda self, array: array.ctypes.data)
+    return made
+
+
+def run(device: Any) -> tuple[Launch, Launch]:
+    """The launches of a kernel with a thread an index, and of one by warps."""
+    points, found, chosen = np.zeros((1000, 3)), np.zeros(1000, np.uint64), np.zeros(1000, np.uint32)
+    device.run("sdf_morton", 1000, points=points, keys=found)
+    values = {"first": 0, "wish": np.zeros(1000, np.uint8), "chosen": chosen, "last": np.zeros(3, np.uint32)}
+    device.run("sdf_chosen", 32, count=1000, **values)
+    *_, plain, warp = device._modules.launches
+    return plain, warp
+
+
+def test_blocks_of_a_size(device: Any) -> None:
+    assert run(device) == (((8,), (128,)), ((1,), (128,)))
+    with device.blocks_of(512):
+        assert run(device) == (((2,), (512,)), ((1,), (128,)))  # warps share memory with three others
+        with device.blocks_of(32):
+            assert run(device)[0] == ((32,), (32,))
+        assert run(device)[0] == ((2,), (512,))
+    assert run(device)[0] == ((8,), (128,))
+
+
+def test_the_same_bits_by_any_blocks(backend: Backend) -> None:
+    points = backend.from_host(np.random.default_rng(0).random((3000, 3)), np.float32)
+    known = backend.to_host(curve_order(backend, points))
+    for threads in (32, 512, 1024):
+        with backend.blocks_of(threads):
+            assert np.array_equal(backend.to_host(curve_order(backend, points)), known)
