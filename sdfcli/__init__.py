@@ -16,6 +16,7 @@ __all__ = [
     "isosurface",
     "load",
     "load_sequence",
+    "nearest_neighbours",
     "render",
     "sampler_source",
     "slice_image",
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from sdfcli.query.contacts import contacts
     from sdfcli.query.first_contact import first_contact
     from sdfcli.query.mesh_distance import MeshDistance
+    from sdfcli.query.neighbours import nearest_neighbours
     from sdfcli.query.sphere_tree import SphereTree
     from sdfcli.sequence.build import build_sequence
     from sdfcli.sequence.field_sequence import FieldSequence
@@ -52,6 +54,7 @@ _HOME = {
     "isosurface": "extract.isosurface",
     "load": "field.store",
     "load_sequence": "sequence.file",
+    "nearest_neighbours": "query.neighbours",
     "render": "pictures.render",
     "sampler_source": "field.device_arrays",
     "slice_image": "pictures.slice",

@@ -109,5 +109,6 @@ FN float bits_float(u32 bits) {
 #include "base/sort.h"
 #include "distance/packet.h"
 #include "geometry/hilbert.h"
+#include "neighbours/warp.h"
 #include "sign/corners.h"
 #include "winding/warp.h"

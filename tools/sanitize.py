@@ -90,6 +90,7 @@ def work() -> None:
     from sdfcli.extract.scan import exclusive_scan_on_host
     from sdfcli.mesh.load import load_mesh
     from sdfcli.params import OCTREES, SIGNS
+    from sdfcli.spatial.shifted_sort import ShiftedSort
     from sdfcli.verify import measure
     from sdfcli.verify.reference import ExactReference
 
@@ -137,6 +138,12 @@ def work() -> None:
     sdfcli.build(thin_wall, device="cpu", threads=THREADS, tolerance=2e-3)
     for dtype in (np.uint32, np.uint64):
         exclusive_scan_on_host(np.ones(5000, np.uint32), [CpuBackend(THREADS)], dtype=dtype, chunk=2000)
+    boxes = np.random.default_rng(4).random((5000, 6))
+    for approximate in (True, False):
+        for k in (8, 32):
+            sdfcli.nearest_neighbours(boxes, boxes[::2], k, approximate, device="cpu", threads=THREADS)
+    vectors = boxes.astype(np.float32)
+    ShiftedSort(CpuBackend(THREADS), vectors).candidates(vectors, 8, joint=True)
     missing = {kernel for kernel in argument_structs() if CpuBackend(THREADS).offers(kernel)} - used
     if missing:
         sys.exit(f"kernels that were not run: {', '.join(sorted(missing))}")

@@ -23,6 +23,7 @@ constexpr unsigned SDF_POINT_WIDTH = 16;  // threads that sum up the winding num
 constexpr unsigned SDF_PART = 4;             // triangles in a part of a block (trees/packed.h)
 constexpr int SDF_MOMENTS = 16;              // floats of a node's record (winding/moments.h)
 constexpr unsigned SDF_SPHERES_ABREAST = 8;  // children of a node of a tree of spheres (contact/spheres.h)
+constexpr unsigned SDF_VECTORS_ABREAST = 8;  // vectors of a leaf, and children of a node (neighbours/exact.h)
 
 // Every box is grown by this much, in the unit cube: more than the rounding of a distance to it (geometry/boxes.h).
 constexpr float SDF_BOX_MARGIN = 9.5367431640625e-07f;

@@ -53,6 +53,8 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "field/warm_start.h"
 #include "geometry/hilbert.h"
 #include "geometry/morton.h"
+#include "neighbours/exact.h"
+#include "neighbours/shifted.h"
 #include "octree/assemble.h"
 #include "octree/balance.h"
 #include "octree/cells.h"

@@ -21,6 +21,22 @@ struct NeighbourList {
             number[j] = SDF_NONE;
         }
     }
+    METHOD void load(u32 k, const T* from_distance_sq, const u32* from_number) {
+        UNROLL
+        for (int j = 0; j < room; j++) {
+            if (j + (int)k < room) continue;
+            distance_sq[j] = from_distance_sq[j + (int)k - room];
+            number[j] = from_number[j + (int)k - room];
+        }
+    }
+    METHOD void store(u32 k, T* to_distance_sq, u32* to_number) const {
+        UNROLL
+        for (int j = 0; j < room; j++) {
+            if (j + (int)k < room) continue;
+            to_distance_sq[j + (int)k - room] = distance_sq[j];
+            to_number[j + (int)k - room] = number[j];
+        }
+    }
     // The distance of the k-th neighbour, beyond which nothing is looked for; infinite while there are fewer.
     METHOD T reach() const { return distance_sq[room - 1]; }
 

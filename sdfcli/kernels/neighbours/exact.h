@@ -1,0 +1,103 @@
+// Exact nearest neighbours in float64: a walk over an implicit tree of boxes around vectors in curve order, from
+// neighbours that are known already, so that its reach is nearly the last one from the start.
+//
+// INTERFACE
+//   sdf_neighbour_boxes  the boxes of a level
+//   sdf_neighbours, sdf_neighbours_many  the walk; _many for k above 8
+#ifndef SDFCLI_NEIGHBOURS_EXACT_H
+#define SDFCLI_NEIGHBOURS_EXACT_H
+#include "base/kernel.h"
+#include "neighbours/list.h"
+#include "neighbours/vectors.h"
+
+struct sdf_neighbour_boxes_args {
+    u32 n;  // nodes
+    u32 dimension;
+    u32 below;            // vectors, or nodes of the level below
+    u32 together;         // of these, how many a node has
+    const double* lower;  // [below, dimension] their least coordinates
+    const double* upper;  // [below, dimension]
+    double* least;        // [n, dimension] out
+    double* most;         // [n, dimension] out
+};
+SDF_KERNEL(sdf_neighbour_boxes, PLAIN, i) {
+    u32 first = i * a.together, last = min_of(first + a.together, a.below);
+    for (u32 k = 0; k < a.dimension; k++) {
+        size_t out = a.dimension * (size_t)i + k;
+        double least = a.lower[a.dimension * (size_t)first + k], most = a.upper[a.dimension * (size_t)first + k];
+        for (u32 j = first + 1; j < last; j++) {
+            least = min_of(least, a.lower[a.dimension * (size_t)j + k]);
+            most = max_of(most, a.upper[a.dimension * (size_t)j + k]);
+        }
+        a.least[out] = least;
+        a.most[out] = most;
+    }
+}
+
+struct sdf_neighbours_args {
+    u32 n;  // queries
+    u32 data;
+    u32 dimension;
+    u32 k;                 // 1 to 8, of sdf_neighbours_many to 32
+    u32 known;             // for each query, neighbours to start from
+    u32 levels;            // of nodes; 0: only the known ones are measured
+    u32 leaf;              // vectors of a leaf
+    const double* query;   // [n, dimension]
+    const double* vector;  // [data, dimension] in curve order
+    const u32* number;     // [data] of each vector
+    const u32* slot;       // [data] of each number, its place in curve order
+    const u32* count;      // [levels] nodes of each level, from the leaves up
+    const u32* first;      // [levels + 1] the first node of each level
+    const double* least;   // [nodes, dimension] boxes
+    const double* most;    // [nodes, dimension]
+    const u32* start;      // [n, known] numbers; SDF_NONE where there are fewer
+    double* distance;      // [n, k] out: sorted; infinite where there are fewer
+    u32* nearest;          // [n, k] out: numbers, SDF_NONE where there are fewer
+};
+// A lower bound that no rounding takes above the distance of a vector in the box: the same steps, from nearer on.
+template <int d>
+FN double vector_box_distance_sq(const double* p, const double* least, const double* most) {
+    double sum = 0;
+    UNROLL
+    for (int k = 0; k < d; k++) {
+        double off = max_of(max_of(least[k] - p[k], p[k] - most[k]), 0.);
+        sum += off * off;
+    }
+    return sum;
+}
+template <int room>
+FN void nearest_neighbours(const sdf_neighbours_args& a, u32 i) {
+    with_dimension(a.dimension, [&](auto d) {
+        constexpr int size = decltype(d)::value;
+        NeighbourList<double, room> list;
+        list.start(a.k);
+        double query[size];
+        for (int k = 0; k < size; k++) query[k] = a.query[size * (size_t)i + k];
+        for (u32 j = 0; j < a.known; j++) {
+            u32 number = a.start[a.known * (size_t)i + j];
+            if (number == SDF_NONE) break;
+            list.offer(vector_distance_sq<double, size>(a.vector + size * (size_t)a.slot[number], query), number);
+        }
+        for (u32 node = 0, level = a.levels; level > 0 && node < a.count[level - 1];) {
+            size_t box = size * (size_t)(a.first[level - 1] + node);
+            if (vector_box_distance_sq<size>(query, a.least + box, a.most + box) <= list.reach()) {
+                if (level > 1) {
+                    level--;
+                    node *= SDF_VECTORS_ABREAST;
+                    continue;
+                }
+                u32 last = min_of((node + 1) * a.leaf, a.data);
+                for (u32 slot = node * a.leaf; slot < last; slot++)
+                    list.offer(vector_distance_sq<double, size>(a.vector + size * (size_t)slot, query), a.number[slot]);
+            }
+            for (node++; level < a.levels && node % SDF_VECTORS_ABREAST == 0; level++) node /= SDF_VECTORS_ABREAST;
+        }
+        list.store(a.k, a.distance + a.k * (size_t)i, a.nearest + a.k * (size_t)i);
+        for (u32 j = 0; j < a.k; j++) a.distance[a.k * (size_t)i + j] = sqrt(a.distance[a.k * (size_t)i + j]);
+    });
+}
+SDF_KERNEL(sdf_neighbours, PLAIN, i) { nearest_neighbours<8>(a, i); }
+using sdf_neighbours_many_args = sdf_neighbours_args;
+SDF_KERNEL(sdf_neighbours_many, PLAIN, i) { nearest_neighbours<32>(a, i); }
+
+#endif

@@ -1,0 +1,120 @@
+// Approximate nearest neighbours by the shifted sort (Chan 1997; Li et al. 2012; Park 2019): vectors that are close lie
+// close together along a Morton curve, or along one of a few curves that are shifted along the cube's diagonal.
+//
+// INTERFACE
+//   sdf_shift_codes   codes of vectors along one curve
+//   sdf_shift_merged  each query's place among the data, of both sorted together
+//   sdf_shift_search  the same place by binary search in the sorted data
+//   sdf_shift_best, sdf_shift_best_many  the nearest of the 2 k data around that place; _many for k above 8
+#ifndef SDFCLI_NEIGHBOURS_SHIFTED_H
+#define SDFCLI_NEIGHBOURS_SHIFTED_H
+#include "base/kernel.h"
+#include "neighbours/code.h"
+#include "neighbours/list.h"
+#include "neighbours/vectors.h"
+
+struct sdf_shift_codes_args {
+    u32 n;
+    u32 dimension;        // 3 to 6
+    u32 words;            // of a code: 1 or 2
+    u32 bits;             // of an axis
+    u32 shift;            // in cells
+    u32 tag;              // 0 for data, 1 for queries
+    const float* vector;  // [n, dimension] in the unit cube; others are moved into it
+    u64* code;            // [words, n] out: high words, then low ones
+};
+SDF_KERNEL(sdf_shift_codes, PLAIN, i) {
+    with_dimension(a.dimension, [&](auto d) {
+        constexpr int size = decltype(d)::value;
+        Code code = shifted_code<size>(a.vector + size * (size_t)i, a.shift, a.bits, a.tag);
+        if (a.words == 2) a.code[i] = code.high;
+        a.code[(a.words - 1) * (size_t)a.n + i] = code.low;
+    });
+}
+
+struct sdf_shift_merged_args {
+    u32 n;  // data and queries
+    u32 data;
+    const long long* order;  // [n] the entry at each place: data, or queries from `data` on
+    const u32* before;       // [n] how many data there are up to each place
+    u32* number;             // [data] out: the data in this order
+    u32* place;              // [n - data] out: for each query, how many data come before it
+};
+SDF_KERNEL(sdf_shift_merged, PLAIN, i) {
+    u32 entry = (u32)a.order[i];
+    if (entry < a.data)
+        a.number[a.before[i] - 1] = entry;
+    else
+        a.place[entry - a.data] = a.before[i];
+}
+
+struct sdf_shift_search_args {
+    u32 n;  // queries
+    u32 dimension;
+    u32 bits;
+    u32 shift;
+    const float* query;  // [n, dimension]
+    Codes codes;         // of the data, sorted
+    u32* place;          // [n] out: how many data come before the query
+};
+SDF_KERNEL(sdf_shift_search, PLAIN, i) {
+    Code own = {0, 0};
+    with_dimension(a.dimension, [&](auto d) {
+        constexpr int size = decltype(d)::value;
+        own = shifted_code<size>(a.query + size * (size_t)i, a.shift, a.bits, 1u);
+    });
+    u32 low = 0;
+    for (u32 n = a.codes.count; n > 0;) {
+        u32 half = n / 2;
+        if (code_below(code_at(a.codes, low + half), own)) {
+            low += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    a.place[i] = low;
+}
+
+struct sdf_shift_best_args {
+    u32 n;  // queries
+    u32 data;
+    u32 dimension;
+    u32 k;                // 1 to 8, of sdf_shift_best_many to 32
+    u32 more;             // whether the results are those of earlier shifts, to be improved
+    const float* query;   // [n, dimension]
+    const float* vector;  // [data, dimension]
+    const u32* number;    // [data] the data in the curve's order
+    const u32* place;     // [n] of each query in it
+    float* distance_sq;   // [n, k] in and out: sorted; infinite where there are fewer
+    u32* nearest;         // [n, k] in and out: numbers of data, SDF_NONE where there are fewer
+};
+// The first of the data around a place, k before it and k after it, moved to where there are as many.
+FN u32 window_start(u32 place, u32 k, u32 data) {
+    u32 first = place > k ? place - k : 0;
+    return min_of(first, data > 2 * k ? data - 2 * k : 0);
+}
+template <int room>
+FN void shift_best(const sdf_shift_best_args& a, u32 i) {
+    with_dimension(a.dimension, [&](auto d) {
+        constexpr int size = decltype(d)::value;
+        NeighbourList<float, room> list;
+        list.start(a.k);
+        float* distance_sq = a.distance_sq + a.k * (size_t)i;
+        u32* nearest = a.nearest + a.k * (size_t)i;
+        if (a.more) list.load(a.k, distance_sq, nearest);
+        float query[size];
+        for (int k = 0; k < size; k++) query[k] = a.query[size * (size_t)i + k];
+        u32 first = window_start(a.place[i], a.k, a.data), last = min_of(first + 2 * a.k, a.data);
+        for (u32 slot = first; slot < last; slot++) {
+            u32 number = a.number[slot];
+            list.offer(vector_distance_sq<float, size>(a.vector + size * (size_t)number, query), number);
+        }
+        list.store(a.k, distance_sq, nearest);
+    });
+}
+SDF_KERNEL(sdf_shift_best, PLAIN, i) { shift_best<8>(a, i); }
+using sdf_shift_best_many_args = sdf_shift_best_args;
+SDF_KERNEL(sdf_shift_best_many, PLAIN, i) { shift_best<32>(a, i); }
+
+#endif

@@ -1,0 +1,33 @@
+// Vectors of three to six dimensions.
+//
+// INTERFACE
+//   Dimension, with_dimension  a number of dimensions that the compiler knows
+//   vector_distance_sq         the squared distance of two vectors
+#ifndef SDFCLI_NEIGHBOURS_VECTORS_H
+#define SDFCLI_NEIGHBOURS_VECTORS_H
+#include "base/portable.h"
+
+template <int d>
+struct Dimension {
+    static constexpr int value = d;
+};
+template <class Body>
+FN void with_dimension(u32 dimension, const Body& body) {
+    if (dimension == 3) body(Dimension<3>());
+    if (dimension == 4) body(Dimension<4>());
+    if (dimension == 5) body(Dimension<5>());
+    if (dimension == 6) body(Dimension<6>());
+}
+
+// Squares are added axis by axis: the same bits everywhere.
+template <class T, int d>
+FN T vector_distance_sq(const T* p, const T* q) {
+    T sum = T(0);
+    UNROLL
+    for (int k = 0; k < d; k++) {
+        T off = p[k] - q[k];
+        sum += off * off;
+    }
+    return sum;
+}
+#endif

@@ -1,0 +1,144 @@
+"""`nearest_neighbours`: the k nearest of three- to six-dimensional vectors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from sdfcli.backend import Array, Backend, select_backend
+from sdfcli.errors import InputError, UsageError
+from sdfcli.field.field import is_cupy
+from sdfcli.mesh.arrays import unmasked
+from sdfcli.spatial.shifted_sort import ShiftedSort, check_neighbours, default_shifts
+from sdfcli.spatial.vector_tree import VectorTree
+
+CHUNK = 1 << 18
+"""Queries of a batch."""
+
+DIMENSIONS = range(3, 7)
+"""Numbers of columns of vectors."""
+
+FARTHEST = 1e18
+"""Distance from the data, in edges of their cube, beyond which queries are moved nearer, for their approximate
+neighbours alone: squares stay in float32."""
+
+STARTS = 2
+"""Curves from whose neighbours the exact walk starts: of 1 to 7, the fastest in most cases."""
+
+TINY = 2.0**-40
+"""Coordinates in the cube below which they are 0, so that no square of a difference is a denormal float32, which some
+processors take as 0."""
+
+TINY_EXACT = 2.0**-400
+"""The same for float64."""
+
+
+def nearest_neighbours(
+    data: Any,
+    queries: Any,
+    k: int,
+    approximate: bool = True,
+    *,
+    shifts: int | None = None,
+    device: str = "auto",
+    threads: int | None = None,
+) -> tuple[Any, Any]:
+    """The k nearest of data vectors to query vectors, by Euclidean distance, then by number.
+
+    Approximate: by the shifted sort (Chan 1997; Li et al. 2012; Park 2019), the nearest of the 2 k data around each
+    query on each of a few curves. An answer does not depend on other queries. Exact: by a tree of boxes, from those of
+    two curves; to rounding of float64.
+
+    Args:
+        data: (n, d) finite numbers, d of 3 to 6: points, boxes by their corners, anything.
+        queries: (m, d).
+        k: 1 to 32.
+        approximate: whether neighbours may be missed.
+        shifts: number of curves of the approximation, 1 to 64; default: 5 for d of 3 and 4, else 7. More find more.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`, for NumPy arrays. CuPy arrays are answered on their GPU, by CuPy
+            arrays. Results do not depend on it.
+        threads: number of CPU threads; default: all CPUs that the process may use.
+
+    Returns:
+        Distances (m, k) float64, ascending, and the data's numbers (m, k) int64, from 0. Where the data are fewer than
+        k: infinite, and -1.
+
+    Raises:
+        InputError: arrays of other shapes, or with numbers that are not finite.
+        UsageError: an impossible k, number of shifts, or device.
+        DeviceError: the device or its software is missing.
+        OutOfMemoryError: the data do not fit into memory.
+    """
+    check_neighbours(k)
+    if shifts is not None and not approximate:
+        raise UsageError("shifts: exact neighbours have none; leave it out, or ask for approximate ones")
+    on_device = next((f"cuda:{rows.device.id}" for rows in (queries, data) if is_cupy(rows)), None)
+    backend = select_backend(on_device or device, threads)
+    with backend.active():
+        rows = _vectors(backend, data, "data")
+        asked = _vectors(backend, queries, "queries")
+        if rows.shape[1] != asked.shape[1]:
+            raise InputError(f"queries have {asked.shape[1]} columns, the data have {rows.shape[1]}")
+        index = _Neighbours(backend, rows, (shifts or default_shifts(rows.shape[1])) if approximate else STARTS)
+        distance, number = index.nearest(asked, k, approximate)
+    if on_device:
+        return distance, number
+    return backend.to_host(distance), backend.to_host(number)
+
+
+def _vectors(backend: Backend, values: Any, name: str) -> Array:
+    """Vectors (n, d) float64 on the device."""
+    unmasked(values, name)
+    try:
+        rows = backend.from_host(values if is_cupy(values) else np.asarray(values, np.float64), np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be numbers, (n, 3) to (n, 6): {error}") from error
+    if rows.ndim != 2 or rows.shape[1] not in DIMENSIONS:
+        raise InputError(f"{name} must be (n, 3) to (n, 6), not {tuple(rows.shape)}")
+    finite = backend.xp.isfinite(rows)
+    if not bool(finite.all()):
+        row = int(backend.xp.argmin(finite.all(axis=1)))
+        raise InputError(f"{name}: row {row} is not finite")
+    return rows
+
+
+class _Neighbours:
+    """Both ways to the neighbours of data (n, d) float64. shifts: number of curves."""
+
+    def __init__(self, backend: Backend, data: Array, shifts: int) -> None:
+        xp, (n, d) = backend.xp, data.shape
+        self._backend = backend
+        self._low = data.min(axis=0) if n else xp.zeros(d)
+        self._half_length = float((0.5 * data.max(axis=0) - 0.5 * self._low).max()) if n else 0.0
+        self._half_length = self._half_length or 0.5
+        self._scale = math.frexp(self._half_length)[1] + 1  # a power of two changes no digit
+        self._sort = ShiftedSort(backend, self._in_cube(data), shifts)
+        self._tree = VectorTree(backend, self._scaled(data), self._sort.curve(0)[1])
+
+    def nearest(self, queries: Array, k: int, approximate: bool) -> tuple[Array, Array]:
+        """Distances (m, k) float64 and numbers (m, k) int64 of queries (m, d) float64."""
+        xp, m = self._backend.xp, len(queries)
+        distance, number = xp.empty((m, k), np.float64), xp.empty((m, k), np.int64)
+        for first in range(0, m, CHUNK):
+            part = queries[first : first + CHUNK]
+            unit = self._in_cube(part)
+            order = self._sort.along(unit)
+            _, candidates = self._sort.candidates(unit[order], k)
+            near, found = self._tree.nearest(self._scaled(part[order]), k, candidates, walk=not approximate)
+            distance[first : first + CHUNK][order] = xp.ldexp(near, self._scale)
+            number[first : first + CHUNK][order] = found.view(np.int32)  # the number of none is -1
+        return distance, number
+
+    def _in_cube(self, vectors: Array) -> Array:
+        """Vectors (n, d) float32 in the unit cube around the data, for their codes and candidates."""
+        xp = self._backend.xp
+        unit = (0.5 * vectors - 0.5 * self._low) / self._half_length  # halved, so that nothing overflows
+        unit = xp.clip(unit, -FARTHEST, FARTHEST)
+        return xp.where(abs(unit) < TINY, 0.0, unit).astype(np.float32)
+
+    def _scaled(self, vectors: Array) -> Array:
+        """Vectors (n, d) float64 whose cube has an edge of about 1, for distances without overflow."""
+        scaled = self._backend.xp.ldexp(vectors, -self._scale)
+        return self._backend.xp.where(abs(scaled) < TINY_EXACT, 0.0, scaled)

@@ -1,0 +1,183 @@
+"""ShiftedSort: approximate nearest neighbours of vectors, along shifted Morton curves (see neighbours/shifted.h).
+
+After Chan 1997 (the shifts), Li et al. 2012 (on a GPU) and Park 2019 (six dimensions).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sdfcli.backend import WARP, Array, Backend, Group
+from sdfcli.errors import UsageError
+from sdfcli.spatial.morton import MORTON_BITS
+
+MOST_NEIGHBOURS = 32
+"""Maximum k."""
+
+FEW = 8
+"""Maximum k of the kernels without `_many` in their names, which keep the list in registers."""
+
+LANES = (1, 2, 4, 8, 16)
+"""Numbers of neighbours that `candidates` finds by lanes of a warp."""
+
+MOST_SHIFTS = 64
+"""Maximum number of curves."""
+
+CELL_BITS = MORTON_BITS - 1
+"""Bits of a coordinate before it is shifted."""
+
+
+def default_shifts(dimension: int) -> int:
+    """The number of shifts with which a curve keeps close what is close (Chan 1997): d + 1, for odd d rounded up."""
+    return dimension + 1 + dimension % 2
+
+
+def for_k(kernel: str, k: int) -> str:
+    """The name of the kernel whose list has room for k neighbours."""
+    return kernel if k <= FEW else f"{kernel}_many"
+
+
+def check_neighbours(k: int, name: str = "k") -> None:
+    """Raises UsageError for a k out of range."""
+    if not 1 <= k <= MOST_NEIGHBOURS:
+        raise UsageError(f"{name} {k}: use 1 to {MOST_NEIGHBOURS}")
+
+
+class ShiftedSort:
+    """Vectors on a device, sorted along curves that are shifted along the diagonal of the unit cube.
+
+    data: (n, d) float32 in the unit cube, d of 3 to 6. Vectors of queries may lie outside: their codes are those of the
+    nearest place inside. shifts: number of curves; default: `default_shifts`. words: 64-bit words of a code; default: 1
+    up to four dimensions, 2 above. A word has 63 // d bits of each axis, two have all 21. pairs: whether the two words
+    of a code lie together, as in the paper. Curves are made on first use, and kept: 4 + 8 words bytes a vector each.
+
+    Raises UsageError for an impossible number of shifts.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        data: Array,
+        shifts: int | None = None,
+        words: int | None = None,
+        pairs: bool = False,
+    ) -> None:
+        self.backend, self.data = backend, data
+        self.dimension: int = data.shape[1]
+        self.shifts = default_shifts(self.dimension) if shifts is None else shifts
+        if not 1 <= self.shifts <= MOST_SHIFTS:
+            raise UsageError(f"shifts {self.shifts}: use 1 to {MOST_SHIFTS}")
+        self.words = words or (1 if self.dimension <= 4 else 2)
+        self.bits = min(MORTON_BITS, (64 * self.words - 1) // self.dimension)
+        self._pairs = pairs and self.words == 2
+        self._curves: dict[int, tuple[Group, Array]] = {}
+
+    def candidates(
+        self, queries: Array, k: int, shifts: int | None = None, *, joint: bool = False, lanes: bool = False
+    ) -> tuple[Array, Array]:
+        """The nearest of the 2 k data around each of queries (m, d) float32 on each curve, by distance, then number.
+
+        shifts: how many of the curves. joint: whether data and queries are sorted together for each curve, as in the
+        paper; by default, each query is searched in the sorted data. lanes: 2 k lanes of a warp a query, for k of
+        LANES on devices with warps, as in the paper. Neither changes the results, nor do other queries.
+
+        Returns squared distances (m, k) float32, infinite where there are fewer, and numbers (m, k) uint32, there
+        0xffffffff.
+        """
+        backend, xp, m = self.backend, self.backend.xp, len(queries)
+        distance_sq, nearest = xp.empty((m, k), np.float32), xp.empty((m, k), np.uint32)
+        for j in range(self.shifts if shifts is None else shifts):
+            number, place = self._merged(queries, j) if joint else self._searched(queries, j)
+            values = {
+                "data": len(self.data),
+                "dimension": self.dimension,
+                "k": k,
+                "more": j > 0,
+                "query": queries,
+                "vector": self.data,
+                "number": number,
+                "place": place,
+                "distance_sq": distance_sq,
+                "nearest": nearest,
+            }
+            if lanes:
+                backend.run("sdf_shift_warp", WARP * -(-2 * k * m // WARP), queries=m, **values)
+            else:
+                backend.run(for_k("sdf_shift_best", k), m, **values)
+        return distance_sq, nearest
+
+    def shift(self, j: int) -> int:
+        """How far curve j is shifted, in cells of 2^-20."""
+        return (j << CELL_BITS) // self.shifts
+
+    def _codes(self, vectors: Array, j: int, tag: int) -> Array:
+        """Codes (words, n) uint64 along curve j, the highest word first."""
+        codes = self.backend.xp.empty((self.words, len(vectors)), np.uint64)
+        self.backend.run(
+            "sdf_shift_codes",
+            len(vectors),
+            dimension=self.dimension,
+            words=self.words,
+            bits=self.bits,
+            shift=self.shift(j),
+            tag=tag,
+            vector=vectors,
+            code=codes,
+        )
+        return codes
+
+    def _sorted(self, codes: Array) -> tuple[Array, Array]:
+        """Codes (words, n) in order, and the stable permutation (n,) int64: a pass for each word, the lowest first."""
+        order = self.backend.sort(codes[-1])
+        if self.words == 2:
+            codes[0] = codes[0][order]
+            last = self.backend.sort(codes[0])
+            codes[1], order = codes[1][last], order[last]
+        return codes, order
+
+    def along(self, vectors: Array) -> Array:
+        """An order (m,) int64 of vectors (m, d) float32 along the first curve, by the first word of their codes:
+        neighbours there have neighbours in common."""
+        return self.backend.sort(self._codes(vectors, 0, 1)[0])
+
+    def curve(self, j: int) -> tuple[Group, Array]:
+        """Codes of the data along curve j, sorted, and the data's numbers (n,) uint32 in this order."""
+        if j not in self._curves:
+            self._curves[j] = self._make_curve(j)
+        return self._curves[j]
+
+    def _make_curve(self, j: int) -> tuple[Group, Array]:
+        codes, order = self._sorted(self._codes(self.data, j, 0))
+        if self._pairs:
+            codes = self.backend.xp.ascontiguousarray(codes.T)
+        group = self.backend.group(
+            "Codes", count=len(self.data), words=self.words, together=self._pairs, word=codes.reshape(-1)
+        )
+        return group, order.astype(np.uint32)
+
+    def _searched(self, queries: Array, j: int) -> tuple[Array, Array]:
+        """The data's numbers (n,) along curve j, and how many of them come before each query, (m,) uint32."""
+        codes, number = self.curve(j)
+        place = self.backend.xp.empty(len(queries), np.uint32)
+        self.backend.run(
+            "sdf_shift_search",
+            len(queries),
+            dimension=self.dimension,
+            bits=self.bits,
+            shift=self.shift(j),
+            query=queries,
+            codes=codes,
+            place=place,
+        )
+        return number, place
+
+    def _merged(self, queries: Array, j: int) -> tuple[Array, Array]:
+        """The same, by sorting both together (Park 2019, Li et al. 2012)."""
+        backend, xp, n = self.backend, self.backend.xp, len(self.data)
+        both = xp.concatenate([self._codes(self.data, j, 0), self._codes(queries, j, 1)], axis=1)
+        _, order = self._sorted(both)
+        before = (order < n).astype(np.uint32)
+        backend.inclusive_scan(before)
+        number, place = xp.empty(n, np.uint32), xp.empty(len(queries), np.uint32)
+        backend.run("sdf_shift_merged", len(order), data=n, order=order, before=before, number=number, place=place)
+        return number, place

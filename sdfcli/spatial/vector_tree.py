@@ -1,0 +1,88 @@
+"""VectorTree: exact nearest neighbours of vectors, from approximate ones (see neighbours/exact.h)."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from itertools import accumulate
+
+import numpy as np
+
+from sdfcli.backend import Array, Backend, C
+from sdfcli.spatial.shifted_sort import for_k
+
+ABREAST: int = C.VECTORS_ABREAST
+"""Vectors of a leaf, and children of a node."""
+
+
+class VectorTree:
+    """A tree of boxes over vectors in the order of a curve.
+
+    data: (n, d) float64, d of 3 to 6. number: (n,) uint32, the data in the curve's order. leaf: vectors of a leaf; with
+    n of them the walk is a brute force.
+    """
+
+    def __init__(self, backend: Backend, data: Array, number: Array, leaf: int = ABREAST) -> None:
+        xp = backend.xp
+        self.backend, self._leaf, self._number = backend, leaf, number
+        self._vector = data[number]
+        self._slot = xp.empty(len(data), np.uint32)
+        self._slot[number] = xp.arange(len(data), dtype=np.uint32)
+
+    @cached_property
+    def _levels(self) -> tuple[list[int], Array, Array]:
+        """Numbers of nodes by level, from the leaves up, and their boxes' least and greatest coordinates (nodes, d)."""
+        n, d = self._vector.shape
+        counts = [-(-n // self._leaf)] if n else []
+        while counts and counts[-1] > 1:
+            counts.append(-(-counts[-1] // ABREAST))
+        least, most = (self.backend.xp.empty((sum(counts), d), np.float64) for _ in range(2))
+        below, together, own = (self._vector, self._vector), self._leaf, 0
+        for count in counts:
+            level = least[own : own + count], most[own : own + count]
+            self.backend.run(
+                "sdf_neighbour_boxes",
+                count,
+                dimension=d,
+                below=len(below[0]),
+                together=together,
+                lower=below[0],
+                upper=below[1],
+                least=level[0],
+                most=level[1],
+            )
+            below, together, own = level, ABREAST, own + count
+        return counts, least, most
+
+    def nearest(self, queries: Array, k: int, known: Array, walk: bool = True) -> tuple[Array, Array]:
+        """The k nearest of the data to queries (m, d) float64, by distance, then number; to rounding of float64.
+
+        known: (m, j) uint32, numbers of data to start from; only these are measured unless `walk`. Results of a walk do
+        not depend on them, its time does.
+
+        Returns distances (m, k) float64, infinite where there are fewer, and numbers (m, k) uint32, there 0xffffffff.
+        """
+        backend, xp = self.backend, self.backend.xp
+        counts, least, most = self._levels if walk else ([], None, None)
+        distance, nearest = xp.empty((len(queries), k), np.float64), xp.empty((len(queries), k), np.uint32)
+        backend.run(
+            for_k("sdf_neighbours", k),
+            len(queries),
+            data=len(self._vector),
+            dimension=self._vector.shape[1],
+            k=k,
+            known=known.shape[1],
+            levels=len(counts),
+            leaf=self._leaf,
+            query=queries,
+            vector=self._vector,
+            number=self._number,
+            slot=self._slot,
+            count=backend.from_host(counts, np.uint32),
+            first=backend.from_host([0, *accumulate(counts)], np.uint32),
+            least=least,
+            most=most,
+            start=known,
+            distance=distance,
+            nearest=nearest,
+        )
+        return distance, nearest
