@@ -81,7 +81,8 @@ def nearest_neighbours(
         asked = _vectors(backend, queries, "queries")
         if rows.shape[1] != asked.shape[1]:
             raise InputError(f"queries have {asked.shape[1]} columns, the data have {rows.shape[1]}")
-        index = _Neighbours(backend, rows, (shifts or default_shifts(rows.shape[1])) if approximate else STARTS)
+        curves = STARTS if not approximate else default_shifts(rows.shape[1]) if shifts is None else shifts
+        index = _Neighbours(backend, rows, asked, curves)
         distance, number = index.nearest(asked, k, approximate)
     if on_device:
         return distance, number
@@ -105,15 +106,17 @@ def _vectors(backend: Backend, values: Any, name: str) -> Array:
 
 
 class _Neighbours:
-    """Both ways to the neighbours of data (n, d) float64. shifts: number of curves."""
+    """Both ways to the neighbours of data (n, d) float64. shifts: number of curves. queries: (m, d), which count for
+    nothing but the scale of data that are all 0."""
 
-    def __init__(self, backend: Backend, data: Array, shifts: int) -> None:
+    def __init__(self, backend: Backend, data: Array, queries: Array, shifts: int) -> None:
         xp, (n, d) = backend.xp, data.shape
         self._backend = backend
         self._low = data.min(axis=0) if n else xp.zeros(d)
-        self._half_length = float((0.5 * data.max(axis=0) - 0.5 * self._low).max()) if n else 0.0
-        self._half_length = self._half_length or 0.5
-        self._scale = math.frexp(self._half_length)[1] + 1  # a power of two changes no digit
+        half = float((0.5 * data.max(axis=0) - 0.5 * self._low).max()) if n else 0.0  # halved: nothing overflows
+        self._half_length = half or 0.5
+        sizes = (0.5 * float(abs(rows).max()) for rows in (data, queries) if rows.size)
+        self._scale = math.frexp(half or next(filter(None, sizes), 0.5))[1] + 1  # a power of two changes no digit
         self._sort = ShiftedSort(backend, self._in_cube(data), shifts)
         self._tree = VectorTree(backend, self._scaled(data), self._sort.curve(0)[1])
 
@@ -134,11 +137,12 @@ class _Neighbours:
     def _in_cube(self, vectors: Array) -> Array:
         """Vectors (n, d) float32 in the unit cube around the data, for their codes and candidates."""
         xp = self._backend.xp
-        unit = (0.5 * vectors - 0.5 * self._low) / self._half_length  # halved, so that nothing overflows
-        unit = xp.clip(unit, -FARTHEST, FARTHEST)
+        with np.errstate(over="ignore"):
+            unit = xp.clip((0.5 * vectors - 0.5 * self._low) / self._half_length, -FARTHEST, FARTHEST)
         return xp.where(abs(unit) < TINY, 0.0, unit).astype(np.float32)
 
     def _scaled(self, vectors: Array) -> Array:
         """Vectors (n, d) float64 whose cube has an edge of about 1, for distances without overflow."""
-        scaled = self._backend.xp.ldexp(vectors, -self._scale)
+        with np.errstate(over="ignore"):
+            scaled = self._backend.xp.ldexp(vectors, -self._scale)
         return self._backend.xp.where(abs(scaled) < TINY_EXACT, 0.0, scaled)

@@ -107,8 +107,9 @@ class ShiftedSort:
         return distance_sq, nearest
 
     def shift(self, j: int) -> int:
-        """How far curve j is shifted, in cells of 2^-20."""
-        return (j << CELL_BITS) // self.shifts
+        """How far curve j is shifted, in cells of 2^-20: j / s of the cube for s curves, j / (s + 1) if s is even. Even
+        denominators would leave the borders of small cells where they are (Chan 1997)."""
+        return (j << CELL_BITS) // (self.shifts | 1)
 
     def _codes(self, vectors: Array, j: int, tag: int) -> Array:
         """Codes (words, n) uint64 along curve j, the highest word first."""

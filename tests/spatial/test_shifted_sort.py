@@ -47,7 +47,7 @@ def candidates(data: Numbers, queries: Numbers, k: int, shifts: int, bits: int) 
     distance_sq, number = np.full((len(queries), k), np.inf, np.float32), np.full((len(queries), k), NONE, np.uint32)
     found: list[set[int]] = [set() for _ in queries]
     for j in range(shifts):
-        shift = j * 2**20 // shifts
+        shift = j * 2**20 // (shifts if shifts % 2 else shifts + 1)
         codes = [code(cell, bits) for cell in cells(data, shift)]
         order = sorted(range(len(data)), key=lambda i: (codes[i], i))
         for i, cell in enumerate(cells(queries, shift)):
