@@ -11,6 +11,7 @@ import pytest
 
 import sdfcli
 from sdfcli.backend.cpu import CpuBackend
+from sdfcli.bench.points import make_points
 from sdfcli.mesh.load import load_mesh
 from sdfcli.query.contacts import VERDICTS, contacts
 from sdfcli.query.sphere_tree import SphereTree
@@ -86,3 +87,18 @@ def test_contacts_with_a_scan(real_mesh: RealMesh) -> None:
         assert (found.low <= least).all()
         assert (found.high >= least - 0.01 * fixed.diagonal).all()  # as far as points on the surface go
         assert (found.high >= index.signed_distance(found.point) - 1e-6).all()
+
+
+@pytest.mark.parametrize(("kind", "recall"), [("near", 0.95), ("rand", 0.2)])
+def test_approximate_neighbours_of_a_scan(kind: str, recall: float, real_mesh: RealMesh, cpu: CpuBackend) -> None:
+    """Of boxes of triangles, as in the paper: far from the surface many are about as near, and most of the nearest are
+    missed, but what is found is hardly farther."""
+    mesh = load_mesh(real_mesh("horse"))
+    corners = mesh.unit_triangles.reshape(-1, 3, 3)
+    boxes = np.hstack([corners.min(axis=1), corners.max(axis=1)])
+    asked = np.tile(make_points(cpu, mesh, kind)[:10_000].astype(np.float64), 2)
+    exact, nearest = sdfcli.nearest_neighbours(boxes, asked, 8, approximate=False, device="cpu")
+    distance, number = sdfcli.nearest_neighbours(boxes, asked, 8, device="cpu")
+    assert (number[:, :, None] == nearest[:, None]).any(axis=2).mean() > recall
+    assert np.mean((distance <= 2 * exact).all(axis=1)) > 0.999
+    assert np.mean(distance / exact) < 1.05
