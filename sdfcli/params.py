@@ -11,6 +11,8 @@ from sdfcli.errors import UsageError
 OCTREES = ("adaptive", "bvh")
 SIGNS = ("auto", "pseudonormal", "winding", "none")
 QUERIES = ("fast", "baseline", "soa", "cct")
+FORMS = ("minmax", "size", "ball")
+"""What a triangle's box is as a vector: see query/nearest_triangles.py."""
 MAX_DEPTH = 16
 DEFAULT_DEPTH = 10
 FINEST_CELL = 1.5

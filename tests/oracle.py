@@ -12,6 +12,7 @@ from sdfcli.mesh.mesh import Domain
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[Any]
+Ints = npt.NDArray[np.int64]
 
 LATTICE_BITS = 20
 
@@ -26,23 +27,28 @@ def _over_length(vector: Numbers, length: Numbers) -> Numbers:
 
 
 def distances(points: Numbers, triangles: Numbers) -> Floats:
-    """From each point to each triangle: (n, 3) and (m, 3, 3) to (n, m).
+    """From each point to each triangle: (n, 3) and (m, 3, 3) to (n, m)."""
+    return pair_distances(np.asarray(points)[:, None], np.asarray(triangles)[None])
+
+
+def pair_distances(points: Numbers, triangles: Numbers) -> Floats:
+    """From points (..., 3) to triangles (..., 3, 3), which are broadcast.
 
     The nearest point of a triangle is a corner, or the foot of the perpendicular on an edge's line if that lies between
     its ends, or the foot on the plane if that lies in the triangle: the least over those seven that are there. The foot
     on the plane is found in a plane coordinate system with its axes along ab and across it (Gram and Schmidt).
     """
-    p = np.asarray(points, np.float64)[:, None]
-    corner = np.asarray(triangles, np.float64)[None]
-    best = np.min([np.linalg.norm(p - corner[:, :, k], axis=-1) for k in range(3)], axis=0)
+    p = np.asarray(points, np.float64)
+    corner = np.asarray(triangles, np.float64)
+    best = np.min([np.linalg.norm(p - corner[..., k, :], axis=-1) for k in range(3)], axis=0)
     for k in range(3):
-        start, end = corner[:, :, k], corner[:, :, (k + 1) % 3]
+        start, end = corner[..., k, :], corner[..., (k + 1) % 3, :]
         length = np.linalg.norm(end - start, axis=-1)
         along = _over_length(end - start, length)
         t = dot(p - start, along)
         off = np.linalg.norm(p - start - t[..., None] * along, axis=-1)
         best = np.where((length > 0) & (t > 0) & (t < length), np.minimum(best, off), best)
-    a, b, c = (corner[:, :, k] for k in range(3))
+    a, b, c = (corner[..., k, :] for k in range(3))
     width = np.linalg.norm(b - a, axis=-1)
     x = _over_length(b - a, width)
     side = dot(c - a, x)
@@ -61,6 +67,47 @@ def distance(points: Numbers, triangles: Numbers) -> Floats:
     """From each point to the nearest triangle: (n,)."""
     parts = np.array_split(np.asarray(points), max(1, len(points) * len(triangles) // 200_000))
     return np.concatenate([distances(part, triangles).min(axis=1) for part in parts])
+
+
+def pairs_within(points: Numbers, triangles: Numbers, reach: Numbers) -> tuple[Ints, Ints, Floats]:
+    """All pairs of a point (n, 3) and a triangle (m, 3, 3) no farther apart than the point's reach (n,): the point, the
+    triangle and their distance, (p,) each, sorted by point, distance and triangle.
+
+    Boxes of 64 triangles, then those of single ones, are measured from all points; what is within reach, exactly.
+    """
+    together = 64
+    middle = triangles.mean(axis=1)
+    low, extent = middle.min(axis=0), np.ptp(middle, axis=0).max() or 1.0
+    cell = (255 * (middle - low) / extent).astype(np.int64)
+    code = sum((cell[:, axis] >> bit & 1) << (3 * bit + axis) for axis in range(3) for bit in range(8))
+    order = np.argsort(code, kind="stable")
+    lower, upper = triangles.min(axis=1), triangles.max(axis=1)
+    starts = np.arange(0, len(order), together)
+    box = np.minimum.reduceat(lower[order], starts), np.maximum.reduceat(upper[order], starts)
+    found = []
+    for part in np.array_split(np.arange(len(points)), max(1, len(points) * len(starts) // 4_000_000)):
+        point, block = np.nonzero(_gaps(points[part, None], box[0], box[1]) <= reach[part, None])
+        slot = together * np.repeat(block, together) + np.tile(np.arange(together), len(block))
+        point = part[np.repeat(point, together)][slot < len(order)]
+        face = order[slot[slot < len(order)]]
+        near = _gaps(points[point], lower[face], upper[face]) <= reach[point]
+        point, face = point[near], face[near]
+        far = pair_distances(points[point], triangles[face])
+        inside = far <= reach[point]
+        found.append((point[inside], face[inside], far[inside]))
+    point, face, far = (np.concatenate(column) for column in zip(*found, strict=True))
+    row = np.lexsort((face, far, point))
+    return point[row], face[row], far[row]
+
+
+def _gaps(points: Numbers, low: Numbers, high: Numbers) -> Floats:
+    """From points to boxes, a little less than it is."""
+    total = 0.0
+    for axis in range(3):
+        p = points[..., axis]
+        off = np.maximum(np.maximum(low[..., axis] - p, p - high[..., axis]), 0.0)
+        total = total + off * off
+    return np.asarray(np.sqrt(total) * (1 - 1e-12))
 
 
 def winding(points: Numbers, triangles: Numbers) -> Floats:

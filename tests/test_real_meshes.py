@@ -9,6 +9,7 @@ import collision_peers
 import numpy as np
 import pytest
 
+import oracle
 import sdfcli
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.bench.points import make_points
@@ -102,3 +103,30 @@ def test_approximate_neighbours_of_a_scan(kind: str, recall: float, real_mesh: R
     assert (number[:, :, None] == nearest[:, None]).any(axis=2).mean() > recall
     assert np.mean((distance <= 2 * exact).all(axis=1)) > 0.999
     assert np.mean(distance / exact) < 1.05
+
+
+@pytest.mark.parametrize(
+    "name", ["bunny", "horse", "armadillo", "dragon", "buddha", "real_world/synth_bunny_degenerate200"]
+)
+def test_nearest_triangles_of_a_scan(name: str, real_mesh: RealMesh) -> None:
+    index = sdfcli.MeshDistance(real_mesh(name), sign="none", device="cpu")
+    mesh, k = index.mesh, 8
+    points = np.concatenate(list(sample_points(mesh, 0.01, 10_000, 3).values()))
+    at = mesh.domain.to_unit(points)
+    bound = 10 * 2.0**-24 * (1 + np.abs(at).max(axis=1))
+    distances, faces = index.nearest_triangles(points, k)
+    distances /= mesh.domain.length
+    triangles = mesh.unit_triangles.reshape(-1, 3, 3)
+    point, face, true = oracle.pairs_within(at, triangles, distances[:, -1] + 2 * bound)
+    start = np.searchsorted(point, np.arange(len(points)))
+    assert (np.diff(np.append(start, len(point))) >= k).all()
+    row = start[:, None] + np.arange(k)
+    assert (np.abs(true[row] - distances) <= bound[:, None]).all()
+    after = np.append(true, np.inf)[row + 1]
+    after[np.append(point, -1)[row + 1] != point[row]] = np.inf
+    gap = np.minimum(np.diff(true[row], axis=1, prepend=-np.inf), after - true[row])
+    clear = gap > 2 * bound[:, None]
+    assert clear.mean() > 0.2
+    assert np.array_equal(face[row][clear], faces[clear])
+    own = oracle.pair_distances(at[:, None], triangles[faces])
+    assert (np.abs(own - distances) <= bound[:, None]).all()

@@ -89,7 +89,7 @@ def work() -> None:
     from sdfcli.bench.uniform import compare
     from sdfcli.extract.scan import exclusive_scan_on_host
     from sdfcli.mesh.load import load_mesh
-    from sdfcli.params import OCTREES, SIGNS
+    from sdfcli.params import FORMS, OCTREES, SIGNS
     from sdfcli.spatial.shifted_sort import ShiftedSort
     from sdfcli.verify import measure
     from sdfcli.verify.reference import ExactReference
@@ -127,6 +127,9 @@ def work() -> None:
             all_queries(index)
             index.signed_distance(points)
             index.closest(points)
+            for k in (8, 32):
+                for form in (None, *FORMS):
+                    index.nearest_triangles(points, k, form)
         small = {"device": "cpu", "threads": THREADS, "depth": 4, "octree": "bvh"}
         for query in "fast", "cct":  # of these, the second looks up the earlier frame's triangles
             sdfcli.build(mesh, previous=sdfcli.build(mesh, keep_nearest=True, **small), query=query, **small)

@@ -15,7 +15,7 @@ from sdfcli.cli import options
 from sdfcli.cli.fields import check_choice, open_field
 from sdfcli.cli.output import print_written, progress, standard_output
 from sdfcli.errors import UsageError
-from sdfcli.params import BuildParams
+from sdfcli.params import FORMS, BuildParams
 
 if TYPE_CHECKING:
     from sdfcli.mesh.arrays import Floats
@@ -40,6 +40,14 @@ Gradient = Annotated[bool, typer.Option("--gradient", help="Add the gradient: co
 Nearest = Annotated[
     bool, typer.Option("--nearest", help="Add the nearest point on the mesh, and its triangle's index from 0.")
 ]
+Neighbours = Annotated[
+    int | None,
+    typer.Option("-k", help="With --nearest: the K nearest triangles, 1 to 32, and their distances instead."),
+]
+Approximate = Annotated[
+    str | None,
+    typer.Option("--approximate", **options.words(*FORMS), help="With -k: by a shifted sort of boxes; may miss some."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print a JSON object per point; with -o, one for the file.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.")]
 
@@ -50,6 +58,8 @@ def query(
     output: Output = None,
     gradient: Gradient = False,
     nearest: Nearest = False,
+    k: Neighbours = None,
+    approximate: Approximate = None,
     sign: options.Sign = BuildParams.sign,
     frame: options.Frame = None,
     time: options.Time = None,
@@ -70,6 +80,7 @@ def query(
     from sdfcli.runtime.files import check_target
 
     check_choice(frame, time)
+    _check_neighbours(nearest, k, approximate)
     if output is not None:
         if output.suffix.lower() not in OUTPUTS:
             raise UsageError(f"{output}: use a name that ends in {', '.join(OUTPUTS)}")
@@ -83,8 +94,9 @@ def query(
     else:
         if frame is not None or time is not None:
             raise UsageError("--frame and --time are for a sequence, not for a mesh")
-        answer = _from_mesh(file, gradient, nearest, sign, device, threads)
-    names = ["distance", *(GRADIENT if gradient else []), *(NEAREST if nearest else [])]
+        answer = _from_mesh(file, gradient, nearest, k, approximate, sign, device, threads)
+    beside = NEAREST if k is None else [f"{name}_{j}" for j in range(1, k + 1) for name in ("triangle", "distance")]
+    names = ["distance", *(GRADIENT if gradient else []), *(beside if nearest else [])]
     with open_points(points) as stream, progress(f"{file}: {points}", quiet or json or output is None) as update:
         start, count = clock.perf_counter(), 0
 
@@ -96,7 +108,7 @@ def query(
                 update(f"{count:,} points")
 
         if output is None:
-            _print_answers(stream, names, answered(), json)
+            _print_answers(stream, names, answered(), json, k or 0)
             return
         _write_answers(output, force, names, answered())
         seconds = clock.perf_counter() - start
@@ -104,13 +116,30 @@ def query(
         print_written(file, [output], {"count": count, "columns": names}, [], seconds, json, quiet)
 
 
-def _print_answers(stream: PointStream, names: list[str], pairs: Iterator[tuple[Floats, Floats]], json: bool) -> None:
+def _check_neighbours(nearest: bool, k: int | None, approximate: str | None) -> None:
+    if k is None:
+        if approximate is not None:
+            raise UsageError(f"--approximate {approximate}: is for the nearest of several triangles; add -k")
+        return
+    from sdfcli.query.nearest_triangles import check_form
+    from sdfcli.spatial.shifted_sort import check_neighbours
+
+    check_neighbours(k, "-k")
+    if not nearest:
+        raise UsageError(f"-k {k}: is for --nearest; add it")
+    if approximate is not None:
+        check_form(approximate, "--approximate")
+
+
+def _print_answers(
+    stream: PointStream, names: list[str], pairs: Iterator[tuple[Floats, Floats]], json: bool, neighbours: int
+) -> None:
     from sdfcli.query.point_files import write_json, write_text
 
     answers = (columns for _, columns in pairs)
     with standard_output():
         if json:
-            write_json(sys.stdout, names, answers)
+            write_json(sys.stdout, names, answers, neighbours)
         else:
             write_text(sys.stdout, names, answers, stream.separator, stream.named)
 
@@ -151,7 +180,14 @@ def _from_field(
 
 
 def _from_mesh(
-    file: Path, gradient: bool, nearest: bool, sign: str, device: str, threads: int | None
+    file: Path,
+    gradient: bool,
+    nearest: bool,
+    k: int | None,
+    approximate: str | None,
+    sign: str,
+    device: str,
+    threads: int | None,
 ) -> Callable[[Floats], Floats]:
     import numpy as np
 
@@ -162,14 +198,17 @@ def _from_mesh(
     def answer(points: Floats) -> Floats:
         distance = index.signed_distance(points)
         columns = [distance]
-        if gradient or nearest:
+        if gradient or (nearest and k is None):
             closest, triangle = index.closest(points)
             away = points - closest
             length = np.linalg.norm(away, axis=1, keepdims=True)
             if gradient:
                 columns.append(away / np.where(length > 0, length, 1.0) * np.where(distance < 0, -1.0, 1.0)[:, None])
-            if nearest:
+            if nearest and k is None:
                 columns += [closest, triangle]
+        if k is not None:
+            distances, triangles = index.nearest_triangles(points, k, approximate)
+            columns.append(np.stack([triangles, distances], axis=2).reshape(len(points), 2 * k))
         return np.column_stack(columns)
 
     return answer

@@ -13,8 +13,10 @@ from sdfcli.field.field import as_points, is_cupy
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import BuildParams
+from sdfcli.query.nearest_triangles import NearestTriangles, check_form
 from sdfcli.scene import Scene
 from sdfcli.sign.choice import SignChoice
+from sdfcli.spatial.shifted_sort import check_neighbours
 
 FAR = 1e9
 """Distance from the domain, in its edges, beyond which points are moved nearer (see distance/points.h)."""
@@ -43,12 +45,14 @@ class MeshDistance:
         backend = select_backend(device, threads)
         self.scene = Scene.of(load_mesh(source), BuildParams(sign=sign).sign, backend)
         self._index = self.scene.index
+        self._triangles = NearestTriangles(self.scene)
 
     @classmethod
     def of(cls, scene: Scene) -> MeshDistance:
         """Exact distances to the mesh of an existing scene, for few points."""
         found = cls.__new__(cls)
         found.scene, found._index = scene, scene.reference
+        found._triangles = NearestTriangles(scene)
         return found
 
     @property
@@ -77,18 +81,53 @@ class MeshDistance:
 
     def distance(self, points: Any) -> Any:
         """Unsigned distances (n,) float64; see `signed_distance`."""
-        return self._look_up(points, lambda at, distance, slot, scale: (distance * scale,))[0]
+        return self._look_up(points, lambda at, scale: (self._index.nearest(at)[0] * scale,))[0]
 
     def closest(self, points: Any) -> tuple[Any, Any]:
         """The nearest points (n, 3) float64 on the mesh, and their faces (n,) int64; see `signed_distance`."""
         nearest_points, faces = self._look_up(points, self._nearest)
         return nearest_points, faces
 
-    def _signed(self, at: Array, distance: Array, slot: Array, scale: Array) -> tuple[Array]:
+    def nearest_triangles(self, points: Any, k: int, approximate: str | None = None) -> tuple[Any, Any]:
+        """The k nearest triangles of points (n, 3): unsigned distances, then faces; see `signed_distance`.
+
+        Args:
+            points: (n, 3), in the mesh's units.
+            k: 1 to 32.
+            approximate: `minmax`, `size` or `ball`: the k nearest bounding boxes that a shifted sort finds (see
+                `nearest_neighbours`), so that some of the nearest triangles may be missed; by default, none is.
+                `minmax` and `size` are those of Park 2019.
+
+        Returns:
+            Distances (n, k) float64, ascending, to the triangle itself in each case, and faces (n, k) int64, by face
+            where the squares of distances are equal in float32. Where the mesh has fewer than k: infinite, and -1.
+
+        Raises:
+            InputError: points that are not (n, 3) finite numbers.
+            UsageError: an impossible k or `approximate`.
+        """
+        check_neighbours(k)
+        if approximate is not None:
+            check_form(approximate)
+
+        def nearest(at: Array, scale: Array) -> tuple[Array, Array]:
+            if approximate is not None:
+                distance, face = self._triangles.approximate(at, k, approximate)
+            else:
+                _, slot = self._index.nearest(at)
+                distance, face = self._triangles.exact(at, k, slot[:, None], k // 2)
+            return distance * scale[:, None], face.view(np.int32).astype(np.int64)  # the number of none is -1
+
+        distances, faces = self._look_up(points, nearest)
+        return distances, faces
+
+    def _signed(self, at: Array, scale: Array) -> tuple[Array]:
+        distance, slot = self._index.nearest(at)
         inside = self.scene.signer.inside_along(at, distance, slot)
         return (self.backend.xp.where(inside, -distance, distance) * scale,)
 
-    def _nearest(self, at: Array, distance: Array, slot: Array, scale: Array) -> tuple[Array, Array]:
+    def _nearest(self, at: Array, scale: Array) -> tuple[Array, Array]:
+        _, slot = self._index.nearest(at)
         result = self.backend.xp.empty((len(at), 3), np.float64)
         order = self._index.order
         self.backend.run("sdf_closest", len(at), points=at, slot=slot, triangle=order.triangle, nearest=result)
@@ -98,7 +137,7 @@ class MeshDistance:
     def _look_up(self, points: Any, answer: Callable[..., tuple[Array, ...]]) -> tuple[Any, ...]:
         """Queries points (n, 3) in batches, each in Morton order, and returns results in the points' own order.
 
-        answer: results (m, ...) for unit-cube points (m, 3), distances, slots and scales (m,).
+        answer: results (m, ...) for unit-cube points (m, 3) and factors of their distances (m,).
         """
         backend, xp = self.backend, self.backend.xp
         on_device = is_cupy(points)
@@ -110,7 +149,7 @@ class MeshDistance:
         results: list[Array] = []
         for first in range(0, max(1, len(given)), CHUNK):
             order, at, scale = self._in_order(given[first : first + CHUNK])
-            answers = answer(at, *self._index.nearest(at), scale)
+            answers = answer(at, scale)
             if not results:
                 results = [xp.empty((len(given), *values.shape[1:]), values.dtype) for values in answers]
             for result, values in zip(results, answers, strict=True):

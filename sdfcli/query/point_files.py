@@ -156,11 +156,23 @@ def write_text(file: Any, names: list[str], chunks: Iterator[Floats], separator:
         file.writelines(separator.join(map(_number, row)) + "\n" for row in chunk.tolist())
 
 
-def write_json(file: Any, names: list[str], chunks: Iterator[Floats]) -> None:
-    """A JSON object a line for each row of the chunks (n, k), with the columns' names as keys."""
+def write_json(file: Any, names: list[str], chunks: Iterator[Floats], neighbours: int = 0) -> None:
+    """A JSON object a line for each row of the chunks (n, k), with the columns' names as keys.
+
+    neighbours: how many pairs of a triangle and its distance the last columns are; they become two lists,
+    `nearest_triangles` and `nearest_distances`, without the missing ones, whose triangle is -1.
+    """
+    single = len(names) - 2 * neighbours
     for chunk in chunks:
         for row in chunk.tolist():
-            members = (f'"{name}": {_number(x)}' for name, x in zip(names, row, strict=True))
+            members = [f'"{name}": {_number(x)}' for name, x in zip(names[:single], row, strict=False)]
+            if neighbours:
+                triangles = [_number(x) for x in row[single::2] if x >= 0]
+                distances = map(_number, row[single + 1 :: 2][: len(triangles)])
+                members += [
+                    f'"nearest_triangles": [{", ".join(triangles)}]',
+                    f'"nearest_distances": [{", ".join(distances)}]',
+                ]
             file.write("{" + ", ".join(members) + "}\n")
 
 

@@ -21,6 +21,7 @@ import sdfcli
 import shapes
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.cli.app import app
+from sdfcli.params import FORMS
 from sdfcli.query.point_files import open_points
 
 
@@ -164,10 +165,77 @@ def test_nearest(ending: str, folder: Path) -> None:
     assert np.allclose(on_it, nearest, atol=1e-6)
 
 
+@pytest.mark.parametrize("approximate", [None, *FORMS])
+@pytest.mark.parametrize("ending", ["npy", "csv", "ply"])
+def test_several_nearest_triangles(ending: str, approximate: str | None, folder: Path) -> None:
+    points = np.random.default_rng(1).normal(size=(200, 3))
+    np.save(folder / "several.npy", points)
+    words = ["--nearest", "-k", 3, *(["--approximate", approximate] if approximate else [])]
+    asked = ["query", folder / "ball.ply", folder / "several.npy", *words]
+    assert invoke(*asked, "-o", folder / f"out.{ending}", "--force")[0] == 0
+    target = folder / f"out.{ending}"
+    names = ["distance", "triangle_1", "distance_1", "triangle_2", "distance_2", "triangle_3", "distance_3"]
+    if ending == "npy":
+        table = np.load(target)
+    elif ending == "csv":
+        assert target.read_text().startswith(",".join(names) + "\n")
+        table = np.loadtxt(target, delimiter=",", skiprows=1)
+    else:
+        rows = trimesh.load(target).metadata["_ply_raw"]["vertex"]["data"]
+        assert list(rows.dtype.names)[3:] == names
+        table = np.array([list(row) for row in rows])[:, 3:]
+    index = sdfcli.MeshDistance(folder / "ball.ply", device="cpu")
+    distances, faces = index.nearest_triangles(points, 3, approximate)
+    assert np.array_equal(table[:, 0], index.signed_distance(points))
+    assert np.array_equal(table[:, 1::2], faces)
+    assert np.array_equal(table[:, 2::2], distances)
+    if approximate is None:
+        assert np.array_equal(table[:, 2], np.abs(table[:, 0]))
+
+
+def test_several_nearest_triangles_and_gradients(folder: Path) -> None:
+    words = ["query", folder / "ball.ply", "-", "--gradient"]
+    plain = invoke(*words, given=lines(POINTS))[1].splitlines()
+    several = invoke(*words, "--nearest", "-k", 2, given=lines(POINTS))[1].splitlines()
+    assert [line.split()[:4] for line in several] == [line.split() for line in plain]
+    assert {len(line.split()) for line in several} == {8}
+
+
+def test_fewer_triangles_than_are_asked_for(tmp_path: Path) -> None:
+    trimesh.Trimesh(np.eye(3), [[0, 1, 2]]).export(tmp_path / "one.ply")
+    asked = ["query", str(tmp_path / "one.ply"), "-", "--nearest", "-k", "3"]
+    done = CliRunner().invoke(app, asked, input="2 0 0\n")
+    assert np.allclose([float(word) for word in done.stdout.split()], [1, 0, 1, -1, np.inf, -1, np.inf])
+    done = CliRunner().invoke(app, [*asked, "--json"], input="2 0 0\n")
+    found = json.loads(done.stdout)
+    assert found == {
+        "distance": found["distance"],
+        "nearest_triangles": [0],
+        "nearest_distances": [abs(found["distance"])],
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("-k 3", "-k 3: is for --nearest; add it"),
+        ("--nearest -k 0", "-k 0: use 1 to 32"),
+        ("--nearest -k 33", "-k 33: use 1 to 32"),
+        ("--nearest --approximate ball", "--approximate ball: is for the nearest of several triangles; add -k"),
+        ("--nearest -k 3 --approximate box", "--approximate box: use minmax, size, ball"),
+    ],
+)
+@pytest.mark.parametrize("source", ["ball.ply", "ball.h5"])
+def test_impossible_numbers_of_triangles(source: str, words: str, message: str, folder: Path) -> None:
+    done = CliRunner().invoke(app, ["query", str(folder / source), "-", *words.split()], input="0 0 0\n")
+    assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"sdfcli: {message}\n")
+
+
 def test_a_field_knows_no_nearest_points(folder: Path) -> None:
-    code, output = invoke("query", folder / "ball.h5", "-", "--nearest", given="0 0 0\n")
-    assert code == 2
-    assert "query the mesh" in output
+    for words in ([], ["-k", 8], ["-k", 8, "--approximate", "size"]):
+        code, output = invoke("query", folder / "ball.h5", "-", "--nearest", *words, given="0 0 0\n")
+        assert code == 2
+        assert "query the mesh" in output
 
 
 @pytest.mark.parametrize("source", ["-", "long.npy", "long.csv"])

@@ -28,6 +28,7 @@ EXAMPLES = {
     "check, unusable": "check nothing.ply",
     "info": "info field.h5",
     "info, sequence": "info anim.h5",
+    "query, a point": "query TORUS points.txt --nearest -k 3",
     "query": "query field.h5 points.txt -o new.csv",
     "collide, a pose": "collide field.h5 TORUS",
     "collide": "collide field.h5 TORUS --contacts newer.csv",

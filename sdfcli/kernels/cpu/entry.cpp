@@ -55,6 +55,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "geometry/morton.h"
 #include "neighbours/exact.h"
 #include "neighbours/shifted.h"
+#include "neighbours/triangles.h"
 #include "octree/assemble.h"
 #include "octree/balance.h"
 #include "octree/cells.h"

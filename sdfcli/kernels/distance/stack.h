@@ -100,10 +100,12 @@ struct alignas(8) Children {  // read as one
 struct Structures {
     float box[6], child[2];
 };
-FN Structures load_node(const sdf_distance_cct_args& a, u32 node, Structures) {
+template <class Args>
+FN Structures load_node(const Args& a, u32 node, Structures) {
     return ((const Structures*)a.node)[node];
 }
-FN Children children_of(const sdf_distance_cct_args&, u32, const Structures& own) {
+template <class Args>
+FN Children children_of(const Args&, u32, const Structures& own) {
     Children pair = {float_bits(own.child[0]), float_bits(own.child[1])};
     return pair;
 }
@@ -112,11 +114,13 @@ FN Children children_of(const sdf_distance_cct_args&, u32, const Structures& own
 struct Arrays {
     const float* box;
 };
-FN Arrays load_node(const sdf_distance_cct_args& a, u32 node, Arrays) {
+template <class Args>
+FN Arrays load_node(const Args& a, u32 node, Arrays) {
     Arrays own = {a.box + 6 * (size_t)node};
     return own;
 }
-FN Children children_of(const sdf_distance_cct_args& a, u32 node, const Arrays&) {
+template <class Args>
+FN Children children_of(const Args& a, u32 node, const Arrays&) {
     return ((const Children*)a.child)[node];
 }
 
@@ -124,36 +128,45 @@ FN Children children_of(const sdf_distance_cct_args& a, u32 node, const Arrays&)
 // once, only internal nodes are pushed. Fixed order pushes both children, left then right. Closer-child traversal (the
 // thesis, Algorithm 1) measures both and pushes those that are near enough, the nearer one last. The thesis drops boxes
 // at exactly the best distance too; here they are walked, since an equally near triangle in them may have a smaller id.
-// With a seed, closer-child traversal measures no box again when it is popped: the first bound is nearly the last one,
-// so that what was near enough when it was pushed still is.
-template <class Layout, bool kCloserChild, class Tally>
-FN void stack_query(const sdf_distance_cct_args& a, u32 i) {
-    F3 p = load3(a.points + 3 * (size_t)i);
-    Tally tally = {0, 0};
-    Hit best = first_hit(a, p, i, &tally);
+// With `lean`, closer-child traversal measures no box again when it is popped: from a seed, the first bound is nearly
+// the last one, so that what was near enough when it was pushed still is.
+//
+// test: of a triangle by its slot. reach: squared distance beyond which nothing is looked for.
+template <class Layout, bool kCloserChild, class Args, class Tally, class Test, class Reach>
+FN void walk_radix_tree(const Args& a, F3 p, bool lean, Tally* tally, const Test& test, const Reach& reach) {
     u32 stack[SDF_STACK];
     int depth = 0;
     if (a.triangles > 1) stack[depth++] = 0;
     while (depth > 0) {
         u32 node = stack[--depth];
         Layout own = load_node(a, node, Layout());
-        bool measured = kCloserChild && a.seeds > 0;
-        if (!measured && measure_box(p, own.box, &tally) > best.distance_sq) continue;
+        bool measured = kCloserChild && lean;
+        if (!measured && measure_box(p, own.box, tally) > reach()) continue;
         Children child = children_of(a, node, own);
-        if (is_leaf(child.left)) test_triangle(a, p, leaf_index(child.left), &best, &tally);
-        if (is_leaf(child.right)) test_triangle(a, p, leaf_index(child.right), &best, &tally);
+        if (is_leaf(child.left)) test(leaf_index(child.left));
+        if (is_leaf(child.right)) test(leaf_index(child.right));
         if (kCloserChild) {
             float left = SDF_NO_BOX, right = SDF_NO_BOX;
-            if (!is_leaf(child.left)) left = measure_box(p, load_node(a, child.left, Layout()).box, &tally);
-            if (!is_leaf(child.right)) right = measure_box(p, load_node(a, child.right, Layout()).box, &tally);
+            if (!is_leaf(child.left)) left = measure_box(p, load_node(a, child.left, Layout()).box, tally);
+            if (!is_leaf(child.right)) right = measure_box(p, load_node(a, child.right, Layout()).box, tally);
             bool swap = left < right;
-            if (max_of(left, right) <= best.distance_sq) stack[depth++] = select(swap, child.right, child.left);
-            if (min_of(left, right) <= best.distance_sq) stack[depth++] = select(swap, child.left, child.right);
+            if (max_of(left, right) <= reach()) stack[depth++] = select(swap, child.right, child.left);
+            if (min_of(left, right) <= reach()) stack[depth++] = select(swap, child.left, child.right);
         } else {
             if (!is_leaf(child.left)) stack[depth++] = child.left;
             if (!is_leaf(child.right)) stack[depth++] = child.right;
         }
     }
+}
+
+template <class Layout, bool kCloserChild, class Tally>
+FN void stack_query(const sdf_distance_cct_args& a, u32 i) {
+    F3 p = load3(a.points + 3 * (size_t)i);
+    Tally tally = {0, 0};
+    Hit best = first_hit(a, p, i, &tally);
+    auto test = [&](u32 slot) { test_triangle(a, p, slot, &best, &tally); };
+    auto reach = [&] { return best.distance_sq; };
+    walk_radix_tree<Layout, kCloserChild>(a, p, a.seeds > 0, &tally, test, reach);
     store_hit(a, i, best, tally);
 }
 
