@@ -38,7 +38,6 @@ MILLISECONDS: dict[int, tuple[float, float, float, float]] = {
 """Table 4, by the number of queries. Table 5 repeats its first and third column."""
 
 
-def ratio(queries: int) -> float:
-    """Table 5: the time in 6-D over that in 3-D."""
-    six, _, three, _ = MILLISECONDS[queries]
-    return six / three
+def milliseconds(queries: int, k: int) -> dict[str, float]:
+    """The row of Table 4, by METHODS; empty for another k, or number of queries."""
+    return dict(zip(METHODS, MILLISECONDS[queries], strict=True)) if k == K and queries in MILLISECONDS else {}

@@ -63,18 +63,18 @@ def _cells_met(backend: Backend, order: Order, level: int) -> Array:
     return _unique(xp, xp.sort(morton_keys(backend, middle) >> np.uint64(3 * (MORTON_BITS - level))))
 
 
-def make_points(backend: Backend, mesh: Mesh, kind: str) -> Array:
+def make_points(backend: Backend, mesh: Mesh, kind: str, count: int | None = None) -> Array:
     """Points (m, 3) float32 in the unit cube.
 
-    kind: `near`, points of the surface with noise, or `rand`, uniform in the padded bounding box, both in random order;
-    `grid`, a lattice in that box, row by row.
+    kind: `near`, points of the surface with noise, or `rand`, uniform in the padded bounding box, both in random order,
+    by default 8,000,000 of them on a GPU and 500,000 on the CPU; `grid`, a lattice in that box, row by row.
     """
     on_gpu = backend.xp is not np
     rng = np.random.default_rng(SEED)
     low, high = mesh.bounds
     padding = PADDING * (high - low).max()
     low, high = low - padding, high + padding
-    count = 8_000_000 if on_gpu else 500_000
+    count = count or (8_000_000 if on_gpu else 500_000)
     points: Floats
     if kind == "near":
         points = on_surface(mesh, count, rng) + rng.normal(scale=SPREAD * mesh.diagonal, size=(count, 3))

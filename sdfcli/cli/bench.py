@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.output import error_text, human_bytes, print_json, print_table, progress, show, standard_output
+from sdfcli.cli.bench_knn import measure_neighbours, measure_seeds
+from sdfcli.cli.output import error_text, human_bytes, print_json, print_lines, print_table, progress
 from sdfcli.errors import CheckFailedError, UsageError
 from sdfcli.params import BuildParams
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 Meshes = Annotated[
     list[str],
     typer.Argument(
-        metavar="MESH...|scan|sequence [MESH...]",
-        help="Triangle meshes; `scan` for the exclusive scan; `sequence` for moving meshes.",
+        metavar="MESH...|scan|sequence [MESH...]|knn MESH...",
+        help="Triangle meshes; `scan` for the exclusive scan; `sequence` for moving meshes; `knn` for neighbours.",
     ),
 ]
 Depth = Annotated[
@@ -45,6 +46,19 @@ Frames = Annotated[
     int | None,
     typer.Option(help="Frames of `sequence`; 120 on a GPU, 16 on the CPU by default.", show_default=False),
 ]
+Seeds = Annotated[
+    str | None,
+    typer.Option(
+        **options.words("knn"),
+        help="Compare queries that start from approximate nearest neighbours instead.",
+        show_default=False,
+    ),
+]
+K = Annotated[int | None, typer.Option("-k", help="Neighbours of `knn`, 1 to 32; 8 by default.", show_default=False)]
+Block = Annotated[
+    int | None,
+    typer.Option(help="Threads of a GPU's blocks, for `knn`: a multiple of 32 up to 1024.", show_default=False),
+]
 FailBelow = Annotated[
     float | None,
     typer.Option(
@@ -60,9 +74,12 @@ def bench(
     depth: Depth = None,
     uniform: Uniform = False,
     coherence: Coherence = False,
+    seeds: Seeds = None,
     query: options.Query = BuildParams.query,
     repeat: Repeat = None,
     frames: Frames = None,
+    k: K = None,
+    block: Block = None,
     fail_below: FailBelow = None,
     csv: Csv = None,
     device: options.Devices = "auto",
@@ -74,9 +91,11 @@ def bench(
     """Time every stage of a build, and compare the distance queries with each other and with the thesis.
 
     With --coherence: the queries of a moved mesh, cold and from the frame before.
+    With --seeds knn: the queries from nothing, and from candidates of the shifted sort.
     With --uniform: an octree's memory, queries, time and errors beside those of a uniform grid of the same resolution.
     With `scan` in place of a mesh: the exclusive scan on one, two and four devices.
     With `sequence` before the meshes: frames a second of moving meshes, by four ways of building them.
+    With `knn` before the meshes: neighbours by the shifted sort, beside its paper's figures and exact answers.
 
     Example: sdfcli bench bunny.ply dragon.ply --depth 9
     """
@@ -93,6 +112,15 @@ def bench(
     if frames is not None:
         raise UsageError("--frames goes with `sdfcli bench sequence` alone")
     repeat = repeat or 5
+    if meshes[0] == "knn" and not Path("knn").exists():
+        if seeds is not None or uniform or coherence:
+            raise UsageError("knn goes with neither --seeds nor --uniform nor --coherence: leave one of them out")
+        _measure_neighbours(meshes[1:], k, block, device, threads, repeat, json, quiet)
+        return
+    if k is not None or block is not None:
+        raise UsageError("-k and --block go with `sdfcli bench knn` alone")
+    if seeds not in (None, "knn"):
+        raise UsageError(f"--seeds {seeds}: use knn")
     BuildParams(query=query)
     if fail_below is not None and not fail_below > 0:
         raise UsageError(f"--fail-below {fail_below:g}: use a ratio above 0")
@@ -101,14 +129,18 @@ def bench(
         check_target(csv, force, *meshes)
     backend = select_backend(device, threads)
     level = depth if depth is not None else 7 if backend.name == "cpu" else 9
-    if uniform or coherence:
-        if csv is not None or fail_below is not None or (uniform and coherence):
-            raise UsageError("--uniform and --coherence go with neither --csv nor --fail-below, nor with each other")
+    if uniform or coherence or seeds:
+        if csv is not None or fail_below is not None or uniform + coherence + (seeds is not None) > 1:
+            raise UsageError(
+                "--uniform, --coherence and --seeds go with neither --csv nor --fail-below, nor with each other"
+            )
         for mesh in meshes:
             if uniform:
                 _compare_with_grids(mesh, level, backend.name, threads, repeat, json, quiet)
-            else:
+            elif coherence:
                 _compare_seeds(mesh, level, backend, repeat, json, quiet)
+            else:
+                measure_seeds(mesh, level, backend, repeat, json, quiet)
         return
     reports = []
     for mesh in meshes:
@@ -253,8 +285,29 @@ def _measure_sequences(
         print_table(title, rows, ("way", "octree", "frames", "s", "frames/s", "after the first"))
     if not json and not quiet:
         times = " and ".join(f"{name} {thesis.BUILD_MS[name]['cct'][0]:.2f} ms" for name in ("bunny", "dragon"))
-        with standard_output():
-            show(f"The thesis: {times} a build, the GPU alone ({thesis.GPU}); Liu and Kim 2014: {LIU_KIM:g} frames/s.")
+        print_lines(
+            f"The thesis: {times} a build, the GPU alone ({thesis.GPU}); Liu and Kim 2014: {LIU_KIM:g} frames/s."
+        )
+
+
+def _measure_neighbours(
+    meshes: list[str],
+    k: int | None,
+    block: int | None,
+    device: str,
+    threads: int | None,
+    repeat: int,
+    json: bool,
+    quiet: bool,
+) -> None:
+    from sdfcli.backend import select_backend
+    from sdfcli.bench import park
+
+    if not meshes:
+        raise UsageError("knn: name a mesh, as in `sdfcli bench knn horse.ply`")
+    backend = select_backend(device, threads)
+    for mesh in meshes:
+        measure_neighbours(mesh, backend, park.K if k is None else k, block, repeat, threads, json, quiet)
 
 
 def _compare_with_grids(
@@ -323,8 +376,7 @@ def _compare_seeds(path: str, depth: int, backend: Backend, repeat: int, json: b
     units = ("ms", "boxes/point", "triangles/point")
     header = ("motion", "query", *(f"{seed} {unit}" for unit in units for seed in SEEDS))
     print_table(title, lines, header)
-    with standard_output():
-        show(finding(leads))
+    print_lines(finding(leads))
 
 
 def _print_report(report: dict[str, Any]) -> None:
@@ -381,13 +433,17 @@ def _print_thesis(reports: list[dict[str, Any]]) -> None:
                 _both(total["baseline"] / total["cct"], thesis.BUILD_SPEEDUP[model] if model else None, "x"),
             )
         )
+    print_lines("", f"The thesis's tables; in brackets its own figures ({thesis.GPU})")
     print_table(
-        f"\nThe thesis's tables; in brackets its own figures ({thesis.GPU})\n\nTable 2.1, a build with Baseline",
+        "Table 2.1, a build with Baseline",
         split,
         ("model", "k triangles", "whole ms", "query ms", "share"),
+        apart=True,
     )
-    print_table("\nTable 4.5, the query's speed-up over Baseline", speedup, ("model", "SoA", "SoA + CCT"))
-    print_table("\nTable 4.6, a build with SoA + CCT", whole, ("model", "whole ms", "query ms", "over Baseline"))
+    print_table("Table 4.5, the query's speed-up over Baseline", speedup, ("model", "SoA", "SoA + CCT"), apart=True)
+    print_table(
+        "Table 4.6, a build with SoA + CCT", whole, ("model", "whole ms", "query ms", "over Baseline"), apart=True
+    )
 
 
 def _both(ours: float, theirs: float | None, unit: str = "") -> str:

@@ -71,12 +71,17 @@ def line_width() -> int:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
 
 
-def print_table(title: str, rows: Iterable[tuple[str, ...]], header: tuple[str, ...] = ()) -> None:
-    """A table for people under its title. The first column names things; those under a header are right-aligned."""
+def print_table(
+    title: str, rows: Iterable[tuple[str, ...]], header: tuple[str, ...] = (), *, apart: bool = False
+) -> None:
+    """A table for people under its title. The first column names things; those under a header are right-aligned. apart:
+    whether an empty line comes before."""
     lines = [tuple(map(plain, row)) for row in ([header] if header else []) + list(rows)]
     first, *widths = [max(map(len, column)) for column in zip_longest(*lines, fillvalue="")]
     edge = line_width()
     with standard_output():
+        if apart:
+            show("")
         show(title)
         for name, *cells in lines:
             aligned = [f"{cell:>{width}}" if header else cell for cell, width in zip(cells, widths, strict=False)]
@@ -103,6 +108,13 @@ def print_written(
     elif not quiet:
         took = [("time", f"{seconds:.2f} s"), ("file", f"{targets[0]}, {human_bytes(size)}")]
         print_table(str(source), [*rows, *took])
+
+
+def print_lines(*sentences: str) -> None:
+    """Sentences for people, broken at the width of the terminal."""
+    with standard_output():
+        for sentence in sentences:
+            typer.echo(textwrap.fill(plain(sentence), line_width(), subsequent_indent="  ", break_on_hyphens=False))
 
 
 @contextmanager

@@ -106,6 +106,10 @@ class ShiftedSort:
                 backend.run(for_k("sdf_shift_best", k), m, **values)
         return distance_sq, nearest
 
+    def has_lanes(self, k: int) -> bool:
+        """Whether `candidates` finds k neighbours by lanes of a warp here."""
+        return self.backend.warps and k in LANES
+
     def shift(self, j: int) -> int:
         """How far curve j is shifted, in cells of 2^-20: j / s of the cube for s curves, j / (s + 1) if s is even. Even
         denominators would leave the borders of small cells where they are (Chan 1997)."""

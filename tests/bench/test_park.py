@@ -29,5 +29,10 @@ def test_twice_the_queries_take_about_twice_as_long() -> None:
 @pytest.mark.parametrize(("queries", "ratio"), [(2**12, 0.50), (2**16, 0.92), (2**17, 0.97), (2**23, 1.23)])
 def test_ratios(queries: int, ratio: float) -> None:
     """6-D is the faster one for few queries, 3-D from 2^18 on."""
-    assert park.ratio(queries) == pytest.approx(ratio, abs=0.005)
-    assert (park.ratio(queries) > 1) == (queries >= 2**18)
+    row = park.milliseconds(queries, 8)
+    assert row["6-D"] / row["3-D"] == pytest.approx(ratio, abs=0.005)
+    assert (row["6-D"] > row["3-D"]) == (queries >= 2**18)
+
+
+def test_there_are_no_other_rows() -> None:
+    assert park.milliseconds(2**12, 4) == park.milliseconds(2**11, 8) == {}

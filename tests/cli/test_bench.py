@@ -55,6 +55,8 @@ def test_tables(dragon: Path) -> None:
         "(5.90x)",
     ):
         assert word in done.stdout, word
+    assert "\\n" not in done.stdout
+    assert "\n\nTable 4.5" in done.stdout
 
 
 def test_json_and_csv(dragon: Path, tmp_path: Path) -> None:
@@ -155,6 +157,90 @@ def test_coherence(dragon: Path) -> None:
     assert [row["amount"] for row in report["lead"]] == [0, 0.001, 0.01, 0.05]
     for others in (["--uniform"], ["--fail-below", "2"], ["--csv", "x.csv"]):
         assert run(*words, *others).returncode == 2
+
+
+@pytest.fixture
+def few_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("SIZES_CPU", (64, 4096)), ("JUDGED_CPU", 64), ("ABLATED_CPU", 64)):
+        monkeypatch.setattr(f"sdfcli.bench.knn.{name}", value)
+
+
+def test_neighbours(dragon: Path, few_queries: None, capsys: pytest.CaptureFixture[str]) -> None:
+    from sdfcli.cli.app import app
+
+    printed = []
+    for words in ([], ["-k", "4", "--block", "512"], ["-k", "2", "--json"]):
+        with pytest.raises(SystemExit) as ended:
+            app(["bench", "knn", str(dragon), *words, "--repeat", "1", "--device", "cpu"])
+        assert ended.value.code == 0
+        printed.append(capsys.readouterr().out)
+    plain, blocks, last = printed
+    for word in (
+        "k = 8, cpu",
+        "Table 4, 6-D: 1,280 boxes, ms",
+        "Table 4, 3-D: 642 vertices, ms",
+        "Table 5: 6-D by 3-D",
+        "Recall, %, by number of shifts",
+        "vertices, rand",
+        "Variants: 64 queries",
+        "(uint4)",
+        "minmax is a problem in 4-D",
+        "RTX 2080 Ti",
+        "ms (inferred)",
+    ):
+        assert word in plain, word
+    (row,) = (line.split() for line in plain.splitlines() if line.startswith("4,096") and "66.00" in line)
+    assert (row[3], row[5]) == ("5.00", "66.00")
+    assert "--block" not in plain
+    assert "--block 512 is of no effect: a CPU has no blocks of threads." in blocks
+    assert "66.00" not in blocks  # the paper has no figures for four neighbours
+    report = json.loads(last)
+    assert (report["triangles"], report["vertices"], report["device"], report["k"]) == (1280, 642, "cpu", 2)
+    assert report["block"] is None
+    assert [row["queries"] for row in report["sizes"]] == [64, 64, 4096, 4096]
+    assert len(report["quality"]) == 2 * 4 * 10
+    assert {row["points"] for row in report["ablation"]} == {"near", "rand"}
+
+
+@pytest.mark.gpu
+def test_neighbours_by_blocks(dragon: Path) -> None:
+    done = run("bench", "knn", dragon, "--block", "512", "--repeat", "1", "--device", "cuda", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["block"] == 512
+    assert all(row["milliseconds"] for row in report["ablation"] if row["variant"] == "2 k lanes a query")
+
+
+def test_seeds(dragon: Path) -> None:
+    words = ["bench", dragon, "--seeds", "knn", "--depth", "4", "--repeat", "1", "--device", "cpu"]
+    done = run(*words)
+    assert done.returncode == 0, done.stderr
+    for word in ("1,280 triangles", "depth 4", "2 candidates of ball", "5 shifts, given", "exact", *QUERIES):
+        assert word in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("A first bound by kANN, its own time included, ")
+    report = json.loads(run(*words, "--json").stdout)
+    assert (report["triangles"], report["depth"], report["device"]) == (1280, 4, "cpu")
+    assert len(report["rows"]) == 4 * 6
+    for others in (["--uniform"], ["--coherence"], ["--fail-below", "2"], ["--csv", "x.csv"]):
+        assert run(*words, *others).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["knn"], "knn: name a mesh"),
+        (["knn", "MESH", "-k", "33"], "-k 33: use 1 to 32"),
+        (["knn", "MESH", "--block", "100"], "--block 100: use a multiple of 32 up to 1024"),
+        (["MESH", "-k", "8"], "-k and --block go with `sdfcli bench knn` alone"),
+        (["MESH", "--block", "512"], "-k and --block go with `sdfcli bench knn` alone"),
+        (["MESH", "--seeds", "bfs"], "--seeds bfs: use knn"),
+        (["knn", "MESH", "--seeds", "knn"], "--seeds"),
+    ],
+)
+def test_what_neighbours_do_not_take(dragon: Path, words: list[str], message: str) -> None:
+    done = run("bench", *(dragon if word == "MESH" else word for word in words), "--device", "cpu")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
 
 
 @pytest.mark.parametrize("ratio", ["nan", "-1", "0"])

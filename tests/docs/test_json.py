@@ -49,6 +49,8 @@ EXAMPLES = {
     "bench": "bench TORUS --repeat 1 --depth 2 --device cpu",
     "bench --uniform": "bench TORUS --repeat 1 --depth 2 --device cpu --uniform",
     "bench --coherence": "bench TORUS --repeat 1 --depth 2 --device cpu --coherence",
+    "bench --seeds knn": "bench TORUS --repeat 1 --depth 2 --device cpu --seeds knn",
+    "bench knn": "bench knn TORUS --repeat 1 --device cpu",
     "bench sequence": "bench sequence TORUS --frames 2 --device cpu",
     "profile --dry-run": "profile TORUS --dry-run",
 }
@@ -65,6 +67,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     sequences.write(tmp_path / "anim.h5", [TORUS, TORUS], [0.0, 1.0], depth=3)
     (tmp_path / "points.txt").write_text("0 0 0\n")
     two_frames = [("sequence", True, lambda: [1.0, 2.0])]
+    for name, value in (("SIZES_CPU", (32,)), ("JUDGED_CPU", 32), ("ABLATED_CPU", 32)):
+        monkeypatch.setattr(f"sdfcli.bench.knn.{name}", value)
     monkeypatch.setattr("sdfcli.bench.sequence._ways", lambda *_: two_frames)  # all ways take long
     monkeypatch.chdir(tmp_path)
     return tmp_path
