@@ -166,17 +166,18 @@ class Comparison:
                 )
 
     def quality(self, count: int | None = None) -> Iterator[Quality]:
-        """Each form at each of PLACES with each of SHIFTS, for `count` points."""
+        """Each form with each of SHIFTS at each of PLACES, for `count` points."""
         count = count or (JUDGED_CPU if self._on_cpu else JUDGED)
-        for place in PLACES:
-            judge = Judge(self.scene, self._points(place, count))
-            for form in self.forms.values():
-                self._progress(f"answers, {form.name}, {place}")
-                queries = form.queries(judge.points)
-                exact = form.exact(queries, self.k)
-                for shifts in SHIFTS:
-                    found = ShiftedSort(self.backend, form.data, shifts).candidates(queries, self.k)
-                    yield judge.judged(form, place, shifts, exact, found)
+        judges = {place: Judge(self.scene, self._points(place, count)) for place in PLACES}
+        for form in self.forms.values():
+            queries = {place: form.queries(judge.points) for place, judge in judges.items()}
+            exact = {place: form.exact(asked, self.k) for place, asked in queries.items()}
+            for shifts in SHIFTS:
+                self._progress(f"answers, {form.name}, {shifts} shifts")
+                sort = ShiftedSort(self.backend, form.data, shifts)  # takes longer than the search
+                for place, judge in judges.items():
+                    found = sort.candidates(queries[place], self.k)
+                    yield judge.judged(form, place, shifts, exact[place], found)
 
     def ablation(self, count: int | None = None) -> Iterator[Variant]:
         """Ways to the neighbours of `count` points of each of PLACES; the others differ from the first one as their

@@ -139,10 +139,11 @@ BY_SHIFTS: dict[str, Callable[[Quality], str]] = {
 
 
 def _print_quality(comparison: Comparison, quality: Sequence[Quality]) -> None:
-    from sdfcli.bench.knn import SHIFTS
+    from sdfcli.bench.forms import FORMS
+    from sdfcli.bench.knn import PLACES, SHIFTS
 
     table = {(row.form, row.points, row.shifts): row for row in quality}
-    kinds = list(dict.fromkeys((row.form, row.points) for row in quality))
+    kinds = [(form, points) for points in PLACES for form in FORMS]
     for title, figure in BY_SHIFTS.items():
         rows = [
             (f"{form}, {points}", *(figure(table[form, points, each]) for each in SHIFTS)) for form, points in kinds

@@ -174,7 +174,7 @@ def test_the_judgement(backend: Backend, soup: Mesh, name: str) -> None:
 
 def test_every_judgement(cpu: Backend) -> None:
     rows = list(Comparison(make_mesh(*shapes.torus(36, 18)), cpu, 8).quality(COUNT))
-    assert [(row.points, row.form, row.shifts) for row in rows] == list(product(PLACES, FORMS, SHIFTS))
+    assert [(row.form, row.shifts, row.points) for row in rows] == list(product(FORMS, SHIFTS, PLACES))
     table = {(row.form, row.points, row.shifts): row for row in rows}
     for form, points in product(FORMS, PLACES):
         first, *_, last = (table[form, points, shifts] for shifts in SHIFTS)
