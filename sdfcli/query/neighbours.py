@@ -63,7 +63,7 @@ def nearest_neighbours(
 
     Returns:
         Distances (m, k) float64, ascending, and the data's numbers (m, k) int64, from 0. Where the data are fewer than
-        k: infinite, and -1.
+        k: infinite, and -1. Distances beyond 1e150 edges of the data's cube may be infinite, too.
 
     Raises:
         InputError: arrays of other shapes, or with numbers that are not finite.
@@ -92,9 +92,11 @@ def nearest_neighbours(
 def _vectors(backend: Backend, values: Any, name: str) -> Array:
     """Vectors (n, d) float64 on the device."""
     unmasked(values, name)
+    if getattr(values, "dtype", np.dtype(float)).kind == "c":
+        raise InputError(f"{name} must be real numbers, not {values.dtype}")
     try:
         rows = backend.from_host(values if is_cupy(values) else np.asarray(values, np.float64), np.float64)
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         raise InputError(f"{name} must be numbers, (n, 3) to (n, 6): {error}") from error
     if rows.ndim != 2 or rows.shape[1] not in DIMENSIONS:
         raise InputError(f"{name} must be (n, 3) to (n, 6), not {tuple(rows.shape)}")
@@ -130,7 +132,8 @@ class _Neighbours:
             order = self._sort.along(unit)
             _, candidates = self._sort.candidates(unit[order], k)
             near, found = self._tree.nearest(self._scaled(part[order]), k, candidates, walk=not approximate)
-            distance[first : first + CHUNK][order] = xp.ldexp(near, self._scale)
+            with np.errstate(over="ignore"):
+                distance[first : first + CHUNK][order] = xp.ldexp(near, self._scale)
             number[first : first + CHUNK][order] = found.view(np.int32)  # the number of none is -1
         return distance, number
 

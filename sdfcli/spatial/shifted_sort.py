@@ -37,9 +37,14 @@ def for_k(kernel: str, k: int) -> str:
     return kernel if k <= FEW else f"{kernel}_many"
 
 
+def _is_count(value: object, most: int) -> bool:
+    """Whether a value is a whole number of 1 to `most`."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and 1 <= int(value) <= most
+
+
 def check_neighbours(k: int, name: str = "k") -> None:
-    """Raises UsageError for a k out of range."""
-    if not 1 <= k <= MOST_NEIGHBOURS:
+    """Raises UsageError for a k that is not a whole number in range."""
+    if not _is_count(k, MOST_NEIGHBOURS):
         raise UsageError(f"{name} {k}: use 1 to {MOST_NEIGHBOURS}")
 
 
@@ -65,7 +70,7 @@ class ShiftedSort:
         self.backend, self.data = backend, data
         self.dimension: int = data.shape[1]
         self.shifts = default_shifts(self.dimension) if shifts is None else shifts
-        if not 1 <= self.shifts <= MOST_SHIFTS:
+        if not _is_count(self.shifts, MOST_SHIFTS):
             raise UsageError(f"shifts {self.shifts}: use 1 to {MOST_SHIFTS}")
         self.words = words or (1 if self.dimension <= 4 else 2)
         self.bits = min(MORTON_BITS, (64 * self.words - 1) // self.dimension)

@@ -153,6 +153,8 @@ def test_an_answer_depends_on_its_query_alone(device: str, approximate: bool, mo
         ([["a", "b", "c"]], np.zeros((1, 3)), "data must be numbers"),
         (np.ma.masked_equal(np.eye(3), 1), np.zeros((1, 3)), "data: masked values"),
         ([[1j, 0, 0]], np.zeros((1, 3)), "data must be numbers"),
+        (np.full((1, 3), 1j), np.zeros((1, 3)), "data must be real numbers"),
+        ([[10**400, 0, 0]], np.zeros((1, 3)), "data must be numbers"),
     ],
 )
 def test_wrong_arrays(data: Any, queries: Any, message: str) -> None:
@@ -166,6 +168,10 @@ def test_wrong_arrays(data: Any, queries: Any, message: str) -> None:
     [
         ({"k": 0}, "k 0: use 1 to 32"),
         ({"k": 33}, "k 33: use 1 to 32"),
+        ({"k": 2.5}, "k 2.5: use 1 to 32"),
+        ({"k": "2"}, "k 2: use 1 to 32"),
+        ({"k": True}, "k True: use 1 to 32"),
+        ({"k": 1, "shifts": 2.5}, "shifts 2.5: use 1 to 64"),
         ({"k": 1, "shifts": 0}, "shifts 0: use 1 to 64"),
         ({"k": 1, "shifts": 3, "approximate": False}, "shifts: exact neighbours"),
         ({"k": 1, "device": "abacus"}, "abacus"),
@@ -176,6 +182,16 @@ def test_wrong_options(options: dict[str, Any], message: str) -> None:
         sdfcli.nearest_neighbours(np.zeros((4, 3)), np.zeros((1, 3)), **{"device": "cpu", **options})
     assert isinstance(raised.value, UsageError)
     assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("approximate", [True, False])
+@pytest.mark.filterwarnings("error")
+def test_distances_beyond_float64_are_infinite(approximate: bool) -> None:
+    data = np.array([[0.0, 0, 0], [1e308, 1e308, 1e308]])
+    distance, number = sdfcli.nearest_neighbours(data, [[-1e308] * 3], 2, approximate, device="cpu")
+    assert number.tolist() == [[0, 1]]
+    assert np.isfinite(distance[0, 0])
+    assert np.isinf(distance[0, 1])
 
 
 @pytest.mark.gpu
