@@ -52,4 +52,14 @@ constexpr int SDF_TO_ASK = 3;        // of a node of a grid: to be decided by th
 // Slack of two distances together; 6.1e-6 is the largest error found for one, at needles.
 constexpr float SDF_DISTANCE_ERROR = 1.6e-5f;
 
+// ---- Particles (flow/particles.h) ----
+
+constexpr int SDF_FLUID = 0;  // a kind of particle: one that moves
+constexpr int SDF_WALL = 1;   // one that does not
+constexpr int SDF_GONE = 2;   // none, or one that has left the domain
+
+constexpr int SDF_LAYOUT_INDEX = 0;    // particles in the order of their numbers, buckets as linked lists
+constexpr int SDF_LAYOUT_BUCKET = 1;   // a fixed number of places a bucket
+constexpr int SDF_LAYOUT_COMPACT = 2;  // sorted by bucket without gaps
+
 #endif

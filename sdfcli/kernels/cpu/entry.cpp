@@ -51,6 +51,8 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "field/quantise.h"
 #include "field/sample.h"
 #include "field/warm_start.h"
+#include "flow/buckets.h"
+#include "flow/step.h"
 #include "geometry/hilbert.h"
 #include "geometry/morton.h"
 #include "neighbours/exact.h"

@@ -1,0 +1,1 @@
+"""Water as particles: the explicit moving-particle semi-implicit method, with fields as walls."""

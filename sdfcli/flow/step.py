@@ -1,0 +1,88 @@
+"""Stepper: the eight steps of the explicit MPS method (see kernels/flow/step.h)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sdfcli.backend import Group
+from sdfcli.backend.timing import Stages
+from sdfcli.flow.fluid import Fluid
+from sdfcli.flow.layout import ParticleStore
+from sdfcli.flow.wall import FieldWall
+
+STEPS = ("sort", "force", "collide", "pressure", "gradient", "push", "pressure after")
+"""Stages of a step: (i); (ii) and (iii); (iv); (v); (vi) and (vii); walls of a field; (viii)."""
+
+
+class Stepper:
+    """Particles and what they are subject to.
+
+    pressure  (places,) float32, in pascals, after `measure`.
+    """
+
+    def __init__(
+        self, store: ParticleStore, fluid: Fluid, wall: FieldWall | None = None, stages: Stages | None = None
+    ) -> None:
+        self.store, self.fluid, self._wall = store, fluid, wall
+        backend = store.backend
+        self.pressure = backend.xp.zeros(store.places, np.float32)
+        self._constants: Group = fluid.group(backend)
+        self._maps: Group | None = None if wall is None else wall.maps
+        self._stages = stages or Stages()
+
+    def step(self) -> None:
+        """One time step, but for (viii), which the next one does not need."""
+        store = self.store
+        with self._stages("sort", store.backend):
+            store.sort()
+        around: dict[str, Any] = {"all": store.group(), "fluid": self._constants}
+        maps: dict[str, Any] = {"wall": self._maps}
+        for_now: dict[str, Any] = {"position": store.spare_position}
+        self._run(
+            "force",
+            **around,
+            **maps,
+            position=store.position,
+            velocity=store.velocity,
+            new_position=store.spare_position,
+            new_velocity=store.spare_velocity,
+        )
+        self._push(store.spare_position, store.spare_velocity)
+        self._run("collide", **around, **for_now, velocity=store.spare_velocity, new_velocity=store.velocity)
+        self._run("pressure", **around, **maps, **for_now, pressure=self.pressure)
+        (low_x, low_y, low_z), (high_x, high_y, high_z) = store.grid.low, store.grid.high
+        self._run(
+            "gradient",
+            **around,
+            **maps,
+            **for_now,
+            low_x=low_x,
+            low_y=low_y,
+            low_z=low_z,
+            high_x=high_x,
+            high_y=high_y,
+            high_z=high_z,
+            velocity=store.velocity,
+            pressure=self.pressure,
+            new_position=store.position,
+            new_velocity=store.velocity,
+            new_kind=store.kind,
+        )
+        self._push(store.position, store.velocity)
+
+    def measure(self) -> None:
+        """(viii) The pressure after a step."""
+        values: dict[str, Any] = {"all": self.store.group(), "fluid": self._constants, "wall": self._maps}
+        self._run("pressure", "pressure after", **values, position=self.store.position, pressure=self.pressure)
+
+    def _run(self, kernel: str, stage: str = "", **values: Any) -> None:
+        backend = self.store.backend
+        with self._stages(stage or kernel, backend):
+            backend.run(f"sdf_flow_{kernel}", self.store.places, **values)
+
+    def _push(self, position: Any, velocity: Any) -> None:
+        if self._wall is not None:
+            with self._stages("push", self.store.backend):
+                self._wall.push(self.store.kind, position, velocity)

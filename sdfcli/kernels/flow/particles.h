@@ -1,0 +1,52 @@
+// Particles in buckets, in three layouts, and a walk over those that may be near one.
+//
+// These are visited bucket by bucket (z, y, x, the last one fastest), in a bucket by number: sums over them have the
+// same bits in every layout.
+//
+// INTERFACE
+//   Particles                buckets, and what is in them
+//   bucket_start, each_near  where a bucket begins; calls a function for all that may be near a particle
+#ifndef SDFCLI_FLOW_PARTICLES_H
+#define SDFCLI_FLOW_PARTICLES_H
+#include "base/kernel.h"
+#include "base/vec.h"
+
+// Layouts of particles in memory: in the order of their numbers, and buckets are linked lists (Tomioka et al. 2025,
+// section 3.1); a fixed number of places a bucket, of which some are empty (section 3.2); sorted by bucket without gaps
+// (after Green 2008).
+struct Particles {
+    u32 places;       // for particles; in the layout BUCKET buckets * room
+    u32 layout;       // SDF_LAYOUT_INDEX, SDF_LAYOUT_BUCKET or SDF_LAYOUT_COMPACT
+    u32 room;         // places a bucket, in the layout BUCKET
+    u32 buckets;      // those around the domain included
+    u32 nx, ny;       // of them along x and y
+    const u32* end;   // [buckets] where each ends, if there were no gaps
+    const u32* link;  // [places + buckets] in the layout INDEX: after each particle the next one of its bucket, then
+                      // the first one of each bucket; SDF_NONE where there is none
+    const u32* own;   // [places] the bucket of each particle
+    const u8* kind;   // [places]
+};
+FN u32 bucket_start(const u32* end, u32 bucket) { return bucket ? end[bucket - 1] : 0; }
+
+template <class Visit>
+FN void each_near(const Particles& all, u32 place, const Visit& visit) {
+    u32 middle = all.own[place];
+    for (u32 row = 0; row < 9; row++) {
+        u32 first = middle + all.nx * (all.ny * (row / 3) + row % 3) - all.nx * (all.ny + 1) - 1;
+        if (all.layout == SDF_LAYOUT_COMPACT) {  // three buckets that follow one another
+            u32 last = all.end[first + 2];
+            for (u32 p = bucket_start(all.end, first); p < last; p++) visit(p);
+        } else {
+            for (u32 bucket = first; bucket < first + 3; bucket++) {
+                if (all.layout == SDF_LAYOUT_BUCKET) {
+                    u32 count = all.end[bucket] - bucket_start(all.end, bucket);
+                    for (u32 j = 0; j < count; j++) visit(bucket * all.room + j);
+                } else {
+                    for (u32 p = all.link[all.places + bucket]; p != SDF_NONE; p = all.link[p]) visit(p);
+                }
+            }
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,148 @@
+// A step of the explicit MPS method (Oochi et al. 2010; Koshizuka et al. 2014; steps (i) to (viii) of Tomioka et al.
+// 2025). Bucket lists are those of the step's start: particles move by less than buckets are wider than the reach.
+//
+// INTERFACE
+//   Fluid              constants of the fluid
+//   sdf_flow_force     (ii), (iii): viscosity and gravity, then velocities and positions for the time being
+//   sdf_flow_collide   (iv): particles that come too close bounce off
+//   sdf_flow_pressure  (v), (viii): pressure from the number density
+//   sdf_flow_gradient  (vi), (vii): the pressure's gradient, then the step's velocities and positions
+#ifndef SDFCLI_FLOW_STEP_H
+#define SDFCLI_FLOW_STEP_H
+#include "flow/wall.h"
+
+struct Fluid {
+    float reach;       // the radius of influence
+    float least_sq;    // squared distance below which two particles count as in one place, and not at all
+    float contact_sq;  // squared distance below which two particles bounce
+    float bounce;      // (1 + restitution) / 2, for equal masses
+    float viscous;     // 2 d nu / (n0 lambda), in d dimensions
+    float slope;       // d / (rho n0)
+    float stiffness;   // c^2 rho / n0
+    float density;     // n0, the number density at rest
+    float step;        // in seconds
+    float gx, gy, gz;  // gravity
+};
+
+// Calls visit(place, r, squared length of r, length) for all other particles within the reach; r leads to them.
+template <class Visit>
+FN void each_neighbour(const Particles& all, const Fluid& fluid, const float* position, u32 i, const Visit& visit) {
+    F3 at = load3(position + 3 * (size_t)i);
+    float reach_sq = fluid.reach * fluid.reach;
+    each_near(all, i, [&](u32 p) {
+        F3 r = load3(position + 3 * (size_t)p) - at;
+        float r_sq = dot(r, r);
+        if (r_sq < reach_sq && r_sq >= fluid.least_sq && p != i) visit(p, r, r_sq, sqrtf(r_sq));
+    });
+}
+FN float weight(const Fluid& fluid, float r) { return fluid.reach / r - 1.f; }
+
+FN void store3(float* p, F3 v) {
+    p[0] = v.x;
+    p[1] = v.y;
+    p[2] = v.z;
+}
+
+struct sdf_flow_force_args {
+    u32 n;  // places
+    Particles all;
+    Fluid fluid;
+    Wall wall;
+    const float* position;  // [n, 3]
+    const float* velocity;  // [n, 3]
+    float* new_position;    // [n, 3] out
+    float* new_velocity;    // [n, 3] out
+};
+SDF_KERNEL(sdf_flow_force, PLAIN, i) {
+    if (a.all.kind[i] == SDF_GONE) return;
+    F3 p = load3(a.position + 3 * (size_t)i), u = load3(a.velocity + 3 * (size_t)i);
+    if (a.all.kind[i] == SDF_FLUID) {
+        F3 sum = {0.f, 0.f, 0.f};
+        each_neighbour(a.all, a.fluid, a.position, i, [&](u32 j, F3, float, float r) {
+            sum = sum + weight(a.fluid, r) * (load3(a.velocity + 3 * (size_t)j) - u);
+        });
+        sum = sum - wall_at(a.wall, p).density * u;  // the wall is at rest
+        u = u + a.fluid.step * (a.fluid.viscous * sum + vec(a.fluid.gx, a.fluid.gy, a.fluid.gz));
+        p = p + a.fluid.step * u;
+    }
+    store3(a.new_position + 3 * (size_t)i, p);
+    store3(a.new_velocity + 3 * (size_t)i, u);
+}
+
+struct sdf_flow_collide_args {
+    u32 n;  // places
+    Particles all;
+    Fluid fluid;
+    const float* position;  // [n, 3]
+    const float* velocity;  // [n, 3]
+    float* new_velocity;    // [n, 3] out
+};
+SDF_KERNEL(sdf_flow_collide, PLAIN, i) {
+    if (a.all.kind[i] == SDF_GONE) return;
+    F3 u = load3(a.velocity + 3 * (size_t)i), after = u;
+    if (a.all.kind[i] == SDF_FLUID)
+        each_neighbour(a.all, a.fluid, a.position, i, [&](u32 j, F3 r, float r_sq, float) {
+            if (!(r_sq < a.fluid.contact_sq)) return;
+            float towards = dot(u - load3(a.velocity + 3 * (size_t)j), r);
+            if (towards > 0.f) after = after - (a.fluid.bounce * towards / r_sq) * r;
+        });
+    store3(a.new_velocity + 3 * (size_t)i, after);
+}
+
+struct sdf_flow_pressure_args {
+    u32 n;  // places
+    Particles all;
+    Fluid fluid;
+    Wall wall;
+    const float* position;  // [n, 3]
+    float* pressure;        // [n] out
+};
+SDF_KERNEL(sdf_flow_pressure, PLAIN, i) {
+    if (a.all.kind[i] == SDF_GONE) return;
+    float density = 0.f;
+    each_neighbour(a.all, a.fluid, a.position, i, [&](u32 j, F3, float, float r) {
+        if (a.all.kind[j] != SDF_GONE) density += weight(a.fluid, r);
+    });
+    density += wall_at(a.wall, load3(a.position + 3 * (size_t)i)).density;
+    a.pressure[i] = a.fluid.stiffness * max_of(density - a.fluid.density, 0.f);
+}
+
+struct sdf_flow_gradient_args {
+    u32 n;  // places
+    Particles all;
+    Fluid fluid;
+    Wall wall;
+    float low_x, low_y, low_z;  // the domain, beyond which particles are gone
+    float high_x, high_y, high_z;
+    const float* position;  // [n, 3]
+    const float* velocity;  // [n, 3]
+    const float* pressure;  // [n]
+    float* new_position;    // [n, 3] out
+    float* new_velocity;    // [n, 3] out
+    u8* new_kind;           // [n] in and out: that of `all`
+};
+SDF_KERNEL(sdf_flow_gradient, PLAIN, i) {
+    u8 kind = a.all.kind[i];
+    if (kind == SDF_GONE) return;
+    F3 p = load3(a.position + 3 * (size_t)i), u = load3(a.velocity + 3 * (size_t)i);
+    if (kind == SDF_FLUID) {
+        float own = a.pressure[i], least = own;
+        each_neighbour(a.all, a.fluid, a.position, i,
+                       [&](u32 j, F3, float, float) { least = min_of(least, a.pressure[j]); });
+        F3 sum = {0.f, 0.f, 0.f};
+        each_neighbour(a.all, a.fluid, a.position, i, [&](u32 j, F3 r, float r_sq, float length) {
+            sum = sum + ((a.pressure[j] - least) * weight(a.fluid, length) / r_sq) * r;
+        });
+        sum = sum + (own - least) * wall_at(a.wall, p).gradient;  // the wall has the particle's own pressure
+        F3 step = (-a.fluid.step * a.fluid.slope) * sum;
+        u = u + step;
+        p = p + a.fluid.step * step;
+        bool inside =
+            p.x >= a.low_x && p.x < a.high_x && p.y >= a.low_y && p.y < a.high_y && p.z >= a.low_z && p.z < a.high_z;
+        if (!inside) a.new_kind[i] = SDF_GONE;
+    }
+    store3(a.new_position + 3 * (size_t)i, p);
+    store3(a.new_velocity + 3 * (size_t)i, u);
+}
+
+#endif
