@@ -120,6 +120,8 @@ struct sdf_flow_gradient_args {
     float* new_position;    // [n, 3] out
     float* new_velocity;    // [n, 3] out
     u8* new_kind;           // [n] in and out: that of `all`
+    float farthest;         // the way in a step for which buckets are wide enough
+    u32* fast;              // [1] in and out: how often a particle went farther
 };
 SDF_KERNEL(sdf_flow_gradient, PLAIN, i) {
     u8 kind = a.all.kind[i];
@@ -140,6 +142,7 @@ SDF_KERNEL(sdf_flow_gradient, PLAIN, i) {
         bool inside =
             p.x >= a.low_x && p.x < a.high_x && p.y >= a.low_y && p.y < a.high_y && p.z >= a.low_z && p.z < a.high_z;
         if (!inside) a.new_kind[i] = SDF_GONE;
+        if (!(a.fluid.step * sqrtf(dot(u, u)) <= a.farthest)) atomic_add(a.fast, 1u);
     }
     store3(a.new_position + 3 * (size_t)i, p);
     store3(a.new_velocity + 3 * (size_t)i, u);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,10 @@ LAYOUTS = {"compact": C.LAYOUT_COMPACT, "bucket": C.LAYOUT_BUCKET, "index": C.LA
 `compact`: sorted by bucket without gaps (after Green 2008). Results do not depend on them."""
 
 WIDER = 1.1
-"""Edge of a bucket, in radii of influence: particles move within a step."""
+"""Edge of a bucket, in radii of influence, as particles move within a step: that of the paper's case."""
+
+WIDER_FOR_FALLS = 1.2
+"""The same for water that falls, and is as fast as it splashes."""
 
 ROOM = 32
 """Places a bucket at first, in the layout `bucket`; doubled when one overflows."""
@@ -39,18 +43,20 @@ class Grid:
 
     low, high  the box: particles beyond it are gone.
     edge       of a bucket.
+    farthest   how far particles may move in a step, so that no neighbour is missed.
     across     numbers of buckets along x, y and z, one around the box included.
     """
 
     low: tuple[float, float, float]
     high: tuple[float, float, float]
     edge: float
+    farthest: float
     across: tuple[int, int, int]
 
     @classmethod
-    def over(cls, low: npt.ArrayLike, high: npt.ArrayLike, reach: float) -> Grid:
+    def over(cls, low: npt.ArrayLike, high: npt.ArrayLike, reach: float, wider: float = WIDER) -> Grid:
         """The buckets for a radius of influence. Raises UsageError where they are too many."""
-        edge = WIDER * reach
+        edge = wider * reach
         low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
         across = np.floor((high - low) / edge) + 3
         if not across.prod() <= MOST_BUCKETS:
@@ -58,7 +64,7 @@ class Grid:
         x, y, z = low.tolist()
         to_x, to_y, to_z = high.tolist()
         nx, ny, nz = map(int, across)
-        return cls((x, y, z), (to_x, to_y, to_z), edge, (nx, ny, nz))
+        return cls((x, y, z), (to_x, to_y, to_z), edge, (edge - reach) / 2, (nx, ny, nz))
 
     @property
     def buckets(self) -> int:
@@ -196,7 +202,7 @@ class ParticleStore:
         """The most particles that a bucket had in any step, where it had more than `room`, else 0. Waits."""
         return int(self._most[0])
 
-    def by_number(self, *arrays: Array) -> list[npt.NDArray[np.generic]]:
+    def by_number(self, *arrays: Array) -> list[npt.NDArray[Any]]:
         """Entries of arrays (places, ...) of the particles that are there, on the host, by number."""
         kind, number = (self.backend.to_host(array) for array in (self.kind, self.number))
         there = np.flatnonzero(kind != C.GONE)

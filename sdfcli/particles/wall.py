@@ -11,8 +11,8 @@ import numpy.typing as npt
 from sdfcli.backend import Array, Backend, C, Group
 from sdfcli.errors import UsageError
 from sdfcli.field.field import Field
-from sdfcli.flow.fluid import REACH, RESTITUTION, weight
 from sdfcli.mesh.mesh import Domain
+from sdfcli.particles.fluid import REACH, RESTITUTION, weight
 
 COARSE = 2
 """Nodes of the maps per spacing."""
@@ -58,7 +58,6 @@ class FieldWall:
     ) -> None:
         self.backend, self._spacing = backend, spacing
         self.low, self.high = (np.asarray(corner, np.float64) for corner in (low, high))
-        self.behind = backend.xp.zeros(1, np.uint32)
         sampler: Group | None = None
         if field is not None:
             domain = Domain(field.domain.origin - origin, field.domain.length)
@@ -75,8 +74,9 @@ class FieldWall:
         self.backend.run("sdf_flow_clearance", len(points), bounds=self._bounds, points=points, distance=distance)
         return distance
 
-    def push(self, kind: Array, position: Array, velocity: Array) -> None:
-        """Moves particles out of walls, and lets them bounce; those that stay behind one are counted in `behind`."""
+    def push(self, kind: Array, position: Array, velocity: Array, behind: Array) -> None:
+        """Moves particles out of walls, and lets them bounce. behind: (1,) uint32, to which those are added that stay
+        behind a wall."""
         self.backend.run(
             "sdf_flow_push",
             len(kind),
@@ -86,7 +86,7 @@ class FieldWall:
             kind=kind,
             position=position,
             velocity=velocity,
-            behind=self.behind,
+            behind=behind,
         )
 
     def _make_maps(self) -> Group:

@@ -8,6 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import C
+from sdfcli.errors import UsageError
+
+MOST_PARTICLES = 1 << 28
+"""Maximum number of particles."""
 
 
 @dataclass(frozen=True)
@@ -17,14 +21,22 @@ class Start:
     position   (n, 3) float64, in metres.
     kind       (n,) uint8: C.FLUID or C.WALL.
     low, high  (3,) float64: who leaves this box is gone.
-    height     of the water, in metres, which sets the speed of sound.
     """
 
     position: npt.NDArray[np.float64]
     kind: npt.NDArray[np.uint8]
     low: npt.NDArray[np.float64]
     high: npt.NDArray[np.float64]
-    height: float
+
+
+def fill(box: npt.NDArray[np.float64], low: npt.ArrayLike, high: npt.ArrayLike, spacing: float) -> Start:
+    """A box of water, its corners (2, 3), in a domain. The first particles are half a spacing off its faces."""
+    counts = np.maximum(np.floor((box[1] - box[0]) / spacing + 1e-6).astype(np.int64), 1)
+    if counts.prod() > MOST_PARTICLES:
+        raise UsageError(f"{counts.prod():,} particles are too many; use a larger spacing, or a smaller box")
+    position = box[0] + spacing * (lattice(counts) + 0.5)
+    kind = np.full(len(position), C.FLUID, np.uint8)
+    return Start(position, kind, np.asarray(low, np.float64), np.asarray(high, np.float64))
 
 
 def lattice(counts: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -50,7 +62,7 @@ def dam_break(scale: int = 1) -> Start:
     spacing = DAM_SPACING / scale
     inner = np.array([50, 10, 33]) * scale  # cells of the tank, open above
     column = np.array([13, 10, 26]) * scale
-    counts = inner + [2 * LAYERS, 2 * LAYERS, LAYERS]
+    counts = inner + np.array([2 * LAYERS, 2 * LAYERS, LAYERS])
     nodes = lattice(counts) - LAYERS
     position = spacing * nodes
     beside = (nodes[:, :2] < 0).any(axis=1) | (nodes[:, :2] >= inner[:2]).any(axis=1) | (nodes[:, 2] < 0)
@@ -59,4 +71,4 @@ def dam_break(scale: int = 1) -> Start:
     there = beside | water
     border = 0.06
     low, high = np.array([-border] * 3), np.array([1.0 + border, 0.2 + border, 1.2])
-    return Start(position[there], kind[there], low, high, float(column[2] * spacing))
+    return Start(position[there].astype(np.float64), kind[there], low, high)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
-from sdfcli.backend import Group
+from sdfcli.backend import Array, Group
 from sdfcli.backend.timing import Stages
-from sdfcli.flow.fluid import Fluid
-from sdfcli.flow.layout import ParticleStore
-from sdfcli.flow.wall import FieldWall
+from sdfcli.particles.fluid import Fluid
+from sdfcli.particles.layout import ParticleStore
+from sdfcli.particles.wall import FieldWall
 
 STEPS = ("sort", "force", "collide", "pressure", "gradient", "push", "pressure after")
 """Stages of a step: (i); (ii) and (iii); (iv); (v); (vi) and (vii); walls of a field; (viii)."""
@@ -30,12 +31,13 @@ class Stepper:
         self.pressure = backend.xp.zeros(store.places, np.float32)
         self._constants: Group = fluid.group(backend)
         self._maps: Group | None = None if wall is None else wall.maps
-        self._stages = stages or Stages()
+        self._stages = stages
+        self._fast, self._behind = (backend.xp.zeros(1, np.uint32) for _ in range(2))
 
     def step(self) -> None:
         """One time step, but for (viii), which the next one does not need."""
         store = self.store
-        with self._stages("sort", store.backend):
+        with self._stage("sort"):
             store.sort()
         around: dict[str, Any] = {"all": store.group(), "fluid": self._constants}
         maps: dict[str, Any] = {"wall": self._maps}
@@ -69,6 +71,8 @@ class Stepper:
             new_position=store.position,
             new_velocity=store.velocity,
             new_kind=store.kind,
+            farthest=store.grid.farthest,
+            fast=self._fast,
         )
         self._push(store.position, store.velocity)
 
@@ -77,12 +81,24 @@ class Stepper:
         values: dict[str, Any] = {"all": self.store.group(), "fluid": self._constants, "wall": self._maps}
         self._run("pressure", "pressure after", **values, position=self.store.position, pressure=self.pressure)
 
-    def _run(self, kernel: str, stage: str = "", **values: Any) -> None:
-        backend = self.store.backend
-        with self._stages(stage or kernel, backend):
-            backend.run(f"sdf_flow_{kernel}", self.store.places, **values)
+    @property
+    def too_fast(self) -> int:
+        """How often a particle moved farther in a step than its bucket allows. Waits."""
+        return int(self._fast[0])
 
-    def _push(self, position: Any, velocity: Any) -> None:
+    @property
+    def behind(self) -> int:
+        """How often a particle was behind a wall at the end of a step. Waits."""
+        return int(self._behind[0])
+
+    def _run(self, kernel: str, stage: str = "", **values: Any) -> None:
+        with self._stage(stage or kernel):
+            self.store.backend.run(f"sdf_flow_{kernel}", self.store.places, **values)
+
+    def _push(self, position: Array, velocity: Array) -> None:
         if self._wall is not None:
-            with self._stages("push", self.store.backend):
-                self._wall.push(self.store.kind, position, velocity)
+            with self._stage("push"):
+                self._wall.push(self.store.kind, position, velocity, self._behind)
+
+    def _stage(self, name: str) -> AbstractContextManager[None]:
+        return nullcontext() if self._stages is None else self._stages(name, self.store.backend)
