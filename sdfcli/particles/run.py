@@ -54,6 +54,7 @@ class State:
     origin     (3,) float64.
     lost       particles that are gone.
     behind     particles that were behind a wall of the field at the end of a step, summed over the steps.
+    fast       the same, of particles that moved so far in a step that they may have missed a neighbour.
     clearance  least distance of water from the field's walls, in metres; None without a field.
     energy     kinetic and potential, in joules, of the water.
     """
@@ -69,6 +70,7 @@ class State:
     origin: npt.NDArray[np.float64]
     lost: int
     behind: int
+    fast: int
     clearance: float | None
     energy: float
 
@@ -133,7 +135,7 @@ class Flow:
         nothing = np.zeros_like(place)
         pressure = np.zeros(len(place), np.float32)
         number = np.arange(len(place), dtype=np.uint32)
-        return self._stated(State(0, 0.0, 0, number, kind, place, nothing, pressure, start.low, 0, 0, None, 0.0))
+        return self._stated(State(0, 0.0, 0, number, kind, place, nothing, pressure, start.low, 0, 0, 0, None, 0.0))
 
     def after(self, state: State) -> State:
         """The state a frame later. It depends on `state` alone.
@@ -154,15 +156,15 @@ class Flow:
             while self._room < fullest:
                 self._room *= 2
         stepper.measure()
-        if stepper.too_fast:
-            raise CheckFailedError(
-                f"frame {state.index + 1}: {stepper.too_fast:,} times a particle moved too far in a time step; "
-                "use a shorter one, by --step"
-            )
         number, kind, place, velocity, pressure = store.by_number(
             store.number, store.kind, store.position, store.velocity, stepper.pressure
         )
-        index = state.index + 1
+        index, fastest = state.index + 1, _fastest(velocity)
+        if not fastest * self.fluid.step <= self.grid.farthest:
+            raise CheckFailedError(
+                f"frame {index}: water is as fast as {fastest:.3g} m/s, too fast for the time step of "
+                f"{self.fluid.step:.3g} s; use a shorter one, by --step"
+            )
         return self._stated(
             State(
                 index,
@@ -176,6 +178,7 @@ class Flow:
                 state.origin,
                 state.lost + len(state) - len(number),
                 state.behind + stepper.behind,
+                state.fast + stepper.too_fast,
                 None,
                 0.0,
             )
@@ -349,6 +352,12 @@ def _height(box: Arrays, low: Arrays, high: Arrays, gravity: Arrays) -> float:
     top = min(float(np.where(down > 0, box[0], box[1]) @ down), math.inf)
     ground = float(np.where(down > 0, high, low) @ down)
     return ground - top
+
+
+def _fastest(velocity: Arrays) -> float:
+    """The largest speed of velocities (n, 3); infinite or not a number where one of them is."""
+    squares = sum(velocity[:, k].astype(np.float64) ** 2 for k in range(3))
+    return float(np.sqrt(np.max(squares, initial=0.0)))
 
 
 def _corner(corner: Arrays) -> str:

@@ -83,7 +83,7 @@ class Stepper:
 
     @property
     def too_fast(self) -> int:
-        """How often a particle moved farther in a step than its bucket allows. Waits."""
+        """How often a particle moved farther in a step than buckets are wide enough for. Waits."""
         return int(self._fast[0])
 
     @property
