@@ -25,6 +25,7 @@ LAYERS = [
     "field",
     "query",
     "verify",
+    "particles",
     "extract",
     "export pictures",
     "pipeline",

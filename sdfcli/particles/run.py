@@ -286,9 +286,13 @@ def prepare_dam_break(
     per_frame = round(time / frames / step)
     if per_frame < 1 or not math.isclose(per_frame * frames * step, time, rel_tol=1e-9):
         raise UsageError(f"--time {time:g}: use a multiple of --frames times {step:g} s, the case's time step")
-    fluid = Fluid(0.02 / scale, DAM_SOUND, step, (0.0, 0.0, -9.8))
-    start = cases.dam_break(scale)
+    fluid, start = dam_break_fluid(scale), cases.dam_break(scale)
     return Flow(None, start, fluid, frames=frames, per_frame=per_frame, layout=layout, device=device, threads=threads)
+
+
+def dam_break_fluid(scale: int) -> Fluid:
+    """The constants of the paper's case, so many times finer."""
+    return Fluid(cases.DAM_SPACING / scale, DAM_SOUND, DAM_STEP / scale, (0.0, 0.0, -9.8))
 
 
 def flow(
