@@ -14,15 +14,15 @@ from sdfcli.bench import tomioka
 from sdfcli.errors import UsageError
 from sdfcli.particles.cases import Start, dam_break
 from sdfcli.particles.fluid import Fluid
-from sdfcli.particles.layout import ROOM, Grid, ParticleStore
+from sdfcli.particles.layout import LISTED, Grid, ParticleStore
 from sdfcli.particles.run import dam_break_fluid
 from sdfcli.particles.step import STEPS, Stepper
 
 ORDERS = ("lattice", "shuffled")
 """How particles are numbered: along the lattice, as at the start, or at random, as after they have mixed."""
 
-LAYOUTS = ("index", "bucket", "compact")
-"""The paper's two, then ours."""
+LAYOUTS = ("index", "bucket", "compact", "compact, lists")
+"""The paper's two, then ours; the last one also lists, in each step, those that may be near a particle."""
 
 BLOCKS = (64, 128, 256, 512)
 """Threads of a block, on a GPU: those that the paper names."""
@@ -143,7 +143,10 @@ def _stepper(
     place = (start.position - start.low).astype(np.float32)[along]
     grid = Grid.over(np.zeros(3), start.high - start.low, fluid.reach)
     sorted_number = np.arange(len(number), dtype=np.uint32)
-    store = ParticleStore(backend, layout, grid, place, np.zeros_like(place), start.kind[along], sorted_number, ROOM)
+    name, _, lists = layout.partition(", ")
+    rest, kind = np.zeros_like(place), start.kind[along]
+    listed = LISTED if lists else 0
+    store = ParticleStore(backend, name, grid, place, rest, kind, sorted_number, listed=listed)
     return Stepper(store, fluid, None, stages)
 
 

@@ -76,14 +76,16 @@ def _print_layouts(backend: Backend, rows: Sequence[Row], steps: int) -> None:
 
 
 def _print_stages(rows: Sequence[Row]) -> None:
-    names = [*rows[0].stages]
+    from sdfcli.particles.step import STEPS
+
+    names = [name for name in STEPS if any(row.stages.get(name, 0) > 0 for row in rows)]
     lines = []
     for row in rows:
         whole = sum(row.stages.values())
         cells = [f"{row.stages[name]:.3f}" for name in names]
         share = f"{100 * row.stages['sort'] / whole:.0f} %"
         lines.append((f"{row.particles:,}", row.order, f"{row.block or '-'}", row.layout, *cells, share))
-    steps = ("(i)", "(ii, iii)", "(iv)", "(v)", "(vi, vii)", "(viii)")
+    steps = (STEPS[name] for name in names)
     print_table("\nMilliseconds a step", lines, ("particles", "numbered", "block", "layout", *steps, "(i) of all"))
 
 

@@ -24,6 +24,10 @@ WIDER_FOR_FALLS = 1.2
 ROOM = 32
 """Places a bucket at first, in the layout `bucket`; doubled when one overflows."""
 
+LISTED = 64
+"""Places of a particle's list of those that may be near it: at rest there are some 45. Those that have more are looked
+for in the buckets each time."""
+
 MOST_BUCKETS = 1 << 27
 """Maximum number of buckets."""
 
@@ -92,8 +96,12 @@ class ParticleStore:
         kind: npt.NDArray[np.uint8],
         number: npt.NDArray[np.uint32],
         room: int = ROOM,
+        listed: int = LISTED,
     ) -> None:
-        """From arrays on the host, sorted by number, within the grid. Raises UsageError for too many places."""
+        """From arrays on the host, sorted by number, within the grid. listed: LISTED, or 0 for no lists.
+
+        Raises UsageError for too many places.
+        """
         self.backend, self.layout, self.grid, self.room = backend, LAYOUTS[layout], grid, room
         n, xp = len(position), backend.xp
         fixed = grid.buckets * room if self.layout == C.LAYOUT_BUCKET else 0
@@ -112,6 +120,9 @@ class ParticleStore:
         self._arrival, self._member, self._ranked = (xp.zeros(self.places, np.uint32) for _ in range(3))
         self._end, self._most = xp.zeros(grid.buckets, np.uint32), xp.zeros(1, np.uint64)
         self._link = xp.empty(self.places + grid.buckets, np.uint32) if self.layout == C.LAYOUT_INDEX else None
+        self._listed, self._many, self._list = listed, None, None
+        if listed:
+            self._many, self._list = xp.zeros(self.places, np.uint32), xp.empty((self.places, listed), np.uint32)
         for array, values in (
             (self.position, position),
             (self.velocity, velocity),
@@ -153,6 +164,20 @@ class ParticleStore:
         else:
             own = {"places": places, "buckets": self.grid.buckets, "end": self._end, "own": self._own}
             backend.run("sdf_flow_link", len(self._link), ranked=self._ranked, link=self._link, **own)
+        self._group = self._grouped()
+
+    def list_near(self, reach: float) -> None:
+        """Lists, for each particle, those that may come within the reach in this step, after `sort`."""
+        if self._listed:
+            self.backend.run(
+                "sdf_flow_list",
+                self.places,
+                all=self.group(),
+                reach=reach + 2 * self.grid.farthest,
+                position=self.position,
+                many=self._many,
+                list=self._list,
+            )
 
     def _move(self) -> None:
         """Moves the particles to their places."""
@@ -184,6 +209,9 @@ class ParticleStore:
 
     def group(self) -> Group:
         """The particles as kernels read them, after `sort`."""
+        return self._group
+
+    def _grouped(self) -> Group:
         return self.backend.group(
             "Particles",
             places=self.places,
@@ -196,6 +224,9 @@ class ParticleStore:
             link=self._link,
             own=self._own,
             kind=self.kind,
+            listed=self._listed,
+            many=self._many,
+            list=self._list,
         )
 
     def fullest(self) -> int:

@@ -13,8 +13,17 @@ from sdfcli.particles.fluid import Fluid
 from sdfcli.particles.layout import ParticleStore
 from sdfcli.particles.wall import FieldWall
 
-STEPS = ("sort", "force", "collide", "pressure", "gradient", "push", "pressure after")
-"""Stages of a step: (i); (ii) and (iii); (iv); (v); (vi) and (vii); walls of a field; (viii)."""
+STEPS = {
+    "sort": "(i)",
+    "list": "lists",
+    "force": "(ii, iii)",
+    "collide": "(iv)",
+    "pressure": "(v)",
+    "gradient": "(vi, vii)",
+    "push": "walls",
+    "pressure after": "(viii)",
+}
+"""Stages of a step, and what the paper calls them."""
 
 
 class Stepper:
@@ -39,6 +48,8 @@ class Stepper:
         store = self.store
         with self._stage("sort"):
             store.sort()
+        with self._stage("list"):
+            store.list_near(self.fluid.reach)
         around: dict[str, Any] = {"all": store.group(), "fluid": self._constants}
         maps: dict[str, Any] = {"wall": self._maps}
         for_now: dict[str, Any] = {"position": store.spare_position}

@@ -5,7 +5,10 @@
 //
 // INTERFACE
 //   Particles                buckets, and what is in them
-//   bucket_start, each_near  where a bucket begins; calls a function for all that may be near a particle
+//   bucket_start             where a bucket begins
+//   each_in_buckets          calls a function for all in the buckets around a particle
+//   each_near                the same, for those in its list, if it has one
+//   sdf_flow_list            lists of those that may be near
 #ifndef SDFCLI_FLOW_PARTICLES_H
 #define SDFCLI_FLOW_PARTICLES_H
 #include "base/kernel.h"
@@ -25,11 +28,14 @@ struct Particles {
                       // the first one of each bucket; SDF_NONE where there is none
     const u32* own;   // [places] the bucket of each particle
     const u8* kind;   // [places]
+    u32 listed;       // places of a particle's list of those that may be near it; 0: there are no lists
+    const u32* many;  // [places] how many there are; more than `listed`: the list is no good
+    const u32* list;  // [places, listed] their places, in the order of the walk
 };
 FN u32 bucket_start(const u32* end, u32 bucket) { return bucket ? end[bucket - 1] : 0; }
 
 template <class Visit>
-FN void each_near(const Particles& all, u32 place, const Visit& visit) {
+FN void each_in_buckets(const Particles& all, u32 place, const Visit& visit) {
     u32 middle = all.own[place];
     for (u32 row = 0; row < 9; row++) {
         u32 first = middle + all.nx * (all.ny * (row / 3) + row % 3) - all.nx * (all.ny + 1) - 1;
@@ -47,6 +53,37 @@ FN void each_near(const Particles& all, u32 place, const Visit& visit) {
             }
         }
     }
+}
+
+template <class Visit>
+FN void each_near(const Particles& all, u32 place, const Visit& visit) {
+    if (all.listed == 0 || all.many[place] > all.listed) {
+        each_in_buckets(all, place, visit);
+        return;
+    }
+    const u32* list = all.list + all.listed * (size_t)place;
+    for (u32 k = 0; k < all.many[place]; k++) visit(list[k]);
+}
+
+struct sdf_flow_list_args {
+    u32 n;  // places
+    Particles all;
+    float reach;            // within which a particle may come near in a step
+    const float* position;  // [n, 3]
+    u32* many;              // [n] out
+    u32* list;              // [n, room] out
+};
+SDF_KERNEL(sdf_flow_list, PLAIN, i) {
+    if (a.all.kind[i] == SDF_GONE) return;
+    F3 at = load3(a.position + 3 * (size_t)i);
+    u32 count = 0;
+    each_in_buckets(a.all, i, [&](u32 p) {
+        F3 r = load3(a.position + 3 * (size_t)p) - at;
+        if (p == i || !(dot(r, r) < a.reach * a.reach)) return;
+        if (count < a.all.listed) a.list[a.all.listed * (size_t)i + count] = p;
+        count++;
+    });
+    a.many[i] = count;
 }
 
 #endif
