@@ -25,8 +25,8 @@ ROOM = 32
 """Places a bucket at first, in the layout `bucket`; doubled when one overflows."""
 
 LISTED = 64
-"""Places of a particle's list of those that may be near it: at rest there are some 45. Those that have more are looked
-for in the buckets each time."""
+"""Places of a particle's list of those that may be near it: some 45, at most 71 in water that falls. Whoever has more
+looks into the buckets each time."""
 
 MOST_BUCKETS = 1 << 27
 """Maximum number of buckets."""
