@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdfcli.cli import options
+from sdfcli.cli.bench_flow import block_sizes, measure_flows
 from sdfcli.cli.bench_knn import measure_neighbours, measure_seeds
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_lines, print_table, progress
 from sdfcli.errors import CheckFailedError, UsageError
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 Meshes = Annotated[
     list[str],
     typer.Argument(
-        metavar="MESH...|scan|sequence [MESH...]|knn MESH...",
-        help="Triangle meshes; `scan` for the exclusive scan; `sequence` for moving meshes; `knn` for neighbours.",
+        metavar="MESH...|scan|sequence [MESH...]|knn MESH...|flow",
+        help="Triangle meshes; `scan` for the exclusive scan; `sequence` for moving meshes; `knn` for neighbours; "
+        "`flow` for particles.",
     ),
 ]
 Depth = Annotated[
@@ -56,8 +58,24 @@ Seeds = Annotated[
 ]
 K = Annotated[int | None, typer.Option("-k", help="Neighbours of `knn`, 1 to 32; 8 by default.", show_default=False)]
 Block = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N[,N...]",
+        help="Threads of a GPU's blocks, for `knn` and `flow`: multiples of 32 up to 1024.",
+        show_default=False,
+    ),
+]
+Scale = Annotated[
+    str | None,
+    typer.Option(
+        metavar="X[,X...]",
+        help="How many times the paper's particles, for `flow`; 1 by default.",
+        show_default=False,
+    ),
+]
+Steps = Annotated[
     int | None,
-    typer.Option(help="Threads of a GPU's blocks, for `knn`: a multiple of 32 up to 1024.", show_default=False),
+    typer.Option(help="Time steps of `flow`; 2,000 on a GPU, 100 on the CPU by default.", show_default=False),
 ]
 FailBelow = Annotated[
     float | None,
@@ -80,6 +98,8 @@ def bench(
     frames: Frames = None,
     k: K = None,
     block: Block = None,
+    scale: Scale = None,
+    steps: Steps = None,
     fail_below: FailBelow = None,
     csv: Csv = None,
     device: options.Devices = "auto",
@@ -96,6 +116,7 @@ def bench(
     With `scan` in place of a mesh: the exclusive scan on one, two and four devices.
     With `sequence` before the meshes: frames a second of moving meshes, by four ways of building them.
     With `knn` before the meshes: neighbours by the shifted sort, beside its paper's figures and exact answers.
+    With `flow`: layouts of particles, beside their paper's figures.
 
     Example: sdfcli bench bunny.ply dragon.ply --depth 9
     """
@@ -111,14 +132,23 @@ def bench(
         return
     if frames is not None:
         raise UsageError("--frames goes with `sdfcli bench sequence` alone")
+    threads_of_blocks = None if block is None else block_sizes(block)
+    if meshes == ["flow"] and not Path("flow").exists():
+        measure_flows(select_backend(device, threads), scale or "1", threads_of_blocks, steps, repeat or 1, json, quiet)
+        return
+    if scale is not None or steps is not None:
+        raise UsageError("--scale and --steps go with `sdfcli bench flow` alone")
     repeat = repeat or 5
     if meshes[0] == "knn" and not Path("knn").exists():
         if seeds is not None or uniform or coherence:
             raise UsageError("knn goes with neither --seeds nor --uniform nor --coherence: leave one of them out")
-        _measure_neighbours(meshes[1:], k, block, device, threads, repeat, json, quiet)
+        if threads_of_blocks is not None and len(threads_of_blocks) > 1:
+            raise UsageError(f"--block {block}: knn takes one number")
+        one = None if threads_of_blocks is None else threads_of_blocks[0]
+        _measure_neighbours(meshes[1:], k, one, device, threads, repeat, json, quiet)
         return
     if k is not None or block is not None:
-        raise UsageError("-k and --block go with `sdfcli bench knn` alone")
+        raise UsageError("-k goes with `sdfcli bench knn` alone, --block with that and `sdfcli bench flow`")
     if seeds not in (None, "knn"):
         raise UsageError(f"--seeds {seeds}: use knn")
     BuildParams(query=query)

@@ -22,8 +22,16 @@ def numbers(text: str, name: str) -> list[float]:
         raise UsageError(f"{name} {text}: use numbers between commas, as in 1,10") from None
 
 
+def block_sizes(text: str) -> list[int]:
+    """Threads of blocks, between commas. Raises UsageError for impossible ones."""
+    found = numbers(text, "--block")
+    if not all(32 <= threads <= 1024 and threads % 32 == 0 for threads in found):
+        raise UsageError(f"--block {text}: use multiples of 32 up to 1024")
+    return [int(threads) for threads in found]
+
+
 def measure_flows(
-    backend: Backend, scales: str, blocks: str | None, steps: int | None, repeat: int, json: bool, quiet: bool
+    backend: Backend, scales: str, blocks: list[int] | None, steps: int | None, repeat: int, json: bool, quiet: bool
 ) -> None:
     """`bench flow` on one device. blocks: threads of blocks, for a GPU alone."""
     from sdfcli.bench import tomioka
@@ -32,21 +40,19 @@ def measure_flows(
     on_cpu = backend.name == "cpu"
     if blocks is not None and on_cpu:
         raise UsageError("--block: a CPU has no thread blocks; use --device cuda, or leave it out")
-    threads = [None] if on_cpu else [*map(int, numbers(blocks, "--block"))] if blocks else list(BLOCKS)
-    if any(count is not None and not (count % 32 == 0 and 32 <= count <= 1024) for count in threads):
-        raise UsageError(f"--block {blocks}: use multiples of 32 up to 1024")
-    counted = steps if steps is not None else SHORT if on_cpu else tomioka.STEPS
-    if counted < 1:
-        raise UsageError(f"--steps {counted}: use 1 or more")
+    count = steps if steps is not None else SHORT if on_cpu else tomioka.STEPS
+    if count < 1:
+        raise UsageError(f"--steps {count}: use 1 or more")
     with progress("bench flow", quiet or json) as update:
-        rows = list(measure(backend, numbers(scales, "--scale"), threads, counted, repeat, update))
+        given = [None] if on_cpu else blocks or BLOCKS
+        rows = list(measure(backend, numbers(scales, "--scale"), given, count, repeat, update))
     if json:
-        print_json({"device": backend.name, "steps": counted, "rows": [asdict(row) for row in rows]})
+        print_json({"device": backend.name, "steps": count, "rows": [asdict(row) for row in rows]})
     if json or quiet:
         return
-    _print_layouts(backend, rows, counted)
+    _print_layouts(backend, rows, count)
     _print_stages(rows)
-    print_lines("", *_caveats(rows, counted))
+    print_lines("", *_caveats())
 
 
 def _print_layouts(backend: Backend, rows: Sequence[Row], steps: int) -> None:
@@ -89,7 +95,7 @@ def _print_stages(rows: Sequence[Row]) -> None:
     print_table("\nMilliseconds a step", lines, ("particles", "numbered", "block", "layout", *steps, "(i) of all"))
 
 
-def _caveats(rows: Sequence[Row], steps: int) -> list[str]:
+def _caveats() -> list[str]:
     from sdfcli.bench.tomioka import PARTICLES
 
     return [
