@@ -33,6 +33,9 @@ SHORT = 100
 WARM = 10
 """Time steps before."""
 
+MOST_SCALE = 10_000
+"""Maximum number of particles, in those of the paper."""
+
 SEED = 1
 
 
@@ -59,10 +62,10 @@ class Row:
 
 
 def finer(scale: float) -> int:
-    """How many times finer the case must be for about `scale` times as many particles. Raises UsageError for less than
-    1."""
-    if not scale >= 1:
-        raise UsageError(f"--scale {scale:g}: use 1 or more, times the paper's particles")
+    """How many times finer the case must be for about `scale` times as many particles. Raises UsageError below 1, and
+    for too many."""
+    if not 1 <= scale <= MOST_SCALE:
+        raise UsageError(f"--scale {scale:g}: use 1 to {MOST_SCALE:,}, times the paper's particles")
     wanted = scale * tomioka.PARTICLES
     found = 1
     while abs(_size(found + 1) - wanted) < abs(_size(found) - wanted):

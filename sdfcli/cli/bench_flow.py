@@ -24,10 +24,15 @@ def numbers(text: str, name: str) -> list[float]:
 
 def block_sizes(text: str) -> list[int]:
     """Threads of blocks, between commas. Raises UsageError for impossible ones."""
-    found = numbers(text, "--block")
-    if not all(32 <= threads <= 1024 and threads % 32 == 0 for threads in found):
-        raise UsageError(f"--block {text}: use multiples of 32 up to 1024")
-    return [int(threads) for threads in found]
+    from sdfcli.bench.knn import check_block
+
+    try:
+        found = [int(word) for word in text.split(",")]
+    except ValueError:
+        raise UsageError(f"--block {text}: use whole numbers between commas, as in 128,256") from None
+    for threads in found:
+        check_block(threads)
+    return found
 
 
 def measure_flows(
@@ -38,8 +43,6 @@ def measure_flows(
     from sdfcli.bench.flow import BLOCKS, SHORT, measure
 
     on_cpu = backend.name == "cpu"
-    if blocks is not None and on_cpu:
-        raise UsageError("--block: a CPU has no thread blocks; use --device cuda, or leave it out")
     count = steps if steps is not None else SHORT if on_cpu else tomioka.STEPS
     if count < 1:
         raise UsageError(f"--steps {count}: use 1 or more")
@@ -53,6 +56,8 @@ def measure_flows(
     _print_layouts(backend, rows, count)
     _print_stages(rows)
     print_lines("", *_caveats())
+    if blocks is not None and on_cpu:
+        print_lines("--block is of no effect: a CPU has no blocks of threads.")
 
 
 def _print_layouts(backend: Backend, rows: Sequence[Row], steps: int) -> None:

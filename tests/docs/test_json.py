@@ -50,6 +50,7 @@ EXAMPLES = {
     "bench --uniform": "bench TORUS --repeat 1 --depth 2 --device cpu --uniform",
     "bench --coherence": "bench TORUS --repeat 1 --depth 2 --device cpu --coherence",
     "bench --seeds knn": "bench TORUS --repeat 1 --depth 2 --device cpu --seeds knn",
+    "bench flow": "bench flow --steps 1 --device cpu",
     "bench knn": "bench knn TORUS --repeat 1 --device cpu",
     "bench sequence": "bench sequence TORUS --frames 2 --device cpu",
     "profile --dry-run": "profile TORUS --dry-run",
