@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
 import numpy as np
@@ -14,7 +15,7 @@ from sdfcli.bench import tomioka
 from sdfcli.errors import UsageError
 from sdfcli.particles.cases import Start, dam_break
 from sdfcli.particles.fluid import Fluid
-from sdfcli.particles.layout import LISTED, Grid, ParticleStore
+from sdfcli.particles.layout import LISTED, Grid, ParticleStore, check_layout
 from sdfcli.particles.run import dam_break_fluid
 from sdfcli.particles.step import STEPS, Stepper
 
@@ -78,6 +79,30 @@ def _size(finer: int) -> int:
     inner = 50 * 10 * 33 * finer**3
     whole = (50 * finer + 6) * (10 * finer + 6) * (33 * finer + 3)
     return whole - inner + 13 * 10 * 26 * finer**3
+
+
+def flow_layout(target: str) -> str | None:
+    """The layout of a profiler's target `flow:LAYOUT`, compact for `flow`; None for anything else, as for a file of that
+    name. Raises UsageError for an unknown layout."""
+    word, _, layout = target.partition(":")
+    if word != "flow" or Path(target).exists():
+        return None
+    check_layout(layout or "compact")
+    return layout or "compact"
+
+
+class FlowSteps:
+    """A profiler's target: time steps of the paper's case in a layout, its particles numbered at random."""
+
+    def __init__(self, backend: Backend, layout: str) -> None:
+        start = dam_break()
+        number = np.arange(len(start.position), dtype=np.uint32)
+        np.random.default_rng(SEED).shuffle(number)
+        self._stepper = _stepper(backend, start, dam_break_fluid(1), number, layout)
+
+    def run(self, steps: int) -> None:
+        """Runs time steps, all eight parts of each."""
+        _advance(self._stepper, steps)
 
 
 def measure(
@@ -156,13 +181,13 @@ def _stepper(
 def _run(stepper: Stepper, steps: int) -> dict[str, float]:
     """Seconds of time steps, after some to warm up."""
     whole, backend = Stages(), stepper.store.backend
-
-    def run(count: int) -> None:
-        for _ in range(count):
-            stepper.step()
-            stepper.measure()
-
-    run(WARM)
+    _advance(stepper, WARM)
     with whole("steps", backend):
-        run(steps)
+        _advance(stepper, steps)
     return whole.seconds()
+
+
+def _advance(stepper: Stepper, steps: int) -> None:
+    for _ in range(steps):
+        stepper.step()
+        stepper.measure()

@@ -1,4 +1,4 @@
-"""Target process of a profiler: launches every variant of the distance query on a mesh.
+"""Target process of a profiler: launches every variant of the distance query on a mesh, or steps of particles.
 
 The counted launches lie between the profiler's start and stop; preparation and skipped launches come before.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sdfcli.bench.ncu import KERNELS
@@ -30,6 +31,11 @@ def run(workload: Workload, backend: Backend, skip: int, count: int, whole: bool
             for _ in range(number):
                 workload.query(variant)
 
+    counted(times, backend, skip, count)
+
+
+def counted(times: Callable[[int], None], backend: Backend, skip: int, count: int) -> None:
+    """Runs something `skip` times, then `count` times for the profiler."""
     times(skip)
     with backend.profiled():
         times(count)
@@ -47,11 +53,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--whole", action="store_true", help="the whole pipeline, not the queries alone")
     given = parser.parse_args(arguments)
     from sdfcli.backend import select_backend
+    from sdfcli.bench.flow import FlowSteps, flow_layout
     from sdfcli.bench.workload import Workload
     from sdfcli.mesh.load import load_mesh
 
     try:
         backend = select_backend(given.device)
+        layout = flow_layout(given.mesh)
+        if layout is not None:
+            counted(FlowSteps(backend, layout).run, backend, given.skip, given.count)
+            return
         workload = Workload(load_mesh(given.mesh), backend, given.points, given.depth)
         run(workload, backend, given.skip, given.count, given.whole)
     except (SdfError, MemoryError) as error:

@@ -39,7 +39,12 @@ HEADINGS = {
 }
 
 
-MeshFile = Annotated[Path, typer.Argument(metavar="MESH", help="Triangle mesh.")]
+MeshFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MESH|flow[:LAYOUT]", help="Triangle mesh; or time steps of particles: flow:compact, :bucket or :index."
+    ),
+]
 Depth = Annotated[int, typer.Option(min=1, max=MAX_DEPTH, help="Octree level of the query points.")]
 KernelName = Annotated[
     str | None,
@@ -74,11 +79,15 @@ def profile(
     Clocks are left alone. Where Nsight Compute is missing, or the driver refuses its counters, the times come from CUDA
     events.
 
+    With `flow:LAYOUT` in place of a mesh: the kernels of the paper's dam break in a layout of particles.
+
     Example: sdfcli profile dragon.ply
     """
     from sdfcli.backend import select_backend
     from sdfcli.bench import ncu
+    from sdfcli.bench.flow import flow_layout
     from sdfcli.bench.points import check_points
+    from sdfcli.bench.tomioka import PARTICLES
     from sdfcli.mesh.load import load_mesh
     from sdfcli.runtime.files import check_target
 
@@ -87,6 +96,9 @@ def profile(
         raise UsageError(f"--device {device}: use cuda or cuda:N; there is nothing to profile on a CPU")
     if csv is not None:
         check_target(csv, force, mesh)
+    layout = flow_layout(str(mesh))
+    if layout is not None and kernel_name is None:
+        kernel_name = "^sdf_flow_"
     others = [name for words in metrics or [] for name in re.split(r"[,\s]+", words) if name]
     target: dict[str, Any] = {"points": points, "depth": depth, "device": device, "skip": skip, "count": count}
     program = ncu.find()
@@ -95,9 +107,16 @@ def profile(
         _show_command(mesh, command, json)
         return
     backend = select_backend(device)
+    facts: dict[str, Any] = {"input": str(mesh), "device": backend.name, "repeat": count}
+    if layout is not None:
+        with progress(f"{mesh}: counting", json):
+            lines = _count(program, command, kernel_name)
+        if csv is not None:
+            _write(csv, lines, force)
+        _show_counts({**facts, "particles": PARTICLES, "measured_by": "ncu"}, lines, others, whole=True, json=json)
+        return
     source = load_mesh(mesh)
-    facts = {"input": str(mesh), "triangles": len(source.faces), "device": backend.name}
-    facts |= {"points": points, "depth": depth, "repeat": count}
+    facts |= {"triangles": len(source.faces), "points": points, "depth": depth}
     try:
         with progress(f"{mesh}: counting", json):
             lines = _count(program, command, kernel_name)
@@ -240,6 +259,8 @@ def _show_kernels(facts: dict[str, Any], kernels: dict[str, tuple[int, Figures]]
 def _title(facts: dict[str, Any], repeats: str) -> str:
     from sdfcli.bench.points import OCTREES
 
+    if "particles" in facts:
+        return f"{facts['input']}: {facts['particles']:,} particles, {facts['repeat']} steps on {facts['device']}"
     depth = f" of depth {facts['depth']}" if facts["points"] in OCTREES else ""
     return (
         f"{facts['input']}: {facts['triangles']:,} triangles, {facts['points']} points{depth}, "

@@ -134,3 +134,10 @@ def test_a_mesh_that_is_not_there(workload: list[Any], capsys: pytest.CaptureFix
         target.main(["missing.ply", "--device", "cpu"])
     assert stopped.value.code == 3
     assert "missing.ply" in capsys.readouterr().err
+
+
+def test_time_steps_of_particles(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[int] = []
+    monkeypatch.setattr("sdfcli.bench.flow.FlowSteps.run", lambda self, count: steps.append(count))
+    target.main(["flow:bucket", "--device", "cpu", "--skip", "2", "--count", "3"])
+    assert steps == [2, 3]

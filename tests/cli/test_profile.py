@@ -231,6 +231,23 @@ def test_other_kernels(ball: Path, fake_ncu: Callable[..., Path], device: CpuBac
     }
 
 
+def test_particles(fake_ncu: Callable[..., Path], device: CpuBackend) -> None:
+    arguments = fake_ncu(rows({"sdf_flow_force": (5_000, 2, 10, 40, 16.0)}))
+    done = invoke("flow:index", "--count", 4)
+    assert done.exit_code == 0, done.output
+    assert "19,136 particles, 4 steps" in done.stdout
+    assert [line.split()[0] for line in done.stdout.splitlines() if line.startswith("sdf_")] == ["sdf_flow_force"]
+    words = arguments.read_text().split()
+    assert "regex:^sdf_flow_" in words
+    assert words[-1] == "flow:index"
+    report = json.loads(invoke("flow", "--json").stdout)
+    assert report["particles"] == 19_136
+    assert report["kernels"]["sdf_flow_force"]["sectors_per_request"] == 4
+    wrong = invoke("flow:heap")
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert "use compact, bucket, index" in wrong.stderr
+
+
 def test_other_kernels_that_are_not_there(ball: Path, fake_ncu: Callable[..., Path], device: CpuBackend) -> None:
     fake_ncu("==WARNING== No kernels were profiled.\nAvailable Kernels:\n1. sdf_morton\n")
     done = invoke(ball, "-k", "no_such")
