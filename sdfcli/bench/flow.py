@@ -82,8 +82,10 @@ def _size(finer: int) -> int:
 
 
 def flow_layout(target: str) -> str | None:
-    """The layout of a profiler's target `flow:LAYOUT`, compact for `flow`; None for anything else, as for a file of that
-    name. Raises UsageError for an unknown layout."""
+    """The layout of a profiler's target `flow:LAYOUT`, compact for `flow`; None for anything else, such as a file.
+
+    Raises UsageError for an unknown layout.
+    """
     word, _, layout = target.partition(":")
     if word != "flow" or Path(target).exists():
         return None
