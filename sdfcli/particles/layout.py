@@ -142,6 +142,7 @@ class ParticleStore:
             over_edge=1 / self.grid.edge,
             nx=self.grid.across[0],
             ny=self.grid.across[1],
+            nz=self.grid.across[2],
         )
         self._end[...] = 0
         known = {"kind": self.kind, "own": self._own}

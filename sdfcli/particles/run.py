@@ -117,13 +117,17 @@ class Flow:
                 else FieldWall(self.backend, field, inside, np.zeros(3), size, start.low, fluid.spacing)
             )
             self.grid = (
-                Grid.over(np.zeros(3), size, fluid.reach)
+                Grid.over(np.zeros(3), size, fluid.reach, WIDER_FOR_FALLS)
                 if self.wall is None
                 else Grid.over(np.full(3, -fluid.reach), size + fluid.reach, fluid.reach, WIDER_FOR_FALLS)
             )
 
     def first(self) -> State:
         """The state at the start. Raises InputError where no particle has room."""
+        with self.backend.active():
+            return self._first()
+
+    def _first(self) -> State:
         start = self.start
         place = (start.position - start.low).astype(np.float32)
         kind = start.kind
@@ -142,6 +146,10 @@ class Flow:
 
         Raises CheckFailedError where particles are too fast for the time step.
         """
+        with self.backend.active():
+            return self._after(state)
+
+    def _after(self, state: State) -> State:
         while True:
             store = ParticleStore(
                 self.backend, self._layout, self.grid, state.place, state.velocity, state.kind, state.number, self._room

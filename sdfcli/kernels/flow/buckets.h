@@ -11,16 +11,20 @@
 #define SDFCLI_FLOW_BUCKETS_H
 #include "flow/particles.h"
 
+// The least is for what is not a number, too.
+FN u32 bucket_along(float at, u32 n) { return (u32)(int)min_of(max_of(at, 0.f), (float)(n - 3)) + 1; }
+
 struct BucketGrid {
     float x, y, z;    // lowest corner of the domain
     float over_edge;  // one over the edge of a bucket
-    u32 nx, ny;       // buckets along x and y, one around the domain included
+    u32 nx, ny, nz;   // buckets along the axes, one around the domain included
 };
-// Of a position in the domain.
+// Of a position. Beyond the domain, and where rounding leads there, it is the next bucket of the domain.
 FN u32 bucket_of(const BucketGrid& grid, F3 p) {
-    u32 x = (u32)(int)((p.x - grid.x) * grid.over_edge), y = (u32)(int)((p.y - grid.y) * grid.over_edge),
-        z = (u32)(int)((p.z - grid.z) * grid.over_edge);
-    return ((z + 1) * grid.ny + y + 1) * grid.nx + x + 1;
+    u32 x = bucket_along((p.x - grid.x) * grid.over_edge, grid.nx),
+        y = bucket_along((p.y - grid.y) * grid.over_edge, grid.ny),
+        z = bucket_along((p.z - grid.z) * grid.over_edge, grid.nz);
+    return (z * grid.ny + y) * grid.nx + x;
 }
 
 struct sdf_flow_count_args {
@@ -88,7 +92,12 @@ struct sdf_flow_move_args {
 SDF_KERNEL(sdf_flow_move, PLAIN, i) {
     u32 rank = i, last = a.end[a.buckets - 1];
     if (a.room) {
-        u32 bucket = i / a.room, first = bucket_start(a.end, bucket);
+        u32 bucket = i / a.room;
+        if (bucket >= a.buckets) {
+            a.new_kind[i] = SDF_GONE;
+            return;
+        }
+        u32 first = bucket_start(a.end, bucket);
         rank = first + i % a.room;
         last = a.end[bucket];
         if (i % a.room == 0 && last - first > a.room) atomic_max(a.most, (u64)(last - first));

@@ -45,7 +45,7 @@ FN void each_in_buckets(const Particles& all, u32 place, const Visit& visit) {
         } else {
             for (u32 bucket = first; bucket < first + 3; bucket++) {
                 if (all.layout == SDF_LAYOUT_BUCKET) {
-                    u32 count = all.end[bucket] - bucket_start(all.end, bucket);
+                    u32 count = min_of(all.end[bucket] - bucket_start(all.end, bucket), all.room);
                     for (u32 j = 0; j < count; j++) visit(bucket * all.room + j);
                 } else {
                     for (u32 p = all.link[all.places + bucket]; p != SDF_NONE; p = all.link[p]) visit(p);
