@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,10 +32,11 @@ class Start:
 
 def fill(box: npt.NDArray[np.float64], low: npt.ArrayLike, high: npt.ArrayLike, spacing: float) -> Start:
     """A box of water, its corners (2, 3), in a domain. The first particles are half a spacing off its faces."""
-    counts = np.maximum(np.floor((box[1] - box[0]) / spacing + 1e-6).astype(np.int64), 1)
-    if counts.prod() > MOST_PARTICLES:
-        raise UsageError(f"{counts.prod():,} particles are too many; use a larger spacing, or a smaller box")
-    position = box[0] + spacing * (lattice(counts) + 0.5)
+    counts = np.maximum(np.floor((box[1] - box[0]) / spacing + 1e-6), 1)
+    count = math.prod(counts.tolist())
+    if not count <= MOST_PARTICLES:
+        raise UsageError(f"{count:.3g} particles are too many; use a larger spacing, or a smaller box")
+    position = box[0] + spacing * (lattice(counts.astype(np.int64)) + 0.5)
     kind = np.full(len(position), C.FLUID, np.uint8)
     return Start(position, kind, np.asarray(low, np.float64), np.asarray(high, np.float64))
 

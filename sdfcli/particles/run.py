@@ -21,7 +21,7 @@ from sdfcli.particles.cases import Start
 from sdfcli.particles.fluid import COURANT, DENSITY, Fluid
 from sdfcli.particles.layout import ROOM, WIDER_FOR_FALLS, Grid, ParticleStore, check_layout
 from sdfcli.particles.step import Stepper
-from sdfcli.particles.wall import FieldWall
+from sdfcli.particles.wall import CLEARANCE, FieldWall
 from sdfcli.runtime import interrupts
 
 SHARPEST = 10
@@ -29,6 +29,9 @@ SHARPEST = 10
 
 MACH = 10
 """Speed of sound, in speeds of a fall through the whole height."""
+
+MOST_STEPS = 1e9
+"""Maximum number of time steps a frame."""
 
 GRAVITY = (0.0, -9.8, 0.0)
 """By default, in metres per square second: y is up."""
@@ -132,7 +135,8 @@ class Flow:
         place = (start.position - start.low).astype(np.float32)
         kind = start.kind
         if self.wall is not None:
-            free = self.backend.to_host(self.wall.clearance(self.backend.from_host(place))) >= 0.5 * self.fluid.spacing
+            least = CLEARANCE * self.fluid.spacing
+            free = self.backend.to_host(self.wall.clearance(self.backend.from_host(place))) >= least
             place, kind = place[free], kind[free]
         if not len(place):
             raise InputError("no particle has room in the box to fill; use a smaller spacing, or another box")
@@ -231,6 +235,8 @@ def prepare(
 ) -> Flow:
     """The flow that `flow` runs; see there."""
     field = load(source) if isinstance(source, str | Path) else source
+    if len(fill_box) != 6 or len(gravity) != 3:
+        raise UsageError("use six numbers for the fill box, and three for gravity")
     numbers = [*fill_box, spacing, time, *gravity, *([] if step is None else [step])]
     if not all(map(math.isfinite, numbers)):
         raise UsageError("the fill box, spacing, times and gravity must be finite numbers")
@@ -258,13 +264,16 @@ def prepare(
             f"--spacing {spacing:g}: below {SHARPEST} stated errors of the field, {SHARPEST * error:.3g}; use a larger "
             "one, or build the field with a smaller --tolerance"
         )
-    fall = np.linalg.norm(gravity)
+    fall = math.hypot(*gravity)
     height = _height(box, low, high, np.asarray(gravity, np.float64)) if fall else float((box[1] - box[0]).max())
     sound = MACH * math.sqrt((fall or 1.0) * height)
     longest = COURANT * spacing / sound
     if step is not None and not 0 < step <= longest * (1 + 1e-9):
         raise UsageError(f"--step {step:g}: use at most {longest:.3g} s, in which sound goes {COURANT} spacings")
-    per_frame = math.ceil(time / frames / (step or longest) * (1 - 1e-12))
+    steps = time / frames / (step or longest) if longest > 0 else math.inf
+    if not steps < MOST_STEPS:
+        raise UsageError(f"{steps:.3g} time steps a frame are too many; use less time, more frames or less gravity")
+    per_frame = max(math.ceil(steps * (1 - 1e-12)), 1)
     fluid = Fluid(spacing, sound, time / frames / per_frame, gravity)
     start = cases.fill(box, low, high, spacing)
     return Flow(
@@ -326,7 +335,7 @@ def flow(
     Args:
         source: a signed field, or the path of one, in metres.
         fill: lower and upper corner of a box, six numbers: water at rest wherever it is on the right side of the
-            surface, and half a spacing off it.
+            surface, and 0.45 spacings off it.
         spacing: distance of particles, in metres, at least ten stated errors of the field.
         inside: whether the water is inside of the mesh, not around it.
         time: in seconds.
@@ -360,7 +369,7 @@ def flow(
 
 def _height(box: Arrays, low: Arrays, high: Arrays, gravity: Arrays) -> float:
     """How deep water can fall: from the top of a box to the ground of the domain."""
-    down = gravity / np.linalg.norm(gravity)
+    down = gravity / math.hypot(*gravity)
     top = min(float(np.where(down > 0, box[0], box[1]) @ down), math.inf)
     ground = float(np.where(down > 0, high, low) @ down)
     return ground - top

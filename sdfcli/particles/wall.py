@@ -93,9 +93,9 @@ class FieldWall:
         """The maps on a lattice over the box, where a wall is near: sums over a lattice twice as fine, in slabs."""
         backend, xp = self.backend, self.backend.xp
         edge, fine_edge = self._spacing / COARSE, self._spacing / FINE
-        across = np.ceil((self.high - self.low) / edge).astype(np.int64) + 1
-        if across.prod() > MOST_NODES:
-            raise UsageError(f"{across.prod():,} nodes of the walls' maps are too many; use a larger spacing")
+        across = np.ceil((self.high - self.low) / edge) + 1
+        if not across.prod() <= MOST_NODES:
+            raise UsageError(f"{across.prod():.3g} nodes of the walls' maps are too many; use a larger spacing")
         nx, ny, nz = (int(count) for count in across)
         offsets, share = offsets_within_reach(self._spacing)
         border = int(np.abs(offsets).max())
