@@ -23,7 +23,7 @@ LAYERS = [
     "scene",
     "octree",
     "field",
-    "query",
+    "query particles",
     "verify",
     "particles",
     "extract",

@@ -83,8 +83,8 @@ def whole_files() -> dict[str, tuple[str, bytes]]:
 
 def whole_sequence(path: Path) -> Path:
     """Writes a sequence of two frames."""
+    from sdfcli.runtime.parts import parts_folder
     from sdfcli.sequence.build import SequenceBuild
-    from sdfcli.sequence.parts import parts_folder
     from sdfcli.sequence.save import save_sequence
 
     vertices, faces = cube()

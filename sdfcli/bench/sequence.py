@@ -19,10 +19,10 @@ from sdfcli.extract.marching_cubes import Surface
 from sdfcli.extract.mesh_file import write_ply
 from sdfcli.mesh.load import make_mesh
 from sdfcli.mesh.mesh import Mesh
+from sdfcli.runtime.parts import parts_folder
 from sdfcli.runtime.processes import python
 from sdfcli.sequence.build import SequenceBuild
 from sdfcli.sequence.frames import FrameFiles, find_frames
-from sdfcli.sequence.parts import parts_folder
 from sdfcli.sequence.save import save_sequence
 from sdfcli.sequence.workers import build_rows
 

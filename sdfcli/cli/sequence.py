@@ -107,8 +107,8 @@ def sequence(
     if jobs == 1:
         driver.start(device)
     from sdfcli.runtime.files import check_target
+    from sdfcli.runtime.parts import kept_frames, parts_folder
     from sdfcli.sequence.frames import find_frames, frame_times
-    from sdfcli.sequence.parts import kept_frames, parts_folder
     from sdfcli.sequence.save import save_sequence
 
     most = memory_limit(max_memory)

@@ -1,23 +1,12 @@
 """Parts of a sequence's file: frames that are done, a file each, until all are there.
 
-A part is a line with the SHA-256 of what follows, a line of JSON, and the packed chunks of the frame's field as HDF5
-stores them. It appears whole where its process is killed; what a failing machine has damaged does not fit the checksum.
-The folder is not trusted: only files of the names below are read, replaced and removed, and no link is followed.
+A part (see runtime/parts.py) has the packed chunks of the frame's field as HDF5 stores them.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import hashlib
 import itertools
-import json
-import os
-import re
-import secrets
-import stat
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -30,14 +19,12 @@ from sdfcli.errors import UsageError
 from sdfcli.field.field import Field
 from sdfcli.field.store import CHUNK, PackedField, PackedList, pack
 from sdfcli.runtime.hardware import available_threads
-from sdfcli.runtime.memory import free_memory
-from sdfcli.sequence.file import SequenceWriter, frame_name
+from sdfcli.runtime.parts import part_name, read_part, write_part
+from sdfcli.sequence.file import SequenceWriter
 
 if TYPE_CHECKING:
     from sdfcli.sequence.build import SequenceBuild
 
-OWN = re.compile(r"\d{6}\.(part|[0-9a-f]{16}\.tmp)")
-"""Names of files that a folder of parts may hold."""
 DATASETS = {
     "leaf_level": ("uint8",),
     "residual": ("uint8", "uint16", "uint32"),
@@ -101,7 +88,7 @@ class Parts:
             "attributes": {name: _as_json(value) for name, value in packed.attributes.items()},
             "lists": {name: [length, dtype, list(map(len, each))] for name, (length, dtype, each) in lists.items()},
         }
-        self._replace(frame.index, json.dumps(head).encode() + b"\n", chunks)
+        write_part(self.folder, frame.index, head, chunks)
         seconds = {**field.run["seconds"], "write": time.perf_counter() - start}
         seconds["total"] = seconds.pop("total") + seconds["write"]
         known = {"index": frame.index, "coherent": frame.coherent, "motion": frame.motion}
@@ -122,34 +109,12 @@ class Parts:
             raise UsageError(f"{self.folder / part_name(row['index'])}: was removed or changed by another process")
         writer.add(found[1], row["motion"])
 
-    def _replace(self, index: int, *content: bytes) -> None:
-        """Writes a part under a spare name, then renames it."""
-        # Not the name of another process: those of a killed command may live on for a moment.
-        name, spare = part_name(index), f"{frame_name(index)}.{secrets.token_hex(8)}.tmp"
-        try:
-            with _opened(self.folder) as folder:
-                new = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW
-                with open(os.open(spare, new, 0o666, dir_fd=folder), "wb") as file:
-                    file.writelines((_sha256(*content), *content))
-                os.rename(spare, name, src_dir_fd=folder, dst_dir_fd=folder)
-        except OSError as error:
-            raise UsageError(f"{self.folder}: cannot be written: {error.strerror or error}") from error
-
     def _read(self, index: int) -> tuple[dict[str, Any], PackedField] | None:
         """Head and field of a part; None where it is missing, damaged or impossible."""
         try:
-            with _opened(self.folder) as folder:
-                number = os.open(part_name(index), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
-            with open(number, "rb") as file:
-                status = os.fstat(number)
-                if not stat.S_ISREG(status.st_mode) or status.st_size > free_memory() // 2:
-                    return None
-                sums, text, chunks = file.readline(), file.readline(), file.read()
-            if _sha256(text, chunks) != sums:
-                return None
-            head = json.loads(text)
-            return head, _packed_field(head, chunks)
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            found = read_part(self.folder, index)
+            return found and (found[0], _packed_field(*found))
+        except (ValueError, TypeError, KeyError, AttributeError):
             return None
 
 
@@ -158,104 +123,12 @@ def part_key(build: SequenceBuild) -> dict[str, Any]:
     return {"tool_version": __version__, "parameters": build.params.resolved(build.unit / build.domain.length)}
 
 
-def part_name(index: int) -> str:
-    """The name of a frame's part."""
-    return f"{frame_name(index)}.part"
-
-
-@contextlib.contextmanager
-def parts_folder(path: Path, resume: bool, force: bool) -> Iterator[Path]:
-    """The folder for the parts of a file: `.NAME.frames` beside it. It is removed when the block ends without an
-    exception, and where it is empty.
-
-    Raises UsageError where it holds parts and neither `resume` is given, which keeps them, nor `force`, which removes
-    them; where another process uses it; and where it is no folder, or cannot be made.
-    """
-    folder = folder_of(path)
-    with contextlib.ExitStack() as stack:
-        try:
-            with contextlib.suppress(FileExistsError):
-                folder.mkdir()
-            number = stack.enter_context(_opened(folder))
-            _lock(number, path)
-            if not resume:
-                _refuse_kept(kept_frames(path), path, force)
-                _remove(number)
-        except OSError as error:
-            raise UsageError(f"{folder}: cannot be used: {error.strerror or error}") from error
-        try:
-            yield folder
-            _remove(number)
-        finally:
-            with contextlib.suppress(OSError):  # not empty
-                folder.rmdir()
-
-
-def _refuse_kept(kept: int, path: Path, force: bool) -> None:
-    if kept and not force:
-        raise UsageError(
-            f"{path}: {folder_of(path).name} holds {kept} frame{'s' * (kept != 1)} of an interrupted run; "
-            "use --resume to go on with them, or --force to begin anew"
-        )
-
-
-def folder_of(path: Path) -> Path:
-    """The folder of a file's parts."""
-    return path.with_name(f".{path.name}.frames")
-
-
-def kept_frames(path: Path) -> int:
-    """The number of parts beside a file that is not done."""
-    try:
-        with _opened(folder_of(path)) as folder:
-            return sum(name.endswith(".part") for name in _own_names(folder))
-    except OSError:
-        return 0
-
-
 def without_nearest(field: Field) -> Field:
     """The same field on the host alone, without the triangles nearest to its corners."""
     found = replace(field, nearest=None)
     if field.steps is not None:
         found.keep_steps(field.steps)
     return found
-
-
-def _lock(folder: int, path: Path) -> None:
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise UsageError(f"{path}: another process is writing it") from None
-    except OSError:  # a file system without locks
-        pass
-
-
-@contextlib.contextmanager
-def _opened(folder: Path) -> Iterator[int]:
-    """The descriptor of a folder, which must not be a link."""
-    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        yield number
-    finally:
-        os.close(number)
-
-
-def _own_names(folder: int) -> list[str]:
-    return sorted(name for name in os.listdir(folder) if OWN.fullmatch(name))
-
-
-def _remove(folder: int) -> None:
-    for name in _own_names(folder):
-        with contextlib.suppress(OSError):  # a folder, which is not ours
-            os.unlink(name, dir_fd=folder)
-
-
-def _sha256(*content: bytes) -> bytes:
-    """The first line of a part."""
-    digest = hashlib.sha256()
-    for piece in content:
-        digest.update(piece)
-    return digest.hexdigest().encode() + b"\n"
 
 
 def _as_json(value: Any) -> Any:

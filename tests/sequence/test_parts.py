@@ -14,10 +14,11 @@ import pytest
 import sequences
 import shapes
 from sdfcli.errors import UsageError
+from sdfcli.runtime.parts import folder_of, kept_frames, parts_folder
 from sdfcli.sequence.build import Frame, SequenceBuild
 from sdfcli.sequence.file import load_sequence
 from sdfcli.sequence.frames import frame_times
-from sdfcli.sequence.parts import Parts, folder_of, kept_frames, part_key, parts_folder
+from sdfcli.sequence.parts import Parts, part_key
 from sdfcli.sequence.save import save_sequence
 
 SMALL = {"depth": 3, "tolerance": 0.05, "device": "cpu"}
