@@ -300,7 +300,7 @@ def prepare_dam_break(
 ) -> Flow:
     """The paper's case: a dam break between wall particles, without a field. scale: how many times finer."""
     step = DAM_STEP / scale
-    per_frame = round(time / frames / step)
+    per_frame = round(time / frames / step) if math.isfinite(time) else 0
     if per_frame < 1 or not math.isclose(per_frame * frames * step, time, rel_tol=1e-9):
         raise UsageError(f"--time {time:g}: use a multiple of --frames times {step:g} s, the case's time step")
     fluid, start = dam_break_fluid(scale), cases.dam_break(scale)
