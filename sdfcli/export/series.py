@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from sdfcli.export.vtkhdf import CHUNK, PACKED, counts, datasets, write_type
+from sdfcli.export.vtkhdf import append, counts, datasets, write_type
 from sdfcli.field.field import Field
 from sdfcli.runtime.streamed import streamed_hdf5
 
@@ -38,7 +37,7 @@ def write_series(path: Path, steps: Iterable[tuple[float, Field]]) -> dict[str, 
             for name, count in counts(field).items():
                 sizes[name].append(count)
             for name, data in datasets(field).items():
-                _append(root, name, data)
+                append(root, name, data)
             check()
         for name, each in sizes.items():
             root[name] = np.array(each)
@@ -49,16 +48,3 @@ def write_series(path: Path, steps: Iterable[tuple[float, Field]]) -> dict[str, 
         for name, size in FIRST.items():
             index[name] = np.concatenate(([0], np.cumsum(sizes[size])[:-1]))
     return {"frames": len(times), "leaves": sum(sizes["NumberOfCells"]), "corners": sum(sizes["NumberOfPoints"])}
-
-
-def _append(root: Any, name: str, data: Any) -> None:
-    """Adds rows to a dataset."""
-    if name not in root:
-        rest = data.shape[1:]
-        # Coordinates repeat: a column by itself, unshuffled, packs to a seventh.
-        packed = PACKED | {"chunks": (CHUNK, *(1 for _ in rest)), "shuffle": not rest}
-        root.create_dataset(name, (0, *rest), data.dtype, maxshape=(None, *rest), **packed)
-    dataset = root[name]
-    first = len(dataset)
-    dataset.resize(first + len(data), axis=0)
-    dataset[first:] = data

@@ -64,3 +64,16 @@ def datasets(field: Field) -> dict[str, npt.NDArray[Any]]:
         "PointData/distance": field.distance,
         "CellData/level": field.leaf_level,
     }
+
+
+def append(root: Any, name: str, data: Any) -> None:
+    """Adds rows to a dataset, which is made for the first ones."""
+    if name not in root:
+        rest = data.shape[1:]
+        # Coordinates repeat: a column by itself, unshuffled, packs to a seventh.
+        packed = PACKED | {"chunks": (CHUNK, *(1 for _ in rest)), "shuffle": not rest}
+        root.create_dataset(name, (0, *rest), data.dtype, maxshape=(None, *rest), **packed)
+    dataset = root[name]
+    first = len(dataset)
+    dataset.resize(first + len(data), axis=0)
+    dataset[first:] = data

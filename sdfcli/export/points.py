@@ -1,0 +1,48 @@
+"""VTKHDF files of points, with a step per pose or time, for ParaView."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sdfcli.export.vtkhdf import PACKED
+
+KINDS = ("Vertices", "Lines", "Polygons", "Strips")
+"""Kinds of cells that a VTKHDF file of polygons names; only the first is used."""
+
+
+def begin_points(file: Any) -> Any:
+    """The group of a file, VTKHDF 2.0, to which `Points` and `PointData/NAME` are to be added, step after step."""
+    root = file.create_group("VTKHDF")
+    root.attrs["Version"] = np.array([2, 0])
+    root.attrs["Type"] = np.bytes_("PolyData")
+    return root
+
+
+def end_points(root: Any, counts: npt.NDArray[np.int64], times: Sequence[float], names: Iterable[str]) -> None:
+    """Adds what belongs to all steps. counts: points of each; times: of each; names: of the point data."""
+    steps, first = len(counts), np.concatenate(([0], np.cumsum(counts)[:-1]))
+    root["NumberOfPoints"] = counts
+    for kind in KINDS:
+        each = counts if kind == "Vertices" else np.zeros(steps, np.int64)
+        group = root.create_group(kind)
+        group["NumberOfCells"] = group["NumberOfConnectivityIds"] = each
+        # All steps read the same numbers, from 0 on: VTK would look for those behind an empty step elsewhere.
+        put(group, "Connectivity", np.arange(each.max()))
+        put(group, "Offsets", np.arange(each.max() + 1))
+    index = root.create_group("Steps")
+    index.attrs["NSteps"] = steps
+    index["Values"] = np.asarray(times, np.float64)
+    index["PartOffsets"], index["NumberOfParts"] = np.arange(steps), np.ones(steps, np.int64)
+    index["PointOffsets"] = first
+    index["CellOffsets"] = index["ConnectivityIdOffsets"] = np.zeros((steps, len(KINDS)), np.int64)
+    for name in names:
+        index[f"PointDataOffsets/{name}"] = first
+
+
+def put(group: Any, name: str, values: Any) -> None:
+    """Adds an array, packed."""
+    group.create_dataset(name, data=values, **(PACKED if len(values) else {}))
