@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -24,3 +25,13 @@ def write_png(path: Path, picture: npt.NDArray[np.uint8], force: bool) -> None:
 
     with written_whole(path, force) as temporary:
         Image.fromarray(picture).save(temporary, format="PNG")
+
+
+def holds(path: Path, picture: npt.NDArray[np.uint8]) -> bool:
+    """Whether a regular file is what `write_png` makes of a picture."""
+    from PIL import Image
+
+    made = io.BytesIO()
+    Image.fromarray(picture).save(made, format="PNG")
+    with open(path, "rb") as file:
+        return file.read(made.tell() + 1) == made.getvalue()

@@ -70,6 +70,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "sign/inherit.h"
 #include "sign/link.h"
 #include "sign/pseudonormal.h"
+#include "surface/balls.h"
 #include "surface/marching_cubes.h"
 #include "surface/render.h"
 #include "trees/order.h"

@@ -13,6 +13,7 @@
 #include "base/kernel.h"
 #include "field/leaf_tree.h"
 #include "surface/cast.h"
+#include "surface/shade.h"
 
 #define SDF_RENDER_RAYS 3        // squared: rays of a pixel where colours change
 #define SDF_RENDER_CONTRAST 10   // so much between neighbouring pixels is a change
@@ -85,11 +86,6 @@ FN double leaf_value(const Leaf& leaf, D3 p) { return trilinear(leaf.v, (1.0 / l
 FN double value_above(const sdf_render_args& a, D3 p) {
     D3 inside = vec(clamp01(p.x), clamp01(p.y), clamp01(p.z)), beyond = p - inside;
     return leaf_value(load_leaf(a, inside), inside) + sqrt(dot(beyond, beyond));
-}
-
-FN D3 unit(D3 v) {
-    double length = sqrt(dot(v, v));
-    return length > 0.0 ? (1.0 / length) * v : vec(0.0, 0.0, 0.0);
 }
 
 // The first s from 0 to 1 at which a cubic, positive at 0, is not; 2 where there is none. value: at 0, 1/3, 2/3 and 1.
@@ -207,41 +203,16 @@ FN double openness(const sdf_render_args& a, D3 p, D3 normal) {
     return sum / weights;
 }
 
-FN D3 key_light(const sdf_render_args& a) {
-    return unit(-0.70 * load3(a.camera + 3) + 0.80 * load3(a.camera + 6) - 0.55 * load3(a.camera + 9));
-}
-
-// Linear light, red, green, blue, that a surface of a colour gives back; lights go with the camera.
-FN D3 shade(const sdf_render_args& a, D3 way, D3 normal, D3 colour, double open, double lit) {
-    D3 right = load3(a.camera + 3), up = load3(a.camera + 6);
-    D3 key = key_light(a), fill = unit(0.95 * right - 0.05 * up - 0.45 * load3(a.camera + 9));
-    double away = dot(normal, -1.0 * way);
-    double facing = clamp01((dot(normal, key) + 0.3) / 1.3), side = clamp01(dot(normal, fill));
-    double sky = 0.5 + 0.5 * dot(normal, up);
-    double shine = clamp01(dot(normal, unit(key - way)));
-    for (int k = 0; k < 5; k++) shine *= shine;  // to the 32nd power
-    double rim = 1.0 - clamp01(away);
-    rim = rim * rim * rim;
-    double warm = 0.95 * facing * (0.4 + 0.6 * facing) * (0.30 + 0.70 * open) * lit;
-    double cool = (0.10 + 0.24 * sky) * open * open;
-    D3 light = warm * vec(1.0, 0.93, 0.82) + cool * vec(0.72, 0.86, 1.0) + (0.20 * side * open) * vec(0.90, 0.92, 1.0);
-    D3 given = vec(colour.x * light.x, colour.y * light.y, colour.z * light.z);
-    double gloss = 0.10 * shine * open * lit + 0.10 * rim * open;
-    return given + vec(gloss, gloss, gloss);
-}
-
 // What a ray sees: the surface in front, how far along it, negative for nothing, and linear light.
 struct Look {
     double t;
     D3 normal, light;
 };
 
-FN D3 mix(D3 one, D3 other, double part) { return (1.0 - part) * one + part * other; }
-
 // How much of the main light the mesh lets through to a point of the field's surface: less in its shadow, which is none
 // where the surface itself turns away.
 FN double lit_part(const sdf_render_args& a, D3 p, D3 normal) {
-    D3 key = key_light(a), from = p + (2.0 * a.blur + SDF_RENDER_CLEAR) * normal;
+    D3 key = key_light(a.camera), from = p + (2.0 * a.blur + SDF_RENDER_CLEAR) * normal;
     Met met = nearest_triangle(a.mesh, from, key);
     if (met.t == SDF_CAST_FAR || value_above(a, from + met.t * key) < 0.0) return 1.0;
     return 1.0 - (1.0 - SDF_RENDER_SHADOW) * clamp01(4.0 * dot(normal, key));
@@ -250,12 +221,12 @@ FN double lit_part(const sdf_render_args& a, D3 p, D3 normal) {
 template <bool kBeside>
 FN Look look_at_field(const sdf_render_args& a, D3 eye, D3 way, double fall) {
     Seen seen = trace(a, eye, way);
-    Look look = {seen.t, vec(0.0, 0.0, 0.0), vec(0.955 - 0.13 * fall, 0.962 - 0.12 * fall, 0.975 - 0.11 * fall)};
+    Look look = {seen.t, vec(0.0, 0.0, 0.0), background(fall)};
     if (seen.t < 0.0) return look;
     D3 p = eye + seen.t * way;
     look.normal = smooth_normal(a, p, max_of(a.smoothing, max_of(0.5 * seen.leaf_size, 0.5 * a.pixel_size * seen.t)));
     double lit = kBeside ? lit_part(a, p, look.normal) : 1.0;
-    look.light = shade(a, way, look.normal, SDF_RENDER_CLAY, openness(a, p, look.normal), lit);
+    look.light = shade(a.camera, way, look.normal, SDF_RENDER_CLAY, openness(a, p, look.normal), lit);
     return look;
 }
 
@@ -266,8 +237,8 @@ FN void look_at_mesh(const sdf_render_args& a, D3 eye, D3 way, Look* look) {
     D3 p = eye + met.t * way, normal = unit(met.normal);
     if (dot(normal, way) > 0.0) normal = -1.0 * normal;
     bool inside = value_above(a, p) < -a.blur;
-    D3 light =
-        shade(a, way, normal, inside ? SDF_RENDER_INSIDE : SDF_RENDER_MESH, inside ? 1.0 : openness(a, p, normal), 1.0);
+    D3 light = shade(a.camera, way, normal, inside ? SDF_RENDER_INSIDE : SDF_RENDER_MESH,
+                     inside ? 1.0 : openness(a, p, normal), 1.0);
     double between = (met.t - look->t) * max_of(-dot(way, normal), SDF_RENDER_GRAZING);
     if (look->t < 0.0 || between <= a.blur) {
         look->t = met.t;
@@ -282,7 +253,7 @@ FN void look_at_mesh(const sdf_render_args& a, D3 eye, D3 way, Look* look) {
 FN void look_at_dots(const sdf_render_args& a, D3 eye, D3 way, Look* look) {
     Met met = nearest_ball(a.dots, eye, way);
     if (met.t == SDF_CAST_FAR) return;
-    D3 light = shade(a, way, met.normal, met.id < a.deep ? SDF_RENDER_DEEP : SDF_RENDER_NEAR, 1.0, 1.0);
+    D3 light = shade(a.camera, way, met.normal, met.id < a.deep ? SDF_RENDER_DEEP : SDF_RENDER_NEAR, 1.0, 1.0);
     bool hidden = look->t >= 0.0 && met.t > look->t;
     look->light = mix(look->light, light, hidden ? SDF_RENDER_DOT_PART : 1.0);
 }
@@ -310,12 +281,12 @@ FN void render_pixel(const sdf_render_args& a, u32 place) {
         }
         rays = SDF_RENDER_RAYS;
     }
-    D3 eye = load3(a.camera), right = load3(a.camera + 3), up = load3(a.camera + 6), forward = load3(a.camera + 9);
+    D3 eye = load3(a.camera);
     D3 sum = vec(0.0, 0.0, 0.0);
     for (u32 ray = 0; ray < rays * rays; ray++) {
         double x = column + (ray % rays + 0.5) / rays - 0.5 * a.width;
         double y = row + (ray / rays + 0.5) / rays - 0.5 * a.height;
-        D3 way = unit(forward + (a.pixel_size * x) * right - (a.pixel_size * y) * up);
+        D3 way = ray_way(a.camera, a.pixel_size, x, y);
         Look look = look_at_field<kBeside>(a, eye, way, row / (double)a.height);
         if (kBeside) {
             look_at_mesh(a, eye, way, &look);
@@ -326,11 +297,8 @@ FN void render_pixel(const sdf_render_args& a, u32 place) {
         double parts[3] = {look.normal.x, look.normal.y, look.normal.z};
         for (int k = 0; a.normal && k < 3; k++) a.normal[3 * (size_t)i + k] = parts[k];
     }
-    double colour[3] = {sum.x, sum.y, sum.z};
-    for (int k = 0; k < 3; k++) {  // gamma 2: the root is the same on every device
-        double shown = 255.0 * sqrt(clamp01(colour[k] / (rays * rays))) + 0.5;
-        a.pixel[3 * (size_t)i + k] = (unsigned char)(int)shown;
-    }
+    double all = rays * rays;
+    store_rgb(a.pixel + 3 * (size_t)i, vec(sum.x / all, sum.y / all, sum.z / all));
 }
 
 SDF_KERNEL(sdf_render, PLAIN, place) { render_pixel<false>(a, place); }
