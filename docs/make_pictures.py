@@ -2,7 +2,7 @@
 
 Those of signs.md are slices through small fields, inside blue, outside grey, with lines of equal distance; the surface
 is black. Those of the README, of pictures.md and of robot-collision.md are what `sdfcli render` and `sdfcli slice` draw
-of the sample meshes.
+of the sample meshes; those of flow.md are what `sdfcli flow` does.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from PIL import Image
 import sdfcli
 from sdfcli.bench.motions import twist
 from sdfcli.mesh.load import load_mesh
+from sdfcli.particles.run import Flow, prepare, prepare_dam_break
 from sdfcli.pictures.moving import write_gif
+from sdfcli.pictures.particles import FlowPictures
 from sdfcli.pictures.render import shot_of
 from sdfcli.query.poses import pose_at
 
@@ -128,11 +130,33 @@ def draw_moving() -> None:
     assert path.stat().st_size < MOST_BYTES
 
 
+def draw_flows() -> None:
+    """Water as `sdfcli flow --pictures` draws it: the dam break, then around a rabbit and in it."""
+    rabbit = SAMPLES / "bunny.ply"
+    flow = prepare_dam_break(time=0.3, frames=1, device="cpu")
+    save(last_of(FlowPictures(flow, flow.first(), width=640, height=400), flow), "flow_dam")
+    for name, domain, box, spacing, time in (
+        ("flow_tank", (-0.16, -0.001, -0.16, 0.32), (-0.16, -0.001, -0.16, -0.07, 0.15, 0.16), 0.008, 0.3),
+        ("flow_inside", None, (-0.07, 0, -0.08, 0.07, 0.15, -0.02), 0.004, 0.2),
+    ):
+        inside = domain is None
+        field = sdfcli.build(rabbit, device="cpu", domain=domain)
+        flow = prepare(field, box, spacing, inside=inside, time=time, frames=1, device="cpu")
+        save(last_of(FlowPictures(flow, flow.first(), field, inside, width=640, height=480), flow), name)
+
+
+def last_of(pictures: FlowPictures, flow: Flow) -> Any:
+    """The picture of a flow's last state."""
+    *_, last = flow.states()
+    return pictures.draw(last)
+
+
 def main() -> None:
     """Draws them all."""
     FOLDER.mkdir(exist_ok=True)
     draw_samples()
     draw_contacts()
+    draw_flows()
     draw_moving()
     for name, shape in SCENES.items():
         draw(shape, FOLDER / f"{name}.png")

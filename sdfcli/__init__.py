@@ -13,6 +13,7 @@ __all__ = [
     "build_sequence",
     "contacts",
     "first_contact",
+    "flow",
     "isosurface",
     "load",
     "load_sequence",
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from sdfcli.field.device_arrays import sampler_source
     from sdfcli.field.field import Field
     from sdfcli.field.store import load
+    from sdfcli.particles.run import flow
     from sdfcli.pictures.render import render
     from sdfcli.pictures.slice import slice_image
     from sdfcli.pipeline import build
@@ -51,6 +53,7 @@ _HOME = {
     "build_sequence": "sequence.build",
     "contacts": "query.contacts",
     "first_contact": "query.first_contact",
+    "flow": "particles.run",
     "isosurface": "extract.isosurface",
     "load": "field.store",
     "load_sequence": "sequence.file",

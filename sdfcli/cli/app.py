@@ -29,6 +29,7 @@ COMMANDS = (
     "info",
     "query",
     "collide",
+    "flow",
     "verify",
     "bench",
     "profile",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from sdfcli.cli.app import app
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "reference" / "json.md").read_text()
 TORUS = ROOT / "sample_meshes" / "torus.obj"
+
+FLOW = "--fill -1,-0.2,-1,1,0.2,1 --time 0.01 --frames 1"
 
 EXAMPLES = {
     "build": "build TORUS -o new.h5 --depth 3 --unit 4",
@@ -33,6 +36,8 @@ EXAMPLES = {
     "collide, a pose": "collide field.h5 TORUS",
     "collide": "collide field.h5 TORUS --contacts newer.csv",
     "collide --path": "collide field.h5 TORUS --path --at 0,0,0",
+    "flow": f"flow water.h5 {FLOW} --inside --spacing 0.1 --pictures new -o new.vtkhdf",
+    "flow --case": "flow --case dam-break --time 0.0005 --frames 1 --pictures new -o new.vtkhdf",
     "extract": "extract field.h5 --resolution 16 -o new.ply",
     "extract --frames": "extract anim.h5 --resolution 16 --frames 1: -o new_%d.ply",
     "render": "render field.h5 --size 64x64 -o new.png",
@@ -66,6 +71,7 @@ def documented(section: str) -> set[str]:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     sdfcli.build(TORUS, device="cpu", depth=3).save(tmp_path / "field.h5")
     sequences.write(tmp_path / "anim.h5", [TORUS, TORUS], [0.0, 1.0], depth=3)
+    sdfcli.build(TORUS, device="cpu").save(tmp_path / "water.h5")
     (tmp_path / "points.txt").write_text("0 0 0\n")
     two_frames = [("sequence", True, lambda: [1.0, 2.0])]
     for name, value in (("SIZES_CPU", (32,)), ("JUDGED_CPU", 32), ("ABLATED_CPU", 32)):
@@ -96,7 +102,7 @@ def test_one_type_for_one_thing(folder: Path) -> None:
     kinds: dict[str, str] = {}
     for words in EXAMPLES.values():
         for path in folder.glob("new*"):
-            path.unlink()
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
         for key, value in reported(words).items():
             if value is not None:
                 kind = "number" if type(value) in (int, float) else type(value).__name__
