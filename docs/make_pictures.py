@@ -142,7 +142,8 @@ def draw_flows() -> None:
         inside = domain is None
         field = sdfcli.build(rabbit, device="cpu", domain=domain)
         flow = prepare(field, box, spacing, inside=inside, time=time, frames=1, device="cpu")
-        save(last_of(FlowPictures(flow, flow.first(), field, inside, width=640, height=480), flow), name)
+        pictures = FlowPictures(flow, flow.first(), field, inside, width=560, height=420)
+        save(last_of(pictures, flow), name, colours=None)
 
 
 def last_of(pictures: FlowPictures, flow: Flow) -> Any:

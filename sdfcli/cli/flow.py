@@ -113,7 +113,7 @@ def flow(
 
     The mesh is a wall by its field, and the field's domain a closed tank.
 
-    Example: sdfcli flow bunny.h5 --fill -0.05,0,-0.05,0.05,0.1,0 --spacing 0.005 --inside -o flow.vtkhdf
+    Example: sdfcli flow tank.h5 --fill 0,0,0,1,1,1 --spacing 0.02 -o flow.vtkhdf
     """
     from sdfcli.runtime.files import check_target
     from sdfcli.runtime.parts import kept_frames, parts_folder
