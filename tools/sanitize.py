@@ -138,7 +138,7 @@ def work() -> None:
         compare(mesh, 4, device="cpu", threads=THREADS, samples=300)
         sdfcli.isosurface(points.reshape(10, 20, 75), iso=points.mean(), device="cpu", threads=THREADS)
     thin_wall = trimesh.creation.box((1, 0.02, 0.002))  # needs leaves finer than those for the tolerance
-    sdfcli.build(thin_wall, device="cpu", threads=THREADS, tolerance=2e-3)
+    picture_of_water(sdfcli.build(thin_wall, device="cpu", threads=THREADS, tolerance=2e-3))
     for dtype in (np.uint32, np.uint64):
         exclusive_scan_on_host(np.ones(5000, np.uint32), [CpuBackend(THREADS)], dtype=dtype, chunk=2000)
     boxes = np.random.default_rng(4).random((5000, 6))
@@ -167,6 +167,18 @@ def all_queries(index: Any) -> None:
         found.visits(at)
         found.nearest_in_any_order(at)
     make_octree(scene.backend, scene.order, "octree", 4)
+
+
+def picture_of_water(field: Any) -> None:
+    """Water around a field's surface, some of it beside the picture."""
+    from sdfcli.particles.run import prepare
+    from sdfcli.pictures.particles import FlowPictures
+
+    low, high = field.domain.origin, field.domain.origin + field.domain.length
+    water = prepare(field, (*low, *high), field.domain.length / 12, device="cpu", threads=THREADS)
+    first = water.first()
+    for inside in (False, True):  # with another camera
+        FlowPictures(water, first, field, inside, width=64, height=48).draw(first)
 
 
 if __name__ == "__main__":

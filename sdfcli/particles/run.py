@@ -264,6 +264,8 @@ def prepare(
             f"--spacing {spacing:g}: below {SHARPEST} stated errors of the field, {SHARPEST * error:.3g}; use a larger "
             "one, or build the field with a smaller --tolerance"
         )
+    if spacing > field.domain.length:
+        raise UsageError(f"--spacing {spacing:g}: larger than the field's domain, {field.domain.length:g}")
     fall = math.hypot(*gravity)
     height = _height(box, low, high, np.asarray(gravity, np.float64)) if fall else float((box[1] - box[0]).max())
     sound = MACH * math.sqrt((fall or 1.0) * height)
@@ -300,7 +302,8 @@ def prepare_dam_break(
 ) -> Flow:
     """The paper's case: a dam break between wall particles, without a field. scale: how many times finer."""
     step = DAM_STEP / scale
-    per_frame = round(time / frames / step) if math.isfinite(time) else 0
+    steps = time / frames / step
+    per_frame = round(steps) if 0 < steps < MOST_STEPS else 0
     if per_frame < 1 or not math.isclose(per_frame * frames * step, time, rel_tol=1e-9):
         raise UsageError(f"--time {time:g}: use a multiple of --frames times {step:g} s, the case's time step")
     fluid, start = dam_break_fluid(scale), cases.dam_break(scale)

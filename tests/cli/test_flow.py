@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,24 @@ def test_the_dam_break(folder: Path) -> None:
     shown = flow(*DAM, "-o", "b.vtkhdf")[1]
     assert "3,380 of water, 15,756 of walls, 0.02 m apart" in shown
     assert "behind a wall" not in shown
+
+
+def test_progress_tells_what_is_left(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    @contextmanager
+    def progress(title: str, quiet: bool) -> Iterator[Callable[[str], None]]:
+        assert (title, quiet) == ("a.vtkhdf", False)
+        yield seen.append
+
+    monkeypatch.setattr("sdfcli.cli.flow.progress", progress)
+    interrupted(monkeypatch, 3, *BALL, *SHORT, "-o", "a.vtkhdf")
+    assert seen[:2] == ["getting ready", "0 of 4 frames"]
+    assert [words.split(",")[0] for words in seen[2:]] == ["1 of 4 frames", "2 of 4 frames"]
+    assert all(words.endswith(" s left") for words in seen[2:])
+    seen.clear()
+    assert flow(*BALL, *SHORT, "-o", "a.vtkhdf", "--resume")[0] == 0  # of those that were kept, none counts
+    assert [words.split(",")[0] for words in seen[3:]] == ["0 of 2 frames", "1 of 2 frames", "2 of 2 frames"]
 
 
 def test_quiet(folder: Path) -> None:
@@ -418,6 +437,7 @@ def test_pictures_that_cannot_be_written(folder: Path) -> None:
         ("--case dam-break --time -1", 2, "--time -1: use a multiple"),
         ("--case dam-break --time nan", 2, "--time nan"),
         ("--case dam-break --time inf", 2, "--time inf"),
+        ("--case dam-break --time 1e308", 2, "--time 1e+308"),
         ("--case dam-break --frames 0", 2, "--frames"),
         ("ball.h5 --fill 1,2 --spacing 0.1", 2, "--fill 1,2: use 6 numbers with commas between"),
         ("ball.h5 --fill a,b,c,d,e,f --spacing 0.1", 2, "--fill a,b,c,d,e,f: use 6 numbers"),
@@ -428,6 +448,9 @@ def test_pictures_that_cannot_be_written(folder: Path) -> None:
         ("ball.h5 FILL --spacing 0.1 --gravity 0,inf,0", 2, "--gravity 0,inf,0: use 3 numbers"),
         ("ball.h5 FILL --spacing 0.01", 2, "--spacing 0.01: below 10 stated errors of the field"),
         ("ball.h5 FILL --spacing -1", 2, "above 0"),
+        ("ball.h5 FILL --spacing 1e308", 2, "--spacing 1e+308: larger than the field's domain"),
+        ("ball.h5 FILL --spacing 0.2 --time 1e308", 2, "time steps a frame are too many"),
+        ("ball.h5 FILL --spacing 0.2 --gravity 1e308,0,0", 2, "time steps a frame are too many"),
         ("ball.h5 FILL --spacing nan", 2, "must be finite numbers"),
         ("ball.h5 FILL --spacing 0.1 --time inf", 2, "must be finite numbers"),
         ("ball.h5 FILL --spacing 0.1 --time 0", 2, "above 0"),
