@@ -147,9 +147,43 @@ def work() -> None:
             sdfcli.nearest_neighbours(boxes, boxes[::2], k, approximate, device="cpu", threads=THREADS)
     vectors = boxes.astype(np.float32)
     ShiftedSort(CpuBackend(THREADS), vectors).candidates(vectors, 8, joint=True)
+    flows(thin_wall)
     missing = {kernel for kernel in argument_structs() if CpuBackend(THREADS).offers(kernel)} - used
     if missing:
         sys.exit(f"kernels that were not run: {', '.join(sorted(missing))}")
+
+
+def flows(mesh: Any) -> None:
+    """Water around a mesh, and beside wall particles, in every layout; a bucket that holds more than its places."""
+    import numpy as np
+
+    import sdfcli
+    from sdfcli.backend import C
+    from sdfcli.backend.cpu import CpuBackend
+    from sdfcli.particles.fluid import Fluid
+    from sdfcli.particles.layout import LAYOUTS, Grid, ParticleStore
+    from sdfcli.particles.run import prepare
+    from sdfcli.particles.step import Stepper
+
+    field = sdfcli.build(mesh, device="cpu", threads=THREADS, tolerance=2e-3)
+    low, high = field.domain.origin, field.domain.origin + field.domain.length
+    fluid = Fluid(0.02, 22.0, 5e-4, (0.0, 0.0, -9.8))
+    place = np.random.default_rng(5).random((1000, 3)).astype(np.float32)
+    kind = np.where(place[:, 2] < 0.3, C.WALL, C.FLUID).astype(np.uint8)
+    rest, number = np.zeros_like(place), np.arange(len(place), dtype=np.uint32)
+    for layout in LAYOUTS:
+        options: dict[str, Any] = {"layout": layout, "device": "cpu", "threads": THREADS, "frames": 1}
+        water = prepare(field, (*low, *high), field.domain.length / 12, **options)
+        water.per_frame = 3
+        list(water.states())
+        for reach in (0.9, fluid.reach):
+            grid = Grid.over(np.zeros(3), np.ones(3), reach)
+            stepper = Stepper(
+                ParticleStore(CpuBackend(THREADS), layout, grid, place, rest, kind, number, room=1), fluid
+            )
+            for _ in range(2):
+                stepper.step()
+            stepper.measure()
 
 
 def all_queries(index: Any) -> None:
