@@ -328,11 +328,10 @@ def test_rest_between_walls_of_a_field() -> None:
 
 
 @pytest.mark.xfail(
-    strict=True, reason="density maps count 0.22 of a wall at 1.5 spacings, wall particles 0.05: it swells"
+    strict=True, reason="between walls of a field water does not come to rest, and stands 0.15 spacings higher"
 )
 def test_energy_at_rest_between_walls_of_a_field() -> None:
-    """1.2 % too dense in the second layer is 2.3 kPa with this speed of sound, more than the water's own weight: its
-    mean height rises by a quarter to a third of a spacing, the energy by 8 % (8 spacings a side) to 13 % (4)."""
+    """The energy rises by 8 % (8 spacings a side) to 13 % (4); see docs/internals/particles.md."""
     assert rest_between_fields()[1] <= ORACLE_ENERGY[1]
 
 
