@@ -59,7 +59,7 @@ class State:
     behind     particles that were behind a wall of the field at the end of a step, summed over the steps.
     fast       the same, of particles that moved so far in a step that they may have missed a neighbour.
     clearance  least distance of water from the field's walls, in metres; None without a field.
-    energy     kinetic and potential, in joules, of the water.
+    energy     kinetic and potential, in joules, of the water; the latter is 0 at `origin`.
     """
 
     index: int
@@ -267,7 +267,7 @@ def prepare(
     if spacing > field.domain.length:
         raise UsageError(f"--spacing {spacing:g}: larger than the field's domain, {field.domain.length:g}")
     fall = math.hypot(*gravity)
-    height = _height(box, low, high, np.asarray(gravity, np.float64)) if fall else float((box[1] - box[0]).max())
+    height = _height(box, low, high, gravity) if fall else float((box[1] - box[0]).max())
     sound = MACH * math.sqrt((fall or 1.0) * height)
     longest = COURANT * spacing / sound
     if step is not None and not 0 < step <= longest * (1 + 1e-9):
@@ -370,12 +370,13 @@ def flow(
     ).states()
 
 
-def _height(box: Arrays, low: Arrays, high: Arrays, gravity: Arrays) -> float:
+def _height(box: Arrays, low: Arrays, high: Arrays, gravity: tuple[float, float, float]) -> float:
     """How deep water can fall: from the top of a box to the ground of the domain."""
-    down = gravity / math.hypot(*gravity)
-    top = min(float(np.where(down > 0, box[0], box[1]) @ down), math.inf)
-    ground = float(np.where(down > 0, high, low) @ down)
-    return ground - top
+    whole = math.hypot(*gravity)
+    along = (
+        (high[k] - box[0, k] if pull > 0 else low[k] - box[1, k]) * (pull / whole) for k, pull in enumerate(gravity)
+    )
+    return float(sum(along))
 
 
 def _fastest(velocity: Arrays) -> float:
