@@ -232,7 +232,10 @@ def test_seeds(dragon: Path) -> None:
         (["knn", "MESH", "-k", "33"], "-k 33: use 1 to 32"),
         (["knn", "MESH", "--block", "100"], "--block 100: use a multiple of 32 up to 1024"),
         (["MESH", "-k", "8"], "-k goes with `sdfcli bench knn` alone, --block with that and `sdfcli bench flow`"),
-        (["MESH", "--block", "512"], "-k goes with `sdfcli bench knn` alone, --block with that and `sdfcli bench flow`"),
+        (
+            ["MESH", "--block", "512"],
+            "-k goes with `sdfcli bench knn` alone, --block with that and `sdfcli bench flow`",
+        ),
         (["MESH", "--seeds", "bfs"], "--seeds bfs: use knn"),
         (["knn", "MESH", "--seeds", "knn"], "--seeds"),
     ],
@@ -339,3 +342,40 @@ def test_the_pipeline_of_a_workload(backend: Backend) -> None:
     found = workload.query_seconds(("cct", "soa"), 2)
     assert set(found) == {"cct", "soa"}
     assert min(found.values()) > 0
+
+
+def test_layouts_of_particles() -> None:
+    words = ["bench", "flow", "--steps", "1", "--device", "cpu"]
+    done = run(*words, "--block", "64,128")
+    assert done.returncode == 0, done.stderr
+    for word in (
+        "from 1, cpu",
+        "19,136",
+        "shuffled",
+        "compact, lists",
+        "Milliseconds a step",
+        "(vi, vii)",
+        "no effect",
+    ):
+        assert word in done.stdout
+    report = json.loads(run(*words, "--json").stdout)
+    assert report["steps"] == 1
+    assert {row["layout"] for row in report["rows"]} == {"index", "bucket", "compact", "compact, lists"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["flow", "--block", "64,33"], "--block 33: use a multiple of 32 up to 1024"),
+        (["flow", "--block", "many"], "--block many: use whole numbers between commas"),
+        (["flow", "--scale", "0"], "--scale 0: use 1 to 10,000"),
+        (["flow", "--scale", "1;2"], "--scale 1;2: use numbers between commas"),
+        (["flow", "--steps", "0"], "--steps 0: use 1 or more"),
+        (["MESH", "--scale", "2"], "--scale and --steps go with `sdfcli bench flow` alone"),
+        (["knn", "MESH", "--block", "64,128"], "--block 64,128: knn takes one number"),
+    ],
+)
+def test_what_particles_do_not_take(dragon: Path, words: list[str], message: str) -> None:
+    done = run("bench", *(dragon if word == "MESH" else word for word in words), "--device", "cpu")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
