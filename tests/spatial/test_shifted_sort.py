@@ -170,6 +170,20 @@ def test_candidates_are_those_of_the_steps_in_numpy(
             assert backend.to_host(ours).tobytes() == theirs.tobytes()
 
 
+@pytest.mark.parametrize("words", [1, 2])
+@pytest.mark.parametrize("dimension", [3, 4, 5, 6])
+def test_a_query_comes_after_the_data_of_its_code(backend: Backend, dimension: int, words: int) -> None:
+    """Of many equal data, the nearest of k = 1 is the last one."""
+    rng = np.random.default_rng(dimension)
+    equal, end = vectors(rng, 40, dimension, "equal"), np.ones((1, dimension), np.float32)
+    data = np.concatenate([equal, end])  # at the curve's end places have other neighbours
+    last = [int(np.flatnonzero((equal == own).all(axis=1))[-1]) for own in equal]
+    sort = ShiftedSort(backend, backend.from_host(data), 1, words)
+    for joint in (False, True):
+        _, nearest = sort.candidates(backend.from_host(equal), 1, joint=joint)
+        assert backend.to_host(nearest)[:, 0].tolist() == last
+
+
 @settings(max_examples=10, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
