@@ -97,7 +97,8 @@ def _print_stages(rows: Sequence[Row]) -> None:
         share = f"{100 * row.stages['sort'] / whole:.0f} %"
         lines.append((f"{row.particles:,}", row.order, f"{row.block or '-'}", row.layout, *cells, share))
     steps = (STEPS[name] for name in names)
-    print_table("\nMilliseconds a step", lines, ("particles", "numbered", "block", "layout", *steps, "(i) of all"))
+    header = ("particles", "numbered", "block", "layout", *steps, "(i) of all")
+    print_table("Milliseconds a step", lines, header, apart=True)
 
 
 def _caveats() -> list[str]:
