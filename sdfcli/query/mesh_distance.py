@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,29 @@ FAR = 1e9
 """Distance from the domain, in its edges, beyond which points are moved nearer (see distance/points.h)."""
 
 CHUNK = 1 << 20
-"""Points per batch, at most 2^21 (see distance/points.h)."""
+"""Points per batch that need not fit into the free memory."""
+
+BYTES = 128
+"""Memory for a point of a batch while it is queried, beside its answer."""
+
+
+class _Asked(NamedTuple):
+    """A batch of m points in Morton order.
+
+    order  (m,) uint32: the points' numbers.
+    at     (m, 3) float32: their positions in the unit cube.
+    scale  (m,) float64: factors of their distances.
+    """
+
+    order: Array
+    at: Array
+    scale: Array
+
+    def sent_back(self, values: Array) -> Array:
+        """Values (m, ...) in the points' own order."""
+        result = values.copy()
+        result[self.order] = values
+        return result
 
 
 class MeshDistance:
@@ -81,7 +103,7 @@ class MeshDistance:
 
     def distance(self, points: Any) -> Any:
         """Unsigned distances (n,) float64; see `signed_distance`."""
-        return self._look_up(points, lambda at, scale: (self._index.nearest(at)[0] * scale,))[0]
+        return self._look_up(points, self._unsigned)[0]
 
     def closest(self, points: Any) -> tuple[Any, Any]:
         """The nearest points (n, 3) float64 on the mesh, and their faces (n,) int64; see `signed_distance`."""
@@ -110,75 +132,93 @@ class MeshDistance:
         if approximate is not None:
             check_form(approximate)
 
-        def nearest(at: Array, scale: Array) -> tuple[Array, Array]:
+        def nearest(asked: _Asked) -> tuple[Array, Array]:
+            at = asked.at
             if approximate is not None:
                 distance, face = self._triangles.approximate(at, k, approximate)
             else:
                 _, slot = self._index.nearest(at)
                 distance, face = self._triangles.exact(at, k, slot[:, None], k // 2)
-            return distance * scale[:, None], face.view(np.int32).astype(np.int64)  # the number of none is -1
+            face = face.view(np.int32).astype(np.int64)  # the number of none is -1
+            return asked.sent_back(distance * asked.scale[:, None]), asked.sent_back(face)
 
-        distances, faces = self._look_up(points, nearest)
+        distances, faces = self._look_up(points, nearest, 32 * k)
         return distances, faces
 
-    def _signed(self, at: Array, scale: Array) -> tuple[Array]:
-        distance, slot = self._index.nearest(at)
-        inside = self.scene.signer.inside_along(at, distance, slot)
-        return (self.backend.xp.where(inside, -distance, distance) * scale,)
+    def _unsigned(self, asked: _Asked) -> tuple[Array]:
+        return (self._in_units(asked, self._index.nearest(asked.at)[0], None),)
 
-    def _nearest(self, at: Array, scale: Array) -> tuple[Array, Array]:
+    def _signed(self, asked: _Asked) -> tuple[Array]:
+        distance, slot = self._index.nearest(asked.at)
+        inside = self.scene.signer.inside_along(asked.at, distance, slot)
+        return (self._in_units(asked, distance, inside.view(np.uint8)),)
+
+    def _nearest(self, asked: _Asked) -> tuple[Array, Array]:
+        at, order = asked.at, self._index.order
         _, slot = self._index.nearest(at)
         result = self.backend.xp.empty((len(at), 3), np.float64)
-        order = self._index.order
         self.backend.run("sdf_closest", len(at), points=at, slot=slot, triangle=order.triangle, nearest=result)
         on_mesh = result * self.mesh.domain.length + self.backend.from_host(self.mesh.domain.origin)
-        return on_mesh, order.triangle_id[slot].astype(np.int64)
+        return asked.sent_back(on_mesh), asked.sent_back(order.triangle_id[slot].astype(np.int64))
 
-    def _look_up(self, points: Any, answer: Callable[..., tuple[Array, ...]]) -> tuple[Any, ...]:
-        """Queries points (n, 3) in batches, each in Morton order, and returns results in the points' own order.
+    def _in_units(self, asked: _Asked, distance: Array, inside: Array | None) -> Array:
+        """Distances (m,) float64 in the mesh's units and the points' own order, negative where inside (m,) uint8."""
+        result = self.backend.xp.empty(len(distance), np.float64)
+        given = {"order": asked.order, "distance": distance, "inside": inside, "scale": asked.scale}
+        self.backend.run("sdf_look_up_done", len(distance), **given, result=result)
+        return result
 
-        answer: results (m, ...) for unit-cube points (m, 3) and factors of their distances (m,).
+    def _look_up(self, points: Any, answer: Callable[[_Asked], tuple[Array, ...]], nbytes: int = 32) -> tuple[Any, ...]:
+        """Queries points (n, 3) in batches, each in Morton order.
+
+        answer: results (m, ...) in the points' own order. nbytes: memory for the answer at a point.
         """
         backend, xp = self.backend, self.backend.xp
         on_device = is_cupy(points)
         home = xp if on_device else np
-        given = as_points(home, points.get() if on_device and xp is np else points)
-        if len(home.flatnonzero(~home.isfinite(given))):
-            raise InputError("the points to look up must be finite")
-        given = backend.from_host(given, np.float64)
-        results: list[Array] = []
-        for first in range(0, max(1, len(given)), CHUNK):
-            order, at, scale = self._in_order(given[first : first + CHUNK])
-            answers = answer(at, scale)
-            if not results:
-                results = [xp.empty((len(given), *values.shape[1:]), values.dtype) for values in answers]
-            for result, values in zip(results, answers, strict=True):
-                result[first : first + CHUNK][order] = values
+        given = backend.from_host(as_points(home, points.get() if on_device and xp is np else points))
+        batch = self._batch(len(given), BYTES + nbytes)
+        if len(given) <= batch:
+            results = answer(self._in_order(given))
+        else:
+            for first in range(0, len(given), batch):
+                answers = answer(self._in_order(given[first : first + batch]))
+                if first == 0:
+                    results = tuple(xp.empty((len(given), *each.shape[1:]), each.dtype) for each in answers)
+                for result, values in zip(results, answers, strict=True):
+                    result[first : first + batch] = values
         if on_device and xp is np:
             from sdfcli.backend.cuda import import_cupy
 
             return tuple(import_cupy().asarray(result) for result in results)
         return tuple(result if on_device else backend.to_host(result) for result in results)
 
-    def _in_order(self, points: Array) -> tuple[Array, Array, Array]:
-        """The Morton order of points: indices (n,) uint32, positions (n, 3) float32 in the unit cube, and the factor of
-        their distances (n,) float64."""
+    def _batch(self, points: int, nbytes: int) -> int:
+        """The points of a batch: those that the index takes best, in half of the free memory."""
+        best = self._index.batch
+        if min(points, best) <= CHUNK:
+            return best
+        return min(best, max(CHUNK, self.backend.memory_free() // (2 * nbytes)))
+
+    def _in_order(self, points: Array) -> _Asked:
+        """Points (n, 3), float32 or float64, in Morton order. Raises InputError where one is not finite."""
         backend, xp, n = self.backend, self.backend.xp, len(points)
-        keys, order = xp.empty(n, np.uint64), xp.empty(n, np.uint32)
-        (unit, at), (scale, sorted_scale) = (
-            [xp.empty((n, *shape), dtype) for _ in range(2)] for shape, dtype in (((3,), np.float32), ((), np.float64))
+        bits = max(1, (n - 1).bit_length())
+        single = points.dtype == np.float32
+        asked = backend.group(
+            "AskedPoints",
+            points=None if single else points,
+            single=points if single else None,
+            domain=self.mesh.domain.group(backend),
+            far=FAR,
+            bits=bits,
         )
-        domain = self.mesh.domain.group(backend)
-        backend.run("sdf_look_up", n, points=points, domain=domain, far=FAR, unit=unit, scale=scale, keys=keys)
-        keys.sort()  # keys hold the index: several times as fast as argsort
-        backend.run(
-            "sdf_look_up_sorted",
-            n,
-            keys=keys,
-            unit=unit,
-            scale=scale,
-            order=order,
-            sorted_unit=at,
-            sorted_scale=sorted_scale,
-        )
-        return order, at, sorted_scale
+        keys, wrong = xp.empty(n, np.uint64), xp.zeros(1, np.uint32)
+        backend.run("sdf_look_up", n, asked=asked, keys=keys, wrong=wrong)
+        checked = backend.copy_async(wrong)
+        keys.sort()  # keys hold the number: several times as fast as argsort
+        order, unit, scale = xp.empty(n, np.uint32), xp.empty((n, 3), np.float32), xp.empty(n, np.float64)
+        backend.run("sdf_look_up_sorted", n, asked=asked, keys=keys, order=order, unit=unit, scale=scale)
+        if checked()[0]:
+            raise InputError("the points to look up must be finite")
+        return _Asked(order, unit, scale)

@@ -19,6 +19,8 @@ class DistanceIndex(ABC):
     """
 
     seeds = 0
+    batch = 1 << 20
+    """Maximum points at a time for which more still speed up each."""
     by_level = False
     """Whether results at an octree's coarse corners speed up queries at finer ones."""
     coherent = True

@@ -192,6 +192,7 @@ class PacketIndex(DistanceIndex):
     """`fast` on a GPU: warps traverse a packed tree for packets of points (see distance/packet.h)."""
 
     seeds = 1
+    batch = 1 << 24
     by_level = True
     coherent = False
 

@@ -18,7 +18,6 @@ from sdfcli import MeshDistance
 from sdfcli.backend import Backend
 from sdfcli.errors import InputError, UsageError
 from sdfcli.mesh.load import make_mesh
-from sdfcli.query import mesh_distance as index
 
 backend = backends.backend
 
@@ -170,8 +169,8 @@ def test_answers_come_in_the_order_of_the_points(backend: Backend, monkeypatch: 
     alone = [mesh_index.signed_distance(point[None])[0] for point in points]
     closest, faces = mesh_index.closest(points)
     order = rng.permutation(500)
-    for chunk in (index.CHUNK, 100, 499):
-        monkeypatch.setattr(index, "CHUNK", chunk)
+    for batch in (500, 100, 499):
+        monkeypatch.setattr(mesh_index.scene.index, "batch", batch)
         assert mesh_index.signed_distance(points).tolist() == alone
         assert mesh_index.signed_distance(points[order]).tolist() == np.array(alone)[order].tolist()
         shuffled, shuffled_faces = mesh_index.closest(points[order])
