@@ -66,6 +66,11 @@ class Backend(ABC):
         """Kernels run within it by blocks of so many threads, but for those by warps; of no effect on a CPU."""
         return nullcontext()
 
+    def recorded(self, work: Callable[[], None]) -> Callable[[], None]:
+        """`work` to be repeated, as one launch where the device has graphs. It has run before, waits for nothing, and
+        reads and writes the same arrays each time, which outlive the result."""
+        return work
+
     @staticmethod
     @abstractmethod
     def address(array: Array) -> int | None:

@@ -170,6 +170,21 @@ class CudaBackend(WarpBackend):
         finally:
             self._functions, self._block = kept
 
+    def recorded(self, work: Callable[[], None]) -> Callable[[], None]:
+        cuda = self.xp.cuda
+        pool = cuda.MemoryPool()  # of its own: what work allocates and frees is not used by others between replays
+        with cuda.using_allocator(pool.malloc), cuda.Stream(non_blocking=True) as stream:
+            stream.begin_capture(cuda.runtime.streamCaptureModeRelaxed)
+            try:
+                work()
+            finally:
+                graph = stream.end_capture()
+
+        def replay(kept: Any = pool) -> None:
+            graph.launch()
+
+        return replay
+
     @staticmethod
     def address(array: Array) -> int | None:
         # Not array.flags, which creates an object: half the time of packing a launch's arguments.

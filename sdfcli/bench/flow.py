@@ -104,7 +104,7 @@ class FlowSteps:
 
     def run(self, steps: int) -> None:
         """Runs time steps, all eight parts of each."""
-        _advance(self._stepper, steps)
+        self._stepper.advance(steps, measured=True)
 
 
 def measure(
@@ -183,13 +183,7 @@ def _stepper(
 def _run(stepper: Stepper, steps: int) -> dict[str, float]:
     """Seconds of time steps, after some to warm up."""
     whole, backend = Stages(), stepper.store.backend
-    _advance(stepper, WARM)
+    stepper.advance(WARM, measured=True)
     with whole("steps", backend):
-        _advance(stepper, steps)
+        stepper.advance(steps, measured=True)
     return whole.seconds()
-
-
-def _advance(stepper: Stepper, steps: int) -> None:
-    for _ in range(steps):
-        stepper.step()
-        stepper.measure()

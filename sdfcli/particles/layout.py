@@ -122,7 +122,7 @@ class ParticleStore:
         self._link = xp.empty(self.places + grid.buckets, np.uint32) if self.layout == C.LAYOUT_INDEX else None
         self._listed, self._many, self._list = listed, None, None
         if listed:
-            self._many, self._list = xp.zeros(self.places, np.uint32), xp.empty((self.places, listed), np.uint32)
+            self._many, self._list = xp.zeros(self.places, np.uint32), xp.empty(self.places * listed, np.uint32)
         for array, values in (
             (self.position, position),
             (self.velocity, velocity),
@@ -213,6 +213,8 @@ class ParticleStore:
         return self._group
 
     def _grouped(self) -> Group:
+        # A thread reads a list of its own; threads of a warp read entries of one number together.
+        apart, following = (1, self.places) if self.backend.warps else (self._listed, 1)
         return self.backend.group(
             "Particles",
             places=self.places,
@@ -228,6 +230,8 @@ class ParticleStore:
             listed=self._listed,
             many=self._many,
             list=self._list,
+            apart=apart,
+            next=following,
         )
 
     def fullest(self) -> int:

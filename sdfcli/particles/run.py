@@ -22,7 +22,6 @@ from sdfcli.particles.fluid import COURANT, DENSITY, Fluid
 from sdfcli.particles.layout import ROOM, WIDER_FOR_FALLS, Grid, ParticleStore, check_layout
 from sdfcli.particles.step import Stepper
 from sdfcli.particles.wall import CLEARANCE, FieldWall
-from sdfcli.runtime import interrupts
 
 SHARPEST = 10
 """Minimum spacing, in stated errors of the field."""
@@ -159,9 +158,7 @@ class Flow:
                 self.backend, self._layout, self.grid, state.place, state.velocity, state.kind, state.number, self._room
             )
             stepper = Stepper(store, self.fluid, self.wall)
-            for _ in range(self.per_frame):
-                stepper.step()
-                interrupts.check()
+            stepper.advance(self.per_frame)
             fullest = store.fullest()
             if fullest <= self._room:
                 break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -12,6 +13,7 @@ from sdfcli.backend.timing import Stages
 from sdfcli.particles.fluid import Fluid
 from sdfcli.particles.layout import ParticleStore
 from sdfcli.particles.wall import FieldWall
+from sdfcli.runtime import interrupts
 
 STEPS = {
     "sort": "(i)",
@@ -24,6 +26,12 @@ STEPS = {
     "pressure after": "(viii)",
 }
 """Stages of a step, and what the paper calls them."""
+
+TURN = 2
+"""Steps after which each array is where it was: layouts that move particles have two sets of arrays."""
+
+RECORDED_FROM = 16
+"""Minimum number of steps that are worth recording."""
 
 
 class Stepper:
@@ -42,6 +50,27 @@ class Stepper:
         self._maps: Group | None = None if wall is None else wall.maps
         self._stages = stages
         self._fast, self._behind = (backend.xp.zeros(1, np.uint32) for _ in range(2))
+
+    def advance(self, steps: int, measured: bool = False) -> None:
+        """Time steps; measured: with (viii), each of them."""
+
+        def one() -> None:
+            self.step()
+            if measured:
+                self.measure()
+
+        def turn() -> None:
+            for _ in range(TURN):
+                one()
+
+        run: Callable[[], None] = turn
+        for done in range(0, steps - steps % TURN, TURN):
+            if done == TURN and steps >= RECORDED_FROM and self._stages is None:
+                run = self.store.backend.recorded(turn)
+            run()
+            interrupts.check()
+        for _ in range(steps % TURN):
+            one()
 
     def step(self) -> None:
         """One time step, but for (viii), which the next one does not need."""

@@ -6,7 +6,7 @@
 // INTERFACE
 //   Particles                buckets, and what is in them
 //   bucket_start             where a bucket begins
-//   each_in_buckets          calls a function for all in the buckets around a particle
+//   each_in_buckets          calls a function for all in the buckets around a particle, with the way there
 //   each_near                the same, for those in its list, if it has one
 //   sdf_flow_list            lists of those that may be near
 #ifndef SDFCLI_FLOW_PARTICLES_H
@@ -31,24 +31,48 @@ struct Particles {
     u32 listed;       // places of a particle's list of those that may be near it; 0: there are no lists
     const u32* many;  // [places] how many there are; more than `listed`: the list is no good
     const u32* list;  // [places, listed] their places, in the order of the walk
+    u32 apart, next;  // steps in `list` from one particle's first to another's, and from one of a particle to the next
 };
 FN u32 bucket_start(const u32* end, u32 bucket) { return bucket ? end[bucket - 1] : 0; }
 
+// Calls visit(place, r) for place_of(0) .. place_of(count - 1), in this order; r leads there from `at`.
+template <class Place, class Visit>
+FN void each_of(u32 count, const float* position, F3 at, const Place& place_of, const Visit& visit) {
+#ifdef __CUDACC_RTC__
+    const u32 AHEAD = 12;  // loads on their way at once: a thread has nothing else to do
+    for (u32 from = 0; from < count; from += AHEAD) {
+        u32 place[AHEAD];
+        F3 r[AHEAD];
+        for (u32 k = 0; k < AHEAD; k++) place[k] = place_of(min_of(from + k, count - 1));
+        for (u32 k = 0; k < AHEAD; k++) r[k] = load3(position + 3 * (size_t)place[k]) - at;
+        for (u32 k = 0; k < AHEAD; k++)
+            if (from + k < count) visit(place[k], r[k]);
+    }
+#else
+    for (u32 k = 0; k < count; k++) {
+        u32 place = place_of(k);
+        visit(place, load3(position + 3 * (size_t)place) - at);
+    }
+#endif
+}
+
 template <class Visit>
-FN void each_in_buckets(const Particles& all, u32 place, const Visit& visit) {
+FN void each_in_buckets(const Particles& all, const float* position, u32 place, const Visit& visit) {
+    F3 at = load3(position + 3 * (size_t)place);
     u32 middle = all.own[place];
     for (u32 row = 0; row < 9; row++) {
         u32 first = middle + all.nx * (all.ny * (row / 3) + row % 3) - all.nx * (all.ny + 1) - 1;
         if (all.layout == SDF_LAYOUT_COMPACT) {  // three buckets that follow one another
-            u32 last = all.end[first + 2];
-            for (u32 p = bucket_start(all.end, first); p < last; p++) visit(p);
+            u32 start = bucket_start(all.end, first);
+            each_of(all.end[first + 2] - start, position, at, [&](u32 k) { return start + k; }, visit);
         } else {
             for (u32 bucket = first; bucket < first + 3; bucket++) {
                 if (all.layout == SDF_LAYOUT_BUCKET) {
                     u32 count = min_of(all.end[bucket] - bucket_start(all.end, bucket), all.room);
-                    for (u32 j = 0; j < count; j++) visit(bucket * all.room + j);
+                    each_of(count, position, at, [&](u32 k) { return bucket * all.room + k; }, visit);
                 } else {
-                    for (u32 p = all.link[all.places + bucket]; p != SDF_NONE; p = all.link[p]) visit(p);
+                    for (u32 p = all.link[all.places + bucket]; p != SDF_NONE; p = all.link[p])
+                        visit(p, load3(position + 3 * (size_t)p) - at);
                 }
             }
         }
@@ -56,13 +80,14 @@ FN void each_in_buckets(const Particles& all, u32 place, const Visit& visit) {
 }
 
 template <class Visit>
-FN void each_near(const Particles& all, u32 place, const Visit& visit) {
+FN void each_near(const Particles& all, const float* position, u32 place, const Visit& visit) {
     if (all.listed == 0 || all.many[place] > all.listed) {
-        each_in_buckets(all, place, visit);
+        each_in_buckets(all, position, place, visit);
         return;
     }
-    const u32* list = all.list + all.listed * (size_t)place;
-    for (u32 k = 0; k < all.many[place]; k++) visit(list[k]);
+    const u32* list = all.list + all.apart * (size_t)place;
+    F3 at = load3(position + 3 * (size_t)place);
+    each_of(all.many[place], position, at, [&](u32 k) { return list[all.next * (size_t)k]; }, visit);
 }
 
 struct sdf_flow_list_args {
@@ -75,12 +100,10 @@ struct sdf_flow_list_args {
 };
 SDF_KERNEL(sdf_flow_list, PLAIN, i) {
     if (a.all.kind[i] == SDF_GONE) return;
-    F3 at = load3(a.position + 3 * (size_t)i);
     u32 count = 0;
-    each_in_buckets(a.all, i, [&](u32 p) {
-        F3 r = load3(a.position + 3 * (size_t)p) - at;
+    each_in_buckets(a.all, a.position, i, [&](u32 p, F3 r) {
         if (p == i || !(dot(r, r) < a.reach * a.reach)) return;
-        if (count < a.all.listed) a.list[a.all.listed * (size_t)i + count] = p;
+        if (count < a.all.listed) a.list[a.all.apart * (size_t)i + a.all.next * (size_t)count] = p;
         count++;
     });
     a.many[i] = count;

@@ -27,10 +27,8 @@ struct Fluid {
 // Calls visit(place, r, squared length of r, length) for all other particles within the reach; r leads to them.
 template <class Visit>
 FN void each_neighbour(const Particles& all, const Fluid& fluid, const float* position, u32 i, const Visit& visit) {
-    F3 at = load3(position + 3 * (size_t)i);
     float reach_sq = fluid.reach * fluid.reach;
-    each_near(all, i, [&](u32 p) {
-        F3 r = load3(position + 3 * (size_t)p) - at;
+    each_near(all, position, i, [&](u32 p, F3 r) {
         float r_sq = dot(r, r);
         if (r_sq < reach_sq && r_sq >= fluid.least_sq && p != i) visit(p, r, r_sq, sqrtf(r_sq));
     });
