@@ -10,6 +10,7 @@ import typer
 from sdfcli.cli import options
 from sdfcli.cli.bench_flow import block_sizes, measure_flows
 from sdfcli.cli.bench_knn import measure_neighbours, measure_seeds
+from sdfcli.cli.bench_scale import measure_growth
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_lines, print_table, progress
 from sdfcli.errors import CheckFailedError, UsageError
 from sdfcli.params import BuildParams
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 Meshes = Annotated[
     list[str],
     typer.Argument(
-        metavar="MESH...|scan|sequence [MESH...]|knn MESH...|flow",
+        metavar="MESH...|scan|sequence [MESH...]|knn MESH...|scale MESH...|flow",
         help="Triangle meshes; `scan` for the exclusive scan; `sequence` for moving meshes; `knn` for neighbours; "
-        "`flow` for particles.",
+        "`scale` for growth; `flow` for particles.",
     ),
 ]
 Depth = Annotated[
@@ -69,7 +70,8 @@ Scale = Annotated[
     str | None,
     typer.Option(
         metavar="X[,X...]",
-        help="How many times the paper's particles, for `flow`; 1 by default.",
+        help="How many times the paper's particles, for `flow` (1 by default), or the mesh's triangles, for `scale` "
+        "(1,4,16).",
         show_default=False,
     ),
 ]
@@ -116,6 +118,7 @@ def bench(
     With `scan` in place of a mesh: the exclusive scan on one, two and four devices.
     With `sequence` before the meshes: frames a second of moving meshes, by four ways of building them.
     With `knn` before the meshes: neighbours by the shifted sort, beside its paper's figures and exact answers.
+    With `scale` before the meshes: whole builds of copies and subdivisions of a mesh, and how they grow.
     With `flow`: layouts of particles, beside their paper's figures.
 
     Example: sdfcli bench bunny.ply dragon.ply --depth 9
@@ -136,8 +139,13 @@ def bench(
     if meshes == ["flow"] and not Path("flow").exists():
         measure_flows(select_backend(device, threads), scale or "1", threads_of_blocks, steps, repeat or 1, json, quiet)
         return
-    if scale is not None or steps is not None:
-        raise UsageError("--scale and --steps go with `sdfcli bench flow` alone")
+    if steps is not None:
+        raise UsageError("--steps goes with `sdfcli bench flow` alone")
+    if meshes[0] == "scale" and not Path("scale").exists():
+        measure_growth(meshes[1:], scale, depth, select_backend(device, threads), threads, json, quiet)
+        return
+    if scale is not None:
+        raise UsageError("--scale goes with `sdfcli bench scale` and `sdfcli bench flow` alone")
     repeat = repeat or 5
     if meshes[0] == "knn" and not Path("knn").exists():
         if seeds is not None or uniform or coherence:

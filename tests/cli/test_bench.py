@@ -371,7 +371,12 @@ def test_layouts_of_particles() -> None:
         (["flow", "--scale", "0"], "--scale 0: use 1 to 10,000"),
         (["flow", "--scale", "1;2"], "--scale 1;2: use numbers between commas"),
         (["flow", "--steps", "0"], "--steps 0: use 1 or more"),
-        (["MESH", "--scale", "2"], "--scale and --steps go with `sdfcli bench flow` alone"),
+        (["MESH", "--scale", "2"], "--scale goes with `sdfcli bench scale` and `sdfcli bench flow` alone"),
+        (["MESH", "--steps", "2"], "--steps goes with `sdfcli bench flow` alone"),
+        (["scale", "MESH", "--scale", "1.5"], "--scale 1.5: use whole numbers from 1"),
+        (["scale", "MESH", "--scale", "4,0"], "--scale 0: use whole numbers from 1"),
+        (["scale", "MESH", "--scale", "10000000"], "triangles are too many"),
+        (["scale"], "scale: name a mesh"),
         (["knn", "MESH", "--block", "64,128"], "--block 64,128: knn takes one number"),
     ],
 )

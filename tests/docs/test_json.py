@@ -57,6 +57,7 @@ EXAMPLES = {
     "bench --seeds knn": "bench TORUS --repeat 1 --depth 2 --device cpu --seeds knn",
     "bench flow": "bench flow --steps 1 --device cpu",
     "bench knn": "bench knn TORUS --repeat 1 --device cpu",
+    "bench scale": "bench scale TORUS --scale 1 --depth 2 --device cpu",
     "bench sequence": "bench sequence TORUS --frames 2 --device cpu",
     "profile --dry-run": "profile TORUS --dry-run",
 }
