@@ -87,16 +87,16 @@ def _build(
     with stages("start"):
         backend = select_backend(device, threads)
     with stages("load"):
-        loading.mesh()
+        given = loading.mesh()
     octree = OCTREES[params.octree]
     with stages("check"):
-        loading.health()
-        scene = Scene.of(loading.mesh(), params.sign, backend, params.query, lean=octree.lean, stages=stages)
+        scene = Scene.of(given, params.sign, backend, params.query, lean=octree.lean, stages=stages)
+        health = given.health
     mesh = scene.mesh
     samples = loading.submit(lambda: draw_samples(mesh, params.band))  # while kernels run
 
     def facts() -> Facts:
-        return Facts(loading.health(), loading.sha256())
+        return Facts(health, loading.sha256())
 
     progress("sorting triangles")
     scene.sort()  # (a)

@@ -31,9 +31,9 @@ class Scene:
     """See above. Reading `signer`, `index` and `order` makes them; `choice` is settled with the signer.
 
     mesh, choice: as `choose_sign` gives them. query: one of params.QUERIES. lean: whether the trees are larger than
-    what is built by them, so that one is there at a time where memory is scarce. triangles: (n, 9) float64 on the
-    device, and signer, where they are there already. stages: seconds of making things, by stage. coherent: whether
-    an earlier frame's triangles speed up queries; known when the index is.
+    what is built by them, so that one is there at a time where memory is scarce. signer: where it is there already.
+    stages: seconds of making things, by stage. coherent: whether an earlier frame's triangles speed up queries; known
+    when the index is.
     """
 
     def __init__(
@@ -44,14 +44,13 @@ class Scene:
         query: str = "fast",
         *,
         lean: bool = False,
-        triangles: Array | None = None,
         signer: Signer | None = None,
         stages: Stages | None = None,
     ) -> None:
-        self.backend, self.mesh, self.choice, self.stages = backend, mesh, choice, stages or Stages()
+        self.backend, self.mesh, self.choice, self.stages = backend, mesh.on(backend), choice, stages or Stages()
         self.warm_start: Seeds | None = None
         self._query, self._one_tree = query, lean and backend.memory.scarce
-        self._triangles, self._settled = triangles, signer
+        self._settled = signer
         self._order: Order | None = None
         self._bvh: Bvh | None = None
         self._index: DistanceIndex | None = None
@@ -60,17 +59,15 @@ class Scene:
     @classmethod
     def of(cls, mesh: Mesh, sign: str, backend: Backend, query: str = "fast", **options: Any) -> Scene:
         """The scene of a mesh, with the choice for `sign`, one of params.SIGNS."""
-        return cls(backend, *choose_sign(mesh, sign), query, **options)
+        return cls(backend, *choose_sign(mesh.on(backend), sign), query, **options)
 
     def sort(self) -> Order:
         """Computes the Morton order, and returns it."""
         with self.stages("morton", self.backend):
-            triangles = self._triangles
-            if triangles is None:
-                triangles = self.backend.from_host(self.mesh.unit_triangles)
-            keys = morton(self.backend, triangles)
+            mesh = self.mesh.on_device
+            keys = morton(mesh)
         with self.stages("sort", self.backend):
-            self._order = sort(self.backend, triangles, keys)
+            self._order = sort(mesh, keys)
         return self._order
 
     @property

@@ -28,6 +28,7 @@ LAYERS = [  # high to low
 KERNELS = [
     ("base", "portable types, lanes, warps"),
     ("geometry", "triangles, boxes, lattice"),
+    ("mesh", "welding, edges, shells"),
     ("trees", "radix, wide, packets"),
     ("distance", "nearest triangle"),
     ("neighbours", "k nearest: shifted sort, walks"),

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from importlib.machinery import PathFinder
 from importlib.util import LazyLoader, module_from_spec
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,8 @@ from sdfcli.errors import DeviceError
 BLOCK = C.WARP * C.BLOCK_WARPS
 STAGED = 1 << 15
 """Bytes of pageable host memory that the driver has staged when an asynchronous copy returns."""
+STAGE = 1 << 22
+"""Bytes of each of the two page-locked buffers through which larger arrays are copied."""
 IDLE_BYTES = 1 << 25
 """Free bytes that the pool keeps for reuse; freeing and allocating them again costs time."""
 COMPILER_OPTIONS = ("-std=c++17", "--fmad=false")
@@ -148,6 +150,8 @@ class CudaBackend(WarpBackend):
         self._block = BLOCK
         self._streams: list[Stream] = []
         self._coming: list[tuple[Any, npt.NDArray[Any]]] = []
+        self._stages: list[tuple[npt.NDArray[np.uint8], Any]] = []
+        self._staging = Lock()
         Thread(target=self._warm_up, daemon=True).start()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -230,12 +234,27 @@ class CudaBackend(WarpBackend):
     def from_host(self, array: npt.ArrayLike, dtype: Any = None) -> Array:
         if isinstance(array, self.xp.ndarray):
             return super().from_host(array, dtype)
-        host = np.asarray(array, dtype, order="C")
-        if not 0 < host.nbytes <= STAGED:
-            return super().from_host(host)
-        small = self.xp.empty(host.shape, host.dtype)
-        self.upload(host, small)
-        return small
+        host = np.asarray(array)
+        copy = self.xp.empty(host.shape, host.dtype if dtype is None else dtype)
+        if 0 < copy.nbytes <= STAGED:
+            self.upload(np.ascontiguousarray(host, copy.dtype), copy)
+        elif copy.nbytes:
+            self._upload_staged(host.reshape(-1), copy.reshape(-1))
+        return copy
+
+    def _upload_staged(self, host: npt.NDArray[Any], array: Array) -> None:
+        """Copies and converts to a device array: a buffer is filled while the driver copies the other."""
+        with self._staging:
+            if not self._stages:
+                self._stages = [(self.pinned(STAGE, np.uint8), self.xp.cuda.Event()) for _ in range(2)]
+            size = STAGE // array.itemsize
+            for turn, first in enumerate(range(0, len(host), size)):
+                piece, (buffer, copied) = host[first : first + size], self._stages[turn % 2]
+                copied.synchronize()
+                filled = buffer.view(array.dtype)[: len(piece)]
+                filled[...] = piece
+                self.upload(filled, array[first : first + size])
+                copied.record()
 
     def to_host(self, array: Array) -> npt.NDArray[Any]:
         return np.asarray(self.xp.asnumpy(array))

@@ -213,7 +213,7 @@ class _Comparison:
         backend, domain = self.backend, self.mesh.domain
         seconds = np.inf
         for _ in range(self.repeat):
-            mesh, choice = choose_sign(self._fresh_mesh(), self.index.sign.method)
+            mesh, choice = choose_sign(self._fresh_mesh().on(backend), self.index.sign.method)
             backend.synchronize()
             start = time.perf_counter()
             scene = Scene(backend, mesh, choice)
@@ -240,7 +240,6 @@ class _Comparison:
     def _fresh_mesh(self) -> Mesh:
         """The mesh as after loading, without cached results of earlier builds."""
         self.mesh.release()
-        _ = self.mesh.unit_triangles
         return self.mesh
 
     def _corner_errors(self, field: Field) -> Any:

@@ -36,9 +36,8 @@ class Workload:
         if not 1 <= depth <= MAX_DEPTH:
             raise UsageError(f"--depth {depth}: use 1 to {MAX_DEPTH}")
         self.backend, self.depth, self.kind = backend, depth, points
-        self.mesh, choice = choose_sign(mesh, "auto")
-        self.triangles = backend.from_host(self.mesh.unit_triangles)
-        scene = Scene(backend, self.mesh, choice, triangles=self.triangles)
+        self.mesh, choice = choose_sign(mesh.on(backend), "auto")
+        scene = Scene(backend, self.mesh, choice)
         self.order, bvh = scene.order, scene.bvh
         self.signer, self.choice = scene.signer, scene.choice
         self.indices = {
@@ -62,8 +61,8 @@ class Workload:
         """
         backend, on_octree = self.backend, self.kind in OCTREES
         stages = Stages()
-        given = {"triangles": self.triangles, "signer": self.signer, "stages": stages}
-        scene = Scene(backend, self.mesh, self.choice, query, lean=on_octree, **given)
+        _ = self.mesh.on_device
+        scene = Scene(backend, self.mesh, self.choice, query, lean=on_octree, signer=self.signer, stages=stages)
         if on_octree:
             order = scene.order
             with stages("octree", backend):

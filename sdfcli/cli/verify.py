@@ -109,7 +109,7 @@ class _Reference:
         from sdfcli.sign.choice import choose_sign
         from sdfcli.verify.reference import ExactReference
 
-        turned, choice = choose_sign(mesh, sign)
+        turned, choice = choose_sign(mesh.on(backend), sign)
         self._surface = ExactReference(turned.vertices, turned.faces, backend)
         counted = choice.boundary
         self._boundary = self._surface if counted is None else ExactReference(counted.vertices, counted.faces, backend)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from sdfcli.mesh.arrays import Floats, pieces
+FLAT_FACE = 1e-7
+"""Maximum height of a degenerate face, about the rounding of its corners, as a fraction of its longest side."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +41,3 @@ def count_text(count: int, name: str) -> str:
     """`3 open edges` from 3 and `open_edges`."""
     words = name.replace("_", " ")
     return f"{count:,} {words[:-1] if count == 1 else words}".replace("non manifold", "non-manifold")
-
-
-def degenerate_faces(triangles: Floats, normals: Floats) -> int:
-    """The number of degenerate triangles: height below the corners' rounding. triangles (m, 9), normals (m, 3)."""
-    count = 0
-    for part in pieces(len(triangles)):
-        t = np.ascontiguousarray(triangles[part].T)
-        sides = t[3:6] - t[0:3], t[6:9] - t[3:6], t[0:3] - t[6:9]
-        longest = np.maximum.reduce([(side * side).sum(axis=0) for side in sides])
-        count += int(np.sum((normals[part].T ** 2).sum(axis=0) <= (1e-7**2) * longest))
-    return count

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import unmasked
-from sdfcli.mesh.health import Health
 from sdfcli.mesh.mesh import Domain, Mesh, bounds_of
 from sdfcli.params import BuildParams
 from sdfcli.runtime.files import existing_file
@@ -89,13 +88,12 @@ def load_placed(source: Any, params: BuildParams) -> Mesh:
 
 
 class Loading:
-    """A mesh that is loaded, checked and hashed by threads. Its methods wait for results, and pass on exceptions."""
+    """A mesh that is loaded and hashed by threads. Its methods wait for results, and pass on exceptions."""
 
     def __init__(self, source: Any, params: BuildParams) -> None:
-        self._threads = ThreadPoolExecutor(3)
+        self._threads = ThreadPoolExecutor(2)
         loaded = self._threads.submit(load_placed, source, params)
         self.mesh: Callable[[], Mesh] = loaded.result
-        self.health: Callable[[], Health] = self._threads.submit(lambda: loaded.result().health).result
         self.sha256: Callable[[], str] = self._threads.submit(lambda: loaded.result().sha256).result
 
     def submit(self, work: Callable[[], T]) -> Callable[[], T]:

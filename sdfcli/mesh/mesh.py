@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from sdfcli.backend import Array, Backend, Group, select_backend
 from sdfcli.errors import UsageError
-from sdfcli.mesh.arrays import Bools, Floats, Ints, pieces
-from sdfcli.mesh.health import Health, degenerate_faces
-from sdfcli.mesh.topology import (
-    Edges,
-    Neighbours,
-    Uses,
-    connected,
-    edge_numbers,
-    edges_of,
-    neighbours_of,
-    twins,
-    uses_of,
-    weld,
-)
+from sdfcli.mesh.arrays import Floats, Ints, pieces
+from sdfcli.mesh.connectivity import Connectivity, OpenEdges
+from sdfcli.mesh.device_mesh import DeviceMesh
+from sdfcli.mesh.health import FLAT_FACE, Health
 from sdfcli.runtime.memory import require
-
-if TYPE_CHECKING:
-    from sdfcli.backend import Backend, Group
 
 PADDING = 0.025
 """Space around the mesh on each side, as a fraction of the longest side of its bounds."""
@@ -66,16 +53,13 @@ class Domain:
         return backend.group("Domain", x=x, y=y, z=z, length=self.length)
 
 
-OF_EDGES = ("uses", "neighbours", "doubled")
-"""Attributes that only the choice of the sign reads."""
+OF_EDGES = ("position", "connectivity")
+"""Derived attributes that only the choice of the sign reads."""
 
-CONNECTIVITY = ("position", "welded", "edges", "edge_number", "neighbours", "shell", "doubled", "open_edges")
-"""Attributes that follow from the faces and from which vertices lie at one position."""
+OF_DEVICE = ("vertex", "on_device", *OF_EDGES, "shell")
+"""Derived attributes that lie on the device."""
 
-RELEASED = (
-    *("unit_triangles", "position", "welded", "edges", "edge_number", "shell", "open_edges", "normals", "area_sums"),
-    *OF_EDGES,
-)
+RELEASED = (*OF_DEVICE, "open_edges", "unit_triangles", "normals", "area_sums")
 
 
 @dataclass(frozen=True)
@@ -120,51 +104,88 @@ class Mesh:
         return mesh
 
     @cached_property
+    def backend(self) -> Backend:
+        """The device of the arrays that are made on one: the CPU, unless `on` has set it."""
+        return select_backend("cpu")
+
+    def on(self, backend: Backend) -> Mesh:
+        """Sets the device, and returns the mesh. What was made on another one is made again."""
+        if "backend" in self.__dict__ and self.backend.name != backend.name:
+            self.release(OF_DEVICE)
+        self.__dict__["backend"] = backend
+        return self
+
+    @cached_property
+    def vertex(self) -> Array:
+        """The vertices on the device."""
+        return self.backend.from_host(self.vertices)
+
+    @cached_property
+    def on_device(self) -> DeviceMesh:
+        """Vertices and faces on the device."""
+        face = self.backend.from_host(self.faces, np.uint32)
+        return DeviceMesh(self.backend, self.vertex, face, self.domain.group(self.backend))
+
+    @cached_property
+    def position(self) -> Array:
+        """For each vertex (v,) uint32 the first vertex at its position; on the device."""
+        return self.on_device.position()
+
+    @cached_property
+    def connectivity(self) -> Connectivity:
+        """Edges and shells; on the device."""
+        return Connectivity.of(self.backend, self.on_device.face, self.position)
+
+    @cached_property
+    def shell(self) -> Array:
+        """For each face (f,) uint32 the number of its shell; on the device."""
+        return self.connectivity.shell
+
+    @cached_property
+    def open_edges(self) -> OpenEdges:
+        """The open edges; see Health."""
+        return self.connectivity.open_edges
+
+    def shell_sums(self, edges: Connectivity) -> tuple[Floats, Floats]:
+        """Twice the areas and six times the volumes (shells,) of shells; see DeviceMesh.sums."""
+        area, volume, self.__dict__["degenerate"] = self.on_device.sums(edges.shell, edges.shells, FLAT_FACE)
+        return area, volume
+
+    @cached_property
+    def degenerate(self) -> int:
+        """The number of degenerate faces; `shell_sums` counts them, too."""
+        return self.on_device.sums(None, 0, FLAT_FACE)[2]
+
+    @cached_property
+    def health(self) -> Health:
+        """Counts of the mesh's faults. Raises OutOfMemoryError where the checks do not fit into memory."""
+        require(CHECKING * len(self.faces), f"checking {len(self.faces):,} triangles")
+        edges = self.connectivity
+        return Health(
+            triangles=len(self.faces),
+            vertices=len(self.vertices),
+            shells=edges.shells,
+            open_edges=edges.open,
+            non_manifold_edges=edges.non_manifold,
+            inconsistent_edges=edges.inconsistent,
+            degenerate_faces=self.degenerate,
+            duplicate_faces=int(edges.doubled[1].sum()),
+        )
+
+    def triangles(self, chosen: Any = slice(None)) -> Floats:
+        """Corners (k, 9) float64 in the unit cube of the chosen faces; default: of all."""
+        corners = np.take(self.vertices, self.faces[chosen], axis=0)
+        return np.asarray(self.domain.to_unit(corners)).reshape(-1, 9)
+
+    @cached_property
     def unit_triangles(self) -> Floats:
         """Corners of the triangles (f, 9) float64 in the unit cube."""
-        return np.take(self.domain.to_unit(self.vertices), self.faces, axis=0).reshape(-1, 9)
+        return self.triangles()
 
     @cached_property
     def welded(self) -> Ints:
         """Faces (f, 3) after welding vertices at equal positions."""
-        return np.take(self.position, self.faces)
-
-    @cached_property
-    def position(self) -> Ints:
-        """For each vertex (v,) the first vertex at its position."""
-        return weld(self.vertices)
-
-    @cached_property
-    def uses(self) -> Uses:
-        """The half-edges of the welded faces, sorted by edge."""
-        return uses_of(self.welded)
-
-    @cached_property
-    def edges(self) -> Edges:
-        """The undirected edges of the welded faces."""
-        return edges_of(self.uses)
-
-    @cached_property
-    def edge_number(self) -> Ints:
-        """The numbers (f, 3) of the edges from each corner of the welded faces to the next."""
-        return edge_numbers(self.welded)
-
-    @cached_property
-    def neighbours(self) -> Neighbours:
-        """Pairs of faces that share an edge."""
-        return neighbours_of(self.uses)
-
-    @cached_property
-    def shell(self) -> Ints:
-        """For each face (f,) the number of its shell; faces are connected across edges of two faces."""
-        first = connected(len(self.faces), self.neighbours.pairs)
-        number: Ints = (np.cumsum(first == np.arange(len(first))) - 1)[first]
-        return number
-
-    @cached_property
-    def doubled(self) -> tuple[Ints, Bools]:
-        """The faces that have the vertices of another one; see `twins`."""
-        return twins(self.welded)
+        return np.take(self.backend.to_host(self.position).astype(np.int64), self.faces)
 
     @cached_property
     def normals(self) -> Floats:
@@ -174,33 +195,14 @@ class Mesh:
     @cached_property
     def area_sums(self) -> Floats:
         """Cumulative sums (f,) of twice the faces' areas in the unit cube."""
-        return np.cumsum(np.linalg.norm(self.normals, axis=1))
+        return np.cumsum(self.areas())
 
-    @cached_property
-    def health(self) -> Health:
-        """Counts of the mesh's faults. Raises OutOfMemoryError where the checks do not fit into memory."""
-        require(CHECKING * len(self.faces), f"checking {len(self.faces):,} triangles")
-        with ThreadPoolExecutor(2) as helpers:  # NumPy releases the GIL
-            degenerate = helpers.submit(lambda: degenerate_faces(self.unit_triangles, self.normals))
-            helpers.submit(lambda: self.doubled)
-            edges, shells = self.edges, int(self.shell.max()) + 1
-        uses = edges.forward + edges.backward
-        balanced = edges.forward == edges.backward
-        return Health(
-            triangles=len(self.faces),
-            vertices=len(self.vertices),
-            shells=shells,
-            open_edges=int(np.sum(~balanced)),
-            non_manifold_edges=int(np.sum(uses > 2)),
-            inconsistent_edges=int(np.sum((uses == 2) & ~balanced)),
-            degenerate_faces=degenerate.result(),
-            duplicate_faces=int(self.doubled[1].sum()),
-        )
-
-    @cached_property
-    def open_edges(self) -> Ints:
-        """Ends (e, 2) of the open edges; see Health."""
-        return self.edges.ends(self.edges.forward != self.edges.backward)
+    def areas(self) -> Floats:
+        """Twice the faces' areas (f,) in the unit cube."""
+        areas = np.empty(len(self.faces))
+        for part in pieces(len(areas)):
+            areas[part] = np.linalg.norm(face_normals(self.triangles(part)), axis=1)
+        return areas
 
     def release(self, names: tuple[str, ...] = RELEASED) -> None:
         """Frees derived attributes; they are made again on use."""
@@ -208,18 +210,10 @@ class Mesh:
             self.__dict__.pop(name, None)
 
     def with_faces(self, faces: Ints) -> Mesh:
-        """A mesh of other faces with the same vertices and domain."""
+        """A mesh of other faces with the same vertices, domain and device."""
         mesh = Mesh(self.vertices, faces)
-        mesh.__dict__.update(domain=self.domain, unit=self.unit, position=self.position)
-        return mesh
-
-    def subset(self, faces: Bools) -> Mesh:
-        """A mesh of the faces where `faces` (f,) is true, with the same vertices and domain."""
-        chosen = np.flatnonzero(faces)
-        mesh = self.with_faces(np.take(self.faces, chosen, axis=0))
-        for name in "unit_triangles", "normals", "welded":
-            mesh.__dict__[name] = np.take(getattr(self, name), chosen, axis=0)
-        mesh.__dict__["uses"] = self.uses.of(faces)
+        mesh.__dict__.update(domain=self.domain, unit=self.unit, backend=self.backend)
+        mesh.__dict__.update(vertex=self.vertex, position=self.position)
         return mesh
 
     @cached_property

@@ -12,7 +12,8 @@ from functools import cached_property
 import numpy as np
 
 from sdfcli.mesh.arrays import Bools, Floats, Ints
-from sdfcli.mesh.mesh import OF_EDGES, Mesh, face_normals
+from sdfcli.mesh.connectivity import Connectivity
+from sdfcli.mesh.mesh import Mesh, face_normals
 from sdfcli.mesh.topology import connected
 
 FLAT = 1e-4
@@ -32,12 +33,14 @@ MOST_SHELLS = 200
 class Repaired:
     """A mesh with consistently oriented faces.
 
+    edges     the connectivity of the faces that count, as they are oriented.
     counted   (f,) whether a face counts for winding numbers; None: all do.
     inverted  number of shells that were oriented inwards, and turned.
     notes     the changes, in words.
     """
 
     mesh: Mesh
+    edges: Connectivity
     counted: Bools | None = None
     inverted: int = 0
     notes: list[str] = field(default_factory=list)
@@ -47,7 +50,28 @@ class Repaired:
         """The faces that count, in the same domain: the boundary of the solid."""
         if self.counted is None:
             return self.mesh
-        return self.mesh.subset(self.counted)
+        mesh = self.mesh.with_faces(np.take(self.mesh.faces, np.flatnonzero(self.counted), axis=0))
+        mesh.__dict__["open_edges"] = self.edges.open_edges
+        return mesh
+
+    def turned(self, turn: Bools) -> Repaired:
+        """With the faces (f,) that are chosen turned."""
+        faces = np.where(turn[:, None], self.mesh.faces[:, [0, 2, 1]], self.mesh.faces)
+        return replace(self, edges=self.edges.turned(turn))._with_faces(self.mesh, faces)
+
+    def following(self, mesh: Mesh) -> Repaired:
+        """The same changes to a mesh with the faces that this one had, and other positions."""
+        faces = self.mesh.faces
+        return replace(self, mesh=mesh) if np.array_equal(faces, mesh.faces) else self._with_faces(mesh, faces)
+
+    def _with_faces(self, mesh: Mesh, faces: Ints) -> Repaired:
+        """With a mesh of turned faces in place of another one's."""
+        turned = mesh.with_faces(faces)
+        if self.counted is None:
+            turned.__dict__["connectivity"] = self.edges
+        if "degenerate" in mesh.__dict__:
+            turned.__dict__["degenerate"] = mesh.degenerate
+        return replace(self, mesh=turned)
 
 
 Orient = Callable[[Mesh], Repaired]
@@ -63,12 +87,10 @@ def repair(mesh: Mesh, orient: Orient | None = None) -> Repaired:
 
 def oriented(mesh: Mesh) -> Repaired:
     """The part of `repair` that depends on connectivity alone."""
-    found = Repaired(mesh)
-    if mesh.health.duplicate_faces:
+    found = Repaired(mesh, mesh.connectivity)
+    if len(found.edges.doubled[0]):
         found = _without_duplicates(found)
-    if found.boundary is not mesh:
-        mesh.release((*OF_EDGES, "edges", "shell"))
-    if not found.boundary.neighbours.alike.all():
+    if found.edges.inconsistent:
         found = _oriented_alike(found)
     return found
 
@@ -79,19 +101,19 @@ def _without_duplicates(found: Repaired) -> Repaired:
     Two faces back to back are a wall inside a solid, which does not bound it. But where most of the surface is doubled,
     it was modelled with two sides, and one of them counts.
     """
-    faces = found.mesh.welded
-    doubled, again = found.mesh.doubled
+    doubled, again = found.edges.doubled
+    faces = len(found.mesh.faces)
     first = np.flatnonzero(~again)
     group = np.cumsum(~again) - 1
-    side = _side(faces[doubled])
+    side = _side(found.edges.welded(doubled))
     net = np.add.reduceat(side, first)
-    groups = len(faces) - len(doubled) + len(net)
+    groups = faces - len(doubled) + len(net)
     two_sided = 2 * int(groups - np.sum(net == 0)) < groups
     # The first face with the more frequent orientation represents its group.
     wanted = np.where((net == 0) & two_sided, side[first], np.sign(net))
     right = np.flatnonzero(side == wanted[group])
     stands = right[np.diff(group[right], prepend=-1) > 0]
-    counted = np.ones(len(faces), bool)
+    counted = np.ones(faces, bool)
     counted[doubled] = False
     counted[doubled[stands]] = True
     if not counted.any():
@@ -102,7 +124,7 @@ def _without_duplicates(found: Repaired) -> Repaired:
         if two_sided
         else f"{left_out:,} doubled face{'s' if left_out > 1 else ''} not counted"
     )
-    return replace(found, counted=counted, notes=[*found.notes, note])
+    return replace(found, edges=found.edges.among(counted), counted=counted, notes=[*found.notes, note])
 
 
 def _side(faces: Ints) -> Ints:
@@ -118,17 +140,8 @@ def _oriented_alike(found: Repaired) -> Repaired:
     In a graph of two nodes per face, as it is and turned, nodes that agree across an edge are joined: both nodes of a
     face are connected where the patch cannot be oriented.
     """
-    boundary = found.boundary
-    faces = len(boundary.faces)
-    pairs = boundary.neighbours.pairs
-    turned = np.where(boundary.neighbours.alike, 0, faces)
-    doubled = np.concatenate(
-        [
-            np.stack([pairs[:, 0], pairs[:, 1] + turned], axis=1),
-            np.stack([pairs[:, 0] + faces, pairs[:, 1] + faces - turned], axis=1),
-        ]
-    )
-    label = connected(2 * faces, doubled)
+    faces = len(found.mesh.faces)
+    label = found.edges.orientations()
     as_is, other = label[:faces], label[faces:]
     patch = np.minimum(as_is, other)
     # Of the two orientations, the one that turns fewer faces.
@@ -141,12 +154,12 @@ def _oriented_alike(found: Repaired) -> Repaired:
     if not turn.any():
         return replace(found, notes=notes)
     notes.append(f"{int(turn.sum()):,} faces turned to agree with their neighbours")
-    return replace(_turned(found, turn), notes=notes)
+    return replace(found.turned(turn), notes=notes)
 
 
 def _turned_outwards(found: Repaired) -> Repaired:
     """Turns shells of negative volume, except cavities, which lie within another shell."""
-    shells = _Shells(found.boundary)
+    shells = _Shells(found)
     volume = shells.volume.copy()
     turn = np.zeros(len(volume), bool)
     solid = (np.abs(volume) > np.maximum(FLAT * shells.area**1.5, TINY)) & (shells.missing < WIDE_OPEN * shells.area)
@@ -169,45 +182,45 @@ def _turned_outwards(found: Repaired) -> Repaired:
         if every
         else f"{inverted:,} shell{'s' if inverted > 1 else ''} oriented inwards, turned"
     )
-    return replace(_turned(found, turn[shells.of_face]), inverted=inverted, notes=[*found.notes, note])
-
-
-def _turned(found: Repaired, turn: Bools) -> Repaired:
-    """Turns faces; `turn` is over the faces that count."""
-    if found.counted is not None:
-        every = np.zeros(len(found.mesh.faces), bool)
-        every[np.flatnonzero(found.counted)[turn]] = True
-        turn = every
-    faces = np.where(turn[:, None], found.mesh.faces[:, [0, 2, 1]], found.mesh.faces)
-    return replace(found, mesh=found.mesh.with_faces(faces))
+    return replace(found.turned(shells.faces(turn)), inverted=inverted, notes=[*found.notes, note])
 
 
 class _Shells:
     """The shells of a surface, each closed by cones over its open edges."""
 
-    def __init__(self, mesh: Mesh) -> None:
-        self.of_face = mesh.shell
-        self.count = int(self.of_face.max()) + 1
-        face, corner = np.nonzero(mesh.neighbours.loose)
-        after = (corner + 1) % 3
-        first = self.of_face[face] * (int(mesh.welded.max()) + 1)  # a vertex of two shells is two
-        position = mesh.unit_triangles.reshape(-1, 3, 3)
-        ends = np.stack([first + mesh.welded[face, after], first + mesh.welded[face, corner]], axis=1)
-        self.faces = mesh.unit_triangles
-        self.cones, self.of_cone = cones(ends, position[face, after], position[face, corner]), self.of_face[face]
+    def __init__(self, found: Repaired) -> None:
+        self.mesh, self.edges, self.count = found.mesh, found.edges, found.edges.shells
+        face, ends = self.edges.loose()
+        ends = ends[:, ::-1]
+        position = self.mesh.domain.to_unit(self.mesh.vertices[ends])
+        self.of_cone = self.edges.shell_of(face)
+        apart = len(self.mesh.vertices) * self.of_cone[:, None]  # a vertex of two shells is two
+        self.cones = cones(apart + ends, position[:, 0], position[:, 1])
         normals = face_normals(self.cones)
-        self.area, self.missing = self._sums(np.linalg.norm(mesh.normals, axis=1), np.linalg.norm(normals, axis=1))
-        self.volume = np.add(*self._sums(_volumes(self.faces, mesh.normals), _volumes(self.cones, normals)))
+        self.area, volume = self.mesh.shell_sums(self.edges)
+        self.missing = self._of_cones(np.linalg.norm(normals, axis=1))
+        self.volume = volume + self._of_cones(_volumes(self.cones, normals))
 
-    def _sums(self, of_faces: Floats, of_cones: Floats) -> tuple[Floats, Floats]:
-        """Sums of values by shell, (count,) each: over its faces, and over its cones."""
-        faces: Floats = np.bincount(self.of_face, weights=of_faces, minlength=self.count).astype(np.float64)
-        return faces, np.bincount(self.of_cone, weights=of_cones, minlength=self.count).astype(np.float64)
+    def _of_cones(self, values: Floats) -> Floats:
+        """Sums (count,) of the cones' values by shell."""
+        return np.bincount(self.of_cone, weights=values, minlength=self.count).astype(np.float64)
+
+    def faces(self, shells: Bools) -> Bools:
+        """Whether each face (f,) is in one of the chosen shells (count,)."""
+        shell = self.edges.shell_of()
+        return np.asarray(np.append(shells, False)[np.minimum(shell, self.count)])  # those left out have higher numbers
+
+    @cached_property
+    def of_face(self) -> Ints:
+        """The shell of each face that counts."""
+        shell = self.edges.shell_of()
+        return np.asarray(shell[shell < self.count])
 
     @cached_property
     def triangles(self) -> Floats:
-        """Faces, then cones (t, 3, 3)."""
-        return np.concatenate([self.faces, self.cones]).reshape(-1, 3, 3)
+        """The faces that count, then cones (t, 3, 3)."""
+        faces = self.mesh.triangles(self.edges.shell_of() < self.count)
+        return np.concatenate([faces, self.cones]).reshape(-1, 3, 3)
 
     @cached_property
     def of_triangle(self) -> Ints:

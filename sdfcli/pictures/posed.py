@@ -15,7 +15,7 @@ from sdfcli.mesh.load import load_mesh, make_mesh
 from sdfcli.mesh.mesh import Domain, Mesh
 from sdfcli.query.poses import checked_poses
 from sdfcli.sign.pseudonormal import corner_angles
-from sdfcli.spatial.morton import morton_order
+from sdfcli.spatial.morton import morton_order, order_of
 from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit
 
 CREASE = 0.94
@@ -84,7 +84,10 @@ class PosedMesh:
         """The mesh as kernels read it, in the unit cube of a field's domain."""
         if backend.name not in self._made:
             normals = backend.from_host(corner_normals(self.mesh))
-            self._made[backend.name] = tree_over(backend, self.mesh.unit_triangles), normals
+            self._made[backend.name] = (
+                refit(backend, build_bvh(backend, order_of(self.mesh.on(backend).on_device))),
+                normals,
+            )
             self.mesh.release()
         return shapes_group(backend, domain, self.mesh.domain, *self._made[backend.name])
 

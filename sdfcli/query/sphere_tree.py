@@ -12,7 +12,7 @@ from sdfcli.errors import InputError
 from sdfcli.field.field import is_cupy
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.spatial.morton import Order, morton_order
+from sdfcli.spatial.morton import Order, order_of
 
 ABREAST: int = C.SPHERES_ABREAST
 """Children of a node."""
@@ -48,9 +48,9 @@ class SphereTree:
         self.backend: Backend = select_backend(device, threads)
         self.mesh: Mesh = load_mesh(source)
         with self.backend.active():
-            self.order: Order = morton_order(self.backend, self.mesh.unit_triangles)
+            self.order: Order = order_of(self.mesh.on(self.backend).on_device)
             self.levels: list[Level] = _levels(self.backend, self.order)
-        self.mesh.release(("unit_triangles",))
+        self.mesh.release()
 
     @classmethod
     def of(cls, mesh: Any, poses: Any, device: str, threads: int | None) -> SphereTree:

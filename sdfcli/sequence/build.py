@@ -134,7 +134,7 @@ class SequenceBuild:
     def _prepare(self, index: int, before: Mesh | None) -> Frame:
         """What the host does before a frame's build."""
         start, params = time.perf_counter(), self.params
-        mesh = load_frame(self.frames, index, params)
+        mesh = load_frame(self.frames, index, params).on(select_backend(self.device, self.threads))
         loaded = time.perf_counter()
         same = before is not None and np.array_equal(before.faces, mesh.faces)
         turned, choice = (Follower() if self.cold else self._follower).choose_sign(mesh, params.sign)

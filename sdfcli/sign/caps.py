@@ -29,10 +29,7 @@ def cap_triangles(mesh: Mesh) -> Floats:
 
     An edge with k more uses in one direction gets k triangles of the other direction.
     """
-    edges = mesh.edges
-    excess = edges.forward - edges.backward
-    open_edges = np.flatnonzero(excess)
-    ends, excess = edges.ends(open_edges), excess[open_edges]
+    ends, excess = mesh.open_edges
     ends = np.repeat(np.where((excess > 0)[:, None], ends[:, ::-1], ends), np.abs(excess), axis=0)
     vertex, of_end = np.unique(ends, return_inverse=True)
     position = mesh.domain.to_unit(mesh.vertices[vertex])[of_end.reshape(-1, 2)]

@@ -47,25 +47,29 @@ def choose_sign(mesh: Mesh, asked: str, orient: Orient | None = None) -> tuple[M
     if asked == "none":
         return mesh, SignChoice(asked, "asked for", asked_for=True)
     repaired = repair(mesh, orient)
+    mesh.__dict__["degenerate"] = repaired.mesh.degenerate  # the same for turned faces
+    health = mesh.health
     notes = repaired.notes
     if asked != "auto":
         method, reason = asked, "asked for"
     elif repaired.counted is None and not repaired.mesh.health.faults:
         method, reason = "pseudonormal", "closed, oriented, no degenerate or non-manifold spots"
     else:
-        method, reason = "winding", ", ".join(mesh.health.faults)
-        if not mesh.health.watertight and len(repaired.boundary.open_edges) == 0:
+        method, reason = "winding", ", ".join(health.faults)
+        if not health.watertight and not repaired.edges.open:
             notes = [*notes, "closed then"]
+    boundary = None if repaired.counted is None else repaired.boundary
+    if boundary is None:
+        _ = repaired.mesh.health, repaired.mesh.shell, repaired.mesh.open_edges  # what is wanted of them later
     if repaired.mesh is not mesh:
         mesh.release()
-    for each in (repaired.mesh, repaired.boundary):
-        each.release(OF_EDGES)
+    repaired.mesh.release(OF_EDGES)
     return repaired.mesh, SignChoice(
         method,
         "; ".join([reason, *notes]),
         asked_for=asked != "auto",
         inverted=repaired.inverted,
-        boundary=None if repaired.counted is None else repaired.boundary,
+        boundary=boundary,
         counted=repaired.counted,
     )
 
@@ -97,8 +101,6 @@ def settle_sign(
     lazy: the moments of winding numbers are made on first use, by a tree of their own, so that only the order of `bvh`
     is kept.
     """
-    if choice.boundary is not None:
-        mesh.release(("unit_triangles",))
     choice = replace(choice, crossing=crossing_faces(backend, bvh))
     if choice.method == "pseudonormal" and not choice.asked_for:
         nested = 0 if choice.crossing else nested_shells(backend, bvh, mesh)

@@ -6,7 +6,7 @@ import numpy as np
 
 from sdfcli.backend import Backend
 from sdfcli.mesh.arrays import Floats, Ints
-from sdfcli.mesh.mesh import Mesh
+from sdfcli.mesh.mesh import Mesh, face_normals
 from sdfcli.spatial.moments import BETA, WindingIndex
 from sdfcli.spatial.radix_tree import Bvh
 
@@ -30,7 +30,8 @@ def crossing_faces(backend: Backend, bvh: Bvh) -> int:
 
 def sides(index: WindingIndex, mesh: Mesh, faces: Ints) -> tuple[Floats, Floats]:
     """Winding numbers (k,) close behind and in front of the centroids of faces (k,)."""
-    triangles, normals = mesh.unit_triangles[faces], mesh.normals[faces]
+    triangles = mesh.triangles(faces)
+    normals = face_normals(triangles)
     length = np.linalg.norm(normals, axis=1, keepdims=True)
     centre = (triangles[:, 0:3] + triangles[:, 3:6] + triangles[:, 6:9]) / 3.0
     offset = np.clip(0.05 * np.sqrt(length), NEAREST_OFFSET, FARTHEST_OFFSET)
@@ -48,7 +49,7 @@ def enclosing_share(index: WindingIndex, mesh: Mesh) -> float:
     and below 0.3 close in front. About 1 for a solid with holes, about 0 for a sheet."""
     faces = np.arange(0, len(mesh.faces), max(1, len(mesh.faces) // SIDES_SAMPLES))
     behind, before = sides(index, mesh, faces)
-    area = np.linalg.norm(mesh.normals[faces], axis=1)
+    area = np.linalg.norm(face_normals(mesh.triangles(faces)), axis=1)
     total = area.sum()
     return float(area[(behind > 0.7) & (before < 0.3)].sum() / total) if total > 0 else 0.0
 
@@ -56,10 +57,10 @@ def enclosing_share(index: WindingIndex, mesh: Mesh) -> float:
 def nested_shells(backend: Backend, bvh: Bvh, mesh: Mesh) -> int:
     """The number of shells of a closed surface without crossings that lie inside another solid, with winding numbers 2
     and 1 on their sides instead of 1 and 0."""
-    if int(mesh.shell.max()) == 0:
+    if mesh.health.shells == 1:
         return 0
-    _, first = np.unique(mesh.shell, return_index=True)
-    largest = np.lexsort((-np.linalg.norm(mesh.normals, axis=1), mesh.shell))
-    faces = largest[np.searchsorted(mesh.shell[largest], np.arange(len(first)))]
+    shell = backend.to_host(mesh.shell)
+    largest = np.lexsort((-mesh.areas(), shell))
+    faces = largest[np.searchsorted(shell[largest], np.arange(mesh.health.shells))]
     behind, before = sides(WindingIndex.of(backend, bvh), mesh, faces)
     return int(np.sum((np.rint(behind) != 1) | (np.rint(before) != 0)))

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from sdfcli.backend import Array, Backend
 from sdfcli.mesh.arrays import Floats, Ints, pieces
 from sdfcli.mesh.mesh import Mesh
+from sdfcli.mesh.topology import edge_numbers
 from sdfcli.sign.propagate import KnownSigns
 from sdfcli.sign.signer import Signer, Signs, clear_share
 from sdfcli.spatial.moments import WindingIndex
@@ -20,7 +21,7 @@ def corner_angles(mesh: Mesh) -> Floats:
     """The faces' angles (f, 3) at their corners, in radians."""
     angle = np.empty((len(mesh.faces), 3))
     for part in pieces(len(mesh.faces)):
-        corner = mesh.unit_triangles[part].reshape(-1, 3, 3)
+        corner = mesh.triangles(part).reshape(-1, 3, 3)
         side = corner[:, [1, 2, 0]] - corner
         # |u x v|, twice the area, is the same at all corners.
         length = np.linalg.norm(mesh.normals[part], axis=1, keepdims=True)
@@ -32,7 +33,7 @@ def pseudonormals(mesh: Mesh, order: Ints) -> npt.NDArray[np.float32]:
     """Outward normals (n, 7, 3) of faces (n,): angle-weighted at the vertices a, b, c, at the edges ab, bc, ca, and of
     the face (Baerentzen and Aanaes 2005). Not normalised, as only signs of products with them are used."""
     angle = corner_angles(mesh)
-    vertex, edge = mesh.welded, mesh.edge_number
+    vertex, edge = mesh.welded, edge_numbers(mesh.welded)
     length = np.linalg.norm(mesh.normals, axis=1)
     length[length == 0] = 1.0
     result = np.empty((len(order), 7, 3), np.float32)

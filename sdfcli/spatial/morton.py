@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, C
+from sdfcli.mesh.device_mesh import DeviceMesh
 
 MORTON_BITS: int = C.MORTON_BITS
 """Bits per axis of a code."""
@@ -48,24 +49,30 @@ def curve_order(backend: Backend, unit_points: Array) -> Array:
     return backend.sort(keys).astype(np.uint32)
 
 
-def morton(backend: Backend, triangles: Array) -> Array:
-    """Morton codes (n,) uint64 of the centroids of triangles (n, 9) float64 in the unit cube."""
-    keys = backend.xp.empty(len(triangles), np.uint64)
-    backend.run("sdf_triangle_keys", len(triangles), corners=triangles, keys=keys)
+def morton(mesh: DeviceMesh) -> Array:
+    """Morton codes (n,) uint64 of the centroids of a mesh's faces in the unit cube."""
+    keys = mesh.backend.xp.empty(len(mesh.face), np.uint64)
+    mesh.backend.run("sdf_triangle_keys", len(keys), domain=mesh.domain, vertex=mesh.vertex, face=mesh.face, keys=keys)
     return keys
 
 
-def sort(backend: Backend, triangles: Array, keys: Array) -> Order:
-    """Triangles (n, 9) float64 sorted by their Morton codes (n,), which are sorted in place (the thesis, 2.3)."""
-    xp, n = backend.xp, len(keys)
+def sort(mesh: DeviceMesh, keys: Array) -> Order:
+    """The faces sorted by their Morton codes (n,), which are sorted in place (the thesis, 2.3)."""
+    backend, xp, n = mesh.backend, mesh.backend.xp, len(keys)
     order = backend.sort(keys)
     triangle_id, triangle = xp.empty(n, np.uint32), xp.empty((n, 9), np.float32)
-    arrays = {"order": order, "corners": triangles, "triangle_id": triangle_id, "triangle": triangle}
-    backend.run("sdf_triangles_sorted", 9 * n, **arrays)
+    arrays = {"order": order, "triangle_id": triangle_id, "triangle": triangle}
+    backend.run("sdf_triangles_sorted", 3 * n, domain=mesh.domain, vertex=mesh.vertex, face=mesh.face, **arrays)
     return Order(keys, triangle_id, triangle)
+
+
+def order_of(mesh: DeviceMesh) -> Order:
+    """The faces of a mesh in Morton order."""
+    return sort(mesh, morton(mesh))
 
 
 def morton_order(backend: Backend, unit_triangles: npt.NDArray[np.float64]) -> Order:
     """Triangles (n, 9) float64 in the unit cube, from the host, in Morton order on the device."""
-    triangles = backend.from_host(unit_triangles)
-    return sort(backend, triangles, morton(backend, triangles))
+    vertex = backend.from_host(np.reshape(unit_triangles, (-1, 3)))
+    face = backend.xp.arange(len(vertex), dtype=np.uint32).reshape(-1, 3)
+    return order_of(DeviceMesh(backend, vertex, face, backend.group("Domain", x=0.0, y=0.0, z=0.0, length=1.0)))

@@ -19,7 +19,7 @@ import shapes
 from sdfcli.errors import InputError
 from sdfcli.mesh.load import load_mesh, make_mesh
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.mesh.topology import edges_of, neighbours_of, twins, uses_of
+from sdfcli.mesh.topology import twins
 from surfaces import volume
 
 CUBE = shapes.cube()
@@ -287,28 +287,6 @@ def test_both_zeros_are_one_position() -> None:
     assert len(set(mesh.welded.ravel().tolist())) == 4
 
 
-def test_positions_with_one_hash_stay_apart() -> None:
-    # equal_triples() sorts hashes of 64 bits. These two positions have the same, found by inverting it.
-    factors, mask = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9), 2**64 - 1
-
-    def mixed(value: float, axis: int) -> int:
-        bits = struct.unpack("<Q", struct.pack("<d", value))[0] * factors[axis] & mask
-        return int(bits ^ bits >> 29)
-
-    key = (mixed(1.0, 0) * 31 + mixed(2.0, 1)) * 37 + mixed(3.0, 2) & mask
-    x, z = 1.0, 0.0
-    while not 0.1 < abs(z) < 10:
-        x += 2.0**-40
-        rest = key - (mixed(x, 0) * 31 + mixed(2.0, 1)) * 37 & mask
-        rest ^= rest >> 29 ^ rest >> 58
-        z = struct.unpack("<d", struct.pack("<Q", rest * pow(factors[2], -1, 2**64) & mask))[0]
-    vertices = np.array([[1.0, 2, 3], [x, 2, z], [1, 2, 3], [0, 0, 0], [x, 2, z], [5, 0, 0]])
-    welded = make_mesh(vertices, np.array([[0, 1, 3], [2, 4, 5]])).welded
-    assert welded[0, 0] == welded[1, 0]
-    assert welded[0, 1] == welded[1, 1]
-    assert len(set(welded.ravel().tolist())) == 4
-
-
 @settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), values=st.integers(1, 8), count=st.integers(1, 60))
 def test_twins_have_the_same_vertices(seed: int, values: int, count: int) -> None:
@@ -320,51 +298,6 @@ def test_twins_have_the_same_vertices(seed: int, values: int, count: int) -> Non
     parts = np.split(found, np.flatnonzero(~again)[1:])
     expected = [group for group in groups.values() if len(group) > 1]
     assert sorted(part.tolist() for part in parts if len(part)) == sorted(expected)
-
-
-# ---- Edges ----
-
-
-@settings(max_examples=100, deadline=None)
-@given(seed=st.integers(0, 2**32 - 1), values=st.integers(1, 12), count=st.integers(1, 60), first=st.booleans())
-def test_edges_and_neighbours_are_those_found_one_by_one(seed: int, values: int, count: int, first: bool) -> None:
-    rng = np.random.default_rng(seed)
-    least = 0 if first else 2**31 - 1 - values  # large numbers are sorted in another way
-    faces = least + rng.integers(0, values, (count, 3))
-    uses: dict[tuple[int, int], list[tuple[int, int, bool]]] = {}
-    for face, vertices in enumerate(faces.tolist()):
-        for corner in range(3):
-            a, b = vertices[corner], vertices[(corner + 1) % 3]
-            if a != b:
-                uses.setdefault((min(a, b), max(a, b)), []).append((face, corner, a > b))
-    wanted = uses_of(faces)
-    for some in (np.ones(count, bool), rng.random(count) < 0.5):
-        number = np.cumsum(some) - 1
-        left = {
-            edge: [(int(number[face]), corner, back) for face, corner, back in found if some[face]]
-            for edge, found in sorted(uses.items())
-        }
-        left = {edge: found for edge, found in left.items() if found}
-        edges = edges_of(wanted.of(some))
-        assert edges.ends().tolist() == [list(edge) for edge in left]
-        assert edges.forward.tolist() == [sum(not back for _, _, back in found) for found in left.values()]
-        assert edges.backward.tolist() == [sum(back for _, _, back in found) for found in left.values()]
-        pairs = {
-            (min(f, g), max(f, g), back != again, corner)
-            for found in left.values()
-            if len(found) == 2
-            for (f, corner, back), (g, _, again) in [sorted(found)]
-        }
-        neighbours = neighbours_of(wanted.of(some))
-        assert sorted(
-            (min(f, g), max(f, g), a)
-            for (f, g), a in zip(neighbours.pairs.tolist(), neighbours.alike.tolist(), strict=True)
-        ) == sorted(pair[:3] for pair in pairs)
-        loose = np.zeros((int(some.sum()), 3), bool)
-        for found in left.values():
-            for face, corner, _ in found:
-                loose[face, corner] = not (len(found) == 2 and found[0][2] != found[1][2])
-        assert (neighbours.loose == loose).all()
 
 
 # ---- Health ----
@@ -428,7 +361,7 @@ def test_health(name: str, scale: float) -> None:
     assert 1 <= found.pop("shells") <= len(faces)
     assert found == {**SOUND, **faults, "triangles": len(faces), "vertices": len(mesh.vertices)}
     assert mesh.health.watertight == ("open_edges" not in faults)
-    assert len(mesh.open_edges) == faults.get("open_edges", 0)
+    assert len(mesh.open_edges.ends) == faults.get("open_edges", 0)
     # An edge that is used twice in one direction is open, and counts as that: it makes no fault of its own.
     assert len(mesh.health.faults) == len(set(faults) - {"inconsistent_edges"})
 

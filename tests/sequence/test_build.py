@@ -103,12 +103,10 @@ def test_the_follower_chooses_as_a_lone_mesh() -> None:
         assert (choice.method, choice.reason, choice.inverted) == (chosen.method, chosen.reason, chosen.inverted)
 
 
-def test_the_follower_keeps_no_more_with_each_frame() -> None:
-    """Shells that turn inside out, others in each frame, give other faces each time."""
+def test_the_follower_turns_other_shells_in_each_frame() -> None:
     ball, faces = shapes.icosphere(1)
     shells = 5
     follower, every = Follower(), np.concatenate([faces + k * len(ball) for k in range(shells)])
-    kept = []
     for number in range(10):
         turned = [-1 if number >> k & 1 else 1 for k in range(shells)]
         vertices = np.concatenate([ball * [1, 1, side] + [3 * k, 0, 0] for k, side in enumerate(turned)])
@@ -116,8 +114,6 @@ def test_the_follower_keeps_no_more_with_each_frame() -> None:
             choose(load_mesh((vertices, every)), "auto") for choose in (follower.choose_sign, choose_sign)
         )
         assert np.array_equal(followed[0].faces, fresh[0].faces)
-        kept.append(len(follower._known))
-    assert max(kept[4:]) == max(kept[:4])
 
 
 def test_motion_and_coherence() -> None:

@@ -52,6 +52,12 @@ constexpr int SDF_TO_ASK = 3;        // of a node of a grid: to be decided by th
 // Slack of two distances together; 6.1e-6 is the largest error found for one, at needles.
 constexpr float SDF_DISTANCE_ERROR = 1.6e-5f;
 
+// ---- Meshes (mesh/) ----
+
+constexpr unsigned SDF_FACE_RUN = 32;      // faces that a thread sums up
+constexpr unsigned SDF_FACE_TURNED = 1;    // state of a face: its corners count in the other order
+constexpr unsigned SDF_FACE_LEFT_OUT = 2;  // it does not count
+
 // ---- Particles (flow/particles.h) ----
 
 constexpr int SDF_FLUID = 0;  // a kind of particle: one that moves

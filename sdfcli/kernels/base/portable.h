@@ -8,7 +8,7 @@
 //   load_row, store_row                rows of floats, aligned
 //   fetch_add_acq_rel, load_coherent   a counter at which threads arrive, and what those before wrote
 //   store_relaxed, load_relaxed        racing stores of equal values
-//   atomic_or, atomic_add, atomic_max  in memory that threads share
+//   atomic_or, atomic_add, atomic_min, atomic_max, compare_and_swap   in memory that threads share
 //   eight_below                        eight comparisons as bits
 //   select, min_of, max_of             by comparison, not fminf
 //   UNROLL                             before a loop of up to 27 rounds, whose arrays then stay in registers
@@ -84,6 +84,11 @@ FN T load_relaxed(const T* p) {
 FN void atomic_or(u32* p, u32 bits) { atomicOr(p, bits); }
 // Returns the number before.
 FN u32 atomic_add(u32* p, u32 x) { return atomicAdd(p, x); }
+FN u64 atomic_add(u64* p, u64 x) { return atomicAdd(p, x); }
+// Replaces a number by a smaller one.
+FN void atomic_min(u32* p, u32 x) { atomicMin(p, x); }
+// Replaces the expected number; returns the one that was there.
+FN u32 compare_and_swap(u32* p, u32 expected, u32 x) { return atomicCAS(p, expected, x); }
 // Replaces a number by a larger one.
 FN void atomic_max(u64* p, u64 x) { atomicMax(p, x); }
 // Bit k says whether p[k] < level.
@@ -145,6 +150,16 @@ FN T load_relaxed(const T* p) {
 }
 FN void atomic_or(u32* p, u32 bits) { __atomic_fetch_or(p, bits, __ATOMIC_RELAXED); }
 FN u32 atomic_add(u32* p, u32 x) { return __atomic_fetch_add(p, x, __ATOMIC_RELAXED); }
+FN u64 atomic_add(u64* p, u64 x) { return __atomic_fetch_add(p, x, __ATOMIC_RELAXED); }
+FN void atomic_min(u32* p, u32 x) {
+    u32 before = __atomic_load_n(p, __ATOMIC_RELAXED);
+    while (x < before && !__atomic_compare_exchange_n(p, &before, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+}
+FN u32 compare_and_swap(u32* p, u32 expected, u32 x) {
+    __atomic_compare_exchange_n(p, &expected, x, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return expected;
+}
 FN void atomic_max(u64* p, u64 x) {
     u64 before = __atomic_load_n(p, __ATOMIC_RELAXED);
     while (before < x && !__atomic_compare_exchange_n(p, &before, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {

@@ -2,6 +2,7 @@
 //
 // INTERFACE
 //   Domain     the cube of a field, in the mesh's units
+//   to_unit    a position in its unit cube, rounded as Domain.to_unit rounds it (mesh/mesh.py)
 //   Lattice    a place on a lattice
 //   trilinear  the trilinear field between the corners of a cell
 #ifndef SDFCLI_GEOMETRY_DOMAIN_H
@@ -12,6 +13,10 @@ struct Domain {
     double x, y, z;  // origin, in the mesh's units
     double length;   // edge, in the mesh's units
 };
+
+FN D3 to_unit(Domain domain, const double* p) {
+    return vec((p[0] - domain.x) / domain.length, (p[1] - domain.y) / domain.length, (p[2] - domain.z) / domain.length);
+}
 
 struct Lattice {
     u32 x, y, z;

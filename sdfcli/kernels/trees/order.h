@@ -9,26 +9,34 @@
 #include "geometry/morton.h"
 
 struct sdf_triangle_keys_args {
-    u32 n;                  // triangles
-    const double* corners;  // [n, 9]
-    u64* keys;              // [n] out
+    u32 n;  // triangles
+    Domain domain;
+    const double* vertex;  // [vertices, 3]
+    const u32* face;       // [n, 3]
+    u64* keys;             // [n] out
 };
 SDF_KERNEL(sdf_triangle_keys, PLAIN, i) {
-    const double* t = a.corners + 9 * (size_t)i;
-    a.keys[i] = morton_code(vec((t[0] + t[3] + t[6]) / 3.0, (t[1] + t[4] + t[7]) / 3.0, (t[2] + t[5] + t[8]) / 3.0));
+    D3 p[3];
+    for (int k = 0; k < 3; k++) p[k] = to_unit(a.domain, a.vertex + 3 * (size_t)a.face[3 * (size_t)i + k]);
+    a.keys[i] = morton_code(
+        vec((p[0].x + p[1].x + p[2].x) / 3.0, (p[0].y + p[1].y + p[2].y) / 3.0, (p[0].z + p[1].z + p[2].z) / 3.0));
 }
 
 struct sdf_triangles_sorted_args {
-    u32 n;                   // coordinates, 9 x triangles
-    const long long* order;  // [n // 9] triangles by their keys
-    const double* corners;   // [n // 9, 9]
-    u32* triangle_id;        // [n // 9] out: the order
-    float* triangle;         // [n // 9, 9] out: in that order
+    u32 n;  // corners, 3 x triangles
+    Domain domain;
+    const long long* order;  // [n // 3] triangles by their keys
+    const double* vertex;    // [vertices, 3]
+    const u32* face;         // [n // 3, 3]
+    u32* triangle_id;        // [n // 3] out: the order
+    float* triangle;         // [n // 3, 9] out: in that order
 };
 SDF_KERNEL(sdf_triangles_sorted, PLAIN, i) {
-    u32 slot = i / 9, k = i % 9, from = (u32)a.order[slot];
-    if (k == 0) a.triangle_id[slot] = from;
-    a.triangle[i] = (float)a.corners[9 * (size_t)from + k];
+    u32 slot = i / 3, from = (u32)a.order[slot];
+    if (i % 3 == 0) a.triangle_id[slot] = from;
+    D3 p = to_unit(a.domain, a.vertex + 3 * (size_t)a.face[3 * (size_t)from + i % 3]);
+    float* corner = a.triangle + 3 * (size_t)i;
+    corner[0] = (float)p.x, corner[1] = (float)p.y, corner[2] = (float)p.z;
 }
 
 #endif

@@ -1,0 +1,277 @@
+// The edges of faces with welded vertices, and what hangs together across them.
+//
+// SIDES. Half-edge 3 f + k of face f runs from its corner k to the next one. A bucket for each vertex holds sides: the
+// half-edges of the edges that the vertex owns. Of an edge's two ends the one with fewer corners owns it (of equal ones
+// the first), so that the hub of a fan has a small bucket, too. A side is
+//     other end << 33 | half-edge << 1 | whether it runs to the owner,
+// and buckets are sorted. Half-edges between equal vertices have no side.
+//
+// STATE of a face: SDF_FACE_TURNED where its corners count in the other order, SDF_FACE_LEFT_OUT where it does not
+// count.
+//
+// SHELLS. Faces across an edge of two faces are joined (Rem's and later union-find algorithms: roots only ever hang
+// below smaller ones), so that the root of a shell is its first face, whatever the order of threads.
+//
+// INTERFACE
+//   sdf_side_count, sdf_side_enter, sdf_side_sort  make the buckets
+//   sdf_edges                                      counts edges by fault, joins faces, marks faces that may be doubled
+//   sdf_edges_listed                               lists open edges, and half-edges without a neighbour
+//   sdf_edges_alike                                joins faces to neighbours, as they are and turned
+//   sdf_shell_roots, sdf_shell_number              from joins to consecutive numbers of shells
+#ifndef SDFCLI_MESH_EDGES_H
+#define SDFCLI_MESH_EDGES_H
+#include "base/kernel.h"
+
+// Places in the counts of `sdf_edges` and `sdf_shell_number`.
+enum MeshCount { OPEN_EDGES, NON_MANIFOLD_EDGES, INCONSISTENT_EDGES, LOOSE_SIDES, MAYBE_DOUBLED, SHELLS };
+
+// Uses of an edge up to which faces that may be doubled are told by their third corners; with more, all of them may be.
+#define SDF_MOST_COMPARED 8
+
+FN u32 next_corner(u32 half_edge) { return half_edge % 3 == 2 ? half_edge - 2 : half_edge + 1; }
+
+// ---- Sides ----
+
+FN bool owned_by_start(const u32* corners, u32 start, u32 end) {
+    u32 from = corners[start], to = corners[end];
+    return from < to || (from == to && start < end);
+}
+
+struct sdf_side_count_args {
+    u32 n;               // half-edges, 3 x faces
+    const u32* welded;   // [n]
+    const u32* corners;  // [vertices] how often each vertex is a corner
+    u32* first;          // [vertices + 1] in and out: 0 before; the lengths of the buckets
+    u8* maybe_doubled;   // [n // 3] in and out: 0 before; the faces without sides, which are a point
+    u32* counts;         // [6] in and out: MAYBE_DOUBLED
+};
+SDF_KERNEL(sdf_side_count, PLAIN, i) {
+    u32 start = a.welded[i], end = a.welded[next_corner(i)];
+    if (start != end) {
+        atomic_add(a.first + (owned_by_start(a.corners, start, end) ? start : end), 1u);
+    } else if (i % 3 == 0 && end == a.welded[i + 2]) {
+        a.maybe_doubled[i / 3] = 1;
+        atomic_add(a.counts + MAYBE_DOUBLED, 1u);
+    }
+}
+
+struct sdf_side_enter_args {
+    u32 n;
+    const u32* welded;   // [n]
+    const u32* corners;  // [vertices]
+    u32* first;          // [vertices + 1] in and out: the ends of the buckets; then where they begin
+    u64* side;           // [n] out: the sides of each bucket, in any order
+};
+SDF_KERNEL(sdf_side_enter, PLAIN, i) {
+    u32 start = a.welded[i], end = a.welded[next_corner(i)];
+    if (start == end) return;
+    bool to_owner = !owned_by_start(a.corners, start, end);
+    u32 place = atomic_add(a.first + (to_owner ? end : start), SDF_NONE) - 1;  // adds -1
+    a.side[place] = (u64)(to_owner ? start : end) << 33 | (u64)i << 1 | to_owner;
+}
+
+FN void sift_down(u64* heap, u32 n, u32 at) {
+    u64 moved = heap[at];
+    for (u32 child = 2 * at + 1; child < n; child = 2 * at + 1) {
+        if (child + 1 < n && heap[child] < heap[child + 1]) child++;
+        if (heap[child] <= moved) break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = moved;
+}
+
+FN void sort_few(u64* values, u32 n) {
+    if (n <= 32) {
+        for (u32 i = 1; i < n; i++) {
+            u64 moved = values[i];
+            u32 at = i;
+            for (; at > 0 && values[at - 1] > moved; at--) values[at] = values[at - 1];
+            values[at] = moved;
+        }
+        return;
+    }
+    for (u32 at = n / 2; at-- > 0;) sift_down(values, n, at);
+    for (u32 last = n - 1; last > 0; last--) {
+        u64 largest = values[0];
+        values[0] = values[last];
+        values[last] = largest;
+        sift_down(values, last, 0);
+    }
+}
+
+struct sdf_side_sort_args {
+    u32 n;             // vertices
+    const u32* first;  // [n + 1]
+    u64* side;         // [sides] in and out
+};
+SDF_KERNEL(sdf_side_sort, PLAIN, i) { sort_few(a.side + a.first[i], a.first[i + 1] - a.first[i]); }
+
+// ---- Edges ----
+
+// The uses of an edge by faces that count: their number, how many more start at the owner than end there, and the first
+// two half-edges.
+struct EdgeUses {
+    u32 many;
+    int balance;
+    u32 half_edge[2];
+    METHOD bool pair() const { return many == 2; }
+    METHOD bool alike() const { return many == 2 && balance == 0; }
+};
+
+FN u32 half_edge_of(u64 side) { return (u32)(side >> 1); }
+FN u32 state_of(const u8* state, u32 face) { return state ? state[face] : 0; }
+
+// The uses of the edge at place k of the sides of a bucket that ends at `end`; k moves to the next edge.
+FN EdgeUses uses_at(const u64* side, const u8* state, u32& k, u32 end) {
+    EdgeUses uses = {0, 0, {0, 0}};
+    u64 other = side[k] >> 33;
+    for (; k < end && side[k] >> 33 == other; k++) {
+        u32 half_edge = half_edge_of(side[k]);
+        u32 own = state_of(state, half_edge / 3);
+        if (own & SDF_FACE_LEFT_OUT) continue;
+        if (uses.many < 2) uses.half_edge[uses.many] = half_edge;
+        uses.many++;
+        uses.balance += ((side[k] & 1) ^ (own & SDF_FACE_TURNED)) ? -1 : 1;
+    }
+    return uses;
+}
+
+// Marks the faces at sides first .. last - 1, which are of one edge, that may have the same corners as another one.
+FN u32 mark_doubled(const u64* side, u32 first, u32 last, const u32* welded, u8* maybe_doubled) {
+    u32 found = 0;
+    for (u32 k = first; k < last; k++) {
+        u32 own = half_edge_of(side[k]);
+        bool may_be = last - first > SDF_MOST_COMPARED;
+        for (u32 other = first; other < last && !may_be; other++) {
+            u32 half_edge = half_edge_of(side[other]);
+            may_be = half_edge / 3 != own / 3 &&
+                     welded[next_corner(next_corner(half_edge))] == welded[next_corner(next_corner(own))];
+        }
+        if (may_be) store_relaxed(maybe_doubled + own / 3, (u8)1);
+        found += may_be;
+    }
+    return found;
+}
+
+// ---- Shells ----
+
+// The root of a node, with paths halved. A parent that another thread has changed meanwhile is an ancestor, too.
+FN u32 root_of(u32* parent, u32 node) {
+    for (u32 above = load_relaxed(parent + node); above != node;) {
+        u32 next = load_relaxed(parent + above);
+        if (next != above) store_relaxed(parent + node, next);
+        node = above;
+        above = next;
+    }
+    return node;
+}
+
+FN void join(u32* parent, u32 one, u32 two) {
+    for (;;) {
+        one = root_of(parent, one), two = root_of(parent, two);
+        if (one == two) return;
+        u32 low = min_of(one, two), high = max_of(one, two);
+        if (compare_and_swap(parent + high, high, low) == high) return;
+    }
+}
+
+struct sdf_edges_args {
+    u32 n;              // vertices
+    const u32* first;   // [n + 1]
+    const u64* side;    // [3, faces]
+    const u32* welded;  // [3, faces]; null where no doubled faces are searched
+    const u8* state;    // [faces]; null where all faces count as they are
+    u32* parent;        // [faces] in and out: of the union-find over faces, each its own before; null: none
+    u8* maybe_doubled;  // [faces] in and out: 0 before; of all faces, whether they count or not
+    u32* counts;        // [6] in and out: 0 before; see MeshCount
+};
+SDF_KERNEL(sdf_edges, PLAIN, i) {
+    u32 count[5] = {0, 0, 0, 0, 0};
+    for (u32 k = a.first[i], end = a.first[i + 1]; k < end;) {
+        u32 begin = k;
+        EdgeUses uses = uses_at(a.side, a.state, k, end);
+        count[OPEN_EDGES] += uses.balance != 0;
+        count[NON_MANIFOLD_EDGES] += uses.many > 2;
+        count[INCONSISTENT_EDGES] += uses.pair() && !uses.alike();
+        count[LOOSE_SIDES] += uses.alike() ? 0 : uses.many;
+        if (a.parent && uses.pair()) join(a.parent, uses.half_edge[0] / 3, uses.half_edge[1] / 3);
+        if (a.welded && k - begin > 1)
+            count[MAYBE_DOUBLED] += mark_doubled(a.side, begin, k, a.welded, a.maybe_doubled);
+    }
+    for (int k = 0; k < 5; k++)
+        if (count[k]) atomic_add(a.counts + k, count[k]);
+}
+
+struct sdf_edges_listed_args {
+    u32 n;             // vertices
+    const u32* first;  // [n + 1]
+    const u64* side;   // [3, faces]
+    const u8* state;   // [faces]; null: see sdf_edges
+    u64* open_edge;    // [open] out, in any order: low end << 32 | high end
+    int* excess;       // [open] out: how many more of its uses run from the low to the high end than back
+    u32* loose;        // [loose] out, in any order: half-edges without a neighbour whose orientation agrees
+    u32* listed;       // [2] in and out: 0 before
+};
+SDF_KERNEL(sdf_edges_listed, PLAIN, i) {
+    for (u32 k = a.first[i], end = a.first[i + 1]; k < end;) {
+        u32 begin = k, other = (u32)(a.side[k] >> 33);
+        EdgeUses uses = uses_at(a.side, a.state, k, end);
+        if (uses.balance != 0) {
+            u32 place = atomic_add(a.listed, 1u);
+            a.open_edge[place] = (u64)min_of(i, other) << 32 | max_of(i, other);
+            a.excess[place] = i < other ? uses.balance : -uses.balance;
+        }
+        for (u32 at = begin; at < k && !uses.alike(); at++) {
+            u32 half_edge = half_edge_of(a.side[at]);
+            if (!(state_of(a.state, half_edge / 3) & SDF_FACE_LEFT_OUT))
+                a.loose[atomic_add(a.listed + 1, 1u)] = half_edge;
+        }
+    }
+}
+
+// A graph of two nodes for each face: as it is, and turned (plus the number of faces).
+struct sdf_edges_alike_args {
+    u32 n;  // vertices
+    u32 faces;
+    const u32* first;  // [n + 1]
+    const u64* side;   // [3, faces]
+    const u8* state;   // [faces]; null: see sdf_edges
+    u32* parent;       // [2, faces] in and out: each its own before
+};
+SDF_KERNEL(sdf_edges_alike, PLAIN, i) {
+    for (u32 k = a.first[i], end = a.first[i + 1]; k < end;) {
+        EdgeUses uses = uses_at(a.side, a.state, k, end);
+        if (!uses.pair()) continue;
+        u32 one = uses.half_edge[0] / 3, two = uses.half_edge[1] / 3;
+        join(a.parent, one, uses.alike() ? two : two + a.faces);
+        join(a.parent, one + a.faces, uses.alike() ? two + a.faces : two);
+    }
+}
+
+struct sdf_shell_roots_args {
+    u32 n;            // nodes
+    const u8* state;  // [n]; null: see sdf_edges
+    u32* parent;      // [n] in and out: then each one's root
+    u32* number;      // [n] out: 1 for the root of a shell of faces that count, else 0; null: not wanted
+};
+SDF_KERNEL(sdf_shell_roots, PLAIN, i) {
+    u32 root = i;  // not by root_of, which would replace what another thread has written
+    for (u32 above = load_relaxed(a.parent + i); above != root; above = load_relaxed(a.parent + root)) root = above;
+    store_relaxed(a.parent + i, root);
+    if (a.number) a.number[i] = root == i && !(state_of(a.state, i) & SDF_FACE_LEFT_OUT);
+}
+
+struct sdf_shell_number_args {
+    u32 n;              // faces
+    const u8* state;    // [n]; null: see sdf_edges
+    const u32* number;  // [n] the running sums of sdf_shell_roots'
+    u32* shell;         // [n] in and out: roots before; then numbers of shells, SDF_NONE for a face that is left out
+    u32* counts;        // [6] out: SHELLS
+};
+SDF_KERNEL(sdf_shell_number, PLAIN, i) {
+    a.shell[i] = state_of(a.state, i) & SDF_FACE_LEFT_OUT ? SDF_NONE : a.number[a.shell[i]] - 1;
+    if (i == a.n - 1) a.counts[SHELLS] = a.number[i];
+}
+
+#endif

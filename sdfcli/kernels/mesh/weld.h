@@ -1,0 +1,80 @@
+// Vertices at equal positions as one, by a hash table with open addressing.
+//
+// INTERFACE
+//   sdf_weld_enter  puts every position into the table, with the first vertex at it
+//   sdf_weld_find   the first vertex at each one's position
+//   sdf_weld_faces  the faces of welded vertices, and how often each vertex is a corner
+//
+// Which place of the table a position takes depends on the order of threads; the number that is kept for it does not.
+#ifndef SDFCLI_MESH_WELD_H
+#define SDFCLI_MESH_WELD_H
+#include "base/kernel.h"
+
+// A coordinate as an integer: equal for -0 and 0. Denormals stay apart, which a comparison of doubles would flush.
+FN u64 position_bits(double x) {
+    u64 bits = double_bits(x);
+    return bits << 1 ? bits : 0;
+}
+
+FN u64 mixed(u64 x) {
+    x = (x ^ x >> 32) * 0xd6e8feb86659fd93ULL;
+    return x ^ x >> 32;
+}
+
+FN u32 position_hash(const double* p) {
+    u64 hash = 0;
+    for (int k = 0; k < 3; k++) hash = mixed(hash ^ position_bits(p[k]));
+    return (u32)hash;
+}
+
+FN bool same_position(const double* p, const double* q) {
+    return position_bits(p[0]) == position_bits(q[0]) && position_bits(p[1]) == position_bits(q[1]) &&
+           position_bits(p[2]) == position_bits(q[2]);
+}
+
+struct sdf_weld_enter_args {
+    u32 n;                 // vertices
+    u32 mask;              // places of the table, a power of two above n, less one
+    const double* vertex;  // [n, 3]
+    u32* table;            // [mask + 1] in and out: SDF_NONE before
+};
+SDF_KERNEL(sdf_weld_enter, PLAIN, i) {
+    const double* own = a.vertex + 3 * (size_t)i;
+    for (u32 at = position_hash(own) & a.mask;; at = (at + 1) & a.mask) {
+        u32 there = load_relaxed(a.table + at);
+        if (there == SDF_NONE) there = compare_and_swap(a.table + at, SDF_NONE, i);
+        if (there == SDF_NONE) return;
+        if (!same_position(own, a.vertex + 3 * (size_t)there)) continue;
+        if (i < there) atomic_min(a.table + at, i);
+        return;
+    }
+}
+
+struct sdf_weld_find_args {
+    u32 n;
+    u32 mask;
+    const double* vertex;  // [n, 3]
+    const u32* table;      // [mask + 1]
+    u32* position;         // [n] out
+};
+SDF_KERNEL(sdf_weld_find, PLAIN, i) {
+    const double* own = a.vertex + 3 * (size_t)i;
+    u32 at = position_hash(own) & a.mask;
+    while (!same_position(own, a.vertex + 3 * (size_t)a.table[at])) at = (at + 1) & a.mask;
+    a.position[i] = a.table[at];
+}
+
+struct sdf_weld_faces_args {
+    u32 n;                // corners, 3 x faces
+    const u32* face;      // [n]
+    const u32* position;  // [vertices]
+    u32* welded;          // [n] out
+    u32* corners;         // [vertices] in and out: 0 before
+};
+SDF_KERNEL(sdf_weld_faces, PLAIN, i) {
+    u32 vertex = a.position[a.face[i]];
+    a.welded[i] = vertex;
+    atomic_add(a.corners + vertex, 1u);
+}
+
+#endif

@@ -1,0 +1,59 @@
+"""DeviceMesh: a mesh's arrays on a device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sdfcli.backend import Array, Backend, C, Group
+from sdfcli.mesh.arrays import Floats
+
+
+@dataclass(frozen=True)
+class DeviceMesh:
+    """Vertices and faces on a device; kernels gather triangles from them.
+
+    vertex  (v, 3) float64, in the mesh's units.
+    face    (f, 3) uint32.
+    domain  the cube that is their unit cube.
+    """
+
+    backend: Backend
+    vertex: Array
+    face: Array
+    domain: Group
+
+    def position(self) -> Array:
+        """For each vertex (v,) uint32 the first vertex at its position."""
+        backend, xp, count = self.backend, self.backend.xp, len(self.vertex)
+        mask = (1 << (2 * count - 1).bit_length()) - 1
+        table, position = xp.full(mask + 1, C.NONE, np.uint32), xp.empty(count, np.uint32)
+        backend.run("sdf_weld_enter", count, mask=mask, vertex=self.vertex, table=table)
+        backend.run("sdf_weld_find", count, mask=mask, vertex=self.vertex, table=table, position=position)
+        return position
+
+    def sums(self, shell: Array | None, shells: int, flat: float) -> tuple[Floats, Floats, int]:
+        """Twice the area and six times the volume (shells,) of each shell, in the unit cube; and the number of
+        degenerate faces: whose height is at most `flat` longest sides.
+
+        shell: (f,) uint32, of each face; C.NONE, or None for all: no sums. The volume is that of the tetrahedra from
+        the centre of the unit cube.
+        """
+        xp, faces = self.backend.xp, len(self.face)
+        sums, degenerate = xp.zeros((shells, 4), np.uint64), xp.zeros(1, np.uint32)
+        self.backend.run(
+            "sdf_face_sums",
+            -(-faces // C.FACE_RUN),
+            faces=faces,
+            domain=self.domain,
+            flat=flat**2,
+            vertex=self.vertex,
+            face=self.face,
+            shell=shell,
+            sums=sums,
+            degenerate=degenerate,
+        )
+        exact: Any = self.backend.to_host(sums).view(np.int64) * np.array([2.0**-28, 2.0**-60] * 2)
+        return exact[:, 0] + exact[:, 1], exact[:, 2] + exact[:, 3], int(degenerate[0])
