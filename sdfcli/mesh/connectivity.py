@@ -17,33 +17,33 @@ class Sides(NamedTuple):
     next one.
 
     welded         (f, 3) uint32: the faces of welded vertices.
+    corners        (v,) uint32: how often each vertex is a corner.
     first          (v + 1,) uint32: where the bucket of each vertex begins.
     side           (3 f,) uint64: the sides.
-    maybe_doubled  (f,) uint8: whether a face may have the vertices of another one; set by the first Connectivity.
-    counts         (6,) uint32: those of the first Connectivity.
+    maybe_doubled  (f,) uint8: whether a face may have the vertices of another one.
     """
 
     welded: Array
+    corners: Array
     first: Array
     side: Array
     maybe_doubled: Array
-    counts: Array
 
     @staticmethod
-    def of(backend: Backend, face: Array, position: Array) -> Sides:
-        """The half-edges of faces (f, 3) uint32, after welding each vertex to `position` (v,) uint32."""
+    def of(backend: Backend, face: Array, position: Array, counts: Array) -> Sides:
+        """The half-edges of faces (f, 3) uint32, after welding each vertex to `position` (v,) uint32. counts: see
+        Connectivity."""
         xp, faces, vertices = backend.xp, len(face), len(position)
-        corners, first = xp.zeros(vertices, np.uint32), xp.zeros(vertices + 1, np.uint32)
         found = Sides(
-            xp.empty((faces, 3), np.uint32),
-            first,
-            xp.empty(3 * faces, np.uint64),
-            xp.zeros(faces, np.uint8),
-            xp.zeros(6, np.uint32),
+            welded=xp.empty((faces, 3), np.uint32),
+            corners=xp.zeros(vertices, np.uint32),
+            first=xp.zeros(vertices + 1, np.uint32),
+            side=xp.empty(3 * faces, np.uint64),
+            maybe_doubled=xp.zeros(faces, np.uint8),
         )
-        welded = {"welded": found.welded, "corners": corners}
+        welded, first = {"welded": found.welded, "corners": found.corners}, found.first
         backend.run("sdf_weld_faces", 3 * faces, face=face, position=position, **welded)
-        marks = {"maybe_doubled": found.maybe_doubled, "counts": found.counts}
+        marks = {"maybe_doubled": found.maybe_doubled, "counts": counts}
         backend.run("sdf_side_count", 3 * faces, first=first, **welded, **marks)
         backend.inclusive_scan(first)
         backend.run("sdf_side_enter", 3 * faces, first=first, side=found.side, **welded)
@@ -72,53 +72,100 @@ class Connectivity:
         shells: their number.
     """
 
-    def __init__(self, backend: Backend, sides: Sides, state: Array | None = None) -> None:
-        """state: (f,) uint8, of each face: C.FACE_TURNED, C.FACE_LEFT_OUT; default: all count as they are."""
+    def __init__(
+        self, backend: Backend, sides: Sides, state: Array | None, marked: Array, counts: Array, parent: Array
+    ) -> None:
+        """state: (f,) uint8, of each face: C.FACE_TURNED, C.FACE_LEFT_OUT; None: all count as they are. marked: (v,)
+        uint8, whether a vertex owns an edge with loose sides. counts: (6,) uint32, see kernels/mesh/edges.h. parent:
+        (f,) uint32, of the union-find over faces."""
         self.backend, self._sides, self._state = backend, sides, state
-        xp, (faces, _) = backend.xp, sides.welded.shape
-        counts = sides.counts if state is None else xp.zeros(6, np.uint32)
-        self.shell = xp.arange(faces, dtype=np.uint32)
-        self._run(
-            "sdf_edges",
-            welded=sides.welded if state is None else None,
-            maybe_doubled=sides.maybe_doubled,
-            parent=self.shell,
-            counts=counts,
-        )
-        number = xp.empty(faces, np.uint32)
-        backend.run("sdf_shell_roots", faces, state=state, parent=self.shell, number=number)
+        self._marked, self._counts, self._parent = marked, counts, parent
+        xp, faces = backend.xp, len(parent)
+        number, self.shell = xp.empty(faces, np.uint32), xp.empty(faces, np.uint32)
+        backend.run("sdf_shell_roots", faces, state=state, parent=parent, number=number)
         backend.inclusive_scan(number)
-        backend.run("sdf_shell_number", faces, state=state, number=number, shell=self.shell, counts=counts)
+        numbers = {"parent": parent, "number": number, "shell": self.shell, "counts": counts}
+        backend.run("sdf_shell_number", faces, state=state, **numbers)
         found = backend.to_host(counts).tolist()
         self.open, self.non_manifold, self.inconsistent, self._loose, self._maybe_doubled, self.shells = found
 
     @staticmethod
     def of(backend: Backend, face: Array, position: Array) -> Connectivity:
         """That of faces (f, 3) uint32, after welding each vertex to `position` (v,) uint32."""
-        return Connectivity(backend, Sides.of(backend, face, position))
+        xp, faces, vertices = backend.xp, len(face), len(position)
+        counts, marked = xp.zeros(6, np.uint32), xp.empty(vertices, np.uint8)
+        parent = xp.arange(faces, dtype=np.uint32)
+        sides = Sides.of(backend, face, position, counts)
+        backend.run(
+            "sdf_edges",
+            vertices,
+            first=sides.first,
+            side=sides.side,
+            welded=sides.welded,
+            state=None,
+            parent=parent,
+            maybe_doubled=sides.maybe_doubled,
+            marked=marked,
+            counts=counts,
+        )
+        return Connectivity(backend, sides, None, marked, counts, parent)
 
     def among(self, counted: Bools) -> Connectivity:
-        """That of the faces that count (f,), with the same numbers."""
-        state = (~counted).astype(np.uint8) * np.uint8(C.FACE_LEFT_OUT)
-        return self._with(self.backend.from_host(state))
+        """That of the faces that count (f,), with the same numbers, of those as they are: all but some that have the
+        vertices of others."""
+        backend, sides = self.backend, self._sides
+        state = backend.from_host((~counted).astype(np.uint8) * np.uint8(C.FACE_LEFT_OUT))
+        marked, counts, parent = self._marked.copy(), self._counts.copy(), self._parent.copy()
+        parent[self._candidates] = self._candidates
+        backend.run(
+            "sdf_edges_doubled",
+            3 * len(self._candidates),
+            face=self._candidates,
+            state=state,
+            parent=parent,
+            marked=marked,
+            counts=counts,
+            **sides._asdict(),
+        )
+        return self._sharing(Connectivity(backend, sides, state, marked, counts, parent))
 
     def turned(self, turn: Bools) -> Connectivity:
         """That of the same faces, of which those chosen (f,) have their corners in the other order."""
-        state = self.backend.from_host(turn.astype(np.uint8) * np.uint8(C.FACE_TURNED))
-        return self._with(state if self._state is None else self._state ^ state)
+        backend, sides = self.backend, self._sides
+        state = backend.from_host(turn.astype(np.uint8) * np.uint8(C.FACE_TURNED))
+        if self._state is not None:
+            state ^= self._state
+        marked, counts = backend.xp.empty_like(self._marked), backend.xp.zeros(6, np.uint32)
+        backend.run(
+            "sdf_edges",
+            len(marked),
+            first=sides.first,
+            side=sides.side,
+            welded=None,
+            state=state,
+            parent=None,
+            maybe_doubled=None,
+            marked=marked,
+            counts=counts,
+        )
+        return self._sharing(Connectivity(backend, sides, state, marked, counts, self._parent))
 
-    def _with(self, state: Array) -> Connectivity:
-        found = Connectivity(self.backend, self._sides, state)
-        found.__dict__["doubled"] = self.doubled
-        return found
+    def _sharing(self, other: Connectivity) -> Connectivity:
+        """Another one, with what is the same whichever faces count."""
+        other.__dict__["doubled"] = self.doubled
+        return other
+
+    @cached_property
+    def _candidates(self) -> Array:
+        """The faces (k,) uint32 that may have the vertices of another one."""
+        return self.backend.compact(self._sides.maybe_doubled)[0]
 
     @cached_property
     def doubled(self) -> tuple[Ints, Bools]:
         """The faces that have the vertices of another one, whether they count or not; see `twins`."""
         if not self._maybe_doubled:
             return np.empty(0, np.int64), np.empty(0, bool)
-        [chosen] = self.backend.compact(self._sides.maybe_doubled)
-        faces = self.backend.to_host(chosen).astype(np.int64)
+        faces = self.backend.to_host(self._candidates).astype(np.int64)
         found, again = twins(self.welded(faces))
         return faces[found], again
 
@@ -152,7 +199,9 @@ class Connectivity:
         joined across the edges of two faces where the orientations agree."""
         xp, (faces, _) = self.backend.xp, self._sides.welded.shape
         parent = xp.arange(2 * faces, dtype=np.uint32)
-        self._run("sdf_edges_alike", faces=faces, parent=parent)
+        first, side = self._sides.first, self._sides.side
+        edges = {"first": first, "side": side, "state": self._state, "parent": parent}
+        self.backend.run("sdf_edges_alike", len(first) - 1, faces=faces, **edges)
         self.backend.run("sdf_shell_roots", 2 * faces, state=None, parent=parent, number=None)
         return self.backend.to_host(parent).astype(np.int64)
 
@@ -165,13 +214,20 @@ class Connectivity:
         open_edge, excess = xp.empty(self.open, np.uint64), xp.empty(self.open, np.int32)
         loose = xp.empty(self._loose, np.uint32)
         listed = xp.zeros(2, np.uint32)
-        self._run("sdf_edges_listed", open_edge=open_edge, excess=excess, loose=loose, listed=listed)
+        [vertex] = self.backend.compact(self._marked)
+        self.backend.run(
+            "sdf_edges_listed",
+            len(vertex),
+            vertex=vertex,
+            first=self._sides.first,
+            side=self._sides.side,
+            state=self._state,
+            open_edge=open_edge,
+            excess=excess,
+            loose=loose,
+            listed=listed,
+        )
         edges = to_host(open_edge).astype(np.int64)
         order = np.argsort(edges)
         ends = np.stack(np.divmod(edges[order], 1 << 32), axis=1)
         return OpenEdges(ends, to_host(excess).astype(np.int64)[order]), np.sort(to_host(loose)).astype(np.int64)
-
-    def _run(self, kernel: str, **values: object) -> None:
-        """Runs a kernel for the buckets of sides."""
-        first, side = self._sides.first, self._sides.side
-        self.backend.run(kernel, len(first) - 1, first=first, side=side, state=self._state, **values)

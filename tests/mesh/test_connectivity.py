@@ -87,7 +87,14 @@ def check(found: Connectivity, faces: Any, counted: Any, turned: Any) -> None:
 def test_edges_and_shells_are_those_found_one_by_one(backend: Backend, seed: int, values: int, count: int) -> None:
     rng = np.random.default_rng(seed)
     faces = rng.integers(0, values, (count, 3))
-    counted, turned = rng.random((2, count)) < 0.5
+    turned = rng.random(count) < 0.5
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for face, vertices in enumerate(faces.tolist()):
+        groups.setdefault(tuple(sorted(vertices)), []).append(face)
+    expected = [group for group in groups.values() if len(group) > 1]
+    counted = np.ones(count, bool)
+    for group in expected:
+        counted[group] = rng.random(len(group)) < 0.5
     every, none = np.ones(count, bool), np.zeros(count, bool)
     found = connectivity_of(backend, faces)
     check(found, faces, every, none)
@@ -96,10 +103,6 @@ def test_edges_and_shells_are_those_found_one_by_one(backend: Backend, seed: int
     check(found.among(counted).turned(turned), faces, counted, turned)
     check(found.turned(turned).turned(turned), faces, every, none)
 
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for face, vertices in enumerate(faces.tolist()):
-        groups.setdefault(tuple(sorted(vertices)), []).append(face)
-    expected = [group for group in groups.values() if len(group) > 1]
     for each in found, found.among(counted):
         doubled, again = each.doubled
         parts = np.split(doubled, np.flatnonzero(~again)[1:])

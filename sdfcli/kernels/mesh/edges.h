@@ -15,12 +15,14 @@
 // INTERFACE
 //   sdf_side_count, sdf_side_enter, sdf_side_sort  make the buckets
 //   sdf_edges                                      counts edges by fault, joins faces, marks faces that may be doubled
+//   sdf_edges_doubled                              the same where some of these are left out
 //   sdf_edges_listed                               lists open edges, and half-edges without a neighbour
 //   sdf_edges_alike                                joins faces to neighbours, as they are and turned
 //   sdf_shell_roots, sdf_shell_number              from joins to consecutive numbers of shells
 #ifndef SDFCLI_MESH_EDGES_H
 #define SDFCLI_MESH_EDGES_H
 #include "base/kernel.h"
+#include "base/search.h"
 
 // Places in the counts of `sdf_edges` and `sdf_shell_number`.
 enum MeshCount { OPEN_EDGES, NON_MANIFOLD_EDGES, INCONSISTENT_EDGES, LOOSE_SIDES, MAYBE_DOUBLED, SHELLS };
@@ -176,6 +178,18 @@ FN void join(u32* parent, u32 one, u32 two) {
     }
 }
 
+// Adds the faults of an edge to counts, `times` once; SDF_NONE takes them away.
+FN void count_edge(u32* count, const EdgeUses& uses, u32 times) {
+    count[OPEN_EDGES] += times * (uses.balance != 0);
+    count[NON_MANIFOLD_EDGES] += times * (uses.many > 2);
+    count[INCONSISTENT_EDGES] += times * (uses.pair() && !uses.alike());
+    count[LOOSE_SIDES] += times * (uses.alike() ? 0 : uses.many);
+}
+FN void add_counts(u32* counts, const u32* count, int many) {
+    for (int k = 0; k < many; k++)
+        if (count[k]) atomic_add(counts + k, count[k]);
+}
+
 struct sdf_edges_args {
     u32 n;              // vertices
     const u32* first;   // [n + 1]
@@ -184,6 +198,7 @@ struct sdf_edges_args {
     const u8* state;    // [faces]; null where all faces count as they are
     u32* parent;        // [faces] in and out: of the union-find over faces, each its own before; null: none
     u8* maybe_doubled;  // [faces] in and out: 0 before; of all faces, whether they count or not
+    u8* marked;         // [n] out: whether the vertex owns an edge with loose sides
     u32* counts;        // [6] in and out: 0 before; see MeshCount
 };
 SDF_KERNEL(sdf_edges, PLAIN, i) {
@@ -191,36 +206,70 @@ SDF_KERNEL(sdf_edges, PLAIN, i) {
     for (u32 k = a.first[i], end = a.first[i + 1]; k < end;) {
         u32 begin = k;
         EdgeUses uses = uses_at(a.side, a.state, k, end);
-        count[OPEN_EDGES] += uses.balance != 0;
-        count[NON_MANIFOLD_EDGES] += uses.many > 2;
-        count[INCONSISTENT_EDGES] += uses.pair() && !uses.alike();
-        count[LOOSE_SIDES] += uses.alike() ? 0 : uses.many;
+        count_edge(count, uses, 1);
         if (a.parent && uses.pair()) join(a.parent, uses.half_edge[0] / 3, uses.half_edge[1] / 3);
         if (a.welded && k - begin > 1)
             count[MAYBE_DOUBLED] += mark_doubled(a.side, begin, k, a.welded, a.maybe_doubled);
     }
-    for (int k = 0; k < 5; k++)
-        if (count[k]) atomic_add(a.counts + k, count[k]);
+    a.marked[i] = count[LOOSE_SIDES] > 0;
+    add_counts(a.counts, count, 5);
+}
+
+// The same where some of the faces that may be doubled are left out, from the counts and joins of all faces. Before,
+// each of them hung together with its doubles alone, if at all: it is its own root again, and edges of such faces are
+// looked at anew, each by the first of these faces.
+struct sdf_edges_doubled_args {
+    u32 n;                    // half-edges of faces that may be doubled
+    const u32* face;          // [n // 3] these faces
+    const u32* welded;        // [3, faces]
+    const u32* corners;       // [vertices]
+    const u32* first;         // [vertices + 1]
+    const u64* side;          // [3, faces]
+    const u8* maybe_doubled;  // [faces]
+    const u8* state;          // [faces]
+    u32* parent;              // [faces] in and out
+    u8* marked;               // [vertices] in and out
+    u32* counts;              // [6] in and out
+};
+SDF_KERNEL(sdf_edges_doubled, PLAIN, i) {
+    u32 half_edge = 3 * a.face[i / 3] + i % 3, start = a.welded[half_edge], end = a.welded[next_corner(half_edge)];
+    if (start == end) return;
+    bool from_owner = owned_by_start(a.corners, start, end);
+    u32 owner = from_owner ? start : end, other = from_owner ? end : start, last = a.first[owner + 1];
+    u32 begin = a.first[owner];
+    begin += lower_bound(a.side + begin, last - begin, (u64)other << 33);
+    u32 k = begin;
+    while (!a.maybe_doubled[half_edge_of(a.side[k]) / 3]) k++;
+    if (half_edge_of(a.side[k]) != half_edge) return;
+    u32 count[4] = {0, 0, 0, 0};
+    count_edge(count, uses_at(a.side, (const u8*)0, k = begin, last), SDF_NONE);
+    EdgeUses uses = uses_at(a.side, a.state, k = begin, last);
+    count_edge(count, uses, 1);
+    if (uses.pair()) join(a.parent, uses.half_edge[0] / 3, uses.half_edge[1] / 3);
+    if (!uses.alike()) store_relaxed(a.marked + owner, (u8)1);
+    add_counts(a.counts, count, 4);
 }
 
 struct sdf_edges_listed_args {
-    u32 n;             // vertices
-    const u32* first;  // [n + 1]
-    const u64* side;   // [3, faces]
-    const u8* state;   // [faces]; null: see sdf_edges
-    u64* open_edge;    // [open] out, in any order: low end << 32 | high end
-    int* excess;       // [open] out: how many more of its uses run from the low to the high end than back
-    u32* loose;        // [loose] out, in any order: half-edges without a neighbour whose orientation agrees
-    u32* listed;       // [2] in and out: 0 before
+    u32 n;              // marked vertices
+    const u32* vertex;  // [n] these
+    const u32* first;   // [vertices + 1]
+    const u64* side;    // [3, faces]
+    const u8* state;    // [faces]; null: see sdf_edges
+    u64* open_edge;     // [open] out, in any order: low end << 32 | high end
+    int* excess;        // [open] out: how many more of its uses run from the low to the high end than back
+    u32* loose;         // [loose] out, in any order: half-edges without a neighbour whose orientation agrees
+    u32* listed;        // [2] in and out: 0 before
 };
 SDF_KERNEL(sdf_edges_listed, PLAIN, i) {
-    for (u32 k = a.first[i], end = a.first[i + 1]; k < end;) {
+    u32 vertex = a.vertex[i];
+    for (u32 k = a.first[vertex], end = a.first[vertex + 1]; k < end;) {
         u32 begin = k, other = (u32)(a.side[k] >> 33);
         EdgeUses uses = uses_at(a.side, a.state, k, end);
         if (uses.balance != 0) {
             u32 place = atomic_add(a.listed, 1u);
-            a.open_edge[place] = (u64)min_of(i, other) << 32 | max_of(i, other);
-            a.excess[place] = i < other ? uses.balance : -uses.balance;
+            a.open_edge[place] = (u64)min_of(vertex, other) << 32 | max_of(vertex, other);
+            a.excess[place] = vertex < other ? uses.balance : -uses.balance;
         }
         for (u32 at = begin; at < k && !uses.alike(); at++) {
             u32 half_edge = half_edge_of(a.side[at]);
@@ -265,12 +314,13 @@ SDF_KERNEL(sdf_shell_roots, PLAIN, i) {
 struct sdf_shell_number_args {
     u32 n;              // faces
     const u8* state;    // [n]; null: see sdf_edges
+    const u32* parent;  // [n] roots
     const u32* number;  // [n] the running sums of sdf_shell_roots'
-    u32* shell;         // [n] in and out: roots before; then numbers of shells, SDF_NONE for a face that is left out
+    u32* shell;         // [n] out: numbers of shells, SDF_NONE for a face that is left out
     u32* counts;        // [6] out: SHELLS
 };
 SDF_KERNEL(sdf_shell_number, PLAIN, i) {
-    a.shell[i] = state_of(a.state, i) & SDF_FACE_LEFT_OUT ? SDF_NONE : a.number[a.shell[i]] - 1;
+    a.shell[i] = state_of(a.state, i) & SDF_FACE_LEFT_OUT ? SDF_NONE : a.number[a.parent[i]] - 1;
     if (i == a.n - 1) a.counts[SHELLS] = a.number[i];
 }
 
