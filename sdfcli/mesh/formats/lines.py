@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -11,14 +11,34 @@ from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.formats.polygons import Polygons
 
+PIECE = 1 << 20
+"""Bytes of text that are split into lines together."""
+
 
 def lines_of(data: bytes) -> list[bytes]:
     """The lines of a file, ended by LF, CR LF or CR."""
-    return data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+    return [line for _, lines in pieces_of(data) for line in lines]
 
 
-def numbers(lines: list[bytes], chosen: Sequence[int], columns: tuple[int, ...]) -> Floats:
-    """Three columns of the chosen lines: (n, 3) float64. Raises InputError for a line without three numbers there."""
+def pieces_of(data: bytes) -> Iterator[tuple[int, list[bytes]]]:
+    """The same some at a time, after the number of lines before: an object for each line of a large file takes more
+    memory than its mesh."""
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    start, before = 0, 0
+    while start <= len(data):
+        end = data.find(b"\n", start + PIECE)
+        lines = data[start : end if end >= 0 else len(data)].split(b"\n")
+        yield before, lines
+        if end < 0:
+            return
+        start, before = end + 1, before + len(lines)
+
+
+def numbers(lines: list[bytes], chosen: Sequence[int], columns: tuple[int, ...], before: int = 0) -> Floats:
+    """Three columns of the chosen lines: (n, 3) float64. before: lines of the file before these. Raises InputError for
+    a line without three numbers there."""
     if not chosen:
         return np.empty((0, 3))
     try:
@@ -29,7 +49,7 @@ def numbers(lines: list[bytes], chosen: Sequence[int], columns: tuple[int, ...])
     except ValueError:
         pass
     wrong = next((k for k in chosen if not _are_numbers(lines[k].split()[columns[0] :], len(columns))), chosen[-1])
-    raise InputError(f"line {wrong + 1}: three numbers are needed, not {_shown(lines[wrong])}")
+    raise InputError(f"line {before + wrong + 1}: three numbers are needed, not {_shown(lines[wrong])}")
 
 
 def _are_numbers(words: list[bytes], count: int) -> bool:
@@ -39,19 +59,33 @@ def _are_numbers(words: list[bytes], count: int) -> bool:
         return False
 
 
-def polygons_of(rows: list[bytes], at: Sequence[int], skip: int) -> Polygons:
-    """Polygons from rows of vertex numbers. skip: words before them in each row; at: the rows' lines in the file."""
+def polygons_of(rows: list[bytes], at: Sequence[int]) -> Polygons:
+    """Polygons from rows of vertex numbers. at: the rows' lines in the file."""
+    corner = _triangles(rows)
+    if corner is not None:
+        return Polygons(corner.ravel(), np.full(len(corner), 3))
     words = [row.split() for row in rows]
-    count = np.fromiter((len(row) - skip for row in words), np.int64, len(words))
+    count = np.fromiter(map(len, words), np.int64, len(words))
     if count.min() < 3:
         face = int(count.argmin())
         raise InputError(f"line {at[face] + 1}: a face needs three corners, not {_shown(rows[face])}")
     try:
-        corner = np.array([int(word) for row in words for word in row[skip:]], np.int64)
+        corner = np.array([int(word) for row in words for word in row], np.int64)
     except (ValueError, OverflowError):
-        face = next(k for k, row in enumerate(words) if not all(re.fullmatch(rb"[+-]?\d{1,18}", w) for w in row[skip:]))
+        face = next(k for k, row in enumerate(words) if not all(re.fullmatch(rb"[+-]?\d{1,18}", w) for w in row))
         raise InputError(f"line {at[face] + 1}: whole numbers are needed, not {_shown(rows[face])}") from None
     return Polygons(corner, count)
+
+
+def _triangles(rows: list[bytes]) -> Ints | None:
+    """Rows (n, 3) of three whole numbers each; None where others are among them."""
+    if not re.fullmatch(rb"[-+\d\s]+", b" ".join(rows)):
+        return None
+    try:
+        found = np.loadtxt([row.decode("ascii") for row in rows], np.int64, ndmin=2, comments=None)
+    except (ValueError, OverflowError):
+        return None
+    return found if found.shape == (len(rows), 3) else None
 
 
 def check_range(polygons: Polygons, vertices: int, place: Callable[[int], str], shown: Ints) -> None:

@@ -156,7 +156,7 @@ class _Text:
             if not 0 < ends[-1] <= len(words) or sorted(ends) != ends:
                 raise InputError(f"line {k + 1}: a face that does not have the numbers it says")
             rows.append(b" ".join(words[ends[indices] + 1 : ends[indices + 1]]))
-        return polygons_of(rows, at, 0)
+        return polygons_of(rows, at)
 
     @staticmethod
     def _need_no_lists(element: Element) -> None:

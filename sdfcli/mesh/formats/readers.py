@@ -13,7 +13,7 @@ import numpy as np
 
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Floats, Ints
-from sdfcli.mesh.formats.lines import check_range, lines_of, numbers, polygons_of
+from sdfcli.mesh.formats.lines import check_range, lines_of, numbers, pieces_of, polygons_of
 from sdfcli.mesh.formats.ply import read_ply
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
 from sdfcli.runtime import interrupts
@@ -22,7 +22,7 @@ from sdfcli.runtime.memory import require
 FORMATS = (".3mf", ".glb", ".gltf", ".obj", ".off", ".ply", ".stl")
 """Endings of supported files. Not trimesh's others: archives may unpack to any size."""
 
-READING = {".obj": 15, ".off": 15}
+READING = {".obj": 4, ".off": 15}
 """Minimum working bytes per byte of a file, by format; LEAST_READING for the others."""
 LEAST_READING = 3
 
@@ -88,20 +88,28 @@ def read_obj(path: Path) -> Arrays:
     data = path.read_bytes()
     if b"\\\n" in data or b"\\\r\n" in data:
         data = re.sub(rb"\\\r?\n", b" ", data)
-    lines = lines_of(data)
-    vertex_lines = [k for k, line in enumerate(lines) if line[:1] == b"v" and line[1:2].isspace()]
-    face_lines = [k for k, line in enumerate(lines) if line[:1] == b"f" and line[1:2].isspace()]
-    vertices = numbers(lines, vertex_lines, (1, 2, 3))
-    if not face_lines:
-        return vertices, np.empty((0, 3), np.int64)
-    text = re.sub(rb"/[^\s]*", b"", b"\n".join(lines[k] for k in face_lines))
-    polygons = polygons_of(text.split(b"\n"), face_lines, 1)
-    # From 1 on, or from -1 down for the vertices before the line.
-    before = np.repeat(np.searchsorted(vertex_lines, face_lines), polygons.count)
-    corner = np.where(polygons.corner < 0, polygons.corner + before, polygons.corner - 1)
-    named, polygons = polygons.corner, Polygons(corner, polygons.count)
-    check_range(polygons, len(vertices), lambda face: f"line {face_lines[face] + 1}", named)
-    return vertices, triangulated(vertices, polygons)
+    vertices, corners, names, counts, places, seen = [], [], [], [], [], 0
+    for before, lines in pieces_of(data):
+        vertex_lines = [k for k, line in enumerate(lines) if line[:1] == b"v" and line[1:2].isspace()]
+        face_lines = [k for k, line in enumerate(lines) if line[:1] == b"f" and line[1:2].isspace()]
+        vertices.append(numbers(lines, vertex_lines, (1, 2, 3), before))
+        if face_lines:
+            text = re.sub(rb"/[^\s]*", b"", b"\n".join(lines[k][1:] for k in face_lines))
+            places.append(before + np.array(face_lines))
+            polygons = polygons_of(text.split(b"\n"), places[-1].tolist())
+            # From 1 on, or from -1 down for the vertices before the line.
+            last = np.repeat(seen + np.searchsorted(vertex_lines, face_lines), polygons.count)
+            names.append(polygons.corner)
+            corners.append(np.where(polygons.corner < 0, polygons.corner + last, polygons.corner - 1))
+            counts.append(polygons.count)
+        seen += len(vertex_lines)
+    del data, lines
+    position = np.concatenate(vertices)
+    if not corners:
+        return position, np.empty((0, 3), np.int64)
+    polygons, place = Polygons(np.concatenate(corners), np.concatenate(counts)), np.concatenate(places)
+    check_range(polygons, len(position), lambda face: f"line {place[face] + 1}", np.concatenate(names))
+    return position, triangulated(position, polygons)
 
 
 def read_off(path: Path) -> Arrays:
@@ -138,6 +146,6 @@ def read_off(path: Path) -> Arrays:
         if len(words) <= size:
             raise InputError(f"line {k + 1}: a face of {size} corners names {len(words) - 1}")
         rows.append(b" ".join(words[1 : 1 + size]))
-    polygons = polygons_of(rows, face_lines, 0)
+    polygons = polygons_of(rows, face_lines)
     check_range(polygons, vertices, lambda face: f"line {face_lines[face] + 1}", polygons.corner)
     return position, triangulated(position, polygons)
