@@ -133,7 +133,7 @@ def test_reading_and_checking_are_estimated(tmp_path: Path, monkeypatch: pytest.
     path.write_text(
         "".join(["v {} {} {}\n".format(*v) for v in vertices] + ["f {} {} {}\n".format(*f) for f in faces + 1])
     )
-    monkeypatch.setattr(memory, "free_memory", lambda: 2 * MB)
+    monkeypatch.setattr(memory, "free_memory", lambda: MB)
     with pytest.raises(OutOfMemoryError, match=r"ball\.obj: reading it takes about \d+ MB of memory"):
         mesh.load_mesh(path)
     with pytest.raises(OutOfMemoryError, match="checking 20,480 triangles"):
