@@ -68,6 +68,7 @@ class Scene:
             keys = morton(mesh)
         with self.stages("sort", self.backend):
             self._order = sort(mesh, keys)
+        self.mesh.release(("vertex", "on_device"))
         return self._order
 
     @property

@@ -56,7 +56,10 @@ class Domain:
 OF_EDGES = ("position", "connectivity")
 """Derived attributes that only the choice of the sign reads."""
 
-OF_DEVICE = ("vertex", "on_device", *OF_EDGES, "shell")
+OF_VERTICES = ("vertex", "position")
+"""Derived attributes on the device that do not depend on faces."""
+
+OF_DEVICE = (*OF_VERTICES, "on_device", "connectivity", "shell")
 """Derived attributes that lie on the device."""
 
 RELEASED = (*OF_DEVICE, "open_edges", "unit_triangles", "normals", "area_sums")
@@ -183,7 +186,7 @@ class Mesh:
         """Corners of the triangles (f, 9) float64 in the unit cube."""
         return self.triangles()
 
-    @cached_property
+    @property
     def welded(self) -> Ints:
         """Faces (f, 3) after welding vertices at equal positions."""
         return np.take(self.backend.to_host(self.position).astype(np.int64), self.faces)
@@ -191,7 +194,10 @@ class Mesh:
     @cached_property
     def normals(self) -> Floats:
         """Normals (f, 3) in the unit cube; their length is twice the face's area."""
-        return face_normals(self.unit_triangles)
+        normals = np.empty((len(self.faces), 3))
+        for part in pieces(len(normals)):
+            normals[part] = face_normals(self.triangles(part))
+        return normals
 
     @cached_property
     def area_sums(self) -> Floats:
@@ -214,7 +220,7 @@ class Mesh:
         """A mesh of other faces with the same vertices, domain and device."""
         mesh = Mesh(self.vertices, faces)
         mesh.__dict__.update(domain=self.domain, unit=self.unit, backend=self.backend)
-        mesh.__dict__.update(vertex=self.vertex, position=self.position)
+        mesh.__dict__.update({name: self.__dict__[name] for name in OF_VERTICES if name in self.__dict__})
         return mesh
 
     @cached_property

@@ -51,6 +51,7 @@ class Repaired:
         if self.counted is None:
             return self.mesh
         mesh = self.mesh.with_faces(np.take(self.mesh.faces, np.flatnonzero(self.counted), axis=0))
+        mesh.release()  # of the device's arrays
         mesh.__dict__["open_edges"] = self.edges.open_edges
         return mesh
 

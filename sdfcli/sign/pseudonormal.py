@@ -32,16 +32,19 @@ def corner_angles(mesh: Mesh) -> Floats:
 def pseudonormals(mesh: Mesh, order: Ints) -> npt.NDArray[np.float32]:
     """Outward normals (n, 7, 3) of faces (n,): angle-weighted at the vertices a, b, c, at the edges ab, bc, ca, and of
     the face (Baerentzen and Aanaes 2005). Not normalised, as only signs of products with them are used."""
-    angle = corner_angles(mesh)
-    vertex, edge = mesh.welded, edge_numbers(mesh.welded)
+    edge = edge_numbers(mesh.welded)
     length = np.linalg.norm(mesh.normals, axis=1)
     length[length == 0] = 1.0
     result = np.empty((len(order), 7, 3), np.float32)
     for axis in range(3):  # one by one: a third of the memory
         normal = mesh.normals[:, axis] / length
-        result[:, :3, axis] = np.bincount(vertex.ravel(), weights=(angle * normal[:, None]).ravel())[vertex[order]]
         result[:, 3:6, axis] = np.bincount(edge.ravel(), weights=np.repeat(normal, 3))[edge[order]]
         result[:, 6, axis] = normal[order]
+    del edge
+    angle, vertex = corner_angles(mesh), mesh.welded
+    for axis in range(3):
+        normal = mesh.normals[:, axis] / length
+        result[:, :3, axis] = np.bincount(vertex.ravel(), weights=(angle * normal[:, None]).ravel())[vertex[order]]
     return result
 
 
