@@ -84,6 +84,10 @@ class Group:
     struct: str
     data: bytes
     values: dict[str, Any]
+    address: Address
+
+    def __reduce__(self) -> Any:  # copies have arrays of their own, elsewhere
+        return _packed_again, (self.struct, self.values, self.address)
 
 
 class ArgumentStruct:
@@ -162,7 +166,7 @@ class ArgumentStruct:
 
     def group(self, values: dict[str, Any], address: Address) -> Group:
         """The same, for fields of other structs."""
-        return Group(self.name, self.pack(values, address), values)
+        return Group(self.name, self.pack(values, address), values, address)
 
     def filled(self, value: Group | None, kernel: str, name: str) -> bytes:
         """The bytes of a kernel's field of this struct. Raises TypeError for another group's."""
@@ -225,6 +229,10 @@ def _structs() -> dict[str, ArgumentStruct]:
 def argument_structs() -> dict[str, ArgumentStruct]:
     """The arguments of every kernel, by the kernel's name."""
     return {each.name: each for name, each in _structs().items() if name.endswith("_args")}
+
+
+def _packed_again(name: str, values: dict[str, Any], address: Address) -> Group:
+    return argument_group(name).group(values, address)
 
 
 def argument_group(name: str) -> ArgumentStruct:

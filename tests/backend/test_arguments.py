@@ -123,7 +123,7 @@ def test_arrays_of_another_type_are_refused(points: Any) -> None:
 
 
 def test_another_group_is_refused() -> None:
-    for other in (Group("Limits", b"", {}), {"x": 1.0}):
+    for other in (Group("Limits", b"", {}, id), {"x": 1.0}):
         with pytest.raises(TypeError, match="some: domain must be a group Domain"):
             packed(values(domain=other))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -284,3 +286,17 @@ def test_copies_and_pickles_answer_the_same(sign: str, backend: Backend) -> None
     for other in (copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
         assert np.array_equal(other.signed_distance(points), expected)
         assert all(map(np.array_equal, other.closest(points), made.closest(points)))
+
+
+@pytest.mark.parametrize("sign", ["pseudonormal", "winding"])
+def test_pickles_answer_in_other_processes(sign: str, backend: Backend) -> None:
+    rng = np.random.default_rng(8)
+    shape = shapes.holed(rng, shapes.star(rng, 2), 0.1)
+    points = around(rng, shape, 200)
+    made = MeshDistance(shape, sign, backend.name)
+    expected = made.signed_distance(points)
+    sent = pickle.dumps((made, points))
+    code = "import pickle, sys; made, points = pickle.load(sys.stdin.buffer); "
+    code += "sys.stdout.buffer.write(made.signed_distance(points).tobytes())"
+    answer = subprocess.run([sys.executable, "-c", code], input=sent, stdout=subprocess.PIPE, check=True).stdout
+    assert answer == expected.tobytes()
