@@ -111,4 +111,5 @@ FN float bits_float(u32 bits) {
 #include "geometry/hilbert.h"
 #include "neighbours/warp.h"
 #include "sign/corners.h"
+#include "sign/lattice.h"
 #include "winding/warp.h"

@@ -90,6 +90,8 @@ def work() -> None:
     from sdfcli.extract.scan import exclusive_scan_on_host
     from sdfcli.mesh.load import load_mesh
     from sdfcli.params import FORMS, OCTREES, SIGNS
+    from sdfcli.sign.winding import WindingSigner
+    from sdfcli.spatial.lattice import WindingLattice
     from sdfcli.spatial.shifted_sort import ShiftedSort
     from sdfcli.verify import measure
     from sdfcli.verify.reference import ExactReference
@@ -127,6 +129,8 @@ def work() -> None:
             index = sdfcli.MeshDistance(mesh, sign=sign, device="cpu", threads=THREADS)
             all_queries(index)
             index.signed_distance(points)
+            if isinstance(index.scene.signer, WindingSigner):
+                WindingLattice.of(index.scene.signer.index, None, None)
             index.closest(points)
             for k in (8, 32):
                 for form in (None, *FORMS):

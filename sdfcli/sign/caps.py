@@ -69,7 +69,7 @@ class Caps:
             return None
         guard = float(np.sqrt(reach_sq(triangles.reshape(-1, 3, 3)).sum()))
         order = morton_order(backend, triangles)
-        index = WindingIndex.of(backend, refit(backend, build_bvh(backend, order)))
+        index = WindingIndex.of(backend, refit(backend, build_bvh(backend, order)), boxes=True)
         tree = make_index(backend, order)
         tree.order = replace(order, keys=None)
         groups = _groups(backend.to_host(order.triangle).astype(np.float64))

@@ -84,9 +84,9 @@ def make_signer(backend: Backend, mesh: Mesh, bvh: Bvh, method: str) -> Signer:
 
 
 def _moments(backend: Backend, bvh: Bvh, counted: Bools | None = None, lazy: bool = False) -> Rebuildable[WindingIndex]:
-    """The moments of the faces that count (f,); None: of all. lazy: made on first use, not from bvh."""
-    made = None if lazy or counted is not None else WindingIndex.of(backend, bvh)
-    return Rebuildable(functools.partial(WindingIndex.among, backend, bvh.order, counted), made)
+    """The moments of the faces that count (f,); None: of all. lazy: made on first use, not from bvh, without boxes."""
+    made = None if lazy or counted is not None else WindingIndex.of(backend, bvh, boxes=True)
+    return Rebuildable(functools.partial(WindingIndex.among, backend, bvh.order, counted, not lazy), made)
 
 
 def settle_sign(

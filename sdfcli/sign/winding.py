@@ -11,6 +11,7 @@ from sdfcli.mesh.mesh import Mesh
 from sdfcli.sign.caps import Caps
 from sdfcli.sign.propagate import CellPoints, KnownSigns, inherited, link_along, link_corners, spread
 from sdfcli.sign.signer import Signer, Signs, clear_share
+from sdfcli.spatial.lattice import WindingLattice, pays
 from sdfcli.spatial.moments import BETA, CAP_STEPS, WindingIndex
 from sdfcli.spatial.radix_tree import Bvh
 
@@ -29,6 +30,7 @@ class WindingSigner(Signer):
         self._index = index
         self.caps = Caps.of(backend, mesh)
         self.closed = self.caps is None
+        self._lattice = Rebuildable(self._make_lattice)
 
     @property
     def index(self) -> WindingIndex:
@@ -37,9 +39,11 @@ class WindingSigner(Signer):
 
     def release(self) -> None:
         self._index.release()
+        self._lattice.release()
 
     def rebuild(self, bvh: Bvh) -> None:
-        index = WindingIndex.of(self.backend, bvh)
+        self._lattice.release()
+        index = WindingIndex.of(self.backend, bvh, boxes=True)
         self._index = Rebuildable(lambda: index)
 
     def inside(self, points: Array, slot: Array) -> Array:
@@ -54,6 +58,8 @@ class WindingSigner(Signer):
         xp, index = self.backend.xp, self.index
         if len(points) <= index.few_points:
             return self.inside(points, slot)
+        if pays(index):
+            return self._lattice.get().winding(points, distance) > 0.5
         if self.caps is None:
             link = link_along(self.backend, points, distance)
         else:
@@ -92,6 +98,9 @@ class WindingSigner(Signer):
         if self.closed or len(points) == 0:
             return 1.0 if len(points) else None
         return clear_share(self.index, points)
+
+    def _make_lattice(self) -> WindingLattice:
+        return WindingLattice.of(self.index, self._caps_index, None if self.caps is None else self.caps.groups)
 
     def _winding(self, points: Array) -> Array:
         return self.index.decided(points, self._caps_index)

@@ -40,16 +40,19 @@ class WindingIndex:
     triangle  (t, 9) float32, in Morton order.
     moments   (n - 1, 16) float32, by node of the tree over the n triangles that count.
     slots     (n,) uint32: indices of these in `triangle`; None: all of it.
+    box       (n - 1, 6) float32: the nodes' boxes; None where nothing but moments is asked for.
     """
 
     backend: Backend
     triangle: Array
     moments: Array
     slots: Array | None = None
+    box: Array | None = None
 
     @staticmethod
-    def of(backend: Backend, bvh: Bvh) -> WindingIndex:
-        """The index of a tree's triangles: moments by bottom-up reduction, as in the refit."""
+    def of(backend: Backend, bvh: Bvh, boxes: bool = False) -> WindingIndex:
+        """The index of a tree's triangles: moments by bottom-up reduction, as in the refit. boxes: whether it keeps
+        those of the nodes."""
         n = len(bvh.order)
         moments = backend.empty_aligned((n - 1, C.MOMENTS), np.float32)
         if n > 1:
@@ -61,20 +64,20 @@ class WindingIndex:
                 arrivals=backend.xp.zeros(n - 1, np.uint32),
                 moments=moments,
             )
-        return WindingIndex(backend, bvh.order.triangle, moments)
+        return WindingIndex(backend, bvh.order.triangle, moments, box=bvh.box if boxes else None)
 
     @staticmethod
-    def among(backend: Backend, order: Order, counted: Bools | None = None) -> WindingIndex:
+    def among(backend: Backend, order: Order, counted: Bools | None = None, boxes: bool = False) -> WindingIndex:
         """The index of triangles in Morton order, by a tree of its own: about 1 ms per million triangles on a GPU.
 
-        counted: (f,), the faces that count; None: all.
+        counted: (f,), the faces that count; None: all. boxes: see `of`.
         """
         own, slots = order, None
         if counted is not None:
             slots = backend.compact(backend.from_host(counted, np.uint8)[order.triangle_id])[0]
             own = Order(order.keys[slots], order.triangle_id[slots], order.triangle[slots])
         backend.release_cached()
-        index = WindingIndex.of(backend, refit(backend, build_bvh(backend, own)))
+        index = WindingIndex.of(backend, refit(backend, build_bvh(backend, own)), boxes)
         return replace(index, triangle=order.triangle, slots=slots)
 
     @property
@@ -85,7 +88,7 @@ class WindingIndex:
     @functools.cached_property
     def group(self) -> Group:
         """The tree as kernels read it."""
-        arrays = {"triangle": self.triangle, "slots": self.slots, "moments": self.moments}
+        arrays = {"triangle": self.triangle, "slots": self.slots, "moments": self.moments, "box": self.box}
         return self.backend.group("WindingTree", triangles=self.triangles, **arrays)
 
     @property
@@ -134,7 +137,10 @@ class WindingIndex:
         xp = self.backend.xp
         winding = xp.empty(len(points), np.float32)
         if self.backend.warps:
-            winding_by_warps(self, points, winding, BETA, link, caps)
+            asked, many = xp.empty(len(link), np.uint32), xp.zeros(1, np.uint32)
+            runs = -(-len(link) // LINK_RUN)
+            self.backend.run("sdf_sign_asked", WARP * runs, count=len(link), link=link, asked=asked, many=many)
+            winding_by_warps(self, points, winding, BETA, (asked, many), caps)
         else:
             root = xp.flatnonzero(link == 0)
             winding[root] = self.decided(points[root], caps)
@@ -169,25 +175,23 @@ def winding_by_warps(
     points: Array,
     winding: Array,
     beta: float,
-    link: Array | None = None,
+    asked: tuple[Array, Array] | None = None,
     caps: WindingIndex | None = None,
+    closed: bool = False,
 ) -> None:
     """Writes winding numbers (m,) float32 of points (m, 3), half a warp per point; beta 0: exact.
 
-    link: (m,) uint64, 0 for the points to compute; None: all points. caps: as for WindingIndex.decided.
+    asked: the points to compute, and their number (1,), uint32 on the device; None: all points. caps: as for
+    WindingIndex.decided. closed: `winding` has those of surface and caps together, but SDF_UNKNOWN.
     """
     backend = index.backend
-    asked = many = None
-    if link is not None:
-        asked, many = backend.xp.empty(len(link), np.uint32), backend.xp.zeros(1, np.uint32)
-        runs = -(-len(link) // LINK_RUN)
-        backend.run("sdf_sign_asked", WARP * runs, count=len(link), link=link, asked=asked, many=many)
+    listed, many = asked or (None, None)
     backend.run(
         "sdf_winding_lone",
         WARP * min(MAX_WARPS, -(-len(points) // POINTS_OF_A_WARP)),
         count=len(points),
         points=points,
-        asked=asked,
+        asked=listed,
         many=many,
         tree=index.group,
         caps=None if caps is None else caps.group,
@@ -195,5 +199,6 @@ def winding_by_warps(
         step=None if caps is None else _cap_steps(backend),
         beta=beta,
         lost=LOST,
+        closed=int(closed),
         winding=winding,
     )

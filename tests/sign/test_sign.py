@@ -312,7 +312,8 @@ def test_few_points_are_asked(backend: Backend, share: float, monkeypatch: pytes
     monkeypatch.setattr(winding_moments, "FEW_POINTS", 0)
     inside = backend.to_host(signer.inside_along(at, *nearest(backend, bvh, at)))
     assert np.array_equal(inside, own)
-    assert 0 < sum(asked) < len(at) / 5
+    assert (sum(asked) > 0) != backend.warps  # by warps crossings are counted
+    assert sum(asked) < len(at) / 5
 
 
 def test_beside_a_needle(backend: Backend) -> None:

@@ -16,6 +16,7 @@ constexpr int SDF_WARP = 32;              // threads of a warp
 constexpr int SDF_BLOCK_WARPS = 4;        // warps of a thread block
 constexpr int SDF_RUN = 256;              // entries that a warp counts (base/sort.h)
 constexpr int SDF_LINK_ROUNDS = 8;        // times 32 links that a warp looks at (sign/corners.h)
+constexpr unsigned SDF_LATTICE_ROWS = 8;  // threads of a triangle that columns cross (sign/lattice.h)
 constexpr unsigned SDF_POINT_WIDTH = 16;  // threads that sum up the winding number of a point (winding/warp.h)
 
 // ---- Trees ----

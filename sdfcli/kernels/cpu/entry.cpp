@@ -71,6 +71,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "sign/corners.h"
 #include "sign/crossing.h"
 #include "sign/inherit.h"
+#include "sign/lattice.h"
 #include "sign/link.h"
 #include "sign/pseudonormal.h"
 #include "surface/balls.h"

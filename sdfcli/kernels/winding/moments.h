@@ -129,6 +129,7 @@ struct WindingTree {
     const float* triangle;  // [rows, 9]
     const u32* slots;       // [triangles] where they are in `triangle`; null: one after the other
     const float* moments;   // [triangles - 1, 16]
+    const float* box;       // [triangles - 1, 6] of the nodes; may be null
 };
 FN const float* corners_at(const WindingTree& tree, u32 place) {
     return tree.triangle + 9 * (size_t)(tree.slots ? tree.slots[place] : place);

@@ -119,24 +119,31 @@ struct sdf_winding_lone_args {
     const float* step;  // [steps, 2] how near to the level 0.5, and beta for the caps there
     float beta;         // 0: exact
     float lost;         // by how much the caps may change a winding number
-    float* winding;     // [count] out
+    u32 closed;         // 1: what is in `winding` is that of surface and caps together, unless it is SDF_UNKNOWN
+    float* winding;     // [count] out, and in if closed
 };
-// Of an open surface, what is near the level 0.5 is corrected by its caps as WindingSigner does it.
-FN float corrected(const sdf_winding_lone_args& a, LoneWinding& lone, F3 p, float first, bool asked) {
+// Of an open surface, what is near the level 0.5 is corrected by its caps as WindingSigner does it. whole: the winding
+// number of surface and caps together, if it is known.
+FN float corrected(const sdf_winding_lone_args& a, LoneWinding& lone, F3 p, float first, float whole, bool asked) {
     WindingTree all = lone.tree;
     float winding = first;
     lone.tree = a.caps;
     lone.tree.slots = nullptr;  // all of them count
+    bool known = whole != SDF_UNKNOWN;
+    if (warp_ballot(asked && known)) {
+        float own = lone.winding(p, a.beta, asked && known);
+        if (known) winding = whole - own;
+    }
     for (u32 k = 0; k < a.steps; k++) {
         float off = winding - 0.5f;
         bool near = asked && max_of(off, -off) < a.step[2 * k];
         if (!warp_ballot(near)) continue;
         float own = lone.winding(p, a.step[2 * k + 1], near);
-        if (near) winding = rintf(winding + own) - own;
+        if (near) winding = (known ? whole : rintf(winding + own)) - own;
     }
     lone.tree = all;
     float change = winding - first;
-    bool lost = asked && max_of(change, -change) > a.lost;
+    bool lost = asked && !known && max_of(change, -change) > a.lost;
     if (!warp_ballot(lost)) return winding;
     float exact = lone.exact(p, 16, lost);
     return lost ? exact : winding;
@@ -152,8 +159,9 @@ SDF_KERNEL(sdf_winding_lone, WARP, i) {
         u32 at = min_of(first + part, count - 1), point = a.asked ? a.asked[at] : at;
         bool asked = first + part < count;
         F3 p = load3(a.points + 3 * (size_t)point);
-        float winding = lone.winding(p, a.beta, asked);
-        if (a.caps.triangles) winding = corrected(a, lone, p, winding, asked);
+        float whole = a.closed && asked ? a.winding[point] : SDF_UNKNOWN;
+        float winding = lone.winding(p, a.beta, asked && whole == SDF_UNKNOWN);
+        if (a.caps.triangles) winding = corrected(a, lone, p, winding, whole, asked);
         if (asked && thread == 0) a.winding[point] = winding;
     }
 }
