@@ -96,6 +96,11 @@ class Scene:
         return signer
 
     @property
+    def settled(self) -> bool:
+        """Whether the signer is there."""
+        return "signer" in self.__dict__
+
+    @property
     def signed(self) -> bool:
         """Whether distances are signed."""
         return self.signer.method != "none"
@@ -103,6 +108,13 @@ class Scene:
     @property
     def index(self) -> DistanceIndex:
         """(d) The index of nearest triangles. Where memory is scarce, it replaces the trees of the signer."""
+        if self._index is None:
+            self.make_room()
+        return self.unsigned_index
+
+    @property
+    def unsigned_index(self) -> DistanceIndex:
+        """The index, also before the sign's method is settled; what only that needs stays until `make_room`."""
         if self._index is None:
             self._index = self._build_index()
             self.coherent = self._index.coherent
@@ -153,7 +165,6 @@ class Scene:
             return refit(self.backend, bvh)
 
     def _build_index(self) -> DistanceIndex:
-        self.make_room()
         bvh = self.bvh if walks_radix_tree(self._query) else None
         with self.stages("refit", self.backend):
             return make_index(self.backend, self.order, self._query, bvh)

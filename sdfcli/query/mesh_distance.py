@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from sdfcli.params import BuildParams
 from sdfcli.query.nearest_triangles import NearestTriangles, check_form
 from sdfcli.scene import Scene
 from sdfcli.sign.choice import SignChoice
+from sdfcli.sign.signer import Signer
 from sdfcli.spatial.shifted_sort import check_neighbours
 
 FAR = 1e9
@@ -66,7 +68,7 @@ class MeshDistance:
     def __init__(self, source: Any, sign: str = "auto", device: str = "auto", threads: int | None = None) -> None:
         backend = select_backend(device, threads)
         self.scene = Scene.of(load_mesh(source), BuildParams(sign=sign).sign, backend)
-        self._index = self.scene.index
+        self._index = self.scene.unsigned_index
         self._triangles = NearestTriangles(self.scene)
 
     @classmethod
@@ -90,8 +92,15 @@ class MeshDistance:
     @property
     def sign(self) -> SignChoice:
         """The sign method and the reason for it."""
-        _ = self.scene.signer
+        _ = self._signer
         return self.scene.choice
+
+    @cached_property
+    def _signer(self) -> Signer:
+        """Made on first use: unsigned distances do without it."""
+        if not self.scene.settled:
+            self.scene.make_room()
+        return self.scene.signer
 
     def signed_distance(self, points: Any) -> Any:
         """Signed distances (n,) float64 at points (n, 3), in the mesh's units, negative inside.
@@ -150,7 +159,7 @@ class MeshDistance:
 
     def _signed(self, asked: _Asked) -> tuple[Array]:
         distance, slot = self._index.nearest(asked.at)
-        inside = self.scene.signer.inside_along(asked.at, distance, slot)
+        inside = self._signer.inside_along(asked.at, distance, slot)
         return (self._in_units(asked, distance, inside.view(np.uint8)),)
 
     def _nearest(self, asked: _Asked) -> tuple[Array, Array]:

@@ -247,6 +247,18 @@ def test_unusable_requests() -> None:
             MeshDistance(shapes.cube(), **{"device": "cpu", **wrong})
 
 
+def test_unsigned_distances_need_no_signer(backend: Backend) -> None:
+    shape = shapes.holed(np.random.default_rng(9), shapes.icosphere(2), 0.1)
+    found, points = MeshDistance(shape, device=backend.name), np.random.default_rng(10).normal(size=(50, 3))
+    before = found.distance(points)
+    found.closest(points)
+    assert not found.scene.settled
+    assert np.array_equal(np.abs(found.signed_distance(points)), before)
+    assert found.scene.settled
+    assert np.array_equal(found.distance(points), before)
+    assert found.sign.method == "winding"
+
+
 def test_signs_that_are_asked_for(backend: Backend) -> None:
     middle = [[0.0, 0.0, 0.0]]
     for sign, expected in (("none", 1), ("pseudonormal", -1), ("winding", -1), ("auto", -1)):
