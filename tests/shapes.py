@@ -56,6 +56,16 @@ def ring(corners: int, radius: float) -> Floats:
     return radius * np.stack((np.cos(angle), np.sin(angle)), axis=1)
 
 
+def bored(outer: Floats, inner: Floats, height: float) -> Shape:
+    """A prism over a polygon (n, 2), counter-clockwise, with a hole along z over another (n, 2) in it."""
+    n, i = len(outer), np.arange(len(outer))
+    rings = [np.pad(ring, ((0, 0), (0, 1)), constant_values=z) for z in (0.0, height) for ring in (inner, outer)]
+    low_in, low_out, high_in, high_out = (np.stack((i, (i + 1) % n)) + k * n for k in range(4))
+    bands = ((low_out, low_in), (high_in, high_out), (low_in, high_in), (high_out, low_out))
+    faces = [np.stack(each, 1) for (a, b), (c, d) in bands for each in ((a, c, d), (a, d, b))]
+    return np.concatenate(rings), np.concatenate(faces)
+
+
 def perforated(cells: int, thickness: float) -> Shape:
     """A square plate of edge 1, of cells x cells squares (an odd number); every second one of every second row is cut
     out."""

@@ -71,7 +71,6 @@ class Growth:
             self._pending.update(tighten(octree, self.criteria))
             if not self._pending:
                 return
-            octree.value = octree.hanging = None
             rounds += 1
             for level in self._pending:
                 run_ahead(octree, self.criteria, level, rounds, self._open)
@@ -90,7 +89,7 @@ class Growth:
         self.octree.points.extend(8)
         self.distances.measure(0, root_positions(self.backend))
         root.cells.extend(1)
-        root.cells.row[:], root.cells.state[:], root.cells.asked[:], root.cells.meets_finer[:] = NONE, CLOSED, 0, 0
+        root.cells.row[:], root.cells.state[:], root.cells.asked[:] = NONE, CLOSED, 0
         root.families.extend(1)
         root.families.parent[:], root.families.key[:] = NONE, 0
         self._consider(0, 0)

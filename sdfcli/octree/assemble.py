@@ -26,15 +26,15 @@ def assemble(
     levels = octree.levels = octree.levels[: octree.depth + 1]
     for own in levels:
         own.rows.drop("around", "child")
-    octree.value = (octree.value * length).astype(np.float32)
+    octree.values.value[:] = octree.values.value * length
     backend.release_cached()
     rank = _ranks(octree)
     leaves, used = _leaves(octree, rank)
     corner, key = in_order(octree, backend.compact(used)[0], octree.depth)
     del used
-    value, steps = (octree.value, None) if step is None else rounded(octree, step / parts, parts, fine)
+    value, steps = (octree.values.value, None) if step is None else rounded(octree, step / parts, parts, fine)
     del fine
-    octree.value = octree.hanging = None
+    octree.values.drop("value", "hanging")
     arrays = {
         **leaves,
         "corner_key": key,

@@ -30,23 +30,39 @@ def cells_to_split(octree: Octree, level: int, balanced: bool) -> tuple[Array, A
 
 
 def constrain(octree: Octree) -> None:
-    """Sets the field's values: hanging corners interpolate their coarser neighbour's, coarse levels first."""
-    octree.value = octree.points.signed.copy()
-    octree.hanging = octree.backend.xp.zeros(octree.points.count, np.uint8)
-    values = {"value": octree.value, "hanging": octree.hanging}
-    for level, own in enumerate(octree.levels[:-1]):
-        octree.backend.run("sdf_octree_constrain", own.cells.count, **values, **octree.place(level))
+    """Sets the field's values: hanging corners interpolate their coarser neighbour's, coarse levels first.
+
+    Only families that are stale (see octree/grow.h) are looked at: in the first round all, later those near splits.
+    """
+    points, values, levels = octree.points, octree.values, octree.levels
+    first = values.extend(points.count - values.count)
+    values.value[first:], values.hanging[first:] = points.signed[first:], 0
+    for level in range(len(levels) - 1):
+        below = levels[level + 1]
+        octree.backend.run(
+            "sdf_octree_constrain",
+            below.families.count,
+            below=below.args,
+            stale_below=levels[level + 2].families.stale if level + 2 < len(levels) else None,
+            distance=points.signed,
+            value=values.value,
+            hanging=values.hanging,
+            **octree.place(level),
+        )
 
 
 def tighten(octree: Octree, criteria: Criteria) -> list[int]:
-    """Marks the leaves whose interpolation changes their finer neighbours' corners too much; returns their levels."""
+    """Marks the leaves whose interpolation changes their finer neighbours' corners too much; returns their levels.
+
+    Only renewed families are looked at: what others ask for, earlier rounds have split.
+    """
     marked = octree.backend.xp.zeros(len(octree.levels) - 1, np.uint8)
     for level in range(1, len(octree.levels)):
         octree.backend.run(
             "sdf_octree_tighten",
             octree.levels[level].cells.count,
-            value=octree.value,
-            hanging=octree.hanging,
+            value=octree.values.value,
+            hanging=octree.values.hanging,
             any=marked[level - 1 :],
             **octree.place(level),
             **criteria.args,

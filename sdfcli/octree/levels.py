@@ -72,9 +72,8 @@ class GrowableTable:
 class Level:
     """The cells of one size, see octree/levels.h.
 
-    cells     row (index among the opened cells, or NONE), state, asked (mark to split), meets_finer (whether a
-              neighbour is split).
-    families  sibling groups of eight cells: parent, and its Morton key.
+    cells     row (index among the opened cells, or NONE), state, asked (mark to split).
+    families  sibling groups of eight cells: parent, its Morton key, and stale (see balance.py).
     rows      opened cells: cell, child (family of its children, or NONE), around (the eight families that contain all
               neighbours, by the axes along which they differ from the cell's own), points (27).
     """
@@ -89,9 +88,10 @@ class Level:
             row=(np.uint32, ()),
             state=(np.uint8, ()),
             asked=(np.uint8, ()),
-            meets_finer=(np.uint8, ()),
         )
-        self.families = GrowableTable(backend, self._groups, parent=(np.uint32, ()), key=(np.uint64, ()))
+        self.families = GrowableTable(
+            backend, self._groups, parent=(np.uint32, ()), key=(np.uint64, ()), stale=(np.uint8, ())
+        )
         self.rows = GrowableTable(
             backend,
             self._groups,
@@ -120,8 +120,7 @@ class Octree:
 
     points   signed (distance), slot (of the nearest triangle), gradient (except where memory is scarce), and clear
              where the surface has caps (see KnownSigns).
-    value    (points,) float32: the field's values, set by balance.py after growth.
-    hanging  (points,) uint8: 1 for hanging corners, set by balance.py after growth.
+    values   value (the field's), and hanging (1 for hanging corners); the points that balance.py has seen.
     """
 
     def __init__(self, backend: Backend, depth: int, capped: bool) -> None:
@@ -135,8 +134,7 @@ class Octree:
             **({} if backend.memory.scarce else {"gradient": (np.float32, (3,))}),
             **({"clear": (np.float32, ())} if capped else {}),
         )
-        self.value: Array = None
-        self.hanging: Array = None
+        self.values = GrowableTable(backend, {}, value=(np.float32, ()), hanging=(np.uint8, ()))
 
     def place(self, level: int) -> dict[str, Group | None]:
         """Where the cells of a level lie, and which points are their corners: the level, and the one above, None for
@@ -188,5 +186,4 @@ class Octree:
     @property
     def nbytes(self) -> int:
         """Bytes of the grown octree."""
-        grown = self.points.nbytes + sum(own.nbytes for own in self.levels)
-        return grown + int(self.value.nbytes) + int(self.hanging.nbytes)
+        return self.points.nbytes + self.values.nbytes + sum(own.nbytes for own in self.levels)

@@ -41,13 +41,13 @@ def fine_points(octree: Octree, criteria: Criteria, step: float) -> tuple[Array 
 def rounded(octree: Octree, step: float, parts: int, fine: Array | None) -> tuple[Array, Array]:
     """The quantised values (m,) float32 of the points, and their residuals (m,) int32 from the predictions of coarser
     points. fine: halvings of the step by point; parts: the unit of residuals is 1 / parts of the step."""
-    backend, xp, value = octree.backend, octree.backend.xp, octree.value
+    backend, xp, value = octree.backend, octree.backend.xp, octree.values.value
     result, steps = value.copy(), xp.zeros(len(value), np.int32)
     backend.run(
         "sdf_corner_quantise",
         8,
         own=corner_level_group(backend, root_keys(backend), 0, xp.arange(8, dtype=np.uint32), step, result),
-        hanging=octree.hanging,
+        hanging=octree.values.hanging,
         residual=steps,
     )
     for own in octree.levels:
@@ -56,7 +56,7 @@ def rounded(octree: Octree, step: float, parts: int, fine: Array | None) -> tupl
             own.rows.count,
             points=own.rows.points,
             value=value,
-            hanging=octree.hanging,
+            hanging=octree.values.hanging,
             fine=fine,
             parts=parts,
             step=step,

@@ -18,13 +18,15 @@ from sdfcli.backend import Array, Backend
 from sdfcli.field.field import Field
 from sdfcli.mesh.load import make_mesh
 from sdfcli.mesh.mesh import Domain, Mesh
-from sdfcli.octree import balance
+from sdfcli.octree import adaptive, balance
 from sdfcli.octree.adaptive import Growth
 from sdfcli.octree.assemble import assemble, in_order
 from sdfcli.octree.density import bvh_octree, measured
 from sdfcli.octree.grown import Limits
-from sdfcli.octree.levels import OUTSIDE
+from sdfcli.octree.levels import OUTSIDE, Octree
 from sdfcli.octree.quantise import quantise
+from sdfcli.octree.refine import Criteria
+from sdfcli.params import BuildParams
 from sdfcli.scene import Scene
 from sdfcli.sign.choice import choose_sign, make_signer
 from sdfcli.sign.signer import Signer
@@ -35,6 +37,7 @@ backend = backends.backend
 
 FULL = 2**oracle.LATTICE_BITS
 ULP = 2.0**-24
+STALE, RENEWED = 1, 2  # octree/levels.h
 CLEAR = 1e-6  # nearer to the surface than this, rounding decides the sign
 
 Numbers = oracle.Numbers
@@ -261,6 +264,52 @@ def test_splits_ahead_of_a_wave(backend: Backend, kind: str, monkeypatch: pytest
     assert counts[0] < counts[1] < 2 * counts[0]
 
 
+def wave(backend: Backend) -> Growth:
+    """The growth of an octree over flat faces that barely meet the tolerance: 60 rounds for hanging corners."""
+    ring = shapes.ring(8, 1.0)
+    square = ring / np.abs(ring).max(axis=1, keepdims=True)
+    shape = shapes.bored(square * [1, 0.5683], 0.398 * ring * [1, 0.5683], 0.81)
+    mesh, choice = choose_sign(make_mesh(*shape), "auto")
+    assert mesh.health.watertight
+    limits = Limits.of(BuildParams(tolerance=2.2e-3, band=4.4e-3), mesh.unit, mesh.domain.length)
+    return Growth(Scene(backend, mesh, choice), limits)
+
+
+def test_a_round_for_hanging_corners_looks_at_what_has_changed_alone(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = []
+
+    def tighten(octree: Octree, criteria: Criteria) -> list[int]:
+        levels = balance.tighten(octree, criteria)
+        families = [own.families.stale for own in octree.levels[1:]]
+        work.append(sum(int((stale == RENEWED).sum()) for stale in families))
+        before = [stale.copy() for stale in families]
+        asked = [own.cells.asked.copy() for own in octree.levels]
+        values = [octree.values.value.copy(), octree.values.hanging.copy()]
+        # Everything once more, from the start.
+        octree.values.value[:], octree.values.hanging[:] = octree.points.signed, 0
+        for stale in families:
+            stale[:] = STALE
+        balance.constrain(octree)
+        for stale in families:
+            assert (stale == RENEWED).all()
+        assert balance.tighten(octree, criteria) in (levels, [])
+        for old, new in zip(values, (octree.values.value, octree.values.hanging), strict=True):
+            assert np.array_equal(backend.to_host(old), backend.to_host(new))
+        for own, old in zip(octree.levels, asked, strict=True):
+            assert np.array_equal(backend.to_host(own.cells.asked), backend.to_host(old))
+        for stale, old in zip(families, before, strict=True):
+            stale[:] = old
+        return levels
+
+    monkeypatch.setattr(adaptive, "tighten", tighten)
+    growth = wave(backend)
+    growth.run()
+    assert len(work) > 40
+    assert work[0] + sum(work[1:]) < 2 * sum(own.families.count for own in growth.octree.levels)
+
+
 def test_an_octree_with_all_levels(backend: Backend) -> None:
     # A speck of a mesh in a corner, far from the rest: leaves of every level from 2 to 6, most of them hanging.
     rng = np.random.default_rng(2)
@@ -359,7 +408,7 @@ def test_points_are_sorted_with_and_without_room_in_their_keys(backend: Backend)
 def test_steps_are_those_of_the_finished_field(backend: Backend, kind: str) -> None:
     step, length = 1e-3, 3.0
     grown = grown_of(backend, kind)
-    hanging, key = grown.octree.hanging.copy(), grown.octree.point_keys()
+    hanging, key = grown.octree.values.hanging.copy(), grown.octree.point_keys()
     plain, stepped = assembled(grown, length), assembled(grown_of(backend, kind), length, step)
     xp = backend.xp
     of_corner = xp.argsort(key)[xp.searchsorted(key[xp.argsort(key)], plain["corner_key"])]

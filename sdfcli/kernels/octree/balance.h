@@ -2,7 +2,7 @@
 //
 // INTERFACE
 //   sdf_octree_balance    which cells are split, opened first, or wait for a coarser neighbour
-//   sdf_octree_constrain  hanging corners take the coarser leaf's value
+//   sdf_octree_constrain  hanging corners take the coarser leaf's value, where that may have changed
 //   sdf_octree_tighten    leaves that move their neighbours' corners too far ask to be split
 #ifndef SDFCLI_OCTREE_BALANCE_H
 #define SDFCLI_OCTREE_BALANCE_H
@@ -29,40 +29,50 @@ SDF_KERNEL(sdf_octree_balance, PLAIN, i) {
     }
 }
 
-// Points in the middle of a leaf's edge or face that finer neighbours use as corners ("hanging") take the leaf's
-// interpolated value, so that the field has no cracks.
+// Points in the middle of a split cell's edge or face that are also those of a leaf's ("hanging") take the leaf's
+// interpolated value, so that the field has no cracks: it follows from corners that both have. Only stale families are
+// looked at; those in them become stale, too.
 struct sdf_octree_constrain_args {
-    u32 n;  // cells of a level, of which leaves are looked at
-    Level own, above;
-    float* value;  // [points] in and out: the field's value
-    u8* hanging;   // [points] out: 1 for those that take a leaf's value
+    u32 n;                    // families of the level below: split cells
+    Level own, above, below;  // below: stale is in and out
+    u8* stale_below;          // [families two levels below] out; null below the finest
+    const float* distance;    // [points] signed
+    float* value;             // [points] in and out: the field's value
+    u8* hanging;              // [points] in and out: 1 for those that take a leaf's value
 };
-SDF_KERNEL(sdf_octree_constrain, PLAIN, cell) {
-    if (!a.own.meets_finer[cell] || a.own.state[cell] == SPLIT) return;
-    u32 point[8], family[8], neighbour[27];
+SDF_KERNEL(sdf_octree_constrain, PLAIN, i) {
+    a.below.stale[i] = a.below.stale[i] == STALE ? RENEWED : SETTLED;
+    if (a.below.stale[i] == SETTLED) return;
+    for (u32 c = 8 * i; c < 8 * i + 8; c++) {
+        u32 row = a.below.row[c], family = row == SDF_NONE ? SDF_NONE : a.below.child[row];
+        if (family != SDF_NONE) a.stale_below[family] = STALE;
+    }
+    u32 cell = a.below.parent[i], family[8], neighbour[27], hangs = 0;
     float corner[8], value[27];
-    corners_of(a.own, a.above, cell, point);
-    for (int c = 0; c < 8; c++) corner[c] = a.value[point[c]];
+    const u32* points = a.own.points + 27 * (size_t)a.own.row[cell];
+    for (int c = 0; c < 8; c++) corner[c] = a.value[points[corner_point(c)]];
     interpolate(corner, value);
     neighbours_of(a.own, a.above, cell, family, neighbour);
     UNROLL
     for (int k = 0; k < 27; k++) {
-        u32 finer = neighbour[k];
-        if (finer >= SDF_OUTSIDE || a.own.state[finer] != SPLIT) continue;
-        const u32* points = a.own.points + 27 * (size_t)a.own.row[finer];
-        each_shared(k, [&](int j, int there) {
-            store_relaxed(a.value + points[there], value[j]);
-            store_relaxed(a.hanging + points[there], (u8)1);
-        });
+        if (neighbour[k] >= SDF_OUTSIDE || a.own.state[neighbour[k]] == SPLIT) continue;
+        each_shared(k, [&](int j, int) { hangs |= 1u << j; });
+    }
+    UNROLL
+    for (int j = 0; j < 27; j++) {
+        if (is_corner(j)) continue;
+        bool takes = hangs >> j & 1u;
+        store_relaxed(a.value + points[j], takes ? value[j] : a.distance[points[j]]);
+        store_relaxed(a.hanging + points[j], (u8)takes);
     }
 }
 
 #define SDF_MOVED \
     1.1f  // so much of the tests' share of the tolerance may errors take up when hanging corners add to them
 
-// A leaf whose hanging corners were moved: where its field now misses the true distance by more than the tolerance, the
-// coarser leaves that move the corners moved most wish to be split. They are neighbours of the leaf's parent: leaves
-// that touch differ by one level.
+// A leaf of a renewed family whose hanging corners were moved: where its field now misses the true distance by more
+// than the tolerance, the coarser leaves that move the corners moved most wish to be split. They are neighbours of the
+// leaf's parent: leaves that touch differ by one level.
 struct sdf_octree_tighten_args {
     u32 n;             // cells of a level, of which leaves are looked at
     Level own, above;  // above: asked is out
@@ -74,7 +84,7 @@ struct sdf_octree_tighten_args {
 };
 SDF_KERNEL(sdf_octree_tighten, SIMD, cell) {
     u32 at[8];
-    if (a.own.state[cell] >= JUMP) return;
+    if (a.own.stale[cell >> 3] != RENEWED || a.own.state[cell] >= JUMP) return;
     corners_of(a.own, a.above, cell, at);
     float corner[8], move[8], moved = 0.f;
     for (int c = 0; c < 8; c++) {

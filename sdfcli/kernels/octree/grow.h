@@ -14,8 +14,9 @@
 #include "sign/propagate.h"
 #include "sign/pseudonormal.h"
 
-// A cell is split: its children become a family. Its neighbours now meet finer cells; where their children are older,
-// those of them that are opened learn of the new cells.
+// A cell is split: its children become a family. Where its neighbours' children are older, those of them that are
+// opened learn of the new cells. The field may change in both, and in what they contain: no farther, as what hangs on a
+// cell's points lies beside it, and is smaller by a half from level to level.
 struct sdf_octree_children_args {
     u32 n;             // cells to split
     u32 first;         // number of the first new family
@@ -31,16 +32,17 @@ SDF_KERNEL(sdf_octree_children, PLAIN, i) {
     for (u32 c = 8 * family; c < 8 * family + 8; c++) {
         a.below.row[c] = SDF_NONE;
         a.below.state[c] = CLOSED;
-        a.below.asked[c] = a.below.meets_finer[c] = 0;
+        a.below.asked[c] = 0;
     }
+    a.below.stale[family] = STALE;
     for (int k = 0; k < 27; k++) {
         u32 sides = sides_of(k),
             other = neighbour_across(a.own.around + 8 * (size_t)own_row, cell & 7u, sides, toward(k));
         if (other >= SDF_OUTSIDE || k == SDF_CENTRE) continue;
-        store_relaxed(a.own.meets_finer + other, (u8)1);
         u32 other_row = a.own.row[other],
             older = other_row == SDF_NONE ? SDF_NONE : load_relaxed(a.own.child + other_row);
         if (older >= a.first) continue;
+        store_relaxed(a.below.stale + older, (u8)STALE);
         for (u32 q = 0; q < 8; q++) {
             u32 row = a.below.row[8 * older + q];
             bool touches = (q & sides) == (sides & ~toward(k));

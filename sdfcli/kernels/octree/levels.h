@@ -11,7 +11,7 @@
 // among its parent's points, and its neighbours among the children of its parent's neighbours.
 //
 // INTERFACE
-//   Level, State                                  the arrays of a level, and what has become of a cell
+//   Level, State, Stale                           the arrays of a level, and what has become of a cell
 //   key_of, corners_of                            a cell's key, and the points at its corners
 //   sides_of, toward, neighbour_across            neighbours by number: where they lie, and which they are
 //   neighbour_of_parent, families_of, neighbours_of  all neighbours of a cell
@@ -22,19 +22,20 @@
 #include "geometry/lattice.h"
 
 enum State { CLOSED, OPENING, OPENED, JUMP, SPLIT };
+enum Stale { SETTLED, STALE, RENEWED };  // RENEWED: hanging corners were set in this round
 
 struct Level {
     u32 level;
-    u32* parent;      // [families] their parent, a cell of the level above
-    u64* key;         // [families] Morton key of the parent
-    u32* row;         // [cells] number among the opened cells, or SDF_NONE
-    u8* state;        // [cells]
-    u8* asked;        // [cells] where a cell is to be split: 1, or 2 for the sake of a sheet alone
-    u8* meets_finer;  // [cells] 1 for the neighbours of cells that are split
-    u32* cell;        // [rows] their cells
-    u32* child;       // [rows] family of the level below, or SDF_NONE
-    u32* around;      // [rows, 8] families by side, SDF_NONE: coarser there, SDF_OUTSIDE
-    u32* points;      // [rows, 27]
+    u32* parent;  // [families] their parent, a cell of the level above
+    u64* key;     // [families] Morton key of the parent
+    u8* stale;    // [families] where the field may have changed since hanging corners were set: see Stale
+    u32* row;     // [cells] number among the opened cells, or SDF_NONE
+    u8* state;    // [cells]
+    u8* asked;    // [cells] where a cell is to be split: 1, or 2 for the sake of a sheet alone
+    u32* cell;    // [rows] their cells
+    u32* child;   // [rows] family of the level below, or SDF_NONE
+    u32* around;  // [rows, 8] families by side, SDF_NONE: coarser there, SDF_OUTSIDE
+    u32* points;  // [rows, 27]
 };
 
 FN u64 key_of(const Level& own, u32 cell) { return own.key[cell >> 3] << 3 | (cell & 7u); }
