@@ -11,7 +11,7 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend, Group, select_backend
 from sdfcli.errors import UsageError
-from sdfcli.mesh.arrays import Floats, Ints, pieces
+from sdfcli.mesh.arrays import Floats, Ints, lengths, pieces
 from sdfcli.mesh.connectivity import Connectivity, OpenEdges
 from sdfcli.mesh.device_mesh import DeviceMesh
 from sdfcli.mesh.health import FLAT_FACE, Health
@@ -208,7 +208,7 @@ class Mesh:
         """Twice the faces' areas (f,) in the unit cube."""
         areas = np.empty(len(self.faces))
         for part in pieces(len(areas)):
-            areas[part] = np.linalg.norm(face_normals(self.triangles(part)), axis=1)
+            areas[part] = lengths(face_normals(self.triangles(part)))
         return areas
 
     def release(self, names: tuple[str, ...] = RELEASED) -> None:

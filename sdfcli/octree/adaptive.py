@@ -59,6 +59,7 @@ class Growth:
         self.criteria = Criteria(self.octree, self.distances, limits, thin)
         self._budget = Budget(self.octree, limits.most_memory)
         self._pending: set[int] = set()  # levels that may have cells to split
+        self._coarsest = 0  # level with cells that were split since hanging corners were set
 
     def run(self, progress: Split | None = None) -> None:
         """Splits cells until no test marks any."""
@@ -67,8 +68,9 @@ class Growth:
         self._settle(progress)
         rounds = 0
         while self.sample.whole:
-            constrain(octree)
-            self._pending.update(tighten(octree, self.criteria))
+            constrain(octree, self._coarsest)
+            self._pending.update(tighten(octree, self.criteria, self._coarsest))
+            self._coarsest = len(octree.levels)
             if not self._pending:
                 return
             rounds += 1
@@ -167,6 +169,7 @@ class Growth:
         cells = self.sample.of(level, cells)
         if len(cells) == 0:
             return False
+        self._coarsest = min(self._coarsest, level)
         self._budget.reserve(cells=8 * len(cells))
         first = below.families.extend(len(cells))
         below.cells.extend(8 * len(cells))

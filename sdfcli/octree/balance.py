@@ -29,15 +29,16 @@ def cells_to_split(octree: Octree, level: int, balanced: bool) -> tuple[Array, A
     return opened, closed, len(coarse) > 0
 
 
-def constrain(octree: Octree) -> None:
+def constrain(octree: Octree, coarsest: int) -> None:
     """Sets the field's values: hanging corners interpolate their coarser neighbour's, coarse levels first.
 
     Only families that are stale (see octree/grow.h) are looked at: in the first round all, later those near splits.
+    coarsest: level of split cells above which there are none.
     """
     points, values, levels = octree.points, octree.values, octree.levels
     first = values.extend(points.count - values.count)
     values.value[first:], values.hanging[first:] = points.signed[first:], 0
-    for level in range(len(levels) - 1):
+    for level in range(coarsest, len(levels) - 1):
         below = levels[level + 1]
         octree.backend.run(
             "sdf_octree_constrain",
@@ -51,13 +52,13 @@ def constrain(octree: Octree) -> None:
         )
 
 
-def tighten(octree: Octree, criteria: Criteria) -> list[int]:
+def tighten(octree: Octree, criteria: Criteria, coarsest: int) -> list[int]:
     """Marks the leaves whose interpolation changes their finer neighbours' corners too much; returns their levels.
 
-    Only renewed families are looked at: what others ask for, earlier rounds have split.
+    Only renewed families are looked at: what others ask for, earlier rounds have split. coarsest: as for `constrain`.
     """
     marked = octree.backend.xp.zeros(len(octree.levels) - 1, np.uint8)
-    for level in range(1, len(octree.levels)):
+    for level in range(coarsest + 1, len(octree.levels)):
         octree.backend.run(
             "sdf_octree_tighten",
             octree.levels[level].cells.count,

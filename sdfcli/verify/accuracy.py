@@ -72,16 +72,23 @@ def sample_points(mesh: Mesh, band: float, count: int, seed: int) -> dict[str, F
 
 def on_surface(mesh: Mesh, count: int, rng: np.random.Generator) -> Floats:
     """Random points (count, 3) on the surface, uniform by area."""
-    return surface_samples(mesh, count, rng)[0]
+    return _on_faces(mesh, count, rng)[0]
 
 
 def surface_samples(mesh: Mesh, count: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Random points (count, 3) on the surface, uniform by area, and the unit normals (count, 3) of their faces."""
+    points, face = _on_faces(mesh, count, rng)
+    return points, face_directions(mesh, face)
+
+
+def _on_faces(mesh: Mesh, count: int, rng: np.random.Generator) -> tuple[Floats, Ints]:
+    """Random points (count, 3) on the surface, uniform by area, and their faces (count,)."""
     total = mesh.area_sums
-    face = np.searchsorted(total, rng.random(count) * total[-1]).clip(0, len(total) - 1)
+    drawn = rng.random(count) * total[-1]
+    along, face = np.argsort(drawn), np.empty(count, np.int64)
+    face[along] = np.searchsorted(total, drawn[along]).clip(0, len(total) - 1)  # in order: a third of the time
     weight = rng.dirichlet([1.0, 1.0, 1.0], count)
-    points = np.einsum("nk,nkx->nx", weight, mesh.vertices[mesh.faces[face]])
-    return np.asarray(points), face_directions(mesh, face)
+    return np.asarray(np.einsum("nk,nkx->nx", weight, mesh.vertices[mesh.faces[face]])), face
 
 
 def face_directions(mesh: Mesh, face: Ints) -> Floats:

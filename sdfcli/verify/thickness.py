@@ -61,7 +61,7 @@ class Sheets:
         width = self.width / mesh.unit
         found = self.unknown()
         if lost is not None:
-            found["lost"] = len(np.unique(self.sample[lost])) / self.samples
+            found["lost"] = len(set(self.sample[lost].tolist())) / self.samples
             if self.wall.any():
                 found["thinnest"] = float(width[self.wall].min())
             if lost.any():

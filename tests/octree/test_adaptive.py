@@ -280,10 +280,10 @@ def test_a_round_for_hanging_corners_looks_at_what_has_changed_alone(
 ) -> None:
     work = []
 
-    def tighten(octree: Octree, criteria: Criteria) -> list[int]:
-        levels = balance.tighten(octree, criteria)
+    def tighten(octree: Octree, criteria: Criteria, coarsest: int) -> list[int]:
+        levels = balance.tighten(octree, criteria, coarsest)
         families = [own.families.stale for own in octree.levels[1:]]
-        work.append(sum(int((stale == RENEWED).sum()) for stale in families))
+        work.append(sum(int((stale == RENEWED).sum()) for stale in families[coarsest:]))
         before = [stale.copy() for stale in families]
         asked = [own.cells.asked.copy() for own in octree.levels]
         values = [octree.values.value.copy(), octree.values.hanging.copy()]
@@ -291,10 +291,10 @@ def test_a_round_for_hanging_corners_looks_at_what_has_changed_alone(
         octree.values.value[:], octree.values.hanging[:] = octree.points.signed, 0
         for stale in families:
             stale[:] = STALE
-        balance.constrain(octree)
+        balance.constrain(octree, 0)
         for stale in families:
             assert (stale == RENEWED).all()
-        assert balance.tighten(octree, criteria) in (levels, [])
+        assert balance.tighten(octree, criteria, 0) in (levels, [])
         for old, new in zip(values, (octree.values.value, octree.values.hanging), strict=True):
             assert np.array_equal(backend.to_host(old), backend.to_host(new))
         for own, old in zip(octree.levels, asked, strict=True):

@@ -12,8 +12,9 @@ import pytest
 
 import sdfcli
 import shapes
+from sdfcli.mesh.load import make_mesh
 from sdfcli.verify import measure
-from sdfcli.verify.accuracy import Floats, errors, errors_by_region
+from sdfcli.verify.accuracy import Floats, errors, errors_by_region, on_surface, surface_samples
 
 EDGE = 0.1
 
@@ -53,6 +54,20 @@ def wall(points: Floats) -> Floats:
 
 def jumps(distance: Callable[[Floats], Floats], points: Floats) -> int:
     return errors(Turned(distance), 1.0, 1e-4, 1.0, Exact(distance), points, most_suspects=1.0).jumps
+
+
+def test_points_of_a_surface_are_drawn_by_area() -> None:
+    mesh = make_mesh(*shapes.star(np.random.default_rng(1), 2))
+    points, normal = surface_samples(mesh, 5000, np.random.default_rng(2))
+    assert np.array_equal(on_surface(mesh, 5000, np.random.default_rng(2)), points)
+    rng = np.random.default_rng(2)
+    corner = shapes.triangles((mesh.vertices, mesh.faces))
+    double = np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0])
+    area = np.linalg.norm(double, axis=1)
+    face = np.searchsorted(area.cumsum(), rng.random(5000) * area.sum())
+    expected = (rng.dirichlet([1, 1, 1], 5000)[:, :, None] * corner[face]).sum(axis=1)
+    assert np.allclose(points, expected, rtol=0, atol=1e-12)
+    assert np.allclose(normal, double[face] / area[face, None], rtol=0, atol=1e-9)
 
 
 def test_jumps_beside_a_rim_are_found() -> None:
