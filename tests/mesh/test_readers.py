@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import shapes
 from sdfcli.errors import InputError, OutOfMemoryError
-from sdfcli.mesh.formats import polygons
+from sdfcli.mesh.formats import lines, polygons
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Mesh
@@ -83,6 +83,16 @@ OBJS = {
 @pytest.mark.parametrize("kind", OBJS)
 def test_obj(tmp_path: Path, kind: str) -> None:
     check_cube(load(tmp_path, "cube.obj", OBJS[kind]))
+
+
+@pytest.mark.parametrize("piece", [1, 16, 100])
+def test_obj_in_pieces(tmp_path: Path, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "PIECE", piece)
+    for kind, text in OBJS.items():
+        check_cube(load(tmp_path, f"{kind}.obj", text))
+    for text, words in BAD_OBJS.items():
+        message = refusal(tmp_path, "bad.obj", text)
+        assert all(word in message for word in words)
 
 
 def test_obj_vertices_between_faces(tmp_path: Path) -> None:
