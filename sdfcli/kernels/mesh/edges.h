@@ -169,12 +169,15 @@ FN u32 root_of(u32* parent, u32 node) {
     return node;
 }
 
+// Goes on from the parent that another thread has written: a load may see what was there before.
 FN void join(u32* parent, u32 one, u32 two) {
     for (;;) {
         one = root_of(parent, one), two = root_of(parent, two);
         if (one == two) return;
         u32 low = min_of(one, two), high = max_of(one, two);
-        if (compare_and_swap(parent + high, high, low) == high) return;
+        one = compare_and_swap(parent + high, high, low);
+        if (one == high) return;
+        two = low;
     }
 }
 
