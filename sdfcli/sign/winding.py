@@ -30,7 +30,7 @@ class WindingSigner(Signer):
         self._index = index
         self.caps = Caps.of(backend, mesh)
         self.closed = self.caps is None
-        self._lattice = Rebuildable(self._make_lattice)
+        self._lattice: WindingLattice | None = None
 
     @property
     def index(self) -> WindingIndex:
@@ -39,10 +39,10 @@ class WindingSigner(Signer):
 
     def release(self) -> None:
         self._index.release()
-        self._lattice.release()
+        self._lattice = None
 
     def rebuild(self, bvh: Bvh) -> None:
-        self._lattice.release()
+        self._lattice = None
         index = WindingIndex.of(self.backend, bvh, boxes=True)
         self._index = Rebuildable(lambda: index)
 
@@ -53,13 +53,15 @@ class WindingSigner(Signer):
         """See Signer.
 
         The winding number of the closed whole is propagated, as it changes at the surface and at the caps only. A
-        point's sign follows from it and the caps' own winding number, as in `inside`.
+        point's sign follows from it and the caps' own winding number, as in `inside`. On a GPU it is counted instead,
+        see spatial/lattice.py.
         """
         xp, index = self.backend.xp, self.index
         if len(points) <= index.few_points:
             return self.inside(points, slot)
         if pays(index):
-            return self._lattice.get().winding(points, distance) > 0.5
+            self._lattice = self._lattice or self._make_lattice()
+            return self._lattice.winding(points, distance) > 0.5
         if self.caps is None:
             link = link_along(self.backend, points, distance)
         else:
