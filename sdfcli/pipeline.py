@@ -93,6 +93,7 @@ def _build(
         scene = Scene.of(given, params.sign, backend, params.query, lean=octree.lean, stages=stages)
         health = given.health
     mesh = scene.mesh
+    _ = mesh.areas  # by a kernel; where points are drawn is up to a thread
     samples = loading.submit(lambda: draw_samples(mesh, params.band))  # while kernels run
 
     def facts() -> Facts:

@@ -34,6 +34,13 @@ class DeviceMesh:
         backend.run("sdf_weld_find", count, mask=mask, vertex=self.vertex, table=table, position=position)
         return position
 
+    def areas(self) -> Array:
+        """Twice the area (f,) float64 of each face, in the unit cube."""
+        area = self.backend.xp.empty(len(self.face), np.float64)
+        given = {"domain": self.domain, "vertex": self.vertex, "face": self.face}
+        self.backend.run("sdf_face_areas", len(area), area=area, **given)
+        return area
+
     def sums(self, shell: Array | None, shells: int, flat: float) -> tuple[Floats, Floats, int]:
         """Twice the area and six times the volume (shells,) of each shell, in the unit cube; and the number of
         degenerate faces: whose height is at most `flat` longest sides.

@@ -62,7 +62,7 @@ OF_VERTICES = ("vertex", "position")
 OF_DEVICE = (*OF_VERTICES, "on_device", "connectivity", "shell")
 """Derived attributes that lie on the device."""
 
-RELEASED = (*OF_DEVICE, "open_edges", "unit_triangles", "normals", "area_sums")
+RELEASED = (*OF_DEVICE, "open_edges", "unit_triangles", "normals", "areas", "area_sums")
 
 
 @dataclass(frozen=True)
@@ -200,16 +200,14 @@ class Mesh:
         return normals
 
     @cached_property
-    def area_sums(self) -> Floats:
-        """Cumulative sums (f,) of twice the faces' areas in the unit cube."""
-        return np.cumsum(self.areas())
-
     def areas(self) -> Floats:
         """Twice the faces' areas (f,) in the unit cube."""
-        areas = np.empty(len(self.faces))
-        for part in pieces(len(areas)):
-            areas[part] = lengths(face_normals(self.triangles(part)))
-        return areas
+        return np.asarray(self.backend.to_host(self.on_device.areas()))
+
+    @cached_property
+    def area_sums(self) -> Floats:
+        """Cumulative sums (f,) of twice the faces' areas in the unit cube."""
+        return np.cumsum(self.areas)
 
     def release(self, names: tuple[str, ...] = RELEASED) -> None:
         """Frees derived attributes; they are made again on use."""

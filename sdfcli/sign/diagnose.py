@@ -60,7 +60,7 @@ def nested_shells(backend: Backend, bvh: Bvh, mesh: Mesh) -> int:
     if mesh.health.shells == 1:
         return 0
     shell = backend.to_host(mesh.shell)
-    largest = np.lexsort((-mesh.areas(), shell))
+    largest = np.lexsort((-mesh.areas, shell))
     faces = largest[np.searchsorted(shell[largest], np.arange(mesh.health.shells))]
     behind, before = sides(WindingIndex.of(backend, bvh), mesh, faces)
     return int(np.sum((np.rint(behind) != 1) | (np.rint(before) != 0)))

@@ -18,7 +18,7 @@ from sdfcli.backend.cpu import CpuBackend
 from sdfcli.mesh.connectivity import Connectivity
 from sdfcli.mesh.health import FLAT_FACE
 from sdfcli.mesh.load import make_mesh
-from sdfcli.mesh.mesh import Mesh
+from sdfcli.mesh.mesh import Mesh, face_normals
 
 backend = backends.backend
 
@@ -171,3 +171,14 @@ def test_degenerate_faces(backend: Backend, seed: int, scale: float) -> None:
     normal = np.cross(b - a, c - a, axis=0)
     longest = np.maximum.reduce([(side**2).sum(axis=0) for side in (b - a, c - b, a - c)])
     assert mesh.degenerate == np.sum((normal**2).sum(axis=0) <= FLAT_FACE**2 * longest)
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1.0, 1e20])
+def test_areas_have_the_bits_of_numpy(backend: Backend, scale: float) -> None:
+    rng = np.random.default_rng(8)
+    vertices = scale * (rng.normal(size=(900, 3)) + 7)
+    faces = rng.integers(0, len(vertices), (2000, 3))
+    faces[::9, 2] = faces[::9, 1]  # without area
+    mesh = make_mesh(vertices, faces).on(backend)
+    assert np.array_equal(mesh.areas, np.linalg.norm(face_normals(mesh.unit_triangles), axis=1))
+    assert np.array_equal(mesh.area_sums, np.cumsum(mesh.areas))

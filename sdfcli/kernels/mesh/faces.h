@@ -1,7 +1,8 @@
 // Faces in the unit cube of their mesh's domain.
 //
 // INTERFACE
-//   sdf_face_sums  degenerate faces, and the area and volume of each shell
+//   sdf_face_sums   degenerate faces, and the area and volume of each shell
+//   sdf_face_areas  the area of each face
 #ifndef SDFCLI_MESH_FACES_H
 #define SDFCLI_MESH_FACES_H
 #include "base/kernel.h"
@@ -58,6 +59,21 @@ SDF_KERNEL(sdf_face_sums, PLAIN, i) {
     }
     if (open != SDF_NONE) area.add_to(a.sums + 4 * (size_t)open), volume.add_to(a.sums + 4 * (size_t)open + 2);
     if (bad) atomic_add(a.degenerate, bad);
+}
+
+struct sdf_face_areas_args {
+    u32 n;  // faces
+    Domain domain;
+    const double* vertex;  // [vertices, 3]
+    const u32* face;       // [n, 3]
+    double* area;          // [n] out: times 2
+};
+SDF_KERNEL(sdf_face_areas, PLAIN, i) {
+    const u32* corner = a.face + 3 * (size_t)i;
+    D3 p = to_unit(a.domain, a.vertex + 3 * (size_t)corner[0]);
+    D3 normal = cross(to_unit(a.domain, a.vertex + 3 * (size_t)corner[1]) - p,
+                      to_unit(a.domain, a.vertex + 3 * (size_t)corner[2]) - p);
+    a.area[i] = sqrt_of(dot(normal, normal));
 }
 
 #endif
