@@ -163,6 +163,11 @@ class Backend(ABC):
         """An uninitialised array at the start of a cache line: entries of 32 or 64 bytes lie in one line each."""
         return self.xp.empty(shape, dtype)
 
+    def table_steps(self, rows: int, columns: int) -> tuple[int, int]:
+        """How a table lies whose rows are read by a thread each: steps from a row to the next, and from a column to the
+        next."""
+        return columns, 1
+
     def from_host(self, array: npt.ArrayLike, dtype: Any = None) -> Array:
         """A contiguous array on the device."""
         return self.xp.ascontiguousarray(self.xp.asarray(array, dtype=dtype))

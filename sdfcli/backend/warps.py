@@ -21,6 +21,9 @@ class WarpBackend(Backend):
     warps = True
     memory = MemoryPolicy(scarce=True)
 
+    def table_steps(self, rows: int, columns: int) -> tuple[int, int]:
+        return 1, rows  # a warp reads entries of one column together
+
     def counting_sort(self, values: Array, kinds: int, first: int = 0) -> tuple[Array, list[int]]:
         xp, n = self.xp, len(values)
         if n == 0:

@@ -11,7 +11,7 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend, Group, select_backend
 from sdfcli.errors import UsageError
-from sdfcli.mesh.arrays import Floats, Ints, lengths, pieces
+from sdfcli.mesh.arrays import Floats, Ints, pieces
 from sdfcli.mesh.connectivity import Connectivity, OpenEdges
 from sdfcli.mesh.device_mesh import DeviceMesh
 from sdfcli.mesh.health import FLAT_FACE, Health

@@ -213,8 +213,7 @@ class ParticleStore:
         return self._group
 
     def _grouped(self) -> Group:
-        # A thread reads a list of its own; threads of a warp read entries of one number together.
-        apart, following = (1, self.places) if self.backend.warps else (self._listed, 1)
+        apart, following = self.backend.table_steps(self.places, self._listed)
         return self.backend.group(
             "Particles",
             places=self.places,

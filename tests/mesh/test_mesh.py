@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 import shapes
 from sdfcli.errors import InputError
-from sdfcli.mesh.arrays import lengths
 from sdfcli.mesh.load import load_mesh, make_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.mesh.topology import twins
@@ -453,11 +452,3 @@ def test_arrays_that_say_other_than_they_mean() -> None:
     with pytest.raises(InputError, match="faces: masked values"):
         make_mesh(vertices, np.ma.masked_equal(faces, 3))
     assert len(make_mesh(np.ma.array(vertices), faces).faces) == 12
-
-
-@pytest.mark.parametrize("count", [0, 1, 3, 1000])
-def test_lengths_have_the_bits_of_numpys(count: int) -> None:
-    rng = np.random.default_rng(count)
-    vectors = rng.normal(size=(count, 3)) * 10 ** rng.uniform(-12, 12, (count, 1))
-    vectors[::7] = 0
-    assert np.array_equal(lengths(vectors), np.linalg.norm(vectors, axis=1))
