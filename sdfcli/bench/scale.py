@@ -146,17 +146,17 @@ def _built(file: Path, made: str, backend: Backend, options: Sequence[str]) -> R
     file.read_bytes()
     read = perf_counter() - start
     command = [*processes.python("sdfcli.__main__"), "build", str(file), "-o", str(field), "--json"]
-    with _Watched(backend) as watched:
+    with tempfile.TemporaryFile("w+") as said, _Watched(backend) as watched:
         start = perf_counter()
-        process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=said, text=True)
         assert process.stdout
-        assert process.stderr
-        report, said = process.stdout.read(), process.stderr.read()
+        report = process.stdout.read()
         _, status, used = os.wait4(process.pid, 0)
         seconds = perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SdfError(f"the build failed: {said.strip() or f'exit code {process.returncode}'}")
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            said.seek(0)
+            raise SdfError(f"the build failed: {said.read().strip() or f'exit code {process.returncode}'}")
     found: dict[str, Any] = json.loads(report)
     stages = {name: sum(found["seconds"].get(stage, 0.0) for stage in of) for name, of in PARTS.items()}
     return Row(
