@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +13,8 @@ import sdfcli
 import shapes
 from sdfcli import pipeline
 from sdfcli.backend import Backend
-from sdfcli.verify import measure
 from sdfcli.verify.estimate import estimate
+from sdfcli.verify.measure import draw_samples
 
 if TYPE_CHECKING:
     from sdfcli.backend.cuda import CudaBackend
@@ -33,7 +34,7 @@ SHAPES = {
     ("shape", "sign"), [*((shape, "auto") for shape in SHAPES), ("closed", "winding"), ("open", "pseudonormal")]
 )
 def test_builds_with_warps(warps: Backend, shape: str, sign: str, octree: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "MEASURED_POINTS", 300)
+    monkeypatch.setattr(pipeline, "draw_samples", partial(draw_samples, points=300))
     parameters: dict[str, Any] = {"sign": sign, "octree": octree, "depth": 4, "tolerance": 1e-2}
     plain = sdfcli.build(SHAPES[shape], device="cpu", **parameters)
     monkeypatch.setattr(pipeline, "select_backend", lambda *_: warps)
@@ -44,7 +45,7 @@ def test_builds_with_warps(warps: Backend, shape: str, sign: str, octree: str, m
 
 @pytest.mark.parametrize("octree", ["adaptive", "bvh"])
 def test_other_queries_with_warps(warps: Backend, octree: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "MEASURED_POINTS", 300)
+    monkeypatch.setattr(pipeline, "draw_samples", partial(draw_samples, points=300))
     parameters: dict[str, Any] = {"octree": octree, "depth": 4, "tolerance": 1e-2}
     plain = sdfcli.build(BALL, device="cpu", keep_nearest=True, **parameters)
     monkeypatch.setattr(pipeline, "select_backend", lambda *_: warps)
