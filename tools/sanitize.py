@@ -107,6 +107,8 @@ def work() -> None:
     measure.MEASURED_POINTS = 6000
     one = (np.eye(3), np.array([[0, 1, 2]]))
     assert load_mesh((np.eye(4)[:, :3], np.array([[0, 1, 2], [1, 2, 3]]))).connectivity.orientations().any()
+    twice = load_mesh((np.eye(3), np.array([[0, 1, 2], [0, 1, 2]]))).connectivity
+    assert twice.among(np.array([True, False])).open == 3
     for source in (ROOT / "sample_meshes" / "torus.obj", ROOT / "sample_meshes" / "scan.ply", one):
         mesh = load_mesh(source)
         low, high = mesh.bounds
