@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,7 @@ def work() -> None:
     import trimesh
 
     import sdfcli
+    from sdfcli import pipeline
     from sdfcli.backend.arguments import argument_structs
     from sdfcli.backend.cpu import CpuBackend
     from sdfcli.bench.uniform import compare
@@ -104,7 +106,7 @@ def work() -> None:
         run(self, kernel, n, **values)
 
     CpuBackend.run = recorded  # type: ignore[method-assign]
-    measure.MEASURED_POINTS = 6000
+    pipeline.draw_samples = partial(measure.draw_samples, points=6000)
     one = (np.eye(3), np.array([[0, 1, 2]]))
     assert load_mesh((np.eye(4)[:, :3], np.array([[0, 1, 2], [1, 2, 3]]))).connectivity.orientations().any()
     twice = load_mesh((np.eye(3), np.array([[0, 1, 2], [0, 1, 2]]))).connectivity
