@@ -120,8 +120,7 @@ def make_field(
     stages, backend, mesh = scene.stages, scene.backend, scene.mesh
     signer = scene.signer  # (a) (b)
     with stages("measure"):
-        drawn = samples()
-        confidence = signer.confidence(drawn.in_band)
+        confidence = 1.0 if signer.closed else signer.confidence(samples().in_band)  # the points may not be drawn yet
     limits = Limits.of(params, mesh.unit, mesh.domain.length, memory_limit(backend, max_memory))
     with stages("octree", backend):
         grown = OCTREES[params.octree].build(scene, limits, progress)  # (c) (d)
@@ -130,7 +129,7 @@ def make_field(
 
     progress("measuring the error")
     with stages("measure", backend), field.at(backend):
-        measured = measure(field, scene, drawn, params, grown)
+        measured = measure(field, scene, samples(), params, grown)
     field.info.update(describe(scene, params, facts(), confidence, grown, measured))
     field.run.update(device=backend.name, seconds=stages.seconds(), previous=scene.warm_start is not None)
     field.run.update(queries=grown.queries, working_bytes=grown.working_bytes)

@@ -40,7 +40,7 @@ KERNELS = [
     ("flow", "particles in buckets, walls"),
     ("surface", "marching cubes, rays, balls"),
     ("uniform", "grids, jump flooding"),
-    ("verify", "the float64 reference"),
+    ("verify", "float64 reference, thickness"),
     ("cpu", "entries, threads, lanes"),
 ]
 LEFT, WIDTH, GAP, ROW = 10, 600, 6, 38

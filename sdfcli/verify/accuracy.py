@@ -88,12 +88,17 @@ def _on_faces(mesh: Mesh, count: int, rng: np.random.Generator) -> tuple[Floats,
     along, face = np.argsort(drawn), np.empty(count, np.int64)
     face[along] = np.searchsorted(total, drawn[along]).clip(0, len(total) - 1)  # in order: a third of the time
     weight = rng.dirichlet([1.0, 1.0, 1.0], count)
-    return np.asarray(np.einsum("nk,nkx->nx", weight, mesh.vertices[mesh.faces[face]])), face
+    return np.asarray(np.einsum("nk,nkx->nx", weight, corners_of(mesh, face))), face
+
+
+def corners_of(mesh: Mesh, face: Ints) -> Floats:
+    """Corners (k, 3, 3) of faces (k,), which are few: `take` is faster than an index, by far where they lie apart."""
+    return np.take(mesh.vertices, np.take(mesh.faces, face, axis=0), axis=0)
 
 
 def face_directions(mesh: Mesh, face: Ints) -> Floats:
     """Unit normals (k, 3) of faces (k,); 0 for faces without area."""
-    normal = face_normals(mesh.domain.to_unit(mesh.vertices[mesh.faces[face]]).reshape(-1, 9))
+    normal = face_normals(mesh.domain.to_unit(corners_of(mesh, face)).reshape(-1, 9))
     length = np.linalg.norm(normal, axis=1, keepdims=True)
     return np.asarray(normal / np.where(length > 0, length, 1.0))
 
@@ -179,6 +184,8 @@ def _jumps(field: Sampled, reference: Reference, points: Floats, truth: Floats, 
     which = np.stack([first[pair], second[pair]])
     ends, exact = place[of, which], exact[of, which]
     for _ in range(HALVINGS):
+        if len(of) == 0:
+            break
         middle = ends.mean(axis=0)
         between = reference.signed_distance(middle)
         moved, each = ((between < 0) != (exact[0] < 0)).astype(np.int64), np.arange(len(of))

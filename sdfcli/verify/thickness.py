@@ -7,17 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from sdfcli.backend import C
+from sdfcli.backend import Array, C, Group
 from sdfcli.field.field import Field
 from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import WIDEST_SHEET, depth_for_sheet
-from sdfcli.query.mesh_distance import MeshDistance
+from sdfcli.query.mesh_distance import FAR, MeshDistance
 from sdfcli.verify.accuracy import face_directions, surface_samples
 
 SAMPLES, SEED = 5_000, 30_000
 HALVINGS = 16
 """Halvings of the ball, down to widths of 1e-4 tolerances: by default, the resolution of float32."""
+TOGETHER = 2 * SAMPLES
+"""Balls that are judged together, of several rounds where few are left: many take hardly longer than few."""
 OPPOSED, EMPTY = C.OPPOSED, 0.9
 """Maximum cosine between the directions to the two sides of a sheet, as in octree/sheets.h; minimum distance from the
 centre of an empty ball to the surface, in radii."""
@@ -83,27 +85,76 @@ def find_sheets(index: MeshDistance, point: Floats, normal: Floats, tolerance: f
     its centre lies opposite, the two are the sides of a sheet. Where the centre lies beyond a sheet much thinner than
     the ball, the distance is almost the radius, but the nearest face has the opposite normal.
     """
-    sample = np.tile(np.arange(len(point)), 2)
-    way, found = np.concatenate([-normal, normal]), []
-    radius = WIDEST_SHEET * tolerance * index.mesh.unit / 2
-    for _ in range(HALVINGS):
-        centre = point[sample] + radius * way
-        nearest, face = index.closest(centre)
-        to_nearest = nearest - centre
-        distance, onward = np.linalg.norm(to_nearest, axis=1), np.einsum("nx,nx->n", to_nearest, way)
-        width, opposite = radius + onward, (-onward < OPPOSED * distance) & (distance < radius)
-        middle = _middle(point[sample[opposite]], width[opposite], way[opposite])
-        opposite[opposite] = index.distance(middle) >= FREE / 2 * width[opposite]  # or it is another sheet's side
-        found.append((sample[opposite], width[opposite], way[opposite]))
-        beyond = np.einsum("nx,nx->n", face_directions(index.mesh, face), normal[sample]) < OPPOSED
-        smaller = ~opposite & (beyond | (distance < EMPTY * radius))
-        sample, way, radius = sample[smaller], way[smaller], radius / 2
-        if len(sample) == 0:
-            break
-    sample, width, way = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    middle = _middle(point[sample], width, way)
-    return Sheets(len(point), sample, width, middle, index.signed_distance(middle) < 0)
+    halvings, found, touching = 0, [], _Touching(index, point, normal, WIDEST_SHEET * tolerance * index.mesh.unit / 2)
+    ball = np.arange(2 * len(point), dtype=np.uint32)
+    while halvings < HALVINGS and len(ball):
+        rounds = min(HALVINGS - halvings, max(1, TOGETHER // len(ball)))
+        opposite, smaller, width = touching.judged(ball, halvings, rounds)
+        halved = np.logical_and.accumulate(smaller)
+        opposite[1:] &= halved[:-1]
+        found.append((np.broadcast_to(ball, opposite.shape)[opposite], width[opposite]))
+        ball, halvings = ball[halved[-1]], halvings + rounds
+    side, width = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    sample = side.astype(np.int64) % len(point)
+    middle = point[sample] + (width / 2)[:, None] * np.where(side < len(point), -1.0, 1.0)[:, None] * normal[sample]
+    wall = index.signed_distance(middle) < 0 if len(middle) else np.empty(0, bool)
+    return Sheets(len(point), sample, width, middle, wall)
 
 
-def _middle(point: Floats, width: Floats, way: Floats) -> Floats:
-    return np.asarray(point + (width / 2)[:, None] * way)
+class _Touching:
+    """Balls that touch a surface, on a device; see kernels/verify/thickness.h."""
+
+    def __init__(self, index: MeshDistance, point: Floats, normal: Floats, widest: float) -> None:
+        self._normal, self._mesh, self._nearest = normal, index.mesh, index.scene.reference
+        self._backend = backend = index.backend
+        self._given = {
+            "point": backend.from_host(point),
+            "normal": backend.from_host(normal),
+            "samples": len(point),
+            "widest": widest,
+            "domain": index.mesh.domain.group(backend),
+            "far": FAR,
+        }
+
+    def judged(self, ball: Array, halvings: int, rounds: int) -> tuple[Bools, Bools, Floats]:
+        """For rounds of balls, (rounds, balls) each: whether a side of a sheet lies opposite, whether the ball is to be
+        halved, and the sheet's width."""
+        backend, xp, count, order = self._backend, self._backend.xp, rounds * len(ball), self._nearest.order
+        numbers = {"ball": backend.from_host(ball), "balls": len(ball), "halvings": halvings}
+        balls = backend.group("TouchingBalls", **self._given, **numbers)
+        centre, verdict, width = (xp.empty(*of) for of in (((count, 3), np.float32), (count, np.uint8), (count,)))
+        backend.run("sdf_ball_centres", count, balls=balls, centre=centre)
+        _, slot = self._nearest.nearest_in_any_order(centre)
+        backend.run(
+            "sdf_ball_judged",
+            count,
+            balls=balls,
+            opposed=OPPOSED,
+            empty=EMPTY,
+            centre=centre,
+            slot=slot,
+            triangle=order.triangle,
+            verdict=verdict,
+            width=width,
+        )
+        said, wide = backend.to_host(verdict), backend.to_host(width)
+        opposite, smaller = said & C.BALL_OPPOSED > 0, said & C.BALL_FULL > 0
+        chosen = np.flatnonzero(opposite).astype(np.uint32)
+        if len(chosen):
+            opposite[chosen] = self._clear(balls, chosen, width) >= FREE / 2 * wide[chosen]  # or it is another's side
+        doubtful = np.flatnonzero((said & C.BALL_DOUBTFUL > 0) & ~opposite)
+        if len(doubtful):
+            face = backend.to_host(order.triangle_id[slot[backend.from_host(doubtful)]])
+            normal = self._normal[ball[doubtful % len(ball)] % len(self._normal)]
+            smaller[doubtful] = np.einsum("nx,nx->n", face_directions(self._mesh, face), normal) < OPPOSED
+        shape = rounds, len(ball)
+        return opposite.reshape(shape), (smaller & ~opposite).reshape(shape), wide.reshape(shape)
+
+    def _clear(self, balls: Group, chosen: Array, width: Array) -> Floats:
+        """Distances (k,) to the surface from the middles of the chosen ones' sheets."""
+        backend, xp, count = self._backend, self._backend.xp, len(chosen)
+        middle, scale = xp.empty((count, 3), np.float32), xp.empty(count)
+        given = {"balls": balls, "chosen": backend.from_host(chosen), "width": width}
+        backend.run("sdf_ball_middles", count, middle=middle, scale=scale, **given)
+        distance, _ = self._nearest.nearest_in_any_order(middle)
+        return np.asarray(backend.to_host(distance) * backend.to_host(scale))

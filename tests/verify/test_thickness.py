@@ -1,4 +1,4 @@
-"""The thickness of known walls and gaps is found, and nothing where there are none."""
+"""The thickness of known walls and gaps is found, and nothing where there are none; as plain NumPy finds it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import backends
 import shapes
 from sdfcli import MeshDistance
+from sdfcli.backend import Backend
 from sdfcli.params import WIDEST_SHEET
-from sdfcli.verify.thickness import Sheets, find_sheets, spots
+from sdfcli.verify import thickness
+from sdfcli.verify.thickness import EMPTY, FREE, HALVINGS, OPPOSED, Sheets, find_sheets, spots
+
+backend = backends.backend
 
 WIDEST = 0.05
 
@@ -130,3 +135,78 @@ def test_faces_without_area() -> None:
     assert len(sheets.sample) == 0
     points = np.array([[0, 0, 0], [1, 0, 0], [2, 0, 0]], np.float64)
     assert len(found((points, np.array([[0, 1, 2]])), sign="none").sample) == 0
+
+
+def by_rounds(index: MeshDistance, point: shapes.Floats, normal: shapes.Floats, tolerance: float) -> list[tuple]:
+    """The same by the public queries of a mesh, a round after the other: sample, width and side of each sheet."""
+    mesh = index.mesh
+    corner = mesh.domain.to_unit(mesh.vertices[mesh.faces])
+    upright = np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0])
+    length = np.linalg.norm(upright, axis=1, keepdims=True)
+    upright /= np.where(length > 0, length, 1)
+    sample, way = np.tile(np.arange(len(point)), 2), np.concatenate([-normal, normal])
+    side, found = np.repeat([0, 1], len(point)), []
+    radius = WIDEST_SHEET * tolerance * mesh.unit / 2
+    for _ in range(HALVINGS):
+        centre = point[sample] + radius * way
+        nearest, face = index.closest(centre)
+        to_nearest = nearest - centre
+        distance, onward = np.linalg.norm(to_nearest, axis=1), dots(to_nearest, way)
+        width, opposite = radius + onward, (-onward < OPPOSED * distance) & (distance < radius)
+        middle = point[sample] + width[:, None] / 2 * way
+        opposite[opposite] = index.distance(middle[opposite]) >= FREE / 2 * width[opposite]
+        found += zip(sample[opposite].tolist(), width[opposite].tolist(), side[opposite].tolist(), strict=True)
+        beyond = dots(upright[face], normal[sample]) < OPPOSED
+        smaller = ~opposite & (beyond | (distance < EMPTY * radius))
+        sample, way, side, radius = sample[smaller], way[smaller], side[smaller], radius / 2
+    return found
+
+
+def dots(a: shapes.Floats, b: shapes.Floats) -> shapes.Floats:
+    """Scalar products, summed in the kernels' order."""
+    product = a * b
+    return (product[:, 0] + product[:, 2]) + product[:, 1]
+
+
+def dirty(rng: np.random.Generator, kind: str) -> shapes.Shape:
+    many = int(rng.integers(20, 400))
+    soup = shapes.soup(rng, many, 0.1)
+    if kind == "zoo":
+        return shapes.zoo(rng, many)
+    if kind == "needles":  # whose normals in float32 are anything
+        corner = shapes.triangles(soup)
+        corner[:, 2] = (corner[:, 0] + corner[:, 1]) / 2 + 1e-8 * rng.normal(size=(many, 3))
+        return corner.reshape(-1, 3), soup[1]
+    if kind == "doubled":
+        return shapes.joined(soup, shapes.inside_out(soup), soup)
+    if kind == "plates":
+        return shapes.joined(
+            *[shapes.moved(turned(plate(float(10.0 ** rng.uniform(-5, -1)))), 0.3, z) for z in range(5)]
+        )
+    return soup
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-9, 1e20])
+@pytest.mark.parametrize("kind", ["soup", "zoo", "needles", "doubled", "plates", "far"])
+def test_sheets_are_those_of_plain_numpy(
+    backend: Backend, kind: str, scale: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where normals must be told from those of corners that were rounded, and however many rounds go together."""
+    exact, seed = [], int(np.random.default_rng().integers(1 << 32))
+    rng = np.random.default_rng(seed)
+    shape = shapes.moved(dirty(rng, kind), scale, 1e6 * scale if kind == "far" else 0.0)
+    index = MeshDistance(shape, device=backend.name, sign="winding")
+    monkeypatch.setattr(thickness, "SAMPLES", 500)
+    point, normal = spots(index.mesh)
+    real = thickness.face_directions
+    monkeypatch.setattr(thickness, "face_directions", lambda *given: exact.append(1) or real(*given))
+    for tolerance in (1e-3, 3e-2):
+        expected = by_rounds(index, point, normal, tolerance)
+        for together in (1, 700, 10_000):
+            monkeypatch.setattr(thickness, "TOGETHER", together)
+            sheets = find_sheets(index, point, normal, tolerance)
+            side = np.sum((sheets.middle - point[sheets.sample]) * normal[sheets.sample], axis=1) > 0
+            found = zip(sheets.sample.tolist(), sheets.width.tolist(), side.tolist(), strict=True)
+            assert sorted(found) == sorted(expected), seed
+            assert np.array_equal(sheets.wall, index.signed_distance(sheets.middle) < 0)
+    assert exact or kind != "needles"

@@ -59,6 +59,12 @@ constexpr unsigned SDF_FACE_RUN = 32;      // faces that a thread sums up
 constexpr unsigned SDF_FACE_TURNED = 1;    // state of a face: its corners count in the other order
 constexpr unsigned SDF_FACE_LEFT_OUT = 2;  // it does not count
 
+// ---- Thickness (verify/thickness.h): bits of what is said of a ball ----
+
+constexpr unsigned SDF_BALL_OPPOSED = 1;   // the surface nearest to its centre lies opposite its point
+constexpr unsigned SDF_BALL_FULL = 2;      // it is not empty, or its centre lies beyond the other side
+constexpr unsigned SDF_BALL_DOUBTFUL = 4;  // it is empty, but its centre may lie beyond
+
 // ---- Particles (flow/particles.h) ----
 
 constexpr int SDF_FLUID = 0;  // a kind of particle: one that moves

@@ -85,6 +85,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "uniform/grid.h"
 #include "uniform/jump_flood.h"
 #include "verify/exact.h"
+#include "verify/thickness.h"
 #include "winding/moments.h"
 #include "winding/thread.h"
 #include "winding/warp.h"

@@ -22,8 +22,7 @@ FN D3 asked_point(const AskedPoints& a, u32 i) {
 
 // Brings a point into the unit cube. Squares of very large distances would leave float: seen from there, the mesh is a
 // point, and the distance is as many times larger as the point was moved nearer.
-FN D3 into_cube(const AskedPoints& a, D3 p, double* scale) {
-    const Domain& domain = a.domain;
+FN D3 into_cube(const Domain& domain, double far, D3 p, double* scale) {
     D3 u = {(p.x - domain.x) / domain.length, (p.y - domain.y) / domain.length, (p.z - domain.z) / domain.length};
     // From the domain's middle, in the mesh's units, and halved, so that nothing overflows.
     double middle = 0.25 * domain.length;
@@ -31,12 +30,13 @@ FN D3 into_cube(const AskedPoints& a, D3 p, double* scale) {
     D3 off = {0.5 * p.x - (0.5 * domain.x + middle), 0.5 * p.y - (0.5 * domain.y + middle),
               0.5 * p.z - (0.5 * domain.z + middle)};
     double farthest = max_of(max_of(max_of(off.x, -off.x), max_of(off.y, -off.y)), max_of(off.z, -off.z));
-    if (farthest > 0.5 * a.far * domain.length) {
-        u = vec(0.5 + off.x / farthest * a.far, 0.5 + off.y / farthest * a.far, 0.5 + off.z / farthest * a.far);
-        *scale = farthest / (0.5 * a.far);
+    if (farthest > 0.5 * far * domain.length) {
+        u = vec(0.5 + off.x / farthest * far, 0.5 + off.y / farthest * far, 0.5 + off.z / farthest * far);
+        *scale = farthest / (0.5 * far);
     }
     return u;
 }
+FN D3 into_cube(const AskedPoints& a, D3 p, double* scale) { return into_cube(a.domain, a.far, p, scale); }
 
 struct sdf_look_up_args {
     u32 n;  // at most 2^bits
