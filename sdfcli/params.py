@@ -10,6 +10,8 @@ from sdfcli.errors import UsageError
 
 OCTREES = ("adaptive", "bvh")
 SIGNS = ("auto", "pseudonormal", "winding", "none")
+VERDICTS = ("good", "usable", "doubtful", "unusable")
+"""What `check` and `build` say of a mesh, from the best to the worst."""
 QUERIES = ("fast", "baseline", "soa", "cct")
 FORMS = ("minmax", "size", "ball")
 """What a triangle's box is as a vector: see query/nearest_triangles.py."""

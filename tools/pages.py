@@ -1,7 +1,8 @@
 """The generated parts of the documentation. MkDocs calls `on_page_markdown` for each page (`hooks` in mkdocs.yml).
 
-Two marks in a page stand for tables: `<!-- options: build -->` for that command's arguments and options, as Typer knows
-them, and `<!-- table: builds.csv -->` for the rows of that file in docs/internals/data.
+Marks in a page stand for tables: `<!-- options: build -->` for that command's arguments and options, as Typer knows
+them, `<!-- table: builds.csv -->` for the rows of that file in docs/internals/data, and from sdfcli/cli/schemas.py
+`<!-- json: outputs -->` for a section for each output of `--json`, `<!-- json: common -->` for the keys of several.
 """
 
 from __future__ import annotations
@@ -88,7 +89,48 @@ def markdown(rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-MAKERS = {"options": options, "table": table}
+def keys(which: str) -> str:
+    """The keys of several outputs of `--json`, `common`; or a section for each of the `outputs`, with its keys."""
+    from sdfcli.cli.schemas import COMMON, OUTPUTS, VERSION
+
+    if which == "common":
+        return _keys({**VERSION, **COMMON})
+    if which != "outputs":
+        raise KeyError(which)
+    return "\n\n".join(f"## {title}\n\n{words}\n\n{_keys(own)}" for title, (words, own) in OUTPUTS.items())
+
+
+def _keys(own: dict[str, Any]) -> str:
+    rows = [
+        [_code(name.removesuffix("?")), _kind(kind) + " (optional)" * name.endswith("?"), _cell(kind["description"])]
+        for name, kind in own.items()
+    ]
+    return markdown([["key", "value", ""], *rows])
+
+
+KINDS = {
+    "string": "text",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "true or false",
+    "object": "object",
+    "null": "null",
+}
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    """A kind of value in a few words."""
+    if "const" in schema:
+        return _code(str(schema["const"]))
+    if "enum" in schema:
+        return _code(*map(str, schema["enum"]))
+    types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    if types == ["array"]:
+        return f"list ({_kind(schema['items'])})"
+    return " or ".join(KINDS[each] for each in types)
+
+
+MAKERS = {"options": options, "table": table, "json": keys}
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:

@@ -33,6 +33,7 @@ COMMANDS = (
     "verify",
     "bench",
     "profile",
+    "schema",
 )
 """Each is a function in a module of its name, imported on first use: Typer takes longer for all of them than a small
 mesh takes to build."""

@@ -8,13 +8,21 @@ import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.output import print_error, print_json, print_table
-from sdfcli.cli.wording import sheets_text
-from sdfcli.errors import InputError
-from sdfcli.params import BuildParams
+from sdfcli.cli.wording import sheets_text, verdict_text
+from sdfcli.errors import CheckFailedError, InputError, UsageError
+from sdfcli.params import VERDICTS, BuildParams
+
+BARS = VERDICTS[:-1]
 
 
 def check(
     meshes: Annotated[list[str], typer.Argument(metavar="MESH...", help="Triangle meshes.")],
+    require: Annotated[
+        str | None,
+        typer.Option(
+            **options.words(*BARS), help="Exit code 6 where the verdict on a mesh is worse.", show_default=False
+        ),
+    ] = None,
     device: options.Device = "auto",
     threads: options.Threads = None,
     json: options.Json = False,
@@ -22,10 +30,13 @@ def check(
 ) -> None:
     """Report the faults of meshes, their treatment in a build, and a verdict on the field.
 
-    The verdict is good, usable, doubtful or unusable; the exit code is 3 if any mesh is unusable, else 0.
+    The verdict is good, usable, doubtful or unusable; the exit code is 3 if any mesh is unusable, else 0, or what
+    --require makes it.
 
-    Example: sdfcli check scans/*.ply --json
+    Example: sdfcli check scans/*.ply --require usable
     """
+    if require is not None and require not in BARS:
+        raise UsageError(f"--require {require}: use {', '.join(BARS)}")
     from sdfcli.verify.check import check as check_mesh
 
     worst = 0
@@ -33,8 +44,11 @@ def check(
         try:
             report = check_mesh(mesh, device, threads)
         except InputError as error:
-            worst = print_error(error)
+            worst = max(worst, print_error(error))
             report = {"verdict": "unusable", "error": str(error)}
+        if require is not None and "error" not in report and BARS.index(report["verdict"]) > BARS.index(require):
+            fault = CheckFailedError(f"{mesh}: worse than {require}: {verdict_text(report)}")
+            worst = max(worst, print_error(fault))
         if json:
             print_json({"input": mesh, **report})
         elif not quiet:

@@ -19,6 +19,9 @@ import typer
 
 from sdfcli.errors import SdfError, UsageError
 
+SCHEMA_VERSION = 1
+"""Version of what `--json` prints: it grows where a key goes, or changes its type or meaning."""
+
 PERIOD = 10.0
 """Seconds between two lines of progress where standard error is no terminal."""
 
@@ -61,9 +64,9 @@ def show(line: str) -> None:
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """One JSON object on one line."""
+    """One JSON object on one line, with the version of its schema (schemas.py)."""
     with standard_output():
-        typer.echo(json.dumps(value))
+        typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, **value}))
 
 
 def line_width() -> int:

@@ -13,7 +13,7 @@ import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.fields import check_choice, open_field
-from sdfcli.cli.output import print_written, progress, standard_output
+from sdfcli.cli.output import SCHEMA_VERSION, print_written, progress, standard_output
 from sdfcli.errors import UsageError
 from sdfcli.params import FORMS, BuildParams
 
@@ -139,7 +139,7 @@ def _print_answers(
     answers = (columns for _, columns in pairs)
     with standard_output():
         if json:
-            write_json(sys.stdout, names, answers, neighbours)
+            write_json(sys.stdout, names, answers, neighbours, SCHEMA_VERSION)
         else:
             write_text(sys.stdout, names, answers, stream.separator, stream.named)
 

@@ -1,11 +1,11 @@
-"""Schema of a field's metadata, `info`: names, types and ranges, as in docs/reference/file.md."""
+"""Schema of a field's metadata, `info`: names, types and ranges, as in docs/reference/file.md. Also as JSON Schema."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sdfcli.errors import InputError
@@ -17,10 +17,11 @@ MOST_NESTED = 8
 
 @dataclass(frozen=True)
 class Kind:
-    """The values that an entry may have, in words and as a predicate."""
+    """The values that an entry may have, in words, as a predicate, and as JSON Schema."""
 
     words: str
     fits: Callable[[Any], bool]
+    schema: dict[str, Any] = field(default_factory=dict)
 
 
 Schema = Mapping[str, "Kind | Schema"]
@@ -28,7 +29,9 @@ Schema = Mapping[str, "Kind | Schema"]
 
 def one_of(*allowed: str) -> Kind:
     """One of these texts."""
-    return Kind(f"one of {', '.join(allowed)}", lambda value: isinstance(value, str) and value in allowed)
+    return Kind(
+        f"one of {', '.join(allowed)}", lambda value: isinstance(value, str) and value in allowed, {"enum": [*allowed]}
+    )
 
 
 def whole(low: int, high: int) -> Kind:
@@ -36,33 +39,47 @@ def whole(low: int, high: int) -> Kind:
     return Kind(
         f"a whole number from {low:,} to {high:,}",
         lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= high,
+        {"type": "integer", "minimum": low, "maximum": high},
     )
 
 
 def number(low: float, high: float) -> Kind:
     """A number from low to high."""
-    return Kind(f"a number from {low:g} to {high:g}", lambda value: _is_number(value) and low <= value <= high)
+    return Kind(
+        f"a number from {low:g} to {high:g}",
+        lambda value: _is_number(value) and low <= value <= high,
+        {"type": "number", "minimum": low, "maximum": high},
+    )
 
 
 def between(low: float, high: float) -> Kind:
     """A number above low and below high."""
-    return Kind(f"a number between {low:g} and {high:g}", lambda value: _is_number(value) and low < value < high)
+    return Kind(
+        f"a number between {low:g} and {high:g}",
+        lambda value: _is_number(value) and low < value < high,
+        {"type": "number", "exclusiveMinimum": low, "exclusiveMaximum": high},
+    )
 
 
 def or_null(kind: Kind) -> Kind:
     """A value of a kind, or null."""
-    return Kind(f"{kind.words}, or null", lambda value: value is None or kind.fits(value))
+    schema = {**kind.schema, "type": [kind.schema["type"], "null"]}
+    return Kind(f"{kind.words}, or null", lambda value: value is None or kind.fits(value), schema)
 
 
 def matching(pattern: str, words: str) -> Kind:
     """A text that matches a pattern as a whole."""
-    return Kind(words, lambda value: isinstance(value, str) and re.fullmatch(pattern, value) is not None)
+    return Kind(
+        words,
+        lambda value: isinstance(value, str) and re.fullmatch(pattern, value) is not None,
+        {"type": "string", "pattern": f"^{pattern}$"},
+    )
 
 
-TEXT = Kind("a text", lambda value: isinstance(value, str))
+TEXT = Kind("a text", lambda value: isinstance(value, str), {"type": "string"})
 WORD = matching("[a-z_]{1,40}", "a word in small letters")
 DIGEST = matching("[0-9a-f]{64}", "64 hexadecimal digits")
-YES_OR_NO = Kind("true or false", lambda value: isinstance(value, bool))
+YES_OR_NO = Kind("true or false", lambda value: isinstance(value, bool), {"type": "boolean"})
 COUNT = whole(0, 2**63 - 1)
 FRACTION = between(0, 1)
 ERROR = number(0, 1e30)
@@ -92,7 +109,11 @@ INFO: Schema = {
         "thin": number(0, 1),
         "thin_depth": whole(1, MAX_DEPTH),
         "sign": one_of(*SIGNS),
-        "domain": Kind("four finite numbers", lambda value: _is_list(value, 4)),
+        "domain": Kind(
+            "four finite numbers",
+            lambda value: _is_list(value, 4),
+            {"type": "array", "items": {"type": "number"}, "minItems": 4, "maxItems": 4},
+        ),
         "unit": between(*LENGTHS),
     },
     "verdict": WORD,
@@ -132,6 +153,17 @@ def is_complete(info: Mapping[str, Any], schema: Schema = INFO) -> bool:
         for name, kind in schema.items()
         if name not in PLACES
     )
+
+
+def as_json_schema(kind: Kind | Schema) -> dict[str, Any]:
+    """A schema as JSON Schema; the entries of PLACES may be missing."""
+    if isinstance(kind, Kind):
+        return kind.schema
+    return {
+        "type": "object",
+        "properties": {name: as_json_schema(entry) for name, entry in kind.items()},
+        "required": [name for name in kind if name not in PLACES],
+    }
 
 
 def _check(value: Any, kind: Kind | Schema, name: str) -> None:

@@ -156,8 +156,8 @@ def write_text(file: Any, names: list[str], chunks: Iterator[Floats], separator:
         file.writelines(separator.join(map(_number, row)) + "\n" for row in chunk.tolist())
 
 
-def write_json(file: Any, names: list[str], chunks: Iterator[Floats], neighbours: int = 0) -> None:
-    """A JSON object a line for each row of the chunks (n, k), with the columns' names as keys.
+def write_json(file: Any, names: list[str], chunks: Iterator[Floats], neighbours: int, version: int) -> None:
+    """A JSON object a line for each row of the chunks (n, k), with the columns' names as keys, after `schema_version`.
 
     neighbours: how many pairs of a triangle and its distance the last columns are; they become two lists,
     `nearest_triangles` and `nearest_distances`, without the missing ones, whose triangle is -1.
@@ -173,7 +173,7 @@ def write_json(file: Any, names: list[str], chunks: Iterator[Floats], neighbours
                     f'"nearest_triangles": [{", ".join(triangles)}]',
                     f'"nearest_distances": [{", ".join(distances)}]',
                 ]
-            file.write("{" + ", ".join(members) + "}\n")
+            file.write(f'{{"schema_version": {version}, {", ".join(members)}}}\n')
 
 
 def _number(x: float) -> str:

@@ -19,8 +19,6 @@ from sdfcli.sign.choice import SignChoice
 from sdfcli.verify.accuracy import sample_points
 from sdfcli.verify.thickness import find_sheets, spots
 
-VERDICTS = ("good", "usable", "doubtful", "unusable")
-
 SURE = 0.95
 """Minimum share of points with a certain sign, and of the surface that is kept, for a better verdict than doubtful."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import json
 import os
 import re
 import shutil
@@ -23,6 +22,7 @@ import trimesh
 
 import sdfcli
 import shapes
+from commands import reports
 from sdfcli.backend.select import device_names
 from sdfcli.batch.inputs import Job
 from sdfcli.batch.messages import Settings
@@ -47,7 +47,7 @@ def run(*words: object, said: str | None = None) -> subprocess.CompletedProcess[
 
 
 def lines(text: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in text.splitlines()]
+    return reports("build", text)
 
 
 def rest_of(process: subprocess.Popen[str]) -> tuple[str, str]:

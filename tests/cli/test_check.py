@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from typer.testing import CliRunner
 
 import sdfcli
 import shapes
+from commands import reports
 from sdfcli.cli.app import app
 from sdfcli.verify.check import check
 
@@ -84,11 +84,23 @@ def test_exit_codes(files: dict[str, Path]) -> None:
     assert run(files["bad"]).exit_code == 3
     done = run("--json", *files.values())
     assert done.exit_code == 3
-    reports = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [report["verdict"] for report in reports] == ["good", "doubtful", "unusable"]
-    assert [report["input"] for report in reports] == [str(path) for path in files.values()]
-    assert "line 4" in reports[2]["error"]
-    assert done.stderr.splitlines() == [f"sdfcli: {reports[2]['error']}"]
+    found = reports("check", done.stdout)
+    assert [report["verdict"] for report in found] == ["good", "doubtful", "unusable"]
+    assert [report["input"] for report in found] == [str(path) for path in files.values()]
+    assert "line 4" in found[2]["error"]
+    assert done.stderr.splitlines() == [f"sdfcli: {found[2]['error']}"]
+
+
+def test_required_verdicts(files: dict[str, Path]) -> None:
+    """One line on standard error for each mesh that is worse, and exit code 6."""
+    for bar, code, lines in (("doubtful", 0, 0), ("usable", 6, 1), ("good", 6, 1)):
+        done = run(files["ball"], files["sheet"], "--require", bar, "-q")
+        assert (done.exit_code, done.stdout, len(done.stderr.splitlines())) == (code, "", lines)
+    assert done.stderr == f"sdfcli: {files['sheet']}: worse than good: doubtful: the mesh's inside is uncertain\n"
+    done = run(*files.values(), "--require", "good", "--json")
+    assert (done.exit_code, len(done.stdout.splitlines()), len(done.stderr.splitlines())) == (6, 3, 2)
+    assert run(files["bad"], "--require", "good").exit_code == 3
+    assert run(files["ball"], "--require", "unusable").exit_code == 2
 
 
 def test_a_table(files: dict[str, Path]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import pickle
 import resource
@@ -21,7 +20,7 @@ from typer.testing import CliRunner
 import sdfcli
 import sequences
 import shapes
-from commands import on_a_terminal
+from commands import on_a_terminal, reports
 from sdfcli.cli.app import app
 from sdfcli.cli.output import pace
 from sdfcli.field.stated_error import StatedError
@@ -95,7 +94,7 @@ def rows(*words: object, code: int = 0) -> list[dict[str, Any]]:
     """The lines of --json."""
     found, output, errors = collide(*words, "--json")
     assert found == code, errors
-    return [json.loads(line) for line in output.splitlines()]
+    return reports("collide", output)
 
 
 def run(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:

@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 import sdfcli
 import shapes
+from commands import reports
 from sdfcli.cli.app import app
 from sdfcli.errors import InputError
 from sdfcli.export.lattice import make_lattice, values
@@ -43,7 +44,7 @@ def invoke(*words: object) -> Result:
 def report(*words: object) -> dict[str, Any]:
     result = invoke(*words, "--json")
     assert result.exit_code == 0, result.output
-    found: dict[str, Any] = json.loads(result.stdout)
+    (found,) = reports("export", result.stdout)
     return found
 
 

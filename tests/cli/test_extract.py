@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 import sdfcli
 import shapes
+from commands import reports
 from sdfcli.cli.app import app
 from sdfcli.errors import InputError, UsageError
 
@@ -33,7 +33,7 @@ def invoke(*words: object) -> Result:
 def report(*words: object) -> dict[str, Any]:
     result = invoke(*words, "--json")
     assert result.exit_code == 0, result.output
-    found: dict[str, Any] = json.loads(result.stdout)
+    (found,) = reports("extract", result.stdout)
     return found
 
 

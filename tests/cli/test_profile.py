@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import subprocess
@@ -15,6 +14,7 @@ import pytest
 import trimesh
 from typer.testing import CliRunner, Result
 
+from commands import reports
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.bench import ncu, thesis
 from sdfcli.cli.app import app
@@ -165,7 +165,7 @@ def test_json(bunny: Path, fake_ncu: Callable[..., Path], device: CpuBackend) ->
     fake_ncu(rows(counted) + rows({"another_kernel": (1, 2, 3, 4, 5)}))
     done = invoke(bunny, "--json", "--points", "near", "--count", 3, "--metrics", "lts__t_sectors.sum")
     assert done.exit_code == 0, done.output
-    report = json.loads(done.stdout)
+    report = reports("profile", done.stdout)[0]
     assert report["input"] == str(bunny)
     assert report["triangles"] == 320
     assert (report["device"], report["points"], report["repeat"]) == ("cuda:0", "near", 3)
@@ -192,7 +192,7 @@ def test_json(bunny: Path, fake_ncu: Callable[..., Path], device: CpuBackend) ->
 
 def test_no_thesis_for_other_meshes(ball: Path, fake_ncu: Callable[..., Path], device: CpuBackend) -> None:
     fake_ncu(rows())
-    assert json.loads(invoke(ball, "--json").stdout)["thesis"] is None
+    assert reports("profile", invoke(ball, "--json").stdout)[0]["thesis"] is None
 
 
 def test_what_ncu_is_asked_for(ball: Path, fake_ncu: Callable[..., Path], device: CpuBackend) -> None:
@@ -218,7 +218,7 @@ def test_other_kernels(ball: Path, fake_ncu: Callable[..., Path], device: CpuBac
     assert LONG in done.stdout  # lines are not folded where there is no terminal
     table = [line.split() for line in done.stdout.splitlines() if line.startswith("sdf_")]
     assert [line[:3] for line in table] == [["sdf_bvh_build", "20", "0.01"], ["sdf_morton", "10", "0.001"]]
-    report = json.loads(invoke(*words, "--json").stdout)
+    report = reports("profile", invoke(*words, "--json").stdout)[0]
     assert report["kernels"]["sdf_bvh_build"] == {
         "launches": 20,
         "ms": pytest.approx(0.01),
@@ -240,7 +240,7 @@ def test_particles(fake_ncu: Callable[..., Path], device: CpuBackend) -> None:
     words = arguments.read_text().split()
     assert "regex:^sdf_flow_" in words
     assert words[-1] == "flow:index"
-    report = json.loads(invoke("flow", "--json").stdout)
+    report = reports("profile", invoke("flow", "--json").stdout)[0]
     assert report["particles"] == 19_136
     assert report["kernels"]["sdf_flow_force"]["sectors_per_request"] == 4
     wrong = invoke("flow:heap")
@@ -292,7 +292,7 @@ def test_no_ncu_leaves_the_times(ball: Path, no_ncu: None, device: CpuBackend, l
     assert done.exit_code == 0, done.output
     [line] = done.stderr.splitlines()
     assert "CUDA toolkit" in line
-    report = json.loads(done.stdout)
+    report = reports("profile", done.stdout)[0]
     assert report["measured_by"] == "events"
     assert report["variants"] == {"baseline": {"ms": 8}, "soa": {"ms": 4}, "cct": {"ms": 2}, "fast": {"ms": 1}}
     assert report["model"]["p"] is None
@@ -372,7 +372,7 @@ def test_a_mesh_that_is_not_there(fake_ncu: Callable[..., Path], device: CpuBack
 def test_on_a_gpu(ball: Path) -> None:
     done = invoke(ball, "--depth", 5, "--skip", 1, "--count", 2, "--json")
     assert done.exit_code == 0, done.output
-    report = json.loads(done.stdout)
+    report = reports("profile", done.stdout)[0]
     assert all(figures["ms"] > 0 for figures in report["variants"].values())
     if report["measured_by"] == "ncu":
         assert all(1 <= figures["active_threads"] <= 32 for figures in report["variants"].values())

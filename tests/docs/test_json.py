@@ -1,22 +1,27 @@
-"""docs/reference/json.md names the keys of every command's JSON, and no others."""
+"""The schemas of `--json` and of files are those of what is printed and written; docs/reference/json.md shows them."""
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import h5py
 import pytest
+from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 import sdfcli
 import sequences
-from sdfcli.cli.app import app
+from commands import closed, reports, validator
+from conftest import ROOT, tool
+from examples import DOCS
+from sdfcli.cli.app import COMMANDS, app
+from sdfcli.cli.schemas import FILES, OUTPUTS, schema_of, variant
+from sdfcli.field.schema import INFO, Kind, Schema, as_json_schema
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "reference" / "json.md").read_text()
 TORUS = ROOT / "sample_meshes" / "torus.obj"
 
 FLOW = "--fill -1,-0.2,-1,1,0.2,1 --time 0.01 --frames 1"
@@ -46,6 +51,7 @@ EXAMPLES = {
     "render --frames, moving": "render anim.h5 --size 64x64 --frames : -o new.gif",
     "slice": "slice field.h5 --size 64 -o new.png",
     "slice --frames": "slice anim.h5 --size 64 --frames 1: -o new_%d.png",
+    "slice --frames, moving": "slice anim.h5 --size 64 --frames : -o new.gif",
     "export": "export field.h5 new.npz --resolution 4",
     "export to .vtkhdf": "export field.h5 new.vtkhdf",
     "export to .vtkhdf, sequence": "export anim.h5 new.vtkhdf",
@@ -55,17 +61,21 @@ EXAMPLES = {
     "bench --uniform": "bench TORUS --repeat 1 --depth 2 --device cpu --uniform",
     "bench --coherence": "bench TORUS --repeat 1 --depth 2 --device cpu --coherence",
     "bench --seeds knn": "bench TORUS --repeat 1 --depth 2 --device cpu --seeds knn",
+    "bench scan": "bench scan --device cpu --repeat 1",
     "bench flow": "bench flow --steps 1 --device cpu",
     "bench knn": "bench knn TORUS --repeat 1 --device cpu",
     "bench scale": "bench scale TORUS --scale 1 --depth 2 --device cpu",
     "bench sequence": "bench sequence TORUS --frames 2 --device cpu",
     "profile --dry-run": "profile TORUS --dry-run",
 }
-
-
-def documented(section: str) -> set[str]:
-    text = PAGE.split(f"\n## {section}\n")[1].split("\n## ")[0]
-    return {key for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE) for key in re.findall(r"`(\w+)`", row)}
+MORE = {
+    "query, a point": {"gx", "gy", "gz", "nearest_x", "nearest_y", "nearest_z", "triangle"},
+    "collide, a pose": {"frame"},
+    "collide --path": {"output", "margin", "contacts"},
+    "render --frames": {"posed", "margin"},
+    "render --frames, moving": {"posed", "margin"},
+}
+"""Keys that are not in the output of an example."""
 
 
 @pytest.fixture
@@ -73,6 +83,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     sdfcli.build(TORUS, device="cpu", depth=3).save(tmp_path / "field.h5")
     sequences.write(tmp_path / "anim.h5", [TORUS, TORUS], [0.0, 1.0], depth=3)
     sdfcli.build(TORUS, device="cpu").save(tmp_path / "water.h5")
+    sdfcli.build(TORUS, device="cpu", depth=3, keep_nearest=True).save(tmp_path / "near.h5")
     (tmp_path / "points.txt").write_text("0 0 0\n")
     two_frames = [("sequence", True, lambda: [1.0, 2.0])]
     for name, value in (("SIZES_CPU", (32,)), ("JUDGED_CPU", 32), ("ABLATED_CPU", 32)):
@@ -84,29 +95,106 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def reported(words: str) -> dict[str, Any]:
     done = CliRunner().invoke(app, [*words.replace("TORUS", str(TORUS)).split(), "--json"])
-    lines = done.stdout.splitlines()
-    report: dict[str, Any] = json.loads(lines[-1 if "newer" in words else 0])
-    return report
+    return reports(words.split(maxsplit=1)[0], done.stdout)[-1 if "newer" in words else 0]
 
 
-def test_every_section_has_an_example() -> None:
-    assert re.findall(r"^## (.*)$", PAGE, re.MULTILINE) == list(EXAMPLES)
+def test_every_output_has_an_example() -> None:
+    """But `profile`: tests/cli/test_profile.py has those."""
+    assert [*EXAMPLES, "profile"] == list(OUTPUTS)
 
 
-@pytest.mark.parametrize("section", EXAMPLES)
-def test_keys(section: str, folder: Path) -> None:
-    assert set(reported(EXAMPLES[section])) == documented(section)
+@pytest.mark.parametrize("output", EXAMPLES)
+def test_keys(output: str, folder: Path) -> None:
+    """Those of the schema, each of them, and no others."""
+    report, schema = reported(EXAMPLES[output]), variant(output, *OUTPUTS[output])
+    named = set(schema["properties"]) - MORE.get(output, set())
+    assert set(report) == named
+    Draft202012Validator(closed(schema)).validate(report)
 
 
-def test_one_type_for_one_thing(folder: Path) -> None:
-    """Numbers are one type; what is unknown may be null."""
-    kinds: dict[str, str] = {}
-    for words in EXAMPLES.values():
-        for path in folder.glob("new*"):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-        for key, value in reported(words).items():
-            if value is not None:
-                kind = "number" if type(value) in (int, float) else type(value).__name__
-                assert kinds.setdefault(key, kind) == kind, (words, key)
-    assert kinds["input"] == "str"
-    assert kinds["seconds"] == "dict"
+def test_one_kind_for_one_key() -> None:
+    """In all outputs; what is unknown may be null."""
+    kinds: dict[str, set[str]] = {}
+    for _, keys in OUTPUTS.values():
+        for key, schema in keys.items():
+            kinds.setdefault(key.removesuffix("?"), set()).update(kinds_of(schema))
+    assert kinds["input"] == {"string"}
+    assert kinds["seconds"] == {"object"}
+    assert {key: found for key, found in kinds.items() if len(found) != 1} == {}
+
+
+def kinds_of(schema: dict[str, Any]) -> set[str]:
+    """The types of values but null, whole numbers as numbers."""
+    if "const" in schema or "enum" in schema:
+        values = schema.get("enum", [schema.get("const")])
+        return {"string" if isinstance(value, str) else "number" for value in values if value is not None}
+    types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    return {"number" if each == "integer" else each for each in types} - {"null"}
+
+
+def test_the_page_shows_all_keys() -> None:
+    page = tool("pages").on_page_markdown((DOCS / "reference" / "json.md").read_text())
+    for title, (_, keys) in OUTPUTS.items():
+        section = page.split(f"\n## {title}\n")[1].split("\n## ")[0]
+        shown = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+        assert shown == [key.removesuffix("?") for key in keys]
+    assert "| `schema_version` | `1` |" in page
+
+
+def test_the_command_prints_the_schemas() -> None:
+    names = [line.split()[0] for line in CliRunner().invoke(app, ["schema"]).stdout.splitlines()[1:]]
+    assert set(names) == {*COMMANDS, "file"} - {"schema"}
+    for name in names:
+        schema = json.loads(CliRunner().invoke(app, ["schema", name]).stdout)
+        Draft202012Validator.check_schema(schema)
+        assert "](" not in json.dumps(schema)
+    wrong = CliRunner().invoke(app, ["schema", "nothing"])
+    assert (wrong.exit_code, wrong.stdout, len(wrong.stderr.splitlines())) == (2, "", 1)
+
+
+def test_attributes_of_files(folder: Path) -> None:
+    for name, kind in (("field.h5", 0), ("near.h5", 0), ("anim.h5", 1)):
+        with h5py.File(folder / name) as file:
+            check_attributes(file.attrs, kind)
+            if kind:
+                check_attributes(file["frame/000001"].attrs, 0)
+
+
+def check_attributes(attributes: Any, kind: int) -> None:
+    """Those of a group, as a schema says. kind: of which of the schemas."""
+    found = {name: value.decode() if isinstance(value, bytes) else value.tolist() for name, value in attributes.items()}
+    validator("file").validate(found)
+    (schema, *_) = [closed(each) for each in schema_of("file")["anyOf"]][kind:]
+    Draft202012Validator(schema).validate(found)
+    Draft202012Validator(schema["properties"]["info"]["contentSchema"]).validate(json.loads(found["info"]))
+
+
+def test_attributes_are_those_of_the_page() -> None:
+    page = (DOCS / "reference" / "file.md").read_text()
+    for words, kind in ((page.split("## Sequences")[0], "field"), (page.split("## Sequences")[1], "sequence")):
+        rows = re.findall(r"^\| root attribute \| (.*?) \|", words, re.MULTILINE)
+        named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+        assert named == {name.removesuffix("?") for name in FILES[kind][1]}
+
+
+def test_the_schema_of_info_is_its_check() -> None:
+    """A value that one refuses the other refuses, too."""
+    info = sdfcli.build(TORUS, device="cpu", depth=3, unit=4).info
+    schema = Draft202012Validator(as_json_schema(INFO))
+    wrong = (None, True, -1, 0, 1, 2.5, 1e300, "text", "A word", [], [1, 2, 3, 4], [1, 2, 3, "x"], {}, {"x": 1})
+    for names, kind in entries(INFO):
+        for value in wrong:
+            changed: Any = json.loads(json.dumps(info))
+            place = changed
+            for name in names[:-1]:
+                place = place[name]
+            place[names[-1]] = value
+            assert schema.is_valid(changed) == kind.fits(value), (names, value)
+
+
+def entries(kinds: Schema, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Kind]]:
+    for name, kind in kinds.items():
+        if isinstance(kind, Kind):
+            yield (*above, name), kind
+        else:
+            yield from entries(kind, (*above, name))

@@ -1,0 +1,42 @@
+"""`sdfcli schema`: the JSON Schemas of outputs and of files."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from sdfcli.cli.output import print_table, standard_output
+from sdfcli.errors import UsageError
+
+
+def _names(incomplete: str) -> list[str]:
+    from sdfcli.cli.schemas import names
+
+    return [name for name in names() if name.startswith(incomplete)]
+
+
+def schema(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="A command, for the lines of its --json; `file` for the attributes of HDF5 files; a list by default.",
+            autocompletion=_names,
+        ),
+    ] = None,
+) -> None:
+    """Print the JSON Schema (draft 2020-12) of each line that a command prints with --json, or of a file's attributes.
+
+    Example: sdfcli schema build > build.schema.json
+    """
+    from sdfcli.cli.schemas import names, schema_of
+
+    if name is None:
+        print_table("JSON Schemas", [(each, schema_of(each)["title"]) for each in names()])
+        return
+    if name not in names():
+        raise UsageError(f"{name}: no such schema; use {', '.join(names())}")
+    with standard_output():
+        typer.echo(json.dumps(schema_of(name), indent=2))

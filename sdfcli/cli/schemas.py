@@ -1,0 +1,798 @@
+"""JSON Schemas (draft 2020-12) of all that `--json` prints, and of the attributes of files.
+
+docs/reference/json.md shows them as tables, and `sdfcli schema NAME` prints them. They are open: later versions may add
+keys. A name that ends in `?` here is that of a key which may be missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from sdfcli.cli.output import SCHEMA_VERSION
+from sdfcli.errors import EXIT_CODES
+from sdfcli.field.schema import DIGEST, ERROR, INFO, as_json_schema
+from sdfcli.field.store import FORMAT, FORMAT_VERSION, PARTS, SEQUENCE
+from sdfcli.params import SIGNS, VERDICTS
+from sdfcli.sequence.file import FORMAT_VERSION as SEQUENCE_VERSION
+from sdfcli.sequence.file import MOST_FRAMES
+from sdfcli.spatial.morton import LATTICE_BITS
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+LINK = re.compile(r"\[(.*?)\]\(.*?\)")
+"""A link of a page."""
+
+Json = dict[str, Any]
+Keys = Mapping[str, Json]
+
+TEXT: Json = {"type": "string"}
+NUMBER: Json = {"type": "number"}
+INTEGER: Json = {"type": "integer"}
+COUNT: Json = {"type": "integer", "minimum": 0}
+AMOUNT: Json = {"type": "number", "minimum": 0}
+SHARE: Json = {"type": "number", "minimum": 0, "maximum": 1}
+YES_OR_NO: Json = {"type": "boolean"}
+SHA256 = DIGEST.schema
+
+
+def one_of(*values: Any) -> Json:
+    """One of some texts or numbers."""
+    return {"const": values[0]} if len(values) == 1 else {"enum": list(values)}
+
+
+def or_null(kind: Json) -> Json:
+    """A value of a kind with a type, or null."""
+    return {**kind, "type": [kind["type"], "null"]}
+
+
+def listed(kind: Json, count: int | None = None) -> Json:
+    """A list of values of a kind; count: how many."""
+    sizes = {} if count is None else {"minItems": count, "maxItems": count}
+    return {"type": "array", "items": kind, **sizes}
+
+
+def by_name(kind: Json) -> Json:
+    """An object of values of a kind, by names that differ."""
+    return {"type": "object", "additionalProperties": kind}
+
+
+def keyed(keys: Keys) -> Json:
+    """An object with these keys."""
+    return {
+        "type": "object",
+        "properties": {name.removesuffix("?"): kind for name, kind in keys.items()},
+        "required": [name for name in keys if not name.endswith("?")],
+    }
+
+
+def told(kind: Json, words: str) -> Json:
+    """A kind of value, and what it is."""
+    return {**kind, "description": words}
+
+
+def pick(keys: Keys, *names: str) -> dict[str, Json]:
+    """Some of the keys. A name that ends in `?` is there without."""
+    return {name: keys[name.removesuffix("?")] for name in names}
+
+
+SHEETS = as_json_schema(INFO["sheets"])
+THIN: Json = {
+    **SHEETS,
+    "properties": {name: kind for name, kind in SHEETS["properties"].items() if name not in ("kept_from", "leaves")},
+    "required": [name for name in SHEETS["required"] if name not in ("kept_from", "leaves")],
+}
+
+COMMON: dict[str, Json] = {
+    "input": told(TEXT, "the file that is named first, as it was named"),
+    "output": told(TEXT, "the file that was written; the first one of several"),
+    "bytes": told(COUNT, "size of the output, with that of a header beside it; for `info` that of the input"),
+    "seconds": told(
+        {**by_name(AMOUNT), "properties": {"total": AMOUNT}, "required": ["total"]},
+        "seconds in `total`, and where there are stages those of each",
+    ),
+    "device": told(TEXT, "`cpu`, `cuda:0`; several with commas between"),
+    "triangles": told(COUNT, "triangles of the mesh"),
+    "vertices": told(COUNT, "vertices of the mesh"),
+    "leaves": told(COUNT, "leaves of the octree"),
+    "corners": told(COUNT, "corners of the octree's leaves, each once"),
+    "verdict": told(one_of(*VERDICTS[:-1]), "how certain the mesh's inside is"),
+    "sign": told(one_of(*(sign for sign in SIGNS if sign != "auto")), "the [method](../concepts/sign.md)"),
+    "sign_reason": told(TEXT, "why that method was chosen"),
+    "sign_confidence": told(
+        or_null(SHARE),
+        "share of points near the surface at which the sign of the mesh's inside is certain; null without signs",
+    ),
+    "sheets": told(SHEETS, "how thin walls are, and what is lost of them and of gaps: [its keys](file.md#info)"),
+    "tolerance": told(NUMBER, "the largest error that was allowed"),
+    "max_error": told(ERROR.schema, "the largest of the errors that were measured"),
+    "rms_error": told(ERROR.schema, "the root of the mean square of these errors"),
+    "content_sha256": told(SHA256, "[checksum](file.md#checksums) of the field's data"),
+}
+"""Keys of several outputs: the same name means the same."""
+
+HEALTH = told(as_json_schema(INFO["mesh"]), "the mesh as it was read: [its keys](file.md#info)")
+PARAMETERS = told(as_json_schema(INFO["parameters"]), "the options of the build: [its keys](file.md#info)")
+STATED: dict[str, Json] = {
+    "verdict": told(as_json_schema(INFO["verdict"]), "`good`, `usable` or `doubtful`"),
+    **pick(COMMON, "sign", "sign_reason", "sign_confidence", "sheets"),
+    "depth": told(as_json_schema(INFO["depth"]), "the finest level that was used"),
+    "jump_leaves": told(COUNT, "leaves in which the sign jumps, where a hole was closed"),
+    **pick(COMMON, "max_error", "rms_error"),
+    "error_limit": told(
+        as_json_schema(INFO["error_limit"]),
+        "why the error misses the tolerance, `depth`, `samples` or `triangles`; null where it does not",
+    ),
+}
+WRITTEN = pick(COMMON, "input", "output", "bytes", "seconds")
+CUBE: dict[str, Json] = {
+    "domain_origin": told(listed(NUMBER, 3), "lower corner of the field's cube"),
+    "domain_length": told(NUMBER, "its edge"),
+}
+FRAME: dict[str, Json] = {
+    "frame": told(COUNT, "which frame of the sequence"),
+    "time": told(NUMBER, "when it is, in seconds"),
+}
+FRAMES = {"frames": told(COUNT, "how many frames there are")}
+KEPT = {"kept": told(COUNT, "those of the frames that an interrupted run has kept")}
+FAULT = {"error": told(TEXT, "what is wrong, in a line")}
+VECTOR = listed(NUMBER, 3)
+SIGNS_VERDICTS: dict[str, Json] = {
+    "signs": told(by_name(COUNT), "how many frames have which sign"),
+    "verdicts": told(by_name(COUNT), "how many frames have which verdict"),
+}
+
+CONTACT: dict[str, Json] = {
+    "contact": told(
+        one_of("clear", "touching", "penetrating"), "how the mesh lies; `touching` where the bounds do not tell"
+    ),
+    "distance": told(NUMBER, "the least distance of the mesh by the field"),
+    "low": told(NUMBER, "lower bound of the true one"),
+    "high": told(NUMBER, "upper bound of the true one"),
+    "triangle": told(COUNT, "where that is: a triangle of the mesh's file, from 0"),
+    "point": told(VECTOR, "where that is, in the field's frame"),
+    "normal": told(VECTOR, "the way out, of length 1"),
+}
+POSE: dict[str, Json] = {
+    "pose?": told(COUNT, "which pose, from 0; of a mesh in frames `frame` is in its place"),
+    "frame?": FRAME["frame"],
+}
+COLLIDE: dict[str, Json] = {
+    **pick(COMMON, "input", "seconds"),
+    "output?": COMMON["output"],
+    "posed": told(TEXT, "the mesh, the folder, or the first of several meshes and how many more"),
+    "signed": told(YES_OR_NO, "whether the field has signs; without them nothing is penetrating"),
+    "stated_error": told(AMOUNT, "the field's error up to `stated_band` from the surface, in its units"),
+    "stated_band": told(AMOUNT, "the distance up to which `stated_error` holds"),
+    "poses": told(COUNT, "how many poses there are"),
+    "margin?": told(NUMBER, "distance up to which triangles are contacts; with `--margin` or `--contacts`"),
+    "contacts?": told(COUNT, "how many triangles are contacts; with `margin`"),
+}
+
+FLOW: dict[str, Json] = {
+    **pick(COMMON, "output", "bytes", "seconds", "device"),
+    "frames": told(COUNT, "how many frames there are, beside the state at the start"),
+    **KEPT,
+    "water": told(COUNT, "particles of water at the start"),
+    "wall_particles": told(COUNT, "particles of walls at the start"),
+    "lost": told(COUNT, "particles that left the tank"),
+    "behind": told(COUNT, "how often a particle was behind a wall of the field at the end of a step"),
+    "too_fast": told(COUNT, "how often a particle moved so far in a step that it may have missed a neighbour"),
+    "clearance": told(
+        or_null(NUMBER), "least distance of water from a wall of the field, of all states, in metres; null without one"
+    ),
+    "particle_spacing": told(NUMBER, "in metres"),
+    "energies": told(
+        listed(NUMBER, 2), "kinetic and potential energy of the water at the start and the end, in joules"
+    ),
+    "flow_seconds": told(NUMBER, "the time of the last state"),
+    "time_step": told(NUMBER, "its seconds"),
+    "time_steps": told(COUNT, "how many were computed"),
+    "steps_per_second": told(NUMBER, "those that were computed, by the seconds that they took"),
+    "pictures?": told(TEXT, "the folder of the pictures; with `--pictures`"),
+}
+
+SURFACE: dict[str, Json] = {
+    **pick(COMMON, "input", "output", "bytes", "seconds", "device"),
+    "iso": told(NUMBER, "the distance, or the volume's value"),
+    "cells": told(listed(COUNT, 3), "cells of the grid, along x, y, z"),
+    "triangles": told(COUNT, "triangles of the surface"),
+    "vertices": told(COUNT, "vertices of the surface"),
+    "closed": told(YES_OR_NO, "whether the surface is closed; not so where it reaches the border of the grid"),
+}
+PICTURE: dict[str, Json] = {
+    **WRITTEN,
+    "width": told(COUNT, "pixels"),
+    "height": told(COUNT, "pixels"),
+}
+VIEW: dict[str, Json] = {"view": told(TEXT, "as it was given"), "up": told(TEXT, "as it was given")}
+PLANE: dict[str, Json] = {"axis": told(one_of("x", "y", "z"), "the plane's normal"), "at": told(NUMBER, "its place")}
+GUEST: dict[str, Json] = {
+    "posed": told(TEXT, "the mesh of `--mesh`"),
+    "margin": told(NUMBER, "distance up to which triangles are contacts; with `--margin`"),
+    "contacts": told(COUNT, "how many triangles are contacts; with `--margin`"),
+}
+MOVING: dict[str, Json] = {**FRAMES, "lasts": told(NUMBER, "seconds until it repeats")}
+
+DEPTH = {"depth": told(COUNT, "the octree's depth: that of the option")}
+QUERY_COSTS: dict[str, Json] = {
+    "points": told(COUNT, "how many"),
+    "milliseconds": told(AMOUNT, "median"),
+    "boxes": told(AMOUNT, "measured a point"),
+    "tests": told(AMOUNT, "triangles measured a point"),
+}
+MS: Json = or_null(AMOUNT)
+
+
+def _rows(keys: Keys, words: str) -> dict[str, Json]:
+    return {"rows": told(listed(keyed(keys)), words)}
+
+
+OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
+    "build": (
+        "A line for each field that was built, or is there.",
+        {
+            **pick(COMMON, "input", "output", "bytes", "seconds?", "device?"),
+            "status": told(one_of("ok", "skipped"), "`skipped` fields have no `seconds`, `device`, `previous_used`"),
+            "exit_code": told(one_of(0), "that of the build of this mesh alone"),
+            "triangles": COMMON["triangles"],
+            "vertices": COMMON["vertices"],
+            "watertight": told(YES_OR_NO, "whether the mesh has no open edges"),
+            "health": HEALTH,
+            "octree": told(as_json_schema(INFO["parameters"])["properties"]["octree"], "`adaptive` or `bvh`"),
+            "tolerance": COMMON["tolerance"],
+            "unit?": told(
+                NUMBER,
+                "with `--unit` or `--max-error`: the length that `tolerance` and the errors are fractions of, in the "
+                "mesh's units",
+            ),
+            **STATED,
+            **pick(COMMON, "leaves", "corners", "content_sha256"),
+            "previous_used?": told(YES_OR_NO, "whether the field of `--previous` fits: its mesh has as many triangles"),
+        },
+    ),
+    "build, failed": (
+        "A line for each mesh without a field; of `--dry-run`, too.",
+        {
+            "input": COMMON["input"],
+            "output": told(or_null(TEXT), "the file that was not written; null for `--dry-run`"),
+            "status": told(one_of("failed"), "`failed`"),
+            "exit_code": told(one_of(*list(EXIT_CODES)[1:]), "that of the build of this mesh alone"),
+            **FAULT,
+        },
+    ),
+    "build --dry-run": (
+        "A line for each mesh; all is estimated.",
+        {
+            **pick(COMMON, "input", "leaves", "seconds", "device"),
+            "status": told(one_of("ok", "too large"), "whether it fits, in words"),
+            "memory_bytes": told(INTEGER, "what the build takes"),
+            "file_bytes": told(INTEGER, "size of the field's file"),
+            "limit_bytes": told(INTEGER, "what may be used"),
+            "free_bytes": told(INTEGER, "what is free"),
+            "fits": told(YES_OR_NO, "whether `memory_bytes` is within `limit_bytes`"),
+        },
+    ),
+    "sequence, a frame": (
+        "A line for each frame, as soon as it is in the file.",
+        {
+            "index": told(COUNT, "the frame, from 0"),
+            "time": FRAME["time"],
+            "input": told(TEXT, "the frame's file; of an array its name and the frame"),
+            "coherent": told(
+                or_null(YES_OR_NO),
+                "whether the build rests on the frame before; null where an interrupted run has kept the frame",
+            ),
+            "motion": told(
+                or_null(NUMBER),
+                "largest distance of a vertex from its place in the frame before; null for the first frame, and where "
+                "the faces are others",
+            ),
+            **pick(COMMON, "sign", "sign_reason", "verdict", "max_error", "leaves", "corners", "content_sha256"),
+            "bytes": told(COUNT, "size of the frame in the file"),
+            "device": told(or_null(TEXT), "as above; null where an interrupted run has kept the frame"),
+            "seconds": told(or_null(COMMON["seconds"]), "as above; null where an interrupted run has kept the frame"),
+        },
+    ),
+    "sequence": (
+        "The last line, for all frames.",
+        {
+            **WRITTEN,
+            **FRAMES,
+            **KEPT,
+            "coherent_frames": told(COUNT, "those whose build rests on the frame before"),
+            "motion": told(NUMBER, "the largest of all frames"),
+            "parameters": PARAMETERS,
+            "max_error": told(NUMBER, "the largest of all frames, a fraction of the unit"),
+            **SIGNS_VERDICTS,
+            "content_sha256": told(SHA256, "[checksum](file.md#sequences) of times, motions and the frames' fields"),
+            "leaves": told(COUNT, "of all frames together"),
+            "frames_per_second": told(NUMBER, "those that were built, by the seconds of the whole"),
+        },
+    ),
+    "check": (
+        "A line for each mesh that can be used.",
+        {
+            **pick(COMMON, "input", "triangles", "vertices", "verdict", "sign", "sign_reason", "sign_confidence"),
+            "sheets": told(THIN, "how thin walls are, and what a build would lose: [its keys](file.md#info)"),
+            "watertight": told(YES_OR_NO, "whether it has no open edges"),
+            "oriented": told(YES_OR_NO, "whether its faces agree on the outside"),
+            **{
+                name: told(COUNT, name.replace("_", " "))
+                for name in (
+                    "shells",
+                    "inverted_shells",
+                    "open_edges",
+                    "non_manifold_edges",
+                    "inconsistent_edges",
+                    "degenerate_faces",
+                    "duplicate_faces",
+                    "crossing_faces",
+                )
+            },
+            "diagonal": told(NUMBER, "of the bounding box"),
+            "size": told(VECTOR, "edges of the bounding box"),
+            "lowest": told(VECTOR, "lower corner of the bounding box"),
+            "units": told(or_null(TEXT), "what the file says; null where it says nothing"),
+            "findings": told(
+                listed(keyed({"what": TEXT, "then": TEXT})), "what is wrong, and what a build does about it"
+            ),
+        },
+    ),
+    "check, unusable": (
+        "A line for each mesh that cannot be used.",
+        {
+            "input": COMMON["input"],
+            "verdict": told(one_of(VERDICTS[-1]), f"`{VERDICTS[-1]}`"),
+            **FAULT,
+        },
+    ),
+    "info": (
+        "A field. Those of other programs may lack the keys of their builds, and have others.",
+        {
+            **pick(COMMON, "input", "bytes"),
+            **CUBE,
+            **pick(COMMON, "leaves", "corners", "content_sha256"),
+            "mesh?": HEALTH,
+            "parameters?": PARAMETERS,
+            **{f"{name}?": kind for name, kind in STATED.items()},
+        },
+    ),
+    "info, sequence": (
+        "A sequence.",
+        {
+            **pick(COMMON, "input", "bytes"),
+            **CUBE,
+            **FRAMES,
+            "times": told(listed(NUMBER), "in seconds"),
+            "motions": told(
+                listed(or_null(NUMBER)),
+                "largest distance of a vertex from its place in the frame before; null for the first frame, and where "
+                "the faces are others",
+            ),
+            "parameters": told(PARAMETERS, "the options of the build, with the `domain` and the `unit` of all frames"),
+            "max_error": told(NUMBER, "the largest of all frames, a fraction of that unit"),
+            **SIGNS_VERDICTS,
+            "content_sha256": told(SHA256, "[checksum](file.md#sequences) of times, motions and the frames' fields"),
+        },
+    ),
+    "query, a point": (
+        "A line for each point, with a key for each [column](commands/query.md).",
+        {
+            "distance": told(NUMBER, "signed, negative inside"),
+            **{f"g{axis}?": told(NUMBER, "the gradient; with `--gradient`") for axis in "xyz"},
+            **{f"nearest_{axis}?": told(NUMBER, "the nearest point; with `--nearest`") for axis in "xyz"},
+            "triangle?": told(COUNT, "the nearest triangle, from 0, in the order of the mesh's file; with `--nearest`"),
+            "nearest_triangles?": told(
+                listed(COUNT), "with `-k`: the nearest triangles, from 0; fewer than K where the mesh has fewer"
+            ),
+            "nearest_distances?": told(listed(AMOUNT), "with `-k`: their distances, unsigned"),
+        },
+    ),
+    "query": (
+        "With `-o`.",
+        {**WRITTEN, "count": told(COUNT, "points"), "columns": told(listed(TEXT), "their names")},
+    ),
+    "collide, a pose": ("A line for each pose.", {**POSE, **CONTACT}),
+    "collide": (
+        "The last line, for all poses.",
+        {
+            **COLLIDE,
+            "clear": told(COUNT, "poses of this kind"),
+            "touching": told(COUNT, "poses of this kind"),
+            "penetrating": told(COUNT, "poses of this kind"),
+            "least": told(keyed({**POSE, **CONTACT}), "the line with the smallest lower bound"),
+            "poses_per_second": told(NUMBER, "how fast it was"),
+        },
+    ),
+    "collide --path": (
+        "One line.",
+        {
+            **COLLIDE,
+            "first_contact": told(or_null(NUMBER), "the time, counted in poses; null where the path is clear"),
+            "steps": told(COUNT, "how many poses were looked at, up to that time"),
+            "matrix?": told(listed(listed(NUMBER, 4), 4), "the pose there; only with a contact, as the next"),
+            **{f"{name}?": kind for name, kind in CONTACT.items()},
+        },
+    ),
+    "flow": ("Around a field, or in it.", {"input": COMMON["input"], **FLOW}),
+    "flow --case": ("Without a field.", {"case": told(TEXT, "the case"), **FLOW}),
+    "extract": ("One line.", SURFACE),
+    "extract --frames": ("A line for each file.", {**SURFACE, **FRAME}),
+    "render": ("One picture.", {**PICTURE, **VIEW}),
+    "render --mesh": ("One picture, with a mesh.", {**PICTURE, **VIEW, **pick(GUEST, "posed", "margin?", "contacts?")}),
+    "render --frames": (
+        "A line for each numbered file; `seconds` are those since the start.",
+        {**PICTURE, **VIEW, **pick(GUEST, "posed?", "margin?"), **FRAME},
+    ),
+    "render --frames, moving": (
+        "One moving picture.",
+        {**PICTURE, **VIEW, **pick(GUEST, "posed?", "margin?"), **MOVING},
+    ),
+    "slice": ("One picture.", {**PICTURE, **PLANE}),
+    "slice --frames": (
+        "A line for each numbered file; `seconds` are those since the start.",
+        {**PICTURE, **PLANE, **FRAME},
+    ),
+    "slice --frames, moving": ("One moving picture.", {**PICTURE, **PLANE, **MOVING}),
+    "export": (
+        "To a regular grid.",
+        {
+            **WRITTEN,
+            "shape": told(listed(COUNT, 3), "values along x, y, z"),
+            "origin": told(VECTOR, "place of the first value"),
+            "spacing": told(NUMBER, "between values"),
+        },
+    ),
+    "export to .vtkhdf": ("A field.", {**WRITTEN, **pick(COMMON, "leaves", "corners")}),
+    "export to .vtkhdf, sequence": (
+        "All frames of a sequence.",
+        {
+            **WRITTEN,
+            **FRAMES,
+            "leaves": told(COUNT, "of all frames together"),
+            "corners": told(COUNT, "of all frames together"),
+        },
+    ),
+    "export --samples": (
+        "For DeepSDF.",
+        {**WRITTEN, "pos": told(COUNT, "samples outside"), "neg": told(COUNT, "samples inside")},
+    ),
+    "verify": (
+        "One line.",
+        {
+            **pick(COMMON, "input", "tolerance", "max_error"),
+            "reference": told(TEXT, "the mesh of `--mesh`"),
+            "same_mesh": told(YES_OR_NO, "whether the field was built from it"),
+            "passed": told(YES_OR_NO, "whether the error is within the tolerance"),
+            "regions": told(
+                by_name(
+                    keyed(
+                        {
+                            "samples": COUNT,
+                            "max_error": AMOUNT,
+                            "rms_error": AMOUNT,
+                            "jumps": told(COUNT, "points left out"),
+                            "cell": told(AMOUNT, "the largest leaf"),
+                        }
+                    )
+                ),
+                "by `near`, `band` and `everywhere`: `samples`, `max_error`, `rms_error`, `jumps` (points left out) "
+                "and `cell` (the largest leaf)",
+            ),
+        },
+    ),
+    "bench": (
+        "A line for each mesh.",
+        {
+            **pick(COMMON, "input", "triangles", "device"),
+            "points": told(TEXT, "the option"),
+            **DEPTH,
+            "count": told(COUNT, "points that were asked for"),
+            "query": told(TEXT, "that of the stages"),
+            "stages_ms": told(by_name(AMOUNT), "milliseconds of each stage, and `total`"),
+            "queries": told(
+                by_name(
+                    keyed(dict.fromkeys(("ms", "million_per_second", "boxes", "tests", "ratio"), AMOUNT)),
+                ),
+                "`ms`, `million_per_second`, `boxes`, `tests`, `ratio` of [each query](commands/bench.md)",
+            ),
+        },
+    ),
+    "bench --uniform": (
+        "A line for each mesh.",
+        {
+            **pick(COMMON, "input", "device"),
+            **DEPTH,
+            "methods": told(
+                listed(
+                    keyed(
+                        {
+                            "method": TEXT,
+                            "seconds": COMMON["seconds"],
+                            **dict.fromkeys(("nodes", "field_bytes", "working_bytes", "queries", "left_out"), COUNT),
+                            "seeds": or_null(COUNT),
+                            **dict.fromkeys(("node_max", "node_rms", "node_wrong", "max_error", "rms_error"), AMOUNT),
+                        }
+                    )
+                ),
+                "a [row](commands/bench.md) each",
+            ),
+        },
+    ),
+    "bench --coherence": (
+        "A line for each mesh.",
+        {
+            **pick(COMMON, "input", "triangles", "device"),
+            **DEPTH,
+            **_rows(
+                {"motion": TEXT, "amount": AMOUNT, "query": TEXT, "seed": TEXT, **QUERY_COSTS},
+                "a motion with a query from a seed each: `motion`, `amount` (fraction of the diagonal), `query`, "
+                "`seed` (`cold`, `earlier`, `exact`), `points`, `milliseconds`, `boxes`, `tests` (a point)",
+            ),
+            "lead": told(
+                listed(keyed(dict.fromkeys(("amount", "cold", "earlier", "exact", "gain"), AMOUNT))),
+                "an `amount` each: `cold`, `earlier`, `exact`: how many times as fast as `baseline` `cct` is from that "
+                "seed; `gain`: how many times as fast `cct` is from the earlier triangle as cold; geometric means of "
+                "the motions",
+            ),
+        },
+    ),
+    "bench --seeds knn": (
+        "A line for each mesh.",
+        {
+            **pick(COMMON, "input", "triangles", "device"),
+            **DEPTH,
+            **_rows(
+                {"query": TEXT, "seed": TEXT, **QUERY_COSTS},
+                "a query from a [seed](commands/bench.md) each: `query`, `seed`, `points`, `milliseconds`, `boxes`, "
+                "`tests` (a point)",
+            ),
+        },
+    ),
+    "bench scan": (
+        "A line for each measurement.",
+        {
+            "device": COMMON["device"],
+            "what": told(TEXT, "`scan`, `library` or `copy`"),
+            "where": told(TEXT, "`host to host` or `on devices`"),
+            "devices": told(COUNT, "how many"),
+            "elements": told(COUNT, "32-bit numbers"),
+            "milliseconds": told(AMOUNT, "median"),
+            "fastest": told(AMOUNT, "the lower quartile"),
+            "slowest": told(AMOUNT, "the upper quartile"),
+            "gigabytes": told(AMOUNT, "a second, for one read and one write of every element"),
+            "speed_up": told(AMOUNT, "over one device"),
+            "paper": told(MS, "the paper's milliseconds, or null"),
+        },
+    ),
+    "bench flow": (
+        "One line.",
+        {
+            "device": COMMON["device"],
+            "steps": told(COUNT, "time steps that were run"),
+            **_rows(
+                {
+                    "particles": COUNT,
+                    "order": TEXT,
+                    "layout": TEXT,
+                    "block": or_null(COUNT),
+                    "seconds": AMOUNT,
+                    "stages": by_name(AMOUNT),
+                    "paper": MS,
+                },
+                "a layout each: `particles`, `order` (`lattice`, `shuffled`), `layout`, `block` (null on a CPU), "
+                "`seconds` (of 2,000 steps), `stages` (milliseconds a step, by name), `paper` (its seconds, or null)",
+            ),
+        },
+    ),
+    "bench knn": (
+        "A line for each mesh.",
+        {
+            **pick(COMMON, "input", "triangles", "vertices", "device"),
+            "k": told(COUNT, "neighbours"),
+            "block": told(or_null(COUNT), "threads of a block; null without `--block`, and on a CPU"),
+            "sizes": told(
+                listed(
+                    keyed(
+                        {
+                            "queries": COUNT,
+                            "form": TEXT,
+                            "search": AMOUNT,
+                            "joint": AMOUNT,
+                            **dict.fromkeys(("tree", "paper", "ann"), MS),
+                        }
+                    )
+                ),
+                "a number of queries in a form each, milliseconds: `queries`, `form`, `search`, `joint`, `tree`, "
+                "`paper`, `ann`",
+            ),
+            "quality": told(
+                listed(
+                    keyed(
+                        {
+                            "form": TEXT,
+                            "points": TEXT,
+                            "shifts": COUNT,
+                            **dict.fromkeys(
+                                (
+                                    "recall",
+                                    "ratio",
+                                    "ratio_median",
+                                    "ratio_most",
+                                    "nearest",
+                                    "bound",
+                                    "bound_median",
+                                ),
+                                MS,
+                            ),
+                        }
+                    )
+                ),
+                "a form at points with a number of shifts each: `form`, `points`, `shifts`, `recall`, `ratio`, "
+                "`ratio_median`, `ratio_most` (of 999 in 1,000), `nearest`, `bound`, `bound_median`",
+            ),
+            "ablation": told(
+                listed(keyed({"variant": TEXT, "points": TEXT, "milliseconds": MS, "recall": MS})),
+                "a variant at points each: `variant`, `points`, `milliseconds`, `recall`; null where there is none",
+            ),
+        },
+    ),
+    "bench scale": (
+        "A line for each mesh.",
+        {
+            **pick(COMMON, "input", "device"),
+            **_rows(
+                {
+                    "made": TEXT,
+                    "read": AMOUNT,
+                    "seconds": AMOUNT,
+                    "stages": by_name(AMOUNT),
+                    **dict.fromkeys(("triangles", "leaves", "file_bytes", "field_bytes", "host_bytes"), COUNT),
+                    "device_bytes": or_null(COUNT),
+                },
+                "a build each: `made` (`given`, `copies`, `subdivided`), `triangles`, `read` and `seconds` (of the "
+                "file's bytes, of the process), `stages` (seconds, by column), `leaves`, `file_bytes`, `field_bytes`, "
+                "`host_bytes`, `device_bytes` (null on a CPU)",
+            ),
+            "exponents": told(
+                by_name(by_name(NUMBER)),
+                "of `copies` and of `subdivided`, by name of a column, the exponent of its growth with the triangles",
+            ),
+        },
+    ),
+    "bench sequence": (
+        "A line for each mesh.",
+        {
+            **pick(COMMON, "input", "triangles", "device"),
+            **DEPTH,
+            **_rows(
+                {
+                    "way": TEXT,
+                    "octree": TEXT,
+                    "file": YES_OR_NO,
+                    "frames": COUNT,
+                    "seconds": AMOUNT,
+                    "per_second": AMOUNT,
+                    "steady": MS,
+                },
+                "an octree and a way each: `way`, `octree`, `file` (whether files are written), `frames`, `seconds`, "
+                "`per_second` (frames), `steady` (frames a second after the first; null for a process each)",
+            ),
+        },
+    ),
+    "profile --dry-run": (
+        "One line.",
+        {"input": COMMON["input"], "command": told(listed(TEXT), "what would be run")},
+    ),
+    "profile": (
+        "One line, with `variants` or `kernels`: figures by name.",
+        {
+            **pick(COMMON, "input", "device"),
+            "repeat": told(COUNT, "launches that were counted"),
+            "measured_by": told(one_of("ncu", "events"), "Nsight Compute, or events of CUDA"),
+            "triangles?": told(COUNT, "of the mesh; not of `flow:LAYOUT`"),
+            "points?": told(TEXT, "the option; not of `flow:LAYOUT`"),
+            "depth?": told(COUNT, "the option; not of `flow:LAYOUT`"),
+            "particles?": told(COUNT, "of `flow:LAYOUT`"),
+            "variants?": told(by_name(by_name(or_null(NUMBER))), "figures of each of the query's variants"),
+            "speedup?": told(by_name(or_null(NUMBER)), "of each variant over `baseline`"),
+            "reduction_percent?": told(by_name(by_name(or_null(NUMBER))), "of each variant against `baseline`"),
+            "model?": told(by_name(or_null(NUMBER)), "the reduction of transactions by the thesis's model, beside it"),
+            "thesis?": told({"type": ["object", "null"]}, "the thesis's figures of this mesh; null where it has none"),
+            "kernels?": told(by_name(by_name(or_null(NUMBER))), "`launches`, and figures of a launch, by kernel"),
+        },
+    ),
+}
+"""By output: when it is printed, and its keys. The first word is the command."""
+
+VERSION = {
+    "schema_version": told(
+        {"const": SCHEMA_VERSION},
+        f"{SCHEMA_VERSION}: it grows where a key goes, or changes its type or meaning; not where one is added",
+    )
+}
+ATTRIBUTES: dict[str, Json] = {
+    "tool_version": told(TEXT, "version of the sdfcli that wrote the file"),
+    "domain_origin": told(VECTOR, "lower corner x, y, z of the domain, in the mesh's units"),
+    "domain_length": told({"type": "number", "exclusiveMinimum": 0}, "edge of the domain, in the mesh's units"),
+    "content_sha256": told(SHA256, "of the data"),
+    "attributes_sha256": told(SHA256, "of the other attributes"),
+}
+
+
+def _in_text(keys: Json) -> Json:
+    return {"type": "string", "contentMediaType": "application/json", "contentSchema": keys}
+
+
+FILES: dict[str, tuple[str, dict[str, Json]]] = {
+    "field": (
+        "Attributes of the root of a field's file, and of the group of a sequence's frame.",
+        {
+            "format": told(one_of(FORMAT), "which kind of file it is"),
+            "format_version": told(one_of(FORMAT_VERSION), "see [versions](file.md#versions)"),
+            **ATTRIBUTES,
+            "lattice_bits": told(one_of(LATTICE_BITS), "the domain's edge is 2^20 lattice steps"),
+            "units": told(one_of("those of the mesh"), "nothing was scaled"),
+            "sign_convention": told(one_of("negative inside"), "of distances"),
+            "nearest_sha256?": told(SHA256, "of the dataset `nearest`, where there is one"),
+            "distance_step?": told({"type": "number", "exclusiveMinimum": 0}, "with the dataset `residual`"),
+            "distance_parts?": told(one_of(*PARTS), "with the dataset `residual_part`"),
+            "info": told(_in_text(as_json_schema(INFO)), "JSON: how the field was made, see [info](file.md#info)"),
+        },
+    ),
+    "sequence": (
+        "Attributes of the root of a sequence's file.",
+        {
+            "format": told(one_of(SEQUENCE), "which kind of file it is"),
+            "format_version": told(one_of(SEQUENCE_VERSION), "see [sequences](file.md#sequences)"),
+            **ATTRIBUTES,
+            "frames": told({"type": "integer", "minimum": 1, "maximum": MOST_FRAMES}, "how many there are"),
+            "units": told(one_of("those of the mesh; seconds"), "nothing was scaled"),
+            "info": told(
+                _in_text(keyed({"parameters": PARAMETERS, "max_error": NUMBER, **SIGNS_VERDICTS})),
+                "JSON: how the fields were made",
+            ),
+        },
+    ),
+}
+FILE = "file"
+"""The name of the schema of files' attributes."""
+
+
+def names() -> list[str]:
+    """The names of schemas: commands with `--json`, and FILE."""
+    return [*dict.fromkeys(map(_command, OUTPUTS)), FILE]
+
+
+def schema_of(name: str) -> Json:
+    """The schema of each line that a command prints with `--json`, or of the attributes of a file."""
+    if name == FILE:
+        title, variants = "attributes of an HDF5 file of sdfcli", FILES
+    else:
+        title = f"a line of `sdfcli {name} --json`"
+        variants = {each: output for each, output in OUTPUTS.items() if _command(each) == name}
+    return {
+        "$schema": DIALECT,
+        "$id": f"urn:sdfcli:schema:{SCHEMA_VERSION}:{name}",
+        "title": title,
+        "anyOf": [variant(each, *output, version=name != FILE) for each, output in variants.items()],
+    }
+
+
+def variant(title: str, words: str, keys: Keys, version: bool = True) -> Json:
+    """The schema of one of the outputs, or of one kind of file."""
+    own = keyed({**(VERSION if version else {}), **keys})
+    schema: Json = _plain({"title": title, "description": words, **own})
+    return schema
+
+
+def _plain(value: Any) -> Any:
+    """A schema without links in its descriptions."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    return LINK.sub(r"\1", value) if isinstance(value, str) else value
+
+
+def _command(output: str) -> str:
+    return output.replace(",", " ").split()[0]
