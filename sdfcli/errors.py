@@ -45,6 +45,10 @@ class TimeUpError(SdfError):
     exit_code = 7
 
 
+class ReadingNote(UserWarning):
+    """What of a file was not read as it is, in a line; commands print it as a note."""
+
+
 INTERRUPTED = 130
 
 EXIT_CODES = {

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from dataclasses import replace
 from typing import Any
 
+from sdfcli.errors import ReadingNote
 from sdfcli.runtime import driver, memory
 from sdfcli.runtime.serve import Answer, Handler, serve
 
 
 def main() -> None:
     """Serves until the input ends."""
+    warnings.simplefilter("ignore", ReadingNote)
     serve(_start)
 
 

@@ -7,7 +7,9 @@ import gc
 import inspect
 import io
 import os
+import re
 import sys
+import warnings
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -15,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from sdfcli import __version__
-from sdfcli.errors import EXIT_CODES, INTERRUPTED, SdfError
+from sdfcli.errors import EXIT_CODES, INTERRUPTED, ReadingNote, SdfError
 from sdfcli.runtime import driver, interrupts, memory, processes
 
 COMMANDS = (
@@ -169,12 +171,29 @@ def _open_streams() -> None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r"))
 
 
+def _show_notes() -> None:
+    """Notes of readers are lines on standard error, but with -q."""
+    shown = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if not issubclass(category, ReadingNote):
+            shown(message, category, *place, **more)
+        elif not any(re.fullmatch("--quiet|-[a-z]*q[a-z]*", word) for word in sys.argv):
+            from sdfcli.cli.output import say
+
+            say(f"note: {message}")
+
+    warnings.simplefilter("always", ReadingNote)
+    warnings.showwarning = show
+
+
 def main() -> None:
     """Runs the command line, and ends the process (see __main__.py)."""
     driver.without_cub()
     if not driver.present():
         memory.bound()
     _open_streams()
+    _show_notes()
     gc.set_threshold(100_000)  # imports make many objects, none of them garbage
     os.environ["PATH"] = processes.without_current_folder(os.environ.get("PATH", ""))  # for libraries, too
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start as many as there are CPUs, for no work

@@ -15,7 +15,7 @@ import yaml
 
 from conftest import ROOT
 from examples import DOCS
-from sdfcli.mesh.formats.readers import FORMATS
+from sdfcli.mesh.formats.readers import PLAIN
 
 PAGE = (DOCS / "guides" / "pipelines.md").read_text()
 
@@ -43,7 +43,7 @@ def test_the_hook_of_the_repository(meshes: Path) -> None:
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     (used,) = yaml.safe_load(block(".pre-commit-config.yaml"))["repos"][0]["hooks"]
     assert used["id"] == hook["id"]
-    for suffix in FORMATS:
+    for suffix in PLAIN:
         assert re.search(hook["files"], f"a{suffix.upper()}"), suffix
     assert not re.search(hook["files"], "a.txt")
     (meshes / "scans" / "bad.ply").write_text("ply\n")

@@ -13,16 +13,20 @@ import numpy as np
 
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Floats, Ints
+from sdfcli.mesh.formats.apart import EXTRAS, read_apart
 from sdfcli.mesh.formats.lines import check_range, lines_of, numbers, pieces_of, polygons_of
 from sdfcli.mesh.formats.ply import read_ply
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
+from sdfcli.mesh.formats.vtk_xml import read_vtk
 from sdfcli.runtime import interrupts
 from sdfcli.runtime.memory import require
 
-FORMATS = (".3mf", ".glb", ".gltf", ".obj", ".off", ".ply", ".stl")
-"""Endings of supported files. Not trimesh's others: archives may unpack to any size."""
+PLAIN = (".3mf", ".glb", ".gltf", ".obj", ".off", ".ply", ".stl", ".vtp", ".vtu")
+"""Endings of files that are read without extras. Not trimesh's others: archives may unpack to any size."""
+FORMATS = (*PLAIN, *EXTRAS)
+"""Endings of supported files."""
 
-READING = {".obj": 4, ".off": 15}
+READING = {".obj": 4, ".off": 15, ".vtp": 6, ".vtu": 6, ".step": 15, ".stp": 15}
 """Minimum working bytes per byte of a file, by format; LEAST_READING for the others."""
 LEAST_READING = 3
 
@@ -34,15 +38,18 @@ _STL_HEAD, _STL_FACE = 84, np.dtype([("normal", "<f4", 3), ("corner", "<f4", (3,
 def read_file(path: Path) -> Arrays:
     """Vertices (v, 3) and triangles (f, 3), f >= 0, of a file in one of FORMATS.
 
-    Raises InputError for another format, and for a truncated or damaged file; and exceptions of trimesh.
+    Raises InputError for another format, and for a truncated or damaged file; DeviceError where it needs an extra; and
+    exceptions of trimesh.
     """
-    reader = {".ply": read_ply, ".stl": read_stl, ".obj": read_obj, ".off": read_off}.get(suffix := path.suffix.lower())
+    reader = READERS.get(suffix := path.suffix.lower())
     if reader is None and suffix not in FORMATS:
         raise InputError(f"unknown mesh format; use {', '.join(FORMATS)}")
     require(READING.get(suffix, LEAST_READING) * path.stat().st_size, "reading it")
     try:
         if reader is not None:
             return reader(path)
+        if suffix in EXTRAS:
+            return read_apart(path)
         from sdfcli.mesh.formats.scenes import read_scene
 
         return read_scene(path)
@@ -149,3 +156,14 @@ def read_off(path: Path) -> Arrays:
     polygons = polygons_of(rows, face_lines)
     check_range(polygons, vertices, lambda face: f"line {face_lines[face] + 1}", polygons.corner)
     return position, triangulated(position, polygons)
+
+
+READERS = {
+    ".ply": read_ply,
+    ".stl": read_stl,
+    ".obj": read_obj,
+    ".off": read_off,
+    ".vtp": read_vtk,
+    ".vtu": read_vtk,
+}
+"""Our own readers."""

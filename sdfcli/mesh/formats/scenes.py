@@ -20,6 +20,7 @@ import numpy as np
 
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Floats, Ints
+from sdfcli.mesh.formats.apart import EXTRAS, units_apart
 from sdfcli.runtime.memory import require
 
 GLB = b"glTF"
@@ -142,6 +143,8 @@ def units_of(path: Path) -> str | None:
     suffix = path.suffix.lower()
     if suffix in (".glb", ".gltf"):
         return "metre"
+    if suffix in EXTRAS:
+        return units_apart(path)
     if suffix != ".3mf":
         return None
     try:

@@ -1,0 +1,98 @@
+"""Readers that are libraries in C++, each in a process of its own: a crash on a damaged file ends that alone."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdfcli import errors
+from sdfcli.errors import DeviceError, InputError, SdfError
+from sdfcli.mesh.arrays import Floats, Ints
+from sdfcli.runtime import memory, processes
+
+EXTRAS = {".step": "step", ".stp": "step", ".usd": "usd", ".usda": "usd", ".usdc": "usd", ".usdz": "usd"}
+"""Endings of files: the extra of pyproject.toml that they need, and the module in this folder, of one name."""
+LIBRARIES = {"step": "cascadio", "usd": "pxr"}
+"""The library that an extra installs."""
+ANSWER = "answer.json"
+
+
+def read_apart(path: Path) -> tuple[Floats, Ints]:
+    """Vertices (v, 3) and triangles (f, 3) of a file with an ending of EXTRAS. Warns by a ReadingNote for each thing
+    that was not read as it is.
+
+    Raises DeviceError where the library is not installed, and InputError for a file that it cannot read.
+    """
+    with tempfile.TemporaryDirectory(prefix="sdfcli-") as folder:
+        answer = _asked(path, folder)
+        for note in answer["notes"]:
+            warnings.warn(f"{path}: {note}", errors.ReadingNote, stacklevel=2)
+        return np.load(Path(folder, "vertices.npy")), np.load(Path(folder, "faces.npy"))
+
+
+def units_apart(path: Path) -> str:
+    """The unit of a file's coordinates. Raises as `read_apart` does."""
+    with tempfile.TemporaryDirectory(prefix="sdfcli-") as folder:
+        return str(_asked(path, folder)["units"])
+
+
+def _asked(path: Path, folder: str) -> dict[str, Any]:
+    """The answer of a process that has written arrays into a folder."""
+    kind = EXTRAS[path.suffix.lower()]
+    if importlib.util.find_spec(LIBRARIES[kind]) is None:
+        raise DeviceError(f"{path.suffix} is read with a library that is not installed: pip install 'sdfcli[{kind}]'")
+    command = [*processes.python(__name__), kind, str(path.absolute()), folder]
+    pipe = subprocess.PIPE  # it ends when this process does: then its input does
+    with subprocess.Popen(command, stdin=pipe, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            code = process.wait()
+        except BaseException:
+            process.kill()
+            raise
+    try:
+        answer: dict[str, Any] = json.loads(Path(folder, ANSWER).read_text())
+    except FileNotFoundError:
+        if code == -9:
+            raise errors.OutOfMemoryError("its reader was killed, as systems do that run out of memory") from None
+        raise InputError(f"its reader, {LIBRARIES[kind]}, ended ({code}): the file is damaged") from None
+    if "error" in answer:
+        raise getattr(errors, answer["kind"])(answer["error"])
+    return answer
+
+
+def main() -> None:
+    """Reads a file in a process of its own: `MODULE kind path folder`."""
+    _, kind, path, folder = sys.argv
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    memory.bound()
+    answer: dict[str, Any]
+    try:
+        vertices, faces, units, notes = import_module(f"sdfcli.mesh.formats.{kind}").read(Path(path))
+        np.save(Path(folder, "vertices.npy"), vertices)
+        np.save(Path(folder, "faces.npy"), faces)
+        answer = {"units": units, "notes": notes}
+    except Exception as error:
+        known = memory.as_sdf_error(error)
+        if type(known) is SdfError:  # of the library
+            known = InputError(str(error).strip().split("\n")[0] or type(error).__name__)
+        answer = {"error": str(known), "kind": type(known).__name__}
+    whole = Path(folder, "part.json")
+    whole.write_text(json.dumps(answer))
+    whole.rename(Path(folder, ANSWER))
+    os._exit(0)
+
+
+def _end_with_parent() -> None:
+    sys.stdin.read()
+    os._exit(1)
