@@ -2,6 +2,6 @@
 
 from sdfcli.backend.arguments import Array, C, Group
 from sdfcli.backend.base import WARP, Backend
-from sdfcli.backend.select import all_backends, select_backend, select_backends
+from sdfcli.backend.select import all_backends, any_backend, select_backend, select_backends
 
-__all__ = ["WARP", "Array", "Backend", "C", "Group", "all_backends", "select_backend", "select_backends"]
+__all__ = ["WARP", "Array", "Backend", "C", "Group", "all_backends", "any_backend", "select_backend", "select_backends"]

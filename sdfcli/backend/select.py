@@ -35,6 +35,14 @@ def select_backend(device: str = "auto", threads: int | None = None) -> Backend:
     return backend
 
 
+def any_backend() -> Backend:
+    """The CPU, or a GPU where the CPU kernels are not compiled."""
+    try:
+        return select_backend("cpu")
+    except DeviceError:
+        return select_backend("cuda")
+
+
 def select_backends(device: str = "auto", threads: int | None = None) -> list[Backend]:
     """The backends for `auto`, `cpu`, `cuda`, `cuda:N` or several GPUs, `cuda:0,1`, each once.
 

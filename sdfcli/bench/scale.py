@@ -20,7 +20,7 @@ from sdfcli.backend import Backend
 from sdfcli.errors import SdfError, UsageError
 from sdfcli.extract.marching_cubes import Surface
 from sdfcli.extract.mesh_file import write_ply
-from sdfcli.mesh.arrays import Floats, Ints
+from sdfcli.mesh.arrays import Faces, Floats, Ints
 from sdfcli.mesh.load import load_mesh
 from sdfcli.runtime import processes
 
@@ -119,7 +119,7 @@ def measure(
                 yield _built(file, made, backend, options)
 
 
-def copied(vertices: Floats, faces: Ints, count: int) -> tuple[Floats, Ints]:
+def copied(vertices: Floats, faces: Faces, count: int) -> tuple[Floats, Ints]:
     """So many copies of a mesh on a lattice, one beside the other."""
     across = math.ceil(count ** (1 / 3) - 1e-9)
     number = np.arange(count)
@@ -129,10 +129,11 @@ def copied(vertices: Floats, faces: Ints, count: int) -> tuple[Floats, Ints]:
     return positions, (faces + (len(vertices) * number)[:, None, None]).reshape(-1, 3)
 
 
-def subdivided(vertices: Floats, faces: Ints, times: int) -> tuple[Floats, Ints]:
+def subdivided(vertices: Floats, given: Faces, times: int) -> tuple[Floats, Ints]:
     """Each triangle cut into four at the middles of its edges, so many times."""
     from trimesh.remesh import subdivide
 
+    faces = given.astype(np.int64)
     for _ in range(times):
         vertices, faces = subdivide(vertices, faces)
     return vertices, faces

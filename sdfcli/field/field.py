@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend import Array, Backend, select_backend
-from sdfcli.errors import DeviceError, InputError
+from sdfcli.backend import Array, Backend, any_backend, select_backend
+from sdfcli.errors import InputError
 from sdfcli.field.device_arrays import DeviceArrays
 from sdfcli.field.device_field import DeviceField, Devices, LeafArrays
 from sdfcli.mesh.arrays import unmasked
@@ -230,11 +230,3 @@ def as_points(xp: Any, points: Any) -> Any:
 def is_cupy(points: Any) -> bool:
     """Whether points are a CuPy array, without importing CuPy."""
     return type(points).__module__.partition(".")[0] == "cupy"
-
-
-def any_backend() -> Backend:
-    """The CPU, or a GPU where the CPU kernels are not compiled."""
-    try:
-        return select_backend("cpu")
-    except DeviceError:
-        return select_backend("cuda")

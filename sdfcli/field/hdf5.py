@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sdfcli.backend import any_backend
 from sdfcli.errors import InputError, OutOfMemoryError
 from sdfcli.field.chunks import DEFLATE
-from sdfcli.field.field import any_backend
 
 FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32"}
 LEAST_PACKED = 8

@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli import __version__
+from sdfcli.backend import any_backend
 from sdfcli.errors import InputError, OutOfMemoryError, SdfError
 from sdfcli.field.chunks import packed
-from sdfcli.field.field import Field, any_backend
+from sdfcli.field.field import Field
 from sdfcli.field.hdf5 import (
     attribute,
     attributes_sha256,

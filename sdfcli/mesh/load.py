@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from sdfcli.backend import Backend, C, any_backend
 from sdfcli.errors import InputError
-from sdfcli.mesh.arrays import unmasked
-from sdfcli.mesh.mesh import Domain, Mesh, bounds_of
+from sdfcli.mesh.arrays import Bools, Faces, Floats, unmasked
+from sdfcli.mesh.mesh import Domain, Mesh
 from sdfcli.params import BuildParams
 from sdfcli.runtime.files import existing_file
 from sdfcli.runtime.memory import unreadable
@@ -27,33 +28,73 @@ def make_mesh(vertices: npt.ArrayLike, faces: npt.ArrayLike, name: str = "mesh")
     """
     points = np.ascontiguousarray(unmasked(vertices, f"{name}: vertices"), dtype=np.float64)
     named = np.asarray(unmasked(faces, f"{name}: faces"))
-    triangles = np.ascontiguousarray(named, dtype=np.int64)
-    if named.dtype.kind not in "iu" and not np.array_equal(named, triangles):
-        raise InputError(f"{name}: faces must be whole numbers, which name vertices")
-    if triangles.ndim != 2 or triangles.shape[-1] != 3 or points.ndim != 2 or points.shape[-1] != 3:
-        raise InputError(f"{name}: vertices must be (n, 3) and faces (m, 3), not {points.shape} and {triangles.shape}")
-    if len(triangles) == 0:
+    if named.dtype.kind not in "iu":
+        whole = named.astype(np.int64)
+        if not np.array_equal(named, whole):
+            raise InputError(f"{name}: faces must be whole numbers, which name vertices")
+        named = whole
+    if named.ndim != 2 or named.shape[-1] != 3 or points.ndim != 2 or points.shape[-1] != 3:
+        raise InputError(f"{name}: vertices must be (n, 3) and faces (m, 3), not {points.shape} and {named.shape}")
+    if len(named) == 0:
         raise InputError(f"{name}: no faces; a surface is needed, not {len(points)} points")
-    if triangles.min() < 0 or triangles.max() >= len(points):
-        bad = int(np.flatnonzero((triangles < 0).any(1) | (triangles >= len(points)).any(1))[0])
-        wrong = next(int(vertex) for vertex in triangles[bad] if not 0 <= vertex < len(points))
-        raise InputError(f"{name}: face {bad} names vertex {wrong}, but there are {len(points)} vertices")
-    used = np.zeros(len(points), bool)
-    used[triangles] = True
+    backend = any_backend()
+    triangles, used, wrong = _named(backend, named, len(points))
+    if wrong:
+        wide = named.astype(np.int64)
+        bad = int(np.flatnonzero((wide < 0).any(1) | (wide >= len(points)).any(1))[0])
+        vertex = next(int(vertex) for vertex in wide[bad] if not 0 <= vertex < len(points))
+        raise InputError(f"{name}: face {bad} names vertex {vertex}, but there are {len(points)} vertices")
     if not used.all():
-        triangles = (np.cumsum(used) - 1)[triangles]
+        triangles = (np.cumsum(used, dtype=np.uint32) - np.uint32(1))[triangles]
         points = points[used]
-    if not np.isfinite(points).all():
+    bounds = _bounds(backend, points)
+    if bounds is None:
         finite = np.isfinite(points).all(axis=1)
         place = int(np.flatnonzero(used)[np.flatnonzero(~finite)[0]])
         raise InputError(f"{name}: vertex {place} is not finite ({int((~finite).sum())} such vertices)")
-    low, high = bounds_of(points)
+    low, high = bounds
     extent, largest = float((high - low).max()), float(np.maximum(-low, high).max())
     if not 1e-30 < extent < 1e30:
         raise InputError(f"{name}: the extent of the mesh is {extent:g}; it must lie between 1e-30 and 1e30")
     if extent < largest * 1e-12:
         raise InputError(f"{name}: an extent of {extent:g} at coordinates of {largest:g} is below their precision")
-    return Mesh(points, triangles)
+    mesh = Mesh(points, triangles)
+    mesh.__dict__["bounds"] = bounds
+    return mesh
+
+
+def _named(backend: Backend, faces: npt.NDArray[Any], vertices: int) -> tuple[Faces, Bools, bool]:
+    """Whole numbers (m, 3) as uint32, the same array where it can be; which vertices they name; and whether one names
+    none of these."""
+    if faces.dtype.itemsize < 4 or not faces.dtype.isnative:
+        faces = faces.astype(np.int64)
+    xp, given = backend.xp, backend.from_host(faces.view(f"u{faces.itemsize}"))
+    wide = given.itemsize > 4
+    numbers = xp.empty(given.shape, np.uint32) if wide else given
+    used, wrong = xp.zeros(vertices, np.uint8), xp.zeros(1, np.uint8)
+    backend.run(
+        "sdf_faces_named",
+        len(given),
+        vertices=vertices,
+        wide=given if wide else None,
+        narrow=None if wide else given,
+        face=numbers if wide else None,
+        used=used,
+        wrong=wrong,
+    )
+    return backend.to_host(numbers), backend.to_host(used).view(bool), bool(wrong[0])
+
+
+def _bounds(backend: Backend, points: Floats) -> Floats | None:
+    """Lower and upper corner (2, 3) of points (n, 3); None where one is not finite."""
+    xp, runs = backend.xp, -(-len(points) // C.FACE_RUN)
+    bounds, wrong = xp.empty((runs, 6)), xp.zeros(1, np.uint8)
+    given = {"vertices": len(points), "vertex": backend.from_host(points)}
+    backend.run("sdf_vertex_bounds", runs, bounds=bounds, wrong=wrong, **given)
+    if wrong[0]:
+        return None
+    columns = backend.to_host(bounds).T
+    return np.array([[column.min() for column in columns[:3]], [column.max() for column in columns[3:]]])
 
 
 def load_mesh(source: Any) -> Mesh:

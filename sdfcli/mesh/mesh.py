@@ -11,7 +11,7 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend, Group, select_backend
 from sdfcli.errors import UsageError
-from sdfcli.mesh.arrays import Floats, Ints, pieces
+from sdfcli.mesh.arrays import Faces, Floats, Ints, pieces
 from sdfcli.mesh.connectivity import Connectivity, OpenEdges
 from sdfcli.mesh.device_mesh import DeviceMesh
 from sdfcli.mesh.health import FLAT_FACE, Health
@@ -67,10 +67,10 @@ RELEASED = (*OF_DEVICE, "open_edges", "unit_triangles", "normals", "areas", "are
 
 @dataclass(frozen=True)
 class Mesh:
-    """Triangles: vertices (v, 3) float64 in the mesh's units, faces (f, 3) int64. Every vertex is finite and used."""
+    """Triangles: vertices (v, 3) float64 in the mesh's units, faces (f, 3) uint32. Every vertex is finite and used."""
 
     vertices: Floats
-    faces: Ints
+    faces: Faces
 
     @cached_property
     def bounds(self) -> Floats:
@@ -214,7 +214,7 @@ class Mesh:
         for name in names:
             self.__dict__.pop(name, None)
 
-    def with_faces(self, faces: Ints) -> Mesh:
+    def with_faces(self, faces: Faces) -> Mesh:
         """A mesh of other faces with the same vertices, domain and device."""
         mesh = Mesh(self.vertices, faces)
         mesh.__dict__.update(domain=self.domain, unit=self.unit, backend=self.backend)
@@ -225,7 +225,8 @@ class Mesh:
     def sha256(self) -> str:
         """SHA-256 of vertices and faces, independent of the file format."""
         digest = hashlib.sha256(np.ascontiguousarray(self.vertices, "<f8").data)
-        digest.update(np.ascontiguousarray(self.faces, "<i8").data)
+        for part in pieces(len(self.faces)):
+            digest.update(self.faces[part].astype("<i8").data)
         return digest.hexdigest()
 
 

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sdfcli.mesh.arrays import Bools, Floats, Ints
+from sdfcli.mesh.arrays import Bools, Faces, Floats, Ints
 from sdfcli.mesh.connectivity import Connectivity
 from sdfcli.mesh.mesh import Mesh, face_normals
 from sdfcli.mesh.topology import connected
@@ -65,7 +65,7 @@ class Repaired:
         faces = self.mesh.faces
         return replace(self, mesh=mesh) if np.array_equal(faces, mesh.faces) else self._with_faces(mesh, faces)
 
-    def _with_faces(self, mesh: Mesh, faces: Ints) -> Repaired:
+    def _with_faces(self, mesh: Mesh, faces: Faces) -> Repaired:
         """With a mesh of turned faces in place of another one's."""
         turned = mesh.with_faces(faces)
         if self.counted is None:

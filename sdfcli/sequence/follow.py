@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
-from sdfcli.mesh.arrays import Ints
+from sdfcli.mesh.arrays import Faces
 from sdfcli.mesh.connectivity import Connectivity
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.mesh.repair import Repaired, oriented
@@ -19,7 +20,7 @@ class Follower:
     """
 
     def __init__(self) -> None:
-        self._followed: tuple[Ints, Ints] | None = None  # faces and `position` of the frame before
+        self._followed: tuple[Faces, npt.NDArray[np.uint32]] | None = None  # faces and `position` of the frame before
         self._edges: Connectivity | None = None
         self._oriented: Repaired | None = None
 

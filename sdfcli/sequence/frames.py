@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sdfcli.errors import InputError, UsageError
-from sdfcli.mesh.arrays import Floats, Ints
+from sdfcli.mesh.arrays import Faces, Floats, Ints
 from sdfcli.mesh.formats.readers import FORMATS, read_file
 from sdfcli.mesh.load import make_mesh
 from sdfcli.mesh.mesh import Mesh
@@ -98,7 +98,7 @@ class FrameArray:
         return found
 
     @cached_property
-    def _faces(self) -> tuple[Ints, int]:
+    def _faces(self) -> tuple[Ints | Faces, int]:
         """The faces of the mesh (f, 3), and the number of its vertices."""
         path = existing_file(self.mesh)
         try:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.field.field import Field, any_backend, lattice_position
+from sdfcli.backend import any_backend
+from sdfcli.field.field import Field, lattice_position
 from sdfcli.octree.corners import corner_keys
 
 KEPT = ("parameters", "sign", "verdict")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -38,7 +39,7 @@ def check_refused(source: Any, *words: str, name: str | None = None) -> str:
 
 def check_usable(mesh: Mesh) -> None:
     """What everything that uses a mesh relies on."""
-    assert (mesh.vertices.dtype, mesh.faces.dtype) == (np.float64, np.int64)
+    assert (mesh.vertices.dtype, mesh.faces.dtype) == (np.float64, np.uint32)
     assert len(mesh.faces) > 0
     assert np.isfinite(mesh.vertices).all()
     assert set(mesh.faces.ravel().tolist()) == set(range(len(mesh.vertices)))
@@ -452,3 +453,52 @@ def test_arrays_that_say_other_than_they_mean() -> None:
     with pytest.raises(InputError, match="faces: masked values"):
         make_mesh(vertices, np.ma.masked_equal(faces, 3))
     assert len(make_mesh(np.ma.array(vertices), faces).faces) == 12
+
+
+def plainly(points: shapes.Floats, faces: Any) -> tuple[shapes.Floats, Any] | str:
+    """The vertices that are used and the faces, by plain NumPy; or what is said of arrays that cannot be used."""
+    wrong = np.argwhere((faces < 0) | (faces >= len(points)))
+    if len(wrong):
+        return f"mesh: face {wrong[0, 0]} names vertex {faces[tuple(wrong[0])]}, but there are {len(points)} vertices"
+    used = np.unique(faces)
+    bad = used[~np.isfinite(points[used]).all(axis=1)]
+    if len(bad):
+        return f"mesh: vertex {bad[0]} is not finite ({len(bad)} such vertices)"
+    return points[used], np.searchsorted(used, faces)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(["i1", "u1", "<i2", ">u2", "<i4", ">i4", "<u4", ">u4", "<i8", ">i8", "<u8", ">u8"]),
+    st.integers(3, 120),
+    st.sampled_from([1, 2, 40, 5000]),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([0, 0, np.nan, np.inf, -np.inf]),
+)
+def test_arrays_of_all_kinds(
+    seed: int, kind: str, vertices: int, faces: int, astray: bool, sliced: bool, value: float
+) -> None:
+    """Numbers of any width and order of bytes, also where a face names what is not there, or a vertex is not finite."""
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(vertices, 3))
+    if value:
+        points[rng.integers(vertices, size=2), rng.integers(3, size=2)] = value
+    numbers = rng.integers(0, rng.integers(3, vertices + 1), (faces, 3))
+    numbers[0] = 0, 1, 2
+    if astray:
+        numbers[rng.integers(faces), rng.integers(3)] = rng.choice([vertices, 126] if "u" in kind else [-1, vertices])
+    given = numbers.astype(kind)
+    expected = plainly(points, numbers)
+    if sliced:
+        given = np.repeat(given, 2, axis=0)[::2]
+    if isinstance(expected, str):
+        with pytest.raises(InputError, match=re.escape(expected)):
+            make_mesh(points, given)
+        return
+    mesh = make_mesh(points, given)
+    assert np.array_equal(mesh.vertices, expected[0])
+    assert np.array_equal(mesh.faces, expected[1])
+    assert np.array_equal(mesh.bounds, [expected[0].min(axis=0), expected[0].max(axis=0)])
+    check_usable(mesh)

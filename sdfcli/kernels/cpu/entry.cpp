@@ -57,6 +57,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "geometry/morton.h"
 #include "mesh/edges.h"
 #include "mesh/faces.h"
+#include "mesh/given.h"
 #include "mesh/weld.h"
 #include "neighbours/exact.h"
 #include "neighbours/shifted.h"

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.errors import InputError
-from sdfcli.mesh.arrays import Floats, Ints
+from sdfcli.mesh.arrays import Faces, Floats, Ints, by_threads
 from sdfcli.mesh.formats.lines import check_range, lines_of, numbers, polygons_of
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
 
@@ -56,7 +56,7 @@ class Element:
         return next((k for k, column in enumerate(self.columns) if column.name in names), -1)
 
 
-def read_ply(path: Path) -> tuple[Floats, Ints]:
+def read_ply(path: Path) -> tuple[Floats, Ints | Faces]:
     """Vertices (v, 3) and triangles (f, 3). Raises InputError for a truncated or damaged file, or one without them."""
     data = np.fromfile(path, np.uint8)
     order, elements, start = _header(data[:_LONGEST_HEADER].tobytes())
@@ -65,19 +65,25 @@ def read_ply(path: Path) -> tuple[Floats, Ints]:
     if vertex is None or any(elements[vertex].column(axis) < 0 for axis in "xyz"):
         raise InputError("no vertices with x, y and z in the header")
     points = tables.points(vertex)
-    triangles = [np.empty((0, 3), np.int64)]
+    triangles: list[Ints | Faces] = [np.empty((0, 3), np.int64)]
     for number, element in enumerate(elements):
         if element.name not in ("face", "tristrips") or element.count == 0:
             continue
         indices = element.column(*_INDICES)
         if indices < 0 or element.columns[indices].length_kind is None:
             raise InputError(f"no lists of vertex_indices for {element.name} in the header")
+        sound = tables.triangles(number, indices, len(points)) if element.name == "face" else None
+        if sound is not None:
+            triangles.append(sound)
+            continue
         polygons = tables.polygons(number, indices)
         if element.name == "tristrips":
             polygons = _triangles_of(polygons)
         check_range(polygons, len(points), lambda k: f"face {k}", polygons.corner)
         triangles.append(triangulated(points, polygons))
-    return points, np.concatenate(triangles) if len(triangles) != 2 else triangles[1]
+    if len(triangles) == 2:
+        return points, triangles[1]
+    return points, np.concatenate(triangles, dtype=np.int64)
 
 
 def _triangles_of(strips: Polygons) -> Polygons:
@@ -142,6 +148,9 @@ class _Text:
         self._need_no_lists(element)
         return numbers(self.lines, self.rows[vertex], tuple(element.column(axis) for axis in "xyz"))
 
+    def triangles(self, face: int, indices: int, vertices: int) -> None:
+        """None: rows of text are polygons of any size."""
+
     def polygons(self, face: int, indices: int) -> Polygons:
         element = self.elements[face]
         at, rows = self.rows[face], []
@@ -180,7 +189,32 @@ class _Binary:
         element, table = self.elements[vertex], self.tables[vertex]
         if element.has_lists:
             raise InputError("lists in element vertex are not supported")
-        return np.stack([table[f"f{element.column(axis)}"].astype(np.float64) for axis in "xyz"], axis=1)
+        columns = [table[f"f{element.column(axis)}"] for axis in "xyz"]
+        points = np.empty((len(table), 3))
+
+        def take(part: slice) -> None:
+            for axis, column in enumerate(columns):
+                points[part, axis] = column[part]
+
+        by_threads(take, len(points))
+        return points
+
+    def triangles(self, face: int, indices: int, vertices: int) -> Faces | None:
+        """The faces (f, 3) where all are triangles of known vertices, with numbers of 32 bits; else None."""
+        table, kind = self.tables[face], self.elements[face].columns[indices].kind
+        if not isinstance(table, np.ndarray) or kind not in ("i4", "u4") or table[f"f{indices}"].shape[1] != 3:
+            return None
+        given = table[f"f{indices}"].view(f"{self.order}u4")
+        triangles = np.empty(given.shape, given.dtype)
+        whole, rows = triangles.view("V12"), given.view("V12")  # a row at a time: a third of the time
+
+        def take(part: slice) -> int:
+            whole[part] = rows[part]
+            return int(triangles[part].max())
+
+        if max(by_threads(take, len(given))) >= vertices:
+            return None
+        return triangles.astype(np.uint32, copy=False)
 
     def polygons(self, face: int, indices: int) -> Polygons:
         table = self.tables[face]
@@ -219,11 +253,12 @@ class _Binary:
         end = start + element.count * dtype.itemsize
         if end <= len(self.data):
             table = self.data[start:end].view(dtype)
-            if all(
-                (table[f"n{k}"] == size).all()
-                for k, (column, size) in enumerate(zip(element.columns, sizes, strict=True))
-                if column.length_kind
-            ):
+            lengths = [(table[f"n{k}"], sizes[k]) for k, column in enumerate(element.columns) if column.length_kind]
+
+            def alike(part: slice) -> bool:
+                return all((length[part] == size).all() for length, size in lengths)
+
+            if all(by_threads(alike, len(table))):
                 return table, end
         if not element.has_lists:
             raise InputError(

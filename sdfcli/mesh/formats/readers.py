@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from sdfcli.errors import InputError
-from sdfcli.mesh.arrays import Floats, Ints
+from sdfcli.mesh.arrays import Faces, Floats, Ints
 from sdfcli.mesh.formats.apart import EXTRAS, read_apart
 from sdfcli.mesh.formats.lines import check_range, lines_of, numbers, pieces_of, polygons_of
 from sdfcli.mesh.formats.ply import read_ply
@@ -30,7 +30,7 @@ READING = {".obj": 4, ".off": 15, ".vtp": 6, ".vtu": 6, ".step": 15, ".stp": 15}
 """Minimum working bytes per byte of a file, by format; LEAST_READING for the others."""
 LEAST_READING = 3
 
-Arrays = tuple[Floats, Ints]
+Arrays = tuple[Floats, Ints | Faces]
 
 _STL_HEAD, _STL_FACE = 84, np.dtype([("normal", "<f4", 3), ("corner", "<f4", (3, 3)), ("more", "<u2")])
 
@@ -71,7 +71,7 @@ def read_stl(path: Path) -> Arrays:
         held, over = divmod(len(data) - _STL_HEAD, _STL_FACE.itemsize)
         parts = " and a part of one" if over else ""
         raise InputError(f"the header says {count:,} triangles, but the file holds {held:,}{parts}")
-    return corner, np.arange(len(corner)).reshape(-1, 3)
+    return corner, np.arange(len(corner), dtype=np.uint32).reshape(-1, 3)
 
 
 def _text_stl(data: bytes) -> Floats:

@@ -1,0 +1,56 @@
+// A mesh as it is given, whose numbers may be anything.
+//
+// INTERFACE
+//   sdf_faces_named    the faces in 32 bits, the vertices that they name, and whether all of them are there
+//   sdf_vertex_bounds  the bounds of vertices, a run at a time, and whether all are finite
+#ifndef SDFCLI_MESH_GIVEN_H
+#define SDFCLI_MESH_GIVEN_H
+#include "base/kernel.h"
+
+struct sdf_faces_named_args {
+    u32 n;              // faces
+    u32 vertices;       // their number
+    const u64* wide;    // [n, 3] the faces, negative numbers among the largest; null: they are narrow
+    const u32* narrow;  // [n, 3]
+    u32* face;          // [n, 3] out; null: they are narrow, and stay where they are
+    u8* used;           // [vertices] in and out: 0 before, 1 where a face names it
+    u8* wrong;          // [1] in and out: 1 where a face names another vertex than these
+};
+SDF_KERNEL(sdf_faces_named, PLAIN, i) {
+    u64 corner[3];  // all are read before a byte is written, which may be anywhere for all that the compiler knows
+    for (int k = 0; k < 3; k++) corner[k] = a.wide ? a.wide[3 * (size_t)i + k] : a.narrow[3 * (size_t)i + k];
+    if (a.face)
+        for (int k = 0; k < 3; k++) a.face[3 * (size_t)i + k] = (u32)corner[k];
+    u8* used = a.used;
+    if (max_of(corner[0], max_of(corner[1], corner[2])) < a.vertices)
+        for (int k = 0; k < 3; k++) store_relaxed(used + corner[k], (u8)1);
+    else
+        store_relaxed(a.wrong, (u8)1);
+}
+
+struct sdf_vertex_bounds_args {
+    u32 n;  // runs of SDF_FACE_RUN vertices
+    u32 vertices;
+    const double* vertex;  // [vertices, 3]
+    double* bounds;  // [n, 6] out: the least coordinates of a run, and the greatest; anything where it is not finite
+    u8* wrong;       // [1] in and out: 1 where a vertex is not finite
+};
+SDF_KERNEL(sdf_vertex_bounds, PLAIN, i) {
+    const double* first = a.vertex + 3 * (size_t)i * SDF_FACE_RUN;
+    u32 count = min_of(a.vertices - i * SDF_FACE_RUN, SDF_FACE_RUN);
+    double low[3] = {first[0], first[1], first[2]}, high[3] = {first[0], first[1], first[2]}, none = 0.0;
+    for (u32 k = 0; k < count; k++)
+        for (int axis = 0; axis < 3; axis++) {
+            double x = first[3 * k + axis];
+            low[axis] = min_of(x, low[axis]);
+            high[axis] = max_of(x, high[axis]);
+            none += x - x;
+        }
+    for (int axis = 0; axis < 3; axis++) {
+        a.bounds[6 * (size_t)i + axis] = low[axis];
+        a.bounds[6 * (size_t)i + 3 + axis] = high[axis];
+    }
+    if (none != 0.0) store_relaxed(a.wrong, (u8)1);
+}
+
+#endif
