@@ -17,6 +17,7 @@ from sdfcli.batch.messages import Outcome, Settings, failure
 from sdfcli.batch.pool import Plan, Worker
 from sdfcli.errors import DeviceError, SdfError
 from sdfcli.runtime.child import end_all
+from sdfcli.runtime.remote import is_remote, shown
 
 RETRIES = 2
 """Retries of a failed task; Dask runs a task whose worker is lost up to three times."""
@@ -99,7 +100,7 @@ def _outcomes(
         client.submit(
             build_here,
             run,
-            Job(*(str(Path(path).absolute()) for path in job)),
+            Job(*(path if is_remote(path) else str(Path(path).absolute()) for path in job)),
             settings,
             plan.share,
             timeout,
@@ -116,7 +117,7 @@ def _outcomes(
             except Exception as error:
                 message = f"{job.mesh}: the cluster gave up: {type(error).__name__}: {error}"
                 outcome = failure(*job, SdfError(message))
-            yield {**outcome, "input": job.mesh, "output": job.output}
+            yield {**outcome, "input": shown(job.mesh), "output": shown(job.output)}
             if fail_fast and outcome["exit_code"]:
                 break
     finally:

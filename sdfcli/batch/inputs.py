@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from sdfcli.errors import InputError, UsageError
 from sdfcli.mesh.formats.readers import FORMATS
+from sdfcli.runtime.remote import file_name, is_remote
 
 
 class Job(NamedTuple):
@@ -33,20 +34,29 @@ def find_jobs(named: Iterable[str], listed: Iterable[str], output: str | None, r
     if not found:
         raise UsageError("no meshes given")
     single = len(words) == 1 and "-" not in named and not os.path.isdir(words[0])
+    if output is not None and single and not output.endswith("/") and is_remote(output):
+        return [Job(words[0], output)]
     if output is not None and single and not output.endswith(os.sep) and not os.path.isdir(output):
         return [Job(words[0], output)]
     if output is not None and output.lower().endswith(".h5") and not os.path.isdir(output):
         raise UsageError(f"{output}: the fields of a folder, or of several meshes, need a folder; end its name with /")
-    jobs: dict[Path, str] = {}
+    jobs: dict[str, str] = {}
     for mesh, place in found:
-        target = Path(output or "", place.with_suffix(".h5"))
+        target = _target(output, place.with_suffix(".h5"))
         first = jobs.setdefault(target, mesh)
         if first != mesh and not _same(first, mesh):
             raise UsageError(
                 f"{first} and {mesh} would both be written to {target}; build them into different folders, "
                 "or rename one of them"
             )
-    return [Job(mesh, str(target)) for target, mesh in jobs.items()]
+    return [Job(mesh, target) for target, mesh in jobs.items()]
+
+
+def _target(output: str | None, place: Path) -> str:
+    """The file of a field in the output folder."""
+    if output is not None and is_remote(output):
+        return f"{output.rstrip('/')}/{place.as_posix()}"
+    return str(Path(output or "", place))
 
 
 def _meshes(named: str, recursive: bool) -> Iterator[tuple[str, Path]]:
@@ -54,7 +64,7 @@ def _meshes(named: str, recursive: bool) -> Iterator[tuple[str, Path]]:
     if not named:
         raise UsageError("a mesh or a folder has an empty name")
     if not os.path.isdir(named):
-        yield named, Path(Path(named).name)
+        yield named, Path(file_name(named) if is_remote(named) else Path(named).name)
         return
     count, linked = 0, False
     for folder, below, files in os.walk(named, onerror=_unreadable):

@@ -20,6 +20,7 @@ from sdfcli.mesh.load import load_placed
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import BuildParams
 from sdfcli.pipeline import LOADING, build
+from sdfcli.runtime import remote
 from sdfcli.runtime.memory import as_sdf_error
 
 
@@ -32,10 +33,20 @@ def outcome_of(mesh: str, output: str, settings: Settings) -> Outcome:
 
 
 def build_into(mesh: str, output: str, settings: Settings, progress: Callable[[str], None] = lambda _: None) -> Outcome:
-    """Builds a field into a file, or finds it there.
+    """Builds a field into a file, or finds it there. Both may be elsewhere: see runtime/remote.py.
 
     Raises what `pipeline.build` and `Field.save` raise, and UsageError for a file that is another field.
     """
+    if remote.is_remote(mesh):
+        progress("fetching")
+    with remote.local_input(mesh) as source, remote.local_output(output) as target:
+        outcome = _build_here(source, target, settings, progress)
+        if remote.is_remote(output):
+            progress("sending")
+    return {**outcome, "input": remote.shown(mesh), "output": remote.shown(output)}
+
+
+def _build_here(mesh: str, output: str, settings: Settings, progress: Callable[[str], None]) -> Outcome:
     target = Path(output)
     if settings.skip_existing and os.path.exists(target):
         progress("comparing with the field that is there")

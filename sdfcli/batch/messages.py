@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sdfcli.errors import SdfError
+from sdfcli.runtime.remote import shown
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,9 @@ Outcome = dict[str, Any]
 def failure(mesh: str, output: str | None, error: SdfError) -> Outcome:
     """The outcome of a failed build."""
     return {
-        "input": mesh,
-        "output": output,
+        "input": shown(mesh),
+        "output": output and shown(output),
         "status": "failed",
         "exit_code": error.exit_code,
-        "error": " ".join(str(error).split()),
+        "error": shown(" ".join(str(error).split())),
     }

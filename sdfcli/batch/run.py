@@ -12,6 +12,7 @@ from sdfcli.backend.select import device_names, first_device
 from sdfcli.batch.inputs import Job
 from sdfcli.batch.messages import Outcome, Settings, failure
 from sdfcli.errors import SdfError, UsageError
+from sdfcli.runtime import remote
 from sdfcli.runtime.files import identities, refuse_existing, refuse_input
 
 Progress = Callable[[str], AbstractContextManager[Callable[[str], None]]]
@@ -102,10 +103,16 @@ def _make_room(request: BuildRequest) -> None:
     taken = identities(request.inputs)
     force, skip_existing = request.settings.force, request.settings.skip_existing
     for job in request.jobs:
+        if remote.is_remote(job.output):
+            if skip_existing:
+                raise UsageError("--skip-existing: is for files of this machine, not for fields elsewhere")
+            remote.refuse_existing(job.output)
+            continue
         refuse_input(Path(job.output), taken)
         if not (skip_existing and os.path.isfile(job.output)):  # an existing field is compared first
             refuse_existing(Path(job.output), force)
-    for folder in {Path(job.output).parent: None for job in request.jobs}:
+    here = [job for job in request.jobs if not remote.is_remote(job.output)]
+    for folder in {Path(job.output).parent: None for job in here}:
         try:
             if [job.output for job in request.jobs] != [request.output]:
                 folder.mkdir(parents=True, exist_ok=True)

@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 Meshes = Annotated[
     list[str],
     typer.Argument(
-        metavar="MESH...", help="Triangle meshes (PLY, OBJ, STL, OFF, GLB ...), folders of meshes, or - for a list."
+        metavar="MESH...",
+        help="Triangle meshes (PLY, OBJ, STL ...), folders of meshes, URLs, or - for a list.",
     ),
 ]
 Output = Annotated[
     str | None,
-    typer.Option("--output", "-o", help="Output file, or folder for several meshes; NAME.h5 by default."),
+    typer.Option("--output", "-o", help="Output file, or folder for several meshes, or s3:// URL; NAME.h5 by default."),
 ]
 Recursive = Annotated[
     bool, typer.Option("--recursive", "-r", help="Search subfolders; the output keeps their structure.")
@@ -264,23 +265,25 @@ def _estimate_all(jobs: list[Job], settings: Settings, json: bool) -> int:
 
 def _estimate_one(mesh: str, settings: Settings, json: bool, raises: bool) -> int:
     from sdfcli.batch.messages import failure
+    from sdfcli.runtime.remote import local_input, shown
     from sdfcli.verify.estimate import estimate
 
     try:
-        found = estimate(
-            mesh,
-            **settings.parameters,
-            device=settings.device,
-            threads=settings.threads,
-            max_memory=settings.max_memory,
-        )
+        with local_input(mesh) as source:
+            found = estimate(
+                source,
+                **settings.parameters,
+                device=settings.device,
+                threads=settings.threads,
+                max_memory=settings.max_memory,
+            )
     except SdfError as error:
         if raises:
             raise
         if json:
             print_json(failure(mesh, None, error))
         return print_error(error)
-    _show_estimate(mesh, found, json)
+    _show_estimate(shown(mesh), found, json)
     if found.fits:
         return 0
     return print_error(

@@ -37,12 +37,14 @@ def check(
     """
     if require is not None and require not in BARS:
         raise UsageError(f"--require {require}: use {', '.join(BARS)}")
+    from sdfcli.runtime.remote import local_input, shown
     from sdfcli.verify.check import check as check_mesh
 
     worst = 0
     for mesh in meshes:
         try:
-            report = check_mesh(mesh, device, threads)
+            with local_input(mesh) as source:
+                report = check_mesh(source, device, threads)
         except InputError as error:
             worst = max(worst, print_error(error))
             report = {"verdict": "unusable", "error": str(error)}
@@ -50,7 +52,7 @@ def check(
             fault = CheckFailedError(f"{mesh}: worse than {require}: {verdict_text(report)}")
             worst = max(worst, print_error(fault))
         if json:
-            print_json({"input": mesh, **report})
+            print_json({"input": shown(mesh), **report})
         elif not quiet:
             _print_report(mesh, report)
     if worst:

@@ -18,6 +18,7 @@ from typing import Any
 import typer
 
 from sdfcli.errors import SdfError, UsageError
+from sdfcli.runtime.remote import shown
 
 SCHEMA_VERSION = 1
 """Version of what `--json` prints: it grows where a key goes, or changes its type or meaning."""
@@ -42,8 +43,9 @@ def standard_output() -> Iterator[None]:
 
 
 def plain(text: str) -> str:
-    """A line without control characters: names and metadata of files may hold escape codes of a terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    """A line without control characters, as names and metadata of files may hold escape codes of a terminal, and
+    without credentials of URLs."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown(text))
 
 
 def say(line: str) -> None:

@@ -1,0 +1,151 @@
+"""Files elsewhere, through fsspec: https://, s3://, and members of archives, as in zip://member.ply::file.zip.
+
+They are fetched to a temporary folder, and sent when they are whole. What is there is never replaced. Names and
+messages are shown without credentials.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sdfcli.errors import DeviceError, InputError, SdfError, UsageError
+
+READ, WRITTEN = ("http", "https", "s3", "zip"), ("s3",)
+"""Protocols of inputs, and of outputs."""
+PIECE = 1 << 22
+"""Bytes that are fetched at a time."""
+SPARE = 64 << 20
+"""Bytes of the disk that stay free."""
+
+
+def is_remote(name: Any) -> bool:
+    """Whether a name has a protocol."""
+    return isinstance(name, str) and re.match(r"[a-z][a-z0-9+.-]+://", name) is not None
+
+
+def shown(text: str) -> str:
+    """A text without what stands in its URLs for a password: user names, and queries, as signed ones have."""
+    text = re.sub(r"(\b[a-z][a-z0-9+.-]+://)[^/\s]*@", r"\1", text)
+    return re.sub(r"(\b[a-z][a-z0-9+.-]+://[^\s?]*)\?\S*?(?=::|:?(?:\s|$))", r"\1", text)
+
+
+def file_name(name: str) -> str:
+    """The last part of a remote name, as `bunny.ply`."""
+    return shown(name).partition("::")[0].rstrip("/").rpartition("/")[2]
+
+
+@contextlib.contextmanager
+def local_input(name: str) -> Iterator[str]:
+    """The name of a file with the content of a remote one while the block runs; another name as it is.
+
+    Raises InputError for what cannot be fetched, UsageError for other protocols, and DeviceError without fsspec. Errors
+    within the block name the remote file.
+    """
+    if not is_remote(name):
+        yield name
+        return
+    _check_protocol(name, READ, "read from")
+    with tempfile.TemporaryDirectory(prefix="sdfcli-") as folder:
+        path = Path(folder, file_name(name) or "file")
+        with _faults(name, InputError, "fetched"):
+            _fetch(name, path)
+        with _renamed(path, name):
+            yield str(path)
+
+
+@contextlib.contextmanager
+def local_output(name: str) -> Iterator[str]:
+    """The name of a file that is sent to a remote place when the block ends without an exception; another name as it
+    is. Raises UsageError where something is there, or cannot be written."""
+    if not is_remote(name):
+        yield name
+        return
+    refuse_existing(name)
+    with tempfile.TemporaryDirectory(prefix="sdfcli-") as folder:
+        path = Path(folder, file_name(name) or "file")
+        with _renamed(path, name):
+            yield str(path)
+        with _faults(name, UsageError, "written"):
+            system, place = _open(name)
+            try:
+                system.put_file(str(path), place, mode="create")
+            except FileExistsError as error:
+                raise _exists(name) from error
+
+
+def refuse_existing(name: str) -> None:
+    """Raises UsageError where something is there, or nothing can be written."""
+    _check_protocol(name, WRITTEN, "written to")
+    with _faults(name, UsageError, "written"):
+        system, place = _open(name)
+        if system.exists(place):
+            raise _exists(name)
+
+
+def _exists(name: str) -> UsageError:
+    return UsageError(f"{shown(name)}: exists; what is elsewhere is never replaced, use another name")
+
+
+def _check_protocol(name: str, known: tuple[str, ...], what: str) -> None:
+    if name.partition("://")[0] not in known:
+        kinds = ", ".join(f"{each}://" for each in known)
+        raise UsageError(f"{shown(name)}: files are {what} {kinds}, or without a protocol")
+
+
+def _open(name: str) -> tuple[Any, str]:
+    """The file system of a name, and the place in it."""
+    import fsspec
+
+    found: tuple[Any, str] = fsspec.core.url_to_fs(name)
+    return found
+
+
+def _fetch(name: str, path: Path) -> None:
+    """Copies a remote file, as far as the disk has room."""
+    system, place = _open(name)
+    with system.open(place, "rb") as source, open(path, "wb") as target:
+        _check_room(path, getattr(source, "size", None) or 0)
+        while piece := source.read(PIECE):
+            _check_room(path, len(piece))
+            target.write(piece)
+
+
+def _check_room(path: Path, size: int) -> None:
+    free = shutil.disk_usage(path.parent).free - SPARE
+    if size > free:
+        raise InputError(f"{size / 1e6:,.0f} MB do not fit into {path.parent.parent}: set TMPDIR to a larger disk")
+
+
+@contextlib.contextmanager
+def _faults(name: str, kind: type[SdfError], what: str) -> Iterator[None]:
+    """Raises errors of libraries as those of this package, in a line without credentials."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except InputError as error:
+        raise InputError(f"{shown(name)}: {error}") from error
+    except ImportError as error:
+        message = f"{shown(name)}: needs libraries that are not installed: pip install 'sdfcli[remote]'"
+        raise DeviceError(message) from error
+    except FileNotFoundError as error:
+        raise kind(f"{shown(name)}: no such file, or no such place") from error
+    except Exception as error:  # each protocol has exceptions of its own
+        reason = shown(str(error).strip().split("\n")[0]) or type(error).__name__
+        raise kind(f"{shown(name)}: cannot be {what}: {reason}") from error
+
+
+@contextlib.contextmanager
+def _renamed(path: Path, name: str) -> Iterator[None]:
+    """Errors within it name the remote file."""
+    try:
+        yield
+    except SdfError as error:
+        raise type(error)(str(error).replace(os.fspath(path), shown(name))) from error
