@@ -25,10 +25,14 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 
 class Fibres(WarpBackend, CpuBackend):
-    """The CPU, and one warp of fibres for kernels that need warps."""
+    """The CPU, and one warp of fibres for kernels that need warps.
 
-    def __init__(self, library: Path) -> None:
+    grids: whether a warp stands for all threads of a GPU, too; slow.
+    """
+
+    def __init__(self, library: Path, grids: bool = False) -> None:
         super().__init__()
+        self.grids = grids
         self._warp = ctypes.CDLL(str(library))
 
     def run(self, kernel: str, n: int, **values: Any) -> None:
@@ -42,13 +46,22 @@ class Fibres(WarpBackend, CpuBackend):
 @pytest.fixture(scope="session", params=["fibres", pytest.param("cuda", marks=pytest.mark.gpu)])
 def warps(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Backend:
     """Devices for kernels that need warps: fibres of the CPU, and a GPU."""
-    if request.param == "cuda":
-        return select_backend("cuda")
+    return select_backend("cuda") if request.param == "cuda" else Fibres(fibres(tmp_path_factory))
+
+
+@pytest.fixture(scope="session", params=["fibres", pytest.param("cuda", marks=pytest.mark.gpu)])
+def grids(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Backend:
+    """Devices for kernels of all threads that run at a time."""
+    return select_backend("cuda") if request.param == "cuda" else Fibres(fibres(tmp_path_factory), grids=True)
+
+
+def fibres(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The kernels that need warps, for one warp of fibres."""
     library = tmp_path_factory.mktemp("warp") / "warp.so"
     source = Path(__file__).with_name("warp.cpp")
     options = ["-std=c++17", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-w", f"-I{KERNELS}"]
     subprocess.run(["g++", *options, str(source), "-o", str(library)], check=True)
-    return Fibres(library)
+    return library
 
 
 def two_gpus() -> list[Backend]:

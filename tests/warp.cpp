@@ -106,10 +106,20 @@ FN float bits_float(u32 bits) {
             run_warp([](int k) { name##_at(*arguments, first + (u32)k); }); \
     }
 
+#define SDF_ENTRY_GRID(name)                                   \
+    extern "C" void name(const name##_args* a) {               \
+        static name##_args arguments;                          \
+        arguments = *a;                                        \
+        arguments.n = kThreads;                                \
+        run_warp([](int k) { name##_at(arguments, (u32)k); }); \
+    }
+FN void meet_all(u32*, u32) { meet("all", 0); }
+
 #include "base/sort.h"
 #include "distance/packet.h"
 #include "geometry/hilbert.h"
 #include "neighbours/warp.h"
+#include "octree/visit.h"
 #include "sign/corners.h"
 #include "sign/lattice.h"
 #include "winding/warp.h"

@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.machinery import PathFinder
@@ -29,13 +30,15 @@ STAGED = 1 << 15
 """Bytes of pageable host memory that the driver has staged when an asynchronous copy returns."""
 STAGE = 1 << 22
 """Bytes of each of the two page-locked buffers through which larger arrays are copied."""
-IDLE_BYTES = 1 << 25
-"""Free bytes that the pool keeps for reuse; freeing and allocating them again costs time."""
+IDLE_SHARE = 64
+"""Which part of a device's memory the pool keeps for reuse, in free blocks: to free and allocate them takes time."""
 COMPILER_OPTIONS = ("-std=c++17", "--fmad=false")
 FLUSH_DENORMALS = "-ftz=true"
 """Option that CuPy adds itself."""
 KERNEL = re.compile(r"^SDF_KERNEL\((\w+),", re.MULTILINE)
 LAUNCH = "base/launch.h"
+LARGEST = "sdf_octree_visit"
+"""A kernel of the module that takes longest to compile."""
 
 
 @functools.cache
@@ -137,6 +140,8 @@ class CudaStream(Stream):
 class CudaBackend(WarpBackend):
     """Runs kernels on one GPU, on CuPy's current stream."""
 
+    grids = True
+
     def __init__(self, device: int = 0) -> None:
         self.xp = import_cupy()
         count = device_count()
@@ -146,7 +151,9 @@ class CudaBackend(WarpBackend):
         self.device.use()
         self.name = f"cuda:{device}"
         self._modules: dict[str, Any] = {}
-        self._functions: dict[str, tuple[Any, int]] = {}
+        self._compiling: dict[str, Lock] = defaultdict(Lock)
+        self.idle_bytes = int(self.device.mem_info[1]) // IDLE_SHARE
+        self._functions: dict[str, tuple[Any, int, int]] = {}
         self._block = BLOCK
         self._streams: list[Stream] = []
         self._coming: list[tuple[Any, npt.NDArray[Any]]] = []
@@ -160,10 +167,12 @@ class CudaBackend(WarpBackend):
     def run(self, kernel: str, n: int, **values: Any) -> None:
         if n == 0:
             return
-        values["n"] = n
+        function, block, resident = self._functions.get(kernel) or self._load(kernel)
+        values["n"] = n = resident or n
         raw = argument_structs()[kernel].pack(values, self.address)
-        function, block = self._functions.get(kernel) or self._load(kernel)
-        function(((n + block - 1) // block,), (block,), (np.void(raw),))  # CuPy hands a void scalar over by value
+        grid = ((n + block - 1) // block,)
+        # CuPy hands a void scalar over by value.
+        function(grid, (block,), (np.void(raw),), enable_cooperative_groups=resident > 0)
 
     @contextmanager
     def blocks_of(self, threads: int) -> Iterator[None]:
@@ -194,13 +203,18 @@ class CudaBackend(WarpBackend):
         # Not array.flags, which creates an object: half the time of packing a launch's arguments.
         return array.data.ptr if array._c_contiguous else None
 
-    def _load(self, kernel: str) -> tuple[Any, int]:
-        """A kernel, and the threads of its blocks."""
+    def _load(self, kernel: str) -> tuple[Any, int, int]:
+        """A kernel, the threads of its blocks, and for one by a grid those that are resident at a time."""
         source = kernel_sources()[kernel]
         if source not in self._modules:
             self._modules[source] = self._module(source)
-        by_warps = f"SDF_KERNEL({kernel}, WARP," in source  # shares memory among BLOCK threads
-        self._functions[kernel] = self._modules[source].get_function(kernel), BLOCK if by_warps else self._block
+        by_grid = f"SDF_KERNEL({kernel}, GRID," in source
+        by_warps = by_grid or f"SDF_KERNEL({kernel}, WARP," in source  # shares memory among BLOCK threads
+        function, resident = self._modules[source].get_function(kernel), 0
+        if by_grid:
+            of_one = self.xp.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(function.ptr, BLOCK, 0)
+            resident = BLOCK * of_one * self.device.attributes["MultiProcessorCount"]
+        self._functions[kernel] = function, BLOCK if by_warps else self._block, resident
         return self._functions[kernel]
 
     def _module(self, source: str) -> Any:
@@ -208,13 +222,19 @@ class CudaBackend(WarpBackend):
 
         CuPy has such a cache, too, but compiles an empty file in each process to learn the compiler's version: 50 ms.
         """
+        module = self.xp.cuda.function.Module()
+        with self._compiling[source]:
+            module.load(self._compiled(source))
+        return module
+
+    def _compiled(self, source: str) -> bytes:
         compiler, nvrtc = self.xp.cuda.compiler, self.xp.cuda.nvrtc
         options = (*COMPILER_OPTIONS, FLUSH_DENORMALS)
         made_for = (options, self.device.compute_capability, nvrtc.getVersion(), self.xp.__version__)
         name = hashlib.sha256(f"{made_for} {source}".encode()).hexdigest()
         folder = _cache_folder()
         file = folder / f"sdfcli-{name}.cubin"
-        compiled = _intact(file)
+        compiled: bytes = _intact(file)
         if not compiled:
             compiled, _ = compiler.compile_using_nvrtc(source, options)
             with suppress(OSError):  # the next process compiles it again
@@ -222,14 +242,16 @@ class CudaBackend(WarpBackend):
                 temporary = folder / f"{file.name}.{os.getpid()}"
                 temporary.write_bytes(hashlib.sha256(compiled).digest() + compiled)
                 temporary.replace(file)
-        module = self.xp.cuda.function.Module()
-        module.load(compiled)
-        return module
+        return compiled
 
     def _warm_up(self) -> None:
-        """Initialises CuPy's elementwise kernels, and their compiler, in a thread."""
+        """Initialises CuPy's elementwise kernels, and their compiler, in a thread; then compiles the largest module,
+        which takes as long as all others of a build."""
         with suppress(Exception), self.device:  # raised again on first use
             self.xp.zeros(1, np.uint8) + np.uint8(1)
+            source = kernel_sources()[LARGEST]
+            with self._compiling[source]:
+                self._compiled(source)
 
     def from_host(self, array: npt.ArrayLike, dtype: Any = None) -> Array:
         if isinstance(array, self.xp.ndarray):
@@ -317,7 +339,7 @@ class CudaBackend(WarpBackend):
 
     def release_cached(self) -> None:
         pool = self.xp.get_default_memory_pool()
-        if pool.free_bytes() > IDLE_BYTES:
+        if pool.free_bytes() > self.idle_bytes:
             pool.free_all_blocks()
 
     def sort(self, keys: Array) -> Array:

@@ -15,8 +15,12 @@ from sdfcli.octree.distances import ExactDistances
 from sdfcli.octree.grown import Grown, Limits, Progress
 from sdfcli.octree.levels import CLOSED, Octree
 from sdfcli.octree.refine import Criteria
+from sdfcli.octree.visits import MOST, Visits
 from sdfcli.scene import Scene
 from sdfcli.spatial.radix_tree import NONE
+
+TRIED = 4 * MOST
+"""Maximum opened cells of a level that were tested together for which a visit by a kernel is tried."""
 
 Split = Callable[[int, int], None]
 """Called after a level is split, with the level and the number of cells."""
@@ -54,12 +58,15 @@ class Growth:
         thin = limits.thin if scene.signed else 0.0
         depth = max(limits.depth, limits.thin_depth) if thin else limits.depth
         self.backend, self.sample = scene.backend, Sample(sample)
-        self.octree = Octree(scene.backend, depth, capped=scene.signer.caps is not None)
+        visited = MOST if self.sample.whole and scene.index.asked_by_kernels else 0
+        self.octree = Octree(scene.backend, depth, scene.signer.caps is not None, visited)
         self.distances = ExactDistances(scene, self.octree.points)
         self.criteria = Criteria(self.octree, self.distances, limits, thin)
         self._budget = Budget(self.octree, limits.most_memory)
         self._pending: set[int] = set()  # levels that may have cells to split
+        self._tested = 0  # opened cells that were last tested here, of which many are split
         self._coarsest = 0  # level with cells that were split since hanging corners were set
+        self._visits = Visits(self.octree, self.criteria, scene) if visited else None
 
     def run(self, progress: Split | None = None) -> None:
         """Splits cells until no test marks any."""
@@ -80,10 +87,30 @@ class Growth:
 
     def _settle(self, progress: Split | None) -> None:
         while self._pending:
+            if self._tested <= TRIED and self._visit():
+                continue
+            if not self._pending:
+                break
             level = min(self._pending)
             self._pending.remove(level)
+            self._tested = 0
             if self._split(level) and progress:
                 progress(level, sum(self.octree.cell_counts))
+
+    def _visit(self, only: int | None = None) -> bool:
+        """Visits pending levels, or one, by a kernel as far as few cells are split; finishes what that has begun.
+        Returns whether it had to, after which levels may have few cells again."""
+        if self._visits is None:
+            return only is not None and self._split(only)
+        done = self._visits.run(self._pending, self._coarsest, only)
+        self._pending, self._coarsest = done.pending, done.coarsest
+        self.distances.queries += done.queries
+        begun = len(done.split) > 0
+        if done.visit is not None and (begun or only is not None):
+            self._split(done.visit)
+        for level, cells in done.split:
+            self._add_children(level, cells)
+        return begun
 
     def _plant(self) -> None:
         """The root: one cell, its eight corners."""
@@ -108,7 +135,8 @@ class Growth:
         if level < criteria.depth:
             self._open(level, criteria.by_neighbours(level, first))
         if own.rows.count > row:
-            criteria.test(level, own.rows.count - row, first=row)
+            self._tested = own.rows.count - row
+            criteria.test(level, self._tested, first=row)
             self._pending.add(level)
 
     def _open(self, level: int, cells: Array) -> None:
@@ -159,16 +187,19 @@ class Growth:
 
     def _split(self, level: int) -> bool:
         """Splits the marked cells of a level, coarser neighbours before them; returns whether there are any."""
-        octree, own, below = self.octree, self.octree.levels[level], self.octree.levels[level + 1]
-        cells, closed, coarse = cells_to_split(octree, level, balanced=level > 0 and self.sample.whole)
+        cells, closed, coarse = cells_to_split(self.octree, level, balanced=level > 0 and self.sample.whole)
         self._open(level, closed)
         if coarse:
-            self._split(level - 1)
+            self._visit(level - 1)
         if len(closed):
             cells = self.backend.xp.concatenate([cells, closed])
-        cells = self.sample.of(level, cells)
+        return self._add_children(level, self.sample.of(level, cells))
+
+    def _add_children(self, level: int, cells: Array) -> bool:
+        """Splits cells, and looks at their children; returns whether there are any."""
         if len(cells) == 0:
             return False
+        own, below = self.octree.levels[level], self.octree.levels[level + 1]
         self._coarsest = min(self._coarsest, level)
         self._budget.reserve(cells=8 * len(cells))
         first = below.families.extend(len(cells))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sdfcli.backend import Array, Backend, C, Group
+from sdfcli.backend.arguments import CHECK
 from sdfcli.octree.corners import root_keys
 
 OUTSIDE = C.OUTSIDE
@@ -12,6 +13,8 @@ CLOSED, OPENING, OPENED, JUMP, SPLIT = range(5)
 """States of a cell; JUMP: a leaf at a jump of the sign."""
 FOR_SHEET = 2
 """Mark of a cell to split for a sheet only, not for the tolerance."""
+MOST_POINTS = 19
+"""Points that an opened cell owns, at most."""
 LARGE = 1 << 23
 """Minimum bytes of an array for which cached memory is released before it grows."""
 
@@ -19,17 +22,22 @@ LARGE = 1 << 23
 class GrowableTable:
     """Arrays of one length that grow together; each is an attribute, a view of the current length.
 
-    A column is (dtype, shape of an entry). New entries are uninitialised.
+    A column is (dtype, shape of an entry). New entries are uninitialised. Where a table grows, it has room for `spare`
+    more, which a kernel may add.
 
+    count   number of entries.
+    room    number of entries for which there is room.
     groups  arguments of kernels that hold columns: emptied before these move, or are freed.
     """
 
-    def __init__(self, backend: Backend, groups: dict[str, Group], **columns: tuple[type, tuple[int, ...]]) -> None:
-        self.groups, self._names = groups, tuple(columns)
+    def __init__(
+        self, backend: Backend, groups: dict[str, Group], spare: int, **columns: tuple[type, tuple[int, ...]]
+    ) -> None:
+        self.groups, self._names, self._spare = groups, tuple(columns), spare
         self._xp, self._release_cached, self._memory = backend.xp, backend.release_cached, backend.memory
-        self._room = {name: self._xp.empty((64, *shape), dtype) for name, (dtype, shape) in columns.items()}
+        self._room = {name: self._xp.empty((64 + spare, *shape), dtype) for name, (dtype, shape) in columns.items()}
         self._cut: dict[str, Array] = {}
-        self.count = 0
+        self.count, self.room = 0, 64 + spare
 
     def __getattr__(self, name: str) -> Array:
         if name not in self._cut:
@@ -55,18 +63,34 @@ class GrowableTable:
 
     def extend(self, more: int) -> int:
         """Adds entries; returns the index of the first."""
+        first = self.count
+        self.reserve(more)
+        self.counted(first + more)
+        return first
+
+    def reserve(self, more: int) -> None:
+        """Makes room for more entries."""
+        count = self.count + more
+        if count <= self.room:
+            return
         self._cut.clear()
         self.groups.clear()
-        first, self.count = self.count, self.count + more
         for name, old in self._room.items():
-            if self.count > len(old):
-                if self.count * old[:1].nbytes > LARGE:
+            if count > len(old):
+                if count * old[:1].nbytes > LARGE:
                     self._release_cached()
                 spare = self._memory.spare(len(old), old.nbytes)
-                new = self._xp.empty((max(self.count, len(old) + spare), *old.shape[1:]), old.dtype)
-                new[:first] = old[:first]
+                new = self._xp.empty((max(count + self._spare, len(old) + spare), *old.shape[1:]), old.dtype)
+                new[: self.count] = old[: self.count]
                 self._room[name] = new
-        return first
+        self.room = min(len(room) for room in self._room.values())
+
+    def counted(self, count: int) -> None:
+        """Sets the number of entries, where a kernel has added some."""
+        self._cut.clear()
+        if CHECK:  # groups know the lengths of arrays only where these are checked
+            self.groups.clear()
+        self.count = count
 
 
 class Level:
@@ -78,23 +102,25 @@ class Level:
               neighbours, by the axes along which they differ from the cell's own), points (27).
     """
 
-    def __init__(self, backend: Backend, number: int) -> None:
-        """number: the root's level is 0."""
+    def __init__(self, backend: Backend, number: int, visited: int) -> None:
+        """number: the root's level is 0. visited: as for Octree."""
         self._backend, self._number = backend, number
         self._groups: dict[str, Group] = {}
         self.cells = GrowableTable(
             backend,
             self._groups,
+            8 * visited,
             row=(np.uint32, ()),
             state=(np.uint8, ()),
             asked=(np.uint8, ()),
         )
         self.families = GrowableTable(
-            backend, self._groups, parent=(np.uint32, ()), key=(np.uint64, ()), stale=(np.uint8, ())
+            backend, self._groups, visited, parent=(np.uint32, ()), key=(np.uint64, ()), stale=(np.uint8, ())
         )
         self.rows = GrowableTable(
             backend,
             self._groups,
+            8 * visited,
             cell=(np.uint32, ()),
             child=(np.uint32, ()),
             around=(np.uint32, (8,)),
@@ -123,18 +149,20 @@ class Octree:
     values   value (the field's), and hanging (1 for hanging corners); the points that balance.py has seen.
     """
 
-    def __init__(self, backend: Backend, depth: int, capped: bool) -> None:
-        self.backend = backend
-        self.levels = [Level(backend, number) for number in range(depth + 1)]
+    def __init__(self, backend: Backend, depth: int, capped: bool, visited: int = 0) -> None:
+        """visited: cells that a kernel splits at a time (see visits.py), for which there is room."""
+        self.backend, self.capped, self.visited = backend, capped, visited
+        self.levels = [Level(backend, number, visited) for number in range(depth + 1)]
         self.points = GrowableTable(
             backend,
             {},
+            MOST_POINTS * 8 * visited,
             signed=(np.float32, ()),
             slot=(np.uint32, ()),
             **({} if backend.memory.scarce else {"gradient": (np.float32, (3,))}),
             **({"clear": (np.float32, ())} if capped else {}),
         )
-        self.values = GrowableTable(backend, {}, value=(np.float32, ()), hanging=(np.uint8, ()))
+        self.values = GrowableTable(backend, {}, 0, value=(np.float32, ()), hanging=(np.uint8, ()))
 
     def place(self, level: int) -> dict[str, Group | None]:
         """Where the cells of a level lie, and which points are their corners: the level, and the one above, None for

@@ -45,6 +45,11 @@ class Criteria:
         return {"points": self.distances.args, "allowed": self.octree.backend.group("Limits", **allowed)}
 
     @property
+    def of_visits(self) -> dict[str, Any]:
+        """The criteria as visits of cells take them; see visits.py."""
+        return {"depth": self.depth, "jump_edge": JUMP_EDGE * self.tolerance, **self.args}
+
+    @property
     def thinnest_kept(self) -> float | None:
         """Minimum thickness of kept sheets, in edges of the domain; None where they are not tested."""
         return None if self.thin == NO_SHEETS else max(self.thin, 0.5**self.thin_depth / SHEET_CELL)

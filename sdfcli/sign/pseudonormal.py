@@ -7,12 +7,12 @@ import functools
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend import Array, Backend
+from sdfcli.backend import Array, Backend, Group
 from sdfcli.mesh.arrays import Floats, Ints, pieces
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.mesh.topology import edge_numbers
 from sdfcli.sign.propagate import KnownSigns
-from sdfcli.sign.signer import Signer, Signs, clear_share
+from sdfcli.sign.signer import Signer, Signs, clear_share, new_signs
 from sdfcli.spatial.moments import WindingIndex
 from sdfcli.spatial.radix_tree import Bvh
 
@@ -78,6 +78,9 @@ class PseudonormalSigner(Signer):
 
     def sign(self, points: Array, distance: Array, slot: Array, known: KnownSigns | None) -> Signs:
         return Signs(normals=self.normals)
+
+    def for_kernels(self) -> Group:
+        return new_signs(self.backend, normals=self.normals)
 
     def confidence(self, points: Floats) -> float | None:
         if self.closed or len(points) == 0:

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sdfcli.backend import Array, Backend
+from sdfcli.backend import Array, Backend, Group
 from sdfcli.mesh.arrays import Floats
 from sdfcli.sign.caps import Caps
 from sdfcli.sign.propagate import CellPoints, KnownSigns
-from sdfcli.spatial.moments import BETA, WindingIndex
+from sdfcli.spatial.moments import BETA, CAP_STEPS, LOST, WindingIndex, cap_steps
 from sdfcli.spatial.radix_tree import Bvh
 
 LEVEL = 0.25
@@ -56,6 +56,10 @@ class Signer(ABC):
         points of the same cells, which may be propagated; None for the first points."""
 
     @abstractmethod
+    def for_kernels(self) -> Group:
+        """How kernels make the signs of an octree's new points by themselves: the group NewSigns."""
+
+    @abstractmethod
     def confidence(self, points: Floats) -> float | None:
         """The share of points (n, 3) in the unit cube with a clear winding number (see LEVEL); None without signs or
         points. 1 on a closed surface; less where points lie in the mouths of holes."""
@@ -89,9 +93,29 @@ class NoSigner(Signer):
         """All 0, outside."""
         return Signs(inside=self.backend.xp.zeros(len(points), np.uint8))
 
+    def for_kernels(self) -> Group:
+        return new_signs(self.backend)
+
     def confidence(self, points: Floats) -> float | None:
         """None."""
         return None
+
+
+def new_signs(
+    backend: Backend, normals: Array | None = None, index: WindingIndex | None = None, caps: Caps | None = None
+) -> Group:
+    """See Signer.for_kernels. normals: pseudonormals (n, 21) by slot. index, caps: as for WindingIndex.decided."""
+    return backend.group(
+        "NewSigns",
+        normals=normals,
+        tree=index and index.group,
+        caps=caps and caps.index.group,
+        steps=len(CAP_STEPS) if caps else 0,
+        step=cap_steps(backend) if caps else None,
+        beta=BETA,
+        lost=LOST,
+        groups=caps and caps.groups,
+    )
 
 
 def clear_share(index: WindingIndex, points: Floats) -> float:

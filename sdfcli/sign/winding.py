@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from sdfcli.backend import Array, Backend
+from sdfcli.backend import Array, Backend, Group
 from sdfcli.backend.rebuildable import Rebuildable
 from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.sign.caps import Caps
 from sdfcli.sign.propagate import CellPoints, KnownSigns, inherited, link_along, link_corners, spread
-from sdfcli.sign.signer import Signer, Signs, clear_share
+from sdfcli.sign.signer import Signer, Signs, clear_share, new_signs
 from sdfcli.spatial.lattice import WindingLattice, pays
 from sdfcli.spatial.moments import BETA, CAP_STEPS, WindingIndex
 from sdfcli.spatial.radix_tree import Bvh
@@ -86,6 +86,9 @@ class WindingSigner(Signer):
     def sign(self, points: Array, distance: Array, slot: Array, known: KnownSigns | None) -> Signs:
         inside, link = inherited(self.backend, points, distance, known, self.caps)
         return Signs(inside=inside, winding=self.index.decided_where(points, link, self._caps_index))
+
+    def for_kernels(self) -> Group:
+        return new_signs(self.backend, index=self.index, caps=self.caps)
 
     def sign_corners(self, corners: CellPoints, distance: Array, slot: Array) -> Array:
         index = self.index  # made before links take memory

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sdfcli.backend import Array, Backend
+from sdfcli.backend import Array, Backend, Group
 from sdfcli.spatial.morton import Order, curve_order
 
 
@@ -28,6 +28,11 @@ class DistanceIndex(ABC):
 
     def __init__(self, backend: Backend, order: Order) -> None:
         self.backend, self.order = backend, order
+
+    @property
+    def asked_by_kernels(self) -> Group | None:
+        """The tree, a PacketTree, for kernels that ask it by themselves; None where they cannot."""
+        return None
 
     def nearest(self, points: Array, seed: Array | None = None) -> tuple[Array, Array]:
         """Unsigned distances (m,) float32 and nearest slots (m,) uint32 of points (m, 3) float32 in the unit cube; fast

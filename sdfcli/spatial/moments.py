@@ -166,7 +166,8 @@ class WindingIndex:
 
 
 @functools.cache
-def _cap_steps(backend: Backend) -> Array:
+def cap_steps(backend: Backend) -> Array:
+    """CAP_STEPS (k, 2) float32 on the device."""
     return backend.from_host(CAP_STEPS, np.float32)
 
 
@@ -196,7 +197,7 @@ def winding_by_warps(
         tree=index.group,
         caps=None if caps is None else caps.group,
         steps=0 if caps is None else len(CAP_STEPS),
-        step=None if caps is None else _cap_steps(backend),
+        step=None if caps is None else cap_steps(backend),
         beta=beta,
         lost=LOST,
         closed=int(closed),

@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from sdfcli.backend import WARP, Array, Backend, C
+from sdfcli.backend import WARP, Array, Backend, C, Group
 from sdfcli.spatial.index import DistanceIndex
 from sdfcli.spatial.morton import Order
 
@@ -199,6 +199,14 @@ class PacketIndex(DistanceIndex):
     def __init__(self, backend: Backend, order: Order) -> None:
         super().__init__(backend, order)
         self.tree = build_packets(backend, order)
+
+    @property
+    def asked_by_kernels(self) -> Group | None:
+        tree = self.tree
+        if not self.backend.grids:
+            return None
+        arrays = {name: getattr(tree, name) for name in ("slot_place", "record", "box", "part", "level_start")}
+        return self.backend.group("PacketTree", levels=len(tree.level_start), **arrays)
 
     def nearest_by_level(
         self, position: Array, near: Array, ends: list[int], seed: Array | None = None

@@ -56,7 +56,8 @@ def test_an_edit_recompiles_the_kernels_of_headers_that_include_it(monkeypatch: 
         return {kernel for kernel, source in kernel_sources.__wrapped__().items() if source != before[kernel]}
 
     assert changed_by("surface/render.h") == {"sdf_render", "sdf_render_beside"}
-    assert changed_by("distance/packet.h") == {"sdf_distance_packet", "sdf_distance_sample", "sdf_distance_lone"}
+    packets = {"sdf_distance_packet", "sdf_distance_sample", "sdf_distance_lone"}
+    assert changed_by("distance/packet.h") == packets | {"sdf_octree_visit"}
     assert changed_by("verify/exact.h") == {"sdf_exact_distance", "sdf_exact_winding"}
     octree = changed_by("octree/levels.h")
     assert {"sdf_octree_screen", "sdf_octree_balance", "sdf_octree_corners"} <= octree
@@ -69,6 +70,6 @@ def test_every_kernel_has_arguments() -> None:
 
 
 def test_the_cpu_has_all_kernels_but_those_by_warps(cpu: CpuBackend) -> None:
-    warps = {name for name, kind in kernel_kinds().items() if kind == "WARP"}
+    warps = {name for name, kind in kernel_kinds().items() if kind in ("WARP", "GRID")}
     assert len(warps) > 10
     assert {name for name in argument_structs() if not cpu.offers(name)} == warps

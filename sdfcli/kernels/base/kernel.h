@@ -17,6 +17,7 @@
 //   LANES   the CPU has NAME_lanes(a, first, last), written in lanes, once for each instruction set (cpu/simd.cpp)
 //   CHUNKS  the CPU has NAME_chunk(a, first, last) (cpu/)
 //   WARP    on a GPU alone, by whole warps (base/warp.h)
+//   GRID    on a GPU alone, by all threads that it runs at a time, whatever n was asked for (base/grid.h)
 //
 // Whoever compiles kernels defines SDF_ENTRY_<KIND>, how one is called from outside: base/launch.h, cpu/entry.cpp and
 // cpu/simd.cpp, and tests.
@@ -42,6 +43,9 @@
 #endif
 #ifndef SDF_ENTRY_WARP
 #define SDF_ENTRY_WARP(name)
+#endif
+#ifndef SDF_ENTRY_GRID
+#define SDF_ENTRY_GRID(name)
 #endif
 
 #endif

@@ -4,6 +4,7 @@
 #undef SDF_ENTRY_LANES
 #undef SDF_ENTRY_CHUNKS
 #undef SDF_ENTRY_WARP
+#undef SDF_ENTRY_GRID
 
 #define SDF_ENTRY_PLAIN(name)                          \
     extern "C" __global__ void name(name##_args a) {   \
@@ -18,4 +19,8 @@
     extern "C" __global__ void __launch_bounds__(32 * SDF_BLOCK_WARPS, 8) name(name##_args a) { \
         u32 i = blockIdx.x * blockDim.x + threadIdx.x;                                          \
         if (i < a.n) name##_at(a, i);                                                           \
+    }
+#define SDF_ENTRY_GRID(name)                                                                    \
+    extern "C" __global__ void __launch_bounds__(32 * SDF_BLOCK_WARPS, 2) name(name##_args a) { \
+        name##_at(a, blockIdx.x * blockDim.x + threadIdx.x);                                    \
     }

@@ -2,6 +2,7 @@
 //
 // INTERFACE
 //   FN, METHOD    qualifiers of every device-side function, and of those that are members
+//   APART         of a member that is compiled by itself: what is large compiles faster in parts
 //   u32, u64, u8  fixed-width integers (NVRTC has no <stdint.h> by default)
 //   clz, popcount, float_bits          of integers, and of a float
 //   double_bits, bits_double           a double as an integer, and back
@@ -28,6 +29,7 @@ typedef unsigned char u8;
 #ifdef __CUDACC_RTC__
 #define FN __device__ __forceinline__
 #define METHOD __device__ __forceinline__
+#define APART __device__ __noinline__
 #define UNROLL _Pragma("unroll")
 FN int clz(u32 x) { return __clz((int)x); }
 FN int clz(u64 x) { return __clzll((long long)x); }
@@ -108,6 +110,7 @@ FN u32 eight_below(const float* p, float level) {
 #define FN static inline
 #endif
 #define METHOD inline
+#define APART inline
 #define UNROLL _Pragma("GCC unroll 27")
 FN int clz(u32 x) { return x ? __builtin_clz(x) : 32; }
 FN int clz(u64 x) { return x ? __builtin_clzll(x) : 64; }

@@ -34,4 +34,8 @@ FN float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 FN float rough_inverse_sqrt(float x) { return rsqrtf(x); }
 #endif
 
+#ifdef SDF_SHARED
+FN u64 shfl(u64 x, u32 thread) { return (u64)shfl((u32)(x >> 32), thread) << 32 | shfl((u32)x, thread); }
+#endif
+
 #endif

@@ -7,6 +7,7 @@
 // distance/simd.h: what is rounded otherwise here only bounds them.
 //
 // INTERFACE
+//   PacketTree           the tree, for kernels that ask it by themselves
 //   sdf_distance_packet  a warp for 32 points that follow each other
 //   sdf_distance_sample  the same for samples of the points, whose answers are first bounds
 //   sdf_distance_lone    a warp for each point
@@ -80,6 +81,14 @@ FN F3 middle_of_all(F3 p) {
                0.5f * warp_lowest(p.z) + 0.5f * warp_highest(p.z));
 }
 
+struct PacketTree {
+    u32 levels;              // of nodes, blocks among them
+    const u32* slot_place;   // [triangles]
+    const float* record;     // [places, 16]
+    const float* box;        // [nodes, 4, 32, 4] the boxes of their children
+    const float* part;       // [parts, 4, 32, 4] the boxes of 4 triangles each
+    const u32* level_start;  // [levels] each one's first node
+};
 struct sdf_distance_packet_args {
     u32 n;  // threads: whole warps
     u32 queries;
@@ -414,7 +423,7 @@ FN void start_nearer(Traversal& walker, F3 p, Found& first) {
     for (bool nearer = true; nearer;) {
         u32 far = reduce_max((float_bits(first.distance_sq) & ~(SDF_WARP - 1u)) | walker.thread) % SDF_WARP;
         Found found = measure_record(walker.a.record, near_in_block(walker, walker.descend(point[far]), p), p);
-        nearer = shfl(found.distance_sq < 0.25f * first.distance_sq, far);
+        nearer = shfl((u32)(found.distance_sq < 0.25f * first.distance_sq), far);
         if (found.distance_sq < first.distance_sq) first = found;
     }
     warp_sync();

@@ -13,7 +13,6 @@
 FN u64 neighbour_key(float distance_sq, u32 number) {
     return number == SDF_NONE ? ~0ull : (u64)float_bits(distance_sq) << 32 | number;
 }
-FN u64 shfl(u64 x, u32 thread) { return (u64)shfl((u32)(x >> 32), thread) << 32 | shfl((u32)x, thread); }
 
 // Of the two keys of a pair of lanes, the lower lane keeps the smaller one, or else the larger one.
 FN u64 sorted_pair(u64 key, u32 thread, u32 apart, bool ascending) {

@@ -1,6 +1,7 @@
 // Signs for the new points of an octree that grows: from other points of their cells (see sign/propagate.h).
 //
 // INTERFACE
+//   NewSigns          how a kernel makes the signs of new points by itself
 //   sdf_sign_inherit  signs of new points, as far as points with a known sign tell them
 #ifndef SDFCLI_SIGN_INHERIT_H
 #define SDFCLI_SIGN_INHERIT_H
@@ -8,6 +9,19 @@
 #include "geometry/lattice.h"
 #include "sign/caps.h"
 #include "sign/propagate.h"
+#include "winding/moments.h"
+
+// By pseudonormals, by winding numbers, or by neither: then nothing is inside.
+struct NewSigns {
+    const float* normals;  // [triangles, 7, 3] null: by winding numbers
+    WindingTree tree;      // 0 triangles: nothing is inside
+    WindingTree caps;      // and what follows: as for sdf_winding_lone
+    u32 steps;
+    const float* step;  // [steps, 2]
+    float beta;
+    float lost;
+    Caps groups;  // as for sdf_sign_inherit
+};
 
 // Takes the sign of a new point from another point of its cell: the ball around each that its distance allows is empty
 // of surface, so where the two balls meet, nothing lies between. The sign of an open surface changes at its holes too:

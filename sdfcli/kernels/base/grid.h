@@ -1,0 +1,78 @@
+// All threads that a GPU runs at a time, in a launch of many steps: they meet between two of them, so that what one has
+// written others may read, and what a step counts never leaves the device.
+//
+// INTERFACE
+//   Grid  a thread, and what it does together with all others: meet, each, scan
+#ifndef SDFCLI_BASE_GRID_H
+#define SDFCLI_BASE_GRID_H
+#include "base/warp.h"
+
+#ifdef SDF_SHARED
+
+#ifdef __CUDACC_RTC__
+FN void meet_all(u32* arrivals, u32 blocks) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        u32 until = (atomicAdd(arrivals, 1u) / blocks + 1) * blocks;
+        while (*(volatile u32*)arrivals < until) {
+        }
+        __threadfence();
+    }
+    __syncthreads();
+}
+#endif
+
+struct Grid {
+    u32 thread, threads;
+    u32* arrivals;  // [1] 0 before
+    u64* sums;      // [warps]
+
+    METHOD void meet() const { meet_all(arrivals, threads / (SDF_WARP * SDF_BLOCK_WARPS)); }
+
+    // Calls body(i) for the indices 0 .. n - 1. Those of a warp stay together.
+    template <class Body>
+    METHOD void each(u32 n, const Body& body) const {
+        for (u32 i = thread; i < n; i += threads) body(i);
+    }
+
+    // Calls visit(i, before, own, all) for the indices 0 .. n - 1: value(i), the sum of the values before it, and that
+    // of all, which is returned. Meets at the end.
+    template <class Value, class Visit>
+    METHOD u64 scan(u32 n, const Value& value, const Visit& visit) const {
+        u32 warps = threads / SDF_WARP, warp = thread / SDF_WARP, lane = thread % SDF_WARP;
+        u32 run = max_of((n / warps / SDF_WARP + 1) * SDF_WARP, (u32)SDF_RUN), runs = (n + run - 1) / run;
+        u32 first = min_of(warp * run, n), end = min_of(first + run, n);
+        u64 sum = 0, before = 0, all = 0;
+        for (u32 i = first + lane; i < end; i += SDF_WARP) sum += value(i);
+        sum = warp_sum(sum);
+        if (lane == 0) sums[warp] = sum;
+        meet();
+        for (u32 k = lane; k < runs; k += SDF_WARP) {
+            all += sums[k];
+            if (k < warp) before += sums[k];
+        }
+        all = warp_sum(all);
+        before = warp_sum(before);
+        for (u32 start = first; start < end; start += SDF_WARP) {
+            u32 i = start + lane;
+            u64 own = i < end ? value(i) : 0, until = own;
+            for (u32 k = 1; k < SDF_WARP; k *= 2) {
+                u64 other = shfl(until, (lane - k) % SDF_WARP);
+                if (lane >= k) until += other;
+            }
+            if (i < end) visit(i, before + until - own, own, all);
+            before += shfl(until, SDF_WARP - 1);
+        }
+        meet();
+        return all;
+    }
+
+    METHOD static u64 warp_sum(u64 x) {
+        for (u32 k = 1; k < SDF_WARP; k *= 2) x += (u64)shfl_xor((u32)(x >> 32), k) << 32 | shfl_xor((u32)x, k);
+        return x;
+    }
+};
+#endif
+
+#endif
