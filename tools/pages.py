@@ -41,14 +41,14 @@ def options(name: str) -> str:
             continue
         is_argument = not each.opts[0].startswith("-")
         names = [each.metavar] if is_argument else [*each.opts, *each.secondary_opts]
-        value = "" if is_argument else each.metavar or _type(hints[each.name])
+        value = "" if is_argument else each.metavar or value_name(hints[each.name])
         default = "required" if each.required else _code(_default(each))
         rows.append([_code(*names), _code(value), default, _cell(each.help)])
     rows.append([_code("--help", "-h"), "", "", "Show this message and exit."])
     return markdown([["", "value", "default", ""], *rows])
 
 
-def _type(hint: Any) -> str:
+def value_name(hint: Any) -> str:
     """What a value is called; nothing for a flag."""
     held = [each for each in (hint, *typing.get_args(hint)) if each in TYPES]
     return TYPES[held[0]] if held else ""

@@ -187,6 +187,16 @@ def _show_notes() -> None:
     warnings.showwarning = show
 
 
+def _mend_zsh() -> None:
+    """Completion in zsh from the first tab key on: Typer's script, which zsh loads at that, only defines what the
+    next one runs."""
+    from typer import _completion_shared
+
+    scripts = getattr(_completion_shared, "_completion_scripts", {})
+    if "zsh" in scripts:
+        scripts["zsh"] += '\n\n[[ -z ${compstate[context]} ]] || %(complete_func)s "$@"\n'
+
+
 def main() -> None:
     """Runs the command line, and ends the process (see __main__.py)."""
     driver.without_cub()
@@ -194,6 +204,8 @@ def main() -> None:
         memory.bound()
     _open_streams()
     _show_notes()
+    if {"--install-completion", "--show-completion"} & set(sys.argv):
+        _mend_zsh()
     gc.set_threshold(100_000)  # imports make many objects, none of them garbage
     os.environ["PATH"] = processes.without_current_folder(os.environ.get("PATH", ""))  # for libraries, too
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start as many as there are CPUs, for no work

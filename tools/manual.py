@@ -1,0 +1,118 @@
+"""Makes the manual pages from the command line's own help, as the tables of options in the documentation.
+
+`python tools/manual.py` writes sdfcli.1 and a page for each command, for `man sdfcli` and `man sdfcli-build`, into
+sdfcli/man, from where the wheel takes them to share/man/man1. They have no date and no version: they change with the
+help alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from pathlib import Path
+from typing import Any
+
+from pages import value_name
+
+FOLDER = Path(__file__).resolve().parents[1] / "sdfcli" / "man"
+
+
+def pages() -> dict[str, str]:
+    """The pages by the names of their files."""
+    import typer
+
+    from sdfcli.cli.app import COMMANDS, app
+
+    group: Any = typer.main.get_command(app)
+    made = {name: group.get_command(None, name) for name in COMMANDS}
+    whole = [
+        *_head("sdfcli", _text(group.help)),
+        ".SH SYNOPSIS",
+        ".B sdfcli",
+        ".RI [ OPTIONS ]",
+        ".I COMMAND",
+        ".RI [ ARGUMENTS ]",
+        *_options(group),
+        ".SH COMMANDS",
+    ]
+    for name, command in made.items():
+        whole += [".TP", f".BR sdfcli\\-{name} (1)", _escaped(_summary(command))]
+    whole += [".SH EXIT STATUS", _escaped(_text(group.epilog).removeprefix("Exit codes: "))]
+    found = {"sdfcli.1": whole}
+    for name, command in made.items():
+        found[f"sdfcli-{name}.1"] = [*_command(name, command), ".SH SEE ALSO", ".BR sdfcli (1)"]
+    return {name: "\n".join(lines) + "\n" for name, lines in found.items()}
+
+
+def _command(name: str, command: Any) -> list[str]:
+    arguments = [each for each in command.params if not each.opts[0].startswith("-")]
+    paragraphs = [_text(each) for each in (command.help or "").split("\n\n")]
+    lines = [*_head(f"sdfcli-{name}", _summary(command)), ".SH SYNOPSIS", f".B sdfcli {name}", ".RI [ OPTIONS ]"]
+    lines += [
+        f".I {_escaped(each.metavar)}" if each.required else f".RI [ {_escaped(each.metavar)} ]" for each in arguments
+    ]
+    lines += [".SH DESCRIPTION"]
+    for each in paragraphs:
+        lines += [_escaped(each), ".PP"]
+    lines.pop()
+    if arguments:
+        lines.append(".SH ARGUMENTS")
+        for each in arguments:
+            lines += [".TP", f".I {_escaped(each.metavar)}", _escaped(_text(each.help))]
+    lines += _options(command)
+    if command.epilog:
+        lines += [".SH EXAMPLE", ".nf", _escaped(_text(command.epilog).removeprefix("Example: ")), ".fi"]
+    return lines
+
+
+def _head(name: str, summary: str) -> list[str]:
+    return [
+        f'.TH {_escaped(name.upper())} 1 "" "sdfcli" "User Commands"',
+        ".SH NAME",
+        f"{_escaped(name)} \\- {_escaped(summary[:1].lower() + summary[1:].rstrip('.'))}",
+    ]
+
+
+def _options(command: Any) -> list[str]:
+    """The options, with their values and defaults."""
+    lines, hints = [".SH OPTIONS"], typing.get_type_hints(inspect.unwrap(command.callback))
+    for each in command.params:
+        if each.hidden or not each.opts[0].startswith("-"):
+            continue
+        names = ", ".join(rf"\fB{_escaped(name)}\fR" for name in [*each.opts, *each.secondary_opts])
+        value = each.metavar or value_name(hints.get(each.name))
+        shown = value and each.show_default and each.default is not None
+        default = f" Default: {each.default}." if shown else ""
+        lines += [
+            ".TP",
+            names + (rf" \fI{_escaped(value)}\fR" if value else ""),
+            _escaped(_text(each.help or "") + default),
+        ]
+    return [*lines, ".TP", r"\fB\-\-help\fR, \fB\-h\fR", "Show help and exit."]
+
+
+def _summary(command: Any) -> str:
+    """The first sentence of a command's help."""
+    return re.split(r"(?<=[.;:])\s", _text(command.help or ""))[0].rstrip(";:.") + "."
+
+
+def _text(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _escaped(text: str) -> str:
+    """A text for roff: with hyphens that can be copied, and no line that looks like a request."""
+    text = text.replace("\\", r"\e").replace("-", r"\-")
+    return rf"\&{text}" if text[:1] in (".", "'") else text
+
+
+def main() -> None:
+    """Writes the pages."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, page in pages().items():
+        (FOLDER / name).write_text(page)
+
+
+if __name__ == "__main__":
+    main()
