@@ -50,14 +50,17 @@ class Repaired:
         """The faces that count, in the same domain: the boundary of the solid."""
         if self.counted is None:
             return self.mesh
-        mesh = self.mesh.with_faces(np.take(self.mesh.faces, np.flatnonzero(self.counted), axis=0))
+        rows = self.mesh.faces.view("V12")  # a face as one value is copied several times as fast as three numbers
+        mesh = self.mesh.with_faces(rows[self.counted].view(np.uint32))
         mesh.release()  # of the device's arrays
         mesh.__dict__["open_edges"] = self.edges.open_edges
         return mesh
 
     def turned(self, turn: Bools) -> Repaired:
         """With the faces (f,) that are chosen turned."""
-        faces = np.where(turn[:, None], self.mesh.faces[:, [0, 2, 1]], self.mesh.faces)
+        faces = self.mesh.faces.copy()
+        for corner, other in ((1, 2), (2, 1)):
+            np.copyto(faces[:, corner], self.mesh.faces[:, other], where=turn)
         return replace(self, edges=self.edges.turned(turn))._with_faces(self.mesh, faces)
 
     def following(self, mesh: Mesh) -> Repaired:

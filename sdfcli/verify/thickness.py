@@ -53,6 +53,8 @@ class Sheets:
 
     def lost(self, field: Field) -> Bools:
         """Whether the field has the wrong sign at the midpoint, (k,)."""
+        if len(self.wall) == 0:
+            return np.empty(0, bool)
         return np.asarray((field.sample(self.middle) < 0) != self.wall)
 
     def report(self, lost: Bools | None, mesh: Mesh) -> dict[str, Any]:
