@@ -11,7 +11,7 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend, Group, select_backend
 from sdfcli.errors import UsageError
-from sdfcli.mesh.arrays import Faces, Floats, Ints, pieces
+from sdfcli.mesh.arrays import MOST, Faces, Floats, Ints, pieces
 from sdfcli.mesh.connectivity import Connectivity, OpenEdges
 from sdfcli.mesh.device_mesh import DeviceMesh
 from sdfcli.mesh.health import FLAT_FACE, Health
@@ -225,8 +225,8 @@ class Mesh:
     def sha256(self) -> str:
         """SHA-256 of vertices and faces, independent of the file format."""
         digest = hashlib.sha256(np.ascontiguousarray(self.vertices, "<f8").data)
-        for part in pieces(len(self.faces)):
-            digest.update(self.faces[part].astype("<i8").data)
+        for first in range(0, len(self.faces), MOST):
+            digest.update(self.faces[first : first + MOST].astype("<i8").data)
         return digest.hexdigest()
 
 
