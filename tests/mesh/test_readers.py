@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 import shapes
 from sdfcli.errors import InputError, OutOfMemoryError
-from sdfcli.mesh.formats import lines, polygons
+from sdfcli.mesh.formats import lines, polygons, readers
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Mesh
@@ -706,3 +707,64 @@ def test_concave_polygons_of_too_many_corners_are_refused(monkeypatch: pytest.Mo
         triangulated(outline, Polygons.of([np.arange(5)]))
     round_one = np.array([[np.cos(t), np.sin(t), 0.0] for t in np.arange(6)])
     assert len(triangulated(round_one, Polygons.of([np.arange(6)]))) == 4
+
+
+WORDS = st.one_of(
+    st.integers(-3, 12).map(str),
+    st.floats(-1e3, 1e3).map(repr),
+    st.floats().map(repr),
+    st.decimals(-10, 10, places=3).map(str),
+    st.tuples(st.integers(0, 10**20), st.integers(-30, 30)).map(lambda parts: "{}e{}".format(*parts)),
+    st.sampled_from(
+        ["1.", ".5", "+1", "-0", "-0.", "1e", "1e+2", "1E-22", "1e22", "1e23", ".", "-", "+", "1_0", "0x1"]
+    ),
+    st.sampled_from(["1d5", "4/1", "5//2", "6/7/8", "/1", "1/", "9#9", "é", "007"]),
+)
+BLANKS = st.sampled_from([" ", " ", " ", "  ", "\t", "\v", "\f", "\x01", "\\\n"])
+LINES = st.one_of(
+    st.lists(st.floats(-10, 10).map(repr), min_size=3, max_size=3).map(lambda xyz: "v " + " ".join(xyz)),
+    st.lists(st.integers(1, 9).map(str), min_size=3, max_size=3).map(lambda corners: "f " + " ".join(corners)),
+    st.tuples(
+        st.sampled_from(["v", "f", "f", "vn", "#", " v", "", "o"]), st.lists(st.tuples(BLANKS, WORDS), max_size=6)
+    ).map(lambda parts: parts[0] + "".join(blank + word for blank, word in parts[1])),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.lists(LINES, max_size=12),
+    st.sampled_from(["\n", "\n", "\r\n", "\r", " \n", "\t\n"]),
+    st.sampled_from([1, 40, 1 << 20]),
+    st.integers(0, 10),
+)
+def test_obj_lines_are_read_as_by_the_reader_of_any(rows: list[str], ended: str, piece: int, vertices: int) -> None:
+    """To the last bit, also of numbers that are halfway between two; and refused in the same words."""
+    text = ended.join([*("v 0.1 2e-3 -7.25" for _ in range(vertices)), *rows])
+    found = []
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = Path(folder, "any.obj")
+        path.write_bytes(text.encode("utf-8"))
+        patch.setattr(lines, "PIECE", piece)
+        for plain in (True, False):
+            if not plain:
+                patch.setattr(readers, "_plain_part", lambda *_: None)
+            try:
+                position, faces = readers.read_obj(path)
+                found.append((position.tobytes(), faces.tolist()))
+            except InputError as error:
+                found.append((str(error),))
+    assert found[0] == found[1]
+
+
+def test_plain_obj_lines_are_left_to_no_other_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    vertices, faces = shapes.icosphere(2)
+    path = tmp_path / "plain.obj"
+    rows = [f"v {x:.6f} {y:e} {z:.3f}" for x, y, z in vertices]
+    path.write_text("\n".join(["# plain", *rows, *(f"f {a + 1}/1 {b + 1}//7 {c + 1}" for a, b, c in faces), ""]))
+    expected = readers.read_obj(path)
+    for name in ("_any_part", "numbers"):
+        monkeypatch.setattr(readers, name, lambda *_: pytest.fail("not plain"))
+    found = readers.read_obj(path)
+    assert np.array_equal(found[1], faces)
+    assert all(map(np.array_equal, found, expected))
+    assert np.array_equal(found[0], [[float(word) for word in row.split()[1:]] for row in rows])

@@ -59,6 +59,12 @@ constexpr unsigned SDF_FACE_RUN = 32;      // faces that a thread sums up
 constexpr unsigned SDF_FACE_TURNED = 1;    // state of a face: its corners count in the other order
 constexpr unsigned SDF_FACE_LEFT_OUT = 2;  // it does not count
 
+constexpr unsigned SDF_LINE_OTHER = 0;  // a line of an OBJ file (mesh/text.h): neither a vertex nor a face
+constexpr unsigned SDF_LINE_VERTEX = 1;
+constexpr unsigned SDF_LINE_TRIANGLE = 2;
+constexpr unsigned SDF_LINE_OTHER_VERTEX = 3;  // not in the plainest form
+constexpr unsigned SDF_LINE_OTHER_FACE = 4;
+
 // ---- Thickness (verify/thickness.h): bits of what is said of a ball ----
 
 constexpr unsigned SDF_BALL_OPPOSED = 1;   // the surface nearest to its centre lies opposite its point

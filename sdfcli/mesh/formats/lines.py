@@ -23,17 +23,22 @@ def lines_of(data: bytes) -> list[bytes]:
 def pieces_of(data: bytes) -> Iterator[tuple[int, list[bytes]]]:
     """The same some at a time, after the number of lines before: an object for each line of a large file takes more
     memory than its mesh."""
+    return ((before, text.split(b"\n")) for before, text in texts_of(data))
+
+
+def texts_of(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The same, not split: lines that LF ends, but for the last."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     start, before = 0, 0
     while start <= len(data):
         end = data.find(b"\n", start + PIECE)
-        lines = data[start : end if end >= 0 else len(data)].split(b"\n")
-        yield before, lines
+        text = data[start : end if end >= 0 else len(data)]
+        yield before, text
         if end < 0:
             return
-        start, before = end + 1, before + len(lines)
+        start, before = end + 1, before + text.count(b"\n") + 1
 
 
 def numbers(lines: list[bytes], chosen: Sequence[int], columns: tuple[int, ...], before: int = 0) -> Floats:

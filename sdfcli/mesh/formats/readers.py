@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from sdfcli.backend import C, any_backend
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Faces, Floats, Ints
 from sdfcli.mesh.formats.apart import EXTRAS, read_apart
-from sdfcli.mesh.formats.lines import check_range, lines_of, numbers, pieces_of, polygons_of
+from sdfcli.mesh.formats.lines import check_range, lines_of, numbers, polygons_of, texts_of
 from sdfcli.mesh.formats.ply import read_ply
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
 from sdfcli.mesh.formats.vtk_xml import read_vtk
@@ -90,33 +92,81 @@ def _text_stl(data: bytes) -> Floats:
     return numbers(lines, corners, (1, 2, 3))
 
 
+class _Part(NamedTuple):
+    """A part of an OBJ file.
+
+    vertices  (v, 3).
+    names     (c,) the corners of its faces as they are written: from 1 on, or from -1 down.
+    corners   (c,) from 0 on.
+    counts    (f,) the corners of each face.
+    places    (f,) the number of lines before each face.
+    """
+
+    vertices: Floats
+    names: Ints
+    corners: Ints
+    counts: Ints
+    places: Ints
+
+
 def read_obj(path: Path) -> Arrays:
     """Vertices (v, 3) and triangles (f, 3) of the faces in a Wavefront OBJ file, of all its objects and groups."""
     data = path.read_bytes()
     if b"\\\n" in data or b"\\\r\n" in data:
         data = re.sub(rb"\\\r?\n", b" ", data)
-    vertices, corners, names, counts, places, seen = [], [], [], [], [], 0
-    for before, lines in pieces_of(data):
-        vertex_lines = [k for k, line in enumerate(lines) if line[:1] == b"v" and line[1:2].isspace()]
-        face_lines = [k for k, line in enumerate(lines) if line[:1] == b"f" and line[1:2].isspace()]
-        vertices.append(numbers(lines, vertex_lines, (1, 2, 3), before))
-        if face_lines:
-            text = re.sub(rb"/[^\s]*", b"", b"\n".join(lines[k][1:] for k in face_lines))
-            places.append(before + np.array(face_lines))
-            polygons = polygons_of(text.split(b"\n"), places[-1].tolist())
-            # From 1 on, or from -1 down for the vertices before the line.
-            last = np.repeat(seen + np.searchsorted(vertex_lines, face_lines), polygons.count)
-            names.append(polygons.corner)
-            corners.append(np.where(polygons.corner < 0, polygons.corner + last, polygons.corner - 1))
-            counts.append(polygons.count)
-        seen += len(vertex_lines)
-    del data, lines
-    position = np.concatenate(vertices)
-    if not corners:
+    parts: list[_Part] = []
+    plain, seen = True, 0
+    for before, text in texts_of(data):
+        part = _plain_part(text, before) if plain else None
+        plain = part is not None  # else those after it are hardly
+        parts.append(part or _any_part(text.split(b"\n"), before, seen))
+        seen += len(parts[-1].vertices)
+    del data, text, part
+    position, names, corners, counts, places = (np.concatenate(each) for each in zip(*parts, strict=True))
+    if len(counts) == 0:
         return position, np.empty((0, 3), np.int64)
-    polygons, place = Polygons(np.concatenate(corners), np.concatenate(counts)), np.concatenate(places)
-    check_range(polygons, len(position), lambda face: f"line {place[face] + 1}", np.concatenate(names))
+    polygons = Polygons(corners, counts)
+    check_range(polygons, len(position), lambda face: f"line {places[face] + 1}", names)
     return position, triangulated(position, polygons)
+
+
+def _plain_part(text: bytes, before: int) -> _Part | None:
+    """A part of triangles and vertices, by a kernel; None where a face is anything else, or a line is damaged."""
+    backend, data = any_backend(), np.frombuffer(text, np.uint8)
+    end = np.append(np.flatnonzero(data == ord("\n")), len(data)).astype(np.uint64)
+    kinds, values = backend.xp.empty(len(end), np.uint8), backend.xp.empty((len(end), 3))
+    given = {"text": backend.from_host(data), "end": backend.from_host(end)}
+    backend.run("sdf_obj_lines", len(end), kind=kinds, value=values, **given)
+    kind, value = backend.to_host(kinds), backend.to_host(values)
+    if (kind == C.LINE_OTHER_FACE).any():
+        return None
+    other = np.flatnonzero(kind == C.LINE_OTHER_VERTEX)
+    if len(other):
+        start = np.concatenate([[0], end[:-1] + 1]).astype(np.int64)
+        lines = [text[start[k] : int(end[k])] for k in other]
+        try:
+            value[other] = numbers(lines, range(len(lines)), (1, 2, 3))
+        except InputError:
+            return None
+        kind[other] = C.LINE_VERTEX
+    face = np.flatnonzero(kind == C.LINE_TRIANGLE)
+    names = value[face].astype(np.int64).ravel()
+    return _Part(value[kind == C.LINE_VERTEX], names, names - 1, np.full(len(face), 3), before + face)
+
+
+def _any_part(lines: list[bytes], before: int, seen: int) -> _Part:
+    """The same for all that there may be. seen: the vertices before. Raises InputError for a damaged line."""
+    vertex_lines = [k for k, line in enumerate(lines) if line[:1] == b"v" and line[1:2].isspace()]
+    face_lines = [k for k, line in enumerate(lines) if line[:1] == b"f" and line[1:2].isspace()]
+    vertices, none = numbers(lines, vertex_lines, (1, 2, 3), before), np.empty(0, np.int64)
+    if not face_lines:
+        return _Part(vertices, none, none, none, none)
+    text = re.sub(rb"/[^\s]*", b"", b"\n".join(lines[k][1:] for k in face_lines))
+    places = before + np.array(face_lines)
+    polygons = polygons_of(text.split(b"\n"), places.tolist())
+    last = np.repeat(seen + np.searchsorted(vertex_lines, face_lines), polygons.count)
+    corners = np.where(polygons.corner < 0, polygons.corner + last, polygons.corner - 1)
+    return _Part(vertices, polygons.corner, corners, polygons.count, places)
 
 
 def read_off(path: Path) -> Arrays:
