@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 from sdfcli.backend import select_backend
@@ -12,6 +13,7 @@ from sdfcli.errors import OutOfMemoryError
 from sdfcli.field.field import Field
 from sdfcli.field.from_octree import field_of
 from sdfcli.mesh.load import Loading
+from sdfcli.mesh.mesh import OF_DEVICE
 from sdfcli.octree import OCTREES
 from sdfcli.octree.grown import Grown, Limits, Progress
 from sdfcli.params import BuildParams
@@ -86,15 +88,19 @@ def _build(
     loading = Loading(source, params)  # by threads, while the device starts
     with stages("start"):
         backend = select_backend(device, threads)
+    octree = OCTREES[params.octree]
+    if octree.kernel:
+        backend.prepare(octree.kernel)
     with stages("load"):
         given = loading.mesh()
-    octree = OCTREES[params.octree]
     with stages("check"):
         scene = Scene.of(given, params.sign, backend, params.query, lean=octree.lean, stages=stages)
         health = given.health
     mesh = scene.mesh
-    _ = mesh.areas  # by a kernel; where points are drawn is up to a thread
-    samples = loading.submit(lambda: draw_samples(mesh, params.band))  # while kernels run
+    _ = mesh.areas  # by a kernel; where points are drawn is up to a thread, while kernels run
+    surface = copy(mesh)  # keeps the areas, which the mesh releases
+    surface.release(OF_DEVICE)
+    samples = loading.submit(lambda: draw_samples(surface, params.band))
 
     def facts() -> Facts:
         return Facts(health, loading.sha256())

@@ -64,6 +64,9 @@ class Backend(ABC):
         """Runs a kernel for the indices 0 .. n - 1. values: its other arguments by name: numbers, arrays by reference,
         and groups. Raises what `ArgumentStruct.pack` raises."""
 
+    def prepare(self, kernel: str) -> None:  # noqa: B027
+        """Says that a kernel will be run soon: where that takes long to compile, a thread begins with it."""
+
     def blocks_of(self, threads: int) -> AbstractContextManager[Any]:
         """Kernels run within it by blocks of so many threads, but for those by warps; of no effect on a CPU."""
         return nullcontext()

@@ -37,8 +37,6 @@ FLUSH_DENORMALS = "-ftz=true"
 """Option that CuPy adds itself."""
 KERNEL = re.compile(r"^SDF_KERNEL\((\w+),", re.MULTILINE)
 LAUNCH = "base/launch.h"
-LARGEST = "sdf_octree_visit"
-"""A kernel of the module that takes longest to compile."""
 
 
 @functools.cache
@@ -151,6 +149,7 @@ class CudaBackend(WarpBackend):
         self.device.use()
         self.name = f"cuda:{device}"
         self._modules: dict[str, Any] = {}
+        self._prepared: set[str] = set()
         self._compiling: dict[str, Lock] = defaultdict(Lock)
         self.idle_bytes = int(self.device.mem_info[1]) // IDLE_SHARE
         self._functions: dict[str, tuple[Any, int, int]] = {}
@@ -245,13 +244,21 @@ class CudaBackend(WarpBackend):
         return compiled
 
     def _warm_up(self) -> None:
-        """Initialises CuPy's elementwise kernels, and their compiler, in a thread; then compiles the largest module,
-        which takes as long as all others of a build."""
+        """Initialises CuPy's elementwise kernels, and their compiler, in a thread."""
         with suppress(Exception), self.device:  # raised again on first use
             self.xp.zeros(1, np.uint8) + np.uint8(1)
-            source = kernel_sources()[LARGEST]
-            with self._compiling[source]:
+
+    def prepare(self, kernel: str) -> None:
+        if kernel in self._prepared:
+            return
+        self._prepared.add(kernel)
+
+        def compiles(source: str) -> None:
+            with suppress(Exception), self.device, self._compiling[source]:  # raised again on first use
                 self._compiled(source)
+
+        # Not a daemon: the interpreter must not end while the compiler runs.
+        Thread(target=compiles, args=(kernel_sources()[kernel],)).start()
 
     def from_host(self, array: npt.ArrayLike, dtype: Any = None) -> Array:
         if isinstance(array, self.xp.ndarray):

@@ -11,11 +11,15 @@ from sdfcli.scene import Scene
 
 
 class Kind(NamedTuple):
-    """A kind of octree. lean: see Scene."""
+    """A kind of octree. lean: see Scene. kernel: one that takes long to compile; None: none does."""
 
     build: Callable[[Scene, Limits, Progress | None], Grown]
     lean: bool
+    kernel: str | None = None
 
 
-OCTREES = {"adaptive": Kind(adaptive.build, lean=False), "bvh": Kind(density.build, lean=True)}
+OCTREES = {
+    "adaptive": Kind(adaptive.build, lean=False, kernel="sdf_octree_visit"),
+    "bvh": Kind(density.build, lean=True),
+}
 """By the names of params.OCTREES."""

@@ -35,9 +35,9 @@ class GrowableTable:
     ) -> None:
         self.groups, self._names, self._spare = groups, tuple(columns), spare
         self._xp, self._release_cached, self._memory = backend.xp, backend.release_cached, backend.memory
-        self._room = {name: self._xp.empty((64 + spare, *shape), dtype) for name, (dtype, shape) in columns.items()}
+        self._room = {name: self._xp.empty((64, *shape), dtype) for name, (dtype, shape) in columns.items()}
         self._cut: dict[str, Array] = {}
-        self.count, self.room = 0, 64 + spare
+        self.count, self.room = 0, 64
 
     def __getattr__(self, name: str) -> Array:
         if name not in self._cut:
@@ -64,7 +64,8 @@ class GrowableTable:
     def extend(self, more: int) -> int:
         """Adds entries; returns the index of the first."""
         first = self.count
-        self.reserve(more)
+        if first + more > self.room:
+            self.reserve(more + self._spare)
         self.counted(first + more)
         return first
 
@@ -80,7 +81,7 @@ class GrowableTable:
                 if count * old[:1].nbytes > LARGE:
                     self._release_cached()
                 spare = self._memory.spare(len(old), old.nbytes)
-                new = self._xp.empty((max(count + self._spare, len(old) + spare), *old.shape[1:]), old.dtype)
+                new = self._xp.empty((max(count, len(old) + spare), *old.shape[1:]), old.dtype)
                 new[: self.count] = old[: self.count]
                 self._room[name] = new
         self.room = min(len(room) for room in self._room.values())
@@ -102,7 +103,7 @@ class Level:
               neighbours, by the axes along which they differ from the cell's own), points (27).
     """
 
-    def __init__(self, backend: Backend, number: int, visited: int) -> None:
+    def __init__(self, backend: Backend, number: int, visited: int = 0) -> None:
         """number: the root's level is 0. visited: as for Octree."""
         self._backend, self._number = backend, number
         self._groups: dict[str, Group] = {}

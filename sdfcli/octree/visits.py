@@ -21,6 +21,8 @@ DONE, BEFORE_VISIT, BEFORE_CHILDREN = range(3)
 """Where visits ended, as in octree/visit.h."""
 NUMBER, ROOM, PENDING, COARSEST, QUERIES, STOP, LEVEL, TOP = range(1, 9)
 """Places in the tally."""
+AHEAD = 4
+"""Levels below the finest with cells for which visits have room."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class Visits:
         """Visits the levels that may have cells to split; or one, `only`, with what comes before it."""
         octree, backend, points = self._octree, self._backend, self._octree.points
         levels = octree.levels
-        for own in levels:
+        for own in levels[: octree.depth + AHEAD]:
             own.cells.reserve(8 * octree.visited)
             own.families.reserve(octree.visited)
             own.rows.reserve(8 * octree.visited)
