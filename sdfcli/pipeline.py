@@ -8,20 +8,27 @@ from copy import copy
 from typing import Any
 
 from sdfcli.backend import select_backend
+from sdfcli.backend.overflow import overflow
+from sdfcli.backend.select import device_names
 from sdfcli.backend.timing import Stages
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.field.field import Field
 from sdfcli.field.from_octree import field_of
 from sdfcli.mesh.load import Loading
-from sdfcli.mesh.mesh import OF_DEVICE
+from sdfcli.mesh.mesh import OF_DEVICE, Mesh
 from sdfcli.octree import OCTREES
 from sdfcli.octree.grown import Grown, Limits, Progress
 from sdfcli.params import BuildParams
+from sdfcli.query.helper import DeviceHelper
 from sdfcli.query.warm_start import WarmStart
 from sdfcli.runtime.signature import takes
 from sdfcli.scene import Scene
+from sdfcli.spatial.crew import Crew, Helper
 from sdfcli.verify.estimate import memory_limit
 from sdfcli.verify.measure import Facts, Samples, describe, draw_samples, measure
+
+Helpers = Callable[[Mesh], list[Helper]]
+"""Makes those that answer queries of a mesh elsewhere; see spatial/crew.py."""
 
 LOADING = "loading and checking the mesh"
 """The first message of `progress`."""
@@ -37,19 +44,24 @@ def build(
     progress: Progress | None = None,
     previous: Field | None = None,
     keep_nearest: bool = False,
+    helpers: Helpers | None = None,
     **parameters: Any,
 ) -> Field:
     """Builds a signed distance field from a triangle mesh.
 
     Args:
         source: a path, a `trimesh.Trimesh`, or a pair of arrays: vertices (v, 3) and faces (f, 3).
-        device: `auto`, `cpu`, `cuda` or `cuda:N`. The field does not depend on it.
+        device: `auto`, `cpu`, `cuda`, `cuda:N`, or `cuda:0,1`: the first builds, and the others answer a part of its
+            queries. The field does not depend on it.
         threads: number of CPU threads; default: all CPUs that the process may use.
-        max_memory: maximum memory on the device, in bytes; default: most of the free memory.
+        max_memory: maximum memory on the device, in bytes; default: most of the free memory. An octree that takes more
+            goes on in scratch files (in the folder for temporary files), on a GPU in the host's memory. The field does
+            not depend on it.
         progress: called with a short description when a stage begins.
         previous: field of an earlier frame of a moving mesh, built with `keep_nearest`. Where the number of triangles
             is the same, its nearest triangles are the first candidates of queries. The field does not depend on it.
         keep_nearest: whether the field stores the nearest triangle of every corner, `Field.nearest`.
+        helpers: makes those that answer a part of the queries elsewhere; see spatial/crew.py.
         parameters: those of `BuildParams`, below.
 
     Raises:
@@ -59,8 +71,18 @@ def build(
         OutOfMemoryError: the build does not fit into `max_memory` or into memory.
     """
     params = BuildParams(**parameters)
-    with memory_errors():
-        return _build(source, params, device, threads, max_memory, progress or (lambda _: None), previous, keep_nearest)
+    with memory_errors(), overflow():
+        return _build(
+            source,
+            params,
+            device,
+            threads,
+            max_memory,
+            progress or (lambda _: None),
+            previous,
+            keep_nearest,
+            helpers or (lambda _: []),
+        )
 
 
 @contextmanager
@@ -82,12 +104,15 @@ def _build(
     progress: Progress,
     previous: Field | None,
     keep_nearest: bool,
+    helpers: Helpers,
 ) -> Field:
     stages = Stages()
     progress(LOADING)
     loading = Loading(source, params)  # by threads, while the device starts
     with stages("start"):
-        backend = select_backend(device, threads)
+        first, *others = device_names(device) if "," in device else [device]
+        also = [select_backend(name, threads) for name in others]
+        backend = select_backend(first, threads)
     octree = OCTREES[params.octree]
     if octree.kernel:
         backend.prepare(octree.kernel)
@@ -107,6 +132,8 @@ def _build(
 
     progress("sorting triangles")
     scene.sort()  # (a)
+    with stages("tree"):
+        scene.crew = Crew([*(DeviceHelper(each, mesh) for each in also), *helpers(mesh)])
     scene.warm_start = WarmStart.of(previous, scene) if previous else None
     return make_field(scene, params, facts, samples, max_memory, progress, keep_nearest)
 

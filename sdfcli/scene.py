@@ -14,6 +14,7 @@ from sdfcli.mesh.mesh import Mesh
 from sdfcli.sign.choice import SignChoice, choose_sign, settle_sign
 from sdfcli.sign.signer import Signer
 from sdfcli.spatial.binary import BinaryIndex
+from sdfcli.spatial.crew import Crew
 from sdfcli.spatial.index import DistanceIndex
 from sdfcli.spatial.morton import Order, morton, sort
 from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit
@@ -33,7 +34,7 @@ class Scene:
     mesh, choice: as `choose_sign` gives them. query: one of params.QUERIES. lean: whether the trees are larger than
     what is built by them, so that one is there at a time where memory is scarce. signer: where it is there already.
     stages: seconds of making things, by stage. coherent: whether an earlier frame's triangles speed up queries; known
-    when the index is.
+    when the index is. crew: those that answer an octree's queries, too; None: nobody.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Scene:
     ) -> None:
         self.backend, self.mesh, self.choice, self.stages = backend, mesh.on(backend), choice, stages or Stages()
         self.warm_start: Seeds | None = None
+        self.crew: Crew | None = None
         self._query, self._one_tree = query, lean and backend.memory.scarce
         self._settled = signer
         self._order: Order | None = None
@@ -132,7 +134,8 @@ class Scene:
         seeds = [rows for rows in (earlier, seed if index.seeds else None) if rows is not None]
         if len(seeds) > 1:
             seeds = [self.backend.xp.concatenate(seeds, axis=1)]
-        return index.nearest(points, seeds[0] if seeds else None)
+        first = seeds[0] if seeds else None
+        return self.crew.nearest(index, points, first) if self.crew else index.nearest(points, first)
 
     def nearest_by_level(self, position: Array, near: Array, ends: list[int]) -> tuple[Array, Array]:
         """`nearest` of an octree's corners; see DistanceIndex."""

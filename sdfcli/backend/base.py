@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -147,6 +148,15 @@ class Backend(ABC):
     @abstractmethod
     def release_cached(self) -> None:
         """Returns cached memory that is not in use to the driver, if that is much; this waits for the device."""
+
+    @abstractmethod
+    def overflow(self, most: int, folder: Path) -> AbstractContextManager[None]:
+        """Arrays that are made within it, on this thread, lie elsewhere where the device has no room for them within
+        `most` bytes in use. folder: for scratch files. Raises OSError where that is not possible."""
+
+    @abstractmethod
+    def overflow_free(self, folder: Path) -> int:
+        """Bytes that are free there."""
 
     def annotate(self, name: str) -> AbstractContextManager[Any]:
         """A named range for profilers of this device."""

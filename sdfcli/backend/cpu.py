@@ -7,6 +7,8 @@ import functools
 import importlib.util
 import math
 import os
+import shutil
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,15 @@ import numpy.typing as npt
 
 from sdfcli.backend.arguments import Array, argument_structs
 from sdfcli.backend.base import Backend
+from sdfcli.backend.scratch import arrays_in_files
 from sdfcli.errors import DeviceError, OutOfMemoryError
 from sdfcli.runtime.hardware import available_threads
 from sdfcli.runtime.memory import free_memory, is_shortage, used_memory
 
 LIBRARY_NAME = "libsdfcli_kernels.so"
 CACHE_LINE = 64
+RESERVE = 96 << 20
+"""Bytes that kernels may touch before pages of scratch files are dropped."""
 
 
 def library_path() -> Path:
@@ -115,8 +120,13 @@ class CpuBackend(Backend):
         return order
 
     def counting_sort(self, values: Array, kinds: int, first: int = 0) -> tuple[Array, list[int]]:
-        ends: list[int] = np.cumsum(np.bincount(values, minlength=kinds)).tolist()
-        return np.argsort(values, kind="stable").astype(np.uint32) + np.uint32(first), ends
+        # Not by argsort, whose stable sort takes eight bytes an entry that are no array.
+        order, ends, end = np.empty(len(values), np.uint32), [], 0
+        for kind in range(kinds):
+            found = np.flatnonzero(values == kind)
+            order[end : end + len(found)] = found
+            ends.append(end := end + len(found))
+        return order + np.uint32(first), ends
 
     def compact(self, flags: Array, kinds: int = 1, first: int = 0) -> list[Array]:
         return [np.flatnonzero(flags == k).astype(np.uint32) + np.uint32(first) for k in range(1, kinds + 1)]
@@ -129,3 +139,9 @@ class CpuBackend(Backend):
 
     def memory_free(self) -> int:
         return free_memory()
+
+    def overflow(self, most: int, folder: Path) -> AbstractContextManager[None]:
+        return arrays_in_files(_library(), folder, max(0, most - RESERVE))
+
+    def overflow_free(self, folder: Path) -> int:
+        return shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free

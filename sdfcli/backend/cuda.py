@@ -24,6 +24,7 @@ from sdfcli.backend.base import Stream
 from sdfcli.backend.headers import headers, joined, with_includes
 from sdfcli.backend.warps import WarpBackend
 from sdfcli.errors import DeviceError
+from sdfcli.runtime.memory import free_memory
 
 BLOCK = C.WARP * C.BLOCK_WARPS
 STAGED = 1 << 15
@@ -32,6 +33,9 @@ STAGE = 1 << 22
 """Bytes of each of the two page-locked buffers through which larger arrays are copied."""
 IDLE_SHARE = 64
 """Which part of a device's memory the pool keeps for reuse, in free blocks: to free and allocate them takes time."""
+LARGE, LARGE_SHARE = 1 << 26, 0.75
+"""Bytes of an array that lies in the host's memory first where not all do, and the share of the device's memory for
+such arrays; the rest is for smaller ones, most of which are read at once."""
 COMPILER_OPTIONS = ("-std=c++17", "--fmad=false")
 FLUSH_DENORMALS = "-ftz=true"
 """Option that CuPy adds itself."""
@@ -348,6 +352,30 @@ class CudaBackend(WarpBackend):
         pool = self.xp.get_default_memory_pool()
         if pool.free_bytes() > self.idle_bytes:
             pool.free_all_blocks()
+
+    @contextmanager
+    def overflow(self, most: int, folder: Path) -> Iterator[None]:
+        cuda = self.xp.cuda
+        pool, host = self.xp.get_default_memory_pool(), cuda.MemoryPool(self._on_host)
+
+        def malloc(size: int) -> Any:
+            allowed = most if size < LARGE else LARGE_SHARE * most
+            if pool.used_bytes() + size <= allowed:
+                with suppress(cuda.memory.OutOfMemoryError):
+                    return pool.malloc(size)
+            return host.malloc(size)
+
+        with cuda.using_allocator(malloc):
+            yield
+
+    def _on_host(self, size: int) -> Any:
+        """Page-locked memory of the host, which kernels read and write over the bus."""
+        cuda = self.xp.cuda
+        memory = cuda.PinnedMemory(size)
+        return cuda.MemoryPointer(cuda.UnownedMemory(memory.ptr, size, memory, self.device.id), 0)
+
+    def overflow_free(self, folder: Path) -> int:
+        return free_memory()
 
     def sort(self, keys: Array) -> Array:
         # Thrust itself, which sorts in place: cupy.argsort sorts a copy.

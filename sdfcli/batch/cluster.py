@@ -7,17 +7,22 @@ import gc
 import logging
 import secrets
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sdfcli.backend.select import first_device, select_backend
 from sdfcli.batch.inputs import Job
 from sdfcli.batch.messages import Outcome, Settings, failure
 from sdfcli.batch.pool import Plan, Worker
 from sdfcli.errors import DeviceError, SdfError
+from sdfcli.mesh.mesh import Mesh
+from sdfcli.query.helper import DeviceHelper
 from sdfcli.runtime.child import end_all
 from sdfcli.runtime.remote import is_remote, shown
+from sdfcli.spatial.crew import Answer, Helper
 
 RETRIES = 2
 """Retries of a failed task; Dask runs a task whose worker is lost up to three times."""
@@ -34,6 +39,17 @@ def build_all(jobs: list[Job], plan: Plan, scheduler: str, timeout: float | None
 
     Raises DeviceError where Dask is not installed or the scheduler does not answer.
     """
+    with _client(scheduler, len(plan.settings)) as client:
+        run = secrets.token_hex(8)
+        try:
+            yield from _outcomes(client, run, jobs, plan, timeout, fail_fast)
+        finally:
+            _end(client, run)
+
+
+@contextlib.contextmanager
+def _client(scheduler: str, workers: int) -> Iterator[Any]:
+    """A client of a scheduler; workers: the number of `local` ones. Raises DeviceError as `build_all` does."""
     try:
         import distributed
     except ImportError as error:
@@ -45,16 +61,45 @@ def build_all(jobs: list[Job], plan: Plan, scheduler: str, timeout: float | None
             address: Any = scheduler
             if scheduler == "local":
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sdfcli-"))
-                address = stack.enter_context(_local_cluster(len(plan.settings), folder))
+                address = stack.enter_context(_local_cluster(workers, folder))
             client = stack.enter_context(distributed.Client(address, timeout=PATIENCE))
         except Exception as error:  # Dask has no kind of its own for what is wrong with an address or a key
             fault = DeviceError(f"--scheduler {scheduler}: no scheduler answers there: {error}")
         if fault:
             gc.collect()  # a client that could not start: its finaliser within the start of another would wait for ever
             raise fault
+        yield client
+
+
+@contextlib.contextmanager
+def crew(scheduler: str, plan: Plan) -> Iterator[Callable[[Mesh], list[Helper]]]:
+    """Makes the helpers of a build (see spatial/crew.py): a piece is a task that any worker of Dask may take, as
+    `build_all` says. Each worker makes the trees of the mesh for itself.
+
+    Raises DeviceError as `build_all` does.
+    """
+    with _client(scheduler, len(plan.settings)) as client:
+        import dask
+
         run = secrets.token_hex(8)
-        stack.callback(_end, client, run)
-        yield from _outcomes(client, run, jobs, plan, timeout, fail_fast)
+
+        def helpers(mesh: Mesh) -> list[Helper]:
+            facts = mesh.vertices, mesh.faces, mesh.domain, mesh.unit
+            there = client.scatter(facts, broadcast=True, hash=False)
+
+            def ask(points: Any, seed: Any) -> Answer:
+                task = client.submit(answer_here, run, there, plan.settings, points, seed, pure=False, retries=RETRIES)
+                answer: Answer = task.result()
+                return answer
+
+            return [ask] * len(client.ncores())
+
+        try:
+            with dask.config.set({"distributed.admin.large-graph-warning-threshold": "4 GB"}):
+                yield helpers
+        finally:
+            with contextlib.suppress(Exception):
+                client.run(forget_here, run)
 
 
 def _local_cluster(workers: int, folder: str) -> Any:
@@ -124,16 +169,26 @@ def _outcomes(
         client.cancel(list(tasks))
 
 
+def _worker_name() -> Any:
+    """The name of the worker of Dask that runs this."""
+    from distributed import get_worker
+
+    return get_worker().name
+
+
+def _settings_of(name: Any, settings: list[Settings]) -> Settings:
+    """Those of a worker: the workers of a local cluster are numbered."""
+    return settings[name % len(settings)] if isinstance(name, int) else settings[0]
+
+
 _workers: dict[str, dict[Any, tuple[list[Worker], list[Worker]]]] = {}
 """The idle and the busy processes of each batch that this process has a part in, by the name of the worker of Dask."""
 
 
 def build_here(run: str, job: Job, settings: list[Settings], share: int, timeout: float | None) -> Outcome:
     """Builds a mesh on a worker of Dask, in a process beside it: what crashes there is no loss to Dask."""
-    from distributed import get_worker
-
-    name = get_worker().name
-    mine = settings[name % len(settings)] if isinstance(name, int) else settings[0]
+    name = _worker_name()
+    mine = _settings_of(name, settings)
     idle, busy = _workers.setdefault(run, {}).setdefault(name, ([], []))
     worker = idle.pop() if idle else Worker(mine, share)
     busy.append(worker)
@@ -143,6 +198,29 @@ def build_here(run: str, job: Job, settings: list[Settings], share: int, timeout
         busy.remove(worker)
         if worker.alive:
             idle.append(worker)
+
+
+_helpers: dict[tuple[str, Any], DeviceHelper] = {}
+"""The trees of each build that this process has a part in, by the name of the worker of Dask."""
+_making = threading.Lock()
+
+
+def answer_here(run: str, mesh: Any, settings: list[Settings], points: Any, seed: Any) -> Answer:
+    """Answers a piece of a build's queries on a worker of Dask."""
+    name = _worker_name()
+    with _making:
+        if (run, name) not in _helpers:
+            mine = _settings_of(name, settings)
+            vertices, faces, domain, unit = mesh
+            backend = select_backend(first_device(mine.device), mine.threads)
+            _helpers[run, name] = DeviceHelper(backend, Mesh(vertices, faces).placed(domain, unit))
+    return _helpers[run, name](points, seed)
+
+
+def forget_here(run: str) -> None:
+    """Frees the trees of a build."""
+    for key in [key for key in _helpers if key[0] == run]:
+        del _helpers[key]
 
 
 def end_here(run: str) -> None:

@@ -11,6 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from threading import Thread
 
+from sdfcli.backend.overflow import overflow
+from sdfcli.backend.select import first_device
 from sdfcli.batch.messages import Outcome, Settings, failure
 from sdfcli.errors import InputError, SdfError, UsageError
 from sdfcli.field.field import Field
@@ -19,7 +21,7 @@ from sdfcli.field.store import load
 from sdfcli.mesh.load import load_placed
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import BuildParams
-from sdfcli.pipeline import LOADING, build
+from sdfcli.pipeline import LOADING, Helpers, build
 from sdfcli.runtime import remote
 from sdfcli.runtime.memory import as_sdf_error
 
@@ -32,22 +34,31 @@ def outcome_of(mesh: str, output: str, settings: Settings) -> Outcome:
         return failure(mesh, output, as_sdf_error(error, mesh))
 
 
-def build_into(mesh: str, output: str, settings: Settings, progress: Callable[[str], None] = lambda _: None) -> Outcome:
-    """Builds a field into a file, or finds it there. Both may be elsewhere: see runtime/remote.py.
+def build_into(
+    mesh: str,
+    output: str,
+    settings: Settings,
+    progress: Callable[[str], None] = lambda _: None,
+    helpers: Helpers | None = None,
+) -> Outcome:
+    """Builds a field into a file, or finds it there. Both may be elsewhere: see runtime/remote.py. helpers: as for
+    `build`.
 
     Raises what `pipeline.build` and `Field.save` raise, and UsageError for a file that is another field.
     """
     if remote.is_remote(mesh):
         progress("fetching")
     with remote.local_input(mesh) as source, remote.local_output(output) as target:
-        outcome = _build_here(source, target, settings, progress)
+        with overflow(Path(target).absolute().parent):
+            outcome = _build_here(source, Path(target), settings, progress, helpers)
         if remote.is_remote(output):
             progress("sending")
     return {**outcome, "input": remote.shown(mesh), "output": remote.shown(output)}
 
 
-def _build_here(mesh: str, output: str, settings: Settings, progress: Callable[[str], None]) -> Outcome:
-    target = Path(output)
+def _build_here(
+    mesh: str, target: Path, settings: Settings, progress: Callable[[str], None], helpers: Helpers | None
+) -> Outcome:
     if settings.skip_existing and os.path.exists(target):
         progress("comparing with the field that is there")
         found = _same_field(target, load_placed(mesh, BuildParams(**settings.parameters)), settings)
@@ -69,6 +80,7 @@ def _build_here(mesh: str, output: str, settings: Settings, progress: Callable[[
         progress=report,
         previous=_earlier(settings.previous) if settings.previous else None,
         keep_nearest=settings.nearest or settings.previous is not None,
+        helpers=helpers,
         **settings.parameters,
     )
     progress("writing")
@@ -165,5 +177,5 @@ def outcome_of_field(mesh: str, target: Path, status: str, field: Field, setting
         from sdfcli.batch.thumbnail import thumbnail
 
         with contextlib.suppress(SdfError):  # a field without a surface is a field all the same
-            outcome["picture"] = thumbnail(field, settings.device, settings.threads)
+            outcome["picture"] = thumbnail(field, first_device(settings.device), settings.threads)
     return outcome

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sdfcli.backend.select import device_names, first_device
+from sdfcli.backend.select import device_names
+from sdfcli.batch import pool
 from sdfcli.batch.inputs import Job
 from sdfcli.batch.messages import Outcome, Settings, failure
 from sdfcli.errors import SdfError, UsageError
 from sdfcli.runtime import remote
 from sdfcli.runtime.files import identities, refuse_existing, refuse_input
+from sdfcli.runtime.hardware import available_threads
+
+if TYPE_CHECKING:
+    from sdfcli.pipeline import Helpers
 
 Progress = Callable[[str], AbstractContextManager[Callable[[str], None]]]
 """Given a mesh: a context around its build that yields the function to call with each stage."""
@@ -44,8 +50,9 @@ class BuildRequest:
 
     @property
     def here(self) -> bool:
-        """Whether this process builds: another one would take longer to start than many a single mesh takes."""
-        return len(self.jobs) == 1 and self.timeout is None and self.scheduler is None
+        """Whether this process builds: another one would take longer to start than many a single mesh takes. Workers of
+        a scheduler then help."""
+        return len(self.jobs) == 1 and self.timeout is None
 
     @property
     def inputs(self) -> list[str]:
@@ -70,9 +77,8 @@ def _here(request: BuildRequest, progress: Progress) -> Iterator[Outcome]:
 
     (job,) = request.jobs
     try:
-        with progress(job.mesh) as update:
-            settings = replace(request.settings, device=first_device(request.settings.device))
-            outcome = build_into(job.mesh, job.output, settings, update)
+        with progress(job.mesh) as update, _crew(request) as helpers:
+            outcome = build_into(job.mesh, job.output, request.settings, update, helpers)
     except SdfError as error:
         if request.raises:
             raise
@@ -80,8 +86,25 @@ def _here(request: BuildRequest, progress: Progress) -> Iterator[Outcome]:
     yield outcome
 
 
+def _crew(request: BuildRequest) -> AbstractContextManager[Helpers | None]:
+    """Those who help with a single mesh."""
+    if request.scheduler is None:
+        return nullcontext()
+    from sdfcli.batch import cluster
+
+    return cluster.crew(request.scheduler, _plan(request, available_threads()))
+
+
+def _plan(request: BuildRequest, tasks: int) -> pool.Plan:
+    """The workers for so many tasks."""
+    settings = request.settings
+    if request.scheduler not in (None, "local"):
+        return pool.Plan([settings], 1)
+    return pool.plan(settings, device_names(settings.device), tasks, request.workers)
+
+
 def _elsewhere(request: BuildRequest) -> Iterator[Outcome]:
-    from sdfcli.batch import cluster, pool
+    from sdfcli.batch import cluster
     from sdfcli.field.store import load
 
     settings, jobs = request.settings, request.jobs
@@ -89,13 +112,10 @@ def _elsewhere(request: BuildRequest) -> Iterator[Outcome]:
         raise UsageError(f"--threads {settings.threads}: use 1 or more")
     if settings.previous is not None:
         load(settings.previous)
-    if request.scheduler not in (None, "local"):
-        plan = pool.Plan([settings], 1)
-    else:
-        plan = pool.plan(settings, device_names(settings.device), len(jobs), request.workers)
+    workers = _plan(request, len(jobs))
     if request.scheduler is None:
-        return pool.build_all(jobs, plan, request.timeout, request.fail_fast)
-    return cluster.build_all(jobs, plan, request.scheduler, request.timeout, request.fail_fast)
+        return pool.build_all(jobs, workers, request.timeout, request.fail_fast)
+    return cluster.build_all(jobs, workers, request.scheduler, request.timeout, request.fail_fast)
 
 
 def _make_room(request: BuildRequest) -> None:

@@ -257,10 +257,14 @@ def _write_page(report: Path | None, request: BuildRequest, done: list[Outcome])
 
 def _estimate_all(jobs: list[Job], settings: Settings, json: bool) -> int:
     """Prints estimates; returns the exit code that the builds would have."""
+    from sdfcli.backend.overflow import overflow
     from sdfcli.backend.select import first_device
 
-    alike = replace(settings, device=first_device(settings.device))
-    return max(_estimate_one(job.mesh, alike, json, raises=len(jobs) == 1 and not json) for job in jobs)
+    alike, codes = replace(settings, device=first_device(settings.device)), []
+    for job in jobs:
+        with overflow(Path(job.output).absolute().parent):
+            codes.append(_estimate_one(job.mesh, alike, json, raises=len(jobs) == 1 and not json))
+    return max(codes)
 
 
 def _estimate_one(mesh: str, settings: Settings, json: bool, raises: bool) -> int:
@@ -301,10 +305,11 @@ def _show_estimate(mesh: str, found: Estimate, json: bool) -> None:
             | {"seconds": {"total": found.seconds}}
         )
         return
+    beyond = ", the rest in scratch files" if found.fits and found.memory_bytes > found.limit_bytes else ""
     rows = [
         ("leaves", f"about {found.leaves:,}"),
         ("time", f"about {found.seconds:.0f} s on {found.device}"),
-        ("memory", f"about {human_bytes(found.memory_bytes)} of {human_bytes(found.limit_bytes)}"),
+        ("memory", f"about {human_bytes(found.memory_bytes)} of {human_bytes(found.limit_bytes)}{beyond}"),
         ("file", f"about {human_bytes(found.file_bytes)}"),
     ]
     print_table(mesh, rows)

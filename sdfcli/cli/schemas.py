@@ -270,7 +270,10 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
             "file_bytes": told(INTEGER, "size of the field's file"),
             "limit_bytes": told(INTEGER, "what may be used"),
             "free_bytes": told(INTEGER, "what is free"),
-            "fits": told(YES_OR_NO, "whether `memory_bytes` is within `limit_bytes`"),
+            "scratch_bytes": told(
+                INTEGER, "what is free for scratch files, or for a GPU in the host's memory; 0: no use of them"
+            ),
+            "fits": told(YES_OR_NO, "whether `memory_bytes` is within `limit_bytes`, or else within `scratch_bytes`"),
         },
     ),
     "sequence, a frame": (

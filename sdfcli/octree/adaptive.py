@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from sdfcli.backend import Array
 from sdfcli.octree.assemble import assemble
 from sdfcli.octree.balance import cells_to_split, constrain, run_ahead, tighten
-from sdfcli.octree.budget import PIECE, Budget, Sample
+from sdfcli.octree.budget import BYTES_PER_CELL, PIECE, SAMPLE, Budget, Sample
 from sdfcli.octree.corners import root_positions
 from sdfcli.octree.distances import ExactDistances
 from sdfcli.octree.grown import Grown, Limits, Progress
@@ -49,6 +50,13 @@ def build(scene: Scene, limits: Limits, progress: Progress | None = None) -> Gro
     )
 
 
+def estimated_bytes(scene: Scene, limits: Limits) -> int:
+    """Bytes of the octree, from a sample of its cells."""
+    growth = Growth(scene, replace(limits, most_memory=None), SAMPLE)
+    growth.run()
+    return BYTES_PER_CELL * growth.sample.estimated_cells(growth.octree)
+
+
 class Growth:
     """The growth of `octree`: cells are split until all criteria are met.
 
@@ -63,7 +71,7 @@ class Growth:
         self.octree = Octree(scene.backend, depth, scene.signer.caps is not None, visited)
         self.distances = ExactDistances(scene, self.octree.points)
         self.criteria = Criteria(self.octree, self.distances, limits, thin)
-        self._budget = Budget(self.octree, limits.most_memory)
+        self._budget = Budget(self.octree, limits.most_memory, lambda: estimated_bytes(scene, limits))
         self._pending: set[int] = set()  # levels that may have cells to split
         self._tested = 0  # opened cells that were last tested here, of which many are split
         self._coarsest = 0  # level with cells that were split since hanging corners were set

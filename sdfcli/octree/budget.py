@@ -2,32 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sdfcli.backend import Array, Backend
+from sdfcli.backend.overflow import has_room, room_elsewhere
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.octree.levels import Octree
 
 PIECE = 1 << 15
 """Cells whose points are made together."""
 
+SAMPLE = 2000
+"""Cells of a level that are followed to estimate an octree's size; more are more accurate and slower."""
+BALANCE, BYTES_PER_CELL = 1.2, 140
+"""Cells of an octree for each of the estimate, which lacks those for balance and hanging corners; and their bytes."""
+
 POINT_BYTES, ROW_BYTES, CELL_BYTES = 63, 370, 64
 """Bytes of a new point, an opened cell and a new cell at most, with spare room and copies while arrays grow."""
 END_BYTES = 53
 """Bytes of each point after growth: the field's arrays, and those of the measured error."""
+MOST_POINTS = 0xFFFFFF00
+"""Maximum points, and points of cells that open together: their numbers have 32 bits."""
 NEW_BYTES = 72
 """Temporary bytes of a new point of a piece: position, candidate slots, results."""
 
 
-def check_room(backend: Backend, more: int, limit: int | None, contents: str, remedy: str) -> None:
-    """Raises OutOfMemoryError where `more` bytes on the device, added to those in use, exceed the limit."""
-    if limit is not None and backend.memory_used() + more > limit:
-        raise OutOfMemoryError(f"the octree does not fit into {limit / 1e9:.3g} GB: {contents}; try {remedy}")
+def check_room(
+    backend: Backend,
+    more: int,
+    limit: int | None,
+    contents: str,
+    remedy: str,
+    whole: Callable[[], int] | None = None,
+) -> None:
+    """Raises OutOfMemoryError where `more` bytes on the device, added to those in use, exceed the limit, and arrays may
+    not lie elsewhere; see `has_room`."""
+    if limit is not None and not has_room(backend, more, limit, whole):
+        elsewhere = room_elsewhere(backend, 0, limit)
+        files = f" and {elsewhere / 1e9:.3g} GB of scratch files" if elsewhere else ""
+        raise OutOfMemoryError(f"the octree does not fit into {limit / 1e9:.3g} GB{files}: {contents}; try {remedy}")
 
 
 class Budget:
-    """The memory of an adaptive octree while it grows. limit: bytes on the device; None: no limit."""
+    """The memory of an adaptive octree while it grows.
 
-    def __init__(self, octree: Octree, limit: int | None) -> None:
-        self._octree, self._limit = octree, limit
+    limit: bytes on the device; None: no limit. whole: estimates the bytes of the grown octree.
+    """
+
+    def __init__(self, octree: Octree, limit: int | None, whole: Callable[[], int]) -> None:
+        self._octree, self._limit, self._whole = octree, limit, whole
 
     def reserve(self, points: int = 0, cells: int = 0, rows: int = 0) -> None:
         """Raises OutOfMemoryError where there is no room for new points, cells and opened cells."""
@@ -37,7 +60,9 @@ class Budget:
         finest = len(octree.levels) - 1
         contents = f"{octree.points.count:,} points at level {octree.depth} of {finest}"
         remedy = "a larger --tolerance, a smaller --depth, or more --max-memory"
-        check_room(octree.backend, more, self._limit, contents, remedy)
+        if octree.points.count + points > MOST_POINTS or 27 * rows > MOST_POINTS:
+            raise OutOfMemoryError(f"the octree has {contents}, and no numbers for more; try a larger --tolerance")
+        check_room(octree.backend, more, self._limit, contents, remedy, self._whole)
 
 
 class Sample:
@@ -66,4 +91,6 @@ class Sample:
 
     def estimated_cells(self, octree: Octree) -> int:
         """The number of cells of the whole octree."""
-        return round(sum(count / share for count, share in zip(octree.cell_counts, self._shares, strict=False)))
+        return round(
+            BALANCE * sum(count / share for count, share in zip(octree.cell_counts, self._shares, strict=False))
+        )

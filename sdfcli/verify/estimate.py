@@ -7,9 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from sdfcli.backend import Backend, select_backend
+from sdfcli.backend.overflow import overflow, room_elsewhere
 from sdfcli.errors import UsageError
 from sdfcli.mesh.load import load_placed
 from sdfcli.octree.adaptive import Growth
+from sdfcli.octree.budget import BYTES_PER_CELL, SAMPLE
 from sdfcli.octree.density import bvh_octree, bytes_for
 from sdfcli.octree.grown import Limits
 from sdfcli.params import BuildParams
@@ -17,16 +19,13 @@ from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.runtime.signature import takes
 from sdfcli.scene import Scene
 
-SAMPLE = 2000
-"""Cells sampled per level; more are more accurate and slower."""
+UPKEEP = 1.6
+"""Factor of time for splits that a sample lacks: for balance and hanging corners."""
 
-BALANCE, UPKEEP = 1.2, 1.6
-"""Factors of cells and of time for splits that a sample lacks: for balance and hanging corners."""
-
-QUERIES_PER_CELL, BYTES_PER_CELL, FILE_BYTES_PER_CELL = 1.75, 140, 0.57
-"""Measured on scans and parts, at tolerances from 2.5e-4 to 1e-3. On eight of them the estimate of leaves was within
-27 %, of memory 0.84 to 1.5 times, of time within a factor of two, of files within 42 %, except boxes, whose files are
-up to three times smaller.
+QUERIES_PER_CELL, FILE_BYTES_PER_CELL = 1.75, 0.57
+"""Measured on scans and parts, at tolerances from 2.5e-4 to 1e-3, as budget.BYTES_PER_CELL. On eight of them the
+estimate of leaves was within 27 %, of memory 0.84 to 1.5 times, of time within a factor of two, of files within 42 %,
+except boxes, whose files are up to three times smaller.
 """
 
 QUERIES = 20_000
@@ -45,8 +44,9 @@ DEFAULT_SHARE = 0.9
 class Estimate:
     """The estimate of a build: leaves of its octree, seconds, bytes on the device and of the file.
 
-    limit_bytes  memory limit of the build.
-    free_bytes   free memory of the device.
+    limit_bytes    memory limit of the build.
+    free_bytes     free memory of the device.
+    scratch_bytes  free bytes for what exceeds the limit, in scratch files or the host's memory; 0 where it may not.
     """
 
     leaves: int
@@ -55,12 +55,13 @@ class Estimate:
     file_bytes: int
     limit_bytes: int
     free_bytes: int
+    scratch_bytes: int
     device: str
 
     @property
     def fits(self) -> bool:
-        """Whether the build is expected to fit into the memory limit."""
-        return self.memory_bytes <= self.limit_bytes
+        """Whether the build is expected to fit into the memory limit, and what exceeds it into scratch files."""
+        return self.memory_bytes <= max(self.limit_bytes, self.scratch_bytes)
 
     def as_dict(self) -> dict[str, Any]:
         """The values by name."""
@@ -79,6 +80,11 @@ def estimate(
     """Estimates a build by following a sample of the cells down to the leaves (Knuth 1975: estimating the efficiency of
     backtrack programs). Arguments and errors are those of `build`."""
     params = BuildParams(**parameters)
+    with overflow():
+        return _estimate(source, params, device, threads, max_memory)
+
+
+def _estimate(source: Any, params: BuildParams, device: str, threads: int | None, max_memory: int | None) -> Estimate:
     start = time.perf_counter()
     backend = select_backend(device, threads)
     used = backend.memory_used()
@@ -91,13 +97,15 @@ def estimate(
     else:
         used = used + ORDER_BYTES * len(scene.order) if backend.memory.scarce else backend.memory_used()
         size = _bvh_size(scene, limits)
+    limit = memory_limit(backend, max_memory)
     return Estimate(
         leaves=size.leaves,
         seconds=begun - start + size.seconds,
         memory_bytes=used + size.memory_bytes,
         file_bytes=size.file_bytes,
-        limit_bytes=memory_limit(backend, max_memory),
+        limit_bytes=limit,
         free_bytes=backend.memory_free(),
+        scratch_bytes=room_elsewhere(backend, used, limit),
         device=backend.name,
     )
 
@@ -115,7 +123,7 @@ def _adaptive_size(scene: Scene, limits: Limits) -> _Size:
     growth.run()
     scene.backend.synchronize()
     seconds = time.perf_counter() - begun
-    cells = round(BALANCE * growth.sample.estimated_cells(growth.octree))
+    cells = growth.sample.estimated_cells(growth.octree)
     return _Size(
         leaves=cells * 7 // 8 + 1,
         seconds=UPKEEP * seconds * max(1.0, QUERIES_PER_CELL * cells / growth.distances.queries),

@@ -42,6 +42,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "contact/deepest.h"
 #include "contact/spheres.h"
 #include "cpu/sample.h"
+#include "cpu/scratch.h"
 #include "distance/closest.h"
 #include "distance/packet.h"
 #include "distance/points.h"

@@ -43,6 +43,9 @@ class FlushDenormals {
 #endif
 };
 
+// What a thread does after each chunk; mostly nothing (see cpu/scratch.h).
+std::atomic<void (*)()> after_chunk{nullptr};
+
 // What several threads do together: whoever comes takes the next chunk of 0 .. n - 1.
 struct Job {
     std::atomic<u64> next{0};
@@ -57,6 +60,7 @@ struct Job {
             u64 first = next.fetch_add(chunk, std::memory_order_relaxed), last = first + chunk;
             if (first >= n) return;
             call(run, (u32)first, (u32)(last < n ? last : n));
+            if (void (*look)() = after_chunk.load(std::memory_order_relaxed)) look();
         }
     }
 };
