@@ -235,9 +235,19 @@ def test_what_a_gpu_has_no_room_for_lies_on_the_host(gpu: CudaBackend, monkeypat
     from sdfcli.backend import cuda
 
     shape, parameters = shapes.torus(400, 200), {"tolerance": 2e-4}
-    plain = sdfcli.build(shape, device=gpu.name, **parameters)
-    pool, on_host, most = gpu.xp.get_default_memory_pool(), gpu._on_host, 200 * MB
-    sizes, uses = [], []
+    pool, on_host = gpu.xp.get_default_memory_pool(), gpu._on_host
+    sizes, uses = [], [0]
+    pool.free_all_blocks()
+    before = pool.used_bytes()
+
+    def used(size: int) -> Any:
+        memory = pool.malloc(size)
+        uses[0] = max(uses[0], pool.used_bytes() - before)
+        return memory
+
+    with gpu.xp.cuda.using_allocator(used):
+        plain = sdfcli.build(shape, device=gpu.name, **parameters)
+    most, uses = 6 * uses[0] // 10, []
 
     def counted(size: int) -> Any:
         sizes.append(size)
@@ -245,12 +255,11 @@ def test_what_a_gpu_has_no_room_for_lies_on_the_host(gpu: CudaBackend, monkeypat
         return on_host(size)
 
     monkeypatch.setattr(gpu, "_on_host", counted)
-    monkeypatch.setattr(overflow, "LEAST_ROOM", 30 * MB)
+    monkeypatch.setattr(overflow, "LEAST_ROOM", 15 * MB)
     monkeypatch.setattr(cuda, "LARGE", 1 << 20)
     pool.free_all_blocks()
-    before = pool.used_bytes()
     found = sdfcli.build(shape, device=gpu.name, max_memory=before + most, **parameters)
     assert found.content_sha256 == plain.content_sha256
     assert found.info == plain.info
-    assert sum(sizes) > 50 * MB
+    assert sum(sizes) > most // 4
     assert max(uses) <= before + most
