@@ -258,6 +258,7 @@ def test_what_a_gpu_has_no_room_for_lies_on_the_host(gpu: CudaBackend, monkeypat
     monkeypatch.setattr(overflow, "LEAST_ROOM", 15 * MB)
     monkeypatch.setattr(cuda, "LARGE", 1 << 20)
     pool.free_all_blocks()
+    before = pool.used_bytes()
     found = sdfcli.build(shape, device=gpu.name, max_memory=before + most, **parameters)
     assert found.content_sha256 == plain.content_sha256
     assert found.info == plain.info
