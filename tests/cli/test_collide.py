@@ -25,9 +25,9 @@ from sdfcli.cli.app import app
 from sdfcli.cli.output import pace
 from sdfcli.field.stated_error import StatedError
 
-FACTS = {"input", "posed", "signed", "stated_error", "stated_band", "seconds"}
+FACTS = {"schema_version", "input", "posed", "signed", "stated_error", "stated_band", "seconds"}
 OF_POSES = {"poses", "clear", "touching", "penetrating", "least", "poses_per_second"}
-OF_A_POSE = {"contact", "distance", "low", "high", "triangle", "point", "normal"}
+OF_A_POSE = {"schema_version", "contact", "distance", "low", "high", "triangle", "point", "normal"}
 BESIDE, DEEP = ("--at", "1.5,0,0"), ("--at", "0,0.1,0")
 """Poses of the small cube beside the ball, and in it."""
 
@@ -135,7 +135,7 @@ def test_json_is_what_the_table_is_of(folder: Path) -> None:
     for name in ("distance", "low", "high", "triangle", "point", "normal"):
         assert np.array_equal([row[name] for row in poses], getattr(found, name))
     assert (last["poses"], last["clear"], last["penetrating"]) == (5, 4, 1)
-    assert last["least"] == poses[4]
+    assert {"schema_version": 1, **last["least"]} == poses[4]
     assert last["signed"]
     assert last["stated_error"] == StatedError.of(sdfcli.load("ball.h5")).near
 
@@ -530,7 +530,7 @@ def test_frames(mesh: list[str], folder: Path) -> None:
     assert [row["frame"] for row in each] == [0, 1, 2]
     assert all(set(row) == {"frame"} | OF_A_POSE for row in each)
     assert np.allclose([row["distance"] for row in each], [1.9, 0.9, -0.1], atol=0.03)
-    assert last["least"] == each[2]
+    assert {"schema_version": 1, **last["least"]} == each[2]
     assert last["posed"] == (mesh[0] if len(mesh) < 3 or "--faces" in mesh else "frames/f9.ply and 2 more")
     *shifted, _ = rows("ball.h5", *mesh, "--at", "1,0,0")
     assert np.allclose([row["distance"] for row in shifted], [2.9, 1.9, 0.9], atol=0.03)

@@ -209,6 +209,7 @@ def test_fewer_triangles_than_are_asked_for(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, [*asked, "--json"], input="2 0 0\n")
     found = json.loads(done.stdout)
     assert found == {
+        "schema_version": 1,
         "distance": found["distance"],
         "nearest_triangles": [0],
         "nearest_distances": [abs(found["distance"])],
@@ -368,8 +369,8 @@ def test_text_gives_back_every_bit(tmp_path: Path, folder: Path) -> None:
     assert CliRunner().invoke(app, [*words, "-o", str(tmp_path / "a.csv")]).exit_code == 0
     assert np.array_equal(np.loadtxt(tmp_path / "a.csv", delimiter=",", skiprows=1), expected)
     lines = CliRunner().invoke(app, [*words, "--json"]).stdout.splitlines()
-    assert [list(json.loads(line)) for line in lines[:1]] == [["distance", "gx", "gy", "gz"]]
-    assert np.array_equal([list(json.loads(line).values()) for line in lines], expected)
+    assert [list(json.loads(line)) for line in lines[:1]] == [["schema_version", "distance", "gx", "gy", "gz"]]
+    assert np.array_equal([list(json.loads(line).values())[1:] for line in lines], expected)
 
 
 @pytest.mark.parametrize(

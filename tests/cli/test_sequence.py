@@ -37,7 +37,7 @@ KEYS = {
     "leaves",
     "corners",
 }
-KEYS |= {"bytes", "content_sha256", "device", "seconds"}
+KEYS |= {"schema_version", "bytes", "content_sha256", "device", "seconds"}
 LIMIT = 60
 """Seconds of a command that takes two."""
 
