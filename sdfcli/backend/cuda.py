@@ -221,16 +221,17 @@ class CudaBackend(WarpBackend):
         return self._functions[kernel]
 
     def _module(self, source: str) -> Any:
-        """A module, from the cache on disk where it is there.
-
-        CuPy has such a cache, too, but compiles an empty file in each process to learn the compiler's version: 50 ms.
-        """
+        """A module; compiled by one thread at a time."""
         module = self.xp.cuda.function.Module()
         with self._compiling[source]:
             module.load(self._compiled(source))
         return module
 
     def _compiled(self, source: str) -> bytes:
+        """The machine code of a module, from the cache on disk where it is there.
+
+        CuPy has such a cache, too, but compiles an empty file in each process to learn the compiler's version: 50 ms.
+        """
         compiler, nvrtc = self.xp.cuda.compiler, self.xp.cuda.nvrtc
         options = (*COMPILER_OPTIONS, FLUSH_DENORMALS)
         made_for = (options, self.device.compute_capability, nvrtc.getVersion(), self.xp.__version__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sdfcli.backend import Array, Backend
+from sdfcli.backend import Array, Backend, C
 from sdfcli.backend.overflow import has_room, room_elsewhere
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.octree.levels import Octree
@@ -55,7 +55,9 @@ class Budget:
     def reserve(self, points: int = 0, cells: int = 0, rows: int = 0) -> None:
         """Raises OutOfMemoryError where there is no room for new points, cells and opened cells."""
         octree = self._octree
-        more = POINT_BYTES * points + CELL_BYTES * cells + ROW_BYTES * rows + NEW_BYTES * min(points, 19 * PIECE)
+        more = (
+            POINT_BYTES * points + CELL_BYTES * cells + ROW_BYTES * rows + NEW_BYTES * min(points, C.OWN_POINTS * PIECE)
+        )
         more += END_BYTES * octree.points.count
         finest = len(octree.levels) - 1
         contents = f"{octree.points.count:,} points at level {octree.depth} of {finest}"

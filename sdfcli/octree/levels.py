@@ -13,8 +13,6 @@ CLOSED, OPENING, OPENED, JUMP, SPLIT = range(5)
 """States of a cell; JUMP: a leaf at a jump of the sign."""
 FOR_SHEET = 2
 """Mark of a cell to split for a sheet only, not for the tolerance."""
-MOST_POINTS = 19
-"""Points that an opened cell owns, at most."""
 LARGE = 1 << 23
 """Minimum bytes of an array for which cached memory is released before it grows."""
 
@@ -157,7 +155,7 @@ class Octree:
         self.points = GrowableTable(
             backend,
             {},
-            MOST_POINTS * 8 * visited,
+            C.OWN_POINTS * 8 * visited,
             signed=(np.float32, ()),
             slot=(np.uint32, ()),
             **({} if backend.memory.scarce else {"gradient": (np.float32, (3,))}),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sdfcli.backend import Array, C
-from sdfcli.octree.levels import MOST_POINTS, Octree
+from sdfcli.octree.levels import Octree
 from sdfcli.octree.refine import Criteria
 from sdfcli.scene import Scene
 
@@ -17,8 +17,6 @@ MOST = 1024
 WARPS = 1 << 13
 """Warps that a GPU runs at a time, at most."""
 
-DONE, BEFORE_VISIT, BEFORE_CHILDREN = range(3)
-"""Where visits ended, as in octree/visit.h."""
 NUMBER, ROOM, PENDING, COARSEST, QUERIES, STOP, LEVEL, TOP = range(1, 9)
 """Places in the tally."""
 AHEAD = 4
@@ -56,7 +54,7 @@ class Visits:
 
     def _make_room(self, levels: int, seeds: int) -> dict[str, Any]:
         xp, most = self._backend.xp, self._octree.visited
-        cells, points = 8 * most, MOST_POINTS * 8 * most
+        cells, points = 8 * most, C.OWN_POINTS * 8 * most
         of_cells = {name: xp.empty(cells, np.uint32) for name in ("chosen", "probed", "mask", "lent", "last")}
         of_points = {
             name: xp.empty((points, *shape), dtype)
@@ -93,7 +91,7 @@ class Visits:
             own.cells.reserve(8 * octree.visited)
             own.families.reserve(octree.visited)
             own.rows.reserve(8 * octree.visited)
-        points.reserve(MOST_POINTS * 8 * octree.visited)
+        points.reserve(C.OWN_POINTS * 8 * octree.visited)
         told = np.zeros(TOP + 1 + 5 * len(levels), np.uint32)
         told[: COARSEST + 1] = 0, points.count, points.room, sum(1 << level for level in pending), coarsest
         by_level = told[TOP + 1 :].reshape(-1, 5)
@@ -128,11 +126,11 @@ class Visits:
             if rows != own.rows.count:
                 own.rows.counted(rows)
         stop, level, top = told[[STOP, LEVEL, TOP]].tolist()
-        first = {DONE: top + 1, BEFORE_VISIT: level + 1, BEFORE_CHILDREN: level}[stop]
+        first = {C.VISITS_DONE: top + 1, C.BEFORE_VISIT: level + 1, C.BEFORE_CHILDREN: level}[stop]
         return Visited(
             pending={level for level in range(len(levels)) if told[PENDING] >> level & 1},
             coarsest=int(told[COARSEST]),
             queries=int(told[QUERIES]),
-            visit=level if stop == BEFORE_VISIT else None,
+            visit=level if stop == C.BEFORE_VISIT else None,
             split=[(each, self._list[each, : by_level[each, 4]].copy()) for each in range(first, top + 1)],
         )

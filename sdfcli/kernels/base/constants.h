@@ -42,6 +42,13 @@ constexpr float SDF_SHEET_WIDEST = 8.f;          // in tolerances: wider sheets 
 // Gradients whose cosine is below this belong to two sides of a sheet: these meet at 37 degrees at most.
 constexpr float SDF_OPPOSED = -0.8f;
 
+constexpr unsigned SDF_OWN_POINTS = 19;  // of an opened cell, at most
+
+// Where visits of an octree's levels end (octree/visit.h): with none left; with one that is not begun; before children.
+constexpr unsigned SDF_VISITS_DONE = 0;
+constexpr unsigned SDF_BEFORE_VISIT = 1;
+constexpr unsigned SDF_BEFORE_CHILDREN = 2;
+
 constexpr int SDF_TABLE_ROW = 16;  // bytes of a case in the table of marching cubes
 
 // ---- Signs ----

@@ -19,7 +19,6 @@
 
 #ifdef SDF_SHARED
 
-#define SDF_OWN_POINTS 19u  // of an opened cell, at most
 #define SDF_MOST_LEVELS 22
 
 // Cells that are split in a visit are `most` at most, new ones 8 most, their points 19 times as many.
@@ -46,8 +45,6 @@ struct VisitRoom {
     float* winding;   // [152 * most]
 };
 
-enum VisitStop { VISITS_DONE, BEFORE_VISIT, BEFORE_CHILDREN };
-
 // The numbers that come in, and go out with what they have become.
 struct VisitTally {
     u32 arrivals;  // 0
@@ -56,7 +53,7 @@ struct VisitTally {
     u32 pending;   // bit by bit, levels that may have cells to split
     u32 coarsest;  // level whose cells were split
     u32 queries;   // out, as what follows
-    u32 stop;      // where the visits ended
+    u32 stop;      // where the visits ended: see base/constants.h
     u32 level;     // the level there
     u32 top;       // the visits of the levels from there up to this one are open: their cells are listed, and opened
 };
@@ -109,7 +106,7 @@ struct Visits {
         u32 level = 0, first = 0, row = 0, opening = 0, at = 0, closed = 0;
         bool coarse = false;
         const u32* list = nullptr;
-        t.stop = VISITS_DONE;
+        t.stop = SDF_VISITS_DONE;
         t.queries = 0;
         if (a.only != SDF_NONE) level = t.top = a.only, step = BEGIN;
         while (step != END) {
@@ -124,7 +121,7 @@ struct Visits {
                     break;
                 case BEGIN:
                     if (!begin(level, closed, coarse)) {
-                        t.stop = BEFORE_VISIT;
+                        t.stop = SDF_BEFORE_VISIT;
                         step = END;
                         break;
                     }
@@ -141,7 +138,7 @@ struct Visits {
                     if (split[level] == 0) break;
                     if (!room_for(level + 1, 8 * split[level], 8 * split[level], 8 * split[level]) ||
                         (level + 1 == a.depth && cells[level + 1] == 0)) {  // what sheets cost is found out first
-                        t.stop = BEFORE_CHILDREN;
+                        t.stop = SDF_BEFORE_CHILDREN;
                         step = END;
                         break;
                     }
