@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -27,9 +27,10 @@ _here: ContextVar[_Overflow | None] = ContextVar("overflow", default=None)
 @contextmanager
 def overflow(folder: Path | None = None) -> Iterator[None]:
     """Within it, arrays may lie outside of the memory that a build may use: in scratch files of a folder, or for a GPU
-    in the host's memory. Within another one, the outer holds. None: the folder for temporary files."""
-    folder = Path(tempfile.gettempdir()) if folder is None else folder
-    if _here.get() is not None:
+    in the host's memory. Within another one, the outer holds. None: the folder for temporary files, if there is one."""
+    with suppress(FileNotFoundError):
+        folder = folder or Path(tempfile.gettempdir())
+    if folder is None or _here.get() is not None:
         yield
         return
     with ExitStack() as until:

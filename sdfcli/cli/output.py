@@ -71,6 +71,12 @@ def print_json(value: dict[str, Any]) -> None:
         typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, **value}))
 
 
+def print_document(value: dict[str, Any]) -> None:
+    """A JSON document, on lines for people."""
+    with standard_output():
+        typer.echo(json.dumps(value, indent=2))
+
+
 def line_width() -> int:
     """Characters in a line of standard output: those of the terminal; a file's lines have no end."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
-from sdfcli.cli.output import print_table, standard_output
+from sdfcli.cli.output import print_document, print_table
 from sdfcli.errors import UsageError
 
 
@@ -38,5 +37,4 @@ def schema(
         return
     if name not in names():
         raise UsageError(f"{name}: no such schema; use {', '.join(names())}")
-    with standard_output():
-        typer.echo(json.dumps(schema_of(name), indent=2))
+    print_document(schema_of(name))

@@ -240,7 +240,7 @@ def read(path, real=readers.read_obj):
             raise ValueError("something else")
     return real(path)
 
-readers.read_obj = read
+readers.READERS[".obj"] = read
 main()
 """
 

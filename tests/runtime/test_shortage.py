@@ -102,7 +102,7 @@ def test_a_failed_allocation_is_no_bad_file(tmp_path: Path, monkeypatch: pytest.
     path, field = tmp_path / "ball.obj", tmp_path / "ball.h5"
     path.write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n")
     sdfcli.build(shapes.icosphere(1), device="cpu", depth=3, tolerance=0.1).save(field)
-    monkeypatch.setattr(readers, "read_obj", fails)
+    monkeypatch.setitem(readers.READERS, ".obj", fails)
     monkeypatch.setattr(store, "read", fails)
     for free, error in ((100 * MB, OutOfMemoryError), (10**12, InputError)):  # where there is plenty, the file lies
         monkeypatch.setattr(memory, "free_memory", lambda free=free: free)
@@ -119,7 +119,7 @@ def test_what_is_known_to_be_too_much_stays_so(tmp_path: Path, monkeypatch: pyte
 
     path = tmp_path / "ball.obj"
     path.write_text("v 0 0 0\n")
-    monkeypatch.setattr(readers, "read_obj", too_much)
+    monkeypatch.setitem(readers.READERS, ".obj", too_much)
     monkeypatch.setattr(memory, "free_memory", lambda: 10**12)
     with pytest.raises(OutOfMemoryError, match=r"ball\.obj: reading it takes too much"):
         mesh.load_mesh(path)
