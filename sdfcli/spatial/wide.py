@@ -34,8 +34,17 @@ def build_wide(backend: Backend, order: Order) -> WideTree:
     """The packed tree over triangles."""
     xp = backend.xp
     block_slot = xp.empty(len(order), np.uint32)
-    backend.run("sdf_wide_order", len(order), triangle=order.triangle, block_slot=block_slot)
     counts, start = packed_levels(len(order), WIDE)
+    backend.run(
+        "sdf_wide_order",
+        len(order),
+        triangle=order.triangle,
+        block_slot=block_slot,
+        placed=xp.empty((len(order), 4), np.float32),
+        parts=counts[0],
+        part=xp.empty((2, counts[0], 2), np.uint32),
+        middle=xp.empty(counts[0], np.uint32),
+    )
     block = xp.empty((counts[0], 9, WIDE), np.float32)
     box = xp.empty((start[-1], 6, WIDE), np.float32)
     box[:, :3], box[:, 3:] = 3e38, -3e38

@@ -3,6 +3,12 @@
 
 #define SDF_CHUNK 1024  // indices a thread takes at a time; less work than this never pays for a thread
 
+#if defined(_WIN32)
+#define SDF_EXPORT extern "C" __declspec(dllexport)
+#else
+#define SDF_EXPORT extern "C" __attribute__((visibility("default")))
+#endif
+
 // Not in the lambda below: there `a` would be read again for each index.
 template <class Args, class At>
 static void each(const Args& a, u32 first, u32 last, const At& at) {
@@ -10,12 +16,12 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 }
 
 #define SDF_ENTRY_PLAIN(name)                                                                                      \
-    extern "C" void name(const name##_args* a, int threads) {                                                      \
+    SDF_EXPORT void name(const name##_args* a, int threads) {                                                      \
         parallel_chunks(a->n, SDF_CHUNK, threads, [a](u32 first, u32 last) { each(*a, first, last, name##_at); }); \
     }
 #define SDF_ENTRY_CHUNKS(name)                                                                                  \
     FN void name##_chunk(const name##_args& a, u32 first, u32 last);                                            \
-    extern "C" void name(const name##_args* a, int threads) {                                                   \
+    SDF_EXPORT void name(const name##_args* a, int threads) {                                                   \
         parallel_chunks(a->n, SDF_CHUNK, threads, [a](u32 first, u32 last) { name##_chunk(*a, first, last); }); \
     }
 // cpu/simd.cpp, compiled once for each instruction set. The bits are the same, since nothing contracts multiply-add.
@@ -30,7 +36,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
     extern "C" void name##_plain(const name##_args& a, u32 first, u32 last);                             \
     extern "C" void name##_avx2(const name##_args& a, u32 first, u32 last);                              \
     extern "C" void name##_avx512(const name##_args& a, u32 first, u32 last);                            \
-    extern "C" void name(const name##_args* a, int threads) {                                            \
+    SDF_EXPORT void name(const name##_args* a, int threads) {                                            \
         auto run = SDF_WIDEST(name);                                                                     \
         u32 n = *(const u32*)a;                                                                          \
         parallel_chunks(n, SDF_CHUNK, threads, [a, run](u32 first, u32 last) { run(*a, first, last); }); \
@@ -95,7 +101,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 
 SDF_ENTRY_LANES(sdf_distance_wide)
 
-extern "C" void sdf_wide_order(const sdf_wide_order_args* a, int threads) {
+SDF_EXPORT void sdf_wide_order(const sdf_wide_order_args* a, int threads) {
     wide_order(*a, [threads](u32 n, const auto& each) {
         parallel_chunks(n, 1, threads, [&each](u32 first, u32) { each(first); });
     });

@@ -2,16 +2,12 @@
 //
 // INTERFACE
 //   parallel_chunks  calls a function for chunks of 0 .. n - 1 on several threads, denormals flushed to zero
+//
+// POSIX threads, and nothing of the C++ library: so the library needs none, which a wheel would have to bring along,
+// and which takes minutes to build where there is no compiler (tools/build_backend.py).
 #ifndef SDFCLI_CPU_THREADS_H
 #define SDFCLI_CPU_THREADS_H
 #include <pthread.h>
-
-#include <atomic>
-#include <condition_variable>
-#include <list>
-#include <mutex>
-#include <system_error>
-#include <thread>
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -48,16 +44,17 @@ std::atomic<void (*)()> after_chunk{nullptr};
 
 // What several threads do together: whoever comes takes the next chunk of 0 .. n - 1.
 struct Job {
-    std::atomic<u64> next{0};
+    u64 next = 0;
     u32 n, chunk;
     void (*call)(const void* run, u32 first, u32 last);
     const void* run;
     int wanted = 0, inside = 0;  // helpers that may still come, and that are here
+    Job* after = nullptr;        // of the jobs that want helpers
 
     void work() {
         FlushDenormals mode;
         for (;;) {
-            u64 first = next.fetch_add(chunk, std::memory_order_relaxed), last = first + chunk;
+            u64 first = __atomic_fetch_add(&next, (u64)chunk, __ATOMIC_RELAXED), last = first + chunk;
             if (first >= n) return;
             call(run, (u32)first, (u32)(last < n ? last : n));
             if (void (*look)() = after_chunk.load(std::memory_order_relaxed)) look();
@@ -69,47 +66,74 @@ struct Job {
 // Nobody waits for a helper that has not come.
 class Helpers {
   public:
+    void begin() {
+        pthread_mutex_init(&lock_, nullptr);
+        pthread_cond_init(&came_, nullptr);
+        pthread_cond_init(&left_, nullptr);
+        jobs_ = nullptr;
+        helpers_ = 0;
+    }
+
     void take_part(Job& job, int wanted) {
-        {
-            std::lock_guard<std::mutex> guard(lock_);
-            job.wanted = wanted;
-            try {
-                for (; helpers_ < wanted; helpers_++) std::thread(&Helpers::help, this).detach();
-            } catch (const std::system_error&) {  // no more of them may be started: those that there are do the work
-            }
-            jobs_.push_back(&job);
-        }
-        for (int k = 0; k < wanted; k++) came_.notify_one();
+        pthread_mutex_lock(&lock_);
+        job.wanted = wanted;
+        while (helpers_ < wanted && start()) helpers_++;  // no more of them may be started: those that there are work
+        Job** end = &jobs_;
+        while (*end) end = &(*end)->after;
+        *end = &job;
+        pthread_mutex_unlock(&lock_);
+        for (int k = 0; k < wanted; k++) pthread_cond_signal(&came_);
         job.work();
-        std::unique_lock<std::mutex> guard(lock_);
-        jobs_.remove(&job);
-        left_.wait(guard, [&job] { return job.inside == 0; });
+        pthread_mutex_lock(&lock_);
+        remove(job);
+        while (job.inside > 0) pthread_cond_wait(&left_, &lock_);
+        pthread_mutex_unlock(&lock_);
     }
 
   private:
-    void help() {
-        std::unique_lock<std::mutex> guard(lock_);
+    bool start() {
+        pthread_t thread;
+        auto run = [](void* self) -> void* { ((Helpers*)self)->help(); };
+        return pthread_create(&thread, nullptr, run, this) == 0 && pthread_detach(thread) == 0;
+    }
+
+    [[noreturn]] void help() {
+        pthread_mutex_lock(&lock_);
         for (;;) {
-            came_.wait(guard, [this] { return !jobs_.empty(); });
-            Job* job = jobs_.front();
-            job->inside++;
-            if (--job->wanted == 0) jobs_.pop_front();
-            guard.unlock();
-            job->work();
-            guard.lock();
-            if (--job->inside == 0) left_.notify_all();
+            while (!jobs_) pthread_cond_wait(&came_, &lock_);
+            Job& job = *jobs_;
+            job.inside++;
+            if (--job.wanted == 0) remove(job);
+            pthread_mutex_unlock(&lock_);
+            job.work();
+            pthread_mutex_lock(&lock_);
+            if (--job.inside == 0) pthread_cond_broadcast(&left_);
         }
     }
 
-    std::mutex lock_;
-    std::condition_variable came_, left_;
-    std::list<Job*> jobs_;
-    int helpers_ = 0;
+    void remove(const Job& job) {
+        for (Job** place = &jobs_; *place; place = &(*place)->after)
+            if (*place == &job) {
+                *place = job.after;
+                return;
+            }
+    }
+
+    pthread_mutex_t lock_;
+    pthread_cond_t came_, left_;
+    Job* jobs_;
+    int helpers_;
 };
 
-// Never freed: helpers wait until the process ends. A process that is forked has none of them, and begins anew.
-Helpers* helpers = new Helpers;
-[[maybe_unused]] const int forked = pthread_atfork(nullptr, nullptr, [] { helpers = new Helpers; });
+// Helpers wait until the process ends. A process that is forked has none of them, and begins anew.
+Helpers helpers;
+[[maybe_unused]] const int begun = [] {
+    helpers.begin();
+#if !defined(_WIN32)
+    pthread_atfork(nullptr, nullptr, [] { helpers.begin(); });
+#endif
+    return 0;
+}();
 
 // Calls run(first, last) for chunks of 0 .. n - 1.
 template <class Run>
@@ -121,7 +145,7 @@ void parallel_chunks(u32 n, u32 chunk, int threads, const Run& run) {
     job.run = &run;
     int wanted = (int)((u64)threads < chunks ? (u64)threads : chunks) - 1;
     if (wanted > 0)
-        helpers->take_part(job, wanted);
+        helpers.take_part(job, wanted);
     else
         job.work();
 }

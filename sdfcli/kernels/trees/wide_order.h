@@ -10,7 +10,6 @@
 #ifndef SDFCLI_TREES_WIDE_ORDER_H
 #define SDFCLI_TREES_WIDE_ORDER_H
 #include <algorithm>
-#include <vector>
 
 #include "trees/wide.h"
 
@@ -18,6 +17,10 @@ struct sdf_wide_order_args {
     u32 n;                  // triangles
     const float* triangle;  // [n, 9]
     u32* block_slot;        // [n] out: the slots in the order of the blocks
+    float* placed;          // [n, 4] scratch
+    u32 parts;              // (n + 15) / 16
+    u32* part;              // [2, parts, 2] scratch
+    u32* middle;            // [parts] scratch
 };
 
 namespace {
@@ -28,7 +31,7 @@ struct Placed {
 };
 
 struct Part {
-    u32 first, last;
+    u32 first, last;  // no more than SDF_WIDE, or several whole nodes: so there are never more parts than blocks
 };
 
 Placed placed(const float* t, u32 slot) {
@@ -68,21 +71,22 @@ u32 cut(Placed* placed, Part part) {
 // run(n, f) calls f(0) .. f(n - 1), some of them at once.
 template <class Run>
 void wide_order(const sdf_wide_order_args& a, const Run& run) {
-    std::vector<Placed> all(a.n);
+    Placed* all = (Placed*)a.placed;
+    Part *parts = (Part*)a.part, *halves = parts + a.parts;
     for (u32 i = 0; i < a.n; i++) all[i] = placed(a.triangle + 9 * (size_t)i, i);
-    std::vector<Part> parts = {{0, a.n}};
-    while (!parts.empty()) {
-        std::vector<u32> middle(parts.size());
-        run((u32)parts.size(), [&](u32 i) {
-            if (parts[i].last - parts[i].first > SDF_WIDE) middle[i] = cut(all.data(), parts[i]);
+    parts[0] = {0, a.n};
+    for (u32 count = 1, next; count; count = next) {
+        run(count, [&](u32 i) {
+            a.middle[i] = parts[i].last - parts[i].first > SDF_WIDE ? cut(all, parts[i]) : 0;
         });
-        std::vector<Part> halves;
-        for (size_t i = 0; i < parts.size(); i++)
-            if (middle[i]) {
-                halves.push_back({parts[i].first, middle[i]});
-                halves.push_back({middle[i], parts[i].last});
+        next = 0;
+        for (u32 i = 0; i < count; i++)
+            if (u32 middle = a.middle[i]) {
+                halves[next++] = {parts[i].first, middle};
+                halves[next++] = {middle, parts[i].last};
             }
-        parts.swap(halves);
+        Part* before = parts;
+        parts = halves, halves = before;
     }
     for (u32 i = 0; i < a.n; i++) a.block_slot[i] = all[i].slot;
 }
