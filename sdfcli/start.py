@@ -3,16 +3,17 @@
 For runtime/processes.py. `python -m` searches the current folder first, for this package and for Python's own modules.
 """
 
+import os
 import sys
 
 
 def main() -> None:
     """Imports this copy of the package, whatever copy is first on Python's path, and runs the module."""
-    here = __file__.rpartition("/")[0]
+    here = os.path.dirname(__file__)
     sys.path[:] = [folder for folder in sys.path if folder != here]  # Python put it first: `errors` would be ours
     from importlib.util import module_from_spec, spec_from_file_location
 
-    spec = spec_from_file_location("sdfcli", f"{here}/__init__.py", submodule_search_locations=[here])
+    spec = spec_from_file_location("sdfcli", os.path.join(here, "__init__.py"), submodule_search_locations=[here])
     assert spec
     assert spec.loader
     sys.modules["sdfcli"] = package = module_from_spec(spec)

@@ -22,7 +22,7 @@ from sdfcli.errors import DeviceError, OutOfMemoryError
 from sdfcli.runtime.hardware import available_threads
 from sdfcli.runtime.memory import free_memory, is_shortage, used_memory
 
-LIBRARY_NAME = "libsdfcli_kernels.so"
+LIBRARY_NAME = "libsdfcli_kernels.dll" if os.name == "nt" else "libsdfcli_kernels.so"
 CACHE_LINE = 64
 RESERVE = 96 << 20
 """Bytes that kernels may touch before pages of scratch files are dropped."""
@@ -39,7 +39,7 @@ def library_path() -> Path:
         if not os.path.isabs(override):
             raise DeviceError(f"SDFCLI_KERNEL_LIBRARY={override}: use an absolute path; it names code that is run")
         return Path(override)
-    found = importlib.util.find_spec(f"sdfcli.backend.{LIBRARY_NAME.removesuffix('.so')}")
+    found = importlib.util.find_spec(f"sdfcli.backend.{LIBRARY_NAME.partition('.')[0]}")
     return Path(found.origin) if found is not None and found.origin else Path(__file__).with_name(LIBRARY_NAME)
 
 

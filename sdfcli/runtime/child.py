@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import threading
@@ -25,13 +26,14 @@ class Child:
     """A process that runs the `main` of a module; it starts in the background. settings: its first message."""
 
     def __init__(self, module: str, settings: dict[str, Any]) -> None:
-        # A session of its own: Ctrl-C in a terminal goes to the parent process alone.
+        # A session of its own, on Windows a group: Ctrl-C in a terminal goes to the parent process alone.
         self._process = subprocess.Popen(
             processes.python(module),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )
         self._started = False
         self.send(settings)
@@ -64,10 +66,11 @@ class Child:
     def fault(self, what: str, remedy: str) -> SdfError:
         """How a process ended that was at work on `what`. remedy: for a lack of memory."""
         code = self._process.wait()
-        if code == -signal.SIGKILL:
+        name = signal.Signals(-code).name if code < 0 else ""
+        if name == "SIGKILL":
             message = f"was killed, as systems do that run out of memory; try {remedy}"
             return OutOfMemoryError(f"{what}: the process that built it {message}")
-        how = f"crashed ({signal.Signals(-code).name})" if code < 0 else f"ended with exit code {code}"
+        how = f"crashed ({name})" if name else f"ended with exit code {code}"
         return SdfError(f"{what}: the process that built it {how}")
 
     def dismiss(self) -> None:
@@ -77,7 +80,12 @@ class Child:
 
     def end(self) -> None:
         """Terminates the process, then kills it."""
-        self._process.terminate()
+        if os.name == "nt":  # where terminating is killing; it ends by itself when its input does
+            assert self._process.stdin
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        else:
+            self._process.terminate()
         try:
             self._process.wait(GRACE)
         except subprocess.TimeoutExpired:

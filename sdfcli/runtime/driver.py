@@ -51,7 +51,7 @@ def _make_context(number: int) -> None:
 def _driver() -> ctypes.CDLL | None:
     """NVIDIA's driver, initialised; None where there is none."""
     try:
-        driver = ctypes.CDLL("libcuda.so.1")
+        driver = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
     except OSError:
         return None
     return driver if driver.cuInit(0) == 0 else None

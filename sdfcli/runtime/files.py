@@ -90,11 +90,11 @@ def written_whole(path: Path, force: bool) -> Iterator[Path]:
         mode = None if replaced is None else replaced.st_mode & 0o777
         number, temporary = _open_temporary(spare, 0o666 if mode is None else mode | 0o600)
         yield temporary
-        with open(temporary, "rb") as written:
+        with open(temporary, "r+b") as written:  # Windows syncs no file that is opened for reading
             os.fsync(written.fileno())
         if mode is not None:
             os.chmod(temporary, mode)
-        if temporary != spare:
+        if number is not None:
             _name(number, temporary, spare)
         _put_in_place(spare, path, force)
     except OSError as error:
@@ -106,16 +106,17 @@ def written_whole(path: Path, force: bool) -> Iterator[Path]:
             os.close(number)
 
 
-def _open_temporary(spare: Path, mode: int) -> tuple[int, Path]:
+def _open_temporary(spare: Path, mode: int) -> tuple[int | None, Path]:
     """A new file: its descriptor and path. It has no name where the file system allows that (O_TMPFILE), so that a
-    killed process leaves nothing behind; else the spare name."""
+    killed process leaves nothing behind; else the spare name, and it is closed: Windows renames no open files."""
     with contextlib.suppress(OSError, AttributeError):
         number = os.open(spare.parent, os.O_TMPFILE | os.O_RDWR, mode)
         temporary = Path(f"/proc/self/fd/{number}")
         if temporary.exists():
             return number, temporary
         os.close(number)
-    return os.open(spare, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode), spare
+    os.close(os.open(spare, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode))
+    return None, spare
 
 
 def _name(number: int, temporary: Path, spare: Path) -> None:

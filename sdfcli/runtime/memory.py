@@ -6,10 +6,13 @@ import contextlib
 import ctypes
 import errno
 import os
-import resource
+import sys
 from pathlib import Path, PurePosixPath
 
 from sdfcli.errors import InputError, OutOfMemoryError, SdfError
+
+if sys.platform == "linux":
+    import resource
 
 SHARE = 0.95
 """Share of the free memory that `bound` allows; page tables take some of the rest."""
@@ -48,6 +51,10 @@ _bound: list[bool] = []
 
 def free_memory() -> int:
     """Bytes that this process can still allocate: the minimum over the machine, its control groups and its limits."""
+    if sys.platform != "linux":
+        import psutil
+
+        return int(psutil.virtual_memory().available)
     free = [os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     for line in _words("/proc/meminfo"):
         if line[0] == "MemAvailable:":
@@ -82,6 +89,10 @@ def _left(folder: str, limit: str, used: str) -> list[int]:
 
 def used_memory() -> int:
     """Resident bytes of this process; 0 where unknown."""
+    if sys.platform != "linux":
+        import psutil
+
+        return int(psutil.Process().memory_info().rss)
     words = _words("/proc/self/statm")
     return int(words[0][1]) * os.sysconf("SC_PAGE_SIZE") if words else 0
 
@@ -97,9 +108,9 @@ def bound(most: int | None = None) -> None:
     killer ending the process.
 
     The limit is permanent, so only sdfcli's own processes set it, at their start; not those that may use a GPU, whose
-    driver reserves much address space. With `most` it only lowers a limit that was set.
+    driver reserves much address space. With `most` it only lowers a limit that was set. On Linux alone.
     """
-    if most is not None and not _bound:
+    if sys.platform != "linux" or (most is not None and not _bound):
         return
     _bound.append(True)
     if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:

@@ -20,4 +20,5 @@ def python(module: str) -> list[str]:
 
 def without_current_folder(path: str) -> str:
     """A `PATH` without empty and relative entries, which refer to the current folder."""
-    return os.pathsep.join(filter(os.path.isabs, path.split(os.pathsep))) or os.defpath
+    kept = os.pathsep.join(filter(os.path.isabs, path.split(os.pathsep)))
+    return kept or ("" if os.name == "nt" else os.defpath)  # that of Windows has the current folder

@@ -5,6 +5,7 @@ It ends when its input does, also when its parent process is killed.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import json
 import os
@@ -49,7 +50,10 @@ def serve(start: Callable[[Any], Handler]) -> None:
 def _listen(asked: queue.SimpleQueue[Any]) -> None:
     for line in sys.stdin:
         asked.put(json.loads(line))
-    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+    if os.name == "nt":
+        _thread.interrupt_main(signal.SIGTERM)
+    else:  # also ends a wait of the main thread
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
     time.sleep(GRACE)
     os._exit(1)
 
