@@ -1,13 +1,24 @@
-# The CPU build of sdfcli:
+# sdfcli on the CPU:
 #   docker build -t sdfcli .
 #   docker run --rm --user "$(id -u):$(id -g)" -v "$PWD:/data" sdfcli build scans/ -o fields/
+# On NVIDIA GPUs, whose driver the NVIDIA Container Toolkit brings in; the volume keeps the compiled kernels:
+#   docker build -t sdfcli:cuda13 --build-arg EXTRAS=cluster,cuda13 .
+#   docker run --rm --gpus all --user "$(id -u):$(id -g)" -v sdfcli-kernels:/kernels -v "$PWD:/data" sdfcli:cuda13 build scans/
 FROM python:3.13-slim AS build
+ARG EXTRAS=cluster
+# hadolint ignore=DL3008
 RUN apt-get update && apt-get install -y --no-install-recommends gcc g++ && rm -rf /var/lib/apt/lists/*
+# The version, which the image's copy of the source has no Git to tell.
+ARG SETUPTOOLS_SCM_PRETEND_VERSION
 COPY . /source
-RUN python -m venv /opt/sdfcli && /opt/sdfcli/bin/pip install --no-cache-dir '/source[cluster]'
+RUN python -m venv /opt/sdfcli && /opt/sdfcli/bin/pip install --no-cache-dir "/source[$EXTRAS]"
 
 FROM python:3.13-slim
 COPY --from=build /opt/sdfcli /opt/sdfcli
-ENV PATH=/opt/sdfcli/bin:$PATH
+ENV PATH=/opt/sdfcli/bin:$PATH \
+    CUPY_CACHE_DIR=/kernels \
+    NVIDIA_VISIBLE_DEVICES=all \
+    NVIDIA_DRIVER_CAPABILITIES=compute,utility
+RUN mkdir --mode=1777 /kernels
 WORKDIR /data
 ENTRYPOINT ["sdfcli"]

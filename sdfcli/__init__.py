@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+try:
+    from sdfcli._version import __version__  # written by the build
+except ImportError:
+    __version__ = "0.1.0"  # of the source tree; equal to fallback_version in pyproject.toml
+
 __all__ = [
     "Field",
     "FieldSequence",

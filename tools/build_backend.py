@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +32,22 @@ __all__ = [
     "get_requires_for_build_wheel",
 ]
 
-ZIG = "ziglang>=0.13"
-"""Clang with the C++ library and headers of every system: a package of 80 to 100 MB."""
+ZIG = "ziglang>=0.15"
+"""Clang with the C library and headers of every system: a package of 80 to 100 MB."""
 
 COMPILERS = ("c++", "g++", "clang++")
 """What CMake looks for on PATH, where CXX does not say it."""
+
+COMPILER = """#!/bin/sh
+for word; do
+    case $word in
+    -c) exec {zig} {flags} "$@" ;;
+    esac
+done
+exec {zig} {flags} "$@" -nostdlib++ -s
+"""
+"""A compiler for CMake. The library needs no C++ library, which Zig would build first, for minutes, nor names for
+debuggers (-s)."""
 
 
 def target() -> str | None:
@@ -56,18 +67,21 @@ def needs_zig() -> bool:
 
 
 @contextmanager
-def compiler() -> Iterator[None]:
-    """Names a compiler to CMake where there is none."""
-    if not needs_zig():
-        yield
-        return
+def zig(target: str, *flags: str) -> Iterator[None]:
+    """Names Zig's compiler for a target to CMake."""
     with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder) / "c++"
-        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ziglang c++ -target {target()} "$@"\n')
+        program, before = Path(folder) / "c++", os.environ.get("CXX")
+        # Without them Zig builds a library for reports of undefined behaviour.
+        words = f"c++ -target {target} -fno-sanitize=all -g0 {' '.join(flags)}"
+        program.write_text(COMPILER.format(zig=f'"{sys.executable}" -m ziglang', flags=words))
         program.chmod(0o700)
-        names = {"CXX": str(program), "LDFLAGS": f"{os.environ.get('LDFLAGS', '')} -s"}  # -s: no names for debuggers
-        os.environ.update(names)  # of a process that builds this wheel, and ends
-        yield
+        os.environ["CXX"] = str(program)
+        try:
+            yield
+        finally:
+            del os.environ["CXX"]
+            if before is not None:
+                os.environ["CXX"] = before
 
 
 def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) -> list[str]:
@@ -79,5 +93,5 @@ def build_wheel(
     wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None
 ) -> str:
     """A wheel, by the name of its file."""
-    with compiler():
+    with zig(target() or "") if needs_zig() else nullcontext():
         return core.build_wheel(wheel_directory, config_settings, metadata_directory)

@@ -117,15 +117,16 @@ struct Mask {
 };
 FN u32 bits(const Mask& m) {
     u32 b = 0;
-    for (int k = 0; k < SDF_PARTS; k++) {
 #if defined(__AVX__)
-        b |= (u32)_mm256_movemask_ps((__m256)m.part[k]) << SDF_PART_LANES * k;
+    for (int k = 0; k < SDF_PARTS; k++) b |= (u32)_mm256_movemask_ps((__m256)m.part[k]) << SDF_PART_LANES * k;
 #elif defined(__x86_64__)
-        b |= (u32)_mm_movemask_ps((__m128)m.part[k]) << SDF_PART_LANES * k;
-#else
-        for (int j = 0; j < SDF_PART_LANES; j++) b |= (u32)(m.part[k][j] & 1) << (SDF_PART_LANES * k + j);
+    for (int k = 0; k < SDF_PARTS; k++) b |= (u32)_mm_movemask_ps((__m128)m.part[k]) << SDF_PART_LANES * k;
+#else  // NEON has no such instruction: each lane keeps its bits of all parts, then lanes are joined
+    IntPart lane, joined = {};
+    for (int j = 0; j < SDF_PART_LANES; j++) lane[j] = 1u << j;
+    for (int k = 0; k < SDF_PARTS; k++) joined |= (IntPart)m.part[k] & lane << SDF_PART_LANES * k;
+    for (int j = 0; j < SDF_PART_LANES; j++) b |= joined[j];
 #endif
-    }
     return b;
 }
 FN Mask mask_of(u32 bits) {

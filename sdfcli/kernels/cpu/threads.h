@@ -9,38 +9,13 @@
 #define SDFCLI_CPU_THREADS_H
 #include <pthread.h>
 
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-#endif
-
 #include "base/portable.h"
+#include "cpu/denormals.h"
 
 namespace {
 
-// Denormals are flushed to zero, as on the GPU, while a kernel runs on this thread.
-class FlushDenormals {
-#if defined(__x86_64__)
-  public:
-    FlushDenormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040u); }
-    ~FlushDenormals() { _mm_setcsr(before_); }
-
-  private:
-    unsigned before_;
-#elif defined(__aarch64__)
-  public:
-    FlushDenormals() {
-        asm volatile("mrs %0, fpcr" : "=r"(before_));
-        asm volatile("msr fpcr, %0" ::"r"(before_ | 1ull << 24));
-    }
-    ~FlushDenormals() { asm volatile("msr fpcr, %0" ::"r"(before_)); }
-
-  private:
-    unsigned long long before_;
-#endif
-};
-
 // What a thread does after each chunk; mostly nothing (see cpu/scratch.h).
-std::atomic<void (*)()> after_chunk{nullptr};
+void (*after_chunk)() = nullptr;
 
 // What several threads do together: whoever comes takes the next chunk of 0 .. n - 1.
 struct Job {
@@ -57,7 +32,7 @@ struct Job {
             u64 first = __atomic_fetch_add(&next, (u64)chunk, __ATOMIC_RELAXED), last = first + chunk;
             if (first >= n) return;
             call(run, (u32)first, (u32)(last < n ? last : n));
-            if (void (*look)() = after_chunk.load(std::memory_order_relaxed)) look();
+            if (void (*look)() = __atomic_load_n(&after_chunk, __ATOMIC_RELAXED)) look();
         }
     }
 };

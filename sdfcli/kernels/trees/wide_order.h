@@ -76,9 +76,7 @@ void wide_order(const sdf_wide_order_args& a, const Run& run) {
     for (u32 i = 0; i < a.n; i++) all[i] = placed(a.triangle + 9 * (size_t)i, i);
     parts[0] = {0, a.n};
     for (u32 count = 1, next; count; count = next) {
-        run(count, [&](u32 i) {
-            a.middle[i] = parts[i].last - parts[i].first > SDF_WIDE ? cut(all, parts[i]) : 0;
-        });
+        run(count, [&](u32 i) { a.middle[i] = parts[i].last - parts[i].first > SDF_WIDE ? cut(all, parts[i]) : 0; });
         next = 0;
         for (u32 i = 0; i < count; i++)
             if (u32 middle = a.middle[i]) {

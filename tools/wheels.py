@@ -1,0 +1,177 @@
+"""Builds the wheels of a release on one Linux machine: `python tools/wheels.py [--platform NAME ...] [-o DIR]`.
+
+Zig compiles for every platform, so no other machine is needed. Each wheel is checked: its size, what its library
+needs and offers, that no path of this machine is in it. The same source and the same packages give the same bytes.
+
+Needs `pip install scikit-build-core setuptools-scm cmake ninja ziglang auditwheel lief`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import lief
+from build_backend import zig
+from scikit_build_core.build import build_wheel
+
+ROOT = Path(__file__).resolve().parents[1]
+MOST_BYTES = 4_000_000
+
+
+class Platform(NamedTuple):
+    """What a wheel is for.
+
+    target     in Zig's words
+    needs      what the library may need of the system
+    suffix     of the library's name
+    """
+
+    target: str
+    needs: str
+    suffix: str = ".so"
+
+
+GLIBC = r"lib(c|m|pthread)\.so\.\d|ld-linux-.*"
+PLATFORMS = {
+    "manylinux_2_28_x86_64": Platform("x86_64-linux-gnu.2.28", GLIBC),
+    "manylinux_2_28_aarch64": Platform("aarch64-linux-gnu.2.28", GLIBC),
+    "musllinux_1_2_x86_64": Platform("x86_64-linux-musl", r"libc\.so"),
+    "musllinux_1_2_aarch64": Platform("aarch64-linux-musl", r"libc\.so"),
+    "macosx_11_0_arm64": Platform("aarch64-macos.11.0", r"/usr/lib/libSystem\.B\.dylib"),
+    "macosx_11_0_x86_64": Platform("x86_64-macos.11.0", r"/usr/lib/libSystem\.B\.dylib"),
+    "win_amd64": Platform("x86_64-windows-gnu", r"(?i)kernel32\.dll|ntdll\.dll|api-ms-win-crt-[\w-]+\.dll", ".dll"),
+}
+
+
+def main() -> None:
+    """Builds and checks the wheels that are named, or all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--platform", action="append", choices=PLATFORMS, metavar="NAME", help=", ".join(PLATFORMS))
+    parser.add_argument("-o", "--output", type=Path, default=Path("dist"), metavar="DIR")
+    options = parser.parse_args()
+    output = options.output.resolve()
+    output.mkdir(parents=True, exist_ok=True)
+    os.chdir(ROOT)
+    for name in options.platform or PLATFORMS:
+        wheel = build(name, output)
+        faults = list(check(wheel, name))
+        print(
+            f"{wheel.name}: {wheel.stat().st_size / 1e6:.2f} MB{''.join(f'; {fault}' for fault in faults)}", flush=True
+        )
+        if faults:
+            sys.exit(1)
+
+
+def build(name: str, output: Path) -> Path:
+    """The wheel for a platform."""
+    platform = PLATFORMS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        sbom = Path(folder, "sdfcli.cdx.json")
+        sbom.write_text(json.dumps(bill_of_materials(name), indent=1) + "\n")
+        defines = {
+            # Zig knows the target, and links for all of them as for Linux.
+            "CMAKE_SYSTEM_NAME": "Linux",
+            "CMAKE_SYSTEM_PROCESSOR": platform.target.partition("-")[0],
+            "CMAKE_SHARED_MODULE_SUFFIX_CXX": platform.suffix,
+            "CMAKE_SKIP_RPATH": "ON",
+            "SDFCLI_SBOM": str(sbom),
+        }
+        settings: dict[str, Any] = {f"cmake.define.{key}": value for key, value in defines.items()}
+        settings |= {"wheel.reproducible": "true", "build-dir": str(Path(folder, "build"))}
+        with (
+            mock.patch.dict(os.environ, {"_PYTHON_HOST_PLATFORM": name}),
+            zig(platform.target, f"-ffile-prefix-map={ROOT}=."),
+        ):
+            return output / build_wheel(str(output), settings)
+
+
+def bill_of_materials(name: str) -> dict[str, Any]:
+    """What is in a wheel, in the words of CycloneDX (PEP 770): beside this project, what Zig links statically."""
+    compiler = {"type": "application", "name": "ziglang", "version": version("ziglang")}
+    linked = ["compiler-rt", *["mingw-w64", "winpthreads"] * name.startswith("win")]
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "component": {
+                "type": "library",
+                "bom-ref": "sdfcli",
+                "name": "sdfcli",
+                "licenses": [{"license": {"id": "MIT"}}],
+                "properties": [{"name": "sdfcli:platform", "value": name}],
+            },
+            "tools": {"components": [{**compiler, "purl": f"pkg:pypi/ziglang@{version('ziglang')}"}]},
+        },
+        "components": [
+            {"type": "library", "bom-ref": each, "name": each, "version": f"as in ziglang {version('ziglang')}"}
+            for each in linked
+        ],
+        "dependencies": [{"ref": "sdfcli", "dependsOn": linked}],
+    }
+
+
+def check(wheel: Path, name: str) -> list[str]:
+    """What is wrong with a wheel."""
+    platform, faults = PLATFORMS[name], []
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        [library] = [each for each in names if Path(each).name.startswith("libsdfcli_kernels")]
+        content = archive.read(library)
+    if wheel.stat().st_size > MOST_BYTES:
+        faults.append(f"more than {MOST_BYTES:,} bytes")
+    if not wheel.name.endswith(f"-py3-none-{name}.whl") or not library.endswith(platform.suffix):
+        faults.append(f"wrong name of the wheel or of {library}")
+    if not any(each.endswith(".dist-info/sboms/sdfcli.cdx.json") for each in names):
+        faults.append("no bill of materials")
+    if any(str(folder).encode() in content for folder in (ROOT, Path.home(), tempfile.gettempdir())):
+        faults.append("a path of this machine in the library")
+    needed, offered = needs_and_offers(content)
+    faults += [f"needs {each}" for each in needed if not re.fullmatch(platform.needs, each)]
+    kernels = set(re.findall(r"SDF_ENTRY_LANES\((sdf_\w+)\)", (ROOT / "sdfcli/kernels/cpu/entry.cpp").read_text()))
+    faults += [f"lacks {each}" for each in ({*kernels, "sdf_wide_order", "sdf_field_sample"} - offered)]
+    faults += [f"offers {each}" for each in offered if not each.startswith("sdf_")]
+    if "linux" in name:
+        said = subprocess.run(
+            [sys.executable, "-m", "auditwheel", "show", wheel], capture_output=True, text=True, check=False
+        )
+        words = " ".join((said.stdout + said.stderr).split())
+        found = re.search(r'following platform tag: "(\w+linux)_(\d+)_(\d+)_(\w+)"', words)
+        if not found or not serves(found.groups(), name):
+            faults.append(f"auditwheel: {words}")
+    return faults
+
+
+def serves(least: tuple[str | Any, ...], name: str) -> bool:
+    """Whether the oldest C library that would do is no newer than a platform's."""
+    kind, major, minor, machine = re.fullmatch(r"(\w+linux)_(\d+)_(\d+)_(\w+)", name).groups()  # type: ignore[union-attr]
+    return (kind, machine) == (least[0], least[3]) and (int(least[1]), int(least[2])) <= (int(major), int(minor))
+
+
+def needs_and_offers(content: bytes) -> tuple[list[str], set[str]]:
+    """The libraries that a library needs, and the names that it offers."""
+    binary = lief.parse(io.BytesIO(content))
+    if isinstance(binary, lief.ELF.Binary):
+        return list(binary.libraries), {str(each.name) for each in binary.exported_symbols}
+    if isinstance(binary, lief.MachO.Binary):
+        needed = [each for each in binary.libraries if each.command == lief.MachO.LoadCommand.TYPE.LOAD_DYLIB]
+        offered = {str(each.symbol.name).removeprefix("_") for each in binary.dyld_info.exports}
+        return [str(each.name) for each in needed], offered
+    assert isinstance(binary, lief.PE.Binary)
+    return list(binary.libraries), {str(each.name) for each in binary.get_export().entries}
+
+
+if __name__ == "__main__":
+    main()
