@@ -209,7 +209,7 @@ def main() -> None:
     gc.set_threshold(100_000)  # imports make many objects, none of them garbage
     os.environ["PATH"] = processes.without_current_folder(os.environ.get("PATH", ""))  # for libraries, too
     if os.name == "nt":
-        os.environ["NoDefaultCurrentDirectoryInExePath"] = "1"  # Windows looks for programs there first
+        os.environ["NODEFAULTCURRENTDIRECTORYINEXEPATH"] = "1"  # Windows looks for programs there first
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start as many as there are CPUs, for no work
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

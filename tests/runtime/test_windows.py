@@ -22,16 +22,20 @@ import os, signal, sys, types
 
 # Imported before: their own choice for this machine.
 import ctypes, h5py, json, lxml.etree, multiprocessing, numpy, numpy.lib.format, PIL.Image, random, secrets, shutil
-import subprocess, tempfile, trimesh, typer, rich.console, rich.progress, scipy.spatial
+import subprocess, tempfile, trimesh, typer, rich.console, rich.progress
 import concurrent.futures, http.client, unittest.mock, urllib.request, zipfile
-import trimesh.exchange.load
+import trimesh.exchange.load, trimesh.visual
+try:
+    import scipy.spatial
+except ImportError:
+    pass
 from pathlib import Path
 
 for name in ("fcntl", "resource", "pwd", "grp", "termios", "syslog"):
     sys.modules[name] = None
 MODULES = {
-    os: "O_TMPFILE O_NOFOLLOW O_DIRECTORY O_NONBLOCK O_CLOEXEC fork fchmod sysconf sched_getaffinity mkfifo getuid geteuid "
-    "killpg setsid setpgid wait3 statvfs getpgid posix_spawn",
+    os: "O_TMPFILE O_NOFOLLOW O_DIRECTORY O_NONBLOCK O_CLOEXEC fork fchmod sysconf sched_getaffinity mkfifo getuid "
+    "geteuid killpg setsid setpgid wait3 statvfs getpgid posix_spawn",
     signal: "SIGKILL SIGHUP SIGUSR1 SIGPIPE pthread_kill pthread_sigmask alarm setitimer",
 }
 for module, names in MODULES.items():
