@@ -6,7 +6,7 @@
 #if defined(_WIN32)
 #define SDF_EXPORT extern "C" __declspec(dllexport)
 #else
-#define SDF_EXPORT extern "C" __attribute__((visibility("default")))
+#define SDF_EXPORT extern "C"
 #endif
 
 // Not in the lambda below: there `a` would be read again for each index.
