@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -158,7 +159,8 @@ def _region_errors(relative: Floats, jump: Bools, cell: float) -> RegionErrors:
     return RegionErrors(
         samples=len(relative),
         largest=float(counted.max(initial=0.0)),
-        rms=float(np.sqrt(np.mean(counted**2))) if len(counted) else 0.0,
+        # One by one: the order of NumPy's sums depends on the machine.
+        rms=math.sqrt(np.cumsum(counted**2)[-1] / len(counted)) if len(counted) else 0.0,
         jumps=int(jump.sum()),
         cell=cell,
     )

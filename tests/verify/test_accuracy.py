@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -124,3 +125,14 @@ def test_jumps_are_searched_wherever_the_sign_may_jump(kind: str, sign: str, mon
     monkeypatch.setattr(measure, "_may_jump", lambda _: True)
     assert sdfcli.build(shape, device="cpu", tolerance=0.005, sign=sign).info == found
     assert found["max_error"] <= 0.005
+
+
+def test_squares_are_summed_one_by_one() -> None:
+    """NumPy's sums have an order that depends on the machine's vectors."""
+    random, exact = np.random.default_rng(4), Exact(lambda points: np.zeros(len(points)))
+    for _ in range(20):
+        sizes, total = random.uniform(0.1, 1, 4000) ** 9, 0.0
+        for size in sizes.tolist():
+            total += size * size
+        found = errors(Turned(lambda points: -points[:, 0]), 1.0, 10.0, 1.0, exact, np.stack([sizes] * 3, axis=1))
+        assert found.rms == math.sqrt(total / len(sizes))
