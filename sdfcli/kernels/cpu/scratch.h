@@ -90,7 +90,8 @@ class MappedFiles {
 
     void unmap(void* place, size_t size) {
         Locked guard(lock_);
-        *find(place) = files_[--count_];
+        File* gone = find(place);
+        *gone = files_[--count_];
         munmap(place, size);
     }
 
