@@ -1,0 +1,55 @@
+"""What a release says in several places is the same in all: the version, and what the package needs."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def project() -> Any:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+@pytest.fixture(scope="module")
+def recipe() -> Any:
+    return yaml.safe_load((ROOT / "conda/recipe.yaml").read_text())
+
+
+def test_the_version_of_the_source(project: Any, recipe: Any) -> None:
+    [version] = re.findall(r'^ +__version__ = "(.+)"', (ROOT / "sdfcli/__init__.py").read_text(), re.MULTILINE)
+    assert project["tool"]["setuptools_scm"]["fallback_version"] == version
+    assert recipe["context"]["version"] == version
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == version
+
+
+def test_conda_asks_for_what_pip_asks_for(project: Any, recipe: Any) -> None:
+    asked = recipe["requirements"]
+    assert set(project["build-system"]["requires"]) <= {each.replace(" ", "") for each in asked["host"]}
+    [(elsewhere, more)] = [(each["if"], each["then"]) for each in asked["run"] if isinstance(each, dict)]
+    assert elsewhere == "not linux"
+    names = {each.replace(" ", "") for each in asked["run"] if isinstance(each, str) and each != "python"}
+    assert {*names, more.replace(" ", "") + "; sys_platform != 'linux'"} == set(project["project"]["dependencies"])
+    assert recipe["build"]["python"]["entry_points"] == [f"sdfcli = {project['project']['scripts']['sdfcli']}"]
+
+
+@pytest.mark.parametrize("name", ["ci", "release"])
+def test_actions_are_pinned(name: str) -> None:
+    """A tag of somebody else's may move."""
+    text = (ROOT / f".github/workflows/{name}.yml").read_text()
+    used = re.findall(r"uses: (.+)", text)
+    assert used
+    for each in used:
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", each), each
