@@ -1,6 +1,7 @@
 // Kernels that the CPU runs in lanes, one index after the other: what the lanes are compared with.
 #include "base/portable.h"
 #include "cpu/denormals.h"
+#include "cpu/instructions.h"
 
 #define SDF_ENTRY_SIMD(name)                             \
     extern "C" void name(const name##_args* a) {         \
@@ -14,3 +15,6 @@
 #include "sign/inherit.h"
 #include "sign/link.h"
 #include "winding/thread.h"
+
+extern "C" int has_avx2() { return instructions.avx2; }
+extern "C" int has_avx512() { return instructions.avx512; }

@@ -55,13 +55,23 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return ctypes.CDLL(str(library))
 
 
+def has(instructions: str) -> bool:
+    return instructions in Path("/proc/cpuinfo").read_text().replace("\n", " ")
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="no choice")
+@pytest.mark.parametrize("name", ["avx2", "avx512"])
+def test_the_instructions_of_this_cpu(alone: ctypes.CDLL, name: str) -> None:
+    assert getattr(alone, f"has_{name}")() == has(SETS[name] or "")
+
+
 @pytest.fixture(scope="session", params=SETS)
 def build(request: pytest.FixtureRequest) -> str:
     """One of the builds that this CPU can run."""
     needs = SETS[request.param]
     if needs and platform.machine() != "x86_64":
         pytest.skip("no such build")
-    if needs and needs not in Path("/proc/cpuinfo").read_text().replace("\n", " "):
+    if needs and not has(needs):
         pytest.skip(f"this CPU has no{needs}")
     return str(request.param)
 

@@ -1,4 +1,5 @@
 // The CPU's entry points: a plain C interface, NAME(args, threads) for each kernel.
+#include "cpu/instructions.h"
 #include "cpu/threads.h"
 
 #define SDF_CHUNK 1024  // indices a thread takes at a time; less work than this never pays for a thread
@@ -26,8 +27,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
     }
 // cpu/simd.cpp, compiled once for each instruction set. The bits are the same, since nothing contracts multiply-add.
 #if defined(__x86_64__)
-#define SDF_WIDEST(name) \
-    (__builtin_cpu_supports("avx512f") ? name##_avx512 : __builtin_cpu_supports("avx2") ? name##_avx2 : name##_plain)
+#define SDF_WIDEST(name) (instructions.avx512 ? name##_avx512 : instructions.avx2 ? name##_avx2 : name##_plain)
 #else
 #define SDF_WIDEST(name) name##_plain
 #endif
