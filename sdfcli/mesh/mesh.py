@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -243,7 +244,8 @@ def face_normals(triangles: Floats) -> Floats:
 
 def diagonal_of(bounds: Floats) -> float:
     """Length of the diagonal of bounds (2, 3)."""
-    return float(np.linalg.norm(bounds[1] - bounds[0]))
+    x, y, z = (bounds[1] - bounds[0]).tolist()
+    return math.sqrt(x * x + y * y + z * z)  # NumPy's norm of a vector is rounded as the processor likes
 
 
 def _place(point: Floats) -> str:

@@ -88,8 +88,9 @@ def _on_faces(mesh: Mesh, count: int, rng: np.random.Generator) -> tuple[Floats,
     drawn = rng.random(count) * total[-1]
     along, face = np.argsort(drawn), np.empty(count, np.int64)
     face[along] = np.searchsorted(total, drawn[along]).clip(0, len(total) - 1)  # in order: a third of the time
-    weight = rng.dirichlet([1.0, 1.0, 1.0], count)
-    return np.asarray(np.einsum("nk,nkx->nx", weight, corners_of(mesh, face))), face
+    a, b, c = rng.dirichlet([1.0, 1.0, 1.0], count).T[:, :, None]
+    corner = corners_of(mesh, face)  # summed in an order of our own: einsum's is that of the processor
+    return a * corner[:, 0] + b * corner[:, 1] + c * corner[:, 2], face
 
 
 def corners_of(mesh: Mesh, face: Ints) -> Floats:

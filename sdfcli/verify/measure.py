@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from sdfcli.field.field import Field
 from sdfcli.mesh.arrays import Floats
@@ -78,7 +77,7 @@ def measure(field: Field, scene: Scene, samples: Samples, params: BuildParams, g
         thinnest = sheets.report(sheets.lost(field) if scene.signed else None, mesh)
     return Measured(
         worst=max(found, key=lambda region: region.largest),
-        rms=float(np.sqrt(np.mean([region.rms**2 for region in found]))),
+        rms=math.sqrt(math.fsum(region.rms * region.rms for region in found) / len(found)),
         sheets={**kept, **thinnest},
         depth=int(field.leaf_level.max()),
     )

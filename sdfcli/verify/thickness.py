@@ -148,7 +148,7 @@ class _Touching:
         if len(doubtful):
             face = backend.to_host(order.triangle_id[slot[backend.from_host(doubtful)]])
             normal = self._normal[ball[doubtful % len(ball)] % len(self._normal)]
-            smaller[doubtful] = np.einsum("nx,nx->n", face_directions(self._mesh, face), normal) < OPPOSED
+            smaller[doubtful] = (face_directions(self._mesh, face) * normal).sum(axis=1) < OPPOSED
         shape = rounds, len(ball)
         return opposite.reshape(shape), (smaller & ~opposite).reshape(shape), wide.reshape(shape)
 
