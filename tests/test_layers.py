@@ -33,7 +33,7 @@ LAYERS = [
     "batch bench",
     "cli",
 ]
-ENTRIES = {"__init__", "__main__", "start"}
+ENTRIES = {"__init__", "__main__", "_version", "start"}
 
 
 def layer_of(folder: str) -> int:

@@ -18,12 +18,12 @@ import sdfcli
 import shapes
 from sdfcli.backend.arguments import Group, argument_group, argument_structs
 from sdfcli.backend.cpu import CpuBackend, library_path
-from sdfcli.backend.headers import KERNELS
 from sdfcli.mesh.load import make_mesh
 from sdfcli.spatial.moments import WindingIndex
 from sdfcli.spatial.morton import morton_order
 from surfaces import points_about
 
+ROOT = Path(__file__).parents[2]
 Numbers = oracle.Numbers
 NONE = 0xFFFFFFFF
 
@@ -49,8 +49,9 @@ MESHES = {
 @pytest.fixture(scope="session")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     library = tmp_path_factory.mktemp("alone") / "alone.so"
-    source = Path(__file__).parents[1].joinpath("alone.cpp")
-    options = ["-std=c++17", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-w", f"-I{KERNELS}"]
+    source = ROOT / "tests/alone.cpp"
+    kernels = ROOT / "sdfcli/kernels"  # the installed package has no cpu/
+    options = ["-std=c++17", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-w", f"-I{kernels}"]
     subprocess.run(["g++", *options, str(source), "-o", str(library)], check=True)
     return ctypes.CDLL(str(library))
 
