@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 try:
-    from sdfcli._version import __version__  # type: ignore[import-not-found]  # written by the build
+    from sdfcli._version import __version__  # written by the build
 except ImportError:
     __version__ = "0.1.0"  # of the source tree; equal to fallback_version in pyproject.toml
 
