@@ -84,8 +84,8 @@ def crew(scheduler: str, plan: Plan) -> Iterator[Callable[[Mesh], list[Helper]]]
         run = secrets.token_hex(8)
 
         def helpers(mesh: Mesh) -> list[Helper]:
-            facts = mesh.vertices, mesh.faces, mesh.domain, mesh.unit
-            there = client.scatter(facts, broadcast=True, hash=False)
+            # A task is done again where its worker is lost; what is scattered is not, and Dask keeps one copy of it.
+            there = client.submit(tuple, (mesh.vertices, mesh.faces, mesh.domain, mesh.unit), pure=False)
 
             def ask(points: Any, seed: Any) -> Answer:
                 task = client.submit(answer_here, run, there, plan.settings, points, seed, pure=False, retries=RETRIES)
