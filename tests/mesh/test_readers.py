@@ -7,6 +7,7 @@ import os
 import struct
 import tempfile
 import zipfile
+from decimal import Context, Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shapes
+from sdfcli.backend import C
 from sdfcli.errors import InputError, OutOfMemoryError
-from sdfcli.mesh.formats import lines, polygons, readers
+from sdfcli.mesh.formats import lines, plain, polygons, readers
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Mesh
@@ -721,50 +723,150 @@ WORDS = st.one_of(
     st.sampled_from(["1d5", "4/1", "5//2", "6/7/8", "/1", "1/", "9#9", "é", "007"]),
 )
 BLANKS = st.sampled_from([" ", " ", " ", "  ", "\t", "\v", "\f", "\x01", "\\\n"])
-LINES = st.one_of(
-    st.lists(st.floats(-10, 10).map(repr), min_size=3, max_size=3).map(lambda xyz: "v " + " ".join(xyz)),
-    st.lists(st.integers(1, 9).map(str), min_size=3, max_size=3).map(lambda corners: "f " + " ".join(corners)),
-    st.tuples(
-        st.sampled_from(["v", "f", "f", "vn", "#", " v", "", "o"]), st.lists(st.tuples(BLANKS, WORDS), max_size=6)
-    ).map(lambda parts: parts[0] + "".join(blank + word for blank, word in parts[1])),
+NUMBERS = st.lists(st.floats(-10, 10).map(repr), min_size=3, max_size=3).map(" ".join)
+CORNERS = st.sampled_from([3, 3, 3, 3, 4, 5, 6, 2]).flatmap(
+    lambda size: st.lists(st.integers(0, 9).map(str), min_size=size, max_size=size)
 )
 
 
+def lines_with(*firsts: str) -> st.SearchStrategy[str]:
+    """Lines of any words, many of which begin with one of these."""
+    words = st.lists(st.tuples(BLANKS, WORDS), max_size=6).map(lambda parts: "".join(a + b for a, b in parts))
+    return st.tuples(st.sampled_from([*firsts, " ", "", "#"]), words).map("".join)
+
+
+def texts(lines: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """Texts of a dozen lines, with any ends."""
+    ended = st.sampled_from(["\n", "\n", "\r\n", "\r", " \n", "\t\n"])
+    return st.tuples(st.lists(lines, max_size=12), ended).map(lambda parts: parts[1].join(parts[0]))
+
+
+@st.composite
+def rows(draw: st.DrawFn, head: str, most: str = "") -> str:
+    """Texts of OFF and PLY: so many rows of numbers, so many of corners, with more columns, and odd ones among them."""
+    counts = draw(st.integers(0, 4)), draw(st.integers(0, 4))
+    column = draw(st.sampled_from(["", "", " 7", " 0.5 x", "\t1 ", " é"]))
+    points = [draw(NUMBERS) + column for _ in range(counts[0])]
+    faces = [f"{len(row)} {' '.join(row)}{column}" for row in (draw(CORNERS) for _ in range(counts[1]))]
+    found = [draw(lines_with("3", "1")) if draw(st.integers(0, 9)) == 0 else row for row in points + faces]
+    blank = draw(st.sampled_from(["\n", "\n", "\n\n", "\n \v\n", "\r\n"]))
+    return head.format(*counts) + blank.join([*found, draw(st.sampled_from(["", "more"]))])
+
+
+STL_LINES = st.one_of(
+    NUMBERS.map(lambda xyz: f"facet normal 0 0 1\nouter loop\n{f'VERTEX {xyz}' * 3}\nendloop\nendfacet"),
+    st.tuples(NUMBERS, NUMBERS, NUMBERS).map(
+        lambda xyz: "facet normal\n outer loop\n" + "".join(f"  vertex {row}\n" for row in xyz) + " endloop\n endfacet"
+    ),
+    lines_with("vertex", "facet", "endfacet"),
+)
+PLY_HEAD = (
+    "ply\nformat ascii 1.0\nelement vertex {}\nproperty float x\nproperty float y\nproperty float z\n"
+    "element face {}\nproperty list uchar int vertex_indices\nproperty uchar red\nend_header\n"
+)
+TEXTS = {
+    "any.obj": texts(
+        st.one_of(
+            NUMBERS.map("v {}".format),
+            CORNERS.map(lambda corners: "f " + " ".join(corners)),
+            lines_with("v", "f", "f", "vn", " v", "o"),
+        )
+    ).flatmap(lambda text: st.integers(0, 10).map(lambda count: "v 0.1 2e-3 -7.25\n" * count + text)),
+    "any.stl": texts(STL_LINES).map("solid\n{}\nendsolid\n".format),
+    "any.off": rows("OFF\n{} {} 0\n"),
+    "any.ply": rows(PLY_HEAD),
+}
+READ = {"obj": readers.read_obj, "stl": readers.read_stl, "off": readers.read_off, "ply": readers.read_ply}
+
+
+look = plain.Lines.of
+
+
+class OddLines(plain.Lines):
+    """Lines none of which is in the plainest form."""
+
+    @staticmethod
+    def of(*given: Any) -> plain.Lines:
+        lines = look(*given)
+        lines.kind[lines.kind == C.LINE_VERTEX] = C.LINE_ODD_VERTEX
+        lines.kind[lines.kind == C.LINE_FACE] = C.LINE_ODD_FACE
+        return lines
+
+
+@pytest.mark.parametrize("name", TEXTS)
 @settings(max_examples=400, deadline=None)
-@given(
-    st.lists(LINES, max_size=12),
-    st.sampled_from(["\n", "\n", "\r\n", "\r", " \n", "\t\n"]),
-    st.sampled_from([1, 40, 1 << 20]),
-    st.integers(0, 10),
-)
-def test_obj_lines_are_read_as_by_the_reader_of_any(rows: list[str], ended: str, piece: int, vertices: int) -> None:
+@given(data=st.data(), piece=st.sampled_from([1, 40, 1 << 20]))
+def test_lines_are_read_as_by_the_reader_of_any(name: str, data: st.DataObject, piece: int) -> None:
     """To the last bit, also of numbers that are halfway between two; and refused in the same words."""
-    text = ended.join([*("v 0.1 2e-3 -7.25" for _ in range(vertices)), *rows])
+    text = data.draw(TEXTS[name])
     found = []
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        path = Path(folder, "any.obj")
+        path = Path(folder, name)
         path.write_bytes(text.encode("utf-8"))
         patch.setattr(lines, "PIECE", piece)
-        for plain in (True, False):
-            if not plain:
-                patch.setattr(readers, "_plain_part", lambda *_: None)
+        for odd in (False, True):
+            if odd:
+                patch.setattr(plain, "Lines", OddLines)
+                patch.setattr(readers, "Lines", OddLines)
             try:
-                position, faces = readers.read_obj(path)
+                position, faces = READ[name[-3:]](path)
                 found.append((position.tobytes(), faces.tolist()))
             except InputError as error:
                 found.append((str(error),))
     assert found[0] == found[1]
 
 
-def test_plain_obj_lines_are_left_to_no_other_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", TEXTS)
+def test_plain_lines_are_left_to_no_other_reader(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     vertices, faces = shapes.icosphere(2)
-    path = tmp_path / "plain.obj"
-    rows = [f"v {x:.6f} {y:e} {z:.3f}" for x, y, z in vertices]
-    path.write_text("\n".join(["# plain", *rows, *(f"f {a + 1}/1 {b + 1}//7 {c + 1}" for a, b, c in faces), ""]))
-    expected = readers.read_obj(path)
-    for name in ("_any_part", "numbers"):
-        monkeypatch.setattr(readers, name, lambda *_: pytest.fail("not plain"))
-    found = readers.read_obj(path)
-    assert np.array_equal(found[1], faces)
-    assert all(map(np.array_equal, found, expected))
-    assert np.array_equal(found[0], [[float(word) for word in row.split()[1:]] for row in rows])
+    squares = np.concatenate([faces, faces[:, :1]], axis=1)
+    points = [f"{x:.17g} {y:e} {z:.3f}" for x, y, z in vertices]
+    counted = [f"4 {a} {b} {c} {d} 255" for a, b, c, d in squares]
+    corners = [f"f {a + 1}/1 {b + 1}//7 {c - len(vertices)} {d + 1}" for a, b, c, d in squares]
+    text = {
+        "any.obj": "\n".join(["# plain", *(f"v {row} 0.5 1" for row in points), *corners, ""]),
+        "any.stl": "solid a\n"
+        + "".join(
+            "facet normal 0 0 1\n" + "".join(f"vertex {points[k]}\n" for k in face) + "endfacet\n" for face in faces
+        )
+        + "endsolid a\n",
+        "any.off": "\n".join([f"OFF\n{len(points)} {len(faces)} 0 # edges", *points, *counted]),
+        "any.ply": PLY_HEAD.format(len(points), len(faces)) + "\n".join([*points, *counted]),
+    }[name]
+    path = tmp_path / name
+    path.write_text(text)
+    for module, names in ((plain, ("numbers", "polygons_of")), (readers, ("polygons_of",))):
+        for each in names:
+            monkeypatch.setattr(module, each, lambda *_: pytest.fail("not plain"))
+    position, found = READ[name[-3:]](path)
+    expected = np.array([[float(word) for word in row.split()] for row in points])
+    triangles = np.stack([squares[:, :3], squares[:, [0, 2, 3]]], axis=1).reshape(-1, 3)
+    assert np.array_equal(position, expected[faces.ravel()] if name == "any.stl" else expected)
+    assert np.array_equal(found, np.arange(3 * len(faces)).reshape(-1, 3) if name == "any.stl" else triangles)
+
+
+def near_halves() -> list[str]:
+    """Numbers of up to nineteen digits, beside the middle of two doubles."""
+    rng = np.random.default_rng(7)
+    found = []
+    with localcontext(Context(prec=60)):
+        for power in range(-22, 23):
+            for low in np.exp(rng.uniform(np.log(2.0**53), np.log(9.9e18), 40)) * 10.0**power:
+                half = (Decimal(float(low)) + Decimal(float(np.nextafter(low, np.inf)))) / 2
+                digits = int(half.scaleb(-power).to_integral_value())
+                found += [f"{digits + more}e{power}" for more in (-1, 0, 1)]
+    return found
+
+
+def test_numbers_are_rounded_to_the_nearest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = near_halves()
+    assert max(map(len, words)) > 19
+    path = tmp_path / "halves.obj"
+    path.write_text("\n".join(f"v {word} -{word} 0" for word in words))
+    odd: list[bytes] = []
+    slow = plain.numbers
+    monkeypatch.setattr(plain, "numbers", lambda rows, *rest: (odd.extend(rows), slow(rows, *rest))[1])
+    position, _ = readers.read_obj(path)
+    assert np.array_equal(position[:, 0], [float(word) for word in words])
+    assert np.array_equal(position[:, 1], -position[:, 0])
+    assert 0 < len(odd) < len(words) / 10  # the very middle

@@ -66,11 +66,18 @@ constexpr unsigned SDF_FACE_RUN = 32;      // faces that a thread sums up
 constexpr unsigned SDF_FACE_TURNED = 1;    // state of a face: its corners count in the other order
 constexpr unsigned SDF_FACE_LEFT_OUT = 2;  // it does not count
 
-constexpr unsigned SDF_LINE_OTHER = 0;  // a line of an OBJ file (mesh/text.h): neither a vertex nor a face
+// What a text is (mesh/text.h), and what its lines are.
+constexpr unsigned SDF_TEXT_OBJ = 0;
+constexpr unsigned SDF_TEXT_STL = 1;
+constexpr unsigned SDF_TEXT_POINTS = 2;  // rows of numbers
+constexpr unsigned SDF_TEXT_FACES = 3;   // rows of a count and as many vertices
+constexpr unsigned SDF_LINE_OTHER = 0;
 constexpr unsigned SDF_LINE_VERTEX = 1;
-constexpr unsigned SDF_LINE_TRIANGLE = 2;
-constexpr unsigned SDF_LINE_OTHER_VERTEX = 3;  // not in the plainest form
-constexpr unsigned SDF_LINE_OTHER_FACE = 4;
+constexpr unsigned SDF_LINE_FACE = 2;
+constexpr unsigned SDF_LINE_ODD_VERTEX = 3;  // not in the plainest form
+constexpr unsigned SDF_LINE_ODD_FACE = 4;
+constexpr unsigned SDF_LINE_FACET = 5;  // the start and the end of a triangle in an STL file
+constexpr unsigned SDF_LINE_END_FACET = 6;
 
 // ---- Thickness (verify/thickness.h): bits of what is said of a ball ----
 

@@ -12,55 +12,45 @@ from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.formats.polygons import Polygons
 
 PIECE = 1 << 20
-"""Bytes of text that are split into lines together."""
+"""Bytes of text whose lines are read together."""
 
 
-def lines_of(data: bytes) -> list[bytes]:
-    """The lines of a file, ended by LF, CR LF or CR."""
-    return [line for _, lines in pieces_of(data) for line in lines]
-
-
-def pieces_of(data: bytes) -> Iterator[tuple[int, list[bytes]]]:
-    """The same some at a time, after the number of lines before: an object for each line of a large file takes more
-    memory than its mesh."""
-    return ((before, text.split(b"\n")) for before, text in texts_of(data))
-
-
-def texts_of(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """The same, not split: lines that LF ends, but for the last."""
+def with_line_feeds(data: bytes) -> bytes:
+    """A text whose lines LF ends, of one that LF, CR LF or CR ends; without a byte order mark."""
     data = data.removeprefix(b"\xef\xbb\xbf")
-    if b"\r" in data:
-        data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    start, before = 0, 0
-    while start <= len(data):
-        end = data.find(b"\n", start + PIECE)
-        text = data[start : end if end >= 0 else len(data)]
-        yield before, text
-        if end < 0:
-            return
-        start, before = end + 1, before + text.count(b"\n") + 1
+    return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in data else data
 
 
-def numbers(lines: list[bytes], chosen: Sequence[int], columns: tuple[int, ...], before: int = 0) -> Floats:
-    """Three columns of the chosen lines: (n, 3) float64. before: lines of the file before these. Raises InputError for
-    a line without three numbers there."""
-    if not chosen:
+def texts_of(data: bytes, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+    """Some lines at a time of a text whose lines LF ends: objects for each line of a large file take more memory than
+    its mesh."""
+    stop = len(data) if stop is None else stop
+    while start <= stop:
+        end = data.find(b"\n", start + PIECE, stop)
+        end = end if end >= 0 else stop
+        yield data[start:end]
+        start = end + 1
+
+
+def numbers(rows: list[bytes], at: Sequence[int], columns: tuple[int, ...]) -> Floats:
+    """Three columns of rows: (n, 3) float64. at: the rows' lines in the file. Raises InputError for a row without three
+    numbers there."""
+    if not rows:
         return np.empty((0, 3))
     try:
-        rows = [lines[k].decode("ascii") for k in chosen]
-        found = np.loadtxt(rows, np.float64, usecols=columns, ndmin=2, comments=None)
-        if found.shape == (len(chosen), len(columns)):
+        found = np.loadtxt([row.decode("ascii") for row in rows], np.float64, usecols=columns, ndmin=2, comments=None)
+        if found.shape == (len(rows), len(columns)):
             return found
     except ValueError:
         pass
-    wrong = next((k for k in chosen if not _are_numbers(lines[k].split()[columns[0] :], len(columns))), chosen[-1])
-    raise InputError(f"line {before + wrong + 1}: three numbers are needed, not {_shown(lines[wrong])}")
+    wrong = next((k for k, row in enumerate(rows) if not _are_numbers(row.split(), columns)), len(rows) - 1)
+    raise InputError(f"line {at[wrong] + 1}: three numbers are needed, not {_shown(rows[wrong])}")
 
 
-def _are_numbers(words: list[bytes], count: int) -> bool:
+def _are_numbers(words: list[bytes], columns: tuple[int, ...]) -> bool:
     try:
-        return len([float(word) for word in words[:count]]) == count
-    except ValueError:
+        return len([float(words[column]) for column in columns]) == len(columns)
+    except (ValueError, IndexError):
         return False
 
 
@@ -84,7 +74,7 @@ def polygons_of(rows: list[bytes], at: Sequence[int]) -> Polygons:
 
 def _triangles(rows: list[bytes]) -> Ints | None:
     """Rows (n, 3) of three whole numbers each; None where others are among them."""
-    if not re.fullmatch(rb"[-+\d\s]+", b" ".join(rows)):
+    if not re.fullmatch(rb"[-+\s]*\d[-+\d\s]*", b" ".join(rows)):
         return None
     try:
         found = np.loadtxt([row.decode("ascii") for row in rows], np.int64, ndmin=2, comments=None)

@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Faces, Floats, Ints, by_threads
-from sdfcli.mesh.formats.lines import check_range, lines_of, numbers, polygons_of
+from sdfcli.mesh.formats.lines import check_range, with_line_feeds
+from sdfcli.mesh.formats.plain import tables_of
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
 
 _TYPES = {
@@ -134,38 +135,39 @@ class _Text:
 
     def __init__(self, data: npt.NDArray[np.uint8], elements: list[Element], start: int) -> None:
         self.elements = elements
-        before = lines_of(data[:start].tobytes())[:-1]
-        self.lines = before + lines_of(data[start:].tobytes())
-        filled = [k for k in range(len(before), len(self.lines)) if self.lines[k].strip()]
+        lines = with_line_feeds(data[:start].tobytes()).count(b"\n")
+        body = with_line_feeds(data[start:].tobytes())
+        self.tables, rows = tables_of(body, lines, 0, [element.count for element in elements])
         needed = sum(element.count for element in elements)
-        if len(filled) < needed:
-            raise InputError(f"the header says {needed:,} rows, but {len(filled):,} lines follow")
-        first = np.cumsum([0, *(element.count for element in elements)])
-        self.rows = [filled[first[k] : first[k + 1]] for k in range(len(elements))]
+        if rows < needed:
+            raise InputError(f"the header says {needed:,} rows, but {rows:,} lines follow")
 
     def points(self, vertex: int) -> Floats:
         element = self.elements[vertex]
         self._need_no_lists(element)
-        return numbers(self.lines, self.rows[vertex], tuple(element.column(axis) for axis in "xyz"))
+        return self.tables[vertex].points(tuple(element.column(axis) for axis in "xyz"))
 
     def triangles(self, face: int, indices: int, vertices: int) -> None:
         """None: rows of text are polygons of any size."""
 
     def polygons(self, face: int, indices: int) -> Polygons:
-        element = self.elements[face]
-        at, rows = self.rows[face], []
-        for k in at:
-            words = self.lines[k].split()
+        columns = self.elements[face].columns
+
+        def corners_of(row: bytes, line: int) -> bytes:
+            words = row.split()
             ends = [0]
             try:
-                for column in element.columns:
+                for column in columns:
                     ends.append(ends[-1] + 1 + (int(words[ends[-1]]) if column.length_kind else 0))
             except (ValueError, IndexError):
                 ends = [len(words) + 1]
             if not 0 < ends[-1] <= len(words) or sorted(ends) != ends:
-                raise InputError(f"line {k + 1}: a face that does not have the numbers it says")
-            rows.append(b" ".join(words[ends[indices] + 1 : ends[indices + 1]]))
-        return polygons_of(rows, at)
+                raise InputError(f"line {line + 1}: a face that does not have the numbers it says")
+            return b" ".join(words[ends[indices] + 1 : ends[indices + 1]])
+
+        lists = sum(column.length_kind is not None for column in columns)
+        words = (indices, len(columns) - 1 - indices) if lists == 1 else None
+        return self.tables[face].polygons(corners_of, words)[0]
 
     @staticmethod
     def _need_no_lists(element: Element) -> None:

@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sdfcli.backend import C, any_backend
+from sdfcli.backend import C
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Faces, Floats, Ints
 from sdfcli.mesh.formats.apart import EXTRAS, read_apart
-from sdfcli.mesh.formats.lines import check_range, lines_of, numbers, polygons_of, texts_of
+from sdfcli.mesh.formats.lines import check_range, polygons_of, texts_of, with_line_feeds
+from sdfcli.mesh.formats.plain import Lines, tables_of
 from sdfcli.mesh.formats.ply import read_ply
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
 from sdfcli.mesh.formats.vtk_xml import read_vtk
@@ -28,7 +29,7 @@ PLAIN = (".3mf", ".glb", ".gltf", ".obj", ".off", ".ply", ".stl", ".vtp", ".vtu"
 FORMATS = (*PLAIN, *EXTRAS)
 """Endings of supported files."""
 
-READING = {".obj": 4, ".off": 15, ".vtp": 6, ".vtu": 6, ".step": 15, ".stp": 15}
+READING = {".obj": 4, ".vtp": 6, ".vtu": 6, ".step": 15, ".stp": 15}
 """Minimum working bytes per byte of a file, by format; LEAST_READING for the others."""
 LEAST_READING = 3
 
@@ -77,19 +78,29 @@ def read_stl(path: Path) -> Arrays:
 
 
 def _text_stl(data: bytes) -> Floats:
-    lines = lines_of(data.lower())
-    first = [line.split(None, 1)[0] if line.strip() else b"" for line in lines]
-    corners, faces, ends = (
-        [k for k, word in enumerate(first) if word == wanted] for wanted in (b"vertex", b"facet", b"endfacet")
-    )
-    if next((word for word in reversed(first) if word), b"") != b"endsolid":
-        raise InputError(f"line {len(lines)}: the file ends before `endsolid`")
-    place = np.searchsorted(corners, faces)
-    if len(faces) != len(ends) or len(corners) != 3 * len(faces) or np.any(place != 3 * np.arange(len(faces))):
-        wrong = np.flatnonzero(np.diff(np.append(place, len(corners))) != 3)
-        line = faces[int(wrong[0])] if len(wrong) else len(lines) - 1
+    corners, kinds, damage, last, before = [np.empty((0, 3))], [], None, b"", 0
+    for text in texts_of(with_line_feeds(data)):
+        lines = Lines.of(text, before, C.TEXT_STL)
+        kinds.append(lines.kind)
+        before += len(lines.kind)
+        try:
+            corners.append(lines.vertices((1, 2, 3)))
+        except InputError as error:
+            damage = damage or error
+        last = text.strip().rsplit(b"\n", 1)[-1] or last
+    kind = np.concatenate(kinds)
+    if last.lower().split(None, 1)[:1] != [b"endsolid"]:
+        raise InputError(f"line {len(kind)}: the file ends before `endsolid`")
+    vertices = np.flatnonzero((kind == C.LINE_VERTEX) | (kind == C.LINE_ODD_VERTEX))
+    faces, ends = np.flatnonzero(kind == C.LINE_FACET), np.flatnonzero(kind == C.LINE_END_FACET)
+    place = np.searchsorted(vertices, faces)
+    if len(faces) != len(ends) or len(vertices) != 3 * len(faces) or np.any(place != 3 * np.arange(len(faces))):
+        wrong = np.flatnonzero(np.diff(np.append(place, len(vertices))) != 3)
+        line = int(faces[wrong[0]]) if len(wrong) else len(kind) - 1
         raise InputError(f"line {line + 1}: a facet must have three vertices, and an end")
-    return numbers(lines, corners, (1, 2, 3))
+    if damage:
+        raise damage
+    return np.concatenate(corners)
 
 
 class _Part(NamedTuple):
@@ -115,13 +126,13 @@ def read_obj(path: Path) -> Arrays:
     if b"\\\n" in data or b"\\\r\n" in data:
         data = re.sub(rb"\\\r?\n", b" ", data)
     parts: list[_Part] = []
-    plain, seen = True, 0
-    for before, text in texts_of(data):
-        part = _plain_part(text, before) if plain else None
-        plain = part is not None  # else those after it are hardly
-        parts.append(part or _any_part(text.split(b"\n"), before, seen))
+    before, seen = 0, 0
+    for text in texts_of(with_line_feeds(data)):
+        lines = Lines.of(text, before, C.TEXT_OBJ)
+        parts.append(_obj_part(lines, seen))
+        before += len(lines.kind)
         seen += len(parts[-1].vertices)
-    del data, text, part
+    del data, text, lines
     position, names, corners, counts, places = (np.concatenate(each) for each in zip(*parts, strict=True))
     if len(counts) == 0:
         return position, np.empty((0, 3), np.int64)
@@ -130,82 +141,64 @@ def read_obj(path: Path) -> Arrays:
     return position, triangulated(position, polygons)
 
 
-def _plain_part(text: bytes, before: int) -> _Part | None:
-    """A part of triangles and vertices, by a kernel; None where a face is anything else, or a line is damaged."""
-    backend, data = any_backend(), np.frombuffer(text, np.uint8)
-    end = np.append(np.flatnonzero(data == ord("\n")), len(data)).astype(np.uint64)
-    kinds, values = backend.xp.empty(len(end), np.uint8), backend.xp.empty((len(end), 3))
-    given = {"text": backend.from_host(data), "end": backend.from_host(end)}
-    backend.run("sdf_obj_lines", len(end), kind=kinds, value=values, **given)
-    kind, value = backend.to_host(kinds), backend.to_host(values)
-    if (kind == C.LINE_OTHER_FACE).any():
-        return None
-    other = np.flatnonzero(kind == C.LINE_OTHER_VERTEX)
-    if len(other):
-        start = np.concatenate([[0], end[:-1] + 1]).astype(np.int64)
-        lines = [text[start[k] : int(end[k])] for k in other]
-        try:
-            value[other] = numbers(lines, range(len(lines)), (1, 2, 3))
-        except InputError:
-            return None
-        kind[other] = C.LINE_VERTEX
-    face = np.flatnonzero(kind == C.LINE_TRIANGLE)
-    names = value[face].astype(np.int64).ravel()
-    return _Part(value[kind == C.LINE_VERTEX], names, names - 1, np.full(len(face), 3), before + face)
-
-
-def _any_part(lines: list[bytes], before: int, seen: int) -> _Part:
-    """The same for all that there may be. seen: the vertices before. Raises InputError for a damaged line."""
-    vertex_lines = [k for k, line in enumerate(lines) if line[:1] == b"v" and line[1:2].isspace()]
-    face_lines = [k for k, line in enumerate(lines) if line[:1] == b"f" and line[1:2].isspace()]
-    vertices, none = numbers(lines, vertex_lines, (1, 2, 3), before), np.empty(0, np.int64)
-    if not face_lines:
-        return _Part(vertices, none, none, none, none)
-    text = re.sub(rb"/[^\s]*", b"", b"\n".join(lines[k][1:] for k in face_lines))
-    places = before + np.array(face_lines)
-    polygons = polygons_of(text.split(b"\n"), places.tolist())
-    last = np.repeat(seen + np.searchsorted(vertex_lines, face_lines), polygons.count)
-    corners = np.where(polygons.corner < 0, polygons.corner + last, polygons.corner - 1)
-    return _Part(vertices, polygons.corner, corners, polygons.count, places)
+def _obj_part(lines: Lines, seen: int) -> _Part:
+    """seen: the vertices before."""
+    vertices = lines.vertices((1, 2, 3))
+    faces = (lines.kind == C.LINE_FACE) | (lines.kind == C.LINE_ODD_FACE)
+    polygons = lines.polygons()
+    if polygons is None:
+        rows, at = lines.rows(faces)
+        polygons = polygons_of(re.sub(rb"/[^\s]*", b"", b"\n".join(row[1:] for row in rows)).split(b"\n"), at)
+    corners = polygons.corner - 1
+    if len(corners) and polygons.corner.min() < 0:
+        known = seen + np.cumsum((lines.kind == C.LINE_VERTEX) | (lines.kind == C.LINE_ODD_VERTEX))[faces]
+        last = np.repeat(known, polygons.count)
+        corners = np.where(polygons.corner < 0, polygons.corner + last, corners)
+    return _Part(vertices, polygons.corner, corners, polygons.count, lines.before + np.flatnonzero(faces))
 
 
 def read_off(path: Path) -> Arrays:
     """Vertices (v, 3) and triangles (f, 3) of an OFF file, with or without colours or normals."""
     data = path.read_bytes()
-    lines = [line.split(b"#", 1)[0].strip() for line in lines_of(data)]
-    full = [k for k, line in enumerate(lines) if line]
-    head = re.match(rb"(ST)?C?N?OFF\b\s*", lines[full[0]].upper()) if full else None
-    if full and head is None:  # `OFF490 518 0` is common, too
-        head = re.match(rb"(ST)?C?N?OFF", lines[full[0]].upper())
+    if b"#" in data:
+        data = re.sub(rb"#[^\r\n]*", b"", data)
+    data, start, line = with_line_feeds(data), 0, 0
+
+    def words() -> bytes:
+        """The next line that is not blank."""
+        nonlocal start, line
+        text = b""
+        while not text and start < len(data):
+            end = data.find(b"\n", start)
+            end = len(data) if end < 0 else end
+            text = data[start:end].strip()
+            start, line = end + 1, line + 1
+        return text
+
+    first = words().upper()
+    # `OFF490 518 0` is common, too.
+    head = re.match(rb"(ST)?C?N?OFF\b\s*", first) or re.match(rb"(ST)?C?N?OFF", first)
     if head is None:
         raise InputError("line 1: an OFF file starts with OFF")
-    rest = lines[full[0]][head.end() :]
-    if rest:
-        lines[full[0]] = rest
-    else:
-        full = full[1:]
-    counts = lines[full[0]].split() if full else []
+    counts = (first[head.end() :] or words()).split()
     if len(counts) < 2 or not all(word.isdigit() for word in counts[:2]):
-        raise InputError(f"line {full[0] + 1 if full else len(lines)}: two or three counts are needed")
+        raise InputError(f"line {line}: two or three counts are needed")
     vertices, faces = int(counts[0]), int(counts[1])
-    if len(full) < 1 + vertices + faces:
-        raise InputError(
-            f"the header says {vertices:,} vertices and {faces:,} faces, but {len(full) - 1:,} lines follow"
-        )
-    position = numbers(lines, full[1 : 1 + vertices], (0, 1, 2))
-    face_lines = full[1 + vertices : 1 + vertices + faces]
-    if not face_lines:
-        return position, np.empty((0, 3), np.int64)
-    rows = []
-    for k in face_lines:
-        words = lines[k].split()
-        size = int(words[0]) if words[0].isdigit() else 0
-        if len(words) <= size:
-            raise InputError(f"line {k + 1}: a face of {size} corners names {len(words) - 1}")
-        rows.append(b" ".join(words[1 : 1 + size]))
-    polygons = polygons_of(rows, face_lines)
-    check_range(polygons, vertices, lambda face: f"line {face_lines[face] + 1}", polygons.corner)
+    tables, rows = tables_of(data, line, start, [vertices, faces])
+    if rows < vertices + faces:
+        raise InputError(f"the header says {vertices:,} vertices and {faces:,} faces, but {rows:,} lines follow")
+    position = tables[0].points()
+    polygons, places = tables[1].polygons(_off_corners)
+    check_range(polygons, vertices, lambda face: f"line {places[face] + 1}", polygons.corner)
     return position, triangulated(position, polygons)
+
+
+def _off_corners(row: bytes, line: int) -> bytes:
+    words = row.split()
+    size = int(words[0]) if words[0].isdigit() else 0
+    if len(words) <= size:
+        raise InputError(f"line {line + 1}: a face of {size} corners names {len(words) - 1}")
+    return b" ".join(words[1 : 1 + size])
 
 
 READERS = {
