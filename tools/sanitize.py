@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -111,6 +112,14 @@ def work() -> None:
     assert load_mesh((np.eye(4)[:, :3], np.array([[0, 1, 2], [1, 2, 3]]))).connectivity.orientations().any()
     twice = load_mesh((np.eye(3), np.array([[0, 1, 2], [0, 1, 2]]))).connectivity
     assert twice.among(np.array([True, False])).open == 3
+    with tempfile.TemporaryDirectory() as folder:
+        mixed = Path(folder, "mixed.ply")
+        columns = "".join(f"property float {axis}\n" for axis in "xyz")
+        lists = "property list uchar int vertex_indices\n"
+        head = f"ply\nformat binary_little_endian 1.0\nelement vertex 4\n{columns}element face 2\n{lists}end_header\n"
+        corners = np.eye(4, 3, dtype=np.float32).tobytes()
+        mixed.write_bytes(head.encode() + corners + struct.pack("<B4iB3i", 4, 0, 1, 2, 3, 3, 0, 2, 1))
+        assert len(load_mesh(mixed).faces) == 3
     for source in (ROOT / "sample_meshes" / "torus.obj", ROOT / "sample_meshes" / "scan.ply", one):
         mesh = load_mesh(source)
         low, high = mesh.bounds

@@ -288,6 +288,7 @@ BAD_PLYS: dict[str, tuple[bytes, list[str]]] = {
     "unknown type": (edited_ply("ascii", b"float z", b"quad z"), ["line 8", "quad"]),
     "no z": (edited_ply("ascii", b"float z", b"float w"), ["x, y and z"]),
     "floats as indices": (edited_ply("binary_little_endian", b"int vertex", b"float vertex"), ["whole numbers"]),
+    "a float of numbers": (edited_ply("ascii", b"list uchar int", b"list float int"), ["line 11", "float"]),
     "no format": (edited_ply("ascii", b"format ascii 1.0\n", b""), ["format"]),
     "more than it says": (ply("binary_little_endian") + b"more", ["4 bytes follow"]),
     "a list that cannot be": (
@@ -306,6 +307,51 @@ def test_bad_ply(tmp_path: Path, kind: str) -> None:
     message = refusal(tmp_path, "bad.ply", content)
     for word in words:
         assert word in message, message
+
+
+COUNTS = {"char": "b", "uchar": "B", "short": "h", "uint16": "H", "int32": "i", "uint": "I"}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_lists_of_any_lengths_and_types(data: st.DataObject) -> None:
+    """Of binary files, with columns of numbers and of lists before and after the one of vertices."""
+    mark = data.draw(st.sampled_from("<>"))
+    kinds = st.sampled_from(sorted(COUNTS))
+    length, item = data.draw(kinds), data.draw(kinds)
+    others = [(data.draw(kinds), data.draw(st.sampled_from([*COUNTS, "double"]))) for _ in range(2)]
+    polygons = data.draw(st.lists(st.lists(st.integers(0, 8), min_size=3, max_size=7), min_size=1, max_size=9))
+    codes = {**COUNTS, "double": "d"}
+    body = b"".join(struct.pack(f"{mark}3f", *point) for point in np.random.default_rng(1).random((9, 3)))
+    ends = []
+    for polygon in polygons:
+        row = b"\x07"
+        for (count, kind), size in zip(others, (data.draw(st.integers(0, 3)), 2), strict=True):
+            row += struct.pack(f"{mark}{COUNTS[count]}{size}{codes[kind]}", size, *range(size))
+        vertices = struct.pack(f"{mark}{COUNTS[length]}{len(polygon)}{COUNTS[item]}", len(polygon), *polygon)
+        ends.append(len(body) + len(row))
+        body += row + vertices + b"\0" * 8
+    head = [
+        "ply", f"format binary_{'little' if mark == '<' else 'big'}_endian 1.0", "element vertex 9", "property float x",
+        "property float y", "property float z", f"element face {len(polygons)}", "property uchar first",
+        *(f"property list {count} {kind} l{k}" for k, (count, kind) in enumerate(others)),
+        f"property list {length} {item} vertex_indices", "property double last", "end_header", "",
+    ]  # fmt: skip
+    content = "\n".join(head).encode() + body
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "any.ply")
+        path.write_bytes(content)
+        points, faces = readers.read_ply(path)
+        assert np.array_equal(faces, triangulated(points, Polygons.of(polygons)))
+        path.write_bytes(content[: -data.draw(st.integers(1, len(body) - ends[0]))])
+        with pytest.raises(InputError, match=f"the file ends within face [0-9] of {len(polygons)}"):
+            readers.read_ply(path)
+        if length in ("char", "short", "int32"):
+            at = len(content) - len(body) + ends[-1]
+            size = struct.calcsize(COUNTS[length])
+            path.write_bytes(content[:at] + b"\xff" * size + content[at + size :])
+            with pytest.raises(InputError, match=f"face {len(polygons) - 1}: a list of -1 cannot be"):
+                readers.read_ply(path)
 
 
 # ---- Files that are cut off ----

@@ -65,6 +65,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "mesh/edges.h"
 #include "mesh/faces.h"
 #include "mesh/given.h"
+#include "mesh/ply.h"
 #include "mesh/text.h"
 #include "mesh/weld.h"
 #include "neighbours/exact.h"

@@ -6,14 +6,14 @@ wrongly.
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from sdfcli.backend import any_backend
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Faces, Floats, Ints, by_threads
 from sdfcli.mesh.formats.lines import check_range, with_line_feeds
@@ -25,6 +25,7 @@ _TYPES = {
     "uint16": "u2", "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4", "float": "f4", "float32": "f4",
     "double": "f8", "float64": "f8",
 }  # fmt: skip
+_LENGTHS = {name for name, kind in _TYPES.items() if kind[0] != "f"}
 _FORMATS = {"binary_little_endian": "<", "binary_big_endian": ">", "ascii": ""}
 _LONGEST_HEADER = 1 << 16
 _LONGEST_COUNT = 16
@@ -117,7 +118,7 @@ def _header(head: bytes) -> tuple[str, list[Element], int]:
                 order = _FORMATS[name]
             case ["element", name, count] if count.isdecimal() and len(count) < _LONGEST_COUNT:
                 elements.append(Element(name, int(count), []))
-            case ["property", "list", length, kind, name] if elements and {length, kind} <= set(_TYPES):
+            case ["property", "list", length, kind, name] if elements and length in _LENGTHS and kind in _TYPES:
                 elements[-1].columns.append(Property(name, _TYPES[kind], _TYPES[length]))
             case ["property", kind, name] if elements and kind in _TYPES:
                 elements[-1].columns.append(Property(name, _TYPES[kind]))
@@ -175,6 +176,18 @@ class _Text:
             raise InputError(f"lists in element {element.name} are not supported")
 
 
+class _Lists(NamedTuple):
+    """Lists of different lengths in a file: their offsets, and how many numbers they have."""
+
+    at: npt.NDArray[np.uint64]
+    size: npt.NDArray[np.uint64]
+
+
+def _signed_bytes(kind: str | None) -> int:
+    """Bytes of a whole number, negative where it has a sign."""
+    return 0 if kind is None else np.dtype(kind).itemsize * (1 if kind[0] == "u" else -1)
+
+
 class _Binary:
     """The rows of a binary file, contiguous."""
 
@@ -226,14 +239,23 @@ class _Binary:
             corner = table[f"f{indices}"].astype(np.int64)
             polygons = Polygons(corner.ravel(), np.full(len(corner), corner.shape[1], np.int64))
         else:
-            polygons = Polygons.of(table[indices])
+            polygons = self._polygons(table, self.elements[face].columns[indices].kind)
         if polygons.count.min() < 3:
             raise InputError(f"face {int(polygons.count.argmin())}: has {int(polygons.count.min())} corners")
         return polygons
 
+    def _polygons(self, lists: _Lists, kind: str) -> Polygons:
+        backend, end = any_backend(), np.cumsum(lists.size)
+        given: dict[str, Any] = {"data": self.data, "at": lists.at, "end": end}
+        device = {name: backend.from_host(array) for name, array in given.items()}
+        corner = backend.xp.empty(int(end[-1]), np.int64)
+        sizes = {"swapped": self.order == ">", "item": _signed_bytes(kind), "bytes": len(self.data)}
+        backend.run("sdf_ply_lists", len(end), number=corner, **sizes, **device)
+        return Polygons(backend.to_host(corner), lists.size.astype(np.int64))
+
     def _table(self, element: Element, start: int) -> tuple[Any, int]:
-        """The rows as a structured array where all lists of a column have one length, else as a list per column; and
-        the offset of their end."""
+        """The rows as a structured array where all lists of a column have one length, else lists of vertices; and the
+        offset of their end."""
         if element.count == 0 or not element.columns:
             return np.empty(0), start
         sizes = []
@@ -269,19 +291,41 @@ class _Binary:
             )
         return self._ragged(element, start)
 
-    def _ragged(self, element: Element, start: int) -> tuple[list[list[Any]], int]:
-        columns: list[list[Any]] = [[] for _ in element.columns]
-        data = self.data.tobytes()
-        for row in range(element.count):
-            for k, column in enumerate(element.columns):
-                size = self._length(column, start, element, row) if column.length_kind else 1
-                begin = start + (np.dtype(column.length_kind).itemsize if column.length_kind else 0)
-                start += self._bytes(column, size)
-                if start > len(data):
-                    raise InputError(f"the file ends within {element.name} {row:,} of {element.count:,}")
-                code = (self.order or "<") + str(size) + np.dtype(column.kind).char
-                columns[k].append(struct.unpack_from(code, data, begin))
-        return columns, start
+    def _ragged(self, element: Element, start: int) -> tuple[_Lists, int]:
+        """The lists of vertices where some column's are of different lengths, and the offset of the rows' end."""
+        length = [_signed_bytes(column.length_kind) for column in element.columns]
+        item = [np.dtype(column.kind).itemsize for column in element.columns]
+        least = sum(abs(a) or b for a, b in zip(length, item, strict=True))
+        rows = min(element.count, (len(self.data) - start) // least + 1)
+        backend = any_backend()
+        given: dict[str, Any] = {
+            "data": self.data,
+            "length": np.array(length, np.int32),
+            "item": np.array(item, np.int32),
+        }
+        device = {name: backend.from_host(array) for name, array in given.items()}
+        at, count, end = (backend.xp.empty(size, np.uint64) for size in (rows, rows, 2))
+        backend.run(
+            "sdf_ply_rows",
+            1,
+            swapped=self.order == ">",
+            columns=len(length),
+            chosen=max(element.column(*_INDICES), 0),
+            rows=rows,
+            bytes=len(self.data),
+            start=start,
+            at=at,
+            count=count,
+            end=end,
+            **device,
+        )
+        row, stop = map(int, backend.to_host(end))
+        if row == element.count:
+            return _Lists(backend.to_host(at), backend.to_host(count)), stop
+        for column in element.columns:
+            size = self._length(column, stop, element, row) if column.length_kind else 1
+            stop += self._bytes(column, size)
+        raise InputError(f"the file ends within {element.name} {row:,} of {element.count:,}")
 
     def _length(self, column: Property, place: int, element: Element, row: int) -> int:
         """The length of a list. Raises InputError where it exceeds the file."""
