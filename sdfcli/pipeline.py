@@ -117,15 +117,21 @@ def _build(
     if octree.kernel:
         backend.prepare(octree.kernel)
     with stages("load"):
-        given = loading.mesh()
+        mesh = loading.mesh()
     with stages("check"):
-        scene = Scene.of(given, params.sign, backend, params.query, lean=octree.lean, stages=stages)
-        health = given.health
-    mesh = scene.mesh
-    _ = mesh.areas  # by a kernel; where points are drawn is up to a thread, while kernels run
+        mesh = mesh.on(backend).merged()
+        scene = Scene.of(mesh, params.sign, backend, params.query, lean=octree.lean, stages=stages)
+        health, mesh = mesh.health, scene.mesh
+    len(mesh.areas)  # by a kernel; where points are drawn is up to a thread, while kernels run
     surface = copy(mesh)  # keeps the areas, which the mesh releases
     surface.release(OF_DEVICE)
-    samples = loading.submit(lambda: draw_samples(surface, params.band))
+
+    def drawn() -> Samples:
+        samples = draw_samples(surface, params.band)
+        surface.release()
+        return samples
+
+    samples = loading.submit(drawn)
 
     def facts() -> Facts:
         return Facts(health, loading.sha256())

@@ -153,6 +153,9 @@ class Scene:
         if not walks_radix_tree(self._query):
             self._bvh = None
         self.mesh.release()
+        with self.stages("sign", self.backend):
+            signer.prepare()
+        self.mesh.release()
         self.backend.release_cached()
 
     def queries_done(self) -> None:

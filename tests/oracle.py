@@ -31,6 +31,26 @@ def distances(points: Numbers, triangles: Numbers) -> Floats:
     return pair_distances(np.asarray(points)[:, None], np.asarray(triangles)[None])
 
 
+def pseudonormals(triangles: Numbers, welded: Numbers) -> Floats:
+    """Those (f, 7, 3) of triangles (f, 3, 3) with corners (f, 3) by number: angle-weighted at a, b, c, at the edges ab,
+    bc, ca, and of the triangle."""
+    side = np.roll(triangles, -1, axis=1) - triangles
+    normal = np.cross(side[:, 0], -side[:, 2])
+    unit = _over_length(normal, np.linalg.norm(normal, axis=1))
+    angle = np.arctan2(np.linalg.norm(normal, axis=1)[:, None], dot(side, -np.roll(side, 1, axis=1)))
+    result = np.empty((len(triangles), 7, 3))
+    result[:, 6] = unit
+    ends = np.sort(np.stack([welded, np.roll(welded, -1, axis=1)], axis=2).reshape(-1, 2), axis=1)
+    for first, numbers, weight in (
+        (0, welded.ravel(), angle.ravel()),
+        (3, np.unique(ends, axis=0, return_inverse=True)[1].ravel(), np.ones(3 * len(triangles))),
+    ):
+        total = np.zeros((numbers.max() + 1, 3))
+        np.add.at(total, numbers, weight[:, None] * np.repeat(unit, 3, axis=0))
+        result[:, first : first + 3] = total[numbers].reshape(-1, 3, 3)
+    return result
+
+
 def pair_distances(points: Numbers, triangles: Numbers) -> Floats:
     """From points (..., 3) to triangles (..., 3, 3), which are broadcast.
 

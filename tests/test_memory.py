@@ -1,12 +1,16 @@
-"""What a build holds on a GPU: what is needed by turns is there by turns, and changes nothing."""
+"""What a build holds: what is needed by turns is there by turns, and changes nothing."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import trimesh
 
 import backends
 import sdfcli
@@ -26,6 +30,7 @@ SHAPES = {
     "closed": BALL,
     "open": shapes.holed(np.random.default_rng(3), BALL, 0.1),
     "with a face that counts twice": (BALL[0], np.concatenate([BALL[1], BALL[1][:1]])),
+    "three vertices a face": (BALL[0][BALL[1]].reshape(-1, 3), np.arange(3 * len(BALL[1])).reshape(-1, 3)),
 }
 
 
@@ -97,6 +102,25 @@ def test_largest_use_of_the_adaptive_octree(gpu: CudaBackend) -> None:
     made_at_a_time, visited = 12_000_000, 8 * 1024 * (160 * 12 + 19 * 12)  # cells on twelve levels, and their points
     assert used < 265 * len(shape[1]) + 80 * corners + made_at_a_time + visited
     assert held < 1.4 * used
+
+
+PEAK = """
+import sys, sdfcli
+sdfcli.build(sys.argv[1], device="cpu", octree="bvh", depth=4, sign=sys.argv[2])
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(1024 * int(peak.split()[1]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("sign", ["pseudonormal", "winding"])
+@pytest.mark.parametrize("ending", [".ply", ".stl"])
+def test_largest_use_of_the_host(tmp_path: Path, ending: str, sign: str) -> None:
+    shape, mesh = shapes.torus(900, 450), tmp_path / f"torus{ending}"
+    trimesh.Trimesh(*shape, process=False).export(mesh)
+    build = [sys.executable, "-c", PEAK, str(mesh), sign]
+    peak = int(subprocess.run(build, capture_output=True, check=True).stdout)
+    assert peak < 220 * len(shape[1]) + 85_000_000
 
 
 @pytest.mark.gpu

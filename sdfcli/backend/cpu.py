@@ -20,7 +20,7 @@ from sdfcli.backend.base import Backend
 from sdfcli.backend.scratch import arrays_in_files
 from sdfcli.errors import DeviceError, OutOfMemoryError
 from sdfcli.runtime.hardware import available_threads
-from sdfcli.runtime.memory import free_memory, is_shortage, used_memory
+from sdfcli.runtime.memory import free_memory, is_shortage, release_freed, used_memory
 
 LIBRARY_NAME = "libsdfcli_kernels.dll" if os.name == "nt" else "libsdfcli_kernels.so"
 CACHE_LINE = 64
@@ -106,7 +106,7 @@ class CpuBackend(Backend):
         return room[first : first + size].view(dtype).reshape(shape)
 
     def release_cached(self) -> None:
-        pass
+        release_freed()
 
     def sort(self, keys: Array) -> Array:
         # The unstable sort is 2 to 10 times as fast as the stable one; equal keys are rare, and sorted afterwards.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from sdfcli.mesh.arrays import Bools, Faces, Floats, unmasked
 from sdfcli.mesh.mesh import Domain, Mesh
 from sdfcli.params import BuildParams
 from sdfcli.runtime.files import existing_file
-from sdfcli.runtime.memory import unreadable
+from sdfcli.runtime.memory import release_freed, unreadable
 
 T = TypeVar("T")
 
@@ -116,6 +116,7 @@ def load_mesh(source: Any) -> Mesh:
 
         with np.errstate(all="ignore"):  # make_mesh checks that vertices are finite
             vertices, faces = read_file(path)
+        release_freed()  # what readers of text took besides
     except Exception as error:  # each loader of trimesh has exceptions of its own
         raise unreadable(path, "cannot be read as a mesh", error) from error
     if len(faces) == 0:
@@ -133,9 +134,13 @@ class Loading:
 
     def __init__(self, source: Any, params: BuildParams) -> None:
         self._threads = ThreadPoolExecutor(2)
-        loaded = self._threads.submit(load_placed, source, params)
-        self.mesh: Callable[[], Mesh] = loaded.result
+        self._loaded = loaded = self._threads.submit(load_placed, source, params)
         self.sha256: Callable[[], str] = self._threads.submit(lambda: loaded.result().sha256).result
+
+    def mesh(self) -> Mesh:
+        """The mesh, once: it is not kept here."""
+        loaded: Future[Mesh] = self.__dict__.pop("_loaded")
+        return loaded.result()
 
     def submit(self, work: Callable[[], T]) -> Callable[[], T]:
         """Runs the last piece of work in a thread; the returned function waits for its result."""

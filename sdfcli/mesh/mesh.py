@@ -12,7 +12,7 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend, Group, select_backend
 from sdfcli.errors import UsageError
-from sdfcli.mesh.arrays import MOST, Faces, Floats, Ints, pieces
+from sdfcli.mesh.arrays import MOST, Faces, Floats, by_threads, pieces
 from sdfcli.mesh.connectivity import Connectivity, OpenEdges
 from sdfcli.mesh.device_mesh import DeviceMesh
 from sdfcli.mesh.health import FLAT_FACE, Health
@@ -63,7 +63,7 @@ OF_VERTICES = ("vertex", "position")
 OF_DEVICE = (*OF_VERTICES, "on_device", "connectivity", "shell")
 """Derived attributes that lie on the device."""
 
-RELEASED = (*OF_DEVICE, "open_edges", "unit_triangles", "normals", "areas", "area_sums")
+RELEASED = (*OF_DEVICE, "open_edges", "unit_triangles", "areas", "area_sums")
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,33 @@ class Mesh:
         if unit is not None:
             mesh.__dict__["unit"] = unit
         return mesh
+
+    def merged(self) -> Mesh:
+        """The mesh with one vertex at each position, in the same order, where arrays lie on the host and more than half
+        of the vertices go: else itself. As a file of triangles without numbers has it, vertices are most of a mesh.
+        Its health counts the vertices as they were."""
+        if self.backend.memory.scarce:
+            return self
+        count = len(self.vertices)
+        kept = self.position == np.arange(count, dtype=np.uint32)
+        if 2 * np.count_nonzero(kept) >= count:
+            return self
+        number = np.cumsum(kept, dtype=np.uint32) - np.uint32(1)
+        faces = np.empty_like(self.faces)
+
+        def renumber(part: slice) -> None:
+            faces[part] = number[self.position[self.faces[part]]]
+
+        by_threads(renumber, len(faces))
+        mesh = Mesh(self.vertices[kept], faces)
+        mesh.__dict__.update(bounds=self.bounds, domain=self.domain, unit=self.unit, backend=self.backend)
+        mesh.__dict__["vertices_given"] = count
+        return mesh
+
+    @cached_property
+    def vertices_given(self) -> int:
+        """The number of vertices, before they were merged."""
+        return len(self.vertices)
 
     @cached_property
     def backend(self) -> Backend:
@@ -168,7 +195,7 @@ class Mesh:
         edges = self.connectivity
         return Health(
             triangles=len(self.faces),
-            vertices=len(self.vertices),
+            vertices=self.vertices_given,
             shells=edges.shells,
             open_edges=edges.open,
             non_manifold_edges=edges.non_manifold,
@@ -186,19 +213,6 @@ class Mesh:
     def unit_triangles(self) -> Floats:
         """Corners of the triangles (f, 9) float64 in the unit cube."""
         return self.triangles()
-
-    @property
-    def welded(self) -> Ints:
-        """Faces (f, 3) after welding vertices at equal positions."""
-        return np.take(self.backend.to_host(self.position).astype(np.int64), self.faces)
-
-    @cached_property
-    def normals(self) -> Floats:
-        """Normals (f, 3) in the unit cube; their length is twice the face's area."""
-        normals = np.empty((len(self.faces), 3))
-        for part in pieces(len(normals)):
-            normals[part] = face_normals(self.triangles(part))
-        return normals
 
     @cached_property
     def areas(self) -> Floats:

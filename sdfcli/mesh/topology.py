@@ -1,18 +1,10 @@
-"""Topology of faces on the host: numbers of edges, connected components, duplicates."""
+"""Topology of faces on the host: connected components, duplicates."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from sdfcli.mesh.arrays import Bools, Ints
-
-
-def edge_numbers(faces: Ints) -> Ints:
-    """Edge numbers (f, 3) from each corner of faces (f, 3) to the next."""
-    start, end = faces, faces[:, [1, 2, 0]]
-    count = int(faces.max()) + 1
-    _, edge = np.unique(np.minimum(start, end) * count + np.maximum(start, end), return_inverse=True)
-    return edge.reshape(-1, 3)
 
 
 def connected(count: int, pairs: Ints) -> Ints:

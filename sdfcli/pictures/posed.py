@@ -12,9 +12,8 @@ from sdfcli.backend import Array, Backend, Group
 from sdfcli.errors import InputError, UsageError
 from sdfcli.mesh.arrays import Floats, pieces
 from sdfcli.mesh.load import load_mesh, make_mesh
-from sdfcli.mesh.mesh import Domain, Mesh
+from sdfcli.mesh.mesh import Domain, Mesh, face_normals
 from sdfcli.query.poses import checked_poses
-from sdfcli.sign.pseudonormal import corner_angles
 from sdfcli.spatial.morton import morton_order, order_of
 from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit
 
@@ -108,10 +107,24 @@ def moved(points: Floats, pose: Floats) -> Floats:
         return np.column_stack([sum(points[:, k] * row[k] for k in range(3)) + row[3] for row in pose[:3]])
 
 
+def corner_angles(triangles: Floats, normals: Floats) -> Floats:
+    """The angles (f, 3) at the corners of triangles (f, 9), in radians. normals: see `face_normals`."""
+    angle = np.empty((len(triangles), 3))
+    for part in pieces(len(triangles)):
+        corner = triangles[part].reshape(-1, 3, 3)
+        side = corner[:, [1, 2, 0]] - corner
+        # |u x v|, twice the area, is the same at all corners.
+        length = np.linalg.norm(normals[part], axis=1, keepdims=True)
+        angle[part] = np.arctan2(length, np.einsum("fij,fij->fi", side, -side[:, [2, 0, 1]]))
+    return angle
+
+
 def corner_normals(mesh: Mesh) -> npt.NDArray[np.float32]:
     """Unit normals (f, 9) at the corners of the faces: the vertex's, weighted by angle, where it is near the face's own
     (CREASE), else the face's."""
-    face, angle, vertex = unit_rows(mesh.normals), corner_angles(mesh), mesh.welded
+    normals = face_normals(mesh.unit_triangles)
+    face, angle = unit_rows(normals), corner_angles(mesh.unit_triangles, normals)
+    vertex = np.take(mesh.backend.to_host(mesh.position).astype(np.int64), mesh.faces)
     weighted = ((angle * face[:, axis, None]).ravel() for axis in range(3))
     smooth = unit_rows(np.column_stack([np.bincount(vertex.ravel(), weights=each) for each in weighted]))
     result = np.empty((len(face), 3, 3), np.float32)

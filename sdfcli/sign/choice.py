@@ -10,6 +10,7 @@ from sdfcli.backend.rebuildable import Rebuildable
 from sdfcli.mesh.arrays import Bools
 from sdfcli.mesh.mesh import OF_EDGES, Mesh
 from sdfcli.mesh.repair import Orient, repair
+from sdfcli.runtime.memory import release_freed
 from sdfcli.sign.diagnose import crossing_faces, enclosing_share, nested_shells
 from sdfcli.sign.pseudonormal import PseudonormalSigner
 from sdfcli.sign.signer import NoSigner, Signer
@@ -102,6 +103,7 @@ def settle_sign(
     is kept.
     """
     choice = replace(choice, crossing=crossing_faces(backend, bvh))
+    release_freed()  # before moments
     if choice.method == "pseudonormal" and not choice.asked_for:
         nested = 0 if choice.crossing else nested_shells(backend, bvh, mesh)
         found = f"{nested:,} shell{'s' if nested > 1 else ''} in other solids"

@@ -59,8 +59,10 @@ def nested_shells(backend: Backend, bvh: Bvh, mesh: Mesh) -> int:
     and 1 on their sides instead of 1 and 0."""
     if mesh.health.shells == 1:
         return 0
-    shell = backend.to_host(mesh.shell)
-    largest = np.lexsort((-mesh.areas, shell))
-    faces = largest[np.searchsorted(shell[largest], np.arange(mesh.health.shells))]
+    shell, largest = backend.to_host(mesh.shell), np.zeros(mesh.health.shells)
+    np.maximum.at(largest, shell, mesh.areas)
+    faces = np.flatnonzero(mesh.areas == largest[shell])  # the first of each shell is asked about
+    faces = faces[np.unique(shell[faces], return_index=True)[1]]
+    del shell, largest
     behind, before = sides(WindingIndex.of(backend, bvh), mesh, faces)
     return int(np.sum((np.rint(behind) != 1) | (np.rint(before) != 0)))

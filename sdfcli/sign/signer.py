@@ -23,7 +23,7 @@ class Signs(NamedTuple):
 
     inside   (m,) uint8: 0, 1, or UNKNOWN where the winding number decides.
     winding  (m,) float32.
-    normals  (n, 21) float32: the pseudonormals by slot.
+    normals  (n, 7, 3) float32: the pseudonormals by slot.
     """
 
     inside: Array | None = None
@@ -73,6 +73,9 @@ class Signer(ABC):
         be propagated."""
         return self.backend.xp.where(self.inside(corners.position, slot), -distance, distance)
 
+    def prepare(self) -> None:  # noqa: B027
+        """Makes what the signer needs besides the triangles' order, when the radix tree is not needed any more."""
+
     def release(self) -> None:  # noqa: B027
         """Frees data that is made again on its next use."""
 
@@ -104,7 +107,7 @@ class NoSigner(Signer):
 def new_signs(
     backend: Backend, normals: Array | None = None, index: WindingIndex | None = None, caps: Caps | None = None
 ) -> Group:
-    """See Signer.for_kernels. normals: pseudonormals (n, 21) by slot. index, caps: as for WindingIndex.decided."""
+    """See Signer.for_kernels. normals: pseudonormals (n, 7, 3) by slot. index, caps: as for WindingIndex.decided."""
     return backend.group(
         "NewSigns",
         normals=normals,

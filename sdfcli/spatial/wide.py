@@ -35,17 +35,17 @@ def build_wide(backend: Backend, order: Order) -> WideTree:
     xp = backend.xp
     block_slot = xp.empty(len(order), np.uint32)
     counts, start = packed_levels(len(order), WIDE)
+    block = xp.empty((counts[0], 9, WIDE), np.float32)
     backend.run(
         "sdf_wide_order",
         len(order),
         triangle=order.triangle,
         block_slot=block_slot,
-        placed=xp.empty((len(order), 4), np.float32),
+        placed=block.reshape(-1)[: 4 * len(order)].reshape(-1, 4),  # blocks come later
         parts=counts[0],
         part=xp.empty((2, counts[0], 2), np.uint32),
         middle=xp.empty(counts[0], np.uint32),
     )
-    block = xp.empty((counts[0], 9, WIDE), np.float32)
     box = xp.empty((start[-1], 6, WIDE), np.float32)
     box[:, :3], box[:, 3:] = 3e38, -3e38
     for level, count in enumerate(counts[:-1]):

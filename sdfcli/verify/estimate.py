@@ -88,7 +88,8 @@ def _estimate(source: Any, params: BuildParams, device: str, threads: int | None
     start = time.perf_counter()
     backend = select_backend(device, threads)
     used = backend.memory_used()
-    index = MeshDistance(load_placed(source, params), params.sign, device, threads)
+    mesh = load_placed(source, params).on(backend).merged()
+    index = MeshDistance(mesh, params.sign, device, threads)
     begun = time.perf_counter()
     scene = index.scene
     limits = Limits.of(params, scene.mesh.unit, scene.mesh.domain.length)

@@ -273,19 +273,33 @@ def test_equal_positions_are_one_vertex(seed: int, values: int, count: int) -> N
     rng = np.random.default_rng(seed)
     vertices = rng.integers(-values, values + 1, (3 * count, 3)) * rng.choice([1.0, -1.0, 0.1])
     vertices[0] = vertices.max() + 1  # some extent
-    welded = make_mesh(vertices, np.arange(3 * count).reshape(-1, 3)).welded.ravel()
+    welded = make_mesh(vertices, np.arange(3 * count).reshape(-1, 3)).position
     place = {}
     for number, vertex in zip(welded.tolist(), (vertices + 0.0).tolist(), strict=True):
         assert place.setdefault(tuple(vertex), number) == number
     assert len(set(place.values())) == len(place)
 
 
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), kind=st.sampled_from(sorted(shapes.ANY)))
+def test_merged_vertices_leave_triangles_and_health_as_they_are(seed: int, kind: str) -> None:
+    vertices, faces = shapes.ANY[kind](np.random.default_rng(seed))
+    mesh = make_mesh(vertices[faces].reshape(-1, 3), np.arange(3 * len(faces)).reshape(-1, 3))
+    merged = mesh.merged()
+    places = np.unique(mesh.position)
+    if 2 * len(places) >= len(mesh.vertices):
+        assert merged is mesh
+        return
+    assert np.array_equal(merged.vertices, mesh.vertices[places])
+    assert np.array_equal(merged.unit_triangles, mesh.unit_triangles)
+    assert merged.merged() is merged
+    assert merged.health == mesh.health
+
+
 def test_both_zeros_are_one_position() -> None:
     vertices = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [-0.0, -0.0, 0.0], [0, 1, -0.0], [0, 0, 1]])
     mesh = make_mesh(vertices, np.array([[0, 1, 2], [3, 4, 5]]))
-    assert mesh.welded[0, 0] == mesh.welded[1, 0]
-    assert mesh.welded[0, 2] == mesh.welded[1, 1]
-    assert len(set(mesh.welded.ravel().tolist())) == 4
+    assert mesh.position.tolist() == [0, 1, 2, 0, 2, 5]
 
 
 @settings(max_examples=100, deadline=None)

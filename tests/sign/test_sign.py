@@ -15,6 +15,7 @@ import backends
 import oracle
 import shapes
 from sdfcli.backend import Backend
+from sdfcli.backend.cpu import CpuBackend
 from sdfcli.mesh.load import make_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.query.mesh_distance import MeshDistance
@@ -92,11 +93,38 @@ def test_pseudonormals_on_closed_meshes(backend: Backend, kind: str, seed: int) 
     assert np.abs(winding - np.rint(winding)).max() < 1e-9
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    kind=st.sampled_from([*sorted(shapes.ANY), "few places", "fan"]),
+    scale=st.sampled_from([1e-20, 1.0, 1e20]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_pseudonormals_are_those_of_numpy(backend: Backend, kind: str, scale: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    if kind == "few places":  # faces that are points, that have two equal corners, and that others equal
+        shape = rng.integers(0, 3, (40, 3)).astype(float), rng.integers(0, 40, (60, 3))
+    elif kind == "fan":  # a vertex of many faces
+        rim = np.arange(1, 100)
+        shape = rng.normal(size=(101, 3)), np.stack([0 * rim, rim, rim + 1], axis=1)
+    else:
+        shape = shapes.ANY[kind](rng)
+    mesh = make_mesh(shape[0] * scale, shape[1]).on(backend)
+    order = rng.permutation(len(mesh.faces)).astype(np.uint32)
+    found = backend.to_host(pseudonormals(mesh, backend.from_host(order)))
+    welded = backend.to_host(mesh.position)[mesh.faces]
+    expected = oracle.pseudonormals(mesh.unit_triangles.reshape(-1, 3, 3), welded)[order]
+    assert np.abs(found - expected).max() < 2e-7 * np.pi * np.bincount(welded.ravel()).max()
+    assert np.array_equal(found[:, 3:], expected[:, 3:].astype(np.float32))  # sums in the order of faces
+    for threads in (1, 7):
+        again = pseudonormals(Mesh(mesh.vertices, mesh.faces).on(CpuBackend(threads)), order)
+        assert again.tobytes() == found.tobytes()
+
+
 def test_pseudonormals_of_a_cube() -> None:
     # On a cube whose sides are two triangles each, by hand: at a corner the three sides count alike, whatever the
     # number of triangles that each has there; on an edge the two sides; on a diagonal the one.
     mesh = make_mesh(*shapes.cube())
-    normals = pseudonormals(mesh, np.arange(12))
+    normals = pseudonormals(mesh, np.arange(12, dtype=np.uint32))
     unit = normals / np.linalg.norm(normals, axis=2, keepdims=True)
     corners = mesh.vertices[mesh.faces]
     middles = (corners + np.roll(corners, -1, axis=1)) / 2
@@ -122,7 +150,7 @@ def test_pseudonormals_weigh_angles(backend: Backend) -> None:
     mesh = make_mesh(vertices, np.array(floor + walls))
     assert mesh.health.watertight
     assert volume(mesh) > 0
-    normal = pseudonormals(mesh, np.arange(1))[0, 0]
+    normal = pseudonormals(mesh, np.arange(1, dtype=np.uint32))[0, 0]
     # Three right angles, one for each side of the octant: the sum of the outward normals is along (-1, -1, 1).
     assert np.allclose(normal / np.linalg.norm(normal), np.array([-1, -1, 1]) / 3**0.5)
     check_signs(backend, mesh, "pseudonormal", np.random.default_rng(1))

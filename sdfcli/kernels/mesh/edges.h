@@ -72,8 +72,9 @@ SDF_KERNEL(sdf_side_enter, PLAIN, i) {
     a.side[place] = (u64)(to_owner ? start : end) << 33 | (u64)i << 1 | to_owner;
 }
 
-FN void sift_down(u64* heap, u32 n, u32 at) {
-    u64 moved = heap[at];
+template <class T>
+FN void sift_down(T* heap, u32 n, u32 at) {
+    T moved = heap[at];
     for (u32 child = 2 * at + 1; child < n; child = 2 * at + 1) {
         if (child + 1 < n && heap[child] < heap[child + 1]) child++;
         if (heap[child] <= moved) break;
@@ -83,10 +84,11 @@ FN void sift_down(u64* heap, u32 n, u32 at) {
     heap[at] = moved;
 }
 
-FN void sort_few(u64* values, u32 n) {
+template <class T>
+FN void sort_few(T* values, u32 n) {
     if (n <= 32) {
         for (u32 i = 1; i < n; i++) {
-            u64 moved = values[i];
+            T moved = values[i];
             u32 at = i;
             for (; at > 0 && values[at - 1] > moved; at--) values[at] = values[at - 1];
             values[at] = moved;
@@ -95,7 +97,7 @@ FN void sort_few(u64* values, u32 n) {
     }
     for (u32 at = n / 2; at-- > 0;) sift_down(values, n, at);
     for (u32 last = n - 1; last > 0; last--) {
-        u64 largest = values[0];
+        T largest = values[0];
         values[0] = values[last];
         values[last] = largest;
         sift_down(values, last, 0);

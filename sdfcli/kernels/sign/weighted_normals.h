@@ -1,0 +1,101 @@
+// Angle-weighted pseudonormals of faces, edges and vertices (Baerentzen and Aanaes 2005).
+//
+// INTERFACE
+//   sdf_corner_enter      the corners at each vertex
+//   sdf_vertex_normals    the pseudonormals of vertices
+//   sdf_weighted_normals  those of each triangle: of its vertices, its edges and itself
+//
+// Corner 3 f + k of face f begins its half-edge 3 f + k (mesh/edges.h). Sums go by face, in double.
+#ifndef SDFCLI_SIGN_WEIGHTED_NORMALS_H
+#define SDFCLI_SIGN_WEIGHTED_NORMALS_H
+#include "base/kernel.h"
+#include "base/vec.h"
+#include "geometry/domain.h"
+#include "mesh/edges.h"
+#include "winding/moments.h"
+
+#define SDF_ARC_TERMS 16  // of the series of the arc tangent: good for rounding
+
+struct sdf_corner_enter_args {
+    u32 n;              // corners, 3 x faces
+    const u32* welded;  // [n]
+    u32* first;         // [vertices + 1] in and out: where the corners at each vertex end; then where they begin
+    u32* corner;        // [n] out: those of each vertex, in any order
+};
+SDF_KERNEL(sdf_corner_enter, PLAIN, i) {
+    a.corner[atomic_add(a.first + a.welded[i], SDF_NONE) - 1] = i;  // adds -1
+}
+
+struct FaceNormal {
+    D3 corner[3];  // in the unit cube
+    D3 unit;       // the normal; zero for a face without an area
+    double length;
+};
+
+FN FaceNormal normal_of(Domain domain, const double* vertex, const u32* face, u32 f) {
+    FaceNormal own;
+    for (u32 k = 0; k < 3; k++) own.corner[k] = to_unit(domain, vertex + 3 * (size_t)face[3 * (size_t)f + k]);
+    D3 normal = cross(own.corner[1] - own.corner[0], own.corner[2] - own.corner[0]);
+    own.length = sqrt_of(dot(normal, normal));
+    double by = own.length > 0.0 ? own.length : 1.0;
+    own.unit = vec(normal.x / by, normal.y / by, normal.z / by);
+    return own;
+}
+FN void store_floats(float* to, D3 v) { to[0] = (float)v.x, to[1] = (float)v.y, to[2] = (float)v.z; }
+
+struct sdf_vertex_normals_args {
+    u32 n;  // vertices
+    Domain domain;
+    const double* vertex;  // [n, 3]
+    const u32* face;       // [corners]
+    const u32* first;      // [n + 1] where the corners at each vertex begin
+    u32* corner;           // [corners] in and out: sorted then
+    float* normal;         // [n, 3] out
+};
+SDF_KERNEL(sdf_vertex_normals, PLAIN, i) {
+    u32 begin = a.first[i], end = a.first[i + 1];
+    sort_few(a.corner + begin, end - begin);
+    D3 sum = vec(0.0, 0.0, 0.0);
+    for (u32 k = begin; k < end; k++) {
+        u32 corner = a.corner[k], at = corner % 3;
+        FaceNormal own = normal_of(a.domain, a.vertex, a.face, corner / 3);
+        D3 ahead = own.corner[(at + 1) % 3] - own.corner[at], back = own.corner[(at + 2) % 3] - own.corner[at];
+        sum = sum + arc_tangent2(own.length, dot(ahead, back), SDF_ARC_TERMS) * own.unit;
+    }
+    store_floats(a.normal + 3 * (size_t)i, sum);
+}
+
+struct sdf_weighted_normals_args {
+    u32 n;  // triangles
+    Domain domain;
+    const double* vertex;    // [vertices, 3]
+    const u32* face;         // [3, faces]
+    const u32* welded;       // [3, faces]
+    const u32* first;        // [vertices + 1] where the corners at each vertex begin
+    const u32* corner;       // [3, faces] those of each vertex, ascending
+    const float* normal;     // [vertices, 3]
+    const u32* triangle_id;  // [n] the faces in Morton order
+    float* normals;          // [n, 7, 3] out: as for sdf_pseudonormal
+};
+SDF_KERNEL(sdf_weighted_normals, PLAIN, i) {
+    u32 id = a.triangle_id[i];
+    float* row = a.normals + 21 * (size_t)i;
+    D3 own = normal_of(a.domain, a.vertex, a.face, id).unit;
+    for (u32 k = 0; k < 3; k++) {
+        u32 start = a.welded[3 * id + k], other = a.welded[next_corner(3 * id + k)], at = start;
+        memcpy(row + 3 * k, a.normal + 3 * (size_t)start, 3 * sizeof(float));
+        if (a.first[other + 1] - a.first[other] < a.first[at + 1] - a.first[at]) at = other, other = start;
+        D3 sum = vec(0.0, 0.0, 0.0);
+        for (u32 place = a.first[at]; place < a.first[at + 1]; place++) {
+            u32 corner = a.corner[place], next = next_corner(corner), before = next_corner(next), face = corner / 3;
+            int uses = (a.welded[next] == other) + (at != other && a.welded[before] == other);
+            if (uses == 0) continue;
+            D3 unit = face == id ? own : normal_of(a.domain, a.vertex, a.face, face).unit;
+            for (; uses > 0; uses--) sum = sum + unit;
+        }
+        store_floats(row + 9 + 3 * k, sum);
+    }
+    store_floats(row + 18, own);
+}
+
+#endif
