@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 
-from sdfcli.backend import Array, Backend, Group
+from sdfcli.backend import Array, Backend, C, Group
 from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.sign.propagate import KnownSigns
@@ -32,7 +32,10 @@ def pseudonormals(mesh: Mesh, order: Array) -> Array:
     normal, normals = xp.empty((vertices, 3), np.float32), xp.empty((len(order), 7, 3), np.float32)
     lists = {"first": first, "corner": corner, "normal": normal}
     backend.run("sdf_vertex_normals", vertices, **given, **lists)
-    backend.run("sdf_weighted_normals", len(order), welded=welded, triangle_id=order, normals=normals, **given, **lists)
+    slot = xp.full(len(on_device.face), C.NONE, np.uint32)
+    slot[order] = xp.arange(len(order), dtype=np.uint32)
+    rows = {"welded": welded, "triangle_id": order, "slot": slot, "normals": normals}
+    backend.run("sdf_weighted_normals", len(order), **rows, **given, **lists)
     return normals
 
 

@@ -95,7 +95,7 @@ def test_pseudonormals_on_closed_meshes(backend: Backend, kind: str, seed: int) 
 
 @settings(max_examples=60, deadline=None)
 @given(
-    kind=st.sampled_from([*sorted(shapes.ANY), "few places", "fan"]),
+    kind=st.sampled_from([*sorted(shapes.ANY), "few places", "fan", "book"]),
     scale=st.sampled_from([1e-20, 1.0, 1e20]),
     seed=st.integers(0, 2**32 - 1),
 )
@@ -106,10 +106,13 @@ def test_pseudonormals_are_those_of_numpy(backend: Backend, kind: str, scale: fl
     elif kind == "fan":  # a vertex of many faces
         rim = np.arange(1, 100)
         shape = rng.normal(size=(101, 3)), np.stack([0 * rim, rim, rim + 1], axis=1)
+    elif kind == "book":  # an edge of many faces
+        pages = np.arange(2, 100)
+        shape = rng.normal(size=(100, 3)), np.stack([0 * pages, 0 * pages + 1, pages], axis=1)
     else:
         shape = shapes.ANY[kind](rng)
     mesh = make_mesh(shape[0] * scale, shape[1]).on(backend)
-    order = rng.permutation(len(mesh.faces)).astype(np.uint32)
+    order = rng.permutation(len(mesh.faces)).astype(np.uint32)[: rng.integers(1, len(mesh.faces) + 1)]
     found = backend.to_host(pseudonormals(mesh, backend.from_host(order)))
     welded = backend.to_host(mesh.position)[mesh.faces]
     expected = oracle.pseudonormals(mesh.unit_triangles.reshape(-1, 3, 3), welded)[order]

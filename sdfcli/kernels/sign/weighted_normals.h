@@ -75,27 +75,47 @@ struct sdf_weighted_normals_args {
     const u32* corner;       // [3, faces] those of each vertex, ascending
     const float* normal;     // [vertices, 3]
     const u32* triangle_id;  // [n] the faces in Morton order
+    const u32* slot;         // [faces] where a face is in that order, or SDF_NONE
     float* normals;          // [n, 7, 3] out: as for sdf_pseudonormal
 };
+
+// Calls what(half-edge) for those between two vertices, by face, until it says that it has seen enough.
+template <class Args, class What>
+FN void each_use(const Args& a, u32 one, u32 other, const What& what) {
+    u32 uses_of_one = a.first[one + 1] - a.first[one], uses_of_other = a.first[other + 1] - a.first[other];
+    bool swap = uses_of_other < uses_of_one || (uses_of_other == uses_of_one && other < one);
+    u32 at = swap ? other : one, far = swap ? one : other;
+    for (u32 place = a.first[at]; place < a.first[at + 1]; place++) {
+        u32 corner = a.corner[place], next = next_corner(corner), before = next_corner(next);
+        if (a.welded[next] == far && what(corner)) return;
+        if (at != far && a.welded[before] == far && what(before)) return;
+    }
+}
+
+// The first half-edge of an edge writes for all of them: an edge may have very many.
 SDF_KERNEL(sdf_weighted_normals, PLAIN, i) {
     u32 id = a.triangle_id[i];
     float* row = a.normals + 21 * (size_t)i;
-    D3 own = normal_of(a.domain, a.vertex, a.face, id).unit;
     for (u32 k = 0; k < 3; k++) {
-        u32 start = a.welded[3 * id + k], other = a.welded[next_corner(3 * id + k)], at = start;
+        u32 half = 3 * id + k, start = a.welded[half], end = a.welded[next_corner(half)], owner = SDF_NONE;
         memcpy(row + 3 * k, a.normal + 3 * (size_t)start, 3 * sizeof(float));
-        if (a.first[other + 1] - a.first[other] < a.first[at + 1] - a.first[at]) at = other, other = start;
+        each_use(a, start, end, [&](u32 use) {
+            if (a.slot[use / 3] != SDF_NONE) owner = use;
+            return owner != SDF_NONE;
+        });
+        if (owner != half) continue;
         D3 sum = vec(0.0, 0.0, 0.0);
-        for (u32 place = a.first[at]; place < a.first[at + 1]; place++) {
-            u32 corner = a.corner[place], next = next_corner(corner), before = next_corner(next), face = corner / 3;
-            int uses = (a.welded[next] == other) + (at != other && a.welded[before] == other);
-            if (uses == 0) continue;
-            D3 unit = face == id ? own : normal_of(a.domain, a.vertex, a.face, face).unit;
-            for (; uses > 0; uses--) sum = sum + unit;
-        }
-        store_floats(row + 9 + 3 * k, sum);
+        each_use(a, start, end, [&](u32 use) {
+            sum = sum + normal_of(a.domain, a.vertex, a.face, use / 3).unit;
+            return false;
+        });
+        each_use(a, start, end, [&](u32 use) {
+            u32 slot = a.slot[use / 3];
+            if (slot != SDF_NONE) store_floats(a.normals + 21 * (size_t)slot + 9 + 3 * (use % 3), sum);
+            return false;
+        });
     }
-    store_floats(row + 18, own);
+    store_floats(row + 18, normal_of(a.domain, a.vertex, a.face, id).unit);
 }
 
 #endif
