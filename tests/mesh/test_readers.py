@@ -853,7 +853,6 @@ def test_lines_are_read_as_by_the_reader_of_any(name: str, data: st.DataObject, 
         for odd in (False, True):
             if odd:
                 patch.setattr(plain, "Lines", OddLines)
-                patch.setattr(readers, "Lines", OddLines)
             try:
                 position, faces = READ[name[-3:]](path)
                 found.append((position.tobytes(), faces.tolist()))

@@ -38,13 +38,25 @@ class Lines:
     def of(text: bytes, before: int, form: int, words: tuple[int, int] = (0, 0)) -> Lines:
         """form: C.TEXT_*; words: the words of a row before what is read, and those that follow a face."""
         backend, data = any_backend(), np.frombuffer(text, np.uint8)
-        end = np.append(np.flatnonzero(data == ord("\n")), len(data)).astype(np.uint64)
+        end = _line_ends(data).astype(np.uint64)
         n, xp = len(end), backend.xp
         kind, value, corner = xp.empty(n, np.uint8), xp.empty((n, 3)), xp.empty((n, 2), np.uint64)
         given = {"text": backend.from_host(data), "end": backend.from_host(end)}
         before_and_after = dict(zip(("before", "after"), words, strict=True))
         backend.run("sdf_text_lines", n, form=form, kind=kind, value=value, corner=corner, **before_and_after, **given)
         return Lines(text, before, end, *map(backend.to_host, (kind, value, corner)))
+
+    @property
+    def is_vertex(self) -> Bools:
+        """(n,), of odd ones, too."""
+        found: Bools = (self.kind == C.LINE_VERTEX) | (self.kind == C.LINE_ODD_VERTEX)
+        return found
+
+    @property
+    def is_face(self) -> Bools:
+        """(n,), of odd ones, too."""
+        found: Bools = (self.kind == C.LINE_FACE) | (self.kind == C.LINE_ODD_FACE)
+        return found
 
     def rows(self, chosen: Bools) -> tuple[list[bytes], list[int]]:
         """The chosen lines, and their numbers in the file."""
@@ -59,7 +71,7 @@ class Lines:
         odd = self.kind == C.LINE_ODD_VERTEX
         if odd.any():
             self.value[odd] = numbers(*self.rows(odd), columns)
-        found: Floats = self.value[odd | (self.kind == C.LINE_VERTEX)]
+        found: Floats = self.value[self.is_vertex]
         return found
 
     def polygons(self) -> Polygons | None:
@@ -105,23 +117,28 @@ class Table:
         """
         found, places = [Polygons.of([])], [np.empty(0, np.int64)]
         for lines in self._lines(C.TEXT_FACES, words or (0, 0)):
-            faces = lines.kind != C.LINE_OTHER
             polygons = lines.polygons() if words else None
-            if polygons is None and faces.any():
-                rows, at = lines.rows(faces)
+            if polygons is None and lines.is_face.any():
+                rows, at = lines.rows(lines.is_face)
                 polygons = polygons_of([corners_of(row, line) for row, line in zip(rows, at, strict=True)], at)
             if polygons is not None:
                 found.append(polygons)
-                places.append(lines.before + np.flatnonzero(faces))
+                places.append(lines.before + np.flatnonzero(lines.is_face))
         corner, count = (np.concatenate([getattr(each, name) for each in found]) for name in ("corner", "count"))
         return Polygons(corner, count), np.concatenate(places)
 
     def _lines(self, form: int, words: tuple[int, int]) -> Iterator[Lines]:
-        before = self.before
-        for text in texts_of(self.data, self.start, self.stop):
-            lines = Lines.of(text, before, form, words)
-            yield lines
-            before += len(lines.kind)
+        return lines_of(self.data, form, words, self.before, self.start, self.stop)
+
+
+def lines_of(
+    data: bytes, form: int, words: tuple[int, int] = (0, 0), before: int = 0, start: int = 0, stop: int | None = None
+) -> Iterator[Lines]:
+    """Lines of a text, some at a time; as for `texts_of` and `Lines.of`."""
+    for text in texts_of(data, start, stop):
+        lines = Lines.of(text, before, form, words)
+        before += len(lines.kind)
+        yield lines
 
 
 def tables_of(data: bytes, before: int, start: int, counts: Sequence[int]) -> tuple[list[Table], int]:
@@ -143,10 +160,14 @@ def tables_of(data: bytes, before: int, start: int, counts: Sequence[int]) -> tu
     return found, rows
 
 
+def _line_ends(letters: npt.NDArray[np.uint8]) -> Ints:
+    return np.append(np.flatnonzero(letters == ord("\n")), len(letters))
+
+
 def _full_lines(text: bytes) -> tuple[Ints, Ints]:
     """Where each line ends, and which lines are not blank."""
     letters = np.frombuffer(text, np.uint8)
-    end = np.append(np.flatnonzero(letters == ord("\n")), len(letters))
+    end = _line_ends(letters)
     begin = np.concatenate([[0], end[:-1] + 1])
     full = begin < end
     full[full] = letters[begin[full]] > ord(" ")

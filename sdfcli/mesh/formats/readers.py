@@ -16,8 +16,8 @@ from sdfcli.backend import C
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Faces, Floats, Ints
 from sdfcli.mesh.formats.apart import EXTRAS, read_apart
-from sdfcli.mesh.formats.lines import check_range, polygons_of, texts_of, with_line_feeds
-from sdfcli.mesh.formats.plain import Lines, tables_of
+from sdfcli.mesh.formats.lines import check_range, polygons_of, with_line_feeds
+from sdfcli.mesh.formats.plain import Lines, lines_of, tables_of
 from sdfcli.mesh.formats.ply import read_ply
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
 from sdfcli.mesh.formats.vtk_xml import read_vtk
@@ -78,16 +78,14 @@ def read_stl(path: Path) -> Arrays:
 
 
 def _text_stl(data: bytes) -> Floats:
-    corners, kinds, damage, last, before = [np.empty((0, 3))], [], None, b"", 0
-    for text in texts_of(with_line_feeds(data)):
-        lines = Lines.of(text, before, C.TEXT_STL)
+    corners, kinds, damage, last = [np.empty((0, 3))], [], None, b""
+    for lines in lines_of(with_line_feeds(data), C.TEXT_STL):
         kinds.append(lines.kind)
-        before += len(lines.kind)
         try:
             corners.append(lines.vertices((1, 2, 3)))
         except InputError as error:
             damage = damage or error
-        last = text.strip().rsplit(b"\n", 1)[-1] or last
+        last = lines.text.strip().rsplit(b"\n", 1)[-1] or last
     kind = np.concatenate(kinds)
     if last.lower().split(None, 1)[:1] != [b"endsolid"]:
         raise InputError(f"line {len(kind)}: the file ends before `endsolid`")
@@ -126,13 +124,11 @@ def read_obj(path: Path) -> Arrays:
     if b"\\\n" in data or b"\\\r\n" in data:
         data = re.sub(rb"\\\r?\n", b" ", data)
     parts: list[_Part] = []
-    before, seen = 0, 0
-    for text in texts_of(with_line_feeds(data)):
-        lines = Lines.of(text, before, C.TEXT_OBJ)
+    seen = 0
+    for lines in lines_of(with_line_feeds(data), C.TEXT_OBJ):
         parts.append(_obj_part(lines, seen))
-        before += len(lines.kind)
         seen += len(parts[-1].vertices)
-    del data, text, lines
+    del data, lines
     position, names, corners, counts, places = (np.concatenate(each) for each in zip(*parts, strict=True))
     if len(counts) == 0:
         return position, np.empty((0, 3), np.int64)
@@ -144,14 +140,13 @@ def read_obj(path: Path) -> Arrays:
 def _obj_part(lines: Lines, seen: int) -> _Part:
     """seen: the vertices before."""
     vertices = lines.vertices((1, 2, 3))
-    faces = (lines.kind == C.LINE_FACE) | (lines.kind == C.LINE_ODD_FACE)
-    polygons = lines.polygons()
+    faces, polygons = lines.is_face, lines.polygons()
     if polygons is None:
         rows, at = lines.rows(faces)
         polygons = polygons_of(re.sub(rb"/[^\s]*", b"", b"\n".join(row[1:] for row in rows)).split(b"\n"), at)
     corners = polygons.corner - 1
     if len(corners) and polygons.corner.min() < 0:
-        known = seen + np.cumsum((lines.kind == C.LINE_VERTEX) | (lines.kind == C.LINE_ODD_VERTEX))[faces]
+        known = seen + np.cumsum(lines.is_vertex)[faces]
         last = np.repeat(known, polygons.count)
         corners = np.where(polygons.corner < 0, polygons.corner + last, corners)
     return _Part(vertices, polygons.corner, corners, polygons.count, lines.before + np.flatnonzero(faces))
