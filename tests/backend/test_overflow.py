@@ -255,7 +255,7 @@ def test_what_a_gpu_has_no_room_for_lies_on_the_host(gpu: CudaBackend, monkeypat
         return on_host(size)
 
     monkeypatch.setattr(gpu, "_on_host", counted)
-    monkeypatch.setattr(overflow, "LEAST_ROOM", 15 * MB)
+    monkeypatch.setattr(overflow, "LEAST_ROOM", 4 * MB)
     monkeypatch.setattr(cuda, "LARGE", 1 << 20)
     pool.free_all_blocks()
     before = pool.used_bytes()

@@ -133,6 +133,11 @@ def _text(old: str, new: str) -> Callable[[bytes], bytes]:
             lambda data: re.sub(rb"(<AppendedData[^>]*>\s*_)......", b"\\g<1>" + b"\xff" * 6, data),
             "compressed block",
         ),
+        (
+            "raw",
+            lambda data: re.sub(rb"(?s)(<AppendedData[^>]*>\s*_.{8}).{16}", b"\\g<1>" + b"\x3f" * 16, data, count=1),
+            "bytes from .* compressed ones",
+        ),
         ("text", _text('NumberOfPoints="', 'NumberOfPoints="9'), "coordinates, but there are"),
         ("text", _text('NumberOfPolys="', 'NumberOfPolys="9'), "offsets"),
         ("text", _text('NumberOfPolys="', 'NumberOfPolys="-'), "must be a whole number"),

@@ -33,6 +33,8 @@ ORDERS = {"LittleEndian": "<", "BigEndian": ">"}
 HEADERS = {"UInt32": "u4", "UInt64": "u8"}
 FLAT, TRIANGLE, STRIP, POLYGON, PIXEL, QUAD = range(4, 10)
 """Types of cells; up to FLAT they are vertices and lines, which have no area."""
+MAX_RATIO = 1 << 14
+"""Maximum bytes from one that is compressed: zlib makes 1,032, LZMA some 7,000."""
 BASE64 = re.compile(rb"[A-Za-z0-9+/]+={0,2}")
 APPENDED = re.compile(rb"<AppendedData[^>]*>\s*_")
 
@@ -241,6 +243,8 @@ def _content(data: bytes, encoding: _Encoding) -> bytes:
     packed, place, found = sizes[3:].tolist(), (3 + blocks) * kind.itemsize, []
     whole = [int(sizes[1])] * blocks
     whole[-1] = int(sizes[2]) or whole[-1]
+    if sum(whole) > MAX_RATIO * sum(packed):
+        raise InputError(f"{sum(whole):,} bytes from {sum(packed):,} compressed ones")
     require(sum(whole), "unpacking it")
     for size, unpacked in zip(packed, whole, strict=True):
         block = encoding.unpack(_part(data, place, size), unpacked + 1)
