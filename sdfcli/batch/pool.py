@@ -5,17 +5,20 @@ from __future__ import annotations
 import queue
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 
 from sdfcli.batch.inputs import Job
 from sdfcli.batch.messages import Outcome, Settings, failure
 from sdfcli.errors import SdfError, TimeUpError
+from sdfcli.runtime import mps
 from sdfcli.runtime.child import Child, end_all, process_count
 from sdfcli.runtime.hardware import available_threads
 
-PER_GPU = 6
-"""Maximum workers per GPU: while one computes there, the others read, check or write, each on a core."""
+PER_GPU, PER_SHARED_GPU = 6, 12
+"""Maximum workers per GPU: while one computes there, the others read, check or write, each on a core; and where kernels
+of several run at a time (see runtime/mps.py)."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Plan:
 def plan(settings: Settings, devices: list[str], meshes: int, workers: int | None) -> Plan:
     """Workers for a number of meshes, dealt out to devices. Those on the CPU share its threads."""
     if workers is None:
-        workers = process_count(devices, 2, PER_GPU)
+        workers = process_count(devices, 2, PER_SHARED_GPU if mps.is_there() else PER_GPU)
     workers = min(workers, meshes)
     threads = settings.threads or max(1, available_threads() // workers)
     return Plan(
@@ -39,10 +42,11 @@ def plan(settings: Settings, devices: list[str], meshes: int, workers: int | Non
 
 
 class Worker(Child):
-    """A process that builds meshes one by one."""
+    """A process that builds meshes one by one. service: the variables of a service for GPUs; see runtime/mps.py."""
 
-    def __init__(self, settings: Settings, share: int = 1) -> None:
-        super().__init__("sdfcli.batch.worker", {"settings": asdict(settings), "share": share})
+    def __init__(self, settings: Settings, share: int = 1, service: Mapping[str, str] | None = None) -> None:
+        self.service = service or {}
+        super().__init__("sdfcli.batch.worker", {"settings": asdict(settings), "share": share}, self.service)
 
     def build(self, job: Job, timeout: float | None = None) -> Outcome:
         """The outcome of a mesh; a failure where the process ends or the time is up."""
@@ -73,14 +77,37 @@ def build_all(jobs: Iterable[Job], plan: Plan, timeout: float | None, fail_fast:
 
     Closing the iterator ends the workers and their current builds.
     """
+    on_gpu = any(settings.device != "cpu" for settings in plan.settings)
+    none: AbstractContextManager[dict[str, str]] = nullcontext({})
+    with mps.service() if on_gpu and plan.share > 1 else none as service:
+        yield from _build_all(jobs, plan, timeout, fail_fast, service)
+
+
+def _build_all(
+    jobs: Iterable[Job], plan: Plan, timeout: float | None, fail_fast: bool, service: Mapping[str, str]
+) -> Iterator[Outcome]:
     waiting = deque(jobs)
     outcomes: queue.SimpleQueue[Outcome | None] = queue.SimpleQueue()
     workers: list[Worker | None] = [None] * len(plan.settings)
     changing = threading.Lock()
 
+    stopped = False
+
     def stop() -> None:
+        nonlocal stopped
         with changing:
+            stopped = True
             waiting.clear()
+
+    def again(job: Job) -> bool:
+        """Whether the job waits again, for a worker without the service: a fault of a process that shares a GPU may
+        have been another one's."""
+        nonlocal service
+        with changing:
+            if not stopped:
+                service = {}
+                waiting.appendleft(job)
+            return not stopped
 
     def serve(k: int) -> None:
         while True:
@@ -90,13 +117,18 @@ def build_all(jobs: Iterable[Job], plan: Plan, timeout: float | None, fail_fast:
                 job = waiting.popleft()
                 try:
                     worker = workers[k]
+                    if worker and worker.service != service:
+                        worker.dismiss()
+                        worker = None
                     if worker is None or not worker.alive:
-                        worker = workers[k] = Worker(plan.settings[k], plan.share)
+                        worker = workers[k] = Worker(plan.settings[k], plan.share, service)
                 except OSError as error:
                     worker = None
                     outcome = failure(*job, SdfError(f"{job.mesh}: no process can be started: {error}"))
             if worker:
                 outcome = worker.build(job, timeout)
+                if worker.service and outcome["exit_code"] == SdfError.exit_code and again(job):
+                    continue
             if fail_fast and outcome["exit_code"]:
                 stop()
             outcomes.put(outcome)

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sdfcli.errors import OutOfMemoryError, SdfError
@@ -23,15 +23,17 @@ GRACE = 3.0
 
 
 class Child:
-    """A process that runs the `main` of a module; it starts in the background. settings: its first message."""
+    """A process that runs the `main` of a module; it starts in the background. settings: its first message;
+    environment: variables that it has besides ours."""
 
-    def __init__(self, module: str, settings: dict[str, Any]) -> None:
+    def __init__(self, module: str, settings: dict[str, Any], environment: Mapping[str, str] | None = None) -> None:
         # A session of its own, on Windows a group: Ctrl-C in a terminal goes to the parent process alone.
         self._process = subprocess.Popen(
             processes.python(module),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            env={**os.environ, **(environment or {})},
             start_new_session=True,
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )

@@ -235,7 +235,7 @@ def test_what_a_gpu_has_no_room_for_lies_on_the_host(gpu: CudaBackend, monkeypat
     from sdfcli.backend import cuda
 
     shape, parameters = shapes.torus(400, 200), {"tolerance": 2e-4}
-    pool, on_host = gpu.xp.get_default_memory_pool(), gpu._on_host
+    pool, on_host = gpu.xp.get_default_memory_pool(), cuda.CudaBackend._on_host
     sizes, uses = [], [0]
     pool.free_all_blocks()
     before = pool.used_bytes()
@@ -249,12 +249,12 @@ def test_what_a_gpu_has_no_room_for_lies_on_the_host(gpu: CudaBackend, monkeypat
         plain = sdfcli.build(shape, device=gpu.name, **parameters)
     most, uses = 85 * uses[0] // 100, []
 
-    def counted(size: int) -> Any:
+    def counted(backend: CudaBackend, size: int) -> Any:
         sizes.append(size)
         uses.append(pool.used_bytes())
-        return on_host(size)
+        return on_host(backend, size)
 
-    monkeypatch.setattr(gpu, "_on_host", counted)
+    monkeypatch.setattr(cuda.CudaBackend, "_on_host", counted)
     monkeypatch.setattr(overflow, "LEAST_ROOM", 4 * MB)
     monkeypatch.setattr(cuda, "LARGE", 1 << 20)
     pool.free_all_blocks()
