@@ -24,6 +24,7 @@ from sdfcli.backend.base import Stream
 from sdfcli.backend.headers import headers, joined, with_includes
 from sdfcli.backend.warps import WarpBackend
 from sdfcli.errors import DeviceError
+from sdfcli.runtime import mps
 from sdfcli.runtime.memory import free_memory
 
 BLOCK = C.WARP * C.BLOCK_WARPS
@@ -142,8 +143,6 @@ class CudaStream(Stream):
 class CudaBackend(WarpBackend):
     """Runs kernels on one GPU, on CuPy's current stream."""
 
-    grids = True
-
     def __init__(self, device: int = 0) -> None:
         self.xp = import_cupy()
         count = device_count()
@@ -152,6 +151,9 @@ class CudaBackend(WarpBackend):
         self.device = self.xp.cuda.Device(device)
         self.device.use()
         self.name = f"cuda:{device}"
+        # The threads of a grid wait for each other: the grids of all processes must fit on the GPU together.
+        self._clients, multiprocessors = mps.clients(), self.device.attributes["MultiProcessorCount"]
+        self.grids = self._clients is not None and self._clients <= multiprocessors
         self._modules: dict[str, Any] = {}
         self._prepared: set[str] = set()
         self._compiling: dict[str, Lock] = defaultdict(Lock)
@@ -216,7 +218,7 @@ class CudaBackend(WarpBackend):
         function, resident = self._modules[source].get_function(kernel), 0
         if by_grid:
             of_one = self.xp.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(function.ptr, BLOCK, 0)
-            resident = BLOCK * of_one * self.device.attributes["MultiProcessorCount"]
+            resident = BLOCK * (of_one * self.device.attributes["MultiProcessorCount"] // (self._clients or 1))
         self._functions[kernel] = function, BLOCK if by_warps else self._block, resident
         return self._functions[kernel]
 

@@ -79,7 +79,7 @@ def build_all(jobs: Iterable[Job], plan: Plan, timeout: float | None, fail_fast:
     """
     on_gpu = any(settings.device != "cpu" for settings in plan.settings)
     none: AbstractContextManager[dict[str, str]] = nullcontext({})
-    with mps.service() if on_gpu and plan.share > 1 else none as service:
+    with mps.service(plan.share) if on_gpu and plan.share > 1 else none as service:
         yield from _build_all(jobs, plan, timeout, fail_fast, service)
 
 

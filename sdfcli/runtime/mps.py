@@ -14,6 +14,8 @@ from sdfcli.runtime.processes import without_current_folder
 
 PROGRAM = "nvidia-cuda-mps-control"
 PIPES = "CUDA_MPS_PIPE_DIRECTORY"
+CLIENTS = "SDFCLI_MPS_CLIENTS"
+"""The variable that says how many processes share a service of our own."""
 SYSTEM_PIPES = "/tmp/nvidia-mps"
 """Where processes look for a service without that variable."""
 STARTING = 10.0
@@ -27,16 +29,25 @@ def is_there() -> bool:
     return _runs() or _program() is not None
 
 
+def clients() -> int | None:
+    """How many processes may run kernels on a GPU at a time, this one among them; None: nobody knows."""
+    if not _runs():
+        return 1
+    told = os.environ.get(CLIENTS, "")
+    return int(told) if told.isdecimal() and int(told) else None
+
+
 @contextmanager
-def service() -> Iterator[dict[str, str]]:
-    """A service of our own until the context is left: the environment variables by which processes find it. None where
-    one runs already, which they find by themselves, or where none can be started; kernels then take turns."""
+def service(processes: int) -> Iterator[dict[str, str]]:
+    """A service of our own for so many processes a GPU, until the context is left: the environment variables by which
+    they find it. None where one runs already, which they find by themselves, or where none can be started; kernels then
+    take turns."""
     program = None if _runs() else _program()
     if program is None:
         yield {}
         return
     folder = tempfile.mkdtemp(prefix="sdfcli-mps-")
-    found = {PIPES: folder}
+    found = {PIPES: folder, CLIENTS: str(processes)}
     # The numbers of GPUs are the clients' to choose: a service that sees a part of them would number that anew.
     environment = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
     environment.update(found, CUDA_MPS_LOG_DIRECTORY=folder)

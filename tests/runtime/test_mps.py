@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +17,9 @@ from sdfcli.batch.inputs import Job
 from sdfcli.batch.messages import Outcome, Settings, failure
 from sdfcli.errors import InputError, SdfError
 from sdfcli.runtime import mps
+
+if TYPE_CHECKING:
+    from sdfcli.backend.cuda import CudaBackend
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="MPS is for Linux")
 
@@ -54,10 +58,11 @@ def ended(calls: Path) -> bool:
 def test_a_service_of_our_own(calls: Path) -> None:
     program(calls.parent)
     assert mps.is_there()
-    with mps.service() as found:
+    with mps.service(3) as found:
         folder = Path(found[mps.PIPES])
         assert folder.stat().st_mode & 0o777 == 0o700
         assert (folder / "control").exists()
+        assert found[mps.CLIENTS] == "3"
         assert calls.read_text() == "start -d\n"
     assert ended(calls)
 
@@ -68,7 +73,7 @@ def test_a_service_whose_user_is_killed(calls: Path) -> None:
         "import sys, time\n"
         "from sdfcli.runtime import mps\n"
         "mps.SYSTEM_PIPES = sys.argv[1]\n"
-        "with mps.service():\n"
+        "with mps.service(3):\n"
         "    print('ready', flush=True)\n"
         "    time.sleep(600)\n"
     )
@@ -84,7 +89,7 @@ def test_a_service_whose_user_is_killed(calls: Path) -> None:
 def test_a_service_that_does_not_start(starts: str, calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mps, "STARTING", 0.5)
     program(calls.parent, starts)
-    with mps.service() as found:
+    with mps.service(3) as found:
         assert found == {}
     assert ended(calls)
 
@@ -93,13 +98,35 @@ def test_a_service_that_runs_already(calls: Path, monkeypatch: pytest.MonkeyPatc
     program(calls.parent)
     (calls.parent / "none").mkdir()
     (calls.parent / "none" / "control").touch()
-    with mps.service() as found:
+    with mps.service(3) as found:
         assert (found, mps.is_there()) == ({}, True)
     monkeypatch.setattr(mps, "SYSTEM_PIPES", str(calls.parent / "other"))
     monkeypatch.setenv(mps.PIPES, str(calls.parent))
-    with mps.service() as found:
+    with mps.service(3) as found:
         assert (found, mps.is_there()) == ({}, True)
     assert not calls.exists()
+
+
+@pytest.mark.parametrize(("told", "clients"), [("3", 3), ("", None), ("0", None), ("x", None)])
+def test_how_many_share_a_service(told: str, clients: int | None, calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(mps.CLIENTS, told)
+    assert mps.clients() == 1
+    monkeypatch.setenv(mps.PIPES, str(calls.parent))
+    assert mps.clients() == clients
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("told", ["", "5"])
+def test_grids_of_all_processes_fit_together(
+    told: str, gpu: CudaBackend, calls: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = gpu._load("sdf_octree_visit")[2]
+    monkeypatch.setenv(mps.PIPES, str(calls.parent))
+    monkeypatch.setenv(mps.CLIENTS, told)
+    shared = type(gpu)()
+    assert shared.grids == bool(told)
+    if told:
+        assert 0 < 5 * shared._load("sdf_octree_visit")[2] <= alone
 
 
 def test_no_program(calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +134,7 @@ def test_no_program(calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(calls.parent)
     monkeypatch.setenv("PATH", ".")  # a program of the current folder is not one
     assert not mps.is_there()
-    with mps.service() as found:
+    with mps.service(3) as found:
         assert found == {}
 
 
