@@ -109,7 +109,7 @@ def test_nothing_is_looked_up_where_it_does_not_pay(
     mesh, params = make_mesh(*frame(0)), BuildParams(depth=4, tolerance=0.02)
     scene = Scene.of(mesh, "none", backend)
     monkeypatch.setattr(type(scene.index), "coherent", pays)
-    monkeypatch.setattr(type(backend), "grids", False)  # whose kernels know no earlier frame
+    monkeypatch.setattr(backend, "grids", False)  # whose kernels know no earlier frame
     scene.warm_start = start = Counted()
     grown = OCTREES[octree].build(scene, Limits.of(params, mesh.diagonal, 1.0))
     assert start.asked == (grown.queries if pays else 0)
