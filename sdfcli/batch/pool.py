@@ -29,10 +29,10 @@ class Plan:
     share: int
 
 
-def plan(settings: Settings, devices: list[str], meshes: int, workers: int | None) -> Plan:
+def plan(settings: Settings, devices: list[str], meshes: int, workers: int | None, most_per_gpu: int = PER_GPU) -> Plan:
     """Workers for a number of meshes, dealt out to devices. Those on the CPU share its threads."""
     if workers is None:
-        workers = process_count(devices, 2, PER_SHARED_GPU if mps.is_there() else PER_GPU)
+        workers = process_count(devices, 2, most_per_gpu)
     workers = min(workers, meshes)
     threads = settings.threads or max(1, available_threads() // workers)
     return Plan(

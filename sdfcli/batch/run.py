@@ -14,7 +14,7 @@ from sdfcli.batch import pool
 from sdfcli.batch.inputs import Job
 from sdfcli.batch.messages import Outcome, Settings, failure
 from sdfcli.errors import SdfError, UsageError
-from sdfcli.runtime import remote
+from sdfcli.runtime import mps, remote
 from sdfcli.runtime.files import identities, refuse_existing, refuse_input
 from sdfcli.runtime.hardware import available_threads
 
@@ -100,7 +100,8 @@ def _plan(request: BuildRequest, tasks: int) -> pool.Plan:
     settings = request.settings
     if request.scheduler not in (None, "local"):
         return pool.Plan([settings], 1)
-    return pool.plan(settings, device_names(settings.device), tasks, request.workers)
+    most = pool.PER_SHARED_GPU if request.scheduler is None and mps.is_there() else pool.PER_GPU
+    return pool.plan(settings, device_names(settings.device), tasks, request.workers, most)
 
 
 def _elsewhere(request: BuildRequest) -> Iterator[Outcome]:
