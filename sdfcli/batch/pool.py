@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 
 from sdfcli.batch.inputs import Job
 from sdfcli.batch.messages import Outcome, Settings, failure
-from sdfcli.errors import SdfError, TimeUpError
+from sdfcli.errors import DeviceError, SdfError, TimeUpError
 from sdfcli.runtime import mps
 from sdfcli.runtime.child import Child, end_all, process_count
 from sdfcli.runtime.hardware import available_threads
@@ -19,6 +19,9 @@ from sdfcli.runtime.hardware import available_threads
 PER_GPU, PER_SHARED_GPU = 6, 12
 """Maximum workers per GPU: while one computes there, the others read, check or write, each on a core; and where kernels
 of several run at a time (see runtime/mps.py)."""
+
+OF_SERVICE = SdfError.exit_code, DeviceError.exit_code
+"""Exit codes of faults that may be those of a service, or of other processes that share it."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,7 @@ def _build_all(
                     outcome = failure(*job, SdfError(f"{job.mesh}: no process can be started: {error}"))
             if worker:
                 outcome = worker.build(job, timeout)
-                if worker.service and outcome["exit_code"] == SdfError.exit_code and again(job):
+                if worker.service and outcome["exit_code"] in OF_SERVICE and again(job):
                     continue
             if fail_fast and outcome["exit_code"]:
                 stop()

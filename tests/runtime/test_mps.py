@@ -15,7 +15,7 @@ import pytest
 from sdfcli.batch import pool
 from sdfcli.batch.inputs import Job
 from sdfcli.batch.messages import Outcome, Settings, failure
-from sdfcli.errors import InputError, SdfError
+from sdfcli.errors import DeviceError, InputError, SdfError
 from sdfcli.runtime import mps
 
 if TYPE_CHECKING:
@@ -143,6 +143,7 @@ class SharingWorker:
 
     begun: list[bool]
     broken: bool
+    error: SdfError = SdfError("CUDA error")
 
     def __init__(self, settings: Settings, share: int, service: dict[str, str]) -> None:
         self.service, self.alive = service, True
@@ -153,13 +154,25 @@ class SharingWorker:
             return failure(*job, InputError("bad"))
         if job.mesh == "crash" or (self.service and self.broken):
             type(self).broken = True
-            return failure(*job, SdfError("CUDA error"))
+            return failure(*job, self.error)
         return {"input": job.mesh, "output": job.output, "exit_code": 0}
 
     def dismiss(self) -> None:
         self.alive = False
 
     end = dismiss
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_a_service_that_nobody_can_use(workers: int, calls: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(calls.parent)
+    monkeypatch.setattr(pool, "Worker", SharingWorker)
+    monkeypatch.setattr(SharingWorker, "error", DeviceError("there is no CUDA device 0"))
+    SharingWorker.begun, SharingWorker.broken = [], True
+    settings = [Settings(parameters={}, device="cuda:0")] * workers
+    jobs = [Job(f"{number}", f"{number}.h5") for number in range(20)]
+    outcomes = list(pool.build_all(jobs, pool.Plan(settings, workers), None, False))
+    assert [each["exit_code"] for each in outcomes] == [0] * 20
 
 
 @pytest.mark.parametrize("workers", [2, 4])
