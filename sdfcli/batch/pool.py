@@ -92,9 +92,7 @@ def _build_all(
     waiting = deque(jobs)
     outcomes: queue.SimpleQueue[Outcome | None] = queue.SimpleQueue()
     workers: list[Worker | None] = [None] * len(plan.settings)
-    changing = threading.Lock()
-
-    stopped = False
+    changing, stopped = threading.Lock(), False
 
     def stop() -> None:
         nonlocal stopped
