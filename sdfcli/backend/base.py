@@ -131,6 +131,10 @@ class Backend(ABC):
         """Copies from the device, in the current stream."""
         host[...] = array
 
+    def fetch(self, array: Array, other: Backend) -> Array:
+        """A contiguous copy on this device of another one's array, in order with the current streams of both."""
+        return self.from_host(other.to_host(array))
+
     def copy_async(self, array: Array) -> Callable[[], npt.NDArray[Any]]:
         """Starts copying a small array, or a column of one, to the host. The returned function waits for this copy
         only, and returns it."""

@@ -9,7 +9,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from importlib.machinery import PathFinder
 from importlib.util import LazyLoader, module_from_spec
 from pathlib import Path
@@ -20,8 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend.arguments import Array, C, argument_structs
-from sdfcli.backend.base import Stream
+from sdfcli.backend.base import Backend, Stream
 from sdfcli.backend.headers import headers, joined, with_includes
+from sdfcli.backend.staging import STAGE, Staging
 from sdfcli.backend.warps import WarpBackend
 from sdfcli.errors import DeviceError
 from sdfcli.runtime import mps
@@ -30,8 +31,6 @@ from sdfcli.runtime.memory import free_memory
 BLOCK = C.WARP * C.BLOCK_WARPS
 STAGED = 1 << 15
 """Bytes of pageable host memory that the driver has staged when an asynchronous copy returns."""
-STAGE = 1 << 22
-"""Bytes of each of the two page-locked buffers through which larger arrays are copied."""
 IDLE_SHARE = 64
 """Which part of a device's memory the pool keeps for reuse, in free blocks: to free and allocate them takes time."""
 LARGE, LARGE_SHARE = 1 << 26, 0.75
@@ -119,6 +118,19 @@ def cuda_backend(device: int) -> CudaBackend:
     return CudaBackend(device)
 
 
+class _Range(AbstractContextManager[None]):
+    """A named range for profilers. Not cupyx.profiler.time_range: importing that takes a quarter of a second."""
+
+    def __init__(self, nvtx: Any, name: str) -> None:
+        self._nvtx, self._name = nvtx, name
+
+    def __enter__(self) -> None:
+        self._nvtx.RangePush(self._name)
+
+    def __exit__(self, *_: object) -> None:
+        self._nvtx.RangePop()
+
+
 class CudaStream(Stream):
     """A stream of one GPU."""
 
@@ -162,8 +174,7 @@ class CudaBackend(WarpBackend):
         self._block = BLOCK
         self._streams: list[Stream] = []
         self._coming: list[tuple[Any, npt.NDArray[Any]]] = []
-        self._stages: list[tuple[npt.NDArray[np.uint8], Any]] = []
-        self._staging = Lock()
+        self._staging = Staging(self.xp, self.device)
         Thread(target=self._warm_up, daemon=True).start()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -275,28 +286,33 @@ class CudaBackend(WarpBackend):
         if 0 < copy.nbytes <= STAGED:
             self.upload(np.ascontiguousarray(host, copy.dtype), copy)
         elif copy.nbytes:
-            self._upload_staged(host.reshape(-1), copy.reshape(-1))
+            self._staging.upload(host.reshape(-1), copy.reshape(-1))
         return copy
 
-    def _upload_staged(self, host: npt.NDArray[Any], array: Array) -> None:
-        """Copies and converts to a device array: a buffer is filled while the driver copies the other."""
-        with self._staging:
-            if not self._stages:
-                self._stages = [(self.pinned(STAGE, np.uint8), self.xp.cuda.Event()) for _ in range(2)]
-            size = STAGE // array.itemsize
-            for turn, first in enumerate(range(0, len(host), size)):
-                piece, (buffer, copied) = host[first : first + size], self._stages[turn % 2]
-                copied.synchronize()
-                filled = buffer.view(array.dtype)[: len(piece)]
-                filled[...] = piece
-                self.upload(filled, array[first : first + size])
-                copied.record()
-
     def to_host(self, array: Array) -> npt.NDArray[Any]:
+        if isinstance(array, self.xp.ndarray) and array.nbytes > STAGE and self.address(array) is not None:
+            return self._staging.download(array.reshape(-1)).reshape(array.shape)
         return np.asarray(self.xp.asnumpy(array))
 
     def synchronize(self) -> None:
         self.xp.cuda.get_current_stream().synchronize()
+
+    def fetch(self, array: Array, other: Backend) -> Array:
+        if not isinstance(other, CudaBackend):
+            return super().fetch(array, other)
+        cuda = self.xp.cuda
+        with other.device:
+            source, theirs = self.xp.ascontiguousarray(array), cuda.get_current_stream()
+            ready = theirs.record()
+        with self.device:
+            copy, ours = self.xp.empty(source.shape, source.dtype), cuda.get_current_stream()
+            ours.wait_event(ready)
+            kind = cuda.runtime.memcpyDefault
+            cuda.runtime.memcpyAsync(copy.data.ptr, source.data.ptr, source.nbytes, kind, ours.ptr)
+            copied = ours.record()
+        with other.device:
+            theirs.wait_event(copied)  # its memory may be used for something else from then on
+        return copy
 
     def copy_async(self, array: Array) -> Callable[[], npt.NDArray[Any]]:
         cuda, size, width = self.xp.cuda, array.size, array.itemsize
@@ -316,14 +332,8 @@ class CudaBackend(WarpBackend):
 
         return wait
 
-    @contextmanager
-    def annotate(self, name: str) -> Iterator[None]:
-        # Not cupyx.profiler.time_range: importing that takes a quarter of a second.
-        self.xp.cuda.nvtx.RangePush(name)
-        try:
-            yield
-        finally:
-            self.xp.cuda.nvtx.RangePop()
+    def annotate(self, name: str) -> AbstractContextManager[Any]:
+        return _Range(self.xp.cuda.nvtx, name)
 
     def record_event(self) -> Any:
         event = self.xp.cuda.Event()

@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sdfcli.backend.select import first_device, select_backend
+from sdfcli.backend import Array, Backend
+from sdfcli.backend.select import any_backend, first_device, select_backend
 from sdfcli.batch.inputs import Job
 from sdfcli.batch.messages import Outcome, Settings, failure
 from sdfcli.batch.pool import Plan, Worker
@@ -87,10 +88,15 @@ def crew(scheduler: str, plan: Plan) -> Iterator[Callable[[Mesh], list[Helper]]]
             # A task is done again where its worker is lost; what is scattered is not, and Dask keeps one copy of it.
             there = client.submit(tuple, (mesh.vertices, mesh.faces, mesh.domain, mesh.unit), pure=False)
 
-            def ask(points: Any, seed: Any) -> Answer:
-                task = client.submit(answer_here, run, there, plan.settings, points, seed, pure=False, retries=RETRIES)
-                answer: Answer = task.result()
-                return answer
+            def ask(backend: Backend, points: Array, seed: Array) -> Callable[[], Answer]:
+                piece = backend.to_host(points), backend.to_host(seed)
+                task = client.submit(answer_here, run, there, plan.settings, *piece, pure=False, retries=RETRIES)
+
+                def ended() -> Answer:
+                    distance, slot = map(backend.from_host, task.result())
+                    return distance, slot
+
+                return ended
 
             return [ask] * len(client.ncores())
 
@@ -214,7 +220,9 @@ def answer_here(run: str, mesh: Any, settings: list[Settings], points: Any, seed
             vertices, faces, domain, unit = mesh
             backend = select_backend(first_device(mine.device), mine.threads)
             _helpers[run, name] = DeviceHelper(backend, Mesh(vertices, faces).placed(domain, unit))
-    return _helpers[run, name](points, seed)
+    backend = any_backend()
+    distance, slot = _helpers[run, name](backend, backend.from_host(points), backend.from_host(seed))()
+    return backend.to_host(distance), backend.to_host(slot)
 
 
 def forget_here(run: str) -> None:

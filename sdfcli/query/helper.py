@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Callable
 
-from sdfcli.backend import Backend
+from sdfcli.backend import Array, Backend
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.scene import Scene
 from sdfcli.sign.choice import SignChoice
@@ -21,8 +20,9 @@ class DeviceHelper:
         with backend.active():
             self._index = Scene(backend, own, SignChoice("none", "")).unsigned_index
 
-    def __call__(self, points: npt.NDArray[np.float32], seed: npt.NDArray[np.uint32]) -> Answer:
-        with self._backend.active():
-            candidates = self._backend.from_host(seed) if self._index.seeds and seed.shape[1] else None
-            distance, slot = self._index.nearest(self._backend.from_host(points), candidates)
-            return self._backend.to_host(distance), self._backend.to_host(slot)
+    def __call__(self, backend: Backend, points: Array, seed: Array) -> Callable[[], Answer]:
+        own = self._backend
+        with own.active():
+            candidates = own.fetch(seed, backend) if self._index.seeds and seed.shape[1] else None
+            distance, slot = self._index.nearest(own.fetch(points, backend), candidates)
+        return lambda: (backend.fetch(distance, own), backend.fetch(slot, own))

@@ -2,57 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from sdfcli.backend import Array
+from sdfcli.backend import Array, Backend
 from sdfcli.spatial.index import DistanceIndex
 
-Answer = tuple[npt.NDArray[np.float32], npt.NDArray[np.uint32]]
-Helper = Callable[[npt.NDArray[np.float32], npt.NDArray[np.uint32]], Answer]
-"""Distances (m,) and slots (m,) of points (m, 3) with candidate slots (m, k), as of `DistanceIndex.nearest`."""
+Answer = tuple[Array, Array]
+"""Distances (m,) float32 and slots (m,) uint32 of points, as of `DistanceIndex.nearest`."""
 
-LEAST = 1 << 14
-"""Minimum points of a piece; fewer are answered sooner than they travel."""
+Helper = Callable[[Backend, Array, Array], Callable[[], Answer]]
+"""Begins to answer points (m, 3) float32 with candidate slots (m, k) uint32, arrays of this backend; the function that
+it returns ends that, with arrays of the backend, too. Either may raise anything."""
 
 
 class Crew:
-    """Shares queries with helpers, each of which is called on a thread. What one of them fails to answer is answered
-    here, and it is asked no more."""
+    """Shares queries with helpers. What one of them fails to answer is answered here, and it is asked no more."""
 
-    def __init__(self, helpers: list[Helper]) -> None:
+    def __init__(self, helpers: Sequence[Helper]) -> None:
         self._helpers = list(helpers)
-        self._threads = ThreadPoolExecutor(max(1, len(helpers)))
 
-    def nearest(self, index: DistanceIndex, points: Array, seed: Array | None) -> tuple[Array, Array]:
+    def nearest(self, index: DistanceIndex, points: Array, seed: Array | None) -> Answer:
         """`nearest` of an index, to the same bits."""
-        backend, xp, n = index.backend, index.backend.xp, len(points)
-        shares = min(1 + len(self._helpers), n // LEAST)
+        xp, n = index.backend.xp, len(points)
+        shares = min(1 + len(self._helpers), n // index.least_piece)
         if shares < 2:
             return index.nearest(points, seed)
         candidates = xp.empty((n, 0), np.uint32) if seed is None else seed
         ends = [n * (k + 1) // shares for k in range(shares)]
-        asked = []
-        for helper, first, end in zip(tuple(self._helpers), ends, ends[1:], strict=False):
-            piece = [backend.to_host(array[first:end]) for array in (points, candidates)]
-            asked.append((helper, slice(first, end), self._threads.submit(helper, *piece)))
-        own = slice(ends[0])
-        distance, slot = xp.empty(n, np.float32), xp.empty(n, np.uint32)
 
-        def answer(part: slice) -> tuple[Array, Array]:
+        def ask(helper: Helper, part: slice) -> Callable[[], Answer]:
+            try:
+                end = helper(index.backend, points[part], candidates[part])
+            except Exception:
+                return lambda: lost(helper, part)
+
+            def ended() -> Answer:
+                try:
+                    return end()
+                except Exception:
+                    return lost(helper, part)
+
+            return ended
+
+        def lost(helper: Helper, part: slice) -> Answer:
+            self._helpers.remove(helper)
+            return answer(part)
+
+        def answer(part: slice) -> Answer:
             return index.nearest(points[part], None if seed is None else seed[part])
 
-        distance[own], slot[own] = answer(own)
-        for helper, part, answered in asked:
-            found: tuple[Any, Any]
-            try:
-                found = tuple(backend.from_host(array) for array in answered.result())
-            except Exception:
-                self._helpers.remove(helper)
-                found = answer(part)
-            distance[part], slot[part] = found
+        parts = [slice(first, end) for first, end in zip([0, *ends], ends, strict=False)]
+        asked = [ask(helper, part) for helper, part in zip(tuple(self._helpers), parts[1:], strict=False)]
+        distance, slot = xp.empty(n, np.float32), xp.empty(n, np.uint32)
+        for part, ended in zip(parts, [lambda: answer(parts[0]), *asked], strict=True):
+            distance[part], slot[part] = ended()
         return distance, slot

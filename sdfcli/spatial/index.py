@@ -21,6 +21,8 @@ class DistanceIndex(ABC):
     seeds = 0
     batch = 1 << 20
     """Maximum points at a time for which more still speed up each."""
+    least_piece = 1 << 14
+    """Minimum points that another device answers sooner than they travel."""
     by_level = False
     """Whether results at an octree's coarse corners speed up queries at finer ones."""
     coherent = True

@@ -193,6 +193,7 @@ class PacketIndex(DistanceIndex):
 
     seeds = 1
     batch = 1 << 24
+    least_piece = 1 << 19
     by_level = True
     coherent = False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import backends
 import sdfcli
 import shapes
 from commands import run
-from sdfcli.backend import Backend
+from sdfcli.backend import Array, Backend
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.batch.messages import Settings
 from sdfcli.batch.pool import Plan
@@ -23,29 +24,34 @@ from sdfcli.mesh.load import make_mesh
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.query.helper import DeviceHelper
 from sdfcli.scene import Scene
-from sdfcli.spatial import crew
 from sdfcli.spatial.crew import Answer, Crew, Helper
+from sdfcli.spatial.index import DistanceIndex
+from sdfcli.spatial.packets import PacketIndex
 
 backend = backends.backend
 
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crew, "LEAST", 50)
+    for index in (DistanceIndex, PacketIndex):
+        monkeypatch.setattr(index, "least_piece", 50)
 
 
 class Counted:
     """A helper that counts the points it answers, and fails where it is told to."""
 
-    def __init__(self, helper: Helper, fails: bool = False) -> None:
+    def __init__(self, helper: Helper, fails: str = "") -> None:
         self._helper, self._fails, self.points, self.asked = helper, fails, 0, 0
 
-    def __call__(self, points: Any, seed: Any) -> Answer:
+    def __call__(self, backend: Backend, points: Array, seed: Array) -> Callable[[], Answer]:
         self.asked += 1
-        if self._fails:
+        if self._fails == "at once":
             raise OSError("gone")
         self.points += len(points)
-        return self._helper(points, seed)
+        return self._lose if self._fails else self._helper(backend, points, seed)
+
+    def _lose(self) -> Answer:
+        raise OSError("gone")
 
 
 @pytest.mark.parametrize("kind", sorted(shapes.ANY))
@@ -55,8 +61,8 @@ def test_pieces_of_points(backend: Backend, kind: str) -> None:
     scene = Scene.of(mesh, "auto", backend)
     index = scene.index
     helpers = [Counted(DeviceHelper(each, scene.mesh)) for each in (CpuBackend(1), backend)]
-    lost = Counted(helpers[0], fails=True)
-    shared = Crew([*helpers, lost])
+    lost = [Counted(helpers[0], fails) for fails in ("at once", "later")]
+    shared = Crew([*helpers, *lost])
     for count in (0, 1, 99, 100, 199, 1000, 1003):
         points = backend.from_host(rng.random((count, 3)), np.float32)
         candidates = backend.from_host(rng.integers(0, len(scene.order), (count, max(1, index.seeds))), np.uint32)
@@ -68,7 +74,7 @@ def test_pieces_of_points(backend: Backend, kind: str) -> None:
                 assert np.array_equal(backend.to_host(one), backend.to_host(other))
             assert (helpers[0].points > before[0]) == (count >= 100)
             assert (helpers[1].points > before[1]) == (count >= 150)
-    assert lost.asked == 1
+    assert [each.asked for each in lost] == [1, 1]
 
 
 @pytest.mark.parametrize("kind", ["star", "holed star", "soup", "zoo", "far"])
@@ -80,7 +86,7 @@ def test_builds_with_helpers(backend: Backend, kind: str) -> None:
 
     def helpers(mesh: Mesh) -> list[Helper]:
         made.extend(Counted(DeviceHelper(each, mesh)) for each in (CpuBackend(1), backend))
-        made.append(Counted(made[0], fails=True))
+        made.append(Counted(made[0], "later"))
         return list(made)
 
     found = sdfcli.build(shape, helpers=helpers, **parameters)
@@ -133,13 +139,13 @@ def test_workers_that_share_a_mesh_are_killed(torus: Path) -> None:
         victims = client.run(os.getpid).values()
 
         def helpers(mesh: Mesh) -> list[Helper]:
-            def ask(points: Any, seed: Any) -> Answer:
+            def ask(backend: Backend, points: Array, seed: Array) -> Callable[[], Answer]:
                 if len(answered) == 1:
                     for victim in victims:
                         os.kill(victim, signal.SIGKILL)
-                found = own(points, seed)
+                found = own(backend, points, seed)()
                 answered.append(len(points))
-                return found
+                return lambda: found
 
             own, *others = make(mesh)
             return [ask, *others]

@@ -1,0 +1,68 @@
+"""Large copies between a GPU and the host."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import backends
+from sdfcli.backend import staging
+from sdfcli.backend.cuda import CudaBackend, cuda_backend
+
+pytestmark = pytest.mark.gpu
+
+MANY = staging.STAGE // 4  # float32 in a buffer
+
+
+@pytest.mark.parametrize("count", [1, MANY - 1, MANY, MANY + 1, 7 * MANY + 5, 40 * MANY + 1])
+def test_there_and_back(gpu: CudaBackend, count: int) -> None:
+    values = np.random.default_rng(count).random(count).astype(np.float32)
+    there = gpu.from_host(values)
+    assert np.array_equal(gpu.xp.asnumpy(there), values)
+    assert np.array_equal(gpu.to_host(there), values)
+
+
+def test_types_shapes_and_what_is_not_contiguous(gpu: CudaBackend) -> None:
+    values = np.random.default_rng(1).integers(0, 2**32, (MANY, 3))
+    found = gpu.from_host(values[::2], np.uint32)
+    assert (found.dtype, found.shape) == (np.uint32, values[::2].shape)
+    assert np.array_equal(gpu.to_host(found), values[::2])
+    assert np.array_equal(gpu.to_host(found[:, 1]), values[::2, 1])
+    assert np.array_equal(gpu.to_host(found.T), values[::2].T)
+
+
+def test_copies_wait_for_the_work_before_them_and_are_waited_for(gpu: CudaBackend) -> None:
+    xp = gpu.xp
+    for stream in (xp.cuda.Stream.null, xp.cuda.Stream(non_blocking=True)):
+        with stream:
+            for value in range(5):
+                there = xp.full(30 * MANY, -1.0, np.float32)
+                for _ in range(20):  # long enough that a copy that did not wait would be seen
+                    there[...] = value
+                assert np.array_equal(gpu.to_host(there), np.full(30 * MANY, value, np.float32))
+                more = gpu.from_host(np.full(30 * MANY, value, np.float32))
+                assert float(abs(more - there).max()) == 0.0
+
+
+def test_threads_copy_at_a_time(gpu: CudaBackend) -> None:
+    def both_ways(number: int) -> bool:
+        values = np.full(9 * MANY + number, number, np.float32)
+        with gpu.active():
+            return np.array_equal(gpu.to_host(gpu.from_host(values)), values)
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(both_ways, range(12)))
+
+
+def test_arrays_of_another_gpu() -> None:
+    backends.two_gpus()
+    here, there = cuda_backend(0), cuda_backend(1)
+    values = np.random.default_rng(2).random((MANY, 3)).astype(np.float32)
+    with there.active():
+        theirs = there.from_host(values) * np.float32(2)
+    with here.active():
+        fetched = here.fetch(theirs[: len(values) // 2], there)
+        assert fetched.device.id == 0
+        assert np.array_equal(here.to_host(fetched), values[: len(values) // 2] * np.float32(2))
