@@ -10,9 +10,17 @@ from sdfcli.backend.arguments import Array, C
 from sdfcli.backend.base import WARP, Backend, MemoryPolicy
 
 FEW = 8192
-"""Maximum entries that one warp compacts, faster than three launches."""
+"""Maximum entries that one warp compacts, faster than two launches."""
+MOST_RUNS = 4096
+"""Maximum runs of a compaction, whose counts each warp sums up."""
 RUN = C.RUN
 """Entries per warp, as in base/sort.h."""
+
+
+def wide_runs(n: int) -> tuple[int, int]:
+    """The number of runs of n entries, and their length, a multiple of WARP."""
+    run = max(RUN, WARP * -(-n // (WARP * MOST_RUNS)))
+    return -(-n // run), run
 
 
 class WarpBackend(Backend):
@@ -42,5 +50,13 @@ class WarpBackend(Backend):
             places, last = xp.empty(n, np.uint32), xp.empty(3, np.uint32)
             self.run("sdf_chosen", WARP, count=n, first=first, wish=flags, chosen=places, last=last)
             return [places[start:end] for start, end in pairwise([0, *self.to_host(last[:kinds]).tolist()])]
-        order, ends = self.counting_sort(flags, kinds + 1, first)
-        return [order[start:end].copy() for start, end in pairwise(ends)]  # a view would keep it all
+        if n == 0:
+            return [xp.empty(0, np.uint32) for _ in range(kinds)]
+        runs, run = wide_runs(n)
+        counts, totals = xp.empty((3, runs), np.uint32), xp.zeros(3, np.uint32)
+        chosen = {"count": n, "run": run, "wish": flags, "counts": counts}
+        self.run("sdf_chosen_count", WARP * runs, totals=totals, **chosen)
+        found = [xp.empty(count, np.uint32) for count in self.to_host(totals[:kinds]).tolist()]
+        one, two, three = [*found, None, None][:3]
+        self.run("sdf_chosen_list", WARP * runs, first=first, one=one, two=two, three=three, **chosen)
+        return found

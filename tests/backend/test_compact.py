@@ -6,14 +6,19 @@ import numpy as np
 import pytest
 
 import backends
+import sdfcli.backend.warps
 from sdfcli.backend import Backend
 
 backend, warps = backends.backend, backends.warps
 
 
-@pytest.mark.parametrize("count", [0, 1, 31, 32, 33, 257, 8192, 8193])
+@pytest.mark.parametrize("count", [0, 1, 31, 32, 33, 257, 8192, 8193, 20_001])
 @pytest.mark.parametrize("most", [1, 3])
-def test_what_is_chosen(backend: Backend, warps: Backend, count: int, most: int) -> None:
+@pytest.mark.parametrize("most_runs", [3, 4096])
+def test_what_is_chosen(
+    backend: Backend, warps: Backend, count: int, most: int, most_runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sdfcli.backend.warps, "MOST_RUNS", most_runs)
     rng = np.random.default_rng(count)
     wish = rng.integers(0, most + 1, count) if count != 8192 else np.full(count, most)
     for device in (backend, warps):

@@ -4,6 +4,7 @@
 // INTERFACE
 //   sdf_level_count, sdf_level_order  entries by level: counts of each run; the order
 //   sdf_chosen                        the numbers of few entries with each of the values 1 to 3, by one warp
+//   sdf_chosen_count, sdf_chosen_list those of many: how many there are, and the lists
 #ifndef SDFCLI_BASE_SORT_H
 #define SDFCLI_BASE_SORT_H
 #include "base/kernel.h"
@@ -88,6 +89,60 @@ SDF_KERNEL(sdf_chosen, WARP, thread) {
         UNROLL
         for (u32 k = 1; k < 4; k++)
             if (value == k) a.chosen[place[k]++] = a.first + at;
+    }
+}
+
+struct sdf_chosen_count_args {
+    u32 n;           // threads: a warp for a run of entries
+    u32 count;       // entries
+    u32 run;         // entries of a run, a multiple of 32
+    const u8* wish;  // [count] 0 to 3
+    u32* counts;     // [3, n // 32] out: of each run
+    u32* totals;     // [3] 0; out: of all
+};
+SDF_KERNEL(sdf_chosen_count, WARP, i) {
+    u32 lane = i % SDF_WARP, own = i / SDF_WARP, first = own * a.run, end = min_of(a.count, first + a.run);
+    u32 found[3] = {0, 0, 0};
+    for (u32 start = first; start < end; start += SDF_WARP) {
+        u32 value = start + lane < end ? a.wish[start + lane] : 0;
+        UNROLL
+        for (u32 k = 0; k < 3; k++) found[k] += (u32)popcount(warp_ballot(value == k + 1));
+    }
+    UNROLL
+    for (u32 k = 0; k < 3; k++) {
+        if (lane != k) continue;
+        a.counts[k * (size_t)(a.n / SDF_WARP) + own] = found[k];
+        if (found[k]) atomic_add(a.totals + k, found[k]);
+    }
+}
+
+struct sdf_chosen_list_args {
+    u32 n;  // as for sdf_chosen_count
+    u32 count;
+    u32 run;
+    u32 first;          // number of the first entry
+    const u8* wish;     // [count]
+    const u32* counts;  // [3, n // 32]
+    u32* one;           // [ones] out: the entries with 1; null: not wanted, as the following
+    u32* two;           // [twos] out
+    u32* three;         // [threes] out
+};
+SDF_KERNEL(sdf_chosen_list, WARP, i) {
+    u32 lane = i % SDF_WARP, own = i / SDF_WARP, first = own * a.run, end = min_of(a.count, first + a.run);
+    u32* lists[3] = {a.one, a.two, a.three};
+    UNROLL
+    for (u32 k = 0; k < 3; k++) {
+        const u32* counts = a.counts + k * (size_t)(a.n / SDF_WARP);
+        if (!lists[k] || counts[own] == 0) continue;
+        u32 before = 0;
+        for (u32 other = lane; other < own; other += SDF_WARP) before += counts[other];
+        for (u32 step = 1; step < SDF_WARP; step *= 2) before += shfl_xor(before, step);
+        for (u32 start = first; start < end; start += SDF_WARP) {
+            bool wanted = start + lane < end && a.wish[start + lane] == k + 1;
+            u32 all = warp_ballot(wanted);
+            if (wanted) lists[k][before + (u32)popcount(all & ((1u << lane) - 1u))] = a.first + start + lane;
+            before += (u32)popcount(all);
+        }
     }
 }
 #endif
