@@ -111,8 +111,9 @@ class _Reference:
 
         turned, choice = choose_sign(mesh.on(backend), sign)
         self._surface = ExactReference(turned.vertices, turned.faces, backend)
-        counted = choice.boundary
-        self._boundary = self._surface if counted is None else ExactReference(counted.vertices, counted.faces, backend)
+        self._boundary = self._surface
+        if choice.counted is not None:
+            self._boundary = ExactReference(turned.vertices, turned.faces[choice.counted], backend)
         self._signed = sign != "none"
 
     def signed_distance(self, points: Floats) -> Floats:

@@ -110,11 +110,11 @@ class Connectivity:
         )
         return Connectivity(backend, sides, None, marked, counts, parent)
 
-    def among(self, counted: Bools) -> Connectivity:
-        """That of the faces that count (f,), with the same numbers, of those as they are: all but some that have the
-        vertices of others."""
+    def without(self, left_out: Ints) -> Connectivity:
+        """That of the faces as they are, with the same numbers, without some (k,) that have the vertices of others."""
         backend, sides = self.backend, self._sides
-        state = backend.from_host((~counted).astype(np.uint8) * np.uint8(C.FACE_LEFT_OUT))
+        state = backend.xp.zeros(len(self.shell), np.uint8)
+        state[backend.from_host(left_out)] = C.FACE_LEFT_OUT
         marked, counts, parent = self._marked.copy(), self._counts.copy(), self._parent.copy()
         parent[self._candidates] = self._candidates
         backend.run(

@@ -9,6 +9,7 @@ import numpy as np
 
 from sdfcli.backend import Array, Backend, C, Group
 from sdfcli.mesh.arrays import Floats
+from sdfcli.mesh.connectivity import OpenEdges
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.mesh.repair import cones
 from sdfcli.spatial.index import DistanceIndex
@@ -24,12 +25,14 @@ SMALL = 0.45
 """Maximum winding number of the caps that does not affect the sign."""
 
 
-def cap_triangles(mesh: Mesh) -> Floats:
+def cap_triangles(mesh: Mesh, open_edges: OpenEdges | None = None) -> Floats:
     """Cones (c, 9) in the unit cube over the loops of open edges, which close the surface with consistent orientation.
 
     An edge with k more uses in one direction gets k triangles of the other direction.
+
+    open_edges: those of the faces that count; None: of all.
     """
-    ends, excess = mesh.open_edges
+    ends, excess = mesh.open_edges if open_edges is None else open_edges
     ends = np.repeat(np.where((excess > 0)[:, None], ends[:, ::-1], ends), np.abs(excess), axis=0)
     vertex, of_end = np.unique(ends, return_inverse=True)
     position = mesh.domain.to_unit(mesh.vertices[vertex])[of_end.reshape(-1, 2)]
@@ -62,9 +65,9 @@ class Caps:
     guard: float
 
     @staticmethod
-    def of(backend: Backend, mesh: Mesh) -> Caps | None:
-        """The caps of a mesh; None for a closed surface."""
-        triangles = cap_triangles(mesh)
+    def of(backend: Backend, mesh: Mesh, open_edges: OpenEdges | None = None) -> Caps | None:
+        """The caps of a mesh; None for a closed surface. open_edges: see `cap_triangles`."""
+        triangles = cap_triangles(mesh, open_edges)
         if len(triangles) == 0:
             return None
         guard = float(np.sqrt(reach_sq(triangles.reshape(-1, 3, 3)).sum()))

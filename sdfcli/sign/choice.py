@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from sdfcli.backend import Backend
 from sdfcli.backend.rebuildable import Rebuildable
 from sdfcli.mesh.arrays import Bools
+from sdfcli.mesh.connectivity import OpenEdges
 from sdfcli.mesh.mesh import OF_EDGES, Mesh
 from sdfcli.mesh.repair import Orient, repair
 from sdfcli.runtime.memory import release_freed
+from sdfcli.sign.caps import Caps
 from sdfcli.sign.diagnose import crossing_faces, enclosing_share, nested_shells
 from sdfcli.sign.pseudonormal import PseudonormalSigner
 from sdfcli.sign.signer import NoSigner, Signer
@@ -23,10 +25,10 @@ from sdfcli.spatial.radix_tree import Bvh
 class SignChoice:
     """The sign's method, and the reason for it in words for the user.
 
-    inverted  number of shells that were oriented inwards, and turned.
-    crossing  number of faces that cross or overlap others; set by `settle_sign`.
-    boundary  the faces that count for winding numbers; None: all.
-    counted   (f,) whether a face counts; None: all do.
+    inverted    number of shells that were oriented inwards, and turned.
+    crossing    number of faces that cross or overlap others; set by `settle_sign`.
+    counted     (f,) whether a face counts for winding numbers; None: all do.
+    open_edges  those of the faces that count, where not all do.
     """
 
     method: str
@@ -34,8 +36,8 @@ class SignChoice:
     asked_for: bool = False
     inverted: int = 0
     crossing: int = 0
-    boundary: Mesh | None = None
     counted: Bools | None = None
+    open_edges: OpenEdges | None = None
 
 
 def choose_sign(mesh: Mesh, asked: str, orient: Orient | None = None) -> tuple[Mesh, SignChoice]:
@@ -59,8 +61,7 @@ def choose_sign(mesh: Mesh, asked: str, orient: Orient | None = None) -> tuple[M
         method, reason = "winding", ", ".join(health.faults)
         if not health.watertight and not repaired.edges.open:
             notes = [*notes, "closed then"]
-    boundary = None if repaired.counted is None else repaired.boundary
-    if boundary is None:
+    if repaired.counted is None:
         _ = repaired.mesh.health, repaired.mesh.shell, repaired.mesh.open_edges  # what is wanted of them later
     if repaired.mesh is not mesh:
         mesh.release()
@@ -70,8 +71,8 @@ def choose_sign(mesh: Mesh, asked: str, orient: Orient | None = None) -> tuple[M
         "; ".join([reason, *notes]),
         asked_for=asked != "auto",
         inverted=repaired.inverted,
-        boundary=boundary,
         counted=repaired.counted,
+        open_edges=None if repaired.counted is None else repaired.edges.open_edges,
     )
 
 
@@ -81,7 +82,7 @@ def make_signer(backend: Backend, mesh: Mesh, bvh: Bvh, method: str) -> Signer:
         return NoSigner(backend)
     if method == "pseudonormal":
         return PseudonormalSigner(backend, mesh, bvh)
-    return WindingSigner(backend, mesh, _moments(backend, bvh))
+    return WindingSigner(backend, Caps.of(backend, mesh), _moments(backend, bvh))
 
 
 def _moments(backend: Backend, bvh: Bvh, counted: Bools | None = None, lazy: bool = False) -> Rebuildable[WindingIndex]:
@@ -103,7 +104,8 @@ def settle_sign(
     is kept.
     """
     choice = replace(choice, crossing=crossing_faces(backend, bvh))
-    release_freed()  # before moments
+    if not backend.memory.scarce:
+        release_freed()  # before moments
     if choice.method == "pseudonormal" and not choice.asked_for:
         nested = 0 if choice.crossing else nested_shells(backend, bvh, mesh)
         found = f"{nested:,} shell{'s' if nested > 1 else ''} in other solids"
@@ -111,14 +113,14 @@ def settle_sign(
             found = f"{choice.crossing:,} faces cross others"
         if choice.crossing or nested:
             choice = replace(choice, method="winding", reason=_instead(choice, found))
-    boundary, counted = choice.boundary, choice.counted
-    choice = replace(choice, boundary=None, counted=None)  # they take much memory
+    counted, open_edges = choice.counted, choice.open_edges
+    choice = replace(choice, counted=None, open_edges=None)  # they take much memory
     if choice.method != "winding":
         return choice, make_signer(backend, mesh, bvh, choice.method)
-    signer = WindingSigner(backend, boundary or mesh, _moments(backend, bvh, counted, lazy))
+    signer = WindingSigner(backend, Caps.of(backend, mesh, open_edges), _moments(backend, bvh, counted, lazy))
     if choice.asked_for or signer.closed:
         return choice, signer
-    share = enclosing_share(signer.index, boundary or mesh)
+    share = enclosing_share(signer.index, mesh, counted)
     if share >= 0.5:
         return choice, signer
     reason = f"{choice.reason}; encloses nothing: its two sides differ on {share:.0%} of the surface"

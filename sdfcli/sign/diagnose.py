@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sdfcli.backend import Backend
-from sdfcli.mesh.arrays import Floats, Ints
+from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.mesh import Mesh, face_normals
 from sdfcli.spatial.moments import BETA, WindingIndex
 from sdfcli.spatial.radix_tree import Bvh
@@ -25,7 +25,7 @@ def crossing_faces(backend: Backend, bvh: Bvh) -> int:
     if int(crowded[0]):
         crosses[...] = 0
         backend.run("sdf_crossing", len(order), all=1, meets=None, **shared)
-    return len(xp.flatnonzero(crosses))
+    return int(crosses.sum(dtype=np.uint32))
 
 
 def sides(index: WindingIndex, mesh: Mesh, faces: Ints) -> tuple[Floats, Floats]:
@@ -44,10 +44,14 @@ def sides(index: WindingIndex, mesh: Mesh, faces: Ints) -> tuple[Floats, Floats]
     return behind, before
 
 
-def enclosing_share(index: WindingIndex, mesh: Mesh) -> float:
+def enclosing_share(index: WindingIndex, mesh: Mesh, counted: Bools | None) -> float:
     """The share of the surface with clearly different winding numbers on its two sides: above 0.7 close behind a face,
-    and below 0.3 close in front. About 1 for a solid with holes, about 0 for a sheet."""
-    faces = np.arange(0, len(mesh.faces), max(1, len(mesh.faces) // SIDES_SAMPLES))
+    and below 0.3 close in front. About 1 for a solid with holes, about 0 for a sheet.
+
+    counted: (f,) whether a face counts; None: all do.
+    """
+    faces = np.arange(len(mesh.faces)) if counted is None else np.flatnonzero(counted)
+    faces = faces[:: max(1, len(faces) // SIDES_SAMPLES)]
     behind, before = sides(index, mesh, faces)
     area = np.linalg.norm(face_normals(mesh.triangles(faces)), axis=1)
     total = area.sum()

@@ -7,7 +7,6 @@ import numpy as np
 from sdfcli.backend import Array, Backend, Group
 from sdfcli.backend.rebuildable import Rebuildable
 from sdfcli.mesh.arrays import Floats
-from sdfcli.mesh.mesh import Mesh
 from sdfcli.sign.caps import Caps
 from sdfcli.sign.propagate import CellPoints, KnownSigns, inherited, link_along, link_corners, spread
 from sdfcli.sign.signer import Signer, Signs, clear_share, new_signs
@@ -24,11 +23,11 @@ class WindingSigner(Signer):
 
     method = "winding"
 
-    def __init__(self, backend: Backend, mesh: Mesh, index: Rebuildable[WindingIndex]) -> None:
-        """mesh: the faces that count; caps close its open edges. index: the moments of these faces."""
+    def __init__(self, backend: Backend, caps: Caps | None, index: Rebuildable[WindingIndex]) -> None:
+        """caps: those of the faces that count. index: the moments of these faces."""
         super().__init__(backend)
         self._index = index
-        self.caps = Caps.of(backend, mesh)
+        self.caps = caps
         self.closed = self.caps is None
         self._lattice: WindingLattice | None = None
 
