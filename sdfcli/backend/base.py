@@ -18,8 +18,8 @@ from sdfcli.backend.arguments import Array, C, Group, argument_group
 WARP = C.WARP
 """Threads of a warp."""
 
-SMALL = 1 << 18
-"""Bytes of an array up to which scarce memory grows by a half, beyond by an eighth."""
+SMALL = 1 << 22
+"""Bytes of an array up to which scarce memory doubles; beyond it grows by an eighth."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,7 @@ class MemoryPolicy:
 
     def spare(self, entries: int, nbytes: int) -> int:
         """The number of entries to add to a full array of `entries` and `nbytes`."""
-        if not self.scarce:
-            return entries
-        return entries // (2 if nbytes < SMALL else 8)
+        return entries // 8 if self.scarce and nbytes >= SMALL else entries
 
 
 class Stream(AbstractContextManager["Stream"]):

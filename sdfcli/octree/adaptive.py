@@ -38,14 +38,15 @@ def build(scene: Scene, limits: Limits, progress: Progress | None = None) -> Gro
     del growth  # and its room for visits
     scene.queries_done()
     arrays, parts = assemble(octree, criteria, scene.order, limits.length, limits.step)
+    jump_leaves, sheet_leaves = octree.jump_and_sheet_leaves()
     return Grown(
         arrays,
         queries,
         working_bytes,
         step=None if limits.step is None else limits.step / parts,
         parts=parts,
-        jump_leaves=octree.jump_leaves,
-        sheet_leaves=octree.sheet_leaves,
+        jump_leaves=jump_leaves,
+        sheet_leaves=sheet_leaves,
         thinnest_kept=criteria.thinnest_kept,
     )
 

@@ -11,8 +11,6 @@ from sdfcli.octree.corners import root_keys
 OUTSIDE = C.OUTSIDE
 CLOSED, OPENING, OPENED, JUMP, SPLIT = range(5)
 """States of a cell; JUMP: a leaf at a jump of the sign."""
-FOR_SHEET = 2
-"""Mark of a cell to split for a sheet only, not for the tolerance."""
 LARGE = 1 << 23
 """Minimum bytes of an array for which cached memory is released before it grows."""
 
@@ -21,7 +19,7 @@ class GrowableTable:
     """Arrays of one length that grow together; each is an attribute, a view of the current length.
 
     A column is (dtype, shape of an entry). New entries are uninitialised. Where a table grows, it has room for `spare`
-    more, which a kernel may add.
+    more, which a kernel may add, and at first for twice that.
 
     count   number of entries.
     room    number of entries for which there is room.
@@ -33,17 +31,19 @@ class GrowableTable:
     ) -> None:
         self.groups, self._names, self._spare = groups, tuple(columns), spare
         self._xp, self._release_cached, self._memory = backend.xp, backend.release_cached, backend.memory
-        self._room = {name: self._xp.empty((64, *shape), dtype) for name, (dtype, shape) in columns.items()}
+        self._kinds = columns
+        self._room: dict[str, Array] = {}  # made when the first entries come
         self._cut: dict[str, Array] = {}
-        self.count, self.room = 0, 64
+        self.count, self.room = 0, 0
 
     def __getattr__(self, name: str) -> Array:
         if name not in self._cut:
-            self._cut[name] = self._room[name][: self.count]
+            dtype, shape = self._kinds[name]
+            self._cut[name] = self._room[name][: self.count] if self._room else self._xp.empty((0, *shape), dtype)
         return self._cut[name]
 
     def columns(self) -> dict[str, Array | None]:
-        """The columns by name, None for those that were dropped."""
+        """The columns by name, None for those that were dropped, or are not there yet."""
         return {name: getattr(self, name) if name in self._room else None for name in self._names}
 
     @property
@@ -57,6 +57,7 @@ class GrowableTable:
         self._cut.clear()
         self.groups.clear()
         for name in names:
+            self._kinds.pop(name, None)
             self._room.pop(name, None)
 
     def extend(self, more: int) -> int:
@@ -74,14 +75,19 @@ class GrowableTable:
             return
         self._cut.clear()
         self.groups.clear()
-        for name, old in self._room.items():
-            if count > len(old):
+        for name, (dtype, shape) in self._kinds.items():
+            old: Array | None = self._room.get(name)
+            size = max(64, 2 * self._spare, count)
+            if old is not None:
+                if count <= len(old):
+                    continue
+                size = max(size, len(old) + self._memory.spare(len(old), old.nbytes))
                 if count * old[:1].nbytes > LARGE:
                     self._release_cached()
-                spare = self._memory.spare(len(old), old.nbytes)
-                new = self._xp.empty((max(count, len(old) + spare), *old.shape[1:]), old.dtype)
+            new = self._xp.empty((size, *shape), dtype)
+            if old is not None and self.count:
                 new[: self.count] = old[: self.count]
-                self._room[name] = new
+            self._room[name] = new
         self.room = min(len(room) for room in self._room.values())
 
     def counted(self, count: int) -> None:
@@ -198,17 +204,14 @@ class Octree:
         """The number of cells on each level."""
         return [own.cells.count for own in self.levels]
 
-    @property
-    def jump_leaves(self) -> int:
-        """The number of leaves left coarse at a jump of the sign."""
-        state = self.backend.xp.concatenate([own.cells.state for own in self.levels])
-        return int((state == JUMP).sum())
-
-    @property
-    def sheet_leaves(self) -> int:
-        """The number of leaves for sheets, without those for balance."""
-        split = [(own.cells.asked == FOR_SHEET) & (own.cells.state == SPLIT) for own in self.levels]
-        return 7 * sum(int(each.sum()) for each in split)
+    def jump_and_sheet_leaves(self) -> tuple[int, int]:
+        """The numbers of leaves left coarse at a jump of the sign, and of those for sheets, less those for balance."""
+        counts = self.backend.xp.zeros(2, np.uint32)
+        for own in self.levels:
+            cells = own.cells
+            self.backend.run("sdf_octree_counts", cells.count, state=cells.state, asked=cells.asked, counts=counts)
+        jumps, split = self.backend.to_host(counts).tolist()
+        return jumps, 7 * split
 
     @property
     def nbytes(self) -> int:

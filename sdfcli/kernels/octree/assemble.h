@@ -3,6 +3,7 @@
 // INTERFACE
 //   sdf_octree_held, sdf_octree_rank  how many leaves are in each cell, and come before it
 //   sdf_octree_leaves                 the leaves' keys and levels, and which points are corners
+//   sdf_octree_counts                 how many leaves lie at a jump of the sign, and cells were split for sheets alone
 #ifndef SDFCLI_OCTREE_ASSEMBLE_H
 #define SDFCLI_OCTREE_ASSEMBLE_H
 #include "base/kernel.h"
@@ -51,6 +52,17 @@ SDF_KERNEL(sdf_octree_leaves, PLAIN, cell) {
     a.leaf_level[place] = (u8)a.own.level;
     corners_of(a.own, a.above, cell, corner);
     for (int c = 0; c < 8; c++) store_relaxed(a.used + corner[c], (u8)1);
+}
+
+struct sdf_octree_counts_args {
+    u32 n;            // cells of a level
+    const u8* state;  // [n]
+    const u8* asked;  // [n]
+    u32* counts;      // [2] in and out: leaves at a jump of the sign; cells that were split for a sheet alone
+};
+SDF_KERNEL(sdf_octree_counts, PLAIN, cell) {
+    if (a.state[cell] == JUMP) atomic_add(a.counts, 1u);
+    if (a.state[cell] == SPLIT && a.asked[cell] == FOR_SHEET) atomic_add(a.counts + 1, 1u);
 }
 
 #endif

@@ -11,7 +11,7 @@
 // among its parent's points, and its neighbours among the children of its parent's neighbours.
 //
 // INTERFACE
-//   Level, State, Stale                           the arrays of a level, and what has become of a cell
+//   Level, State, Asked, Stale                    the arrays of a level, and what has become of a cell
 //   key_of, corners_of                            a cell's key, and the points at its corners
 //   sides_of, toward, neighbour_across            neighbours by number: where they lie, and which they are
 //   neighbour_of_parent, families_of, neighbours_of  all neighbours of a cell
@@ -22,7 +22,8 @@
 #include "geometry/lattice.h"
 
 enum State { CLOSED, OPENING, OPENED, JUMP, SPLIT };
-enum Stale { SETTLED, STALE, RENEWED };  // RENEWED: hanging corners were set in this round
+enum Asked { NOT_ASKED, ASKED, FOR_SHEET };  // FOR_SHEET: for the sake of a sheet alone
+enum Stale { SETTLED, STALE, RENEWED };      // RENEWED: hanging corners were set in this round
 
 struct Level {
     u32 level;
@@ -31,7 +32,7 @@ struct Level {
     u8* stale;    // [families] where the field may have changed since hanging corners were set: see Stale
     u32* row;     // [cells] number among the opened cells, or SDF_NONE
     u8* state;    // [cells]
-    u8* asked;    // [cells] where a cell is to be split: 1, or 2 for the sake of a sheet alone
+    u8* asked;    // [cells] where a cell is to be split: see Asked
     u32* cell;    // [rows] their cells
     u32* child;   // [rows] family of the level below, or SDF_NONE
     u32* around;  // [rows, 8] families by side, SDF_NONE: coarser there, SDF_OUTSIDE

@@ -158,7 +158,7 @@ struct sdf_octree_test_args {
     Limits allowed;
     u32 thin_only;    // whether only sheets are split on this level
     float jump_edge;  // cells of this edge or less are not split for a jump of the sign
-    u8* asked;        // [cells] out: where a cell is to be split: 1, or 2 for the sake of a sheet alone
+    u8* asked;        // [cells] out: where a cell is to be split: see Asked
     u8* state;        // [cells] out: where the sign jumps; may be null
 };
 SDF_KERNEL(sdf_octree_test, SIMD, i) {
@@ -173,7 +173,7 @@ SDF_KERNEL(sdf_octree_test, SIMD, i) {
         !a.thin_only && (error.tolerance > 1.f || misses_surface(a.own, a.points, a.allowed.tolerance, cell, corner));
     if (!wrong && error.sheet <= 1.f && edge <= SDF_SHEET_EDGE * error.width) return;
     if (edge > a.jump_edge || !holds_jump(distance, 0.5f * edge))
-        a.asked[cell] = wrong ? 1 : 2;
+        a.asked[cell] = wrong ? ASKED : FOR_SHEET;
     else if (a.state)
         a.state[cell] = JUMP;
 }
