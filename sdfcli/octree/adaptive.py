@@ -16,7 +16,7 @@ from sdfcli.octree.distances import ExactDistances
 from sdfcli.octree.grown import Grown, Limits, Progress
 from sdfcli.octree.levels import CLOSED, Octree
 from sdfcli.octree.refine import Criteria
-from sdfcli.octree.visits import MOST, Visits
+from sdfcli.octree.visits import MOST, MOST_OPENED, Visits
 from sdfcli.scene import Scene
 from sdfcli.spatial.radix_tree import NONE
 
@@ -155,6 +155,9 @@ class Growth:
         if count == 0:
             return
         self._budget.reserve(rows=count)
+        if self._visits is not None and count <= min(MOST_OPENED, 8 * octree.visited):
+            self.distances.queries += self._visits.open(level, cells)
+            return
         first = own.rows.extend(count)
         opening = {"first": first, "cells": cells}
         backend.run("sdf_octree_opening", count, own=own.args, **opening)

@@ -34,6 +34,7 @@ class Criteria:
         self.octree, self.distances = octree, distances
         self.depth, self.thin_depth = limits.depth, len(octree.levels) - 1
         self.tolerance, self._band, self.thin = SAFETY * limits.tolerance, limits.band, thin or NO_SHEETS
+        self._allowed: dict[tuple[float, float], Group] = {}  # by tolerance and thickness
 
     @property
     def args(self) -> dict[str, Group]:
@@ -41,8 +42,11 @@ class Criteria:
         return self._args(self.tolerance)
 
     def _args(self, tolerance: float) -> dict[str, Group]:
-        allowed = {"tolerance": tolerance, "band": self._band, "thin_least": self.thin}
-        return {"points": self.distances.args, "allowed": self.octree.backend.group("Limits", **allowed)}
+        known = tolerance, self.thin
+        if known not in self._allowed:
+            limits = {"tolerance": tolerance, "band": self._band, "thin_least": self.thin}
+            self._allowed[known] = self.octree.backend.group("Limits", **limits)
+        return {"points": self.distances.args, "allowed": self._allowed[known]}
 
     @property
     def of_visits(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sdfcli.backend import Array, C
 from sdfcli.octree.levels import Octree
@@ -14,6 +15,8 @@ from sdfcli.scene import Scene
 
 MOST = 1024
 """Maximum cells to split in a visit: more keep a GPU busy in launches of their own."""
+MOST_OPENED = 2048
+"""Maximum cells that are opened by a launch of their own."""
 WARPS = 1 << 13
 """Warps that a GPU runs at a time, at most."""
 
@@ -48,7 +51,7 @@ class Visits:
         """octree: with room for visits."""
         self._octree, self._criteria, self._backend = octree, criteria, octree.backend
         self._scene = scene
-        self._flag = self._backend.xp.empty(0, np.uint8)
+        self._flag = self._backend.xp.empty(1, np.uint8)
         self._known: tuple[bytes, Array] = (b"", None)
         self._room = self._make_room(len(octree.levels), max(1, scene.index.seeds))
 
@@ -85,29 +88,52 @@ class Visits:
 
     def run(self, pending: set[int], coarsest: int, only: int | None = None) -> Visited:
         """Visits the levels that may have cells to split; or one, `only`, with what comes before it."""
-        octree, backend, points = self._octree, self._backend, self._octree.points
-        levels = octree.levels
+        octree, points, levels = self._octree, self._octree.points, self._octree.levels
         for own in levels[: octree.depth + AHEAD]:
             own.cells.reserve(8 * octree.visited)
             own.families.reserve(octree.visited)
             own.rows.reserve(8 * octree.visited)
         points.reserve(C.OWN_POINTS * 8 * octree.visited)
+        told = self._run(pending, coarsest, C.NONE if only is None else only)
+        by_level = told[TOP + 1 :].reshape(-1, 5)
+        stop, level, top = told[[STOP, LEVEL, TOP]].tolist()
+        first = {C.VISITS_DONE: top + 1, C.BEFORE_VISIT: level + 1, C.BEFORE_CHILDREN: level}[stop]
+        return Visited(
+            pending={level for level in range(len(levels)) if told[PENDING] >> level & 1},
+            coarsest=int(told[COARSEST]),
+            queries=int(told[QUERIES]),
+            visit=level if stop == C.BEFORE_VISIT else None,
+            split=[(each, self._list[each, : by_level[each, 4]].copy()) for each in range(first, top + 1)],
+        )
+
+    def open(self, level: int, cells: Array) -> int:
+        """Opens cells (k,) uint32, at most MOST_OPENED, as Growth does; returns the number of distances measured."""
+        self._octree.levels[level].rows.reserve(len(cells))
+        self._octree.points.reserve(C.OWN_POINTS * len(cells))
+        return int(self._run(set(), 0, level, cells)[QUERIES])
+
+    def _run(self, pending: set[int], coarsest: int, only: int, cells: Array | None = None) -> npt.NDArray[np.uint32]:
+        """Runs the kernel, and takes over what it has counted; returns the tally."""
+        octree, backend, points = self._octree, self._backend, self._octree.points
+        levels = octree.levels
         told = np.zeros(TOP + 1 + 5 * len(levels), np.uint32)
         told[: COARSEST + 1] = 0, points.count, points.room, sum(1 << level for level in pending), coarsest
         by_level = told[TOP + 1 :].reshape(-1, 5)
-        by_level[:, 0] = [own.cells.count for own in levels]
-        by_level[:, 1] = [min(own.cells.room, 8 * own.families.room) for own in levels]
-        by_level[:, 2] = [own.rows.count for own in levels]
-        by_level[:, 3] = [own.rows.room for own in levels]
+        by_level[:, :4] = [
+            (own.cells.count, min(own.cells.room, 8 * own.families.room), own.rows.count, own.rows.room)
+            for own in levels
+        ]
         most = int(by_level[:, 1].max())
-        if len(self._flag) <= most:
+        if cells is None and len(self._flag) <= most:
             self._flag = backend.xp.empty(2 * most, np.uint8)
         tally = backend.from_host(told)
         backend.run(
             "sdf_octree_visit",
             C.WARP,
             levels=len(levels),
-            only=C.NONE if only is None else only,
+            only=only,
+            opening=0 if cells is None else len(cells),
+            cells=cells,
             level=self._table(),
             tally=tally,
             flag=self._flag,
@@ -125,12 +151,4 @@ class Visits:
                 own.families.counted(cells // 8)
             if rows != own.rows.count:
                 own.rows.counted(rows)
-        stop, level, top = told[[STOP, LEVEL, TOP]].tolist()
-        first = {C.VISITS_DONE: top + 1, C.BEFORE_VISIT: level + 1, C.BEFORE_CHILDREN: level}[stop]
-        return Visited(
-            pending={level for level in range(len(levels)) if told[PENDING] >> level & 1},
-            coarsest=int(told[COARSEST]),
-            queries=int(told[QUERIES]),
-            visit=level if stop == C.BEFORE_VISIT else None,
-            split=[(each, self._list[each, : by_level[each, 4]].copy()) for each in range(first, top + 1)],
-        )
+        return told

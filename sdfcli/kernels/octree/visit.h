@@ -64,7 +64,9 @@ struct sdf_octree_visit_args {
     u32 n;             // threads: all that run at a time
     u32 levels;        // of the octree
     u32 depth;         // the finest for the tolerance
-    u32 only;          // level to split; SDF_NONE: all that may have cells to split
+    u32 only;          // level to split, or to open cells of; SDF_NONE: all that may have cells to split
+    u32 opening;       // number of cells to open, and nothing else; 0: levels are visited
+    const u32* cells;  // [opening] these
     float jump_edge;   // as for sdf_octree_test
     const u64* level;  // [levels, 11] the structs Level
     u32* tally;        // [9 + 5 * levels] in and out
@@ -108,7 +110,10 @@ struct Visits {
         const u32* list = nullptr;
         t.stop = SDF_VISITS_DONE;
         t.queries = 0;
-        if (a.only != SDF_NONE) level = t.top = a.only, step = BEGIN;
+        if (a.opening)
+            open(a.only, a.cells, a.opening), step = END;
+        else if (a.only != SDF_NONE)
+            level = t.top = a.only, step = BEGIN;
         while (step != END) {
             if (opening) open(at, list, opening);
             opening = 0;
