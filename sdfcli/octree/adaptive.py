@@ -23,6 +23,10 @@ from sdfcli.spatial.radix_tree import NONE
 TRIED = 4 * MOST
 """Maximum opened cells of a level that were tested together for which a visit by a kernel is tried."""
 
+GRADIENTS, LEAST_SHARE = 1 << 22, 16 * 12
+"""Maximum points whose gradients are kept where memory is scarce, 12 bytes each; and the bytes of memory for each of
+these at least."""
+
 Split = Callable[[int, int], None]
 """Called after a level is split, with the level and the number of cells."""
 
@@ -69,7 +73,8 @@ class Growth:
         depth = max(limits.depth, limits.thin_depth) if thin else limits.depth
         self.backend, self.sample = scene.backend, Sample(sample)
         visited = MOST if self.sample.whole and scene.index.asked_by_kernels else 0
-        self.octree = Octree(scene.backend, depth, scene.signer.caps is not None, visited)
+        gradients = GRADIENTS if limits.most_memory is None else min(GRADIENTS, limits.most_memory // LEAST_SHARE)
+        self.octree = Octree(scene.backend, depth, scene.signer.caps is not None, visited, gradients)
         self.distances = ExactDistances(scene, self.octree.points)
         self.criteria = Criteria(self.octree, self.distances, limits, thin)
         self._budget = Budget(self.octree, limits.most_memory, lambda: estimated_bytes(scene, limits))
@@ -176,6 +181,7 @@ class Growth:
         at_ends = last[-1:] if len(ends) == 1 else last[backend.xp.asarray(ends) - 1]
         point_ends = backend.to_host(at_ends).tolist()
         self._budget.reserve(points=point_ends[-1])
+        octree.add_to_points(point_ends[-1])
         first_point = octree.points.extend(point_ends[-1])
         opening = {**octree.place(level), "first": first, "cells": cells, "mask": mask, "lent": lent, "last": last}
         for start, end, before, after in zip([0, *ends], ends, [0, *point_ends], point_ends, strict=False):

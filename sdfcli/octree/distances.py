@@ -20,7 +20,6 @@ class ExactDistances:
 
     def __init__(self, scene: Scene, points: GrowableTable) -> None:
         self._scene, self._points, self.order, self._signer = scene, points, scene.order, scene.signer
-        self._keep_gradient = not scene.backend.memory.scarce
         self.queries, self.seeds = 0, max(1, scene.index.seeds)
 
     @property
@@ -34,7 +33,7 @@ class ExactDistances:
                 triangle_key=order.keys,
                 triangle=order.triangle,
                 distance=points.signed,
-                gradient=points.gradient if self._keep_gradient else None,
+                gradient=points.gradient if points.has("gradient") else None,
                 slot=points.slot,
             )
         return points.groups["points"]
@@ -69,7 +68,7 @@ class ExactDistances:
             triangle=self.order.triangle,
             nearest=points.slot[part],
             signed_distance=points.signed[part],
-            gradient=points.gradient[part] if self._keep_gradient else None,
+            gradient=points.gradient[part] if points.has("gradient") else None,
         )
 
     def known(self, first: int, row: Array, points: Array, level: int) -> KnownSigns:

@@ -52,6 +52,10 @@ class GrowableTable:
         taken = slice(None if self._memory.scarce else self.count)
         return sum(int(room[taken].nbytes) for room in self._room.values())
 
+    def has(self, name: str) -> bool:
+        """Whether there is such a column, and it was not dropped."""
+        return name in self._kinds
+
     def drop(self, *names: str) -> None:
         """Frees columns, ignoring unknown names."""
         self._cut.clear()
@@ -149,14 +153,15 @@ class Level:
 class Octree:
     """The levels, and their points, the root's corners first.
 
-    points   signed (distance), slot (of the nearest triangle), gradient (except where memory is scarce), and clear
-             where the surface has caps (see KnownSigns).
+    points   signed (distance), slot (of the nearest triangle), gradient (where memory is scarce, while they are few),
+             and clear where the surface has caps (see KnownSigns).
     values   value (the field's), and hanging (1 for hanging corners); the points that balance.py has seen.
     """
 
-    def __init__(self, backend: Backend, depth: int, capped: bool, visited: int = 0) -> None:
-        """visited: cells that a kernel splits at a time (see visits.py), for which there is room."""
-        self.backend, self.capped, self.visited = backend, capped, visited
+    def __init__(self, backend: Backend, depth: int, capped: bool, visited: int = 0, gradients: int = 0) -> None:
+        """visited: cells that a kernel splits at a time (see visits.py), for which there is room. gradients: maximum
+        points whose gradients are kept where memory is scarce; of more they are worked out each time."""
+        self.backend, self.capped, self.visited, self._gradients = backend, capped, visited, gradients
         self.levels = [Level(backend, number, visited) for number in range(depth + 1)]
         self.points = GrowableTable(
             backend,
@@ -164,10 +169,15 @@ class Octree:
             C.OWN_POINTS * 8 * visited,
             signed=(np.float32, ()),
             slot=(np.uint32, ()),
-            **({} if backend.memory.scarce else {"gradient": (np.float32, (3,))}),
+            gradient=(np.float32, (3,)),
             **({"clear": (np.float32, ())} if capped else {}),
         )
         self.values = GrowableTable(backend, {}, 0, value=(np.float32, ()), hanging=(np.uint8, ()))
+
+    def add_to_points(self, more: int) -> None:
+        """Called before more points come."""
+        if self.backend.memory.scarce and self.points.count + more > self._gradients:
+            self.points.drop("gradient")
 
     def place(self, level: int) -> dict[str, Group | None]:
         """Where the cells of a level lie, and which points are their corners: the level, and the one above, None for

@@ -93,6 +93,7 @@ class Visits:
             own.cells.reserve(8 * octree.visited)
             own.families.reserve(octree.visited)
             own.rows.reserve(8 * octree.visited)
+        octree.add_to_points(C.OWN_POINTS * 8 * octree.visited)
         points.reserve(C.OWN_POINTS * 8 * octree.visited)
         told = self._run(pending, coarsest, C.NONE if only is None else only)
         by_level = told[TOP + 1 :].reshape(-1, 5)
@@ -109,6 +110,7 @@ class Visits:
     def open(self, level: int, cells: Array) -> int:
         """Opens cells (k,) uint32, at most MOST_OPENED, as Growth does; returns the number of distances measured."""
         self._octree.levels[level].rows.reserve(len(cells))
+        self._octree.add_to_points(C.OWN_POINTS * len(cells))
         self._octree.points.reserve(C.OWN_POINTS * len(cells))
         return int(self._run(set(), 0, level, cells)[QUERIES])
 
@@ -139,6 +141,7 @@ class Visits:
             flag=self._flag,
             signed_distance=points.signed,
             slot=points.slot,
+            gradient=points.gradient if points.has("gradient") else None,
             clear=points.clear if octree.capped else None,
             **self._criteria.of_visits,
             **self._room,

@@ -42,9 +42,10 @@ def grow(backend: Backend, shape: shapes.Shape, sign: str, tolerance: float) -> 
     kind=st.sampled_from(sorted(SHAPES)),
     sign=st.sampled_from(["auto", "winding", "pseudonormal", "none"]),
     most=st.sampled_from([1, 6, 40, 1024]),
+    gradients=st.sampled_from([0, 300, 1 << 22]),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_the_octree_is_the_same(grids: Backend, kind: str, sign: str, most: int, seed: int) -> None:
+def test_the_octree_is_the_same(grids: Backend, kind: str, sign: str, most: int, gradients: int, seed: int) -> None:
     stops: list[Visited] = []
     run = Visits.run
 
@@ -56,6 +57,7 @@ def test_the_octree_is_the_same(grids: Backend, kind: str, sign: str, most: int,
     plain = grow(select_backend("cpu"), shape, sign, 2e-2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(adaptive, "MOST", most)
+        patch.setattr(adaptive, "GRADIENTS", gradients)
         patch.setattr(Visits, "run", told)
         found = grow(grids, shape, sign, 2e-2)
     assert len(stops) > 0

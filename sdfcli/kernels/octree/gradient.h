@@ -40,8 +40,8 @@ struct Limits {
     float thin_least;  // sheets thinner than this, in edges of the domain, are given up
 };
 
-// That of a measured point at a place of the lattice. On a GPU it is worked out anew, which takes less time than what
-// is kept takes memory.
+// That of a measured point at a place of the lattice. Of many points on a GPU it is worked out anew, which takes less
+// time than what is kept takes memory.
 FN void load_gradient(const Points& points, u32 point, Lattice at, float* gradient) {
     F3 g;
     if (points.gradient) {

@@ -78,6 +78,7 @@ struct sdf_octree_visit_args {
     u8* flag;                // [cells + 1] of any level
     float* signed_distance;  // [points] out, as are slot and clear
     u32* slot;               // [points]
+    float* gradient;         // [points, 3] out; null: worked out each time
     float* clear;            // [points] null: a closed surface
 };
 
@@ -277,10 +278,17 @@ struct Visits {
         if (more == 0) return;
         ask(more);
         sign(level, older, more);
-        sdf_octree_measured_args measured = {
-            more,         room.position,   room.slot,         room.distance,  room.inside,
-            room.winding, a.signs.normals, a.points.triangle, a.slot + older, a.signed_distance + older,
-            nullptr};
+        sdf_octree_measured_args measured = {more,
+                                             room.position,
+                                             room.slot,
+                                             room.distance,
+                                             room.inside,
+                                             room.winding,
+                                             a.signs.normals,
+                                             a.points.triangle,
+                                             a.slot + older,
+                                             a.signed_distance + older,
+                                             a.gradient ? a.gradient + 3 * (size_t)older : nullptr};
         grid.each(more, [&](u32 i) { sdf_octree_measured_at(measured, i); });
         grid.meet();
     }
