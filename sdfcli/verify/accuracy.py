@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from sdfcli.backend import any_backend
 from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.mesh import Mesh, face_normals
 
@@ -84,13 +85,13 @@ def surface_samples(mesh: Mesh, count: int, rng: np.random.Generator) -> tuple[F
 
 def _on_faces(mesh: Mesh, count: int, rng: np.random.Generator) -> tuple[Floats, Ints]:
     """Random points (count, 3) on the surface, uniform by area, and their faces (count,)."""
-    total = mesh.area_sums
-    drawn = rng.random(count) * total[-1]
-    along, face = np.argsort(drawn), np.empty(count, np.int64)
-    face[along] = np.searchsorted(total, drawn[along]).clip(0, len(total) - 1)  # in order: a third of the time
-    a, b, c = rng.dirichlet([1.0, 1.0, 1.0], count).T[:, :, None]
-    corner = corners_of(mesh, face)  # summed in an order of our own: einsum's is that of the processor
-    return a * corner[:, 0] + b * corner[:, 1] + c * corner[:, 2], face
+    backend, sums = any_backend(), mesh.area_sums
+    given = {"drawn": rng.random(count) * sums[-1], "weight": rng.dirichlet([1.0, 1.0, 1.0], count)}
+    given |= {"sums": sums, "vertex": mesh.vertices, "face": mesh.faces}
+    point, face = backend.xp.empty((count, 3)), backend.xp.empty(count, np.uint32)
+    arrays = {name: backend.from_host(array) for name, array in given.items()}
+    backend.run("sdf_points_drawn", count, faces=len(sums), chosen=face, point=point, **arrays)
+    return backend.to_host(point), backend.to_host(face).astype(np.int64)
 
 
 def corners_of(mesh: Mesh, face: Ints) -> Floats:

@@ -95,6 +95,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "trees/wide_order.h"
 #include "uniform/grid.h"
 #include "uniform/jump_flood.h"
+#include "verify/drawn.h"
 #include "verify/exact.h"
 #include "verify/thickness.h"
 #include "winding/moments.h"
