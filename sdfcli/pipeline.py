@@ -158,12 +158,12 @@ def make_field(
     on_grown: called with the octree before its arrays become the field's."""
     stages, backend, mesh = scene.stages, scene.backend, scene.mesh
     signer = scene.signer  # (a) (b)
-    with stages("measure"):
-        confidence = 1.0 if signer.closed else signer.confidence(samples().in_band)  # the points may not be drawn yet
     limits = Limits.of(params, mesh.unit, mesh.domain.length, memory_limit(backend, max_memory))
     with stages("octree", backend):
         grown = OCTREES[params.octree].build(scene, limits, progress)  # (c) (d)
     on_grown(grown)
+    with stages("measure"):
+        confidence = 1.0 if signer.closed else signer.confidence(samples().in_band)
     field = field_of(grown, backend, mesh.domain, keep_nearest)
 
     progress("measuring the error")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from sdfcli.backend import Backend
@@ -23,20 +22,8 @@ class Stages:
     def __reduce__(self) -> Any:  # events belong to this object: copies begin empty
         return Stages, ()
 
-    @contextmanager
-    def __call__(self, name: str, backend: Backend | None = None) -> Iterator[None]:
-        now = backend.record_event if backend else time.perf_counter
-        outer = self._open[-1] if self._open else None
-        self._names.setdefault(name)
-        self._open.append(name)
-        start = now()
-        try:
-            with backend.annotate(name) if backend else nullcontext():
-                yield
-            interrupts.check()
-        finally:
-            self._open.pop()
-            self._spans.append((name, outer, backend, start, now()))
+    def __call__(self, name: str, backend: Backend | None = None) -> AbstractContextManager[None]:
+        return _Stage(name, backend, self._names, self._open, self._spans)
 
     def seconds(self) -> dict[str, float]:
         """Seconds by stage, and their `total`; waits for the end of the last stage."""
@@ -47,3 +34,33 @@ class Stages:
             if outer is not None:
                 seconds[outer] -= elapsed
         return {**seconds, "total": sum(seconds.values())}
+
+
+class _Stage(AbstractContextManager[None]):
+    """A stage of `Stages`, whose lists it fills. Not a generator: an octree enters hundreds."""
+
+    def __init__(
+        self,
+        name: str,
+        backend: Backend | None,
+        names: dict[str, None],
+        open_stages: list[str],
+        spans: list[tuple[str, str | None, Backend | None, Any, Any]],
+    ) -> None:
+        self._name, self._backend, self._names, self._open, self._spans = name, backend, names, open_stages, spans
+        self._now = backend.record_event if backend else time.perf_counter
+        self._range = backend.annotate(name) if backend else nullcontext()
+
+    def __enter__(self) -> None:
+        self._outer = self._open[-1] if self._open else None
+        self._names.setdefault(self._name)
+        self._open.append(self._name)
+        self._start = self._now()
+        self._range.__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        self._range.__exit__(*raised)
+        self._open.pop()
+        self._spans.append((self._name, self._outer, self._backend, self._start, self._now()))
+        if raised[0] is None:
+            interrupts.check()
