@@ -56,7 +56,7 @@ class Backend(ABC):
     warps = False
     """Whether the device runs WARP kernels; spatial/ then has other trees and queries, with the same bits."""
     grids = False
-    """Whether it runs GRID kernels, too, by which an octree's levels with few cells are visited."""
+    """Whether it runs GRID kernels, too, by which the levels of an octree are visited."""
 
     @abstractmethod
     def run(self, kernel: str, n: int, **values: Any) -> None:

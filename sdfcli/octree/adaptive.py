@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -16,19 +15,13 @@ from sdfcli.octree.distances import ExactDistances
 from sdfcli.octree.grown import Grown, Limits, Progress
 from sdfcli.octree.levels import CLOSED, Octree
 from sdfcli.octree.refine import Criteria
-from sdfcli.octree.visits import MOST, MOST_OPENED, Visits
+from sdfcli.octree.visits import SPARE, Split, Visits
 from sdfcli.scene import Scene
 from sdfcli.spatial.radix_tree import NONE
-
-TRIED = 4 * MOST
-"""Maximum opened cells of a level that were tested together for which a visit by a kernel is tried."""
 
 GRADIENTS, LEAST_SHARE = 1 << 22, 16 * 12
 """Maximum points whose gradients are kept where memory is scarce, 12 bytes each; and the bytes of memory for each of
 these at least."""
-
-Split = Callable[[int, int], None]
-"""Called after a level is split, with the level and the number of cells."""
 
 
 def build(scene: Scene, limits: Limits, progress: Progress | None = None) -> Grown:
@@ -72,22 +65,21 @@ class Growth:
         thin = limits.thin if scene.signed else 0.0
         depth = max(limits.depth, limits.thin_depth) if thin else limits.depth
         self.backend, self.sample = scene.backend, Sample(sample)
-        visited = MOST if self.sample.whole and scene.index.asked_by_kernels else 0
+        visited = SPARE if self.sample.whole and scene.index.asked_by_kernels else 0
         gradients = GRADIENTS if limits.most_memory is None else min(GRADIENTS, limits.most_memory // LEAST_SHARE)
         self.octree = Octree(scene.backend, depth, scene.signer.caps is not None, visited, gradients)
         self.distances = ExactDistances(scene, self.octree.points)
         self.criteria = Criteria(self.octree, self.distances, limits, thin)
         self._budget = Budget(self.octree, limits.most_memory, lambda: estimated_bytes(scene, limits))
         self._pending: set[int] = set()  # levels that may have cells to split
-        self._tested = 0  # opened cells that were last tested here, of which many are split
         self._coarsest = 0  # level with cells that were split since hanging corners were set
-        self._visits = Visits(self.octree, self.criteria, scene) if visited else None
+        self._visits = Visits(self.octree, self.criteria, scene, self._budget) if visited else None
 
     def run(self, progress: Split | None = None) -> None:
         """Splits cells until no test marks any."""
         octree = self.octree
         self._plant()
-        self._settle(progress)
+        self._settle(progress, planted=True)
         rounds = 0
         while self.sample.whole:
             constrain(octree, self._coarsest)
@@ -100,32 +92,19 @@ class Growth:
                 run_ahead(octree, self.criteria, level, rounds, self._open)
             self._settle(progress)
 
-    def _settle(self, progress: Split | None) -> None:
+    def _settle(self, progress: Split | None, planted: bool = False) -> None:
+        """Splits marked cells until there are none. planted: the root is looked at first."""
+        if self._visits:
+            pending, self._pending = self._pending, set()
+            self._coarsest = self._visits.run(pending, self._coarsest, self._consider, progress, planted)
+            return
+        if planted and self._consider(0, 0):
+            self._pending.add(0)
         while self._pending:
-            if self._tested <= TRIED and self._visit():
-                continue
-            if not self._pending:
-                break
             level = min(self._pending)
             self._pending.remove(level)
-            self._tested = 0
             if self._split(level) and progress:
                 progress(level, sum(self.octree.cell_counts))
-
-    def _visit(self, only: int | None = None) -> bool:
-        """Visits pending levels, or one, by a kernel as far as few cells are split; finishes what that has begun.
-        Returns whether it had to, after which levels may have few cells again."""
-        if self._visits is None:
-            return only is not None and self._split(only)
-        done = self._visits.run(self._pending, self._coarsest, only)
-        self._pending, self._coarsest = done.pending, done.coarsest
-        self.distances.queries += done.queries
-        begun = len(done.split) > 0
-        if done.visit is not None and (begun or only is not None):
-            self._split(done.visit)
-        for level, cells in done.split:
-            self._add_children(level, cells)
-        return begun
 
     def _plant(self) -> None:
         """The root: one cell, its eight corners."""
@@ -136,13 +115,12 @@ class Growth:
         root.cells.row[:], root.cells.state[:], root.cells.asked[:] = NONE, CLOSED, 0
         root.families.extend(1)
         root.families.parent[:], root.families.key[:] = NONE, 0
-        self._consider(0, 0)
 
-    def _consider(self, level: int, first: int) -> None:
-        """Marks the new cells, from number `first`, that have to be split."""
+    def _consider(self, level: int, first: int) -> bool:
+        """Marks the new cells, from number `first`, that have to be split; returns whether there may be any."""
         criteria, own = self.criteria, self.octree.levels[level]
         if level == criteria.thin_depth:
-            return
+            return False
         if level == criteria.depth and first == 0:
             criteria.afford_sheets(self.sample.share)
         row = own.rows.count
@@ -150,9 +128,8 @@ class Growth:
         if level < criteria.depth:
             self._open(level, criteria.by_neighbours(level, first))
         if own.rows.count > row:
-            self._tested = own.rows.count - row
-            criteria.test(level, self._tested, first=row)
-            self._pending.add(level)
+            criteria.test(level, own.rows.count - row, first=row)
+        return own.rows.count > row
 
     def _open(self, level: int, cells: Array) -> None:
         """Opens cells: makes their 27 points, and measures the new ones."""
@@ -160,9 +137,6 @@ class Growth:
         if count == 0:
             return
         self._budget.reserve(rows=count)
-        if self._visits is not None and count <= min(MOST_OPENED, 8 * octree.visited):
-            self.distances.queries += self._visits.open(level, cells)
-            return
         first = own.rows.extend(count)
         opening = {"first": first, "cells": cells}
         backend.run("sdf_octree_opening", count, own=own.args, **opening)
@@ -190,7 +164,7 @@ class Growth:
             new = first_point + before
             backend.run(
                 "sdf_octree_points",
-                end - start,
+                27 * (end - start),
                 piece=start,
                 first_point=first_point,
                 piece_point=new,
@@ -209,7 +183,7 @@ class Growth:
         cells, closed, coarse = cells_to_split(self.octree, level, balanced=level > 0 and self.sample.whole)
         self._open(level, closed)
         if coarse:
-            self._visit(level - 1)
+            self._split(level - 1)
         if len(closed):
             cells = self.backend.xp.concatenate([cells, closed])
         return self._add_children(level, self.sample.of(level, cells))
@@ -223,6 +197,9 @@ class Growth:
         self._budget.reserve(cells=8 * len(cells))
         first = below.families.extend(len(cells))
         below.cells.extend(8 * len(cells))
-        self.backend.run("sdf_octree_children", len(cells), first=first, cells=cells, own=own.args, below=below.args)
-        self._consider(level + 1, 8 * first)
+        split = {"first": first, "cells": cells, "own": own.args, "below": below.args}
+        self.backend.run("sdf_octree_children", len(cells), **split)
+        self.backend.run("sdf_octree_beside", 27 * len(cells), **split)
+        if self._consider(level + 1, 8 * first):
+            self._pending.add(level + 1)
         return True

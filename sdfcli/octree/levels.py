@@ -42,6 +42,10 @@ class GrowableTable:
             self._cut[name] = self._room[name][: self.count] if self._room else self._xp.empty((0, *shape), dtype)
         return self._cut[name]
 
+    def whole(self, name: str) -> Array:
+        """A column with all entries for which there is room."""
+        return self._room[name][: self.room]
+
     def columns(self) -> dict[str, Array | None]:
         """The columns by name, None for those that were dropped, or are not there yet."""
         return {name: getattr(self, name) if name in self._room else None for name in self._names}

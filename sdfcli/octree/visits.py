@@ -1,157 +1,218 @@
-"""Visits of levels with few cells to split, many of them by one launch; see kernels/octree/visit.h."""
+"""Visits of an octree's levels by a kernel, many of them in one launch; see kernels/octree/visit.h."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import struct
+from collections.abc import Callable
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend import Array, C
+from sdfcli.backend import Array, Backend, C
+from sdfcli.backend.arguments import argument_group
+from sdfcli.octree.budget import PIECE, Budget
 from sdfcli.octree.levels import Octree
 from sdfcli.octree.refine import Criteria
 from sdfcli.scene import Scene
 
-MOST = 1024
-"""Maximum cells to split in a visit: more keep a GPU busy in launches of their own."""
-MOST_OPENED = 2048
-"""Maximum cells that are opened by a launch of their own."""
+SPARE = 1024
+"""Cells to split for which there is room at least, so that visits of few of them go on without the host."""
 WARPS = 1 << 13
 """Warps that a GPU runs at a time, at most."""
-
-NUMBER, ROOM, PENDING, COARSEST, QUERIES, STOP, LEVEL, TOP = range(1, 9)
-"""Places in the tally."""
+LONE = 1 << 14
+"""Maximum points that the visits' kernel asks for by itself: more of them are faster in a launch of their own."""
 AHEAD = 4
 """Levels below the finest with cells for which visits have room."""
 
+WIDE = 1 << 19
+"""Maximum new cells of a level that it looks at by itself: more of them are faster in
+launches of their own, which have more threads."""
+NEXT_VISIT, CONSIDER_CELLS = range(2)
+"""The steps with which the host begins; the others are the kernel's own."""
 
-@dataclass(frozen=True)
-class Visited:
-    """What visits came to.
-
-    pending   levels that may have cells to split.
-    coarsest  level whose cells were split; as for `constrain`.
-    queries   number of distances measured.
-    visit     level whose visit has no room and was not begun; None: none.
-    split     levels whose visits are open, coarse ones first: their cells (k,) uint32 are opened, and not yet split.
-    """
-
-    pending: set[int]
-    coarsest: int
-    queries: int
-    visit: int | None
-    split: list[tuple[int, Array]]
+Split = Callable[[int, int], None]
+"""Called after a level is split, with the level and the number of cells."""
+Consider = Callable[[int, int], bool]
+"""Looks at the new cells of a level, from a number on; returns whether some may have to be split."""
 
 
 class Visits:
     """Visits of an octree's levels by a kernel, as Growth does them."""
 
-    def __init__(self, octree: Octree, criteria: Criteria, scene: Scene) -> None:
+    def __init__(self, octree: Octree, criteria: Criteria, scene: Scene, budget: Budget) -> None:
         """octree: with room for visits."""
-        self._octree, self._criteria, self._backend = octree, criteria, octree.backend
-        self._scene = scene
-        self._flag = self._backend.xp.empty(1, np.uint8)
+        self._octree, self._criteria, self._budget, self._backend = octree, criteria, budget, octree.backend
         self._known: tuple[bytes, Array] = (b"", None)
-        self._room = self._make_room(len(octree.levels), max(1, scene.index.seeds))
+        seeds = criteria.distances.seeds
+        self._room = Room(octree.backend, seeds, 8 * octree.visited)
+        self._trees = {"tree": scene.index.asked_by_kernels, "signs": scene.signer.for_kernels()}
 
-    def _make_room(self, levels: int, seeds: int) -> dict[str, Any]:
-        xp, most = self._backend.xp, self._octree.visited
-        cells, points = 8 * most, C.OWN_POINTS * 8 * most
-        of_cells = {name: xp.empty(cells, np.uint32) for name in ("chosen", "probed", "mask", "lent", "last")}
-        of_points = {
-            name: xp.empty((points, *shape), dtype)
-            for name, dtype, shape in (
-                ("row", np.uint32, ()),
-                ("position", np.float32, (3,)),
-                ("seed", np.uint32, (seeds,)),
-                ("distance", np.float32, ()),
-                ("slot", np.uint32, ()),
-                ("before", np.uint8, ()),
-                ("inside", np.uint8, ()),
-                ("link", np.uint64, ()),
-                ("asked", np.uint32, ()),
-                ("winding", np.float32, ()),
-            )
+    def run(
+        self,
+        pending: set[int],
+        coarsest: int,
+        consider: Consider,
+        progress: Split | None = None,
+        planted: bool = False,
+    ) -> int:
+        """Visits the levels that may have cells to split until there are none. planted: the root is looked at first.
+        Returns the coarsest level with cells that were split, as for `constrain`."""
+        octree, backend, criteria = self._octree, self._backend, self._criteria
+        names = [field.name for field in argument_group("VisitTally").fields]
+        told = dict.fromkeys(names, 0) | {
+            "step": CONSIDER_CELLS if planted else NEXT_VISIT,
+            "points": octree.points.count,
+            "pending": sum(1 << level for level in pending),
+            "coarsest": coarsest,
         }
-        self._list = xp.empty((levels, most), np.uint32)
-        alone = {"sums": xp.empty(WARPS, np.uint64), "list": self._list, "many": xp.empty(1, np.uint32)}
-        room = self._backend.group("VisitRoom", most=most, seeds=seeds, **alone, **of_cells, **of_points)
-        return {"tree": self._scene.index.asked_by_kernels, "signs": self._scene.signer.for_kernels(), "room": room}
+        by_level = [(own.cells.count, own.rows.count, 0) for own in octree.levels]
+        tally = backend.from_host(np.array([*told.values(), *chain(*by_level)], np.uint32))
+        while True:
+            self._launch(tally)
+            found = backend.to_host(tally)
+            told = dict(zip(names, found.tolist(), strict=False))
+            counts = found[len(names) :].reshape(-1, 3)
+            self._take_over(told, counts)
+            stop, level = told["stop"], told["at"]
+            if stop == C.VISITS_DONE:
+                criteria.distances.queries += told["queries"]
+                return told["coarsest"]
+            if stop == C.VISITS_NO_ROOM:
+                self._make_room(told)
+            elif stop == C.VISITS_TO_ASK:
+                self._room.keep(*criteria.distances.nearest(*self._room.questions(told["asking"])))
+            else:
+                told["pending"] |= consider(level, told["first"]) << level
+                told["points"], counts[level, 1] = octree.points.count, octree.levels[level].rows.count
+                found[: len(names)] = list(told.values())
+                tally = backend.from_host(found)
+            if progress:
+                progress(level, sum(octree.cell_counts))
+
+    def _launch(self, tally: Array) -> None:
+        octree, points = self._octree, self._octree.points
+        for own in octree.levels[: octree.depth + AHEAD]:
+            own.cells.reserve(8 * octree.visited)
+            own.families.reserve(octree.visited)
+            own.rows.reserve(8 * octree.visited)
+        points.reserve(C.OWN_POINTS * 8 * octree.visited)
+        octree.add_to_points(points.room - points.count)
+        self._backend.run(
+            "sdf_octree_visit",
+            C.WARP,
+            levels=len(octree.levels),
+            pieces=PIECE,
+            wide=WIDE,
+            lone=LONE,
+            level=self._table(),
+            tally=tally,
+            most_points=points.room,
+            signed_distance=points.whole("signed"),
+            slot=points.whole("slot"),
+            gradient=points.whole("gradient") if points.has("gradient") else None,
+            clear=points.whole("clear") if octree.capped else None,
+            room=self._room.group,
+            **self._criteria.of_visits,
+            **self._trees,
+        )
 
     def _table(self) -> Array:
-        """The levels (levels, 11) uint64 as kernels read them."""
-        table = b"".join(own.args.data for own in self._octree.levels)
+        """The levels (levels, 12) uint64, VisitLevel, as kernels read them."""
+        rooms = [(min(own.cells.room, 8 * own.families.room), own.rows.room) for own in self._octree.levels]
+        levels = zip(self._octree.levels, rooms, strict=True)
+        table = b"".join(own.args.data + struct.pack("<II", *room) for own, room in levels)
         if self._known[0] != table:
             self._known = table, self._backend.from_host(np.frombuffer(table, np.uint64))
         return self._known[1]
 
-    def run(self, pending: set[int], coarsest: int, only: int | None = None) -> Visited:
-        """Visits the levels that may have cells to split; or one, `only`, with what comes before it."""
-        octree, points, levels = self._octree, self._octree.points, self._octree.levels
-        for own in levels[: octree.depth + AHEAD]:
-            own.cells.reserve(8 * octree.visited)
-            own.families.reserve(octree.visited)
-            own.rows.reserve(8 * octree.visited)
-        octree.add_to_points(C.OWN_POINTS * 8 * octree.visited)
-        points.reserve(C.OWN_POINTS * 8 * octree.visited)
-        told = self._run(pending, coarsest, C.NONE if only is None else only)
-        by_level = told[TOP + 1 :].reshape(-1, 5)
-        stop, level, top = told[[STOP, LEVEL, TOP]].tolist()
-        first = {C.VISITS_DONE: top + 1, C.BEFORE_VISIT: level + 1, C.BEFORE_CHILDREN: level}[stop]
-        return Visited(
-            pending={level for level in range(len(levels)) if told[PENDING] >> level & 1},
-            coarsest=int(told[COARSEST]),
-            queries=int(told[QUERIES]),
-            visit=level if stop == C.BEFORE_VISIT else None,
-            split=[(each, self._list[each, : by_level[each, 4]].copy()) for each in range(first, top + 1)],
-        )
-
-    def open(self, level: int, cells: Array) -> int:
-        """Opens cells (k,) uint32, at most MOST_OPENED, as Growth does; returns the number of distances measured."""
-        self._octree.levels[level].rows.reserve(len(cells))
-        self._octree.add_to_points(C.OWN_POINTS * len(cells))
-        self._octree.points.reserve(C.OWN_POINTS * len(cells))
-        return int(self._run(set(), 0, level, cells)[QUERIES])
-
-    def _run(self, pending: set[int], coarsest: int, only: int, cells: Array | None = None) -> npt.NDArray[np.uint32]:
-        """Runs the kernel, and takes over what it has counted; returns the tally."""
-        octree, backend, points = self._octree, self._backend, self._octree.points
-        levels = octree.levels
-        told = np.zeros(TOP + 1 + 5 * len(levels), np.uint32)
-        told[: COARSEST + 1] = 0, points.count, points.room, sum(1 << level for level in pending), coarsest
-        by_level = told[TOP + 1 :].reshape(-1, 5)
-        by_level[:, :4] = [
-            (own.cells.count, min(own.cells.room, 8 * own.families.room), own.rows.count, own.rows.room)
-            for own in levels
-        ]
-        most = int(by_level[:, 1].max())
-        if cells is None and len(self._flag) <= most:
-            self._flag = backend.xp.empty(2 * most, np.uint8)
-        tally = backend.from_host(told)
-        backend.run(
-            "sdf_octree_visit",
-            C.WARP,
-            levels=len(levels),
-            only=only,
-            opening=0 if cells is None else len(cells),
-            cells=cells,
-            level=self._table(),
-            tally=tally,
-            flag=self._flag,
-            signed_distance=points.signed,
-            slot=points.slot,
-            gradient=points.gradient if points.has("gradient") else None,
-            clear=points.clear if octree.capped else None,
-            **self._criteria.of_visits,
-            **self._room,
-        )
-        told[:] = backend.to_host(tally)
-        points.counted(int(told[NUMBER]))
-        for own, (cells, _, rows, *_) in zip(levels, by_level.tolist(), strict=True):
+    def _take_over(self, told: dict[str, int], counts: npt.NDArray[np.uint32]) -> None:
+        """Sets the numbers of points, cells and rows to what the kernel made of them."""
+        self._octree.points.counted(told["points"])
+        for own, (cells, rows, _) in zip(self._octree.levels, counts.tolist(), strict=True):
             if cells != own.cells.count:
                 own.cells.counted(cells)
                 own.families.counted(cells // 8)
             if rows != own.rows.count:
                 own.rows.counted(rows)
-        return told
+
+    def _make_room(self, told: dict[str, int]) -> None:
+        """Makes the room that was wanted."""
+        own, points = self._octree.levels[told["at"]], self._octree.points
+        cells, rows = told["want_cells"] - own.cells.count, told["want_rows"] - own.rows.count
+        more = told["want_points"] - points.count
+        self._budget.reserve(points=max(0, more), cells=max(0, cells), rows=max(0, rows))
+        if cells > 0:
+            own.cells.reserve(cells)
+            own.families.reserve(cells // 8)
+        if rows > 0:
+            own.rows.reserve(rows)
+        if more > 0:
+            self._octree.add_to_points(more)
+            points.reserve(more)
+        wanted = {name: told[f"want_{name}"] for name in self._room.most}
+        if cells > 0:  # of which some are to be split, and more are opened
+            expected = {"flags": own.cells.room + 1, "listed": cells // 4, "chosen": cells // 4}
+            wanted = {name: max(most, expected.get(name, 0)) for name, most in wanted.items()}
+        self._room.grow(wanted)
+
+
+class Room:
+    """Memory for visits, as large as was wanted so far, but for `cells` new cells at least.
+
+    most   number of entries of arrays, by what they are of.
+    group  the arrays as kernels take them.
+    """
+
+    def __init__(self, backend: Backend, seeds: int, cells: int) -> None:
+        """seeds: candidates of a point."""
+        self._backend, xp = backend, backend.xp
+        of_cells = ("chosen", "probed", "mask", "lent", "last")
+        self._kinds: dict[str, dict[str, tuple[type, tuple[int, ...]]]] = {
+            "listed": {"list": (np.uint32, ())},
+            "chosen": dict.fromkeys(of_cells, (np.uint32, ())),
+            "flags": {"flag": (np.uint8, ())},
+            "asked": {
+                "row": (np.uint32, ()),
+                "position": (np.float32, (3,)),
+                "seed": (np.uint32, (seeds,)),
+                "distance": (np.float32, ()),
+                "slot": (np.uint32, ()),
+                "before": (np.uint8, ()),
+                "inside": (np.uint8, ()),
+                "link": (np.uint64, ()),
+                "asked": (np.uint32, ()),
+                "winding": (np.float32, ()),
+            },
+        }
+        self._alone = {"seeds": seeds, "sums": xp.empty(WARPS, np.uint64), "many": xp.empty(1, np.uint32)}
+        self._arrays: dict[str, Array] = {}
+        self.most = dict.fromkeys(self._kinds, 0)
+        self.grow({"listed": cells, "chosen": cells, "flags": cells + 1, "asked": C.OWN_POINTS * cells})
+
+    def grow(self, wanted: dict[str, int]) -> None:
+        """Makes room for so many entries; those of the list are kept."""
+        backend, arrays = self._backend, self._arrays
+        for kind, most in wanted.items():
+            had = self.most[kind]
+            if most <= had:
+                continue
+            for name, (dtype, shape) in self._kinds[kind].items():
+                old: Array | None = arrays.pop(name, None)
+                size = most if old is None else max(most, had + backend.memory.spare(had, old.nbytes))
+                if name != "list":
+                    old = None
+                arrays[name] = backend.xp.empty((size, *shape), dtype)
+                if old is not None:
+                    arrays[name][:had] = old
+            self.most[kind] = min(len(arrays[name]) for name in self._kinds[kind])
+        most_of = {f"most_{kind}": most for kind, most in self.most.items()}
+        self.group = backend.group("VisitRoom", **self._alone, **most_of, **arrays)
+
+    def questions(self, count: int) -> tuple[Array, Array]:
+        """Positions (count, 3) and candidates (count, seeds) of the points that are asked for."""
+        return self._arrays["position"][:count], self._arrays["seed"][:count]
+
+    def keep(self, distance: Array, slot: Array) -> None:
+        """Keeps the answers."""
+        self._arrays["distance"][: len(slot)], self._arrays["slot"][: len(slot)] = distance, slot

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +14,10 @@ from hypothesis import strategies as st
 
 import backends
 import shapes
-from sdfcli.backend import Backend, select_backend
+from sdfcli.backend import Backend, C, select_backend
 from sdfcli.mesh.load import make_mesh
-from sdfcli.octree import adaptive
+from sdfcli.octree import adaptive, visits
 from sdfcli.octree.grown import Grown, Limits
-from sdfcli.octree.visits import Visited, Visits
 from sdfcli.scene import Scene
 
 grids = backends.grids
@@ -37,47 +39,78 @@ def grow(backend: Backend, shape: shapes.Shape, sign: str, tolerance: float) -> 
     return adaptive.build(scene, Limits(depth=4, tolerance=tolerance, band=0.05, thin=2e-3, thin_depth=5))
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@dataclass(frozen=True)
+class Stops:
+    """What ends launches: room for few cells, few that are opened at a time, few points that kernels ask for, few new
+    cells that they look at."""
+
+    spare: int = 1 << 13
+    pieces: int = 1 << 15
+    lone: int = 1 << 14
+    wide: int = 1 << 19
+
+    def put(self, patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(adaptive, "SPARE", self.spare)
+        patch.setattr(visits, "PIECE", self.pieces)
+        patch.setattr(visits, "LONE", self.lone)
+        patch.setattr(visits, "WIDE", self.wide)
+
+
+@pytest.fixture
+def stops(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
+    """How often launches ended, by the reason."""
+    counted: Counter[int] = Counter()
+    take_over = visits.Visits._take_over
+
+    def told(self: visits.Visits, told: dict[str, int], counts: Any) -> None:
+        counted[told["stop"]] += 1
+        take_over(self, told, counts)
+
+    monkeypatch.setattr(visits.Visits, "_take_over", told)
+    return counted
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     kind=st.sampled_from(sorted(SHAPES)),
     sign=st.sampled_from(["auto", "winding", "pseudonormal", "none"]),
-    most=st.sampled_from([1, 6, 40, 1024]),
+    ended=st.builds(
+        Stops,
+        spare=st.sampled_from([1, 6, 40, 1024]),
+        pieces=st.sampled_from([3, 100, 1 << 15]),
+        lone=st.sampled_from([0, 30, 1 << 14]),
+        wide=st.sampled_from([0, 64, 1 << 19]),
+    ),
     gradients=st.sampled_from([0, 300, 1 << 22]),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_the_octree_is_the_same(grids: Backend, kind: str, sign: str, most: int, gradients: int, seed: int) -> None:
-    stops: list[Visited] = []
-    run = Visits.run
-
-    def told(self: Visits, *args: int, **options: int) -> Visited:
-        stops.append(run(self, *args, **options))
-        return stops[-1]
-
+def test_the_octree_is_the_same(
+    grids: Backend, stops: Counter[int], kind: str, sign: str, ended: Stops, gradients: int, seed: int
+) -> None:
     shape = SHAPES[kind](np.random.default_rng(seed))
     plain = grow(select_backend("cpu"), shape, sign, 2e-2)
+    stops.clear()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(adaptive, "MOST", most)
+        ended.put(patch)
         patch.setattr(adaptive, "GRADIENTS", gradients)
-        patch.setattr(Visits, "run", told)
         found = grow(grids, shape, sign, 2e-2)
-    assert len(stops) > 0
+    assert stops[C.VISITS_DONE] > 0
     assert found.queries == plain.queries
     for name, array in plain.arrays.items():
         assert np.array_equal(grids.to_host(found.arrays[name]), array), name
 
 
-@pytest.mark.parametrize("most", [1, 6, 1024])
-def test_the_kernel_stops_where_there_is_no_room(grids: Backend, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    stops: list[Visited] = []
-    run = Visits.run
+def test_the_kernel_stops_where_the_host_is_needed(
+    grids: Backend, stops: Counter[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def counted(ended: Stops) -> Counter[int]:
+        ended.put(monkeypatch)
+        stops.clear()
+        grow(grids, PLATE, "auto", 2e-2)
+        return stops.copy()
 
-    def told(self: Visits, *args: int, **options: int) -> Visited:
-        stops.append(run(self, *args, **options))
-        return stops[-1]
-
-    monkeypatch.setattr(adaptive, "MOST", most)
-    monkeypatch.setattr(Visits, "run", told)
-    grow(grids, PLATE, "auto", 2e-2)
-    assert any(stop.visit is not None for stop in stops) == (most < 1024)
-    assert any(stop.split for stop in stops) == (most == 1024)  # before the finest level for the tolerance
-    assert sum(stop.queries for stop in stops) > 0
+    plenty = counted(Stops())
+    assert (plenty[C.VISITS_TO_ASK], plenty[C.VISITS_TO_CONSIDER]) == (0, 1)  # the first cells at the depth
+    assert counted(Stops(spare=1))[C.VISITS_NO_ROOM] > plenty[C.VISITS_NO_ROOM]
+    assert counted(Stops(lone=20))[C.VISITS_TO_ASK] > 0
+    assert counted(Stops(wide=64))[C.VISITS_TO_CONSIDER] > 1

@@ -44,10 +44,13 @@ constexpr float SDF_OPPOSED = -0.8f;
 
 constexpr unsigned SDF_OWN_POINTS = 19;  // of an opened cell, at most
 
-// Where visits of an octree's levels end (octree/visit.h): with none left; with one that is not begun; before children.
-constexpr unsigned SDF_VISITS_DONE = 0;
-constexpr unsigned SDF_BEFORE_VISIT = 1;
-constexpr unsigned SDF_BEFORE_CHILDREN = 2;
+// Why a launch of visits ends (octree/visit.h): nothing is left; room is wanted; many points are to be asked for; many
+// new cells are to be looked at, or the first ones of the finest level for the tolerance.
+constexpr unsigned SDF_VISITS_GO_ON = 0;
+constexpr unsigned SDF_VISITS_DONE = 1;
+constexpr unsigned SDF_VISITS_NO_ROOM = 2;
+constexpr unsigned SDF_VISITS_TO_ASK = 3;
+constexpr unsigned SDF_VISITS_TO_CONSIDER = 4;
 
 constexpr int SDF_TABLE_ROW = 16;  // bytes of a case in the table of marching cubes
 

@@ -13,11 +13,12 @@
 FN void meet_all(u32* arrivals, u32 blocks) {
     __syncthreads();
     if (threadIdx.x == 0) {
-        __threadfence();
-        u32 until = (atomicAdd(arrivals, 1u) / blocks + 1) * blocks;
-        while (*(volatile u32*)arrivals < until) {
-        }
-        __threadfence();
+        u32 before, now;
+        asm volatile("atom.add.release.gpu.u32 %0, [%1], 1;" : "=r"(before) : "l"(arrivals) : "memory");
+        u32 until = (before / blocks + 1) * blocks;
+        do asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(now) : "l"(arrivals) : "memory");
+        while (now < until);
+        asm volatile("fence.acq_rel.gpu;" ::: "memory");
     }
     __syncthreads();
 }

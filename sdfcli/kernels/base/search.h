@@ -2,6 +2,7 @@
 //
 // INTERFACE
 //   lower_bound       the first place whose key is not less than the given one
+//   lower_bound_wide  the same, in fewer steps of more loads
 //   lower_bound_near  the same, for a key that is likely to be near a place
 //   lower_bound_from  the same, for a key that is likely to follow a place
 #ifndef SDFCLI_BASE_SEARCH_H
@@ -20,6 +21,23 @@ FN u32 lower_bound(const u64* keys, u32 n, u64 key) {  // the first place whose 
         }
     }
     return low;
+}
+
+// The same, looking at seven places at a time: a third of the waits for memory, where few threads run.
+FN u32 lower_bound_wide(const u64* keys, u32 n, u64 key) {
+    u32 low = 0, less;
+    while (n > 7) {
+        u32 part = n / 8;
+        less = 0;
+        UNROLL
+        for (u32 k = 1; k < 8; k++) less += keys[low + k * part - 1] < key;
+        low += less * part;
+        n = less < 7 ? part - 1 : n - 7 * part;
+    }
+    less = 0;
+    UNROLL
+    for (u32 k = 0; k < 7; k++) less += k < n && keys[low + k] < key;
+    return low + less;
 }
 
 // The same for a key that is likely to be near place `from`: the steps away from there double.

@@ -42,12 +42,18 @@ FN bool misses_surface(const Level& own, const Points& points, float tolerance, 
         if (abs_of(corner[c]) * scale > 1.74f) return false;  // farther than the cell's diagonal
     u64 key = key_of(own, cell), size = 1ULL << 3 * (SDF_MORTON_BITS - own.level), first = key * size;
     Lattice at = morton_decode(key);
-    for (u32 slot = lower_bound(points.triangle_key, points.triangles, first); slot < points.triangles; slot++) {
-        if (points.triangle_key[slot] >= first + size) return false;
-        const float* p = points.triangle + 9 * (size_t)slot;
-        F3 centroid = (1.f / 3.f) * (load3(p) + load3(p + 3) + load3(p + 6));
-        F3 t = scale * centroid - vec((float)at.x, (float)at.y, (float)at.z);
-        if (abs_of(trilinear(corner, vec(clamp01(t.x), clamp01(t.y), clamp01(t.z)))) > 0.75f * tolerance) return true;
+    u32 slot = lower_bound_wide(points.triangle_key, points.triangles, first);
+    for (bool within = true; within; slot += 4) {  // four at a time, whose loads do not wait for each other
+        bool misses = false;
+        for (u32 k = slot; k < slot + 4; k++) {
+            within = k < points.triangles && points.triangle_key[k] < first + size;
+            if (!within) continue;
+            const float* p = points.triangle + 9 * (size_t)k;
+            F3 centroid = (1.f / 3.f) * (load3(p) + load3(p + 3) + load3(p + 6));
+            F3 t = scale * centroid - vec((float)at.x, (float)at.y, (float)at.z);
+            misses |= abs_of(trilinear(corner, vec(clamp01(t.x), clamp01(t.y), clamp01(t.z)))) > 0.75f * tolerance;
+        }
+        if (misses) return true;
     }
     return false;
 }
@@ -66,9 +72,12 @@ FN float middle(const float* corner) {
 // Does the sign jump between two of a cell's corners? See holds_jump. Gradients do not tell: they only turn round
 // there.
 FN bool corners_jump(const float* corner, float edge) {
+    u32 inside = 0;
+    for (int c = 0; c < 8; c++) inside |= (u32)(corner[c] < 0.f) << c;
+    if (inside == 0 || inside == 255) return false;
     for (int c = 1; c < 8; c++)
         for (int e = 0; e < c; e++) {
-            if ((corner[c] < 0.f) == (corner[e] < 0.f)) continue;
+            if ((inside >> c & 1u) == (inside >> e & 1u)) continue;
             float way = edge * sqrtf((float)popcount((u32)(c ^ e)));
             if (empty_between(abs_of(corner[c]), abs_of(corner[e]), way)) return true;
         }
@@ -92,15 +101,23 @@ FN bool suspicious(const Level& own, const Points& points, const Limits& allowed
 // Do two of a cell's points have different signs although their distances say that no surface lies between them? Then
 // the sign jumps there, as it does where a winding number closes the hole of an open surface: no octree follows that.
 FN bool holds_jump(const float* distance, float half) {
-    for (int j = 1; j < 27; j++)
-        for (int k = 0; k < j; k++) {
-            float d = distance[j], e = distance[k];
-            if ((d < 0.f) == (e < 0.f)) continue;
-            Offset o = offset_of(j), p = offset_of(k);
+    const u32 all = (1u << 27) - 1;
+    float way[13];  // by its square, in halves of the edge
+    u32 inside = 0;
+    for (int j = 0; j < 27; j++) inside |= (u32)(distance[j] < 0.f) << j;
+    if (inside == 0 || inside == all) return false;
+    for (int square = 0; square < 13; square++) way[square] = half * sqrtf((float)square);
+    for (u32 in = inside; in; in &= in - 1) {
+        int j = 31 - clz(in & (0u - in));
+        Offset o = offset_of(j);
+        float d = abs_of(distance[j]);
+        for (u32 out = ~inside & all; out; out &= out - 1) {
+            int k = 31 - clz(out & (0u - out));
+            Offset p = offset_of(k);
             int x = o.x - p.x, y = o.y - p.y, z = o.z - p.z;
-            float way = half * sqrtf((float)(x * x + y * y + z * z));
-            if (empty_between(abs_of(d), abs_of(e), way)) return true;
+            if (empty_between(d, abs_of(distance[k]), way[x * x + y * y + z * z])) return true;
         }
+    }
     return false;
 }
 
@@ -118,8 +135,7 @@ FN CellError largest_error(const Level& own, const Points& points, const Limits&
     Lattice at = morton_decode(key_of(own, cell));
     UNROLL
     for (int j = 0; j < 27; j++) error[j] = abs_of(value[j] - distance[j]);
-    for (int j = 0; j < 27; j++)
-        load_gradient(points, point[j], point_of(own.level, at, offset_of(j)), gradient + 3 * j);
+    load_gradients<27>(points, point, [&](int j) { return point_of(own.level, at, offset_of(j)); }, gradient);
     UNROLL
     for (int octant = 0; octant < 8; octant++) {
         int first = octant_point(octant);

@@ -3,7 +3,7 @@
 // INTERFACE
 //   Points, Limits    what is known of the points, and what is asked of the field between them
 //   gradient_from     from a point and the nearest point of the surface
-//   load_gradient     at a measured point: as kept, or worked out anew
+//   load_gradients    at measured points: as kept, or worked out anew
 //   corner_gradients  at a cell's corners
 #ifndef SDFCLI_OCTREE_GRADIENT_H
 #define SDFCLI_OCTREE_GRADIENT_H
@@ -40,32 +40,40 @@ struct Limits {
     float thin_least;  // sheets thinner than this, in edges of the domain, are given up
 };
 
-// That of a measured point at a place of the lattice. Of many points on a GPU it is worked out anew, which takes less
-// time than what is kept takes memory.
-FN void load_gradient(const Points& points, u32 point, Lattice at, float* gradient) {
-    F3 g;
+// Gradients of so many points, given their numbers, and a function of k for their places on the lattice. Of many points
+// on a GPU they are worked out anew, which takes less time than what is kept takes memory.
+template <int COUNT, class Place>
+FN void load_gradients(const Points& points, const u32* point, const Place& place, float* gradient) {
     if (points.gradient) {
-        g = load3(points.gradient + 3 * (size_t)point);
-    } else {
+        UNROLL
+        for (int k = 0; k < COUNT; k++)
+            for (int axis = 0; axis < 3; axis++) gradient[3 * k + axis] = points.gradient[3 * (size_t)point[k] + axis];
+        return;
+    }
+    for (int k = 0; k < COUNT; k++) {
         float position[3];
-        store_position(position, at);
-        const float* t = points.triangle + 9 * (size_t)points.slot[point];
+        store_position(position, place(k));
+        const float* t = points.triangle + 9 * (size_t)points.slot[point[k]];
         D3 p = load3d(position);
         Nearest<double> q = nearest_on_triangle(p, load3d(t), load3d(t + 3), load3d(t + 6));
-        g = gradient_from(p, q.point, t, float_bits(points.distance[point]) >> 31);
+        F3 g = gradient_from(p, q.point, t, float_bits(points.distance[point[k]]) >> 31);
+        gradient[3 * k] = g.x;
+        gradient[3 * k + 1] = g.y;
+        gradient[3 * k + 2] = g.z;
     }
-    gradient[0] = g.x;
-    gradient[1] = g.y;
-    gradient[2] = g.z;
 }
 // Those at a cell's corners.
 FN void corner_gradients(const Level& own, const Points& points, u32 cell, const u32* corner, float* gradient) {
     Lattice at = morton_decode(key_of(own, cell));
     u32 edge = 1u << (SDF_LATTICE_BITS - own.level);
-    for (u32 c = 0; c < 8; c++) {
-        Lattice p = {(at.x + (c & 1u)) * edge, (at.y + (c >> 1 & 1u)) * edge, (at.z + (c >> 2)) * edge};
-        load_gradient(points, corner[c], p, gradient + 3 * c);
-    }
+    load_gradients<8>(
+        points, corner,
+        [&](int k) {
+            u32 c = (u32)k;
+            Lattice p = {(at.x + (c & 1u)) * edge, (at.y + (c >> 1 & 1u)) * edge, (at.z + (c >> 2)) * edge};
+            return p;
+        },
+        gradient);
 }
 
 #endif

@@ -2,6 +2,7 @@
 //
 // INTERFACE
 //   sdf_octree_children  the families of cells that are split
+//   sdf_octree_beside    what their neighbours' children learn of them
 //   sdf_octree_opening   rows for cells that begin to open
 //   sdf_octree_own       which points the opening cells own
 //   sdf_octree_points    the numbers of their points; their own are made
@@ -14,9 +15,7 @@
 #include "sign/propagate.h"
 #include "sign/pseudonormal.h"
 
-// A cell is split: its children become a family. Where its neighbours' children are older, those of them that are
-// opened learn of the new cells. The field may change in both, and in what they contain: no farther, as what hangs on a
-// cell's points lies beside it, and is smaller by a half from level to level.
+// A cell is split: its children become a family.
 struct sdf_octree_children_args {
     u32 n;             // cells to split
     u32 first;         // number of the first new family
@@ -35,19 +34,32 @@ SDF_KERNEL(sdf_octree_children, PLAIN, i) {
         a.below.asked[c] = 0;
     }
     a.below.stale[family] = STALE;
-    for (int k = 0; k < 27; k++) {
-        u32 sides = sides_of(k),
-            other = neighbour_across(a.own.around + 8 * (size_t)own_row, cell & 7u, sides, toward(k));
-        if (other >= SDF_OUTSIDE || k == SDF_CENTRE) continue;
-        u32 other_row = a.own.row[other],
-            older = other_row == SDF_NONE ? SDF_NONE : load_relaxed(a.own.child + other_row);
-        if (older >= a.first) continue;
-        store_relaxed(a.below.stale + older, (u8)STALE);
-        for (u32 q = 0; q < 8; q++) {
-            u32 row = a.below.row[8 * older + q];
-            bool touches = (q & sides) == (sides & ~toward(k));
-            if (touches && row != SDF_NONE) a.below.around[8 * (size_t)row + sides] = family;
-        }
+}
+
+// Where a neighbour's children are older than those of a cell that is split, the opened ones among them learn of the
+// new cells. The field may change in both, and in what they contain: no farther, as what hangs on a cell's points lies
+// beside it, and is smaller by a half from level to level. Another thread for each neighbour: one after the other they
+// would wait for memory.
+struct sdf_octree_beside_args {
+    u32 n;             // 27 x cells to split
+    u32 first;         // number of the first new family
+    const u32* cells;  // [ceil(n / 27)]
+    Level own, below;
+};
+SDF_KERNEL(sdf_octree_beside, PLAIN, i) {
+    u32 cell = a.cells[i / 27], family = a.first + i / 27, own_row = a.own.row[cell];
+    int k = (int)(i % 27);
+    u32 sides = sides_of(k), other = neighbour_across(a.own.around + 8 * (size_t)own_row, cell & 7u, sides, toward(k));
+    if (other >= SDF_OUTSIDE || k == SDF_CENTRE) return;
+    u32 other_row = a.own.row[other], older = other_row == SDF_NONE ? SDF_NONE : load_relaxed(a.own.child + other_row);
+    if (older >= a.first) return;
+    store_relaxed(a.below.stale + older, (u8)STALE);
+    u32 row[8];
+    UNROLL
+    for (u32 q = 0; q < 8; q++) row[q] = a.below.row[8 * older + q];
+    for (u32 q = 0; q < 8; q++) {
+        bool touches = (q & sides) == (sides & ~toward(k));
+        if (touches && row[q] != SDF_NONE) a.below.around[8 * (size_t)row[q] + sides] = family;
     }
 }
 
@@ -77,11 +89,12 @@ struct sdf_octree_own_args {
     u32* count;        // [n] out: of its own
 };
 SDF_KERNEL(sdf_octree_own, PLAIN, i) {
-    u32 cell = a.cells[i], mask = 0, lent = 0;
-    u32 family[8], neighbour[27];
-    u32* points = a.own.points + 27 * (size_t)(a.first + i);
+    u32 cell = a.cells[i], mask = 0, lent = 0, older = 0;
+    u32 family[8], neighbour[27], state[27], owner[27], place[27];
     neighbours_of(a.own, a.above, cell, family, neighbour);
-    for (int k = 0; k < 8; k++) a.own.around[8 * (size_t)(a.first + i) + k] = family[k];
+    // Each kind of value is loaded for all points at once: one after the other they would wait for memory.
+    UNROLL
+    for (int k = 0; k < 27; k++) state[k] = neighbour[k] < SDF_OUTSIDE ? a.own.state[neighbour[k]] : CLOSED;
     UNROLL
     for (int j = 0; j < 27; j++) {
         if (is_corner(j)) continue;
@@ -94,33 +107,46 @@ SDF_KERNEL(sdf_octree_own, PLAIN, i) {
         for (int z = z0; z <= z1; z++)
             for (int y = y0; y <= y1; y++)
                 for (int x = x0; x <= x1; x++) {
-                    u32 other = neighbour[index_of(x + 1, y + 1, z + 1)];
-                    if (other >= SDF_OUTSIDE || a.own.state[other] == CLOSED) continue;
-                    bool has = a.own.state[other] >= OPENED;
+                    int k = index_of(x + 1, y + 1, z + 1);
+                    u32 other = neighbour[k];
+                    if (other >= SDF_OUTSIDE || state[k] == CLOSED) continue;
+                    bool has = state[k] >= OPENED;
                     if (has > opened || (has == opened && other < best)) {
                         best = other;
                         there = index_of(o.x - 2 * x, o.y - 2 * y, o.z - 2 * z);
                         opened = has;
                     }
                 }
-        u32 row = a.own.row[best];
-        if (opened) {
-            points[j] = a.own.points[27 * (size_t)row + there];
-        } else if (best == cell) {
-            mask |= 1u << j;
-        } else {
-            points[j] = 27 * (row - a.first) + (u32)there;
-            lent |= 1u << j;
-        }
+        owner[j] = best;
+        place[j] = (u32)there;
+        older |= (u32)opened << j;
+        if (!opened && best == cell) mask |= 1u << j;
+    }
+    UNROLL
+    for (int j = 0; j < 27; j++)
+        if (!is_corner(j)) owner[j] = a.own.row[owner[j]];
+    UNROLL
+    for (int j = 0; j < 27; j++)
+        if (!is_corner(j))
+            place[j] =
+                older >> j & 1u ? a.own.points[27 * (size_t)owner[j] + place[j]] : 27 * (owner[j] - a.first) + place[j];
+    for (int k = 0; k < 8; k++) a.own.around[8 * (size_t)(a.first + i) + k] = family[k];
+    u32* points = a.own.points + 27 * (size_t)(a.first + i);
+    UNROLL
+    for (int j = 0; j < 27; j++) {
+        if (is_corner(j) || mask >> j & 1u) continue;
+        points[j] = place[j];
+        lent |= (u32)(~older >> j & 1u) << j;
     }
     a.mask[i] = mask;
     a.lent[i] = lent;
     a.count[i] = (u32)popcount(mask);
 }
 
-// The numbers of an opening cell's points; its own are made, and with them it is opened.
+// The numbers of an opening cell's points; its own are made, and with them it is opened. A thread for each point: one
+// after the other they would wait for memory.
 struct sdf_octree_points_args {
-    u32 n;             // opening cells of this piece
+    u32 n;             // 27 x opening cells of this piece
     u32 first;         // row of the first opening cell
     u32 piece;         // place of the piece's first cell among the opening cells
     u32 first_point;   // number of the first new point
@@ -137,25 +163,22 @@ struct sdf_octree_points_args {
     u32* seed;         // [new points, seeds] out: ended by SDF_NONE
 };
 SDF_KERNEL(sdf_octree_points, PLAIN, i) {
-    u32 place = a.piece + i, row = a.first + place, cell = a.cells[place], mask = a.mask[place], lent = a.lent[place];
-    a.own.state[cell] = OPENED;
-    u32 id = a.first_point + a.last[place] - (u32)popcount(mask), corner[8];
-    u32* points = a.own.points + 27 * (size_t)row;
-    corners_of(a.own, a.above, cell, corner);
-    for (int c = 0; c < 8; c++) points[corner_point(c)] = corner[c];
-    for (int j = 0; j < 27; j++) {
-        if (mask >> j & 1u) {
-            u32 k = id - a.piece_point;
-            place_point(a.own, cell, j, corner, a.slot, a.seeds, a.position + 3 * (size_t)k,
-                        a.seed + a.seeds * (size_t)k);
-            a.point_row[k] = row;
-            points[j] = id++;
-        } else if (lent >> j & 1u) {
-            u32 other = points[j] / 27, there = points[j] % 27;
-            u32 after = (u32)popcount(a.mask[other] >> there);
-            points[j] = a.first_point + a.last[other] - after;
-        }
+    u32 place = a.piece + i / 27, row = a.first + place, cell = a.cells[place], mask = a.mask[place];
+    int j = (int)(i % 27);
+    u32* point = a.own.points + 27 * (size_t)row + j;
+    if (is_corner(j)) {
+        Offset o = offset_of(j);
+        *point = corner_of(a.own, a.above, cell, o.x / 2 + o.y / 2 * 2 + o.z / 2 * 4);
+    } else if (mask >> j & 1u) {
+        *point = a.first_point + a.last[place] - (u32)popcount(mask >> j);
+        u32 k = *point - a.piece_point;
+        place_point(a.own, a.above, cell, j, a.slot, a.seeds, a.position + 3 * (size_t)k, a.seed + a.seeds * (size_t)k);
+        a.point_row[k] = row;
+    } else if (a.lent[place] >> j & 1u) {
+        u32 other = *point / 27, there = *point % 27;
+        *point = a.first_point + a.last[other] - (u32)popcount(a.mask[other] >> there);
     }
+    if (j == SDF_CENTRE) a.own.state[cell] = OPENED;
 }
 
 // The keys of an opened cell's points but its corners, which are points of a cell above. Cells that share one agree.

@@ -12,7 +12,7 @@
 //
 // INTERFACE
 //   Level, State, Asked, Stale                    the arrays of a level, and what has become of a cell
-//   key_of, corners_of                            a cell's key, and the points at its corners
+//   key_of, corners_of, corner_of                 a cell's key, and the points at its corners
 //   sides_of, toward, neighbour_across            neighbours by number: where they lie, and which they are
 //   neighbour_of_parent, families_of, neighbours_of  all neighbours of a cell
 //   each_shared                                   the points that a cell has in common with a neighbour
@@ -45,6 +45,11 @@ FN void corners_of(const Level& own, const Level& above, u32 cell, u32* corner) 
     const u32* points = above.row ? above.points + 27 * (size_t)above.row[own.parent[cell >> 3]] : nullptr;
     int first = octant_point((int)(cell & 7u));
     for (int c = 0; c < 8; c++) corner[c] = points ? points[first + octant_point(c)] : (u32)c;
+}
+FN u32 corner_of(const Level& own, const Level& above, u32 cell, int c) {
+    if (!above.row) return (u32)c;
+    return above
+        .points[27 * (size_t)above.row[own.parent[cell >> 3]] + octant_point((int)(cell & 7u)) + octant_point(c)];
 }
 
 // By axis, what numbers of neighbours, 0 .. 26, say: whether they are beside the cell, and whether farther on.
@@ -112,13 +117,13 @@ FN Lattice point_of(u32 level, Lattice cell, Offset o) {
 
 // The place of a cell's point, and the nearest triangles of the 2, 4 or 8 corners between which it lies, or of some of
 // them: the first bounds of its query.
-FN void place_point(const Level& own, u32 cell, int j, const u32* corner, const u32* slot, u32 most_seeds,
+FN void place_point(const Level& own, const Level& above, u32 cell, int j, const u32* slot, u32 most_seeds,
                     float* position, u32* seed) {
     Offset o = offset_of(j);
     store_position(position, point_of(own.level, morton_decode(key_of(own, cell)), o));
     u32 seeds = 0;
-    for (int c = 0; c < 8; c++)
-        if (seeds < most_seeds && lies_between(o, c)) seed[seeds++] = slot[corner[c]];
+    for (int c = 0; c < 8 && seeds < most_seeds; c++)
+        if (lies_between(o, c)) seed[seeds++] = slot[corner_of(own, above, cell, c)];
     if (seeds < most_seeds) seed[seeds] = SDF_NONE;
 }
 

@@ -79,9 +79,7 @@ struct sdf_octree_probe_args {
     u32* seed;        // [n, seeds] out: ended by SDF_NONE
 };
 SDF_KERNEL(sdf_octree_probe, PLAIN, i) {
-    u32 corner[8];
-    corners_of(a.own, a.above, a.cells[i], corner);
-    place_point(a.own, a.cells[i], SDF_CENTRE, corner, a.slot, a.seeds, a.position + 3 * (size_t)i,
+    place_point(a.own, a.above, a.cells[i], SDF_CENTRE, a.slot, a.seeds, a.position + 3 * (size_t)i,
                 a.seed + a.seeds * (size_t)i);
 }
 
@@ -122,29 +120,31 @@ struct sdf_octree_peek_args {
     u8* wish;  // [n] out: 1 is to be opened
 };
 SDF_KERNEL(sdf_octree_peek, SIMD, i) {
-    u32 cell = a.first + i, family[8], neighbour[27], point[8];
+    u32 cell = a.first + i, family[8], neighbour[27], row[27], point[8], opened = 0;
     float corner[8], value[27], error = 0.f;
-    bool met = false;
     if (a.own.state[cell] == CLOSED) {
         neighbours_of(a.own, a.above, cell, family, neighbour);
         UNROLL
+        for (int k = 0; k < 27; k++)
+            if (neighbour[k] < SDF_OUTSIDE) opened |= (u32)(a.own.state[neighbour[k]] >= OPENED) << k;
+    }
+    if (opened) {
+        corners_of(a.own, a.above, cell, point);
+        for (int c = 0; c < 8; c++) corner[c] = a.points.distance[point[c]];
+        interpolate(corner, value);
+        UNROLL
+        for (int k = 0; k < 27; k++) row[k] = opened >> k & 1u ? a.own.row[neighbour[k]] : SDF_NONE;
+        UNROLL
         for (int k = 0; k < 27; k++) {
-            u32 other = neighbour[k];
-            if (other >= SDF_OUTSIDE || a.own.state[other] < OPENED) continue;
-            if (!met) {
-                corners_of(a.own, a.above, cell, point);
-                for (int c = 0; c < 8; c++) corner[c] = a.points.distance[point[c]];
-                interpolate(corner, value);
-                met = true;
-            }
-            const u32* points = a.own.points + 27 * (size_t)a.own.row[other];
+            if (row[k] == SDF_NONE) continue;
+            const u32* points = a.own.points + 27 * (size_t)row[k];
             each_shared(k, [&](int j, int there) {
                 float d = a.points.distance[points[there]];
                 error = max_of(error, abs_of(value[j] - d) / allowed_error(d, a.allowed.tolerance, a.allowed.band));
             });
         }
     }
-    a.wish[i] = met && suspicious(a.own, a.points, a.allowed, cell, point, error) ? 1 : 0;
+    a.wish[i] = opened && suspicious(a.own, a.points, a.allowed, cell, point, error) ? 1 : 0;
 }
 
 // Frisken's test (2000), made tighter: which opened cells are asked to be split. One stays a leaf where the sign jumps.

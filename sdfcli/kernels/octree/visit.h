@@ -1,12 +1,14 @@
-// Visits of levels with few cells to split, many of them in one launch: most visits of an octree split less than a
-// hundred, and each would take some thirty launches and half a dozen waits for what they have counted.
+// Visits of an octree's levels, many of them in one launch: most visits of an octree split less than a hundred cells,
+// and each would take some thirty launches and half a dozen waits for what they have counted.
 //
 // What a visit does is written in octree/adaptive.py, and done by the same kernels here: a level's marked cells are
-// split, coarser neighbours before them, and the children are looked at, opened, measured and tested.
+// split, coarser neighbours before them, and the children are looked at, opened, measured and tested. It is done step
+// by step; where the host has to do something first, such as to make room, a launch ends, and the next one goes on with
+// the same step.
 //
 // INTERFACE
-//   VisitRoom, VisitTally  memory for a visit; what comes in and goes out
-//   sdf_octree_visit       visits until nothing is left, or there is no room for what comes next
+//   VisitRoom, VisitTally  memory for visits; what is known of them between launches
+//   sdf_octree_visit       visits until nothing is left, or the host is needed
 #ifndef SDFCLI_OCTREE_VISIT_H
 #define SDFCLI_OCTREE_VISIT_H
 #include "base/grid.h"
@@ -21,65 +23,111 @@
 
 #define SDF_MOST_LEVELS 22
 
-// Cells that are split in a visit are `most` at most, new ones 8 most, their points 19 times as many.
+// Memory for visits, with room for as much as was found so far.
 struct VisitRoom {
-    u32 most;
-    u32 seeds;        // of a point, at most
+    u32 seeds;  // of a point, at most
+    u32 most_listed;
+    u32 most_chosen;
+    u32 most_asked;
+    u32 most_flags;
     u64* sums;        // [warps]
-    u32* list;        // [levels, most] out: the cells that are split
-    u32* chosen;      // [8 * most]
-    u32* probed;      // [8 * most]
-    u32* mask;        // [8 * most]
-    u32* lent;        // [8 * most]
-    u32* last;        // [8 * most]
-    u32* row;         // [152 * most]
-    float* position;  // [152 * most, 3]
-    u32* seed;        // [152 * most, seeds]
-    float* distance;  // [152 * most]
-    u32* slot;        // [152 * most]
-    u8* before;       // [152 * most]
-    u8* inside;       // [152 * most]
-    u64* link;        // [152 * most]
-    u32* asked;       // [152 * most]
+    u32* list;        // [most_listed] the cells that are split, level by level
+    u32* chosen;      // [most_chosen] cells that are opened
+    u32* probed;      // [most_chosen]
+    u32* mask;        // [most_chosen]
+    u32* lent;        // [most_chosen]
+    u32* last;        // [most_chosen]
+    u8* flag;         // [most_flags] of the cells of any level, and one more
+    u32* row;         // [most_asked] and so on: of the points of a piece
+    float* position;  // [most_asked, 3]
+    u32* seed;        // [most_asked, seeds]
+    float* distance;  // [most_asked]
+    u32* slot;        // [most_asked]
+    u8* before;       // [most_asked]
+    u8* inside;       // [most_asked]
+    u64* link;        // [most_asked]
+    u32* asked;       // [most_asked]
     u32* many;        // [1]
-    float* winding;   // [152 * most]
+    float* winding;   // [most_asked]
 };
 
-// The numbers that come in, and go out with what they have become.
+// A level, and for how many cells and rows there is room.
+struct VisitLevel {
+    Level own;
+    u32 most_cells, most_rows;
+};
+
+enum VisitStep {
+    NEXT_VISIT,  // with these two the host begins
+    CONSIDER_CELLS,
+    FLAG_CELLS,
+    LIST_CELLS,
+    GO_COARSER,
+    MAKE_CHILDREN,
+    SCREEN_CELLS,
+    LIST_DOUBTED,
+    PROBE_CENTRES,
+    LOOK_AT_PROBED,
+    LIST_SCREENED,
+    PEEK_AT_CELLS,
+    LIST_PEEKED,
+    TEST_CELLS,
+    GO_UP,
+    OPEN_CELLS,
+    MAKE_POINTS,
+    ASK_POINTS,
+    KEEP_POINTS
+};
+enum VisitList { LISTED_CELLS, CHOSEN_CELLS };
+
+// What is known of visits. What the host sets, it finds in octree/visits.py by the same names.
 struct VisitTally {
-    u32 arrivals;  // 0
+    u32 arrivals;  // 0 at first
+    u32 stop;      // out: why the launch ended; see base/constants.h
+    u32 step;
     u32 points;
-    u32 most_points;
     u32 pending;   // bit by bit, levels that may have cells to split
     u32 coarsest;  // level whose cells were split
-    u32 queries;   // out, as what follows
-    u32 stop;      // where the visits ended: see base/constants.h
-    u32 level;     // the level there
-    u32 top;       // the visits of the levels from there up to this one are open: their cells are listed, and opened
+    u32 queries;   // distances that kernels have measured
+    u32 at;        // level of the cells that are looked at, and opened
+    u32 first;     // the new cells there begin here
+    u32 asking;    // points to ask for
+    // Where there was no room: for how much it is wanted, on level `at`.
+    u32 want_cells, want_rows, want_points, want_listed, want_chosen, want_asked, want_flags;
+    // What steps know of those before them.
+    u32 level, top;                    // of the cells that are split; the visit goes up to this one
+    u32 listed;                        // entries of the list
+    u32 coarse;                        // whether there are coarser neighbours to split first
+    u32 row;                           // of the first new cell that is opened
+    u32 probing;                       // cells to probe
+    u32 list, list_from, opening;      // the cells that are opened, and their number
+    u32 then, answered;                // the steps after the opening, and after the answers
+    u32 first_row, first_point, more;  // new rows and points begin here; number of the points
+    u32 piece;                         // cells that were done before
 };
-// By level, after it: cells, room for cells, rows, room for rows, cells that are split.
-#define SDF_TALLY_LEVEL 5u
+// By level, after it: cells, rows, and cells that are split.
+#define SDF_TALLY_LEVEL 3u
 
 struct sdf_octree_visit_args {
     u32 n;             // threads: all that run at a time
     u32 levels;        // of the octree
     u32 depth;         // the finest for the tolerance
-    u32 only;          // level to split, or to open cells of; SDF_NONE: all that may have cells to split
-    u32 opening;       // number of cells to open, and nothing else; 0: levels are visited
-    const u32* cells;  // [opening] these
+    u32 pieces;        // maximum cells whose points are made together
+    u32 wide;          // maximum new cells that are looked at here, and
+    u32 lone;          // maximum points that are asked for here: with more the host does it
     float jump_edge;   // as for sdf_octree_test
-    const u64* level;  // [levels, 11] the structs Level
-    u32* tally;        // [9 + 5 * levels] in and out
+    const u64* level;  // [levels, 12] the structs VisitLevel
+    u32* tally;        // [32 + 3 * levels] in and out
     Points points;
     Limits allowed;
     PacketTree tree;
     NewSigns signs;
     VisitRoom room;
-    u8* flag;                // [cells + 1] of any level
-    float* signed_distance;  // [points] out, as are slot and clear
-    u32* slot;               // [points]
-    float* gradient;         // [points, 3] out; null: worked out each time
-    float* clear;            // [points] null: a closed surface
+    u32 most_points;
+    float* signed_distance;  // [most_points] out, as are slot and clear
+    u32* slot;               // [most_points]
+    float* gradient;         // [most_points, 3] out; null: worked out each time
+    float* clear;            // [most_points] null: a closed surface
 };
 
 struct Visits {
@@ -91,194 +139,281 @@ struct Visits {
     METHOD u32* of_level(u32 level) const {
         return a.tally + sizeof(VisitTally) / sizeof(u32) + SDF_TALLY_LEVEL * level;
     }
-    METHOD Level own(u32 level) const { return ((const Level*)a.level)[level]; }
+    METHOD const VisitLevel& known(u32 level) const { return ((const VisitLevel*)a.level)[level]; }
+    METHOD Level own(u32 level) const { return known(level).own; }
     METHOD Level above(u32 level) const {
         Level none = {};
         return level ? own(level - 1) : none;
     }
-    METHOD bool room_for(u32 level, u32 new_cells, u32 new_rows, u32 opened) const {
-        const u32* known = of_level(level);
-        return cells[level] + new_cells <= known[1] && rows[level] + new_rows <= known[3] &&
-               t.points + SDF_OWN_POINTS * opened <= t.most_points;
+    METHOD const u32* opened() const { return (t.list == LISTED_CELLS ? a.room.list : a.room.chosen) + t.list_from; }
+    // Whether there is room for so much; else the launch ends.
+    METHOD bool room_for(u32& want, u32 wanted, u32 room) {
+        if (wanted <= room) return true;
+        want = wanted;
+        t.stop = SDF_VISITS_NO_ROOM;
+        return false;
     }
 
     METHOD void run() {
         t = *(const VisitTally*)a.tally;
-        for (u32 k = 0; k < a.levels; k++) cells[k] = of_level(k)[0], rows[k] = of_level(k)[2], split[k] = 0;
-        enum Step { NEXT, BEGIN, COARSER, CHILDREN, PEEK, TEST, UP, END } step = NEXT;
-        u32 level = 0, first = 0, row = 0, opening = 0, at = 0, closed = 0;
-        bool coarse = false;
-        const u32* list = nullptr;
-        t.stop = SDF_VISITS_DONE;
-        t.queries = 0;
-        if (a.opening)
-            open(a.only, a.cells, a.opening), step = END;
-        else if (a.only != SDF_NONE)
-            level = t.top = a.only, step = BEGIN;
-        while (step != END) {
-            if (opening) open(at, list, opening);
-            opening = 0;
-            switch (step) {
-                case NEXT:
-                    step = END;
-                    if (a.only != SDF_NONE || t.pending == 0) break;
-                    level = t.top = 31u - (u32)clz(t.pending & (0u - t.pending));
-                    step = BEGIN;
-                    break;
-                case BEGIN:
-                    if (!begin(level, closed, coarse)) {
-                        t.stop = SDF_BEFORE_VISIT;
-                        step = END;
-                        break;
-                    }
-                    if (level == t.top && a.only == SDF_NONE) t.pending &= ~(1u << level);
-                    at = level, list = a.room.list + a.room.most * level + split[level] - closed, opening = closed;
-                    step = COARSER;
-                    break;
-                case COARSER:
-                    step = coarse ? BEGIN : CHILDREN;
-                    level -= coarse;
-                    break;
-                case CHILDREN:
-                    step = UP;
-                    if (split[level] == 0) break;
-                    if (!room_for(level + 1, 8 * split[level], 8 * split[level], 8 * split[level]) ||
-                        (level + 1 == a.depth && cells[level + 1] == 0)) {  // what sheets cost is found out first
-                        t.stop = SDF_BEFORE_CHILDREN;
-                        step = END;
-                        break;
-                    }
-                    first = cells[level + 1], row = rows[level + 1];
-                    children(level);
-                    if (level + 1 == a.levels - 1) break;
-                    at = level + 1, list = a.room.chosen, opening = screen(level + 1, first);
-                    step = PEEK;
-                    break;
-                case PEEK:
-                    if (level + 1 < a.depth) at = level + 1, list = a.room.chosen, opening = peek(level + 1, first);
-                    step = TEST;
-                    break;
-                case TEST:
-                    if (rows[level + 1] > row) test(level + 1, row);
-                    step = UP;
-                    break;
-                default:
-                    step = level < t.top ? CHILDREN : NEXT;
-                    level += level < t.top;
-            }
-        }
-        t.level = level;
+        for (u32 k = 0; k < a.levels; k++)
+            cells[k] = of_level(k)[0], rows[k] = of_level(k)[1], split[k] = of_level(k)[2];
+        grid.meet();  // before one thread writes what others still read
+        t.stop = SDF_VISITS_GO_ON;
+        t.want_cells = t.want_rows = t.want_points = t.want_listed = t.want_chosen = t.want_asked = t.want_flags = 0;
+        while (t.stop == SDF_VISITS_GO_ON) t.step = next();
         if (grid.thread > 0) return;
         for (u32 k = 1; k < sizeof t / sizeof(u32); k++)
             a.tally[k] = ((const u32*)&t)[k];  // others still count arrivals
         for (u32 k = 0; k < a.levels; k++)
-            of_level(k)[0] = cells[k], of_level(k)[2] = rows[k], of_level(k)[4] = split[k];
+            of_level(k)[0] = cells[k], of_level(k)[1] = rows[k], of_level(k)[2] = split[k];
     }
 
-    // The cells to split, those that are closed last. False where there is no room for them, or to open these.
-    APART bool begin(u32 level, u32& closed, bool& coarse) {
-        u8* flag = a.flag;
-        u32 n = cells[level], most = a.room.most, *list = a.room.list + most * level;
+    // Does a step, or as much of it as there is room for; returns the next one, or the same once more.
+    METHOD u32 next() {
+        u32 again = t.step;
+        switch (t.step) {
+            case NEXT_VISIT:
+                if (t.pending == 0) {
+                    t.stop = SDF_VISITS_DONE;
+                    return again;
+                }
+                t.level = t.top = 31u - (u32)clz(t.pending & (0u - t.pending));
+                t.listed = 0;
+                return FLAG_CELLS;
+            case FLAG_CELLS:
+                if (!room_for(t.want_flags, cells[t.level] + 1, a.room.most_flags)) return again;
+                flag_marked();
+                return LIST_CELLS;
+            case LIST_CELLS:
+                return list_marked() ? OPEN_CELLS : again;
+            case GO_COARSER:
+                t.level -= t.coarse;
+                return t.coarse ? FLAG_CELLS : MAKE_CHILDREN;
+            case MAKE_CHILDREN:
+                if (split[t.level] == 0) return GO_UP;
+                t.at = t.level + 1;
+                if (!room_for(t.want_cells, cells[t.at] + 8 * split[t.level], known(t.at).most_cells)) return again;
+                children();
+                return CONSIDER_CELLS;
+            case CONSIDER_CELLS:
+                if (t.at == a.levels - 1) return GO_UP;
+                if (cells[t.at] - t.first > a.wide || (t.at == a.depth && t.first == 0)) {
+                    t.stop = SDF_VISITS_TO_CONSIDER;
+                    return GO_UP;
+                }
+                t.row = rows[t.at];
+                return SCREEN_CELLS;
+            case SCREEN_CELLS:
+                if (!room_for(t.want_flags, cells[t.at] - t.first, a.room.most_flags)) return again;
+                screen();
+                return LIST_DOUBTED;
+            case LIST_DOUBTED:
+                t.piece = 0;
+                if (!choose(2, a.room.probed, t.probing)) return again;
+                return t.probing ? PROBE_CENTRES : LIST_SCREENED;
+            case PROBE_CENTRES:
+                t.asking = min_of(t.probing - t.piece, a.pieces);
+                if (!room_for(t.want_asked, t.asking, a.room.most_asked)) return again;
+                probe();
+                t.answered = LOOK_AT_PROBED;
+                return ASK_POINTS;
+            case LOOK_AT_PROBED:
+                look_at_probed();
+                t.piece += t.asking;
+                return t.piece < t.probing ? PROBE_CENTRES : LIST_SCREENED;
+            case LIST_SCREENED:
+                return choose_opened() ? opens(PEEK_AT_CELLS) : again;
+            case PEEK_AT_CELLS:
+                if (t.at >= a.depth) return TEST_CELLS;
+                peek();
+                return LIST_PEEKED;
+            case LIST_PEEKED:
+                return choose_opened() ? opens(TEST_CELLS) : again;
+            case TEST_CELLS:
+                if (rows[t.at] > t.row) test();
+                return GO_UP;
+            case GO_UP:
+                if (t.level == t.top) return NEXT_VISIT;
+                t.level++;
+                return MAKE_CHILDREN;
+            case OPEN_CELLS:
+                if (t.opening == 0) return t.then;
+                if (!room_for(t.want_rows, rows[t.at] + t.opening, known(t.at).most_rows) |
+                    !room_for(t.want_chosen, t.opening, a.room.most_chosen))
+                    return again;
+                open();
+                return MAKE_POINTS;
+            case MAKE_POINTS:
+                t.asking = before(min_of(t.piece + a.pieces, t.opening)) - before(t.piece);
+                if (!room_for(t.want_points, t.first_point + t.more, a.most_points) |
+                    !room_for(t.want_asked, t.asking, a.room.most_asked))
+                    return again;
+                make_points();
+                t.answered = KEEP_POINTS;
+                return ASK_POINTS;
+            case ASK_POINTS:
+                if (t.asking <= a.lone)
+                    ask();
+                else
+                    t.stop = SDF_VISITS_TO_ASK;
+                return t.answered;
+            default:
+                if (t.asking) keep_points();
+                t.piece += a.pieces;
+                return t.piece < t.opening ? MAKE_POINTS : t.then;
+        }
+    }
+    METHOD u32 opens(u32 then) {
+        t.then = then;
+        return OPEN_CELLS;
+    }
+    // The points that the opening cells before one own.
+    METHOD u32 before(u32 cell) const { return cell ? a.room.last[cell - 1] : 0; }
+
+    APART void flag_marked() {
+        u8* flag = a.room.flag;
+        u32 n = cells[t.level];
         grid.each(n + 1, [&](u32 i) { flag[i] = 0; });
         grid.meet();
-        sdf_octree_balance_args balance = {n, own(level), above(level), flag};
+        sdf_octree_balance_args balance = {n, own(t.level), above(t.level), flag};
         grid.each(n, [&](u32 i) { sdf_octree_balance_at(balance, i); });
         grid.meet();
+    }
+
+    // The cells to split, those that are opened first last.
+    APART bool list_marked() {
+        const u8* flag = a.room.flag;
+        u32 n = cells[t.level], room = a.room.most_listed - min_of(t.listed, a.room.most_listed);
+        u32* list = a.room.list + t.listed;
+        const u64 closed_one = (u64)1 << 32, coarse = (u64)1 << 63;
         u64 all = grid.scan(
-            n, [&](u32 i) { return flag[i] == 1   ? (u64)1
-                                   : flag[i] == 2 ? (u64)1 << 32
-                                                  : 0; },
+            n + 1, [&](u32 i) { return flag[i] == 1   ? (u64)1
+                                       : flag[i] == 2 ? closed_one
+                                       : flag[i] == 3 ? coarse
+                                                      : 0; },
             [&](u32 i, u64 before, u64 own, u64 found) {
                 u32 place = own == 1 ? (u32)before : (u32)found + (u32)(before >> 32);
-                if (own && place < most) list[place] = i;
+                if (own && own != coarse && place < room) list[place] = i;
             });
-        closed = (u32)(all >> 32);
-        coarse = flag[n] == 3;
-        split[level] = (u32)all + closed;
-        return split[level] <= most && room_for(level, 0, closed, closed);
+        u32 closed = (u32)(all >> 32) & 0x7fffffffu, found = (u32)all + closed;
+        if (!room_for(t.want_listed, t.listed + found, a.room.most_listed)) return false;
+        t.coarse = (all & coarse) > 0;
+        if (t.level == t.top) t.pending &= ~(1u << t.level);
+        split[t.level] = found;
+        t.listed += found;
+        t.at = t.level, t.list = LISTED_CELLS, t.list_from = t.listed - closed, t.opening = closed;
+        t.then = GO_COARSER;
+        return true;
     }
 
-    APART void children(u32 level) {
-        sdf_octree_children_args children = {split[level], cells[level + 1] / 8, a.room.list + a.room.most * level,
-                                             own(level), own(level + 1)};
-        grid.each(split[level], [&](u32 i) { sdf_octree_children_at(children, i); });
+    APART void children() {
+        u32 count = split[t.level];
+        t.listed -= count;
+        sdf_octree_children_args children = {count, cells[t.at] / 8, a.room.list + t.listed, own(t.level), own(t.at)};
+        grid.each(count, [&](u32 i) { sdf_octree_children_at(children, i); });
+        sdf_octree_beside_args beside = {27 * count, cells[t.at] / 8, children.cells, own(t.level), own(t.at)};
+        grid.each(27 * count, [&](u32 i) { sdf_octree_beside_at(beside, i); });
         grid.meet();
-        cells[level + 1] += 8 * split[level];
-        t.coarsest = min_of(t.coarsest, level);
+        t.first = cells[t.at];
+        cells[t.at] += 8 * count;
+        t.coarsest = min_of(t.coarsest, t.level);
     }
 
-    // The new cells with this wish: their number; `chosen` has them.
-    APART u32 choose(u32 first, u32 count, u8 wish, u32* chosen) {
-        const u8* flag = a.flag;
-        return (u32)grid.scan(
-            count, [&](u32 i) { return (u64)(flag[i] == wish); },
+    // The new cells with this wish, and their number. False where there is no room for them.
+    APART bool choose(u8 wish, u32* chosen, u32& count) {
+        const u8* flag = a.room.flag;
+        u32 first = t.first, room = a.room.most_chosen;
+        count = (u32)grid.scan(
+            cells[t.at] - first, [&](u32 i) { return (u64)(flag[i] == wish); },
             [&](u32 i, u64 before, u64 own, u64) {
-                if (own) chosen[before] = first + i;
+                if (own && before < room) chosen[before] = first + i;
             });
+        return room_for(t.want_chosen, count, room);
+    }
+    METHOD bool choose_opened() {
+        t.list = CHOSEN_CELLS, t.list_from = 0;
+        return choose(1, a.room.chosen, t.opening);
     }
 
-    APART u32 screen(u32 level, u32 first) {
-        u32 count = cells[level] - first, thin_only = level >= a.depth;
-        sdf_octree_screen_args screen = {count,    first,     own(level), above(level),
-                                         a.points, a.allowed, thin_only,  a.flag};
+    APART void screen() {
+        u32 count = cells[t.at] - t.first, thin_only = t.at >= a.depth;
+        sdf_octree_screen_args screen = {count,    t.first,   own(t.at), above(t.at),
+                                         a.points, a.allowed, thin_only, a.room.flag};
         grid.each(count, [&](u32 i) { sdf_octree_screen_at(screen, i); });
         grid.meet();
-        u32 probed = choose(first, count, 2, a.room.probed);
-        if (probed) {
-            sdf_octree_probe_args probe = {probed, a.room.probed, own(level),      above(level),
-                                           a.slot, a.room.seeds,  a.room.position, a.room.seed};
-            grid.each(probed, [&](u32 i) { sdf_octree_probe_at(probe, i); });
-            grid.meet();
-            ask(probed);
-            sdf_octree_probed_args look = {probed,   first,     a.room.probed,   own(level), above(level),
-                                           a.points, a.allowed, a.room.distance, a.flag};
-            grid.each(probed, [&](u32 i) { sdf_octree_probed_at(look, i); });
-            grid.meet();
-        }
-        return choose(first, count, 1, a.room.chosen);
     }
 
-    APART u32 peek(u32 level, u32 first) {
-        u32 count = cells[level] - first;
-        sdf_octree_peek_args peek = {count, first, own(level), above(level), a.points, a.allowed, a.flag};
+    APART void probe() {
+        const VisitRoom& room = a.room;
+        sdf_octree_probe_args probe = {t.asking,   room.probed + t.piece, own(t.at), above(t.at), a.slot,
+                                       room.seeds, room.position,         room.seed};
+        grid.each(t.asking, [&](u32 i) { sdf_octree_probe_at(probe, i); });
+        grid.meet();
+    }
+
+    APART void look_at_probed() {
+        const VisitRoom& room = a.room;
+        sdf_octree_probed_args look = {t.asking, t.first,   room.probed + t.piece, own(t.at), above(t.at),
+                                       a.points, a.allowed, room.distance,         room.flag};
+        grid.each(t.asking, [&](u32 i) { sdf_octree_probed_at(look, i); });
+        grid.meet();
+    }
+
+    APART void peek() {
+        u32 count = cells[t.at] - t.first;
+        sdf_octree_peek_args peek = {count, t.first, own(t.at), above(t.at), a.points, a.allowed, a.room.flag};
         grid.each(count, [&](u32 i) { sdf_octree_peek_at(peek, i); });
         grid.meet();
-        return choose(first, count, 1, a.room.chosen);
     }
 
-    APART void test(u32 level, u32 row) {
-        Level of = own(level);
-        u32 count = rows[level] - row, thin_only = level >= a.depth;
-        sdf_octree_test_args test = {count,     row,       nullptr,     of,       a.points,
+    APART void test() {
+        Level of = own(t.at);
+        u32 count = rows[t.at] - t.row, thin_only = t.at >= a.depth;
+        sdf_octree_test_args test = {count,     t.row,     nullptr,     of,       a.points,
                                      a.allowed, thin_only, a.jump_edge, of.asked, of.state};
         grid.each(count, [&](u32 i) { sdf_octree_test_at(test, i); });
         grid.meet();
-        t.pending |= 1u << level;
+        t.pending |= 1u << t.at;
     }
 
-    APART void open(u32 level, const u32* list, u32 count) {
+    // Begins to open cells: which points they own.
+    APART void open() {
         const VisitRoom& room = a.room;
-        u32 first = rows[level], older = t.points;
-        rows[level] += count;
-        sdf_octree_opening_args opening = {count, first, list, own(level)};
+        const u32* list = opened();
+        u32 count = t.opening, first = rows[t.at];
+        sdf_octree_opening_args opening = {count, first, list, own(t.at)};
         grid.each(count, [&](u32 i) { sdf_octree_opening_at(opening, i); });
         grid.meet();
-        sdf_octree_own_args owned = {count, first, list, own(level), above(level), room.mask, room.lent, room.last};
+        sdf_octree_own_args owned = {count, first, list, own(t.at), above(t.at), room.mask, room.lent, room.last};
         grid.each(count, [&](u32 i) { sdf_octree_own_at(owned, i); });
         grid.meet();
-        u32 more = (u32)grid.scan(
+        t.more = (u32)grid.scan(
             count, [&](u32 i) { return (u64)room.last[i]; },
             [&](u32 i, u64 before, u64 own, u64) { room.last[i] = (u32)(before + own); });
-        t.points += more;
-        sdf_octree_points_args points = {count,         first,     0,         older,     older,  list,       own(level),
-                                         above(level),  room.mask, room.lent, room.last, a.slot, room.seeds, room.row,
-                                         room.position, room.seed};
+        t.first_row = first, t.first_point = t.points, t.piece = 0;
+        rows[t.at] += count;
+    }
+
+    // Makes the points of a piece.
+    APART void make_points() {
+        const VisitRoom& room = a.room;
+        u32 end = min_of(t.piece + a.pieces, t.opening), older = t.first_point + before(t.piece);
+        u32 count = 27 * (end - t.piece);
+        sdf_octree_points_args points = {count,      t.first_row, t.piece,       t.first_point, older,     opened(),
+                                         own(t.at),  above(t.at), room.mask,     room.lent,     room.last, a.slot,
+                                         room.seeds, room.row,    room.position, room.seed};
         grid.each(count, [&](u32 i) { sdf_octree_points_at(points, i); });
         grid.meet();
-        if (more == 0) return;
-        ask(more);
-        sign(level, older, more);
-        sdf_octree_measured_args measured = {more,
+        t.points += t.asking;
+    }
+
+    // Keeps their distances, with signs.
+    APART void keep_points() {
+        const VisitRoom& room = a.room;
+        u32 count = t.asking, older = t.points - count;
+        sign(t.at, older, count);
+        sdf_octree_measured_args measured = {count,
                                              room.position,
                                              room.slot,
                                              room.distance,
@@ -289,13 +424,14 @@ struct Visits {
                                              a.slot + older,
                                              a.signed_distance + older,
                                              a.gradient ? a.gradient + 3 * (size_t)older : nullptr};
-        grid.each(more, [&](u32 i) { sdf_octree_measured_at(measured, i); });
+        grid.each(count, [&](u32 i) { sdf_octree_measured_at(measured, i); });
         grid.meet();
     }
 
     // Unsigned distances, and nearest triangles, of the points at room.position.
-    APART void ask(u32 count) {
+    APART void ask() {
         const VisitRoom& room = a.room;
+        u32 count = t.asking;
         sdf_distance_lone_args query = {SDF_WARP * count,
                                         count,
                                         a.tree.levels,

@@ -48,25 +48,41 @@ SDF_KERNEL(sdf_sign_inherit, SIMD, i) {
         if (a.link) a.link[i] = 1;
         return;
     }
+    // Each kind of value is loaded for all points of the cell at once: one after the other they would wait for memory.
     const u32* points = a.points + 27 * (size_t)a.point_row[i];
+    u32 point[27], known = 0, inner = 0;
+    float away[27];
     int own = 0;
-    while (points[own] != a.first + i) own++;
+    UNROLL
+    for (int j = 0; j < 27; j++) point[j] = points[j];
+    UNROLL
+    for (int j = 0; j < 27; j++) {
+        own = point[j] == a.first + i ? j : own;
+        u32 newer = point[j] - a.first;
+        if (point[j] < a.first) {
+            float d = a.signed_distance[point[j]];
+            away[j] = abs_of(d);
+            known |= 1u << j;
+            inner |= (float_bits(d) >> 31) << j;
+        } else if (a.before && newer < a.n) {
+            away[j] = a.distance[newer];
+            known |= (u32)(a.before[newer] != SDF_SIGN_UNKNOWN) << j;
+            inner |= (u32)(a.before[newer] == 1) << j;
+        }
+    }
     Offset at = offset_of(own);
     float d = a.distance[i], clear = 0.f;
     u8 inside = SDF_SIGN_UNKNOWN;
+    UNROLL
     for (int j = 0; j < 27; j++) {
-        if (j == own) continue;
-        bool older = points[j] < a.first;
-        u32 other = older ? points[j] : points[j] - a.first;
-        if (!older && (!a.before || other >= a.n || a.before[other] == SDF_SIGN_UNKNOWN)) continue;
-        float e = older ? abs_of(a.signed_distance[other]) : a.distance[other];
+        if (j == own || !(known >> j & 1u)) continue;
         Offset o = offset_of(j);
         int x = o.x - at.x, y = o.y - at.y, z = o.z - at.z;
         float length = a.step * sqrtf((float)(x * x + y * y + z * z));
-        float reach = (a.clear ? a.clear[points[j]] : 1e30f) - length;
-        if (empty_between(d, e, length) && reach > clear) {
+        float reach = (a.clear ? a.clear[point[j]] : 1e30f) - length;
+        if (empty_between(d, away[j], length) && reach > clear) {
             clear = reach;
-            inside = older ? (u8)(float_bits(a.signed_distance[other]) >> 31) : a.before[other];
+            inside = (u8)(inner >> j & 1u);
         }
     }
     a.inside[i] = inside;
