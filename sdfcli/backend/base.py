@@ -121,6 +121,10 @@ class Backend(ABC):
         """Page-locked host memory (n,), for asynchronous copies at full speed."""
         return np.empty(n, dtype)
 
+    def mapped(self, host: npt.NDArray[Any]) -> Array:
+        """Page-locked host memory as kernels see it: the host reads what they write there once it has waited."""
+        return host
+
     def upload(self, host: npt.NDArray[Any], array: Array) -> None:
         """Copies to a device array of the same type and length, in the current stream."""
         array[...] = host

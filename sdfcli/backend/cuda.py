@@ -416,6 +416,11 @@ class CudaBackend(WarpBackend):
         size = n * np.dtype(dtype).itemsize
         return np.frombuffer(self.xp.cuda.alloc_pinned_memory(max(size, 1)), dtype, n)
 
+    def mapped(self, host: npt.NDArray[Any]) -> Array:
+        cuda = self.xp.cuda
+        memory = cuda.UnownedMemory(host.ctypes.data, host.nbytes, host, self.device.id)
+        return self.xp.ndarray(host.shape, host.dtype, cuda.MemoryPointer(memory, 0))
+
     def upload(self, host: npt.NDArray[Any], array: Array) -> None:
         self._copy(array.data.ptr, host.ctypes.data, array.nbytes, self.xp.cuda.runtime.memcpyHostToDevice)
 

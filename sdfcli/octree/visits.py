@@ -68,29 +68,31 @@ class Visits:
         }
         by_level = [(own.cells.count, own.rows.count, 0) for own in octree.levels]
         tally = backend.from_host(np.array([*told.values(), *chain(*by_level)], np.uint32))
+        found = backend.pinned(len(tally), np.uint32)
+        image, answers = backend.mapped(found), None
         while True:
-            self._launch(tally)
-            found = backend.to_host(tally)
+            self._launch(tally, image, answers)
+            backend.synchronize()
             told = dict(zip(names, found.tolist(), strict=False))
             counts = found[len(names) :].reshape(-1, 3)
             self._take_over(told, counts)
-            stop, level = told["stop"], told["at"]
+            stop, level, answers = told["stop"], told["at"], None
             if stop == C.VISITS_DONE:
                 criteria.distances.queries += told["queries"]
                 return told["coarsest"]
             if stop == C.VISITS_NO_ROOM:
                 self._make_room(told)
             elif stop == C.VISITS_TO_ASK:
-                self._room.keep(*criteria.distances.nearest(*self._room.questions(told["asking"])))
+                answers = criteria.distances.nearest(*self._room.questions(told["asking"]))
             else:
                 told["pending"] |= consider(level, told["first"]) << level
                 told["points"], counts[level, 1] = octree.points.count, octree.levels[level].rows.count
-                found[: len(names)] = list(told.values())
-                tally = backend.from_host(found)
+                tally = backend.from_host(np.array([0, *list(told.values())[1:], *counts.ravel()], np.uint32))
             if progress:
                 progress(level, sum(octree.cell_counts))
 
-    def _launch(self, tally: Array) -> None:
+    def _launch(self, tally: Array, image: Array, answers: tuple[Array, Array] | None) -> None:
+        """Runs the kernel. image: the tally as the host reads it. answers: distances and slots that were asked for."""
         octree, points = self._octree, self._octree.points
         for own in octree.levels[: octree.depth + AHEAD]:
             own.cells.reserve(8 * octree.visited)
@@ -107,6 +109,9 @@ class Visits:
             lone=LONE,
             level=self._table(),
             tally=tally,
+            told=image,
+            distance=answers and answers[0],
+            nearest=answers and answers[1],
             most_points=points.room,
             signed_distance=points.whole("signed"),
             slot=points.whole("slot"),
@@ -212,7 +217,3 @@ class Room:
     def questions(self, count: int) -> tuple[Array, Array]:
         """Positions (count, 3) and candidates (count, seeds) of the points that are asked for."""
         return self._arrays["position"][:count], self._arrays["seed"][:count]
-
-    def keep(self, distance: Array, slot: Array) -> None:
-        """Keeps the answers."""
-        self._arrays["distance"][: len(slot)], self._arrays["slot"][: len(slot)] = distance, slot

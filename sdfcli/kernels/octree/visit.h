@@ -101,6 +101,7 @@ struct VisitTally {
     u32 row;                           // of the first new cell that is opened
     u32 probing;                       // cells to probe
     u32 list, list_from, opening;      // the cells that are opened, and their number
+    u32 host;                          // whether the host has the answers
     u32 then, answered;                // the steps after the opening, and after the answers
     u32 first_row, first_point, more;  // new rows and points begin here; number of the points
     u32 piece;                         // cells that were done before
@@ -109,15 +110,18 @@ struct VisitTally {
 #define SDF_TALLY_LEVEL 3u
 
 struct sdf_octree_visit_args {
-    u32 n;             // threads: all that run at a time
-    u32 levels;        // of the octree
-    u32 depth;         // the finest for the tolerance
-    u32 pieces;        // maximum cells whose points are made together
-    u32 wide;          // maximum new cells that are looked at here, and
-    u32 lone;          // maximum points that are asked for here: with more the host does it
-    float jump_edge;   // as for sdf_octree_test
-    const u64* level;  // [levels, 12] the structs VisitLevel
-    u32* tally;        // [32 + 3 * levels] in and out
+    u32 n;                  // threads: all that run at a time
+    u32 levels;             // of the octree
+    u32 depth;              // the finest for the tolerance
+    u32 pieces;             // maximum cells whose points are made together
+    u32 wide;               // maximum new cells that are looked at here, and
+    u32 lone;               // maximum points that are asked for here: with more the host does it
+    float jump_edge;        // as for sdf_octree_test
+    const u64* level;       // [levels, 12] the structs VisitLevel
+    u32* tally;             // [33 + 3 * levels] in and out
+    u32* told;              // [33 + 3 * levels] out: the same once more, where the host reads it
+    const float* distance;  // [asked] the host's answers, where it was to ask; else null
+    const u32* nearest;     // [asked]
     Points points;
     Limits allowed;
     PacketTree tree;
@@ -163,10 +167,14 @@ struct Visits {
         t.want_cells = t.want_rows = t.want_points = t.want_listed = t.want_chosen = t.want_asked = t.want_flags = 0;
         while (t.stop == SDF_VISITS_GO_ON) t.step = next();
         if (grid.thread > 0) return;
-        for (u32 k = 1; k < sizeof t / sizeof(u32); k++)
-            a.tally[k] = ((const u32*)&t)[k];  // others still count arrivals
-        for (u32 k = 0; k < a.levels; k++)
-            of_level(k)[0] = cells[k], of_level(k)[1] = rows[k], of_level(k)[2] = split[k];
+        for (u32 k = 1; k < sizeof t / sizeof(u32); k++)  // arrivals are counted there
+            a.tally[k] = a.told[k] = ((const u32*)&t)[k];
+        u32* told = a.told + sizeof t / sizeof(u32);
+        for (u32 k = 0; k < a.levels; k++, told += SDF_TALLY_LEVEL) {
+            of_level(k)[0] = told[0] = cells[k];
+            of_level(k)[1] = told[1] = rows[k];
+            of_level(k)[2] = told[2] = split[k];
+        }
     }
 
     // Does a step, or as much of it as there is room for; returns the next one, or the same once more.
@@ -253,10 +261,11 @@ struct Visits {
                 t.answered = KEEP_POINTS;
                 return ASK_POINTS;
             case ASK_POINTS:
-                if (t.asking <= a.lone)
-                    ask();
-                else
+                t.host = t.asking > a.lone;
+                if (t.host)
                     t.stop = SDF_VISITS_TO_ASK;
+                else
+                    ask();
                 return t.answered;
             default:
                 if (t.asking) keep_points();
@@ -268,6 +277,8 @@ struct Visits {
         t.then = then;
         return OPEN_CELLS;
     }
+    METHOD const float* distances() const { return t.host ? a.distance : a.room.distance; }
+    METHOD const u32* slots() const { return t.host ? a.nearest : a.room.slot; }
     // The points that the opening cells before one own.
     METHOD u32 before(u32 cell) const { return cell ? a.room.last[cell - 1] : 0; }
 
@@ -355,7 +366,7 @@ struct Visits {
     APART void look_at_probed() {
         const VisitRoom& room = a.room;
         sdf_octree_probed_args look = {t.asking, t.first,   room.probed + t.piece, own(t.at), above(t.at),
-                                       a.points, a.allowed, room.distance,         room.flag};
+                                       a.points, a.allowed, distances(),           room.flag};
         grid.each(t.asking, [&](u32 i) { sdf_octree_probed_at(look, i); });
         grid.meet();
     }
@@ -415,8 +426,8 @@ struct Visits {
         sign(t.at, older, count);
         sdf_octree_measured_args measured = {count,
                                              room.position,
-                                             room.slot,
-                                             room.distance,
+                                             slots(),
+                                             distances(),
                                              room.inside,
                                              room.winding,
                                              a.signs.normals,
@@ -467,7 +478,7 @@ struct Visits {
         }
         float step = 0.5f / (float)(1u << level);
         sdf_sign_inherit_args inherit = {
-            count,   older,         room.row, own(level).points, step,        a.signed_distance, room.distance,
+            count,   older,         room.row, own(level).points, step,        a.signed_distance, distances(),
             nullptr, room.position, s.groups, a.clear,           room.before, room.link};
         grid.each(count, [&](u32 i) { sdf_sign_inherit_at(inherit, i); });
         if (grid.thread == 0) *room.many = 0;
