@@ -164,12 +164,13 @@ def make_field(
     on_grown(grown)
     with stages("measure"):
         confidence = 1.0 if signer.closed else signer.confidence(samples().in_band)
-    field = field_of(grown, backend, mesh.domain, keep_nearest)
+    field, arrived = field_of(grown, backend, mesh.domain, keep_nearest)
 
     progress("measuring the error")
     with stages("measure", backend), field.at(backend):
         measured = measure(field, scene, samples(), params, grown)
-    field.info.update(describe(scene, params, facts(), confidence, grown, measured))
+        arrived()
+    field.info.update(describe(field, scene, params, facts(), confidence, grown, measured))
     field.run.update(device=backend.name, seconds=stages.seconds(), previous=scene.warm_start is not None)
     field.run.update(queries=grown.queries, working_bytes=grown.working_bytes)
     return field

@@ -88,6 +88,11 @@ class Backend(ABC):
     def to_host(self, array: Array) -> npt.NDArray[Any]:
         """The array as a NumPy array."""
 
+    def to_host_beside(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
+        """Begins to copy arrays to the host, beside what is done next, which leaves them as they are. Returns the
+        copies, and a function that waits until they may be read; it raises what went wrong."""
+        return [self.to_host(array) for array in arrays], lambda: None
+
     @abstractmethod
     def synchronize(self) -> None:
         """Waits for all work of the current stream."""

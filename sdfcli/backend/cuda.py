@@ -36,6 +36,8 @@ IDLE_SHARE = 64
 LARGE, LARGE_SHARE = 1 << 26, 0.75
 """Bytes of an array that lies in the host's memory first where not all do, and the share of the device's memory for
 such arrays; the rest is for smaller ones, most of which are read at once."""
+MOST_BESIDE = 1 << 28
+"""Maximum bytes of arrays that are copied to the host beside other work, whose memory it cannot have yet."""
 COMPILER_OPTIONS = ("-std=c++17", "--fmad=false")
 FLUSH_DENORMALS = "-ftz=true"
 """Option that CuPy adds itself."""
@@ -174,7 +176,7 @@ class CudaBackend(WarpBackend):
         self._block = BLOCK
         self._streams: list[Stream] = []
         self._coming: list[tuple[Any, npt.NDArray[Any]]] = []
-        self._staging = Staging(self.xp, self.device)
+        self._staging, self._beside = (Staging(self.xp, self.device) for _ in range(2))  # the second waits for nobody
         Thread(target=self._warm_up, daemon=True).start()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -293,6 +295,12 @@ class CudaBackend(WarpBackend):
         if isinstance(array, self.xp.ndarray) and array.nbytes > STAGE and self.address(array) is not None:
             return self._staging.download(array.reshape(-1)).reshape(array.shape)
         return np.asarray(self.xp.asnumpy(array))
+
+    def to_host_beside(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
+        if sum(array.nbytes for array in arrays) > MOST_BESIDE:
+            return super().to_host_beside(arrays)
+        copies, wait = self._beside.download_beside([array.reshape(-1) for array in arrays])
+        return [copy.reshape(array.shape) for copy, array in zip(copies, arrays, strict=True)], wait
 
     def synchronize(self) -> None:
         self.xp.cuda.get_current_stream().synchronize()

@@ -28,7 +28,7 @@ class Staging:
         self._cuda, self._device = cupy.cuda, device
         self._lock = Lock()
         self._lanes: list[_Lane] = []
-        self._threads = ThreadPoolExecutor(MOST)
+        self._threads, self._courier = ThreadPoolExecutor(MOST), ThreadPoolExecutor(1)
 
     def upload(self, host: npt.NDArray[Any], array: Array) -> None:
         """Copies and converts values (n,) to a device array (n,), in order with the current stream."""
@@ -40,12 +40,30 @@ class Staging:
             lane.copy(array[part].data.ptr, filled.ctypes.data, filled.nbytes, self._cuda.runtime.memcpyHostToDevice)
 
         stream = self._cuda.get_current_stream()
-        for lane in self._by_lanes(array, piece):
+        for lane in self._by_lanes(array, piece, stream.record()):
             stream.wait_event(lane.copied)
 
     def download(self, array: Array) -> npt.NDArray[Any]:
         """The values (n,) of a contiguous device array."""
         host = np.empty(len(array), array.dtype)
+        self._fill(host, array, self._cuda.get_current_stream().record())
+        return host
+
+    def download_beside(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
+        """Begins to copy contiguous device arrays (n,), by a thread that lets go of each when it is copied. Returns the
+        copies, and what waits until they are whole."""
+        hosts = [np.empty(len(array), array.dtype) for array in arrays]
+        waiting, before = [*zip(hosts, arrays, strict=True)], self._cuda.get_current_stream().record()
+
+        def copies() -> None:
+            with self._device:
+                while waiting:
+                    self._fill(*waiting.pop(0), before)
+
+        return hosts, self._courier.submit(copies).result
+
+    def _fill(self, host: npt.NDArray[Any], array: Array, before: Any) -> None:
+        """Copies a contiguous device array (n,) to one of the host, after an event."""
 
         def piece(lane: _Lane, part: slice) -> None:
             taken = lane.buffer.view(array.dtype)[: part.stop - part.start]
@@ -53,17 +71,16 @@ class Staging:
             lane.wait()
             host[part] = taken
 
-        self._by_lanes(array, piece)
-        return host
+        if len(array):
+            self._by_lanes(array, piece, before)
 
-    def _by_lanes(self, array: Array, piece: Callable[[_Lane, slice], None]) -> list[_Lane]:
-        """Does an array's pieces after what the current stream has to do; returns those that did some."""
+    def _by_lanes(self, array: Array, piece: Callable[[_Lane, slice], None], before: Any) -> list[_Lane]:
+        """Does an array's pieces after the event `before`; returns those that did some."""
         most, count = STAGE // array.itemsize, len(array)
         lanes = min(-(-count // most), max(2, available_threads()), MOST if array.nbytes >= MANY else FEW)
         rounds = -(-count // (lanes * most))
         size = -(-count // (lanes * rounds))  # the same for all
         parts = [slice(first, min(first + size, count)) for first in range(0, count, size)]
-        before = self._cuda.get_current_stream().record()
 
         def work(number: int) -> _Lane:
             with self._device:

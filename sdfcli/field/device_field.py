@@ -26,6 +26,7 @@ ANSWERS: dict[str, tuple[tuple[int, ...], type]] = {
     "result": ((), np.float64),
     "gradient": ((3,), np.float64),
     "leaf_of": ((), np.uint32),
+    "level_of": ((), np.uint8),
 }
 """Results of the kernel: shape and type per point."""
 

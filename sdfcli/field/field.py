@@ -139,7 +139,7 @@ class Field:
         self.on_device(backend).keep_sampler()
 
     def _evaluate(self, points: Any, *wanted: str) -> list[Any]:
-        """The wanted ones of `result`, `gradient` and `leaf_of` at points (n, 3), on the points' device."""
+        """The wanted ANSWERS (see device_field.py) at points (n, 3), on the points' device."""
         on_device = is_cupy(points)
         backend = select_backend(f"cuda:{points.device.id}") if on_device else self.home
         home = backend.xp if on_device else np
@@ -171,9 +171,10 @@ class Field:
     def cell_at(self, points: Any) -> tuple[Any, Any]:
         """Lower corners (n, 3) and edges (n,), float64 in the mesh's units, of the leaves that contain points (n, 3).
         NumPy only."""
-        leaf = self.leaf_at(points)
-        edge = self.domain.length * 0.5 ** self.leaf_level[leaf].astype(np.float64)
-        return self.domain.origin + lattice_position(self.leaf_key[leaf]) * self.domain.length, edge
+        cells = 2.0 ** self._evaluate(points, "level_of")[0].astype(np.float64)
+        unit = np.clip(self.domain.to_unit(np.asarray(points, np.float64)), 0.0, 1.0)
+        low = np.minimum(np.floor(unit * cells[:, None]), cells[:, None] - 1) / cells[:, None]
+        return self.domain.origin + low * self.domain.length, self.domain.length / cells
 
     def device_arrays(self, device: str = "auto") -> DeviceArrays:
         """The field's arrays on a device, for kernels of your own; with `sdfcli.sampler_source`, the code that reads

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sdfcli.backend import Backend
@@ -9,17 +10,24 @@ from sdfcli.field.field import Field
 from sdfcli.mesh.mesh import Domain
 from sdfcli.octree.grown import Grown
 
+KEPT = ["leaf_key", "leaf_level", "distance"]
+"""Arrays that the device keeps: copied last, so that the others make room."""
 
-def field_of(grown: Grown, backend: Backend, domain: Domain, keep_nearest: bool) -> Field:
-    """The field of an octree. Its arrays are copied to the host, and kept on the device. Empties `grown.arrays`."""
+
+def field_of(grown: Grown, backend: Backend, domain: Domain, keep_nearest: bool) -> tuple[Field, Callable[[], None]]:
+    """The field of an octree, and a function that waits for its arrays on the host: until then it can be evaluated on
+    the device, which has them too, and nothing else. Empties `grown.arrays`."""
     arrays = grown.arrays
-    leaf_corner, steps = arrays.pop("leaf_corner"), arrays.pop("steps", None)
+    leaf_corner = arrays.pop("leaf_corner")
     if not keep_nearest:
         del arrays["nearest"]
-    on_host: dict[str, Any] = {name: backend.to_host(array) for name, array in arrays.items()}
+    names = sorted(arrays, key=KEPT.count)
+    copies, wait = backend.to_host_beside([arrays[name] for name in names])
+    on_host: dict[str, Any] = dict(zip(names, copies, strict=True))
+    steps = on_host.pop("steps", None)
     field = Field(domain, **on_host, step=grown.step, parts=grown.parts)
     if steps is not None:
-        field.keep_steps(backend.to_host(steps))
+        field.keep_steps(steps)
     field.keep_on(
         backend,
         leaf_key=arrays.pop("leaf_key"),
@@ -28,4 +36,4 @@ def field_of(grown: Grown, backend: Backend, domain: Domain, keep_nearest: bool)
         value=arrays.pop("distance"),
     )
     arrays.clear()
-    return field
+    return field, wait

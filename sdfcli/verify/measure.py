@@ -53,17 +53,16 @@ def draw_samples(mesh: Mesh, band: float, points: int = MEASURED_POINTS, thickne
 
 @dataclass(frozen=True)
 class Measured:
-    """Errors as fractions of the diagonal. worst: the region with the largest error; sheets: as in a field's info;
-    depth: the finest level with leaves."""
+    """Errors as fractions of the diagonal. worst: the region with the largest error; sheets: as in a field's info."""
 
     worst: RegionErrors
     rms: float
     sheets: dict[str, Any]
-    depth: int
 
 
 def measure(field: Field, scene: Scene, samples: Samples, params: BuildParams, grown: Grown) -> Measured:
-    """The field's errors against exact distances, and the thin walls and gaps that it has lost."""
+    """The field's errors against exact distances, and the thin walls and gaps that it has lost. Of the field's arrays
+    it reads those on the device only."""
     index, mesh = MeshDistance.of(scene), scene.mesh
     suspects = MOST_SUSPECTS if _may_jump(scene) else 0.0
     regions = samples.regions
@@ -79,7 +78,6 @@ def measure(field: Field, scene: Scene, samples: Samples, params: BuildParams, g
         worst=max(found, key=lambda region: region.largest),
         rms=math.sqrt(math.fsum(region.rms * region.rms for region in found) / len(found)),
         sheets={**kept, **thinnest},
-        depth=int(field.leaf_level.max()),
     )
 
 
@@ -90,7 +88,13 @@ def _may_jump(scene: Scene) -> bool:
 
 
 def describe(
-    scene: Scene, params: BuildParams, facts: Facts, confidence: float | None, grown: Grown, measured: Measured
+    field: Field,
+    scene: Scene,
+    params: BuildParams,
+    facts: Facts,
+    confidence: float | None,
+    grown: Grown,
+    measured: Measured,
 ) -> dict[str, Any]:
     """A field's info (docs/reference/file.md)."""
     mesh, choice, worst, health = scene.mesh, scene.choice, measured.worst, facts.health
@@ -103,7 +107,7 @@ def describe(
         "sign": choice.method,
         "sign_reason": choice.reason,
         "sign_confidence": confidence,
-        "depth": measured.depth,
+        "depth": int(field.leaf_level.max()),
         "jump_leaves": grown.jump_leaves,
         "max_error": worst.largest,
         "error_limit": _error_limit(worst, params, mesh.domain.length * 0.5 ** params.depth_limit(scale)),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import backends
-from sdfcli.backend import staging
+from sdfcli.backend import cuda, staging
 from sdfcli.backend.cuda import CudaBackend, cuda_backend
 
 pytestmark = pytest.mark.gpu
@@ -54,6 +54,53 @@ def test_threads_copy_at_a_time(gpu: CudaBackend) -> None:
 
     with ThreadPoolExecutor(4) as threads:
         assert all(threads.map(both_ways, range(12)))
+
+
+@pytest.mark.parametrize("counts", [[1], [0, 5], [3 * MANY + 1, 0, MANY, 17], [33 * MANY + 5, 9 * MANY]])
+def test_copies_beside_other_work_are_of_what_was_there(gpu: CudaBackend, counts: list[int]) -> None:
+    """Also where nobody else keeps the arrays: their memory is used for something else when they have been copied."""
+    xp = gpu.xp
+    for stream in (xp.cuda.Stream.null, xp.cuda.Stream(non_blocking=True)):
+        with stream:
+            for round_ in range(5):
+                made = [xp.arange(count, dtype=np.uint32) * np.uint32(3 + round_) for count in counts]
+                copies, wait = gpu.to_host_beside(made)
+                del made
+                for count in counts:
+                    xp.full(count, 7, np.uint32)
+                small, large = (np.full(count, round_, np.float32) for count in (100, 5 * MANY))
+                assert all(np.array_equal(gpu.to_host(gpu.from_host(each)), each) for each in (small, large))
+                wait()
+                for count, copy in zip(counts, copies, strict=True):
+                    assert np.array_equal(copy, np.arange(count, dtype=np.uint32) * np.uint32(3 + round_))
+
+
+def test_copies_beside_other_work_of_any_shape(gpu: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(4).integers(0, 2**32, (MANY, 3))
+    for most in (cuda.MOST_BESIDE, 0):  # none are copied beside
+        monkeypatch.setattr(cuda, "MOST_BESIDE", most)
+        there = gpu.from_host(values)
+        copies, wait = gpu.to_host_beside([there, there.T, there[::2, 1].astype(np.uint8)])
+        wait()
+        assert np.array_equal(copies[0], values)
+        assert np.array_equal(copies[1], values.T)
+        assert np.array_equal(copies[2], values[::2, 1].astype(np.uint8))
+
+
+def test_what_fails_beside_other_work_is_raised_where_it_is_waited_for(
+    gpu: CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise MemoryError("no buffer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(staging.Staging, "_by_lanes", fails)
+        _, wait = gpu.to_host_beside([gpu.xp.zeros(9, np.uint32)])
+        with pytest.raises(MemoryError, match="no buffer"):
+            wait()
+    copies, wait = gpu.to_host_beside([gpu.xp.ones(9, np.uint32)])
+    wait()
+    assert copies[0].tolist() == [1] * 9
 
 
 def test_arrays_of_another_gpu() -> None:

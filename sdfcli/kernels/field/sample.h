@@ -17,6 +17,7 @@ struct sdf_field_sample_args {
     double* result;    // [n] out; may be null
     double* gradient;  // [n, 3] out; may be null
     u32* leaf_of;      // [n] out; may be null
+    u8* level_of;      // [n] out; may be null: of the leaf
 };
 FN void begin_sample(const sdf_field_sample_args& a, u32 i, Way& way) {
     D3 p = a.single ? load3d(a.single + 3 * (size_t)i) : load3(a.points + 3 * (size_t)i);
@@ -27,6 +28,7 @@ FN void store_sample(const sdf_field_sample_args& a, u32 i, const Way& way) {
     FieldPoint found = at_point(a.field, way, a.gradient ? a.gradient + 3 * (size_t)i : nullptr);
     if (a.result) a.result[i] = found.inside + found.beyond;
     if (a.leaf_of) a.leaf_of[i] = leaf_of(way);
+    if (a.level_of) a.level_of[i] = (u8)(SDF_LATTICE_BITS - leaf_shift(a.field, way));
 }
 
 SDF_KERNEL(sdf_field_sample, CHUNKS, i) {
