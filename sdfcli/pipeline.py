@@ -122,8 +122,7 @@ def _build(
         mesh = mesh.on(backend).merged()
         scene = Scene.of(mesh, params.sign, backend, params.query, lean=octree.lean, stages=stages)
         health, mesh = mesh.health, scene.mesh
-    len(mesh.areas)  # by a kernel; where points are drawn is up to a thread, while kernels run
-    surface = copy(mesh)  # keeps the areas, which the mesh releases
+    surface = copy(mesh)  # for a thread, which draws points while kernels run
     surface.release(OF_DEVICE)
 
     def drawn() -> Samples:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import math
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from sdfcli.backend import Array, Backend, Group, select_backend
+from sdfcli.backend import Array, Backend, Group, any_backend, select_backend
 from sdfcli.errors import UsageError
 from sdfcli.mesh.arrays import MOST, Faces, Floats, by_threads, pieces
 from sdfcli.mesh.connectivity import Connectivity, OpenEdges
@@ -216,8 +217,9 @@ class Mesh:
 
     @cached_property
     def areas(self) -> Floats:
-        """Twice the faces' areas (f,) in the unit cube."""
-        return np.asarray(self.backend.to_host(self.on_device.areas()))
+        """Twice the faces' areas (f,) in the unit cube; by the CPU, which needs them, and a GPU has other work."""
+        mesh = copy(self).on(any_backend()) if self.backend.memory.scarce else self
+        return np.asarray(mesh.backend.to_host(mesh.on_device.areas()))
 
     @cached_property
     def area_sums(self) -> Floats:

@@ -20,7 +20,7 @@ from sdfcli.mesh.health import FLAT_FACE
 from sdfcli.mesh.load import make_mesh
 from sdfcli.mesh.mesh import Mesh, face_normals
 
-backend = backends.backend
+backend, warps = backends.backend, backends.warps
 
 
 def connectivity_of(backend: Backend, faces: Any) -> Connectivity:
@@ -180,5 +180,15 @@ def test_areas_have_the_bits_of_numpy(backend: Backend, scale: float) -> None:
     faces = rng.integers(0, len(vertices), (2000, 3))
     faces[::9, 2] = faces[::9, 1]  # without area
     mesh = make_mesh(vertices, faces).on(backend)
-    assert np.array_equal(mesh.areas, np.linalg.norm(face_normals(mesh.unit_triangles), axis=1))
+    areas = np.linalg.norm(face_normals(mesh.unit_triangles), axis=1)
+    assert np.array_equal(backend.to_host(mesh.on_device.areas()), areas)
+    assert np.array_equal(mesh.areas, areas)
     assert np.array_equal(mesh.area_sums, np.cumsum(mesh.areas))
+
+
+def test_areas_take_no_memory_of_a_gpu(warps: Backend) -> None:
+    mesh = make_mesh(*shapes.icosphere(2))
+    expected = mesh.areas
+    mesh.release()
+    assert np.array_equal(mesh.on(warps).areas, expected)
+    assert not {"vertex", "on_device"} & mesh.__dict__.keys()
