@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -36,6 +36,21 @@ class Reference(Protocol):
     """Exact signed distances (n,) at points (n, 3), in the mesh's units."""
 
     def signed_distance(self, points: Any) -> Any: ...
+
+
+class Evaluated(NamedTuple):
+    """Points, one region after the other, with the exact and the field's signed distances there.
+
+    counts  number of points by region.
+    points  (n, 3), in the mesh's units as all distances.
+    truth   (n,) the exact ones.
+    value   (n,) the field's.
+    """
+
+    counts: dict[str, int]
+    points: Floats
+    truth: Floats
+    value: Floats
 
 
 @dataclass(frozen=True)
@@ -124,7 +139,8 @@ def errors(
 
     Jumps are searched at points whose error is above the tolerance, unless these exceed the share `most_suspects`.
     """
-    return errors_by_region(field, diagonal, tolerance, band, reference, {"": points}, most_suspects)[""]
+    found = Evaluated({"": len(points)}, points, reference.signed_distance(points), field.sample(points))
+    return errors_by_region(field, diagonal, tolerance, band, reference, found, most_suspects)[""]
 
 
 def errors_by_region(
@@ -133,18 +149,20 @@ def errors_by_region(
     tolerance: float,
     band: float,
     reference: Reference,
-    regions: dict[str, Floats],
+    found: Evaluated,
     most_suspects: float = MOST_SUSPECTS,
 ) -> dict[str, RegionErrors]:
-    """`errors` of several regions, evaluated together."""
-    points = np.concatenate(list(regions.values()))
-    truth, value = reference.signed_distance(points), field.sample(points)
-    relative = np.abs(value - truth) / diagonal / np.maximum(1.0, np.abs(truth) / (band * diagonal))
+    """`errors` of several regions that have been evaluated together."""
+    counts, points, truth, value = found
+    relative, far = np.abs(value - truth), np.abs(truth)  # in place from here: new pages of memory take longer
+    far /= band * diagonal
+    relative /= diagonal
+    relative /= np.maximum(far, 1.0, out=far)
     suspect, jump = relative > tolerance, np.zeros(len(points), bool)
     parts, end = {}, 0
-    for name, where in regions.items():
-        parts[name] = part = slice(end, end := end + len(where))
-        if np.count_nonzero(suspect[part]) > most_suspects * len(where):
+    for name, count in counts.items():
+        parts[name] = part = slice(end, end := end + count)
+        if np.count_nonzero(suspect[part]) > most_suspects * count:
             suspect[part] = False
     jump[suspect] = _jumps(field, reference, points[suspect], truth[suspect], value[suspect])
     counted = np.where(jump, -1.0, relative)
@@ -157,12 +175,13 @@ def errors_by_region(
 
 
 def _region_errors(relative: Floats, jump: Bools, cell: float) -> RegionErrors:
-    counted = relative[~jump]
+    counted = relative[~jump] if jump.any() else relative
+    squares = counted**2
     return RegionErrors(
         samples=len(relative),
         largest=float(counted.max(initial=0.0)),
         # One by one: the order of NumPy's sums depends on the machine.
-        rms=math.sqrt(np.cumsum(counted**2)[-1] / len(counted)) if len(counted) else 0.0,
+        rms=math.sqrt(np.cumsum(squares, out=squares)[-1] / len(squares)) if len(squares) else 0.0,
         jumps=int(jump.sum()),
         cell=cell,
     )

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from sdfcli.field.field import Field
 from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.health import Health
@@ -14,9 +16,9 @@ from sdfcli.octree.grown import Grown
 from sdfcli.params import BuildParams
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.scene import Scene
-from sdfcli.verify.accuracy import MOST_SUSPECTS, RegionErrors, errors_by_region, sample_points
+from sdfcli.verify.accuracy import MOST_SUSPECTS, Evaluated, RegionErrors, errors_by_region, sample_points
 from sdfcli.verify.check import mesh_report, verdict
-from sdfcli.verify.thickness import Sheets, find_sheets, spots
+from sdfcli.verify.thickness import Sheets, find_sides, spots
 
 MEASURED_POINTS = 30_000
 """Random points for the measured error of a build; `verify` uses more."""
@@ -35,12 +37,14 @@ class Facts(NamedTuple):
 class Samples:
     """Random points for the measured error, in the mesh's units.
 
-    regions  points by region; see accuracy.sample_points.
+    counts   number of points by region; see accuracy.sample_points.
+    points   (n, 3) float64, one region after the other.
     spots    points of the surface and their unit normals, see thickness.spots; None: thickness is not measured.
     in_band  (n, 3) float64: the points of the band, in the unit cube.
     """
 
-    regions: dict[str, Floats]
+    counts: dict[str, int]
+    points: Floats
     spots: tuple[Floats, Floats] | None
     in_band: Floats
 
@@ -48,7 +52,12 @@ class Samples:
 def draw_samples(mesh: Mesh, band: float, points: int = MEASURED_POINTS, thickness: bool = True) -> Samples:
     """The samples of a mesh, deterministic."""
     regions = sample_points(mesh, band, points, SEED)
-    return Samples(regions, spots(mesh) if thickness else None, mesh.domain.to_unit(regions["band"]))
+    return Samples(
+        {name: len(where) for name, where in regions.items()},
+        np.concatenate(list(regions.values())),
+        spots(mesh) if thickness else None,
+        mesh.domain.to_unit(regions["band"]),
+    )
 
 
 @dataclass(frozen=True)
@@ -63,17 +72,23 @@ class Measured:
 def measure(field: Field, scene: Scene, samples: Samples, params: BuildParams, grown: Grown) -> Measured:
     """The field's errors against exact distances, and the thin walls and gaps that it has lost. Of the field's arrays
     it reads those on the device only."""
-    index, mesh = MeshDistance.of(scene), scene.mesh
+    index, mesh, backend, many = MeshDistance.of(scene), scene.mesh, scene.backend, len(samples.points)
+    at, sides = backend.from_host(samples.points), None  # all points are asked about together
+    if samples.spots is not None:
+        sides = find_sides(index, *samples.spots, params.tolerance)
+        if len(sides[-1]):
+            at = backend.xp.concatenate((at, backend.from_host(sides[-1])))
+    truth, value = map(backend.to_host, [index.signed_distance(at), field.sample(at)])
+    evaluated = Evaluated(samples.counts, samples.points, truth[:many], value[:many])
     suspects = MOST_SUSPECTS if _may_jump(scene) else 0.0
-    regions = samples.regions
-    found = errors_by_region(field, mesh.unit, params.tolerance, params.band, index, regions, suspects).values()
+    found = errors_by_region(field, mesh.unit, params.tolerance, params.band, index, evaluated, suspects).values()
     scale = mesh.unit / mesh.domain.length
     kept = {"kept_from": grown.thinnest_kept and grown.thinnest_kept / scale, "leaves": grown.sheet_leaves}
-    if samples.spots is None:
+    if sides is None:
         thinnest = Sheets.unknown()
     else:
-        sheets = find_sheets(index, *samples.spots, params.tolerance)
-        thinnest = sheets.report(sheets.lost(field) if scene.signed else None, mesh)
+        sheets = Sheets(*sides, truth[many:] < 0)
+        thinnest = sheets.report(sheets.lost(value[many:]) if scene.signed else None, mesh)
     return Measured(
         worst=max(found, key=lambda region: region.largest),
         rms=math.sqrt(math.fsum(region.rms * region.rms for region in found) / len(found)),

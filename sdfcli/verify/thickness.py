@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from sdfcli.backend import Array, C, Group
-from sdfcli.field.field import Field
 from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import WIDEST_SHEET, depth_for_sheet
@@ -51,11 +50,9 @@ class Sheets:
         """The report where nothing was measured."""
         return {"thinnest": None, "lost": None, "needed_thin": None, "needed_depth": None}
 
-    def lost(self, field: Field) -> Bools:
-        """Whether the field has the wrong sign at the midpoint, (k,)."""
-        if len(self.wall) == 0:
-            return np.empty(0, bool)
-        return np.asarray((field.sample(self.middle) < 0) != self.wall)
+    def lost(self, value: Floats) -> Bools:
+        """Whether a field with values (k,) at the midpoints has the wrong sign there, (k,)."""
+        return np.asarray((value < 0) != self.wall)
 
     def report(self, lost: Bools | None, mesh: Mesh) -> dict[str, Any]:
         """The `sheets` of a field's info (docs/reference/file.md). Lengths are fractions of the diagonal.
@@ -81,7 +78,15 @@ def spots(mesh: Mesh) -> tuple[Floats, Floats]:
 
 
 def find_sheets(index: MeshDistance, point: Floats, normal: Floats, tolerance: float) -> Sheets:
-    """The walls and gaps at points of the surface that are thinner than WIDEST_SHEET tolerances.
+    """The walls and gaps at points of the surface that are thinner than WIDEST_SHEET tolerances; see find_sides."""
+    sides = find_sides(index, point, normal, tolerance)
+    return Sheets(*sides, index.signed_distance(sides[-1]) < 0 if len(sides[-1]) else np.empty(0, bool))
+
+
+def find_sides(
+    index: MeshDistance, point: Floats, normal: Floats, tolerance: float
+) -> tuple[int, Ints, Floats, Floats]:
+    """The Sheets at points of the surface without their last, `wall`, which is told by signs.
 
     On both sides of each point, a ball tangent to the surface is halved until it is empty. Where the surface nearest to
     its centre lies opposite, the two are the sides of a sheet. Where the centre lies beyond a sheet much thinner than
@@ -99,8 +104,7 @@ def find_sheets(index: MeshDistance, point: Floats, normal: Floats, tolerance: f
     side, width = (np.concatenate(parts) for parts in zip(*found, strict=True))
     sample = side.astype(np.int64) % len(point)
     middle = point[sample] + (width / 2)[:, None] * np.where(side < len(point), -1.0, 1.0)[:, None] * normal[sample]
-    wall = index.signed_distance(middle) < 0 if len(middle) else np.empty(0, bool)
-    return Sheets(len(point), sample, width, middle, wall)
+    return len(point), sample, width, middle
 
 
 class _Touching:

@@ -15,7 +15,7 @@ import sdfcli
 import shapes
 from sdfcli.mesh.load import make_mesh
 from sdfcli.verify import measure
-from sdfcli.verify.accuracy import Floats, errors, errors_by_region, on_surface, surface_samples
+from sdfcli.verify.accuracy import Evaluated, Floats, errors, errors_by_region, on_surface, surface_samples
 
 EDGE = 0.1
 
@@ -90,7 +90,9 @@ def test_regions_are_judged_by_themselves() -> None:
         "right": np.concatenate([rng.uniform([0.2, -1, 0], [1, 1, 0], (300, 3)), [[-0.05, 0.0, 0.02]]]),
         "rim": np.concatenate([np.zeros((300, 3)), [[0.003, 0.0, 0.001]]]),
     }
-    found = errors_by_region(Turned(rim), 1.0, 1e-4, 1.0, Exact(rim), regions)
+    points, counts = np.concatenate([*regions.values()]), {name: len(where) for name, where in regions.items()}
+    evaluated = Evaluated(counts, points, Exact(rim).signed_distance(points), Turned(rim).sample(points))
+    found = errors_by_region(Turned(rim), 1.0, 1e-4, 1.0, Exact(rim), evaluated)
     assert found == {name: errors(Turned(rim), 1.0, 1e-4, 1.0, Exact(rim), where) for name, where in regions.items()}
     assert [each.samples for each in found.values()] == [300, 301, 301]
     assert found["wrong"].jumps == 0
