@@ -124,8 +124,9 @@ class Scene:
 
     @property
     def reference(self) -> DistanceIndex:
-        """An index for few points: the radix tree itself where only one tree may exist."""
-        return BinaryIndex(self.backend, self.bvh, "cct") if self._one_tree else self.index
+        """An index for few points: the radix tree itself where only one tree may exist, and the index is not there."""
+        alone = self._one_tree and self._index is None
+        return BinaryIndex(self.backend, self.bvh, "cct") if alone else self.index
 
     def nearest(self, points: Array, seed: Array | None = None) -> tuple[Array, Array]:
         """`nearest` of an octree's points; see DistanceIndex. The warm start's slots come first, and the thesis's
@@ -161,6 +162,18 @@ class Scene:
     def queries_done(self) -> None:
         """Called after the last query of a build: frees the index where memory is scarce."""
         if self.backend.memory.scarce:
+            self._index = None
+
+    def ask_again(self, leaves: int) -> None:
+        """Called before few points are queried beside a field: makes the index again, where it was freed as only one
+        tree may exist, if the field has as many leaves as the mesh has triangles. Then both take less memory than the
+        index and the octree's corners have taken."""
+        if self._one_tree and not walks_radix_tree(self._query) and leaves >= len(self.order):
+            _ = self.index
+
+    def signs_next(self) -> None:
+        """Called between queries and their points' signs: frees the index where only one tree may exist."""
+        if self._one_tree:
             self._index = None
 
     def _build_bvh(self) -> Bvh:

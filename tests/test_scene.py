@@ -9,6 +9,7 @@ import pytest
 
 import backends
 import shapes
+from sdfcli import MeshDistance
 from sdfcli.backend import Backend
 from sdfcli.mesh.load import make_mesh
 from sdfcli.params import QUERIES
@@ -22,6 +23,10 @@ POINTS = np.random.default_rng(1).random((300, 3)).astype(np.float32)
 
 def scene_of(device: Backend, **options: Any) -> Scene:
     return Scene.of(make_mesh(*OPEN), "winding", device, **options)
+
+
+def plain_distances() -> shapes.Floats:
+    return MeshDistance(OPEN, "winding", device="cpu").signed_distance(POINTS)
 
 
 def answers(scene: Scene) -> list[bytes]:
@@ -51,8 +56,26 @@ def test_what_is_idle_is_freed_where_memory_is_scarce(backend: Backend, warps: B
         first = scene.index
         scene.queries_done()
         assert (scene.index is first) == (not device.memory.scarce)
+        scene.queries_done()
         lean, plain = type(scene.reference), type(scene_of(device).reference)
         assert (lean is plain) == (not device.memory.scarce)
+
+
+def test_the_index_is_made_again_for_a_measurement_where_there_is_room(warps: Backend) -> None:
+    for query in QUERIES:
+        scene = scene_of(warps, lean=True, query=query)
+        expected, radix = answers(scene), type(scene_of(warps, query="cct").index)
+        scene.queries_done()
+        for leaves in (len(scene.order) - 1, len(scene.order)):
+            scene.ask_again(leaves)
+            again = query == "fast" and leaves == len(scene.order)
+            assert (type(scene.reference) is radix) == (not again)
+            distance, slot = scene.reference.nearest(warps.from_host(POINTS))
+            assert [warps.to_host(each).tobytes() for each in (distance, slot)] == expected[:2]
+        exact = MeshDistance.of(scene)
+        assert np.array_equal(exact.signed_distance(POINTS), plain_distances())
+        assert type(scene.reference) is radix
+        assert np.array_equal(exact.signed_distance(POINTS), plain_distances())
 
 
 def test_the_radix_tree_goes_before_the_index_is_made(backend: Backend) -> None:

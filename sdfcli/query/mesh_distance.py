@@ -18,6 +18,7 @@ from sdfcli.query.nearest_triangles import NearestTriangles, check_form
 from sdfcli.scene import Scene
 from sdfcli.sign.choice import SignChoice
 from sdfcli.sign.signer import Signer
+from sdfcli.spatial.index import DistanceIndex
 from sdfcli.spatial.shifted_sort import check_neighbours
 
 FAR = 1e9
@@ -68,16 +69,19 @@ class MeshDistance:
     def __init__(self, source: Any, sign: str = "auto", device: str = "auto", threads: int | None = None) -> None:
         backend = select_backend(device, threads)
         self.scene = Scene.of(load_mesh(source), BuildParams(sign=sign).sign, backend)
-        self._index = self.scene.unsigned_index
+        _ = self.scene.unsigned_index
         self._triangles = NearestTriangles(self.scene)
 
     @classmethod
     def of(cls, scene: Scene) -> MeshDistance:
         """Exact distances to the mesh of an existing scene, for few points."""
         found = cls.__new__(cls)
-        found.scene, found._index = scene, scene.reference
-        found._triangles = NearestTriangles(scene)
+        found.scene, found._triangles = scene, NearestTriangles(scene)
         return found
+
+    @property
+    def _index(self) -> DistanceIndex:
+        return self.scene.reference
 
     @property
     def backend(self) -> Backend:
@@ -159,6 +163,7 @@ class MeshDistance:
 
     def _signed(self, asked: _Asked) -> tuple[Array]:
         distance, slot = self._index.nearest(asked.at)
+        self.scene.signs_next()
         inside = self._signer.inside_along(asked.at, distance, slot)
         return (self._in_units(asked, distance, inside.view(np.uint8)),)
 

@@ -73,6 +73,7 @@ def measure(field: Field, scene: Scene, samples: Samples, params: BuildParams, g
     """The field's errors against exact distances, and the thin walls and gaps that it has lost. Of the field's arrays
     it reads those on the device only."""
     index, mesh, backend, many = MeshDistance.of(scene), scene.mesh, scene.backend, len(samples.points)
+    scene.ask_again(len(field.leaf_key))
     at, sides = backend.from_host(samples.points), None  # all points are asked about together
     if samples.spots is not None:
         sides = find_sides(index, *samples.spots, params.tolerance)
