@@ -5,6 +5,7 @@ Where memory is scarce (see MemoryPolicy), a tree is freed after use and built a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -12,6 +13,7 @@ from sdfcli.backend import Array, Backend
 from sdfcli.backend.timing import Stages
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.sign.choice import SignChoice, choose_sign, settle_sign
+from sdfcli.sign.diagnose import Crossing
 from sdfcli.sign.signer import Signer
 from sdfcli.spatial.binary import BinaryIndex
 from sdfcli.spatial.crew import Crew
@@ -29,7 +31,7 @@ class Seeds(Protocol):
 
 
 class Scene:
-    """See above. Reading `signer`, `index` and `order` makes them; `choice` is settled with the signer.
+    """See above. Reading `signer`, `index` and `order` makes them.
 
     mesh, choice: as `choose_sign` gives them. query: one of params.QUERIES. lean: whether the trees are larger than
     what is built by them, so that one is there at a time where memory is scarce. signer: where it is there already.
@@ -48,7 +50,9 @@ class Scene:
         signer: Signer | None = None,
         stages: Stages | None = None,
     ) -> None:
-        self.backend, self.mesh, self.choice, self.stages = backend, mesh.on(backend), choice, stages or Stages()
+        self.backend, self.mesh, self.stages = backend, mesh.on(backend), stages or Stages()
+        self._choice = choice
+        self._crossing: Crossing | None = None
         self.warm_start: Seeds | None = None
         self.crew: Crew | None = None
         self._query, self._one_tree = query, lean and backend.memory.scarce
@@ -94,8 +98,17 @@ class Scene:
                 if not self._one_tree:
                     signer.rebuild(bvh)
                 return signer
-            self.choice, signer = settle_sign(self.backend, self.mesh, bvh, self.choice, lazy=self._one_tree)
+            settled = settle_sign(self.backend, self.mesh, bvh, self._choice, lazy=self._one_tree)
+            self._choice, signer, self._crossing = settled
         return signer
+
+    @property
+    def choice(self) -> SignChoice:
+        """The choice of the sign's method, settled with the signer. Waits for the number of crossing faces."""
+        if self._crossing:
+            crossing, self._crossing = self._crossing, None
+            self._choice = replace(self._choice, crossing=crossing(lambda: self.bvh))
+        return self._choice
 
     @property
     def settled(self) -> bool:

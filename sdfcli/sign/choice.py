@@ -13,7 +13,7 @@ from sdfcli.mesh.mesh import OF_EDGES, Mesh
 from sdfcli.mesh.repair import Orient, repair
 from sdfcli.runtime.memory import release_freed
 from sdfcli.sign.caps import Caps
-from sdfcli.sign.diagnose import crossing_faces, enclosing_share, nested_shells
+from sdfcli.sign.diagnose import Crossing, crossing_faces, enclosing_share, nested_shells
 from sdfcli.sign.pseudonormal import PseudonormalSigner
 from sdfcli.sign.signer import NoSigner, Signer
 from sdfcli.sign.winding import WindingSigner
@@ -26,7 +26,7 @@ class SignChoice:
     """The sign's method, and the reason for it in words for the user.
 
     inverted    number of shells that were oriented inwards, and turned.
-    crossing    number of faces that cross or overlap others; set by `settle_sign`.
+    crossing    number of faces that cross or overlap others; see `settle_sign`.
     counted     (f,) whether a face counts for winding numbers; None: all do.
     open_edges  those of the faces that count, where not all do.
     """
@@ -93,8 +93,9 @@ def _moments(backend: Backend, bvh: Bvh, counted: Bools | None = None, lazy: boo
 
 def settle_sign(
     backend: Backend, mesh: Mesh, bvh: Bvh, choice: SignChoice, lazy: bool = False
-) -> tuple[SignChoice, Signer]:
-    """The signer, and the final choice, by tests that need a tree.
+) -> tuple[SignChoice, Signer, Crossing | None]:
+    """The signer, and the final choice, by tests that need a tree. Where that does not depend on crossing faces, they
+    are still looked for, and not in the choice.
 
     Pseudonormals need a surface with inside and outside on its two sides everywhere: for one that folds back on itself,
     crosses itself, or lies in another solid, `auto` takes winding numbers. An open surface that encloses nothing has no
@@ -103,10 +104,12 @@ def settle_sign(
     lazy: the moments of winding numbers are made on first use, by a tree of their own, so that only the order of `bvh`
     is kept.
     """
-    choice = replace(choice, crossing=crossing_faces(backend, bvh))
+    crossing, wanted = crossing_faces(backend, bvh), choice.method == "pseudonormal" and not choice.asked_for
+    pending = None if wanted else crossing
     if not backend.memory.scarce:
         release_freed()  # before moments
-    if choice.method == "pseudonormal" and not choice.asked_for:
+    if wanted:
+        choice = replace(choice, crossing=crossing(lambda: bvh))
         nested = 0 if choice.crossing else nested_shells(backend, bvh, mesh)
         found = f"{nested:,} shell{'s' if nested > 1 else ''} in other solids"
         if choice.crossing:
@@ -116,15 +119,15 @@ def settle_sign(
     counted, open_edges = choice.counted, choice.open_edges
     choice = replace(choice, counted=None, open_edges=None)  # they take much memory
     if choice.method != "winding":
-        return choice, make_signer(backend, mesh, bvh, choice.method)
+        return choice, make_signer(backend, mesh, bvh, choice.method), pending
     signer = WindingSigner(backend, Caps.of(backend, mesh, open_edges), _moments(backend, bvh, counted, lazy))
     if choice.asked_for or signer.closed:
-        return choice, signer
+        return choice, signer, pending
     share = enclosing_share(signer.index, mesh, counted)
     if share >= 0.5:
-        return choice, signer
+        return choice, signer, pending
     reason = f"{choice.reason}; encloses nothing: its two sides differ on {share:.0%} of the surface"
-    return replace(choice, method="none", reason=reason), NoSigner(backend)
+    return replace(choice, method="none", reason=reason), NoSigner(backend), pending
 
 
 def _instead(choice: SignChoice, found: str) -> str:

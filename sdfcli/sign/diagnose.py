@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from sdfcli.backend import Backend
@@ -16,16 +18,32 @@ FARTHEST_OFFSET, NEAREST_OFFSET = 1e-3, 1e-5
 for small faces, larger than rounding."""
 
 
-def crossing_faces(backend: Backend, bvh: Bvh) -> int:
-    """The number of triangles that cross or overlap another one by more than rounding."""
+Crossing = Callable[[Callable[[], Bvh]], int]
+"""Waits for the number of crossing faces. Given what makes their tree again, which boxes that meet very many need."""
+
+
+def crossing_faces(backend: Backend, bvh: Bvh) -> Crossing:
+    """Begins to look for triangles that cross or overlap another one by more than rounding; the device may be at it for
+    milliseconds."""
+    crowded, found = _look_for_crossing(backend, bvh, every=False)
+
+    def number(tree: Callable[[], Bvh]) -> int:
+        if crowded()[0]:
+            return int(_look_for_crossing(backend, tree(), every=True)[1]()[0])
+        return int(found()[0])
+
+    return number
+
+
+def _look_for_crossing(backend: Backend, bvh: Bvh, every: bool) -> tuple[Callable[[], Ints], Callable[[], Ints]]:
+    """What waits for whether boxes meet too many, and for the number of triangles that cross another one. every:
+    whether each triangle looks at all others."""
     xp, order = backend.xp, bvh.order
     crosses, crowded = xp.zeros(len(order), np.uint8), xp.zeros(1, np.uint8)
+    meets = None if every else xp.zeros(len(order), np.uint32)
     shared = {"triangle": order.triangle, "child": bvh.child, "box": bvh.box, "crowded": crowded, "crosses": crosses}
-    backend.run("sdf_crossing", len(order), all=0, meets=xp.zeros(len(order), np.uint32), **shared)
-    if int(crowded[0]):
-        crosses[...] = 0
-        backend.run("sdf_crossing", len(order), all=1, meets=None, **shared)
-    return int(crosses.sum(dtype=np.uint32))
+    backend.run("sdf_crossing", len(order), all=int(every), meets=meets, **shared)
+    return backend.copy_async(crowded), backend.copy_async(crosses.sum(dtype=np.uint32).reshape(1))
 
 
 def sides(index: WindingIndex, mesh: Mesh, faces: Ints) -> tuple[Floats, Floats]:
