@@ -19,9 +19,6 @@ from sdfcli.octree.corners import leaf_corners
 CHUNK = 1 << 24
 """Points per launch: with their results, 0.5 GB on a device."""
 
-PIECE = 1 << 16
-"""Leaves per gather, which makes a temporary copy of their values."""
-
 ANSWERS: dict[str, tuple[tuple[int, ...], type]] = {
     "result": ((), np.float64),
     "gradient": ((3,), np.float64),
@@ -118,14 +115,18 @@ def _upload(
     leaf_corner = leaf_corners(backend, key, level, backend.from_host(corner_key))
     if int(leaf_corner.max()) >= len(corner_key):
         raise InputError("a leaf's corner is missing from the list of corners")
-    return {"leaf_key": key, "leaf_level": level, "leaf_corner": leaf_corner, "value": backend.from_host(distance)}
+    return {
+        "leaf_key": key,
+        "leaf_level": level,
+        "leaf_corner": leaf_corner,
+        "value": backend.from_host(distance, np.float32),
+    }
 
 
 def _make_sampler(backend: Backend, arrays: LeafArrays) -> dict[str, Any]:
     top, child = leaf_nodes(backend, arrays["leaf_key"], arrays["leaf_level"])
-    leaf_value = backend.empty_aligned(arrays["leaf_corner"].shape, np.float32)
-    for first in range(0, len(leaf_value), PIECE):
-        part = slice(first, first + PIECE)
-        leaf_value[part] = arrays["value"][arrays["leaf_corner"][part]]
+    corner = arrays["leaf_corner"]
+    leaf_value = backend.empty_aligned(corner.shape, np.float32)
+    backend.run("sdf_leaf_values", corner.size, corner=corner, value=arrays["value"], leaf_value=leaf_value)
     tree = backend.group("LeafTree", top=top, child=child)
     return {"leaf_level": arrays["leaf_level"], "leaf_value": leaf_value, "tree": tree}

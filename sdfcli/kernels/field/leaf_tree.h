@@ -3,6 +3,7 @@
 // INTERFACE
 //   find_leaf          by binary search: among all leaves, and among those in a cell of level 6
 //   sdf_leaf_count, sdf_leaf_list, sdf_leaf_top, sdf_leaf_nodes  the tree that field/sampler.h goes down
+//   sdf_leaf_values    the values of the leaves' corners
 #ifndef SDFCLI_FIELD_LEAF_TREE_H
 #define SDFCLI_FIELD_LEAF_TREE_H
 #include "base/kernel.h"
@@ -119,5 +120,13 @@ SDF_KERNEL(sdf_leaf_nodes, PLAIN, i) {
     eight_entries(a, a.node_key[i], a.node_level[i] + 1u,
                   [&](u32 octant, u32 entry) { a.entry[8 * (size_t)i + octant] = entry; });
 }
+
+struct sdf_leaf_values_args {
+    u32 n;               // 8 x leaves
+    const u32* corner;   // [n] of the leaves
+    const float* value;  // [corners]
+    float* leaf_value;   // [n] out
+};
+SDF_KERNEL(sdf_leaf_values, PLAIN, i) { a.leaf_value[i] = a.value[a.corner[i]]; }
 
 #endif
