@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sdfcli.backend import Array, Backend, C
 from sdfcli.backend.arguments import argument_group
 from sdfcli.octree.budget import PIECE, Budget
-from sdfcli.octree.levels import Octree
+from sdfcli.octree.levels import Level, Octree
 from sdfcli.octree.refine import Criteria
 from sdfcli.scene import Scene
 
@@ -95,10 +95,8 @@ class Visits:
         """Runs the kernel. image: the tally as the host reads it. answers: distances and slots that were asked for."""
         octree, points = self._octree, self._octree.points
         for own in octree.levels[: octree.depth + AHEAD]:
-            own.cells.reserve(8 * octree.visited)
-            own.families.reserve(octree.visited)
-            own.rows.reserve(8 * octree.visited)
-        points.reserve(C.OWN_POINTS * 8 * octree.visited)
+            if own.rows.room == 0:
+                self._reserve(own)
         octree.add_to_points(points.room - points.count)
         self._backend.run(
             "sdf_octree_visit",
@@ -121,6 +119,15 @@ class Visits:
             **self._criteria.of_visits,
             **self._trees,
         )
+
+    def _reserve(self, own: Level, cells: int = 0, rows: int = 0) -> None:
+        """Makes room on a level for new cells and rows, if any, and for those of a visit: to move arrays takes time."""
+        visited = self._octree.visited
+        if cells >= 0:
+            own.cells.reserve(cells + 8 * visited)
+            own.families.reserve(cells // 8 + visited)
+        if rows >= 0:
+            own.rows.reserve(rows + 8 * visited)
 
     def _table(self) -> Array:
         """The levels (levels, 12) uint64, VisitLevel, as kernels read them."""
@@ -147,14 +154,9 @@ class Visits:
         cells, rows = told["want_cells"] - own.cells.count, told["want_rows"] - own.rows.count
         more = told["want_points"] - points.count
         self._budget.reserve(points=max(0, more), cells=max(0, cells), rows=max(0, rows))
-        if cells > 0:
-            own.cells.reserve(cells)
-            own.families.reserve(cells // 8)
-        if rows > 0:
-            own.rows.reserve(rows)
+        self._reserve(own, cells, rows)
         if more > 0:
-            self._octree.add_to_points(more)
-            points.reserve(more)
+            points.reserve(more + C.OWN_POINTS * 8 * self._octree.visited)
         wanted = {name: told[f"want_{name}"] for name in self._room.most}
         if cells > 0:  # of which some are to be split, and more are opened
             expected = {"flags": own.cells.room + 1, "listed": cells // 4, "chosen": cells // 4}
@@ -190,7 +192,7 @@ class Room:
                 "winding": (np.float32, ()),
             },
         }
-        self._alone = {"seeds": seeds, "sums": xp.empty(WARPS, np.uint64), "many": xp.empty(1, np.uint32)}
+        self._alone = {"seeds": seeds, "sums": xp.empty(WARPS, np.uint64), "many": xp.empty(2, np.uint32)}
         self._arrays: dict[str, Array] = {}
         self.most = dict.fromkeys(self._kinds, 0)
         self.grow({"listed": cells, "chosen": cells, "flags": cells + 1, "asked": C.OWN_POINTS * cells})

@@ -202,4 +202,6 @@ def winding_by_warps(
         lost=LOST,
         closed=int(closed),
         winding=winding,
+        left=None,
+        many_left=None,
     )

@@ -19,6 +19,8 @@ from sdfcli.mesh.load import make_mesh
 from sdfcli.octree import adaptive, visits
 from sdfcli.octree.grown import Grown, Limits
 from sdfcli.scene import Scene
+from sdfcli.sign import signer
+from sdfcli.spatial import moments
 
 grids = backends.grids
 
@@ -114,3 +116,13 @@ def test_the_kernel_stops_where_the_host_is_needed(
     assert counted(Stops(spare=1))[C.VISITS_NO_ROOM] > plenty[C.VISITS_NO_ROOM]
     assert counted(Stops(lone=20))[C.VISITS_TO_ASK] > 0
     assert counted(Stops(wide=64))[C.VISITS_TO_CONSIDER] > 1
+
+
+def test_exact_winding_numbers(grids: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of points at which caps change the winding number: on their edges, where that is undefined, and here anywhere."""
+    for module in (moments, signer):
+        monkeypatch.setattr(module, "LOST", 0.0)
+    shape = shapes.holed(np.random.default_rng(5), BALL, 0.1)
+    plain, found = (grow(each, shape, "winding", 2e-2) for each in (select_backend("cpu"), grids))
+    for name, array in plain.arrays.items():
+        assert np.array_equal(grids.to_host(found.arrays[name]), array), name

@@ -121,10 +121,13 @@ struct sdf_winding_lone_args {
     float lost;         // by how much the caps may change a winding number
     u32 closed;         // 1: what is in `winding` is that of surface and caps together, unless it is SDF_UNKNOWN
     float* winding;     // [count] out, and in if closed
+    u32* left;          // [count] out: points whose exact winding number is left to others; null: none
+    u32* many_left;     // [1] in and out: their number
 };
 // Of an open surface, what is near the level 0.5 is corrected by its caps as WindingSigner does it. whole: the winding
 // number of surface and caps together, if it is known.
-FN float corrected(const sdf_winding_lone_args& a, LoneWinding& lone, F3 p, float first, float whole, bool asked) {
+FN float corrected(const sdf_winding_lone_args& a, LoneWinding& lone, u32 point, F3 p, float first, float whole,
+                   bool asked) {
     WindingTree all = lone.tree;
     float winding = first;
     lone.tree = a.caps;
@@ -145,6 +148,10 @@ FN float corrected(const sdf_winding_lone_args& a, LoneWinding& lone, F3 p, floa
     float change = winding - first;
     bool lost = asked && !known && max_of(change, -change) > a.lost;
     if (!warp_ballot(lost)) return winding;
+    if (a.left) {
+        if (lost && lone.thread == 0) a.left[atomic_add(a.many_left, 1)] = point;
+        return winding;
+    }
     float exact = lone.exact(p, 16, lost);
     return lost ? exact : winding;
 }
@@ -161,7 +168,7 @@ SDF_KERNEL(sdf_winding_lone, WARP, i) {
         F3 p = load3(a.points + 3 * (size_t)point);
         float whole = a.closed && asked ? a.winding[point] : SDF_UNKNOWN;
         float winding = lone.winding(p, a.beta, asked && whole == SDF_UNKNOWN);
-        if (a.caps.triangles) winding = corrected(a, lone, p, winding, whole, asked);
+        if (a.caps.triangles) winding = corrected(a, lone, point, p, winding, whole, asked);
         if (asked && thread == 0) a.winding[point] = winding;
     }
 }
