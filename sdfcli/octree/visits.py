@@ -20,14 +20,12 @@ SPARE = 1024
 """Cells to split for which there is room at least, so that visits of few of them go on without the host."""
 WARPS = 1 << 13
 """Warps that a GPU runs at a time, at most."""
-LONE = 1 << 14
-"""Maximum points that the visits' kernel asks for by itself: more of them are faster in a launch of their own."""
+WIDE, LONE = 16, 16
+"""New cells of a level for each thread of the kernel, and points to ask for for each warp, from which on launches of
+their own are faster: they have more threads."""
 AHEAD = 4
 """Levels below the finest with cells for which visits have room."""
 
-WIDE = 1 << 19
-"""Maximum new cells of a level that it looks at by itself: more of them are faster in
-launches of their own, which have more threads."""
 NEXT_VISIT, CONSIDER_CELLS = range(2)
 """The steps with which the host begins; the others are the kernel's own."""
 

@@ -43,13 +43,13 @@ def grow(backend: Backend, shape: shapes.Shape, sign: str, tolerance: float) -> 
 
 @dataclass(frozen=True)
 class Stops:
-    """What ends launches: room for few cells, few that are opened at a time, few points that kernels ask for, few new
-    cells that they look at."""
+    """What ends launches: room for few cells, few that are opened at a time; few points for each warp, and few new
+    cells for each thread."""
 
     spare: int = 1 << 13
     pieces: int = 1 << 15
-    lone: int = 1 << 14
-    wide: int = 1 << 19
+    lone: int = 1 << 20
+    wide: int = 1 << 20
 
     def put(self, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(adaptive, "SPARE", self.spare)
@@ -80,8 +80,8 @@ def stops(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
         Stops,
         spare=st.sampled_from([1, 6, 40, 1024]),
         pieces=st.sampled_from([3, 100, 1 << 15]),
-        lone=st.sampled_from([0, 30, 1 << 14]),
-        wide=st.sampled_from([0, 64, 1 << 19]),
+        lone=st.sampled_from([0, 30, 1 << 10]),
+        wide=st.sampled_from([0, 2, 1 << 10]),
     ),
     gradients=st.sampled_from([0, 300, 1 << 22]),
     seed=st.integers(0, 2**32 - 1),
@@ -114,8 +114,8 @@ def test_the_kernel_stops_where_the_host_is_needed(
     plenty = counted(Stops())
     assert (plenty[C.VISITS_TO_ASK], plenty[C.VISITS_TO_CONSIDER]) == (0, 1)  # the first cells at the depth
     assert counted(Stops(spare=1))[C.VISITS_NO_ROOM] > plenty[C.VISITS_NO_ROOM]
-    assert counted(Stops(lone=20))[C.VISITS_TO_ASK] > 0
-    assert counted(Stops(wide=64))[C.VISITS_TO_CONSIDER] > 1
+    assert counted(Stops(lone=0))[C.VISITS_TO_ASK] > 0
+    assert counted(Stops(wide=0))[C.VISITS_TO_CONSIDER] > 1
 
 
 def test_exact_winding_numbers(grids: Backend, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,8 +114,8 @@ struct sdf_octree_visit_args {
     u32 levels;             // of the octree
     u32 depth;              // the finest for the tolerance
     u32 pieces;             // maximum cells whose points are made together
-    u32 wide;               // maximum new cells that are looked at here, and
-    u32 lone;               // maximum points that are asked for here: with more the host does it
+    u32 wide;               // new cells a thread, and
+    u32 lone;               // points to ask for a warp, from which on the host does it
     float jump_edge;        // as for sdf_octree_test
     const u64* level;       // [levels, 12] the structs VisitLevel
     u32* tally;             // [33 + 3 * levels] in and out
@@ -206,7 +206,7 @@ struct Visits {
                 return CONSIDER_CELLS;
             case CONSIDER_CELLS:
                 if (t.at == a.levels - 1) return GO_UP;
-                if (cells[t.at] - t.first > a.wide || (t.at == a.depth && t.first == 0)) {
+                if ((cells[t.at] - t.first) / grid.threads >= a.wide || (t.at == a.depth && t.first == 0)) {
                     t.stop = SDF_VISITS_TO_CONSIDER;
                     return GO_UP;
                 }
@@ -261,7 +261,7 @@ struct Visits {
                 t.answered = KEEP_POINTS;
                 return ASK_POINTS;
             case ASK_POINTS:
-                t.host = t.asking > a.lone;
+                t.host = t.asking && t.asking / (grid.threads / SDF_WARP) >= a.lone;
                 if (t.host)
                     t.stop = SDF_VISITS_TO_ASK;
                 else
