@@ -156,8 +156,9 @@ class Visits:
         if more > 0:
             points.reserve(more + C.OWN_POINTS * 8 * self._octree.visited)
         wanted = {name: told[f"want_{name}"] for name in self._room.most}
-        if cells > 0:  # of which some are to be split, and more are opened
-            expected = {"flags": own.cells.room + 1, "listed": cells // 4, "chosen": cells // 4}
+        if cells > 0:  # of which some are to be split, and more are opened; of many the host looks
+            some = min(cells // 4, PIECE)
+            expected = {"flags": own.cells.room + 1, "listed": some, "chosen": some}
             wanted = {name: max(most, expected.get(name, 0)) for name, most in wanted.items()}
         self._room.grow(wanted)
 
