@@ -114,8 +114,7 @@ def _build(
         also = [select_backend(name, threads) for name in others]
         backend = select_backend(first, threads)
     octree = OCTREES[params.octree]
-    if octree.kernel:
-        backend.prepare(octree.kernel)
+    backend.prepare(octree.kernels)
     with stages("load"):
         mesh = loading.mesh()
     with stages("check"):
@@ -163,7 +162,7 @@ def make_field(
     on_grown(grown)
     with stages("measure"):
         confidence = 1.0 if signer.closed else signer.confidence(samples().in_band)
-    field, arrived = field_of(grown, backend, mesh.domain, keep_nearest)
+    field, arrived = field_of(grown, backend, mesh.domain, keep_nearest, beside=max_memory is None)
 
     progress("measuring the error")
     with stages("measure", backend), field.at(backend):

@@ -107,7 +107,7 @@ class Scene:
         """The choice of the sign's method, settled with the signer. Waits for the number of crossing faces."""
         if self._crossing:
             crossing, self._crossing = self._crossing, None
-            self._choice = replace(self._choice, crossing=crossing(lambda: self.bvh))
+            self._choice = replace(self._choice, crossing=crossing(lambda: self._bvh or self._build_bvh()))
         return self._choice
 
     @property

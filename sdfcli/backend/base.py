@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,8 +63,8 @@ class Backend(ABC):
         """Runs a kernel for the indices 0 .. n - 1. values: its other arguments by name: numbers, arrays by reference,
         and groups. Raises what `ArgumentStruct.pack` raises."""
 
-    def prepare(self, kernel: str) -> None:  # noqa: B027
-        """Says that a kernel will be run soon: where that takes long to compile, a thread begins with it."""
+    def prepare(self, kernels: Iterable[str]) -> None:  # noqa: B027
+        """Says that kernels will be run soon: threads compile those that have to be, in this order."""
 
     def blocks_of(self, threads: int) -> AbstractContextManager[Any]:
         """Kernels run within it by blocks of so many threads, but for those by warps; of no effect on a CPU."""
@@ -88,10 +88,14 @@ class Backend(ABC):
     def to_host(self, array: Array) -> npt.NDArray[Any]:
         """The array as a NumPy array."""
 
+    def to_host_at_once(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
+        """The arrays as NumPy arrays, and a function that does nothing."""
+        return [self.to_host(array) for array in arrays], lambda: None
+
     def to_host_beside(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
         """Begins to copy arrays to the host, beside what is done next, which leaves them as they are. Returns the
         copies, and a function that waits until they may be read; it raises what went wrong."""
-        return [self.to_host(array) for array in arrays], lambda: None
+        return self.to_host_at_once(arrays)
 
     @abstractmethod
     def synchronize(self) -> None:

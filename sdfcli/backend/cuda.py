@@ -8,7 +8,8 @@ import os
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from importlib.machinery import PathFinder
 from importlib.util import LazyLoader, module_from_spec
@@ -41,6 +42,9 @@ MOST_BESIDE = 1 << 28
 COMPILER_OPTIONS = ("-std=c++17", "--fmad=false")
 FLUSH_DENORMALS = "-ftz=true"
 """Option that CuPy adds itself."""
+OPTIONS = (*COMPILER_OPTIONS, FLUSH_DENORMALS)
+COMPILERS = 4
+"""Threads that compile on a first run: one of the modules takes as long as all others together."""
 KERNEL = re.compile(r"^SDF_KERNEL\((\w+),", re.MULTILINE)
 LAUNCH = "base/launch.h"
 
@@ -247,38 +251,43 @@ class CudaBackend(WarpBackend):
 
         CuPy has such a cache, too, but compiles an empty file in each process to learn the compiler's version: 50 ms.
         """
-        compiler, nvrtc = self.xp.cuda.compiler, self.xp.cuda.nvrtc
-        options = (*COMPILER_OPTIONS, FLUSH_DENORMALS)
-        made_for = (options, self.device.compute_capability, nvrtc.getVersion(), self.xp.__version__)
-        name = hashlib.sha256(f"{made_for} {source}".encode()).hexdigest()
-        folder = _cache_folder()
-        file = folder / f"sdfcli-{name}.cubin"
+        file = self._file(source)
         compiled: bytes = _intact(file)
         if not compiled:
-            compiled, _ = compiler.compile_using_nvrtc(source, options)
+            compiled, _ = self.xp.cuda.compiler.compile_using_nvrtc(source, OPTIONS)
             with suppress(OSError):  # the next process compiles it again
-                folder.mkdir(parents=True, exist_ok=True)
-                temporary = folder / f"{file.name}.{os.getpid()}"
+                file.parent.mkdir(parents=True, exist_ok=True)
+                temporary = file.with_name(f"{file.name}.{os.getpid()}")
                 temporary.write_bytes(hashlib.sha256(compiled).digest() + compiled)
                 temporary.replace(file)
         return compiled
+
+    def _file(self, source: str) -> Path:
+        """The file in which a module's machine code is kept."""
+        made_for = (OPTIONS, self.device.compute_capability, self.xp.cuda.nvrtc.getVersion(), self.xp.__version__)
+        name = hashlib.sha256(f"{made_for} {source}".encode()).hexdigest()
+        return _cache_folder() / f"sdfcli-{name}.cubin"
 
     def _warm_up(self) -> None:
         """Initialises CuPy's elementwise kernels, and their compiler, in a thread."""
         with suppress(Exception), self.device:  # raised again on first use
             self.xp.zeros(1, np.uint8) + np.uint8(1)
 
-    def prepare(self, kernel: str) -> None:
-        if kernel in self._prepared:
-            return
-        self._prepared.add(kernel)
+    def prepare(self, kernels: Iterable[str]) -> None:
+        sources = dict.fromkeys(kernel_sources()[kernel] for kernel in kernels)
+        missing = [source for source in sources if source not in self._prepared and not self._file(source).exists()]
+        self._prepared.update(sources)
 
         def compiles(source: str) -> None:
             with suppress(Exception), self.device, self._compiling[source]:  # raised again on first use
                 self._compiled(source)
 
-        # Not a daemon: the interpreter must not end while the compiler runs.
-        Thread(target=compiles, args=(kernel_sources()[kernel],)).start()
+        # Its threads are no daemons: the interpreter must not end while the compiler runs.
+        if missing:
+            with_threads = ThreadPoolExecutor(COMPILERS)
+            for source in missing:
+                with_threads.submit(compiles, source)
+            with_threads.shutdown(wait=False)
 
     def from_host(self, array: npt.ArrayLike, dtype: Any = None) -> Array:
         if isinstance(array, self.xp.ndarray):
@@ -298,7 +307,7 @@ class CudaBackend(WarpBackend):
 
     def to_host_beside(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
         if sum(array.nbytes for array in arrays) > MOST_BESIDE:
-            return super().to_host_beside(arrays)
+            return self.to_host_at_once(arrays)
         copies, wait = self._beside.download_beside([array.reshape(-1) for array in arrays])
         return [copy.reshape(array.shape) for copy, array in zip(copies, arrays, strict=True)], wait
 

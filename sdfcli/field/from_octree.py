@@ -14,15 +14,21 @@ KEPT = ["leaf_key", "leaf_level", "distance"]
 """Arrays that the device keeps: copied last, so that the others make room."""
 
 
-def field_of(grown: Grown, backend: Backend, domain: Domain, keep_nearest: bool) -> tuple[Field, Callable[[], None]]:
+def field_of(
+    grown: Grown, backend: Backend, domain: Domain, keep_nearest: bool, beside: bool
+) -> tuple[Field, Callable[[], None]]:
     """The field of an octree, and a function that waits for its arrays on the host: until then it can be evaluated on
-    the device, which has them too, and nothing else. Empties `grown.arrays`."""
+    the device, which has them too, and nothing else. Empties `grown.arrays`.
+
+    beside: whether they are copied beside what is done next, until when they take memory on the device.
+    """
     arrays = grown.arrays
     leaf_corner = arrays.pop("leaf_corner")
     if not keep_nearest:
         del arrays["nearest"]
     names = sorted(arrays, key=KEPT.count)
-    copies, wait = backend.to_host_beside([arrays[name] for name in names])
+    copy = backend.to_host_beside if beside else backend.to_host_at_once
+    copies, wait = copy([arrays[name] for name in names])
     on_host: dict[str, Any] = dict(zip(names, copies, strict=True))
     steps = on_host.pop("steps", None)
     field = Field(domain, **on_host, step=grown.step, parts=grown.parts)

@@ -22,7 +22,8 @@ POINT_BYTES, ROW_BYTES, CELL_BYTES = 63, 370, 64
 END_BYTES = 53
 """Bytes of each point after growth: the field's arrays, and those of the measured error."""
 MOST_POINTS = 0xFFFFFF00
-"""Maximum points, and points of cells that open together: their numbers have 32 bits."""
+"""Maximum points, points of cells that open together, and neighbours of those that are split together: their numbers
+have 32 bits."""
 NEW_BYTES = 72
 """Temporary bytes of a new point of a piece: position, candidate slots, results."""
 
@@ -62,7 +63,7 @@ class Budget:
         finest = len(octree.levels) - 1
         contents = f"{octree.points.count:,} points at level {octree.depth} of {finest}"
         remedy = "a larger --tolerance, a smaller --depth, or more --max-memory"
-        if octree.points.count + points > MOST_POINTS or 27 * rows > MOST_POINTS:
+        if octree.points.count + points > MOST_POINTS or 27 * max(rows, cells // 8) > MOST_POINTS:
             raise OutOfMemoryError(f"the octree has {contents}, and no numbers for more; try a larger --tolerance")
         check_room(octree.backend, more, self._limit, contents, remedy, self._whole)
 

@@ -163,7 +163,7 @@ class Octree:
     """
 
     def __init__(self, backend: Backend, depth: int, capped: bool, visited: int = 0, gradients: int = 0) -> None:
-        """visited: cells that a kernel splits at a time (see visits.py), for which there is room. gradients: maximum
+        """visited: cells to split for which visits keep room, see visits.py. gradients: maximum
         points whose gradients are kept where memory is scarce; of more they are worked out each time."""
         self.backend, self.capped, self.visited, self._gradients = backend, capped, visited, gradients
         self.levels = [Level(backend, number, visited) for number in range(depth + 1)]

@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend import Array, Backend, C
+from sdfcli.backend import Array, Backend, C, Group
 from sdfcli.backend.arguments import argument_group
 from sdfcli.octree.budget import PIECE, Budget
 from sdfcli.octree.levels import Level, Octree
@@ -24,13 +24,13 @@ WIDE, LONE = 16, 16
 """New cells of a level for each thread of the kernel, and points to ask for for each warp, from which on launches of
 their own are faster: they have more threads."""
 AHEAD = 4
-"""Levels below the finest with cells for which visits have room."""
+"""Levels from the finest with cells on for which visits have room."""
 
 NEXT_VISIT, CONSIDER_CELLS = range(2)
 """The steps with which the host begins; the others are the kernel's own."""
 
 Split = Callable[[int, int], None]
-"""Called after a level is split, with the level and the number of cells."""
+"""Called now and then, with the level that is split and the number of cells."""
 Consider = Callable[[int, int], bool]
 """Looks at the new cells of a level, from a number on; returns whether some may have to be split."""
 
@@ -87,7 +87,7 @@ class Visits:
                 told["points"], counts[level, 1] = octree.points.count, octree.levels[level].rows.count
                 tally = backend.from_host(np.array([0, *list(told.values())[1:], *counts.ravel()], np.uint32))
             if progress:
-                progress(level, sum(octree.cell_counts))
+                progress(told["level"], sum(octree.cell_counts))
 
     def _launch(self, tally: Array, image: Array, answers: tuple[Array, Array] | None) -> None:
         """Runs the kernel. image: the tally as the host reads it. answers: distances and slots that were asked for."""
@@ -108,7 +108,7 @@ class Visits:
             told=image,
             distance=answers and answers[0],
             nearest=answers and answers[1],
-            most_points=points.room,
+            most_points=min(points.room, C.NONE),
             signed_distance=points.whole("signed"),
             slot=points.whole("slot"),
             gradient=points.whole("gradient") if points.has("gradient") else None,
@@ -129,9 +129,8 @@ class Visits:
 
     def _table(self) -> Array:
         """The levels (levels, 12) uint64, VisitLevel, as kernels read them."""
-        rooms = [(min(own.cells.room, 8 * own.families.room), own.rows.room) for own in self._octree.levels]
-        levels = zip(self._octree.levels, rooms, strict=True)
-        table = b"".join(own.args.data + struct.pack("<II", *room) for own, room in levels)
+        rooms = [(own.args, min(own.cells.room, 8 * own.families.room), own.rows.room) for own in self._octree.levels]
+        table = b"".join(args.data + struct.pack("<II", *(min(room, C.NONE) for room in most)) for args, *most in rooms)
         if self._known[0] != table:
             self._known = table, self._backend.from_host(np.frombuffer(table, np.uint64))
         return self._known[1]
@@ -154,7 +153,9 @@ class Visits:
         self._budget.reserve(points=max(0, more), cells=max(0, cells), rows=max(0, rows))
         self._reserve(own, cells, rows)
         if more > 0:
-            points.reserve(more + C.OWN_POINTS * 8 * self._octree.visited)
+            more += C.OWN_POINTS * 8 * self._octree.visited
+            self._octree.add_to_points(more)
+            points.reserve(more)
         wanted = {name: told[f"want_{name}"] for name in self._room.most}
         if cells > 0:  # of which some are to be split, and more are opened; of many the host looks
             some = min(cells // 4, PIECE)
@@ -193,16 +194,19 @@ class Room:
         }
         self._alone = {"seeds": seeds, "sums": xp.empty(WARPS, np.uint64), "many": xp.empty(2, np.uint32)}
         self._arrays: dict[str, Array] = {}
+        self.group: Group | None = None
         self.most = dict.fromkeys(self._kinds, 0)
         self.grow({"listed": cells, "chosen": cells, "flags": cells + 1, "asked": C.OWN_POINTS * cells})
 
     def grow(self, wanted: dict[str, int]) -> None:
         """Makes room for so many entries; those of the list are kept."""
         backend, arrays = self._backend, self._arrays
+        wanted = {kind: most for kind, most in wanted.items() if most > self.most[kind]}
+        if not wanted:
+            return
+        self.group = None  # which keeps arrays that are freed here
         for kind, most in wanted.items():
             had = self.most[kind]
-            if most <= had:
-                continue
             for name, (dtype, shape) in self._kinds[kind].items():
                 old: Array | None = arrays.pop(name, None)
                 size = most if old is None else max(most, had + backend.memory.spare(had, old.nbytes))

@@ -8,7 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import shapes
+from sdfcli import pipeline
 from sdfcli.backend import cuda
+from sdfcli.octree import OCTREES
 
 
 @pytest.mark.gpu
@@ -41,3 +44,23 @@ def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cuda._cache_folder().name == "kernel_cache"
     monkeypatch.setenv("CUPY_CACHE_DIR", "kernels")
     assert cuda._cache_folder() == Path("kernels")
+
+
+@pytest.mark.parametrize("octree", OCTREES)
+def test_each_header_is_prepared_once(octree: str) -> None:
+    sources = [cuda.kernel_sources()[kernel] for kernel in OCTREES[octree].kernels]
+    assert len(set(sources)) == len(sources)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("octree", OCTREES)
+def test_what_a_build_runs_was_prepared(octree: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where nothing was compiled before: by several threads at a time."""
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
+    device = cuda.CudaBackend(0)
+    monkeypatch.setattr(pipeline, "select_backend", lambda *_: device)
+    shape = shapes.holed(np.random.default_rng(1), shapes.icosphere(3), 0.1)
+    made = pipeline.build(shape, device="cuda", octree=octree, depth=5)
+    prepared = {cuda.kernel_sources()[kernel] for kernel in OCTREES[octree].kernels}
+    assert device._modules.keys() <= prepared
+    assert made.content_sha256 == pipeline.build(shape, device="cuda", octree=octree, depth=5).content_sha256

@@ -38,16 +38,16 @@ struct VisitRoom {
     u32* lent;        // [most_chosen]
     u32* last;        // [most_chosen]
     u8* flag;         // [most_flags] of the cells of any level, and one more
-    u32* row;         // [most_asked] and so on: of the points of a piece
+    u32* row;         // [most_asked] and so on: of the points of a piece; later those to sum up
     float* position;  // [most_asked, 3]
     u32* seed;        // [most_asked, seeds]
     float* distance;  // [most_asked]
     u32* slot;        // [most_asked]
     u8* before;       // [most_asked]
     u8* inside;       // [most_asked]
-    u64* link;        // [most_asked]
+    u64* link;        // [most_asked] later sums
     u32* asked;       // [most_asked]
-    u32* many;        // [2]
+    u32* many;        // [2] how many are asked for, and how many are to be summed up
     float* winding;   // [most_asked]
 };
 
@@ -82,7 +82,7 @@ enum VisitList { LISTED_CELLS, CHOSEN_CELLS };
 
 // What is known of visits. What the host sets, it finds in octree/visits.py by the same names.
 struct VisitTally {
-    u32 arrivals;  // 0 at first
+    u32 arrivals;  // 0 at first; 2^32 would be minutes of meetings alone
     u32 stop;      // out: why the launch ended; see base/constants.h
     u32 step;
     u32 points;
