@@ -67,6 +67,10 @@ class Scene:
         """The scene of a mesh, with the choice for `sign`, one of params.SIGNS."""
         return cls(backend, *choose_sign(mesh.on(backend), sign), query, **options)
 
+    def __getstate__(self) -> dict[str, Any]:
+        _ = self.choice  # copies do not wait for the number of crossing faces
+        return self.__dict__
+
     def sort(self) -> Order:
         """Computes the Morton order, and returns it."""
         with self.stages("morton", self.backend):

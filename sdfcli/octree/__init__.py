@@ -34,6 +34,7 @@ OF_ALL = (
     "sdf_sign_clear",
     "sdf_pseudonormal",
     "sdf_weighted_normals",
+    "sdf_lattice_cross",
     "sdf_corner_level",
     "sdf_octree_corners",
     "sdf_leaf_count",

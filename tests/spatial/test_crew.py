@@ -22,6 +22,7 @@ from sdfcli.batch.messages import Settings
 from sdfcli.batch.pool import Plan
 from sdfcli.mesh.load import make_mesh
 from sdfcli.mesh.mesh import Mesh
+from sdfcli.octree import visits
 from sdfcli.query.helper import DeviceHelper
 from sdfcli.scene import Scene
 from sdfcli.spatial.crew import Answer, Crew, Helper
@@ -35,6 +36,7 @@ backend = backends.backend
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     for index in (DistanceIndex, PacketIndex):
         monkeypatch.setattr(index, "least_piece", 50)
+    monkeypatch.setattr(visits, "LONE", 0)
 
 
 class Counted:
