@@ -94,7 +94,7 @@ SDF_KERNEL(sdf_octree_own, PLAIN, i) {
     neighbours_of(a.own, a.above, cell, family, neighbour);
     // Each kind of value is loaded for all points at once: one after the other they would wait for memory.
     UNROLL
-    for (int k = 0; k < 27; k++) state[k] = neighbour[k] < SDF_OUTSIDE ? a.own.state[neighbour[k]] : CLOSED;
+    for (int k = 0; k < 27; k++) state[k] = neighbour[k] < SDF_OUTSIDE ? a.own.state[neighbour[k]] : (u32)CLOSED;
     UNROLL
     for (int j = 0; j < 27; j++) {
         if (is_corner(j)) continue;
