@@ -173,7 +173,7 @@ class CudaBackend(WarpBackend):
         self._clients, multiprocessors = mps.clients(), self.device.attributes["MultiProcessorCount"]
         self.grids = self._clients is not None and self._clients <= multiprocessors
         self._modules: dict[str, Any] = {}
-        self._prepared: set[str] = set()
+        self._files: dict[str, Path] = {}
         self._compiling: dict[str, Lock] = defaultdict(Lock)
         self.idle_bytes = int(self.device.mem_info[1]) // IDLE_SHARE
         self._functions: dict[str, tuple[Any, int, int]] = {}
@@ -263,10 +263,12 @@ class CudaBackend(WarpBackend):
         return compiled
 
     def _file(self, source: str) -> Path:
-        """The file in which a module's machine code is kept."""
-        made_for = (OPTIONS, self.device.compute_capability, self.xp.cuda.nvrtc.getVersion(), self.xp.__version__)
-        name = hashlib.sha256(f"{made_for} {source}".encode()).hexdigest()
-        return _cache_folder() / f"sdfcli-{name}.cubin"
+        """The file in which a module's machine code is kept; its name is made once."""
+        if source not in self._files:
+            made_for = (OPTIONS, self.device.compute_capability, self.xp.cuda.nvrtc.getVersion(), self.xp.__version__)
+            name = hashlib.sha256(f"{made_for} {source}".encode()).hexdigest()
+            self._files[source] = _cache_folder() / f"sdfcli-{name}.cubin"
+        return self._files[source]
 
     def _warm_up(self) -> None:
         """Initialises CuPy's elementwise kernels, and their compiler, in a thread."""
@@ -275,8 +277,7 @@ class CudaBackend(WarpBackend):
 
     def prepare(self, kernels: Iterable[str]) -> None:
         sources = dict.fromkeys(kernel_sources()[kernel] for kernel in kernels)
-        missing = [source for source in sources if source not in self._prepared and not self._file(source).exists()]
-        self._prepared.update(sources)
+        missing = [source for source in sources if source not in self._files and not self._file(source).exists()]
 
         def compiles(source: str) -> None:
             with suppress(Exception), self.device, self._compiling[source]:  # raised again on first use
@@ -284,10 +285,10 @@ class CudaBackend(WarpBackend):
 
         # Its threads are no daemons: the interpreter must not end while the compiler runs.
         if missing:
-            with_threads = ThreadPoolExecutor(COMPILERS)
+            compilers = ThreadPoolExecutor(COMPILERS)
             for source in missing:
-                with_threads.submit(compiles, source)
-            with_threads.shutdown(wait=False)
+                compilers.submit(compiles, source)
+            compilers.shutdown(wait=False)
 
     def from_host(self, array: npt.ArrayLike, dtype: Any = None) -> Array:
         if isinstance(array, self.xp.ndarray):
