@@ -156,6 +156,7 @@ def make_field(
     on_grown: called with the octree before its arrays become the field's."""
     stages, backend, mesh = scene.stages, scene.backend, scene.mesh
     signer = scene.signer  # (a) (b)
+    scene.count_crossing()
     limits = Limits.of(params, mesh.unit, mesh.domain.length, memory_limit(backend, max_memory))
     with stages("octree", backend):
         grown = OCTREES[params.octree].build(scene, limits, progress)  # (c) (d)

@@ -13,7 +13,7 @@ from sdfcli.backend import Array, Backend
 from sdfcli.backend.timing import Stages
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.sign.choice import SignChoice, choose_sign, settle_sign
-from sdfcli.sign.diagnose import Crossing
+from sdfcli.sign.diagnose import Crossing, crossing_faces
 from sdfcli.sign.signer import Signer
 from sdfcli.spatial.binary import BinaryIndex
 from sdfcli.spatial.crew import Crew
@@ -53,6 +53,7 @@ class Scene:
         self.backend, self.mesh, self.stages = backend, mesh.on(backend), stages or Stages()
         self._choice = choice
         self._crossing: Crossing | None = None
+        self._uncounted = False  # crossing faces
         self.warm_start: Seeds | None = None
         self.crew: Crew | None = None
         self._query, self._one_tree = query, lean and backend.memory.scarce
@@ -103,12 +104,22 @@ class Scene:
                     signer.rebuild(bvh)
                 return signer
             settled = settle_sign(self.backend, self.mesh, bvh, self._choice, lazy=self._one_tree)
-            self._choice, signer, self._crossing = settled
+            self._choice, signer, counted = settled
+            self._uncounted = not counted
         return signer
+
+    def count_crossing(self) -> None:
+        """Begins to count the faces that cross others, where the signer did without; the device may be at it for
+        milliseconds."""
+        if self._uncounted:
+            self._uncounted, bvh = False, self._bvh or self._build_bvh()
+            with self.stages("sign", self.backend):
+                self._crossing = crossing_faces(self.backend, bvh)
 
     @property
     def choice(self) -> SignChoice:
         """The choice of the sign's method, settled with the signer. Waits for the number of crossing faces."""
+        self.count_crossing()
         if self._crossing:
             crossing, self._crossing = self._crossing, None
             self._choice = replace(self._choice, crossing=crossing(lambda: self._bvh or self._build_bvh()))

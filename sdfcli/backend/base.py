@@ -126,6 +126,12 @@ class Backend(ABC):
         """The first n streams of this device: the same ones every time."""
         return [Stream()] * n
 
+    def grown(self, array: Array, entries: int, kept: int) -> Array:
+        """A new array with so many entries, of which the first `kept` are those of a contiguous array."""
+        new = self.xp.empty((entries, *array.shape[1:]), array.dtype)
+        new[:kept] = array[:kept]
+        return new
+
     def pinned(self, n: int, dtype: Any) -> npt.NDArray[Any]:
         """Page-locked host memory (n,), for asynchronous copies at full speed."""
         return np.empty(n, dtype)

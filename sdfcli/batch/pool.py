@@ -49,7 +49,8 @@ class Worker(Child):
 
     def __init__(self, settings: Settings, share: int = 1, service: Mapping[str, str] | None = None) -> None:
         self.service = service or {}
-        super().__init__("sdfcli.batch.worker", {"settings": asdict(settings), "share": share}, self.service)
+        first = {"settings": asdict(settings), "share": share}
+        super().__init__("sdfcli.batch.worker", first, settings.threads, self.service)
 
     def build(self, job: Job, timeout: float | None = None) -> Outcome:
         """The outcome of a mesh; a failure where the process ends or the time is up."""

@@ -64,7 +64,7 @@ OF_VERTICES = ("vertex", "position")
 OF_DEVICE = (*OF_VERTICES, "on_device", "connectivity", "shell")
 """Derived attributes that lie on the device."""
 
-RELEASED = (*OF_DEVICE, "open_edges", "unit_triangles", "areas", "area_sums")
+RELEASED = (*OF_DEVICE, "open_edges", "unit_triangles", "area_sums")
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,6 @@ class Mesh:
         """Corners of the triangles (f, 9) float64 in the unit cube."""
         return self.triangles()
 
-    @cached_property
     def areas(self) -> Floats:
         """Twice the faces' areas (f,) in the unit cube; by the CPU, which needs them, and a GPU has other work."""
         mesh = copy(self).on(any_backend()) if self.backend.memory.scarce else self
@@ -224,7 +223,8 @@ class Mesh:
     @cached_property
     def area_sums(self) -> Floats:
         """Cumulative sums (f,) of twice the faces' areas in the unit cube."""
-        return np.cumsum(self.areas)
+        area = self.areas()
+        return np.cumsum(area, out=area)
 
     def release(self, names: tuple[str, ...] = RELEASED) -> None:
         """Frees derived attributes; they are made again on use."""
@@ -242,8 +242,11 @@ class Mesh:
     def sha256(self) -> str:
         """SHA-256 of vertices and faces, independent of the file format."""
         digest = hashlib.sha256(np.ascontiguousarray(self.vertices, "<f8").data)
+        wide = np.empty((min(MOST, len(self.faces)), 3), "<i8")  # once: new pages take longer than to fill them
         for first in range(0, len(self.faces), MOST):
-            digest.update(self.faces[first : first + MOST].astype("<i8").data)
+            part = self.faces[first : first + MOST]
+            wide[: len(part)] = part
+            digest.update(wide[: len(part)].data)
         return digest.hexdigest()
 
 

@@ -30,7 +30,7 @@ class GrowableTable:
         self, backend: Backend, groups: dict[str, Group], spare: int, **columns: tuple[type, tuple[int, ...]]
     ) -> None:
         self.groups, self._names, self._spare = groups, tuple(columns), spare
-        self._xp, self._release_cached, self._memory = backend.xp, backend.release_cached, backend.memory
+        self._backend, self._memory = backend, backend.memory
         self._kinds = columns
         self._room: dict[str, Array] = {}  # made when the first entries come
         self._cut: dict[str, Array] = {}
@@ -39,7 +39,9 @@ class GrowableTable:
     def __getattr__(self, name: str) -> Array:
         if name not in self._cut:
             dtype, shape = self._kinds[name]
-            self._cut[name] = self._room[name][: self.count] if self._room else self._xp.empty((0, *shape), dtype)
+            self._cut[name] = (
+                self._room[name][: self.count] if self._room else self._backend.xp.empty((0, *shape), dtype)
+            )
         return self._cut[name]
 
     def whole(self, name: str) -> Array:
@@ -53,8 +55,9 @@ class GrowableTable:
     @property
     def nbytes(self) -> int:
         """Bytes of all columns, and of their spare entries where these take memory."""
-        taken = slice(None if self._memory.scarce else self.count)
-        return sum(int(room[taken].nbytes) for room in self._room.values())
+        if self._memory.scarce:
+            return sum(int(room.nbytes) for room in self._room.values())
+        return sum(int(room[: self.count].nbytes) for room in self._room.values())
 
     def has(self, name: str) -> bool:
         """Whether there is such a column, and it was not dropped."""
@@ -90,12 +93,11 @@ class GrowableTable:
                 if count <= len(old):
                     continue
                 size = max(size, len(old) + self._memory.spare(len(old), old.nbytes))
-                if count * old[:1].nbytes > LARGE:
-                    self._release_cached()
-            new = self._xp.empty((size, *shape), dtype)
-            if old is not None and self.count:
-                new[: self.count] = old[: self.count]
-            self._room[name] = new
+                if count * (old.nbytes // len(old)) > LARGE:
+                    self._backend.release_cached()
+                self._room[name] = self._backend.grown(old, size, self.count)
+            else:
+                self._room[name] = self._backend.xp.empty((size, *shape), dtype)
         self.room = min(len(room) for room in self._room.values())
 
     def counted(self, count: int) -> None:
@@ -160,12 +162,14 @@ class Octree:
     points   signed (distance), slot (of the nearest triangle), gradient (where memory is scarce, while they are few),
              and clear where the surface has caps (see KnownSigns).
     values   value (the field's), and hanging (1 for hanging corners); the points that balance.py has seen.
+    piece    number of cells whose points are made together.
     """
 
-    def __init__(self, backend: Backend, depth: int, capped: bool, visited: int = 0, gradients: int = 0) -> None:
+    def __init__(self, backend: Backend, depth: int, capped: bool, piece: int, visited: int, gradients: int) -> None:
         """visited: cells to split for which visits keep room, see visits.py. gradients: maximum
         points whose gradients are kept where memory is scarce; of more they are worked out each time."""
-        self.backend, self.capped, self.visited, self._gradients = backend, capped, visited, gradients
+        self.backend, self.capped, self.piece, self.visited = backend, capped, piece, visited
+        self._gradients = gradients
         self.levels = [Level(backend, number, visited) for number in range(depth + 1)]
         self.points = GrowableTable(
             backend,

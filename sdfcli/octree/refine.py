@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from sdfcli.backend import Array, Group
-from sdfcli.octree.budget import PIECE
 from sdfcli.octree.distances import ExactDistances
 from sdfcli.octree.grown import Limits
 from sdfcli.octree.levels import Octree
@@ -77,8 +76,9 @@ class Criteria:
         opened, probed = backend.compact(wish, PROBE, first)
         if len(probed) == 0:
             return opened
-        for start in range(0, len(probed), PIECE):
-            cells = probed[start : start + PIECE]
+        piece = self.octree.piece
+        for start in range(0, len(probed), piece):
+            cells = probed[start : start + piece]
             position, seed = self.distances.blank(len(cells))
             probe = {**self.octree.place(level), "slot": self.octree.points.slot, "seeds": self.distances.seeds}
             backend.run("sdf_octree_probe", len(cells), cells=cells, position=position, seed=seed, **probe)

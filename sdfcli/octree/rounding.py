@@ -23,12 +23,12 @@ def fine_points(octree: Octree, criteria: Criteria, step: float) -> tuple[Array 
     parts = 1
     while parts < MOST_PARTS and step / parts > max(1.01 * STEP_OF_SHEET * criteria.thin, 2 * LEAST_STEP):
         parts *= 2
-    fine = octree.backend.xp.zeros(octree.points.count, np.uint32)
-    run = octree.backend.run
-    steps = {"step": step, "share": STEP_OF_SHEET, "parts": parts, "fine": fine, **criteria.args}
+    run, xp = octree.backend.run, octree.backend.xp
+    fine, halved = xp.zeros(octree.points.count, np.uint32), xp.zeros(1, np.uint8)
+    steps = {"step": step, "share": STEP_OF_SHEET, "parts": parts, "fine": fine, "halved": halved, **criteria.args}
     for level, own in enumerate(octree.levels):
         run("sdf_octree_sheet_points", own.cells.count, **steps, **octree.place(level))
-    if not int(fine.max()):
+    if not halved[0]:
         return None, 1
     for on_surface in (0, 1):
         before, fine = fine, fine.copy()

@@ -24,16 +24,25 @@ GRACE = 3.0
 
 class Child:
     """A process that runs the `main` of a module; it starts in the background. settings: its first message;
-    environment: variables that it has besides ours."""
+    threads: those of its host's work, None: as ours; environment: variables that it has besides ours."""
 
-    def __init__(self, module: str, settings: dict[str, Any], environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        module: str,
+        settings: dict[str, Any],
+        threads: int | None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        variables = {**os.environ, **(environment or {})}
+        if threads:
+            variables["SDFCLI_THREADS"] = str(threads)
         # A session of its own, on Windows a group: Ctrl-C in a terminal goes to the parent process alone.
         self._process = subprocess.Popen(
             processes.python(module),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, **(environment or {})},
+            env=variables,
             start_new_session=True,
             creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         )

@@ -50,15 +50,15 @@ def build_rows(build: SequenceBuild, parts: Parts | None, jobs: int | None = Non
         "share": -(-jobs // len(devices)),
     }
     blocks = [(start, min(start + block, len(build))) for start in range(0, len(build), block)]
-    return _rows(blocks, [{**common, "device": devices[k % len(devices)]} for k in range(jobs)])
+    return _rows(blocks, [{**common, "device": devices[k % len(devices)]} for k in range(jobs)], threads)
 
 
-def _rows(blocks: list[tuple[int, int]], settings: list[dict[str, object]]) -> Generator[Row]:
+def _rows(blocks: list[tuple[int, int]], settings: list[dict[str, object]], threads: int) -> Generator[Row]:
     waiting: queue.SimpleQueue[tuple[int, int] | None] = queue.SimpleQueue()
     rows: queue.SimpleQueue[Row | SdfError] = queue.SimpleQueue()
     for block in (*blocks, *[None] * len(settings)):
         waiting.put(block)
-    children = [Child("sdfcli.sequence.worker", each) for each in settings]
+    children = [Child("sdfcli.sequence.worker", each, threads) for each in settings]
 
     def serve(child: Child) -> None:
         child.wait_until_ready()

@@ -13,7 +13,7 @@ from sdfcli.mesh.mesh import OF_EDGES, Mesh
 from sdfcli.mesh.repair import Orient, repair
 from sdfcli.runtime.memory import release_freed
 from sdfcli.sign.caps import Caps
-from sdfcli.sign.diagnose import Crossing, crossing_faces, enclosing_share, nested_shells
+from sdfcli.sign.diagnose import crossing_faces, enclosing_share, nested_shells
 from sdfcli.sign.pseudonormal import PseudonormalSigner
 from sdfcli.sign.signer import NoSigner, Signer
 from sdfcli.sign.winding import WindingSigner
@@ -26,7 +26,7 @@ class SignChoice:
     """The sign's method, and the reason for it in words for the user.
 
     inverted    number of shells that were oriented inwards, and turned.
-    crossing    number of faces that cross or overlap others; see `settle_sign`.
+    crossing    number of faces that cross or overlap others; 0 while it is not counted, see `settle_sign`.
     counted     (f,) whether a face counts for winding numbers; None: all do.
     open_edges  those of the faces that count, where not all do.
     """
@@ -93,9 +93,9 @@ def _moments(backend: Backend, bvh: Bvh, counted: Bools | None = None, lazy: boo
 
 def settle_sign(
     backend: Backend, mesh: Mesh, bvh: Bvh, choice: SignChoice, lazy: bool = False
-) -> tuple[SignChoice, Signer, Crossing | None]:
-    """The signer, and the final choice, by tests that need a tree. Where that does not depend on crossing faces, they
-    are still looked for, and not in the choice.
+) -> tuple[SignChoice, Signer, bool]:
+    """The signer, and the final choice, by tests that need a tree; and whether crossing faces were counted. Where the
+    choice does not depend on them, they were not.
 
     Pseudonormals need a surface with inside and outside on its two sides everywhere: for one that folds back on itself,
     crosses itself, or lies in another solid, `auto` takes winding numbers. An open surface that encloses nothing has no
@@ -104,11 +104,11 @@ def settle_sign(
     lazy: the moments of winding numbers are made on first use, by a tree of their own, so that only the order of `bvh`
     is kept.
     """
-    crossing, wanted = crossing_faces(backend, bvh), choice.method == "pseudonormal" and not choice.asked_for
-    pending = None if wanted else crossing
+    counts = choice.method == "pseudonormal" and not choice.asked_for
+    crossing = crossing_faces(backend, bvh) if counts else None
     if not backend.memory.scarce:
         release_freed()  # before moments
-    if wanted:
+    if crossing:
         choice = replace(choice, crossing=crossing(lambda: bvh))
         nested = 0 if choice.crossing else nested_shells(backend, bvh, mesh)
         found = f"{nested:,} shell{'s' if nested > 1 else ''} in other solids"
@@ -119,15 +119,15 @@ def settle_sign(
     counted, open_edges = choice.counted, choice.open_edges
     choice = replace(choice, counted=None, open_edges=None)  # they take much memory
     if choice.method != "winding":
-        return choice, make_signer(backend, mesh, bvh, choice.method), pending
+        return choice, make_signer(backend, mesh, bvh, choice.method), counts
     signer = WindingSigner(backend, Caps.of(backend, mesh, open_edges), _moments(backend, bvh, counted, lazy))
     if choice.asked_for or signer.closed:
-        return choice, signer, pending
+        return choice, signer, counts
     share = enclosing_share(signer.index, mesh, counted)
     if share >= 0.5:
-        return choice, signer, pending
+        return choice, signer, counts
     reason = f"{choice.reason}; encloses nothing: its two sides differ on {share:.0%} of the surface"
-    return replace(choice, method="none", reason=reason), NoSigner(backend), pending
+    return replace(choice, method="none", reason=reason), NoSigner(backend), counts
 
 
 def _instead(choice: SignChoice, found: str) -> str:

@@ -43,7 +43,9 @@ def _look_for_crossing(backend: Backend, bvh: Bvh, every: bool) -> tuple[Callabl
     meets = None if every else xp.zeros(len(order), np.uint32)
     shared = {"triangle": order.triangle, "child": bvh.child, "box": bvh.box, "crowded": crowded, "crosses": crosses}
     backend.run("sdf_crossing", len(order), all=int(every), meets=meets, **shared)
-    return backend.copy_async(crowded), backend.copy_async(crosses.sum(dtype=np.uint32).reshape(1))
+    count = xp.zeros(1, np.uint32)  # by a kernel: CuPy's sum takes seconds to compile
+    backend.run("sdf_crossing_count", len(order), crosses=crosses, count=count)
+    return backend.copy_async(crowded), backend.copy_async(count)
 
 
 def sides(index: WindingIndex, mesh: Mesh, faces: Ints) -> tuple[Floats, Floats]:
@@ -81,10 +83,10 @@ def nested_shells(backend: Backend, bvh: Bvh, mesh: Mesh) -> int:
     and 1 on their sides instead of 1 and 0."""
     if mesh.health.shells == 1:
         return 0
-    shell, largest = backend.to_host(mesh.shell), np.zeros(mesh.health.shells)
-    np.maximum.at(largest, shell, mesh.areas)
-    faces = np.flatnonzero(mesh.areas == largest[shell])  # the first of each shell is asked about
+    shell, largest, areas = backend.to_host(mesh.shell), np.zeros(mesh.health.shells), mesh.areas()
+    np.maximum.at(largest, shell, areas)
+    faces = np.flatnonzero(areas == largest[shell])  # the first of each shell is asked about
     faces = faces[np.unique(shell[faces], return_index=True)[1]]
-    del shell, largest
+    del shell, largest, areas
     behind, before = sides(WindingIndex.of(backend, bvh), mesh, faces)
     return int(np.sum((np.rint(behind) != 1) | (np.rint(before) != 0)))

@@ -107,7 +107,7 @@ def test_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for shape in (BALL, shapes.holed(rng, shapes.star(rng, 2), 0.1)):
         found = []
         for piece in (1 << 18, 100, 7):
-            monkeypatch.setattr(octree, "PIECE", piece)
+            monkeypatch.setattr(octree, "piece_of", lambda *_, piece=piece: piece)
             found.append(sdfcli.build(shape, device="cpu", depth=6, tolerance=5e-3).content_sha256)
         assert len(set(found)) == 1
 

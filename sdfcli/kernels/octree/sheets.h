@@ -81,6 +81,7 @@ struct sdf_octree_sheet_points_args {
     float share;  // of a sheet's thickness: steps are no larger around it
     u32 parts;    // of a step at most, a power of two
     u32* fine;    // [points] in and out, bits: how often the step is halved
+    u8* halved;   // [1] in and out, 0 before: whether it is halved anywhere
 };
 SDF_KERNEL(sdf_octree_sheet_points, PLAIN, cell) {
     if (a.own.state[cell] == SPLIT) return;
@@ -93,6 +94,7 @@ SDF_KERNEL(sdf_octree_sheet_points, PLAIN, cell) {
     float width = sheet_width(a.allowed, corner, edge, [&](int c) { return load3(gradient + 3 * c); }, true);
     for (float step = a.step; step > a.share * width && 1u << halvings < a.parts; step *= 0.5f) halvings++;
     if (halvings == 0) return;
+    store_relaxed(a.halved, (u8)1);
     for (int c = 0; c < 8; c++) atomic_or(a.fine + point[c], 1u << halvings);
 }
 

@@ -480,22 +480,22 @@ struct Visits {
         sdf_sign_inherit_args inherit = {
             count,   older,         room.row, own(level).points, step,        a.signed_distance, distances(),
             nullptr, room.position, s.groups, a.clear,           room.before, room.link};
-        grid.each(count, [&](u32 i) { sdf_sign_inherit_at(inherit, i); });
-        if (grid.thread == 0) room.many[0] = room.many[1] = 0;
-        grid.meet();
-        inherit.before = room.before;
-        inherit.inside = room.inside;
         u32 lane = grid.thread % SDF_WARP;
-        grid.each((count + SDF_WARP - 1) / SDF_WARP * SDF_WARP,
-                  [&](u32 i) {  // by whole warps, of which one thread adds
-                      if (i < count) sdf_sign_inherit_at(inherit, i);
-                      bool asks = i < count && room.link[i] == 0;
-                      u32 all = warp_ballot(asks), place = 0;
-                      if (lane == 0 && all) place = atomic_add(room.many, (u32)popcount(all));
-                      place = shfl(place, 0) + (u32)popcount(all & ((1u << lane) - 1u));
-                      if (asks) room.asked[place] = i;
-                  });
-        grid.meet();
+        for (u32 pass = 0; pass < 2; pass++) {  // by the same code: it takes long to compile
+            grid.each((count + SDF_WARP - 1) / SDF_WARP * SDF_WARP,
+                      [&](u32 i) {  // by whole warps, of which one thread adds
+                          if (i < count) sdf_sign_inherit_at(inherit, i);
+                          bool asks = pass && i < count && room.link[i] == 0;
+                          u32 all = warp_ballot(asks), place = 0;
+                          if (lane == 0 && all) place = atomic_add(room.many, (u32)popcount(all));
+                          place = shfl(place, 0) + (u32)popcount(all & ((1u << lane) - 1u));
+                          if (asks) room.asked[place] = i;
+                      });
+            if (pass == 0 && grid.thread == 0) room.many[0] = room.many[1] = 0;
+            grid.meet();
+            inherit.before = room.before;
+            inherit.inside = room.inside;
+        }
         u32* left = room.row;  // no longer read
         sdf_winding_lone_args winding = {grid.threads, count,  room.position, room.asked, room.many,
                                          s.tree,       s.caps, s.steps,       s.step,     s.beta,

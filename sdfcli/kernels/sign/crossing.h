@@ -1,8 +1,9 @@
 // Triangles that cross or overlap others: where there are none, the surface is embedded.
 //
 // INTERFACE
-//   crosses       whether two triangles cross or overlap
-//   sdf_crossing  which triangles cross another one
+//   crosses             whether two triangles cross or overlap
+//   sdf_crossing        which triangles cross another one
+//   sdf_crossing_count  how many do
 #ifndef SDFCLI_SIGN_CROSSING_H
 #define SDFCLI_SIGN_CROSSING_H
 #include "base/kernel.h"
@@ -116,6 +117,15 @@ SDF_KERNEL(sdf_crossing, PLAIN, slot) {
         }
     }
     if (!a.all) count_meetings(a, slot, tests);
+}
+
+struct sdf_crossing_count_args {
+    u32 n;              // triangles
+    const u8* crosses;  // [n]
+    u32* count;         // [1] in and out, 0 before: those that cross another one
+};
+SDF_KERNEL(sdf_crossing_count, PLAIN, slot) {
+    if (a.crosses[slot]) atomic_add(a.count, 1u);
 }
 
 #endif
