@@ -33,16 +33,17 @@ def test_types_shapes_and_what_is_not_contiguous(gpu: CudaBackend) -> None:
     assert np.array_equal(gpu.to_host(found.T), values[::2].T)
 
 
-def test_copies_wait_for_the_work_before_them_and_are_waited_for(gpu: CudaBackend) -> None:
+@pytest.mark.parametrize("count", [5 * MANY, 30 * MANY])  # by the driver, and by threads
+def test_copies_wait_for_the_work_before_them_and_are_waited_for(gpu: CudaBackend, count: int) -> None:
     xp = gpu.xp
     for stream in (xp.cuda.Stream.null, xp.cuda.Stream(non_blocking=True)):
         with stream:
             for value in range(5):
-                there = xp.full(30 * MANY, -1.0, np.float32)
+                there = xp.full(count, -1.0, np.float32)
                 for _ in range(20):  # long enough that a copy that did not wait would be seen
                     there[...] = value
-                assert np.array_equal(gpu.to_host(there), np.full(30 * MANY, value, np.float32))
-                more = gpu.from_host(np.full(30 * MANY, value, np.float32))
+                assert np.array_equal(gpu.to_host(there), np.full(count, value, np.float32))
+                more = gpu.from_host(np.full(count, value, np.float32))
                 assert float(abs(more - there).max()) == 0.0
 
 

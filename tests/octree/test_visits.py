@@ -16,13 +16,13 @@ import backends
 import shapes
 from sdfcli.backend import Backend, C, select_backend
 from sdfcli.mesh.load import make_mesh
-from sdfcli.octree import adaptive, visits
+from sdfcli.octree import adaptive, budget, visits
 from sdfcli.octree.grown import Grown, Limits
 from sdfcli.scene import Scene
 from sdfcli.sign import signer
 from sdfcli.spatial import moments
 
-grids = backends.grids
+grids, warps = backends.grids, backends.warps
 
 BALL = shapes.icosphere(2)
 PLATE = shapes.joined(shapes.box((0, 0, 0), (1, 1, 0.01)), shapes.moved(BALL, 0.2, (0.5, 0.5, 0.6)))
@@ -126,3 +126,13 @@ def test_exact_winding_numbers(grids: Backend, monkeypatch: pytest.MonkeyPatch) 
     plain, found = (grow(each, shape, "winding", 2e-2) for each in (select_backend("cpu"), grids))
     for name, array in plain.arrays.items():
         assert np.array_equal(grids.to_host(found.arrays[name]), array), name
+
+
+def test_pieces_take_little_of_the_memory(warps: Backend) -> None:
+    assert budget.piece_of(select_backend("cpu"), None) == budget.PIECE
+    for limit in (None, 10**8, 3 * 10**9, 10**10, 10**11):
+        piece = budget.piece_of(warps, limit)
+        most = budget.NEW_BYTES * C.OWN_POINTS * piece
+        assert budget.PIECE <= piece <= budget.MOST_PIECE
+        assert piece == budget.PIECE or limit is None or most <= limit / budget.PIECE_SHARE
+        assert piece == budget.MOST_PIECE or (limit is not None and 2 * most > limit / budget.PIECE_SHARE)

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 import backends
 import oracle
 import shapes
+from sdfcli import scene as scene_module
 from sdfcli.backend import Backend
 from sdfcli.mesh.load import make_mesh
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.scene import Scene
+from sdfcli.sign import choice as choice_module
 from sdfcli.sign.diagnose import crossing_faces
 from sdfcli.spatial.morton import morton_order
 from sdfcli.spatial.radix_tree import build_bvh, refit
@@ -125,6 +127,23 @@ def test_the_number_is_known_when_the_tree_is_gone(backend: Backend, sign: str, 
         scene = Scene.of(make_mesh(*shape), sign, backend, lean=lean)
         _ = scene.index
         assert scene.choice.crossing == (expected or crossing(backend, shape)) > 0
+
+
+def test_they_are_counted_once_when_somebody_asks(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = []
+
+    def counts(*of: Any) -> Any:
+        counted.append(of)
+        return crossing_faces(*of)
+
+    for module in (scene_module, choice_module):
+        monkeypatch.setattr(module, "crossing_faces", counts)
+    shape = shapes.overlapping(np.random.default_rng(0), 2)
+    distance = MeshDistance(shape, "winding", device=backend.name)
+    distance.signed_distance(np.zeros((1, 3)))
+    assert not counted
+    assert distance.sign.crossing == distance.sign.crossing == crossing(backend, shape) > 0
+    assert len(counted) == 1
 
 
 def test_a_fan_of_very_many_takes_no_time(backend: Backend) -> None:
