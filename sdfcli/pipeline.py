@@ -167,6 +167,8 @@ def make_field(
 
     progress("measuring the error")
     with stages("measure", backend), field.at(backend):
+        if OCTREES[params.octree].lean:
+            arrived()  # before the index takes memory again
         measured = measure(field, scene, samples(), params, grown)
         arrived()
     field.info.update(describe(field, scene, params, facts(), confidence, grown, measured))

@@ -23,17 +23,17 @@ MOST_POINTS = 0xFFFFFF00
 have 32 bits."""
 NEW_BYTES = 72
 """Temporary bytes of a new point of a piece: position, candidate slots, results."""
-PIECE, MOST_PIECE, PIECE_SHARE = 1 << 15, 1 << 18, 32
-"""Cells whose points are made together; and at most on a GPU, where many small launches take longer, if their temporary
+MOST_PIECE, PIECE_SHARE = 1 << 18, 32
+"""Maximum cells whose points are made together on a GPU, where many small launches take longer, if their temporary
 bytes are no more than this part of its memory."""
 
 
-def piece_of(backend: Backend, limit: int | None) -> int:
-    """Cells whose points are made together, within a limit in bytes on the device; None: no limit."""
+def most_piece(backend: Backend, limit: int | None) -> int:
+    """Maximum cells whose points are made together, of very many (see Octree.piece). limit: bytes on the device; None:
+    no limit."""
     if not backend.warps:
-        return PIECE
-    fitting = MOST_PIECE if limit is None else limit // (PIECE_SHARE * NEW_BYTES * C.OWN_POINTS)
-    return min(MOST_PIECE, max(PIECE, fitting))
+        return 0
+    return MOST_PIECE if limit is None else min(MOST_PIECE, limit // (PIECE_SHARE * NEW_BYTES * C.OWN_POINTS))
 
 
 def check_room(
@@ -63,23 +63,15 @@ class Budget:
 
     def reserve(self, points: int = 0, cells: int = 0, rows: int = 0) -> None:
         """Raises OutOfMemoryError where there is no room for new points, cells and opened cells."""
-        octree, more = self._octree, self._bytes(points, cells, rows)
+        octree = self._octree
+        more = POINT_BYTES * points + CELL_BYTES * cells + ROW_BYTES * rows + END_BYTES * octree.points.count
+        more += NEW_BYTES * min(points, C.OWN_POINTS * octree.piece(2 * points // C.OWN_POINTS))
         finest = len(octree.levels) - 1
         contents = f"{octree.points.count:,} points at level {octree.depth} of {finest}"
         remedy = "a larger --tolerance, a smaller --depth, or more --max-memory"
         if octree.points.count + points > MOST_POINTS or 27 * max(rows, cells // 8) > MOST_POINTS:
             raise OutOfMemoryError(f"the octree has {contents}, and no numbers for more; try a larger --tolerance")
         check_room(octree.backend, more, self._limit, contents, remedy, self._whole)
-
-    def ample(self, points: int, rows: int) -> bool:
-        """Whether points and opened cells that may come fit into half of the memory."""
-        used = self._octree.backend.memory_used() + self._bytes(points, 0, rows)
-        return self._limit is None or used <= self._limit // 2
-
-    def _bytes(self, points: int, cells: int, rows: int) -> int:
-        octree = self._octree
-        new = POINT_BYTES * points + CELL_BYTES * cells + ROW_BYTES * rows
-        return new + NEW_BYTES * min(points, int(C.OWN_POINTS) * octree.piece) + END_BYTES * octree.points.count
 
 
 class Sample:

@@ -11,6 +11,8 @@ from sdfcli.octree.corners import root_keys
 OUTSIDE = C.OUTSIDE
 CLOSED, OPENING, OPENED, JUMP, SPLIT = range(5)
 """States of a cell; JUMP: a leaf at a jump of the sign."""
+PIECE, PIECES = 1 << 15, 8
+"""Minimum cells whose points are made together, and the number of pieces from which on there are more in each."""
 LARGE = 1 << 23
 """Minimum bytes of an array for which cached memory is released before it grows."""
 
@@ -162,14 +164,16 @@ class Octree:
     points   signed (distance), slot (of the nearest triangle), gradient (where memory is scarce, while they are few),
              and clear where the surface has caps (see KnownSigns).
     values   value (the field's), and hanging (1 for hanging corners); the points that balance.py has seen.
-    piece    number of cells whose points are made together.
     """
 
-    def __init__(self, backend: Backend, depth: int, capped: bool, piece: int, visited: int, gradients: int) -> None:
+    def __init__(
+        self, backend: Backend, depth: int, capped: bool, visited: int = 0, gradients: int = 0, most_piece: int = 0
+    ) -> None:
         """visited: cells to split for which visits keep room, see visits.py. gradients: maximum
-        points whose gradients are kept where memory is scarce; of more they are worked out each time."""
-        self.backend, self.capped, self.piece, self.visited = backend, capped, piece, visited
-        self._gradients = gradients
+        points whose gradients are kept where memory is scarce; of more they are worked out each time. most_piece: see
+        budget.py."""
+        self.backend, self.capped, self.visited = backend, capped, visited
+        self._gradients, self._most_piece = gradients, most_piece
         self.levels = [Level(backend, number, visited) for number in range(depth + 1)]
         self.points = GrowableTable(
             backend,
@@ -181,6 +185,10 @@ class Octree:
             **({"clear": (np.float32, ())} if capped else {}),
         )
         self.values = GrowableTable(backend, {}, 0, value=(np.float32, ()), hanging=(np.uint8, ()))
+
+    def piece(self, cells: int) -> int:
+        """Of so many cells, those whose points are made together: temporary memory stays a part of what is kept."""
+        return max(PIECE, min(self._most_piece, cells // PIECES))
 
     def add_to_points(self, more: int) -> None:
         """Called before more points come."""

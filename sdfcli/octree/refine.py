@@ -76,7 +76,7 @@ class Criteria:
         opened, probed = backend.compact(wish, PROBE, first)
         if len(probed) == 0:
             return opened
-        piece = self.octree.piece
+        piece = self.octree.piece(len(probed))
         for start in range(0, len(probed), piece):
             cells = probed[start : start + piece]
             position, seed = self.distances.blank(len(cells))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sdfcli.backend import Array, Backend, C, Group
 from sdfcli.backend.arguments import argument_group
 from sdfcli.octree.budget import Budget
-from sdfcli.octree.levels import Level, Octree
+from sdfcli.octree.levels import PIECE, Level, Octree
 from sdfcli.octree.refine import Criteria
 from sdfcli.scene import Scene
 
@@ -25,9 +25,6 @@ WIDE, LONE = 16, 16
 their own are faster: they have more threads."""
 AHEAD = 4
 """Levels from the finest with cells on for which visits have room."""
-OPENED, POINTS = 1 << 16, 11
-"""Of how many new cells there is room for all to open, of more for a quarter; and for so many points of each: where
-this takes too little, launches end again and again."""
 
 NEXT_VISIT, CONSIDER_CELLS = range(2)
 """The steps with which the host begins; the others are the kernel's own."""
@@ -103,7 +100,7 @@ class Visits:
             "sdf_octree_visit",
             C.WARP,
             levels=len(octree.levels),
-            pieces=octree.piece,
+            pieces=PIECE,
             wide=WIDE,
             lone=LONE,
             level=self._table(),
@@ -154,18 +151,15 @@ class Visits:
         cells, rows = told["want_cells"] - own.cells.count, told["want_rows"] - own.rows.count
         more = told["want_points"] - points.count
         self._budget.reserve(points=max(0, more), cells=max(0, cells), rows=max(0, rows))
-        opened = min(cells, max(cells // 4, OPENED))
-        if cells > 0 and self._budget.ample(POINTS * opened, opened):
-            rows, more = opened, POINTS * opened
         self._reserve(own, cells, rows)
         if more > 0:
             more += C.OWN_POINTS * 8 * self._octree.visited
             self._octree.add_to_points(more)
             points.reserve(more)
         wanted = {name: told[f"want_{name}"] for name in self._room.most}
-        if cells > 0:
-            asked = POINTS * min(opened, self._octree.piece)
-            expected = {"flags": own.cells.room + 1, "listed": opened, "chosen": opened, "asked": asked}
+        if cells > 0:  # of which some are to be split, and more are opened; of many the host looks
+            some = min(cells // 4, PIECE)
+            expected = {"flags": own.cells.room + 1, "listed": some, "chosen": some}
             wanted = {name: max(most, expected.get(name, 0)) for name, most in wanted.items()}
         self._room.grow(wanted)
 

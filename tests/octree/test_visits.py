@@ -18,6 +18,7 @@ from sdfcli.backend import Backend, C, select_backend
 from sdfcli.mesh.load import make_mesh
 from sdfcli.octree import adaptive, budget, visits
 from sdfcli.octree.grown import Grown, Limits
+from sdfcli.octree.levels import PIECE, Octree
 from sdfcli.scene import Scene
 from sdfcli.sign import signer
 from sdfcli.spatial import moments
@@ -53,7 +54,7 @@ class Stops:
 
     def put(self, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(adaptive, "SPARE", self.spare)
-        patch.setattr(adaptive, "piece_of", lambda *_: self.pieces)
+        patch.setattr(visits, "PIECE", self.pieces)
         patch.setattr(visits, "LONE", self.lone)
         patch.setattr(visits, "WIDE", self.wide)
 
@@ -129,10 +130,13 @@ def test_exact_winding_numbers(grids: Backend, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_pieces_take_little_of_the_memory(warps: Backend) -> None:
-    assert budget.piece_of(select_backend("cpu"), None) == budget.PIECE
+    assert budget.most_piece(select_backend("cpu"), None) == 0
     for limit in (None, 10**8, 3 * 10**9, 10**10, 10**11):
-        piece = budget.piece_of(warps, limit)
-        most = budget.NEW_BYTES * C.OWN_POINTS * piece
-        assert budget.PIECE <= piece <= budget.MOST_PIECE
-        assert piece == budget.PIECE or limit is None or most <= limit / budget.PIECE_SHARE
-        assert piece == budget.MOST_PIECE or (limit is not None and 2 * most > limit / budget.PIECE_SHARE)
+        most = budget.most_piece(warps, limit)
+        assert limit is None or budget.NEW_BYTES * C.OWN_POINTS * most <= limit / budget.PIECE_SHARE
+        octree = Octree(warps, 5, capped=False, most_piece=most)
+        for cells in (1, PIECE, 100_000, 10**6, 10**7):
+            piece = octree.piece(cells)
+            assert PIECE <= piece <= max(PIECE, most, cells // 8)
+            assert piece == PIECE or 8 * piece <= cells
+    assert octree.piece(10**7) == budget.MOST_PIECE

@@ -18,6 +18,7 @@ import shapes
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.errors import OutOfMemoryError, UsageError
 from sdfcli.octree import adaptive as octree
+from sdfcli.octree import levels
 from sdfcli.runtime import memory
 from sdfcli.runtime.memory import free_memory
 from sdfcli.verify.estimate import estimate, memory_limit, parse_size
@@ -106,8 +107,9 @@ def test_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(2)
     for shape in (BALL, shapes.holed(rng, shapes.star(rng, 2), 0.1)):
         found = []
-        for piece in (1 << 18, 100, 7):
-            monkeypatch.setattr(octree, "piece_of", lambda *_, piece=piece: piece)
+        for piece, most in ((1 << 18, 0), (100, 0), (7, 0), (3, 50)):
+            monkeypatch.setattr(levels, "PIECE", piece)
+            monkeypatch.setattr(octree, "most_piece", lambda *_, most=most: most)
             found.append(sdfcli.build(shape, device="cpu", depth=6, tolerance=5e-3).content_sha256)
         assert len(set(found)) == 1
 
