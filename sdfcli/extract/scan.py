@@ -95,7 +95,8 @@ def exclusive_scan(parts: Sequence[Counts], most: int | None = None) -> int:
     for part, base in zip(parts, bases, strict=True):
         with part.backend.active():
             part.start(base)
-    return int(parts[-1].sums[-1])
+    with parts[-1].backend.active():  # or the copy does not wait for this device
+        return int(parts[-1].sums[-1])
 
 
 def check_total(part: Counts, before: int, most: int | None) -> None:
