@@ -31,7 +31,7 @@ bytes are no more than this part of its memory."""
 def most_piece(backend: Backend, limit: int | None) -> int:
     """Maximum cells whose points are made together, of very many (see Octree.piece). limit: bytes on the device; None:
     no limit."""
-    if not backend.warps:
+    if not backend.memory.scarce:
         return 0
     return MOST_PIECE if limit is None else min(MOST_PIECE, limit // (PIECE_SHARE * NEW_BYTES * C.OWN_POINTS))
 
