@@ -154,12 +154,12 @@ def make_field(
 ) -> Field:
     """The field of a scene. facts: those of the mesh as given; samples: makes the points at which errors are measured;
     on_grown: called with the octree before its arrays become the field's."""
-    stages, backend, mesh = scene.stages, scene.backend, scene.mesh
+    stages, backend, mesh, octree = scene.stages, scene.backend, scene.mesh, OCTREES[params.octree]
     signer = scene.signer  # (a) (b)
     scene.count_crossing()
     limits = Limits.of(params, mesh.unit, mesh.domain.length, memory_limit(backend, max_memory))
     with stages("octree", backend):
-        grown = OCTREES[params.octree].build(scene, limits, progress)  # (c) (d)
+        grown = octree.build(scene, limits, progress)  # (c) (d)
     on_grown(grown)
     with stages("measure"):
         confidence = 1.0 if signer.closed else signer.confidence(samples().in_band)
@@ -167,7 +167,7 @@ def make_field(
 
     progress("measuring the error")
     with stages("measure", backend), field.at(backend):
-        if OCTREES[params.octree].lean:
+        if octree.lean:
             arrived()  # before the index takes memory again
         measured = measure(field, scene, samples(), params, grown)
         arrived()

@@ -307,14 +307,16 @@ class CudaBackend(WarpBackend):
         return copy
 
     def to_host(self, array: Array) -> npt.NDArray[Any]:
-        if isinstance(array, self.xp.ndarray) and array.nbytes > STAGE and self.address(array) is not None:
-            return self._staging.download(array.reshape(-1)).reshape(array.shape)
-        return np.asarray(self.xp.asnumpy(array))
+        with self.device:  # whose work the copy waits for, also where another one is the thread's
+            if isinstance(array, self.xp.ndarray) and array.nbytes > STAGE and self.address(array) is not None:
+                return self._staging.download(array.reshape(-1)).reshape(array.shape)
+            return np.asarray(self.xp.asnumpy(array))
 
     def to_host_beside(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
         if sum(array.nbytes for array in arrays) > MOST_BESIDE:
             return self.to_host_at_once(arrays)
-        copies, wait = self._beside.download_beside([array.reshape(-1) for array in arrays])
+        with self.device:
+            copies, wait = self._beside.download_beside([array.reshape(-1) for array in arrays])
         return [copy.reshape(array.shape) for copy, array in zip(copies, arrays, strict=True)], wait
 
     def synchronize(self) -> None:

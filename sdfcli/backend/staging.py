@@ -39,22 +39,21 @@ class Staging:
             filled[...] = host[part]
             lane.copy(array[part].data.ptr, filled.ctypes.data, filled.nbytes, self._cuda.runtime.memcpyHostToDevice)
 
-        with self._device:
-            stream = self._cuda.get_current_stream()
-            for lane in self._by_lanes(array, piece, stream.record()):
-                stream.wait_event(lane.copied)
+        stream = self._cuda.get_current_stream()
+        for lane in self._by_lanes(array, piece, stream.record()):
+            stream.wait_event(lane.copied)
 
     def download(self, array: Array) -> npt.NDArray[Any]:
         """The values (n,) of a contiguous device array."""
         host = np.empty(len(array), array.dtype)
-        self._fill(host, array, self._work_so_far())
+        self._fill(host, array, self._cuda.get_current_stream().record())
         return host
 
     def download_beside(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
         """Begins to copy contiguous device arrays (n,), by a thread that lets go of each when it is copied. Returns the
         copies, and what waits until they are whole."""
         hosts = [np.empty(len(array), array.dtype) for array in arrays]
-        waiting, before = [*zip(hosts, arrays, strict=True)], self._work_so_far()
+        waiting, before = [*zip(hosts, arrays, strict=True)], self._cuda.get_current_stream().record()
 
         def copies() -> None:
             with self._device:
@@ -62,11 +61,6 @@ class Staging:
                     self._fill(*waiting.pop(0), before)
 
         return hosts, self._courier.submit(copies).result
-
-    def _work_so_far(self) -> Any:
-        """An event after the work of this device's current stream, also where another device is the thread's own."""
-        with self._device:
-            return self._cuda.get_current_stream().record()
 
     def _fill(self, host: npt.NDArray[Any], array: Array, before: Any) -> None:
         """Copies a contiguous device array (n,) to one of the host, after an event."""

@@ -67,8 +67,8 @@ class Growth:
         self.backend, self.sample = scene.backend, Sample(sample)
         visited = SPARE if self.sample.whole and scene.index.asked_by_kernels else 0
         gradients = GRADIENTS if limits.most_memory is None else min(GRADIENTS, limits.most_memory // LEAST_SHARE)
-        piece = most_piece(scene.backend, limits.most_memory)
-        self.octree = Octree(scene.backend, depth, scene.signer.caps is not None, visited, gradients, piece)
+        together = most_piece(scene.backend, limits.most_memory)
+        self.octree = Octree(scene.backend, depth, scene.signer.caps is not None, visited, gradients, together)
         self.distances = ExactDistances(scene, self.octree.points)
         self.criteria = Criteria(self.octree, self.distances, limits, thin)
         self._budget = Budget(self.octree, limits.most_memory, lambda: estimated_bytes(scene, limits))
@@ -152,7 +152,8 @@ class Growth:
         In pieces, which bound the temporary memory; points are independent, so results do not depend on them.
         """
         backend, octree, distances, count = self.backend, self.octree, self.distances, len(cells)
-        ends = [*range(piece := octree.piece(count), count, piece), count]
+        piece = octree.piece(count)
+        ends = [*range(piece, count, piece), count]
         at_ends = last[-1:] if len(ends) == 1 else last[backend.xp.asarray(ends) - 1]
         point_ends = backend.to_host(at_ends).tolist()
         self._budget.reserve(points=point_ends[-1])
