@@ -19,7 +19,7 @@ class WideTree:
     """A packed tree with 16 children per node.
 
     block_slot   (n,) uint32: the slots in the order of the blocks (trees/wide_order.h).
-    block        (blocks, 9, 16) float32: 16 triangles each in that order, by coordinate.
+    block        (blocks, 7, 16) float32: of 16 triangles each, in that order, a frame and their bounds in it.
     box          (nodes, 6, 16) float32: the boxes of 16 children, by level, the root last.
     level_start  (levels,) uint32: the first node of each level.
     """
@@ -35,7 +35,7 @@ def build_wide(backend: Backend, order: Order) -> WideTree:
     xp = backend.xp
     block_slot = xp.empty(len(order), np.uint32)
     counts, start = packed_levels(len(order), WIDE)
-    block = xp.empty((counts[0], 9, WIDE), np.float32)
+    block = xp.empty((counts[0], 7, WIDE), np.float32)
     backend.run(
         "sdf_wide_order",
         len(order),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from sdfcli.backend import Backend, select_backend
 from sdfcli.mesh.load import make_mesh
 from sdfcli.spatial.morton import Order, morton_order
 from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit
-from sdfcli.spatial.wide import WideIndex
+from sdfcli.spatial.wide import WideIndex, WideTree
 from trees import make_bvh, nearest
 
 backend = backends.backend
@@ -27,6 +28,7 @@ backend = backends.backend
 LEAF, NONE = 2**31, 2**32 - 1
 STACK = 96  # how many postponed nodes a query has room for, see trees/radix.h
 MARGIN = 2e-6  # boxes are larger than what they hold by less than this
+TURNED_MARGIN = 3.8e-6  # the same of bounds in the frames of blocks, and by more than half of this
 
 
 def bvh_of(backend: Backend, shape: shapes.Shape) -> Bvh:
@@ -187,12 +189,8 @@ def test_wide_tree_holds_each_triangle_once(cpu: Backend, count: int) -> None:
     wide = WideIndex(cpu, bvh.order).tree
     assert sorted(wide.block_slot.tolist()) == list(range(count))
     corners = bvh.order.triangle.reshape(-1, 3, 3)[wide.block_slot]
-    # (blocks, 9, width): coordinate by coordinate, `width` triangles side by side; the last block is filled up.
-    blocks, nine, width = wide.block.shape
-    assert (blocks, nine) == (-(-count // width), 9)
-    held = wide.block.transpose(0, 2, 1).reshape(-1, 3, 3)
-    assert np.array_equal(held[:count], corners)
-    assert (held[count:] == corners[-1]).all()
+    blocks, rows, width = wide.block.shape
+    assert (blocks, rows) == (-(-count // width), 7)
 
     low, high = gathered(corners.min(axis=1), width, np.min), gathered(corners.max(axis=1), width, np.max)
     starts = [*wide.level_start.tolist(), len(wide.box)]
@@ -209,6 +207,43 @@ def test_wide_tree_holds_each_triangle_once(cpu: Backend, count: int) -> None:
         low, high = gathered(low, width, np.min), gathered(high, width, np.max)
 
 
+def frames(wide: WideTree) -> tuple[Any, Any, Any]:
+    """Of blocks: middles (b, 3), half lengths (b, 3), and axes (b, 3, 3)."""
+    frame = wide.block[:, 0].astype(np.float64)
+    return frame[:, :3], frame[:, 3:6], frame[:, 6:15].reshape(-1, 3, 3)
+
+
+def flat(rng: np.random.Generator, count: int) -> shapes.Shape:
+    """Slanted triangles in a plane, and as many turned over."""
+    one, two = np.linalg.qr(rng.normal(size=(3, 2)))[0].T
+    place = rng.random((count, 3, 2)) * 0.02 + rng.random((count, 1, 2)) * 0.5
+    corners = 0.5 + (place[..., :1] - 0.25) * one + (place[..., 1:] - 0.25) * two
+    corners[::2] = corners[::2, ::-1]
+    return corners.reshape(-1, 3), np.arange(3 * count).reshape(-1, 3)
+
+
+@pytest.mark.parametrize("make", [flat, shapes.zoo, partial(shapes.soup, size=0.05)])
+def test_blocks_of_the_wide_tree_bound_their_triangles(cpu: Backend, make: Callable[..., shapes.Shape]) -> None:
+    bvh = bvh_of(cpu, make(np.random.default_rng(1), 1000))
+    wide = WideIndex(cpu, bvh.order).tree
+    corners = bvh.order.triangle.reshape(-1, 3, 3)[wide.block_slot].astype(np.float64)
+    middle, half, axes = frames(wide)
+    assert (np.linalg.norm(axes, ord=2, axis=(1, 2)) < 1).all(), "lengths along the axes are no longer than they are"
+    count = len(corners)
+    block, lane = np.divmod(np.arange(16 * len(middle)), 16)
+    low, high = wide.block[block, 1:4, lane], wide.block[block, 4:, lane]
+    assert (low[count:] > high[count:]).all(), "what is left over is empty"
+    block, low, high = block[:count], low[:count], high[:count]
+    assert (np.maximum(-low, high) <= half[block]).all()
+    turned = np.einsum("txk,tck->tcx", axes[block], corners - middle[block, None])
+    below, above = turned.min(axis=1) - low, high - turned.max(axis=1)
+    assert (below > TURNED_MARGIN / 2).all()
+    assert (above > TURNED_MARGIN / 2).all()
+    assert max(below.max(), above.max()) < 2 * TURNED_MARGIN
+    if make is flat:
+        assert half[:, 2].max() < 2 * TURNED_MARGIN, "triangles of a plane are flat in their frames"
+
+
 def test_the_wide_tree_does_not_depend_on_threads() -> None:
     triangles = shapes.triangles(shapes.soup(np.random.default_rng(1), 5000, 0.05)).reshape(-1, 9)
     triangles[::3] = triangles[0]  # ties
@@ -216,6 +251,7 @@ def test_the_wide_tree_does_not_depend_on_threads() -> None:
     one, many = (WideIndex(device, morton_order(device, triangles)).tree for device in devices)
     assert np.array_equal(one.block_slot, many.block_slot)
     assert np.array_equal(one.box, many.box)
+    assert np.array_equal(one.block, many.block)
 
 
 def test_the_wide_tree_is_tight(cpu: Backend) -> None:

@@ -215,10 +215,16 @@ class PacketWalk:
         self.low, self.high = tree.corner.min(axis=1) - MARGIN, tree.corner.max(axis=1) + MARGIN
         self.best, self.slot = np.full(16, INFINITE), np.zeros(16, int)
         self.boxes = self.tests = 0
-        seeds = list(dict.fromkeys(before.tolist()))
-        if seeds:
-            self.block(seeds, np.arange(16))
+        self.pairs: list[tuple[int, int]] = []
+        for slot in dict.fromkeys(before.tolist()):
+            self.boxes += 1
+            if (self.from_points(self.low[slot], self.high[slot]) <= self.best).any():
+                self.tests += 1
+                for k in range(16):
+                    self.test(k, slot)
         self.walk()
+        while self.pairs:
+            self.test_pairs()
 
     def from_points(self, low: Numbers, high: Numbers) -> Numbers:
         return np.array([box_distances(p, low, high) for p in self.p])
@@ -234,49 +240,51 @@ class PacketWalk:
         if d < self.best[k] or (known and d == self.best[k] and self.ids[slot] < self.ids[self.slot[k]]):
             self.best[k], self.slot[k] = d, slot
 
-    def block(self, slots: list[int], points: Numbers) -> None:
-        low, high = self.low[slots], self.high[slots]
+    def test_pairs(self) -> None:
+        self.tests += 1
+        self.pairs, last = self.pairs[:-16], self.pairs[-16:]
+        for pair in last:
+            self.test(*pair)
+
+    def block(self, number: int, points: Numbers) -> None:
+        frame, bounds = self.wide.block[number, 0], self.wide.block[number, 1:]
+        middle, half, *axes = frame[:15].reshape(5, 3)
+        turned = np.stack([dot(self.p - middle, axis[None]) for axis in axes], axis=-1)
         self.boxes += 1
-        near = [s for s, bound in zip(slots, self.from_all(low, high), strict=True) if bound <= self.best.max()]
-        if 0 < len(points) < len(near):
-            for k in points:
-                self.boxes += 1
-                if (box_distances(self.p[k], self.low[near], self.high[near]) <= self.best[k]).any():
-                    self.tests += 1
-                    for slot in near:
-                        self.test(k, slot)
-            return
-        for slot in near:
+        for k in [k for k in points if box_distances(turned[k], -half[None], half[None])[0] <= self.best[k]]:
             self.boxes += 1
-            if (self.from_points(self.low[slot], self.high[slot]) <= self.best).any():
-                self.tests += 1
-                for k in range(16):
-                    self.test(k, slot)
+            near = np.flatnonzero(box_distances(turned[k], bounds[:3].T, bounds[3:].T) <= self.best[k])
+            self.pairs += [(k, int(self.wide.block_slot[16 * number + lane])) for lane in near]
+            if len(self.pairs) >= 16:
+                self.test_pairs()
 
     def walk(self) -> None:
-        starts, count = self.wide.level_start, len(self.wide.block_slot)
+        starts = self.wide.level_start
         centre = F(0.5) * (self.p.min(axis=0) + self.p.max(axis=0))
         stack: list[tuple[Any, Any, int, int]] = [(F(0), F(0), 0, len(starts) - 1)]
         while stack:
-            bound, _, place, level = stack.pop()
+            bound, _, node, level = stack.pop()
             if bound > self.best.max():
                 continue
-            points = np.arange(16)
-            if level + 1 < len(starts):
-                own = self.wide.box[starts[level + 1] + place // 16, :, place % 16]
-                self.boxes += 1
-                points = np.flatnonzero(self.from_points(own[:3], own[3:]) <= self.best)
-                if len(points) == 0:
-                    continue
-            if level < 0:
-                self.block(self.wide.block_slot[16 * place : min(16 * place + 16, count)].tolist(), points)
+            if level + 1 < len(starts) and len(self.near(level + 1, node)) == 0:
                 continue
-            box = self.wide.box[starts[level] + place]
+            box = self.wide.box[starts[level] + node]
             self.boxes += 1
             bounds, order = self.from_all(box[:3].T, box[3:].T), box_distances(centre, box[:3].T, box[3:].T)
             near = [k for k in range(16) if bounds[k] <= self.best.max()]
-            entries = [(bounds[k], order[k], 16 * place + k, level - 1) for k in near]
+            if level == 0:
+                for block in (16 * node + k for k in near):
+                    if len(points := self.near(0, block)) > 0:
+                        self.block(block, points)
+                continue
+            entries = [(bounds[k], order[k], 16 * node + k, level - 1) for k in near]
             stack += sorted(entries, key=lambda entry: -entry[1])
+
+    def near(self, level: int, child: int) -> Numbers:
+        """Which points are near enough to a child of a node of this level."""
+        own = self.wide.box[self.wide.level_start[level] + child // 16, :, child % 16]
+        self.boxes += 1
+        return np.flatnonzero(self.from_points(own[:3], own[3:]) <= self.best)
 
 
 @pytest.mark.parametrize("count", [5, 300, 3000])

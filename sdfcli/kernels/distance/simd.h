@@ -3,10 +3,12 @@
 // triangles make a block, sixteen blocks a node of level 0, sixteen nodes of a level one of the next: no pointers, all
 // lanes full. Child j of node k is 16 k + j.
 //
-// Lanes change their meaning on the way. A node's children, and a block's triangles, are measured sixteen at a time
-// from the points' common box; what is near enough for that is measured from the sixteen points. Answers are those of
-// sdf_distance_cct to the last bit: the same arithmetic in every lane, bounds that hold whatever was rounded (each step
-// is monotonic), and a nearest triangle that does not depend on the order of the walk (see geometry/boxes.h).
+// Lanes change their meaning on the way. A node's children are measured sixteen at a time from the points' common box;
+// what is near enough for that is measured from the sixteen points. A block's triangles are measured sixteen at a time
+// from one point, by their bounds in the block's frame; what is near enough makes a pair with it, and of sixteen pairs
+// each has a lane, in which its triangle is measured: few triangles are near enough to all of the points. Answers are
+// those of sdf_distance_cct to the last bit: the same arithmetic in every lane, bounds that hold whatever was rounded
+// (see geometry/turned.h), and a nearest triangle that does not depend on the order of the walk (see geometry/boxes.h).
 //
 // INTERFACE
 //   sdf_distance_wide_lanes  nearest triangles of points that follow one another
@@ -27,7 +29,7 @@ struct sdf_distance_wide_args {
     u32 seeds;               // for each query, slots to start from
     const float* points;     // [n, 3]
     const float* triangle;   // [triangles, 9] by slot
-    const float* block;      // [ceil(triangles / 16), 9, 16]
+    const float* block;      // [ceil(triangles / 16), 7, 16]
     const u32* block_slot;   // [triangles]
     const float* wide_box;   // [nodes, 6, 16]
     const u32* level_start;  // [levels] each one's first node
@@ -47,7 +49,7 @@ struct WideBox {
 
 struct Postponed {
     float bound, order;
-    u32 place;  // a node, or on level -1 a block
+    u32 node;
     int level;
 };
 
@@ -58,7 +60,9 @@ struct Packet {
     Vec<FloatV> centre;
     FloatV best;  // squared distances so far, and to which triangles
     WideInts slot, id;
-    float farthest;    // the largest of these distances
+    float farthest;  // the largest of these distances
+    u32 pairs;       // of points and triangles that wait until there are sixteen, which are measured together
+    u32 pair_point[2 * SDF_LANES], pair_slot[2 * SDF_LANES];
     u32 boxes, tests;  // measurements, of which each is sixteen: of a box from the points, or of boxes from one or all
 };
 
@@ -112,7 +116,9 @@ FN void store_facets(const WideBox& box, const PreparedTriangle<FloatV>& f, Face
     store_lanes(f.over_bc, out->value + 20 * n);
     store_lanes(f.over_n, out->value + 21 * n);
 }
-FN Vec<FloatV> one_vector(const float* v) { return {FloatV(v[0]), FloatV(v[SDF_LANES]), FloatV(v[2 * SDF_LANES])}; }
+FN Vec<FloatV> one_vector(const float* v, int apart = SDF_LANES) {  // the same in all lanes
+    return {FloatV(v[0]), FloatV(v[apart]), FloatV(v[2 * apart])};
+}
 FN PreparedTriangle<FloatV> one_facet(const float* v) {
     const int n = SDF_LANES;
     return {one_vector(v),          one_vector(v + 3 * n),  one_vector(v + 6 * n), one_vector(v + 9 * n),
@@ -132,52 +138,57 @@ FN void test_facet(const sdf_distance_wide_args& a, const FacetLanes& facets, in
     q->id = select(closer, WideInts(id), q->id);
 }
 
-FN Vec<FloatV> one_point(const Packet& q, int k) { return {FloatV(q.x[k]), FloatV(q.y[k]), FloatV(q.z[k])}; }
-
-// The triangles from one of the points.
-FN void test_point(const sdf_distance_wide_args& a, const PreparedTriangle<FloatV>& facets, u32 near, int k,
-                   const u32* slots, Packet* q) {
-    q->tests++;
-    FloatV d = facet_distance_sq(one_point(*q, k), facets);
-    float best = q->best[k];
-    for (u32 left = bits(d <= FloatV(best)) & near; left; left &= left - 1) {
-        int t = __builtin_ctz(left);
-        u32 id = a.triangle_id[slots[t]];
-        if (d[t] < best || (d[t] == best && id < q->id[k])) {
-            best = d[t];
-            q->best.set(k, best);
-            q->slot.set(k, slots[t]);
-            q->id.set(k, id);
-        }
+// Measures the last sixteen pairs, or all where there are fewer.
+FN void test_pairs(const sdf_distance_wide_args& a, Packet* q) {
+    u32 count = min_of(q->pairs, (u32)SDF_LANES), first = q->pairs -= count;
+    float corner[9 * SDF_LANES], point[3 * SDF_LANES];
+    for (u32 k = 0; k < SDF_LANES; k++) {
+        u32 pair = first + min_of(k, count - 1), own = q->pair_point[pair];
+        const float* t = a.triangle + 9 * (size_t)q->pair_slot[pair];
+        for (int c = 0; c < 9; c++) corner[SDF_LANES * c + k] = t[c];
+        point[k] = q->x[own];
+        point[SDF_LANES + k] = q->y[own];
+        point[2 * SDF_LANES + k] = q->z[own];
     }
-}
-
-// A block of triangles, those of which are measured that are near enough to the points' box, from those points that are
-// near enough to the block's box: whichever are fewer, one after the other, the others in the lanes.
-FN void test_block(const sdf_distance_wide_args& a, const float* corners, const u32* slots, u32 count, u32 points,
-                   Packet* q) {
-    Vec<FloatV> u = load_corner(corners, 0), v = load_corner(corners, 1), w = load_corner(corners, 2);
-    WideBox box = boxes_around(u, v, w);
-    q->boxes++;
-    u32 near = bits(gap_sq(box, q->around.low, q->around.high) <= FloatV(q->farthest)) & ((1u << count) - 1u);
-    if (!near) return;
-    PreparedTriangle<FloatV> f = facet(u, v, w);
-    if (popcount(points) < popcount(near)) {
-        for (; points; points &= points - 1) {
-            int k = __builtin_ctz(points);
-            Vec<FloatV> p = one_point(*q, k);
-            q->boxes++;
-            if (bits(gap_sq(box, p, p) <= FloatV(q->best[k])) & near) test_point(a, f, near, k, slots, q);
-        }
-    } else {
-        FacetLanes facets;
-        store_facets(box, f, &facets);
-        for (; near; near &= near - 1) {
-            int k = __builtin_ctz(near);
-            test_facet(a, facets, k, slots[k], q);
+    q->tests++;
+    FloatV d = facet_distance_sq(load_corner(point, 0),
+                                 facet(load_corner(corner, 0), load_corner(corner, 1), load_corner(corner, 2)));
+    for (u32 k = 0; k < count; k++) {
+        u32 own = q->pair_point[first + k], slot = q->pair_slot[first + k];
+        if (d[k] > q->best[own]) continue;
+        u32 id = a.triangle_id[slot];
+        if (d[k] < q->best[own] || id < q->id[own]) {
+            q->best.set(own, d[k]);
+            q->slot.set(own, slot);
+            q->id.set(own, id);
         }
     }
     q->farthest = most_lane(q->best);
+}
+
+// A block of triangles from those of the points that are near enough to the block's own box: the sixteen points are
+// turned into its frame, and those that are near enough there look at the bounds of its triangles one after another.
+FN void test_block(const sdf_distance_wide_args& a, u32 block, u32 points, Packet* q) {
+    const float* f = a.block + SDF_WIDE_BLOCK * (size_t)block;
+    Vec<FloatV> r = q->p - one_vector(f, 1),
+                t = {dot(r, one_vector(f + 6, 1)), dot(r, one_vector(f + 9, 1)), dot(r, one_vector(f + 12, 1))};
+    Vec<FloatV> half = one_vector(f + 3, 1), none = {FloatV(0.f), FloatV(0.f), FloatV(0.f)};
+    WideBox own = {none - half, half}, bounds = load_boxes(f + SDF_WIDE);
+    q->boxes++;
+    points &= bits(gap_sq(own, t, t) <= q->best);
+    if (!points) return;
+    float turned[3 * SDF_LANES];
+    store3(t, turned);
+    for (; points; points &= points - 1) {
+        int k = __builtin_ctz(points);
+        Vec<FloatV> p = one_vector(turned + k, SDF_LANES);
+        q->boxes++;
+        for (u32 near = bits(gap_sq(bounds, p, p) <= FloatV(q->best[k])); near; near &= near - 1) {
+            q->pair_point[q->pairs] = k;
+            q->pair_slot[q->pairs++] = a.block_slot[SDF_WIDE * block + (u32)__builtin_ctz(near)];
+        }
+        if (q->pairs >= SDF_LANES) test_pairs(a, q);
+    }
 }
 
 // Triangles to start from: those given, and those of the points before.
@@ -191,7 +202,11 @@ FN void test_seeds(const sdf_distance_wide_args& a, Seeds* seeds, Packet* q) {
         size_t slot = seeds->slot[k < seeds->count ? k : 0];
         for (int c = 0; c < 9; c++) t[SDF_LANES * c + k] = a.triangle[9 * slot + c];
     }
-    test_block(a, t, seeds->slot, seeds->count, 0xffffu, q);
+    Vec<FloatV> u = load_corner(t, 0), v = load_corner(t, 1), w = load_corner(t, 2);
+    FacetLanes facets;
+    store_facets(boxes_around(u, v, w), facet(u, v, w), &facets);
+    for (u32 k = 0; k < seeds->count; k++) test_facet(a, facets, k, seeds->slot[k], q);
+    q->farthest = most_lane(q->best);
     seeds->count = 0;
 }
 FN void add_seed(const sdf_distance_wide_args& a, u32 slot, Seeds* seeds, Packet* q) {
@@ -201,36 +216,42 @@ FN void add_seed(const sdf_distance_wide_args& a, u32 slot, Seeds* seeds, Packet
     if (seeds->count == SDF_LANES) test_seeds(a, seeds, q);
 }
 
+// Which points are near enough to child k of a node, as they are now.
+FN u32 near_child(const float* boxes, u32 k, Packet* q) {
+    q->boxes++;
+    return bits(gap_sq(one_box(boxes + k), q->p, q->p) <= q->best);
+}
+FN const float* boxes_of(const sdf_distance_wide_args& a, int level, u32 node) {
+    return a.wide_box + 6 * SDF_LANES * ((size_t)a.level_start[level] + node);
+}
+
+// The nearest nodes first; blocks in any order, as bounds are near their ends there.
 FN void walk(const sdf_distance_wide_args& a, Packet* q) {
     Postponed stack[SDF_WIDE_STACK];
-    int depth = 1;
-    stack[0] = {0.f, 0.f, 0, (int)a.levels - 1};
+    int depth = 1, root = (int)a.levels - 1;
+    stack[0] = {0.f, 0.f, 0, root};
     while (depth > 0) {
         Postponed at = stack[--depth];
         if (at.bound > q->farthest) continue;
-        u32 points = 0xffffu;
-        if (at.level + 1 <
-            (int)a.levels) {  // looked at when its parent was; once more from the points, as they are now
-            const float* own =
-                a.wide_box + 6 * SDF_LANES * ((size_t)a.level_start[at.level + 1] + at.place / SDF_LANES);
-            q->boxes++;
-            points = bits(gap_sq(one_box(own + at.place % SDF_LANES), q->p, q->p) <= q->best);
-            if (!points) continue;
-        }
-        if (at.level < 0) {
-            u32 first = at.place * SDF_LANES;
-            u32 count = min_of((u32)SDF_LANES, a.triangles - first);
-            test_block(a, a.block + 9 * (size_t)first, a.block_slot + first, count, points, q);
+        if (at.level < root && !near_child(boxes_of(a, at.level + 1, at.node / SDF_WIDE), at.node % SDF_WIDE, q))
+            continue;
+        const float* boxes = boxes_of(a, at.level, at.node);
+        WideBox child = load_boxes(boxes);
+        q->boxes++;
+        FloatV bound = gap_sq(child, q->around.low, q->around.high);
+        u32 left = bits(bound <= FloatV(q->farthest));
+        if (at.level == 0) {
+            for (; left; left &= left - 1) {
+                u32 k = (u32)__builtin_ctz(left);
+                if (u32 points = near_child(boxes, k, q)) test_block(a, at.node * SDF_WIDE + k, points, q);
+            }
             continue;
         }
-        WideBox child = load_boxes(a.wide_box + 6 * SDF_LANES * ((size_t)a.level_start[at.level] + at.place));
-        q->boxes++;
-        FloatV bound = gap_sq(child, q->around.low, q->around.high), order = gap_sq(child, q->centre, q->centre);
-        int base = depth;
-        for (u32 left = bits(bound <= FloatV(q->farthest)); left; left &= left - 1) {
+        FloatV order = gap_sq(child, q->centre, q->centre);
+        for (int base = depth; left; left &= left - 1) {
             int k = __builtin_ctz(left), place = depth++;  // the child nearest to the points' centre ends on top
             for (; place > base && stack[place - 1].order < order[k]; place--) stack[place] = stack[place - 1];
-            stack[place] = {bound[k], order[k], at.place * SDF_LANES + (u32)k, at.level - 1};
+            stack[place] = {bound[k], order[k], at.node * SDF_WIDE + (u32)k, at.level - 1};
         }
     }
 }
@@ -256,7 +277,7 @@ FN void query_packet(const sdf_distance_wide_args& a, u32 first, u32 last, bool 
     q.slot = WideInts(0u);
     q.id = WideInts(SDF_NONE);
     q.farthest = SDF_UNKNOWN;
-    q.boxes = q.tests = 0;
+    q.pairs = q.boxes = q.tests = 0;
 
     Seeds seeds;
     seeds.count = 0;
@@ -270,6 +291,7 @@ FN void query_packet(const sdf_distance_wide_args& a, u32 first, u32 last, bool 
     }
     test_seeds(a, &seeds, &q);
     walk(a, &q);
+    while (q.pairs > 0) test_pairs(a, &q);
     for (u32 k = 0; k < count; k++) {
         a.distance[first + k] = sqrtf(q.best[k]);
         a.slot[first + k] = q.slot[k];

@@ -1,8 +1,8 @@
 // The tree of the GPU's distance query: a packed R-tree with 32 children a node, whose lowest nodes are blocks of 32
 // triangles (Kamel and Faloutsos 1993). Triangles lie along the Hilbert curve, and each 4096 of them that follow one
 // another are cut into blocks by medians: blocks are nearly square, which those along a curve are not. Boxes of
-// triangles and of blocks are turned as these lie (Gottschalk, Lin and Manocha 1996), so that slanted triangles are
-// flat in theirs; those of nodes above are not, as larger parts of a surface are hardly flat.
+// triangles and of blocks are turned as these lie; those of nodes above are not, as larger parts of a surface are
+// hardly flat.
 //
 // INTERFACE
 //   Float4, Obb                              four floats, read as one; a turned box
@@ -17,11 +17,10 @@
 #include "geometry/boxes.h"
 #include "geometry/hilbert.h"
 #include "geometry/triangle.h"
+#include "geometry/turned.h"
 
 #ifdef SDF_SHARED
-#define SDF_NEARER 0.99999f            // what bounds are multiplied by against rounding
-#define SDF_FARTHER 1.00003f           // and upper ones, of lengths along axes that are too short
-#define SDF_TURNED_MARGIN 3.8147e-06f  // more than the rounding of places in a turned box
+#define SDF_FARTHER 1.00003f  // what upper bounds of lengths along axes that are too short are multiplied by
 #define SDF_CUT_BINS 256u
 
 struct alignas(16) Float4 {
@@ -60,13 +59,8 @@ FN void store_turned(float* boxes, u32 place, const Obb& b) {
 // The box of a triangle, turned with the normal n; of the triangles of all threads where max_of_all is warp_highest.
 template <class Most>
 FN Obb turned_box(F3 n, const float* t, Most max_of_all) {
-    float length_sq = dot(n, n);
-    F3 z = length_sq > 1e-30f ? (1.f / sqrtf(length_sq)) * n : vec(0.f, 0.f, 1.f);
-    float x = fabsf(z.x), y = fabsf(z.y), w = fabsf(z.z);
-    F3 flat = x <= y && x <= w ? vec(1.f, 0.f, 0.f) : y <= w ? vec(0.f, 1.f, 0.f) : vec(0.f, 0.f, 1.f);
-    flat = flat - dot(flat, z) * z;
-    F3 axis[3] = {(1.f / sqrtf(dot(flat, flat))) * flat, flat, z};
-    axis[1] = cross(z, axis[0]);
+    Axes axes = turned_axes(n);
+    F3 axis[3] = {axes.x, axes.y, axes.z};
     F3 middle = vec(0.f, 0.f, 0.f);
     float half[3];
     for (int k = 0; k < 3; k++) {
@@ -79,7 +73,7 @@ FN Obb turned_box(F3 n, const float* t, Most max_of_all) {
               c = fabsf(dot(load3(t + 6) - middle, axis[k]));
         half[k] = max_of_all(max_of(a, max_of(b, c))) + SDF_TURNED_MARGIN;
     }
-    Obb box = {middle, load3(half), axis[0], axis[1], z};
+    Obb box = {middle, load3(half), axes.x, axes.y, axes.z};
     return box;
 }
 
