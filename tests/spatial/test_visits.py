@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -216,12 +216,7 @@ class PacketWalk:
         self.best, self.slot = np.full(16, INFINITE), np.zeros(16, int)
         self.boxes = self.tests = 0
         self.pairs: list[tuple[int, int]] = []
-        for slot in dict.fromkeys(before.tolist()):
-            self.boxes += 1
-            if (self.from_points(self.low[slot], self.high[slot]) <= self.best).any():
-                self.tests += 1
-                for k in range(16):
-                    self.test(k, slot)
+        self.test_triangles(dict.fromkeys(before.tolist()))
         self.walk()
         while self.pairs:
             self.test_pairs()
@@ -240,6 +235,14 @@ class PacketWalk:
         if d < self.best[k] or (known and d == self.best[k] and self.ids[slot] < self.ids[self.slot[k]]):
             self.best[k], self.slot[k] = d, slot
 
+    def test_triangles(self, slots: Iterable[int]) -> None:
+        for slot in slots:
+            self.boxes += 1
+            if (self.from_points(self.low[slot], self.high[slot]) <= self.best).any():
+                self.tests += 1
+                for k in range(16):
+                    self.test(k, slot)
+
     def test_pairs(self) -> None:
         self.tests += 1
         self.pairs, last = self.pairs[:-16], self.pairs[-16:]
@@ -251,10 +254,18 @@ class PacketWalk:
         middle, half, *axes = frame[:15].reshape(5, 3)
         turned = np.stack([dot(self.p - middle, axis[None]) for axis in axes], axis=-1)
         self.boxes += 1
-        for k in [k for k in points if box_distances(turned[k], -half[None], half[None])[0] <= self.best[k]]:
-            self.boxes += 1
-            near = np.flatnonzero(box_distances(turned[k], bounds[:3].T, bounds[3:].T) <= self.best[k])
-            self.pairs += [(k, int(self.wide.block_slot[16 * number + lane])) for lane in near]
+        wanting = [k for k in points if box_distances(turned[k], -half[None], half[None])[0] <= self.best[k]]
+        self.boxes += len(wanting)
+        near = {
+            k: np.flatnonzero(box_distances(turned[k], bounds[:3].T, bounds[3:].T) <= self.best[k]) for k in wanting
+        }
+        slots = self.wide.block_slot[16 * number :]
+        triangles = sorted({lane for lanes in near.values() for lane in lanes})
+        if sum(map(len, near.values())) > 8 + 3 * len(triangles):
+            self.test_triangles(int(slots[lane]) for lane in triangles)
+            return
+        for k, lanes in near.items():
+            self.pairs += [(k, int(slots[lane])) for lane in lanes]
             if len(self.pairs) >= 16:
                 self.test_pairs()
 

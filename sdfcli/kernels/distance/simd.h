@@ -6,7 +6,7 @@
 // Lanes change their meaning on the way. A node's children are measured sixteen at a time from the points' common box;
 // what is near enough for that is measured from the sixteen points. A block's triangles are measured sixteen at a time
 // from one point, by their bounds in the block's frame; what is near enough makes a pair with it, and of sixteen pairs
-// each has a lane, in which its triangle is measured: few triangles are near enough to all of the points. Answers are
+// each has a lane, in which its triangle is measured: few triangles are near enough to most of the points. Answers are
 // those of sdf_distance_cct to the last bit: the same arithmetic in every lane, bounds that hold whatever was rounded
 // (see geometry/turned.h), and a nearest triangle that does not depend on the order of the walk (see geometry/boxes.h).
 //
@@ -138,6 +138,20 @@ FN void test_facet(const sdf_distance_wide_args& a, const FacetLanes& facets, in
     q->id = select(closer, WideInts(id), q->id);
 }
 
+// Up to sixteen triangles, one after another, from all of the points.
+FN void test_triangles(const sdf_distance_wide_args& a, const u32* slots, u32 count, Packet* q) {
+    float t[9 * SDF_LANES];
+    for (u32 k = 0; k < SDF_LANES; k++) {
+        size_t slot = slots[k < count ? k : 0];
+        for (int c = 0; c < 9; c++) t[SDF_LANES * c + k] = a.triangle[9 * slot + c];
+    }
+    Vec<FloatV> u = load_corner(t, 0), v = load_corner(t, 1), w = load_corner(t, 2);
+    FacetLanes facets;
+    store_facets(boxes_around(u, v, w), facet(u, v, w), &facets);
+    for (u32 k = 0; k < count; k++) test_facet(a, facets, (int)k, slots[k], q);
+    q->farthest = most_lane(q->best);
+}
+
 // Measures the last sixteen pairs, or all where there are fewer.
 FN void test_pairs(const sdf_distance_wide_args& a, Packet* q) {
     u32 count = min_of(q->pairs, (u32)SDF_LANES), first = q->pairs -= count;
@@ -168,24 +182,39 @@ FN void test_pairs(const sdf_distance_wide_args& a, Packet* q) {
 
 // A block of triangles from those of the points that are near enough to the block's own box: the sixteen points are
 // turned into its frame, and those that are near enough there look at the bounds of its triangles one after another.
+// Many pairs of few triangles, as before bounds are good, take longer than these triangles from all points.
 FN void test_block(const sdf_distance_wide_args& a, u32 block, u32 points, Packet* q) {
     const float* f = a.block + SDF_WIDE_BLOCK * (size_t)block;
-    Vec<FloatV> r = q->p - one_vector(f, 1),
-                t = {dot(r, one_vector(f + 6, 1)), dot(r, one_vector(f + 9, 1)), dot(r, one_vector(f + 12, 1))};
-    Vec<FloatV> half = one_vector(f + 3, 1), none = {FloatV(0.f), FloatV(0.f), FloatV(0.f)};
+    Vec<FloatV> r = q->p - one_vector(f, 1), half = one_vector(f + 3, 1),
+                none = {FloatV(0.f), FloatV(0.f), FloatV(0.f)};
+    Vec<FloatV> t = {dot(r, one_vector(f + 6, 1)), dot(r, one_vector(f + 9, 1)), dot(r, one_vector(f + 12, 1))};
     WideBox own = {none - half, half}, bounds = load_boxes(f + SDF_WIDE);
     q->boxes++;
     points &= bits(gap_sq(own, t, t) <= q->best);
     if (!points) return;
     float turned[3 * SDF_LANES];
     store3(t, turned);
-    for (; points; points &= points - 1) {
-        int k = __builtin_ctz(points);
+    u32 near[SDF_LANES], pairs = 0, triangles = 0;
+    for (u32 left = points; left; left &= left - 1) {
+        int k = __builtin_ctz(left);
         Vec<FloatV> p = one_vector(turned + k, SDF_LANES);
         q->boxes++;
-        for (u32 near = bits(gap_sq(bounds, p, p) <= FloatV(q->best[k])); near; near &= near - 1) {
-            q->pair_point[q->pairs] = k;
-            q->pair_slot[q->pairs++] = a.block_slot[SDF_WIDE * block + (u32)__builtin_ctz(near)];
+        near[k] = bits(gap_sq(bounds, p, p) <= FloatV(q->best[k]));
+        pairs += popcount(near[k]);
+        triangles |= near[k];
+    }
+    const u32* slots = a.block_slot + SDF_WIDE * (size_t)block;
+    if (pairs > 8 + 3 * popcount(triangles)) {
+        u32 slot[SDF_LANES], count = 0;
+        for (; triangles; triangles &= triangles - 1) slot[count++] = slots[__builtin_ctz(triangles)];
+        test_triangles(a, slot, count, q);
+        return;
+    }
+    for (; points; points &= points - 1) {
+        int k = __builtin_ctz(points);
+        for (; near[k]; near[k] &= near[k] - 1) {
+            q->pair_point[q->pairs] = (u32)k;
+            q->pair_slot[q->pairs++] = slots[__builtin_ctz(near[k])];
         }
         if (q->pairs >= SDF_LANES) test_pairs(a, q);
     }
@@ -196,17 +225,7 @@ struct Seeds {
     u32 slot[SDF_LANES], count;
 };
 FN void test_seeds(const sdf_distance_wide_args& a, Seeds* seeds, Packet* q) {
-    if (seeds->count == 0) return;
-    float t[9 * SDF_LANES];
-    for (u32 k = 0; k < SDF_LANES; k++) {
-        size_t slot = seeds->slot[k < seeds->count ? k : 0];
-        for (int c = 0; c < 9; c++) t[SDF_LANES * c + k] = a.triangle[9 * slot + c];
-    }
-    Vec<FloatV> u = load_corner(t, 0), v = load_corner(t, 1), w = load_corner(t, 2);
-    FacetLanes facets;
-    store_facets(boxes_around(u, v, w), facet(u, v, w), &facets);
-    for (u32 k = 0; k < seeds->count; k++) test_facet(a, facets, k, seeds->slot[k], q);
-    q->farthest = most_lane(q->best);
+    if (seeds->count > 0) test_triangles(a, seeds->slot, seeds->count, q);
     seeds->count = 0;
 }
 FN void add_seed(const sdf_distance_wide_args& a, u32 slot, Seeds* seeds, Packet* q) {
