@@ -127,6 +127,6 @@ def _make_sampler(backend: Backend, arrays: LeafArrays) -> dict[str, Any]:
     top, child = leaf_nodes(backend, arrays["leaf_key"], arrays["leaf_level"])
     corner = arrays["leaf_corner"]
     leaf_value = backend.empty_aligned(corner.shape, np.float32)
-    backend.run("sdf_leaf_values", corner.size, corner=corner, value=arrays["value"], leaf_value=leaf_value)
+    backend.run("sdf_leaf_values", len(corner), corner=corner, value=arrays["value"], leaf_value=leaf_value)
     tree = backend.group("LeafTree", top=top, child=child)
     return {"leaf_level": arrays["leaf_level"], "leaf_value": leaf_value, "tree": tree}

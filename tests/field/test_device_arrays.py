@@ -7,6 +7,7 @@ import gc
 import pickle
 import re
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,6 +31,22 @@ extern "C" __global__ void look_up(sdf::Sampler field, double* point) {
     point[0] = sdf::sdf_sample(field, sdf::load3(point), nullptr) + dot(1.f);
 }
 """
+
+
+def test_kernels_of_a_field_number_leaves_not_their_corners(cpu: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    # More than 2^29 leaves, as a fine field has them, have eight times as many corners: more than 32 bits can number.
+    field = oracle.random_field(np.random.default_rng(1), 300, [0.0, 0.0, 0.0], 1.0, deep=True)
+    run, counts = type(cpu).run, {}
+
+    def counted(self: Backend, kernel: str, n: int, **values: Any) -> None:
+        counts[kernel] = n
+        run(self, kernel, n, **values)
+
+    monkeypatch.setattr(type(cpu), "run", counted)
+    field.device_arrays("cpu")
+    del counts["sdf_leaf_top"]  # always as many
+    most = max(len(field.leaf_key), len(field.corner_key))
+    assert {kernel: n for kernel, n in counts.items() if n > most} == {}
 
 
 @pytest.mark.parametrize("splits", [0, 1, 300])

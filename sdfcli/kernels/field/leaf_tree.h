@@ -122,11 +122,13 @@ SDF_KERNEL(sdf_leaf_nodes, PLAIN, i) {
 }
 
 struct sdf_leaf_values_args {
-    u32 n;               // 8 x leaves
-    const u32* corner;   // [n] of the leaves
+    u32 n;               // leaves, of which eight times as many may have no 32-bit number
+    const u32* corner;   // [n, 8] of the leaves
     const float* value;  // [corners]
-    float* leaf_value;   // [n] out
+    float* leaf_value;   // [n, 8] out
 };
-SDF_KERNEL(sdf_leaf_values, PLAIN, i) { a.leaf_value[i] = a.value[a.corner[i]]; }
+SDF_KERNEL(sdf_leaf_values, PLAIN, i) {
+    for (size_t k = 8 * (size_t)i; k < 8 * ((size_t)i + 1); k++) a.leaf_value[k] = a.value[a.corner[k]];
+}
 
 #endif
