@@ -20,7 +20,7 @@ from sdfcli.backend import Backend, select_backend
 from sdfcli.mesh.load import make_mesh
 from sdfcli.spatial.morton import Order, morton_order
 from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit
-from sdfcli.spatial.wide import WideIndex, WideTree
+from sdfcli.spatial.wide import WideIndex
 from trees import make_bvh, nearest
 
 backend = backends.backend
@@ -207,12 +207,6 @@ def test_wide_tree_holds_each_triangle_once(cpu: Backend, count: int) -> None:
         low, high = gathered(low, width, np.min), gathered(high, width, np.max)
 
 
-def frames(wide: WideTree) -> tuple[Any, Any, Any]:
-    """Of blocks: middles (b, 3), half lengths (b, 3), and axes (b, 3, 3)."""
-    frame = wide.block[:, 0].astype(np.float64)
-    return frame[:, :3], frame[:, 3:6], frame[:, 6:15].reshape(-1, 3, 3)
-
-
 def flat(rng: np.random.Generator, count: int) -> shapes.Shape:
     """Slanted triangles in a plane, and as many turned over."""
     one, two = np.linalg.qr(rng.normal(size=(3, 2)))[0].T
@@ -227,7 +221,8 @@ def test_blocks_of_the_wide_tree_bound_their_triangles(cpu: Backend, make: Calla
     bvh = bvh_of(cpu, make(np.random.default_rng(1), 1000))
     wide = WideIndex(cpu, bvh.order).tree
     corners = bvh.order.triangle.reshape(-1, 3, 3)[wide.block_slot].astype(np.float64)
-    middle, half, axes = frames(wide)
+    frame = wide.block[:, 0].astype(np.float64)
+    middle, half, axes = frame[:, :3], frame[:, 3:6], frame[:, 6:15].reshape(-1, 3, 3)
     assert (np.linalg.norm(axes, ord=2, axis=(1, 2)) < 1).all(), "lengths along the axes are no longer than they are"
     count = len(corners)
     block, lane = np.divmod(np.arange(16 * len(middle)), 16)

@@ -66,14 +66,14 @@ struct Packet {
     u32 boxes, tests;  // measurements, of which each is sixteen: of a box from the points, or of boxes from one or all
 };
 
-FN WideBox load_boxes(const float* b) {
-    return {{load_lanes(b), load_lanes(b + SDF_LANES), load_lanes(b + 2 * SDF_LANES)},
-            {load_lanes(b + 3 * SDF_LANES), load_lanes(b + 4 * SDF_LANES), load_lanes(b + 5 * SDF_LANES)}};
+FN Vec<FloatV> load_vectors(const float* p) {
+    return {load_lanes(p), load_lanes(p + SDF_LANES), load_lanes(p + 2 * SDF_LANES)};
 }
-FN WideBox one_box(const float* b) {  // the same box in all lanes
-    return {{FloatV(b[0]), FloatV(b[SDF_LANES]), FloatV(b[2 * SDF_LANES])},
-            {FloatV(b[3 * SDF_LANES]), FloatV(b[4 * SDF_LANES]), FloatV(b[5 * SDF_LANES])}};
+FN Vec<FloatV> one_vector(const float* v, int apart = SDF_LANES) {  // the same in all lanes
+    return {FloatV(v[0]), FloatV(v[apart]), FloatV(v[2 * apart])};
 }
+FN WideBox load_boxes(const float* b) { return {load_vectors(b), load_vectors(b + 3 * SDF_LANES)}; }
+FN WideBox one_box(const float* b) { return {one_vector(b), one_vector(b + 3 * SDF_LANES)}; }
 FN FloatV gap(FloatV low, FloatV high, FloatV from, FloatV to) {
     return max_of(max_of(low - to, from - high), FloatV(0.f));
 }
@@ -84,10 +84,14 @@ FN FloatV gap_sq(const WideBox& b, const Vec<FloatV>& from, const Vec<FloatV>& t
     return (x * x + y * y + z * z) * FloatV(SDF_BOX_SHRINK);
 }
 
-FN Vec<FloatV> load_corner(const float* block, int corner) {
-    const float* c = block + 3 * SDF_LANES * corner;
-    return {load_lanes(c), load_lanes(c + SDF_LANES), load_lanes(c + 2 * SDF_LANES)};
-}
+// Triangles lane by lane.
+struct TriangleLanes {
+    float corner[9 * SDF_LANES];
+    METHOD void put(u32 lane, const float* t) {
+        for (int c = 0; c < 9; c++) corner[SDF_LANES * c + lane] = t[c];
+    }
+    METHOD Vec<FloatV> load(int k) const { return load_vectors(corner + 3 * SDF_LANES * k); }
+};
 FN WideBox boxes_around(const Vec<FloatV>& u, const Vec<FloatV>& v, const Vec<FloatV>& w) {  // as triangle_box
     FloatV margin(SDF_BOX_MARGIN);
     return {{min_of(u.x, min_of(v.x, w.x)) - margin, min_of(u.y, min_of(v.y, w.y)) - margin,
@@ -116,9 +120,6 @@ FN void store_facets(const WideBox& box, const PreparedTriangle<FloatV>& f, Face
     store_lanes(f.over_bc, out->value + 20 * n);
     store_lanes(f.over_n, out->value + 21 * n);
 }
-FN Vec<FloatV> one_vector(const float* v, int apart = SDF_LANES) {  // the same in all lanes
-    return {FloatV(v[0]), FloatV(v[apart]), FloatV(v[2 * apart])};
-}
 FN PreparedTriangle<FloatV> one_facet(const float* v) {
     const int n = SDF_LANES;
     return {one_vector(v),          one_vector(v + 3 * n),  one_vector(v + 6 * n), one_vector(v + 9 * n),
@@ -140,12 +141,9 @@ FN void test_facet(const sdf_distance_wide_args& a, const FacetLanes& facets, in
 
 // Up to sixteen triangles, one after another, from all of the points.
 FN void test_triangles(const sdf_distance_wide_args& a, const u32* slots, u32 count, Packet* q) {
-    float t[9 * SDF_LANES];
-    for (u32 k = 0; k < SDF_LANES; k++) {
-        size_t slot = slots[k < count ? k : 0];
-        for (int c = 0; c < 9; c++) t[SDF_LANES * c + k] = a.triangle[9 * slot + c];
-    }
-    Vec<FloatV> u = load_corner(t, 0), v = load_corner(t, 1), w = load_corner(t, 2);
+    TriangleLanes t;
+    for (u32 k = 0; k < SDF_LANES; k++) t.put(k, a.triangle + 9 * (size_t)slots[k < count ? k : 0]);
+    Vec<FloatV> u = t.load(0), v = t.load(1), w = t.load(2);
     FacetLanes facets;
     store_facets(boxes_around(u, v, w), facet(u, v, w), &facets);
     for (u32 k = 0; k < count; k++) test_facet(a, facets, (int)k, slots[k], q);
@@ -155,18 +153,17 @@ FN void test_triangles(const sdf_distance_wide_args& a, const u32* slots, u32 co
 // Measures the last sixteen pairs, or all where there are fewer.
 FN void test_pairs(const sdf_distance_wide_args& a, Packet* q) {
     u32 count = min_of(q->pairs, (u32)SDF_LANES), first = q->pairs -= count;
-    float corner[9 * SDF_LANES], point[3 * SDF_LANES];
+    TriangleLanes t;
+    float point[3 * SDF_LANES];
     for (u32 k = 0; k < SDF_LANES; k++) {
         u32 pair = first + min_of(k, count - 1), own = q->pair_point[pair];
-        const float* t = a.triangle + 9 * (size_t)q->pair_slot[pair];
-        for (int c = 0; c < 9; c++) corner[SDF_LANES * c + k] = t[c];
+        t.put(k, a.triangle + 9 * (size_t)q->pair_slot[pair]);
         point[k] = q->x[own];
         point[SDF_LANES + k] = q->y[own];
         point[2 * SDF_LANES + k] = q->z[own];
     }
     q->tests++;
-    FloatV d = facet_distance_sq(load_corner(point, 0),
-                                 facet(load_corner(corner, 0), load_corner(corner, 1), load_corner(corner, 2)));
+    FloatV d = facet_distance_sq(load_vectors(point), facet(t.load(0), t.load(1), t.load(2)));
     for (u32 k = 0; k < count; k++) {
         u32 own = q->pair_point[first + k], slot = q->pair_slot[first + k];
         if (d[k] > q->best[own]) continue;

@@ -3,6 +3,7 @@
 // INTERFACE
 //   box_distance_sq  the squared distance of a point from a box, a lower bound
 //   Box              a box
+//   empty_box, box_of_both  one that holds nothing, and the box around two
 //   triangle_box     the box of a triangle, grown by a margin
 //   boxes_meet       whether two boxes have a point in common
 #ifndef SDFCLI_GEOMETRY_BOXES_H
@@ -23,6 +24,18 @@ FN float box_distance_sq(F3 p, const float* box) {  // box: lower x, y, z, upper
 struct Box {
     float v[6];
 };
+FN Box empty_box() {
+    Box b = {{3e38f, 3e38f, 3e38f, -3e38f, -3e38f, -3e38f}};
+    return b;
+}
+FN Box box_of_both(const Box& a, const Box& b) {
+    Box both;
+    for (int k = 0; k < 3; k++) {
+        both.v[k] = min_of(a.v[k], b.v[k]);
+        both.v[k + 3] = max_of(a.v[k + 3], b.v[k + 3]);
+    }
+    return both;
+}
 FN void store_bounds(Box* b, int k, float u, float v, float w) {
     b->v[k] = min_of(u, min_of(v, w)) - SDF_BOX_MARGIN;
     b->v[k + 3] = max_of(u, max_of(v, w)) + SDF_BOX_MARGIN;

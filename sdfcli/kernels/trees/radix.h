@@ -104,11 +104,7 @@ struct sdf_bvh_refit_args {
 SDF_KERNEL(sdf_bvh_refit, PLAIN, leaf) {
     auto load = [&](u32 child) { return child_box(a.tree.triangle, a.box, child); };
     reduce_bottom_up(a.tree, a.arrivals, leaf, load(make_leaf(leaf)), load, [&](u32 node, const Box& l, const Box& r) {
-        Box both;
-        for (int k = 0; k < 3; k++) {
-            both.v[k] = min_of(l.v[k], r.v[k]);
-            both.v[k + 3] = max_of(l.v[k + 3], r.v[k + 3]);
-        }
+        Box both = box_of_both(l, r);
         store_row<6>(a.box + 6 * (size_t)node, both.v);
         return both;
     });
