@@ -7,7 +7,6 @@ import functools
 import os
 import time
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from threading import Thread
 
@@ -23,6 +22,7 @@ from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import BuildParams
 from sdfcli.pipeline import LOADING, Helpers, build
 from sdfcli.runtime import remote
+from sdfcli.runtime.hdf5 import import_h5py
 from sdfcli.runtime.memory import as_sdf_error
 
 
@@ -104,7 +104,7 @@ def _build_here(
 
 def _import_h5py() -> None:
     with contextlib.suppress(Exception):  # its users import it again, and report the error
-        import_module("h5py")
+        import_h5py(spare=64 << 20)
 
 
 def _is_there(path: Path, field: Field) -> bool:

@@ -10,6 +10,7 @@ from sdfcli.export.points import begin_points, end_points, put
 from sdfcli.query.contacts import Manifold
 from sdfcli.query.point_files import CHUNK, write_ply, write_text
 from sdfcli.runtime.files import written_whole
+from sdfcli.runtime.hdf5 import import_h5py
 
 COLUMNS = ("pose", "triangle", "x", "y", "z", "distance", "nx", "ny", "nz")
 """Columns of a .csv file; those of a .ply file are the same, with x, y, z before."""
@@ -43,8 +44,7 @@ def write_contacts(path: Path, found: Manifold, poses: int, force: bool) -> None
 
 
 def _write_vtkhdf(path: Path, found: Manifold, poses: int) -> None:
-    import h5py
-
+    h5py = import_h5py()
     # The file is made in memory: on a full disk HDF5 may abort the process.
     with h5py.File("contacts.vtkhdf", "w", driver="core", backing_store=False) as file:
         root = begin_points(file)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from sdfcli.backend import select_backend
 from sdfcli.field.field import Field, lattice_position
+from sdfcli.runtime.hdf5 import import_h5py
 
 VTK_VOXEL = 11
 CHUNK = 1 << 15
@@ -21,8 +22,7 @@ def write_vtkhdf(path: Path, field: Field) -> None:
 
     A voxel's corners are in Morton order, as a leaf's.
     """
-    import h5py
-
+    h5py = import_h5py()
     # The file is made in memory: on a full disk HDF5 may abort the process.
     with h5py.File("field.vtkhdf", "w", driver="core", backing_store=False) as file:
         root = file.create_group("VTKHDF")

@@ -37,6 +37,7 @@ from sdfcli.octree.quantise import quantise, restore
 from sdfcli.params import LENGTHS, MAX_DEPTH, MOST_AWAY
 from sdfcli.runtime.files import existing_file, written_whole
 from sdfcli.runtime.hardware import available_threads
+from sdfcli.runtime.hdf5 import import_h5py
 from sdfcli.runtime.memory import unreadable
 from sdfcli.spatial.morton import LATTICE_BITS
 
@@ -94,7 +95,7 @@ class PackedField:
 
     def image(self) -> bytes:
         """The content of a file with the field, made in memory: on a full disk HDF5 may abort the process."""
-        import h5py
+        h5py = import_h5py()
 
         # HDF5 opens a name once.
         with h5py.File(secrets.token_hex(8), "w", driver="core", backing_store=False) as file:
@@ -195,8 +196,7 @@ def load(path: str | Path) -> Field:
         InputError: the file is missing, damaged, or no field.
         OutOfMemoryError: the field does not fit into memory.
     """
-    import h5py
-
+    h5py = import_h5py()
     path = existing_file(path)
     try:
         with h5py.File(path, "r") as file:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sdfcli.runtime import interrupts
+from sdfcli.runtime.hdf5 import import_h5py
 
 METADATA = 1 << 17
 """Bytes of HDF5's cache of metadata, which takes ten times as many of memory."""
@@ -52,8 +53,7 @@ def streamed_hdf5(path: Path) -> Iterator[tuple[Any, Callable[[], None]]]:
     """Creates an HDF5 file; yields it, and a function that raises OSError if a write has failed, to be called now and
     then. The same is raised at the end, and KeyboardInterrupt where one came during a write. Memory holds a few chunks
     of the file."""
-    import h5py
-
+    h5py = import_h5py()
     disk = _Disk(path)
     try:
         try:

@@ -34,6 +34,7 @@ from sdfcli.field.store import (
 from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.mesh import Domain
 from sdfcli.runtime.files import existing_file
+from sdfcli.runtime.hdf5 import import_h5py
 from sdfcli.runtime.memory import unreadable
 from sdfcli.sequence.field_sequence import FieldSequence
 
@@ -119,10 +120,9 @@ def content_sha256(domain: Domain, times: Floats, motion: Floats, hashes: Iterab
 
 def is_sequence(path: Path) -> bool:
     """Whether a file is that of a sequence, by its attribute `format`."""
-    import h5py
-
     if not is_field(path):
         return False
+    h5py = import_h5py()
     try:
         with h5py.File(path, "r") as file:
             return text(file, "format") == SEQUENCE
@@ -143,8 +143,7 @@ def load_sequence(path: str | Path) -> FieldSequence:
 def _of_file(path: Path, reader: Callable[[Any], T], fault: str) -> T:
     """The result of a reader of an open file. Raises SdfError, with the file's name, for all that is wrong with it.
     fault: what is wrong, in words, where HDF5 does not say it."""
-    import h5py
-
+    h5py = import_h5py()
     try:
         with h5py.File(path, "r") as file:
             return reader(file)

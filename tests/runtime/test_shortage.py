@@ -82,7 +82,7 @@ def test_the_command_line_bounds_itself(tmp_path: Path) -> None:
     path = tmp_path / "ball.ply"
     shape = shapes.icosphere(6)
     trimesh.Trimesh(*shape, process=False).export(path)
-    words = ["build", path, "--max-memory", "90M", "--device", "cpu", "-o", tmp_path / "o.h5"]
+    words = ["build", path, "--max-memory", "60M", "--device", "cpu", "-o", tmp_path / "o.h5"]
     done = subprocess.run([sys.executable, "-m", "sdfcli", *words], capture_output=True, text=True, check=False)
     assert done.returncode == 5, done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -171,16 +171,33 @@ def test_every_exception_has_a_message_and_an_exit_code(error: Exception, code: 
     assert free_memory() > 0
 
 
+@pytest.mark.parametrize("free", [0, 1_600, 2_000, 2_200, 3_000])
+def test_h5py_is_not_imported_where_memory_is_short(free: int) -> None:
+    """free: kB of data. With some of these its import never ends, or ends the process."""
+    program = f"""
+import resource
+from sdfcli.errors import OutOfMemoryError
+from sdfcli.field.store import load
+from sdfcli.runtime import memory
+data = memory._mapped()[1] + {free} * 1000
+resource.setrlimit(resource.RLIMIT_DATA, (data, data))
+try: load("nothing.h5")
+except OutOfMemoryError as error: print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.startswith("importing h5py takes about 8 MB of memory")
+
+
 def test_a_library_that_cannot_be_imported_beside_a_build_is_no_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried, told = [], []
 
-    def fails(name: str) -> None:
-        tried.append(name)
+    def fails(spare: int) -> None:
+        tried.append(spare > 0)
         raise MemoryError
 
-    monkeypatch.setattr(job, "import_module", fails)
+    monkeypatch.setattr(job, "import_h5py", fails)
     monkeypatch.setattr(threading, "excepthook", told.append)
     path = tmp_path / "ball.stl"
     trimesh.Trimesh(*shapes.icosphere(1)).export(path)
@@ -189,7 +206,7 @@ def test_a_library_that_cannot_be_imported_beside_a_build_is_no_traceback(
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()
-    assert (tried, told) == (["h5py"], [])
+    assert (tried, told) == ([True], [])
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="not the GNU C library")

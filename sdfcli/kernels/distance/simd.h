@@ -201,7 +201,7 @@ FN void test_block(const sdf_distance_wide_args& a, u32 block, u32 points, Packe
         triangles |= near[k];
     }
     const u32* slots = a.block_slot + SDF_WIDE * (size_t)block;
-    if (pairs > 8 + 3 * popcount(triangles)) {
+    if (pairs > 8 + 3 * (u32)popcount(triangles)) {
         u32 slot[SDF_LANES], count = 0;
         for (; triangles; triangles &= triangles - 1) slot[count++] = slots[__builtin_ctz(triangles)];
         test_triangles(a, slot, count, q);
