@@ -2,12 +2,12 @@
 // the registers there are. The same operations in the same order, so the same bits.
 //
 // INTERFACE
-//   load_lanes, store_lanes, load_doubles   from and to memory; most_lane is the largest of a FloatV
+//   load_lanes, store_lanes   from and to memory; most_lane is the largest of a FloatV
 //   FloatV      + - * /, comparisons, min_of, max_of, select, sqrt_of; FloatV(s) has s in every lane; w[k] is one lane
 //   WideInts  <, select; as many u32
 //   Mask      the outcome of a comparison: &, |, and bits(), lane k in bit k; mask_of(bits) is the way back
-//   compress  the lanes that bits name, brought together at the front; what comes after them is anything
-//   Doubles   + - * /, <, >, select, sqrt_of; halves(w) are the first and the last eight lanes of a FloatV
+//   Doubles   + - * /, <, >, select, sqrt_of; double_mask_of(bits); halves(w) are the first and the last eight
+//             lanes of a FloatV
 //
 // Everything is in an anonymous namespace: this header is compiled several times, for different instruction sets.
 // Compilers take vectors that are larger than a register apart, some of them lane by lane; so they are given registers.
@@ -105,12 +105,6 @@ FN FloatV select(Mask m, const FloatV& a, const FloatV& b) {
 // a < b ? a : b, also for NaN and zeros
 FN FloatV min_of(const FloatV& a, const FloatV& b) { SDF_EACH_PART(FloatV, _mm512_min_ps(a.part[k], b.part[k])); }
 FN FloatV max_of(const FloatV& a, const FloatV& b) { SDF_EACH_PART(FloatV, _mm512_max_ps(a.part[k], b.part[k])); }
-FN FloatV compress(u32 bits, const FloatV& w) {
-    SDF_EACH_PART(FloatV, _mm512_maskz_compress_ps((__mmask16)bits, w.part[k]));
-}
-FN WideInts compress(u32 bits, const WideInts& w) {
-    SDF_EACH_PART(WideInts, (IntPart)_mm512_maskz_compress_epi32((__mmask16)bits, (__m512i)w.part[k]));
-}
 #else
 struct Mask {
     MaskPart part[SDF_PARTS];  // -1 or 0
@@ -147,15 +141,6 @@ FN FloatV select(const Mask& m, const FloatV& a, const FloatV& b) {
 FN WideInts select(const Mask& m, const WideInts& a, const WideInts& b) {
     SDF_EACH_PART(WideInts, m.part[k] ? a.part[k] : b.part[k]);
 }
-template <class Part, class T>
-FN Lanes<Part, T> compress(u32 bits, const Lanes<Part, T>& w) {
-    T from[SDF_LANES], to[SDF_LANES];
-    store_lanes(w, from);
-    for (int count = 0; bits; bits &= bits - 1) to[count++] = from[__builtin_ctz(bits)];
-    Lanes<Part, T> r;
-    __builtin_memcpy(r.part, to, sizeof to);
-    return r;
-}
 #endif
 
 FN float most_lane(const FloatV& w) {
@@ -173,6 +158,11 @@ SDF_OPERATOR(Doubles, Doubles, *)
 SDF_OPERATOR(Doubles, Doubles, /)
 SDF_OPERATOR(DoubleMask, Doubles, <)
 SDF_OPERATOR(DoubleMask, Doubles, >)
+FN DoubleMask double_mask_of(u32 bits) {
+    DoubleMaskPart lane;
+    for (int k = 0; k < SDF_PART_LANES / 2; k++) lane[k] = 1ll << k;
+    SDF_EACH_PART(DoubleMask, ((long long)(bits >> SDF_PART_LANES / 2 * k) & lane) != 0);
+}
 FN Doubles select(const DoubleMask& m, const Doubles& a, const Doubles& b) {
     SDF_EACH_PART(Doubles, m.part[k] ? a.part[k] : b.part[k]);
 }

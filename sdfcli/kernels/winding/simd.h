@@ -14,64 +14,31 @@ namespace {
 
 FN Doubles grain(Doubles x) { return x + Doubles(98304.0) - Doubles(98304.0); }
 
-// Points that are to see a triangle, in single file: few of the lanes come to each triangle, but the solid angles of
-// pairs are summed up with all lanes full. Many at a time, since what was just stored is not read at full speed.
-#define SDF_PAIRS 64
-#define SDF_PAIRS_ROOM (SDF_PAIRS + SDF_LANES)
-
-struct Pairs {
-    float point[3][SDF_PAIRS_ROOM], corner[9][SDF_PAIRS_ROOM];
-    u32 lane[SDF_PAIRS_ROOM], count;
-};
-
 struct WindingPacket {
     Vec<FloatV> p;
-    WideInts lane;  // 0 .. 15
-    Halves nodes;   // sums
-    double triangles[SDF_LANES];
+    Vec<Doubles> half[2];  // the same points
+    Doubles sum[2];
 };
 
-FN Vec<Doubles> load_corner(const float (*c)[SDF_PAIRS_ROOM], u32 first) {
-    return {load_doubles(c[0] + first), load_doubles(c[1] + first), load_doubles(c[2] + first)};
-}
-
-FN void see_pairs(const Pairs& pairs, u32 count, bool exact, WindingPacket* q) {
-    for (u32 first = 0; first < count; first += SDF_LANES / 2) {
-        Vec<Doubles> p = load_corner(pairs.point, first), side[3];
-        for (int k = 0; k < 3; k++) side[k] = load_corner(pairs.corner + 3 * k, first) - p;
+// A triangle is seen by all points of a half that has one to see it: to bring those together from several triangles
+// takes longer than what it saves.
+FN void add_triangle(const float* t, u32 points, bool exact, WindingPacket* q) {
+    for (int h = 0; h < 2; h++) {
+        u32 mine = points >> SDF_LANES / 2 * h & ((1u << SDF_LANES / 2) - 1u);
+        if (!mine) continue;
         // In double: seen from beside its longest edge, a sliver's angle is lost in the rounding of floats.
-        double angle[SDF_LANES / 2];
+        Vec<Doubles> side[3];
+        for (int k = 0; k < 3; k++)
+            side[k] = Vec<Doubles>{Doubles(t[3 * k]), Doubles(t[3 * k + 1]), Doubles(t[3 * k + 2])} - q->half[h];
         Doubles seen = exact ? solid_angle(side[0], side[1], side[2], 16) : solid_angle(side[0], side[1], side[2], 8);
-        store_lanes(grain(seen), angle);
-        for (u32 k = 0; k < SDF_LANES / 2 && first + k < count; k++) q->triangles[pairs.lane[first + k]] += angle[k];
+        q->sum[h] = q->sum[h] + select(double_mask_of(mine), grain(seen), Doubles(0.0));
     }
-}
-
-template <class T>
-FN void move_rest(T* lanes) {
-    __builtin_memcpy(lanes, lanes + SDF_PAIRS, SDF_LANES * sizeof(T));
-}
-
-FN void add_pairs(const float* t, u32 points, bool exact, Pairs* pairs, WindingPacket* q) {
-    u32 end = pairs->count;
-    store_lanes(compress(points, q->p.x), pairs->point[0] + end);
-    store_lanes(compress(points, q->p.y), pairs->point[1] + end);
-    store_lanes(compress(points, q->p.z), pairs->point[2] + end);
-    store_lanes(compress(points, q->lane), pairs->lane + end);
-    for (int c = 0; c < 9; c++) store_lanes(FloatV(t[c]), pairs->corner[c] + end);
-    pairs->count += (u32)popcount(points);
-    if (pairs->count < SDF_PAIRS) return;
-    see_pairs(*pairs, SDF_PAIRS, exact, q);
-    for (auto& lanes : pairs->point) move_rest(lanes);
-    for (auto& lanes : pairs->corner) move_rest(lanes);
-    move_rest(pairs->lane);
-    pairs->count -= SDF_PAIRS;
 }
 
 FN void add_node(const float* m, const Vec<FloatV>& r, FloatV d2, u32 points, WindingPacket* q) {
     Halves seen = halves(select(mask_of(points), node_winding(m, r, d2), FloatV(0.f)));
-    q->nodes.first = q->nodes.first + grain(seen.first);
-    q->nodes.last = q->nodes.last + grain(seen.last);
+    q->sum[0] = q->sum[0] + grain(seen.first);
+    q->sum[1] = q->sum[1] + grain(seen.last);
 }
 
 // So many nodes are looked at before the first of their children is: what children are made of is on its way from
@@ -87,10 +54,10 @@ FN const float* record(const WindingTree& tree, u32 node) {
 }
 
 // Which of the points look below a node; for the others it counts as a whole. Below a triangle nobody does.
-FN u32 look_at(const sdf_winding_args& a, Opened at, bool exact, Pairs* pairs, WindingPacket* q) {
+FN u32 look_at(const sdf_winding_args& a, Opened at, bool exact, WindingPacket* q) {
     const float* m = record(a.tree, at.node);
     if (is_leaf(at.node)) {
-        add_pairs(m, at.points, exact, pairs, q);
+        add_triangle(m, at.points, exact, q);
         return 0;
     }
     Vec<FloatV> r = Vec<FloatV>{FloatV(m[0]), FloatV(m[1]), FloatV(m[2])} - q->p;
@@ -103,17 +70,17 @@ FN u32 look_at(const sdf_winding_args& a, Opened at, bool exact, Pairs* pairs, W
 // The points first .. first + 15 below `last`.
 FN void winding_packet(const sdf_winding_args& a, u32 first, u32 last) {
     WindingPacket q;
-    Pairs pairs = {};
     u32 count = min_of((u32)SDF_LANES, last - first);
     for (u32 k = 0; k < SDF_LANES; k++) {
         F3 p = load3(a.points + 3 * (size_t)(first + min_of(k, count - 1)));
         q.p.x.set(k, p.x);
         q.p.y.set(k, p.y);
         q.p.z.set(k, p.z);
-        q.lane.set(k, k);
-        q.triangles[k] = 0.0;
     }
-    q.nodes = {Doubles(0.0), Doubles(0.0)};
+    Halves x = halves(q.p.x), y = halves(q.p.y), z = halves(q.p.z);
+    q.half[0] = {x.first, y.first, z.first};
+    q.half[1] = {x.last, y.last, z.last};
+    q.sum[0] = q.sum[1] = Doubles(0.0);
     bool exact = !(a.beta * a.beta > 0.f);
     Opened stack[2 * SDF_AHEAD * SDF_STACK], now[SDF_AHEAD];
     u32 depth = 1;
@@ -123,7 +90,7 @@ FN void winding_packet(const sdf_winding_args& a, u32 first, u32 last) {
         depth -= many;
         for (u32 k = 0; k < many; k++) now[k] = {stack[depth + k].node, stack[depth + k].points};
         for (u32 k = 0; k < many; k++) {
-            u32 below = look_at(a, now[k], exact, &pairs, &q);
+            u32 below = look_at(a, now[k], exact, &q);
             for (int side = 0; below && side < 2; side++) {
                 u32 child = float_bits(a.tree.moments[SDF_MOMENTS * (size_t)now[k].node + 14 + side]);
                 __builtin_prefetch(record(a.tree, child));
@@ -131,11 +98,9 @@ FN void winding_packet(const sdf_winding_args& a, u32 first, u32 last) {
             }
         }
     }
-    see_pairs(pairs, pairs.count, exact, &q);
-    double nodes[SDF_LANES];
-    store_lanes(q.nodes.first, nodes);
-    store_lanes(q.nodes.last, nodes + SDF_LANES / 2);
-    for (u32 k = 0; k < count; k++) a.winding[first + k] = (float)((nodes[k] + q.triangles[k]) / SDF_FOUR_PI);
+    double sum[SDF_LANES];
+    for (int h = 0; h < 2; h++) store_lanes(q.sum[h], sum + SDF_LANES / 2 * h);
+    for (u32 k = 0; k < count; k++) a.winding[first + k] = (float)(sum[k] / SDF_FOUR_PI);
 }
 
 }  // namespace
