@@ -173,7 +173,7 @@ def test_every_exception_has_a_message_and_an_exit_code(error: Exception, code: 
 
 @pytest.mark.parametrize("free", [0, 1_600, 2_000, 2_200, 3_000])
 def test_h5py_is_not_imported_where_memory_is_short(free: int) -> None:
-    """free: kB of data. With some of these its import never ends, or ends the process."""
+    """free: kB of data. With about 2,000 its import may hang, or end the process."""
     program = f"""
 import resource
 from sdfcli.errors import OutOfMemoryError
