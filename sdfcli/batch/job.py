@@ -64,7 +64,7 @@ def _build_here(
         found = _same_field(target, load_placed(mesh, BuildParams(**settings.parameters)), settings)
         if found is not None:
             return outcome_of_field(mesh, target, "skipped", found, settings)
-    importing = Thread(target=_import_h5py)
+    importing = Thread(target=_import_ahead)
 
     def report(what: str) -> None:
         # While kernels run; before, reading the mesh and importing CuPy would wait for it, as for Python's lock.
@@ -102,9 +102,9 @@ def _build_here(
     }
 
 
-def _import_h5py() -> None:
+def _import_ahead() -> None:
     with contextlib.suppress(Exception):  # its users import it again, and report the error
-        import_h5py(spare=64 << 20)
+        import_h5py(spare=64 << 20)  # kernels allocate meanwhile
 
 
 def _is_there(path: Path, field: Field) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from typing import Any
 
 from sdfcli.runtime import memory
@@ -19,4 +18,6 @@ def import_h5py(spare: int = 0) -> Any:
     """
     if "h5py" not in sys.modules:
         memory.require(SIZE + spare, "importing h5py")
-    return import_module("h5py")
+    import h5py
+
+    return h5py

@@ -171,33 +171,32 @@ FN Doubles sqrt_of(Doubles w) {
         for (int k = 0; k < SDF_PART_LANES / 2; k++) p[k] = sqrt(p[k]);
     return w;
 }
-FN Doubles load_doubles(const float* from) {
+
+struct Halves {
+    Doubles first, last;
+};
 #if defined(__AVX512F__)
-    SDF_EACH_PART(Doubles, _mm512_cvtps_pd(_mm256_loadu_ps(from)));
-#elif defined(__AVX__)
+FN Halves halves(const FloatV& w) {
+    Halves h;
+    __m256 last = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(w.part[0]), 1));
+    h.first.part[0] = _mm512_cvtps_pd(_mm512_castps512_ps256(w.part[0]));
+    h.last.part[0] = _mm512_cvtps_pd(last);
+    return h;
+}
+#else
+FN Doubles load_doubles(const float* from) {
+#if defined(__AVX__)
     SDF_EACH_PART(Doubles, _mm256_cvtps_pd(_mm_loadu_ps(from + 4 * k)));
 #else
     SDF_EACH_PART(Doubles, (DoublePart{(double)from[2 * k], (double)from[2 * k + 1]}));
 #endif
 }
-
-struct Halves {
-    Doubles first, last;
-};
 FN Halves halves(const FloatV& w) {
-    Halves h;
-#if defined(__AVX512F__)
-    __m256 last = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(w.part[0]), 1));
-    h.first.part[0] = _mm512_cvtps_pd(_mm512_castps512_ps256(w.part[0]));
-    h.last.part[0] = _mm512_cvtps_pd(last);
-#else
     float lane[SDF_LANES];
     store_lanes(w, lane);
-    h.first = load_doubles(lane);
-    h.last = load_doubles(lane + SDF_LANES / 2);
-#endif
-    return h;
+    return {load_doubles(lane), load_doubles(lane + SDF_LANES / 2)};
 }
+#endif
 
 }  // namespace
 
