@@ -23,7 +23,7 @@ import numpy.typing as npt
 from sdfcli.backend.arguments import Array, C, argument_structs
 from sdfcli.backend.base import Backend, Stream
 from sdfcli.backend.headers import headers, joined, with_includes
-from sdfcli.backend.staging import STAGE, Staging
+from sdfcli.backend.staging import Staging
 from sdfcli.backend.warps import WarpBackend
 from sdfcli.errors import DeviceError
 from sdfcli.runtime import mps
@@ -32,8 +32,8 @@ from sdfcli.runtime.memory import free_memory
 BLOCK = C.WARP * C.BLOCK_WARPS
 STAGED = 1 << 15
 """Bytes of pageable host memory that the driver has staged when an asynchronous copy returns."""
-STAGED_BY_DRIVER = 1 << 24
-"""Maximum bytes that the driver copies to the device faster than several threads do, where they need no conversion."""
+FEW_BYTES = 1 << 21
+"""Maximum bytes that the driver copies to the host."""
 IDLE_SHARE = 64
 """Which part of a device's memory the pool keeps for reuse, in free blocks: to free and allocate them takes time."""
 LARGE, LARGE_SHARE = 1 << 26, 0.75
@@ -299,16 +299,13 @@ class CudaBackend(WarpBackend):
         copy = self.xp.empty(host.shape, host.dtype if dtype is None else dtype)
         if 0 < copy.nbytes <= STAGED:
             self.upload(np.ascontiguousarray(host, copy.dtype), copy)
-        elif STAGE < copy.nbytes <= STAGED_BY_DRIVER and host.dtype == copy.dtype:
-            self.upload(np.ascontiguousarray(host), copy)
-            self.synchronize()
         elif copy.nbytes:
             self._staging.upload(host.reshape(-1), copy.reshape(-1))
         return copy
 
     def to_host(self, array: Array) -> npt.NDArray[Any]:
         with self.device:  # whose work the copy waits for, also where another one is the thread's
-            if isinstance(array, self.xp.ndarray) and array.nbytes > STAGE and self.address(array) is not None:
+            if isinstance(array, self.xp.ndarray) and array.nbytes > FEW_BYTES and self.address(array) is not None:
                 return self._staging.download(array.reshape(-1)).reshape(array.shape)
             return np.asarray(self.xp.asnumpy(array))
 

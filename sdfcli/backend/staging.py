@@ -1,52 +1,52 @@
-"""Large copies between a GPU and the host's pageable memory, through page-locked buffers: threads fill or empty some of
-these while the GPU copies others. Most of such a copy is the host's work: pages that are new, and the copy to or from
-the buffers."""
+"""Copies between a GPU and the host's pageable memory, through page-locked buffers: the CPU's threads fill or empty one
+while the GPU copies another. Most of such a copy is the host's work: pages that are new, and the copy to or from the
+buffers, during which others have Python's lock and the driver."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend.arguments import Array
-from sdfcli.runtime.hardware import available_threads
+from sdfcli.backend.arguments import Array, C
+from sdfcli.backend.base import Backend
+from sdfcli.backend.select import any_backend
 
-STAGE = 1 << 21
-"""Bytes of a buffer."""
-FEW, MOST, MANY = 4, 8, 1 << 26
-"""Maximum threads; and those for at least so many bytes."""
+BUFFERS, SIZE = 2, 1 << 23
+"""Number of buffers, and the bytes of each."""
 
 
 class Staging:
-    """Copies of one GPU, by threads with a buffer and a stream of their own. One copy at a time."""
+    """Copies of one GPU, one at a time."""
 
     def __init__(self, cupy: Any, device: Any) -> None:
         self._cuda, self._device = cupy.cuda, device
         self._lock = Lock()
-        self._lanes: list[_Lane] = []
-        self._threads, self._courier = ThreadPoolExecutor(MOST), ThreadPoolExecutor(1)
+        self._used = 0  # buffers so far
+        self._courier = ThreadPoolExecutor(1)
 
     def upload(self, host: npt.NDArray[Any], array: Array) -> None:
         """Copies and converts values (n,) to a device array (n,), in order with the current stream."""
-
-        def piece(lane: _Lane, part: slice) -> None:
-            lane.wait()
-            filled = lane.buffer.view(array.dtype)[: part.stop - part.start]
-            filled[...] = host[part]
-            lane.copy(array[part].data.ptr, filled.ctypes.data, filled.nbytes, self._cuda.runtime.memcpyHostToDevice)
-
         stream = self._cuda.get_current_stream()
-        for lane in self._by_lanes(array, piece, stream.record()):
-            stream.wait_event(lane.copied)
+        before, kind = stream.record(), self._cuda.runtime.memcpyHostToDevice
+        with self._lock:
+            for part in _parts(array):
+                given, buffer = np.ascontiguousarray(host[part], array.dtype), self._next()
+                buffer.copied.synchronize()
+                filled = buffer.memory[: given.nbytes]
+                self._copy(given.view(np.uint8), filled)
+                buffer.copy(array[part].data.ptr, filled.ctypes.data, filled.nbytes, kind, before)
+                stream.wait_event(buffer.copied)
 
     def download(self, array: Array) -> npt.NDArray[Any]:
         """The values (n,) of a contiguous device array."""
         host = np.empty(len(array), array.dtype)
-        self._fill(host, array, self._cuda.get_current_stream().record())
+        self._fill([(host, array)], self._cuda.get_current_stream().record())
         return host
 
     def download_beside(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
@@ -57,62 +57,77 @@ class Staging:
 
         def copies() -> None:
             with self._device:
-                while waiting:
-                    self._fill(*waiting.pop(0), before)
+                self._fill(waiting, before)
 
         return hosts, self._courier.submit(copies).result
 
-    def _fill(self, host: npt.NDArray[Any], array: Array, before: Any) -> None:
-        """Copies a contiguous device array (n,) to one of the host, after an event."""
+    def _fill(self, waiting: list[tuple[npt.NDArray[Any], Array]], before: Any) -> None:
+        """Copies contiguous device arrays (n,) to ones of the host, after an event. Empties the list."""
+        kind = self._cuda.runtime.memcpyDeviceToHost
+        on_the_way: list[tuple[_Buffer, npt.NDArray[Any], Array]] = []
 
-        def piece(lane: _Lane, part: slice) -> None:
-            taken = lane.buffer.view(array.dtype)[: part.stop - part.start]
-            lane.copy(taken.ctypes.data, array[part].data.ptr, taken.nbytes, self._cuda.runtime.memcpyDeviceToHost)
-            lane.wait()
-            host[part] = taken
-
-        if len(array):
-            self._by_lanes(array, piece, before)
-
-    def _by_lanes(self, array: Array, piece: Callable[[_Lane, slice], None], before: Any) -> list[_Lane]:
-        """Does an array's pieces after the event `before`; returns those that did some."""
-        most, count = STAGE // array.itemsize, len(array)
-        lanes = min(-(-count // most), max(2, available_threads()), MOST if array.nbytes >= MANY else FEW)
-        rounds = -(-count // (lanes * most))
-        size = -(-count // (lanes * rounds))  # the same for all
-        parts = [slice(first, min(first + size, count)) for first in range(0, count, size)]
-
-        def work(number: int) -> _Lane:
-            with self._device:
-                lane = self._lanes[number]
-                lane.stream.wait_event(before)
-                for part in parts[number::lanes]:
-                    piece(lane, part)
-            return lane
+        def arrive() -> None:
+            buffer, target, _ = on_the_way.pop(0)
+            buffer.copied.synchronize()
+            self._copy(buffer.memory[: target.nbytes], target.view(np.uint8))
 
         with self._lock:
-            while len(self._lanes) < lanes:
-                self._lanes.append(_Lane(self._cuda))
-            if lanes == 1:
-                return [work(0)]
-            at_work = [self._threads.submit(work, number) for number in range(lanes)]
-            try:
-                return [each.result() for each in at_work]
-            finally:
-                wait(at_work)  # an interrupt must not leave buffers in use
+            while waiting:
+                host, array = waiting.pop(0)
+                self._begin(host)
+                for part in _parts(array):
+                    if len(on_the_way) == BUFFERS:
+                        arrive()
+                    buffer, source = self._next(), array[part]
+                    buffer.copy(buffer.memory.ctypes.data, source.data.ptr, source.nbytes, kind, before)
+                    on_the_way.append((buffer, host[part], source))
+            while on_the_way:
+                arrive()
+
+    def _next(self) -> _Buffer:
+        self._used += 1
+        return self._buffers[self._used % BUFFERS]
+
+    @cached_property
+    def _buffers(self) -> list[_Buffer]:
+        return [_Buffer(self._cuda) for _ in range(BUFFERS)]
+
+    @cached_property
+    def _host(self) -> Backend:
+        return any_backend()
+
+    def _begin(self, host: npt.NDArray[Any]) -> None:
+        """Has all threads write to the pages of an array (n,): those of a buffer are few, if they are large ones."""
+        if self._host.name == "cpu" and host.nbytes:
+            pieces = -(-host.nbytes // C.BYTES_APART)
+            self._host.run("sdf_bytes_begun", pieces, size=host.nbytes, bytes=host.view(np.uint8))
+
+    def _copy(self, source: npt.NDArray[np.uint8], target: npt.NDArray[np.uint8]) -> None:
+        """Copies bytes (n,) of the host."""
+        if self._host.name == "cpu":
+            size = len(target)
+            pieces = -(-size // C.BYTES_PIECE)
+            self._host.run("sdf_bytes_copied", pieces, size=size, source=source, target=target)
+        else:
+            target[...] = source
 
 
-class _Lane:
-    """A buffer, a stream, and the event after its last copy."""
+def _parts(array: Array) -> Iterator[slice]:
+    """The parts of an array (n,) that fit into a buffer."""
+    most = SIZE // array.itemsize
+    return (slice(first, first + most) for first in range(0, len(array), most))
+
+
+class _Buffer:
+    """Page-locked memory, a stream, and the event after its last copy."""
 
     def __init__(self, cuda: Any) -> None:
         self._runtime = cuda.runtime
-        self.buffer = np.frombuffer(cuda.alloc_pinned_memory(STAGE), np.uint8, STAGE)
-        self.stream, self.copied = cuda.Stream(non_blocking=True), cuda.Event(disable_timing=True)
+        self.memory = np.frombuffer(cuda.alloc_pinned_memory(SIZE), np.uint8, SIZE)
+        self._stream, self.copied = cuda.Stream(non_blocking=True), cuda.Event(disable_timing=True)
 
-    def copy(self, to: int, source: int, size: int, kind: int) -> None:
-        self._runtime.memcpyAsync(to, source, size, kind, self.stream.ptr)
-        self.copied.record(self.stream)
-
-    def wait(self) -> None:
-        self.copied.synchronize()
+    def copy(self, to: int, source: int, size: int, kind: int, before: Any) -> None:
+        """Begins a copy, after an event."""
+        self._stream.wait_event(before)
+        self._runtime.memcpyAsync(to, source, size, kind, self._stream.ptr)
+        self.copied.record(self._stream)

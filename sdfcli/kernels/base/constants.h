@@ -11,13 +11,15 @@ constexpr float SDF_NO_BOX = 3.402823466e38f;
 
 // ---- Threads ----
 
-constexpr int SDF_LANES = 16;             // floats that the CPU takes together (base/simd.h)
-constexpr int SDF_WARP = 32;              // threads of a warp
-constexpr int SDF_BLOCK_WARPS = 4;        // warps of a thread block
-constexpr int SDF_RUN = 256;              // entries that a warp counts (base/sort.h)
-constexpr int SDF_LINK_ROUNDS = 8;        // times 32 links that a warp looks at (sign/corners.h)
-constexpr unsigned SDF_LATTICE_ROWS = 8;  // threads of a triangle that columns cross (sign/lattice.h)
-constexpr unsigned SDF_POINT_WIDTH = 16;  // threads that sum up the winding number of a point (winding/warp.h)
+constexpr int SDF_LANES = 16;               // floats that the CPU takes together (base/simd.h)
+constexpr int SDF_WARP = 32;                // threads of a warp
+constexpr int SDF_BLOCK_WARPS = 4;          // warps of a thread block
+constexpr int SDF_RUN = 256;                // entries that a warp counts (base/sort.h)
+constexpr unsigned SDF_BYTES_PIECE = 256;   // bytes that are copied for an index (base/bytes.h)
+constexpr unsigned SDF_BYTES_APART = 1024;  // of which one is written: no page is smaller (base/bytes.h)
+constexpr int SDF_LINK_ROUNDS = 8;          // times 32 links that a warp looks at (sign/corners.h)
+constexpr unsigned SDF_LATTICE_ROWS = 8;    // threads of a triangle that columns cross (sign/lattice.h)
+constexpr unsigned SDF_POINT_WIDTH = 16;    // threads that sum up the winding number of a point (winding/warp.h)
 
 // ---- Trees ----
 

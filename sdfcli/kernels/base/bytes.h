@@ -1,0 +1,31 @@
+// Bytes of the host, written by several threads, as new pages of memory take longer than a copy.
+//
+// INTERFACE
+//   sdf_bytes_copied  a copy
+//   sdf_bytes_begun   a write to each page
+#ifndef SDFCLI_BASE_BYTES_H
+#define SDFCLI_BASE_BYTES_H
+#include "base/kernel.h"
+
+struct sdf_bytes_copied_args {
+    u32 n;             // ceil(size / 256)
+    u64 size;          // bytes
+    const u8* source;  // [size]
+    u8* target;        // [size] out
+};
+SDF_KERNEL(sdf_bytes_copied, PLAIN, i) {
+    u64 first = (u64)i * SDF_BYTES_PIECE, rest = a.size - first;
+    if (rest >= SDF_BYTES_PIECE)
+        memcpy(a.target + first, a.source + first, SDF_BYTES_PIECE);
+    else
+        memcpy(a.target + first, a.source + first, rest);
+}
+
+struct sdf_bytes_begun_args {
+    u32 n;      // ceil(size / 1024)
+    u64 size;   // bytes
+    u8* bytes;  // [size] out: some are 0
+};
+SDF_KERNEL(sdf_bytes_begun, PLAIN, i) { a.bytes[(u64)i * SDF_BYTES_APART] = 0; }
+
+#endif
