@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from sdfcli.backend import Array
@@ -50,9 +52,8 @@ def assemble(
     place[corner] = xp.arange(len(corner), dtype=np.uint32)
     del corner
     leaf_corner = xp.empty((len(leaves["leaf_key"]), 8), np.uint32)
-    for level, own in enumerate(levels):
-        shared = {**octree.place(level), "place": place, "rank": rank[level], "leaf_corner": leaf_corner}
-        backend.run("sdf_octree_corners", own.cells.count, **shared)
+    placed = {"place": place, "rank": rank, "leaf_corner": leaf_corner}
+    backend.run("sdf_octree_corners", len(rank), octree=octree.all_levels, **placed)
     return {**arrays, "leaf_corner": leaf_corner}, parts
 
 
@@ -69,22 +70,22 @@ def in_order(octree: Octree, corner: Array, depth: int) -> tuple[Array, Array]:
     return corner, key
 
 
-def _leaves(octree: Octree, rank: list[Array]) -> tuple[dict[str, Array], Array]:
+def _leaves(octree: Octree, rank: Array) -> tuple[dict[str, Array], Array]:
     """leaf_key and leaf_level, and whether points (m,) uint8 are corners of leaves."""
     xp = octree.backend.xp
     used = xp.zeros(octree.points.count, np.uint8)
     count = 1 + sum(own.cells.count - own.families.count for own in octree.levels[1:])
     leaves = {"leaf_key": xp.empty(count, np.uint64), "leaf_level": xp.empty(count, np.uint8)}
-    for level, own in enumerate(octree.levels):
-        shared = {**octree.place(level), **leaves, "rank": rank[level], "used": used}
-        octree.backend.run("sdf_octree_leaves", own.cells.count, **shared)
+    octree.backend.run("sdf_octree_leaves", len(rank), octree=octree.all_levels, rank=rank, used=used, **leaves)
     return leaves, used
 
 
-def _ranks(octree: Octree) -> list[Array]:
-    """For each cell, by level, how many leaves come before it along the Morton curve."""
-    run, xp, levels = octree.backend.run, octree.backend.xp, octree.levels
-    rank = [xp.ones(own.cells.count, np.uint32) for own in levels]  # first the leaves in each cell
+def _ranks(octree: Octree) -> Array:
+    """For each cell, level by level, how many leaves come before it along the Morton curve."""
+    run, levels, counts = octree.backend.run, octree.levels, octree.cell_counts
+    ranks = octree.backend.xp.ones(sum(counts), np.uint32)  # first the leaves in each cell
+    ends = itertools.accumulate(counts)
+    rank = [ranks[end - count : end] for end, count in zip(ends, counts, strict=True)]
     for level in reversed(range(1, len(levels))):
         families = levels[level].families
         run("sdf_octree_held", families.count, parent=families.parent, held=rank[level], above_held=rank[level - 1])
@@ -92,4 +93,4 @@ def _ranks(octree: Octree) -> list[Array]:
     for level in range(1, len(levels)):
         families = levels[level].families
         run("sdf_octree_rank", families.count, parent=families.parent, above_rank=rank[level - 1], rank=rank[level])
-    return rank
+    return ranks

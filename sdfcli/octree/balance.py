@@ -57,17 +57,18 @@ def tighten(octree: Octree, criteria: Criteria, coarsest: int) -> list[int]:
 
     Only renewed families are looked at: what others ask for, earlier rounds have split. coarsest: as for `constrain`.
     """
-    marked = octree.backend.xp.zeros(len(octree.levels) - 1, np.uint8)
-    for level in range(coarsest + 1, len(octree.levels)):
-        octree.backend.run(
-            "sdf_octree_tighten",
-            octree.levels[level].cells.count,
-            value=octree.values.value,
-            hanging=octree.values.hanging,
-            any=marked[level - 1 :],
-            **octree.place(level),
-            **criteria.args,
-        )
+    marked, counts = octree.backend.xp.zeros(len(octree.levels), np.uint8), octree.cell_counts
+    first = sum(counts[: coarsest + 1])
+    octree.backend.run(
+        "sdf_octree_tighten",
+        sum(counts) - first,
+        first=first,
+        octree=octree.all_levels,
+        value=octree.values.value,
+        hanging=octree.values.hanging,
+        any=marked,
+        **criteria.args,
+    )
     levels: list[int] = np.flatnonzero(octree.backend.to_host(marked)).tolist()
     return levels
 

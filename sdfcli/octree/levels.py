@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sdfcli.backend import Array, Backend, C, Group
-from sdfcli.backend.arguments import CHECK
+from sdfcli.backend.arguments import CHECK, argument_group
 from sdfcli.octree.corners import root_keys
 
 OUTSIDE = C.OUTSIDE
@@ -51,8 +51,11 @@ class GrowableTable:
         return self._room[name][: self.room]
 
     def columns(self) -> dict[str, Array | None]:
-        """The columns by name, None for those that were dropped, or are not there yet."""
-        return {name: getattr(self, name) if name in self._room else None for name in self._names}
+        """The columns by name, None for those that were dropped, or are not there yet. With all that there is room for,
+        unless lengths are checked: to cut them takes time."""
+        if CHECK:
+            return {name: getattr(self, name) if name in self._room else None for name in self._names}
+        return {name: self._room.get(name) for name in self._names}
 
     @property
     def nbytes(self) -> int:
@@ -200,6 +203,16 @@ class Octree:
         the root's."""
         return {"own": self.levels[level].args, "above": self.levels[level - 1].args if level else None}
 
+    @property
+    def all_levels(self) -> Group:
+        """All levels, as they are now, for kernels that do all cells, or all rows."""
+        table, cells, rows = [bytes(argument_group("LevelEntry").size)], 0, 0
+        for own in self.levels:
+            table.append(self.backend.group("LevelEntry", own=own.args, cells=cells, rows=rows).data)
+            cells, rows = cells + own.cells.count, rows + own.rows.count
+        level = self.backend.from_host(np.frombuffer(b"".join(table), np.uint64))
+        return self.backend.group("AllLevels", levels=len(self.levels), level=level)
+
     def neighbours(self, level: int, cells: Array) -> Array:
         """Those of opened cells (k,) uint32: (k, 27) uint32, x fastest; NONE where cells are coarser, OUTSIDE."""
         own, xp = self.levels[level], self.backend.xp
@@ -216,8 +229,8 @@ class Octree:
         """Keys (m,) uint64 of the points on the lattice of 2^20."""
         key = self.backend.xp.empty(self.points.count, np.uint64)
         key[:8] = root_keys(self.backend)
-        for own in self.levels:
-            self.backend.run("sdf_octree_keys", own.rows.count, point_key=key, own=own.args)
+        rows = sum(own.rows.count for own in self.levels)
+        self.backend.run("sdf_octree_keys", rows, point_key=key, octree=self.all_levels)
         return key
 
     @property
@@ -233,9 +246,7 @@ class Octree:
     def jump_and_sheet_leaves(self) -> tuple[int, int]:
         """The numbers of leaves left coarse at a jump of the sign, and of those for sheets, less those for balance."""
         counts = self.backend.xp.zeros(2, np.uint32)
-        for own in self.levels:
-            cells = own.cells
-            self.backend.run("sdf_octree_counts", cells.count, state=cells.state, asked=cells.asked, counts=counts)
+        self.backend.run("sdf_octree_counts", sum(self.cell_counts), octree=self.all_levels, counts=counts)
         jumps, split = self.backend.to_host(counts).tolist()
         return jumps, 7 * split
 

@@ -26,15 +26,14 @@ def fine_points(octree: Octree, criteria: Criteria, step: float) -> tuple[Array 
     run, xp = octree.backend.run, octree.backend.xp
     fine, halved = xp.zeros(octree.points.count, np.uint32), xp.zeros(1, np.uint8)
     steps = {"step": step, "share": STEP_OF_SHEET, "parts": parts, "fine": fine, "halved": halved, **criteria.args}
-    for level, own in enumerate(octree.levels):
-        run("sdf_octree_sheet_points", own.cells.count, **steps, **octree.place(level))
+    cells, levels = sum(octree.cell_counts), octree.all_levels
+    run("sdf_octree_sheet_points", cells, octree=levels, **steps)
     if not halved[0]:
         return None, 1
     for on_surface in (0, 1):
         before, fine = fine, fine.copy()
         beside = {"distance": octree.points.signed, "on_surface": on_surface, "before": before, "fine": fine}
-        for level, own in enumerate(octree.levels):
-            run("sdf_octree_beside_sheets", own.cells.count, **beside, **octree.place(level))
+        run("sdf_octree_beside_sheets", cells, octree=levels, **beside)
     return fine, parts
 
 

@@ -322,6 +322,12 @@ def test_an_octree_with_all_levels(backend: Backend) -> None:
     assert len(set(hanging.tolist())) > 50
 
 
+def test_an_octree_of_one_leaf(backend: Backend) -> None:
+    field = grow(backend, shapes.octahedron(), 4, tolerance=2.0).field
+    assert (field.leaf_key.tolist(), field.leaf_level.tolist()) == ([0], [0])
+    assert len(field.corner_key) == len(field.distance) == 8
+
+
 @pytest.mark.parametrize("kind", sorted(shapes.CLOSED))
 def test_adaptive_leaves_meet_the_tolerance_in_the_middle(backend: Backend, kind: str) -> None:
     tolerance, band, depth = 1e-2, 0.05, 5

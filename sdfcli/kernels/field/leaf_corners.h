@@ -10,17 +10,18 @@
 #include "octree/levels.h"
 
 struct sdf_octree_corners_args {
-    u32 n;  // cells of a level
-    Level own, above;
+    u32 n;  // cells
+    AllLevels octree;
     const u32* place;  // [points] its number among the corners
     const u32* rank;   // [n] a leaf's number among the leaves
     u32* leaf_corner;  // [leaves, 8] out
 };
-SDF_KERNEL(sdf_octree_corners, PLAIN, cell) {
-    if (a.own.state[cell] == SPLIT) return;
+SDF_KERNEL(sdf_octree_corners, PLAIN, i) {
+    CellOfAll at = cell_of(a.octree, i);
+    if (at.own.state[at.cell] == SPLIT) return;
     u32 corner[8];
-    corners_of(a.own, a.above, cell, corner);
-    for (int c = 0; c < 8; c++) a.leaf_corner[8 * (size_t)a.rank[cell] + c] = a.place[corner[c]];
+    corners_of(at.own, at.above, at.cell, corner);
+    for (int c = 0; c < 8; c++) a.leaf_corner[8 * (size_t)a.rank[i] + c] = a.place[corner[c]];
 }
 
 struct sdf_split_leaf_corners_args {

@@ -38,31 +38,33 @@ SDF_KERNEL(sdf_octree_rank, PLAIN, i) {
 }
 
 struct sdf_octree_leaves_args {
-    u32 n;  // cells of a level
-    Level own, above;
+    u32 n;  // cells
+    AllLevels octree;
     const u32* rank;  // [n] a leaf's number among the leaves
     u64* leaf_key;    // [leaves] out
     u8* leaf_level;   // [leaves] out
     u8* used;         // [points] out: 1 for a corner of a leaf
 };
-SDF_KERNEL(sdf_octree_leaves, PLAIN, cell) {
-    if (a.own.state[cell] == SPLIT) return;
-    u32 corner[8], place = a.rank[cell];
-    a.leaf_key[place] = key_of(a.own, cell) << 3 * (SDF_LATTICE_BITS - a.own.level);
-    a.leaf_level[place] = (u8)a.own.level;
-    corners_of(a.own, a.above, cell, corner);
+SDF_KERNEL(sdf_octree_leaves, PLAIN, i) {
+    CellOfAll at = cell_of(a.octree, i);
+    if (at.own.state[at.cell] == SPLIT) return;
+    u32 corner[8], place = a.rank[i];
+    a.leaf_key[place] = key_of(at.own, at.cell) << 3 * (SDF_LATTICE_BITS - at.own.level);
+    a.leaf_level[place] = (u8)at.own.level;
+    corners_of(at.own, at.above, at.cell, corner);
     for (int c = 0; c < 8; c++) store_relaxed(a.used + corner[c], (u8)1);
 }
 
 struct sdf_octree_counts_args {
-    u32 n;            // cells of a level
-    const u8* state;  // [n]
-    const u8* asked;  // [n]
-    u32* counts;      // [2] in and out: leaves at a jump of the sign; cells that were split for a sheet alone
+    u32 n;  // cells
+    AllLevels octree;
+    u32* counts;  // [2] in and out: leaves at a jump of the sign; cells that were split for a sheet alone
 };
-SDF_KERNEL(sdf_octree_counts, PLAIN, cell) {
-    if (a.state[cell] == JUMP) atomic_add(a.counts, 1u);
-    if (a.state[cell] == SPLIT && a.asked[cell] == FOR_SHEET) atomic_add(a.counts + 1, 1u);
+SDF_KERNEL(sdf_octree_counts, PLAIN, i) {
+    CellOfAll at = cell_of(a.octree, i);
+    u8 state = at.own.state[at.cell];
+    if (state == JUMP) atomic_add(a.counts, 1u);
+    if (state == SPLIT && at.own.asked[at.cell] == FOR_SHEET) atomic_add(a.counts + 1, 1u);
 }
 
 #endif

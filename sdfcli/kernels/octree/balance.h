@@ -74,18 +74,21 @@ SDF_KERNEL(sdf_octree_constrain, PLAIN, i) {
 // than the tolerance, the coarser leaves that move the corners moved most wish to be split. They are neighbours of the
 // leaf's parent: leaves that touch differ by one level.
 struct sdf_octree_tighten_args {
-    u32 n;             // cells of a level, of which leaves are looked at
-    Level own, above;  // above: asked is out
+    u32 n;             // cells, of which leaves are looked at
+    u32 first;         // number of the first
+    AllLevels octree;  // asked is out
     Points points;
     Limits allowed;
     const float* value;  // [points]
     const u8* hanging;   // [points]
-    u8* any;             // [1] out: 1 if any is asked for
+    u8* any;             // [levels] out: 1 for a level on which any is asked for
 };
-SDF_KERNEL(sdf_octree_tighten, SIMD, cell) {
-    u32 at[8];
-    if (a.own.stale[cell >> 3] != RENEWED || a.own.state[cell] >= JUMP) return;
-    corners_of(a.own, a.above, cell, at);
+SDF_KERNEL(sdf_octree_tighten, SIMD, i) {
+    CellOfAll of = cell_of(a.octree, a.first + i);
+    const Level &own = of.own, &above = of.above;
+    u32 cell = of.cell, at[8];
+    if (own.stale[cell >> 3] != RENEWED || own.state[cell] >= JUMP) return;
+    corners_of(own, above, cell, at);
     float corner[8], move[8], moved = 0.f;
     for (int c = 0; c < 8; c++) {
         move[c] = 0.f;
@@ -96,13 +99,13 @@ SDF_KERNEL(sdf_octree_tighten, SIMD, cell) {
     }
     if (moved == 0.f) return;
     if (moved <= 1.f) {
-        if (a.own.row[cell] == SDF_NONE) return;
-        const u32* point = a.own.points + 27 * (size_t)a.own.row[cell];
+        if (own.row[cell] == SDF_NONE) return;
+        const u32* point = own.points + 27 * (size_t)own.row[cell];
         float distance[27], value[27];
         for (int j = 0; j < 27; j++) distance[j] = a.points.distance[point[j]];
         for (int c = 0; c < 8; c++) corner[c] = a.value[at[c]];
         interpolate(corner, value);
-        CellError error = largest_error(a.own, a.points, a.allowed, cell, point, distance, value);
+        CellError error = largest_error(own, a.points, a.allowed, cell, point, distance, value);
         if (max_of(error.tolerance, error.sheet) / SDF_MOVED <= 1.f) return;
     }
     for (int c = 0; c < 8; c++) {
@@ -112,10 +115,10 @@ SDF_KERNEL(sdf_octree_tighten, SIMD, cell) {
             for (int y = o.y == 0 ? 0 : 1; y <= (o.y == 2 ? 2 : 1); y++)
                 for (int x = o.x == 0 ? 0 : 1; x <= (o.x == 2 ? 2 : 1); x++) {
                     int k = index_of(x, y, z);
-                    u32 other = neighbour_of_parent(a.own, a.above, cell, sides_of(k), toward(k));
-                    if (other >= SDF_OUTSIDE || a.above.state[other] >= JUMP) continue;
-                    store_relaxed(a.above.asked + other, (u8)1);
-                    store_relaxed(a.any, (u8)1);
+                    u32 other = neighbour_of_parent(own, above, cell, sides_of(k), toward(k));
+                    if (other >= SDF_OUTSIDE || above.state[other] >= JUMP) continue;
+                    store_relaxed(above.asked + other, (u8)1);
+                    store_relaxed(a.any + above.level, (u8)1);
                 }
     }
 }

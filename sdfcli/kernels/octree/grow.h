@@ -183,16 +183,18 @@ SDF_KERNEL(sdf_octree_points, PLAIN, i) {
 
 // The keys of an opened cell's points but its corners, which are points of a cell above. Cells that share one agree.
 struct sdf_octree_keys_args {
-    u32 n;  // rows of a level
-    Level own;
+    u32 n;  // rows
+    AllLevels octree;
     u64* point_key;  // [points] out: Morton keys on the lattice
 };
 SDF_KERNEL(sdf_octree_keys, PLAIN, i) {
-    Lattice at = morton_decode(key_of(a.own, a.own.cell[i]));
+    CellOfAll opened = row_of(a.octree, i);
+    const Level& own = opened.own;
+    Lattice at = morton_decode(key_of(own, own.cell[opened.cell]));
     for (int j = 0; j < 27; j++)
         if (!is_corner(j))
-            store_relaxed(a.point_key + a.own.points[27 * (size_t)i + j],
-                          morton_encode(point_of(a.own.level, at, offset_of(j))));
+            store_relaxed(a.point_key + own.points[27 * (size_t)opened.cell + j],
+                          morton_encode(point_of(own.level, at, offset_of(j))));
 }
 
 // A measured point's signed distance and, where they are kept, its gradient. The sign is that of the pseudonormal, or

@@ -12,6 +12,7 @@
 //
 // INTERFACE
 //   Level, State, Asked, Stale                    the arrays of a level, and what has become of a cell
+//   AllLevels, cell_of, row_of                    all levels of an octree, and a cell by its number among all cells
 //   key_of, corners_of, corner_of                 a cell's key, and the points at its corners
 //   sides_of, toward, neighbour_across            neighbours by number: where they lie, and which they are
 //   neighbour_of_parent, families_of, neighbours_of  all neighbours of a cell
@@ -38,6 +39,30 @@ struct Level {
     u32* around;  // [rows, 8] families by side, SDF_NONE: coarser there, SDF_OUTSIDE
     u32* points;  // [rows, 27]
 };
+
+// All levels, which hand their cells, and their rows, to one launch: coarse ones have few.
+struct LevelEntry {
+    Level own;
+    u32 cells, rows;  // on coarser levels
+};
+struct AllLevels {
+    u32 levels;
+    const u64* level;  // [levels + 1, 12] the structs LevelEntry; the first one is empty, above the root
+};
+struct CellOfAll {
+    const Level &own, &above;
+    u32 cell;  // or row
+};
+FN CellOfAll cell_of(const AllLevels& all, u32 number) {
+    const LevelEntry* entry = (const LevelEntry*)all.level + all.levels;
+    while (entry->cells > number) entry--;
+    return {entry->own, entry[-1].own, number - entry->cells};
+}
+FN CellOfAll row_of(const AllLevels& all, u32 number) {
+    const LevelEntry* entry = (const LevelEntry*)all.level + all.levels;
+    while (entry->rows > number) entry--;
+    return {entry->own, entry[-1].own, number - entry->rows};
+}
 
 FN u64 key_of(const Level& own, u32 cell) { return own.key[cell >> 3] << 3 | (cell & 7u); }
 // The points at a cell's corners; the root's are the first eight.

@@ -73,8 +73,8 @@ SDF_KERNEL(sdf_octree_sheets, PLAIN, i) {
 // smaller than a fifth. The last pass takes only those through which the surface passes. Bit k stands for a step halved
 // k times; the highest counts.
 struct sdf_octree_sheet_points_args {
-    u32 n;  // cells of a level, of which leaves are looked at
-    Level own, above;
+    u32 n;  // cells, of which leaves are looked at
+    AllLevels octree;
     Points points;
     Limits allowed;
     float step;   // to which distances are rounded elsewhere, in edges of the domain
@@ -83,14 +83,15 @@ struct sdf_octree_sheet_points_args {
     u32* fine;    // [points] in and out, bits: how often the step is halved
     u8* halved;   // [1] in and out, 0 before: whether it is halved anywhere
 };
-SDF_KERNEL(sdf_octree_sheet_points, PLAIN, cell) {
-    if (a.own.state[cell] == SPLIT) return;
+SDF_KERNEL(sdf_octree_sheet_points, PLAIN, i) {
+    CellOfAll at = cell_of(a.octree, i);
+    if (at.own.state[at.cell] == SPLIT) return;
     u32 point[8], halvings = 0;
-    float corner[8], gradient[24], edge = 1.f / (float)(1u << a.own.level);
-    corners_of(a.own, a.above, cell, point);
+    float corner[8], gradient[24], edge = 1.f / (float)(1u << at.own.level);
+    corners_of(at.own, at.above, at.cell, point);
     for (int c = 0; c < 8; c++) corner[c] = a.points.distance[point[c]];
     if (!near_surface(corner, edge)) return;
-    corner_gradients(a.own, a.points, cell, point, gradient);
+    corner_gradients(at.own, a.points, at.cell, point, gradient);
     float width = sheet_width(a.allowed, corner, edge, [&](int c) { return load3(gradient + 3 * c); }, true);
     for (float step = a.step; step > a.share * width && 1u << halvings < a.parts; step *= 0.5f) halvings++;
     if (halvings == 0) return;
@@ -99,17 +100,18 @@ SDF_KERNEL(sdf_octree_sheet_points, PLAIN, cell) {
 }
 
 struct sdf_octree_beside_sheets_args {
-    u32 n;  // cells of a level, of which leaves are looked at
-    Level own, above;
+    u32 n;  // cells, of which leaves are looked at
+    AllLevels octree;
     const float* distance;  // [points] signed
     u32 on_surface;         // whether only leaves count through which the surface passes
     const u32* before;      // [points]
     u32* fine;              // [points] in and out: at first as before
 };
-SDF_KERNEL(sdf_octree_beside_sheets, PLAIN, cell) {
-    if (a.own.state[cell] == SPLIT) return;
+SDF_KERNEL(sdf_octree_beside_sheets, PLAIN, i) {
+    CellOfAll at = cell_of(a.octree, i);
+    if (at.own.state[at.cell] == SPLIT) return;
     u32 point[8], inside = 0, bits = 0;
-    corners_of(a.own, a.above, cell, point);
+    corners_of(at.own, at.above, at.cell, point);
     for (int c = 0; c < 8; c++) {
         bits |= a.before[point[c]];
         inside += float_bits(a.distance[point[c]]) >> 31;
