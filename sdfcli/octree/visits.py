@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from itertools import chain
 
@@ -23,6 +22,8 @@ WARPS = 1 << 13
 WIDE, LONE = 16, 16
 """New cells of a level for each thread of the kernel, and points to ask for for each warp, from which on launches of
 their own are faster: they have more threads."""
+MORE_POINTS = 1.1
+"""Points of opened cells for which there is room, of those that cells had so far."""
 AHEAD = 4
 """Levels from the finest with cells on for which visits have room."""
 
@@ -129,11 +130,19 @@ class Visits:
 
     def _table(self) -> Array:
         """The levels (levels, 12) uint64, VisitLevel, as kernels read them."""
-        rooms = [(own.args, min(own.cells.room, 8 * own.families.room), own.rows.room) for own in self._octree.levels]
-        table = b"".join(args.data + struct.pack("<II", *(min(room, C.NONE) for room in most)) for args, *most in rooms)
+        table = b"".join(self._entry(own).data for own in self._octree.levels)
         if self._known[0] != table:
             self._known = table, self._backend.from_host(np.frombuffer(table, np.uint64))
         return self._known[1]
+
+    def _entry(self, own: Level) -> Group:
+        """A level in that table, packed again where arrays have moved."""
+        groups = own.cells.groups
+        if "entry" not in groups:
+            most_cells, most_rows = min(own.cells.room, 8 * own.families.room, C.NONE), min(own.rows.room, C.NONE)
+            given = {"own": own.args, "most_cells": most_cells, "most_rows": most_rows}
+            groups["entry"] = self._backend.group("VisitLevel", **given)
+        return groups["entry"]
 
     def _take_over(self, told: dict[str, int], counts: npt.NDArray[np.uint32]) -> None:
         """Sets the numbers of points, cells and rows to what the kernel made of them."""
@@ -152,14 +161,17 @@ class Visits:
         more = told["want_points"] - points.count
         self._budget.reserve(points=max(0, more), cells=max(0, cells), rows=max(0, rows))
         self._reserve(own, cells, rows)
+        wanted = {name: told[f"want_{name}"] for name in self._room.most}
+        if rows > 0:  # which will have points
+            each = MORE_POINTS * points.count / max(1, sum(own.rows.count for own in self._octree.levels))
+            more, wanted["asked"] = int(each * rows), int(each * min(rows, PIECE))
         if more > 0:
             more += C.OWN_POINTS * 8 * self._octree.visited
             self._octree.add_to_points(more)
             points.reserve(more)
-        wanted = {name: told[f"want_{name}"] for name in self._room.most}
         if cells > 0:  # of which some are to be split, and more are opened; of many the host looks
             some = min(cells // 4, PIECE)
-            expected = {"flags": own.cells.room + 1, "listed": some, "chosen": some}
+            expected = {"flags": own.cells.room + 1, "listed": cells // 2, "chosen": some}
             wanted = {name: max(most, expected.get(name, 0)) for name, most in wanted.items()}
         self._room.grow(wanted)
 
