@@ -111,8 +111,9 @@ class Backend(ABC):
         end of each value's range in it. The host waits once."""
 
     @abstractmethod
-    def compact(self, flags: Array, kinds: int = 1, first: int = 0) -> list[Array]:
-        """The sorted indices (k,) uint32, counted from `first`, of the flags (n,) uint8 that equal 1, .. kinds <= 3."""
+    def compact(self, flags: Array, kinds: int = 1, first: int = 0, known: list[int] | None = None) -> list[Array]:
+        """The sorted indices (k,) uint32, counted from `first`, of the flags (n,) uint8 that equal 1, .. kinds <= 3.
+        known: how many of each kind there are, for which the host waits otherwise."""
 
     @abstractmethod
     def inclusive_scan(self, values: Array) -> None:

@@ -44,7 +44,7 @@ class WarpBackend(Backend):
         self.run("sdf_level_order", WARP * runs, first=first, end=end, order=order, ends=ends, **counted)
         return order, self.to_host(ends).tolist()
 
-    def compact(self, flags: Array, kinds: int = 1, first: int = 0) -> list[Array]:
+    def compact(self, flags: Array, kinds: int = 1, first: int = 0, known: list[int] | None = None) -> list[Array]:
         xp, n = self.xp, len(flags)
         if 0 < n <= FEW:
             places, last = xp.empty(n, np.uint32), xp.empty(3, np.uint32)
@@ -56,7 +56,7 @@ class WarpBackend(Backend):
         counts, totals = xp.empty((3, runs), np.uint32), xp.zeros(3, np.uint32)
         chosen = {"count": n, "run": run, "wish": flags, "counts": counts}
         self.run("sdf_chosen_count", WARP * runs, totals=totals, **chosen)
-        found = [xp.empty(count, np.uint32) for count in self.to_host(totals[:kinds]).tolist()]
+        found = [xp.empty(count, np.uint32) for count in known or self.to_host(totals[:kinds]).tolist()]
         one, two, three = [*found, None, None][:3]
         self.run("sdf_chosen_list", WARP * runs, first=first, one=one, two=two, three=three, **chosen)
         return found

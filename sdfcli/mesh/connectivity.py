@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, C
 from sdfcli.mesh.arrays import Bools, Ints
@@ -60,6 +61,19 @@ class OpenEdges(NamedTuple):
 
     ends: Ints
     excess: Ints
+
+
+class LooseSides(NamedTuple):
+    """Half-edges without a neighbour whose orientation agrees.
+
+    face   (k,) their faces, ascending.
+    ends   (k, 2) the welded vertices from which and to which they run.
+    shell  (k,) their faces' shells.
+    """
+
+    face: Ints
+    ends: Ints
+    shell: Ints
 
 
 class Connectivity:
@@ -174,25 +188,19 @@ class Connectivity:
         """The open edges."""
         return self._listed[0]
 
-    def loose(self) -> tuple[Ints, Ints]:
-        """The half-edges without a neighbour whose orientation agrees: their faces (k,), ascending, and the welded
-        vertices (k, 2) from which and to which they run."""
-        half_edge = self._listed[1]
-        face, corner = np.divmod(half_edge, 3)
-        ends = np.stack([corner, (corner + 1) % 3], axis=1)
-        if self._state is not None:
-            turned = self.backend.to_host(self._state[self.backend.from_host(face)]) & C.FACE_TURNED > 0
-            ends[turned] = ends[turned, ::-1]
-        return face, np.take_along_axis(self.welded(face), ends, axis=1)
+    @property
+    def loose(self) -> LooseSides:
+        """The half-edges without a neighbour whose orientation agrees."""
+        sides = self._listed[1].astype(np.int64)
+        return LooseSides(sides[:, 0] // 3, sides[:, 1:3], sides[:, 3])
 
     def welded(self, faces: Ints) -> Ints:
         """The corners (k, 3) of faces (k,) after welding, as they were before any was turned."""
         return np.asarray(self.backend.to_host(self._sides.welded[self.backend.from_host(faces)]), np.int64)
 
-    def shell_of(self, faces: Ints | None = None) -> Ints:
-        """The shells (k,) of faces (k,); default: of all."""
-        chosen = self.shell if faces is None else self.shell[self.backend.from_host(faces)]
-        return np.asarray(self.backend.to_host(chosen), np.int64)
+    def shell_of(self) -> Ints:
+        """The shells (f,) of all faces."""
+        return np.asarray(self.backend.to_host(self.shell), np.int64)
 
     def orientations(self) -> Ints:
         """Of each face as it is, and then of each one turned, (2 f,), the first face with the same label: labels are
@@ -206,13 +214,13 @@ class Connectivity:
         return self.backend.to_host(parent).astype(np.int64)
 
     @cached_property
-    def _listed(self) -> tuple[OpenEdges, Ints]:
-        """Open and loose edges, sorted."""
+    def _listed(self) -> tuple[OpenEdges, npt.NDArray[np.uint32]]:
+        """Open edges, and loose sides (k, 4): half-edge, ends and shell; sorted."""
         if not self._loose:  # nor is there an open edge
-            return OpenEdges(np.empty((0, 2), np.int64), np.empty(0, np.int64)), np.empty(0, np.int64)
+            return OpenEdges(np.empty((0, 2), np.int64), np.empty(0, np.int64)), np.empty((0, 4), np.uint32)
         xp, to_host = self.backend.xp, self.backend.to_host
         open_edge, excess = xp.empty(self.open, np.uint64), xp.empty(self.open, np.int32)
-        loose = xp.empty(self._loose, np.uint32)
+        loose = xp.empty((self._loose, 4), np.uint32)
         listed = xp.zeros(2, np.uint32)
         [vertex] = self.backend.compact(self._marked)
         self.backend.run(
@@ -222,6 +230,8 @@ class Connectivity:
             first=self._sides.first,
             side=self._sides.side,
             state=self._state,
+            welded=self._sides.welded,
+            shell=self.shell,
             open_edge=open_edge,
             excess=excess,
             loose=loose,
@@ -230,4 +240,5 @@ class Connectivity:
         edges = to_host(open_edge).astype(np.int64)
         order = np.argsort(edges)
         ends = np.stack(np.divmod(edges[order], 1 << 32), axis=1)
-        return OpenEdges(ends, to_host(excess).astype(np.int64)[order]), np.sort(to_host(loose)).astype(np.int64)
+        sides = to_host(loose)
+        return OpenEdges(ends, to_host(excess).astype(np.int64)[order]), sides[np.argsort(sides[:, 0])]

@@ -45,8 +45,8 @@ def make_mesh(vertices: npt.ArrayLike, faces: npt.ArrayLike, name: str = "mesh")
         vertex = next(int(vertex) for vertex in wide[bad] if not 0 <= vertex < len(points))
         raise InputError(f"{name}: face {bad} names vertex {vertex}, but there are {len(points)} vertices")
     if not used.all():
-        triangles = (np.cumsum(used, dtype=np.uint32) - np.uint32(1))[triangles]
-        points = points[used]
+        triangles = np.take(np.cumsum(used, dtype=np.uint32) - np.uint32(1), triangles)
+        points = np.compress(used, points, axis=0)  # these two are several times as fast as an index
     bounds = _bounds(backend, points)
     if bounds is None:
         finite = np.isfinite(points).all(axis=1)
@@ -134,8 +134,18 @@ class Loading:
 
     def __init__(self, source: Any, params: BuildParams) -> None:
         self._threads = ThreadPoolExecutor(2)
-        self._loaded = loaded = self._threads.submit(load_placed, source, params)
-        self.sha256: Callable[[], str] = self._threads.submit(lambda: loaded.result().sha256).result
+        self._loaded = loaded = Future[Mesh]()
+
+        def work() -> str:
+            try:
+                mesh = load_placed(source, params)
+            except BaseException as error:
+                loaded.set_exception(error)
+                raise
+            loaded.set_result(mesh)
+            return mesh.sha256
+
+        self.sha256: Callable[[], str] = self._threads.submit(work).result
 
     def mesh(self) -> Mesh:
         """The mesh, once: it is not kept here."""

@@ -182,10 +182,9 @@ class _Shells:
 
     def __init__(self, found: Repaired) -> None:
         self.mesh, self.edges, self.count = found.mesh, found.edges, found.edges.shells
-        face, ends = self.edges.loose()
+        _, ends, self.of_cone = self.edges.loose
         ends = ends[:, ::-1]
         position = self.mesh.domain.to_unit(self.mesh.vertices[ends])
-        self.of_cone = self.edges.shell_of(face)
         apart = len(self.mesh.vertices) * self.of_cone[:, None]  # a vertex of two shells is two
         self.cones = cones(apart + ends, position[:, 0], position[:, 1])
         normals = face_normals(self.cones)

@@ -48,20 +48,17 @@ def _look_for_crossing(backend: Backend, bvh: Bvh, every: bool) -> tuple[Callabl
     return backend.copy_async(crowded), backend.copy_async(count)
 
 
-def sides(index: WindingIndex, mesh: Mesh, faces: Ints) -> tuple[Floats, Floats]:
-    """Winding numbers (k,) close behind and in front of the centroids of faces (k,)."""
+def sides(index: WindingIndex, mesh: Mesh, faces: Ints) -> tuple[Floats, Floats, Floats]:
+    """Winding numbers (k,) close behind and in front of the centroids of faces (k,); and twice the areas of these."""
     triangles = mesh.triangles(faces)
     normals = face_normals(triangles)
     length = np.linalg.norm(normals, axis=1, keepdims=True)
     centre = (triangles[:, 0:3] + triangles[:, 3:6] + triangles[:, 6:9]) / 3.0
     offset = np.clip(0.05 * np.sqrt(length), NEAREST_OFFSET, FARTHEST_OFFSET)
     step = offset * normals / np.where(length > 0, length, 1.0)
-    backend = index.backend
-    behind, before = (
-        backend.to_host(index.winding(backend.from_host(centre + side * step, np.float32), BETA))
-        for side in (-1.0, 1.0)
-    )
-    return behind, before
+    both = index.backend.from_host(np.concatenate((centre - step, centre + step)), np.float32)
+    behind, before = np.split(index.backend.to_host(index.winding(both, BETA)), 2)
+    return behind, before, length[:, 0]
 
 
 def enclosing_share(index: WindingIndex, mesh: Mesh, counted: Bools | None) -> float:
@@ -72,8 +69,7 @@ def enclosing_share(index: WindingIndex, mesh: Mesh, counted: Bools | None) -> f
     """
     faces = np.arange(len(mesh.faces)) if counted is None else np.flatnonzero(counted)
     faces = faces[:: max(1, len(faces) // SIDES_SAMPLES)]
-    behind, before = sides(index, mesh, faces)
-    area = np.linalg.norm(face_normals(mesh.triangles(faces)), axis=1)
+    behind, before, area = sides(index, mesh, faces)
     total = area.sum()
     return float(area[(behind > 0.7) & (before < 0.3)].sum() / total) if total > 0 else 0.0
 
@@ -88,5 +84,5 @@ def nested_shells(backend: Backend, bvh: Bvh, mesh: Mesh) -> int:
     faces = np.flatnonzero(areas == largest[shell])  # the first of each shell is asked about
     faces = faces[np.unique(shell[faces], return_index=True)[1]]
     del shell, largest, areas
-    behind, before = sides(WindingIndex.of(backend, bvh), mesh, faces)
+    behind, before, _ = sides(WindingIndex.of(backend, bvh), mesh, faces)
     return int(np.sum((np.rint(behind) != 1) | (np.rint(before) != 0)))

@@ -74,7 +74,8 @@ class WindingIndex:
         """
         own, slots = order, None
         if counted is not None:
-            slots = backend.compact(backend.from_host(counted, np.uint8)[order.triangle_id])[0]
+            many = [int(np.count_nonzero(counted))]
+            slots = backend.compact(backend.from_host(counted, np.uint8)[order.triangle_id], known=many)[0]
             own = Order(order.keys[slots], order.triangle_id[slots], order.triangle[slots])
         backend.release_cached()
         index = WindingIndex.of(backend, refit(backend, build_bvh(backend, own)), boxes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -18,6 +19,10 @@ NEAR = 0.1
 JUMP_PROBES, HALVINGS, PROOF = 7, 8, 1.5
 """Search for a jump: probes per axis; bisections between two probes; and the sum of the distances at both ends, in
 lengths between them, that proves a jump. A continuous distance has at most 1; the rest is for rounding."""
+
+MOST_KEPT = 30_000
+"""Maximum points whose random numbers are kept for the next mesh: to draw them takes longer than what is done with
+them."""
 
 MOST_SUSPECTS = 0.02
 """Maximum share of points above the tolerance for which jumps are searched; with more, the field is wrong."""
@@ -73,13 +78,12 @@ class RegionErrors:
 def sample_points(mesh: Mesh, band: float, count: int, seed: int) -> dict[str, Floats]:
     """Random points (n, 3) by region: near the surface, in the band (a fraction of the diagonal) around it, and
     everywhere in the domain; `count` in all."""
-    rng = np.random.default_rng(seed)
     width = band * mesh.unit
-    third = count // 3
-    near = on_surface(mesh, third, rng) + _directions(third, rng) * (rng.uniform(-1, 1, (third, 1)) * NEAR * width)
-    around = on_surface(mesh, third, rng) + _directions(third, rng) * (rng.uniform(-1, 1, (third, 1)) * width)
+    near, around, anywhere = (_kept_numbers if count <= MOST_KEPT else _numbers)(count, seed)
+    near = _on_faces(mesh, near[0])[0] + near[1] * (near[2] * NEAR * width)
+    around = _on_faces(mesh, around[0])[0] + around[1] * (around[2] * width)
     low, length = mesh.domain.origin, mesh.domain.length
-    anywhere = low + rng.random((count - 2 * third, 3)) * length
+    anywhere = low + anywhere * length
     return {
         "near": np.clip(near, low, low + length),
         "band": np.clip(around, low, low + length),
@@ -87,21 +91,50 @@ def sample_points(mesh: Mesh, band: float, count: int, seed: int) -> dict[str, F
     }
 
 
+def _numbers(count: int, seed: int) -> tuple[Any, Any, Floats]:
+    """The random numbers of sample_points: near the surface and in the band places, directions (third, 3) and offsets
+    (third, 1) in -1 .. 1; and points in the unit cube."""
+    rng, third = np.random.default_rng(seed), count // 3
+    near, around = (
+        (Places.drawn(third, rng), _directions(third, rng), rng.uniform(-1, 1, (third, 1))) for _ in range(2)
+    )
+    return near, around, rng.random((count - 2 * third, 3))
+
+
+_kept_numbers = functools.lru_cache(maxsize=1)(_numbers)
+
+
+class Places(NamedTuple):
+    """Random places on any surface, uniform by area.
+
+    share   (n,) of all area that comes before.
+    weight  (n, 3) of the corners of the face there.
+    """
+
+    share: Floats
+    weight: Floats
+
+    @staticmethod
+    def drawn(count: int, rng: np.random.Generator) -> Places:
+        """So many places."""
+        return Places(rng.random(count), rng.dirichlet([1.0, 1.0, 1.0], count))
+
+
 def on_surface(mesh: Mesh, count: int, rng: np.random.Generator) -> Floats:
     """Random points (count, 3) on the surface, uniform by area."""
-    return _on_faces(mesh, count, rng)[0]
+    return _on_faces(mesh, Places.drawn(count, rng))[0]
 
 
-def surface_samples(mesh: Mesh, count: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Random points (count, 3) on the surface, uniform by area, and the unit normals (count, 3) of their faces."""
-    points, face = _on_faces(mesh, count, rng)
+def surface_samples(mesh: Mesh, places: Places) -> tuple[Floats, Floats]:
+    """The points (n, 3) of the surface at n places, and the unit normals (n, 3) of their faces."""
+    points, face = _on_faces(mesh, places)
     return points, face_directions(mesh, face)
 
 
-def _on_faces(mesh: Mesh, count: int, rng: np.random.Generator) -> tuple[Floats, Ints]:
-    """Random points (count, 3) on the surface, uniform by area, and their faces (count,)."""
-    backend, sums = any_backend(), mesh.area_sums
-    given = {"drawn": rng.random(count) * sums[-1], "weight": rng.dirichlet([1.0, 1.0, 1.0], count)}
+def _on_faces(mesh: Mesh, places: Places) -> tuple[Floats, Ints]:
+    """The points (n, 3) of the surface at n places, and their faces (n,)."""
+    backend, sums, count = any_backend(), mesh.area_sums, len(places.share)
+    given = {"drawn": places.share * sums[-1], "weight": places.weight}
     given |= {"sums": sums, "vertex": mesh.vertices, "face": mesh.faces}
     point, face = backend.xp.empty((count, 3)), backend.xp.empty(count, np.uint32)
     arrays = {name: backend.from_host(array) for name, array in given.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import WIDEST_SHEET, depth_for_sheet
 from sdfcli.query.mesh_distance import FAR, MeshDistance
-from sdfcli.verify.accuracy import face_directions, surface_samples
+from sdfcli.verify.accuracy import Places, face_directions, surface_samples
 
 SAMPLES, SEED = 5_000, 30_000
 HALVINGS = 16
@@ -74,7 +75,12 @@ class Sheets:
 
 def spots(mesh: Mesh) -> tuple[Floats, Floats]:
     """The points (n, 3) of the surface at which thickness is measured, and their unit normals (n, 3)."""
-    return surface_samples(mesh, SAMPLES, np.random.default_rng(SEED))
+    return surface_samples(mesh, _places())
+
+
+@functools.cache
+def _places() -> Places:
+    return Places.drawn(SAMPLES, np.random.default_rng(SEED))
 
 
 def find_sheets(index: MeshDistance, point: Floats, normal: Floats, tolerance: float) -> Sheets:

@@ -27,3 +27,5 @@ def test_what_is_chosen(
         for number, places in enumerate(found, 1):
             assert places.dtype == np.uint32
             assert device.to_host(places).tolist() == (7 + np.flatnonzero(wish == number)).tolist()
+        known = device.compact(device.from_host(wish, np.uint8), most, first=7, known=[len(each) for each in found])
+        assert all(map(np.array_equal, map(device.to_host, known), map(device.to_host, found)))

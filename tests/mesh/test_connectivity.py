@@ -66,7 +66,7 @@ def check(found: Connectivity, faces: Any, counted: Any, turned: Any) -> None:
     loose = sorted(
         (face, corner) for edge, used in uses.items() if len(used) != 2 or excess[edge] for face, corner, _ in used
     )
-    face, ends = found.loose()
+    face, ends, of_shell = found.loose
     assert face.tolist() == [face for face, _ in loose]
     runs = [(faces[face][corner], faces[face][(corner + 1) % 3]) for face, corner in loose]
     assert ends.tolist() == [[b, a] if turned[f] else [a, b] for (a, b), (f, _) in zip(runs, loose, strict=True)]
@@ -75,6 +75,7 @@ def check(found: Connectivity, faces: Any, counted: Any, turned: Any) -> None:
     number = {first: k for k, first in enumerate(sorted({label[f] for f in np.flatnonzero(counted)}))}
     shell = [number[label[f]] if counted[f] else C.NONE for f in range(len(faces))]
     assert (found.shells, found.shell_of().tolist()) == (len(number), shell)
+    assert of_shell.tolist() == [shell[f] for f, _ in loose]
 
     count = len(faces)
     nodes = [(a, b + (0 if alike else count)) for a, b, alike in pairs]

@@ -15,7 +15,7 @@ import sdfcli
 import shapes
 from sdfcli.mesh.load import make_mesh
 from sdfcli.verify import measure
-from sdfcli.verify.accuracy import Evaluated, Floats, errors, errors_by_region, on_surface, surface_samples
+from sdfcli.verify.accuracy import Evaluated, Floats, Places, errors, errors_by_region, on_surface, surface_samples
 
 EDGE = 0.1
 
@@ -59,7 +59,7 @@ def jumps(distance: Callable[[Floats], Floats], points: Floats) -> int:
 
 def test_points_of_a_surface_are_drawn_by_area() -> None:
     mesh = make_mesh(*shapes.star(np.random.default_rng(1), 2))
-    points, normal = surface_samples(mesh, 5000, np.random.default_rng(2))
+    points, normal = surface_samples(mesh, Places.drawn(5000, np.random.default_rng(2)))
     assert np.array_equal(on_surface(mesh, 5000, np.random.default_rng(2)), points)
     rng = np.random.default_rng(2)
     corner = shapes.triangles((mesh.vertices, mesh.faces))

@@ -261,9 +261,12 @@ struct sdf_edges_listed_args {
     const u32* first;   // [vertices + 1]
     const u64* side;    // [3, faces]
     const u8* state;    // [faces]; null: see sdf_edges
+    const u32* welded;  // [faces, 3]
+    const u32* shell;   // [faces]
     u64* open_edge;     // [open] out, in any order: low end << 32 | high end
     int* excess;        // [open] out: how many more of its uses run from the low to the high end than back
-    u32* loose;         // [loose] out, in any order: half-edges without a neighbour whose orientation agrees
+    u32* loose;         // [loose, 4] out, in any order: half-edges without a neighbour whose orientation agrees; the
+                        // vertices from which and to which they run, and their shells
     u32* listed;        // [2] in and out: 0 before
 };
 SDF_KERNEL(sdf_edges_listed, PLAIN, i) {
@@ -277,9 +280,15 @@ SDF_KERNEL(sdf_edges_listed, PLAIN, i) {
             a.excess[place] = vertex < other ? uses.balance : -uses.balance;
         }
         for (u32 at = begin; at < k && !uses.alike(); at++) {
-            u32 half_edge = half_edge_of(a.side[at]);
-            if (!(state_of(a.state, half_edge / 3) & SDF_FACE_LEFT_OUT))
-                a.loose[atomic_add(a.listed + 1, 1u)] = half_edge;
+            u32 half_edge = half_edge_of(a.side[at]), face = half_edge / 3, state = state_of(a.state, face);
+            if (state & SDF_FACE_LEFT_OUT) continue;
+            u32* loose = a.loose + 4 * (size_t)atomic_add(a.listed + 1, 1u);
+            u32 start = a.welded[half_edge], end = a.welded[next_corner(half_edge)];
+            bool turned = state & SDF_FACE_TURNED;
+            loose[0] = half_edge;
+            loose[1] = turned ? end : start;
+            loose[2] = turned ? start : end;
+            loose[3] = a.shell[face];
         }
     }
 }

@@ -3,6 +3,7 @@
 // INTERFACE
 //   sdf_face_sums   degenerate faces, and the area and volume of each shell
 //   sdf_face_areas  the area of each face
+//   sdf_area_sums   their running sums
 #ifndef SDFCLI_MESH_FACES_H
 #define SDFCLI_MESH_FACES_H
 #include "base/kernel.h"
@@ -74,6 +75,17 @@ SDF_KERNEL(sdf_face_areas, PLAIN, i) {
     D3 normal = cross(to_unit(a.domain, a.vertex + 3 * (size_t)corner[1]) - p,
                       to_unit(a.domain, a.vertex + 3 * (size_t)corner[2]) - p);
     a.area[i] = sqrt_of(dot(normal, normal));
+}
+
+// Running sums, one after the other, as NumPy has them, which keeps Python's lock for as long.
+struct sdf_area_sums_args {
+    u32 n;  // 1
+    u32 faces;
+    double* area;  // [faces] in and out
+};
+SDF_KERNEL(sdf_area_sums, PLAIN, i) {
+    double sum = (double)i;
+    for (u32 face = 0; face < a.faces; face++) a.area[face] = sum += a.area[face];
 }
 
 #endif

@@ -51,7 +51,7 @@ SDF_KERNEL(sdf_sign_inherit, SIMD, i) {
     // Each kind of value is loaded for all points of the cell at once: one after the other they would wait for memory.
     const u32* points = a.points + 27 * (size_t)a.point_row[i];
     u32 point[27], known = 0, inner = 0;
-    float away[27];
+    float away[27], room[27];
     int own = 0;
     UNROLL
     for (int j = 0; j < 27; j++) point[j] = points[j];
@@ -70,6 +70,8 @@ SDF_KERNEL(sdf_sign_inherit, SIMD, i) {
             inner |= (u32)(a.before[newer] == 1) << j;
         }
     }
+    UNROLL
+    for (int j = 0; j < 27; j++) room[j] = a.clear && known >> j & 1u ? a.clear[point[j]] : 1e30f;
     Offset at = offset_of(own);
     float d = a.distance[i], clear = 0.f;
     u8 inside = SDF_SIGN_UNKNOWN;
@@ -79,7 +81,7 @@ SDF_KERNEL(sdf_sign_inherit, SIMD, i) {
         Offset o = offset_of(j);
         int x = o.x - at.x, y = o.y - at.y, z = o.z - at.z;
         float length = a.step * sqrtf((float)(x * x + y * y + z * z));
-        float reach = (a.clear ? a.clear[point[j]] : 1e30f) - length;
+        float reach = room[j] - length;
         if (empty_between(d, away[j], length) && reach > clear) {
             clear = reach;
             inside = (u8)(inner >> j & 1u);
