@@ -166,9 +166,24 @@ def work() -> None:
     vectors = boxes.astype(np.float32)
     ShiftedSort(CpuBackend(THREADS), vectors).candidates(vectors, 8, joint=True)
     flows(thin_wall)
+    copies()
     missing = {kernel for kernel in argument_structs() if CpuBackend(THREADS).offers(kernel)} - used
     if missing:
         sys.exit(f"kernels that were not run: {', '.join(sorted(missing))}")
+
+
+def copies() -> None:
+    """The host's part of a copy from a GPU."""
+    import numpy as np
+
+    from sdfcli.backend import C
+    from sdfcli.backend.cpu import CpuBackend
+
+    cpu, size = CpuBackend(THREADS), 1_500_001
+    source, target = np.ones(size, np.uint8), np.empty(size, np.uint8)
+    cpu.run("sdf_bytes_begun", -(-size // C.BYTES_APART), size=size, bytes=target)
+    cpu.run("sdf_bytes_copied", -(-size // C.BYTES_PIECE), size=size, source=source, target=target)
+    assert target.all()
 
 
 def flows(mesh: Any) -> None:
