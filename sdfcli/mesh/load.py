@@ -134,18 +134,8 @@ class Loading:
 
     def __init__(self, source: Any, params: BuildParams) -> None:
         self._threads = ThreadPoolExecutor(2)
-        self._loaded = loaded = Future[Mesh]()
-
-        def work() -> str:
-            try:
-                mesh = load_placed(source, params)
-            except BaseException as error:
-                loaded.set_exception(error)
-                raise
-            loaded.set_result(mesh)
-            return mesh.sha256
-
-        self.sha256: Callable[[], str] = self._threads.submit(work).result
+        self._loaded = loaded = self._threads.submit(load_placed, source, params)
+        self.sha256: Callable[[], str] = self._threads.submit(lambda: loaded.result().sha256).result
 
     def mesh(self) -> Mesh:
         """The mesh, once: it is not kept here."""

@@ -223,9 +223,10 @@ class Mesh:
     @cached_property
     def area_sums(self) -> Floats:
         """Cumulative sums (f,) of twice the faces' areas in the unit cube."""
-        area = self.areas()
-        any_backend().run("sdf_area_sums", 1, faces=len(area), area=area)
-        return area
+        backend = any_backend()  # a GPU where there are no kernels for the CPU
+        area = backend.from_host(self.areas())
+        backend.run("sdf_area_sums", 1, faces=len(area), area=area)
+        return np.asarray(backend.to_host(area))
 
     def release(self, names: tuple[str, ...] = RELEASED) -> None:
         """Frees derived attributes; they are made again on use."""
