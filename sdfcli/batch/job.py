@@ -24,6 +24,7 @@ from sdfcli.pipeline import LOADING, Helpers, build
 from sdfcli.runtime import remote
 from sdfcli.runtime.hdf5 import import_h5py
 from sdfcli.runtime.memory import as_sdf_error
+from sdfcli.runtime.threads import may_start
 
 
 def outcome_of(mesh: str, output: str, settings: Settings) -> Outcome:
@@ -68,7 +69,7 @@ def _build_here(
 
     def report(what: str) -> None:
         # While kernels run; before, reading the mesh and importing CuPy would wait for it, as for Python's lock.
-        if what != LOADING and importing.ident is None:
+        if what != LOADING and importing.ident is None and may_start():
             importing.start()
         progress(what)
 

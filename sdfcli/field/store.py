@@ -6,7 +6,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Iterable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,6 +39,7 @@ from sdfcli.runtime.files import existing_file, written_whole
 from sdfcli.runtime.hardware import available_threads
 from sdfcli.runtime.hdf5 import import_h5py
 from sdfcli.runtime.memory import unreadable
+from sdfcli.runtime.threads import executor
 from sdfcli.spatial.morton import LATTICE_BITS
 
 FORMAT, FORMAT_VERSION = "sdfcli-adf", 3
@@ -68,7 +69,7 @@ def save(field: Field, path: Path, force: bool = False) -> Path:
 
 
 def _image(field: Field) -> bytes:
-    with ThreadPoolExecutor(available_threads()) as helpers:
+    with executor(available_threads()) as helpers:
         return pack(field, helpers).image()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 
 from sdfcli.errors import InputError
 from sdfcli.runtime.hardware import available_threads
+from sdfcli.runtime.threads import executor
 
 PIECE = 1 << 13
 """Faces per slice."""
@@ -39,7 +39,7 @@ def by_threads(work: Callable[[slice], T], rows: int) -> list[T]:
     parts = [slice(first, min(first + size, rows)) for first in range(0, rows, size)]
     if min(threads, len(parts)) < 2:
         return [work(part) for part in parts]
-    with ThreadPoolExecutor(min(threads, len(parts))) as helpers:
+    with executor(min(threads, len(parts))) as helpers:
         return list(helpers.map(work, parts))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from sdfcli.mesh.mesh import Domain, Mesh
 from sdfcli.params import BuildParams
 from sdfcli.runtime.files import existing_file
 from sdfcli.runtime.memory import release_freed, unreadable
+from sdfcli.runtime.threads import executor
 
 T = TypeVar("T")
 
@@ -133,7 +134,7 @@ class Loading:
     """A mesh that is loaded and hashed by threads. Its methods wait for results, and pass on exceptions."""
 
     def __init__(self, source: Any, params: BuildParams) -> None:
-        self._threads = ThreadPoolExecutor(2)
+        self._threads = executor(2)
         self._loaded = loaded = self._threads.submit(load_placed, source, params)
         self.sha256: Callable[[], str] = self._threads.submit(lambda: loaded.result().sha256).result
 

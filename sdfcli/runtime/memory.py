@@ -67,11 +67,19 @@ def free_memory() -> int:
         place = PurePosixPath(group or "/")
         for above in (place, *place.parents):  # a limit holds for all groups below
             free += _left(f"{root}{above}".rstrip("/"), limit, used)
-    mapped, data = _mapped()
-    for which, taken in ((resource.RLIMIT_AS, mapped + CODE), (resource.RLIMIT_DATA, data)):
-        most = resource.getrlimit(which)[0]
-        if most != resource.RLIM_INFINITY:
-            free.append(max(0, most - taken))
+    return min(*free, allowed_memory())
+
+
+def allowed_memory() -> int:
+    """Bytes that this process can still allocate within limits of its own; `sys.maxsize` where it has none."""
+    free = [sys.maxsize]
+    if sys.platform == "linux":
+        limits = resource.getrlimit(resource.RLIMIT_AS)[0], resource.getrlimit(resource.RLIMIT_DATA)[0]
+        if limits != (resource.RLIM_INFINITY, resource.RLIM_INFINITY):
+            mapped, data = _mapped()
+            for most, taken in zip(limits, (mapped + CODE, data), strict=True):
+                if most != resource.RLIM_INFINITY:
+                    free.append(max(0, most - taken))
     return min(free)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -22,6 +21,7 @@ from sdfcli.params import BuildParams
 from sdfcli.pipeline import make_field, memory_errors
 from sdfcli.query.warm_start import WarmStart
 from sdfcli.runtime.signature import takes
+from sdfcli.runtime.threads import executor
 from sdfcli.scene import Scene
 from sdfcli.sequence.follow import Follower
 from sdfcli.sign.choice import SignChoice
@@ -123,7 +123,7 @@ class SequenceBuild:
     def span(self, start: int, stop: int) -> Iterator[Frame]:
         """The frames from `start` to `stop` - 1. The next one is read and checked by a thread while one is built."""
         before = load_frame(self.frames, start - 1, self.params) if start else None
-        with ThreadPoolExecutor(1) as ahead:
+        with executor(1) as ahead:
             coming = ahead.submit(self._prepare, start, before)
             for index in range(start, stop):
                 frame = coming.result()

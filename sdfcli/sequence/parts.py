@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,6 +19,7 @@ from sdfcli.field.field import Field
 from sdfcli.field.store import CHUNK, PackedField, PackedList, pack
 from sdfcli.runtime.hardware import available_threads
 from sdfcli.runtime.parts import part_name, read_part, write_part
+from sdfcli.runtime.threads import executor
 from sdfcli.sequence.file import SequenceWriter
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Parts:
     def __init__(self, folder: Path, key: dict[str, Any], threads: int | None = None) -> None:
         """key: that of `part_key`. threads: those that pack; None: as many as there are CPUs."""
         self.folder, self.key = folder, key
-        self._helpers = ThreadPoolExecutor(threads or available_threads())
+        self._helpers = executor(threads or available_threads())
 
     def write(self, frame: NamedFrame, field: Field) -> Row:
         """Writes the part of a frame's field. Raises UsageError where it cannot be written.
