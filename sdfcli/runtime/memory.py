@@ -36,10 +36,12 @@ SHORTAGES = (
     "can't start new thread",
     "cannot allocate memory",
     "cannot apply additional memory protection",
+    "error return without exception set",  # NumPy, in iterators
     "failed to map segment",
     "memory allocation failed",
     "not enough memory",
     "out of memory",
+    "returned null without setting an exception",  # NumPy, in iterators
     "unable to allocate",
     "unknown error (<string>, line 0)",  # lxml
 )

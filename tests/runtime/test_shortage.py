@@ -148,6 +148,7 @@ def test_shortages() -> None:
         OSError(12, "Cannot allocate memory"),
         wrapped,
         RuntimeError("can't start new thread"),
+        SystemError("<built-in method reduce of numpy.ufunc object> returned NULL without setting an exception"),
     ):
         assert is_shortage(error)
     assert not is_shortage(ValueError("no such thing"))
