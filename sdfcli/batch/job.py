@@ -22,7 +22,7 @@ from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import BuildParams
 from sdfcli.pipeline import LOADING, Helpers, build
 from sdfcli.runtime import remote
-from sdfcli.runtime.hdf5 import import_h5py
+from sdfcli.runtime.libraries import import_h5py
 from sdfcli.runtime.memory import as_sdf_error
 from sdfcli.runtime.threads import may_start
 

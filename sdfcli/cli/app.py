@@ -104,6 +104,7 @@ class Commands(TyperGroup):
                 raise _interrupted() from None
             if type(error).__module__.startswith(("click", "typer")) or ctx.params.get("debug"):
                 raise
+            memory.release_frames(error)
             from sdfcli.cli.output import print_error
 
             known = memory.as_sdf_error(error)

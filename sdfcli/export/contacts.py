@@ -10,7 +10,7 @@ from sdfcli.export.points import begin_points, end_points, put
 from sdfcli.query.contacts import Manifold
 from sdfcli.query.point_files import CHUNK, write_ply, write_text
 from sdfcli.runtime.files import written_whole
-from sdfcli.runtime.hdf5 import import_h5py
+from sdfcli.runtime.libraries import import_h5py
 
 COLUMNS = ("pose", "triangle", "x", "y", "z", "distance", "nx", "ny", "nz")
 """Columns of a .csv file; those of a .ply file are the same, with x, y, z before."""

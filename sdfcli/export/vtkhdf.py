@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sdfcli.backend import select_backend
 from sdfcli.field.field import Field, lattice_position
-from sdfcli.runtime.hdf5 import import_h5py
+from sdfcli.runtime.libraries import import_h5py
 
 VTK_VOXEL = 11
 CHUNK = 1 << 15

@@ -9,6 +9,7 @@ import numpy as np
 
 from sdfcli.errors import UsageError
 from sdfcli.extract.marching_cubes import Surface
+from sdfcli.runtime.libraries import import_trimesh
 
 ENDINGS = (".ply", ".obj", ".stl", ".glb")
 DOUBLES = (".ply", ".obj")
@@ -35,9 +36,7 @@ def write_mesh(temporary: Path, ending: str, surface: Surface, cell: float) -> N
     if ending == ".ply":
         write_ply(temporary, surface, np.float32 if rounding(surface, cell) is None else np.float64)
         return
-    import trimesh
-
-    mesh = trimesh.Trimesh(surface.vertices, surface.faces.astype(np.int64), process=False)
+    mesh = import_trimesh().Trimesh(surface.vertices, surface.faces.astype(np.int64), process=False)
     options: dict[str, Any] = {"digits": 12, "include_normals": False} if ending == ".obj" else {}
     exported = mesh.export(file_type=ending[1:], **options)
     temporary.write_bytes(exported.encode() if isinstance(exported, str) else exported)

@@ -37,7 +37,7 @@ from sdfcli.octree.quantise import quantise, restore
 from sdfcli.params import LENGTHS, MAX_DEPTH, MOST_AWAY
 from sdfcli.runtime.files import existing_file, written_whole
 from sdfcli.runtime.hardware import available_threads
-from sdfcli.runtime.hdf5 import import_h5py
+from sdfcli.runtime.libraries import import_h5py
 from sdfcli.runtime.memory import unreadable
 from sdfcli.runtime.threads import executor
 from sdfcli.spatial.morton import LATTICE_BITS

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sdfcli.errors import InputError, UsageError
+from sdfcli.runtime.memory import as_sdf_error, is_shortage
 
 Identity = tuple[int, int]
 """Device and inode number of a file: equal under all of its names."""
@@ -77,7 +78,7 @@ def written_whole(path: Path, force: bool) -> Iterator[Path]:
     """A temporary file that becomes `path`, atomically, when the block ends without an exception. It takes over the
     permissions of a file that it replaces.
 
-    Raises UsageError if `path` cannot be written, as `refuse_existing` does.
+    Raises UsageError if `path` cannot be written, as `refuse_existing` does; OutOfMemoryError.
     """
     if not path.name:
         raise UsageError(f"{path}: cannot be written: that is a folder")
@@ -98,6 +99,8 @@ def written_whole(path: Path, force: bool) -> Iterator[Path]:
             _name(number, temporary, spare)
         _put_in_place(spare, path, force)
     except OSError as error:
+        if is_shortage(error):
+            raise as_sdf_error(error, str(path)) from error
         raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
     finally:
         with contextlib.suppress(OSError):

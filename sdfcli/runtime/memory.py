@@ -7,6 +7,7 @@ import ctypes
 import errno
 import os
 import sys
+import traceback
 from pathlib import Path, PurePosixPath
 
 from sdfcli.errors import InputError, OutOfMemoryError, SdfError
@@ -141,6 +142,13 @@ def release_freed() -> None:
     if sys.platform == "linux":
         with contextlib.suppress(AttributeError):  # another C library
             ctypes.CDLL(None).malloc_trim(0)
+
+
+def release_frames(error: BaseException | None) -> None:
+    """Frees what the calls held that an exception, and those that caused it, have left."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def require(size: int, what: str) -> None:

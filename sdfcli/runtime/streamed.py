@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sdfcli.runtime import interrupts
-from sdfcli.runtime.hdf5 import import_h5py
+from sdfcli.runtime.libraries import import_h5py
 
 METADATA = 1 << 17
 """Bytes of HDF5's cache of metadata, which takes ten times as many of memory."""

@@ -34,7 +34,7 @@ from sdfcli.field.store import (
 from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.mesh import Domain
 from sdfcli.runtime.files import existing_file
-from sdfcli.runtime.hdf5 import import_h5py
+from sdfcli.runtime.libraries import import_h5py
 from sdfcli.runtime.memory import unreadable
 from sdfcli.sequence.field_sequence import FieldSequence
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import errno
+import os
 import resource
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import trimesh
 
@@ -23,6 +27,7 @@ from sdfcli.mesh import load as mesh
 from sdfcli.mesh.formats import readers
 from sdfcli.query.point_files import open_points
 from sdfcli.runtime import memory
+from sdfcli.runtime.files import written_whole
 from sdfcli.runtime.memory import as_sdf_error, free_memory, is_shortage, require
 
 MB = 1 << 20
@@ -172,6 +177,33 @@ def test_every_exception_has_a_message_and_an_exit_code(error: Exception, code: 
     assert free_memory() > 0
 
 
+def test_memory_that_ends_while_a_file_is_written_is_no_fault_of_the_file(tmp_path: Path) -> None:
+    with (
+        pytest.raises(OutOfMemoryError, match=r"ball\.stl: out of memory"),
+        written_whole(tmp_path / "ball.stl", False),
+    ):
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_error_is_told_with_the_memory_of_the_calls_that_failed() -> None:
+    def fails(cause: BaseException | None) -> None:
+        large = np.zeros(9)
+        held.append(weakref.ref(large))
+        raise MemoryError(len(large)) from cause
+
+    held: list[weakref.ref[Any]] = []
+    error: BaseException | None = None
+    for _ in range(2):
+        try:
+            fails(error)
+        except MemoryError as failed:
+            error = failed
+    assert all(large() is not None for large in held)
+    memory.release_frames(error)
+    assert [large() for large in held] == [None, None]
+
+
 @pytest.mark.parametrize("free", [0, 1_600, 2_000, 2_200, 3_000])
 def test_h5py_is_not_imported_where_memory_is_short(free: int) -> None:
     """free: kB of data. With about 2,000 its import may hang, or end the process."""
@@ -208,6 +240,25 @@ def test_a_library_that_cannot_be_imported_beside_a_build_is_no_traceback(
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()
     assert (tried, told) == ([True], [])
+
+
+@pytest.mark.parametrize("free", [8 * MB, 30 * MB, 60 * MB])
+def test_trimesh_is_not_imported_where_memory_is_short(tmp_path: Path, free: int) -> None:
+    path = tmp_path / "ball.glb"
+    trimesh.Trimesh(*shapes.icosphere(1)).export(path)
+    program = f"""
+import resource
+from pathlib import Path
+from sdfcli.errors import OutOfMemoryError
+from sdfcli.mesh.formats.scenes import read_scene
+from sdfcli.runtime import memory
+data = memory._mapped()[1] + {free}
+resource.setrlimit(resource.RLIMIT_DATA, (data, data))
+try: read_scene(Path({str(path)!r}))
+except OutOfMemoryError as error: print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.startswith("importing trimesh takes about 67 MB of memory")
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="not the GNU C library")

@@ -21,6 +21,7 @@ import numpy as np
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.formats.apart import EXTRAS, units_apart
+from sdfcli.runtime.libraries import import_trimesh
 from sdfcli.runtime.memory import require
 
 GLB = b"glTF"
@@ -52,8 +53,7 @@ def read_scene(path: Path) -> tuple[Floats, Ints]:
     else:
         kind = "glb" if data.startswith(GLB) else "gltf"
         options["resolver"] = _check_gltf(path, data)
-    import trimesh
-
+    trimesh = import_trimesh()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         loaded = trimesh.load_scene(io.BytesIO(data), file_type=kind, process=False, **options).to_mesh()

@@ -9,6 +9,7 @@ import numpy as np
 
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Floats, Ints
+from sdfcli.runtime.libraries import import_trimesh
 
 DEFLECTION = 1e-4
 """Maximum distance of the triangles from the surface, as a fraction of the bounding box's diagonal: a tenth of the
@@ -36,8 +37,8 @@ def read(path: Path) -> tuple[Floats, Ints, str, list[str]]:
 def _tessellated(data: bytes, deflection: float) -> tuple[Floats, Ints]:
     """Vertices and triangles in millimetres. deflection: in millimetres, too."""
     import cascadio
-    import trimesh
 
+    trimesh = import_trimesh()
     # By one thread: the same file gives the same triangles.
     found = cascadio.load(data, tol_linear=deflection, tol_angular=ANGLE, use_parallel=False)
     if not found:
