@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import pty
+import select
 import struct
 import subprocess
 import sys
@@ -63,15 +64,16 @@ def on_a_terminal(*words: object, cwd: Path | None = None, stdout: Any = None, c
         fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
         environment = {name: value for name, value in environment.items() if name not in ("COLUMNS", "LINES")}
     command = [sys.executable, "-m", "sdfcli", *map(str, words)]
-    with subprocess.Popen(
-        command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout or its, stderr=its, env=environment
+    seen = b""
+    with (
+        open(ours, "rb", buffering=0),
+        open(its, "wb", buffering=0),  # until the end: what a terminal without users still holds may be lost
+        subprocess.Popen(
+            command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout or its, stderr=its, env=environment
+        ) as process,
+        open(os.pidfd_open(process.pid), "rb") as ended,
     ):
-        os.close(its)
-        seen = b""
-        try:
-            while part := os.read(ours, 4096):
-                seen += part
-        except OSError:  # the end of a terminal
-            pass
-        os.close(ours)
+        while ours in select.select([ours, ended], [], [])[0]:
+            seen += os.read(ours, 4096)
+    assert process.returncode >= 0, f"ended by signal {-process.returncode}"
     return seen.decode(errors="backslashreplace")
