@@ -19,6 +19,7 @@ from sdfcli.extract.marching_cubes import Surface
 from sdfcli.extract.mesh_file import write_ply
 from sdfcli.mesh.load import make_mesh
 from sdfcli.mesh.mesh import Mesh
+from sdfcli.runtime.libraries import import_trimesh
 from sdfcli.runtime.parts import parts_folder
 from sdfcli.runtime.processes import python
 from sdfcli.sequence.build import SequenceBuild
@@ -59,9 +60,7 @@ class Row:
 
 def torus() -> Mesh:
     """A closed mesh of 69,696 triangles."""
-    import trimesh
-
-    made = trimesh.creation.torus(1.0, 0.4, major_sections=264, minor_sections=132)
+    made = import_trimesh().creation.torus(1.0, 0.4, major_sections=264, minor_sections=132)
     return make_mesh(made.vertices, made.faces)
 
 

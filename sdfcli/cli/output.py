@@ -18,7 +18,8 @@ from typing import Any
 
 import typer
 
-from sdfcli.errors import SdfError, UsageError
+from sdfcli.errors import SdfError
+from sdfcli.runtime.memory import unwritable
 from sdfcli.runtime.remote import shown
 
 SCHEMA_VERSION = 1
@@ -32,7 +33,7 @@ PERIOD = 10.0
 def standard_output() -> Iterator[None]:
     """Prints within it; after a broken pipe the output is discarded and the work goes on.
 
-    Raises UsageError where standard output cannot be written for another reason, as on a full disk.
+    Raises what `unwritable` gives where standard output cannot be written for another reason, as on a full disk.
     """
     try:
         yield
@@ -40,7 +41,7 @@ def standard_output() -> Iterator[None]:
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's own flush at the end, too
         if not isinstance(error, BrokenPipeError) and not (os.name == "nt" and error.errno == errno.EINVAL):
-            raise UsageError(f"standard output: cannot be written: {error.strerror or error}") from error
+            raise unwritable("standard output", error) from error
 
 
 def plain(text: str) -> str:

@@ -9,7 +9,6 @@ them once, and each scan starts from its base; adding it afterwards would read a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import accumulate, pairwise
 from typing import Any, TypeVar
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend
+from sdfcli.runtime.threads import executor
 
 CHUNK = 1 << 21
 """Elements per chunk of an array on the host."""
@@ -178,10 +178,10 @@ def split(n: int, weights: Sequence[float], granularity: int = 1) -> list[tuple[
 
 
 def at_once(work: Callable[[Any], T], items: Sequence[Any]) -> list[T]:
-    """The results of `work` for all items, with a thread per item where there are several."""
+    """The results of `work` for all items, with a thread for each of several where memory suffices."""
     if len(items) < 2:
         return [work(item) for item in items]
-    with ThreadPoolExecutor(len(items)) as threads:
+    with executor(len(items)) as threads:
         return list(threads.map(work, items))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sdfcli.errors import InputError, UsageError
-from sdfcli.runtime.memory import as_sdf_error, is_shortage
+from sdfcli.runtime.memory import unwritable
 
 Identity = tuple[int, int]
 """Device and inode number of a file: equal under all of its names."""
@@ -66,7 +66,7 @@ def _status(path: Path) -> os.stat_result | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise unwritable(path, error) from error
 
 
 def _exists(path: Path) -> UsageError:
@@ -99,9 +99,7 @@ def written_whole(path: Path, force: bool) -> Iterator[Path]:
             _name(number, temporary, spare)
         _put_in_place(spare, path, force)
     except OSError as error:
-        if is_shortage(error):
-            raise as_sdf_error(error, str(path)) from error
-        raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise unwritable(path, error) from error
     finally:
         with contextlib.suppress(OSError):
             spare.unlink(missing_ok=True)

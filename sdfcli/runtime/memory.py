@@ -10,7 +10,7 @@ import sys
 import traceback
 from pathlib import Path, PurePosixPath
 
-from sdfcli.errors import InputError, OutOfMemoryError, SdfError
+from sdfcli.errors import InputError, OutOfMemoryError, SdfError, UsageError
 
 if sys.platform == "linux":
     import resource
@@ -193,6 +193,14 @@ def unreadable(path: str | Path, what: str, error: Exception) -> SdfError:
         return OutOfMemoryError(f"{path}: does not fit into memory")
     reason = str(error).strip().splitlines()
     return InputError(f"{path}: {what}: {reason[0] if reason else type(error).__name__}")
+
+
+def unwritable(output: str | Path, error: OSError) -> SdfError:
+    """The SdfError for an exception while something was written, with its name: OutOfMemoryError for a failed
+    allocation, else UsageError."""
+    if is_shortage(error):
+        return as_sdf_error(error, str(output))
+    return UsageError(f"{output}: cannot be written: {error.strerror or error}")
 
 
 def _size(path: str | Path) -> int:

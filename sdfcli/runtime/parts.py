@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sdfcli.errors import UsageError
-from sdfcli.runtime.memory import free_memory
+from sdfcli.runtime.memory import free_memory, unwritable
 
 OWN = re.compile(r"\d{6}\.(part|[0-9a-f]{16}\.tmp)")
 """Names of files that a folder of parts may hold."""
@@ -52,7 +52,7 @@ def part_name(index: int) -> str:
 
 
 def write_part(folder: Path, index: int, head: dict[str, Any], *content: bytes) -> None:
-    """Writes a part, under a spare name, then renames it. Raises UsageError where it cannot be written."""
+    """Writes a part, under a spare name, then renames it. Raises what `unwritable` gives."""
     text = json.dumps(head).encode() + b"\n"
     # Not the name of another process: those of a killed command may live on for a moment.
     name, spare = part_name(index), f"{index:0{DIGITS}d}.{secrets.token_hex(8)}.tmp"
@@ -63,7 +63,7 @@ def write_part(folder: Path, index: int, head: dict[str, Any], *content: bytes) 
                 file.writelines((_sha256(text, *content), text, *content))
             os.replace(own.at(spare), own.at(name), src_dir_fd=own.number, dst_dir_fd=own.number)
     except OSError as error:
-        raise UsageError(f"{folder}: cannot be written: {error.strerror or error}") from error
+        raise unwritable(folder, error) from error
 
 
 def read_part(folder: Path, index: int) -> tuple[Any, bytes] | None:

@@ -29,6 +29,7 @@ from sdfcli.query.point_files import open_points
 from sdfcli.runtime import memory
 from sdfcli.runtime.files import written_whole
 from sdfcli.runtime.memory import as_sdf_error, free_memory, is_shortage, require
+from sdfcli.runtime.parts import write_part
 
 MB = 1 << 20
 
@@ -184,6 +185,15 @@ def test_memory_that_ends_while_a_file_is_written_is_no_fault_of_the_file(tmp_pa
     ):
         raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
     assert not list(tmp_path.iterdir())
+
+
+def test_memory_that_ends_while_a_part_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    monkeypatch.setattr(os, "replace", fails)
+    with pytest.raises(OutOfMemoryError, match=f"{tmp_path}: out of memory"):
+        write_part(tmp_path, 0, {})
 
 
 def test_an_error_is_told_with_the_memory_of_the_calls_that_failed() -> None:
