@@ -1,4 +1,4 @@
-// Kernels that the CPU runs in lanes, one index after the other: what the lanes are compared with.
+// Kernels that the CPU runs in lanes or by chunks, one index after the other: what those are compared with.
 #include "base/portable.h"
 #include "cpu/denormals.h"
 #include "cpu/instructions.h"
@@ -9,9 +9,12 @@
         for (u32 i = 0; i < a->n; i++) name##_at(*a, i); \
     }
 #define SDF_ENTRY_LANES SDF_ENTRY_SIMD
+#define SDF_ENTRY_CHUNKS SDF_ENTRY_SIMD
 
 #include "octree/balance.h"
+#include "octree/grow.h"
 #include "octree/refine.h"
+#include "sign/crossing.h"
 #include "sign/inherit.h"
 #include "sign/link.h"
 #include "winding/thread.h"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import platform
 import subprocess
 from pathlib import Path
@@ -21,6 +22,7 @@ from sdfcli.backend.cpu import CpuBackend, library_path
 from sdfcli.mesh.load import make_mesh
 from sdfcli.spatial.moments import WindingIndex
 from sdfcli.spatial.morton import morton_order
+from sdfcli.spatial.radix_tree import build_bvh, refit
 from surfaces import points_about
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +32,18 @@ NONE = 0xFFFFFFFF
 SETS = {"plain": None, "avx2": " avx2 ", "avx512": " avx512f "}
 """The builds of cpu/simd.cpp, and what a CPU must have for them."""
 
-OCTREE = "sdf_octree_screen", "sdf_octree_peek", "sdf_octree_test", "sdf_octree_tighten", "sdf_sign_inherit"
+OCTREE = (
+    "sdf_octree_screen",
+    "sdf_octree_peek",
+    "sdf_octree_test",
+    "sdf_octree_tighten",
+    "sdf_octree_own",
+    "sdf_octree_measured",
+    "sdf_sign_inherit",
+    "sdf_crossing",
+)
+CHUNKED = "sdf_octree_points"
+"""Which takes chunks of points, and so parts of cells, whatever the instruction set."""
 
 MESHES = {
     **shapes.ANY,
@@ -160,6 +173,138 @@ def test_links_in_lanes(alone: ctypes.CDLL, build: str, seed: int, count: int, s
     assert np.array_equal(found, expected)
 
 
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 400), size=st.floats(-4, -0.3))
+def test_crossing_in_lanes(alone: ctypes.CDLL, cpu: CpuBackend, build: str, seed: int, count: int, size: float) -> None:
+    """Soups, of flat, equal and degenerate triangles, too."""
+    rng = np.random.default_rng(seed)
+    corners = rng.random((count, 1, 3)) + 10.0**size * rng.normal(size=(count, 3, 3))
+    corners[rng.random(count) < 0.2, :, 2] = 0.5
+    corners[rng.random(count) < 0.1, 2] = corners[0, 0]
+    again = rng.random(count) < 0.1
+    corners[again] = corners[rng.integers(0, count, again.sum())]
+    mesh = make_mesh(corners.reshape(-1, 3), np.arange(3 * count).reshape(-1, 3))
+    bvh = refit(cpu, build_bvh(cpu, morton_order(cpu, mesh.unit_triangles)))
+    shared = {"triangle": bvh.order.triangle, "child": bvh.child, "box": bvh.box}
+    for every in (False, True):
+        expected, found = ({**shared, **crossing_output(count, every)} for _ in range(2))
+        run_alone(alone, "sdf_crossing", count, all=int(every), **expected)
+        run_lanes(build, "sdf_crossing", count, all=int(every), **found)
+        for name in crossing_output(count, every):
+            assert np.array_equal(found[name], expected[name]), name  # None, too
+
+
+def crossing_output(count: int, every: bool) -> dict[str, Any]:
+    meets = None if every else np.zeros(count, np.uint32)
+    return {"meets": meets, "crowded": np.zeros(1, np.uint8), "crosses": np.zeros(count, np.uint8)}
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_crowds_in_lanes(alone: ctypes.CDLL, cpu: CpuBackend, build: str, mirrored: bool) -> None:
+    """A triangle whose box holds 4,913 others, before or after them."""
+    at = np.stack(np.meshgrid(*[np.linspace(0, 0.29, 17)] * 3), axis=-1).reshape(-1, 1, 3)
+    small = at + np.array([[0, 0, 0], [0.004, 0, 0], [0, 0.004, 0.004]])
+    corners = np.concatenate([1 - small if mirrored else small, np.eye(3)[None]]).reshape(-1, 3)
+    count = len(corners) // 3
+    mesh = make_mesh(corners, np.arange(3 * count).reshape(-1, 3))
+    bvh = refit(cpu, build_bvh(cpu, morton_order(cpu, mesh.unit_triangles)))
+    for run in (functools.partial(run_alone, alone), functools.partial(run_lanes, build)):
+        found = crossing_output(count, False)
+        run("sdf_crossing", count, all=0, triangle=bvh.order.triangle, child=bvh.child, box=bvh.box, **found)
+        assert found["crowded"] == 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 100), by_normals=st.booleans(), kept=st.booleans())
+def test_measured_points_in_lanes(
+    alone: ctypes.CDLL, build: str, seed: int, count: int, by_normals: bool, kept: bool
+) -> None:
+    """Of any triangles, degenerate ones too; points at their corners, on edges, in faces and anywhere."""
+    rng = np.random.default_rng(seed)
+    triangle = rng.random((20, 3, 3)).astype(np.float32)
+    triangle[rng.random(20) < 0.3, 2] = triangle[0, 0]
+    triangle[:3, 1] = triangle[:3, 0]
+    triangle[0, 2] = triangle[0, 0]
+    slot = rng.integers(0, 20, count).astype(np.uint32)
+    weights = rng.choice([0.0, 1.0, 0.5, 0.3], (count, 3, 1)) + 1e-9
+    on_it = (triangle[slot] * weights / weights.sum(axis=1, keepdims=True)).sum(axis=1)
+    away = 10.0 ** rng.uniform(-12, 0, (count, 1)) * rng.normal(size=(count, 3))
+    position = (on_it + away * rng.choice([0, 1], (count, 1))).astype(np.float32)
+    values = {
+        "position": position,
+        "slot": slot,
+        "distance": rng.random(count).astype(np.float32),
+        "inside": rng.integers(0, 3, count).astype(np.uint8),
+        "winding": rng.random(count).astype(np.float32),
+        "normals": rng.normal(size=(20, 7, 3)).astype(np.float32) if by_normals else None,
+        "triangle": triangle,
+    }
+    made = [
+        {
+            "nearest": np.zeros(count, np.uint32),
+            "signed_distance": np.zeros(count, np.float32),
+            "gradient": np.zeros((count, 3), np.float32) if kept else None,
+        }
+        for _ in range(2)
+    ]
+    run_alone(alone, "sdf_octree_measured", count, **values, **made[0])
+    run_lanes(build, "sdf_octree_measured", count, **values, **made[1])
+    assert [array.tobytes() for array in arrays_in(made[1])] == [array.tobytes() for array in arrays_in(made[0])]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    rows=st.integers(1, 12),
+    second=st.booleans(),
+    capped=st.booleans(),
+    linked=st.booleans(),
+)
+def test_inherited_signs_in_lanes(
+    alone: ctypes.CDLL, build: str, seed: int, rows: int, second: bool, capped: bool, linked: bool
+) -> None:
+    """Cells of any old and new points; in a second pass, new ones whose sign is known, too."""
+    rng = np.random.default_rng(seed)
+    older, count = 40, int(rng.integers(1, 27 * rows + 1))
+    row = np.sort(rng.integers(0, rows, count).astype(np.uint32))
+    row = row[np.concatenate([np.flatnonzero(row == each)[:27] for each in range(rows)])]
+    count = len(row)
+    points = rng.integers(0, older + count, (rows, 27)).astype(np.uint32)
+    for each in range(rows):  # a row has its own points, each once
+        own = np.flatnonzero(row == each)
+        points[each] = np.where(np.isin(points[each], older + own), 0, points[each])
+        points[each, rng.permutation(27)[: len(own)]] = older + own
+    step = np.float32(0.01)
+    signed = (rng.choice([-1, 1], older + count) * step * rng.integers(0, 12, older + count) / 4).astype(np.float32)
+    before = rng.integers(0, 3, count).astype(np.uint8) if second else None
+    box = np.sort(rng.random((3, 2, 3)), axis=1).astype(np.float32).reshape(3, 6)
+    area = rng.random(3).astype(np.float32) / 50
+    caps = argument_group("Caps").group({"groups": 3, "box": box, "area": area}, CpuBackend.address)
+    values = {
+        "first": older,
+        "point_row": row,
+        "points": points,
+        "step": float(step),
+        "signed_distance": signed,
+        "distance": np.abs(signed[older:]),
+        "before": before,
+        "position": rng.random((count, 3)).astype(np.float32),
+        "caps": caps,
+    }
+    room = (step * rng.integers(0, 12, older + count) / 4).astype(np.float32)
+    made = [
+        {
+            "clear": room.copy() if capped else None,
+            "inside": np.zeros(count, np.uint8),
+            "link": np.zeros(count, np.uint64) if linked else None,
+        }
+        for _ in range(2)
+    ]
+    run_alone(alone, "sdf_sign_inherit", count, **copies(values), **made[0])
+    run_lanes(build, "sdf_sign_inherit", count, **copies(values), **made[1])
+    assert [array.tobytes() for array in arrays_in(made[1])] == [array.tobytes() for array in arrays_in(made[0])]
+
+
 @pytest.mark.parametrize("kind", ["closed", "open"])
 def test_octrees_with_every_instruction_set(
     alone: ctypes.CDLL, build: str, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -168,7 +313,7 @@ def test_octrees_with_every_instruction_set(
     mesh = shapes.star(rng, 1)
     if kind == "open":
         mesh = shapes.holed(rng, mesh, 0.1)
-    run, wrote = CpuBackend.run, set()
+    run, wrote, largest = CpuBackend.run, set(), [0]
 
     def both(self: CpuBackend, kernel: str, n: int, **values: object) -> None:
         if kernel in OCTREE and n:
@@ -179,11 +324,18 @@ def test_octrees_with_every_instruction_set(
             assert [array.tobytes() for array in arrays_in(found)] == [array.tobytes() for array in after], kernel
             if any(old.tobytes() != new.tobytes() for old, new in zip(before, after, strict=True)):
                 wrote.add(kernel)
+        if kernel == CHUNKED and n:
+            expected, found = copies(values), copies(values)
+            run_alone(alone, kernel, n, **expected)
+            run(self, kernel, n, **found)
+            assert [array.tobytes() for array in arrays_in(found)] == [array.tobytes() for array in arrays_in(expected)]
+            largest.append(n)
         run(self, kernel, n, **values)
 
     monkeypatch.setattr(CpuBackend, "run", both)
     sdfcli.build(mesh, tolerance=5e-3, sign="winding", device="cpu", threads=1)
     assert wrote == set(OCTREE)
+    assert max(largest) > 5000  # several chunks
 
 
 def copies(values: dict[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,8 @@
 //   FloatV      + - * /, comparisons, min_of, max_of, select, sqrt_of; FloatV(s) has s in every lane; w[k] is one lane
 //   WideInts  <, select; as many u32
 //   Mask      the outcome of a comparison: &, |, and bits(), lane k in bit k; mask_of(bits) is the way back
-//   Doubles   + - * /, <, >, select, sqrt_of; double_mask_of(bits); halves(w) are the first and the last eight
-//             lanes of a FloatV
+//   Doubles   + - * /, <, >, &, select, sqrt_of; double_mask_of(bits); halves(w) are the first and the last eight
+//             lanes of a FloatV; half_of(xyz, half) those of vectors in memory
 //
 // Everything is in an anonymous namespace: this header is compiled several times, for different instruction sets.
 // Compilers take vectors that are larger than a register apart, some of them lane by lane; so they are given registers.
@@ -72,13 +72,13 @@ FN FloatV sqrt_of(FloatV w) {
     return w;
 }
 FN FloatV load_lanes(const float* p) {
-    FloatV w;
-    __builtin_memcpy(w.part, p, sizeof w.part);
+    FloatV w;  // part by part: what is copied as a whole goes through memory
+    for (int k = 0; k < SDF_PARTS; k++) __builtin_memcpy(&w.part[k], p + SDF_PART_LANES * k, SDF_REGISTER);
     return w;
 }
 template <class Part, class T>
 FN void store_lanes(const Lanes<Part, T>& lanes, T* p) {
-    __builtin_memcpy(p, lanes.part, sizeof lanes.part);
+    for (int k = 0; k < SDF_PARTS; k++) __builtin_memcpy(p + Lanes<Part, T>::kOfPart * k, &lanes.part[k], SDF_REGISTER);
 }
 
 #if defined(__AVX512F__)
@@ -158,6 +158,7 @@ SDF_OPERATOR(Doubles, Doubles, *)
 SDF_OPERATOR(Doubles, Doubles, /)
 SDF_OPERATOR(DoubleMask, Doubles, <)
 SDF_OPERATOR(DoubleMask, Doubles, >)
+SDF_OPERATOR(DoubleMask, DoubleMask, &)
 FN DoubleMask double_mask_of(u32 bits) {
     DoubleMaskPart lane;
     for (int k = 0; k < SDF_PART_LANES / 2; k++) lane[k] = 1ll << k;
@@ -165,6 +166,9 @@ FN DoubleMask double_mask_of(u32 bits) {
 }
 FN Doubles select(const DoubleMask& m, const Doubles& a, const Doubles& b) {
     SDF_EACH_PART(Doubles, m.part[k] ? a.part[k] : b.part[k]);
+}
+FN Vec<Doubles> select(const DoubleMask& m, const Vec<Doubles>& a, const Vec<Doubles>& b) {
+    return {select(m, a.x, b.x), select(m, a.y, b.y), select(m, a.z, b.z)};
 }
 FN Doubles sqrt_of(Doubles w) {
     for (DoublePart& p : w.part)
@@ -197,6 +201,12 @@ FN Halves halves(const FloatV& w) {
     return {load_doubles(lane), load_doubles(lane + SDF_LANES / 2)};
 }
 #endif
+
+// The first or the last eight of sixteen vectors in memory, as doubles.
+FN Vec<Doubles> half_of(const float (*xyz)[SDF_LANES], int half) {
+    Halves x = halves(load_lanes(xyz[0])), y = halves(load_lanes(xyz[1])), z = halves(load_lanes(xyz[2]));
+    return half ? Vec<Doubles>{x.last, y.last, z.last} : Vec<Doubles>{x.first, y.first, z.first};
+}
 
 }  // namespace
 

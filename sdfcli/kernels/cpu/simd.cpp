@@ -16,8 +16,10 @@
 
 #include "distance/simd.h"
 #include "octree/balance.h"
+#include "octree/measured_simd.h"
 #include "octree/refine.h"
-#include "sign/inherit.h"
+#include "sign/crossing_simd.h"
+#include "sign/inherit_simd.h"
 #include "sign/link_simd.h"
 #include "winding/simd.h"
 

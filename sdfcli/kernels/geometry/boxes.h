@@ -15,10 +15,13 @@
 // not depend on the order in which a tree is walked.
 #define SDF_BOX_SHRINK 0.99999904632568359375f
 
-FN float box_distance_sq(F3 p, const float* box) {  // box: lower x, y, z, upper x, y, z; a lower bound, see above
-    float x = max_of(max_of(box[0] - p.x, p.x - box[3]), 0.f), y = max_of(max_of(box[1] - p.y, p.y - box[4]), 0.f),
-          z = max_of(max_of(box[2] - p.z, p.z - box[5]), 0.f);
-    return (x * x + y * y + z * z) * SDF_BOX_SHRINK;
+// A lower bound, see above. T may be a vector of floats (base/simd.h).
+template <class T>
+FN T box_distance_sq(Vec<T> p, const float* box) {
+    T x = max_of(max_of(T(box[0]) - p.x, p.x - T(box[3])), T(0.f)),
+      y = max_of(max_of(T(box[1]) - p.y, p.y - T(box[4])), T(0.f)),
+      z = max_of(max_of(T(box[2]) - p.z, p.z - T(box[5])), T(0.f));
+    return (x * x + y * y + z * z) * T(SDF_BOX_SHRINK);
 }
 
 struct Box {

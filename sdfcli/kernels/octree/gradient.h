@@ -10,12 +10,14 @@
 #include "geometry/triangle.h"
 #include "octree/levels.h"
 
+#define SDF_ON_SURFACE 1e-9  // distance below which a way to the surface has no direction
+
 // The gradient of the signed distance at p, of which q is the nearest point: away from that, or, on the surface, the
 // face's normal.
 FN F3 gradient_from(D3 p, D3 q, const float* t, bool inside) {
     D3 g = p - q;
     double length = sqrt(dot(g, g)), sign = inside ? -1.0 : 1.0;
-    if (length < 1e-9) {
+    if (length < SDF_ON_SURFACE) {
         D3 u = load3d(t);
         g = cross(load3d(t + 3) - u, load3d(t + 6) - u);
         length = sqrt(dot(g, g));

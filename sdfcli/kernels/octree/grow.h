@@ -88,7 +88,7 @@ struct sdf_octree_own_args {
     u32* lent;         // [n] out: the points that other opening cells own
     u32* count;        // [n] out: of its own
 };
-SDF_KERNEL(sdf_octree_own, PLAIN, i) {
+SDF_KERNEL(sdf_octree_own, SIMD, i) {
     u32 cell = a.cells[i], mask = 0, lent = 0, older = 0;
     u32 family[8], neighbour[27], state[27], owner[27], place[27];
     neighbours_of(a.own, a.above, cell, family, neighbour);
@@ -162,22 +162,31 @@ struct sdf_octree_points_args {
     float* position;   // [new points, 3] out
     u32* seed;         // [new points, seeds] out: ended by SDF_NONE
 };
-SDF_KERNEL(sdf_octree_points, PLAIN, i) {
-    u32 place = a.piece + i / 27, row = a.first + place, cell = a.cells[place], mask = a.mask[place];
-    int j = (int)(i % 27);
+// at(): where the cell lies among those of its level; corner(c): the point at a corner.
+template <class At, class Corner>
+FN void make_point(const sdf_octree_points_args& a, u32 place, int j, const At& at, const Corner& corner) {
+    u32 row = a.first + place, mask = a.mask[place];
     u32* point = a.own.points + 27 * (size_t)row + j;
     if (is_corner(j)) {
         Offset o = offset_of(j);
-        *point = corner_of(a.own, a.above, cell, o.x / 2 + o.y / 2 * 2 + o.z / 2 * 4);
+        *point = corner(o.x / 2 + o.y / 2 * 2 + o.z / 2 * 4);
     } else if (mask >> j & 1u) {
         *point = a.first_point + a.last[place] - (u32)popcount(mask >> j);
         u32 k = *point - a.piece_point;
-        place_point(a.own, a.above, cell, j, a.slot, a.seeds, a.position + 3 * (size_t)k, a.seed + a.seeds * (size_t)k);
+        place_point(a.own.level, at(), corner, j, a.slot, a.seeds, a.position + 3 * (size_t)k,
+                    a.seed + a.seeds * (size_t)k);
         a.point_row[k] = row;
     } else if (a.lent[place] >> j & 1u) {
         u32 other = *point / 27, there = *point % 27;
         *point = a.first_point + a.last[other] - (u32)popcount(a.mask[other] >> there);
     }
+}
+SDF_KERNEL(sdf_octree_points, CHUNKS, i) {
+    u32 place = a.piece + i / 27, cell = a.cells[place];
+    int j = (int)(i % 27);
+    make_point(
+        a, place, j, [&] { return morton_decode(key_of(a.own, cell)); },
+        [&](int c) { return corner_of(a.own, a.above, cell, c); });
     if (j == SDF_CENTRE) a.own.state[cell] = OPENED;
 }
 
@@ -212,7 +221,7 @@ struct sdf_octree_measured_args {
     float* signed_distance;  // [n] out
     float* gradient;         // [n, 3] out: of the signed distance; may be null
 };
-SDF_KERNEL(sdf_octree_measured, PLAIN, i) {
+SDF_KERNEL(sdf_octree_measured, LANES, i) {
     D3 p = load3d(a.position + 3 * (size_t)i);
     const float* t = a.triangle + 9 * (size_t)a.slot[i];
     Nearest<double> q = nearest_on_triangle(p, load3d(t), load3d(t + 3), load3d(t + 6));

@@ -141,14 +141,15 @@ FN Lattice point_of(u32 level, Lattice cell, Offset o) {
 }
 
 // The place of a cell's point, and the nearest triangles of the 2, 4 or 8 corners between which it lies, or of some of
-// them: the first bounds of its query.
-FN void place_point(const Level& own, const Level& above, u32 cell, int j, const u32* slot, u32 most_seeds,
+// them: the first bounds of its query. corner(c): the point at a corner.
+template <class Corner>
+FN void place_point(u32 level, Lattice cell, const Corner& corner, int j, const u32* slot, u32 most_seeds,
                     float* position, u32* seed) {
     Offset o = offset_of(j);
-    store_position(position, point_of(own.level, morton_decode(key_of(own, cell)), o));
+    store_position(position, point_of(level, cell, o));
     u32 seeds = 0;
     for (int c = 0; c < 8 && seeds < most_seeds; c++)
-        if (lies_between(o, c)) seed[seeds++] = slot[corner_of(own, above, cell, c)];
+        if (lies_between(o, c)) seed[seeds++] = slot[corner(c)];
     if (seeds < most_seeds) seed[seeds] = SDF_NONE;
 }
 

@@ -79,8 +79,10 @@ struct sdf_octree_probe_args {
     u32* seed;        // [n, seeds] out: ended by SDF_NONE
 };
 SDF_KERNEL(sdf_octree_probe, PLAIN, i) {
-    place_point(a.own, a.above, a.cells[i], SDF_CENTRE, a.slot, a.seeds, a.position + 3 * (size_t)i,
-                a.seed + a.seeds * (size_t)i);
+    u32 cell = a.cells[i];
+    place_point(
+        a.own.level, morton_decode(key_of(a.own, cell)), [&](int c) { return corner_of(a.own, a.above, cell, c); },
+        SDF_CENTRE, a.slot, a.seeds, a.position + 3 * (size_t)i, a.seed + a.seeds * (size_t)i);
 }
 
 // A second look, at a cell's centre. Its sign is not asked for: with the wrong one, the field would have to be wrong by

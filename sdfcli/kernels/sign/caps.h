@@ -17,15 +17,16 @@ struct Caps {
 
 // How far around a point the winding number of the caps of holes is small; negative where it may be more. It is at most
 // the sum of area / distance^2 over groups of caps, in boxes; and nearer by a part of the distance to the nearest, all
-// distances are less by no more than that part.
-FN float caps_room(const Caps& caps, F3 p) {
-    float nearest_sq = 1e30f, sum = 0.f;
+// distances are less by no more than that part. T may be a vector of floats (base/simd.h).
+template <class T>
+FN T caps_room(const Caps& caps, Vec<T> p) {
+    T nearest_sq(1e30f), sum(0.f);
     for (u32 k = 0; k < caps.groups; k++) {
-        float distance_sq = max_of(box_distance_sq(p, caps.box + 6 * k), 1e-12f);
+        T distance_sq = max_of(box_distance_sq(p, caps.box + 6 * k), T(1e-12f));
         nearest_sq = min_of(nearest_sq, distance_sq);
-        sum += caps.area[k] / distance_sq;
+        sum = sum + T(caps.area[k]) / distance_sq;
     }
-    return sqrtf(nearest_sq) * (1.f - sqrtf(sum));
+    return sqrt_of(nearest_sq) * (T(1.f) - sqrt_of(sum));
 }
 
 struct sdf_sign_clear_args {

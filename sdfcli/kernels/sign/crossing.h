@@ -80,7 +80,7 @@ FN void count_meetings(const sdf_crossing_args& a, u32 slot, u32 more) {
 // left child is that of the last triangle below it (trees/radix.h), and those that come before are passed over. Where a
 // triangle's box meets too many others, that is not enough, and in another launch, with `all`, each looks at all others
 // for itself.
-SDF_KERNEL(sdf_crossing, PLAIN, slot) {
+SDF_KERNEL(sdf_crossing, LANES, slot) {
     const float* own = a.triangle + 9 * (size_t)slot;
     TriangleCorners t = load_corners(own);
     Box box = triangle_box(own);

@@ -42,7 +42,7 @@ struct sdf_sign_inherit_args {
     u8* inside;    // [n] out: 0, 1, or 2 where not known
     u64* link;     // [n] out: 0 where the sign is not known; may be null
 };
-SDF_KERNEL(sdf_sign_inherit, SIMD, i) {
+SDF_KERNEL(sdf_sign_inherit, LANES, i) {
     if (a.before && a.before[i] != SDF_SIGN_UNKNOWN) {
         a.inside[i] = a.before[i];
         if (a.link) a.link[i] = 1;

@@ -11,11 +11,15 @@
 #define SDFCLI_SIGN_PROPAGATE_H
 #include "base/vec.h"
 
-FN bool empty_between(float d, float e, float way) { return d + e - SDF_DISTANCE_ERROR > way; }
+// T may be a vector of floats (base/simd.h), here and below.
+template <class T>
+FN auto empty_between(T d, T e, T way) {
+    return d + e - T(SDF_DISTANCE_ERROR) > way;
+}
 
 FN float empty_reach(float d) { return d - SDF_DISTANCE_ERROR * max_of(d, 0.5f); }
 
-// Of distances of any size; both: their sum. T may be a vector of floats (base/simd.h).
+// Of distances of any size; both: their sum.
 template <class T>
 FN auto empty_between(T both, Vec<T> way) {
     T room = both - T(SDF_DISTANCE_ERROR) * max_of(both, T(1.f));
