@@ -53,8 +53,8 @@ FN T clamp01(T x) {
     return select(x > T(0), select(x < T(1), x, T(1)), T(0));
 }
 
-FN float abs_of(float x) { return x < 0.f ? -x : x; }
-FN double abs_of(double x) { return x < 0.0 ? -x : x; }
+FN float abs_of(float x) { return fabsf(x); }
+FN double abs_of(double x) { return fabs(x); }
 
 template <class T>
 FN T mean(T a, T b) {

@@ -24,8 +24,10 @@ FN float allowed_error(float distance, float tolerance, float band) {
 template <class Gradient>
 FN float bend(float edge, const Gradient& gradient) {
     float sum = 0.f;
+    UNROLL
     for (int axis = 0; axis < 3; axis++) {
         float steepest = 0.f;
+        UNROLL
         for (int c = 0; c < 8; c++)
             if (!(c >> axis & 1))
                 steepest = max_of(steepest, abs_of(gradient(c | 1 << axis, axis) - gradient(c, axis)));
@@ -132,10 +134,10 @@ FN CellError largest_error(const Level& own, const Points& points, const Limits&
                            const float* distance, const float* value) {
     float error[27], gradient[81], corner[8], largest = 0.f, half = 0.5f / (float)(1u << own.level);
     CellError found = {0.f, 0.f, 0.f};
-    Lattice at = morton_decode(key_of(own, cell));
     UNROLL
     for (int j = 0; j < 27; j++) error[j] = abs_of(value[j] - distance[j]);
-    load_gradients<27>(points, point, [&](int j) { return point_of(own.level, at, offset_of(j)); }, gradient);
+    load_gradients<27>(
+        points, own, cell, point, [&](Lattice at, int j) { return point_of(own.level, at, offset_of(j)); }, gradient);
     UNROLL
     for (int octant = 0; octant < 8; octant++) {
         int first = octant_point(octant);

@@ -42,19 +42,21 @@ struct Limits {
     float thin_least;  // sheets thinner than this, in edges of the domain, are given up
 };
 
-// Gradients of so many points, given their numbers, and a function of k for their places on the lattice. Of many points
-// on a GPU they are worked out anew, which takes less time than what is kept takes memory.
+// Gradients of so many points, given their numbers, and a function of the cell's place and k for their places on the
+// lattice. Of many points on a GPU they are worked out anew, which takes less time than what is kept takes memory.
 template <int COUNT, class Place>
-FN void load_gradients(const Points& points, const u32* point, const Place& place, float* gradient) {
+FN void load_gradients(const Points& points, const Level& own, u32 cell, const u32* point, const Place& place,
+                       float* gradient) {
     if (points.gradient) {
         UNROLL
         for (int k = 0; k < COUNT; k++)
             for (int axis = 0; axis < 3; axis++) gradient[3 * k + axis] = points.gradient[3 * (size_t)point[k] + axis];
         return;
     }
+    Lattice at = morton_decode(key_of(own, cell));
     for (int k = 0; k < COUNT; k++) {
         float position[3];
-        store_position(position, place(k));
+        store_position(position, place(at, k));
         const float* t = points.triangle + 9 * (size_t)points.slot[point[k]];
         D3 p = load3d(position);
         Nearest<double> q = nearest_on_triangle(p, load3d(t), load3d(t + 3), load3d(t + 6));
@@ -66,11 +68,10 @@ FN void load_gradients(const Points& points, const u32* point, const Place& plac
 }
 // Those at a cell's corners.
 FN void corner_gradients(const Level& own, const Points& points, u32 cell, const u32* corner, float* gradient) {
-    Lattice at = morton_decode(key_of(own, cell));
     u32 edge = 1u << (SDF_LATTICE_BITS - own.level);
     load_gradients<8>(
-        points, corner,
-        [&](int k) {
+        points, own, cell, corner,
+        [&](Lattice at, int k) {
             u32 c = (u32)k;
             Lattice p = {(at.x + (c & 1u)) * edge, (at.y + (c >> 1 & 1u)) * edge, (at.z + (c >> 2)) * edge};
             return p;
