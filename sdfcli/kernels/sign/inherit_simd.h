@@ -62,12 +62,12 @@ FN u32 which_tell(const CellSigns& cell, const float* length, u32 first, float d
                 empty_between(FloatV(distance), load_lanes(cell.away + first), way));
 }
 
-struct Found {
+struct FoundSign {
     float clear;
     u8 inside;
 };
-FN Found sign_from(const CellSigns& cell, const float* length, float distance) {
-    Found found = {0.f, SDF_SIGN_UNKNOWN};
+FN FoundSign sign_from(const CellSigns& cell, const float* length, float distance) {
+    FoundSign found = {0.f, SDF_SIGN_UNKNOWN};
     u32 told = which_tell(cell, length, 0, distance) | which_tell(cell, length, SDF_LANES, distance) << SDF_LANES;
     for (told &= cell.known; told; told &= told - 1) {
         u32 j = (u32)__builtin_ctz(told);
@@ -107,7 +107,7 @@ FN void sdf_sign_inherit_lanes(const sdf_sign_inherit_args& a, u32 first, u32 la
         }
         if (a.point_row[i] != cell.row) load_cell(a, a.point_row[i], &cell);
         while (cell.point[own] != a.first + i) own = own < 26 ? own + 1 : 0;
-        Found found = sign_from(cell, ways.length[own], a.distance[i]);
+        FoundSign found = sign_from(cell, ways.length[own], a.distance[i]);
         a.inside[i] = found.inside;
         if (a.link) a.link[i] = found.inside != SDF_SIGN_UNKNOWN;
         if (!a.clear) continue;
