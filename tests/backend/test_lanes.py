@@ -230,13 +230,14 @@ def test_measured_points_in_lanes(
     on_it = (triangle[slot] * weights / weights.sum(axis=1, keepdims=True)).sum(axis=1)
     away = 10.0 ** rng.uniform(-12, 0, (count, 1)) * rng.normal(size=(count, 3))
     position = (on_it + away * rng.choice([0, 1], (count, 1))).astype(np.float32)
-    values = {
+    normals = rng.normal(size=(20, 7, 3)).astype(np.float32)
+    values: dict[str, Any] = {
         "position": position,
         "slot": slot,
         "distance": rng.random(count).astype(np.float32),
         "inside": rng.integers(0, 3, count).astype(np.uint8),
         "winding": rng.random(count).astype(np.float32),
-        "normals": rng.normal(size=(20, 7, 3)).astype(np.float32) if by_normals else None,
+        "normals": normals if by_normals else None,
         "triangle": triangle,
     }
     made = [
@@ -250,6 +251,11 @@ def test_measured_points_in_lanes(
     run_alone(alone, "sdf_octree_measured", count, **values, **made[0])
     run_lanes(build, "sdf_octree_measured", count, **values, **made[1])
     assert [array.tobytes() for array in arrays_in(made[1])] == [array.tobytes() for array in arrays_in(made[0])]
+    values = {"points": position, "slot": slot, "triangle": triangle, "normals": normals}
+    expected, found = (np.full(count, 2, np.uint8) for _ in range(2))
+    run_alone(alone, "sdf_pseudonormal", count, **values, inside=expected)
+    run_lanes(build, "sdf_pseudonormal", count, **values, inside=found)
+    assert np.array_equal(found, expected)
 
 
 @settings(max_examples=100, deadline=None)

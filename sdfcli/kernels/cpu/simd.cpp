@@ -21,6 +21,7 @@
 #include "sign/crossing_simd.h"
 #include "sign/inherit_simd.h"
 #include "sign/link_simd.h"
+#include "sign/pseudonormal_simd.h"
 #include "winding/simd.h"
 
 SDF_ENTRY_LANES(sdf_distance_wide)

@@ -2,7 +2,7 @@
 //
 // INTERFACE
 //   Points, Limits    what is known of the points, and what is asked of the field between them
-//   gradient_from     from a point and the nearest point of the surface
+//   gradient_along    from the way from the nearest point of the surface
 //   load_gradients    at measured points: as kept, or worked out anew
 //   corner_gradients  at a cell's corners
 #ifndef SDFCLI_OCTREE_GRADIENT_H
@@ -10,14 +10,11 @@
 #include "geometry/triangle.h"
 #include "octree/levels.h"
 
-#define SDF_ON_SURFACE 1e-9  // distance below which a way to the surface has no direction
-
-// The gradient of the signed distance at p, of which q is the nearest point: away from that, or, on the surface, the
-// face's normal.
-FN F3 gradient_from(D3 p, D3 q, const float* t, bool inside) {
-    D3 g = p - q;
+// The gradient of the signed distance, from the way from the nearest point: along that, or, on the surface, the face's
+// normal.
+FN F3 gradient_along(D3 g, const float* t, bool inside) {
     double length = sqrt(dot(g, g)), sign = inside ? -1.0 : 1.0;
-    if (length < SDF_ON_SURFACE) {
+    if (length < 1e-9) {
         D3 u = load3d(t);
         g = cross(load3d(t + 3) - u, load3d(t + 6) - u);
         length = sqrt(dot(g, g));
@@ -60,7 +57,7 @@ FN void load_gradients(const Points& points, const Level& own, u32 cell, const u
         const float* t = points.triangle + 9 * (size_t)points.slot[point[k]];
         D3 p = load3d(position);
         Nearest<double> q = nearest_on_triangle(p, load3d(t), load3d(t + 3), load3d(t + 6));
-        F3 g = gradient_from(p, q.point, t, float_bits(points.distance[point[k]]) >> 31);
+        F3 g = gradient_along(p - q.point, t, float_bits(points.distance[point[k]]) >> 31);
         gradient[3 * k] = g.x;
         gradient[3 * k + 1] = g.y;
         gradient[3 * k + 2] = g.z;

@@ -221,21 +221,25 @@ struct sdf_octree_measured_args {
     float* signed_distance;  // [n] out
     float* gradient;         // [n, 3] out: of the signed distance; may be null
 };
-SDF_KERNEL(sdf_octree_measured, LANES, i) {
-    D3 p = load3d(a.position + 3 * (size_t)i);
-    const float* t = a.triangle + 9 * (size_t)a.slot[i];
-    Nearest<double> q = nearest_on_triangle(p, load3d(t), load3d(t + 3), load3d(t + 6));
-    bool inside = a.normals                         ? behind(p, q, a.normals + 21 * (size_t)a.slot[i])
+FN void store_measured(const sdf_octree_measured_args& a, u32 i, D3 way, Feature feature) {
+    u32 slot = a.slot[i];
+    bool inside = a.normals                         ? behind(way, feature, a.normals + 21 * (size_t)slot)
                   : a.inside[i] == SDF_SIGN_UNKNOWN ? a.winding[i] > 0.5f
                                                     : a.inside[i] == 1;
-    a.nearest[i] = a.slot[i];
+    a.nearest[i] = slot;
     a.signed_distance[i] = inside ? -a.distance[i] : a.distance[i];
     if (!a.gradient) return;
-    F3 g = gradient_from(p, q.point, t, inside);
+    F3 g = gradient_along(way, a.triangle + 9 * (size_t)slot, inside);
     float* out = a.gradient + 3 * (size_t)i;
     out[0] = g.x;
     out[1] = g.y;
     out[2] = g.z;
+}
+SDF_KERNEL(sdf_octree_measured, LANES, i) {
+    D3 p = load3d(a.position + 3 * (size_t)i);
+    const float* t = a.triangle + 9 * (size_t)a.slot[i];
+    Nearest<double> q = nearest_on_triangle(p, load3d(t), load3d(t + 3), load3d(t + 6));
+    store_measured(a, i, p - q.point, q.feature);
 }
 
 #endif

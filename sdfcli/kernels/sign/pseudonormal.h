@@ -8,10 +8,10 @@
 #include "base/kernel.h"
 #include "geometry/triangle.h"
 
-// Whether a point lies behind a triangle of which q is nearest to it. normals: those of vertices a, b, c, then of edges
-// ab, bc, ca, then of the face, in the order of Feature.
-FN bool behind(D3 p, const Nearest<double>& q, const float* normals) {
-    return dot(p - q.point, load3d(normals + 3 * (size_t)q.feature)) < 0.0;
+// Whether a point lies behind a triangle. way: from the nearest point of the triangle, which lies on the feature.
+// normals: those of vertices a, b, c, then of edges ab, bc, ca, then of the face, in the order of Feature.
+FN bool behind(D3 way, Feature feature, const float* normals) {
+    return dot(way, load3d(normals + 3 * (size_t)feature)) < 0.0;
 }
 
 // In double: far from the surface the nearest feature must not be decided by rounding. Outside of the unit cube the
@@ -24,13 +24,16 @@ struct sdf_pseudonormal_args {
     const float* normals;   // [triangles, 7, 3] vertices a b c, edges ab bc ca, face; in Morton order
     u8* inside;             // [n] out
 };
-SDF_KERNEL(sdf_pseudonormal, PLAIN, i) {
+FN void store_side(const sdf_pseudonormal_args& a, u32 i, D3 way, Feature feature) {
+    F3 p = load3(a.points + 3 * (size_t)i);
+    bool within = p.x >= 0.f && p.x <= 1.f && p.y >= 0.f && p.y <= 1.f && p.z >= 0.f && p.z <= 1.f;
+    a.inside[i] = within && behind(way, feature, a.normals + 21 * (size_t)a.slot[i]) ? 1 : 0;
+}
+SDF_KERNEL(sdf_pseudonormal, LANES, i) {
     D3 p = load3d(a.points + 3 * (size_t)i);
-    u32 slot = a.slot[i];
-    const float* t = a.triangle + 9 * (size_t)slot;
+    const float* t = a.triangle + 9 * (size_t)a.slot[i];
     Nearest<double> q = nearest_on_triangle(p, load3d(t), load3d(t + 3), load3d(t + 6));
-    bool within = p.x >= 0.0 && p.x <= 1.0 && p.y >= 0.0 && p.y <= 1.0 && p.z >= 0.0 && p.z <= 1.0;
-    a.inside[i] = within && behind(p, q, a.normals + 21 * (size_t)slot) ? 1 : 0;
+    store_side(a, i, p - q.point, q.feature);
 }
 
 #endif
