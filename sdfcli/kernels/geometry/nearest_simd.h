@@ -48,7 +48,7 @@ struct SixteenTriangles {
     double way[3][SDF_LANES], feature[SDF_LANES];
 };
 
-FN void measure_ways(SixteenTriangles* t) {
+FN void find_ways(SixteenTriangles* t) {
     for (int half = 0; half < 2; half++) {
         int first = half * SDF_LANES / 2;
         Vec<Doubles> p = half_of(t->point, half);
@@ -77,7 +77,7 @@ FN void each_nearest(const float* points, const u32* slot, const float* triangle
             for (int c = 0; c < 9; c++) t.corner[c][k] = own[c];
             for (int c = 0; c < 3; c++) t.point[c][k] = points[3 * (size_t)i + c];
         }
-        measure_ways(&t);
+        find_ways(&t);
         for (u32 k = 0; k < count; k++)
             use(first + k, D3{t.way[0][k], t.way[1][k], t.way[2][k]}, (Feature)(int)t.feature[k]);
     }

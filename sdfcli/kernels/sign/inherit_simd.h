@@ -11,7 +11,6 @@
 namespace {
 
 #define SDF_CELL_ROOM (2 * SDF_LANES)  // for 27 points
-#define SDF_NO_ROW 0xffffffffu
 
 // The points of an opened cell, and what is known of them.
 struct CellSigns {
@@ -93,9 +92,9 @@ FN void clear_around(const sdf_sign_inherit_args& a, const u32* points, u32 coun
 }  // namespace
 
 FN void sdf_sign_inherit_lanes(const sdf_sign_inherit_args& a, u32 first, u32 last) {
-    Ways ways;
+    Ways ways = {};
     CellSigns cell = {};
-    cell.row = SDF_NO_ROW;
+    cell.row = SDF_NONE;
     u32 left[SDF_LANES], waiting = 0;  // points whose sign is not known after both passes
     int own = 0;
     measure_ways(a.step, &ways);
