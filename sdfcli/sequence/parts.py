@@ -64,7 +64,7 @@ class Parts:
         self._helpers = executor(threads or available_threads())
 
     def write(self, frame: NamedFrame, field: Field) -> Row:
-        """Writes the part of a frame's field. Raises UsageError where it cannot be written.
+        """Writes the part of a frame's field. Raises UsageError where it cannot be written; OutOfMemoryError.
 
         Returns the frame's row: index, coherent, motion, sign, sign_reason, verdict, max_error, leaves, corners, bytes,
         content_sha256, device, seconds. Those of a part that was found have no coherent, device and seconds.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import functools
+import itertools
 import platform
 import subprocess
 from pathlib import Path
@@ -91,10 +91,11 @@ def build(request: pytest.FixtureRequest) -> str:
 
 
 def run_lanes(build: str, kernel: str, n: int, **values: object) -> None:
-    """One of the builds, past the choice among them."""
+    """One of the builds, past the choice among them, for two chunks."""
     struct = argument_structs()[kernel].pack({"n": n, **values}, CpuBackend.address)
     run = getattr(ctypes.CDLL(str(library_path())), f"{kernel}_{build}")
-    run(struct, ctypes.c_uint(0), ctypes.c_uint(n))
+    for first, last in itertools.pairwise((0, n // 3, n)):
+        run(struct, ctypes.c_uint(first), ctypes.c_uint(last))
 
 
 def run_alone(alone: ctypes.CDLL, kernel: str, n: int, **values: object) -> None:
@@ -176,11 +177,13 @@ def test_links_in_lanes(alone: ctypes.CDLL, build: str, seed: int, count: int, s
 @settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 400), size=st.floats(-4, -0.3))
 def test_crossing_in_lanes(alone: ctypes.CDLL, cpu: CpuBackend, build: str, seed: int, count: int, size: float) -> None:
-    """Soups, of flat, equal and degenerate triangles, too."""
+    """Soups, with triangles in a plane, degenerate and equal ones, and a corner of many."""
     rng = np.random.default_rng(seed)
     corners = rng.random((count, 1, 3)) + 10.0**size * rng.normal(size=(count, 3, 3))
     corners[rng.random(count) < 0.2, :, 2] = 0.5
     corners[rng.random(count) < 0.1, 2] = corners[0, 0]
+    degenerate = rng.random(count) < 0.1
+    corners[degenerate, 2] = corners[degenerate, 0]
     again = rng.random(count) < 0.1
     corners[again] = corners[rng.integers(0, count, again.sum())]
     mesh = make_mesh(corners.reshape(-1, 3), np.arange(3 * count).reshape(-1, 3))
@@ -208,10 +211,12 @@ def test_crowds_in_lanes(alone: ctypes.CDLL, cpu: CpuBackend, build: str, mirror
     count = len(corners) // 3
     mesh = make_mesh(corners, np.arange(3 * count).reshape(-1, 3))
     bvh = refit(cpu, build_bvh(cpu, morton_order(cpu, mesh.unit_triangles)))
-    for run in (functools.partial(run_alone, alone), functools.partial(run_lanes, build)):
-        found = crossing_output(count, False)
-        run("sdf_crossing", count, all=0, triangle=bvh.order.triangle, child=bvh.child, box=bvh.box, **found)
-        assert found["crowded"] == 1
+    shared = {"all": 0, "triangle": bvh.order.triangle, "child": bvh.child, "box": bvh.box}
+    expected, found = (crossing_output(count, False) for _ in range(2))
+    run_alone(alone, "sdf_crossing", count, **shared, **expected)
+    run_lanes(build, "sdf_crossing", count, **shared, **found)
+    assert found["crowded"] == 1
+    assert [array.tobytes() for array in arrays_in(found)] == [array.tobytes() for array in arrays_in(expected)]
 
 
 @settings(max_examples=100, deadline=None)
@@ -219,7 +224,8 @@ def test_crowds_in_lanes(alone: ctypes.CDLL, cpu: CpuBackend, build: str, mirror
 def test_measured_points_in_lanes(
     alone: ctypes.CDLL, build: str, seed: int, count: int, by_normals: bool, kept: bool
 ) -> None:
-    """Of any triangles, degenerate ones too; points at their corners, on edges, in faces and anywhere."""
+    """Of any triangles, degenerate ones too; points at their corners, on edges, in faces and anywhere. And their
+    pseudonormals' sides."""
     rng = np.random.default_rng(seed)
     triangle = rng.random((20, 3, 3)).astype(np.float32)
     triangle[rng.random(20) < 0.3, 2] = triangle[0, 0]
@@ -319,7 +325,7 @@ def test_octrees_with_every_instruction_set(
     mesh = shapes.star(rng, 1)
     if kind == "open":
         mesh = shapes.holed(rng, mesh, 0.1)
-    run, wrote, largest = CpuBackend.run, set(), [0]
+    run, wrote, sizes = CpuBackend.run, set(), []
 
     def both(self: CpuBackend, kernel: str, n: int, **values: object) -> None:
         if kernel in OCTREE and n:
@@ -335,13 +341,13 @@ def test_octrees_with_every_instruction_set(
             run_alone(alone, kernel, n, **expected)
             run(self, kernel, n, **found)
             assert [array.tobytes() for array in arrays_in(found)] == [array.tobytes() for array in arrays_in(expected)]
-            largest.append(n)
+            sizes.append(n)
         run(self, kernel, n, **values)
 
     monkeypatch.setattr(CpuBackend, "run", both)
     sdfcli.build(mesh, tolerance=5e-3, sign="winding", device="cpu", threads=1)
     assert wrote == set(OCTREE)
-    assert max(largest) > 5000  # several chunks
+    assert max(sizes) > 5000  # several chunks
 
 
 def copies(values: dict[str, Any]) -> dict[str, Any]:

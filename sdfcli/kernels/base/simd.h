@@ -179,6 +179,15 @@ FN Doubles sqrt_of(Doubles w) {
 struct Halves {
     Doubles first, last;
 };
+FN Doubles load_doubles(const float* from) {  // eight floats
+#if defined(__AVX512F__)
+    SDF_EACH_PART(Doubles, _mm512_cvtps_pd(_mm256_loadu_ps(from + 8 * k)));
+#elif defined(__AVX__)
+    SDF_EACH_PART(Doubles, _mm256_cvtps_pd(_mm_loadu_ps(from + 4 * k)));
+#else
+    SDF_EACH_PART(Doubles, (DoublePart{(double)from[2 * k], (double)from[2 * k + 1]}));
+#endif
+}
 #if defined(__AVX512F__)
 FN Halves halves(const FloatV& w) {
     Halves h;
@@ -188,13 +197,6 @@ FN Halves halves(const FloatV& w) {
     return h;
 }
 #else
-FN Doubles load_doubles(const float* from) {
-#if defined(__AVX__)
-    SDF_EACH_PART(Doubles, _mm256_cvtps_pd(_mm_loadu_ps(from + 4 * k)));
-#else
-    SDF_EACH_PART(Doubles, (DoublePart{(double)from[2 * k], (double)from[2 * k + 1]}));
-#endif
-}
 FN Halves halves(const FloatV& w) {
     float lane[SDF_LANES];
     store_lanes(w, lane);
@@ -204,8 +206,8 @@ FN Halves halves(const FloatV& w) {
 
 // The first or the last eight of sixteen vectors in memory, as doubles.
 FN Vec<Doubles> half_of(const float (*xyz)[SDF_LANES], int half) {
-    Halves x = halves(load_lanes(xyz[0])), y = halves(load_lanes(xyz[1])), z = halves(load_lanes(xyz[2]));
-    return half ? Vec<Doubles>{x.last, y.last, z.last} : Vec<Doubles>{x.first, y.first, z.first};
+    int first = half * SDF_LANES / 2;
+    return {load_doubles(xyz[0] + first), load_doubles(xyz[1] + first), load_doubles(xyz[2] + first)};
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 
 #include "distance/simd.h"
 #include "octree/balance.h"
+#include "octree/grow.h"
 #include "octree/measured_simd.h"
 #include "octree/refine.h"
 #include "sign/crossing_simd.h"

@@ -20,11 +20,14 @@ struct TriangleCorners {
 };
 FN TriangleCorners load_corners(const float* t) { return {{load3d(t), load3d(t + 3), load3d(t + 6)}}; }
 
+// Where the corners of a triangle lie along an axis. T may be eight doubles (base/simd.h).
+template <class T>
 struct Interval {
-    double low, high;
+    T low, high;
 };
-FN Interval along(const TriangleCorners& t, D3 axis, D3 origin) {
-    double a = dot(t.v[0] - origin, axis), b = dot(t.v[1] - origin, axis), c = dot(t.v[2] - origin, axis);
+template <class T>
+FN Interval<T> along(const Vec<T>* t, Vec<T> axis, Vec<T> origin) {
+    T a = dot(t[0] - origin, axis), b = dot(t[1] - origin, axis), c = dot(t[2] - origin, axis);
     return {min_of(a, min_of(b, c)), max_of(a, max_of(b, c))};
 }
 
@@ -32,7 +35,7 @@ FN Interval along(const TriangleCorners& t, D3 axis, D3 origin) {
 FN bool apart_along(const TriangleCorners& s, const TriangleCorners& t, D3 axis) {
     double length = sqrt(dot(axis, axis));
     if (!(length > 0.0)) return false;
-    Interval a = along(s, axis, s.v[0]), b = along(t, axis, s.v[0]);
+    Interval<double> a = along(s.v, axis, s.v[0]), b = along(t.v, axis, s.v[0]);
     return min_of(a.high - b.low, b.high - a.low) <= SDF_TOUCH * length;
 }
 
@@ -44,7 +47,7 @@ FN bool crosses(const TriangleCorners& s, const TriangleCorners& t) {
     D3 m = cross(p[0], p[1]), n = cross(q[0], q[1]);
     double lm = sqrt(dot(m, m)), ln = sqrt(dot(n, n));
     if (!(lm > 0.0) || !(ln > 0.0)) return false;
-    Interval over = along(t, m, s.v[0]), under = along(s, n, t.v[0]);
+    Interval<double> over = along(t.v, m, s.v[0]), under = along(s.v, n, t.v[0]);
     bool in_plane =
         (max_of(over.high, -over.low) <= SDF_TOUCH * lm) || (max_of(under.high, -under.low) <= SDF_TOUCH * ln);
     if (in_plane) {

@@ -26,20 +26,12 @@ struct Pairs {
     float corner[2][9][SDF_LANES];
 };
 
-struct Intervals {
-    Doubles low, high;
-};
-FN Intervals along_each(const Vec<Doubles>* t, const Vec<Doubles>& axis, const Vec<Doubles>& origin) {
-    Doubles a = dot(t[0] - origin, axis), b = dot(t[1] - origin, axis), c = dot(t[2] - origin, axis);
-    return {min_of(a, min_of(b, c)), max_of(a, max_of(b, c))};
-}
-
 // Of eight pairs, 1 for those that neither triangle's plane tells apart, or that lie in a plane: see crosses.
 FN Doubles in_doubt(const Vec<Doubles>* s, const Vec<Doubles>* t) {
     const Doubles zero(0.0), one(1.0);
     Vec<Doubles> m = cross(s[1] - s[0], s[2] - s[1]), n = cross(t[1] - t[0], t[2] - t[1]);
     Doubles lm = sqrt_of(dot(m, m)), ln = sqrt_of(dot(n, n));
-    Intervals over = along_each(t, m, s[0]), under = along_each(s, n, t[0]);
+    Interval<Doubles> over = along(t, m, s[0]), under = along(s, n, t[0]);
     Doubles beyond = zero - over.low, below = zero - under.low;
     Doubles touch_m = Doubles(SDF_TOUCH) * lm, touch_n = Doubles(SDF_TOUCH) * ln;
     DoubleMask off_plane = (max_of(over.high, beyond) > touch_m) & (max_of(under.high, below) > touch_n);
@@ -49,9 +41,6 @@ FN Doubles in_doubt(const Vec<Doubles>* s, const Vec<Doubles>* t) {
 
 FN void test_pairs(const sdf_crossing_args& a, Pairs* pairs) {
     double doubt[SDF_LANES];
-    for (u32 k = pairs->count; k < SDF_LANES; k++)  // what is left over repeats the first
-        for (int side = 0; side < 2; side++)
-            for (int c = 0; c < 9; c++) pairs->corner[side][c][k] = pairs->corner[side][c][0];
     for (int half = 0; half < 2; half++) {
         Vec<Doubles> t[2][3];
         for (int side = 0; side < 2; side++)
@@ -90,6 +79,7 @@ FN void walk_together(const sdf_crossing_args& a, u32 first, u32 count, Pairs* p
             boxes.high[axis].set(k, own.v[axis + 3]);
         }
     }
+    // Both children wait, so that there may be two more than a tree is deep: 95, see SDF_STACK.
     u32 stack[SDF_STACK], depth = 1, tests[SDF_LANES] = {}, looking = (1u << count) - 1u;
     stack[0] = 0;
     while (depth > 0) {
@@ -127,8 +117,7 @@ FN void sdf_crossing_lanes(const sdf_crossing_args& a, u32 first, u32 last) {
         return;
     }
     if (a.n < 2) return;
-    Pairs pairs;
-    pairs.count = 0;
+    Pairs pairs = {};
     for (u32 slot = first; slot < last; slot += SDF_LANES)
         walk_together(a, slot, min_of((u32)SDF_LANES, last - slot), &pairs);
     if (pairs.count) test_pairs(a, &pairs);

@@ -54,7 +54,8 @@ FN void measure_ways(float step, Ways* ways) {
         }
 }
 
-// Of sixteen points those that tell the sign of one at such lengths from them, if their own is known.
+// Of sixteen points those that tell the sign of one at such lengths from them, if their own is known. That of the one
+// which asks is not.
 FN u32 which_tell(const CellSigns& cell, const float* length, u32 first, float distance) {
     FloatV way = load_lanes(length + first);
     return bits((load_lanes(cell.room + first) > way) &
@@ -105,7 +106,7 @@ FN void sdf_sign_inherit_lanes(const sdf_sign_inherit_args& a, u32 first, u32 la
             continue;
         }
         if (a.point_row[i] != cell.row) load_cell(a, a.point_row[i], &cell);
-        while (cell.point[own] != a.first + i) own = own < 26 ? own + 1 : 0;
+        while (cell.point[own] != a.first + i) own = own < 26 ? own + 1 : 0;  // it is among its row's
         FoundSign found = sign_from(cell, ways.length[own], a.distance[i]);
         a.inside[i] = found.inside;
         if (a.link) a.link[i] = found.inside != SDF_SIGN_UNKNOWN;
