@@ -73,11 +73,9 @@ def on_a_terminal(*words: object, cwd: Path | None = None, stdout: Any = None, c
         ) as process,
         open(os.pidfd_open(process.pid), "rb") as ended,
     ):
-        over = False
-        while not over or ours in select.select([ours], [], [], 0)[0]:  # once more when it has ended
-            ready = select.select([ours, ended], [], [])[0]
-            over = ended in ready
-            if ours in ready:
-                seen += os.read(ours, 4096)
+        while ended not in select.select([ours, ended], [], [])[0]:
+            seen += os.read(ours, 4096)
+        while select.select([ours], [], [], 0)[0]:
+            seen += os.read(ours, 4096)
     assert process.returncode >= 0, f"ended by signal {-process.returncode} after {seen!r}"
     return seen.decode(errors="backslashreplace")

@@ -154,6 +154,15 @@ def soup(rng: np.random.Generator, count: int, size: float) -> Shape:
     return corners.reshape(-1, 3), np.arange(3 * count).reshape(-1, 3)
 
 
+def very_many(mirrored: bool) -> Shape:
+    """A triangle whose box holds 4,913 others, two of which cross each other."""
+    at = np.stack(np.meshgrid(*[np.linspace(0, 0.29, 17)] * 3), axis=-1).reshape(-1, 1, 3)
+    small = at + np.array([[0, 0, 0], [0.004, 0, 0], [0, 0.004, 0.004]])
+    small[100] = small[99].mean(axis=0) + np.array([[0, -0.001, 0.001], [0, 0.001, -0.001], [0.002, 0.001, 0]])
+    triangles = np.concatenate([1 - small if mirrored else small, np.eye(3)[None]]).reshape(-1, 3)
+    return triangles, np.arange(len(triangles)).reshape(-1, 3)
+
+
 def zoo(rng: np.random.Generator, count: int) -> Shape:
     """Triangles of every degenerate kind, and sound ones between them; one in ten is there twice."""
     corners = rng.random((count, 3, 3))

@@ -22,8 +22,8 @@ from sdfcli.backend.cpu import CpuBackend, library_path
 from sdfcli.mesh.load import make_mesh
 from sdfcli.spatial.moments import WindingIndex
 from sdfcli.spatial.morton import morton_order
-from sdfcli.spatial.radix_tree import build_bvh, refit
 from surfaces import points_about
+from trees import make_bvh
 
 ROOT = Path(__file__).parents[2]
 Numbers = oracle.Numbers
@@ -187,7 +187,7 @@ def test_crossing_in_lanes(alone: ctypes.CDLL, cpu: CpuBackend, build: str, seed
     again = rng.random(count) < 0.1
     corners[again] = corners[rng.integers(0, count, again.sum())]
     mesh = make_mesh(corners.reshape(-1, 3), np.arange(3 * count).reshape(-1, 3))
-    bvh = refit(cpu, build_bvh(cpu, morton_order(cpu, mesh.unit_triangles)))
+    bvh = make_bvh(cpu, mesh.unit_triangles)
     shared = {"triangle": bvh.order.triangle, "child": bvh.child, "box": bvh.box}
     for every in (False, True):
         expected, found = ({**shared, **crossing_output(count, every)} for _ in range(2))
@@ -204,19 +204,15 @@ def crossing_output(count: int, every: bool) -> dict[str, Any]:
 
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_crowds_in_lanes(alone: ctypes.CDLL, cpu: CpuBackend, build: str, mirrored: bool) -> None:
-    """A triangle whose box holds 4,913 others, before or after them."""
-    at = np.stack(np.meshgrid(*[np.linspace(0, 0.29, 17)] * 3), axis=-1).reshape(-1, 1, 3)
-    small = at + np.array([[0, 0, 0], [0.004, 0, 0], [0, 0.004, 0.004]])
-    corners = np.concatenate([1 - small if mirrored else small, np.eye(3)[None]]).reshape(-1, 3)
-    count = len(corners) // 3
-    mesh = make_mesh(corners, np.arange(3 * count).reshape(-1, 3))
-    bvh = refit(cpu, build_bvh(cpu, morton_order(cpu, mesh.unit_triangles)))
+    """The large triangle comes before or after the others."""
+    bvh = make_bvh(cpu, make_mesh(*shapes.very_many(mirrored)).unit_triangles)
+    count = len(bvh.order)
     shared = {"all": 0, "triangle": bvh.order.triangle, "child": bvh.child, "box": bvh.box}
     expected, found = (crossing_output(count, False) for _ in range(2))
     run_alone(alone, "sdf_crossing", count, **shared, **expected)
     run_lanes(build, "sdf_crossing", count, **shared, **found)
     assert found["crowded"] == 1
-    assert [array.tobytes() for array in arrays_in(found)] == [array.tobytes() for array in arrays_in(expected)]
+    assert contents(found) == contents(expected)
 
 
 @settings(max_examples=100, deadline=None)
@@ -256,7 +252,7 @@ def test_measured_points_in_lanes(
     ]
     run_alone(alone, "sdf_octree_measured", count, **values, **made[0])
     run_lanes(build, "sdf_octree_measured", count, **values, **made[1])
-    assert [array.tobytes() for array in arrays_in(made[1])] == [array.tobytes() for array in arrays_in(made[0])]
+    assert contents(made[1]) == contents(made[0])
     values = {"points": position, "slot": slot, "triangle": triangle, "normals": normals}
     expected, found = (np.full(count, 2, np.uint8) for _ in range(2))
     run_alone(alone, "sdf_pseudonormal", count, **values, inside=expected)
@@ -314,7 +310,7 @@ def test_inherited_signs_in_lanes(
     ]
     run_alone(alone, "sdf_sign_inherit", count, **copies(values), **made[0])
     run_lanes(build, "sdf_sign_inherit", count, **copies(values), **made[1])
-    assert [array.tobytes() for array in arrays_in(made[1])] == [array.tobytes() for array in arrays_in(made[0])]
+    assert contents(made[1]) == contents(made[0])
 
 
 @pytest.mark.parametrize("kind", ["closed", "open"])
@@ -332,15 +328,14 @@ def test_octrees_with_every_instruction_set(
             expected, found = copies(values), copies(values)
             run_alone(alone, kernel, n, **expected)
             run_lanes(build, kernel, n, **found)
-            before, after = arrays_in(values), arrays_in(expected)
-            assert [array.tobytes() for array in arrays_in(found)] == [array.tobytes() for array in after], kernel
-            if any(old.tobytes() != new.tobytes() for old, new in zip(before, after, strict=True)):
+            assert contents(found) == contents(expected), kernel
+            if contents(values) != contents(expected):
                 wrote.add(kernel)
         if kernel == CHUNKED and n:
             expected, found = copies(values), copies(values)
             run_alone(alone, kernel, n, **expected)
             run(self, kernel, n, **found)
-            assert [array.tobytes() for array in arrays_in(found)] == [array.tobytes() for array in arrays_in(expected)]
+            assert contents(found) == contents(expected)
             sizes.append(n)
         run(self, kernel, n, **values)
 
@@ -365,3 +360,7 @@ def arrays_in(values: dict[str, Any]) -> list[Numbers]:
     return [value for value in values.values() if isinstance(value, np.ndarray)] + [
         each for one in groups for each in one
     ]
+
+
+def contents(values: dict[str, Any]) -> list[bytes]:
+    return [array.tobytes() for array in arrays_in(values)]

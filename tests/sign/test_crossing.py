@@ -103,27 +103,19 @@ def test_two_triangles(backend: Backend, name: str) -> None:
             assert crossing(backend, (vertices, np.arange(9).reshape(3, 3))) == (2 if crosses else 0)
 
 
-def very_many(mirrored: bool) -> shapes.Shape:
-    """A triangle whose box holds 4,913 others, two of which cross each other."""
-    at = np.stack(np.meshgrid(*[np.linspace(0, 0.29, 17)] * 3), axis=-1).reshape(-1, 1, 3)
-    small = at + np.array([[0, 0, 0], [0.004, 0, 0], [0, 0.004, 0.004]])
-    small[100] = small[99].mean(axis=0) + np.array([[0, -0.001, 0.001], [0, 0.001, -0.001], [0.002, 0.001, 0]])
-    assert pierced(small[99:101]).any(axis=1).all()
-    triangles = np.concatenate([1 - small if mirrored else small, np.eye(3)[None]]).reshape(-1, 3)
-    return triangles, np.arange(len(triangles)).reshape(-1, 3)
-
-
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_a_box_that_meets_very_many(backend: Backend, mirrored: bool) -> None:
     """The triangle counts as one that crosses, whether it comes after or before the others; these do not, unless they
     cross each other."""
-    assert crossing(backend, very_many(mirrored)) == 3
+    vertices, faces = shapes.very_many(mirrored)
+    assert pierced(vertices[faces[99:101]]).any(axis=1).all()
+    assert crossing(backend, (vertices, faces)) == 3
 
 
 @pytest.mark.parametrize("sign", ["auto", "winding", "pseudonormal"])
 @pytest.mark.parametrize("lean", [False, True])
 def test_the_number_is_known_when_the_tree_is_gone(backend: Backend, sign: str, lean: bool) -> None:
-    for shape, expected in ((very_many(False), 3), (shapes.overlapping(np.random.default_rng(0), 2), None)):
+    for shape, expected in ((shapes.very_many(False), 3), (shapes.overlapping(np.random.default_rng(0), 2), None)):
         scene = Scene.of(make_mesh(*shape), sign, backend, lean=lean)
         _ = scene.index
         assert scene.choice.crossing == (expected or crossing(backend, shape)) > 0

@@ -2,7 +2,7 @@
 // the registers there are. The same operations in the same order, so the same bits.
 //
 // INTERFACE
-//   load_lanes, store_lanes   from and to memory; most_lane is the largest of a FloatV
+//   load_lanes, store_lanes   from and to memory, load_points points one by one; most_lane is the largest of a FloatV
 //   FloatV      + - * /, comparisons, min_of, max_of, select, sqrt_of; FloatV(s) has s in every lane; w[k] is one lane
 //   WideInts  <, select; as many u32
 //   Mask      the outcome of a comparison: &, |, and bits(), lane k in bit k; mask_of(bits) is the way back
@@ -203,6 +203,19 @@ FN Halves halves(const FloatV& w) {
     return {load_doubles(lane), load_doubles(lane + SDF_LANES / 2)};
 }
 #endif
+
+// Sixteen of the points [.., 3], or fewer, of which the last then fills the lanes: place(k) is the number of one.
+template <class Place>
+FN Vec<FloatV> load_points(const float* points, u32 count, const Place& place) {
+    Vec<FloatV> p;
+    for (u32 k = 0; k < SDF_LANES; k++) {
+        F3 own = load3(points + 3 * (size_t)place(min_of(k, count - 1)));
+        p.x.set(k, own.x);
+        p.y.set(k, own.y);
+        p.z.set(k, own.z);
+    }
+    return p;
+}
 
 // The first or the last eight of sixteen vectors in memory, as doubles.
 FN Vec<Doubles> half_of(const float (*xyz)[SDF_LANES], int half) {

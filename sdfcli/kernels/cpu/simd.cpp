@@ -14,15 +14,14 @@
     FN void name##_lanes(const name##_args& a, u32 first, u32 last); \
     extern "C" void NAMED(name, SDF_ISA)(const name##_args& a, u32 first, u32 last) { name##_lanes(a, first, last); }
 
+#include "cpu/nearest.h"
 #include "distance/simd.h"
 #include "octree/balance.h"
 #include "octree/grow.h"
-#include "octree/measured_simd.h"
 #include "octree/refine.h"
 #include "sign/crossing_simd.h"
 #include "sign/inherit_simd.h"
 #include "sign/link_simd.h"
-#include "sign/pseudonormal_simd.h"
 #include "winding/simd.h"
 
 SDF_ENTRY_LANES(sdf_distance_wide)

@@ -79,14 +79,7 @@ FN FoundSign sign_from(const CellSigns& cell, const float* length, float distanc
 
 // How far caps have no say around sixteen of the points, or fewer.
 FN void clear_around(const sdf_sign_inherit_args& a, const u32* points, u32 count) {
-    Vec<FloatV> p;
-    for (u32 k = 0; k < SDF_LANES; k++) {
-        F3 at = load3(a.position + 3 * (size_t)points[min_of(k, count - 1)]);
-        p.x.set(k, at.x);
-        p.y.set(k, at.y);
-        p.z.set(k, at.z);
-    }
-    FloatV clear = caps_room(a.caps, p);
+    FloatV clear = caps_room(a.caps, load_points(a.position, count, [points](u32 k) { return points[k]; }));
     for (u32 k = 0; k < count; k++) a.clear[a.first + points[k]] = clear[k];
 }
 

@@ -71,12 +71,7 @@ FN u32 look_at(const sdf_winding_args& a, Opened at, bool exact, WindingPacket* 
 FN void winding_packet(const sdf_winding_args& a, u32 first, u32 last) {
     WindingPacket q;
     u32 count = min_of((u32)SDF_LANES, last - first);
-    for (u32 k = 0; k < SDF_LANES; k++) {
-        F3 p = load3(a.points + 3 * (size_t)(first + min_of(k, count - 1)));
-        q.p.x.set(k, p.x);
-        q.p.y.set(k, p.y);
-        q.p.z.set(k, p.z);
-    }
+    q.p = load_points(a.points, count, [first](u32 k) { return first + k; });
     Halves x = halves(q.p.x), y = halves(q.p.y), z = halves(q.p.z);
     q.half[0] = {x.first, y.first, z.first};
     q.half[1] = {x.last, y.last, z.last};

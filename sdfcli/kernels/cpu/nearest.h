@@ -1,11 +1,13 @@
 // The nearest points of triangles, on the CPU: sixteen points, and a triangle of each, side by side.
 //
 // INTERFACE
-//   each_nearest  for points with a triangle each
-#ifndef SDFCLI_GEOMETRY_NEAREST_SIMD_H
-#define SDFCLI_GEOMETRY_NEAREST_SIMD_H
+//   each_nearest               for points with a triangle each
+//   sdf_octree_measured_lanes  sdf_octree_measured for the points first .. last - 1
+//   sdf_pseudonormal_lanes     sdf_pseudonormal for the points first .. last - 1
+#ifndef SDFCLI_CPU_NEAREST_H
+#define SDFCLI_CPU_NEAREST_H
 #include "base/simd.h"
-#include "geometry/triangle.h"
+#include "octree/grow.h"
 
 namespace {
 
@@ -84,5 +86,15 @@ FN void each_nearest(const float* points, const u32* slot, const float* triangle
 }
 
 }  // namespace
+
+FN void sdf_octree_measured_lanes(const sdf_octree_measured_args& a, u32 first, u32 last) {
+    each_nearest(a.position, a.slot, a.triangle, first, last,
+                 [&a](u32 i, D3 way, Feature feature) { store_measured(a, i, way, feature); });
+}
+
+FN void sdf_pseudonormal_lanes(const sdf_pseudonormal_args& a, u32 first, u32 last) {
+    each_nearest(a.points, a.slot, a.triangle, first, last,
+                 [&a](u32 i, D3 way, Feature feature) { store_side(a, i, way, feature); });
+}
 
 #endif
