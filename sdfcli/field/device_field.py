@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,8 @@ ANSWERS: dict[str, tuple[tuple[int, ...], type]] = {
 }
 """Results of the kernel: shape and type per point."""
 
+HostArrays = tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8], npt.NDArray[np.uint64], npt.NDArray[np.float32]]
+"""leaf_key, leaf_level, corner_key and distance of a field."""
 LeafArrays = dict[str, Array]
 """leaf_key (n,), leaf_level (n,), leaf_corner (n, 8) and value (m,) on a device; see Field."""
 
@@ -39,18 +41,10 @@ class DeviceField:
              contiguous (32 bytes per leaf).
     """
 
-    def __init__(
-        self,
-        backend: Backend,
-        leaf_key: npt.NDArray[np.uint64],
-        leaf_level: npt.NDArray[np.uint8],
-        corner_key: npt.NDArray[np.uint64],
-        distance: npt.NDArray[np.float32],
-        arrays: LeafArrays | None = None,
-    ) -> None:
-        """From a field's arrays on the host; `arrays`: those on the device, where they are there already."""
+    def __init__(self, backend: Backend, host: Callable[[], HostArrays], arrays: LeafArrays | None = None) -> None:
+        """host: waits for a field's arrays on the host; `arrays`: those on the device, where they are there already."""
         # The functions must not refer to self: a reference cycle would free device memory late.
-        made = Rebuildable(lambda: _upload(backend, leaf_key, leaf_level, corner_key, distance), arrays)
+        made = Rebuildable(lambda: _upload(backend, *host()), arrays)
         self.arrays = made
         self.sampler = Rebuildable(lambda: _make_sampler(backend, made.get()))
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from types import NoneType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend import Array, Backend, any_backend, select_backend
+from sdfcli.backend import Backend, any_backend, select_backend
 from sdfcli.errors import InputError
 from sdfcli.field.device_arrays import DeviceArrays
-from sdfcli.field.device_field import DeviceField, Devices, LeafArrays
+from sdfcli.field.device_field import DeviceField, Devices, HostArrays, LeafArrays
 from sdfcli.mesh.arrays import unmasked
 from sdfcli.mesh.mesh import Domain
 from sdfcli.spatial.morton import LATTICE_BITS
@@ -41,6 +43,9 @@ class Field:
         step: quantisation step of the distances, in the mesh's units (see octree/quantise.py); None: not quantised.
         parts: subdivision of the step, a power of two: quantised values are multiples of it except around sheets.
         steps: (m,) int32: the quantised residuals, by level, where the build has kept them; copies have none.
+
+    A build may return while arrays are on their way from a device, and the mesh is hashed: who reads what is not there
+    yet waits for it.
     """
 
     domain: Domain
@@ -50,10 +55,10 @@ class Field:
     distance: npt.NDArray[np.float32]
     info: dict[str, Any] = field(default_factory=dict)
     run: dict[str, Any] = field(default_factory=dict)
-    nearest: npt.NDArray[np.uint32] | None = None
+    nearest: npt.NDArray[np.uint32] | None = field(default_factory=NoneType)  # none of the class, see __getattr__
     step: float | None = None
     parts: int = 1
-    steps: npt.NDArray[np.int32] | None = field(default=None, init=False, repr=False, compare=False)
+    steps: npt.NDArray[np.int32] | None = field(default_factory=NoneType, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("leaf_key", "leaf_level", "corner_key", "distance", "nearest"):
@@ -61,6 +66,24 @@ class Field:
                 own = array.view()
                 own.flags.writeable = False
                 object.__setattr__(self, name, own)
+
+    def later(self, **makers: Callable[[], Any]) -> None:
+        """Has attributes made by functions when they are read first, each once, by whichever thread."""
+        self.__dict__["_later"] = Lock(), makers
+        for name in makers:
+            del self.__dict__[name]
+
+    if not TYPE_CHECKING:  # to which it would say that there is any attribute
+
+        def __getattr__(self, name: str) -> Any:
+            lock, makers = self.__dict__.get("_later", (nullcontext(), {}))
+            with lock:
+                if name in makers:
+                    self.__dict__[name] = makers[name]()
+                    del makers[name]
+            if name not in self.__dict__:
+                raise AttributeError(f"a Field has no attribute {name!r}")
+            return self.__dict__[name]
 
     @cached_property
     def content_sha256(self) -> str:
@@ -95,16 +118,18 @@ class Field:
         """leaf_key, leaf_level, leaf_corner (n, 8), value (m,) on a device. Raises InputError for a missing corner."""
         return self.on_device(backend).arrays.get()
 
-    def keep_on(
-        self, backend: Backend, *, leaf_key: Array, leaf_level: Array, leaf_corner: Array, value: Array
-    ) -> None:
-        """Takes over arrays of the field that are on a device already."""
-        arrays = {"leaf_key": leaf_key, "leaf_level": leaf_level, "leaf_corner": leaf_corner, "value": value}
-        self._keep(backend, arrays)
+    def keep_on(self, backend: Backend, arrived: Callable[[], None], arrays: LeafArrays) -> None:
+        """Takes over arrays of the field that are on a device already. arrived: waits for those on the host."""
+        self._keep(backend, arrays, arrived)
 
-    def _keep(self, backend: Backend, arrays: LeafArrays | None) -> None:
+    def _keep(self, backend: Backend, arrays: LeafArrays | None, arrived: Callable[[], None] = lambda: None) -> None:
         host = self.leaf_key, self.leaf_level, self.corner_key, self.distance
-        self._devices.fields[backend.name] = DeviceField(backend, *host, arrays)
+
+        def on_host() -> HostArrays:
+            arrived()
+            return host
+
+        self._devices.fields[backend.name] = DeviceField(backend, on_host, arrays)
 
     @contextmanager
     def at(self, backend: Backend) -> Iterator[None]:

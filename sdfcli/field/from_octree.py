@@ -34,12 +34,7 @@ def field_of(
     field = Field(domain, **on_host, step=grown.step, parts=grown.parts)
     if steps is not None:
         field.keep_steps(steps)
-    field.keep_on(
-        backend,
-        leaf_key=arrays.pop("leaf_key"),
-        leaf_level=arrays.pop("leaf_level"),
-        leaf_corner=leaf_corner,
-        value=arrays.pop("distance"),
-    )
+    kept = {name: arrays.pop(name) for name in ("leaf_key", "leaf_level")}
+    field.keep_on(backend, wait, {**kept, "leaf_corner": leaf_corner, "value": arrays.pop("distance")})
     arrays.clear()
     return field, wait

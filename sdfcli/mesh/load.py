@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from threading import Event
 from typing import Any, TypeVar
 
 import numpy as np
@@ -130,21 +131,47 @@ def load_placed(source: Any, params: BuildParams) -> Mesh:
     return load_mesh(source).placed(Domain.of(params.domain), params.unit)
 
 
+def _without_arrays_of(source: Any, mesh: Mesh) -> Mesh:
+    """A mesh in memory of its own, as a source's arrays may change while it is hashed."""
+    if isinstance(source, Mesh):
+        return mesh
+    theirs = source if isinstance(source, tuple) else [getattr(source, name, None) for name in ("vertices", "faces")]
+
+    def own(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        shared = any(isinstance(each, np.ndarray) and np.may_share_memory(array, each) for each in theirs)
+        return array.copy() if shared else array
+
+    return Mesh(own(mesh.vertices), own(mesh.faces))
+
+
 class Loading:
     """A mesh that is loaded and hashed by threads. Its methods wait for results, and pass on exceptions."""
 
     def __init__(self, source: Any, params: BuildParams) -> None:
         self._threads = executor(2)
         self._loaded = loaded = self._threads.submit(load_placed, source, params)
-        self.sha256: Callable[[], str] = self._threads.submit(lambda: loaded.result().sha256).result
+        self._apart = Event()
+
+        def hashed() -> str:
+            try:
+                mesh = _without_arrays_of(source, loaded.result())
+            finally:
+                self._apart.set()
+            return mesh.sha256
+
+        self.sha256: Callable[[], str] = self._threads.submit(hashed).result
 
     def mesh(self) -> Mesh:
         """The mesh, once: it is not kept here."""
         loaded: Future[Mesh] = self.__dict__.pop("_loaded")
         return loaded.result()
 
-    def submit(self, work: Callable[[], T]) -> Callable[[], T]:
-        """Runs the last piece of work in a thread; the returned function waits for its result."""
-        result = self._threads.submit(work).result
+    def let_go(self) -> None:
+        """Waits until the source's arrays may change."""
+        self._apart.wait()
+
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        """Runs the last piece of work in a thread."""
+        result = self._threads.submit(work)
         self._threads.shutdown(wait=False)
         return result

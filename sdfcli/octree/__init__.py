@@ -11,9 +11,10 @@ from sdfcli.scene import Scene
 
 
 class Kind(NamedTuple):
-    """A kind of octree. lean: see Scene. kernels: of each header that most builds run kernels of, one."""
+    """A kind of octree. build: its last argument is called when the device is busy. lean: see Scene. kernels: of each
+    header that most builds run kernels of, one."""
 
-    build: Callable[[Scene, Limits, Progress | None], Grown]
+    build: Callable[[Scene, Limits, Progress | None, Callable[[], None]], Grown]
     lean: bool
     kernels: tuple[str, ...]
 

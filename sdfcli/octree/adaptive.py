@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from sdfcli.octree.distances import ExactDistances
 from sdfcli.octree.grown import Grown, Limits, Progress
 from sdfcli.octree.levels import CLOSED, Octree
 from sdfcli.octree.refine import Criteria
-from sdfcli.octree.visits import SPARE, Split, Visits
+from sdfcli.octree.visits import Split, Visits, spare
 from sdfcli.scene import Scene
 from sdfcli.spatial.radix_tree import NONE
 
@@ -24,10 +25,13 @@ GRADIENTS, LEAST_SHARE = 1 << 22, 16 * 12
 these at least."""
 
 
-def build(scene: Scene, limits: Limits, progress: Progress | None = None) -> Grown:
-    """The octree grown and assembled; see grown.py. Raises OutOfMemoryError where it does not fit."""
+def build(
+    scene: Scene, limits: Limits, progress: Progress | None = None, meanwhile: Callable[[], None] = lambda: None
+) -> Grown:
+    """The octree grown and assembled; see grown.py. meanwhile: called when the device is busy with many visits. Raises
+    OutOfMemoryError where it does not fit."""
     scene.make_room()
-    growth = Growth(scene, limits)
+    growth = Growth(scene, limits, meanwhile=meanwhile)
     octree, criteria = growth.octree, growth.criteria
     finest = criteria.thin_depth
     growth.run(progress and (lambda level, cells: progress(f"level {level + 1} of {finest}: {cells:,} cells")))
@@ -61,11 +65,13 @@ class Growth:
     sample: maximum cells per level whose children are followed, without balance, to estimate the size; None: all.
     """
 
-    def __init__(self, scene: Scene, limits: Limits, sample: int | None = None) -> None:
+    def __init__(
+        self, scene: Scene, limits: Limits, sample: int | None = None, meanwhile: Callable[[], None] = lambda: None
+    ) -> None:
         thin = limits.thin if scene.signed else 0.0
         depth = max(limits.depth, limits.thin_depth) if thin else limits.depth
         self.backend, self.sample = scene.backend, Sample(sample)
-        visited = SPARE if self.sample.whole and scene.index.asked_by_kernels else 0
+        visited = spare(limits.most_memory) if self.sample.whole and scene.index.asked_by_kernels else 0
         gradients = GRADIENTS if limits.most_memory is None else min(GRADIENTS, limits.most_memory // LEAST_SHARE)
         together = most_piece(scene.backend, limits.most_memory)
         self.octree = Octree(scene.backend, depth, scene.signer.caps is not None, visited, gradients, together)
@@ -74,7 +80,7 @@ class Growth:
         self._budget = Budget(self.octree, limits.most_memory, lambda: estimated_bytes(scene, limits))
         self._pending: set[int] = set()  # levels that may have cells to split
         self._coarsest = 0  # level with cells that were split since hanging corners were set
-        self._visits = Visits(self.octree, self.criteria, scene, self._budget) if visited else None
+        self._visits = Visits(self.octree, self.criteria, scene, self._budget, meanwhile) if visited else None
 
     def run(self, progress: Split | None = None) -> None:
         """Splits cells until no test marks any."""

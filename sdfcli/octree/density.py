@@ -50,7 +50,9 @@ def points_of(backend: Backend, splits: SplitCells, most_memory: int | None = No
     return OwnedPoints(backend, cell, depth)
 
 
-def build(scene: Scene, limits: Limits, progress: Progress | None = None) -> Grown:
+def build(
+    scene: Scene, limits: Limits, progress: Progress | None = None, meanwhile: Callable[[], None] = lambda: None
+) -> Grown:
     """The octree with signed distances at its corners; see grown.py. Of the limits it reads depth, memory and length.
 
     Raises OutOfMemoryError where it does not fit.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from sdfcli.backend import Array, Backend, C, Group
@@ -187,6 +189,7 @@ class Octree:
             gradient=(np.float32, (3,)),
             **({"clear": (np.float32, ())} if capped else {}),
         )
+        self._known: tuple[bytes, Any] = b"", None  # all levels, as kernels read them
         self.values = GrowableTable(backend, {}, 0, value=(np.float32, ()), hanging=(np.uint8, ()))
 
     def piece(self, cells: int) -> int:
@@ -206,12 +209,16 @@ class Octree:
     @property
     def all_levels(self) -> Group:
         """All levels, as they are now, for kernels that do all cells, or all rows."""
-        table, cells, rows = [bytes(argument_group("LevelEntry").size)], 0, 0
+        entries, cells, rows = [bytes(argument_group("LevelEntry").size)], 0, 0
         for own in self.levels:
-            table.append(self.backend.group("LevelEntry", own=own.args, cells=cells, rows=rows).data)
+            entries.append(self.backend.group("LevelEntry", own=own.args, cells=cells, rows=rows).data)
             cells, rows = cells + own.cells.count, rows + own.rows.count
-        level = self.backend.from_host(np.frombuffer(b"".join(table), np.uint64))
-        return self.backend.group("AllLevels", levels=len(self.levels), level=level)
+        table = b"".join(entries)
+        if self._known[0] != table:
+            level = self.backend.from_host(np.frombuffer(table, np.uint64))
+            self._known = table, self.backend.group("AllLevels", levels=len(self.levels), level=level)
+        found: Group = self._known[1]
+        return found
 
     def neighbours(self, level: int, cells: Array) -> Array:
         """Those of opened cells (k,) uint32: (k, 27) uint32, x fastest; NONE where cells are coarser, OUTSIDE."""

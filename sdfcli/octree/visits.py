@@ -15,8 +15,11 @@ from sdfcli.octree.levels import PIECE, Level, Octree
 from sdfcli.octree.refine import Criteria
 from sdfcli.scene import Scene
 
-SPARE = 1024
-"""Cells to split for which there is room at least, so that visits of few of them go on without the host."""
+SPARE, MOST_SPARE = 1 << 10, 1 << 12
+"""Cells to split for which there is room at least, so that visits of few of them go on without the host; and where that
+is a small part of memory."""
+SPARE_BYTES, SPARE_SHARE = 2 * 8 * (12 * 160 + C.OWN_POINTS * 24), 64
+"""Bytes for each of these, on twelve levels, and in points; and that part of memory."""
 WARPS = 1 << 13
 """Warps that a GPU runs at a time, at most."""
 WIDE, LONE = 16, 16
@@ -24,7 +27,7 @@ WIDE, LONE = 16, 16
 their own are faster: they have more threads."""
 MORE_POINTS = 1.1
 """Points of opened cells for which there is room, of those that cells had so far."""
-AHEAD = 4
+AHEAD = 6
 """Levels from the finest with cells on for which visits have room."""
 
 NEXT_VISIT, CONSIDER_CELLS = range(2)
@@ -36,11 +39,20 @@ Consider = Callable[[int, int], bool]
 """Looks at the new cells of a level, from a number on; returns whether some may have to be split."""
 
 
+def spare(memory: int | None) -> int:
+    """The cells to split for which there is room, where an octree may use so many bytes; None: few."""
+    affordable: int = (memory or 0) // (SPARE_SHARE * SPARE_BYTES)
+    return max(SPARE, min(MOST_SPARE, affordable))
+
+
 class Visits:
     """Visits of an octree's levels by a kernel, as Growth does them."""
 
-    def __init__(self, octree: Octree, criteria: Criteria, scene: Scene, budget: Budget) -> None:
-        """octree: with room for visits."""
+    def __init__(
+        self, octree: Octree, criteria: Criteria, scene: Scene, budget: Budget, meanwhile: Callable[[], None]
+    ) -> None:
+        """octree: with room for visits. meanwhile: called while the kernel runs."""
+        self._meanwhile = meanwhile
         self._octree, self._criteria, self._budget, self._backend = octree, criteria, budget, octree.backend
         self._known: tuple[bytes, Array] = (b"", None)
         seeds = criteria.distances.seeds
@@ -71,6 +83,7 @@ class Visits:
         image, answers = backend.mapped(found), None
         while True:
             self._launch(tally, image, answers)
+            self._meanwhile()
             backend.synchronize()
             told = dict(zip(names, found.tolist(), strict=False))
             counts = found[len(names) :].reshape(-1, 3)
@@ -208,7 +221,7 @@ class Room:
         self._arrays: dict[str, Array] = {}
         self.group: Group | None = None
         self.most = dict.fromkeys(self._kinds, 0)
-        self.grow({"listed": cells, "chosen": cells, "flags": cells + 1, "asked": C.OWN_POINTS * cells})
+        self.grow({"listed": 4 * cells, "chosen": 4 * cells, "flags": 16 * cells, "asked": C.OWN_POINTS * cells})
 
     def grow(self, wanted: dict[str, int]) -> None:
         """Makes room for so many entries; those of the list are kept."""

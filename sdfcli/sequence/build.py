@@ -21,7 +21,7 @@ from sdfcli.params import BuildParams
 from sdfcli.pipeline import make_field, memory_errors
 from sdfcli.query.warm_start import WarmStart
 from sdfcli.runtime.signature import takes
-from sdfcli.runtime.threads import executor
+from sdfcli.runtime.threads import executor, known
 from sdfcli.scene import Scene
 from sdfcli.sequence.follow import Follower
 from sdfcli.sign.choice import SignChoice
@@ -158,7 +158,7 @@ class SequenceBuild:
         if self.max_memory is None:
             self.max_memory = memory_limit(backend, None)  # once: asking the system takes milliseconds
         scene = Scene(backend, frame.mesh, frame.choice, params.query, lean=octree.lean)
-        facts = Facts(frame.given.health, frame.sha256)
+        facts = Facts(frame.given.health, lambda: frame.sha256)
         earlier, self._earlier = self._earlier, None
         if frame.coherent and earlier and earlier[0] == frame.index - 1:
             scene.warm_start = WarmStart.from_arrays(backend, scene.order, earlier[1])
@@ -167,9 +167,7 @@ class SequenceBuild:
             if scene.coherent and not self.cold:
                 self._earlier = frame.index, dict(grown.arrays)
 
-        field = make_field(
-            scene, params, lambda: facts, lambda: frame.samples, self.max_memory, self._progress, on_grown=keep
-        )
+        field = make_field(scene, params, facts, known(frame.samples), self.max_memory, self._progress, on_grown=keep)
         made = field.run["seconds"]
         seconds = {**frame.seconds, **made, "total": made["total"] + sum(frame.seconds.values())}
         field.run.update(seconds=seconds, coherent=frame.coherent, motion=frame.motion)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from sdfcli.backend import Array
 from sdfcli.field.field import Field
-from sdfcli.mesh.arrays import Floats
+from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.health import Health
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.octree.grown import Grown
 from sdfcli.params import BuildParams
 from sdfcli.query.mesh_distance import MeshDistance
+from sdfcli.runtime.meanwhile import Pieces
 from sdfcli.scene import Scene
 from sdfcli.verify.accuracy import MOST_SUSPECTS, Evaluated, RegionErrors, errors_by_region, sample_points
 from sdfcli.verify.check import mesh_report, verdict
@@ -27,10 +31,10 @@ SEED = 20_000
 
 
 class Facts(NamedTuple):
-    """Facts of a mesh as it was given: its faults and its hash."""
+    """Facts of a mesh as it was given: its faults, and what waits for its hash."""
 
     health: Health
-    sha256: str
+    sha256: Callable[[], str]
 
 
 @dataclass(frozen=True)
@@ -69,17 +73,38 @@ class Measured:
     sheets: dict[str, Any]
 
 
-def measure(field: Field, scene: Scene, samples: Samples, params: BuildParams, grown: Grown) -> Measured:
-    """The field's errors against exact distances, and the thin walls and gaps that it has lost. Of the field's arrays
-    it reads those on the device only."""
-    index, mesh, backend, many = MeshDistance.of(scene), scene.mesh, scene.backend, len(samples.points)
-    scene.ask_again(len(field.leaf_key))
-    at, sides = backend.from_host(samples.points), None  # all points are asked about together
-    if samples.spots is not None:
-        sides = find_sides(index, *samples.spots, params.tolerance)
+@dataclass(frozen=True)
+class Exact:
+    """What is known of samples without a field.
+
+    at     (n, 3) float64 on the device: their points, then the middles of sheets.
+    truth  (n,) float64 on the device: the exact signed distances there.
+    sides  Sheets without `wall`; None: thickness is not measured.
+    """
+
+    samples: Samples
+    at: Array
+    truth: Array
+    sides: tuple[int, Ints, Floats, Floats] | None
+
+
+def find_exact(scene: Scene, samples: Future[Samples], tolerance: float) -> Pieces[Exact]:
+    """The exact distances at samples, and the sheets there."""
+    index, backend, drawn = MeshDistance.of(scene), scene.backend, samples.result()
+    at, sides = backend.from_host(drawn.points), None  # all points are asked about together
+    if drawn.spots is not None:
+        sides = yield from find_sides(index, *drawn.spots, tolerance)
         if len(sides[-1]):
             at = backend.xp.concatenate((at, backend.from_host(sides[-1])))
-    truth, value = map(backend.to_host, [index.signed_distance(at), field.sample(at)])
+    return Exact(drawn, at, index.signed_distance_at(at), sides)
+
+
+def measure(field: Field, scene: Scene, exact: Exact, params: BuildParams, grown: Grown) -> Measured:
+    """The field's errors against exact distances, and the thin walls and gaps that it has lost. Of the field's arrays
+    it reads those on the device only."""
+    index, mesh, samples, sides = MeshDistance.of(scene), scene.mesh, exact.samples, exact.sides
+    truth, value = map(scene.backend.to_host, [exact.truth, field.sample(exact.at)])
+    many = len(samples.points)
     evaluated = Evaluated(samples.counts, samples.points, truth[:many], value[:many])
     suspects = MOST_SUSPECTS if _may_jump(scene) else 0.0
     found = errors_by_region(field, mesh.unit, params.tolerance, params.band, index, evaluated, suspects).values()
@@ -104,26 +129,19 @@ def _may_jump(scene: Scene) -> bool:
 
 
 def describe(
-    field: Field,
-    scene: Scene,
-    params: BuildParams,
-    facts: Facts,
-    confidence: float | None,
-    grown: Grown,
-    measured: Measured,
+    scene: Scene, params: BuildParams, health: Health, confidence: float | None, grown: Grown, measured: Measured
 ) -> dict[str, Any]:
-    """A field's info (docs/reference/file.md)."""
-    mesh, choice, worst, health = scene.mesh, scene.choice, measured.worst, facts.health
+    """A field's info (docs/reference/file.md), but for the mesh's hash and the octree's depth."""
+    mesh, choice, worst = scene.mesh, scene.choice, measured.worst
     scale = mesh.unit / mesh.domain.length
     return {
         "parameters": params.resolved(scale),
-        "mesh": {"sha256": facts.sha256, "diagonal": mesh.diagonal, **mesh_report(health, choice)},
+        "mesh": {"diagonal": mesh.diagonal, **mesh_report(health, choice)},
         "verdict": verdict(health, choice, confidence, measured.sheets["lost"]),
         "sheets": measured.sheets,
         "sign": choice.method,
         "sign_reason": choice.reason,
         "sign_confidence": confidence,
-        "depth": int(field.leaf_level.max()),
         "jump_leaves": grown.jump_leaves,
         "max_error": worst.largest,
         "error_limit": _error_limit(worst, params, mesh.domain.length * 0.5 ** params.depth_limit(scale)),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,7 @@ from sdfcli import pipeline
 from sdfcli.backend import Array, Backend
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.errors import OutOfMemoryError
+from sdfcli.mesh.mesh import Mesh
 from sdfcli.verify.measure import draw_samples
 
 OPEN = shapes.holed(np.random.default_rng(3), shapes.icosphere(2), 0.1)
@@ -64,6 +68,46 @@ def test_nothing_is_read_before_it_has_arrived(cpu: CpuBackend, octree: str, mon
         assert np.array_equal(late.steps, early.steps)  # type: ignore[arg-type]
 
 
-def test_what_fails_on_the_way_fails_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_fails_on_the_way_fails_where_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    field = build_on(Failing(), monkeypatch)
+    for _ in range(2):
+        with pytest.raises(OutOfMemoryError, match="no buffer"):
+            _ = field.distance
     with pytest.raises(OutOfMemoryError, match="no buffer"):
-        build_on(Failing(), monkeypatch)
+        _ = field.info
+
+
+def test_arrays_may_change_once_the_build_has_returned(cpu: CpuBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mesh is hashed meanwhile, by the slowest hash there is."""
+    begun = Event()
+    told = Mesh.sha256.func
+
+    def slow(mesh: Mesh) -> str:
+        begun.wait(10)
+        return told(mesh)
+
+    vertices, faces = OPEN[0].copy(), OPEN[1].astype(np.uint32)
+    first = sdfcli.build((vertices, faces), device="cpu", depth=3, tolerance=1e-2)
+    expected = first.info["mesh"]["sha256"]
+    monkeypatch.setattr(Mesh, "sha256", property(slow))
+    second = sdfcli.build((vertices, faces), device="cpu", depth=3, tolerance=1e-2)
+    vertices += 1.0
+    faces[:] = faces[::-1].copy()
+    begun.set()
+    assert second.info["mesh"]["sha256"] == expected
+
+
+def test_a_field_has_no_other_attributes(cpu: CpuBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    field = build_on(cpu, monkeypatch)
+    with pytest.raises(AttributeError, match="no attribute 'distances'"):
+        _ = field.distances  # type: ignore[attr-defined]
+
+
+def test_what_is_late_is_made_once_whoever_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    field = build_on(Late(), monkeypatch)
+    with ThreadPoolExecutor(4) as threads:
+        infos = [*threads.map(lambda _: field.info, range(8))]
+    assert all(info is infos[0] for info in infos)
+    copy = pickle.loads(pickle.dumps(build_on(Late(), monkeypatch)))
+    assert copy.content_sha256 == field.content_sha256
+    assert copy.info == field.info

@@ -53,7 +53,7 @@ class Stops:
     wide: int = 1 << 20
 
     def put(self, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(adaptive, "SPARE", self.spare)
+        patch.setattr(visits, "SPARE", self.spare)
         patch.setattr(visits, "PIECE", self.pieces)
         patch.setattr(visits, "LONE", self.lone)
         patch.setattr(visits, "WIDE", self.wide)
