@@ -182,8 +182,11 @@ def copies() -> None:
     cpu, size = CpuBackend(THREADS), 1_500_001
     source, target = np.ones(size, np.uint8), np.empty(size, np.uint8)
     cpu.run("sdf_bytes_begun", -(-size // C.BYTES_APART), size=size, bytes=target)
-    cpu.run("sdf_bytes_copied", -(-size // C.BYTES_PIECE), size=size, source=source, target=target)
-    assert target.all()
+    given = {"size": size, "source": source, "target": target}
+    for kernel in ("sdf_bytes_copied", "sdf_bytes_handed"):
+        target[:] = 0
+        cpu.run(kernel, -(-size // C.BYTES_PIECE), **given)
+        assert target.all()
 
 
 def flows(mesh: Any) -> None:

@@ -19,6 +19,8 @@ from sdfcli.backend.select import any_backend
 
 BUFFERS, SIZE = 2, 1 << 23
 """Number of buffers, and the bytes of each."""
+ALIGNED = 256
+"""Where a copy in a buffer may begin: at multiples of so many bytes."""
 
 
 class Staging:
@@ -27,7 +29,7 @@ class Staging:
     def __init__(self, cupy: Any, device: Any) -> None:
         self._cuda, self._device = cupy.cuda, device
         self._lock = Lock()
-        self._used = 0  # buffers so far
+        self._used, self._filled = 0, SIZE  # buffers so far, and bytes of the last one
         self._courier = ThreadPoolExecutor(1)
 
     def upload(self, host: npt.NDArray[Any], array: Array) -> None:
@@ -36,10 +38,9 @@ class Staging:
         before, kind = stream.record(), self._cuda.runtime.memcpyHostToDevice
         with self._lock:
             for part in _parts(array):
-                given, buffer = np.ascontiguousarray(host[part], array.dtype), self._next()
-                buffer.copied.synchronize()
-                filled = buffer.memory[: given.nbytes]
-                self._copy(given.view(np.uint8), filled)
+                given = np.ascontiguousarray(host[part], array.dtype)
+                buffer, filled = self._room(given.nbytes)
+                self._copy("sdf_bytes_handed", given.view(np.uint8), filled)
                 buffer.copy(array[part].data.ptr, filled.ctypes.data, filled.nbytes, kind, before)
                 stream.wait_event(buffer.copied)
 
@@ -69,7 +70,7 @@ class Staging:
         def arrive() -> None:
             buffer, target, _ = on_the_way.pop(0)
             buffer.copied.synchronize()
-            self._copy(buffer.memory[: target.nbytes], target.view(np.uint8))
+            self._copy("sdf_bytes_copied", buffer.memory[: target.nbytes], target.view(np.uint8))
 
         with self._lock:
             while waiting:
@@ -84,8 +85,19 @@ class Staging:
             while on_the_way:
                 arrive()
 
+    def _room(self, size: int) -> tuple[_Buffer, npt.NDArray[np.uint8]]:
+        """Bytes (size,) of a buffer, to be filled: behind those before, which may wait for work of the device."""
+        if self._filled + size > SIZE:
+            self._next().copied.synchronize()
+            self._filled = 0
+        buffer, first = self._buffers[self._used % BUFFERS], self._filled
+        self._filled = -(-(first + size) // ALIGNED) * ALIGNED
+        return buffer, buffer.memory[first : first + size]
+
     def _next(self) -> _Buffer:
+        """Another buffer, as a whole."""
         self._used += 1
+        self._filled = SIZE
         return self._buffers[self._used % BUFFERS]
 
     @cached_property
@@ -102,12 +114,12 @@ class Staging:
             pieces = -(-host.nbytes // C.BYTES_APART)
             self._host.run("sdf_bytes_begun", pieces, size=host.nbytes, bytes=host.view(np.uint8))
 
-    def _copy(self, source: npt.NDArray[np.uint8], target: npt.NDArray[np.uint8]) -> None:
+    def _copy(self, kernel: str, source: npt.NDArray[np.uint8], target: npt.NDArray[np.uint8]) -> None:
         """Copies bytes (n,) of the host."""
         if self._host.name == "cpu":
             size = len(target)
             pieces = -(-size // C.BYTES_PIECE)
-            self._host.run("sdf_bytes_copied", pieces, size=size, source=source, target=target)
+            self._host.run(kernel, pieces, size=size, source=source, target=target)
         else:
             target[...] = source
 

@@ -36,10 +36,12 @@ def test_threads_that_cannot_be_started() -> None:
 
 @pytest.mark.parametrize("size", [1, C.BYTES_PIECE, C.BYTES_PIECE + 1, 1025 * C.BYTES_PIECE - 1])
 @pytest.mark.parametrize("threads", [1, 3])
-def test_bytes_are_copied_and_no_others(size: int, threads: int) -> None:
-    source, target = np.random.default_rng(size).integers(1, 256, size, np.uint8), np.zeros(size + 600, np.uint8)
+@pytest.mark.parametrize("kernel", ["sdf_bytes_copied", "sdf_bytes_handed"])
+def test_bytes_are_copied_and_no_others(size: int, threads: int, kernel: str) -> None:
+    source, room = np.random.default_rng(size).integers(1, 256, size, np.uint8), np.zeros(size + 600, np.uint8)
+    target = room[-room.ctypes.data % 16 :]  # aligned
     given = {"size": size, "source": source, "target": target[:size]}
-    CpuBackend(threads).run("sdf_bytes_copied", -(-size // C.BYTES_PIECE), **given)
+    CpuBackend(threads).run(kernel, -(-size // C.BYTES_PIECE), **given)
     assert np.array_equal(target[:size], source)
     assert not target[size:].any()
 

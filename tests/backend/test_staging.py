@@ -114,3 +114,17 @@ def test_arrays_of_another_gpu() -> None:
         fetched = here.fetch(theirs[: len(values) // 2], there)
         assert fetched.device.id == 0
         assert np.array_equal(here.to_host(fetched), values[: len(values) // 2] * np.float32(2))
+
+
+def test_small_copies_do_not_wait_for_work_of_the_device(gpu: CudaBackend) -> None:
+    """Many share a buffer, which is used again only when all are done."""
+    xp, rng = gpu.xp, np.random.default_rng(5)
+    for stream in (xp.cuda.Stream.null, xp.cuda.Stream(non_blocking=True)):
+        with stream:
+            values = [rng.random(int(count)) for count in rng.integers(1 << 12, MANY // 3, 40)]
+            busy = xp.zeros(1 << 24)
+            there = []
+            for value in values:
+                busy += 1.0
+                there.append(gpu.from_host(value))
+            assert all(np.array_equal(xp.asnumpy(each), value) for each, value in zip(there, values, strict=True))

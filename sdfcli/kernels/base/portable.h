@@ -10,6 +10,7 @@
 //   fetch_add_acq_rel, load_coherent   a counter at which threads arrive, and what those before wrote
 //   store_relaxed, load_relaxed        racing stores of equal values
 //   atomic_or, atomic_add, atomic_min, atomic_max, compare_and_swap   in memory that threads share
+//   store_past_caches                  16 bytes, aligned, to where another device reads them
 //   eight_below                        eight comparisons as bits
 //   select, min_of, max_of             by comparison, not fminf
 //   UNROLL                             before a loop of up to 27 rounds, whose arrays then stay in registers
@@ -93,6 +94,7 @@ FN void atomic_min(u32* p, u32 x) { atomicMin(p, x); }
 FN u32 compare_and_swap(u32* p, u32 expected, u32 x) { return atomicCAS(p, expected, x); }
 // Replaces a number by a larger one.
 FN void atomic_max(u64* p, u64 x) { atomicMax(p, x); }
+FN void store_past_caches(u8* to, const u8* from) { memcpy(to, from, 16); }
 // Bit k says whether p[k] < level.
 FN u32 eight_below(const float* p, float level) {
     u32 bits = 0;
@@ -167,6 +169,13 @@ FN void atomic_max(u64* p, u64 x) {
     u64 before = __atomic_load_n(p, __ATOMIC_RELAXED);
     while (before < x && !__atomic_compare_exchange_n(p, &before, x, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     }
+}
+FN void store_past_caches(u8* to, const u8* from) {
+#if defined(__SSE2__)
+    _mm_stream_si128((__m128i*)to, _mm_loadu_si128((const __m128i*)from));
+#else
+    memcpy(to, from, 16);
+#endif
 }
 FN u32 eight_below(const float* p, float level) {
 #if defined(__SSE2__)
