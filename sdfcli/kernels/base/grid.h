@@ -29,6 +29,12 @@ struct Grid {
     u32* arrivals;  // [1] 0 before
     u64* sums;      // [warps]
 
+    // The thread's number where they are counted from another block on, of equal parts the one with this number.
+    METHOD u32 from(u32 part, u32 parts) const {
+        const u32 block = SDF_WARP * SDF_BLOCK_WARPS;
+        return (thread + threads - part * (threads / block / parts) * block) % threads;
+    }
+
     METHOD void meet() const { meet_all(arrivals, threads / (SDF_WARP * SDF_BLOCK_WARPS)); }
 
     // Calls body(i) for the indices 0 .. n - 1. Those of a warp stay together.

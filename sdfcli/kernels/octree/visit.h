@@ -78,6 +78,26 @@ enum VisitStep {
     ASK_POINTS,
     KEEP_POINTS
 };
+// What threads do in steps: few cells take few blocks, which are others for each of these, as it takes longer to load
+// the code into their caches than to run it.
+enum VisitPart {
+    FLAGGED,
+    BORN,
+    BESIDE,
+    SCREENED,
+    PROBED,
+    LOOKED_AT,
+    PEEKED,
+    TESTED,
+    BEGUN,
+    OWNED,
+    MADE,
+    ANSWERED,
+    SIGNED,
+    WOUND,
+    KEPT,
+    VISIT_PARTS
+};
 enum VisitList { LISTED_CELLS, CHOSEN_CELLS };
 
 // What is known of visits. What the host sets, it finds in octree/visits.py by the same names.
@@ -140,6 +160,11 @@ struct Visits {
     VisitTally t;
     u32 cells[SDF_MOST_LEVELS], rows[SDF_MOST_LEVELS], split[SDF_MOST_LEVELS];
 
+    // As grid.each, from other threads on for each part.
+    template <class Body>
+    METHOD void each(VisitPart part, u32 n, const Body& body) const {
+        for (u32 i = grid.from(part, VISIT_PARTS); i < n; i += grid.threads) body(i);
+    }
     METHOD u32* of_level(u32 level) const {
         return a.tally + sizeof(VisitTally) / sizeof(u32) + SDF_TALLY_LEVEL * level;
     }
@@ -288,7 +313,7 @@ struct Visits {
         grid.each(n + 1, [&](u32 i) { flag[i] = 0; });
         grid.meet();
         sdf_octree_balance_args balance = {n, own(t.level), above(t.level), flag};
-        grid.each(n, [&](u32 i) { sdf_octree_balance_at(balance, i); });
+        each(FLAGGED, n, [&](u32 i) { sdf_octree_balance_at(balance, i); });
         grid.meet();
     }
 
@@ -322,9 +347,9 @@ struct Visits {
         u32 count = split[t.level];
         t.listed -= count;
         sdf_octree_children_args children = {count, cells[t.at] / 8, a.room.list + t.listed, own(t.level), own(t.at)};
-        grid.each(count, [&](u32 i) { sdf_octree_children_at(children, i); });
+        each(BORN, count, [&](u32 i) { sdf_octree_children_at(children, i); });
         sdf_octree_beside_args beside = {27 * count, cells[t.at] / 8, children.cells, own(t.level), own(t.at)};
-        grid.each(27 * count, [&](u32 i) { sdf_octree_beside_at(beside, i); });
+        each(BESIDE, 27 * count, [&](u32 i) { sdf_octree_beside_at(beside, i); });
         grid.meet();
         t.first = cells[t.at];
         cells[t.at] += 8 * count;
@@ -351,7 +376,7 @@ struct Visits {
         u32 count = cells[t.at] - t.first, thin_only = t.at >= a.depth;
         sdf_octree_screen_args screen = {count,    t.first,   own(t.at), above(t.at),
                                          a.points, a.allowed, thin_only, a.room.flag};
-        grid.each(count, [&](u32 i) { sdf_octree_screen_at(screen, i); });
+        each(SCREENED, count, [&](u32 i) { sdf_octree_screen_at(screen, i); });
         grid.meet();
     }
 
@@ -359,7 +384,7 @@ struct Visits {
         const VisitRoom& room = a.room;
         sdf_octree_probe_args probe = {t.asking,   room.probed + t.piece, own(t.at), above(t.at), a.slot,
                                        room.seeds, room.position,         room.seed};
-        grid.each(t.asking, [&](u32 i) { sdf_octree_probe_at(probe, i); });
+        each(PROBED, t.asking, [&](u32 i) { sdf_octree_probe_at(probe, i); });
         grid.meet();
     }
 
@@ -367,14 +392,14 @@ struct Visits {
         const VisitRoom& room = a.room;
         sdf_octree_probed_args look = {t.asking, t.first,   room.probed + t.piece, own(t.at), above(t.at),
                                        a.points, a.allowed, distances(),           room.flag};
-        grid.each(t.asking, [&](u32 i) { sdf_octree_probed_at(look, i); });
+        each(LOOKED_AT, t.asking, [&](u32 i) { sdf_octree_probed_at(look, i); });
         grid.meet();
     }
 
     APART void peek() {
         u32 count = cells[t.at] - t.first;
         sdf_octree_peek_args peek = {count, t.first, own(t.at), above(t.at), a.points, a.allowed, a.room.flag};
-        grid.each(count, [&](u32 i) { sdf_octree_peek_at(peek, i); });
+        each(PEEKED, count, [&](u32 i) { sdf_octree_peek_at(peek, i); });
         grid.meet();
     }
 
@@ -383,7 +408,7 @@ struct Visits {
         u32 count = rows[t.at] - t.row, thin_only = t.at >= a.depth;
         sdf_octree_test_args test = {count,     t.row,     nullptr,     of,       a.points,
                                      a.allowed, thin_only, a.jump_edge, of.asked, of.state};
-        grid.each(count, [&](u32 i) { sdf_octree_test_at(test, i); });
+        each(TESTED, count, [&](u32 i) { sdf_octree_test_at(test, i); });
         grid.meet();
         t.pending |= 1u << t.at;
     }
@@ -394,10 +419,10 @@ struct Visits {
         const u32* list = opened();
         u32 count = t.opening, first = rows[t.at];
         sdf_octree_opening_args opening = {count, first, list, own(t.at)};
-        grid.each(count, [&](u32 i) { sdf_octree_opening_at(opening, i); });
+        each(BEGUN, count, [&](u32 i) { sdf_octree_opening_at(opening, i); });
         grid.meet();
         sdf_octree_own_args owned = {count, first, list, own(t.at), above(t.at), room.mask, room.lent, room.last};
-        grid.each(count, [&](u32 i) { sdf_octree_own_at(owned, i); });
+        each(OWNED, count, [&](u32 i) { sdf_octree_own_at(owned, i); });
         grid.meet();
         t.more = (u32)grid.scan(
             count, [&](u32 i) { return (u64)room.last[i]; },
@@ -414,7 +439,7 @@ struct Visits {
         sdf_octree_points_args points = {count,      t.first_row, t.piece,       t.first_point, older,     opened(),
                                          own(t.at),  above(t.at), room.mask,     room.lent,     room.last, a.slot,
                                          room.seeds, room.row,    room.position, room.seed};
-        grid.each(count, [&](u32 i) { sdf_octree_points_at(points, i); });
+        each(MADE, count, [&](u32 i) { sdf_octree_points_at(points, i); });
         grid.meet();
         t.points += t.asking;
     }
@@ -435,7 +460,7 @@ struct Visits {
                                              a.slot + older,
                                              a.signed_distance + older,
                                              a.gradient ? a.gradient + 3 * (size_t)older : nullptr};
-        grid.each(count, [&](u32 i) { sdf_octree_measured_at(measured, i); });
+        each(KEPT, count, [&](u32 i) { sdf_octree_measured_at(measured, i); });
         grid.meet();
     }
 
@@ -462,7 +487,7 @@ struct Visits {
                                         room.slot,
                                         nullptr,
                                         nullptr};
-        grid.each(SDF_WARP * count, [&](u32 i) { sdf_distance_lone_at(query, i); });
+        each(ANSWERED, SDF_WARP * count, [&](u32 i) { sdf_distance_lone_at(query, i); });
         grid.meet();
         t.queries += count;
     }
@@ -482,15 +507,15 @@ struct Visits {
             nullptr, room.position, s.groups, a.clear,           room.before, room.link};
         u32 lane = grid.thread % SDF_WARP;
         for (u32 pass = 0; pass < 2; pass++) {  // by the same code: it takes long to compile
-            grid.each((count + SDF_WARP - 1) / SDF_WARP * SDF_WARP,
-                      [&](u32 i) {  // by whole warps, of which one thread adds
-                          if (i < count) sdf_sign_inherit_at(inherit, i);
-                          bool asks = pass && i < count && room.link[i] == 0;
-                          u32 all = warp_ballot(asks), place = 0;
-                          if (lane == 0 && all) place = atomic_add(room.many, (u32)popcount(all));
-                          place = shfl(place, 0) + (u32)popcount(all & ((1u << lane) - 1u));
-                          if (asks) room.asked[place] = i;
-                      });
+            each(SIGNED, (count + SDF_WARP - 1) / SDF_WARP * SDF_WARP,
+                 [&](u32 i) {  // by whole warps, of which one thread adds
+                     if (i < count) sdf_sign_inherit_at(inherit, i);
+                     bool asks = pass && i < count && room.link[i] == 0;
+                     u32 all = warp_ballot(asks), place = 0;
+                     if (lane == 0 && all) place = atomic_add(room.many, (u32)popcount(all));
+                     place = shfl(place, 0) + (u32)popcount(all & ((1u << lane) - 1u));
+                     if (asks) room.asked[place] = i;
+                 });
             if (pass == 0 && grid.thread == 0) room.many[0] = room.many[1] = 0;
             grid.meet();
             inherit.before = room.before;
@@ -500,7 +525,7 @@ struct Visits {
         sdf_winding_lone_args winding = {grid.threads, count,  room.position, room.asked, room.many,
                                          s.tree,       s.caps, s.steps,       s.step,     s.beta,
                                          s.lost,       0,      room.winding,  left,       room.many + 1};
-        sdf_winding_lone_at(winding, grid.thread);
+        sdf_winding_lone_at(winding, grid.from(WOUND, VISIT_PARTS));
         grid.meet();
         if (room.many[1]) sum_up(left, room.many[1]);
     }
