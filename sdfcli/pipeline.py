@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from copy import copy
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from sdfcli.backend import select_backend
@@ -23,12 +22,11 @@ from sdfcli.octree.grown import Grown, Limits, Progress
 from sdfcli.params import BuildParams
 from sdfcli.query.helper import DeviceHelper
 from sdfcli.query.warm_start import WarmStart
-from sdfcli.runtime.meanwhile import Meanwhile
 from sdfcli.runtime.signature import takes
 from sdfcli.scene import Scene
 from sdfcli.spatial.crew import Crew, Helper
 from sdfcli.verify.estimate import memory_limit
-from sdfcli.verify.measure import Facts, Samples, describe, draw_samples, find_exact, measure
+from sdfcli.verify.measure import Facts, Samples, describe, draw_samples, measure
 
 Helpers = Callable[[Mesh], list[Helper]]
 """Makes those that answer queries of a mesh elsewhere; see spatial/crew.py."""
@@ -132,14 +130,14 @@ def _build(
         surface.release()
         return samples
 
-    samples = loading.submit(drawn)
-
     progress("sorting triangles")
     scene.sort()  # (a)
     with stages("tree"):
         scene.crew = Crew([*(DeviceHelper(each, mesh) for each in also), *helpers(mesh)])
     scene.warm_start = WarmStart.of(previous, scene) if previous else None
-    field = make_field(scene, params, Facts(health, loading.sha256), samples, max_memory, progress, keep_nearest)
+    facts = Facts(health, loading.sha256)
+    samples = partial(loading.submit, drawn)
+    field = make_field(scene, params, facts, samples, max_memory, progress, keep_nearest)
     loading.let_go()
     return field
 
@@ -148,38 +146,32 @@ def make_field(
     scene: Scene,
     params: BuildParams,
     facts: Facts,
-    samples: Future[Samples],
+    samples: Callable[[], Callable[[], Samples]],
     max_memory: int | None,
     progress: Progress,
     keep_nearest: bool = False,
     on_grown: Callable[[Grown], None] = lambda _: None,
 ) -> Field:
-    """The field of a scene. facts: those of the mesh as given; samples: the points at which errors are measured;
-    on_grown: called with the octree before its arrays become the field's."""
+    """The field of a scene. facts: those of the mesh as given; samples: begins to draw the points at which errors are
+    measured, and returns what waits for them; on_grown: called with the octree before its arrays become the field's."""
     stages, backend, mesh, octree = scene.stages, scene.backend, scene.mesh, OCTREES[params.octree]
     signer = scene.signer  # (a) (b)
     scene.count_crossing()
     limits = Limits.of(params, mesh.unit, mesh.domain.length, memory_limit(backend, max_memory))
-    exact = Meanwhile(find_exact(scene, samples, params.tolerance), after=samples)
-
-    def meanwhile() -> None:
-        if exact.ready:
-            with stages("measure", backend):
-                exact.go_on()
-
+    drawing = cache(samples)
     with stages("octree", backend):
-        grown = octree.build(scene, limits, progress, meanwhile)  # (c) (d)
+        grown = octree.build(scene, limits, progress, drawing)  # (c) (d)
+    drawn = drawing()
     on_grown(grown)
     with stages("measure"):
-        confidence = 1.0 if signer.closed else signer.confidence(samples.result().in_band)
+        confidence = 1.0 if signer.closed else signer.confidence(drawn().in_band)
     field, arrived = field_of(grown, backend, mesh.domain, keep_nearest, beside=max_memory is None)
 
     progress("measuring the error")
     with stages("measure", backend), field.at(backend):
         if octree.lean:
             arrived()  # before the index takes memory again
-        scene.ask_again(len(field.leaf_key))
-        measured = measure(field, scene, exact.result(), params, grown)
+        measured = measure(field, scene, drawn(), params, grown)
     info = describe(scene, params, facts.health, confidence, grown, measured)
     _finish_later(field, info, facts.sha256, arrived)
     field.run.update(device=backend.name, seconds=stages.seconds(), previous=scene.warm_start is not None)

@@ -22,6 +22,9 @@ from sdfcli.spatial.morton import Order, morton, sort
 from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit
 from sdfcli.spatial.select import make_index, walks_radix_tree
 
+INDEX_BYTES, KEPT_SHARE = 120, 64
+"""Bytes of an index for each triangle at most, and the part of memory up to which one is kept that is hardly needed."""
+
 
 class Seeds(Protocol):
     """Candidates for nearest triangles (see query/warm_start.py)."""
@@ -187,9 +190,10 @@ class Scene:
         self.mesh.release()
         self.backend.release_cached()
 
-    def queries_done(self) -> None:
-        """Called after the last query of a build: frees the index where memory is scarce."""
-        if self.backend.memory.scarce:
+    def queries_done(self, memory: int | None = None) -> None:
+        """Called after the last query of a build: frees the index where memory is scarce, unless it is a small part of
+        `memory` bytes."""
+        if self.backend.memory.scarce and (memory or 0) < KEPT_SHARE * INDEX_BYTES * len(self.order):
             self._index = None
 
     def ask_again(self, leaves: int) -> None:

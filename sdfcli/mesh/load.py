@@ -170,8 +170,8 @@ class Loading:
         """Waits until the source's arrays may change."""
         self._apart.wait()
 
-    def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Runs the last piece of work in a thread."""
-        result = self._threads.submit(work)
+    def submit(self, work: Callable[[], T]) -> Callable[[], T]:
+        """Runs the last piece of work in a thread; the returned function waits for its result."""
+        result = self._threads.submit(work).result
         self._threads.shutdown(wait=False)
         return result

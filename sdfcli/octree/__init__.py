@@ -6,15 +6,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from sdfcli.octree import adaptive, density
-from sdfcli.octree.grown import Grown, Limits, Progress
+from sdfcli.octree.grown import Busy, Grown, Limits, Progress
 from sdfcli.scene import Scene
 
 
 class Kind(NamedTuple):
-    """A kind of octree. build: its last argument is called when the device is busy. lean: see Scene. kernels: of each
-    header that most builds run kernels of, one."""
+    """A kind of octree. lean: see Scene. kernels: of each header that most builds run kernels of, one."""
 
-    build: Callable[[Scene, Limits, Progress | None, Callable[[], None]], Grown]
+    build: Callable[[Scene, Limits, Progress | None, Busy], Grown]
     lean: bool
     kernels: tuple[str, ...]
 

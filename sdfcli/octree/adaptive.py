@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from sdfcli.backend import Array
 from sdfcli.octree.assemble import assemble
-from sdfcli.octree.balance import cells_to_split, constrain, run_ahead, tighten
+from sdfcli.octree.balance import PATIENCE, cells_to_split, constrain, run_ahead, tighten
 from sdfcli.octree.budget import BYTES_PER_CELL, SAMPLE, Budget, Sample, most_piece
 from sdfcli.octree.corners import root_positions
 from sdfcli.octree.distances import ExactDistances
-from sdfcli.octree.grown import Grown, Limits, Progress
+from sdfcli.octree.grown import Busy, Grown, Limits, Progress
 from sdfcli.octree.levels import CLOSED, Octree
 from sdfcli.octree.refine import Criteria
 from sdfcli.octree.visits import Split, Visits, spare
@@ -25,19 +24,16 @@ GRADIENTS, LEAST_SHARE = 1 << 22, 16 * 12
 these at least."""
 
 
-def build(
-    scene: Scene, limits: Limits, progress: Progress | None = None, meanwhile: Callable[[], None] = lambda: None
-) -> Grown:
-    """The octree grown and assembled; see grown.py. meanwhile: called when the device is busy with many visits. Raises
-    OutOfMemoryError where it does not fit."""
+def build(scene: Scene, limits: Limits, progress: Progress | None = None, busy: Busy = lambda: None) -> Grown:
+    """The octree grown and assembled; see grown.py. Raises OutOfMemoryError where it does not fit."""
     scene.make_room()
-    growth = Growth(scene, limits, meanwhile=meanwhile)
+    growth = Growth(scene, limits, busy=busy)
     octree, criteria = growth.octree, growth.criteria
     finest = criteria.thin_depth
     growth.run(progress and (lambda level, cells: progress(f"level {level + 1} of {finest}: {cells:,} cells")))
     queries, working_bytes = growth.distances.queries, octree.nbytes
     del growth  # and its room for visits
-    scene.queries_done()
+    scene.queries_done(limits.most_memory)
     arrays, parts = assemble(octree, criteria, scene.order, limits.length, limits.step)
     jump_leaves, sheet_leaves = octree.jump_and_sheet_leaves()
     return Grown(
@@ -65,9 +61,7 @@ class Growth:
     sample: maximum cells per level whose children are followed, without balance, to estimate the size; None: all.
     """
 
-    def __init__(
-        self, scene: Scene, limits: Limits, sample: int | None = None, meanwhile: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, scene: Scene, limits: Limits, sample: int | None = None, busy: Busy = lambda: None) -> None:
         thin = limits.thin if scene.signed else 0.0
         depth = max(limits.depth, limits.thin_depth) if thin else limits.depth
         self.backend, self.sample = scene.backend, Sample(sample)
@@ -80,30 +74,36 @@ class Growth:
         self._budget = Budget(self.octree, limits.most_memory, lambda: estimated_bytes(scene, limits))
         self._pending: set[int] = set()  # levels that may have cells to split
         self._coarsest = 0  # level with cells that were split since hanging corners were set
-        self._visits = Visits(self.octree, self.criteria, scene, self._budget, meanwhile) if visited else None
+        self._busy = busy
+        self._rounds, self._settled = 0, False  # looks at these; whether the last one found nothing
+        self._visits = Visits(self.octree, self.criteria, scene, self._budget, busy) if visited else None
 
     def run(self, progress: Split | None = None) -> None:
         """Splits cells until no test marks any."""
         octree = self.octree
+        if not self._visits:
+            self._busy()
         self._plant()
         self._settle(progress, planted=True)
-        rounds = 0
-        while self.sample.whole:
+        while self.sample.whole and not self._settled:
             constrain(octree, self._coarsest)
             self._pending.update(tighten(octree, self.criteria, self._coarsest))
             self._coarsest = len(octree.levels)
             if not self._pending:
                 return
-            rounds += 1
+            self._rounds += 1
             for level in self._pending:
-                run_ahead(octree, self.criteria, level, rounds, self._open)
+                run_ahead(octree, self.criteria, level, self._rounds, self._open)
             self._settle(progress)
 
     def _settle(self, progress: Split | None, planted: bool = False) -> None:
         """Splits marked cells until there are none. planted: the root is looked at first."""
         if self._visits:
             pending, self._pending = self._pending, set()
-            self._coarsest = self._visits.run(pending, self._coarsest, self._consider, progress, planted)
+            own = max(0, PATIENCE - self._rounds)  # later ones run ahead
+            visited = self._visits.run(pending, self._coarsest, self._consider, progress, planted, own)
+            self._coarsest, self._settled = visited.coarsest, visited.settled
+            self._rounds += visited.rounds
             return
         if planted and self._consider(0, 0):
             self._pending.add(0)

@@ -12,7 +12,7 @@ from sdfcli.errors import OutOfMemoryError
 from sdfcli.octree.budget import check_room
 from sdfcli.octree.cells import OwnedPoints, SplitCells, leaves_of
 from sdfcli.octree.corners import Corners, corners_of, leaf_corners_of, place_corners, sort_corners
-from sdfcli.octree.grown import Grown, Limits, Progress
+from sdfcli.octree.grown import Busy, Grown, Limits, Progress
 from sdfcli.scene import Scene
 from sdfcli.spatial.morton import Order
 
@@ -50,14 +50,13 @@ def points_of(backend: Backend, splits: SplitCells, most_memory: int | None = No
     return OwnedPoints(backend, cell, depth)
 
 
-def build(
-    scene: Scene, limits: Limits, progress: Progress | None = None, meanwhile: Callable[[], None] = lambda: None
-) -> Grown:
+def build(scene: Scene, limits: Limits, progress: Progress | None = None, busy: Busy = lambda: None) -> Grown:
     """The octree with signed distances at its corners; see grown.py. Of the limits it reads depth, memory and length.
 
     Raises OutOfMemoryError where it does not fit.
     """
     scene.make_room()
+    busy()  # with trees
     arrays = measured(scene, lambda: bvh_octree(scene.backend, scene.order, limits.depth, limits.most_memory))
     arrays["distance"] = (arrays["distance"] * limits.length).astype(np.float32)
     return Grown(arrays, queries=len(arrays["corner_key"]), working_bytes=LEAF_BYTES * len(arrays["leaf_key"]))

@@ -9,6 +9,8 @@ from sdfcli.backend import Array
 from sdfcli.octree.quantise import step_for
 from sdfcli.params import BuildParams
 
+Busy = Callable[[], object]
+"""Called now and then when the device is busy for a while."""
 Progress = Callable[[str], None]
 """Called with a short description when a stage begins."""
 

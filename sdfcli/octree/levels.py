@@ -15,6 +15,8 @@ CLOSED, OPENING, OPENED, JUMP, SPLIT = range(5)
 """States of a cell; JUMP: a leaf at a jump of the sign."""
 PIECE, PIECES = 1 << 15, 8
 """Minimum cells whose points are made together, and the number of pieces from which on there are more in each."""
+OPENED_SHARE = 3
+"""Of the eight children of a split cell, those that are opened, for which there is room."""
 LARGE = 1 << 23
 """Minimum bytes of an array for which cached memory is released before it grows."""
 
@@ -142,7 +144,7 @@ class Level:
         self.rows = GrowableTable(
             backend,
             self._groups,
-            8 * visited,
+            OPENED_SHARE * visited,
             cell=(np.uint32, ()),
             child=(np.uint32, ()),
             around=(np.uint32, (8,)),
@@ -183,7 +185,7 @@ class Octree:
         self.points = GrowableTable(
             backend,
             {},
-            C.OWN_POINTS * 8 * visited,
+            C.OWN_POINTS * OPENED_SHARE * visited,
             signed=(np.float32, ()),
             slot=(np.uint32, ()),
             gradient=(np.float32, (3,)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,14 +12,15 @@ import numpy.typing as npt
 from sdfcli.backend import Array, Backend, C, Group
 from sdfcli.backend.arguments import argument_group
 from sdfcli.octree.budget import Budget
-from sdfcli.octree.levels import PIECE, Level, Octree
+from sdfcli.octree.grown import Busy
+from sdfcli.octree.levels import OPENED_SHARE, PIECE, Level, Octree
 from sdfcli.octree.refine import Criteria
 from sdfcli.scene import Scene
 
-SPARE, MOST_SPARE = 1 << 10, 1 << 12
+SPARE, MOST_SPARE = 1 << 10, 1 << 13
 """Cells to split for which there is room at least, so that visits of few of them go on without the host; and where that
 is a small part of memory."""
-SPARE_BYTES, SPARE_SHARE = 2 * 8 * (12 * 160 + C.OWN_POINTS * 24), 64
+SPARE_BYTES, SPARE_SHARE = 2 * (12 * (8 * 8 + OPENED_SHARE * 148) + OPENED_SHARE * C.OWN_POINTS * 24), 64
 """Bytes for each of these, on twelve levels, and in points; and that part of memory."""
 WARPS = 1 << 13
 """Warps that a GPU runs at a time, at most."""
@@ -45,18 +47,29 @@ def spare(memory: int | None) -> int:
     return max(SPARE, min(MOST_SPARE, affordable))
 
 
+class Visited(NamedTuple):
+    """What visits have come to.
+
+    coarsest  the coarsest level with cells that were split since hanging corners were set, as for `constrain`.
+    rounds    how often these were looked at.
+    settled   whether the last of these looks found nothing to split.
+    """
+
+    coarsest: int
+    rounds: int
+    settled: bool
+
+
 class Visits:
     """Visits of an octree's levels by a kernel, as Growth does them."""
 
-    def __init__(
-        self, octree: Octree, criteria: Criteria, scene: Scene, budget: Budget, meanwhile: Callable[[], None]
-    ) -> None:
-        """octree: with room for visits. meanwhile: called while the kernel runs."""
-        self._meanwhile = meanwhile
+    def __init__(self, octree: Octree, criteria: Criteria, scene: Scene, budget: Budget, busy: Busy) -> None:
+        """octree: with room for visits."""
+        self._busy = busy
         self._octree, self._criteria, self._budget, self._backend = octree, criteria, budget, octree.backend
         self._known: tuple[bytes, Array] = (b"", None)
         seeds = criteria.distances.seeds
-        self._room = Room(octree.backend, seeds, 8 * octree.visited)
+        self._room = Room(octree.backend, seeds, 8 * octree.visited, PIECE)
         self._trees = {"tree": scene.index.asked_by_kernels, "signs": scene.signer.for_kernels()}
 
     def run(
@@ -66,9 +79,10 @@ class Visits:
         consider: Consider,
         progress: Split | None = None,
         planted: bool = False,
-    ) -> int:
+        rounds: int = 0,
+    ) -> Visited:
         """Visits the levels that may have cells to split until there are none. planted: the root is looked at first.
-        Returns the coarsest level with cells that were split, as for `constrain`."""
+        rounds: how often at most hanging corners are looked at, and leaves that they ask for are split."""
         octree, backend, criteria = self._octree, self._backend, self._criteria
         names = [field.name for field in argument_group("VisitTally").fields]
         told = dict.fromkeys(names, 0) | {
@@ -76,6 +90,8 @@ class Visits:
             "points": octree.points.count,
             "pending": sum(1 << level for level in pending),
             "coarsest": coarsest,
+            "rounds": rounds,
+            "valued": octree.values.count,
         }
         by_level = [(own.cells.count, own.rows.count, 0) for own in octree.levels]
         tally = backend.from_host(np.array([*told.values(), *chain(*by_level)], np.uint32))
@@ -83,7 +99,7 @@ class Visits:
         image, answers = backend.mapped(found), None
         while True:
             self._launch(tally, image, answers)
-            self._meanwhile()
+            self._busy()
             backend.synchronize()
             told = dict(zip(names, found.tolist(), strict=False))
             counts = found[len(names) :].reshape(-1, 3)
@@ -91,7 +107,7 @@ class Visits:
             stop, level, answers = told["stop"], told["at"], None
             if stop == C.VISITS_DONE:
                 criteria.distances.queries += told["queries"]
-                return told["coarsest"]
+                return Visited(told["coarsest"], rounds - told["rounds"], told["settled"] > 0)
             if stop == C.VISITS_NO_ROOM:
                 self._make_room(told)
             elif stop == C.VISITS_TO_ASK:
@@ -110,6 +126,7 @@ class Visits:
             if own.rows.room == 0:
                 self._reserve(own)
         octree.add_to_points(points.room - points.count)
+        octree.values.reserve(points.room - octree.values.count)
         self._backend.run(
             "sdf_octree_visit",
             C.WARP,
@@ -127,6 +144,8 @@ class Visits:
             slot=points.whole("slot"),
             gradient=points.whole("gradient") if points.has("gradient") else None,
             clear=points.whole("clear") if octree.capped else None,
+            value=octree.values.whole("value"),
+            hanging=octree.values.whole("hanging"),
             room=self._room.group,
             **self._criteria.of_visits,
             **self._trees,
@@ -139,7 +158,7 @@ class Visits:
             own.cells.reserve(cells + 8 * visited)
             own.families.reserve(cells // 8 + visited)
         if rows >= 0:
-            own.rows.reserve(rows + 8 * visited)
+            own.rows.reserve(rows + OPENED_SHARE * visited)
 
     def _table(self) -> Array:
         """The levels (levels, 12) uint64, VisitLevel, as kernels read them."""
@@ -160,6 +179,7 @@ class Visits:
     def _take_over(self, told: dict[str, int], counts: npt.NDArray[np.uint32]) -> None:
         """Sets the numbers of points, cells and rows to what the kernel made of them."""
         self._octree.points.counted(told["points"])
+        self._octree.values.counted(told["valued"])
         for own, (cells, rows, _) in zip(self._octree.levels, counts.tolist(), strict=True):
             if cells != own.cells.count:
                 own.cells.counted(cells)
@@ -179,7 +199,7 @@ class Visits:
             each = MORE_POINTS * points.count / max(1, sum(own.rows.count for own in self._octree.levels))
             more, wanted["asked"] = int(each * rows), int(each * min(rows, PIECE))
         if more > 0:
-            more += C.OWN_POINTS * 8 * self._octree.visited
+            more += C.OWN_POINTS * OPENED_SHARE * self._octree.visited
             self._octree.add_to_points(more)
             points.reserve(more)
         if cells > 0:  # of which some are to be split, and more are opened; of many the host looks
@@ -196,8 +216,8 @@ class Room:
     group  the arrays as kernels take them.
     """
 
-    def __init__(self, backend: Backend, seeds: int, cells: int) -> None:
-        """seeds: candidates of a point."""
+    def __init__(self, backend: Backend, seeds: int, cells: int, piece: int) -> None:
+        """seeds: candidates of a point. piece: maximum cells whose points are made together."""
         self._backend, xp = backend, backend.xp
         of_cells = ("chosen", "probed", "mask", "lent", "last")
         self._kinds: dict[str, dict[str, tuple[type, tuple[int, ...]]]] = {
@@ -217,11 +237,17 @@ class Room:
                 "winding": (np.float32, ()),
             },
         }
-        self._alone = {"seeds": seeds, "sums": xp.empty(WARPS, np.uint64), "many": xp.empty(2, np.uint32)}
+        self._alone = {
+            "seeds": seeds,
+            "sums": xp.empty(WARPS, np.uint64),
+            "many": xp.empty(2, np.uint32),
+            "marked": xp.empty(C.MOST_LEVELS, np.uint8),
+        }
         self._arrays: dict[str, Array] = {}
         self.group: Group | None = None
         self.most = dict.fromkeys(self._kinds, 0)
-        self.grow({"listed": 4 * cells, "chosen": 4 * cells, "flags": 16 * cells, "asked": C.OWN_POINTS * cells})
+        asked = C.OWN_POINTS * min(cells, piece)
+        self.grow({"listed": 2 * cells, "chosen": 2 * cells, "flags": 8 * cells, "asked": asked})
 
     def grow(self, wanted: dict[str, int]) -> None:
         """Makes room for so many entries; those of the list are kept."""

@@ -114,11 +114,6 @@ class MeshDistance:
         """
         return self._look_up(points, self._signed)[0]
 
-    def signed_distance_at(self, points: Array) -> Array:
-        """`signed_distance` at finite points on the device, for which the host does not wait, where it does not wait
-        for the device. They are few."""
-        return self._signed(self._sorted(points)[0])[0]
-
     def distance(self, points: Any) -> Any:
         """Unsigned distances (n,) float64; see `signed_distance`."""
         return self._look_up(points, self._unsigned)[0]
@@ -221,14 +216,6 @@ class MeshDistance:
 
     def _in_order(self, points: Array) -> _Asked:
         """Points (n, 3), float32 or float64, in Morton order. Raises InputError where one is not finite."""
-        asked, checked = self._sorted(points)
-        if checked()[0]:
-            raise InputError("the points to look up must be finite")
-        return asked
-
-    def _sorted(self, points: Array) -> tuple[_Asked, Callable[[], Any]]:
-        """Points (n, 3), float32 or float64, in Morton order; and a function that waits for (1,) whether one is not
-        finite."""
         backend, xp, n = self.backend, self.backend.xp, len(points)
         bits = max(1, (n - 1).bit_length())
         single = points.dtype == np.float32
@@ -246,4 +233,6 @@ class MeshDistance:
         keys.sort()  # keys hold the number: several times as fast as argsort
         order, unit, scale = xp.empty(n, np.uint32), xp.empty((n, 3), np.float32), xp.empty(n, np.float64)
         backend.run("sdf_look_up_sorted", n, asked=asked, keys=keys, order=order, unit=unit, scale=scale)
-        return _Asked(order, unit, scale), checked
+        if checked()[0]:
+            raise InputError("the points to look up must be finite")
+        return _Asked(order, unit, scale)

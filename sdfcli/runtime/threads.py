@@ -5,11 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any
 
 from sdfcli.runtime.memory import STACK, allowed_memory
-
-T = TypeVar("T")
 
 SPARE = 64 << 20
 """Bytes that must be left beside the stacks of new threads, for what they and others allocate."""
@@ -29,16 +27,9 @@ def executor(count: int) -> Executor:
 
 class _CallingThread(Executor):
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        result = Future[Any]()
         try:
-            return known(fn(*args, **kwargs))
+            result.set_result(fn(*args, **kwargs))
         except Exception as error:
-            result = Future[Any]()
             result.set_exception(error)
-            return result
-
-
-def known(value: T) -> Future[T]:
-    """A result that is there already."""
-    result = Future[T]()
-    result.set_result(value)
-    return result
+        return result

@@ -21,7 +21,7 @@ from sdfcli.params import BuildParams
 from sdfcli.pipeline import make_field, memory_errors
 from sdfcli.query.warm_start import WarmStart
 from sdfcli.runtime.signature import takes
-from sdfcli.runtime.threads import executor, known
+from sdfcli.runtime.threads import executor
 from sdfcli.scene import Scene
 from sdfcli.sequence.follow import Follower
 from sdfcli.sign.choice import SignChoice
@@ -167,7 +167,9 @@ class SequenceBuild:
             if scene.coherent and not self.cold:
                 self._earlier = frame.index, dict(grown.arrays)
 
-        field = make_field(scene, params, facts, known(frame.samples), self.max_memory, self._progress, on_grown=keep)
+        field = make_field(
+            scene, params, facts, lambda: lambda: frame.samples, self.max_memory, self._progress, on_grown=keep
+        )
         made = field.run["seconds"]
         seconds = {**frame.seconds, **made, "total": made["total"] + sum(frame.seconds.values())}
         field.run.update(seconds=seconds, coherent=frame.coherent, motion=frame.motion)

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sdfcli.backend import Array
 from sdfcli.field.field import Field
-from sdfcli.mesh.arrays import Floats, Ints
+from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.health import Health
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.octree.grown import Grown
 from sdfcli.params import BuildParams
 from sdfcli.query.mesh_distance import MeshDistance
-from sdfcli.runtime.meanwhile import Pieces
 from sdfcli.scene import Scene
 from sdfcli.verify.accuracy import MOST_SUSPECTS, Evaluated, RegionErrors, errors_by_region, sample_points
 from sdfcli.verify.check import mesh_report, verdict
@@ -73,38 +70,17 @@ class Measured:
     sheets: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Exact:
-    """What is known of samples without a field.
-
-    at     (n, 3) float64 on the device: their points, then the middles of sheets.
-    truth  (n,) float64 on the device: the exact signed distances there.
-    sides  Sheets without `wall`; None: thickness is not measured.
-    """
-
-    samples: Samples
-    at: Array
-    truth: Array
-    sides: tuple[int, Ints, Floats, Floats] | None
-
-
-def find_exact(scene: Scene, samples: Future[Samples], tolerance: float) -> Pieces[Exact]:
-    """The exact distances at samples, and the sheets there."""
-    index, backend, drawn = MeshDistance.of(scene), scene.backend, samples.result()
-    at, sides = backend.from_host(drawn.points), None  # all points are asked about together
-    if drawn.spots is not None:
-        sides = yield from find_sides(index, *drawn.spots, tolerance)
-        if len(sides[-1]):
-            at = backend.xp.concatenate((at, backend.from_host(sides[-1])))
-    return Exact(drawn, at, index.signed_distance_at(at), sides)
-
-
-def measure(field: Field, scene: Scene, exact: Exact, params: BuildParams, grown: Grown) -> Measured:
+def measure(field: Field, scene: Scene, samples: Samples, params: BuildParams, grown: Grown) -> Measured:
     """The field's errors against exact distances, and the thin walls and gaps that it has lost. Of the field's arrays
     it reads those on the device only."""
-    index, mesh, samples, sides = MeshDistance.of(scene), scene.mesh, exact.samples, exact.sides
-    truth, value = map(scene.backend.to_host, [exact.truth, field.sample(exact.at)])
-    many = len(samples.points)
+    index, mesh, backend, many = MeshDistance.of(scene), scene.mesh, scene.backend, len(samples.points)
+    scene.ask_again(len(field.leaf_key))
+    at, sides = backend.from_host(samples.points), None  # all points are asked about together
+    if samples.spots is not None:
+        sides = find_sides(index, *samples.spots, params.tolerance)
+        if len(sides[-1]):
+            at = backend.xp.concatenate((at, backend.from_host(sides[-1])))
+    truth, value = map(backend.to_host, [index.signed_distance(at), field.sample(at)])
     evaluated = Evaluated(samples.counts, samples.points, truth[:many], value[:many])
     suspects = MOST_SUSPECTS if _may_jump(scene) else 0.0
     found = errors_by_region(field, mesh.unit, params.tolerance, params.band, index, evaluated, suspects).values()

@@ -13,7 +13,6 @@ from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import WIDEST_SHEET, depth_for_sheet
 from sdfcli.query.mesh_distance import FAR, MeshDistance
-from sdfcli.runtime.meanwhile import Pieces, ended
 from sdfcli.verify.accuracy import Places, face_directions, surface_samples
 
 SAMPLES, SEED = 5_000, 30_000
@@ -86,13 +85,13 @@ def _places() -> Places:
 
 def find_sheets(index: MeshDistance, point: Floats, normal: Floats, tolerance: float) -> Sheets:
     """The walls and gaps at points of the surface that are thinner than WIDEST_SHEET tolerances; see find_sides."""
-    sides = ended(find_sides(index, point, normal, tolerance))
+    sides = find_sides(index, point, normal, tolerance)
     return Sheets(*sides, index.signed_distance(sides[-1]) < 0 if len(sides[-1]) else np.empty(0, bool))
 
 
 def find_sides(
     index: MeshDistance, point: Floats, normal: Floats, tolerance: float
-) -> Pieces[tuple[int, Ints, Floats, Floats]]:
+) -> tuple[int, Ints, Floats, Floats]:
     """The Sheets at points of the surface without their last, `wall`, which is told by signs.
 
     On both sides of each point, a ball tangent to the surface is halved until it is empty. Where the surface nearest to
@@ -103,7 +102,7 @@ def find_sides(
     ball = np.arange(2 * len(point), dtype=np.uint32)
     while halvings < HALVINGS and len(ball):
         rounds = min(HALVINGS - halvings, max(1, TOGETHER // len(ball)))
-        opposite, smaller, width = yield from touching.judged(ball, halvings, rounds)
+        opposite, smaller, width = touching.judged(ball, halvings, rounds)
         halved = np.logical_and.accumulate(smaller)
         opposite[1:] &= halved[:-1]
         found.append((np.broadcast_to(ball, opposite.shape)[opposite], width[opposite]))
@@ -129,7 +128,7 @@ class _Touching:
             "far": FAR,
         }
 
-    def judged(self, ball: Array, halvings: int, rounds: int) -> Pieces[tuple[Bools, Bools, Floats]]:
+    def judged(self, ball: Array, halvings: int, rounds: int) -> tuple[Bools, Bools, Floats]:
         """For rounds of balls, (rounds, balls) each: whether a side of a sheet lies opposite, whether the ball is to be
         halved, and the sheet's width."""
         backend, xp, count, order = self._backend, self._backend.xp, rounds * len(ball), self._nearest.order
@@ -150,29 +149,24 @@ class _Touching:
             verdict=verdict,
             width=width,
         )
-        yield
         said, wide = backend.to_host(verdict), backend.to_host(width)
         opposite, smaller = said & C.BALL_OPPOSED > 0, said & C.BALL_FULL > 0
         chosen = np.flatnonzero(opposite).astype(np.uint32)
         if len(chosen):
-            clear = yield from self._clear(balls, chosen, width)
-            opposite[chosen] = clear >= FREE / 2 * wide[chosen]  # or it is another's side
+            opposite[chosen] = self._clear(balls, chosen, width) >= FREE / 2 * wide[chosen]  # or it is another's side
         doubtful = np.flatnonzero((said & C.BALL_DOUBTFUL > 0) & ~opposite)
         if len(doubtful):
-            found = order.triangle_id[slot[backend.from_host(doubtful)]]
-            yield
-            face = backend.to_host(found)
+            face = backend.to_host(order.triangle_id[slot[backend.from_host(doubtful)]])
             normal = self._normal[ball[doubtful % len(ball)] % len(self._normal)]
             smaller[doubtful] = (face_directions(self._mesh, face) * normal).sum(axis=1) < OPPOSED
         shape = rounds, len(ball)
         return opposite.reshape(shape), (smaller & ~opposite).reshape(shape), wide.reshape(shape)
 
-    def _clear(self, balls: Group, chosen: Array, width: Array) -> Pieces[Floats]:
+    def _clear(self, balls: Group, chosen: Array, width: Array) -> Floats:
         """Distances (k,) to the surface from the middles of the chosen ones' sheets."""
         backend, xp, count = self._backend, self._backend.xp, len(chosen)
         middle, scale = xp.empty((count, 3), np.float32), xp.empty(count)
         given = {"balls": balls, "chosen": backend.from_host(chosen), "width": width}
         backend.run("sdf_ball_middles", count, middle=middle, scale=scale, **given)
         distance, _ = self._nearest.nearest_in_any_order(middle)
-        yield
         return np.asarray(backend.to_host(distance) * backend.to_host(scale))
