@@ -120,7 +120,9 @@ def _build(
         mesh = loading.mesh()
     with stages("check"):
         mesh = mesh.on(backend).merged()
-        scene = Scene.of(mesh, params.sign, backend, params.query, lean=octree.lean, stages=stages)
+        memory = memory_limit(backend, max_memory) if backend.memory.scarce else None
+        trees = {"lean": octree.lean, "memory": memory}
+        scene = Scene.of(mesh, params.sign, backend, params.query, **trees, stages=stages)
         health, mesh = mesh.health, scene.mesh
     surface = copy(mesh)  # for a thread, which draws points while kernels run
     surface.release(OF_DEVICE)
@@ -169,18 +171,25 @@ def make_field(
 
     progress("measuring the error")
     with stages("measure", backend), field.at(backend):
-        if octree.lean:
+        if scene.one_tree:
             arrived()  # before the index takes memory again
         measured = measure(field, scene, drawn(), params, grown)
     info = describe(scene, params, facts.health, confidence, grown, measured)
-    _finish_later(field, info, facts.sha256, arrived)
-    field.run.update(device=backend.name, seconds=stages.seconds(), previous=scene.warm_start is not None)
-    field.run.update(queries=grown.queries, working_bytes=grown.working_bytes)
+    run = {"device": backend.name, "previous": scene.warm_start is not None}
+    run |= {"queries": grown.queries, "working_bytes": grown.working_bytes}
+    _finish_later(field, info, facts.sha256, run, stages, arrived)
     return field
 
 
-def _finish_later(field: Field, info: dict[str, Any], sha256: Callable[[], str], arrived: Callable[[], None]) -> None:
-    """Has a field wait for what is on its way when that is read."""
+def _finish_later(
+    field: Field,
+    info: dict[str, Any],
+    sha256: Callable[[], str],
+    run: dict[str, Any],
+    stages: Stages,
+    arrived: Callable[[], None],
+) -> None:
+    """Has a field wait for what is on its way when that is read: arrays, the mesh's hash, the device's clock."""
     own = {
         name: field.__dict__[name] for name in ("leaf_key", "leaf_level", "corner_key", "distance", "nearest", "steps")
     }
@@ -195,4 +204,6 @@ def _finish_later(field: Field, info: dict[str, Any], sha256: Callable[[], str],
             mesh = {"sha256": sha256(), **info["mesh"]}
         return {**info, "mesh": mesh, "depth": int(array("leaf_level").max())}
 
-    field.later(info=whole, **{name: partial(array, name) for name in own})
+    field.later(
+        info=whole, run=lambda: {**run, "seconds": stages.seconds()}, **{name: partial(array, name) for name in own}
+    )

@@ -23,7 +23,7 @@ from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit
 from sdfcli.spatial.select import make_index, walks_radix_tree
 
 INDEX_BYTES, KEPT_SHARE = 120, 64
-"""Bytes of an index for each triangle at most, and the part of memory up to which one is kept that is hardly needed."""
+"""Bytes of a tree for each triangle, and the part of memory up to which it stays though it is hardly needed."""
 
 
 class Seeds(Protocol):
@@ -37,7 +37,8 @@ class Scene:
     """See above. Reading `signer`, `index` and `order` makes them.
 
     mesh, choice: as `choose_sign` gives them. query: one of params.QUERIES. lean: whether the trees are larger than
-    what is built by them, so that one is there at a time where memory is scarce. signer: where it is there already.
+    what is built by them, so that one is there at a time where memory is scarce. memory: bytes that may be used; where
+    trees are a small part of these, they stay. signer: where it is there already.
     stages: seconds of making things, by stage. coherent: whether an earlier frame's triangles speed up queries; known
     when the index is. crew: those that answer an octree's queries, too; None: nobody.
     """
@@ -50,6 +51,7 @@ class Scene:
         query: str = "fast",
         *,
         lean: bool = False,
+        memory: int | None = None,
         signer: Signer | None = None,
         stages: Stages | None = None,
     ) -> None:
@@ -59,7 +61,8 @@ class Scene:
         self._uncounted = False  # crossing faces
         self.warm_start: Seeds | None = None
         self.crew: Crew | None = None
-        self._query, self._one_tree = query, lean and backend.memory.scarce
+        self._frees = backend.memory.scarce and (memory or 0) < KEPT_SHARE * INDEX_BYTES * len(mesh.faces)
+        self._query, self._one_tree = query, lean and self._frees
         self._settled = signer
         self._order: Order | None = None
         self._bvh: Bvh | None = None
@@ -190,10 +193,14 @@ class Scene:
         self.mesh.release()
         self.backend.release_cached()
 
-    def queries_done(self, memory: int | None = None) -> None:
-        """Called after the last query of a build: frees the index where memory is scarce, unless it is a small part of
-        `memory` bytes."""
-        if self.backend.memory.scarce and (memory or 0) < KEPT_SHARE * INDEX_BYTES * len(self.order):
+    @property
+    def one_tree(self) -> bool:
+        """Whether one tree may exist at a time."""
+        return self._one_tree
+
+    def queries_done(self) -> None:
+        """Called after the last query of a build: frees the index where memory is scarce."""
+        if self._frees:
             self._index = None
 
     def ask_again(self, leaves: int) -> None:

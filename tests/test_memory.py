@@ -15,7 +15,7 @@ import trimesh
 import backends
 import sdfcli
 import shapes
-from sdfcli import pipeline
+from sdfcli import pipeline, scene
 from sdfcli.backend import Backend
 from sdfcli.octree import visits
 from sdfcli.verify.estimate import estimate
@@ -84,7 +84,15 @@ def largest_use(gpu: CudaBackend, octree: str, shape: shapes.Shape, **parameters
     return max(use), max(hold), len(field.corner_key)
 
 
+@pytest.fixture
+def large_mesh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trees, and room for visits, are taken for no small part of the memory, though they are."""
+    monkeypatch.setattr(scene, "KEPT_SHARE", 1 << 40)
+    monkeypatch.setattr(visits, "MOST_SPARE", visits.SPARE)
+
+
 @pytest.mark.gpu
+@pytest.mark.usefixtures("large_mesh")
 @pytest.mark.parametrize(("around", "depth"), [(800, 6), (500, 8), (200, 10)])
 def test_largest_use_of_the_octree_of_the_thesis(gpu: CudaBackend, around: int, depth: int) -> None:
     shape = shapes.torus(around, around // 2)
@@ -97,17 +105,10 @@ def test_largest_use_of_the_octree_of_the_thesis(gpu: CudaBackend, around: int, 
 
 
 @pytest.mark.gpu
+@pytest.mark.usefixtures("large_mesh")
 def test_largest_use_of_the_adaptive_octree(gpu: CudaBackend) -> None:
     shape = shapes.torus(400, 200)
-    # Where memory is short, as else there is room for more.
-    used, held, corners = largest_use(
-        gpu,
-        "adaptive",
-        shape,
-        tolerance=3e-4,
-        sign="winding",
-        max_memory=visits.SPARE * visits.SPARE_SHARE * visits.SPARE_BYTES,
-    )
+    used, held, corners = largest_use(gpu, "adaptive", shape, tolerance=3e-4, sign="winding")
     # Room for two visits: cells on twelve levels, and their points. Of few points the gradients are kept, 12 bytes
     # each, in a column that doubles.
     made_at_a_time, visited = 12_000_000, 2 * 1024 * (12 * (8 * 8 + 3 * 160) + 3 * 19 * 24)

@@ -33,7 +33,7 @@ def build(scene: Scene, limits: Limits, progress: Progress | None = None, busy: 
     growth.run(progress and (lambda level, cells: progress(f"level {level + 1} of {finest}: {cells:,} cells")))
     queries, working_bytes = growth.distances.queries, octree.nbytes
     del growth  # and its room for visits
-    scene.queries_done(limits.most_memory)
+    scene.queries_done()
     arrays, parts = assemble(octree, criteria, scene.order, limits.length, limits.step)
     jump_leaves, sheet_leaves = octree.jump_and_sheet_leaves()
     return Grown(
