@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from sdfcli.mesh.mesh import Mesh
 from sdfcli.mesh.repair import cones
 from sdfcli.spatial.index import DistanceIndex
 from sdfcli.spatial.moments import WindingIndex
-from sdfcli.spatial.morton import morton_order
+from sdfcli.spatial.morton import Order, morton_order
 from sdfcli.spatial.radix_tree import build_bvh, refit
 from sdfcli.spatial.select import make_index
 
@@ -50,16 +50,16 @@ def reach_sq(caps: Floats) -> Floats:
 class Caps:
     """The caps of an open surface's holes.
 
-    index  moments of the caps.
-    tree   index of distances to the caps.
+    order  the caps in Morton order.
+    index  their moments.
     box    (k, 6) float32: bounds of k groups of neighbouring caps.
     area   (k,) float32: sum of `reach_sq` of each group.
     guard  distance from the caps, in the unit cube, beyond which their winding number is below SMALL.
     """
 
     backend: Backend
+    order: Order
     index: WindingIndex
-    tree: DistanceIndex
     box: Array
     area: Array
     guard: float
@@ -73,11 +73,9 @@ class Caps:
         guard = float(np.sqrt(reach_sq(triangles.reshape(-1, 3, 3)).sum()))
         order = morton_order(backend, triangles)
         index = WindingIndex.of(backend, refit(backend, build_bvh(backend, order)), boxes=True)
-        tree = make_index(backend, order)
-        tree.order = replace(order, keys=None)
         groups = _groups(backend.to_host(order.triangle).astype(np.float64))
         box, area = (backend.from_host(each, np.float32) for each in groups)
-        return Caps(backend, index, tree, box, area, guard)
+        return Caps(backend, order, index, box, area, guard)
 
     @functools.cached_property
     def groups(self) -> Group:
@@ -90,6 +88,11 @@ class Caps:
         room = self.backend.xp.empty(len(points), np.float32)
         self.backend.run("sdf_sign_clear", len(points), points=points, caps=self.groups, clear=room)
         return room
+
+    @functools.cached_property
+    def tree(self) -> DistanceIndex:
+        """The index of distances to the caps, which few need."""
+        return make_index(self.backend, self.order)
 
     def distance(self, points: Array) -> Array:
         """Distances (m,) float32 from points (m, 3) to the nearest cap."""
