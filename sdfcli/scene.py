@@ -38,7 +38,8 @@ class Scene:
 
     mesh, choice: as `choose_sign` gives them. query: one of params.QUERIES. lean: whether the trees are larger than
     what is built by them, so that one is there at a time where memory is scarce. memory: bytes that may be used; where
-    trees are a small part of these, they stay. signer: where it is there already.
+    trees are a small part of these, they stay. one_tree: whether one may exist at a time. signer: where it is there
+    already.
     stages: seconds of making things, by stage. coherent: whether an earlier frame's triangles speed up queries; known
     when the index is. crew: those that answer an octree's queries, too; None: nobody.
     """
@@ -62,7 +63,7 @@ class Scene:
         self.warm_start: Seeds | None = None
         self.crew: Crew | None = None
         self._frees = backend.memory.scarce and (memory or 0) < KEPT_SHARE * INDEX_BYTES * len(mesh.faces)
-        self._query, self._one_tree = query, lean and self._frees
+        self._query, self.one_tree = query, lean and self._frees
         self._settled = signer
         self._order: Order | None = None
         self._bvh: Bvh | None = None
@@ -106,10 +107,10 @@ class Scene:
         bvh, signer = self.bvh, self._settled
         with self.stages("sign", self.backend):
             if signer is not None:
-                if not self._one_tree:
+                if not self.one_tree:
                     signer.rebuild(bvh)
                 return signer
-            settled = settle_sign(self.backend, self.mesh, bvh, self._choice, lazy=self._one_tree)
+            settled = settle_sign(self.backend, self.mesh, bvh, self._choice, lazy=self.one_tree)
             self._choice, signer, counted = settled
             self._uncounted = not counted
         return signer
@@ -159,7 +160,7 @@ class Scene:
     @property
     def reference(self) -> DistanceIndex:
         """An index for few points: the radix tree itself where only one tree may exist, and the index is not there."""
-        alone = self._one_tree and self._index is None
+        alone = self.one_tree and self._index is None
         return BinaryIndex(self.backend, self.bvh, "cct") if alone else self.index
 
     def nearest(self, points: Array, seed: Array | None = None) -> tuple[Array, Array]:
@@ -183,7 +184,7 @@ class Scene:
     def make_room(self) -> None:
         """Frees what only the choice of the sign needed, before a large allocation."""
         signer = self.signer
-        if self._one_tree:
+        if self.one_tree:
             signer.release()
         if not walks_radix_tree(self._query):
             self._bvh = None
@@ -192,11 +193,6 @@ class Scene:
             signer.prepare()
         self.mesh.release()
         self.backend.release_cached()
-
-    @property
-    def one_tree(self) -> bool:
-        """Whether one tree may exist at a time."""
-        return self._one_tree
 
     def queries_done(self) -> None:
         """Called after the last query of a build: frees the index where memory is scarce."""
@@ -207,12 +203,12 @@ class Scene:
         """Called before few points are queried beside a field: makes the index again, where it was freed as only one
         tree may exist, if the field has as many leaves as the mesh has triangles. Then both take less memory than the
         index and the octree's corners have taken."""
-        if self._one_tree and not walks_radix_tree(self._query) and leaves >= len(self.order):
+        if self.one_tree and not walks_radix_tree(self._query) and leaves >= len(self.order):
             _ = self.index
 
     def signs_next(self) -> None:
         """Called between queries and their points' signs: frees the index where only one tree may exist."""
-        if self._one_tree:
+        if self.one_tree:
             self._index = None
 
     def _build_bvh(self) -> Bvh:
