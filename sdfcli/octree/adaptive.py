@@ -8,7 +8,7 @@ import numpy as np
 
 from sdfcli.backend import Array
 from sdfcli.octree.assemble import assemble
-from sdfcli.octree.balance import PATIENCE, cells_to_split, constrain, run_ahead, tighten
+from sdfcli.octree.balance import cells_to_split, constrain, rounds_left, run_ahead, tighten
 from sdfcli.octree.budget import BYTES_PER_CELL, SAMPLE, Budget, Sample, most_piece
 from sdfcli.octree.corners import root_positions
 from sdfcli.octree.distances import ExactDistances
@@ -100,8 +100,8 @@ class Growth:
         """Splits marked cells until there are none. planted: the root is looked at first."""
         if self._visits:
             pending, self._pending = self._pending, set()
-            own = max(0, PATIENCE - self._rounds)  # later ones run ahead
-            visited = self._visits.run(pending, self._coarsest, self._consider, progress, planted, own)
+            rounds = rounds_left(self._rounds)
+            visited = self._visits.run(pending, self._coarsest, self._consider, progress, planted, rounds)
             self._coarsest, self._settled = visited.coarsest, visited.settled
             self._rounds += visited.rounds
             return

@@ -73,6 +73,11 @@ def tighten(octree: Octree, criteria: Criteria, coarsest: int) -> list[int]:
     return levels
 
 
+def rounds_left(rounds: int) -> int:
+    """Rounds after so many before leaves ahead of a wave are split."""
+    return max(0, PATIENCE - rounds)
+
+
 def run_ahead(
     octree: Octree, criteria: Criteria, level: int, rounds: int, open_cells: Callable[[int, Array], None]
 ) -> None:

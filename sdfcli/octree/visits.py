@@ -20,7 +20,7 @@ from sdfcli.scene import Scene
 SPARE, MOST_SPARE = 1 << 10, 1 << 13
 """Cells to split for which there is room at least, so that visits of few of them go on without the host; and where that
 is a small part of memory."""
-SPARE_BYTES, SPARE_SHARE = 2 * (12 * (8 * 8 + OPENED_SHARE * 148) + OPENED_SHARE * C.OWN_POINTS * 24), 64
+SPARE_BYTES, SPARE_SHARE = 2 * (12 * (8 * 8 + OPENED_SHARE * 148) + OPENED_SHARE * C.OWN_POINTS * 29), 64
 """Bytes for each of these, on twelve levels, and in points; and that part of memory."""
 WARPS = 1 << 13
 """Warps that a GPU runs at a time, at most."""
