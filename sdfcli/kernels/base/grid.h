@@ -44,20 +44,24 @@ struct Grid {
     }
 
     // Calls visit(i, before, own, all) for the indices 0 .. n - 1: value(i), the sum of the values before it, and that
-    // of all, which is returned. Meets at the end.
+    // of all, which is returned. Meets at the end. Of few, each warp adds up all, so visits must not change values.
     template <class Value, class Visit>
     METHOD u64 scan(u32 n, const Value& value, const Visit& visit) const {
         u32 warps = threads / SDF_WARP, warp = thread / SDF_WARP, lane = thread % SDF_WARP;
         u32 run = max_of((n / warps / SDF_WARP + 1) * SDF_WARP, (u32)SDF_RUN), runs = (n + run - 1) / run;
         u32 first = min_of(warp * run, n), end = min_of(first + run, n);
         u64 sum = 0, before = 0, all = 0;
-        for (u32 i = first + lane; i < end; i += SDF_WARP) sum += value(i);
-        sum = warp_sum(sum);
-        if (lane == 0) sums[warp] = sum;
-        meet();
-        for (u32 k = lane; k < runs; k += SDF_WARP) {
-            all += sums[k];
-            if (k < warp) before += sums[k];
+        if (runs <= 1) {
+            for (u32 i = lane; i < n; i += SDF_WARP) all += value(i);
+        } else {
+            for (u32 i = first + lane; i < end; i += SDF_WARP) sum += value(i);
+            sum = warp_sum(sum);
+            if (lane == 0) sums[warp] = sum;
+            meet();
+            for (u32 k = lane; k < runs; k += SDF_WARP) {
+                all += sums[k];
+                if (k < warp) before += sums[k];
+            }
         }
         all = warp_sum(all);
         before = warp_sum(before);

@@ -441,7 +441,7 @@ struct Visits {
         each(OWNED, count, [&](u32 i) { sdf_octree_own_at(owned, i); });
         grid.meet();
         t.more = (u32)grid.scan(
-            count, [&](u32 i) { return (u64)room.last[i]; },
+            count, [&](u32 i) { return (u64)popcount(room.mask[i]); },
             [&](u32 i, u64 before, u64 own, u64) { room.last[i] = (u32)(before + own); });
         t.first_row = first, t.first_point = t.points, t.piece = 0;
         rows[t.at] += count;
