@@ -46,6 +46,7 @@ OF_ALL = (
 """Kernels of headers that builds of all kinds need."""
 OF_GROWTH = (
     "sdf_octree_visit",
+    "sdf_octree_settle",
     "sdf_octree_screen",
     "sdf_octree_constrain",
     "sdf_octree_children",

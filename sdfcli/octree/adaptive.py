@@ -8,7 +8,7 @@ import numpy as np
 
 from sdfcli.backend import Array
 from sdfcli.octree.assemble import assemble
-from sdfcli.octree.balance import cells_to_split, constrain, rounds_left, run_ahead, tighten
+from sdfcli.octree.balance import cells_to_split, run_ahead, settle
 from sdfcli.octree.budget import BYTES_PER_CELL, SAMPLE, Budget, Sample, most_piece
 from sdfcli.octree.corners import root_positions
 from sdfcli.octree.distances import ExactDistances
@@ -75,7 +75,6 @@ class Growth:
         self._pending: set[int] = set()  # levels that may have cells to split
         self._coarsest = 0  # level with cells that were split since hanging corners were set
         self._busy = busy
-        self._rounds, self._settled = 0, False  # looks at these; whether the last one found nothing
         self._visits = Visits(self.octree, self.criteria, scene, self._budget, busy) if visited else None
 
     def run(self, progress: Split | None = None) -> None:
@@ -85,25 +84,22 @@ class Growth:
             self._busy()
         self._plant()
         self._settle(progress, planted=True)
-        while self.sample.whole and not self._settled:
-            constrain(octree, self._coarsest)
-            self._pending.update(tighten(octree, self.criteria, self._coarsest))
+        rounds = 0
+        while self.sample.whole:
+            self._pending.update(settle(octree, self.criteria, self._coarsest))
             self._coarsest = len(octree.levels)
             if not self._pending:
                 return
-            self._rounds += 1
+            rounds += 1
             for level in self._pending:
-                run_ahead(octree, self.criteria, level, self._rounds, self._open)
+                run_ahead(octree, self.criteria, level, rounds, self._open)
             self._settle(progress)
 
     def _settle(self, progress: Split | None, planted: bool = False) -> None:
         """Splits marked cells until there are none. planted: the root is looked at first."""
         if self._visits:
             pending, self._pending = self._pending, set()
-            rounds = rounds_left(self._rounds)
-            visited = self._visits.run(pending, self._coarsest, self._consider, progress, planted, rounds)
-            self._coarsest, self._settled = visited.coarsest, visited.settled
-            self._rounds += visited.rounds
+            self._coarsest = self._visits.run(pending, self._coarsest, self._consider, progress, planted)
             return
         if planted and self._consider(0, 0):
             self._pending.add(0)

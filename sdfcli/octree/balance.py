@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sdfcli.backend import Array
+from sdfcli.backend import Array, C
 from sdfcli.octree.levels import CLOSED, OPENED, OUTSIDE, SPLIT, Octree
 from sdfcli.octree.refine import Criteria
 
@@ -27,6 +27,32 @@ def cells_to_split(octree: Octree, level: int, balanced: bool) -> tuple[Array, A
     backend.run("sdf_octree_balance", cells.count, flag=flag, **place)
     opened, closed, coarse = backend.compact(flag, COARSE)
     return opened, closed, len(coarse) > 0
+
+
+def settle(octree: Octree, criteria: Criteria, coarsest: int) -> list[int]:
+    """`constrain` and `tighten`; where the device has kernels of all threads, by one launch."""
+    backend, points, values = octree.backend, octree.points, octree.values
+    if not backend.grids:
+        constrain(octree, coarsest)
+        return tighten(octree, criteria, coarsest)
+    marked, newer = backend.xp.zeros(len(octree.levels), np.uint8), points.count - values.count
+    older = values.extend(newer)
+    backend.run(
+        "sdf_octree_settle",
+        C.WARP,
+        coarsest=coarsest,
+        cells=sum(octree.cell_counts),
+        older=older,
+        newer=newer,
+        octree=octree.all_levels,
+        value=values.value,
+        hanging=values.hanging,
+        any=marked,
+        arrivals=backend.xp.zeros(1, np.uint32),
+        **criteria.args,
+    )
+    levels: list[int] = np.flatnonzero(backend.to_host(marked)).tolist()
+    return levels
 
 
 def constrain(octree: Octree, coarsest: int) -> None:
@@ -71,11 +97,6 @@ def tighten(octree: Octree, criteria: Criteria, coarsest: int) -> list[int]:
     )
     levels: list[int] = np.flatnonzero(octree.backend.to_host(marked)).tolist()
     return levels
-
-
-def rounds_left(rounds: int) -> int:
-    """Rounds after so many before leaves ahead of a wave are split."""
-    return max(0, PATIENCE - rounds)
 
 
 def run_ahead(

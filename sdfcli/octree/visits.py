@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import chain
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +19,7 @@ from sdfcli.scene import Scene
 SPARE, MOST_SPARE = 1 << 10, 1 << 13
 """Cells to split for which there is room at least, so that visits of few of them go on without the host; and where that
 is a small part of memory."""
-SPARE_BYTES, SPARE_SHARE = 2 * (12 * (8 * 8 + OPENED_SHARE * 148) + OPENED_SHARE * C.OWN_POINTS * 29), 64
+SPARE_BYTES, SPARE_SHARE = 2 * (12 * (8 * 8 + OPENED_SHARE * 148) + OPENED_SHARE * C.OWN_POINTS * 24), 64
 """Bytes for each of these, on twelve levels, and in points; and that part of memory."""
 WARPS = 1 << 13
 """Warps that a GPU runs at a time, at most."""
@@ -47,19 +46,6 @@ def spare(memory: int | None) -> int:
     return max(SPARE, min(MOST_SPARE, affordable))
 
 
-class Visited(NamedTuple):
-    """What visits have come to.
-
-    coarsest  the coarsest level with cells that were split since hanging corners were set, as for `constrain`.
-    rounds    how often these were looked at.
-    settled   whether the last of these looks found nothing to split.
-    """
-
-    coarsest: int
-    rounds: int
-    settled: bool
-
-
 class Visits:
     """Visits of an octree's levels by a kernel, as Growth does them."""
 
@@ -79,10 +65,9 @@ class Visits:
         consider: Consider,
         progress: Split | None = None,
         planted: bool = False,
-        rounds: int = 0,
-    ) -> Visited:
+    ) -> int:
         """Visits the levels that may have cells to split until there are none. planted: the root is looked at first.
-        rounds: how often at most hanging corners are looked at, and leaves that they ask for are split."""
+        Returns the coarsest level with cells that were split, as for `settle`."""
         octree, backend, criteria = self._octree, self._backend, self._criteria
         names = [field.name for field in argument_group("VisitTally").fields]
         told = dict.fromkeys(names, 0) | {
@@ -90,8 +75,6 @@ class Visits:
             "points": octree.points.count,
             "pending": sum(1 << level for level in pending),
             "coarsest": coarsest,
-            "rounds": rounds,
-            "valued": octree.values.count,
         }
         by_level = [(own.cells.count, own.rows.count, 0) for own in octree.levels]
         tally = backend.from_host(np.array([*told.values(), *chain(*by_level)], np.uint32))
@@ -107,7 +90,7 @@ class Visits:
             stop, level, answers = told["stop"], told["at"], None
             if stop == C.VISITS_DONE:
                 criteria.distances.queries += told["queries"]
-                return Visited(told["coarsest"], rounds - told["rounds"], told["settled"] > 0)
+                return told["coarsest"]
             if stop == C.VISITS_NO_ROOM:
                 self._make_room(told)
             elif stop == C.VISITS_TO_ASK:
@@ -126,7 +109,6 @@ class Visits:
             if own.rows.room == 0:
                 self._reserve(own)
         octree.add_to_points(points.room - points.count)
-        octree.values.reserve(points.room - octree.values.count)
         self._backend.run(
             "sdf_octree_visit",
             C.WARP,
@@ -144,8 +126,6 @@ class Visits:
             slot=points.whole("slot"),
             gradient=points.whole("gradient") if points.has("gradient") else None,
             clear=points.whole("clear") if octree.capped else None,
-            value=octree.values.whole("value"),
-            hanging=octree.values.whole("hanging"),
             room=self._room.group,
             **self._criteria.of_visits,
             **self._trees,
@@ -179,7 +159,6 @@ class Visits:
     def _take_over(self, told: dict[str, int], counts: npt.NDArray[np.uint32]) -> None:
         """Sets the numbers of points, cells and rows to what the kernel made of them."""
         self._octree.points.counted(told["points"])
-        self._octree.values.counted(told["valued"])
         for own, (cells, rows, _) in zip(self._octree.levels, counts.tolist(), strict=True):
             if cells != own.cells.count:
                 own.cells.counted(cells)
@@ -241,7 +220,6 @@ class Room:
             "seeds": seeds,
             "sums": xp.empty(WARPS, np.uint64),
             "many": xp.empty(2, np.uint32),
-            "marked": xp.empty(C.MOST_LEVELS, np.uint8),
         }
         self._arrays: dict[str, Array] = {}
         self.group: Group | None = None

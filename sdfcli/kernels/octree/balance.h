@@ -83,17 +83,18 @@ struct sdf_octree_tighten_args {
     const u8* hanging;   // [points]
     u8* any;             // [levels] out: 1 for a level on which any is asked for
 };
-FN void tighten(const Level& own, const Level& above, u32 cell, const Points& points, const Limits& allowed,
-                const float* values, const u8* hanging, u8* any) {
-    u32 at[8];
+SDF_KERNEL(sdf_octree_tighten, SIMD, i) {
+    CellOfAll of = cell_of(a.octree, a.first + i);
+    const Level &own = of.own, &above = of.above;
+    u32 cell = of.cell, at[8];
     if (own.stale[cell >> 3] != RENEWED || own.state[cell] >= JUMP) return;
     corners_of(own, above, cell, at);
     float corner[8], move[8], moved = 0.f;
     for (int c = 0; c < 8; c++) {
         move[c] = 0.f;
-        if (!hanging[at[c]]) continue;
-        float d = points.distance[at[c]];
-        move[c] = abs_of(values[at[c]] - d) / allowed_error(d, allowed.tolerance, allowed.band);
+        if (!a.hanging[at[c]]) continue;
+        float d = a.points.distance[at[c]];
+        move[c] = abs_of(a.value[at[c]] - d) / allowed_error(d, a.allowed.tolerance, a.allowed.band);
         moved = max_of(moved, move[c]);
     }
     if (moved == 0.f) return;
@@ -101,10 +102,10 @@ FN void tighten(const Level& own, const Level& above, u32 cell, const Points& po
         if (own.row[cell] == SDF_NONE) return;
         const u32* point = own.points + 27 * (size_t)own.row[cell];
         float distance[27], value[27];
-        for (int j = 0; j < 27; j++) distance[j] = points.distance[point[j]];
-        for (int c = 0; c < 8; c++) corner[c] = values[at[c]];
+        for (int j = 0; j < 27; j++) distance[j] = a.points.distance[point[j]];
+        for (int c = 0; c < 8; c++) corner[c] = a.value[at[c]];
         interpolate(corner, value);
-        CellError error = largest_error(own, points, allowed, cell, point, distance, value);
+        CellError error = largest_error(own, a.points, a.allowed, cell, point, distance, value);
         if (max_of(error.tolerance, error.sheet) / SDF_MOVED <= 1.f) return;
     }
     for (int c = 0; c < 8; c++) {
@@ -117,13 +118,9 @@ FN void tighten(const Level& own, const Level& above, u32 cell, const Points& po
                     u32 other = neighbour_of_parent(own, above, cell, sides_of(k), toward(k));
                     if (other >= SDF_OUTSIDE || above.state[other] >= JUMP) continue;
                     store_relaxed(above.asked + other, (u8)1);
-                    store_relaxed(any + above.level, (u8)1);
+                    store_relaxed(a.any + above.level, (u8)1);
                 }
     }
-}
-SDF_KERNEL(sdf_octree_tighten, SIMD, i) {
-    CellOfAll of = cell_of(a.octree, a.first + i);
-    tighten(of.own, of.above, of.cell, a.points, a.allowed, a.value, a.hanging, a.any);
 }
 
 #endif

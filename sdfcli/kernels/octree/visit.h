@@ -47,7 +47,6 @@ struct VisitRoom {
     u32* asked;       // [most_asked]
     u32* many;        // [2] how many are asked for, and how many are to be summed up
     float* winding;   // [most_asked]
-    u8* marked;       // [levels] those with leaves that hanging corners ask to split
 };
 
 // A level, and for how many cells and rows there is room.
@@ -75,9 +74,7 @@ enum VisitStep {
     OPEN_CELLS,
     MAKE_POINTS,
     ASK_POINTS,
-    KEEP_POINTS,
-    CONSTRAIN_CORNERS,
-    TIGHTEN_LEAVES
+    KEEP_POINTS
 };
 // What threads do in steps: few cells take few blocks, which are others for each of these, as it takes longer to load
 // the code into their caches than to run it.
@@ -113,9 +110,6 @@ struct VisitTally {
     u32 at;        // level of the cells that are looked at, and opened
     u32 first;     // the new cells there begin here
     u32 asking;    // points to ask for
-    u32 rounds;    // looks at hanging corners that are left to do, once there is nothing to split
-    u32 settled;   // out: whether the last of these found nothing to split
-    u32 valued;    // points that have had a value of the field
     // Where there was no room: for how much it is wanted, on level `at`.
     u32 want_cells, want_rows, want_points, want_listed, want_chosen, want_asked, want_flags;
     // What steps know of those before them.
@@ -138,12 +132,12 @@ struct sdf_octree_visit_args {
     u32 levels;             // of the octree
     u32 depth;              // the finest for the tolerance
     u32 pieces;             // maximum cells whose points are made together
-    u32 wide;               // new cells a thread, or new points when hanging corners are looked at, and
+    u32 wide;               // new cells a thread, and
     u32 lone;               // points to ask for a warp, from which on the host does it
     float jump_edge;        // as for sdf_octree_test
     const u64* level;       // [levels, 12] the structs VisitLevel
-    u32* tally;             // [36 + 3 * levels] in and out
-    u32* told;              // [36 + 3 * levels] out: the same once more, where the host reads it
+    u32* tally;             // [33 + 3 * levels] in and out
+    u32* told;              // [33 + 3 * levels] out: the same once more, where the host reads it
     const float* distance;  // [asked] the host's answers, where it was to ask; else null
     const u32* nearest;     // [asked]
     Points points;
@@ -156,8 +150,6 @@ struct sdf_octree_visit_args {
     u32* slot;               // [most_points]
     float* gradient;         // [most_points, 3] out; null: worked out each time
     float* clear;            // [most_points] null: a closed surface
-    float* value;            // [most_points] out: the field's values
-    u8* hanging;             // [most_points] out: 1 for hanging corners
 };
 
 struct Visits {
@@ -214,8 +206,6 @@ struct Visits {
         switch (t.step) {
             case NEXT_VISIT:
                 if (t.pending == 0) {
-                    if (t.rounds && !t.settled && (t.points - t.valued) / grid.threads < a.wide)
-                        return CONSTRAIN_CORNERS;
                     t.stop = SDF_VISITS_DONE;
                     return again;
                 }
@@ -300,18 +290,10 @@ struct Visits {
                 else
                     ask();
                 return t.answered;
-            case KEEP_POINTS:
+            default:
                 if (t.asking) keep_points();
                 t.piece += a.pieces;
                 return t.piece < t.opening ? MAKE_POINTS : t.then;
-            case CONSTRAIN_CORNERS:
-                constrain();
-                return TIGHTEN_LEAVES;
-            default:
-                tighten_leaves();
-                t.settled = t.pending == 0;
-                t.rounds--;
-                return NEXT_VISIT;
         }
     }
     METHOD u32 opens(u32 then) {
@@ -544,40 +526,6 @@ struct Visits {
         sdf_winding_lone_at(winding, grid.from(WOUND, VISIT_PARTS));
         grid.meet();
         if (room.many[1]) sum_up(left, room.many[1]);
-    }
-
-    // Sets the field's values, coarse levels first; see octree/balance.py.
-    APART void constrain() {
-        u32 older = t.valued;
-        grid.each(t.points - older, [&](u32 i) {
-            a.value[older + i] = a.signed_distance[older + i];
-            a.hanging[older + i] = 0;
-        });
-        grid.meet();
-        t.valued = t.points;
-        for (u32 level = t.coarsest; level + 1 < a.levels && cells[level + 1]; level++) {
-            u8* stale = level + 2 < a.levels ? own(level + 2).stale : nullptr;
-            sdf_octree_constrain_args constrain = {
-                cells[level + 1] / 8, own(level), above(level), own(level + 1), stale,
-                a.signed_distance,    a.value,    a.hanging};
-            grid.each(constrain.n, [&](u32 i) { sdf_octree_constrain_at(constrain, i); });
-            grid.meet();
-        }
-    }
-
-    // Marks leaves that change hanging corners too much; their levels are pending.
-    APART void tighten_leaves() {
-        u8* marked = a.room.marked;
-        grid.each(a.levels, [&](u32 level) { marked[level] = 0; });
-        grid.meet();
-        for (u32 level = t.coarsest + 1; level < a.levels; level++) {
-            Level of = own(level), coarser = above(level);
-            grid.each(cells[level],
-                      [&](u32 i) { tighten(of, coarser, i, a.points, a.allowed, a.value, a.hanging, marked); });
-        }
-        grid.meet();
-        for (u32 level = 0; level < a.levels; level++) t.pending |= (u32)marked[level] << level;
-        t.coarsest = a.levels;
     }
 
     // Exact winding numbers, by all threads together: half a warp takes a millisecond for 70,000 triangles.

@@ -1,0 +1,52 @@
+// Hanging corners on all levels in one launch, each of which would take one, and the host's time between them.
+//
+// INTERFACE
+//   sdf_octree_settle  what sdf_octree_constrain does, level by level, and then sdf_octree_tighten
+#ifndef SDFCLI_OCTREE_SETTLE_H
+#define SDFCLI_OCTREE_SETTLE_H
+#include "base/grid.h"
+#include "octree/balance.h"
+
+#ifdef SDF_SHARED
+
+struct sdf_octree_settle_args {
+    u32 n;         // threads: all that run at a time
+    u32 coarsest;  // level above which no cells were split
+    u32 cells;     // on all levels
+    u32 older;     // points that have had a value, and
+    u32 newer;     // those that have none yet
+    AllLevels octree;
+    Points points;
+    Limits allowed;
+    float* value;   // [older + newer] in and out
+    u8* hanging;    // [older + newer] in and out
+    u8* any;        // [levels] in and out: 1 for a level on which any is asked for
+    u32* arrivals;  // [1] 0 at first
+};
+SDF_KERNEL(sdf_octree_settle, GRID, i) {
+    Grid grid = {i, a.n, a.arrivals, nullptr};
+    grid.each(a.newer, [&](u32 k) {
+        a.value[a.older + k] = a.points.distance[a.older + k];
+        a.hanging[a.older + k] = 0;
+    });
+    grid.meet();
+    const LevelEntry* level = (const LevelEntry*)a.octree.level + 1;
+    u32 levels = a.octree.levels;
+    for (u32 k = a.coarsest; k + 1 < levels; k++) {
+        const LevelEntry *own = level + k, *below = own + 1;
+        u32 end = k + 2 < levels ? below[1].cells : a.cells;
+        if (end == below->cells) break;  // and there are none on finer levels
+        sdf_octree_constrain_args constrain = {
+            (end - below->cells) / 8, own->own, own[-1].own, below->own, k + 2 < levels ? below[1].own.stale : nullptr,
+            a.points.distance,        a.value,  a.hanging};
+        grid.each(constrain.n, [&](u32 family) { sdf_octree_constrain_at(constrain, family); });
+        grid.meet();
+    }
+    u32 first = a.coarsest + 1 < levels ? level[a.coarsest + 1].cells : a.cells;
+    sdf_octree_tighten_args tighten = {a.cells - first, first,   a.octree,  a.points,
+                                       a.allowed,       a.value, a.hanging, a.any};
+    grid.each(tighten.n, [&](u32 cell) { sdf_octree_tighten_at(tighten, cell); });
+}
+#endif
+
+#endif
