@@ -280,8 +280,8 @@ def test_a_round_for_hanging_corners_looks_at_what_has_changed_alone(
 ) -> None:
     work = []
 
-    def tighten(octree: Octree, criteria: Criteria, coarsest: int) -> list[int]:
-        levels = balance.tighten(octree, criteria, coarsest)
+    def settle(octree: Octree, criteria: Criteria, coarsest: int) -> list[int]:
+        levels = balance.settle(octree, criteria, coarsest)
         families = [own.families.stale for own in octree.levels[1:]]
         work.append(sum(int((stale == RENEWED).sum()) for stale in families[coarsest:]))
         before = [stale.copy() for stale in families]
@@ -303,7 +303,7 @@ def test_a_round_for_hanging_corners_looks_at_what_has_changed_alone(
             stale[:] = old
         return levels
 
-    monkeypatch.setattr(adaptive, "tighten", tighten)
+    monkeypatch.setattr(adaptive, "settle", settle)
     growth = wave(backend)
     growth.run()
     assert len(work) > 40
