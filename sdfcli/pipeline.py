@@ -111,8 +111,8 @@ def _build(
     progress(LOADING)
     loading = Loading(source, params)  # by threads, while the device starts
     with stages("start"):
-        first, *others = device_names(device) if "," in device else [device]
-        also = [select_backend(name, threads) for name in others]
+        first, *names = device_names(device) if "," in device else [device]
+        also = [select_backend(name, threads) for name in names]
         backend = select_backend(first, threads)
     octree = OCTREES[params.octree]
     backend.prepare(octree.kernels)
@@ -135,7 +135,8 @@ def _build(
     progress("sorting triangles")
     scene.sort()  # (a)
     with stages("tree"):
-        scene.crew = Crew([*(DeviceHelper(each, mesh) for each in also), *helpers(mesh)])
+        others: list[Helper] = [*(DeviceHelper(each, mesh) for each in also), *helpers(mesh)]
+        scene.crew = Crew(others) if others else None
     scene.warm_start = WarmStart.of(previous, scene) if previous else None
     facts = Facts(health, loading.sha256)
     samples = partial(loading.submit, drawn)

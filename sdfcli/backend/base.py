@@ -180,6 +180,10 @@ class Backend(ABC):
     def overflow_free(self, folder: Path) -> int:
         """Bytes that are free there."""
 
+    def done_so_far(self) -> Callable[[], None]:
+        """What waits for the work of the current stream so far, and for none that comes later."""
+        return lambda: None
+
     def annotate(self, name: str) -> AbstractContextManager[Any]:
         """A named range for profilers of this device."""
         return nullcontext()

@@ -39,8 +39,8 @@ IDLE_SHARE = 64
 LARGE, LARGE_SHARE = 1 << 26, 0.75
 """Bytes of an array that lies in the host's memory first where not all do, and the share of the device's memory for
 such arrays; the rest is for smaller ones, most of which are read at once."""
-MOST_BESIDE = 1 << 28
-"""Maximum bytes of arrays that are copied to the host beside other work, whose memory it cannot have yet."""
+BESIDE_SHARE = 16
+"""Which part of a device's memory may be arrays that are copied to the host beside other work, which lacks it then."""
 COMPILER_OPTIONS = ("-std=c++17", "--fmad=false")
 FLUSH_DENORMALS = "-ftz=true"
 """Option that CuPy adds itself."""
@@ -177,7 +177,8 @@ class CudaBackend(WarpBackend):
         self._modules: dict[str, Any] = {}
         self._files: dict[str, Path] = {}
         self._compiling: dict[str, Lock] = defaultdict(Lock)
-        self.idle_bytes = int(self.device.mem_info[1]) // IDLE_SHARE
+        memory = int(self.device.mem_info[1])
+        self.idle_bytes, self.beside_bytes = memory // IDLE_SHARE, memory // BESIDE_SHARE
         self._functions: dict[str, tuple[Any, int, int]] = {}
         self._block = BLOCK
         self._streams: list[Stream] = []
@@ -310,7 +311,7 @@ class CudaBackend(WarpBackend):
             return np.asarray(self.xp.asnumpy(array))
 
     def to_host_beside(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
-        if sum(array.nbytes for array in arrays) > MOST_BESIDE:
+        if sum(array.nbytes for array in arrays) > self.beside_bytes:
             return self.to_host_at_once(arrays)
         with self.device:
             copies, wait = self._beside.download_beside([array.reshape(-1) for array in arrays])
@@ -351,6 +352,15 @@ class CudaBackend(WarpBackend):
         def wait() -> npt.NDArray[Any]:
             copied.synchronize()
             return host
+
+        return wait
+
+    def done_so_far(self) -> Callable[[], None]:
+        done = self.xp.cuda.Event(disable_timing=True)
+        done.record()
+
+        def wait() -> None:
+            done.synchronize()
 
         return wait
 

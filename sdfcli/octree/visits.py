@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from itertools import chain
+from itertools import chain, cycle
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from sdfcli.octree.grown import Busy
 from sdfcli.octree.levels import OPENED_SHARE, PIECE, Level, Octree
 from sdfcli.octree.refine import Criteria
 from sdfcli.scene import Scene
+from sdfcli.spatial.packets import PACKETS_FROM, PacketIndex, ask_about
 
 SPARE, MOST_SPARE = 1 << 10, 1 << 13
 """Cells to split for which there is room at least, so that visits of few of them go on without the host; and where that
@@ -25,7 +27,8 @@ WARPS = 1 << 13
 """Warps that a GPU runs at a time, at most."""
 WIDE, LONE = 16, 16
 """New cells of a level for each thread of the kernel, and points to ask for for each warp, from which on launches of
-their own are faster: they have more threads."""
+their own are faster: they have more threads. Those for points follow each launch of visits, and it is they that find
+out whether there are any: the host would come late."""
 MORE_POINTS = 1.1
 """Points of opened cells for which there is room, of those that cells had so far."""
 AHEAD = 6
@@ -38,6 +41,14 @@ Split = Callable[[int, int], None]
 """Called now and then, with the level that is split and the number of cells."""
 Consider = Callable[[int, int], bool]
 """Looks at the new cells of a level, from a number on; returns whether some may have to be split."""
+Wait = Callable[[], npt.NDArray[np.uint32]]
+"""Waits for a launch; returns what it came to."""
+
+
+@functools.cache
+def tally_names() -> list[str]:
+    """What VisitTally holds."""
+    return [field.name for field in argument_group("VisitTally").fields]
 
 
 def spare(memory: int | None) -> int:
@@ -51,12 +62,15 @@ class Visits:
 
     def __init__(self, octree: Octree, criteria: Criteria, scene: Scene, budget: Budget, busy: Busy) -> None:
         """octree: with room for visits."""
+        index = scene.index
+        assert isinstance(index, PacketIndex)
         self._busy = busy
         self._octree, self._criteria, self._budget, self._backend = octree, criteria, budget, octree.backend
         self._known: tuple[bytes, Array] = (b"", None)
         seeds = criteria.distances.seeds
         self._room = Room(octree.backend, seeds, 8 * octree.visited, PIECE)
-        self._trees = {"tree": scene.index.asked_by_kernels, "signs": scene.signer.for_kernels()}
+        self._scene, self._tree = scene, index.tree
+        self._trees = {"tree": index.asked_by_kernels, "signs": scene.signer.for_kernels()}
 
     def run(
         self,
@@ -69,8 +83,7 @@ class Visits:
         """Visits the levels that may have cells to split until there are none. planted: the root is looked at first.
         Returns the coarsest level with cells that were split, as for `settle`."""
         octree, backend, criteria = self._octree, self._backend, self._criteria
-        names = [field.name for field in argument_group("VisitTally").fields]
-        told = dict.fromkeys(names, 0) | {
+        told = dict.fromkeys(tally_names(), 0) | {
             "step": CONSIDER_CELLS if planted else NEXT_VISIT,
             "points": octree.points.count,
             "pending": sum(1 << level for level in pending),
@@ -78,32 +91,52 @@ class Visits:
         }
         by_level = [(own.cells.count, own.rows.count, 0) for own in octree.levels]
         tally = backend.from_host(np.array([*told.values(), *chain(*by_level)], np.uint32))
-        found = backend.pinned(len(tally), np.uint32)
-        image, answers = backend.mapped(found), None
+        images = cycle([backend.pinned(len(tally), np.uint32) for _ in range(2)])
+        coming = self._launch(tally, next(images))
         while True:
-            self._launch(tally, image, answers)
+            following = self._ask(tally, next(images))
             self._busy()
-            backend.synchronize()
-            told = dict(zip(names, found.tolist(), strict=False))
-            counts = found[len(names) :].reshape(-1, 3)
+            found = coming()
+            told = dict(zip(tally_names(), found.tolist(), strict=False))
+            counts = found[len(told) :].reshape(-1, 3)
             self._take_over(told, counts)
-            stop, level, answers = told["stop"], told["at"], None
+            stop, level = told["stop"], told["at"]
+            if progress:
+                progress(told["level"], sum(octree.cell_counts))
+            if stop == C.VISITS_TO_ASK:
+                coming = following or self._ask_others(tally, told["asking"], next(images))
+                continue
             if stop == C.VISITS_DONE:
                 criteria.distances.queries += told["queries"]
                 return told["coarsest"]
             if stop == C.VISITS_NO_ROOM:
                 self._make_room(told)
-            elif stop == C.VISITS_TO_ASK:
-                answers = criteria.distances.nearest(*self._room.questions(told["asking"]))
+            elif stop == C.VISITS_TO_AFFORD:
+                criteria.afford_sheets(share=1.0)
             else:
                 told["pending"] |= consider(level, told["first"]) << level
                 told["points"], counts[level, 1] = octree.points.count, octree.levels[level].rows.count
                 tally = backend.from_host(np.array([0, *list(told.values())[1:], *counts.ravel()], np.uint32))
-            if progress:
-                progress(told["level"], sum(octree.cell_counts))
+            coming = self._launch(tally, next(images))
 
-    def _launch(self, tally: Array, image: Array, answers: tuple[Array, Array] | None) -> None:
-        """Runs the kernel. image: the tally as the host reads it. answers: distances and slots that were asked for."""
+    def _ask(self, tally: Array, image: npt.NDArray[np.uint32]) -> Wait | None:
+        """Has the device ask about the points that visits want, and go on with these, if it is that what ends them.
+        None where others help to answer."""
+        if self._scene.crew:
+            return None
+        lone, packets = (tally[place : place + 1] for place in map(tally_names().index, ("lone", "packets")))
+        ask_about(self._backend, self._tree, lone, packets, **self._room.questions())
+        return self._launch(tally, image, after_asking=True)
+
+    def _ask_others(self, tally: Array, count: int, image: npt.NDArray[np.uint32]) -> Wait:
+        """Asks about the points that visits want, with others' help, and goes on with these."""
+        asked = {name: array[:count] for name, array in self._room.questions().items()}
+        with self._scene.stages("query", self._backend):
+            asked["distance"][:], asked["slot"][:] = self._scene.nearest(asked["points"], asked["seed"])
+        return self._launch(tally, image)
+
+    def _launch(self, tally: Array, image: npt.NDArray[np.uint32], after_asking: bool = False) -> Wait:
+        """Runs the kernel; returns what waits for it, and then for the image: the tally as the host reads it."""
         octree, points = self._octree, self._octree.points
         for own in octree.levels[: octree.depth + AHEAD]:
             if own.rows.room == 0:
@@ -116,11 +149,11 @@ class Visits:
             pieces=PIECE,
             wide=WIDE,
             lone=LONE,
+            together=PACKETS_FROM,
+            after_asking=int(after_asking),
             level=self._table(),
             tally=tally,
-            told=image,
-            distance=answers and answers[0],
-            nearest=answers and answers[1],
+            told=self._backend.mapped(image),
             most_points=min(points.room, C.NONE),
             signed_distance=points.whole("signed"),
             slot=points.whole("slot"),
@@ -130,6 +163,13 @@ class Visits:
             **self._criteria.of_visits,
             **self._trees,
         )
+        done = self._backend.done_so_far()
+
+        def told() -> npt.NDArray[np.uint32]:
+            done()
+            return image
+
+        return told
 
     def _reserve(self, own: Level, cells: int = 0, rows: int = 0) -> None:
         """Makes room on a level for new cells and rows, if any, and for those of a visit: to move arrays takes time."""
@@ -248,6 +288,7 @@ class Room:
         most_of = {f"most_{kind}": most for kind, most in self.most.items()}
         self.group = backend.group("VisitRoom", **self._alone, **most_of, **arrays)
 
-    def questions(self, count: int) -> tuple[Array, Array]:
-        """Positions (count, 3) and candidates (count, seeds) of the points that are asked for."""
-        return self._arrays["position"][:count], self._arrays["seed"][:count]
+    def questions(self) -> dict[str, Array]:
+        """Arrays of the points that are asked for, and of the answers: as `ask_about` names them."""
+        names = {"points": "position", "seed": "seed", "distance": "distance", "slot": "slot"}
+        return {name: self._arrays[own] for name, own in names.items()}

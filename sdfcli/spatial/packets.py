@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,9 @@ EVERY = (32, 16)
 
 MOST_BITS = 8
 """Maximum bits per axis of the cells in which points are sorted, whose counters take 64 MB."""
+
+MOST_LONE = 1 << 15
+"""Maximum warps for points one by one, where it is not known how many there are: a warp without any takes time, too."""
 
 PACKETS_FROM = 80_000
 """Minimum points for packets of 32 per warp: less work in all, but fewer points would leave much of a GPU idle."""
@@ -164,27 +168,57 @@ def ask(
     if together and seed is None and queries > WARP:
         samples = backend.xp.arange(0, queries, every, dtype=np.uint32) if along is None else along[::every].copy()
         ask(backend, tree, points, distance, slot, along=samples, sampled=True)
+    kernel = ("sdf_distance_sample" if sampled else "sdf_distance_packet") if together else "sdf_distance_lone"
+    warps = -(-queries // WARP) if together else queries
+    given = {"order": along, "seed": seed, "seed_slot": seed_slot, "boxes": boxes, "tests": tests, "every": every}
+    sample_slot = None if samples is None else slot[samples]
+    _run(backend, kernel, warps, tree, points, distance, slot, queries=queries, sample_slot=sample_slot, **given)
+
+
+def ask_about(
+    backend: Backend,
+    tree: PacketTree,
+    lone: Array,
+    packets: Array,
+    points: Array,
+    distance: Array,
+    slot: Array,
+    seed: Array,
+) -> None:
+    """`ask` about as many of the first points as the device will have found when it comes to it: lone and packets (1,)
+    uint32, of which at least one is 0, say how many, to be asked about one by one or in packets."""
+    most = len(points)
+    ways = ("sdf_distance_lone", lone, min(most, MOST_LONE)), ("sdf_distance_packet", packets, -(-most // WARP))
+    for kernel, many, warps in ways:
+        _run(backend, kernel, warps, tree, points, distance, slot, many=many, seed=seed, queries=most)
+
+
+def _run(
+    backend: Backend,
+    kernel: str,
+    warps: int,
+    tree: PacketTree,
+    points: Array,
+    distance: Array,
+    slot: Array,
+    **given: Any,
+) -> None:
+    seed = given["seed"]
+    others = ("many", "order", "sample_slot", "seed_slot", "boxes", "tests")
     backend.run(
-        ("sdf_distance_sample" if sampled else "sdf_distance_packet") if together else "sdf_distance_lone",
-        WARP * (-(-queries // WARP) if together else queries),
-        queries=queries,
+        kernel,
+        WARP * warps,
         levels=len(tree.level_start),
         seeds=0 if seed is None else seed.size // max(1, len(points)),
         points=points,
-        order=along,
         slot_place=tree.slot_place,
         record=tree.record,
         box=tree.box,
         part=tree.part,
         level_start=tree.level_start,
-        sample_slot=None if samples is None else slot[samples],
-        every=every,
-        seed=seed,
-        seed_slot=seed_slot,
         distance=distance,
         slot=slot,
-        boxes=boxes,
-        tests=tests,
+        **{**dict.fromkeys(others), "every": 1, **given},
     )
 
 

@@ -78,8 +78,8 @@ def test_copies_beside_other_work_are_of_what_was_there(gpu: CudaBackend, counts
 
 def test_copies_beside_other_work_of_any_shape(gpu: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(4).integers(0, 2**32, (MANY, 3))
-    for most in (cuda.MOST_BESIDE, 0):  # none are copied beside
-        monkeypatch.setattr(cuda, "MOST_BESIDE", most)
+    for most in (gpu.beside_bytes, 0):  # none are copied beside
+        monkeypatch.setattr(gpu, "beside_bytes", most)
         there = gpu.from_host(values)
         copies, wait = gpu.to_host_beside([there, there.T, there[::2, 1].astype(np.uint8)])
         wait()

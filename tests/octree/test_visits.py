@@ -113,10 +113,12 @@ def test_the_kernel_stops_where_the_host_is_needed(
         return stops.copy()
 
     plenty = counted(Stops())
-    assert (plenty[C.VISITS_TO_ASK], plenty[C.VISITS_TO_CONSIDER]) == (0, 1)  # the first cells at the depth
+    assert (plenty[C.VISITS_TO_ASK], plenty[C.VISITS_TO_CONSIDER], plenty[C.VISITS_TO_AFFORD]) == (0, 0, 1)
     assert counted(Stops(spare=1))[C.VISITS_NO_ROOM] > plenty[C.VISITS_NO_ROOM]
     assert counted(Stops(lone=0))[C.VISITS_TO_ASK] > 0
-    assert counted(Stops(wide=0))[C.VISITS_TO_CONSIDER] > 1
+    wide = counted(Stops(wide=0))
+    assert wide[C.VISITS_TO_CONSIDER] > 1
+    assert wide[C.VISITS_TO_AFFORD] == 0  # the host has done it
 
 
 def test_exact_winding_numbers(grids: Backend, monkeypatch: pytest.MonkeyPatch) -> None:

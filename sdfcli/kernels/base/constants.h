@@ -45,15 +45,15 @@ constexpr float SDF_SHEET_WIDEST = 8.f;          // in tolerances: wider sheets 
 constexpr float SDF_OPPOSED = -0.8f;
 
 constexpr unsigned SDF_OWN_POINTS = 19;   // of an opened cell, at most
-constexpr unsigned SDF_MOST_LEVELS = 22;  // of an octree
 
 // Why a launch of visits ends (octree/visit.h): nothing is left; room is wanted; many points are to be asked for; many
-// new cells are to be looked at, or the first ones of the finest level for the tolerance.
+// new cells are to be looked at; the first cells of the finest level for the tolerance tell which sheets are kept.
 constexpr unsigned SDF_VISITS_GO_ON = 0;
 constexpr unsigned SDF_VISITS_DONE = 1;
 constexpr unsigned SDF_VISITS_NO_ROOM = 2;
 constexpr unsigned SDF_VISITS_TO_ASK = 3;
 constexpr unsigned SDF_VISITS_TO_CONSIDER = 4;
+constexpr unsigned SDF_VISITS_TO_AFFORD = 5;
 
 constexpr int SDF_TABLE_ROW = 16;  // bytes of a case in the table of marching cubes
 

@@ -92,6 +92,7 @@ struct PacketTree {
 struct sdf_distance_packet_args {
     u32 n;  // threads: whole warps
     u32 queries;
+    const u32* many;         // [1] their number, where `queries` is the most; null: that many
     u32 levels;              // of nodes, blocks among them
     u32 seeds;               // slots to start from in a row, of which the first is used
     const float* points;     // [queries, 3]
@@ -360,16 +361,21 @@ FN Traversal make_walker(const sdf_distance_packet_args& a, u32 i, F3 around) {
     return w;
 }
 
-// A warp for each point.
+FN u32 number_of_queries(const sdf_distance_packet_args& a) { return a.many ? *a.many : a.queries; }
+
+// A warp for each point, or for several where there are fewer: whole blocks then.
 using sdf_distance_lone_args = sdf_distance_packet_args;
-SDF_KERNEL(sdf_distance_lone, WARP, i) {
-    u32 query = query_of(a.order, a.queries, i / SDF_WARP);
+FN void ask_alone(const sdf_distance_packet_args& a, u32 i) {
+    u32 query = a.order ? a.order[i / SDF_WARP] : i / SDF_WARP;
     Traversal walker = make_walker(a, i, load3(a.points + 3 * (size_t)query));
     LoneSearch lone = {walker};
     lone.start(seed_place_of(a, query));
     walker.walk(lone);
     lone.agree();
     if (walker.thread == 0) store_answer(a, query, lone.best.distance_sq, lone.best.slot, walker);
+}
+SDF_KERNEL(sdf_distance_lone, WARP, i) {
+    for (u32 queries = number_of_queries(a); i / SDF_WARP < queries; i += a.n) ask_alone(a, i);
 }
 
 // One of the triangles from a place on whose box's middle is nearest.
@@ -431,8 +437,8 @@ FN void start_nearer(Traversal& walker, F3 p, Found& first) {
 
 // A warp for 32 points that follow each other. First bounds are from triangles near samples of the points, or near
 // their seeds.
-FN void ask_packet(const sdf_distance_packet_args& a, u32 i, bool sampled) {
-    u32 query = query_of(a.order, a.queries, i);
+FN void ask_packet(const sdf_distance_packet_args& a, u32 queries, u32 i, bool sampled) {
+    u32 query = query_of(a.order, queries, i);
     F3 p = load3(a.points + 3 * (size_t)query);
     Traversal walker = make_walker(a, i, middle_of_all(p));
     Found first = {SDF_UNKNOWN, 0, SDF_NONE};
@@ -447,11 +453,14 @@ FN void ask_packet(const sdf_distance_packet_args& a, u32 i, bool sampled) {
     walker.walk(search);
     if (search.parts > 0) search.look(search.parts);
     if (search.pairs > 0) search.measure(search.pairs);
-    if (i < a.queries) store_answer(a, query, search.distance_sq, walker.memory->slot[walker.thread], walker);
+    if (i < queries) store_answer(a, query, search.distance_sq, walker.memory->slot[walker.thread], walker);
 }
-SDF_KERNEL(sdf_distance_packet, WARP, i) { ask_packet(a, i, false); }
+SDF_KERNEL(sdf_distance_packet, WARP, i) {
+    u32 queries = number_of_queries(a);
+    if (i - i % SDF_WARP < queries) ask_packet(a, queries, i, false);
+}
 using sdf_distance_sample_args = sdf_distance_packet_args;
-SDF_KERNEL(sdf_distance_sample, WARP, i) { ask_packet(a, i, true); }
+SDF_KERNEL(sdf_distance_sample, WARP, i) { ask_packet(a, a.queries, i, true); }
 #endif
 
 #endif

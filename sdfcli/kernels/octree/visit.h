@@ -119,11 +119,12 @@ struct VisitTally {
     u32 row;                           // of the first new cell that is opened
     u32 probing;                       // cells to probe
     u32 list, list_from, opening;      // the cells that are opened, and their number
-    u32 host;                          // whether the host has the answers
+    u32 lone, packets;                 // points that others are to ask for, a warp for each or for 32
     u32 then, answered;                // the steps after the opening, and after the answers
     u32 first_row, first_point, more;  // new rows and points begin here; number of the points
     u32 piece;                         // cells that were done before
 };
+#define SDF_MOST_LEVELS 22
 // By level, after it: cells, rows, and cells that are split.
 #define SDF_TALLY_LEVEL 3u
 
@@ -133,13 +134,13 @@ struct sdf_octree_visit_args {
     u32 depth;              // the finest for the tolerance
     u32 pieces;             // maximum cells whose points are made together
     u32 wide;               // new cells a thread, and
-    u32 lone;               // points to ask for a warp, from which on the host does it
+    u32 lone;               // points to ask for a warp, from which on others do it
+    u32 together;           // points from which on these take packets
+    u32 after_asking;       // whether nothing is done unless the launch before was to ask for points
     float jump_edge;        // as for sdf_octree_test
     const u64* level;       // [levels, 12] the structs VisitLevel
-    u32* tally;             // [33 + 3 * levels] in and out
-    u32* told;              // [33 + 3 * levels] out: the same once more, where the host reads it
-    const float* distance;  // [asked] the host's answers, where it was to ask; else null
-    const u32* nearest;     // [asked]
+    u32* tally;             // [34 + 3 * levels] in and out
+    u32* told;              // [34 + 3 * levels] out: the same once more, where the host reads it
     Points points;
     Limits allowed;
     PacketTree tree;
@@ -183,10 +184,11 @@ struct Visits {
 
     METHOD void run() {
         t = *(const VisitTally*)a.tally;
+        if (a.after_asking && t.stop != SDF_VISITS_TO_ASK) return;
         for (u32 k = 0; k < a.levels; k++)
             cells[k] = of_level(k)[0], rows[k] = of_level(k)[1], split[k] = of_level(k)[2];
         grid.meet();  // before one thread writes what others still read
-        t.stop = SDF_VISITS_GO_ON;
+        t.stop = SDF_VISITS_GO_ON, t.lone = t.packets = 0;
         t.want_cells = t.want_rows = t.want_points = t.want_listed = t.want_chosen = t.want_asked = t.want_flags = 0;
         while (t.stop == SDF_VISITS_GO_ON) t.step = next();
         if (grid.thread > 0) return;
@@ -229,10 +231,11 @@ struct Visits {
                 return CONSIDER_CELLS;
             case CONSIDER_CELLS:
                 if (t.at == a.levels - 1) return GO_UP;
-                if ((cells[t.at] - t.first) / grid.threads >= a.wide || (t.at == a.depth && t.first == 0)) {
+                if ((cells[t.at] - t.first) / grid.threads >= a.wide) {
                     t.stop = SDF_VISITS_TO_CONSIDER;
                     return GO_UP;
                 }
+                if (t.at == a.depth && t.first == 0) t.stop = SDF_VISITS_TO_AFFORD;
                 t.row = rows[t.at];
                 return SCREEN_CELLS;
             case SCREEN_CELLS:
@@ -284,11 +287,13 @@ struct Visits {
                 t.answered = KEEP_POINTS;
                 return ASK_POINTS;
             case ASK_POINTS:
-                t.host = t.asking && t.asking / (grid.threads / SDF_WARP) >= a.lone;
-                if (t.host)
+                t.queries += t.asking;
+                if (t.asking && t.asking / (grid.threads / SDF_WARP) >= a.lone) {
                     t.stop = SDF_VISITS_TO_ASK;
-                else
+                    (t.asking < a.together ? t.lone : t.packets) = t.asking;
+                } else {
                     ask();
+                }
                 return t.answered;
             default:
                 if (t.asking) keep_points();
@@ -300,8 +305,6 @@ struct Visits {
         t.then = then;
         return OPEN_CELLS;
     }
-    METHOD const float* distances() const { return t.host ? a.distance : a.room.distance; }
-    METHOD const u32* slots() const { return t.host ? a.nearest : a.room.slot; }
     // The points that the opening cells before one own.
     METHOD u32 before(u32 cell) const { return cell ? a.room.last[cell - 1] : 0; }
 
@@ -389,7 +392,7 @@ struct Visits {
     APART void look_at_probed() {
         const VisitRoom& room = a.room;
         sdf_octree_probed_args look = {t.asking, t.first,   room.probed + t.piece, own(t.at), above(t.at),
-                                       a.points, a.allowed, distances(),           room.flag};
+                                       a.points, a.allowed, room.distance,           room.flag};
         each(LOOKED_AT, t.asking, [&](u32 i) { sdf_octree_probed_at(look, i); });
         grid.meet();
     }
@@ -449,8 +452,8 @@ struct Visits {
         sign(t.at, older, count);
         sdf_octree_measured_args measured = {count,
                                              room.position,
-                                             slots(),
-                                             distances(),
+                                             room.slot,
+                                             room.distance,
                                              room.inside,
                                              room.winding,
                                              a.signs.normals,
@@ -468,6 +471,7 @@ struct Visits {
         u32 count = t.asking;
         sdf_distance_lone_args query = {SDF_WARP * count,
                                         count,
+                                        nullptr,
                                         a.tree.levels,
                                         room.seeds,
                                         room.position,
@@ -485,9 +489,8 @@ struct Visits {
                                         room.slot,
                                         nullptr,
                                         nullptr};
-        each(ANSWERED, SDF_WARP * count, [&](u32 i) { sdf_distance_lone_at(query, i); });
+        each(ANSWERED, SDF_WARP * count, [&](u32 i) { ask_alone(query, i); });
         grid.meet();
-        t.queries += count;
     }
 
     APART void sign(u32 level, u32 older, u32 count) {
@@ -501,7 +504,7 @@ struct Visits {
         }
         float step = 0.5f / (float)(1u << level);
         sdf_sign_inherit_args inherit = {
-            count,   older,         room.row, own(level).points, step,        a.signed_distance, distances(),
+            count,   older,         room.row, own(level).points, step,        a.signed_distance, room.distance,
             nullptr, room.position, s.groups, a.clear,           room.before, room.link};
         u32 lane = grid.thread % SDF_WARP;
         for (u32 pass = 0; pass < 2; pass++) {  // by the same code: it takes long to compile
