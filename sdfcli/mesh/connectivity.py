@@ -52,6 +52,19 @@ class Sides(NamedTuple):
         return found
 
 
+class Doubled(NamedTuple):
+    """Faces that have the vertices of another one, grouped by vertices and ascending in each group.
+
+    face    (k,) their numbers.
+    corner  (k, 3) their corners after welding, as they were before any was turned.
+    again   (k,) whether one has the vertices of the one before it.
+    """
+
+    face: Ints
+    corner: npt.NDArray[np.uint32]
+    again: Bools
+
+
 class OpenEdges(NamedTuple):
     """Edges with different numbers of uses in their two directions.
 
@@ -126,15 +139,15 @@ class Connectivity:
 
     def without(self, left_out: Ints) -> Connectivity:
         """That of the faces as they are, with the same numbers, without some (k,) that have the vertices of others."""
-        backend, sides = self.backend, self._sides
-        state = backend.xp.zeros(len(self.shell), np.uint8)
-        state[backend.from_host(left_out)] = C.FACE_LEFT_OUT
+        backend, sides, listed = self.backend, self._sides, {"list": self._listed_doubled[0]}
+        state, chosen = backend.xp.zeros(len(self.shell), np.uint8), backend.from_host(left_out, np.uint32)
         marked, counts, parent = self._marked.copy(), self._counts.copy(), self._parent.copy()
-        parent[self._candidates] = self._candidates
+        changed = {"chosen": chosen, "state": state, "parent": parent}
+        backend.run("sdf_faces_left_out", len(listed["list"]), many=len(chosen), **listed, **changed)
         backend.run(
             "sdf_edges_doubled",
-            3 * len(self._candidates),
-            face=self._candidates,
+            3 * len(listed["list"]),
+            **listed,
             state=state,
             parent=parent,
             marked=marked,
@@ -170,18 +183,28 @@ class Connectivity:
         return other
 
     @cached_property
-    def _candidates(self) -> Array:
-        """The faces (k,) uint32 that may have the vertices of another one."""
-        return self.backend.compact(self._sides.maybe_doubled)[0]
+    def _listed_doubled(self) -> tuple[Array, npt.NDArray[np.uint32]]:
+        """The faces that may have the vertices of another one, and their corners: (k, 4) uint32 on the device, in any
+        order; and on the host, ascending."""
+        xp, faces = self.backend.xp, len(self.shell)
+        most = min(faces, self._maybe_doubled)
+        space = xp.empty(4 * most + 1, np.uint32)
+        found, listed = space[:-1].reshape(-1, 4), space[-1:]
+        listed[:] = 0
+        of_sides = {"maybe_doubled": self._sides.maybe_doubled, "welded": self._sides.welded}
+        self.backend.run("sdf_faces_listed", faces, list=found, listed=listed, **of_sides)
+        on_host = self.backend.to_host(space)
+        rows = on_host[:-1].reshape(-1, 4)[: on_host[-1]]
+        return found[: len(rows)], rows[np.argsort(rows[:, 0])]
 
     @cached_property
-    def doubled(self) -> tuple[Ints, Bools]:
-        """The faces that have the vertices of another one, whether they count or not; see `twins`."""
+    def doubled(self) -> Doubled:
+        """The faces that have the vertices of another one, whether they count or not."""
         if not self._maybe_doubled:
-            return np.empty(0, np.int64), np.empty(0, bool)
-        faces = self.backend.to_host(self._candidates).astype(np.int64)
-        found, again = twins(self.welded(faces))
-        return faces[found], again
+            return Doubled(np.empty(0, np.int64), np.empty((0, 3), np.uint32), np.empty(0, bool))
+        rows = self._listed_doubled[1]
+        found, again = twins(rows[:, 1:])
+        return Doubled(rows[found, 0].astype(np.int64), rows[found, 1:], again)
 
     @cached_property
     def open_edges(self) -> OpenEdges:
@@ -193,10 +216,6 @@ class Connectivity:
         """The half-edges without a neighbour whose orientation agrees."""
         sides = self._listed[1].astype(np.int64)
         return LooseSides(sides[:, 0] // 3, sides[:, 1:3], sides[:, 3])
-
-    def welded(self, faces: Ints) -> Ints:
-        """The corners (k, 3) of faces (k,) after welding, as they were before any was turned."""
-        return np.asarray(self.backend.to_host(self._sides.welded[self.backend.from_host(faces)]), np.int64)
 
     def shell_of(self) -> Ints:
         """The shells (f,) of all faces."""
@@ -218,27 +237,28 @@ class Connectivity:
         """Open edges, and loose sides (k, 4): half-edge, ends and shell; sorted."""
         if not self._loose:  # nor is there an open edge
             return OpenEdges(np.empty((0, 2), np.int64), np.empty(0, np.int64)), np.empty((0, 4), np.uint32)
-        xp, to_host = self.backend.xp, self.backend.to_host
-        open_edge, excess = xp.empty(self.open, np.uint64), xp.empty(self.open, np.int32)
-        loose = xp.empty((self._loose, 4), np.uint32)
-        listed = xp.zeros(2, np.uint32)
-        [vertex] = self.backend.compact(self._marked)
+        space = self.backend.xp.empty(3 * self.open + 4 * self._loose, np.uint32)
         self.backend.run(
             "sdf_edges_listed",
-            len(vertex),
-            vertex=vertex,
+            len(self._marked),
+            marked=self._marked,
             first=self._sides.first,
             side=self._sides.side,
             state=self._state,
             welded=self._sides.welded,
             shell=self.shell,
-            open_edge=open_edge,
-            excess=excess,
-            loose=loose,
-            listed=listed,
+            **self._parts_of(space),
+            listed=self.backend.xp.zeros(2, np.uint32),
         )
-        edges = to_host(open_edge).astype(np.int64)
+        edges, excess, sides = self._parts_of(self.backend.to_host(space)).values()
         order = np.argsort(edges)
-        ends = np.stack(np.divmod(edges[order], 1 << 32), axis=1)
-        sides = to_host(loose)
-        return OpenEdges(ends, to_host(excess).astype(np.int64)[order]), sides[np.argsort(sides[:, 0])]
+        ends = np.stack(np.divmod(edges[order].astype(np.int64), 1 << 32), axis=1)
+        return OpenEdges(ends, excess.astype(np.int64)[order]), sides[np.argsort(sides[:, 0])]
+
+    def _parts_of(self, space: Array) -> dict[str, Array]:
+        """Open edges, how many more of their uses run up, and loose sides, in one array: one copy to the host."""
+        return {
+            "open_edge": space[: 2 * self.open].view(np.uint64),
+            "excess": space[2 * self.open : 3 * self.open].view(np.int32),
+            "loose": space[3 * self.open :].reshape(-1, 4),
+        }

@@ -49,7 +49,8 @@ class DeviceMesh:
         the centre of the unit cube.
         """
         xp, faces = self.backend.xp, len(self.face)
-        sums, degenerate = xp.zeros((shells, 4), np.uint64), xp.zeros(1, np.uint32)
+        space = xp.zeros(4 * shells + 1, np.uint64)  # of both, for one copy to the host
+        sums, degenerate = space[:-1].reshape(-1, 4), space[-1:].view(np.uint32)
         self.backend.run(
             "sdf_face_sums",
             -(-faces // C.FACE_RUN),
@@ -62,5 +63,6 @@ class DeviceMesh:
             sums=sums,
             degenerate=degenerate,
         )
-        exact: Any = self.backend.to_host(sums).view(np.int64) * np.array([2.0**-28, 2.0**-60] * 2)
-        return exact[:, 0] + exact[:, 1], exact[:, 2] + exact[:, 3], int(degenerate[0])
+        found: Any = self.backend.to_host(space).view(np.int64)
+        exact = found[:-1].reshape(-1, 4) * np.array([2.0**-28, 2.0**-60] * 2)
+        return exact[:, 0] + exact[:, 1], exact[:, 2] + exact[:, 3], int(found[-1])

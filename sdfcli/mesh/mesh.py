@@ -202,7 +202,7 @@ class Mesh:
             non_manifold_edges=edges.non_manifold,
             inconsistent_edges=edges.inconsistent,
             degenerate_faces=self.degenerate,
-            duplicate_faces=int(edges.doubled[1].sum()),
+            duplicate_faces=int(edges.doubled.again.sum()),
         )
 
     def triangles(self, chosen: Any = slice(None)) -> Floats:

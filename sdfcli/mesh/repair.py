@@ -81,7 +81,7 @@ def repair(mesh: Mesh, orient: Orient | None = None) -> Repaired:
 def oriented(mesh: Mesh) -> Repaired:
     """The part of `repair` that depends on connectivity alone."""
     found = Repaired(mesh, mesh.connectivity)
-    if len(found.edges.doubled[0]):
+    if len(found.edges.doubled.face):
         found = _without_duplicates(found)
     if found.edges.inconsistent:
         found = _oriented_alike(found)
@@ -94,11 +94,11 @@ def _without_duplicates(found: Repaired) -> Repaired:
     Two faces back to back are a wall inside a solid, which does not bound it. But where most of the surface is doubled,
     it was modelled with two sides, and one of them counts.
     """
-    doubled, again = found.edges.doubled
+    doubled, corner, again = found.edges.doubled
     faces = len(found.mesh.faces)
     first = np.flatnonzero(~again)
     group = np.cumsum(~again) - 1
-    side = _side(found.edges.welded(doubled))
+    side = _side(corner)
     net = np.add.reduceat(side, first)
     groups = faces - len(doubled) + len(net)
     two_sided = 2 * int(groups - np.sum(net == 0)) < groups
@@ -119,7 +119,7 @@ def _without_duplicates(found: Repaired) -> Repaired:
     return replace(found, edges=found.edges.without(left_out), counted=counted, notes=[*found.notes, note])
 
 
-def _side(faces: Ints) -> Ints:
+def _side(faces: Faces) -> Ints:
     """Orientation (f,) of faces: 1 for a cyclic shift of ascending vertices, -1 of descending ones; 1 for a face with
     fewer than three vertices."""
     a, b, c = faces.T

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from sdfcli.mesh.arrays import Bools, Ints
 
@@ -24,7 +27,7 @@ def connected(count: int, pairs: Ints) -> Ints:
     return label
 
 
-def twins(faces: Ints) -> tuple[Ints, Bools]:
+def twins(faces: npt.NDArray[Any]) -> tuple[Ints, Bools]:
     """The faces (k,) of (f, 3) with the vertices of another one, grouped by vertices and ascending in each group; and
     (k,) whether a face has those of the one before it."""
     corners = np.sort(faces, axis=1).T

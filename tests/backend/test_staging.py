@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import backends
-from sdfcli.backend import cuda, staging
+from sdfcli.backend import staging
 from sdfcli.backend.cuda import CudaBackend, cuda_backend
 
 pytestmark = pytest.mark.gpu

@@ -105,7 +105,8 @@ def test_edges_and_shells_are_those_found_one_by_one(backend: Backend, seed: int
     check(found.turned(turned).turned(turned), faces, every, none)
 
     for each in found, found.without(np.flatnonzero(~counted)):
-        doubled, again = each.doubled
+        doubled, corner, again = each.doubled
+        assert np.array_equal(corner, faces[doubled])
         parts = np.split(doubled, np.flatnonzero(~again)[1:])
         assert sorted(part.tolist() for part in parts if len(part)) == sorted(expected)
 
@@ -117,10 +118,10 @@ def test_hubs(backend: Backend, spokes: int) -> None:
     rim = np.arange(spokes)
     fan = np.stack([np.full(spokes, spokes), rim, (rim + 1) % spokes], axis=1)
     found = connectivity_of(backend, rng.permutation(fan))
-    assert (found.shells, found.open, found.non_manifold, len(found.doubled[0])) == (1, spokes, 0, 0)
+    assert (found.shells, found.open, found.non_manifold, len(found.doubled.face)) == (1, spokes, 0, 0)
     book = np.stack([np.full(spokes, spokes), rim, np.full(spokes, spokes + 1)], axis=1)
     found = connectivity_of(backend, np.concatenate([rng.permutation(book), book[:1, ::-1]]))
-    assert (found.shells, found.non_manifold, len(found.doubled[0])) == (spokes, 1, 2)
+    assert (found.shells, found.non_manifold, len(found.doubled.face)) == (spokes, 1, 2)
     assert found.open == 2 * spokes - 2 + 1
 
 

@@ -15,7 +15,8 @@
 // INTERFACE
 //   sdf_side_count, sdf_side_enter, sdf_side_sort  make the buckets
 //   sdf_edges                                      counts edges by fault, joins faces, marks faces that may be doubled
-//   sdf_edges_doubled                              the same where some of these are left out
+//   sdf_faces_listed, sdf_faces_left_out           lists those; leaves some of them out
+//   sdf_edges_doubled                              counts and joins anew where some are left out
 //   sdf_edges_listed                               lists open edges, and half-edges without a neighbour
 //   sdf_edges_alike                                joins faces to neighbours, as they are and turned
 //   sdf_shell_roots, sdf_shell_number              from joins to consecutive numbers of shells
@@ -220,12 +221,41 @@ SDF_KERNEL(sdf_edges, PLAIN, i) {
     add_counts(a.counts, count, 5);
 }
 
-// The same where some of the faces that may be doubled are left out, from the counts and joins of all faces. Before,
-// each of them hung together with its doubles alone, if at all: it is its own root again, and edges of such faces are
-// looked at anew, each by the first of these faces.
+struct sdf_faces_listed_args {
+    u32 n;                    // faces
+    const u8* maybe_doubled;  // [n]
+    const u32* welded;        // [n, 3]
+    u32* list;                // [most, 4] out, in any order: faces that may be doubled, and their corners
+    u32* listed;              // [1] in and out: 0 before
+};
+SDF_KERNEL(sdf_faces_listed, PLAIN, i) {
+    if (!a.maybe_doubled[i]) return;
+    u32* entry = a.list + 4 * (size_t)atomic_add(a.listed, 1u);
+    entry[0] = i;
+    for (int k = 0; k < 3; k++) entry[k + 1] = a.welded[3 * (size_t)i + k];
+}
+
+// Leaves some of the faces that may be doubled out. Before, each of them hung together with its doubles alone, if at
+// all: it is its own root again.
+struct sdf_faces_left_out_args {
+    u32 n;              // faces that may be doubled
+    const u32* list;    // [n, 4] as sdf_faces_listed makes it
+    u32 many;           // how many are left out, at most n
+    const u32* chosen;  // [many] these
+    u8* state;          // [faces] in and out: 0 before
+    u32* parent;        // [faces] in and out
+};
+SDF_KERNEL(sdf_faces_left_out, PLAIN, i) {
+    u32 face = a.list[4 * (size_t)i];
+    a.parent[face] = face;
+    if (i < a.many) a.state[a.chosen[i]] = SDF_FACE_LEFT_OUT;
+}
+
+// What sdf_edges does where some of the faces that may be doubled are left out, from the counts and joins of all faces:
+// edges of such faces are looked at anew, each by the first of these faces.
 struct sdf_edges_doubled_args {
     u32 n;                    // half-edges of faces that may be doubled
-    const u32* face;          // [n // 3] these faces
+    const u32* list;          // [n // 3, 4] these faces, and their corners
     const u32* welded;        // [3, faces]
     const u32* corners;       // [vertices]
     const u32* first;         // [vertices + 1]
@@ -237,7 +267,8 @@ struct sdf_edges_doubled_args {
     u32* counts;              // [6] in and out
 };
 SDF_KERNEL(sdf_edges_doubled, PLAIN, i) {
-    u32 half_edge = 3 * a.face[i / 3] + i % 3, start = a.welded[half_edge], end = a.welded[next_corner(half_edge)];
+    u32 half_edge = 3 * a.list[4 * (size_t)(i / 3)] + i % 3, start = a.welded[half_edge],
+        end = a.welded[next_corner(half_edge)];
     if (start == end) return;
     bool from_owner = owned_by_start(a.corners, start, end);
     u32 owner = from_owner ? start : end, other = from_owner ? end : start, last = a.first[owner + 1];
@@ -256,9 +287,9 @@ SDF_KERNEL(sdf_edges_doubled, PLAIN, i) {
 }
 
 struct sdf_edges_listed_args {
-    u32 n;              // marked vertices
-    const u32* vertex;  // [n] these
-    const u32* first;   // [vertices + 1]
+    u32 n;              // vertices
+    const u8* marked;   // [n] as sdf_edges marks them
+    const u32* first;   // [n + 1]
     const u64* side;    // [3, faces]
     const u8* state;    // [faces]; null: see sdf_edges
     const u32* welded;  // [faces, 3]
@@ -270,14 +301,14 @@ struct sdf_edges_listed_args {
     u32* listed;        // [2] in and out: 0 before
 };
 SDF_KERNEL(sdf_edges_listed, PLAIN, i) {
-    u32 vertex = a.vertex[i];
-    for (u32 k = a.first[vertex], end = a.first[vertex + 1]; k < end;) {
+    if (!a.marked[i]) return;
+    for (u32 k = a.first[i], end = a.first[i + 1]; k < end;) {
         u32 begin = k, other = (u32)(a.side[k] >> 33);
         EdgeUses uses = uses_at(a.side, a.state, k, end);
         if (uses.balance != 0) {
             u32 place = atomic_add(a.listed, 1u);
-            a.open_edge[place] = (u64)min_of(vertex, other) << 32 | max_of(vertex, other);
-            a.excess[place] = vertex < other ? uses.balance : -uses.balance;
+            a.open_edge[place] = (u64)min_of(i, other) << 32 | max_of(i, other);
+            a.excess[place] = i < other ? uses.balance : -uses.balance;
         }
         for (u32 at = begin; at < k && !uses.alike(); at++) {
             u32 half_edge = half_edge_of(a.side[at]), face = half_edge / 3, state = state_of(a.state, face);
