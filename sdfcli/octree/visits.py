@@ -25,10 +25,12 @@ SPARE_BYTES, SPARE_SHARE = 2 * (12 * (8 * 8 + OPENED_SHARE * 148) + OPENED_SHARE
 """Bytes for each of these, on twelve levels, and in points; and that part of memory."""
 WARPS = 1 << 13
 """Warps that a GPU runs at a time, at most."""
-WIDE, LONE = 16, 16
-"""New cells of a level for each thread of the kernel, and points to ask for for each warp, from which on launches of
-their own are faster: they have more threads. Those for points follow each launch of visits, and it is they that find
-out whether there are any: the host would come late."""
+WIDE, LONE, WOUND = 16, 16, 8
+"""New cells of a level for each thread of the kernel, points to ask for for each warp, and winding numbers, from which
+on launches of their own are faster: they have more threads. Those for points follow each launch of visits, and it is
+they that find out whether there are any: the host would come late."""
+MOST_WOUND = 1 << 13
+"""Maximum warps for winding numbers, of which it is not known how many there are."""
 MORE_POINTS = 1.1
 """Points of opened cells for which there is room, of those that cells had so far."""
 AHEAD = 6
@@ -57,6 +59,12 @@ def spare(memory: int | None) -> int:
     return max(SPARE, min(MOST_SPARE, affordable))
 
 
+def _number(tally: Array, name: str) -> Array:
+    """A number (1,) of the tally."""
+    place = tally_names().index(name)
+    return tally[place : place + 1]
+
+
 class Visits:
     """Visits of an octree's levels by a kernel, as Growth does them."""
 
@@ -70,7 +78,8 @@ class Visits:
         seeds = criteria.distances.seeds
         self._room = Room(octree.backend, seeds, 8 * octree.visited, PIECE)
         self._scene, self._tree = scene, index.tree
-        self._trees = {"tree": index.asked_by_kernels, "signs": scene.signer.for_kernels()}
+        self._signs = scene.signer.for_kernels()
+        self._trees = {"tree": index.asked_by_kernels, "signs": self._signs}
 
     def run(
         self,
@@ -104,7 +113,7 @@ class Visits:
             if progress:
                 progress(told["level"], sum(octree.cell_counts))
             if stop == C.VISITS_TO_ASK:
-                coming = following or self._ask_others(tally, told["asking"], next(images))
+                coming = following or self._ask_others(tally, max(told["lone"], told["packets"]), next(images))
                 continue
             if stop == C.VISITS_DONE:
                 criteria.distances.queries += told["queries"]
@@ -120,19 +129,29 @@ class Visits:
             coming = self._launch(tally, next(images))
 
     def _ask(self, tally: Array, image: npt.NDArray[np.uint32]) -> Wait | None:
-        """Has the device ask about the points that visits want, and go on with these, if it is that what ends them.
+        """Has the device answer what visits want to know of points, and go on with that, if it is that what ends them.
         None where others help to answer."""
         if self._scene.crew:
             return None
-        lone, packets = (tally[place : place + 1] for place in map(tally_names().index, ("lone", "packets")))
+        lone, packets = (_number(tally, name) for name in ("lone", "packets"))
         ask_about(self._backend, self._tree, lone, packets, **self._room.questions())
+        self._wind(tally)
         return self._launch(tally, image, after_asking=True)
 
+    def _wind(self, tally: Array) -> None:
+        """The winding numbers of the points that visits want to know."""
+        signs = {name: self._signs.values[name] for name in ("tree", "caps", "steps", "step", "beta", "lost")}
+        if signs["tree"]:
+            many = {"many": _number(tally, "wound")}
+            self._backend.run("sdf_winding_lone", C.WARP * MOST_WOUND, closed=0, **many, **signs, **self._room.wound())
+
     def _ask_others(self, tally: Array, count: int, image: npt.NDArray[np.uint32]) -> Wait:
-        """Asks about the points that visits want, with others' help, and goes on with these."""
-        asked = {name: array[:count] for name, array in self._room.questions().items()}
-        with self._scene.stages("query", self._backend):
-            asked["distance"][:], asked["slot"][:] = self._scene.nearest(asked["points"], asked["seed"])
+        """Answers what visits want to know of points, of so many the nearest triangles, with others' help; goes on."""
+        if count:
+            asked = {name: array[:count] for name, array in self._room.questions().items()}
+            with self._scene.stages("query", self._backend):
+                asked["distance"][:], asked["slot"][:] = self._scene.nearest(asked["points"], asked["seed"])
+        self._wind(tally)
         return self._launch(tally, image)
 
     def _launch(self, tally: Array, image: npt.NDArray[np.uint32], after_asking: bool = False) -> Wait:
@@ -149,6 +168,7 @@ class Visits:
             pieces=PIECE,
             wide=WIDE,
             lone=LONE,
+            most_wound=WOUND,
             together=PACKETS_FROM,
             after_asking=int(after_asking),
             level=self._table(),
@@ -292,3 +312,10 @@ class Room:
         """Arrays of the points that are asked for, and of the answers: as `ask_about` names them."""
         names = {"points": "position", "seed": "seed", "distance": "distance", "slot": "slot"}
         return {name: self._arrays[own] for name, own in names.items()}
+
+    def wound(self) -> dict[str, Array]:
+        """Those of the points whose winding numbers are asked for, as `sdf_winding_lone` names them."""
+        arrays, many = self._arrays, self._alone["many"]
+        names = {"points": "position", "asked": "asked", "winding": "winding", "left": "row"}
+        named = {name: arrays[own] for name, own in names.items()}
+        return {"count": len(arrays["asked"]), **named, "many_left": many[1:]}

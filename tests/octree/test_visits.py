@@ -21,7 +21,7 @@ from sdfcli.octree.grown import Grown, Limits
 from sdfcli.octree.levels import PIECE, Octree
 from sdfcli.scene import Scene
 from sdfcli.sign import signer
-from sdfcli.spatial import moments
+from sdfcli.spatial import moments, packets
 
 grids, warps = backends.grids, backends.warps
 
@@ -44,18 +44,22 @@ def grow(backend: Backend, shape: shapes.Shape, sign: str, tolerance: float) -> 
 
 @dataclass(frozen=True)
 class Stops:
-    """What ends launches: room for few cells, few that are opened at a time; few points for each warp, and few new
-    cells for each thread."""
+    """What ends launches: room for few cells, few that are opened at a time; few points and winding numbers for each
+    warp, and few new cells for each thread."""
 
     spare: int = 1 << 13
     pieces: int = 1 << 15
     lone: int = 1 << 20
+    wound: int = 1 << 20
     wide: int = 1 << 20
 
     def put(self, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(visits, "SPARE", self.spare)
         patch.setattr(visits, "PIECE", self.pieces)
         patch.setattr(visits, "LONE", self.lone)
+        patch.setattr(visits, "WOUND", self.wound)
+        for module, most in (packets, "MOST_LONE"), (visits, "MOST_WOUND"):  # of which each has several to answer
+            patch.setattr(module, most, 32)
         patch.setattr(visits, "WIDE", self.wide)
 
 
@@ -82,6 +86,7 @@ def stops(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
         spare=st.sampled_from([1, 6, 40, 1024]),
         pieces=st.sampled_from([3, 100, 1 << 15]),
         lone=st.sampled_from([0, 30, 1 << 10]),
+        wound=st.sampled_from([0, 5, 1 << 10]),
         wide=st.sampled_from([0, 2, 1 << 10]),
     ),
     gradients=st.sampled_from([0, 300, 1 << 22]),
@@ -106,16 +111,17 @@ def test_the_octree_is_the_same(
 def test_the_kernel_stops_where_the_host_is_needed(
     grids: Backend, stops: Counter[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def counted(ended: Stops) -> Counter[int]:
+    def counted(ended: Stops, sign: str = "auto") -> Counter[int]:
         ended.put(monkeypatch)
         stops.clear()
-        grow(grids, PLATE, "auto", 2e-2)
+        grow(grids, PLATE, sign, 2e-2)
         return stops.copy()
 
     plenty = counted(Stops())
     assert (plenty[C.VISITS_TO_ASK], plenty[C.VISITS_TO_CONSIDER], plenty[C.VISITS_TO_AFFORD]) == (0, 0, 1)
     assert counted(Stops(spare=1))[C.VISITS_NO_ROOM] > plenty[C.VISITS_NO_ROOM]
     assert counted(Stops(lone=0))[C.VISITS_TO_ASK] > 0
+    assert counted(Stops(wound=0), "winding")[C.VISITS_TO_ASK] > 0
     wide = counted(Stops(wide=0))
     assert wide[C.VISITS_TO_CONSIDER] > 1
     assert wide[C.VISITS_TO_AFFORD] == 0  # the host has done it

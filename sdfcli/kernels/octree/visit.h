@@ -74,6 +74,7 @@ enum VisitStep {
     OPEN_CELLS,
     MAKE_POINTS,
     ASK_POINTS,
+    SIGN_POINTS,
     KEEP_POINTS
 };
 // What threads do in steps: few cells take few blocks, which are others for each of these, as it takes longer to load
@@ -120,6 +121,7 @@ struct VisitTally {
     u32 probing;                       // cells to probe
     u32 list, list_from, opening;      // the cells that are opened, and their number
     u32 lone, packets;                 // points that others are to ask for, a warp for each or for 32
+    u32 wound;                         // points whose winding number others are to ask for
     u32 then, answered;                // the steps after the opening, and after the answers
     u32 first_row, first_point, more;  // new rows and points begin here; number of the points
     u32 piece;                         // cells that were done before
@@ -129,18 +131,19 @@ struct VisitTally {
 #define SDF_TALLY_LEVEL 3u
 
 struct sdf_octree_visit_args {
-    u32 n;                  // threads: all that run at a time
-    u32 levels;             // of the octree
-    u32 depth;              // the finest for the tolerance
-    u32 pieces;             // maximum cells whose points are made together
-    u32 wide;               // new cells a thread, and
-    u32 lone;               // points to ask for a warp, from which on others do it
-    u32 together;           // points from which on these take packets
-    u32 after_asking;       // whether nothing is done unless the launch before was to ask for points
-    float jump_edge;        // as for sdf_octree_test
-    const u64* level;       // [levels, 12] the structs VisitLevel
-    u32* tally;             // [34 + 3 * levels] in and out
-    u32* told;              // [34 + 3 * levels] out: the same once more, where the host reads it
+    u32 n;             // threads: all that run at a time
+    u32 levels;        // of the octree
+    u32 depth;         // the finest for the tolerance
+    u32 pieces;        // maximum cells whose points are made together
+    u32 wide;          // new cells a thread, and
+    u32 lone;          // points to ask for a warp, from which on others do it
+    u32 most_wound;    // winding numbers for a warp, from which on others do it
+    u32 together;      // points from which on these take packets
+    u32 after_asking;  // whether nothing is done unless the launch before was to ask for points
+    float jump_edge;   // as for sdf_octree_test
+    const u64* level;  // [levels, 12] the structs VisitLevel
+    u32* tally;        // [35 + 3 * levels] in and out
+    u32* told;         // [35 + 3 * levels] out: the same once more, where the host reads it
     Points points;
     Limits allowed;
     PacketTree tree;
@@ -188,7 +191,7 @@ struct Visits {
         for (u32 k = 0; k < a.levels; k++)
             cells[k] = of_level(k)[0], rows[k] = of_level(k)[1], split[k] = of_level(k)[2];
         grid.meet();  // before one thread writes what others still read
-        t.stop = SDF_VISITS_GO_ON, t.lone = t.packets = 0;
+        t.stop = SDF_VISITS_GO_ON, t.lone = t.packets = t.wound = 0;
         t.want_cells = t.want_rows = t.want_points = t.want_listed = t.want_chosen = t.want_asked = t.want_flags = 0;
         while (t.stop == SDF_VISITS_GO_ON) t.step = next();
         if (grid.thread > 0) return;
@@ -284,23 +287,31 @@ struct Visits {
                     !room_for(t.want_asked, t.asking, a.room.most_asked))
                     return again;
                 make_points();
-                t.answered = KEEP_POINTS;
+                t.answered = SIGN_POINTS;
                 return ASK_POINTS;
             case ASK_POINTS:
                 t.queries += t.asking;
-                if (t.asking && t.asking / (grid.threads / SDF_WARP) >= a.lone) {
+                if (t.asking && t.asking / warps() >= a.lone) {
                     t.stop = SDF_VISITS_TO_ASK;
                     (t.asking < a.together ? t.lone : t.packets) = t.asking;
                 } else {
                     ask();
                 }
                 return t.answered;
+            case SIGN_POINTS:
+                if (t.asking == 0 || a.signs.normals || !inherit()) return KEEP_POINTS;
+                if (a.room.many[0] / warps() >= a.most_wound)
+                    t.stop = SDF_VISITS_TO_ASK, t.wound = a.room.many[0];
+                else
+                    wind();
+                return KEEP_POINTS;
             default:
                 if (t.asking) keep_points();
                 t.piece += a.pieces;
                 return t.piece < t.opening ? MAKE_POINTS : t.then;
         }
     }
+    METHOD u32 warps() const { return grid.threads / SDF_WARP; }
     METHOD u32 opens(u32 then) {
         t.then = then;
         return OPEN_CELLS;
@@ -392,7 +403,7 @@ struct Visits {
     APART void look_at_probed() {
         const VisitRoom& room = a.room;
         sdf_octree_probed_args look = {t.asking, t.first,   room.probed + t.piece, own(t.at), above(t.at),
-                                       a.points, a.allowed, room.distance,           room.flag};
+                                       a.points, a.allowed, room.distance,         room.flag};
         each(LOOKED_AT, t.asking, [&](u32 i) { sdf_octree_probed_at(look, i); });
         grid.meet();
     }
@@ -449,7 +460,7 @@ struct Visits {
     APART void keep_points() {
         const VisitRoom& room = a.room;
         u32 count = t.asking, older = t.points - count;
-        sign(t.at, older, count);
+        if (!a.signs.normals && a.signs.tree.triangles && room.many[1]) sum_up(room.row, room.many[1]);
         sdf_octree_measured_args measured = {count,
                                              room.position,
                                              room.slot,
@@ -469,43 +480,34 @@ struct Visits {
     APART void ask() {
         const VisitRoom& room = a.room;
         u32 count = t.asking;
-        sdf_distance_lone_args query = {SDF_WARP * count,
-                                        count,
-                                        nullptr,
-                                        a.tree.levels,
-                                        room.seeds,
-                                        room.position,
-                                        nullptr,
-                                        a.tree.slot_place,
-                                        a.tree.record,
-                                        a.tree.box,
-                                        a.tree.part,
-                                        a.tree.level_start,
-                                        nullptr,
-                                        1,
-                                        room.seed,
-                                        nullptr,
-                                        room.distance,
-                                        room.slot,
-                                        nullptr,
-                                        nullptr};
+        sdf_distance_lone_args query = {SDF_WARP * count, count,
+                                        nullptr,          a.tree.levels,
+                                        room.seeds,       room.position,
+                                        nullptr,          a.tree.slot_place,
+                                        a.tree.record,    a.tree.box,
+                                        a.tree.part,      a.tree.level_start,
+                                        nullptr,          1,
+                                        room.seed,        nullptr,
+                                        room.distance,    room.slot,
+                                        nullptr,          nullptr};
         each(ANSWERED, SDF_WARP * count, [&](u32 i) { ask_alone(query, i); });
         grid.meet();
     }
 
-    APART void sign(u32 level, u32 older, u32 count) {
+    // The signs of new points that others tell. Returns whether any may be left, which are listed.
+    APART bool inherit() {
         const VisitRoom& room = a.room;
         const NewSigns& s = a.signs;
-        if (s.normals) return;
+        u32 count = t.asking, older = t.points - count;
         if (s.tree.triangles == 0) {
             grid.each(count, [&](u32 i) { room.inside[i] = 0; });
             grid.meet();
-            return;
+            return false;
         }
-        float step = 0.5f / (float)(1u << level);
+        float step = 0.5f / (float)(1u << t.at);
         sdf_sign_inherit_args inherit = {
-            count,   older,         room.row, own(level).points, step,        a.signed_distance, room.distance,
-            nullptr, room.position, s.groups, a.clear,           room.before, room.link};
+            count,   older,         room.row, own(t.at).points, step,        a.signed_distance, room.distance,
+            nullptr, room.position, s.groups, a.clear,          room.before, room.link};
         u32 lane = grid.thread % SDF_WARP;
         for (u32 pass = 0; pass < 2; pass++) {  // by the same code: it takes long to compile
             each(SIGNED, (count + SDF_WARP - 1) / SDF_WARP * SDF_WARP,
@@ -522,13 +524,18 @@ struct Visits {
             inherit.before = room.before;
             inherit.inside = room.inside;
         }
-        u32* left = room.row;  // no longer read
-        sdf_winding_lone_args winding = {grid.threads, count,  room.position, room.asked, room.many,
-                                         s.tree,       s.caps, s.steps,       s.step,     s.beta,
-                                         s.lost,       0,      room.winding,  left,       room.many + 1};
+        return true;
+    }
+
+    // The winding numbers of those that are left, and in place of their rows those to sum up.
+    APART void wind() {
+        const VisitRoom& room = a.room;
+        const NewSigns& s = a.signs;
+        sdf_winding_lone_args winding = {grid.threads, t.asking, room.position, room.asked, room.many,
+                                         s.tree,       s.caps,   s.steps,       s.step,     s.beta,
+                                         s.lost,       0,        room.winding,  room.row,   room.many + 1};
         sdf_winding_lone_at(winding, grid.from(WOUND, VISIT_PARTS));
         grid.meet();
-        if (room.many[1]) sum_up(left, room.many[1]);
     }
 
     // Exact winding numbers, by all threads together: half a warp takes a millisecond for 70,000 triangles.
