@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -62,6 +63,10 @@ class Backend(ABC):
     def run(self, kernel: str, n: int, **values: Any) -> None:
         """Runs a kernel for the indices 0 .. n - 1. values: its other arguments by name: numbers, arrays by reference,
         and groups. Raises what `ArgumentStruct.pack` raises."""
+
+    def ready(self, kernel: str, n: int, **values: Any) -> Callable[[], None]:
+        """What runs a kernel so, as often as it is called; arrays must not move."""
+        return functools.partial(self.run, kernel, n, **values)
 
     def prepare(self, kernels: Iterable[str]) -> None:  # noqa: B027
         """Says that kernels will be run soon: threads compile those that have to be, in this order."""

@@ -190,14 +190,20 @@ class CudaBackend(WarpBackend):
         return cuda_backend, (self.device.id,)  # its modules and streams belong to this process
 
     def run(self, kernel: str, n: int, **values: Any) -> None:
-        if n == 0:
-            return
+        if n:
+            self.ready(kernel, n, **values)()
+
+    def ready(self, kernel: str, n: int, **values: Any) -> Callable[[], None]:
         function, block, resident = self._functions.get(kernel) or self._load(kernel)
         values["n"] = n = resident or n
         raw = argument_structs()[kernel].pack(values, self.address)
-        grid = ((n + block - 1) // block,)
-        # CuPy hands a void scalar over by value.
-        function(grid, (block,), (np.void(raw),), enable_cooperative_groups=resident > 0)
+        grid, of_block = ((n + block - 1) // block,), (block,)
+        arguments = (np.void(raw),)  # which CuPy hands over by value
+
+        def launch(_: Any = values) -> None:  # keeps the arrays
+            function(grid, of_block, arguments, enable_cooperative_groups=resident > 0)
+
+        return launch
 
     @contextmanager
     def blocks_of(self, threads: int) -> Iterator[None]:

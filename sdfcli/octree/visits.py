@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from itertools import chain, cycle
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from sdfcli.octree.grown import Busy
 from sdfcli.octree.levels import OPENED_SHARE, PIECE, Level, Octree
 from sdfcli.octree.refine import Criteria
 from sdfcli.scene import Scene
-from sdfcli.spatial.packets import PACKETS_FROM, PacketIndex, ask_about
+from sdfcli.spatial.packets import PACKETS_FROM, PacketIndex, asking_about
 
 SPARE, MOST_SPARE = 1 << 10, 1 << 13
 """Cells to split for which there is room at least, so that visits of few of them go on without the host; and where that
@@ -43,8 +44,18 @@ Split = Callable[[int, int], None]
 """Called now and then, with the level that is split and the number of cells."""
 Consider = Callable[[int, int], bool]
 """Looks at the new cells of a level, from a number on; returns whether some may have to be split."""
-Wait = Callable[[], npt.NDArray[np.uint32]]
-"""Waits for a launch; returns what it came to."""
+Launch = Callable[[], None]
+"""Begins something on the device, or waits for it."""
+ASKED = "lone", "packets", "wound"
+"""How many points are asked for, by those who answer."""
+
+
+class Launches(NamedTuple):
+    """What is launched: visits; those that answer what these ask for, if they do; and visits again, if they did."""
+
+    visit: Launch
+    answers: list[Launch]
+    after_asking: Launch
 
 
 @functools.cache
@@ -57,12 +68,6 @@ def spare(memory: int | None) -> int:
     """The cells to split for which there is room, where an octree may use so many bytes; None: few."""
     affordable: int = (memory or 0) // (SPARE_SHARE * SPARE_BYTES)
     return max(SPARE, min(MOST_SPARE, affordable))
-
-
-def _number(tally: Array, name: str) -> Array:
-    """A number (1,) of the tally."""
-    place = tally_names().index(name)
-    return tally[place : place + 1]
 
 
 class Visits:
@@ -100,12 +105,14 @@ class Visits:
         }
         by_level = [(own.cells.count, own.rows.count, 0) for own in octree.levels]
         tally = backend.from_host(np.array([*told.values(), *chain(*by_level)], np.uint32))
-        images = cycle([backend.pinned(len(tally), np.uint32) for _ in range(2)])
-        coming = self._launch(tally, next(images))
+        image = backend.pinned(2 * len(tally), np.uint32).reshape(2, -1)
+        ready = self._ready(tally, image)
+        done = self._launched(ready.visit)
         while True:
-            following = self._ask(tally, next(images))
+            following = None if self._scene.crew else self._launched(*ready.answers, ready.after_asking)
             self._busy()
-            found = coming()
+            done()
+            found = image[1 - told["turn"]]
             told = dict(zip(tally_names(), found.tolist(), strict=False))
             counts = found[len(told) :].reshape(-1, 3)
             self._take_over(told, counts)
@@ -113,7 +120,12 @@ class Visits:
             if progress:
                 progress(told["level"], sum(octree.cell_counts))
             if stop == C.VISITS_TO_ASK:
-                coming = following or self._ask_others(tally, max(told["lone"], told["packets"]), next(images))
+                if following is None:
+                    self._ask_others(max(told["lone"], told["packets"]))
+                    following = self._launched(*ready.answers, ready.visit)
+                done = following
+                if self._room_ahead():
+                    ready = self._ready(tally, image)
                 continue
             if stop == C.VISITS_DONE:
                 criteria.distances.queries += told["queries"]
@@ -126,70 +138,64 @@ class Visits:
                 told["pending"] |= consider(level, told["first"]) << level
                 told["points"], counts[level, 1] = octree.points.count, octree.levels[level].rows.count
                 tally = backend.from_host(np.array([0, *list(told.values())[1:], *counts.ravel()], np.uint32))
-            coming = self._launch(tally, next(images))
+            ready = self._ready(tally, image)
+            done = self._launched(ready.visit)
 
-    def _ask(self, tally: Array, image: npt.NDArray[np.uint32]) -> Wait | None:
-        """Has the device answer what visits want to know of points, and go on with that, if it is that what ends them.
-        None where others help to answer."""
-        if self._scene.crew:
-            return None
-        lone, packets = (_number(tally, name) for name in ("lone", "packets"))
-        ask_about(self._backend, self._tree, lone, packets, **self._room.questions())
-        self._wind(tally)
-        return self._launch(tally, image, after_asking=True)
+    def _launched(self, *launches: Launch) -> Launch:
+        """Runs them; returns what waits for them."""
+        for launch in launches:
+            launch()
+        return self._backend.done_so_far()
 
-    def _wind(self, tally: Array) -> None:
-        """The winding numbers of the points that visits want to know."""
-        signs = {name: self._signs.values[name] for name in ("tree", "caps", "steps", "step", "beta", "lost")}
-        if signs["tree"]:
-            many = {"many": _number(tally, "wound")}
-            self._backend.run("sdf_winding_lone", C.WARP * MOST_WOUND, closed=0, **many, **signs, **self._room.wound())
-
-    def _ask_others(self, tally: Array, count: int, image: npt.NDArray[np.uint32]) -> Wait:
-        """Answers what visits want to know of points, of so many the nearest triangles, with others' help; goes on."""
+    def _ask_others(self, count: int) -> None:
+        """Asks for the nearest triangles of so many points, with others' help."""
         if count:
             asked = {name: array[:count] for name, array in self._room.questions().items()}
             with self._scene.stages("query", self._backend):
                 asked["distance"][:], asked["slot"][:] = self._scene.nearest(asked["points"], asked["seed"])
-        self._wind(tally)
-        return self._launch(tally, image)
 
-    def _launch(self, tally: Array, image: npt.NDArray[np.uint32], after_asking: bool = False) -> Wait:
-        """Runs the kernel; returns what waits for it, and then for the image: the tally as the host reads it."""
-        octree, points = self._octree, self._octree.points
-        for own in octree.levels[: octree.depth + AHEAD]:
-            if own.rows.room == 0:
-                self._reserve(own)
+    def _ready(self, tally: Array, image: npt.NDArray[np.uint32]) -> Launches:
+        """The launches, until arrays move. image: the tally as the host reads it."""
+        self._room_ahead()
+        octree, points, backend = self._octree, self._octree.points, self._backend
         octree.add_to_points(points.room - points.count)
-        self._backend.run(
-            "sdf_octree_visit",
-            C.WARP,
-            levels=len(octree.levels),
-            pieces=PIECE,
-            wide=WIDE,
-            lone=LONE,
-            most_wound=WOUND,
-            together=PACKETS_FROM,
-            after_asking=int(after_asking),
-            level=self._table(),
-            tally=tally,
-            told=self._backend.mapped(image),
-            most_points=min(points.room, C.NONE),
-            signed_distance=points.whole("signed"),
-            slot=points.whole("slot"),
-            gradient=points.whole("gradient") if points.has("gradient") else None,
-            clear=points.whole("clear") if octree.capped else None,
-            room=self._room.group,
+        visits = {
+            "levels": len(octree.levels),
+            "pieces": PIECE,
+            "wide": WIDE,
+            "lone": LONE,
+            "most_wound": WOUND,
+            "together": PACKETS_FROM,
+            "level": self._table(),
+            "tally": tally,
+            "told": backend.mapped(image),
+            "most_points": min(points.room, C.NONE),
+            "signed_distance": points.whole("signed"),
+            "slot": points.whole("slot"),
+            "gradient": points.whole("gradient") if points.has("gradient") else None,
+            "clear": points.whole("clear") if octree.capped else None,
+            "room": self._room.group,
             **self._criteria.of_visits,
             **self._trees,
-        )
-        done = self._backend.done_so_far()
+        }
+        lone, packets, wound = (tally[place : place + 1] for place in map(tally_names().index, ASKED))
+        answers: list[Launch] = []
+        if not self._scene.crew:
+            answers = asking_about(backend, self._tree, lone, packets, **self._room.questions())
+        if self._signs.values["tree"]:
+            signs = {name: self._signs.values[name] for name in ("tree", "caps", "steps", "step", "beta", "lost")}
+            of_points = {"closed": 0, "many": wound, **self._room.wound()}
+            answers.append(backend.ready("sdf_winding_lone", C.WARP * MOST_WOUND, **signs, **of_points))
+        visit, after_asking = (backend.ready("sdf_octree_visit", C.WARP, **visits, after_asking=k) for k in range(2))
+        return Launches(visit, answers, after_asking)
 
-        def told() -> npt.NDArray[np.uint32]:
-            done()
-            return image
-
-        return told
+    def _room_ahead(self) -> bool:
+        """Makes room on levels that may have cells soon; returns whether there was none."""
+        levels = self._octree.levels[: self._octree.depth + AHEAD]
+        without = [own for own in levels if own.rows.room == 0]
+        for own in without:
+            self._reserve(own)
+        return len(without) > 0
 
     def _reserve(self, own: Level, cells: int = 0, rows: int = 0) -> None:
         """Makes room on a level for new cells and rows, if any, and for those of a visit: to move arrays takes time."""
@@ -309,7 +315,7 @@ class Room:
         self.group = backend.group("VisitRoom", **self._alone, **most_of, **arrays)
 
     def questions(self) -> dict[str, Array]:
-        """Arrays of the points that are asked for, and of the answers: as `ask_about` names them."""
+        """Arrays of the points that are asked for, and of the answers: as `asking_about` names them."""
         names = {"points": "position", "seed": "seed", "distance": "distance", "slot": "slot"}
         return {name: self._arrays[own] for name, own in names.items()}
 

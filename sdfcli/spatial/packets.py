@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
@@ -172,10 +173,10 @@ def ask(
     warps = -(-queries // WARP) if together else queries
     given = {"order": along, "seed": seed, "seed_slot": seed_slot, "boxes": boxes, "tests": tests, "every": every}
     sample_slot = None if samples is None else slot[samples]
-    _run(backend, kernel, warps, tree, points, distance, slot, queries=queries, sample_slot=sample_slot, **given)
+    _asking(backend, kernel, warps, tree, points, distance, slot, queries=queries, sample_slot=sample_slot, **given)()
 
 
-def ask_about(
+def asking_about(
     backend: Backend,
     tree: PacketTree,
     lone: Array,
@@ -184,16 +185,19 @@ def ask_about(
     distance: Array,
     slot: Array,
     seed: Array,
-) -> None:
-    """`ask` about as many of the first points as the device will have found when it comes to it: lone and packets (1,)
-    uint32, of which at least one is 0, say how many, to be asked about one by one or in packets."""
+) -> list[Callable[[], None]]:
+    """What does as `ask`, called one after the other, for as many of the first points as the device will have found
+    when it comes to it: lone and packets (1,) uint32, of which at least one is 0, say how many, to be asked about one
+    by one or in packets."""
     most = len(points)
     ways = ("sdf_distance_lone", lone, min(most, MOST_LONE)), ("sdf_distance_packet", packets, -(-most // WARP))
-    for kernel, many, warps in ways:
-        _run(backend, kernel, warps, tree, points, distance, slot, many=many, seed=seed, queries=most)
+    return [
+        _asking(backend, kernel, warps, tree, points, distance, slot, many=many, seed=seed, queries=most)
+        for kernel, many, warps in ways
+    ]
 
 
-def _run(
+def _asking(
     backend: Backend,
     kernel: str,
     warps: int,
@@ -202,10 +206,10 @@ def _run(
     distance: Array,
     slot: Array,
     **given: Any,
-) -> None:
+) -> Callable[[], None]:
     seed = given["seed"]
     others = ("many", "order", "sample_slot", "seed_slot", "boxes", "tests")
-    backend.run(
+    return backend.ready(
         kernel,
         WARP * warps,
         levels=len(tree.level_start),

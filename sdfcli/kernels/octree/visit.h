@@ -125,6 +125,7 @@ struct VisitTally {
     u32 then, answered;                // the steps after the opening, and after the answers
     u32 first_row, first_point, more;  // new rows and points begin here; number of the points
     u32 piece;                         // cells that were done before
+    u32 turn;                          // 1 after the first launch that did something, 0 after the second, and so on
 };
 #define SDF_MOST_LEVELS 22
 // By level, after it: cells, rows, and cells that are split.
@@ -142,8 +143,8 @@ struct sdf_octree_visit_args {
     u32 after_asking;  // whether nothing is done unless the launch before was to ask for points
     float jump_edge;   // as for sdf_octree_test
     const u64* level;  // [levels, 12] the structs VisitLevel
-    u32* tally;        // [35 + 3 * levels] in and out
-    u32* told;         // [35 + 3 * levels] out: the same once more, where the host reads it
+    u32* tally;        // [36 + 3 * levels] in and out
+    u32* told;         // [2, 36 + 3 * levels] out: the same once more, by turns, where the host reads it
     Points points;
     Limits allowed;
     PacketTree tree;
@@ -191,13 +192,14 @@ struct Visits {
         for (u32 k = 0; k < a.levels; k++)
             cells[k] = of_level(k)[0], rows[k] = of_level(k)[1], split[k] = of_level(k)[2];
         grid.meet();  // before one thread writes what others still read
-        t.stop = SDF_VISITS_GO_ON, t.lone = t.packets = t.wound = 0;
+        t.stop = SDF_VISITS_GO_ON, t.turn ^= 1, t.lone = t.packets = t.wound = 0;
         t.want_cells = t.want_rows = t.want_points = t.want_listed = t.want_chosen = t.want_asked = t.want_flags = 0;
         while (t.stop == SDF_VISITS_GO_ON) t.step = next();
         if (grid.thread > 0) return;
-        for (u32 k = 1; k < sizeof t / sizeof(u32); k++)  // arrivals are counted there
-            a.tally[k] = a.told[k] = ((const u32*)&t)[k];
-        u32* told = a.told + sizeof t / sizeof(u32);
+        const u32 own = sizeof t / sizeof(u32);
+        u32* told = a.told + t.turn * (own + SDF_TALLY_LEVEL * a.levels);
+        for (u32 k = 1; k < own; k++) a.tally[k] = told[k] = ((const u32*)&t)[k];  // arrivals are counted there
+        told += own;
         for (u32 k = 0; k < a.levels; k++, told += SDF_TALLY_LEVEL) {
             of_level(k)[0] = told[0] = cells[k];
             of_level(k)[1] = told[1] = rows[k];
