@@ -106,14 +106,17 @@ class _Reference:
     oriented as in a build, is above 1/2."""
 
     def __init__(self, mesh: Mesh, sign: str, backend: Backend) -> None:
+        import numpy as np
+
         from sdfcli.sign.choice import choose_sign
         from sdfcli.verify.reference import ExactReference
 
         turned, choice = choose_sign(mesh.on(backend), sign)
         self._surface = ExactReference(turned.vertices, turned.faces, backend)
         self._boundary = self._surface
-        if choice.counted is not None:
-            self._boundary = ExactReference(turned.vertices, turned.faces[choice.counted], backend)
+        if choice.left_out is not None:
+            faces = np.delete(turned.faces, choice.left_out, axis=0)
+            self._boundary = ExactReference(turned.vertices, faces, backend)
         self._signed = sign != "none"
 
     def signed_distance(self, points: Floats) -> Floats:

@@ -34,14 +34,14 @@ class Repaired:
     """A mesh with consistently oriented faces.
 
     edges     the connectivity of the faces that count, as they are oriented.
-    counted   (f,) whether a face counts for winding numbers; None: all do.
+    left_out  (k,) the faces that do not count for winding numbers; None: all do.
     inverted  number of shells that were oriented inwards, and turned.
     notes     the changes, in words.
     """
 
     mesh: Mesh
     edges: Connectivity
-    counted: Bools | None = None
+    left_out: Ints | None = None
     inverted: int = 0
     notes: list[str] = field(default_factory=list)
 
@@ -60,7 +60,7 @@ class Repaired:
     def _with_faces(self, mesh: Mesh, faces: Faces) -> Repaired:
         """With a mesh of turned faces in place of another one's."""
         turned = mesh.with_faces(faces)
-        if self.counted is None:
+        if self.left_out is None:
             turned.__dict__["connectivity"] = self.edges
         if "degenerate" in mesh.__dict__:
             turned.__dict__["degenerate"] = mesh.degenerate
@@ -109,14 +109,12 @@ def _without_duplicates(found: Repaired) -> Repaired:
     left_out = np.delete(doubled, stands)
     if len(left_out) == faces:
         return found
-    counted = np.ones(faces, bool)
-    counted[left_out] = False
     note = (
         "the two sides of each face counted once"
         if two_sided
         else f"{len(left_out):,} doubled face{'s' if len(left_out) > 1 else ''} not counted"
     )
-    return replace(found, edges=found.edges.without(left_out), counted=counted, notes=[*found.notes, note])
+    return replace(found, edges=found.edges.without(left_out), left_out=left_out, notes=[*found.notes, note])
 
 
 def _side(faces: Faces) -> Ints:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sdfcli.backend import Backend
 from sdfcli.backend.rebuildable import Rebuildable
-from sdfcli.mesh.arrays import Bools
+from sdfcli.mesh.arrays import Ints
 from sdfcli.mesh.connectivity import OpenEdges
 from sdfcli.mesh.mesh import OF_EDGES, Mesh
 from sdfcli.mesh.repair import Orient, repair
@@ -27,7 +27,7 @@ class SignChoice:
 
     inverted    number of shells that were oriented inwards, and turned.
     crossing    number of faces that cross or overlap others; 0 while it is not counted, see `settle_sign`.
-    counted     (f,) whether a face counts for winding numbers; None: all do.
+    left_out    (k,) the faces that do not count for winding numbers; None: all do.
     open_edges  those of the faces that count, where not all do.
     """
 
@@ -36,7 +36,7 @@ class SignChoice:
     asked_for: bool = False
     inverted: int = 0
     crossing: int = 0
-    counted: Bools | None = None
+    left_out: Ints | None = None
     open_edges: OpenEdges | None = None
 
 
@@ -55,13 +55,13 @@ def choose_sign(mesh: Mesh, asked: str, orient: Orient | None = None) -> tuple[M
     notes = repaired.notes
     if asked != "auto":
         method, reason = asked, "asked for"
-    elif repaired.counted is None and not repaired.mesh.health.faults:
+    elif repaired.left_out is None and not repaired.mesh.health.faults:
         method, reason = "pseudonormal", "closed, oriented, no degenerate or non-manifold spots"
     else:
         method, reason = "winding", ", ".join(health.faults)
         if not health.watertight and not repaired.edges.open:
             notes = [*notes, "closed then"]
-    if repaired.counted is None:
+    if repaired.left_out is None:
         _ = repaired.mesh.health, repaired.mesh.shell, repaired.mesh.open_edges  # what is wanted of them later
     if repaired.mesh is not mesh:
         mesh.release()
@@ -71,8 +71,8 @@ def choose_sign(mesh: Mesh, asked: str, orient: Orient | None = None) -> tuple[M
         "; ".join([reason, *notes]),
         asked_for=asked != "auto",
         inverted=repaired.inverted,
-        counted=repaired.counted,
-        open_edges=None if repaired.counted is None else repaired.edges.open_edges,
+        left_out=repaired.left_out,
+        open_edges=None if repaired.left_out is None else repaired.edges.open_edges,
     )
 
 
@@ -85,10 +85,10 @@ def make_signer(backend: Backend, mesh: Mesh, bvh: Bvh, method: str) -> Signer:
     return WindingSigner(backend, Caps.of(backend, mesh), _moments(backend, bvh))
 
 
-def _moments(backend: Backend, bvh: Bvh, counted: Bools | None = None, lazy: bool = False) -> Rebuildable[WindingIndex]:
-    """The moments of the faces that count (f,); None: of all. lazy: made on first use, not from bvh, without boxes."""
-    made = None if lazy or counted is not None else WindingIndex.of(backend, bvh, boxes=True)
-    return Rebuildable(functools.partial(WindingIndex.among, backend, bvh.order, counted, not lazy), made)
+def _moments(backend: Backend, bvh: Bvh, left_out: Ints | None = None, lazy: bool = False) -> Rebuildable[WindingIndex]:
+    """The moments of all faces but some (k,). lazy: made on first use, not from bvh, without boxes."""
+    made = None if lazy or left_out is not None else WindingIndex.of(backend, bvh, boxes=True)
+    return Rebuildable(functools.partial(WindingIndex.among, backend, bvh.order, left_out, not lazy), made)
 
 
 def settle_sign(
@@ -116,14 +116,14 @@ def settle_sign(
             found = f"{choice.crossing:,} faces cross others"
         if choice.crossing or nested:
             choice = replace(choice, method="winding", reason=_instead(choice, found))
-    counted, open_edges = choice.counted, choice.open_edges
-    choice = replace(choice, counted=None, open_edges=None)  # they take much memory
+    left_out, open_edges = choice.left_out, choice.open_edges
+    choice = replace(choice, left_out=None, open_edges=None)  # they take much memory
     if choice.method != "winding":
         return choice, make_signer(backend, mesh, bvh, choice.method), counts
-    signer = WindingSigner(backend, Caps.of(backend, mesh, open_edges), _moments(backend, bvh, counted, lazy))
+    signer = WindingSigner(backend, Caps.of(backend, mesh, open_edges), _moments(backend, bvh, left_out, lazy))
     if choice.asked_for or signer.closed:
         return choice, signer, counts
-    share = enclosing_share(signer.index, mesh, counted)
+    share = enclosing_share(signer.index, mesh, left_out)
     if share >= 0.5:
         return choice, signer, counts
     reason = f"{choice.reason}; encloses nothing: its two sides differ on {share:.0%} of the surface"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sdfcli.backend import Backend
-from sdfcli.mesh.arrays import Bools, Floats, Ints
+from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.mesh import Mesh, face_normals
 from sdfcli.spatial.moments import BETA, WindingIndex
 from sdfcli.spatial.radix_tree import Bvh
@@ -61,13 +61,15 @@ def sides(index: WindingIndex, mesh: Mesh, faces: Ints) -> tuple[Floats, Floats,
     return behind, before, length[:, 0]
 
 
-def enclosing_share(index: WindingIndex, mesh: Mesh, counted: Bools | None) -> float:
+def enclosing_share(index: WindingIndex, mesh: Mesh, left_out: Ints | None) -> float:
     """The share of the surface with clearly different winding numbers on its two sides: above 0.7 close behind a face,
     and below 0.3 close in front. About 1 for a solid with holes, about 0 for a sheet.
 
-    counted: (f,) whether a face counts; None: all do.
+    left_out: (k,) faces that do not count; None: all do.
     """
-    faces = np.arange(len(mesh.faces)) if counted is None else np.flatnonzero(counted)
+    faces = np.arange(len(mesh.faces))
+    if left_out is not None:
+        faces = np.delete(faces, left_out)
     faces = faces[:: max(1, len(faces) // SIDES_SAMPLES)]
     behind, before, area = sides(index, mesh, faces)
     total = area.sum()

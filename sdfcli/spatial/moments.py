@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sdfcli.backend import WARP, Array, Backend, C, Group
-from sdfcli.mesh.arrays import Bools
+from sdfcli.mesh.arrays import Ints
 from sdfcli.spatial.morton import Order
 from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit
 
@@ -67,15 +67,16 @@ class WindingIndex:
         return WindingIndex(backend, bvh.order.triangle, moments, box=bvh.box if boxes else None)
 
     @staticmethod
-    def among(backend: Backend, order: Order, counted: Bools | None = None, boxes: bool = False) -> WindingIndex:
+    def among(backend: Backend, order: Order, left_out: Ints | None = None, boxes: bool = False) -> WindingIndex:
         """The index of triangles in Morton order, by a tree of its own: about 1 ms per million triangles on a GPU.
 
-        counted: (f,), the faces that count; None: all. boxes: see `of`.
+        left_out: (k,) faces that do not count, each once; None: all do. boxes: see `of`.
         """
         own, slots = order, None
-        if counted is not None:
-            many = [int(np.count_nonzero(counted))]
-            slots = backend.compact(backend.from_host(counted, np.uint8)[order.triangle_id], known=many)[0]
+        if left_out is not None:
+            counts = backend.xp.ones(len(order), np.uint8)
+            counts[backend.from_host(left_out)] = 0
+            slots = backend.compact(counts[order.triangle_id], known=[len(order) - len(left_out)])[0]
             own = Order(order.keys[slots], order.triangle_id[slots], order.triangle[slots])
         backend.release_cached()
         index = WindingIndex.of(backend, refit(backend, build_bvh(backend, own)), boxes)

@@ -110,10 +110,10 @@ def check(
     triangles: Numbers,
     points: Numbers,
     beta: float,
-    counted: Numbers | None = None,
+    left_out: Numbers | None = None,
 ) -> None:
-    """Winding numbers of points in lanes and alone; counted: the triangles (n,) that count."""
-    index = WindingIndex.among(cpu, morton_order(cpu, triangles), counted)
+    """Winding numbers of points in lanes and alone; left_out: triangles (k,) that do not count."""
+    index = WindingIndex.among(cpu, morton_order(cpu, triangles), left_out)
     expected, found = (np.full(len(points), np.nan, np.float32) for _ in range(2))
     values = {"points": points, "tree": index.group, "beta": beta}
     run_alone(alone, "sdf_winding", len(points), winding=expected, **values)
@@ -147,8 +147,8 @@ def test_lanes_walk_as_if_alone(
     points = points_about(rng, triangles.astype(np.float32).reshape(-1, 3, 3), count)
     if ordered:
         points = points[np.argsort(points[:, 0])]
-    counted = rng.permutation(len(triangles)) <= rng.integers(len(triangles))
-    check(alone, cpu, build, triangles, points, beta, None if all_count else counted)
+    left_out = rng.permutation(len(triangles))[: rng.integers(len(triangles))]
+    check(alone, cpu, build, triangles, points, beta, None if all_count else left_out)
 
 
 def test_far_points_and_equal_points(alone: ctypes.CDLL, cpu: CpuBackend, build: str) -> None:
