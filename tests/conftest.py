@@ -65,6 +65,16 @@ def tool(name: str) -> Any:
     return module
 
 
+@pytest.fixture
+def large_mesh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trees, and room for visits, are taken for no small part of a GPU's memory, though they are."""
+    from sdfcli import scene
+    from sdfcli.octree import visits
+
+    monkeypatch.setattr(scene, "KEPT_SHARE", 1 << 40)
+    monkeypatch.setattr(visits, "MOST_SPARE", visits.SPARE)
+
+
 @pytest.fixture(scope="session")
 def fuzz() -> Any:
     """tools/fuzz.py as a module."""

@@ -15,9 +15,8 @@ import trimesh
 import backends
 import sdfcli
 import shapes
-from sdfcli import pipeline, scene
+from sdfcli import pipeline
 from sdfcli.backend import Backend
-from sdfcli.octree import visits
 from sdfcli.verify.estimate import estimate
 from sdfcli.verify.measure import draw_samples
 
@@ -82,13 +81,6 @@ def largest_use(gpu: CudaBackend, octree: str, shape: shapes.Shape, **parameters
     with gpu.xp.cuda.using_allocator(counted):
         field = sdfcli.build(shape, device=gpu.name, octree=octree, **parameters)
     return max(use), max(hold), len(field.corner_key)
-
-
-@pytest.fixture
-def large_mesh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trees, and room for visits, are taken for no small part of the memory, though they are."""
-    monkeypatch.setattr(scene, "KEPT_SHARE", 1 << 40)
-    monkeypatch.setattr(visits, "MOST_SPARE", visits.SPARE)
 
 
 @pytest.mark.gpu

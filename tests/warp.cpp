@@ -119,6 +119,7 @@ FN void meet_all(u32*, u32) { meet("all", 0); }
 #include "distance/packet.h"
 #include "geometry/hilbert.h"
 #include "neighbours/warp.h"
+#include "octree/finish.h"
 #include "octree/settle.h"
 #include "octree/visit.h"
 #include "sign/corners.h"

@@ -111,18 +111,16 @@ class Field:
     def on_device(self, backend: Backend) -> DeviceField:
         """The field on a device."""
         if backend.name not in self._devices.fields:
-            self._keep(backend, None)
+            self.keep_on(backend, None)
         return self._devices.fields[backend.name]
 
     def on(self, backend: Backend) -> LeafArrays:
         """leaf_key, leaf_level, leaf_corner (n, 8), value (m,) on a device. Raises InputError for a missing corner."""
         return self.on_device(backend).arrays.get()
 
-    def keep_on(self, backend: Backend, arrived: Callable[[], None], arrays: LeafArrays) -> None:
-        """Takes over arrays of the field that are on a device already. arrived: waits for those on the host."""
-        self._keep(backend, arrays, arrived)
-
-    def _keep(self, backend: Backend, arrays: LeafArrays | None, arrived: Callable[[], None] = lambda: None) -> None:
+    def keep_on(self, backend: Backend, arrays: LeafArrays | None, arrived: Callable[[], None] = lambda: None) -> None:
+        """Takes over arrays of the field that are on a device already; None: none are. arrived: waits for those on the
+        host."""
         host = self.leaf_key, self.leaf_level, self.corner_key, self.distance
 
         def on_host() -> HostArrays:

@@ -35,6 +35,6 @@ def field_of(
     if steps is not None:
         field.keep_steps(steps)
     kept = {name: arrays.pop(name) for name in ("leaf_key", "leaf_level")}
-    field.keep_on(backend, wait, {**kept, "leaf_corner": leaf_corner, "value": arrays.pop("distance")})
+    field.keep_on(backend, {**kept, "leaf_corner": leaf_corner, "value": arrays.pop("distance")}, wait)
     arrays.clear()
     return field, wait

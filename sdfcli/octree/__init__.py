@@ -47,8 +47,8 @@ OF_ALL = (
 OF_GROWTH = (
     "sdf_octree_visit",
     "sdf_octree_settle",
+    "sdf_octree_ranks",
     "sdf_octree_screen",
-    "sdf_octree_constrain",
     "sdf_octree_children",
     "sdf_octree_sheets",
     "sdf_octree_leaves",

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from sdfcli.backend import Array
+from sdfcli.backend import Array, C
 from sdfcli.octree.corners import corner_order
 from sdfcli.octree.levels import Octree
 from sdfcli.octree.refine import Criteria
@@ -82,8 +82,13 @@ def _leaves(octree: Octree, rank: Array) -> tuple[dict[str, Array], Array]:
 
 def _ranks(octree: Octree) -> Array:
     """For each cell, level by level, how many leaves come before it along the Morton curve."""
-    run, levels, counts = octree.backend.run, octree.levels, octree.cell_counts
-    ranks = octree.backend.xp.ones(sum(counts), np.uint32)  # first the leaves in each cell
+    backend, levels, counts = octree.backend, octree.levels, octree.cell_counts
+    run, xp, cells = backend.run, backend.xp, sum(counts)
+    if backend.grids:
+        ranks, arrivals = xp.empty(cells, np.uint32), xp.zeros(1, np.uint32)
+        run("sdf_octree_ranks", C.WARP, cells=cells, octree=octree.all_levels, rank=ranks, arrivals=arrivals)
+        return ranks
+    ranks = xp.ones(cells, np.uint32)  # first the leaves in each cell
     ends = itertools.accumulate(counts)
     rank = [ranks[end - count : end] for end, count in zip(ends, counts, strict=True)]
     for level in reversed(range(1, len(levels))):

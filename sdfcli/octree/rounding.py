@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sdfcli.backend import Array
+from sdfcli.backend import Array, C
 from sdfcli.octree.corners import root_keys
 from sdfcli.octree.levels import Octree
 from sdfcli.octree.quantise import LEAST_STEP, corner_level_group
@@ -40,26 +40,17 @@ def fine_points(octree: Octree, criteria: Criteria, step: float) -> tuple[Array 
 def rounded(octree: Octree, step: float, parts: int, fine: Array | None) -> tuple[Array, Array]:
     """The quantised values (m,) float32 of the points, and their residuals (m,) int32 from the predictions of coarser
     points. fine: halvings of the step by point; parts: the unit of residuals is 1 / parts of the step."""
-    backend, xp, value = octree.backend, octree.backend.xp, octree.values.value
-    result, steps = value.copy(), xp.zeros(len(value), np.int32)
-    backend.run(
-        "sdf_corner_quantise",
-        8,
-        own=corner_level_group(backend, root_keys(backend), 0, xp.arange(8, dtype=np.uint32), step, result),
-        hanging=octree.values.hanging,
-        residual=steps,
-    )
+    backend, xp, value, hanging = octree.backend, octree.backend.xp, octree.values.value, octree.values.hanging
+    result, steps = xp.empty_like(value), xp.empty(len(value), np.int32)
+    given = {"value": value, "hanging": hanging, "fine": fine, "parts": parts, "step": step}
+    given |= {"rounded": result, "steps": steps}
+    if backend.grids:
+        rows, arrivals = sum(own.rows.count for own in octree.levels), xp.zeros(1, np.uint32)
+        backend.run("sdf_octree_rounds", C.WARP, rows=rows, octree=octree.all_levels, arrivals=arrivals, **given)
+        return result, steps
+    result[:8] = value[:8]
+    root = corner_level_group(backend, root_keys(backend), 0, xp.arange(8, dtype=np.uint32), step, result)
+    backend.run("sdf_corner_quantise", 8, own=root, hanging=hanging, residual=steps)
     for own in octree.levels:
-        backend.run(
-            "sdf_octree_round",
-            own.rows.count,
-            points=own.rows.points,
-            value=value,
-            hanging=octree.values.hanging,
-            fine=fine,
-            parts=parts,
-            step=step,
-            rounded=result,
-            steps=steps,
-        )
+        backend.run("sdf_octree_round", own.rows.count, points=own.rows.points, **given)
     return result, steps

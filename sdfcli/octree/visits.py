@@ -19,7 +19,7 @@ from sdfcli.octree.refine import Criteria
 from sdfcli.scene import Scene
 from sdfcli.spatial.packets import PACKETS_FROM, PacketIndex, asking_about
 
-SPARE, MOST_SPARE = 1 << 10, 1 << 13
+SPARE, MOST_SPARE = 1 << 10, 1 << 15
 """Cells to split for which there is room at least, so that visits of few of them go on without the host; and where that
 is a small part of memory."""
 SPARE_BYTES, SPARE_SHARE = 2 * (12 * (8 * 8 + OPENED_SHARE * 148) + OPENED_SHARE * C.OWN_POINTS * 24), 64
@@ -130,6 +130,7 @@ class Visits:
             if stop == C.VISITS_DONE:
                 criteria.distances.queries += told["queries"]
                 return told["coarsest"]
+            del ready  # which keeps arrays that are freed here
             if stop == C.VISITS_NO_ROOM:
                 self._make_room(told)
             elif stop == C.VISITS_TO_AFFORD:
@@ -178,16 +179,21 @@ class Visits:
             **self._criteria.of_visits,
             **self._trees,
         }
+        visit, after_asking = (backend.ready("sdf_octree_visit", C.WARP, **visits, after_asking=k) for k in range(2))
+        return Launches(visit, self._answers(tally), after_asking)
+
+    def _answers(self, tally: Array) -> list[Launch]:
+        """What answers what visits want to know of points."""
+        backend, signs = self._backend, self._signs.values
         lone, packets, wound = (tally[place : place + 1] for place in map(tally_names().index, ASKED))
         answers: list[Launch] = []
         if not self._scene.crew:
             answers = asking_about(backend, self._tree, lone, packets, **self._room.questions())
-        if self._signs.values["tree"]:
-            signs = {name: self._signs.values[name] for name in ("tree", "caps", "steps", "step", "beta", "lost")}
-            of_points = {"closed": 0, "many": wound, **self._room.wound()}
-            answers.append(backend.ready("sdf_winding_lone", C.WARP * MOST_WOUND, **signs, **of_points))
-        visit, after_asking = (backend.ready("sdf_octree_visit", C.WARP, **visits, after_asking=k) for k in range(2))
-        return Launches(visit, answers, after_asking)
+        if signs["tree"]:
+            given = {name: signs[name] for name in ("tree", "caps", "steps", "step", "beta", "lost")}
+            given |= {"closed": 0, "many": wound, **self._room.wound()}
+            answers.append(backend.ready("sdf_winding_lone", C.WARP * MOST_WOUND, **given))
+        return answers
 
     def _room_ahead(self) -> bool:
         """Makes room on levels that may have cells soon; returns whether there was none."""

@@ -20,11 +20,10 @@ from hypothesis import strategies as st
 import backends
 import sdfcli
 import shapes
-from sdfcli import pipeline, scene
+from sdfcli import pipeline
 from sdfcli.backend import Backend, overflow, scratch
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.errors import OutOfMemoryError
-from sdfcli.octree import visits
 from sdfcli.runtime.memory import used_memory
 from sdfcli.verify.measure import draw_samples
 
@@ -232,11 +231,10 @@ def test_builds_with_warps_overflow(warps: Backend, tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.gpu
+@pytest.mark.usefixtures("large_mesh")
 def test_what_a_gpu_has_no_room_for_lies_on_the_host(gpu: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     from sdfcli.backend import cuda
 
-    monkeypatch.setattr(visits, "MOST_SPARE", visits.SPARE)  # no more than where memory is short
-    monkeypatch.setattr(scene, "KEPT_SHARE", 1 << 40)
     shape, parameters = shapes.torus(400, 200), {"tolerance": 2e-4}
     pool, on_host = gpu.xp.get_default_memory_pool(), cuda.CudaBackend._on_host
     sizes, uses = [], [0]

@@ -38,19 +38,19 @@ struct sdf_vertex_bounds_args {
 SDF_KERNEL(sdf_vertex_bounds, PLAIN, i) {
     const double* first = a.vertex + 3 * (size_t)i * SDF_FACE_RUN;
     u32 count = min_of(a.vertices - i * SDF_FACE_RUN, SDF_FACE_RUN);
-    double low[3] = {first[0], first[1], first[2]}, high[3] = {first[0], first[1], first[2]}, none = 0.0;
+    double low[3] = {first[0], first[1], first[2]}, high[3] = {first[0], first[1], first[2]}, none[3] = {};
     for (u32 k = 0; k < count; k++)
         for (int axis = 0; axis < 3; axis++) {
             double x = first[3 * k + axis];
             low[axis] = min_of(x, low[axis]);
             high[axis] = max_of(x, high[axis]);
-            none += x - x;
+            none[axis] += x - x;  // one sum of all would wait for each addition
         }
     for (int axis = 0; axis < 3; axis++) {
         a.bounds[6 * (size_t)i + axis] = low[axis];
         a.bounds[6 * (size_t)i + 3 + axis] = high[axis];
     }
-    if (none != 0.0) store_relaxed(a.wrong, (u8)1);
+    if (none[0] + none[1] + none[2] != 0.0) store_relaxed(a.wrong, (u8)1);
 }
 
 #endif

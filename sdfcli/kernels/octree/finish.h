@@ -1,0 +1,77 @@
+// What is done level by level when an octree has grown, in one launch each.
+//
+// INTERFACE
+//   sdf_octree_ranks   what sdf_octree_held and sdf_octree_rank do
+//   sdf_octree_rounds  what sdf_corner_quantise does for the root's corners, and sdf_octree_round
+#ifndef SDFCLI_OCTREE_FINISH_H
+#define SDFCLI_OCTREE_FINISH_H
+#include "base/grid.h"
+#include "field/quantise.h"
+#include "octree/assemble.h"
+
+#ifdef SDF_SHARED
+
+struct sdf_octree_ranks_args {
+    u32 n;      // threads: all that run at a time
+    u32 cells;  // on all levels
+    AllLevels octree;
+    u32* rank;      // [cells] out: how many leaves come before each along the Morton curve
+    u32* arrivals;  // [1] 0 at first
+};
+SDF_KERNEL(sdf_octree_ranks, GRID, i) {
+    Grid grid = {i, a.n, a.arrivals, nullptr};
+    const LevelEntry* level = (const LevelEntry*)a.octree.level + 1;
+    auto families = [&](u32 k) {
+        return ((k + 1 < a.octree.levels ? level[k + 1].cells : a.cells) - level[k].cells) / 8;
+    };
+    grid.each(a.cells, [&](u32 cell) { a.rank[cell] = 1; });
+    grid.meet();
+    for (u32 k = a.octree.levels - 1; k > 0; k--) {
+        u32* rank = a.rank + level[k].cells;
+        sdf_octree_held_args held = {families(k), level[k].own.parent, rank, a.rank + level[k - 1].cells};
+        grid.each(held.n, [&](u32 family) { sdf_octree_held_at(held, family); });
+        grid.meet();
+    }
+    if (i == 0) a.rank[0] = 0;
+    grid.meet();
+    for (u32 k = 1; k < a.octree.levels; k++) {
+        u32* rank = a.rank + level[k].cells;
+        sdf_octree_rank_args ranked = {families(k), level[k].own.parent, a.rank + level[k - 1].cells, rank};
+        grid.each(ranked.n, [&](u32 family) { sdf_octree_rank_at(ranked, family); });
+        grid.meet();
+    }
+}
+
+struct sdf_octree_rounds_args {
+    u32 n;     // threads: all that run at a time
+    u32 rows;  // on all levels
+    AllLevels octree;
+    const float* value;  // [points] and the rest as for sdf_octree_round
+    const u8* hanging;   // [points]
+    const u32* fine;     // [points] may be null
+    int parts;
+    double step;
+    float* rounded;  // [points] out
+    int* steps;      // [points] out
+    u32* arrivals;   // [1] 0 at first
+};
+SDF_KERNEL(sdf_octree_rounds, GRID, i) {
+    Grid grid = {i, a.n, a.arrivals, nullptr};
+    const LevelEntry* level = (const LevelEntry*)a.octree.level + 1;
+    grid.each(8, [&](u32 corner) {  // the root's, of which nothing is foretold
+        int steps = a.hanging[corner] ? 0 : whole_steps(a.value[corner], 0.0, a.step);
+        a.rounded[corner] = (float)((double)steps * a.step);
+        a.steps[corner] = steps;
+    });
+    grid.meet();
+    for (u32 k = 0; k < a.octree.levels; k++) {
+        u32 rows = (k + 1 < a.octree.levels ? level[k + 1].rows : a.rows) - level[k].rows;
+        sdf_octree_round_args round = {rows,   level[k].own.points, a.value, a.hanging, a.fine, a.parts,
+                                       a.step, a.rounded,           a.steps};
+        grid.each(rows, [&](u32 row) { sdf_octree_round_at(round, row); });
+        grid.meet();
+    }
+}
+#endif
+
+#endif
