@@ -109,7 +109,8 @@ def _build(
 ) -> Field:
     stages = Stages()
     progress(LOADING)
-    loading = Loading(source, params)  # by threads, while the device starts
+    with stages("load"):
+        loading = Loading(source, params)  # a file by threads, while the device starts
     with stages("start"):
         first, *names = device_names(device) if "," in device else [device]
         also = [select_backend(name, threads) for name in names]

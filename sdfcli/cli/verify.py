@@ -15,6 +15,7 @@ from sdfcli.errors import CheckFailedError, InputError, UsageError
 
 if TYPE_CHECKING:
     from sdfcli.backend import Backend
+    from sdfcli.field.field import Field
     from sdfcli.mesh.arrays import Floats
     from sdfcli.mesh.mesh import Mesh
     from sdfcli.verify.accuracy import RegionErrors
@@ -72,7 +73,7 @@ def verify(
     passed = worst <= allowed
     if json:
         facts = {"input": str(file), "reference": str(mesh), "same_mesh": same, "passed": passed}
-        regions = {name: _figures(region) for name, region in found.items()}
+        regions = {name: _figures(field, region) for name, region in found.items()}
         print_json({**facts, "tolerance": allowed, "max_error": worst, "regions": regions})
     elif not quiet:
         _print_regions(file, found)
@@ -83,13 +84,13 @@ def verify(
         raise CheckFailedError(f"{file}: the error is {fractions}")
 
 
-def _figures(region: RegionErrors) -> dict[str, float]:
+def _figures(field: Field, region: RegionErrors) -> dict[str, float]:
     return {
         "samples": region.samples,
         "max_error": region.largest,
         "rms_error": region.rms,
         "jumps": region.jumps,
-        "cell": region.cell,
+        "cell": float(field.cell_at([region.where])[1][0]),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
+from functools import partial
 from threading import Event
 from typing import Any, TypeVar
 
@@ -131,6 +131,14 @@ def load_placed(source: Any, params: BuildParams) -> Mesh:
     return load_mesh(source).placed(Domain.of(params.domain), params.unit)
 
 
+def _of_file(source: Any) -> bool:
+    return not isinstance(source, (Mesh, tuple)) and not (hasattr(source, "vertices") and hasattr(source, "faces"))
+
+
+def _done(result: T) -> Callable[[], T]:
+    return lambda: result
+
+
 def _without_arrays_of(source: Any, mesh: Mesh) -> Mesh:
     """A mesh in memory of its own, as a source's arrays may change while it is hashed."""
     if isinstance(source, Mesh):
@@ -145,16 +153,18 @@ def _without_arrays_of(source: Any, mesh: Mesh) -> Mesh:
 
 
 class Loading:
-    """A mesh that is loaded and hashed by threads. Its methods wait for results, and pass on exceptions."""
+    """A mesh that is hashed by a thread; another one reads files, while arrays are looked at here, as a thread would
+    want Python's lock, too. Its methods wait for results, and pass on exceptions."""
 
     def __init__(self, source: Any, params: BuildParams) -> None:
         self._threads = executor(2)
-        self._loaded = loaded = self._threads.submit(load_placed, source, params)
+        work = partial(load_placed, source, params)
+        self._loaded = loaded = self._threads.submit(work).result if _of_file(source) else _done(work())
         self._apart = Event()
 
         def hashed() -> str:
             try:
-                mesh = _without_arrays_of(source, loaded.result())
+                mesh = _without_arrays_of(source, loaded())
             finally:
                 self._apart.set()
             return mesh.sha256
@@ -163,8 +173,8 @@ class Loading:
 
     def mesh(self) -> Mesh:
         """The mesh, once: it is not kept here."""
-        loaded: Future[Mesh] = self.__dict__.pop("_loaded")
-        return loaded.result()
+        loaded: Callable[[], Mesh] = self.__dict__.pop("_loaded")
+        return loaded()
 
     def let_go(self) -> None:
         """Waits until the source's arrays may change."""

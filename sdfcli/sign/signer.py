@@ -124,5 +124,5 @@ def new_signs(
 def clear_share(index: WindingIndex, points: Floats) -> float:
     """The share of points (n, 3) in the unit cube with a clear winding number; see LEVEL."""
     backend = index.backend
-    winding = index.winding(backend.from_host(points, np.float32), BETA)
-    return len(backend.xp.flatnonzero(backend.xp.abs(winding - 0.5) > LEVEL)) / len(points)
+    winding = backend.to_host(index.winding(backend.from_host(points, np.float32), BETA))
+    return np.count_nonzero(np.abs(winding - np.float32(0.5)) > LEVEL) / len(points)

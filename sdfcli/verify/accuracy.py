@@ -65,14 +65,14 @@ class RegionErrors:
     largest and rms  of |field - truth|, outside the band divided by distance / band, as the tolerance grows there.
     jumps            points at a jump of the sign, which are left out: where an open surface's hole is closed, the sign
                      jumps between the two sides of the hole, which no continuous field can follow.
-    cell             edge of the cell with the largest error, in the mesh's units.
+    where            the point (3,) with the largest error, in the mesh's units.
     """
 
     samples: int
     largest: float
     rms: float
     jumps: int
-    cell: float
+    where: tuple[float, float, float]
 
 
 def sample_points(mesh: Mesh, band: float, count: int, seed: int) -> dict[str, Floats]:
@@ -200,14 +200,13 @@ def errors_by_region(
     jump[suspect] = _jumps(field, reference, points[suspect], truth[suspect], value[suspect])
     counted = np.where(jump, -1.0, relative)
     worst = [part.start + int(np.argmax(counted[part])) for part in parts.values()]
-    edges = field.cell_at(points[worst])[1]
     return {
-        name: _region_errors(relative[part], jump[part], float(edge))
-        for (name, part), edge in zip(parts.items(), edges, strict=True)
+        name: _region_errors(relative[part], jump[part], points[place])
+        for (name, part), place in zip(parts.items(), worst, strict=True)
     }
 
 
-def _region_errors(relative: Floats, jump: Bools, cell: float) -> RegionErrors:
+def _region_errors(relative: Floats, jump: Bools, where: Floats) -> RegionErrors:
     counted = relative[~jump] if jump.any() else relative
     squares = counted**2
     return RegionErrors(
@@ -216,7 +215,7 @@ def _region_errors(relative: Floats, jump: Bools, cell: float) -> RegionErrors:
         # One by one: the order of NumPy's sums depends on the machine.
         rms=math.sqrt(np.cumsum(squares, out=squares)[-1] / len(squares)) if len(squares) else 0.0,
         jumps=int(jump.sum()),
-        cell=cell,
+        where=(float(where[0]), float(where[1]), float(where[2])),
     )
 
 

@@ -63,9 +63,11 @@ def draw_samples(mesh: Mesh, band: float, points: int = MEASURED_POINTS, thickne
 
 @dataclass(frozen=True)
 class Measured:
-    """Errors as fractions of the diagonal. worst: the region with the largest error; sheets: as in a field's info."""
+    """Errors as fractions of the diagonal. worst: the region with the largest error; cell: the edge of the cell with
+    that error, in the mesh's units, where it is above the tolerance; sheets: as in a field's info."""
 
     worst: RegionErrors
+    cell: float | None
     rms: float
     sheets: dict[str, Any]
 
@@ -91,8 +93,10 @@ def measure(field: Field, scene: Scene, samples: Samples, params: BuildParams, g
     else:
         sheets = Sheets(*sides, truth[many:] < 0)
         thinnest = sheets.report(sheets.lost(value[many:]) if scene.signed else None, mesh)
+    worst = max(found, key=lambda region: region.largest)
     return Measured(
-        worst=max(found, key=lambda region: region.largest),
+        worst=worst,
+        cell=float(field.cell_at([worst.where])[1][0]) if worst.largest > params.tolerance else None,
         rms=math.sqrt(math.fsum(region.rms * region.rms for region in found) / len(found)),
         sheets={**kept, **thinnest},
     )
@@ -120,15 +124,15 @@ def describe(
         "sign_confidence": confidence,
         "jump_leaves": grown.jump_leaves,
         "max_error": worst.largest,
-        "error_limit": _error_limit(worst, params, mesh.domain.length * 0.5 ** params.depth_limit(scale)),
+        "error_limit": _error_limit(measured.cell, params, mesh.domain.length * 0.5 ** params.depth_limit(scale)),
         "rms_error": measured.rms,
     }
 
 
-def _error_limit(worst: RegionErrors, params: BuildParams, finest: float) -> str | None:
-    """The reason for an error above the tolerance; None where it is not."""
-    if worst.largest <= params.tolerance:
+def _error_limit(cell: float | None, params: BuildParams, finest: float) -> str | None:
+    """The reason for an error above the tolerance, in a cell with this edge; None where it is not."""
+    if cell is None:
         return None
     if params.octree == "bvh":
         return "triangles"
-    return "depth" if worst.cell < 1.5 * finest else "samples"
+    return "depth" if cell < 1.5 * finest else "samples"
