@@ -134,7 +134,8 @@ class _Touching:
         backend, xp, count, order = self._backend, self._backend.xp, rounds * len(ball), self._nearest.order
         numbers = {"ball": backend.from_host(ball), "balls": len(ball), "halvings": halvings}
         balls = backend.group("TouchingBalls", **self._given, **numbers)
-        centre, verdict, width = (xp.empty(*of) for of in (((count, 3), np.float32), (count, np.uint8), (count,)))
+        centre, found = xp.empty((count, 3), np.float32), xp.empty(9 * count, np.uint8)
+        width, verdict = _parts_of(found)
         backend.run("sdf_ball_centres", count, balls=balls, centre=centre)
         _, slot = self._nearest.nearest_in_any_order(centre)
         backend.run(
@@ -149,7 +150,7 @@ class _Touching:
             verdict=verdict,
             width=width,
         )
-        said, wide = backend.to_host(verdict), backend.to_host(width)
+        wide, said = _parts_of(backend.to_host(found))
         opposite, smaller = said & C.BALL_OPPOSED > 0, said & C.BALL_FULL > 0
         chosen = np.flatnonzero(opposite).astype(np.uint32)
         if len(chosen):
@@ -169,4 +170,10 @@ class _Touching:
         given = {"balls": balls, "chosen": backend.from_host(chosen), "width": width}
         backend.run("sdf_ball_middles", count, middle=middle, scale=scale, **given)
         distance, _ = self._nearest.nearest_in_any_order(middle)
-        return np.asarray(backend.to_host(distance) * backend.to_host(scale))
+        return np.asarray(backend.to_host(distance * scale))
+
+
+def _parts_of(found: Array) -> tuple[Array, Array]:
+    """Widths (n,) float64 and verdicts (n,) uint8, in one array (9 n,) uint8: one copy to the host."""
+    count = len(found) // 9
+    return found[: 8 * count].view(np.float64), found[8 * count :]
