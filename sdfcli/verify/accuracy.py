@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -78,27 +79,34 @@ class RegionErrors:
 def sample_points(mesh: Mesh, band: float, count: int, seed: int) -> dict[str, Floats]:
     """Random points (n, 3) by region: near the surface, in the band (a fraction of the diagonal) around it, and
     everywhere in the domain; `count` in all."""
-    width = band * mesh.unit
-    near, around, anywhere = (_kept_numbers if count <= MOST_KEPT else _numbers)(count, seed)
-    near = _on_faces(mesh, near[0])[0] + near[1] * (near[2] * NEAR * width)
-    around = _on_faces(mesh, around[0])[0] + around[1] * (around[2] * width)
-    low, length = mesh.domain.origin, mesh.domain.length
-    anywhere = low + anywhere * length
-    return {
-        "near": np.clip(near, low, low + length),
-        "band": np.clip(around, low, low + length),
-        "everywhere": anywhere,
-    }
+    points, ends = drawn_points(mesh, band, count, seed), accumulate(region_counts(count).values())
+    return dict(zip(region_counts(count), np.split(points, [*ends][:-1]), strict=True))
 
 
-def _numbers(count: int, seed: int) -> tuple[Any, Any, Floats]:
-    """The random numbers of sample_points: near the surface and in the band places, directions (third, 3) and offsets
-    (third, 1) in -1 .. 1; and points in the unit cube."""
+def region_counts(count: int) -> dict[str, int]:
+    """The numbers of points by region, of so many in all."""
+    return {"near": count // 3, "band": count // 3, "everywhere": count - 2 * (count // 3)}
+
+
+def drawn_points(mesh: Mesh, band: float, count: int, seed: int) -> Floats:
+    """Those of sample_points (count, 3), one region after the other."""
+    places, way, far, anywhere = (_kept_numbers if count <= MOST_KEPT else _numbers)(count, seed)
+    points, _ = _drawn(mesh, places, (way, far, band * mesh.unit), more=len(anywhere))
+    points[len(far) :] = mesh.domain.origin + anywhere * mesh.domain.length
+    return points
+
+
+def _numbers(count: int, seed: int) -> tuple[Places, Floats, Floats, Floats]:
+    """The random numbers of sample_points: near the surface, then in the band, places, directions (n, 3) and offsets
+    (n,) in bands, -1 .. 1; and points in the unit cube."""
     rng, third = np.random.default_rng(seed), count // 3
-    near, around = (
-        (Places.drawn(third, rng), _directions(third, rng), rng.uniform(-1, 1, (third, 1))) for _ in range(2)
-    )
-    return near, around, rng.random((count - 2 * third, 3))
+
+    def around() -> tuple[Floats, ...]:
+        return *Places.drawn(third, rng), _directions(third, rng), rng.uniform(-1, 1, third)
+
+    share, weight, way, far = map(np.concatenate, zip(around(), around(), strict=True))
+    far[:third] *= NEAR
+    return Places(share, weight), way, far, rng.random((count - 2 * third, 3))
 
 
 _kept_numbers = functools.lru_cache(maxsize=1)(_numbers)
@@ -122,24 +130,35 @@ class Places(NamedTuple):
 
 def on_surface(mesh: Mesh, count: int, rng: np.random.Generator) -> Floats:
     """Random points (count, 3) on the surface, uniform by area."""
-    return _on_faces(mesh, Places.drawn(count, rng))[0]
+    return _drawn(mesh, Places.drawn(count, rng))[0]
 
 
 def surface_samples(mesh: Mesh, places: Places) -> tuple[Floats, Floats]:
-    """The points (n, 3) of the surface at n places, and the unit normals (n, 3) of their faces."""
-    points, face = _on_faces(mesh, places)
-    return points, face_directions(mesh, face)
+    """The points (n, 3) of the surface at n places, and the unit normals (n, 3) of their faces; 0 for faces without
+    area."""
+    points, normals = _drawn(mesh, places, normals=True)
+    assert normals is not None
+    return points, normals
 
 
-def _on_faces(mesh: Mesh, places: Places) -> tuple[Floats, Ints]:
-    """The points (n, 3) of the surface at n places, and their faces (n,)."""
+def _drawn(
+    mesh: Mesh,
+    places: Places,
+    away: tuple[Floats, Floats, float] | None = None,
+    more: int = 0,
+    normals: bool = False,
+) -> tuple[Floats, Floats | None]:
+    """The points (n + more, 3) at n places, of which the last ones are uninitialised; and their faces' unit normals.
+    away: directions (n, 3) in which they leave the surface, how many widths (n,), and a width; None: they do not."""
     backend, sums, count = any_backend(), mesh.area_sums, len(places.share)
-    given = {"drawn": places.share * sums[-1], "weight": places.weight}
+    way, far, width = away or (None, None, 0.0)
+    given: dict[str, Any] = {"share": places.share, "weight": places.weight, "way": way, "far": far}
     given |= {"sums": sums, "vertex": mesh.vertices, "face": mesh.faces}
-    point, face = backend.xp.empty((count, 3)), backend.xp.empty(count, np.uint32)
-    arrays = {name: backend.from_host(array) for name, array in given.items()}
-    backend.run("sdf_points_drawn", count, faces=len(sums), chosen=face, point=point, **arrays)
-    return backend.to_host(point), backend.to_host(face).astype(np.int64)
+    arrays = {name: None if array is None else backend.from_host(array) for name, array in given.items()}
+    point, normal = backend.xp.empty((count + more, 3)), backend.xp.empty((count, 3)) if normals else None
+    numbers = {"faces": len(sums), "domain": mesh.domain.group(backend), "width": width}
+    backend.run("sdf_points_drawn", count, point=point[:count], normal=normal, **numbers, **arrays)
+    return backend.to_host(point), None if normal is None else backend.to_host(normal)
 
 
 def corners_of(mesh: Mesh, face: Ints) -> Floats:

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from sdfcli.field.field import Field
 from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.health import Health
@@ -17,7 +15,7 @@ from sdfcli.octree.grown import Grown
 from sdfcli.params import BuildParams
 from sdfcli.query.mesh_distance import MeshDistance
 from sdfcli.scene import Scene
-from sdfcli.verify.accuracy import MOST_SUSPECTS, Evaluated, RegionErrors, errors_by_region, sample_points
+from sdfcli.verify.accuracy import MOST_SUSPECTS, Evaluated, RegionErrors, drawn_points, errors_by_region, region_counts
 from sdfcli.verify.check import mesh_report, verdict
 from sdfcli.verify.thickness import Sheets, find_sides, spots
 
@@ -52,12 +50,12 @@ class Samples:
 
 def draw_samples(mesh: Mesh, band: float, points: int = MEASURED_POINTS, thickness: bool = True) -> Samples:
     """The samples of a mesh, deterministic."""
-    regions = sample_points(mesh, band, points, SEED)
+    drawn, counts = drawn_points(mesh, band, points, SEED), region_counts(points)
     return Samples(
-        {name: len(where) for name, where in regions.items()},
-        np.concatenate(list(regions.values())),
+        counts,
+        drawn,
         spots(mesh) if thickness else None,
-        mesh.domain.to_unit(regions["band"]),
+        mesh.domain.to_unit(drawn[counts["near"] : -counts["everywhere"]]),
     )
 
 

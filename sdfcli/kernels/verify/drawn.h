@@ -1,39 +1,55 @@
-// Random points on a surface, uniform by area.
+// Random points on and around a surface, uniform by area.
 //
 // INTERFACE
 //   sdf_points_drawn  points from random numbers
 #ifndef SDFCLI_VERIFY_DRAWN_H
 #define SDFCLI_VERIFY_DRAWN_H
 #include "base/kernel.h"
-#include "base/vec.h"
+#include "geometry/domain.h"
 
 struct sdf_points_drawn_args {
     u32 n;  // points
     u32 faces;
+    Domain domain;
     const double* sums;    // [faces] the running sums of the faces' areas
-    const double* drawn;   // [n] the sum at a point's place along all areas
+    const double* share;   // [n] of all area that comes before a point
     const double* weight;  // [n, 3] of its face's corners
     const double* vertex;  // [vertices, 3]
     const u32* face;       // [faces, 3]
-    u32* chosen;           // [n] out: the point's face
-    double* point;         // [n, 3] out
+    const double* way;     // [n, 3] the direction in which a point leaves the surface; null: it does not
+    const double* far;     // [n] how many widths it goes
+    double width;
+    double* point;   // [n, 3] out: within the domain, if they leave the surface
+    double* normal;  // [n, 3] out: the face's unit normal, 0 if it has no area; null: not wanted
 };
 SDF_KERNEL(sdf_points_drawn, PLAIN, i) {
+    double drawn = a.share[i] * a.sums[a.faces - 1];
     u32 first = 0, last = a.faces - 1;  // the first face whose sum is not below the point's; or else the last one
     while (first < last) {
         u32 middle = first + (last - first) / 2;
-        if (a.sums[middle] < a.drawn[i])
+        if (a.sums[middle] < drawn)
             first = middle + 1;
         else
             last = middle;
     }
-    a.chosen[i] = first;
-    const double* weight = a.weight + 3 * (size_t)i;
+    const u32* face = a.face + 3 * (size_t)first;
+    const double *corner[3], *weight = a.weight + 3 * (size_t)i;
+    for (int k = 0; k < 3; k++) corner[k] = a.vertex + 3 * (size_t)face[k];
+    const double low[3] = {a.domain.x, a.domain.y, a.domain.z};
+    double away = a.way ? a.far[i] * a.width : 0.0;
     for (int axis = 0; axis < 3; axis++) {
-        double corner[3];
-        for (int k = 0; k < 3; k++) corner[k] = a.vertex[3 * (size_t)a.face[3 * (size_t)first + k] + axis];
-        a.point[3 * (size_t)i + axis] = weight[0] * corner[0] + weight[1] * corner[1] + weight[2] * corner[2];
+        double x = weight[0] * corner[0][axis] + weight[1] * corner[1][axis] + weight[2] * corner[2][axis];
+        if (a.way) x = min_of(max_of(x + a.way[3 * (size_t)i + axis] * away, low[axis]), low[axis] + a.domain.length);
+        a.point[3 * (size_t)i + axis] = x;
     }
+    if (!a.normal) return;
+    D3 at = to_unit(a.domain, corner[0]);
+    D3 normal = cross(to_unit(a.domain, corner[1]) - at, to_unit(a.domain, corner[2]) - at);
+    double length = sqrt(dot(normal, normal));
+    if (!(length > 0.0)) length = 1.0;
+    a.normal[3 * (size_t)i] = normal.x / length;
+    a.normal[3 * (size_t)i + 1] = normal.y / length;
+    a.normal[3 * (size_t)i + 2] = normal.z / length;
 }
 
 #endif
