@@ -9,6 +9,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from sdfcli.backend import any_backend
 from sdfcli.mesh.arrays import Bools, Floats, Ints
@@ -102,11 +103,12 @@ def _numbers(count: int, seed: int) -> tuple[Places, Floats, Floats, Floats]:
     rng, third = np.random.default_rng(seed), count // 3
 
     def around() -> tuple[Floats, ...]:
-        return *Places.drawn(third, rng), _directions(third, rng), rng.uniform(-1, 1, third)
+        places = Places.drawn(third, rng)
+        return places.share, places.weight, _directions(third, rng), rng.uniform(-1, 1, third)
 
     share, weight, way, far = map(np.concatenate, zip(around(), around(), strict=True))
     far[:third] *= NEAR
-    return Places(share, weight), way, far, rng.random((count - 2 * third, 3))
+    return Places.of(share, weight), way, far, rng.random((count - 2 * third, 3))
 
 
 _kept_numbers = functools.lru_cache(maxsize=1)(_numbers)
@@ -117,15 +119,22 @@ class Places(NamedTuple):
 
     share   (n,) of all area that comes before.
     weight  (n, 3) of the corners of the face there.
+    order   (n,) uint32: that of the shares.
     """
 
     share: Floats
     weight: Floats
+    order: npt.NDArray[np.uint32]
 
     @staticmethod
     def drawn(count: int, rng: np.random.Generator) -> Places:
         """So many places."""
-        return Places(rng.random(count), rng.dirichlet([1.0, 1.0, 1.0], count))
+        return Places.of(rng.random(count), rng.dirichlet([1.0, 1.0, 1.0], count))
+
+    @staticmethod
+    def of(share: Floats, weight: Floats) -> Places:
+        """Those with these shares and weights."""
+        return Places(share, weight, np.argsort(share).astype(np.uint32))
 
 
 def on_surface(mesh: Mesh, count: int, rng: np.random.Generator) -> Floats:
@@ -152,7 +161,7 @@ def _drawn(
     away: directions (n, 3) in which they leave the surface, how many widths (n,), and a width; None: they do not."""
     backend, sums, count = any_backend(), mesh.area_sums, len(places.share)
     way, far, width = away or (None, None, 0.0)
-    given: dict[str, Any] = {"share": places.share, "weight": places.weight, "way": way, "far": far}
+    given: dict[str, Any] = {**places._asdict(), "way": way, "far": far}
     given |= {"sums": sums, "vertex": mesh.vertices, "face": mesh.faces}
     arrays = {name: None if array is None else backend.from_host(array) for name, array in given.items()}
     point, normal = backend.xp.empty((count + more, 3)), backend.xp.empty((count, 3)) if normals else None

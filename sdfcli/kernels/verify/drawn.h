@@ -10,6 +10,7 @@
 struct sdf_points_drawn_args {
     u32 n;  // points
     u32 faces;
+    const u32* order;  // [n] that of the shares: neighbours come after each other
     Domain domain;
     const double* sums;    // [faces] the running sums of the faces' areas
     const double* share;   // [n] of all area that comes before a point
@@ -22,7 +23,8 @@ struct sdf_points_drawn_args {
     double* point;   // [n, 3] out: within the domain, if they leave the surface
     double* normal;  // [n, 3] out: the face's unit normal, 0 if it has no area; null: not wanted
 };
-SDF_KERNEL(sdf_points_drawn, PLAIN, i) {
+SDF_KERNEL(sdf_points_drawn, PLAIN, k) {
+    u32 i = a.order[k];
     double drawn = a.share[i] * a.sums[a.faces - 1];
     u32 first = 0, last = a.faces - 1;  // the first face whose sum is not below the point's; or else the last one
     while (first < last) {
@@ -34,7 +36,7 @@ SDF_KERNEL(sdf_points_drawn, PLAIN, i) {
     }
     const u32* face = a.face + 3 * (size_t)first;
     const double *corner[3], *weight = a.weight + 3 * (size_t)i;
-    for (int k = 0; k < 3; k++) corner[k] = a.vertex + 3 * (size_t)face[k];
+    for (int c = 0; c < 3; c++) corner[c] = a.vertex + 3 * (size_t)face[c];
     const double low[3] = {a.domain.x, a.domain.y, a.domain.z};
     double away = a.way ? a.far[i] * a.width : 0.0;
     for (int axis = 0; axis < 3; axis++) {
