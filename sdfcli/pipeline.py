@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from functools import cache, partial
 from typing import Any
@@ -160,22 +160,25 @@ def make_field(
     measured, and returns what waits for them; on_grown: called with the octree before its arrays become the field's."""
     stages, backend, mesh, octree = scene.stages, scene.backend, scene.mesh, OCTREES[params.octree]
     signer = scene.signer  # (a) (b)
-    scene.count_crossing()
+    later = scene.counts_later
+    if not later:
+        scene.count_crossing()
     limits = Limits.of(params, mesh.unit, mesh.domain.length, memory_limit(backend, max_memory))
     drawing = cache(samples)
     with stages("octree", backend):
         grown = octree.build(scene, limits, progress, drawing)  # (c) (d)
     drawn = drawing()
     on_grown(grown)
-    with stages("measure"):
-        confidence = 1.0 if signer.closed else signer.confidence(drawn().in_band)
-    field, arrived = field_of(grown, backend, mesh.domain, keep_nearest, beside=max_memory is None)
+    with backend.ahead_of(scene.count_crossing) if later else nullcontext():
+        with stages("measure"):
+            confidence = 1.0 if signer.closed else signer.confidence(drawn().in_band)
+        field, arrived = field_of(grown, backend, mesh.domain, keep_nearest, beside=max_memory is None)
 
-    progress("measuring the error")
-    with stages("measure", backend), field.at(backend):
-        if scene.one_tree:
-            arrived()  # before the index takes memory again
-        measured = measure(field, scene, drawn(), params, grown)
+        progress("measuring the error")
+        with stages("measure", backend), field.at(backend):
+            if scene.one_tree:
+                arrived()  # before the index takes memory again
+            measured = measure(field, scene, drawn(), params, grown)
     info = describe(scene, params, facts.health, confidence, grown, measured)
     run = {"device": backend.name, "previous": scene.warm_start is not None}
     run |= {"queries": grown.queries, "working_bytes": grown.working_bytes}

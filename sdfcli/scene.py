@@ -122,6 +122,8 @@ class Scene:
             self._uncounted, bvh = False, self._bvh or self._build_bvh()
             with self.stages("sign", self.backend):
                 self._crossing = crossing_faces(self.backend, bvh)
+            if self.settled:
+                self._forget_bvh()
 
     @property
     def choice(self) -> SignChoice:
@@ -131,6 +133,11 @@ class Scene:
             crossing, self._crossing = self._crossing, None
             self._choice = replace(self._choice, crossing=crossing(lambda: self._bvh or self._build_bvh()))
         return self._choice
+
+    @property
+    def asked_for(self) -> str | None:
+        """The sign's method, if it was asked for and the signer has it; does not wait for crossing faces."""
+        return self._choice.method if self._choice.asked_for else None
 
     @property
     def settled(self) -> bool:
@@ -186,13 +193,22 @@ class Scene:
         signer = self.signer
         if self.one_tree:
             signer.release()
-        if not walks_radix_tree(self._query):
-            self._bvh = None
+        self._forget_bvh()
         self.mesh.release()
         with self.stages("sign", self.backend):
             signer.prepare()
         self.mesh.release()
         self.backend.release_cached()
+
+    @property
+    def counts_later(self) -> bool:
+        """Whether crossing faces are counted best while the device has little else to do, as the tree for that is a
+        small part of its memory."""
+        return self._uncounted and self.backend.memory.scarce and not self._frees
+
+    def _forget_bvh(self) -> None:
+        if not walks_radix_tree(self._query) and not self.counts_later:
+            self._bvh = None
 
     def queries_done(self) -> None:
         """Called after the last query of a build: frees the index where memory is scarce."""

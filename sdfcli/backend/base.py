@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -131,6 +131,13 @@ class Backend(ABC):
     def streams(self, n: int) -> list[Stream]:
         """The first n streams of this device: the same ones every time."""
         return [Stream()] * n
+
+    @contextmanager
+    def ahead_of(self, work: Callable[[], None]) -> Iterator[None]:
+        """Begins work on the device, and what is within comes before it where both want the device: at the end that is
+        done, and the work may not be. Neither may write or free what the other reads."""
+        work()
+        yield
 
     def grown(self, array: Array, entries: int, kept: int) -> Array:
         """A new array with so many entries, of which the first `kept` are those of a contiguous array."""

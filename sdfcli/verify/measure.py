@@ -61,11 +61,11 @@ def draw_samples(mesh: Mesh, band: float, points: int = MEASURED_POINTS, thickne
 
 @dataclass(frozen=True)
 class Measured:
-    """Errors as fractions of the diagonal. worst: the region with the largest error; cell: the edge of the cell with
-    that error, in the mesh's units, where it is above the tolerance; sheets: as in a field's info."""
+    """Errors as fractions of the diagonal. worst: the region with the largest error; limit: the reason for one above
+    the tolerance; sheets: as in a field's info."""
 
     worst: RegionErrors
-    cell: float | None
+    limit: str | None
     rms: float
     sheets: dict[str, Any]
 
@@ -94,7 +94,7 @@ def measure(field: Field, scene: Scene, samples: Samples, params: BuildParams, g
     worst = max(found, key=lambda region: region.largest)
     return Measured(
         worst=worst,
-        cell=float(field.cell_at([worst.where])[1][0]) if worst.largest > params.tolerance else None,
+        limit=_error_limit(field, worst, params, scale) if worst.largest > params.tolerance else None,
         rms=math.sqrt(math.fsum(region.rms * region.rms for region in found) / len(found)),
         sheets={**kept, **thinnest},
     )
@@ -103,7 +103,7 @@ def measure(field: Field, scene: Scene, samples: Samples, params: BuildParams, g
 def _may_jump(scene: Scene) -> bool:
     """Whether the sign may jump away from the surface: where holes are closed, and where pseudonormals were asked for
     that may be unsafe."""
-    return not scene.signer.closed or (scene.choice.asked_for and scene.choice.method == "pseudonormal")
+    return not scene.signer.closed or scene.asked_for == "pseudonormal"
 
 
 def describe(
@@ -122,15 +122,14 @@ def describe(
         "sign_confidence": confidence,
         "jump_leaves": grown.jump_leaves,
         "max_error": worst.largest,
-        "error_limit": _error_limit(measured.cell, params, mesh.domain.length * 0.5 ** params.depth_limit(scale)),
+        "error_limit": measured.limit,
         "rms_error": measured.rms,
     }
 
 
-def _error_limit(cell: float | None, params: BuildParams, finest: float) -> str | None:
-    """The reason for an error above the tolerance, in a cell with this edge; None where it is not."""
-    if cell is None:
-        return None
+def _error_limit(field: Field, worst: RegionErrors, params: BuildParams, scale: float) -> str:
+    """The reason for an error above the tolerance."""
     if params.octree == "bvh":
         return "triangles"
-    return "depth" if cell < 1.5 * finest else "samples"
+    finest = field.domain.length * 0.5 ** params.depth_limit(scale)
+    return "depth" if field.cell_at([worst.where])[1][0] < 1.5 * finest else "samples"

@@ -1,0 +1,89 @@
+"""Work of a device in order: what is ready to be run, waited for, or done ahead of something else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import backends
+from sdfcli.backend import Array, Backend
+from sdfcli.backend.timing import Stages
+from sdfcli.mesh.load import make_mesh
+from sdfcli.scene import Scene
+
+if TYPE_CHECKING:
+    from sdfcli.backend.cuda import CudaBackend
+
+import shapes
+
+backend = backends.backend
+
+
+def long_work(backend: Backend) -> tuple[Array, Callable[[], None]]:
+    """Numbers, and what adds 300 to each, which a GPU is at for a while."""
+    numbers = backend.xp.zeros(1 << 22, np.uint32)
+
+    def work() -> None:
+        for _ in range(300):
+            backend.xp.add(numbers, np.uint32(1), out=numbers)
+
+    return numbers, work
+
+
+def test_a_kernel_that_is_ready_runs_as_often_as_it_is_called(backend: Backend) -> None:
+    values = backend.from_host(np.arange(1, 101), np.float64)
+    launch = backend.ready("sdf_area_sums", 1, faces=len(values), area=values)
+    expected = np.arange(1.0, 101.0)
+    assert np.array_equal(backend.to_host(values), expected)
+    for _ in range(3):
+        launch()
+        expected = np.cumsum(expected)
+        assert np.array_equal(backend.to_host(values), expected)
+
+
+def test_work_so_far_is_waited_for(backend: Backend) -> None:
+    numbers, work = long_work(backend)
+    work()
+    done, copied = backend.done_so_far(), backend.copy_async(numbers[-1:])
+    done()
+    assert copied().tolist() == [300]
+
+
+def test_what_comes_ahead_of_work_is_done_at_the_end(backend: Backend) -> None:
+    numbers, work = long_work(backend)
+    before = backend.xp.full(1000, 3, np.uint32)
+    for round_ in range(1, 4):
+        with backend.ahead_of(work):
+            found = before * np.uint32(2)
+            on_host = backend.to_host(found)
+        assert on_host.tolist() == [6] * 1000
+        assert backend.to_host(found).tolist() == [6] * 1000
+        assert backend.to_host(numbers[::999]).min() == 300 * round_
+
+
+@pytest.mark.gpu
+def test_work_goes_on_where_what_comes_ahead_fails(gpu: CudaBackend) -> None:
+    numbers, work = long_work(gpu)
+    stream = gpu.xp.cuda.get_current_stream()
+    with pytest.raises(RuntimeError, match="no"), gpu.ahead_of(work):
+        raise RuntimeError("no")
+    assert gpu.xp.cuda.get_current_stream() == stream
+    assert int(numbers.min()) == int(numbers.max()) == 300
+
+
+def test_crossing_faces_are_counted_at_once_or_later(backend: Backend) -> None:
+    """Later where their tree is a small part of a GPU's memory."""
+    shape, found = shapes.overlapping(np.random.default_rng(0), 2), set()
+    for memory in (None, 1 << 40):
+        scene = Scene.of(make_mesh(*shape), "winding", backend, memory=memory, stages=Stages())
+        scene.make_room()
+        assert scene.counts_later == (memory is not None and backend.memory.scarce)
+        with backend.ahead_of(scene.count_crossing):
+            assert len(scene.index.order) == len(shape[1])
+        assert not scene.counts_later
+        found.add(scene.choice.crossing)
+    assert len(found) == 1
+    assert found.pop() > 0
