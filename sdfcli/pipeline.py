@@ -169,15 +169,16 @@ def make_field(
         grown = octree.build(scene, limits, progress, drawing)  # (c) (d)
     drawn = drawing()
     on_grown(grown)
-    with backend.ahead_of(scene.count_crossing) if later else nullcontext():
-        with stages("measure"):
-            confidence = 1.0 if signer.closed else signer.confidence(drawn().in_band)
-        field, arrived = field_of(grown, backend, mesh.domain, keep_nearest, beside=max_memory is None)
+    with stages("measure"):
+        confidence = 1.0 if signer.closed else signer.confidence(drawn().in_band)
+    field, arrived = field_of(grown, backend, mesh.domain, keep_nearest, beside=max_memory is None)
 
-        progress("measuring the error")
-        with stages("measure", backend), field.at(backend):
-            if scene.one_tree:
-                arrived()  # before the index takes memory again
+    progress("measuring the error")
+    with stages("measure", backend), field.at(backend):
+        if scene.one_tree:
+            arrived()  # before the index takes memory again
+        # Here, not before the field's arrays are made and freed: other threads may use that memory at once.
+        with backend.ahead_of(scene.count_crossing) if later else nullcontext():
             measured = measure(field, scene, drawn(), params, grown)
     info = describe(scene, params, facts.health, confidence, grown, measured)
     run = {"device": backend.name, "previous": scene.warm_start is not None}
