@@ -44,7 +44,7 @@ constexpr float SDF_SHEET_WIDEST = 8.f;          // in tolerances: wider sheets 
 // Gradients whose cosine is below this belong to two sides of a sheet: these meet at 37 degrees at most.
 constexpr float SDF_OPPOSED = -0.8f;
 
-constexpr unsigned SDF_OWN_POINTS = 19;   // of an opened cell, at most
+constexpr unsigned SDF_OWN_POINTS = 19;  // of an opened cell, at most
 
 // Why a launch of visits ends (octree/visit.h): nothing is left; room is wanted; many points are to be asked for; many
 // new cells are to be looked at; the first cells of the finest level for the tolerance tell which sheets are kept.
