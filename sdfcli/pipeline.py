@@ -26,7 +26,7 @@ from sdfcli.runtime.signature import takes
 from sdfcli.scene import Scene
 from sdfcli.spatial.crew import Crew, Helper
 from sdfcli.verify.estimate import memory_limit
-from sdfcli.verify.measure import Facts, Samples, describe, draw_samples, measure
+from sdfcli.verify.measure import Asked, Facts, Samples, ask, describe, draw_samples, measure
 
 Helpers = Callable[[Mesh], list[Helper]]
 """Makes those that answer queries of a mesh elsewhere; see spatial/crew.py."""
@@ -128,7 +128,7 @@ def _build(
     surface = copy(mesh)  # for a thread, which draws points while kernels run
     surface.release(OF_DEVICE)
 
-    def drawn() -> Samples:
+    def draw() -> Samples:
         samples = draw_samples(surface, params.band)
         surface.release()
         return samples
@@ -140,8 +140,7 @@ def _build(
         scene.crew = Crew(others) if others else None
     scene.warm_start = WarmStart.of(previous, scene) if previous else None
     facts = Facts(health, loading.sha256)
-    samples = partial(loading.submit, drawn)
-    field = make_field(scene, params, facts, samples, max_memory, progress, keep_nearest)
+    field = make_field(scene, params, facts, draw, max_memory, progress, keep_nearest, begin=loading.submit)
     loading.let_go()
     return field
 
@@ -150,37 +149,48 @@ def make_field(
     scene: Scene,
     params: BuildParams,
     facts: Facts,
-    samples: Callable[[], Callable[[], Samples]],
+    draw: Callable[[], Samples],
     max_memory: int | None,
     progress: Progress,
     keep_nearest: bool = False,
     on_grown: Callable[[Grown], None] = lambda _: None,
+    begin: Callable[[Callable[[], Any]], Callable[[], Any]] = lambda work: work,
 ) -> Field:
-    """The field of a scene. facts: those of the mesh as given; samples: begins to draw the points at which errors are
-    measured, and returns what waits for them; on_grown: called with the octree before its arrays become the field's."""
+    """The field of a scene. facts: those of the mesh as given; draw: the points at which errors are measured; on_grown:
+    called with the octree before its arrays become the field's; begin: begins a piece of work elsewhere, and returns
+    what waits for its result."""
     stages, backend, mesh, octree = scene.stages, scene.backend, scene.mesh, OCTREES[params.octree]
-    signer = scene.signer  # (a) (b)
+    _ = scene.signer  # (a) (b)
     later = scene.counts_later
     if not later:
         scene.count_crossing()
     limits = Limits.of(params, mesh.unit, mesh.domain.length, memory_limit(backend, max_memory))
-    drawing = cache(samples)
+    beside = scene.spares_time and max_memory is None
+
+    @cache
+    def drawing() -> Callable[[], Asked]:
+        """Draws samples, and asks about them, while the octree grows; or later, where that takes memory."""
+        if beside:
+            return begin(backend.beside(lambda: ask(scene, draw(), params)))
+        drawn = begin(draw)
+        return lambda: ask(scene, drawn(), params)
+
     with stages("octree", backend):
         grown = octree.build(scene, limits, progress, drawing)  # (c) (d)
-    drawn = drawing()
+    asked = drawing()
     on_grown(grown)
-    with stages("measure"):
-        confidence = 1.0 if signer.closed else signer.confidence(drawn().in_band)
     field, arrived = field_of(grown, backend, mesh.domain, keep_nearest, beside=max_memory is None)
 
     progress("measuring the error")
     with stages("measure", backend), field.at(backend):
         if scene.one_tree:
             arrived()  # before the index takes memory again
+        scene.ask_again(len(field.leaf_key))
         # Here, not before the field's arrays are made and freed: other threads may use that memory at once.
         with backend.ahead_of(scene.count_crossing) if later else nullcontext():
-            measured = measure(field, scene, drawn(), params, grown)
-    info = describe(scene, params, facts.health, confidence, grown, measured)
+            said = asked()
+            measured = measure(field, scene, said, params, grown)
+    info = describe(scene, params, facts.health, said.confidence, grown, measured)
     run = {"device": backend.name, "previous": scene.warm_start is not None}
     run |= {"queries": grown.queries, "working_bytes": grown.working_bytes}
     _finish_later(field, info, facts.sha256, run, stages, arrived)

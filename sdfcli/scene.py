@@ -201,10 +201,14 @@ class Scene:
         self.backend.release_cached()
 
     @property
+    def spares_time(self) -> bool:
+        """Whether time of a device counts, not its memory, of which the trees are a small part."""
+        return self.backend.memory.scarce and not self._frees
+
+    @property
     def counts_later(self) -> bool:
-        """Whether crossing faces are counted best while the device has little else to do, as the tree for that is a
-        small part of its memory."""
-        return self._uncounted and self.backend.memory.scarce and not self._frees
+        """Whether crossing faces are counted best while the device has little else to do."""
+        return self._uncounted and self.spares_time
 
     def _forget_bvh(self) -> None:
         if not walks_radix_tree(self._query) and not self.counts_later:

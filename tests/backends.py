@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import subprocess
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -33,14 +34,15 @@ class Fibres(WarpBackend, CpuBackend):
     def __init__(self, library: Path, grids: bool = False) -> None:
         super().__init__()
         self.grids = grids
-        self._warp = ctypes.CDLL(str(library))
+        self._warp, self._one = ctypes.CDLL(str(library)), Lock()  # kernel at a time, on whatever thread
 
     def run(self, kernel: str, n: int, **values: Any) -> None:
         if not hasattr(self._warp, kernel):
             super().run(kernel, n, **values)
         elif n:
             struct = argument_structs()[kernel].pack({"n": n, **values}, self.address)
-            getattr(self._warp, kernel)(struct)
+            with self._one:
+                getattr(self._warp, kernel)(struct)
 
 
 @pytest.fixture(scope="session", params=["fibres", pytest.param("cuda", marks=pytest.mark.gpu)])

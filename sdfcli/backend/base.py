@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend.arguments import Array, C, Group, argument_group
+
+T = TypeVar("T")
 
 WARP = C.WARP
 """Threads of a warp."""
@@ -138,6 +140,11 @@ class Backend(ABC):
         done, and the work may not be. Neither may write or free what the other reads."""
         work()
         yield
+
+    def beside(self, work: Callable[[], T]) -> Callable[[], T]:
+        """The same work for another thread, which waits for its end: after what the current stream has so far, beside
+        what comes later, and before that where both want the device."""
+        return work
 
     def grown(self, array: Array, entries: int, kept: int) -> Array:
         """A new array with so many entries, of which the first `kept` are those of a contiguous array."""

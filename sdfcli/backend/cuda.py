@@ -15,7 +15,7 @@ from importlib.machinery import PathFinder
 from importlib.util import LazyLoader, module_from_spec
 from pathlib import Path
 from threading import Lock, Thread
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,8 @@ from sdfcli.backend.warps import WarpBackend
 from sdfcli.errors import DeviceError
 from sdfcli.runtime import mps
 from sdfcli.runtime.memory import free_memory
+
+T = TypeVar("T")
 
 BLOCK = C.WARP * C.BLOCK_WARPS
 STAGED = 1 << 15
@@ -183,6 +185,7 @@ class CudaBackend(WarpBackend):
         self._block = BLOCK
         self._streams: list[Stream] = []
         self._coming: list[tuple[Any, npt.NDArray[Any]]] = []
+        self._coming_lock = Lock()
         self._staging, self._beside = (Staging(self.xp, self.device) for _ in range(2))  # the second waits for nobody
         Thread(target=self._warm_up, daemon=True).start()
 
@@ -353,7 +356,8 @@ class CudaBackend(WarpBackend):
         host = np.frombuffer(memory, array.dtype, size)
         copied = stream.record()
         # CuPy reuses pinned memory without a reference: keep one until the copy is done, also if nobody waits for it.
-        self._coming = [(each, memory) for each, memory in self._coming if not each.done] + [(copied, host)]
+        with self._coming_lock:
+            self._coming = [(each, memory) for each, memory in self._coming if not each.done] + [(copied, host)]
 
         def wait() -> npt.NDArray[Any]:
             copied.synchronize()
@@ -365,9 +369,7 @@ class CudaBackend(WarpBackend):
         done = self.xp.cuda.Event(disable_timing=True)
         done.record()
 
-        def wait() -> None:
-            done.synchronize()
-
+        wait: Callable[[], None] = done.synchronize
         return wait
 
     def annotate(self, name: str) -> AbstractContextManager[Any]:
@@ -460,6 +462,19 @@ class CudaBackend(WarpBackend):
                 yield
             finally:
                 self._urgent.synchronize()
+
+    def beside(self, work: Callable[[], T]) -> Callable[[], T]:
+        so_far = self.xp.cuda.get_current_stream().record()
+
+        def in_thread() -> T:
+            self._urgent.wait_event(so_far)
+            with self.device, self._urgent:
+                try:
+                    return work()
+                finally:
+                    self._urgent.synchronize()
+
+        return in_thread
 
     @functools.cached_property
     def _urgent(self) -> Any:

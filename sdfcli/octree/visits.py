@@ -26,10 +26,11 @@ SPARE_BYTES, SPARE_SHARE = 2 * (12 * (8 * 8 + OPENED_SHARE * 148) + OPENED_SHARE
 """Bytes for each of these, on twelve levels, and in points; and that part of memory."""
 WARPS = 1 << 13
 """Warps that a GPU runs at a time, at most."""
-WIDE, LONE, WOUND = 16, 16, 8
+WIDE, LONE, WOUND, WOUND_AHEAD = 16, 16, 8, 1
 """New cells of a level for each thread of the kernel, points to ask for for each warp, and winding numbers, from which
 on launches of their own are faster: they have more threads. Those for points follow each launch of visits, and it is
-they that find out whether there are any: the host would come late."""
+they that find out whether there are any: the host would come late. And points for two warps up to which winding numbers
+of all are told beside the distances, though the signs of some follow from others': threads would wait for these."""
 MOST_WOUND = 1 << 13
 """Maximum warps for winding numbers, of which it is not known how many there are."""
 MORE_POINTS = 1.1
@@ -103,7 +104,7 @@ class Visits:
             "pending": sum(1 << level for level in pending),
             "coarsest": coarsest,
         }
-        by_level = [(own.cells.count, own.rows.count, 0) for own in octree.levels]
+        by_level = [(own.cells.count, own.rows.count, 0, 0) for own in octree.levels]
         tally = backend.from_host(np.array([*told.values(), *chain(*by_level)], np.uint32))
         image = backend.pinned(2 * len(tally), np.uint32).reshape(2, -1)
         ready = self._ready(tally, image)
@@ -114,7 +115,7 @@ class Visits:
             done()
             found = image[1 - told["turn"]]
             told = dict(zip(tally_names(), found.tolist(), strict=False))
-            counts = found[len(told) :].reshape(-1, 3)
+            counts = found[len(told) :].reshape(-1, len(by_level[0]))
             self._take_over(told, counts)
             stop, level = told["stop"], told["at"]
             if progress:
@@ -138,6 +139,7 @@ class Visits:
             else:
                 told["pending"] |= consider(level, told["first"]) << level
                 told["points"], counts[level, 1] = octree.points.count, octree.levels[level].rows.count
+                counts[level, 3] = min(counts[level, 3], told["first"])
                 tally = backend.from_host(np.array([0, *list(told.values())[1:], *counts.ravel()], np.uint32))
             ready = self._ready(tally, image)
             done = self._launched(ready.visit)
@@ -167,6 +169,7 @@ class Visits:
             "lone": LONE,
             "most_wound": WOUND,
             "together": PACKETS_FROM,
+            "most_ahead": WOUND_AHEAD,
             "level": self._table(),
             "tally": tally,
             "told": backend.mapped(image),
@@ -231,7 +234,7 @@ class Visits:
     def _take_over(self, told: dict[str, int], counts: npt.NDArray[np.uint32]) -> None:
         """Sets the numbers of points, cells and rows to what the kernel made of them."""
         self._octree.points.counted(told["points"])
-        for own, (cells, rows, _) in zip(self._octree.levels, counts.tolist(), strict=True):
+        for own, (cells, rows, *_) in zip(self._octree.levels, counts.tolist(), strict=True):
             if cells != own.cells.count:
                 own.cells.counted(cells)
                 own.families.counted(cells // 8)

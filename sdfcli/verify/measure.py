@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from sdfcli.backend import Array
 from sdfcli.field.field import Field
-from sdfcli.mesh.arrays import Floats
+from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.health import Health
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.octree.grown import Grown
@@ -70,17 +71,41 @@ class Measured:
     sheets: dict[str, Any]
 
 
-def measure(field: Field, scene: Scene, samples: Samples, params: BuildParams, grown: Grown) -> Measured:
-    """The field's errors against exact distances, and the thin walls and gaps that it has lost. Of the field's arrays
-    it reads those on the device only."""
-    index, mesh, backend, many = MeshDistance.of(scene), scene.mesh, scene.backend, len(samples.points)
-    scene.ask_again(len(field.leaf_key))
+class Asked(NamedTuple):
+    """What the surface says of samples, whatever the field.
+
+    samples     these.
+    confidence  the share of their points in the band with a certain sign; None without signs, or points.
+    sides       walls and gaps at their spots, as find_sides tells them; None: thickness is not measured.
+    at          (m, 3) float64 on the device: their points, then the middles of walls and gaps.
+    truth       (m,) exact signed distances there.
+    """
+
+    samples: Samples
+    confidence: float | None
+    sides: tuple[int, Ints, Floats, Floats] | None
+    at: Array
+    truth: Floats
+
+
+def ask(scene: Scene, samples: Samples, params: BuildParams) -> Asked:
+    """Asks the surface about samples."""
+    index, backend, signer = MeshDistance.of(scene), scene.backend, scene.signer
     at, sides = backend.from_host(samples.points), None  # all points are asked about together
     if samples.spots is not None:
         sides = find_sides(index, *samples.spots, params.tolerance)
         if len(sides[-1]):
             at = backend.xp.concatenate((at, backend.from_host(sides[-1])))
-    truth, value = map(backend.to_host, [index.signed_distance(at), field.sample(at)])
+    truth = backend.to_host(index.signed_distance(at))
+    return Asked(samples, 1.0 if signer.closed else signer.confidence(samples.in_band), sides, at, truth)
+
+
+def measure(field: Field, scene: Scene, asked: Asked, params: BuildParams, grown: Grown) -> Measured:
+    """The field's errors against exact distances, and the thin walls and gaps that it has lost. Of the field's arrays
+    it reads those on the device only."""
+    index, mesh, backend = MeshDistance.of(scene), scene.mesh, scene.backend
+    samples, _, sides, at, truth = asked
+    many, value = len(samples.points), backend.to_host(field.sample(at))
     evaluated = Evaluated(samples.counts, samples.points, truth[:many], value[:many])
     suspects = MOST_SUSPECTS if _may_jump(scene) else 0.0
     found = errors_by_region(field, mesh.unit, params.tolerance, params.band, index, evaluated, suspects).values()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -72,6 +73,29 @@ def test_work_goes_on_where_what_comes_ahead_fails(gpu: CudaBackend) -> None:
         raise RuntimeError("no")
     assert gpu.xp.cuda.get_current_stream() == stream
     assert int(numbers.min()) == int(numbers.max()) == 300
+
+
+def test_work_beside_comes_after_what_was_there_and_waits_for_nothing_later(backend: Backend) -> None:
+    numbers, work = long_work(backend)
+    with ThreadPoolExecutor(1) as thread:
+        for round_ in range(1, 4):
+            work()
+            doubled = thread.submit(backend.beside(lambda: backend.to_host(numbers[::999] * np.uint32(2)))).result
+            assert set(doubled().tolist()) == {600 * round_}
+        later, after = long_work(backend)
+        asked = thread.submit(backend.beside(lambda: backend.xp.full(1000, 3, np.uint32))).result
+        after()
+        assert backend.to_host(asked()).tolist() == [3] * 1000  # is there, also for other streams
+        assert backend.to_host(later[::999]).tolist() == [300] * len(later[::999])
+
+
+@pytest.mark.gpu
+def test_work_beside_fails_in_its_thread(gpu: CudaBackend) -> None:
+    def fails() -> None:
+        raise RuntimeError("no")
+
+    with ThreadPoolExecutor(1) as thread, pytest.raises(RuntimeError, match="no"):
+        thread.submit(gpu.beside(fails)).result()
 
 
 def test_crossing_faces_are_counted_at_once_or_later(backend: Backend) -> None:

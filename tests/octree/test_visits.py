@@ -46,13 +46,14 @@ def grow(backend: Backend, shape: shapes.Shape, sign: str, tolerance: float) -> 
 @dataclass(frozen=True)
 class Stops:
     """What ends launches: room for few cells, few that are opened at a time; few points and winding numbers for each
-    warp, and few new cells for each thread."""
+    warp, and few new cells for each thread. And for how many points winding numbers are told ahead."""
 
     spare: int = 1 << 13
     pieces: int = 1 << 15
     lone: int = 1 << 20
     wound: int = 1 << 20
     wide: int = 1 << 20
+    ahead: int = 1
 
     def put(self, patch: pytest.MonkeyPatch) -> None:
         patch.setattr(visits, "SPARE", self.spare)
@@ -62,6 +63,7 @@ class Stops:
         for module, most in (packets, "MOST_LONE"), (visits, "MOST_WOUND"):  # of which each has several to answer
             patch.setattr(module, most, 32)
         patch.setattr(visits, "WIDE", self.wide)
+        patch.setattr(visits, "WOUND_AHEAD", self.ahead)
 
 
 @pytest.fixture
@@ -89,6 +91,7 @@ def stops(monkeypatch: pytest.MonkeyPatch) -> Counter[int]:
         lone=st.sampled_from([0, 30, 1 << 10]),
         wound=st.sampled_from([0, 5, 1 << 10]),
         wide=st.sampled_from([0, 2, 1 << 10]),
+        ahead=st.sampled_from([0, 80, 1 << 10]),
     ),
     gradients=st.sampled_from([0, 300, 1 << 22]),
     seed=st.integers(0, 2**32 - 1),
@@ -128,10 +131,12 @@ def test_the_kernel_stops_where_the_host_is_needed(
     assert wide[C.VISITS_TO_AFFORD] == 0  # the host has done it
 
 
-def test_exact_winding_numbers(grids: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("ahead", [0, 1 << 10])
+def test_exact_winding_numbers(grids: Backend, ahead: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of points at which caps change the winding number: on their edges, where that is undefined, and here anywhere."""
     for module in (moments, signer):
         monkeypatch.setattr(module, "LOST", 0.0)
+    monkeypatch.setattr(visits, "WOUND_AHEAD", ahead)
     shape = shapes.holed(np.random.default_rng(5), BALL, 0.1)
     plain, found = (grow(each, shape, "winding", 2e-2) for each in (select_backend("cpu"), grids))
     for name, array in plain.arrays.items():

@@ -13,16 +13,18 @@
 // has to be opened first. Neighbours of its parent that have no children are asked for, too: its own neighbours would
 // otherwise be two levels coarser than its children. The flag behind the last is 3 if there are any.
 struct sdf_octree_balance_args {
-    u32 n;             // cells of a level
+    u32 n;             // cells of a level, the last ones
+    u32 first;         // number of the first
     Level own, above;  // above: asked is out; null where nothing is balanced
     u8* flag;          // [n + 1] in and out: first 0
 };
 SDF_KERNEL(sdf_octree_balance, PLAIN, i) {
-    if (!a.own.asked[i] || a.own.state[i] == SPLIT) return;
-    a.flag[i] = a.own.state[i] == CLOSED ? 2 : 1;
+    u32 cell = a.first + i;
+    if (!a.own.asked[cell] || a.own.state[cell] == SPLIT) return;
+    a.flag[i] = a.own.state[cell] == CLOSED ? 2 : 1;
     if (!a.above.asked) return;
     for (u32 sides = 1; sides < 8; sides++) {
-        u32 other = neighbour_of_parent(a.own, a.above, i, sides, i & 7u);
+        u32 other = neighbour_of_parent(a.own, a.above, cell, sides, cell & 7u);
         if (other >= SDF_OUTSIDE || a.above.state[other] == SPLIT) continue;
         store_relaxed(a.above.asked + other, (u8)1);
         store_relaxed(a.flag + a.n, (u8)3);

@@ -36,7 +36,7 @@ struct VisitRoom {
     u32* lent;        // [most_chosen]
     u32* last;        // [most_chosen]
     u8* flag;         // [most_flags] of the cells of any level, and one more
-    u32* row;         // [most_asked] and so on: of the points of a piece; later those to sum up
+    u32* row;         // [most_asked] and so on: of the points of a piece; later those to sum up, see left()
     float* position;  // [most_asked, 3]
     u32* seed;        // [most_asked, seeds]
     float* distance;  // [most_asked]
@@ -44,8 +44,8 @@ struct VisitRoom {
     u8* before;       // [most_asked]
     u8* inside;       // [most_asked]
     u64* link;        // [most_asked] later sums
-    u32* asked;       // [most_asked]
-    u32* many;        // [2] how many are asked for, and how many are to be summed up
+    u32* asked;       // [most_asked] those whose winding number is asked for
+    u32* many;        // [2] how many these are, and how many are to be summed up
     float* winding;   // [most_asked]
 };
 
@@ -63,10 +63,10 @@ enum VisitStep {
     GO_COARSER,
     MAKE_CHILDREN,
     SCREEN_CELLS,
-    LIST_DOUBTED,
+    LIST_SCREENED,
     PROBE_CENTRES,
     LOOK_AT_PROBED,
-    LIST_SCREENED,
+    LIST_PROBED,
     PEEK_AT_CELLS,
     LIST_PEEKED,
     TEST_CELLS,
@@ -80,6 +80,7 @@ enum VisitStep {
 // What threads do in steps: few cells take few blocks, which are others for each of these, as it takes longer to load
 // the code into their caches than to run it.
 enum VisitPart {
+    ANSWERED,
     FLAGGED,
     BORN,
     BESIDE,
@@ -87,13 +88,12 @@ enum VisitPart {
     PROBED,
     LOOKED_AT,
     PEEKED,
+    WOUND,  // half of all threads after those who answer, beside whom they may be
     TESTED,
     BEGUN,
     OWNED,
     MADE,
-    ANSWERED,
     SIGNED,
-    WOUND,
     KEPT,
     VISIT_PARTS
 };
@@ -122,14 +122,15 @@ struct VisitTally {
     u32 list, list_from, opening;      // the cells that are opened, and their number
     u32 lone, packets;                 // points that others are to ask for, a warp for each or for 32
     u32 wound;                         // points whose winding number others are to ask for
+    u32 ahead;                         // whether those of all points were told beside the distances
     u32 then, answered;                // the steps after the opening, and after the answers
     u32 first_row, first_point, more;  // new rows and points begin here; number of the points
     u32 piece;                         // cells that were done before
     u32 turn;                          // 1 after the first launch that did something, 0 after the second, and so on
 };
 #define SDF_MOST_LEVELS 22
-// By level, after it: cells, rows, and cells that are split.
-#define SDF_TALLY_LEVEL 3u
+// By level, after it: cells, rows, cells that are split, and the first cell that may be asked for.
+#define SDF_TALLY_LEVEL 4u
 
 struct sdf_octree_visit_args {
     u32 n;             // threads: all that run at a time
@@ -140,10 +141,11 @@ struct sdf_octree_visit_args {
     u32 lone;          // points to ask for a warp, from which on others do it
     u32 most_wound;    // winding numbers for a warp, from which on others do it
     u32 together;      // points from which on these take packets
+    u32 most_ahead;    // points for two warps up to which winding numbers are told beside the distances
     u32 after_asking;  // whether nothing is done unless the launch before was to ask for points
     float jump_edge;   // as for sdf_octree_test
     const u64* level;  // [levels, 12] the structs VisitLevel
-    u32* tally;        // [36 + 3 * levels] in and out
+    u32* tally;        // [37 + 4 * levels] in and out
     u32* told;         // [2, 36 + 3 * levels] out: the same once more, by turns, where the host reads it
     Points points;
     Limits allowed;
@@ -161,7 +163,7 @@ struct Visits {
     const sdf_octree_visit_args& a;
     Grid grid;
     VisitTally t;
-    u32 cells[SDF_MOST_LEVELS], rows[SDF_MOST_LEVELS], split[SDF_MOST_LEVELS];
+    u32 cells[SDF_MOST_LEVELS], rows[SDF_MOST_LEVELS], split[SDF_MOST_LEVELS], low[SDF_MOST_LEVELS];
 
     // As grid.each, from other threads on for each part.
     template <class Body>
@@ -190,7 +192,7 @@ struct Visits {
         t = *(const VisitTally*)a.tally;
         if (a.after_asking && t.stop != SDF_VISITS_TO_ASK) return;
         for (u32 k = 0; k < a.levels; k++)
-            cells[k] = of_level(k)[0], rows[k] = of_level(k)[1], split[k] = of_level(k)[2];
+            cells[k] = of_level(k)[0], rows[k] = of_level(k)[1], split[k] = of_level(k)[2], low[k] = of_level(k)[3];
         grid.meet();  // before one thread writes what others still read
         t.stop = SDF_VISITS_GO_ON, t.turn ^= 1, t.lone = t.packets = t.wound = 0;
         t.want_cells = t.want_rows = t.want_points = t.want_listed = t.want_chosen = t.want_asked = t.want_flags = 0;
@@ -204,6 +206,7 @@ struct Visits {
             of_level(k)[0] = told[0] = cells[k];
             of_level(k)[1] = told[1] = rows[k];
             of_level(k)[2] = told[2] = split[k];
+            of_level(k)[3] = told[3] = low[k];
         }
     }
 
@@ -220,7 +223,7 @@ struct Visits {
                 t.listed = 0;
                 return FLAG_CELLS;
             case FLAG_CELLS:
-                if (!room_for(t.want_flags, cells[t.level] + 1, a.room.most_flags)) return again;
+                if (!room_for(t.want_flags, cells[t.level] - low[t.level] + 1, a.room.most_flags)) return again;
                 flag_marked();
                 return LIST_CELLS;
             case LIST_CELLS:
@@ -246,11 +249,11 @@ struct Visits {
             case SCREEN_CELLS:
                 if (!room_for(t.want_flags, cells[t.at] - t.first, a.room.most_flags)) return again;
                 screen();
-                return LIST_DOUBTED;
-            case LIST_DOUBTED:
+                return LIST_SCREENED;
+            case LIST_SCREENED:
                 t.piece = 0;
-                if (!choose(2, a.room.probed, t.probing)) return again;
-                return t.probing ? PROBE_CENTRES : LIST_SCREENED;
+                if (!choose()) return again;
+                return t.probing ? PROBE_CENTRES : opens(PEEK_AT_CELLS);
             case PROBE_CENTRES:
                 t.asking = min_of(t.probing - t.piece, a.pieces);
                 if (!room_for(t.want_asked, t.asking, a.room.most_asked)) return again;
@@ -260,15 +263,15 @@ struct Visits {
             case LOOK_AT_PROBED:
                 look_at_probed();
                 t.piece += t.asking;
-                return t.piece < t.probing ? PROBE_CENTRES : LIST_SCREENED;
-            case LIST_SCREENED:
-                return choose_opened() ? opens(PEEK_AT_CELLS) : again;
+                return t.piece < t.probing ? PROBE_CENTRES : LIST_PROBED;
+            case LIST_PROBED:
+                return choose() ? opens(PEEK_AT_CELLS) : again;
             case PEEK_AT_CELLS:
                 if (t.at >= a.depth) return TEST_CELLS;
                 peek();
                 return LIST_PEEKED;
             case LIST_PEEKED:
-                return choose_opened() ? opens(TEST_CELLS) : again;
+                return choose() ? opens(TEST_CELLS) : again;
             case TEST_CELLS:
                 if (rows[t.at] > t.row) test();
                 return GO_UP;
@@ -293,19 +296,23 @@ struct Visits {
                 return ASK_POINTS;
             case ASK_POINTS:
                 t.queries += t.asking;
+                t.ahead = t.answered == SIGN_POINTS && winds() && 2 * t.asking <= a.most_ahead * warps();
                 if (t.asking && t.asking / warps() >= a.lone) {
-                    t.stop = SDF_VISITS_TO_ASK;
+                    t.stop = SDF_VISITS_TO_ASK, t.ahead = 0;
                     (t.asking < a.together ? t.lone : t.packets) = t.asking;
                 } else {
                     ask();
                 }
                 return t.answered;
             case SIGN_POINTS:
-                if (t.asking == 0 || a.signs.normals || !inherit()) return KEEP_POINTS;
-                if (a.room.many[0] / warps() >= a.most_wound)
+                if (t.asking && !a.signs.normals) inherit();
+                if (t.asking == 0 || !winds() || t.ahead) return KEEP_POINTS;
+                if (a.room.many[0] / warps() >= a.most_wound) {
                     t.stop = SDF_VISITS_TO_ASK, t.wound = a.room.many[0];
-                else
+                } else {
                     wind();
+                    grid.meet();
+                }
                 return KEEP_POINTS;
             default:
                 if (t.asking) keep_points();
@@ -314,6 +321,10 @@ struct Visits {
         }
     }
     METHOD u32 warps() const { return grid.threads / SDF_WARP; }
+    // Whether signs may hang on winding numbers.
+    METHOD bool winds() const { return !a.signs.normals && a.signs.tree.triangles > 0; }
+    // The points whose winding numbers are to be summed up.
+    METHOD u32* left() const { return t.ahead ? a.room.asked : a.room.row; }
     METHOD u32 opens(u32 then) {
         t.then = then;
         return OPEN_CELLS;
@@ -323,10 +334,10 @@ struct Visits {
 
     APART void flag_marked() {
         u8* flag = a.room.flag;
-        u32 n = cells[t.level];
+        u32 n = cells[t.level] - low[t.level];
         grid.each(n + 1, [&](u32 i) { flag[i] = 0; });
         grid.meet();
-        sdf_octree_balance_args balance = {n, own(t.level), above(t.level), flag};
+        sdf_octree_balance_args balance = {n, low[t.level], own(t.level), above(t.level), flag};
         each(FLAGGED, n, [&](u32 i) { sdf_octree_balance_at(balance, i); });
         grid.meet();
     }
@@ -334,7 +345,8 @@ struct Visits {
     // The cells to split, those that are opened first last.
     APART bool list_marked() {
         const u8* flag = a.room.flag;
-        u32 n = cells[t.level], room = a.room.most_listed - min_of(t.listed, a.room.most_listed);
+        u32 first = low[t.level], n = cells[t.level] - first;
+        u32 room = a.room.most_listed - min_of(t.listed, a.room.most_listed);
         u32* list = a.room.list + t.listed;
         const u64 closed_one = (u64)1 << 32, coarse = (u64)1 << 63;
         u64 all = grid.scan(
@@ -344,11 +356,13 @@ struct Visits {
                                                       : 0; },
             [&](u32 i, u64 before, u64 own, u64 found) {
                 u32 place = own == 1 ? (u32)before : (u32)found + (u32)(before >> 32);
-                if (own && own != coarse && place < room) list[place] = i;
+                if (own && own != coarse && place < room) list[place] = first + i;
             });
         u32 closed = (u32)(all >> 32) & 0x7fffffffu, found = (u32)all + closed;
         if (!room_for(t.want_listed, t.listed + found, a.room.most_listed)) return false;
         t.coarse = (all & coarse) > 0;
+        low[t.level] = cells[t.level];
+        if (t.coarse) low[t.level - 1] = 0;
         if (t.level == t.top) t.pending &= ~(1u << t.level);
         split[t.level] = found;
         t.listed += found;
@@ -370,20 +384,20 @@ struct Visits {
         t.coarsest = min_of(t.coarsest, t.level);
     }
 
-    // The new cells with this wish, and their number. False where there is no room for them.
-    APART bool choose(u8 wish, u32* chosen, u32& count) {
+    // The new cells that are to be opened, and those to be probed. False where there is no room for them.
+    APART bool choose() {
         const u8* flag = a.room.flag;
-        u32 first = t.first, room = a.room.most_chosen;
-        count = (u32)grid.scan(
-            cells[t.at] - first, [&](u32 i) { return (u64)(flag[i] == wish); },
+        u32 first = t.first, room = a.room.most_chosen, *chosen = a.room.chosen, *probed = a.room.probed;
+        const u64 probed_one = (u64)1 << 32;
+        u64 all = grid.scan(
+            cells[t.at] - first, [&](u32 i) { return flag[i] == 2 ? probed_one : (u64)(flag[i] == 1); },
             [&](u32 i, u64 before, u64 own, u64) {
-                if (own && before < room) chosen[before] = first + i;
+                u32 place = own == 1 ? (u32)before : (u32)(before >> 32);
+                if (own && place < room) (own == 1 ? chosen : probed)[place] = first + i;
             });
-        return room_for(t.want_chosen, count, room);
-    }
-    METHOD bool choose_opened() {
         t.list = CHOSEN_CELLS, t.list_from = 0;
-        return choose(1, a.room.chosen, t.opening);
+        t.opening = (u32)all, t.probing = (u32)(all >> 32);
+        return room_for(t.want_chosen, max_of(t.opening, t.probing), room);
     }
 
     APART void screen() {
@@ -454,6 +468,7 @@ struct Visits {
                                          own(t.at),  above(t.at), room.mask,     room.lent,     room.last, a.slot,
                                          room.seeds, room.row,    room.position, room.seed};
         each(MADE, count, [&](u32 i) { sdf_octree_points_at(points, i); });
+        if (grid.thread == 0) room.many[0] = room.many[1] = 0;
         grid.meet();
         t.points += t.asking;
     }
@@ -462,7 +477,7 @@ struct Visits {
     APART void keep_points() {
         const VisitRoom& room = a.room;
         u32 count = t.asking, older = t.points - count;
-        if (!a.signs.normals && a.signs.tree.triangles && room.many[1]) sum_up(room.row, room.many[1]);
+        if (winds() && room.many[1]) sum_up(left(), room.many[1]);
         sdf_octree_measured_args measured = {count,
                                              room.position,
                                              room.slot,
@@ -478,7 +493,8 @@ struct Visits {
         grid.meet();
     }
 
-    // Unsigned distances, and nearest triangles, of the points at room.position.
+    // Unsigned distances, and nearest triangles, of the points at room.position; and beside them, of few points, all
+    // winding numbers, though others may tell their signs: threads without a point would wait.
     APART void ask() {
         const VisitRoom& room = a.room;
         u32 count = t.asking;
@@ -493,18 +509,19 @@ struct Visits {
                                         room.distance,    room.slot,
                                         nullptr,          nullptr};
         each(ANSWERED, SDF_WARP * count, [&](u32 i) { ask_alone(query, i); });
+        if (t.ahead) wind();
         grid.meet();
     }
 
-    // The signs of new points that others tell. Returns whether any may be left, which are listed.
-    APART bool inherit() {
+    // The signs of new points that others tell. What is left is listed, unless winding numbers are there.
+    APART void inherit() {
         const VisitRoom& room = a.room;
         const NewSigns& s = a.signs;
         u32 count = t.asking, older = t.points - count;
         if (s.tree.triangles == 0) {
             grid.each(count, [&](u32 i) { room.inside[i] = 0; });
             grid.meet();
-            return false;
+            return;
         }
         float step = 0.5f / (float)(1u << t.at);
         sdf_sign_inherit_args inherit = {
@@ -515,38 +532,38 @@ struct Visits {
             each(SIGNED, (count + SDF_WARP - 1) / SDF_WARP * SDF_WARP,
                  [&](u32 i) {  // by whole warps, of which one thread adds
                      if (i < count) sdf_sign_inherit_at(inherit, i);
-                     bool asks = pass && i < count && room.link[i] == 0;
+                     bool asks = pass && !t.ahead && i < count && room.link[i] == 0;
                      u32 all = warp_ballot(asks), place = 0;
                      if (lane == 0 && all) place = atomic_add(room.many, (u32)popcount(all));
                      place = shfl(place, 0) + (u32)popcount(all & ((1u << lane) - 1u));
                      if (asks) room.asked[place] = i;
                  });
-            if (pass == 0 && grid.thread == 0) room.many[0] = room.many[1] = 0;
             grid.meet();
             inherit.before = room.before;
             inherit.inside = room.inside;
         }
-        return true;
     }
 
-    // The winding numbers of those that are left, and in place of their rows those to sum up.
+    // The winding numbers of those that are left, or of all points ahead; and those to sum up.
     APART void wind() {
         const VisitRoom& room = a.room;
         const NewSigns& s = a.signs;
-        sdf_winding_lone_args winding = {grid.threads, t.asking, room.position, room.asked, room.many,
-                                         s.tree,       s.caps,   s.steps,       s.step,     s.beta,
-                                         s.lost,       0,        room.winding,  room.row,   room.many + 1};
+        const u32* asked = t.ahead ? nullptr : room.asked;
+        sdf_winding_lone_args winding = {grid.threads, t.asking, room.position, asked,  asked ? room.many : nullptr,
+                                         s.tree,       s.caps,   s.steps,       s.step, s.beta,
+                                         s.lost,       0,        room.winding,  left(), room.many + 1};
         sdf_winding_lone_at(winding, grid.from(WOUND, VISIT_PARTS));
-        grid.meet();
     }
 
-    // Exact winding numbers, by all threads together: half a warp takes a millisecond for 70,000 triangles.
+    // Exact winding numbers of those points of a list whose sign others do not tell, by all threads together: half a
+    // warp takes a millisecond for 70,000 triangles.
     APART void sum_up(const u32* asked, u32 count) {
         const VisitRoom& room = a.room;
         const WindingTree& tree = a.signs.tree;
         grid.each(count, [&](u32 k) { room.link[k] = 0; });
         grid.meet();
         for (u32 k = 0; k < count; k++) {
+            if (room.inside[asked[k]] != SDF_SIGN_UNKNOWN) continue;
             F3 p = load3(room.position + 3 * (size_t)asked[k]);
             double sum = 0.0;
             for (u32 slot = grid.thread; slot < tree.triangles; slot += grid.threads)
