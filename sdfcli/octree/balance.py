@@ -24,7 +24,7 @@ def cells_to_split(octree: Octree, level: int, balanced: bool) -> tuple[Array, A
     backend, cells = octree.backend, octree.levels[level].cells
     flag = backend.xp.zeros(cells.count + 1, np.uint8)
     place = octree.place(level) if balanced else {"own": octree.levels[level].args, "above": None}
-    backend.run("sdf_octree_balance", cells.count, first=0, flag=flag, **place)
+    backend.run("sdf_octree_balance", cells.count, flag=flag, **place)
     opened, closed, coarse = backend.compact(flag, COARSE)
     return opened, closed, len(coarse) > 0
 

@@ -104,7 +104,7 @@ class Visits:
             "pending": sum(1 << level for level in pending),
             "coarsest": coarsest,
         }
-        by_level = [(own.cells.count, own.rows.count, 0, 0) for own in octree.levels]
+        by_level = [(own.cells.count, own.rows.count, 0) for own in octree.levels]
         tally = backend.from_host(np.array([*told.values(), *chain(*by_level)], np.uint32))
         image = backend.pinned(2 * len(tally), np.uint32).reshape(2, -1)
         ready = self._ready(tally, image)
@@ -115,7 +115,7 @@ class Visits:
             done()
             found = image[1 - told["turn"]]
             told = dict(zip(tally_names(), found.tolist(), strict=False))
-            counts = found[len(told) :].reshape(-1, len(by_level[0]))
+            counts = found[len(told) :].reshape(-1, 3)
             self._take_over(told, counts)
             stop, level = told["stop"], told["at"]
             if progress:
@@ -139,7 +139,6 @@ class Visits:
             else:
                 told["pending"] |= consider(level, told["first"]) << level
                 told["points"], counts[level, 1] = octree.points.count, octree.levels[level].rows.count
-                counts[level, 3] = min(counts[level, 3], told["first"])
                 tally = backend.from_host(np.array([0, *list(told.values())[1:], *counts.ravel()], np.uint32))
             ready = self._ready(tally, image)
             done = self._launched(ready.visit)
@@ -234,7 +233,7 @@ class Visits:
     def _take_over(self, told: dict[str, int], counts: npt.NDArray[np.uint32]) -> None:
         """Sets the numbers of points, cells and rows to what the kernel made of them."""
         self._octree.points.counted(told["points"])
-        for own, (cells, rows, *_) in zip(self._octree.levels, counts.tolist(), strict=True):
+        for own, (cells, rows, _) in zip(self._octree.levels, counts.tolist(), strict=True):
             if cells != own.cells.count:
                 own.cells.counted(cells)
                 own.families.counted(cells // 8)

@@ -11,7 +11,7 @@
 //   lies_between                           whether a corner has a say in a point's interpolated value
 //   cell_of, cell_level, cell_key, cell_size, point_at  a cell as a number, its parts, the places of its points
 //   store_position                         a place of the lattice in the unit cube
-//   interpolate                            the trilinear field at the 27 points
+//   interpolate, interpolated              the trilinear field at the 27 points, and at one of them
 #ifndef SDFCLI_GEOMETRY_LATTICE_H
 #define SDFCLI_GEOMETRY_LATTICE_H
 #include "geometry/morton.h"
@@ -66,6 +66,13 @@ FN void interpolate(const T* corner, T* value) {
         for (int x = 0; x < 3; x++) value[index_of(x, 1, z)] = mean(value[index_of(x, 0, z)], value[index_of(x, 2, z)]);
     UNROLL
     for (int j = 0; j < 9; j++) value[j + 9] = mean(value[j], value[j + 18]);
+}
+FN float interpolated(const float* corner, int j) {
+    Offset o = offset_of(j);
+    float along[4];  // x, then y, then z
+    for (int k = 0; k < 4; k++) along[k] = o.x == 1 ? mean(corner[2 * k], corner[2 * k + 1]) : corner[2 * k + o.x / 2];
+    for (int k = 0; k < 2; k++) along[k] = o.y == 1 ? mean(along[2 * k], along[2 * k + 1]) : along[2 * k + o.y / 2];
+    return o.z == 1 ? mean(along[0], along[1]) : along[o.z / 2];
 }
 
 #endif

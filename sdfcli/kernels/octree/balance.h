@@ -13,18 +13,16 @@
 // has to be opened first. Neighbours of its parent that have no children are asked for, too: its own neighbours would
 // otherwise be two levels coarser than its children. The flag behind the last is 3 if there are any.
 struct sdf_octree_balance_args {
-    u32 n;             // cells of a level, the last ones
-    u32 first;         // number of the first
+    u32 n;             // cells of a level
     Level own, above;  // above: asked is out; null where nothing is balanced
     u8* flag;          // [n + 1] in and out: first 0
 };
 SDF_KERNEL(sdf_octree_balance, PLAIN, i) {
-    u32 cell = a.first + i;
-    if (!a.own.asked[cell] || a.own.state[cell] == SPLIT) return;
-    a.flag[i] = a.own.state[cell] == CLOSED ? 2 : 1;
+    if (!a.own.asked[i] || a.own.state[i] == SPLIT) return;
+    a.flag[i] = a.own.state[i] == CLOSED ? 2 : 1;
     if (!a.above.asked) return;
     for (u32 sides = 1; sides < 8; sides++) {
-        u32 other = neighbour_of_parent(a.own, a.above, cell, sides, cell & 7u);
+        u32 other = neighbour_of_parent(a.own, a.above, i, sides, i & 7u);
         if (other >= SDF_OUTSIDE || a.above.state[other] == SPLIT) continue;
         store_relaxed(a.above.asked + other, (u8)1);
         store_relaxed(a.flag + a.n, (u8)3);
@@ -49,15 +47,16 @@ SDF_KERNEL(sdf_octree_constrain, PLAIN, i) {
         u32 row = a.below.row[c], family = row == SDF_NONE ? SDF_NONE : a.below.child[row];
         if (family != SDF_NONE) a.stale_below[family] = STALE;
     }
-    u32 cell = a.below.parent[i], family[8], neighbour[27], hangs = 0;
+    u32 cell = a.below.parent[i], hangs = 0;
+    Neighbours around;
     float corner[8], value[27];
     const u32* points = a.own.points + 27 * (size_t)a.own.row[cell];
     for (int c = 0; c < 8; c++) corner[c] = a.value[points[corner_point(c)]];
     interpolate(corner, value);
-    neighbours_of(a.own, a.above, cell, family, neighbour);
+    neighbours_of(a.own, a.above, cell, around, Alone());
     UNROLL
     for (int k = 0; k < 27; k++) {
-        if (neighbour[k] >= SDF_OUTSIDE || a.own.state[neighbour[k]] == SPLIT) continue;
+        if (around.cell[k] >= SDF_OUTSIDE || around.state[k] == SPLIT) continue;
         each_shared(k, [&](int j, int) { hangs |= 1u << j; });
     }
     UNROLL
@@ -103,11 +102,10 @@ SDF_KERNEL(sdf_octree_tighten, SIMD, i) {
     if (moved <= 1.f) {
         if (own.row[cell] == SDF_NONE) return;
         const u32* point = own.points + 27 * (size_t)own.row[cell];
-        float distance[27], value[27];
-        for (int j = 0; j < 27; j++) distance[j] = a.points.distance[point[j]];
+        PointErrors of_points;
+        for (int j = 0; j < 27; j++) of_points.distance[j] = a.points.distance[point[j]];
         for (int c = 0; c < 8; c++) corner[c] = a.value[at[c]];
-        interpolate(corner, value);
-        CellError error = largest_error(own, a.points, a.allowed, cell, point, distance, value);
+        CellError error = largest_error(own, a.points, a.allowed, cell, point, corner, of_points, Alone());
         if (max_of(error.tolerance, error.sheet) / SDF_MOVED <= 1.f) return;
     }
     for (int c = 0; c < 8; c++) {

@@ -6,7 +6,7 @@
 //   misses_surface             whether the field is wrong at centroids in the cell
 //   middle                     the mean of the corners
 //   corners_jump, holds_jump   whether the sign jumps in the cell
-//   CellError, largest_error   the largest error of an opened cell
+//   PointErrors, CellError, largest_error   the largest error of an opened cell
 #ifndef SDFCLI_OCTREE_ERROR_H
 #define SDFCLI_OCTREE_ERROR_H
 #include "octree/gradient.h"
@@ -38,24 +38,28 @@ FN float bend(float edge, const Gradient& gradient) {
 
 // On the surface the distance is zero: does the field say so at the centroids in a cell? What lies between the points
 // of a coarse cell, such as the relief of a nearly flat wall, shows here; a little beside the surface it errs more.
-FN bool misses_surface(const Level& own, const Points& points, float tolerance, u32 cell, const float* corner) {
+template <class Team = Alone>
+FN bool misses_surface(const Level& own, const Points& points, float tolerance, u32 cell, const float* corner,
+                       const Team& team = Team()) {
+    const u32 each = Team::THREADS == 1 ? 4 : 1;  // whose loads do not wait for each other
     float scale = (float)(1u << own.level);
     for (int c = 0; c < 8; c++)
         if (abs_of(corner[c]) * scale > 1.74f) return false;  // farther than the cell's diagonal
     u64 key = key_of(own, cell), size = 1ULL << 3 * (SDF_MORTON_BITS - own.level), first = key * size;
     Lattice at = morton_decode(key);
     u32 slot = lower_bound_wide(points.triangle_key, points.triangles, first);
-    for (bool within = true; within; slot += 4) {  // four at a time, whose loads do not wait for each other
+    for (bool ends = false; !ends; slot += each * Team::THREADS) {
         bool misses = false;
-        for (u32 k = slot; k < slot + 4; k++) {
-            within = k < points.triangles && points.triangle_key[k] < first + size;
-            if (!within) continue;
+        for (u32 k = slot + (u32)team.first(); k < slot + (u32)team.first() + each; k++) {
+            ends = !(k < points.triangles && points.triangle_key[k] < first + size);
+            if (ends) continue;
             const float* p = points.triangle + 9 * (size_t)k;
             F3 centroid = (1.f / 3.f) * (load3(p) + load3(p + 3) + load3(p + 6));
             F3 t = scale * centroid - vec((float)at.x, (float)at.y, (float)at.z);
             misses |= abs_of(trilinear(corner, vec(clamp01(t.x), clamp01(t.y), clamp01(t.z)))) > 0.75f * tolerance;
         }
-        if (misses) return true;
+        if (team.any(misses)) return true;
+        ends = team.any(ends);
     }
     return false;
 }
@@ -102,25 +106,28 @@ FN bool suspicious(const Level& own, const Points& points, const Limits& allowed
 
 // Do two of a cell's points have different signs although their distances say that no surface lies between them? Then
 // the sign jumps there, as it does where a winding number closes the hole of an open surface: no octree follows that.
-FN bool holds_jump(const float* distance, float half) {
+template <class Team>
+FN bool holds_jump(const float* distance, float half, const Team& team) {
     const u32 all = (1u << 27) - 1;
     float way[13];  // by its square, in halves of the edge
     u32 inside = 0;
-    for (int j = 0; j < 27; j++) inside |= (u32)(distance[j] < 0.f) << j;
+    bool jumps = false;
+    for (int j = team.first(); j < 27; j += Team::THREADS) inside |= (u32)(distance[j] < 0.f) << j;
+    inside = team.all(inside);
     if (inside == 0 || inside == all) return false;
     for (int square = 0; square < 13; square++) way[square] = half * sqrtf((float)square);
-    for (u32 in = inside; in; in &= in - 1) {
+    for (u32 in = team.own(inside); in && !jumps; in &= in - 1) {
         int j = 31 - clz(in & (0u - in));
         Offset o = offset_of(j);
         float d = abs_of(distance[j]);
-        for (u32 out = ~inside & all; out; out &= out - 1) {
+        for (u32 out = ~inside & all; out && !jumps; out &= out - 1) {
             int k = 31 - clz(out & (0u - out));
             Offset p = offset_of(k);
             int x = o.x - p.x, y = o.y - p.y, z = o.z - p.z;
-            if (empty_between(d, abs_of(distance[k]), way[x * x + y * y + z * z])) return true;
+            jumps = empty_between(d, abs_of(distance[k]), way[x * x + y * y + z * z]);
         }
     }
-    return false;
+    return team.any(jumps);
 }
 
 // The largest error of an opened cell's field: in each octant the one seen at a point, and on top of it half of what
@@ -129,32 +136,42 @@ FN bool holds_jump(const float* distance, float half) {
 struct CellError {
     float tolerance, sheet, width;
 };
-// value: the field at the 27 points.
+// What those who look at a cell know of its 27 points. distance: in.
+struct PointErrors {
+    float distance[27], error[27], gradient[81];
+};
+// value: the field at the cell's corners.
+template <class Team>
 FN CellError largest_error(const Level& own, const Points& points, const Limits& allowed, u32 cell, const u32* point,
-                           const float* distance, const float* value) {
-    float error[27], gradient[81], corner[8], largest = 0.f, half = 0.5f / (float)(1u << own.level);
+                           const float* value, PointErrors& m, const Team& team) {
+    float between[27], corner[8], largest = 0.f, half = 0.5f / (float)(1u << own.level);
     CellError found = {0.f, 0.f, 0.f};
+    if (Team::THREADS == 1) interpolate(value, between);
     UNROLL
-    for (int j = 0; j < 27; j++) error[j] = abs_of(value[j] - distance[j]);
+    for (int j = team.first(); j < 27; j += Team::THREADS)
+        m.error[j] = abs_of((Team::THREADS == 1 ? between[j] : interpolated(value, j)) - m.distance[j]);
     load_gradients<27>(
-        points, own, cell, point, [&](Lattice at, int j) { return point_of(own.level, at, offset_of(j)); }, gradient);
+        points, own, cell, point, [&](Lattice at, int j) { return point_of(own.level, at, offset_of(j)); }, team,
+        m.gradient);
+    team.meet();
     UNROLL
-    for (int octant = 0; octant < 8; octant++) {
+    for (int octant = team.first(); octant < 8; octant += Team::THREADS) {
         int first = octant_point(octant);
         float worst = 0.f, nearest = 3.402823466e38f;
         for (int c = 0; c < 8; c++) {
             int j = first + octant_point(c);
-            worst = max_of(worst, error[j]);
-            nearest = min_of(nearest, abs_of(distance[j]));
+            worst = max_of(worst, m.error[j]);
+            nearest = min_of(nearest, abs_of(m.distance[j]));
         }
-        worst += 0.5f * bend(half, [&](int c, int axis) { return gradient[3 * (first + octant_point(c)) + axis]; });
+        worst += 0.5f * bend(half, [&](int c, int axis) { return m.gradient[3 * (first + octant_point(c)) + axis]; });
         found.tolerance = max_of(found.tolerance, worst / allowed_error(nearest, allowed.tolerance, allowed.band));
         largest = max_of(largest, worst);
     }
-    for (int c = 0; c < 8; c++) corner[c] = distance[corner_point(c)];
-    found.width =
-        sheet_width(allowed, corner, 2.f * half, [&](int c) { return load3(gradient + 3 * corner_point(c)); });
-    found.sheet = largest / (SDF_SHEET_SHARE * found.width);
+    found.tolerance = team.most(found.tolerance);
+    for (int c = 0; c < 8; c++) corner[c] = m.distance[corner_point(c)];
+    found.width = sheet_width(
+        allowed, corner, 2.f * half, [&](int c) { return load3(m.gradient + 3 * corner_point(c)); }, false, team);
+    found.sheet = team.most(largest) / (SDF_SHEET_SHARE * found.width);
     return found;
 }
 

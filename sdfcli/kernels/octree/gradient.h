@@ -41,17 +41,17 @@ struct Limits {
 
 // Gradients of so many points, given their numbers, and a function of the cell's place and k for their places on the
 // lattice. Of many points on a GPU they are worked out anew, which takes less time than what is kept takes memory.
-template <int COUNT, class Place>
+template <int COUNT, class Place, class Team>
 FN void load_gradients(const Points& points, const Level& own, u32 cell, const u32* point, const Place& place,
-                       float* gradient) {
+                       const Team& team, float* gradient) {
     if (points.gradient) {
         UNROLL
-        for (int k = 0; k < COUNT; k++)
+        for (int k = team.first(); k < COUNT; k += Team::THREADS)
             for (int axis = 0; axis < 3; axis++) gradient[3 * k + axis] = points.gradient[3 * (size_t)point[k] + axis];
         return;
     }
     Lattice at = morton_decode(key_of(own, cell));
-    for (int k = 0; k < COUNT; k++) {
+    for (int k = team.first(); k < COUNT; k += Team::THREADS) {
         float position[3];
         store_position(position, place(at, k));
         const float* t = points.triangle + 9 * (size_t)points.slot[point[k]];
@@ -73,7 +73,7 @@ FN void corner_gradients(const Level& own, const Points& points, u32 cell, const
             Lattice p = {(at.x + (c & 1u)) * edge, (at.y + (c >> 1 & 1u)) * edge, (at.z + (c >> 2)) * edge};
             return p;
         },
-        gradient);
+        Alone(), gradient);
 }
 
 #endif

@@ -88,15 +88,12 @@ struct sdf_octree_own_args {
     u32* lent;         // [n] out: the points that other opening cells own
     u32* count;        // [n] out: of its own
 };
-SDF_KERNEL(sdf_octree_own, SIMD, i) {
-    u32 cell = a.cells[i], mask = 0, lent = 0, older = 0;
-    u32 family[8], neighbour[27], state[27], owner[27], place[27];
-    neighbours_of(a.own, a.above, cell, family, neighbour);
-    // Each kind of value is loaded for all points at once: one after the other they would wait for memory.
+template <class Team>
+FN void own_points(const sdf_octree_own_args& a, u32 i, Neighbours& around, const Team& team) {
+    u32 cell = a.cells[i], mask = 0, lent = 0, older = 0, owner[27], place[27];
+    neighbours_of(a.own, a.above, cell, around, team);
     UNROLL
-    for (int k = 0; k < 27; k++) state[k] = neighbour[k] < SDF_OUTSIDE ? a.own.state[neighbour[k]] : (u32)CLOSED;
-    UNROLL
-    for (int j = 0; j < 27; j++) {
+    for (int j = team.first(); j < 27; j += Team::THREADS) {
         if (is_corner(j)) continue;
         Offset o = offset_of(j);
         u32 best = cell;
@@ -108,39 +105,47 @@ SDF_KERNEL(sdf_octree_own, SIMD, i) {
             for (int y = y0; y <= y1; y++)
                 for (int x = x0; x <= x1; x++) {
                     int k = index_of(x + 1, y + 1, z + 1);
-                    u32 other = neighbour[k];
-                    if (other >= SDF_OUTSIDE || state[k] == CLOSED) continue;
-                    bool has = state[k] >= OPENED;
+                    u32 other = around.cell[k], state = around.state[k];
+                    if (other >= SDF_OUTSIDE || state == CLOSED) continue;
+                    bool has = state >= OPENED;
                     if (has > opened || (has == opened && other < best)) {
                         best = other;
                         there = index_of(o.x - 2 * x, o.y - 2 * y, o.z - 2 * z);
                         opened = has;
                     }
                 }
-        owner[j] = best;
-        place[j] = (u32)there;
+        owner[team.at(j)] = best;
+        place[team.at(j)] = (u32)there;
         older |= (u32)opened << j;
         if (!opened && best == cell) mask |= 1u << j;
     }
     UNROLL
-    for (int j = 0; j < 27; j++)
-        if (!is_corner(j)) owner[j] = a.own.row[owner[j]];
+    for (int j = team.first(); j < 27; j += Team::THREADS)
+        if (!is_corner(j)) owner[team.at(j)] = a.own.row[owner[team.at(j)]];
     UNROLL
-    for (int j = 0; j < 27; j++)
+    for (int j = team.first(); j < 27; j += Team::THREADS)
         if (!is_corner(j))
-            place[j] =
-                older >> j & 1u ? a.own.points[27 * (size_t)owner[j] + place[j]] : 27 * (owner[j] - a.first) + place[j];
-    for (int k = 0; k < 8; k++) a.own.around[8 * (size_t)(a.first + i) + k] = family[k];
+            place[team.at(j)] = older >> j & 1u ? a.own.points[27 * (size_t)owner[team.at(j)] + place[team.at(j)]]
+                                                : 27 * (owner[team.at(j)] - a.first) + place[team.at(j)];
+    for (int k = team.first(); k < 8; k += Team::THREADS)
+        a.own.around[8 * (size_t)(a.first + i) + k] = around.family[k];
     u32* points = a.own.points + 27 * (size_t)(a.first + i);
     UNROLL
-    for (int j = 0; j < 27; j++) {
+    for (int j = team.first(); j < 27; j += Team::THREADS) {
         if (is_corner(j) || mask >> j & 1u) continue;
-        points[j] = place[j];
+        points[j] = place[team.at(j)];
         lent |= (u32)(~older >> j & 1u) << j;
     }
+    mask = team.all(mask);
+    lent = team.all(lent);
+    if (team.first() > 0) return;
     a.mask[i] = mask;
     a.lent[i] = lent;
     a.count[i] = (u32)popcount(mask);
+}
+SDF_KERNEL(sdf_octree_own, SIMD, i) {
+    Neighbours around;
+    own_points(a, i, around, Alone());
 }
 
 // The numbers of an opening cell's points; its own are made, and with them it is opened. A thread for each point: one

@@ -15,11 +15,12 @@
 //   AllLevels, cell_of, row_of                    all levels of an octree, and a cell by its number among all cells
 //   key_of, corners_of, corner_of                 a cell's key, and the points at its corners
 //   sides_of, toward, neighbour_across            neighbours by number: where they lie, and which they are
-//   neighbour_of_parent, families_of, neighbours_of  all neighbours of a cell
+//   neighbour_of_parent, families_of, Neighbours, neighbours_of  all neighbours of a cell
 //   each_shared                                   the points that a cell has in common with a neighbour
 //   point_of, place_point                         where a cell's points lie, and first bounds of their queries
 #ifndef SDFCLI_OCTREE_LEVELS_H
 #define SDFCLI_OCTREE_LEVELS_H
+#include "base/team.h"
 #include "geometry/lattice.h"
 
 enum State { CLOSED, OPENING, OPENED, JUMP, SPLIT };
@@ -98,24 +99,36 @@ FN u32 neighbour_of_parent(const Level& own, const Level& above, u32 cell, u32 s
     return neighbour_across(above.around + 8 * (size_t)above.row[parent], parent & 7u, sides, corner);
 }
 // The families around a cell: the children of its parent and of seven of the parent's neighbours.
-FN void families_of(const Level& own, const Level& above, u32 cell, u32* family) {
-    family[0] = above.row ? cell >> 3 : SDF_OUTSIDE;
+template <class Team>
+FN void families_of(const Level& own, const Level& above, u32 cell, u32* family, const Team& team) {
     UNROLL
-    for (u32 sides = 1; sides < 8; sides++) {
-        u32 other = above.row ? neighbour_of_parent(own, above, cell, sides, cell & 7u) : SDF_OUTSIDE;
-        if (other < SDF_OUTSIDE) {
+    for (int k = team.first(); k < 8; k += Team::THREADS) {
+        u32 sides = (u32)k, other = SDF_OUTSIDE;
+        if (above.row) other = sides ? neighbour_of_parent(own, above, cell, sides, cell & 7u) : cell >> 3;
+        if (sides && other < SDF_OUTSIDE) {
             u32 other_row = above.row[other];
             other = other_row == SDF_NONE ? SDF_NONE : above.child[other_row];
         }
         family[sides] = other;
     }
 }
-// The 27 neighbours of a cell, 13 is the cell itself, and the families around it.
-FN void neighbours_of(const Level& own, const Level& above, u32 cell, u32* family, u32* neighbour) {
-    families_of(own, above, cell, family);
+// What those who look at a cell know of the families around it, and of its 27 neighbours: 13 is the cell itself.
+struct Neighbours {
+    u32 family[8], cell[27], state[27];
+};
+template <class Team>
+FN void neighbours_of(const Level& own, const Level& above, u32 cell, Neighbours& m, const Team& team) {
+    team.meet();  // before what is known of the cell before is lost
+    families_of(own, above, cell, m.family, team);
+    team.meet();
     UNROLL
-    for (int j = 0; j < 27; j++) neighbour[j] = neighbour_across(family, cell & 7u, sides_of(j), toward(j));
-    neighbour[SDF_CENTRE] = cell;
+    for (int j = team.first(); j < 27; j += Team::THREADS)
+        m.cell[j] = j == SDF_CENTRE ? cell : neighbour_across(m.family, cell & 7u, sides_of(j), toward(j));
+    // Each kind of value is loaded for all of them at once: one after the other they would wait for memory.
+    UNROLL
+    for (int j = team.first(); j < 27; j += Team::THREADS)
+        m.state[j] = m.cell[j] < SDF_OUTSIDE ? own.state[m.cell[j]] : (u32)CLOSED;
+    team.meet();
 }
 
 // Calls visit(j, there) for the points other than corners that a cell has in common with its neighbour: number j of

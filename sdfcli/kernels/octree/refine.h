@@ -121,32 +121,41 @@ struct sdf_octree_peek_args {
     Limits allowed;
     u8* wish;  // [n] out: 1 is to be opened
 };
-SDF_KERNEL(sdf_octree_peek, SIMD, i) {
-    u32 cell = a.first + i, family[8], neighbour[27], row[27], point[8], opened = 0;
+template <class Team>
+FN void peek_around(const sdf_octree_peek_args& a, u32 i, Neighbours& around, const Team& team) {
+    u32 cell = a.first + i, row[27], point[8], opened = 0;
     float corner[8], value[27], error = 0.f;
     if (a.own.state[cell] == CLOSED) {
-        neighbours_of(a.own, a.above, cell, family, neighbour);
+        neighbours_of(a.own, a.above, cell, around, team);
         UNROLL
-        for (int k = 0; k < 27; k++)
-            if (neighbour[k] < SDF_OUTSIDE) opened |= (u32)(a.own.state[neighbour[k]] >= OPENED) << k;
+        for (int k = team.first(); k < 27; k += Team::THREADS) opened |= (u32)(around.state[k] >= OPENED) << k;
+        opened = team.all(opened);
     }
     if (opened) {
         corners_of(a.own, a.above, cell, point);
         for (int c = 0; c < 8; c++) corner[c] = a.points.distance[point[c]];
-        interpolate(corner, value);
+        if (Team::THREADS == 1) interpolate(corner, value);
         UNROLL
-        for (int k = 0; k < 27; k++) row[k] = opened >> k & 1u ? a.own.row[neighbour[k]] : SDF_NONE;
+        for (int k = team.first(); k < 27; k += Team::THREADS)
+            row[team.at(k)] = opened >> k & 1u ? a.own.row[around.cell[k]] : SDF_NONE;
         UNROLL
-        for (int k = 0; k < 27; k++) {
-            if (row[k] == SDF_NONE) continue;
-            const u32* points = a.own.points + 27 * (size_t)row[k];
+        for (int k = team.first(); k < 27; k += Team::THREADS) {
+            u32 own_row = row[team.at(k)];
+            if (own_row == SDF_NONE) continue;
+            const u32* points = a.own.points + 27 * (size_t)own_row;
             each_shared(k, [&](int j, int there) {
-                float d = a.points.distance[points[there]];
-                error = max_of(error, abs_of(value[j] - d) / allowed_error(d, a.allowed.tolerance, a.allowed.band));
+                float d = a.points.distance[points[there]], v = Team::THREADS == 1 ? value[j] : interpolated(corner, j);
+                error = max_of(error, abs_of(v - d) / allowed_error(d, a.allowed.tolerance, a.allowed.band));
             });
         }
+        error = team.most(error);
     }
-    a.wish[i] = opened && suspicious(a.own, a.points, a.allowed, cell, point, error) ? 1 : 0;
+    bool opens = opened && suspicious(a.own, a.points, a.allowed, cell, point, error);
+    if (team.first() == 0) a.wish[i] = opens;
+}
+SDF_KERNEL(sdf_octree_peek, SIMD, i) {
+    Neighbours around;
+    peek_around(a, i, around, Alone());
 }
 
 // Frisken's test (2000), made tighter: which opened cells are asked to be split. One stays a leaf where the sign jumps.
@@ -163,21 +172,29 @@ struct sdf_octree_test_args {
     u8* asked;        // [cells] out: where a cell is to be split: see Asked
     u8* state;        // [cells] out: where the sign jumps; may be null
 };
-SDF_KERNEL(sdf_octree_test, SIMD, i) {
+template <class Team>
+FN void test_cell(const sdf_octree_test_args& a, u32 i, PointErrors& m, const Team& team) {
     u32 row = a.rows ? a.rows[i] : a.first + i, cell = a.own.cell[row];
     const u32* point = a.own.points + 27 * (size_t)row;
-    float corner[8], value[27], distance[27], edge = 1.f / (float)(1u << a.own.level);
-    for (int j = 0; j < 27; j++) distance[j] = a.points.distance[point[j]];
-    for (int c = 0; c < 8; c++) corner[c] = distance[corner_point(c)];
-    interpolate(corner, value);
-    CellError error = largest_error(a.own, a.points, a.allowed, cell, point, distance, value);
-    bool wrong =
-        !a.thin_only && (error.tolerance > 1.f || misses_surface(a.own, a.points, a.allowed.tolerance, cell, corner));
+    float corner[8], edge = 1.f / (float)(1u << a.own.level);
+    team.meet();  // before what is known of the cell before is lost
+    for (int j = team.first(); j < 27; j += Team::THREADS) m.distance[j] = a.points.distance[point[j]];
+    team.meet();
+    for (int c = 0; c < 8; c++) corner[c] = m.distance[corner_point(c)];
+    CellError error = largest_error(a.own, a.points, a.allowed, cell, point, corner, m, team);
+    bool wrong = !a.thin_only &&
+                 (error.tolerance > 1.f || misses_surface(a.own, a.points, a.allowed.tolerance, cell, corner, team));
     if (!wrong && error.sheet <= 1.f && edge <= SDF_SHEET_EDGE * error.width) return;
-    if (edge > a.jump_edge || !holds_jump(distance, 0.5f * edge))
+    bool splits = edge > a.jump_edge || !holds_jump(m.distance, 0.5f * edge, team);
+    if (team.first() > 0) return;
+    if (splits)
         a.asked[cell] = wrong ? ASKED : FOR_SHEET;
     else if (a.state)
         a.state[cell] = JUMP;
+}
+SDF_KERNEL(sdf_octree_test, SIMD, i) {
+    PointErrors of_points;
+    test_cell(a, i, of_points, Alone());
 }
 
 #endif

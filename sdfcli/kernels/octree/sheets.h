@@ -28,24 +28,24 @@ FN bool near_surface(const float* corner, float edge) {
 // these is positive across a wall and negative across a gap. Without effect on the surface, and passed over, are walls
 // in cells that lie within them, and gaps likewise, and wide ones; sheets thinner than thin_least are given up. Where
 // `everywhere`, they are not passed over.
-template <class Gradient>
+template <class Gradient, class Team = Alone>
 FN float sheet_width(const Limits& allowed, const float* corner, float edge, const Gradient& gradient,
-                     bool everywhere = false) {
+                     bool everywhere = false, const Team& team = Team()) {
     float thinnest = SDF_NO_SHEET;
     int inside = 0;
     for (int c = 0; c < 8; c++) inside += corner[c] < 0.f;
     if (!near_surface(corner, edge)) return thinnest;
-    for (int axis = 0; axis < 3; axis++)
-        for (int c = 0; c < 8; c++) {
-            if (c >> axis & 1) continue;
-            int e = c | 1 << axis;
-            F3 g = gradient(c), h = gradient(e);
-            if (dot(g, h) > SDF_OPPOSED) continue;
-            F3 way = vec(axis == 0 ? edge : 0.f, axis == 1 ? edge : 0.f, axis == 2 ? edge : 0.f), between = g - h;
-            float width = dot(corner[e] * h - corner[c] * g - way, between) / sqrtf(dot(between, between));
-            if ((!everywhere && inside == (width > 0.f ? 8 : 0)) || abs_of(width) < allowed.thin_least) continue;
-            thinnest = min_of(thinnest, abs_of(width));
-        }
+    for (int k = team.first(); k < 24; k += Team::THREADS) {
+        int axis = k / 8, c = k % 8, e = c | 1 << axis;
+        if (e == c) continue;
+        F3 g = gradient(c), h = gradient(e);
+        if (dot(g, h) > SDF_OPPOSED) continue;
+        F3 way = vec(axis == 0 ? edge : 0.f, axis == 1 ? edge : 0.f, axis == 2 ? edge : 0.f), between = g - h;
+        float width = dot(corner[e] * h - corner[c] * g - way, between) / sqrtf(dot(between, between));
+        if ((!everywhere && inside == (width > 0.f ? 8 : 0)) || abs_of(width) < allowed.thin_least) continue;
+        thinnest = min_of(thinnest, abs_of(width));
+    }
+    thinnest = team.least(thinnest);
     return thinnest > SDF_SHEET_WIDEST * allowed.tolerance ? SDF_NO_SHEET : thinnest;
 }
 

@@ -129,8 +129,8 @@ struct VisitTally {
     u32 turn;                          // 1 after the first launch that did something, 0 after the second, and so on
 };
 #define SDF_MOST_LEVELS 22
-// By level, after it: cells, rows, cells that are split, and the first cell that may be asked for.
-#define SDF_TALLY_LEVEL 4u
+// By level, after it: cells, rows, and cells that are split.
+#define SDF_TALLY_LEVEL 3u
 
 struct sdf_octree_visit_args {
     u32 n;             // threads: all that run at a time
@@ -145,8 +145,8 @@ struct sdf_octree_visit_args {
     u32 after_asking;  // whether nothing is done unless the launch before was to ask for points
     float jump_edge;   // as for sdf_octree_test
     const u64* level;  // [levels, 12] the structs VisitLevel
-    u32* tally;        // [37 + 4 * levels] in and out
-    u32* told;         // [2, 36 + 3 * levels] out: the same once more, by turns, where the host reads it
+    u32* tally;        // [37 + 3 * levels] in and out
+    u32* told;         // [2, 37 + 3 * levels] out: the same once more, by turns, where the host reads it
     Points points;
     Limits allowed;
     PacketTree tree;
@@ -163,7 +163,7 @@ struct Visits {
     const sdf_octree_visit_args& a;
     Grid grid;
     VisitTally t;
-    u32 cells[SDF_MOST_LEVELS], rows[SDF_MOST_LEVELS], split[SDF_MOST_LEVELS], low[SDF_MOST_LEVELS];
+    u32 cells[SDF_MOST_LEVELS], rows[SDF_MOST_LEVELS], split[SDF_MOST_LEVELS];
 
     // As grid.each, from other threads on for each part.
     template <class Body>
@@ -192,7 +192,7 @@ struct Visits {
         t = *(const VisitTally*)a.tally;
         if (a.after_asking && t.stop != SDF_VISITS_TO_ASK) return;
         for (u32 k = 0; k < a.levels; k++)
-            cells[k] = of_level(k)[0], rows[k] = of_level(k)[1], split[k] = of_level(k)[2], low[k] = of_level(k)[3];
+            cells[k] = of_level(k)[0], rows[k] = of_level(k)[1], split[k] = of_level(k)[2];
         grid.meet();  // before one thread writes what others still read
         t.stop = SDF_VISITS_GO_ON, t.turn ^= 1, t.lone = t.packets = t.wound = 0;
         t.want_cells = t.want_rows = t.want_points = t.want_listed = t.want_chosen = t.want_asked = t.want_flags = 0;
@@ -206,7 +206,6 @@ struct Visits {
             of_level(k)[0] = told[0] = cells[k];
             of_level(k)[1] = told[1] = rows[k];
             of_level(k)[2] = told[2] = split[k];
-            of_level(k)[3] = told[3] = low[k];
         }
     }
 
@@ -223,7 +222,7 @@ struct Visits {
                 t.listed = 0;
                 return FLAG_CELLS;
             case FLAG_CELLS:
-                if (!room_for(t.want_flags, cells[t.level] - low[t.level] + 1, a.room.most_flags)) return again;
+                if (!room_for(t.want_flags, cells[t.level] + 1, a.room.most_flags)) return again;
                 flag_marked();
                 return LIST_CELLS;
             case LIST_CELLS:
@@ -321,6 +320,9 @@ struct Visits {
         }
     }
     METHOD u32 warps() const { return grid.threads / SDF_WARP; }
+    // The thread's own warp, and its place in memory that the warps of a block share.
+    METHOD Together warp() const { return {grid.thread % SDF_WARP}; }
+    METHOD u32 place() const { return grid.thread / SDF_WARP % SDF_BLOCK_WARPS; }
     // Whether signs may hang on winding numbers.
     METHOD bool winds() const { return !a.signs.normals && a.signs.tree.triangles > 0; }
     // The points whose winding numbers are to be summed up.
@@ -334,10 +336,10 @@ struct Visits {
 
     APART void flag_marked() {
         u8* flag = a.room.flag;
-        u32 n = cells[t.level] - low[t.level];
+        u32 n = cells[t.level];
         grid.each(n + 1, [&](u32 i) { flag[i] = 0; });
         grid.meet();
-        sdf_octree_balance_args balance = {n, low[t.level], own(t.level), above(t.level), flag};
+        sdf_octree_balance_args balance = {n, own(t.level), above(t.level), flag};
         each(FLAGGED, n, [&](u32 i) { sdf_octree_balance_at(balance, i); });
         grid.meet();
     }
@@ -345,8 +347,7 @@ struct Visits {
     // The cells to split, those that are opened first last.
     APART bool list_marked() {
         const u8* flag = a.room.flag;
-        u32 first = low[t.level], n = cells[t.level] - first;
-        u32 room = a.room.most_listed - min_of(t.listed, a.room.most_listed);
+        u32 n = cells[t.level], room = a.room.most_listed - min_of(t.listed, a.room.most_listed);
         u32* list = a.room.list + t.listed;
         const u64 closed_one = (u64)1 << 32, coarse = (u64)1 << 63;
         u64 all = grid.scan(
@@ -356,13 +357,11 @@ struct Visits {
                                                       : 0; },
             [&](u32 i, u64 before, u64 own, u64 found) {
                 u32 place = own == 1 ? (u32)before : (u32)found + (u32)(before >> 32);
-                if (own && own != coarse && place < room) list[place] = first + i;
+                if (own && own != coarse && place < room) list[place] = i;
             });
         u32 closed = (u32)(all >> 32) & 0x7fffffffu, found = (u32)all + closed;
         if (!room_for(t.want_listed, t.listed + found, a.room.most_listed)) return false;
         t.coarse = (all & coarse) > 0;
-        low[t.level] = cells[t.level];
-        if (t.coarse) low[t.level - 1] = 0;
         if (t.level == t.top) t.pending &= ~(1u << t.level);
         split[t.level] = found;
         t.listed += found;
@@ -427,7 +426,11 @@ struct Visits {
     APART void peek() {
         u32 count = cells[t.at] - t.first;
         sdf_octree_peek_args peek = {count, t.first, own(t.at), above(t.at), a.points, a.allowed, a.room.flag};
-        each(PEEKED, count, [&](u32 i) { sdf_octree_peek_at(peek, i); });
+        SDF_SHARED Neighbours around[SDF_BLOCK_WARPS];
+        if (count <= warps())
+            each(PEEKED, SDF_WARP * count, [&](u32 i) { peek_around(peek, i / SDF_WARP, around[place()], warp()); });
+        else
+            each(PEEKED, count, [&](u32 i) { sdf_octree_peek_at(peek, i); });
         grid.meet();
     }
 
@@ -436,7 +439,8 @@ struct Visits {
         u32 count = rows[t.at] - t.row, thin_only = t.at >= a.depth;
         sdf_octree_test_args test = {count,     t.row,     nullptr,     of,       a.points,
                                      a.allowed, thin_only, a.jump_edge, of.asked, of.state};
-        each(TESTED, count, [&](u32 i) { sdf_octree_test_at(test, i); });
+        SDF_SHARED PointErrors of_points[SDF_BLOCK_WARPS];
+        each(TESTED, SDF_WARP * count, [&](u32 i) { test_cell(test, i / SDF_WARP, of_points[place()], warp()); });
         grid.meet();
         t.pending |= 1u << t.at;
     }
@@ -450,7 +454,11 @@ struct Visits {
         each(BEGUN, count, [&](u32 i) { sdf_octree_opening_at(opening, i); });
         grid.meet();
         sdf_octree_own_args owned = {count, first, list, own(t.at), above(t.at), room.mask, room.lent, room.last};
-        each(OWNED, count, [&](u32 i) { sdf_octree_own_at(owned, i); });
+        SDF_SHARED Neighbours around[SDF_BLOCK_WARPS];
+        if (count <= warps())
+            each(OWNED, SDF_WARP * count, [&](u32 i) { own_points(owned, i / SDF_WARP, around[place()], warp()); });
+        else
+            each(OWNED, count, [&](u32 i) { sdf_octree_own_at(owned, i); });
         grid.meet();
         t.more = (u32)grid.scan(
             count, [&](u32 i) { return (u64)popcount(room.mask[i]); },
