@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from copy import copy
 from functools import cache, partial
 from typing import Any
@@ -115,69 +115,67 @@ def _build(
         first, *names = device_names(device) if "," in device else [device]
         also = [select_backend(name, threads) for name in names]
         backend = select_backend(first, threads)
-    octree = OCTREES[params.octree]
-    backend.prepare(octree.kernels)
-    with stages("load"):
-        mesh = loading.mesh()
-    with stages("check"):
-        mesh = mesh.on(backend).merged()
-        memory = memory_limit(backend, max_memory) if backend.memory.scarce else None
-        trees = {"lean": octree.lean, "memory": memory}
-        scene = Scene.of(mesh, params.sign, backend, params.query, **trees, stages=stages)
-        health, mesh = mesh.health, scene.mesh
-    surface = copy(mesh)  # for a thread, which draws points while kernels run
-    surface.release(OF_DEVICE)
+    with backend.foreground():
+        octree = OCTREES[params.octree]
+        backend.prepare(octree.kernels)
+        with stages("load"):
+            mesh = loading.mesh()
+        with stages("check"):
+            mesh = mesh.on(backend).merged()
+            memory = memory_limit(backend, max_memory) if backend.memory.scarce else None
+            trees = {"lean": octree.lean, "memory": memory}
+            scene = Scene.of(mesh, params.sign, backend, params.query, **trees, stages=stages)
+            health, mesh = mesh.health, scene.mesh
+        surface = copy(mesh)  # for a thread, which draws points while kernels run
+        surface.release(OF_DEVICE)
 
-    def draw() -> Samples:
-        samples = draw_samples(surface, params.band)
-        surface.release()
-        return samples
+        def draw() -> Samples:
+            samples = draw_samples(surface, params.band)
+            surface.release()
+            return samples
 
-    progress("sorting triangles")
-    scene.sort()  # (a)
-    with stages("tree"):
-        others: list[Helper] = [*(DeviceHelper(each, mesh) for each in also), *helpers(mesh)]
-        scene.crew = Crew(others) if others else None
-    scene.warm_start = WarmStart.of(previous, scene) if previous else None
-    facts = Facts(health, loading.sha256)
-    field = make_field(scene, params, facts, draw, max_memory, progress, keep_nearest, begin=loading.submit)
-    loading.let_go()
-    return field
+        drawn = loading.submit(draw)
+        progress("sorting triangles")
+        scene.sort()  # (a)
+        with stages("tree"):
+            others: list[Helper] = [*(DeviceHelper(each, mesh) for each in also), *helpers(mesh)]
+            scene.crew = Crew(others) if others else None
+        scene.warm_start = WarmStart.of(previous, scene) if previous else None
+        facts = Facts(health, loading.sha256)
+        field = make_field(scene, params, facts, drawn, max_memory, progress, keep_nearest, begin=loading.submit)
+        loading.let_go()
+        return field
 
 
 def make_field(
     scene: Scene,
     params: BuildParams,
     facts: Facts,
-    draw: Callable[[], Samples],
+    drawn: Callable[[], Samples],
     max_memory: int | None,
     progress: Progress,
     keep_nearest: bool = False,
     on_grown: Callable[[Grown], None] = lambda _: None,
-    begin: Callable[[Callable[[], Any]], Callable[[], Any]] = lambda work: work,
+    begin: Callable[[Callable[[], Asked]], Callable[[], Asked]] | None = None,
 ) -> Field:
-    """The field of a scene. facts: those of the mesh as given; draw: the points at which errors are measured; on_grown:
-    called with the octree before its arrays become the field's; begin: begins a piece of work elsewhere, and returns
-    what waits for its result."""
+    """The field of a scene. facts: those of the mesh as given; drawn: waits for the points at which errors are
+    measured; on_grown: called with the octree before its arrays become the field's; begin: begins to ask about these
+    points in a thread, and returns what waits for the answers; None: they are asked about when the field is there."""
     stages, backend, mesh, octree = scene.stages, scene.backend, scene.mesh, OCTREES[params.octree]
     _ = scene.signer  # (a) (b)
-    later = scene.counts_later
-    if not later:
+    if not scene.counts_later:
         scene.count_crossing()
     limits = Limits.of(params, mesh.unit, mesh.domain.length, memory_limit(backend, max_memory))
-    beside = scene.spares_time and max_memory is None
 
     @cache
-    def drawing() -> Callable[[], Asked]:
-        """Draws samples, and asks about them, while the octree grows; or later, where that takes memory."""
-        if beside:
-            return begin(backend.beside(lambda: ask(scene, draw(), params)))
-        drawn = begin(draw)
-        return lambda: ask(scene, drawn(), params)
+    def asking() -> Callable[[], Asked]:
+        """Begins to ask about the samples, while the octree grows; or later, where that takes memory."""
+        asks = partial(ask, scene, drawn, params)
+        return begin(backend.beside(asks)) if begin and scene.spares_time and max_memory is None else asks
 
     with stages("octree", backend):
-        grown = octree.build(scene, limits, progress, drawing)  # (c) (d)
-    asked = drawing()
+        grown = octree.build(scene, limits, progress, asking)  # (c) (d)
+    asked = asking()
     on_grown(grown)
     field, arrived = field_of(grown, backend, mesh.domain, keep_nearest, beside=max_memory is None)
 
@@ -186,10 +184,8 @@ def make_field(
         if scene.one_tree:
             arrived()  # before the index takes memory again
         scene.ask_again(len(field.leaf_key))
-        # Here, not before the field's arrays are made and freed: other threads may use that memory at once.
-        with backend.ahead_of(scene.count_crossing) if later else nullcontext():
-            said = asked()
-            measured = measure(field, scene, said, params, grown)
+        said = asked()
+        measured = measure(field, scene, said, params, grown)
     info = describe(scene, params, facts.health, said.confidence, grown, measured)
     run = {"device": backend.name, "previous": scene.warm_start is not None}
     run |= {"queries": grown.queries, "working_bytes": grown.working_bytes}

@@ -120,8 +120,8 @@ class Scene:
         milliseconds."""
         if self._uncounted:
             self._uncounted, bvh = False, self._bvh or self._build_bvh()
-            with self.stages("sign", self.backend):
-                self._crossing = crossing_faces(self.backend, bvh)
+            with self.stages("sign"):
+                self._crossing = self.backend.behind(lambda: crossing_faces(self.backend, bvh))
             if self.settled:
                 self._forget_bvh()
 
@@ -215,9 +215,11 @@ class Scene:
             self._bvh = None
 
     def queries_done(self) -> None:
-        """Called after the last query of a build: frees the index where memory is scarce."""
+        """Called after the last query of a build: frees the index where memory is scarce, and begins to count crossing
+        faces, if that was left for later."""
         if self._frees:
             self._index = None
+        self.count_crossing()
 
     def ask_again(self, leaves: int) -> None:
         """Called before few points are queried beside a field: makes the index again, where it was freed as only one

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -134,16 +134,19 @@ class Backend(ABC):
         """The first n streams of this device: the same ones every time."""
         return [Stream()] * n
 
-    @contextmanager
-    def ahead_of(self, work: Callable[[], None]) -> Iterator[None]:
-        """Begins work on the device, and what is within comes before it where both want the device: at the end that is
-        done, and the work may not be. Neither may write or free what the other reads."""
-        work()
-        yield
+    def foreground(self) -> AbstractContextManager[Any]:
+        """Work of this thread within it comes before that of `behind`, and after that of `beside`, where these want the
+        device, too; what comes later follows all of it."""
+        return nullcontext()
+
+    def behind(self, work: Callable[[], T]) -> T:
+        """Begins work on the device, after what the current stream has so far: what comes later does not wait for it,
+        and neither writes nor frees what it reads before its results are there."""
+        return work()
 
     def beside(self, work: Callable[[], T]) -> Callable[[], T]:
         """The same work for another thread, which waits for its end: after what the current stream has so far, beside
-        what comes later, and before that where both want the device."""
+        what comes later."""
         return work
 
     def grown(self, array: Array, entries: int, kept: int) -> Array:

@@ -453,34 +453,44 @@ class CudaBackend(WarpBackend):
         return self._streams[:n]
 
     @contextmanager
-    def ahead_of(self, work: Callable[[], None]) -> Iterator[None]:
-        so_far = self.xp.cuda.get_current_stream().record()
-        work()
-        self._urgent.wait_event(so_far)
-        with self._urgent:
+    def foreground(self) -> Iterator[None]:
+        _, stream, behind = self._by_priority
+        before = self.xp.cuda.get_current_stream()
+        stream.wait_event(before.record())
+        with stream:
             try:
                 yield
             finally:
-                self._urgent.synchronize()
+                before.wait_event(stream.record())
+                before.wait_event(behind.record())
+
+    def behind(self, work: Callable[[], T]) -> T:
+        _, _, stream = self._by_priority
+        stream.wait_event(self.xp.cuda.get_current_stream().record())
+        with stream:
+            return work()
 
     def beside(self, work: Callable[[], T]) -> Callable[[], T]:
+        stream, _, _ = self._by_priority
         so_far = self.xp.cuda.get_current_stream().record()
 
         def in_thread() -> T:
-            self._urgent.wait_event(so_far)
-            with self.device, self._urgent:
+            stream.wait_event(so_far)
+            with self.device, stream:
                 try:
                     return work()
                 finally:
-                    self._urgent.synchronize()
+                    stream.synchronize()
 
         return in_thread
 
     @functools.cached_property
-    def _urgent(self) -> Any:
-        """A stream whose kernels come before those of others."""
+    def _by_priority(self) -> tuple[Any, Any, Any]:
+        """Streams of `beside`, `foreground` and `behind`. The second is in order with the default stream: so what one
+        of them frees the other may use, whatever threads they are of."""
+        of = self.xp.cuda.Stream
         with self.device:
-            return self.xp.cuda.Stream(non_blocking=True, priority=-1)
+            return of(non_blocking=True, priority=-2), of(priority=-1), of(non_blocking=True, priority=0)
 
     def grown(self, array: Array, entries: int, kept: int) -> Array:
         # The driver's copy, a fifth of the time of CuPy's assignment.

@@ -153,11 +153,11 @@ def _without_arrays_of(source: Any, mesh: Mesh) -> Mesh:
 
 
 class Loading:
-    """A mesh that is hashed by a thread; another one reads files, while arrays are looked at here, as a thread would
-    want Python's lock, too. Its methods wait for results, and pass on exceptions."""
+    """A mesh that is hashed by a thread; others read files, while arrays are looked at here, as a thread would want
+    Python's lock, too, and do what else is submitted. Its methods wait for results, and pass on exceptions."""
 
     def __init__(self, source: Any, params: BuildParams) -> None:
-        self._threads = executor(2)
+        self._threads = executor(3)
         work = partial(load_placed, source, params)
         self._loaded = loaded = self._threads.submit(work).result if _of_file(source) else _done(work())
         self._apart = Event()
@@ -177,11 +177,11 @@ class Loading:
         return loaded()
 
     def let_go(self) -> None:
-        """Waits until the source's arrays may change."""
+        """Waits until the source's arrays may change. The last call."""
+        self._threads.shutdown(wait=False)
         self._apart.wait()
 
     def submit(self, work: Callable[[], T]) -> Callable[[], T]:
-        """Runs the last piece of work in a thread; the returned function waits for its result."""
-        result = self._threads.submit(work).result
-        self._threads.shutdown(wait=False)
-        return result
+        """Runs work in a thread, which may wait for what was submitted before; the returned function waits for its
+        result."""
+        return self._threads.submit(work).result

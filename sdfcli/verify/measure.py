@@ -88,9 +88,9 @@ class Asked(NamedTuple):
     truth: Floats
 
 
-def ask(scene: Scene, samples: Samples, params: BuildParams) -> Asked:
-    """Asks the surface about samples."""
-    index, backend, signer = MeshDistance.of(scene), scene.backend, scene.signer
+def ask(scene: Scene, drawn: Callable[[], Samples], params: BuildParams) -> Asked:
+    """Asks the surface about samples, which are waited for."""
+    index, backend, signer, samples = MeshDistance.of(scene), scene.backend, scene.signer, drawn()
     at, sides = backend.from_host(samples.points), None  # all points are asked about together
     if samples.spots is not None:
         sides = find_sides(index, *samples.spots, params.tolerance)

@@ -53,24 +53,43 @@ def test_work_so_far_is_waited_for(backend: Backend) -> None:
     assert copied().tolist() == [300]
 
 
-def test_what_comes_ahead_of_work_is_done_at_the_end(backend: Backend) -> None:
+def test_work_behind_is_not_waited_for(backend: Backend) -> None:
     numbers, work = long_work(backend)
     before = backend.xp.full(1000, 3, np.uint32)
     for round_ in range(1, 4):
-        with backend.ahead_of(work):
+        with backend.foreground():
+            backend.behind(work)
             found = before * np.uint32(2)
             on_host = backend.to_host(found)
         assert on_host.tolist() == [6] * 1000
         assert backend.to_host(found).tolist() == [6] * 1000
-        assert backend.to_host(numbers[::999]).min() == 300 * round_
+        assert backend.to_host(numbers[::999]).min() == 300 * round_  # what comes later follows it
 
 
 @pytest.mark.gpu
-def test_work_goes_on_where_what_comes_ahead_fails(gpu: CudaBackend) -> None:
+def test_work_behind_is_overtaken(gpu: CudaBackend) -> None:
+    cuda, (numbers, work) = gpu.xp.cuda, long_work(gpu)
+    work()  # loads what it runs
+    gpu.synchronize()
+    with gpu.foreground():
+        done = gpu.behind(lambda: (work(), cuda.get_current_stream().record())[1])
+        gpu.to_host(gpu.xp.full(1000, 3, np.uint32))
+        overtaken = not done.done
+    assert overtaken
+    assert int(numbers.min()) == int(numbers.max()) == 600
+
+
+@pytest.mark.gpu
+def test_streams_are_left_where_work_fails(gpu: CudaBackend) -> None:
     numbers, work = long_work(gpu)
     stream = gpu.xp.cuda.get_current_stream()
-    with pytest.raises(RuntimeError, match="no"), gpu.ahead_of(work):
+
+    def fails() -> None:
+        work()
         raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError, match="no"), gpu.foreground():
+        gpu.behind(fails)
     assert gpu.xp.cuda.get_current_stream() == stream
     assert int(numbers.min()) == int(numbers.max()) == 300
 
@@ -105,8 +124,9 @@ def test_crossing_faces_are_counted_at_once_or_later(backend: Backend) -> None:
         scene = Scene.of(make_mesh(*shape), "winding", backend, memory=memory, stages=Stages())
         scene.make_room()
         assert scene.counts_later == (memory is not None and backend.memory.scarce)
-        with backend.ahead_of(scene.count_crossing):
+        with backend.foreground():
             assert len(scene.index.order) == len(shape[1])
+            scene.queries_done()
         assert not scene.counts_later
         found.add(scene.choice.crossing)
     assert len(found) == 1
