@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from sdfcli.backend import select_backend
@@ -160,22 +160,23 @@ def make_field(
 ) -> Field:
     """The field of a scene. facts: those of the mesh as given; drawn: waits for the points at which errors are
     measured; on_grown: called with the octree before its arrays become the field's; begin: begins to ask about these
-    points in a thread, and returns what waits for the answers; None: they are asked about when the field is there."""
+    points in a thread, while the device is busy, and returns what waits for the answers."""
     stages, backend, mesh, octree = scene.stages, scene.backend, scene.mesh, OCTREES[params.octree]
     _ = scene.signer  # (a) (b)
     if not scene.counts_later:
         scene.count_crossing()
     limits = Limits.of(params, mesh.unit, mesh.domain.length, memory_limit(backend, max_memory))
 
-    @cache
-    def asking() -> Callable[[], Asked]:
-        """Begins to ask about the samples, while the octree grows; or later, where that takes memory."""
-        asks = partial(ask, scene, drawn, params)
-        return begin(backend.beside(asks)) if begin and scene.spares_time and max_memory is None else asks
+    asks, asking = partial(ask, scene, drawn, params), list[Callable[[], Asked]]()
+    beside = begin if scene.spares_time and max_memory is None else None
+
+    def busy() -> None:
+        """Begins to ask about the samples."""
+        if beside and not asking:
+            asking.append(beside(backend.beside(asks)))
 
     with stages("octree", backend):
-        grown = octree.build(scene, limits, progress, asking)  # (c) (d)
-    asked = asking()
+        grown = octree.build(scene, limits, progress, busy)  # (c) (d)
     on_grown(grown)
     field, arrived = field_of(grown, backend, mesh.domain, keep_nearest, beside=max_memory is None)
 
@@ -184,7 +185,7 @@ def make_field(
         if scene.one_tree:
             arrived()  # before the index takes memory again
         scene.ask_again(len(field.leaf_key))
-        said = asked()
+        said = asking.pop()() if asking else asks()
         measured = measure(field, scene, said, params, grown)
     info = describe(scene, params, facts.health, said.confidence, grown, measured)
     run = {"device": backend.name, "previous": scene.warm_start is not None}
