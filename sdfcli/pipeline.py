@@ -119,7 +119,7 @@ def _build(
         octree = OCTREES[params.octree]
         backend.prepare(octree.kernels)
         with stages("load"):
-            mesh = loading.mesh()
+            mesh = loading.mesh(backend)
         with stages("check"):
             mesh = mesh.on(backend).merged()
             memory = memory_limit(backend, max_memory) if backend.memory.scarce else None
@@ -177,6 +177,7 @@ def make_field(
 
     with stages("octree", backend):
         grown = octree.build(scene, limits, progress, busy)  # (c) (d)
+    scene.count_crossing()  # while the device has little else to do
     on_grown(grown)
     field, arrived = field_of(grown, backend, mesh.domain, keep_nearest, beside=max_memory is None)
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from sdfcli.backend import Array, Backend
 from sdfcli.backend.timing import Stages
-from sdfcli.mesh.mesh import Mesh
+from sdfcli.mesh.mesh import GIVEN, Mesh
 from sdfcli.sign.choice import SignChoice, choose_sign, settle_sign
 from sdfcli.sign.diagnose import Crossing, crossing_faces
 from sdfcli.sign.signer import Signer
@@ -86,7 +86,7 @@ class Scene:
             keys = morton(mesh)
         with self.stages("sort", self.backend):
             self._order = sort(mesh, keys)
-        self.mesh.release(("vertex", "on_device"))
+        self.mesh.release(GIVEN)
         return self._order
 
     @property
@@ -215,11 +215,9 @@ class Scene:
             self._bvh = None
 
     def queries_done(self) -> None:
-        """Called after the last query of a build: frees the index where memory is scarce, and begins to count crossing
-        faces, if that was left for later."""
+        """Called after the last query of a build: frees the index where memory is scarce."""
         if self._frees:
             self._index = None
-        self.count_crossing()
 
     def ask_again(self, leaves: int) -> None:
         """Called before few points are queried beside a field: makes the index again, where it was freed as only one

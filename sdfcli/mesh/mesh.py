@@ -61,7 +61,10 @@ OF_EDGES = ("position", "connectivity")
 OF_VERTICES = ("vertex", "position")
 """Derived attributes on the device that do not depend on faces."""
 
-OF_DEVICE = (*OF_VERTICES, "on_device", "connectivity", "shell")
+GIVEN = ("vertex", "face", "on_device")
+"""Vertices and faces on the device."""
+
+OF_DEVICE = (*OF_VERTICES, *GIVEN, "connectivity", "shell")
 """Derived attributes that lie on the device."""
 
 RELEASED = (*OF_DEVICE, "open_edges", "unit_triangles", "area_sums")
@@ -99,6 +102,9 @@ class Mesh:
         if domain is None and unit is None:
             return self
         mesh = Mesh(self.vertices, self.faces)
+        mesh.__dict__.update(
+            {name: self.__dict__[name] for name in ("backend", "vertex", "face") if name in self.__dict__}
+        )
         if domain is not None:
             low, high = self.bounds
             if (low < domain.origin).any() or (high > domain.origin + domain.length).any():
@@ -153,10 +159,14 @@ class Mesh:
         return self.backend.from_host(self.vertices)
 
     @cached_property
+    def face(self) -> Array:
+        """The faces on the device."""
+        return self.backend.from_host(self.faces, np.uint32)
+
+    @cached_property
     def on_device(self) -> DeviceMesh:
         """Vertices and faces on the device."""
-        face = self.backend.from_host(self.faces, np.uint32)
-        return DeviceMesh(self.backend, self.vertex, face, self.domain.group(self.backend))
+        return DeviceMesh(self.backend, self.vertex, self.face, self.domain.group(self.backend))
 
     @cached_property
     def position(self) -> Array:

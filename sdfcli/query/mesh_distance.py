@@ -68,7 +68,7 @@ class MeshDistance:
 
     def __init__(self, source: Any, sign: str = "auto", device: str = "auto", threads: int | None = None) -> None:
         backend = select_backend(device, threads)
-        self.scene = Scene.of(load_mesh(source), BuildParams(sign=sign).sign, backend)
+        self.scene = Scene.of(load_mesh(source, backend), BuildParams(sign=sign).sign, backend)
         _ = self.scene.unsigned_index
         self._triangles = NearestTriangles(self.scene)
 

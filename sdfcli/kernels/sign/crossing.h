@@ -87,38 +87,36 @@ SDF_KERNEL(sdf_crossing, LANES, slot) {
     const float* own = a.triangle + 9 * (size_t)slot;
     TriangleCorners t = load_corners(own);
     Box box = triangle_box(own);
-    auto meets = [&](u32 node) {
-        if (!is_leaf(node)) return boxes_meet(box, a.box + 6 * (size_t)node);
-        u32 other = leaf_index(node);
-        return other != slot && boxes_meet(box, triangle_box(a.triangle + 9 * (size_t)other).v);
-    };
     u32 stack[SDF_STACK];  // see SDF_STACK: one postponed sibling a step
-    u32 at = a.n > 1 ? 0u : SDF_NONE, tests = 0;
     int depth = 0;
+    u32 at = a.n > 1 ? 0u : make_leaf(slot), tests = 0;
     for (;;) {
-        // To the next triangle whose box meets the own one's. Threads of a GPU that have found theirs wait for others
-        // to do so: the test takes longer than a step.
-        u32 other = SDF_NONE;
-        while (other == SDF_NONE && (at != SDF_NONE || depth > 0)) {
-            if (at == SDF_NONE) at = stack[--depth];
-            if (is_leaf(at)) {
-                other = leaf_index(at);
-                at = SDF_NONE;
-            } else {
-                u32 left = a.child[2 * (size_t)at], right = a.child[2 * (size_t)at + 1];
-                bool first = (a.all || leaf_index(left) > slot) && meets(left), second = meets(right);
-                if (first && second) stack[depth++] = right;
-                at = first ? left : second ? right : SDF_NONE;
+        bool down = false;
+        if (is_leaf(at)) {
+            u32 other = leaf_index(at);
+            const float* theirs = a.triangle + 9 * (size_t)other;
+            if (other != slot && boxes_meet(box, triangle_box(theirs).v)) {
+                bool too_many = ++tests > SDF_MOST_TESTS;
+                if (!a.all) count_meetings(a, other, 1);
+                bool known = load_relaxed(a.crosses + slot) && load_relaxed(a.crosses + other);
+                if (too_many || (!known && crosses(t, load_corners(theirs)))) {
+                    store_relaxed(a.crosses + slot, (u8)1);
+                    if (too_many || a.all) break;
+                    store_relaxed(a.crosses + other, (u8)1);
+                }
             }
+        } else {
+            down = boxes_meet(box, a.box + 6 * (size_t)at);
         }
-        if (other == SDF_NONE) break;
-        bool too_many = ++tests > SDF_MOST_TESTS;
-        if (!a.all) count_meetings(a, other, 1);
-        bool known = load_relaxed(a.crosses + slot) && load_relaxed(a.crosses + other);
-        if (too_many || (!known && crosses(t, load_corners(a.triangle + 9 * (size_t)other)))) {
-            store_relaxed(a.crosses + slot, (u8)1);
-            if (too_many || a.all) break;
-            store_relaxed(a.crosses + other, (u8)1);
+        if (down) {
+            u32 left = a.child[2 * (size_t)at], right = a.child[2 * (size_t)at + 1];
+            bool before = !a.all && leaf_index(left) <= slot;
+            if (!before) stack[depth++] = right;
+            at = before ? right : left;
+        } else if (depth > 0) {
+            at = stack[--depth];
+        } else {
+            break;
         }
     }
     if (!a.all) count_meetings(a, slot, tests);
