@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from sdfcli.backend import select_backend
@@ -134,7 +134,6 @@ def _build(
             surface.release()
             return samples
 
-        drawn = loading.submit(draw)
         progress("sorting triangles")
         scene.sort()  # (a)
         with stages("tree"):
@@ -142,7 +141,7 @@ def _build(
             scene.crew = Crew(others) if others else None
         scene.warm_start = WarmStart.of(previous, scene) if previous else None
         facts = Facts(health, loading.sha256)
-        field = make_field(scene, params, facts, drawn, max_memory, progress, keep_nearest, begin=loading.submit)
+        field = make_field(scene, params, facts, draw, max_memory, progress, keep_nearest, begin=loading.submit)
         loading.let_go()
         return field
 
@@ -151,32 +150,31 @@ def make_field(
     scene: Scene,
     params: BuildParams,
     facts: Facts,
-    drawn: Callable[[], Samples],
+    draw: Callable[[], Samples],
     max_memory: int | None,
     progress: Progress,
     keep_nearest: bool = False,
     on_grown: Callable[[Grown], None] = lambda _: None,
-    begin: Callable[[Callable[[], Asked]], Callable[[], Asked]] | None = None,
+    begin: Callable[[Callable[[], Any]], Callable[[], Any]] = lambda work: work,
 ) -> Field:
-    """The field of a scene. facts: those of the mesh as given; drawn: waits for the points at which errors are
-    measured; on_grown: called with the octree before its arrays become the field's; begin: begins to ask about these
-    points in a thread, while the device is busy, and returns what waits for the answers."""
+    """The field of a scene. facts: those of the mesh as given; draw: draws the points at which errors are measured;
+    on_grown: called with the octree before its arrays become the field's; begin: begins work in a thread, while the
+    device is busy, and returns what waits for its result."""
     stages, backend, mesh, octree = scene.stages, scene.backend, scene.mesh, OCTREES[params.octree]
     _ = scene.signer  # (a) (b)
     if not scene.counts_later:
         scene.count_crossing()
     limits = Limits.of(params, mesh.unit, mesh.domain.length, memory_limit(backend, max_memory))
+    beside = octree.idle and scene.spares_time and max_memory is None
 
-    asks, asking = partial(ask, scene, drawn, params), list[Callable[[], Asked]]()
-    beside = begin if scene.spares_time and max_memory is None else None
-
-    def busy() -> None:
-        """Begins to ask about the samples."""
-        if beside and not asking:
-            asking.append(beside(backend.beside(asks)))
+    @cache
+    def asked() -> Callable[[], Asked]:
+        """Begins to draw samples, and to ask about them where that costs neither the host's time nor much memory."""
+        asks = partial(ask, scene, begin(draw), params)
+        return begin(backend.beside(asks)) if beside else asks
 
     with stages("octree", backend):
-        grown = octree.build(scene, limits, progress, busy)  # (c) (d)
+        grown = octree.build(scene, limits, progress, asked)  # (c) (d)
     scene.count_crossing()  # while the device has little else to do
     on_grown(grown)
     field, arrived = field_of(grown, backend, mesh.domain, keep_nearest, beside=max_memory is None)
@@ -186,7 +184,7 @@ def make_field(
         if scene.one_tree:
             arrived()  # before the index takes memory again
         scene.ask_again(len(field.leaf_key))
-        said = asking.pop()() if asking else asks()
+        said = asked()()
         measured = measure(field, scene, said, params, grown)
     info = describe(scene, params, facts.health, said.confidence, grown, measured)
     run = {"device": backend.name, "previous": scene.warm_start is not None}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,9 @@ from sdfcli.params import QUERIES
 from sdfcli.sign.choice import make_signer
 from sdfcli.spatial.moments import WindingIndex
 from trees import make_bvh, nearest
+
+if TYPE_CHECKING:
+    from sdfcli.backend.cuda import CudaBackend
 
 KINDS = ["one", "cube", "octahedron", "star", "shells", "holed torus", "sheet", "zoo", "far", "tiny", "huge"]
 
@@ -202,3 +206,14 @@ if not child:
 assert os.waitpid(child, 0)[1] == 0
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", POINTS + program], check=True, timeout=100)
+
+
+@pytest.mark.gpu
+def test_builds_in_threads_of_one_process(gpu: CudaBackend) -> None:
+    """Streams of a GPU are those of all threads; so is memory, which one of them frees and another one uses."""
+    jobs = [(kind, octree) for kind in KINDS for octree in ("adaptive", "bvh")]
+    expected = [built(kind, octree, device="cpu").content_sha256 for kind, octree in jobs]
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(3):
+            fields = threads.map(lambda job: built(*job, device=gpu.name), jobs)
+            assert [field.content_sha256 for field in fields] == expected

@@ -32,7 +32,7 @@ from sdfcli.runtime.memory import free_memory
 T = TypeVar("T")
 
 BLOCK = C.WARP * C.BLOCK_WARPS
-STAGED = 1 << 15
+STAGED = 1 << 16
 """Bytes of pageable host memory that the driver has staged when an asynchronous copy returns."""
 FEW_BYTES = 1 << 21
 """Maximum bytes that the driver copies to the host."""

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, C
+from sdfcli.backend.packed import Packed
 from sdfcli.mesh.arrays import Bools, Ints
 from sdfcli.mesh.topology import twins
 
@@ -186,16 +187,15 @@ class Connectivity:
     def _listed_doubled(self) -> tuple[Array, npt.NDArray[np.uint32]]:
         """The faces that may have the vertices of another one, and their corners: (k, 4) uint32 on the device, in any
         order; and on the host, ascending."""
-        xp, faces = self.backend.xp, len(self.shell)
+        faces = len(self.shell)
         most = min(faces, self._maybe_doubled)
-        space = xp.empty(4 * most + 1, np.uint32)
-        found, listed = space[:-1].reshape(-1, 4), space[-1:]
-        listed[:] = 0
+        found = Packed(self.backend, list=(np.uint32, (most, 4)), listed=(np.uint32, (1,)))
+        found.arrays["listed"][:] = 0
         of_sides = {"maybe_doubled": self._sides.maybe_doubled, "welded": self._sides.welded}
-        self.backend.run("sdf_faces_listed", faces, list=found, listed=listed, **of_sides)
-        on_host = self.backend.to_host(space)
-        rows = on_host[:-1].reshape(-1, 4)[: on_host[-1]]
-        return found[: len(rows)], rows[np.argsort(rows[:, 0])]
+        self.backend.run("sdf_faces_listed", faces, **found.arrays, **of_sides)
+        rows, listed = found.to_host().values()
+        rows = rows[: listed[0]]
+        return found.arrays["list"][: len(rows)], rows[np.argsort(rows[:, 0])]
 
     @cached_property
     def doubled(self) -> Doubled:
@@ -237,7 +237,12 @@ class Connectivity:
         """Open edges, and loose sides (k, 4): half-edge, ends and shell; sorted."""
         if not self._loose:  # nor is there an open edge
             return OpenEdges(np.empty((0, 2), np.int64), np.empty(0, np.int64)), np.empty((0, 4), np.uint32)
-        space = self.backend.xp.empty(3 * self.open + 4 * self._loose, np.uint32)
+        found = Packed(
+            self.backend,
+            open_edge=(np.uint64, (self.open,)),
+            excess=(np.int32, (self.open,)),
+            loose=(np.uint32, (self._loose, 4)),
+        )
         self.backend.run(
             "sdf_edges_listed",
             len(self._marked),
@@ -247,18 +252,10 @@ class Connectivity:
             state=self._state,
             welded=self._sides.welded,
             shell=self.shell,
-            **self._parts_of(space),
+            **found.arrays,
             listed=self.backend.xp.zeros(2, np.uint32),
         )
-        edges, excess, sides = self._parts_of(self.backend.to_host(space)).values()
+        edges, excess, sides = found.to_host().values()
         order = np.argsort(edges)
         ends = np.stack(np.divmod(edges[order].astype(np.int64), 1 << 32), axis=1)
         return OpenEdges(ends, excess.astype(np.int64)[order]), sides[np.argsort(sides[:, 0])]
-
-    def _parts_of(self, space: Array) -> dict[str, Array]:
-        """Open edges, how many more of their uses run up, and loose sides, in one array: one copy to the host."""
-        return {
-            "open_edge": space[: 2 * self.open].view(np.uint64),
-            "excess": space[2 * self.open : 3 * self.open].view(np.int32),
-            "loose": space[3 * self.open :].reshape(-1, 4),
-        }

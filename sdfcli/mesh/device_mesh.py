@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from sdfcli.backend import Array, Backend, C, Group
+from sdfcli.backend.packed import Packed
 from sdfcli.mesh.arrays import Floats
 
 
@@ -48,9 +48,8 @@ class DeviceMesh:
         shell: (f,) uint32, of each face; C.NONE, or None for all: no sums. The volume is that of the tetrahedra from
         the centre of the unit cube.
         """
-        xp, faces = self.backend.xp, len(self.face)
-        space = xp.zeros(4 * shells + 1, np.uint64)  # of both, for one copy to the host
-        sums, degenerate = space[:-1].reshape(-1, 4), space[-1:].view(np.uint32)
+        faces = len(self.face)
+        found = Packed(self.backend, zeros=True, sums=(np.uint64, (shells, 4)), degenerate=(np.uint32, (1,)))
         self.backend.run(
             "sdf_face_sums",
             -(-faces // C.FACE_RUN),
@@ -60,9 +59,8 @@ class DeviceMesh:
             vertex=self.vertex,
             face=self.face,
             shell=shell,
-            sums=sums,
-            degenerate=degenerate,
+            **found.arrays,
         )
-        found: Any = self.backend.to_host(space).view(np.int64)
-        exact = found[:-1].reshape(-1, 4) * np.array([2.0**-28, 2.0**-60] * 2)
-        return exact[:, 0] + exact[:, 1], exact[:, 2] + exact[:, 3], int(found[-1])
+        sums, degenerate = found.to_host().values()
+        exact = sums.view(np.int64) * np.array([2.0**-28, 2.0**-60] * 2)
+        return exact[:, 0] + exact[:, 1], exact[:, 2] + exact[:, 3], int(degenerate[0])

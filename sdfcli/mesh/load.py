@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import Array, Backend, C, any_backend
+from sdfcli.backend.packed import Packed
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Bools, Faces, Floats, unmasked
 from sdfcli.mesh.mesh import Domain, Mesh
@@ -81,7 +82,7 @@ def _named(backend: Backend, faces: npt.NDArray[Any], vertices: int) -> tuple[Fa
     xp, given = backend.xp, backend.from_host(faces.view(f"u{faces.itemsize}"))
     wide = given.itemsize > 4
     numbers = xp.empty(given.shape, np.uint32) if wide else given
-    found = xp.zeros(vertices + 1, np.uint8)  # one copy to the host
+    found = Packed(backend, zeros=True, used=(np.uint8, (vertices,)), wrong=(np.uint8, (1,)))
     backend.run(
         "sdf_faces_named",
         len(given),
@@ -89,11 +90,10 @@ def _named(backend: Backend, faces: npt.NDArray[Any], vertices: int) -> tuple[Fa
         wide=given if wide else None,
         narrow=None if wide else given,
         face=numbers if wide else None,
-        used=found[:-1],
-        wrong=found[-1:],
+        **found.arrays,
     )
-    said = backend.to_host(found).view(bool)
-    return backend.to_host(numbers) if wide else faces.view(np.uint32), numbers, said[:-1], bool(said[-1])
+    used, wrong = found.to_host().values()
+    return backend.to_host(numbers) if wide else faces.view(np.uint32), numbers, used.view(bool), bool(wrong[0])
 
 
 def _bounds(backend: Backend, vertex: Array) -> Floats | None:

@@ -11,10 +11,12 @@ from sdfcli.scene import Scene
 
 
 class Kind(NamedTuple):
-    """A kind of octree. lean: see Scene. kernels: of each header that most builds run kernels of, one."""
+    """A kind of octree. lean: see Scene. idle: whether the host has little to do while a device is at it. kernels: of
+    each header that most builds run kernels of, one."""
 
     build: Callable[[Scene, Limits, Progress | None, Busy], Grown]
     lean: bool
+    idle: bool
     kernels: tuple[str, ...]
 
 
@@ -58,7 +60,7 @@ OF_GROWTH = (
 """And those of an octree that grows; what takes longest to compile comes first."""
 
 OCTREES = {
-    "adaptive": Kind(adaptive.build, lean=False, kernels=(*OF_GROWTH, *OF_ALL)),
-    "bvh": Kind(density.build, lean=True, kernels=OF_ALL),
+    "adaptive": Kind(adaptive.build, lean=False, idle=True, kernels=(*OF_GROWTH, *OF_ALL)),
+    "bvh": Kind(density.build, lean=True, idle=False, kernels=OF_ALL),
 }
 """By the names of params.OCTREES."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sdfcli.backend import Array, C, Group
+from sdfcli.backend.packed import Packed
 from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.params import WIDEST_SHEET, depth_for_sheet
@@ -134,8 +135,8 @@ class _Touching:
         backend, xp, count, order = self._backend, self._backend.xp, rounds * len(ball), self._nearest.order
         numbers = {"ball": backend.from_host(ball), "balls": len(ball), "halvings": halvings}
         balls = backend.group("TouchingBalls", **self._given, **numbers)
-        centre, found = xp.empty((count, 3), np.float32), xp.empty(9 * count, np.uint8)
-        width, verdict = _parts_of(found)
+        centre = xp.empty((count, 3), np.float32)
+        found = Packed(backend, width=(np.float64, (count,)), verdict=(np.uint8, (count,)))
         backend.run("sdf_ball_centres", count, balls=balls, centre=centre)
         _, slot = self._nearest.nearest_in_any_order(centre)
         backend.run(
@@ -147,14 +148,15 @@ class _Touching:
             centre=centre,
             slot=slot,
             triangle=order.triangle,
-            verdict=verdict,
-            width=width,
+            **found.arrays,
         )
-        wide, said = _parts_of(backend.to_host(found))
+        wide, said = found.to_host().values()
         opposite, smaller = said & C.BALL_OPPOSED > 0, said & C.BALL_FULL > 0
         chosen = np.flatnonzero(opposite).astype(np.uint32)
         if len(chosen):
-            opposite[chosen] = self._clear(balls, chosen, width) >= FREE / 2 * wide[chosen]  # or it is another's side
+            opposite[chosen] = (
+                self._clear(balls, chosen, found.arrays["width"]) >= FREE / 2 * wide[chosen]
+            )  # or it is another's side
         doubtful = np.flatnonzero((said & C.BALL_DOUBTFUL > 0) & ~opposite)
         if len(doubtful):
             face = backend.to_host(order.triangle_id[slot[backend.from_host(doubtful)]])
@@ -171,9 +173,3 @@ class _Touching:
         backend.run("sdf_ball_middles", count, middle=middle, scale=scale, **given)
         distance, _ = self._nearest.nearest_in_any_order(middle)
         return np.asarray(backend.to_host(distance * scale))
-
-
-def _parts_of(found: Array) -> tuple[Array, Array]:
-    """Widths (n,) float64 and verdicts (n,) uint8, in one array (9 n,) uint8: one copy to the host."""
-    count = len(found) // 9
-    return found[: 8 * count].view(np.float64), found[8 * count :]

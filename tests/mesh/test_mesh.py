@@ -16,12 +16,16 @@ import trimesh
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import backends
 import shapes
+from sdfcli.backend import Backend
 from sdfcli.errors import InputError
 from sdfcli.mesh.load import load_mesh, make_mesh
-from sdfcli.mesh.mesh import Mesh
+from sdfcli.mesh.mesh import Domain, Mesh
 from sdfcli.mesh.topology import twins
 from surfaces import volume
+
+warps = backends.warps
 
 CUBE = shapes.cube()
 
@@ -492,7 +496,7 @@ def plainly(points: shapes.Floats, faces: Any) -> tuple[shapes.Floats, Any] | st
     st.sampled_from([0, 0, np.nan, np.inf, -np.inf]),
 )
 def test_arrays_of_all_kinds(
-    seed: int, kind: str, vertices: int, faces: int, astray: bool, sliced: bool, value: float
+    warps: Backend, seed: int, kind: str, vertices: int, faces: int, astray: bool, sliced: bool, value: float
 ) -> None:
     """Numbers of any width and order of bytes, also where a face names what is not there, or a vertex is not finite."""
     rng = np.random.default_rng(seed)
@@ -507,12 +511,18 @@ def test_arrays_of_all_kinds(
     expected = plainly(points, numbers)
     if sliced:
         given = np.repeat(given, 2, axis=0)[::2]
-    if isinstance(expected, str):
-        with pytest.raises(InputError, match=re.escape(expected)):
-            make_mesh(points, given)
-        return
-    mesh = make_mesh(points, given)
-    assert np.array_equal(mesh.vertices, expected[0])
-    assert np.array_equal(mesh.faces, expected[1])
-    assert np.array_equal(mesh.bounds, [expected[0].min(axis=0), expected[0].max(axis=0)])
-    check_usable(mesh)
+    for backend in (None, warps):
+        if isinstance(expected, str):
+            with pytest.raises(InputError, match=re.escape(expected)):
+                make_mesh(points, given, backend=backend)
+            continue
+        mesh = make_mesh(points, given, backend=backend)
+        assert np.array_equal(mesh.vertices, expected[0])
+        assert np.array_equal(mesh.faces, expected[1])
+        assert np.array_equal(mesh.bounds, [expected[0].min(axis=0), expected[0].max(axis=0)])
+        check_usable(mesh)
+        if backend:
+            home = Domain.around(np.add(mesh.bounds, [[-1], [1]]))
+            on_device = mesh.placed(home, 1.0).on(backend).on_device
+            assert np.array_equal(backend.to_host(on_device.vertex), expected[0])
+            assert np.array_equal(backend.to_host(on_device.face), expected[1])

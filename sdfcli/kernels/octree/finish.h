@@ -21,9 +21,7 @@ struct sdf_octree_ranks_args {
 SDF_KERNEL(sdf_octree_ranks, GRID, i) {
     Grid grid = {i, a.n, a.arrivals, nullptr};
     const LevelEntry* level = (const LevelEntry*)a.octree.level + 1;
-    auto families = [&](u32 k) {
-        return ((k + 1 < a.octree.levels ? level[k + 1].cells : a.cells) - level[k].cells) / 8;
-    };
+    auto families = [&](u32 k) { return number_on(a.octree, k, &LevelEntry::cells, a.cells) / 8; };
     grid.each(a.cells, [&](u32 cell) { a.rank[cell] = 1; });
     grid.meet();
     for (u32 k = a.octree.levels - 1; k > 0; k--) {
@@ -65,7 +63,7 @@ SDF_KERNEL(sdf_octree_rounds, GRID, i) {
     });
     grid.meet();
     for (u32 k = 0; k < a.octree.levels; k++) {
-        u32 rows = (k + 1 < a.octree.levels ? level[k + 1].rows : a.rows) - level[k].rows;
+        u32 rows = number_on(a.octree, k, &LevelEntry::rows, a.rows);
         sdf_octree_round_args round = {rows,   level[k].own.points, a.value, a.hanging, a.fine, a.parts,
                                        a.step, a.rounded,           a.steps};
         grid.each(rows, [&](u32 row) { sdf_octree_round_at(round, row); });

@@ -12,7 +12,7 @@
 //
 // INTERFACE
 //   Level, State, Asked, Stale                    the arrays of a level, and what has become of a cell
-//   AllLevels, cell_of, row_of                    all levels of an octree, and a cell by its number among all cells
+//   AllLevels, number_on, cell_of, row_of         all levels of an octree, and a cell by its number among all cells
 //   key_of, corners_of, corner_of                 a cell's key, and the points at its corners
 //   sides_of, toward, neighbour_across            neighbours by number: where they lie, and which they are
 //   neighbour_of_parent, families_of, Neighbours, neighbours_of  all neighbours of a cell
@@ -50,6 +50,11 @@ struct AllLevels {
     u32 levels;
     const u64* level;  // [levels + 1, 12] the structs LevelEntry; the first one is empty, above the root
 };
+// How many cells, or rows, level k has, of so many on all levels.
+FN u32 number_on(const AllLevels& all, u32 k, u32 LevelEntry::* before, u32 total) {
+    const LevelEntry* entry = (const LevelEntry*)all.level + 1 + k;
+    return (k + 1 < all.levels ? entry[1].*before : total) - entry->*before;
+}
 struct CellOfAll {
     const Level &own, &above;
     u32 cell;  // or row

@@ -34,11 +34,11 @@ SDF_KERNEL(sdf_octree_settle, GRID, i) {
     u32 levels = a.octree.levels;
     for (u32 k = a.coarsest; k + 1 < levels; k++) {
         const LevelEntry *own = level + k, *below = own + 1;
-        u32 end = k + 2 < levels ? below[1].cells : a.cells;
-        if (end == below->cells) break;  // and there are none on finer levels
+        u32 cells = number_on(a.octree, k + 1, &LevelEntry::cells, a.cells);
+        if (cells == 0) break;  // and there are none on finer levels
         sdf_octree_constrain_args constrain = {
-            (end - below->cells) / 8, own->own, own[-1].own, below->own, k + 2 < levels ? below[1].own.stale : nullptr,
-            a.points.distance,        a.value,  a.hanging};
+            cells / 8,         own->own, own[-1].own, below->own, k + 2 < levels ? below[1].own.stale : nullptr,
+            a.points.distance, a.value,  a.hanging};
         grid.each(constrain.n, [&](u32 family) { sdf_octree_constrain_at(constrain, family); });
         grid.meet();
     }
