@@ -6,7 +6,7 @@ Where memory is scarce (see MemoryPolicy), a tree is freed after use and built a
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 from sdfcli.backend import Array, Backend
@@ -119,9 +119,11 @@ class Scene:
         """Begins to count the faces that cross others, where the signer did without; the device may be at it for
         milliseconds."""
         if self._uncounted:
-            self._uncounted, bvh = False, self._bvh or self._build_bvh()
+            self._bvh = self._bvh or self._build_bvh()
+            counts = partial(crossing_faces, self.backend, self._bvh)
             with self.stages("sign"):
-                self._crossing = self.backend.behind(lambda: crossing_faces(self.backend, bvh))
+                self._crossing = self.backend.behind(counts) if self.spares_time else counts()
+            self._uncounted = False
             if self.settled:
                 self._forget_bvh()
 
@@ -132,6 +134,7 @@ class Scene:
         if self._crossing:
             crossing, self._crossing = self._crossing, None
             self._choice = replace(self._choice, crossing=crossing(lambda: self._bvh or self._build_bvh()))
+            self._forget_bvh()
         return self._choice
 
     @property
@@ -211,7 +214,8 @@ class Scene:
         return self._uncounted and self.spares_time
 
     def _forget_bvh(self) -> None:
-        if not walks_radix_tree(self._query) and not self.counts_later:
+        counts = self._uncounted or self._crossing is not None
+        if not walks_radix_tree(self._query) and not (counts and self.spares_time):
             self._bvh = None
 
     def queries_done(self) -> None:

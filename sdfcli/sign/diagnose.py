@@ -27,7 +27,7 @@ def crossing_faces(backend: Backend, bvh: Bvh) -> Crossing:
     milliseconds."""
     crowded, found = _look_for_crossing(backend, bvh, every=False)
 
-    def number(tree: Callable[[], Bvh], _: Bvh = bvh) -> int:  # which is read until then
+    def number(tree: Callable[[], Bvh]) -> int:
         if crowded()[0]:
             return int(_look_for_crossing(backend, tree(), every=True)[1]()[0])
         return int(found()[0])
