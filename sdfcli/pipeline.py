@@ -161,10 +161,6 @@ def make_field(
     on_grown: called with the octree before its arrays become the field's; begin: begins work in a thread, while the
     device is busy, and returns what waits for its result."""
     stages, backend, mesh, octree = scene.stages, scene.backend, scene.mesh, OCTREES[params.octree]
-    _ = scene.signer  # (a) (b)
-    if not scene.counts_later:
-        scene.count_crossing()
-    limits = Limits.of(params, mesh.unit, mesh.domain.length, memory_limit(backend, max_memory))
     beside = octree.idle and scene.spares_time and max_memory is None
 
     @cache
@@ -173,9 +169,16 @@ def make_field(
         asks = partial(ask, scene, begin(draw), params)
         return begin(backend.beside(asks)) if beside else asks
 
+    if not octree.idle:
+        asked()
+    _ = scene.signer  # (a) (b)
+    if not scene.counts_later:
+        scene.count_crossing()
+    limits = Limits.of(params, mesh.unit, mesh.domain.length, memory_limit(backend, max_memory))
     with stages("octree", backend):
         grown = octree.build(scene, limits, progress, asked)  # (c) (d)
-    scene.count_crossing()  # while the device has little else to do
+    if beside:
+        scene.count_crossing()  # while the device has little else to do
     on_grown(grown)
     field, arrived = field_of(grown, backend, mesh.domain, keep_nearest, beside=max_memory is None)
 
@@ -184,6 +187,7 @@ def make_field(
         if scene.one_tree:
             arrived()  # before the index takes memory again
         scene.ask_again(len(field.leaf_key))
+        scene.count_crossing()
         said = asked()()
         measured = measure(field, scene, said, params, grown)
     info = describe(scene, params, facts.health, said.confidence, grown, measured)

@@ -22,12 +22,16 @@ from sdfcli.runtime.threads import executor
 
 T = TypeVar("T")
 
+MANY_FACES = 200_000
+"""Minimum faces for which a GPU looks at arrays: of fewer the CPU is done before the GPU's answers have come."""
+
 
 def make_mesh(
     vertices: npt.ArrayLike, faces: npt.ArrayLike, name: str = "mesh", backend: Backend | None = None
 ) -> Mesh:
     """A checked mesh from arrays (v, 3) and (f, 3). Vertices that no face uses are dropped. backend: the device on
-    which it will be used, which looks at arrays that it takes as they are; by default, and at others, the CPU.
+    which it will be used, which looks at arrays that are large, and that it takes as they are; by default, and at
+    others, the CPU.
 
     Raises InputError for a mesh without faces, a face with an unknown vertex, a used vertex that is not finite, and an
     extent outside 1e-30 to 1e30, whose squares leave float64.
@@ -44,7 +48,7 @@ def make_mesh(
     if len(named) == 0:
         raise InputError(f"{name}: no faces; a surface is needed, not {len(points)} points")
     as_it_is = named.itemsize == 4 and named.dtype.isnative
-    if backend is None or not (backend.memory.scarce and as_it_is):
+    if backend is None or not (backend.memory.scarce and as_it_is and len(named) >= MANY_FACES):
         backend = any_backend()
     triangles, face, used, wrong = _named(backend, named, len(points))
     if wrong:

@@ -56,7 +56,6 @@ def build(scene: Scene, limits: Limits, progress: Progress | None = None, busy: 
     Raises OutOfMemoryError where it does not fit.
     """
     scene.make_room()
-    busy()  # with trees
     arrays = measured(scene, lambda: bvh_octree(scene.backend, scene.order, limits.depth, limits.most_memory))
     arrays["distance"] = (arrays["distance"] * limits.length).astype(np.float32)
     return Grown(arrays, queries=len(arrays["corner_key"]), working_bytes=LEAF_BYTES * len(arrays["leaf_key"]))
