@@ -118,7 +118,7 @@ def _build(
     with backend.foreground():
         octree = OCTREES[params.octree]
         backend.prepare(octree.kernels)
-        with stages("load"):
+        with stages("load"), backend.active():
             mesh = loading.mesh(backend)
         with stages("check"):
             mesh = mesh.on(backend).merged()
@@ -161,13 +161,22 @@ def make_field(
     on_grown: called with the octree before its arrays become the field's; begin: begins work in a thread, while the
     device is busy, and returns what waits for its result."""
     stages, backend, mesh, octree = scene.stages, scene.backend, scene.mesh, OCTREES[params.octree]
-    beside = octree.idle and scene.spares_time and max_memory is None
 
     @cache
     def asked() -> Callable[[], Asked]:
         """Begins to draw samples, and to ask about them where that costs neither the host's time nor much memory."""
         asks = partial(ask, scene, begin(draw), params)
-        return begin(backend.beside(asks)) if beside else asks
+        if not (octree.idle and scene.spares_time and max_memory is None and scene.index.asked_by_kernels is not None):
+            return asks
+        waits: Callable[[], Asked] = begin(backend.beside(asks))
+
+        def answers() -> Asked:
+            try:
+                return waits()
+            except MemoryError:  # this thread may have it elsewhere
+                return asks()
+
+        return answers
 
     if not octree.idle:
         asked()
@@ -177,7 +186,7 @@ def make_field(
     limits = Limits.of(params, mesh.unit, mesh.domain.length, memory_limit(backend, max_memory))
     with stages("octree", backend):
         grown = octree.build(scene, limits, progress, asked)  # (c) (d)
-    if beside:
+    if octree.idle:
         scene.count_crossing()  # while the device has little else to do
     on_grown(grown)
     field, arrived = field_of(grown, backend, mesh.domain, keep_nearest, beside=max_memory is None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,12 +19,12 @@ import shapes
 from sdfcli import pipeline
 from sdfcli.backend import Backend
 from sdfcli.verify.estimate import estimate
-from sdfcli.verify.measure import draw_samples
+from sdfcli.verify.measure import ask, draw_samples
 
 if TYPE_CHECKING:
     from sdfcli.backend.cuda import CudaBackend
 
-warps = backends.warps
+grids, warps = backends.grids, backends.warps
 
 BALL = shapes.icosphere(2)
 SHAPES = {
@@ -58,6 +59,28 @@ def test_other_queries_with_warps(warps: Backend, octree: str, monkeypatch: pyte
         found = sdfcli.build(BALL, **parameters, **more)
         assert found.content_sha256 == plain.content_sha256
         assert found.info["max_error"] == plain.info["max_error"]
+
+
+def test_samples_are_asked_about_again_where_a_thread_lacks_memory(
+    grids: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "draw_samples", partial(draw_samples, points=300))
+    parameters: dict[str, Any] = {"depth": 3, "tolerance": 2e-2}
+    plain = sdfcli.build(BALL, device="cpu", **parameters)
+    main, asked = threading.get_ident(), []
+
+    def asks(*given: Any) -> Any:
+        asked.append(threading.get_ident() == main)
+        if not asked[-1]:
+            raise MemoryError("none is left")
+        return ask(*given)
+
+    monkeypatch.setattr(pipeline, "ask", asks)
+    monkeypatch.setattr(pipeline, "select_backend", lambda *_: grids)
+    found = sdfcli.build(BALL, **parameters)
+    assert asked == [False, True]
+    assert found.content_sha256 == plain.content_sha256
+    assert found.info == plain.info
 
 
 IDLE = 1 << 25

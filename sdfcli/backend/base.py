@@ -140,8 +140,8 @@ class Backend(ABC):
         return nullcontext()
 
     def behind(self, work: Callable[[], T]) -> T:
-        """Begins work on the device, after what the current stream has so far: what comes later does not wait for it,
-        and neither writes nor frees what it reads before its results are there."""
+        """Begins work on the device, after what the current stream has so far: what comes later in `foreground`, whose
+        end waits for it, does not, and neither writes nor frees what it reads before its results are there."""
         return work()
 
     def beside(self, work: Callable[[], T]) -> Callable[[], T]:

@@ -13,7 +13,7 @@ from sdfcli.backend.base import Backend
 
 
 class Packed:
-    """Arrays on a device, by name, of given types and shapes; those of wider types come first.
+    """Arrays on a device, by name, of given types and shapes, which must be told by width, the widest first.
 
     zeros: whether they are 0 at first; else uninitialised.
     """

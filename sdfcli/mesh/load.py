@@ -83,7 +83,8 @@ def _named(backend: Backend, faces: npt.NDArray[Any], vertices: int) -> tuple[Fa
     they name; and whether one names none of these."""
     if faces.dtype.itemsize < 4 or not faces.dtype.isnative:
         faces = faces.astype(np.int64)
-    xp, given = backend.xp, backend.from_host(faces.view(f"u{faces.itemsize}"))
+    faces = np.ascontiguousarray(faces).view(f"u{faces.itemsize}")
+    xp, given = backend.xp, backend.from_host(faces)
     wide = given.itemsize > 4
     numbers = xp.empty(given.shape, np.uint32) if wide else given
     found = Packed(backend, zeros=True, used=(np.uint8, (vertices,)), wrong=(np.uint8, (1,)))
@@ -97,7 +98,7 @@ def _named(backend: Backend, faces: npt.NDArray[Any], vertices: int) -> tuple[Fa
         **found.arrays,
     )
     used, wrong = found.to_host().values()
-    return backend.to_host(numbers) if wide else faces.view(np.uint32), numbers, used.view(bool), bool(wrong[0])
+    return backend.to_host(numbers) if wide else faces, numbers, used.view(bool), bool(wrong[0])
 
 
 def _bounds(backend: Backend, vertex: Array) -> Floats | None:

@@ -64,7 +64,7 @@ OF_VERTICES = ("vertex", "position")
 GIVEN = ("vertex", "face", "on_device")
 """Vertices and faces on the device."""
 
-OF_DEVICE = (*OF_VERTICES, *GIVEN, "connectivity", "shell")
+OF_DEVICE = (*GIVEN, "position", "connectivity", "shell")
 """Derived attributes that lie on the device."""
 
 RELEASED = (*OF_DEVICE, "open_edges", "unit_triangles", "area_sums")

@@ -10,7 +10,7 @@ from sdfcli.octree.quantise import step_for
 from sdfcli.params import BuildParams
 
 Busy = Callable[[], object]
-"""Called now and then when the device is busy for a while."""
+"""Called now and then when the device is busy for a while, and the host is not."""
 Progress = Callable[[str], None]
 """Called with a short description when a stage begins."""
 

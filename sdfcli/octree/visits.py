@@ -29,8 +29,8 @@ WARPS = 1 << 13
 WIDE, LONE, WOUND, WOUND_AHEAD = 16, 16, 8, 1
 """New cells of a level for each thread of the kernel, points to ask for for each warp, and winding numbers, from which
 on launches of their own are faster: they have more threads. Those for points follow each launch of visits, and it is
-they that find out whether there are any: the host would come late. And points for two warps up to which winding numbers
-of all are told beside the distances, though the signs of some follow from others': threads would wait for these."""
+they that find out whether there are any: the host would come late. And up to how many points for two warps winding
+numbers of all of them are told beside their distances, by threads that would wait: those of some are not needed."""
 MOST_WOUND = 1 << 13
 """Maximum warps for winding numbers, of which it is not known how many there are."""
 MORE_POINTS = 1.1

@@ -154,9 +154,8 @@ class _Touching:
         opposite, smaller = said & C.BALL_OPPOSED > 0, said & C.BALL_FULL > 0
         chosen = np.flatnonzero(opposite).astype(np.uint32)
         if len(chosen):
-            opposite[chosen] = (
-                self._clear(balls, chosen, found.arrays["width"]) >= FREE / 2 * wide[chosen]
-            )  # or it is another's side
+            clear = self._clear(balls, chosen, found.arrays["width"])
+            opposite[chosen] = clear >= FREE / 2 * wide[chosen]  # or it is another's side
         doubtful = np.flatnonzero((said & C.BALL_DOUBTFUL > 0) & ~opposite)
         if len(doubtful):
             face = backend.to_host(order.triangle_id[slot[backend.from_host(doubtful)]])

@@ -1,11 +1,11 @@
 // Who looks at something of up to 32 parts, such as the points of a cell: a thread, or the threads of a warp, which are
-// faster where there are few such things. What they do is written once for both:
+// faster where there are few such things, or much is done with each part. What they do is written once for both:
 //
 //     for (int j = team.first(); j < 27; j += Team::THREADS) memory.distance[j] = ...;  // each its own parts
 //     team.meet();                                                                      // then those of others
 //
 // INTERFACE
-//   Alone, Together  a thread; a warp, all of whose threads do the same
+//   Alone, Together  a thread; a warp, all of whose threads do the same (after base/warp.h)
 #ifndef SDFCLI_BASE_TEAM_H
 #define SDFCLI_BASE_TEAM_H
 #include "base/portable.h"

@@ -4,7 +4,7 @@
 //   sdf_octree_children  the families of cells that are split
 //   sdf_octree_beside    what their neighbours' children learn of them
 //   sdf_octree_opening   rows for cells that begin to open
-//   sdf_octree_own       which points the opening cells own
+//   sdf_octree_own       which points the opening cells own; own_points says so by a team
 //   sdf_octree_points    the numbers of their points; their own are made
 //   sdf_octree_keys      the keys of points on the lattice
 //   sdf_octree_measured  signed distances, and gradients where they are kept

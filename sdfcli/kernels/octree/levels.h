@@ -117,7 +117,8 @@ FN void families_of(const Level& own, const Level& above, u32 cell, u32* family,
         family[sides] = other;
     }
 }
-// What those who look at a cell know of the families around it, and of its 27 neighbours: 13 is the cell itself.
+// What those who look at a cell know of the families around it, and of its 27 neighbours: 13 is the cell itself. Where
+// there is none, the state is CLOSED.
 struct Neighbours {
     u32 family[8], cell[27], state[27];
 };

@@ -4,8 +4,8 @@
 //   sdf_octree_screen   new cells, by their corners
 //   sdf_octree_probe    the centres of those in doubt
 //   sdf_octree_probed   those cells, by the distance at the centre
-//   sdf_octree_peek     cells that stayed closed, by points of their neighbours
-//   sdf_octree_test     opened cells, by all 27 points
+//   sdf_octree_peek     cells that stayed closed, by points of their neighbours; peek_around does so by a team
+//   sdf_octree_test     opened cells, by all 27 points; test_cell does so by a team
 #ifndef SDFCLI_OCTREE_REFINE_H
 #define SDFCLI_OCTREE_REFINE_H
 #include "base/kernel.h"

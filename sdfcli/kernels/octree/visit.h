@@ -88,7 +88,7 @@ enum VisitPart {
     PROBED,
     LOOKED_AT,
     PEEKED,
-    WOUND,  // half of all threads after those who answer, beside whom they may be
+    WOUND,  // half of all blocks away from ANSWERED, as both may be done at a time
     TESTED,
     BEGUN,
     OWNED,
