@@ -134,6 +134,9 @@ def _build(
             surface.release()
             return samples
 
+        drawn = cache(partial(loading.submit, draw))
+        if not octree.idle:
+            drawn()  # so that the host does not wait for them
         progress("sorting triangles")
         scene.sort()  # (a)
         with stages("tree"):
@@ -141,7 +144,7 @@ def _build(
             scene.crew = Crew(others) if others else None
         scene.warm_start = WarmStart.of(previous, scene) if previous else None
         facts = Facts(health, loading.sha256)
-        field = make_field(scene, params, facts, draw, max_memory, progress, keep_nearest, begin=loading.submit)
+        field = make_field(scene, params, facts, drawn, max_memory, progress, keep_nearest, begin=loading.submit)
         loading.let_go()
         return field
 
@@ -150,25 +153,25 @@ def make_field(
     scene: Scene,
     params: BuildParams,
     facts: Facts,
-    draw: Callable[[], Samples],
+    drawn: Callable[[], Callable[[], Samples]],
     max_memory: int | None,
     progress: Progress,
     keep_nearest: bool = False,
     on_grown: Callable[[Grown], None] = lambda _: None,
-    begin: Callable[[Callable[[], Any]], Callable[[], Any]] = lambda work: work,
+    begin: Callable[[Callable[[], Asked]], Callable[[], Asked]] = lambda work: work,
 ) -> Field:
-    """The field of a scene. facts: those of the mesh as given; draw: draws the points at which errors are measured;
-    on_grown: called with the octree before its arrays become the field's; begin: begins work in a thread, while the
-    device is busy, and returns what waits for its result."""
+    """The field of a scene. facts: those of the mesh as given; drawn: begins to draw the points at which errors are
+    measured, if nobody has, and returns what waits for them; on_grown: called with the octree before its arrays become
+    the field's; begin: begins to ask about these points in a thread, and returns what waits for the answers."""
     stages, backend, mesh, octree = scene.stages, scene.backend, scene.mesh, OCTREES[params.octree]
 
     @cache
     def asked() -> Callable[[], Asked]:
         """Begins to draw samples, and to ask about them where that costs neither the host's time nor much memory."""
-        asks = partial(ask, scene, begin(draw), params)
+        asks = partial(ask, scene, drawn(), params)
         if not (octree.idle and scene.spares_time and max_memory is None and scene.index.asked_by_kernels is not None):
             return asks
-        waits: Callable[[], Asked] = begin(backend.beside(asks))
+        waits = begin(backend.beside(asks))
 
         def answers() -> Asked:
             try:
@@ -178,16 +181,13 @@ def make_field(
 
         return answers
 
-    if not octree.idle:
-        asked()
     _ = scene.signer  # (a) (b)
     if not scene.counts_later:
         scene.count_crossing()
     limits = Limits.of(params, mesh.unit, mesh.domain.length, memory_limit(backend, max_memory))
     with stages("octree", backend):
         grown = octree.build(scene, limits, progress, asked)  # (c) (d)
-    if octree.idle:
-        scene.count_crossing()  # while the device has little else to do
+    scene.count_crossing()  # while the device has little else to do
     on_grown(grown)
     field, arrived = field_of(grown, backend, mesh.domain, keep_nearest, beside=max_memory is None)
 
@@ -196,7 +196,6 @@ def make_field(
         if scene.one_tree:
             arrived()  # before the index takes memory again
         scene.ask_again(len(field.leaf_key))
-        scene.count_crossing()
         said = asked()()
         measured = measure(field, scene, said, params, grown)
     info = describe(scene, params, facts.health, said.confidence, grown, measured)

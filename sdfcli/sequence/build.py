@@ -167,7 +167,9 @@ class SequenceBuild:
             if scene.coherent and not self.cold:
                 self._earlier = frame.index, dict(grown.arrays)
 
-        field = make_field(scene, params, facts, lambda: frame.samples, self.max_memory, self._progress, on_grown=keep)
+        field = make_field(
+            scene, params, facts, lambda: lambda: frame.samples, self.max_memory, self._progress, on_grown=keep
+        )
         made = field.run["seconds"]
         seconds = {**frame.seconds, **made, "total": made["total"] + sum(frame.seconds.values())}
         field.run.update(seconds=seconds, coherent=frame.coherent, motion=frame.motion)
