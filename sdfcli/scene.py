@@ -121,7 +121,7 @@ class Scene:
         if self._uncounted:
             self._bvh = self._bvh or self._build_bvh()
             counts = partial(crossing_faces, self.backend, self._bvh)
-            with self.stages("sign"):
+            with self.stages("sign", None if self.spares_time else self.backend):  # whose end is not waited for
                 self._crossing = self.backend.behind(counts) if self.spares_time else counts()
             self._uncounted = False
             if self.settled:

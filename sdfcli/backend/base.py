@@ -113,9 +113,9 @@ class Backend(ABC):
         """Sorts unsigned keys (n,) in place. Returns the stable permutation (n,) int64: sorted[i] = keys[result[i]]."""
 
     @abstractmethod
-    def counting_sort(self, values: Array, kinds: int, first: int = 0) -> tuple[Array, list[int]]:
+    def counting_sort(self, values: Array, kinds: int, first: int = 0) -> tuple[Array, Array]:
         """The stable permutation (n,) uint32 that sorts values (n,) uint8 < kinds <= 32, counted from `first`, and the
-        end of each value's range in it. The host waits once."""
+        end (kinds,) uint32 of each value's range in it."""
 
     @abstractmethod
     def compact(self, flags: Array, kinds: int = 1, first: int = 0, known: list[int] | None = None) -> list[Array]:

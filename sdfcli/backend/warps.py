@@ -32,17 +32,17 @@ class WarpBackend(Backend):
     def table_steps(self, rows: int, columns: int) -> tuple[int, int]:
         return 1, rows  # a warp reads entries of one column together
 
-    def counting_sort(self, values: Array, kinds: int, first: int = 0) -> tuple[Array, list[int]]:
+    def counting_sort(self, values: Array, kinds: int, first: int = 0) -> tuple[Array, Array]:
         xp, n = self.xp, len(values)
         if n == 0:
-            return xp.empty(0, np.uint32), [0] * kinds
+            return xp.empty(0, np.uint32), xp.zeros(kinds, np.uint32)
         runs = -(-n // RUN)
         end, ends, order = (xp.empty(k, np.uint32) for k in (kinds * runs, kinds, n))
         counted = {"count": n, "levels": kinds, "level": values}
         self.run("sdf_level_count", WARP * runs, counts=end, **counted)
         self.inclusive_scan(end)
         self.run("sdf_level_order", WARP * runs, first=first, end=end, order=order, ends=ends, **counted)
-        return order, self.to_host(ends).tolist()
+        return order, ends
 
     def compact(self, flags: Array, kinds: int = 1, first: int = 0, known: list[int] | None = None) -> list[Array]:
         xp, n = self.xp, len(flags)

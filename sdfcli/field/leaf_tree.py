@@ -11,7 +11,8 @@ TOP_LEVEL = C.TOP_LEVEL
 
 
 def leaf_nodes(backend: Backend, leaf_key: Array, leaf_level: Array) -> tuple[Array, Array]:
-    """Entries (2^18,) uint32 of the cells of level 6, x fastest, and (8 k,) uint32 of the k nodes below them.
+    """Entries (2^18,) uint32 of the cells of level 6, x fastest, and (8 k,) uint32 of the nodes below them, of which
+    there may be less than k.
 
     An entry is the index of a leaf with the highest bit set, or of a node: an inner cell, with the eight entries of its
     children in Morton order. Nodes are sorted by level, then in Morton order.
@@ -21,16 +22,16 @@ def leaf_nodes(backend: Backend, leaf_key: Array, leaf_level: Array) -> tuple[Ar
     backend.run("sdf_leaf_count", len(end), count=end, **leaves)
     backend.inclusive_scan(end)
     most = len(leaf_key) // 7  # each inner cell adds seven leaves
-    key, level = xp.empty(most, np.uint64), xp.full(most, LATTICE_BITS + 1, np.uint8)
+    key, level = xp.empty(most, np.uint64), xp.empty(most, np.uint8)
+    level.fill(LATTICE_BITS + 1)  # a fifth of the time of CuPy's full
     backend.run("sdf_leaf_list", len(end), end=end, node_key=key, node_level=level, **leaves)
     order, ends = backend.counting_sort(level, LATTICE_BITS + 2)
-    order = order[: ends[LATTICE_BITS]]
     values = {
         **leaves,
         "leaves": len(leaf_key),
         "node_key": key[order],
         "node_level": level[order],
-        "first_node": backend.from_host([0, *ends[: LATTICE_BITS + 1]], np.uint32),
+        "end": ends,
     }
     top = backend.empty_aligned((1 << 3 * TOP_LEVEL,), xp.uint32)
     child = backend.empty_aligned((8 * len(order),), xp.uint32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from threading import Event
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,11 @@ from sdfcli.backend import Array, Backend, C, any_backend
 from sdfcli.backend.packed import Packed
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Bools, Faces, Floats, unmasked
-from sdfcli.mesh.mesh import Domain, Mesh
+from sdfcli.mesh.mesh import Domain, Mesh, bounds_of
 from sdfcli.params import BuildParams
 from sdfcli.runtime.files import existing_file
 from sdfcli.runtime.memory import release_freed, unreadable
-from sdfcli.runtime.threads import executor
+from sdfcli.runtime.threads import kept_threads
 
 T = TypeVar("T")
 
@@ -50,17 +50,18 @@ def make_mesh(
     as_it_is = named.itemsize == 4 and named.dtype.isnative
     if backend is None or not (backend.memory.scarce and as_it_is and len(named) >= MANY_FACES):
         backend = any_backend()
-    triangles, face, used, wrong = _named(backend, named, len(points))
-    if wrong:
+    seen = _look(backend, points, named)
+    triangles, vertex, bounds, used = seen.faces, seen.vertex, seen.bounds, seen.used
+    if seen.unknown:
         wide = named.astype(np.int64)
         bad = int(np.flatnonzero((wide < 0).any(1) | (wide >= len(points)).any(1))[0])
         vertex = next(int(vertex) for vertex in wide[bad] if not 0 <= vertex < len(points))
         raise InputError(f"{name}: face {bad} names vertex {vertex}, but there are {len(points)} vertices")
-    if not used.all():
+    every = used.all()
+    if not every:
         triangles = np.take(np.cumsum(used, dtype=np.uint32) - np.uint32(1), triangles)
         points = np.compress(used, points, axis=0)  # these two are several times as fast as an index
-    vertex = backend.from_host(points)
-    bounds = _bounds(backend, vertex)
+        vertex, bounds = backend.from_host(points), bounds_of(points) if np.isfinite(points).all() else None
     if bounds is None:
         finite = np.isfinite(points).all(axis=1)
         place = int(np.flatnonzero(used)[np.flatnonzero(~finite)[0]])
@@ -74,42 +75,54 @@ def make_mesh(
     mesh = Mesh(points, triangles)
     mesh.__dict__["bounds"] = bounds
     if backend.memory.scarce:
-        mesh.on(backend).__dict__.update({"vertex": vertex, "face": face} if used.all() else {"vertex": vertex})
+        mesh.on(backend).__dict__.update({"vertex": vertex, "face": seen.face} if every else {"vertex": vertex})
     return mesh
 
 
-def _named(backend: Backend, faces: npt.NDArray[Any], vertices: int) -> tuple[Faces, Array, Bools, bool]:
-    """Whole numbers (m, 3) as uint32, the same array where it can be, on the host and on the device; which vertices
-    they name; and whether one names none of these."""
+class _Seen(NamedTuple):
+    """Arrays as they were looked at.
+
+    faces, face  (m, 3) uint32, the numbers in `faces`: the same array where it can be, on the host; on the device.
+    vertex       (v, 3) float64, on the device.
+    used         (v,) which vertices faces name.
+    unknown      whether a face names none of these.
+    bounds       their lower and upper corner (2, 3); None where a vertex is not finite.
+    """
+
+    faces: Faces
+    face: Array
+    vertex: Array
+    used: Bools
+    unknown: bool
+    bounds: Floats | None
+
+
+def _look(backend: Backend, points: Floats, faces: npt.NDArray[Any]) -> _Seen:
+    """Looks at vertices (v, 3), and faces (m, 3) of whole numbers; what is found comes to the host by one copy."""
     if faces.dtype.itemsize < 4 or not faces.dtype.isnative:
         faces = faces.astype(np.int64)
     faces = np.ascontiguousarray(faces).view(f"u{faces.itemsize}")
-    xp, given = backend.xp, backend.from_host(faces)
+    xp, vertices, runs = backend.xp, len(points), -(-len(points) // C.FACE_RUN)
+    flags = dict.fromkeys(("unknown", "infinite"), (np.uint8, (1,)))
+    found = Packed(backend, zeros=True, bounds=(np.float64, (6, runs)), used=(np.uint8, (vertices,)), **flags)
+    bounds, used, unknown, infinite = (found.arrays[name] for name in ("bounds", "used", "unknown", "infinite"))
+    given = backend.from_host(faces)
     wide = given.itemsize > 4
-    numbers = xp.empty(given.shape, np.uint32) if wide else given
-    found = Packed(backend, zeros=True, used=(np.uint8, (vertices,)), wrong=(np.uint8, (1,)))
-    backend.run(
-        "sdf_faces_named",
-        len(given),
-        vertices=vertices,
-        wide=given if wide else None,
-        narrow=None if wide else given,
-        face=numbers if wide else None,
-        **found.arrays,
+    face = xp.empty(given.shape, np.uint32) if wide else given
+    of_faces = {"wide": given, "narrow": None, "face": face} if wide else {"wide": None, "narrow": given, "face": None}
+    backend.run("sdf_faces_named", len(faces), vertices=vertices, used=used, unknown=unknown, **of_faces)
+    vertex = backend.from_host(points)
+    backend.run("sdf_vertex_bounds", runs, vertices=vertices, vertex=vertex, bounds=bounds, infinite=infinite)
+    seen = found.to_host()
+    finite = len(points) > 0 and not seen["infinite"][0]
+    return _Seen(
+        faces=backend.to_host(face) if wide else faces,
+        face=face,
+        vertex=vertex,
+        used=seen["used"].view(bool),
+        unknown=bool(seen["unknown"][0]),
+        bounds=np.array([seen["bounds"][:3].min(axis=1), seen["bounds"][3:].max(axis=1)]) if finite else None,
     )
-    used, wrong = found.to_host().values()
-    return backend.to_host(numbers) if wide else faces, numbers, used.view(bool), bool(wrong[0])
-
-
-def _bounds(backend: Backend, vertex: Array) -> Floats | None:
-    """Lower and upper corner (2, 3) of points (n, 3) on the device; None where one is not finite."""
-    xp, runs = backend.xp, -(-len(vertex) // C.FACE_RUN)
-    bounds, wrong = xp.empty((runs, 6)), xp.zeros(1, np.uint8)
-    backend.run("sdf_vertex_bounds", runs, vertices=len(vertex), vertex=vertex, bounds=bounds, wrong=wrong)
-    if backend.to_host(wrong)[0]:
-        return None
-    columns = backend.to_host(bounds).T
-    return np.array([[column.min() for column in columns[:3]], [column.max() for column in columns[3:]]])
 
 
 def load_mesh(source: Any, backend: Backend | None = None) -> Mesh:
@@ -173,7 +186,7 @@ class Loading:
     sha256: Callable[[], str]
 
     def __init__(self, source: Any, params: BuildParams) -> None:
-        self._threads, self._source, self._apart = executor(3), source, Event()
+        self._threads, self._source, self._apart = kept_threads(3), source, Event()
         self._load: Callable[[Backend], Mesh] = partial(load_placed, source, params)
         if _arrays_of(source) is None:
             reading = self._threads.submit(load_placed, source, params)
@@ -195,7 +208,6 @@ class Loading:
 
     def let_go(self) -> None:
         """Waits until the source's arrays may change. The last call."""
-        self._threads.shutdown(wait=False)
         self._apart.wait()
 
     def submit(self, work: Callable[[], T]) -> Callable[[], T]:

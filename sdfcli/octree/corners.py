@@ -141,9 +141,9 @@ def leaf_corners(backend: Backend, leaf_key: Array, leaf_level: Array, corner_ke
     return leaf_corner
 
 
-def corner_order(backend: Backend, corner_key: Array) -> tuple[Array, list[int]]:
-    """Indices (m,) uint32 of sorted corners by level, each level in Morton order, and the end of each level. A corner's
-    level is the coarsest whose cells have it."""
+def corner_order(backend: Backend, corner_key: Array) -> tuple[Array, Array]:
+    """Indices (m,) uint32 of sorted corners by level, each level in Morton order, and the end (21,) uint32 of each
+    level. A corner's level is the coarsest whose cells have it."""
     level = backend.xp.empty(len(corner_key), np.uint8)
     backend.run("sdf_corner_level", len(corner_key), corner_key=corner_key, level=level)
     return backend.counting_sort(level, LATTICE_BITS + 1)
@@ -152,6 +152,6 @@ def corner_order(backend: Backend, corner_key: Array) -> tuple[Array, list[int]]
 def by_level(backend: Backend, corner_key: Array) -> Iterator[tuple[int, int, Array]]:
     """Corners by level: the number of corners before, the level, and indices (k,) uint32 in Morton order."""
     order, ends = corner_order(backend, corner_key)
-    for level, (first, last) in enumerate(itertools.pairwise([0, *ends])):
+    for level, (first, last) in enumerate(itertools.pairwise([0, *backend.to_host(ends).tolist()])):
         if last > first:
             yield first, level, order[first:last]

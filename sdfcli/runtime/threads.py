@@ -3,8 +3,10 @@ that it began, and who started it waits for that for ever."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 from sdfcli.runtime.memory import STACK, allowed_memory
@@ -23,6 +25,20 @@ def executor(count: int) -> Executor:
     work when it is submitted."""
     most = may_start(count)
     return ThreadPoolExecutor(most) if most else _CallingThread()
+
+
+def kept_threads(count: int) -> Executor:
+    """The same, but for threads that stay for who comes next, where memory suffices for all: one takes 0.4 ms to start.
+    They serve first who came first, and are not to be shut down."""
+    return _kept() if may_start(count) == count else executor(count)
+
+
+@cache
+def _kept() -> Executor:
+    return ThreadPoolExecutor(thread_name_prefix="sdfcli")
+
+
+os.register_at_fork(after_in_child=_kept.cache_clear)  # a child has none of its parent's threads
 
 
 class _CallingThread(Executor):

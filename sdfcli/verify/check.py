@@ -34,8 +34,8 @@ def check(source: Any, device: str = "auto", threads: int | None = None) -> dict
     """
     from sdfcli.mesh.formats.scenes import units_of
 
-    mesh = load_mesh(source)
     backend = select_backend(device, threads)
+    mesh = load_mesh(source, backend)
     scene = Scene.of(mesh, "auto", backend)
     turned = scene.mesh
     near, places = turned.domain.to_unit(sample_points(turned, BuildParams.band, SAMPLES, SEED)["band"]), spots(turned)

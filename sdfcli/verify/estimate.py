@@ -88,7 +88,7 @@ def _estimate(source: Any, params: BuildParams, device: str, threads: int | None
     start = time.perf_counter()
     backend = select_backend(device, threads)
     used = backend.memory_used()
-    mesh = load_placed(source, params).on(backend).merged()
+    mesh = load_placed(source, params, backend).on(backend).merged()
     index = MeshDistance(mesh, params.sign, device, threads)
     begun = time.perf_counter()
     scene = index.scene

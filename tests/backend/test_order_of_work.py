@@ -71,12 +71,15 @@ def test_work_behind_is_overtaken(gpu: CudaBackend) -> None:
     cuda, (numbers, work) = gpu.xp.cuda, long_work(gpu)
     work()  # loads what it runs
     gpu.synchronize()
-    with gpu.foreground():
-        done = gpu.behind(lambda: (work(), cuda.get_current_stream().record())[1])
-        gpu.to_host(gpu.xp.full(1000, 3, np.uint32))
-        overtaken = not done.done
+    times, overtaken = 1, False
+    while not overtaken and times < 10:  # a host that stands still for milliseconds comes late
+        with gpu.foreground():
+            done = gpu.behind(lambda: (work(), cuda.get_current_stream().record())[1])
+            gpu.to_host(gpu.xp.full(1000, 3, np.uint32))
+            overtaken = not done.done
+        times += 1
     assert overtaken
-    assert int(numbers.min()) == int(numbers.max()) == 600
+    assert int(numbers.min()) == int(numbers.max()) == 300 * times
 
 
 @pytest.mark.gpu

@@ -86,19 +86,19 @@ SDF_KERNEL(sdf_leaf_list, PLAIN, i) {
 struct sdf_leaf_nodes_args {
     u32 n;  // nodes; or 2^15 cells of level 5
     u32 leaves;
-    const u64* leaf_key;    // [leaves] sorted
-    const u8* leaf_level;   // [leaves]
-    const u64* node_key;    // [nodes] cells of level 6 and finer that are no leaves, by level, then sorted
-    const u8* node_level;   // [nodes]
-    const u32* first_node;  // [22] of each level
-    u32* entry;             // [n, 8] out: a marked leaf, or a node; of level 6 x fastest
+    const u64* leaf_key;   // [leaves] sorted
+    const u8* leaf_level;  // [leaves]
+    const u64* node_key;   // [nodes] cells of level 6 and finer that are no leaves, by level, then sorted
+    const u8* node_level;  // [nodes]
+    const u32* end;        // [22] of each level's nodes; [nodes] may be more
+    u32* entry;            // [n, 8] out: a marked leaf, or a node; of level 6 x fastest
 };
 // The entries of the eight cells of a level that divide a cell: each the leaf that is the cell or holds it, or the node
 // that divides it. Leaves and nodes of one level lie in the cells' own order.
 template <class Put>
 FN void eight_entries(const sdf_leaf_nodes_args& a, u64 key, u32 level, const Put& put) {
-    u32 leaf = lower_bound(a.leaf_key, a.leaves, key + 1) - 1, first = a.first_node[level];
-    u32 node = first + lower_bound(a.node_key + first, a.first_node[level + 1] - first, key);
+    u32 leaf = lower_bound(a.leaf_key, a.leaves, key + 1) - 1, first = a.end[level - 1];
+    u32 node = first + lower_bound(a.node_key + first, a.end[level] - first, key);
     for (u32 octant = 0; octant < 8; octant++) {
         put(octant, a.leaf_level[leaf] <= level ? make_leaf(leaf) : node++);
         u64 next = key + ((u64)(octant + 1) << 3 * (SDF_LATTICE_BITS - level));
@@ -117,6 +117,7 @@ SDF_KERNEL(sdf_leaf_top, PLAIN, i) {
     });
 }
 SDF_KERNEL(sdf_leaf_nodes, PLAIN, i) {
+    if (i >= a.end[SDF_LATTICE_BITS]) return;
     eight_entries(a, a.node_key[i], a.node_level[i] + 1u,
                   [&](u32 octant, u32 entry) { a.entry[8 * (size_t)i + octant] = entry; });
 }

@@ -14,7 +14,7 @@ struct sdf_faces_named_args {
     const u32* narrow;  // [n, 3]
     u32* face;          // [n, 3] out; null: they are narrow, and stay where they are
     u8* used;           // [vertices] in and out: 0 before, 1 where a face names it
-    u8* wrong;          // [1] in and out: 1 where a face names another vertex than these
+    u8* unknown;        // [1] in and out: 1 where a face names another vertex than these
 };
 SDF_KERNEL(sdf_faces_named, PLAIN, i) {
     u64 corner[3];  // all are read before a byte is written, which may be anywhere for all that the compiler knows
@@ -25,15 +25,15 @@ SDF_KERNEL(sdf_faces_named, PLAIN, i) {
     if (max_of(corner[0], max_of(corner[1], corner[2])) < a.vertices)
         for (int k = 0; k < 3; k++) store_relaxed(used + corner[k], (u8)1);
     else
-        store_relaxed(a.wrong, (u8)1);
+        store_relaxed(a.unknown, (u8)1);
 }
 
 struct sdf_vertex_bounds_args {
     u32 n;  // runs of SDF_FACE_RUN vertices
     u32 vertices;
     const double* vertex;  // [vertices, 3]
-    double* bounds;  // [n, 6] out: the least coordinates of a run, and the greatest; anything where it is not finite
-    u8* wrong;       // [1] in and out: 1 where a vertex is not finite
+    double* bounds;  // [6, n] out: the least coordinates of a run, and the greatest; anything where it is not finite
+    u8* infinite;    // [1] in and out: 1 where a vertex is not finite
 };
 SDF_KERNEL(sdf_vertex_bounds, PLAIN, i) {
     const double* first = a.vertex + 3 * (size_t)i * SDF_FACE_RUN;
@@ -47,10 +47,10 @@ SDF_KERNEL(sdf_vertex_bounds, PLAIN, i) {
             none[axis] += x - x;  // one sum of all would wait for each addition
         }
     for (int axis = 0; axis < 3; axis++) {
-        a.bounds[6 * (size_t)i + axis] = low[axis];
-        a.bounds[6 * (size_t)i + 3 + axis] = high[axis];
+        a.bounds[axis * (size_t)a.n + i] = low[axis];
+        a.bounds[(3 + axis) * (size_t)a.n + i] = high[axis];
     }
-    if (none[0] + none[1] + none[2] != 0.0) store_relaxed(a.wrong, (u8)1);
+    if (none[0] + none[1] + none[2] != 0.0) store_relaxed(a.infinite, (u8)1);
 }
 
 #endif

@@ -6,7 +6,7 @@
 //   misses_surface             whether the field is wrong at centroids in the cell
 //   middle                     the mean of the corners
 //   corners_jump, holds_jump   whether the sign jumps in the cell
-//   PointErrors, CellError, largest_error   the largest error of an opened cell
+//   largest_error              the largest error of an opened cell, a CellError, from its PointErrors
 #ifndef SDFCLI_OCTREE_ERROR_H
 #define SDFCLI_OCTREE_ERROR_H
 #include "octree/gradient.h"

@@ -88,7 +88,7 @@ enum VisitPart {
     PROBED,
     LOOKED_AT,
     PEEKED,
-    WOUND,  // half of all blocks away from ANSWERED, as both may be done at a time
+    WOUND,
     TESTED,
     BEGUN,
     OWNED,
@@ -97,6 +97,8 @@ enum VisitPart {
     KEPT,
     VISIT_PARTS
 };
+static_assert(ANSWERED == 0 && WOUND == (VISIT_PARTS + 1) / 2,
+              "half of all blocks apart, as both may be done at a time");
 enum VisitList { LISTED_CELLS, CHOSEN_CELLS };
 
 // What is known of visits. What the host sets, it finds in octree/visits.py by the same names.
@@ -169,6 +171,16 @@ struct Visits {
     template <class Body>
     METHOD void each(VisitPart part, u32 n, const Body& body) const {
         for (u32 i = grid.from(part, VISIT_PARTS); i < n; i += grid.threads) body(i);
+    }
+    // The same for cells: where they are few, by a warp each, with memory that its threads share.
+    template <class OfWarp, class OfThread>
+    METHOD void each_cell(VisitPart part, u32 count, const OfWarp& of_warp, const OfThread& of_thread) const {
+        SDF_SHARED Neighbours around[SDF_BLOCK_WARPS];
+        if (count <= warps())
+            each(part, SDF_WARP * count, [&](u32 i) { of_warp(i / SDF_WARP, around[place()]); });
+        else
+            each(part, count, of_thread);
+        grid.meet();
     }
     METHOD u32* of_level(u32 level) const {
         return a.tally + sizeof(VisitTally) / sizeof(u32) + SDF_TALLY_LEVEL * level;
@@ -295,11 +307,12 @@ struct Visits {
                 return ASK_POINTS;
             case ASK_POINTS:
                 t.queries += t.asking;
-                t.ahead = t.answered == SIGN_POINTS && winds() && 2 * t.asking <= a.most_ahead * warps();
+                t.ahead = 0;
                 if (t.asking && t.asking / warps() >= a.lone) {
-                    t.stop = SDF_VISITS_TO_ASK, t.ahead = 0;
+                    t.stop = SDF_VISITS_TO_ASK;
                     (t.asking < a.together ? t.lone : t.packets) = t.asking;
                 } else {
+                    t.ahead = t.answered == SIGN_POINTS && winds() && 2 * t.asking <= a.most_ahead * warps();
                     ask();
                 }
                 return t.answered;
@@ -426,12 +439,9 @@ struct Visits {
     APART void peek() {
         u32 count = cells[t.at] - t.first;
         sdf_octree_peek_args peek = {count, t.first, own(t.at), above(t.at), a.points, a.allowed, a.room.flag};
-        SDF_SHARED Neighbours around[SDF_BLOCK_WARPS];
-        if (count <= warps())
-            each(PEEKED, SDF_WARP * count, [&](u32 i) { peek_around(peek, i / SDF_WARP, around[place()], warp()); });
-        else
-            each(PEEKED, count, [&](u32 i) { sdf_octree_peek_at(peek, i); });
-        grid.meet();
+        each_cell(
+            PEEKED, count, [&](u32 i, Neighbours& around) { peek_around(peek, i, around, warp()); },
+            [&](u32 i) { sdf_octree_peek_at(peek, i); });
     }
 
     APART void test() {
@@ -454,12 +464,9 @@ struct Visits {
         each(BEGUN, count, [&](u32 i) { sdf_octree_opening_at(opening, i); });
         grid.meet();
         sdf_octree_own_args owned = {count, first, list, own(t.at), above(t.at), room.mask, room.lent, room.last};
-        SDF_SHARED Neighbours around[SDF_BLOCK_WARPS];
-        if (count <= warps())
-            each(OWNED, SDF_WARP * count, [&](u32 i) { own_points(owned, i / SDF_WARP, around[place()], warp()); });
-        else
-            each(OWNED, count, [&](u32 i) { sdf_octree_own_at(owned, i); });
-        grid.meet();
+        each_cell(
+            OWNED, count, [&](u32 i, Neighbours& around) { own_points(owned, i, around, warp()); },
+            [&](u32 i) { sdf_octree_own_at(owned, i); });
         t.more = (u32)grid.scan(
             count, [&](u32 i) { return (u64)popcount(room.mask[i]); },
             [&](u32 i, u64 before, u64 own, u64) { room.last[i] = (u32)(before + own); });
