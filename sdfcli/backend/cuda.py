@@ -183,6 +183,7 @@ class CudaBackend(WarpBackend):
         self.idle_bytes, self.beside_bytes = memory // IDLE_SHARE, memory // BESIDE_SHARE
         self._functions: dict[str, tuple[Any, int, int]] = {}
         self._block = BLOCK
+        self._reached: dict[int, bool] = {}  # whether this GPU reads another one's memory
         self._streams: list[Stream] = []
         self._coming: list[tuple[Any, npt.NDArray[Any]]] = []
         self._coming_lock = Lock()
@@ -332,19 +333,32 @@ class CudaBackend(WarpBackend):
     def fetch(self, array: Array, other: Backend) -> Array:
         if not isinstance(other, CudaBackend):
             return super().fetch(array, other)
-        cuda = self.xp.cuda
         with other.device:
-            source, theirs = self.xp.ascontiguousarray(array), cuda.get_current_stream()
-            ready = theirs.record()
+            source = self.xp.ascontiguousarray(array)
+        self.follow(other)
         with self.device:
-            copy, ours = self.xp.empty(source.shape, source.dtype), cuda.get_current_stream()
-            ours.wait_event(ready)
-            kind = cuda.runtime.memcpyDefault
-            cuda.runtime.memcpyAsync(copy.data.ptr, source.data.ptr, source.nbytes, kind, ours.ptr)
-            copied = ours.record()
-        with other.device:
-            theirs.wait_event(copied)  # its memory may be used for something else from then on
+            copy = self.xp.empty(source.shape, source.dtype)
+            self._copy(copy.data.ptr, source.data.ptr, source.nbytes, self.xp.cuda.runtime.memcpyDefault)
+        other.follow(self)  # its memory may be used for something else from then on
         return copy
+
+    def reaches(self, other: Backend) -> bool:
+        if not isinstance(other, CudaBackend):
+            return False
+        runtime, own, number = self.xp.cuda.runtime, self.device.id, other.device.id
+        if number not in self._reached:
+            self._reached[number] = number == own or bool(runtime.deviceCanAccessPeer(own, number))
+            if self._reached[number] and number != own:
+                with self.device, suppress(runtime.CUDARuntimeError):  # somebody else has done it
+                    runtime.deviceEnablePeerAccess(number)
+        return self._reached[number]
+
+    def follow(self, other: Backend) -> None:
+        if isinstance(other, CudaBackend):
+            with other.device:
+                so_far = self.xp.cuda.get_current_stream().record()
+            with self.device:
+                self.xp.cuda.get_current_stream().wait_event(so_far)
 
     def copy_async(self, array: Array) -> Callable[[], npt.NDArray[Any]]:
         cuda, size, width = self.xp.cuda, array.size, array.itemsize

@@ -72,7 +72,8 @@ def spare(memory: int | None) -> int:
 
 
 class Visits:
-    """Visits of an octree's levels by a kernel, as Growth does them."""
+    """Visits of an octree's levels by a kernel, as Growth does them. Their points, C.OWN_POINTS for each of PIECE cells
+    at most, are too few to be shared with a crew."""
 
     def __init__(self, octree: Octree, criteria: Criteria, scene: Scene, budget: Budget, busy: Busy) -> None:
         """octree: with room for visits."""
@@ -83,7 +84,7 @@ class Visits:
         self._known: tuple[bytes, Array] = (b"", None)
         seeds = criteria.distances.seeds
         self._room = Room(octree.backend, seeds, 8 * octree.visited, PIECE)
-        self._scene, self._tree = scene, index.tree
+        self._tree = index.tree
         self._signs = scene.signer.for_kernels()
         self._trees = {"tree": index.asked_by_kernels, "signs": self._signs}
 
@@ -110,7 +111,7 @@ class Visits:
         ready = self._ready(tally, image)
         done = self._launched(ready.visit)
         while True:
-            following = None if self._scene.crew else self._launched(*ready.answers, ready.after_asking)
+            following = self._launched(*ready.answers, ready.after_asking)
             self._busy()
             done()
             found = image[1 - told["turn"]]
@@ -121,9 +122,6 @@ class Visits:
             if progress:
                 progress(told["level"], sum(octree.cell_counts))
             if stop == C.VISITS_TO_ASK:
-                if following is None:
-                    self._ask_others(max(told["lone"], told["packets"]))
-                    following = self._launched(*ready.answers, ready.visit)
                 done = following
                 if self._room_ahead():
                     ready = self._ready(tally, image)
@@ -148,13 +146,6 @@ class Visits:
         for launch in launches:
             launch()
         return self._backend.done_so_far()
-
-    def _ask_others(self, count: int) -> None:
-        """Asks for the nearest triangles of so many points, with others' help."""
-        if count:
-            asked = {name: array[:count] for name, array in self._room.questions().items()}
-            with self._scene.stages("query", self._backend):
-                asked["distance"][:], asked["slot"][:] = self._scene.nearest(asked["points"], asked["seed"])
 
     def _ready(self, tally: Array, image: npt.NDArray[np.uint32]) -> Launches:
         """The launches, until arrays move. image: the tally as the host reads it."""
@@ -188,9 +179,7 @@ class Visits:
         """What answers what visits want to know of points."""
         backend, signs = self._backend, self._signs.values
         lone, packets, wound = (tally[place : place + 1] for place in map(tally_names().index, ASKED))
-        answers: list[Launch] = []
-        if not self._scene.crew:
-            answers = asking_about(backend, self._tree, lone, packets, **self._room.questions())
+        answers: list[Launch] = asking_about(backend, self._tree, lone, packets, **self._room.questions())
         if signs["tree"]:
             given = {name: signs[name] for name in ("tree", "caps", "steps", "step", "beta", "lost")}
             given |= {"closed": 0, "many": wound, **self._room.wound()}
@@ -257,7 +246,7 @@ class Visits:
             points.reserve(more)
         if cells > 0:  # of which some are to be split, and more are opened; of many the host looks
             some = min(cells // 4, PIECE)
-            expected = {"flags": own.cells.room + 1, "listed": cells // 2, "chosen": some}
+            expected = {"flags": own.cells.room + 8, "listed": cells // 2, "chosen": some}
             wanted = {name: max(most, expected.get(name, 0)) for name, most in wanted.items()}
         self._room.grow(wanted)
 
@@ -299,7 +288,7 @@ class Room:
         self.group: Group | None = None
         self.most = dict.fromkeys(self._kinds, 0)
         asked = C.OWN_POINTS * min(cells, piece)
-        self.grow({"listed": 2 * cells, "chosen": 2 * cells, "flags": 8 * cells, "asked": asked})
+        self.grow({"listed": 2 * cells, "chosen": 2 * cells, "flags": 8 * cells + 8, "asked": asked})
 
     def grow(self, wanted: dict[str, int]) -> None:
         """Makes room for so many entries; those of the list are kept."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ backend = backends.backend
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     for index in (DistanceIndex, PacketIndex):
         monkeypatch.setattr(index, "least_piece", 50)
-    monkeypatch.setattr(visits, "LONE", 0)
+    monkeypatch.setattr(visits, "WIDE", 0)  # so that it is not kernels that ask
 
 
 class Counted:
@@ -98,13 +99,20 @@ def test_builds_with_helpers(backend: Backend, kind: str) -> None:
 
 
 @pytest.mark.gpu
-def test_one_mesh_on_two_gpus() -> None:
+def test_one_mesh_on_two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     backends.two_gpus()
-    shape = shapes.torus(60, 30)
+    shape, asked, answer = shapes.torus(60, 30), Counter[str](), PacketIndex.answer
     plain = sdfcli.build(shape, device="cuda:0", tolerance=5e-4)
+
+    def counted(index: PacketIndex, points: Array, *others: Any) -> None:
+        asked[index.backend.name] += len(points)
+        answer(index, points, *others)
+
+    monkeypatch.setattr(PacketIndex, "answer", counted)
     found = sdfcli.build(shape, device="cuda:0,1", tolerance=5e-4)
     assert found.content_sha256 == plain.content_sha256
     assert found.info == plain.info
+    assert 0.4 < asked["cuda:1"] / asked["cuda:0"] < 1
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@
 //   store_relaxed, load_relaxed        racing stores of equal values
 //   atomic_or, atomic_add, atomic_min, atomic_max, compare_and_swap   in memory that threads share
 //   store_past_caches                  16 bytes, aligned, to where another device reads them
+//   eight_bytes                        together, aligned
 //   eight_below                        eight comparisons as bits
 //   select, min_of, max_of             by comparison, not fminf
 //   UNROLL                             before a loop of up to 27 rounds, whose arrays then stay in registers
@@ -95,6 +96,8 @@ FN u32 compare_and_swap(u32* p, u32 expected, u32 x) { return atomicCAS(p, expec
 // Replaces a number by a larger one.
 FN void atomic_max(u64* p, u64 x) { atomicMax(p, x); }
 FN void store_past_caches(u8* to, const u8* from) { memcpy(to, from, 16); }
+FN u64 eight_bytes(const u8* p) { return *(const u64*)p; }
+FN void store_eight_bytes(u8* p, u64 bytes) { *(u64*)p = bytes; }
 // Bit k says whether p[k] < level.
 FN u32 eight_below(const float* p, float level) {
     u32 bits = 0;
@@ -177,6 +180,12 @@ FN void store_past_caches(u8* to, const u8* from) {
     memcpy(to, from, 16);
 #endif
 }
+FN u64 eight_bytes(const u8* p) {
+    u64 bytes;
+    memcpy(&bytes, p, sizeof bytes);
+    return bytes;
+}
+FN void store_eight_bytes(u8* p, u64 bytes) { memcpy(p, &bytes, sizeof bytes); }
 FN u32 eight_below(const float* p, float level) {
 #if defined(__SSE2__)
     __m128 all = _mm_set1_ps(level);

@@ -45,7 +45,12 @@ SDF_KERNEL(sdf_octree_settle, GRID, i) {
     u32 first = a.coarsest + 1 < levels ? level[a.coarsest + 1].cells : a.cells;
     sdf_octree_tighten_args tighten = {a.cells - first, first,   a.octree,  a.points,
                                        a.allowed,       a.value, a.hanging, a.any};
-    grid.each(tighten.n, [&](u32 cell) { sdf_octree_tighten_at(tighten, cell); });
+    u32 step = tighten.n / 8 > grid.threads ? 8 : 1;  // of many families few are renewed
+    grid.each(tighten.n / step, [&](u32 i) {
+        CellOfAll of = cell_of(a.octree, first + step * i);
+        if (of.own.stale[of.cell >> 3] != RENEWED) return;
+        for (u32 cell = step * i; cell < step * i + step; cell++) sdf_octree_tighten_at(tighten, cell);
+    });
 }
 #endif
 

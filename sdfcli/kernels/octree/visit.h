@@ -35,7 +35,7 @@ struct VisitRoom {
     u32* mask;        // [most_chosen]
     u32* lent;        // [most_chosen]
     u32* last;        // [most_chosen]
-    u8* flag;         // [most_flags] of the cells of any level, and one more
+    u8* flag;         // [most_flags] of the cells of any level, and up to eight more
     u32* row;         // [most_asked] and so on: of the points of a piece; later those to sum up, see left()
     float* position;  // [most_asked, 3]
     u32* seed;        // [most_asked, seeds]
@@ -234,7 +234,7 @@ struct Visits {
                 t.listed = 0;
                 return FLAG_CELLS;
             case FLAG_CELLS:
-                if (!room_for(t.want_flags, cells[t.level] + 1, a.room.most_flags)) return again;
+                if (!room_for(t.want_flags, cells[t.level] + 8, a.room.most_flags)) return again;
                 flag_marked();
                 return LIST_CELLS;
             case LIST_CELLS:
@@ -347,13 +347,17 @@ struct Visits {
     // The points that the opening cells before one own.
     METHOD u32 before(u32 cell) const { return cell ? a.room.last[cell - 1] : 0; }
 
+    // Of many cells few are marked: these are looked through by eight, as are all flags.
     APART void flag_marked() {
         u8* flag = a.room.flag;
-        u32 n = cells[t.level];
-        grid.each(n + 1, [&](u32 i) { flag[i] = 0; });
+        u32 n = cells[t.level], step = n / 8 > grid.threads ? 8 : 1;
+        grid.each(n / 8 + 1, [&](u32 i) { store_eight_bytes(flag + 8 * (size_t)i, 0); });
         grid.meet();
         sdf_octree_balance_args balance = {n, own(t.level), above(t.level), flag};
-        each(FLAGGED, n, [&](u32 i) { sdf_octree_balance_at(balance, i); });
+        each(FLAGGED, n / step, [&](u32 i) {
+            if (step == 8 && eight_bytes(balance.own.asked + 8 * (size_t)i) == 0) return;
+            for (u32 k = step * i; k < step * i + step; k++) sdf_octree_balance_at(balance, k);
+        });
         grid.meet();
     }
 
@@ -363,14 +367,21 @@ struct Visits {
         u32 n = cells[t.level], room = a.room.most_listed - min_of(t.listed, a.room.most_listed);
         u32* list = a.room.list + t.listed;
         const u64 closed_one = (u64)1 << 32, coarse = (u64)1 << 63;
+        const auto count = [&](u32 flag) { return flag == 1 ? 1 : flag == 2 ? closed_one : flag == 3 ? coarse : 0; };
         u64 all = grid.scan(
-            n + 1, [&](u32 i) { return flag[i] == 1   ? (u64)1
-                                       : flag[i] == 2 ? closed_one
-                                       : flag[i] == 3 ? coarse
-                                                      : 0; },
+            n / 8 + 1,
+            [&](u32 i) {
+                u64 sum = 0;
+                for (u64 left = eight_bytes(flag + 8 * (size_t)i); left; left >>= 8) sum += count(left & 3);
+                return sum;
+            },
             [&](u32 i, u64 before, u64 own, u64 found) {
-                u32 place = own == 1 ? (u32)before : (u32)found + (u32)(before >> 32);
-                if (own && own != coarse && place < room) list[place] = i;
+                for (u32 k = 8 * i; own; k++) {
+                    u64 one = count(flag[k]);
+                    u32 place = one == 1 ? (u32)before : (u32)found + (u32)(before >> 32);
+                    if (one && one != coarse && place < room) list[place] = k;
+                    before += one, own -= one;
+                }
             });
         u32 closed = (u32)(all >> 32) & 0x7fffffffu, found = (u32)all + closed;
         if (!room_for(t.want_listed, t.listed + found, a.room.most_listed)) return false;
