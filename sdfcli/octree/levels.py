@@ -213,7 +213,8 @@ class Octree:
         """All levels, as they are now, for kernels that do all cells, or all rows."""
         entries, cells, rows = [bytes(argument_group("LevelEntry").size)], 0, 0
         for own in self.levels:
-            entries.append(self.backend.group("LevelEntry", own=own.args, cells=cells, rows=rows).data)
+            held = own.args if own.cells.count else None
+            entries.append(self.backend.group("LevelEntry", own=held, cells=cells, rows=rows).data)
             cells, rows = cells + own.cells.count, rows + own.rows.count
         table = b"".join(entries)
         if self._known[0] != table:

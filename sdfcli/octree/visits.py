@@ -107,7 +107,7 @@ class Visits:
         }
         by_level = [(own.cells.count, own.rows.count, 0) for own in octree.levels]
         tally = backend.from_host(np.array([*told.values(), *chain(*by_level)], np.uint32))
-        image = backend.pinned(2 * len(tally), np.uint32).reshape(2, -1)
+        image, self._room.answers = backend.pinned(2 * len(tally), np.uint32).reshape(2, -1), None
         ready = self._ready(tally, image)
         done = self._launched(ready.visit)
         while True:
@@ -138,6 +138,7 @@ class Visits:
                 told["pending"] |= consider(level, told["first"]) << level
                 told["points"], counts[level, 1] = octree.points.count, octree.levels[level].rows.count
                 tally = backend.from_host(np.array([0, *list(told.values())[1:], *counts.ravel()], np.uint32))
+                self._room.answers = None
             ready = self._ready(tally, image)
             done = self._launched(ready.visit)
 
@@ -173,7 +174,9 @@ class Visits:
             **self._trees,
         }
         visit, after_asking = (backend.ready("sdf_octree_visit", C.WARP, **visits, after_asking=k) for k in range(2))
-        return Launches(visit, self._answers(tally), after_asking)
+        if self._room.answers is None:
+            self._room.answers = self._answers(tally)
+        return Launches(visit, self._room.answers, after_asking)
 
     def _answers(self, tally: Array) -> list[Launch]:
         """What answers what visits want to know of points."""
@@ -205,19 +208,21 @@ class Visits:
 
     def _table(self) -> Array:
         """The levels (levels, 12) uint64, VisitLevel, as kernels read them."""
-        table = b"".join(self._entry(own).data for own in self._octree.levels)
+        table = b"".join(map(self._entry, self._octree.levels))
         if self._known[0] != table:
             self._known = table, self._backend.from_host(np.frombuffer(table, np.uint64))
         return self._known[1]
 
-    def _entry(self, own: Level) -> Group:
-        """A level in that table, packed again where arrays have moved."""
+    def _entry(self, own: Level) -> bytes:
+        """A level in that table, packed again where arrays have moved; zeros where it has no room."""
         groups = own.cells.groups
+        if own.cells.room == 0:
+            return bytes(argument_group("VisitLevel").size)
         if "entry" not in groups:
             most_cells, most_rows = min(own.cells.room, 8 * own.families.room, C.NONE), min(own.rows.room, C.NONE)
             given = {"own": own.args, "most_cells": most_cells, "most_rows": most_rows}
             groups["entry"] = self._backend.group("VisitLevel", **given)
-        return groups["entry"]
+        return groups["entry"].data
 
     def _take_over(self, told: dict[str, int], counts: npt.NDArray[np.uint32]) -> None:
         """Sets the numbers of points, cells and rows to what the kernel made of them."""
@@ -254,8 +259,9 @@ class Visits:
 class Room:
     """Memory for visits, as large as was wanted so far, but for `cells` new cells at least.
 
-    most   number of entries of arrays, by what they are of.
-    group  the arrays as kernels take them.
+    most     number of entries of arrays, by what they are of.
+    group    the arrays as kernels take them.
+    answers  what answers the questions in them, and what a tally says of these; None where arrays have moved.
     """
 
     def __init__(self, backend: Backend, seeds: int, cells: int, piece: int) -> None:
@@ -286,6 +292,7 @@ class Room:
         }
         self._arrays: dict[str, Array] = {}
         self.group: Group | None = None
+        self.answers: list[Launch] | None = None
         self.most = dict.fromkeys(self._kinds, 0)
         asked = C.OWN_POINTS * min(cells, piece)
         self.grow({"listed": 2 * cells, "chosen": 2 * cells, "flags": 8 * cells + 8, "asked": asked})
@@ -296,7 +303,7 @@ class Room:
         wanted = {kind: most for kind, most in wanted.items() if most > self.most[kind]}
         if not wanted:
             return
-        self.group = None  # which keeps arrays that are freed here
+        self.group = self.answers = None  # which keep arrays that are freed here
         for kind, most in wanted.items():
             had = self.most[kind]
             for name, (dtype, shape) in self._kinds[kind].items():

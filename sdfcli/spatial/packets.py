@@ -267,12 +267,14 @@ class PacketIndex(DistanceIndex):
         return loose_order(self.backend, points)
 
     def nearest_in_any_order(self, points: Array) -> tuple[Array, Array]:
+        if len(points) < PACKETS_FROM:  # each by a warp of its own
+            return self.nearest(points)
         distance, slot = self._answers(points)
         ask(self.backend, self.tree, points, distance, slot, along=self.along(points))
         return distance, slot
 
     def in_its_order(self, points: Array) -> Array:
-        return points[self.along(points)]
+        return points if len(points) < PACKETS_FROM else points[self.along(points)]
 
     def _run(self, points: Array, distance: Array, slot: Array, seed: Array | None, counts: dict[str, Array]) -> None:
         ask(self.backend, self.tree, points, distance, slot, seed=seed, **counts)

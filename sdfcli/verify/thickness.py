@@ -136,7 +136,8 @@ class _Touching:
         numbers = {"ball": backend.from_host(ball), "balls": len(ball), "halvings": halvings}
         balls = backend.group("TouchingBalls", **self._given, **numbers)
         centre = xp.empty((count, 3), np.float32)
-        found = Packed(backend, width=(np.float64, (count,)), verdict=(np.uint8, (count,)))
+        of_each = (count,)
+        found = Packed(backend, width=(np.float64, of_each), face=(np.uint32, of_each), verdict=(np.uint8, of_each))
         backend.run("sdf_ball_centres", count, balls=balls, centre=centre)
         _, slot = self._nearest.nearest_in_any_order(centre)
         backend.run(
@@ -148,9 +149,10 @@ class _Touching:
             centre=centre,
             slot=slot,
             triangle=order.triangle,
+            triangle_id=order.triangle_id,
             **found.arrays,
         )
-        wide, said = found.to_host().values()
+        wide, face, said = found.to_host().values()
         opposite, smaller = said & C.BALL_OPPOSED > 0, said & C.BALL_FULL > 0
         chosen = np.flatnonzero(opposite).astype(np.uint32)
         if len(chosen):
@@ -158,9 +160,8 @@ class _Touching:
             opposite[chosen] = clear >= FREE / 2 * wide[chosen]  # or it is another's side
         doubtful = np.flatnonzero((said & C.BALL_DOUBTFUL > 0) & ~opposite)
         if len(doubtful):
-            face = backend.to_host(order.triangle_id[slot[backend.from_host(doubtful)]])
             normal = self._normal[ball[doubtful % len(ball)] % len(self._normal)]
-            smaller[doubtful] = (face_directions(self._mesh, face) * normal).sum(axis=1) < OPPOSED
+            smaller[doubtful] = (face_directions(self._mesh, face[doubtful]) * normal).sum(axis=1) < OPPOSED
         shape = rounds, len(ball)
         return opposite.reshape(shape), (smaller & ~opposite).reshape(shape), wide.reshape(shape)
 

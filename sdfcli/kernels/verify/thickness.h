@@ -69,13 +69,15 @@ FN u32 turned_away(const float* triangle, D3 normal, double least) {
 struct sdf_ball_judged_args {
     u32 n;  // rounds x balls
     TouchingBalls balls;
-    double opposed;         // cosine: what is nearest lies opposite the point where that of its directions is below
-    double empty;           // distance from the centre of an empty ball to the surface at least, in radii
-    const float* centre;    // [n, 3] in the unit cube
-    const u32* slot;        // [n] of the triangle nearest to the centre
-    const float* triangle;  // [triangles, 9]
-    u8* verdict;            // [n] out: SDF_BALL_*
-    double* width;          // [n] out: from the point to what is nearest, along the normal
+    double opposed;          // cosine: what is nearest lies opposite the point where that of its directions is below
+    double empty;            // distance from the centre of an empty ball to the surface at least, in radii
+    const float* centre;     // [n, 3] in the unit cube
+    const u32* slot;         // [n] of the triangle nearest to the centre
+    const float* triangle;   // [triangles, 9]
+    const u32* triangle_id;  // [triangles]
+    u8* verdict;             // [n] out: SDF_BALL_*
+    u32* face;               // [n] out: which is that triangle
+    double* width;           // [n] out: from the point to what is nearest, along the normal
 };
 SDF_KERNEL(sdf_ball_judged, PLAIN, i) {
     TouchingBall ball = ball_at(a.balls, i);
@@ -88,6 +90,7 @@ SDF_KERNEL(sdf_ball_judged, PLAIN, i) {
     u32 verdict = -onward < a.opposed * distance && distance < ball.radius ? SDF_BALL_OPPOSED : 0;
     verdict |= distance < a.empty * ball.radius ? SDF_BALL_FULL : turned_away(t, ball.normal, a.opposed);
     a.verdict[i] = (u8)verdict;
+    a.face[i] = a.triangle_id[a.slot[i]];
     a.width[i] = ball.radius + onward;
 }
 
