@@ -34,8 +34,9 @@ def build(scene: Scene, limits: Limits, progress: Progress | None = None, busy: 
     queries, working_bytes = growth.distances.queries, octree.nbytes
     del growth  # and its room for visits
     scene.queries_done()
+    counted = octree.jump_and_sheet_leaves()
     arrays, parts = assemble(octree, criteria, scene.order, limits.length, limits.step)
-    jump_leaves, sheet_leaves = octree.jump_and_sheet_leaves()
+    jump_leaves, sheet_leaves = counted()
     return Grown(
         arrays,
         queries,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -253,12 +254,18 @@ class Octree:
         """The number of cells on each level."""
         return [own.cells.count for own in self.levels]
 
-    def jump_and_sheet_leaves(self) -> tuple[int, int]:
-        """The numbers of leaves left coarse at a jump of the sign, and of those for sheets, less those for balance."""
+    def jump_and_sheet_leaves(self) -> Callable[[], tuple[int, int]]:
+        """Begins to count the leaves left coarse at a jump of the sign, and those for sheets, less those for balance.
+        The returned function waits for the two numbers."""
         counts = self.backend.xp.zeros(2, np.uint32)
         self.backend.run("sdf_octree_counts", sum(self.cell_counts), octree=self.all_levels, counts=counts)
-        jumps, split = self.backend.to_host(counts).tolist()
-        return jumps, 7 * split
+        counted = self.backend.copy_async(counts)
+
+        def numbers() -> tuple[int, int]:
+            jumps, split = counted().tolist()
+            return jumps, 7 * split
+
+        return numbers
 
     @property
     def nbytes(self) -> int:

@@ -87,7 +87,7 @@ def grow(
             "inside": backend.xp.signbit(tree.points.signed),
         }
         made = assembled(growth)
-        jump_leaves, _ = tree.jump_and_sheet_leaves()
+        jump_leaves, _ = tree.jump_and_sheet_leaves()()
     else:
         made = measured(scene, lambda: bvh_octree(backend, scene.order, depth))
         slot_of = backend.xp.argsort(bvh.order.triangle_id)
