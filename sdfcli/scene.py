@@ -121,7 +121,8 @@ class Scene:
         if self._uncounted:
             self._bvh = self._bvh or self._build_bvh()
             counts = partial(crossing_faces, self.backend, self._bvh)
-            with self.stages("sign", None if self.spares_time else self.backend):  # whose end is not waited for
+            # Work behind ends long after its stage, of which the host's time is told.
+            with self.stages("sign", None if self.spares_time else self.backend):
                 self._crossing = self.backend.behind(counts) if self.spares_time else counts()
             self._uncounted = False
             if self.settled:

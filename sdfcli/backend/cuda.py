@@ -345,13 +345,24 @@ class CudaBackend(WarpBackend):
     def reaches(self, other: Backend) -> bool:
         if not isinstance(other, CudaBackend):
             return False
-        runtime, own, number = self.xp.cuda.runtime, self.device.id, other.device.id
+        cuda, number = self.xp.cuda, other.device.id
         if number not in self._reached:
-            self._reached[number] = number == own or bool(runtime.deviceCanAccessPeer(own, number))
-            if self._reached[number] and number != own:
-                with self.device, suppress(runtime.CUDARuntimeError):  # somebody else has done it
-                    runtime.deviceEnablePeerAccess(number)
-        return self._reached[number]
+            self._reached[number] = number == self.device.id or self._enabled(number)
+        # Memory of other allocators, such as the driver's own pools, would have to be opened to others one by one.
+        plain = cuda.get_allocator() == self.xp.get_default_memory_pool().malloc
+        return self._reached[number] and plain
+
+    def _enabled(self, number: int) -> bool:
+        """Whether this GPU's kernels may use the memory of another one from now on."""
+        runtime = self.xp.cuda.runtime
+        if not runtime.deviceCanAccessPeer(self.device.id, number):
+            return False
+        try:
+            with self.device:
+                runtime.deviceEnablePeerAccess(number)
+        except runtime.CUDARuntimeError as error:
+            return bool(error.status == runtime.errorPeerAccessAlreadyEnabled)
+        return True
 
     def follow(self, other: Backend) -> None:
         if isinstance(other, CudaBackend):

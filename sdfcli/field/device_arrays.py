@@ -9,15 +9,13 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend import Array, Backend
+from sdfcli.backend import Array, Backend, C
 from sdfcli.backend.headers import joined, with_includes
 from sdfcli.field.device_field import DeviceField
 from sdfcli.field.leaf_tree import TOP_LEVEL
 from sdfcli.mesh.mesh import Domain
 
 SAMPLER = "field/sampler.h"
-LEAF = np.uint32(1 << 31)
-"""The bit of an entry that is a leaf."""
 
 
 @functools.cache
@@ -71,7 +69,9 @@ class DeviceArrays:
         tree = made["tree"].values
         given = {"leaf_level": made["leaf_level"], "leaf_value": made["leaf_value"], "top": tree["top"]}
         given = {name: _guarded(array) for name, array in given.items()}
-        below, divided = (int(np.sum(each)) for each in (given["leaf_level"] > TOP_LEVEL, given["top"] < LEAF))
+        below, divided = (
+            int(np.sum(each)) for each in (given["leaf_level"] > TOP_LEVEL, given["top"] < np.uint32(C.LEAF))
+        )
         nodes = (below - divided) // 7  # each adds seven leaves to the one cell of level 6
         child, origin = _guarded(tree["child"]).reshape(-1, 8)[:nodes], _guarded(domain.origin)
         sampler = np.void(field.sampler_group(backend, domain).data)

@@ -73,7 +73,7 @@ def spare(memory: int | None) -> int:
 
 class Visits:
     """Visits of an octree's levels by a kernel, as Growth does them. Their points, C.OWN_POINTS for each of PIECE cells
-    at most, are too few to be shared with a crew."""
+    at most, are less than two pieces for a crew (`least_piece`)."""
 
     def __init__(self, octree: Octree, criteria: Criteria, scene: Scene, budget: Budget, busy: Busy) -> None:
         """octree: with room for visits."""

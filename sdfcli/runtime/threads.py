@@ -28,8 +28,8 @@ def executor(count: int) -> Executor:
 
 
 def kept_threads(count: int) -> Executor:
-    """The same, but for threads that stay for who comes next, where memory suffices for all: one takes 0.4 ms to start.
-    They serve first who came first, and are not to be shut down."""
+    """The same, but not to be shut down: where memory suffices for all, these threads stay for who comes next, as one
+    takes 0.4 ms to start. They serve first who came first."""
     return _kept() if may_start(count) == count else executor(count)
 
 
@@ -38,7 +38,8 @@ def _kept() -> Executor:
     return ThreadPoolExecutor(thread_name_prefix="sdfcli")
 
 
-os.register_at_fork(after_in_child=_kept.cache_clear)  # a child has none of its parent's threads
+if hasattr(os, "register_at_fork"):  # where there are forks
+    os.register_at_fork(after_in_child=_kept.cache_clear)  # a child has none of its parent's threads
 
 
 class _CallingThread(Executor):

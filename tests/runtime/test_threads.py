@@ -53,3 +53,12 @@ def test_results_and_errors_are_the_same(free: int, monkeypatch: pytest.MonkeyPa
             failed.result()
         here = helpers.submit(threading.current_thread).result() is threading.current_thread()
     assert here == (free == 0)
+
+
+@pytest.mark.parametrize("free", [0, threads.SPARE + threads.STACK, sys.maxsize])
+def test_threads_are_kept_where_memory_suffices(free: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "allowed_memory", lambda: free)
+    first, second = (threads.kept_threads(2) for _ in range(2))
+    assert (first is second) == (free == sys.maxsize)
+    names = {helpers.submit(threading.current_thread).result().name for helpers in (first, second)}
+    assert (threading.current_thread().name in names) == (free == 0)

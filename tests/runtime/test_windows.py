@@ -35,7 +35,7 @@ for name in ("fcntl", "resource", "pwd", "grp", "termios", "syslog"):
     sys.modules[name] = None
 MODULES = {
     os: "O_TMPFILE O_NOFOLLOW O_DIRECTORY O_NONBLOCK O_CLOEXEC fork fchmod sysconf sched_getaffinity mkfifo getuid "
-    "geteuid killpg setsid setpgid wait3 statvfs getpgid posix_spawn",
+    "geteuid killpg setsid setpgid wait3 statvfs getpgid posix_spawn register_at_fork",
     signal: "SIGKILL SIGHUP SIGUSR1 SIGPIPE pthread_kill pthread_sigmask alarm setitimer",
 }
 for module, names in MODULES.items():

@@ -3,6 +3,7 @@
 #define SDFCLI_BASE_CONSTANTS_H
 
 constexpr unsigned SDF_NONE = 0xffffffffu;     // "no such cell, point or triangle"
+constexpr unsigned SDF_LEAF = 0x80000000u;     // of a tree's children: marks a leaf
 constexpr unsigned SDF_OUTSIDE = 0xfffffffeu;  // a neighbour position outside of the domain
 
 // No distance is as large as SDF_UNKNOWN, and no bound of a box as large as SDF_NO_BOX.

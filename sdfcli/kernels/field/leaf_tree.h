@@ -90,7 +90,7 @@ struct sdf_leaf_nodes_args {
     const u8* leaf_level;  // [leaves]
     const u64* node_key;   // [nodes] cells of level 6 and finer that are no leaves, by level, then sorted
     const u8* node_level;  // [nodes]
-    const u32* end;        // [22] of each level's nodes; [nodes] may be more
+    const u32* end;        // [22] where the nodes of each level end; [nodes] may be more
     u32* entry;            // [n, 8] out: a marked leaf, or a node; of level 6 x fastest
 };
 // The entries of the eight cells of a level that divide a cell: each the leaf that is the cell or holds it, or the node

@@ -43,7 +43,7 @@ struct Level {
 
 // All levels, which hand their cells, and their rows, to one launch: coarse ones have few.
 struct LevelEntry {
-    Level own;
+    Level own;        // zeros where it has no cells
     u32 cells, rows;  // on coarser levels
 };
 struct AllLevels {

@@ -49,7 +49,7 @@ struct VisitRoom {
     float* winding;   // [most_asked]
 };
 
-// A level, and for how many cells and rows there is room.
+// A level, and for how many cells and rows there is room; zeros where there is none.
 struct VisitLevel {
     Level own;
     u32 most_cells, most_rows;

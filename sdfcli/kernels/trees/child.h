@@ -6,8 +6,6 @@
 #define SDFCLI_TREES_CHILD_H
 #include "base/portable.h"
 
-#define SDF_LEAF 0x80000000u
-
 #define make_leaf(index) (SDF_LEAF | (index))
 #define is_leaf(child) ((child) & SDF_LEAF)
 #define leaf_index(child) ((child) & ~SDF_LEAF)
