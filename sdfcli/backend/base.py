@@ -175,13 +175,6 @@ class Backend(ABC):
         """A contiguous copy on this device of another one's array, in order with the current streams of both."""
         return self.from_host(other.to_host(array))
 
-    def reaches(self, other: Backend) -> bool:
-        """Whether this device's kernels read and write arrays of another one."""
-        return False
-
-    def follow(self, other: Backend) -> None:  # noqa: B027
-        """What comes later in this device's current stream waits for what the other one's has so far."""
-
     def copy_async(self, array: Array) -> Callable[[], npt.NDArray[Any]]:
         """Starts copying a small array, or a column of one, to the host. The returned function waits for this copy
         only, and returns it."""

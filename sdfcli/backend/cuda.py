@@ -183,7 +183,7 @@ class CudaBackend(WarpBackend):
         self.idle_bytes, self.beside_bytes = memory // IDLE_SHARE, memory // BESIDE_SHARE
         self._functions: dict[str, tuple[Any, int, int]] = {}
         self._block = BLOCK
-        self._reached: dict[int, bool] = {}  # whether this GPU reads another one's memory
+        self._reached: set[int] = set()  # other GPUs, see _reach
         self._streams: list[Stream] = []
         self._coming: list[tuple[Any, npt.NDArray[Any]]] = []
         self._coming_lock = Lock()
@@ -333,43 +333,29 @@ class CudaBackend(WarpBackend):
     def fetch(self, array: Array, other: Backend) -> Array:
         if not isinstance(other, CudaBackend):
             return super().fetch(array, other)
+        cuda = self.xp.cuda
+        self._reach(other)
+        other._reach(self)
         with other.device:
-            source = self.xp.ascontiguousarray(array)
-        self.follow(other)
+            source, theirs = self.xp.ascontiguousarray(array), cuda.get_current_stream()
+            ready = theirs.record()
         with self.device:
-            copy = self.xp.empty(source.shape, source.dtype)
-            self._copy(copy.data.ptr, source.data.ptr, source.nbytes, self.xp.cuda.runtime.memcpyDefault)
-        other.follow(self)  # its memory may be used for something else from then on
+            copy, ours = self.xp.empty(source.shape, source.dtype), cuda.get_current_stream()
+            ours.wait_event(ready)
+            kind = cuda.runtime.memcpyDefault
+            cuda.runtime.memcpyAsync(copy.data.ptr, source.data.ptr, source.nbytes, kind, ours.ptr)
+            copied = ours.record()
+        with other.device:
+            theirs.wait_event(copied)  # its memory may be used for something else from then on
         return copy
 
-    def reaches(self, other: Backend) -> bool:
-        if not isinstance(other, CudaBackend):
-            return False
-        cuda, number = self.xp.cuda, other.device.id
-        if number not in self._reached:
-            self._reached[number] = number == self.device.id or self._enabled(number)
-        # Memory of other allocators, such as the driver's own pools, would have to be opened to others one by one.
-        plain = cuda.get_allocator() == self.xp.get_default_memory_pool().malloc
-        return self._reached[number] and plain
-
-    def _enabled(self, number: int) -> bool:
-        """Whether this GPU's kernels may use the memory of another one from now on."""
-        runtime = self.xp.cuda.runtime
-        if not runtime.deviceCanAccessPeer(self.device.id, number):
-            return False
-        try:
-            with self.device:
+    def _reach(self, other: CudaBackend) -> None:
+        """Has copies between this GPU's memory and another one's go straight, if they can, not by way of the host."""
+        runtime, number = self.xp.cuda.runtime, other.device.id
+        if number not in self._reached and runtime.deviceCanAccessPeer(self.device.id, number):
+            with self.device, suppress(runtime.CUDARuntimeError):  # somebody else has done it
                 runtime.deviceEnablePeerAccess(number)
-        except runtime.CUDARuntimeError as error:
-            return bool(error.status == runtime.errorPeerAccessAlreadyEnabled)
-        return True
-
-    def follow(self, other: Backend) -> None:
-        if isinstance(other, CudaBackend):
-            with other.device:
-                so_far = self.xp.cuda.get_current_stream().record()
-            with self.device:
-                self.xp.cuda.get_current_stream().wait_event(so_far)
+        self._reached.add(number)
 
     def copy_async(self, array: Array) -> Callable[[], npt.NDArray[Any]]:
         cuda, size, width = self.xp.cuda, array.size, array.itemsize

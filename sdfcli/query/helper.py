@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from sdfcli.backend import Array, Backend
 from sdfcli.mesh.mesh import Mesh
 from sdfcli.scene import Scene
@@ -23,18 +21,8 @@ class DeviceHelper:
             self._index = Scene(backend, own, SignChoice("none", "")).unsigned_index
 
     def __call__(self, backend: Backend, points: Array, seed: Array) -> Callable[[], Answer]:
-        own, index, known = self._backend, self._index, bool(self._index.seeds and seed.shape[1])
-        if known and own.reaches(backend):
-            distance, slot = (backend.xp.empty(len(points), dtype) for dtype in (np.float32, np.uint32))
-            own.follow(backend)
-            with own.active():
-                index.answer(points, distance, slot, seed)
-
-            def answered() -> Answer:
-                backend.follow(own)
-                return distance, slot
-
-            return answered
+        own = self._backend
         with own.active():
-            there = index.nearest(own.fetch(points, backend), own.fetch(seed, backend) if known else None)
-        return lambda: (backend.fetch(there[0], own), backend.fetch(there[1], own))
+            candidates = own.fetch(seed, backend) if self._index.seeds and seed.shape[1] else None
+            distance, slot = self._index.nearest(own.fetch(points, backend), candidates)
+        return lambda: (backend.fetch(distance, own), backend.fetch(slot, own))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 import numpy as np
 
@@ -15,8 +14,7 @@ Answer = tuple[Array, Array]
 
 Helper = Callable[[Backend, Array, Array], Callable[[], Answer]]
 """Begins to answer points (m, 3) float32 with candidate slots (m, k) uint32, arrays of this backend; the function that
-it returns ends that, with arrays of the backend, too, and is called before points and candidates are freed.
-Either may raise anything."""
+it returns ends that, with arrays of the backend, too. Either may raise anything."""
 
 
 class Crew:
@@ -58,12 +56,6 @@ class Crew:
         parts = [slice(first, end) for first, end in zip([0, *ends], ends, strict=False)]
         asked = [ask(helper, part) for helper, part in zip(tuple(self._helpers), parts[1:], strict=False)]
         distance, slot = xp.empty(n, np.float32), xp.empty(n, np.uint32)
-        try:
-            for part, ended in zip(parts, [lambda: answer(parts[0]), *asked], strict=True):
-                distance[part], slot[part] = ended()
-        except Exception:
-            for ended in asked:  # before the points, which they may read, are freed
-                with suppress(Exception):
-                    ended()
-            raise
+        for part, ended in zip(parts, [lambda: answer(parts[0]), *asked], strict=True):
+            distance[part], slot[part] = ended()
         return distance, slot

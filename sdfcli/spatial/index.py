@@ -44,13 +44,8 @@ class DistanceIndex(ABC):
         them.
         """
         distance, slot = self._answers(points)
-        self.answer(points, distance, slot, seed)
-        return distance, slot
-
-    def answer(self, points: Array, distance: Array, slot: Array, seed: Array | None) -> None:
-        """`nearest`, written to `distance` and `slot`; with candidates these and points may lie on any device that this
-        one reaches."""
         self._run(points, distance, slot, seed, {})
+        return distance, slot
 
     def visits(self, points: Array, seed: Array | None = None) -> tuple[Array, Array]:
         """Numbers of boxes and of triangles, (m,) uint32 each, that `nearest` of the same points tests."""

@@ -19,7 +19,6 @@ import shapes
 from commands import run
 from sdfcli.backend import Array, Backend
 from sdfcli.backend.cpu import CpuBackend
-from sdfcli.backend.cuda import cuda_backend
 from sdfcli.batch.messages import Settings
 from sdfcli.batch.pool import Plan
 from sdfcli.mesh.load import make_mesh
@@ -99,38 +98,21 @@ def test_builds_with_helpers(backend: Backend, kind: str) -> None:
     assert all(each.points > 0 for each in made[:2])
 
 
-def test_helpers_are_waited_for_where_another_part_fails(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    index, waited = Scene.of(make_mesh(*shapes.torus(20, 10)), "none", backend).index, list[int]()
-
-    def helper(_: Backend, points: Array, seed: Array) -> Callable[[], Answer]:
-        return lambda: (waited.append(len(points)), index.nearest(points))[1]
-
-    def fails(*_: Any) -> Answer:
-        raise MemoryError
-
-    monkeypatch.setattr(index, "nearest", fails)
-    with pytest.raises(MemoryError):
-        Crew([helper, helper]).nearest(index, backend.xp.zeros((150, 3), np.float32), None)
-    assert waited == [50, 50]
-
-
 @pytest.mark.gpu
 def test_one_mesh_on_two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     backends.two_gpus()
-    shape, asked, answer = shapes.torus(60, 30), Counter[str](), PacketIndex.answer
+    shape, asked, nearest = shapes.torus(60, 30), Counter[str](), PacketIndex.nearest
     plain = sdfcli.build(shape, device="cuda:0", tolerance=5e-4)
 
-    def counted(index: PacketIndex, points: Array, *others: Any) -> None:
+    def counted(index: PacketIndex, points: Array, seed: Array | None = None) -> Answer:
         asked[index.backend.name] += len(points)
-        answer(index, points, *others)
+        return nearest(index, points, seed)
 
-    monkeypatch.setattr(PacketIndex, "answer", counted)
+    monkeypatch.setattr(PacketIndex, "nearest", counted)
     found = sdfcli.build(shape, device="cuda:0,1", tolerance=5e-4)
     assert found.content_sha256 == plain.content_sha256
     assert found.info == plain.info
     assert 0.4 < asked["cuda:1"] / asked["cuda:0"] < 1
-    first, second = map(cuda_backend, range(2))
-    assert second.reaches(first) == bool(first.xp.cuda.runtime.deviceCanAccessPeer(1, 0))
 
 
 @pytest.fixture
