@@ -47,8 +47,10 @@ SDF_KERNEL(sdf_octree_settle, GRID, i) {
                                        a.allowed,       a.value, a.hanging, a.any};
     u32 step = tighten.n / 8 > grid.threads ? 8 : 1;  // of many families few are renewed
     grid.each(tighten.n / step, [&](u32 i) {
-        CellOfAll of = cell_of(a.octree, first + step * i);
-        if (of.own.stale[of.cell >> 3] != RENEWED) return;
+        if (step == 8) {
+            CellOfAll of = cell_of(a.octree, first + 8 * i);
+            if (of.own.stale[of.cell >> 3] != RENEWED) return;
+        }
         for (u32 cell = step * i; cell < step * i + step; cell++) sdf_octree_tighten_at(tighten, cell);
     });
 }
