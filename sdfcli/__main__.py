@@ -11,6 +11,9 @@ def main() -> None:
     for number in (SIGINT, SIGTERM):  # ended by either, it leaves no half-written files
         interrupts.watch(number)
     try:
+        from sdfcli.runtime import driver
+
+        driver.wake(sys.argv[1:])
         from sdfcli.cli.app import main as run
 
         run()

@@ -115,6 +115,8 @@ FN float bits_float(u32 bits) {
     }
 FN void meet_all(u32*, u32) { meet("all", 0); }
 
+#include "base/radix_sort.h"
+#include "base/scan.h"
 #include "base/sort.h"
 #include "distance/packet.h"
 #include "geometry/hilbert.h"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -112,6 +113,10 @@ class Backend(ABC):
     def sort(self, keys: Array) -> Array:
         """Sorts unsigned keys (n,) in place. Returns the stable permutation (n,) int64: sorted[i] = keys[result[i]]."""
 
+    def sort_alone(self, keys: Array) -> None:
+        """Sorts unsigned keys (n,) in place."""
+        keys.sort()
+
     @abstractmethod
     def counting_sort(self, values: Array, kinds: int, first: int = 0) -> tuple[Array, Array]:
         """The stable permutation (n,) uint32 that sorts values (n,) uint8 < kinds <= 32, counted from `first`, and the
@@ -154,6 +159,48 @@ class Backend(ABC):
         new = self.xp.empty((entries, *array.shape[1:]), array.dtype)
         new[:kept] = array[:kept]
         return new
+
+    def copied(self, array: Array) -> Array:
+        """A copy of a contiguous array."""
+        return self.grown(array, len(array), len(array))
+
+    def filled(self, shape: int | tuple[int, ...], value: Any, dtype: Any) -> Array:
+        """A new array of one value."""
+        array = self.xp.empty(shape, dtype)
+        self.fill(array, value)
+        return array
+
+    def fill(self, array: Array, value: Any) -> None:
+        """Sets all entries of a contiguous array."""
+        array[...] = value
+
+    # The rest of array modules: CuPy compiles a kernel for each operation and type, on a machine's first run, and loads
+    # the compiler in each process.
+
+    def taken(self, array: Array, number: Array) -> Array:
+        """The rows (n, ...) of a contiguous array that numbers (n,) uint32 name; a row has a multiple of four bytes."""
+        found = self.xp.empty((len(number), *array.shape[1:]), array.dtype)
+        words = math.prod(array.shape[1:]) * array.itemsize // 4
+        source, taken = (each.reshape(-1).view(np.uint32) for each in (array, found))
+        self.run("sdf_taken", len(number), words=words, source=source, number=number, taken=taken)
+        return found
+
+    def placed(self, number: Array, count: int) -> Array:
+        """Where each of `count` numbers lies in a list (n,) uint32 that has none twice: (count,) uint32, undefined for
+        those that it lacks."""
+        place = self.xp.empty(count, np.uint32)
+        self.run("sdf_placed", len(number), number=number, place=place)
+        return place
+
+    def scale(self, values: Array, factor: float) -> None:
+        """Multiplies values (n,) float32 in place."""
+        self.run("sdf_scaled", len(values), factor=factor, values=values)
+
+    def above(self, values: Array, level: float) -> Array:
+        """Which values (n,) float32 are above a level: (n,) bool."""
+        above = self.xp.empty(len(values), np.uint8)
+        self.run("sdf_above", len(values), level=level, values=values, above=above)
+        return above.view(bool)
 
     def pinned(self, n: int, dtype: Any) -> npt.NDArray[Any]:
         """Page-locked host memory (n,), for asynchronous copies at full speed."""

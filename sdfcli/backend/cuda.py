@@ -5,16 +5,16 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import LazyLoader, module_from_spec
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,7 +24,7 @@ from sdfcli.backend.arguments import Array, C, argument_structs
 from sdfcli.backend.base import Backend, Stream
 from sdfcli.backend.headers import headers, joined, with_includes
 from sdfcli.backend.staging import Staging
-from sdfcli.backend.warps import WarpBackend
+from sdfcli.backend.warps import MOST_SORTED, WarpBackend
 from sdfcli.errors import DeviceError
 from sdfcli.runtime import mps
 from sdfcli.runtime.memory import free_memory
@@ -49,7 +49,6 @@ FLUSH_DENORMALS = "-ftz=true"
 OPTIONS = (*COMPILER_OPTIONS, FLUSH_DENORMALS)
 COMPILERS = 4
 """Threads that compile on a first run: one of the modules takes as long as all others together."""
-KERNEL = re.compile(r"^SDF_KERNEL\((\w+),", re.MULTILINE)
 LAUNCH = "base/launch.h"
 
 
@@ -63,7 +62,7 @@ def kernel_sources() -> dict[str, str]:
     """
     sources = {}
     for name, text in headers().items():
-        kernels = KERNEL.findall(text)
+        kernels = [declared.partition(",")[0] for declared in text.split("\nSDF_KERNEL(")[1:]]
         if kernels:
             *included, own = with_includes(name)
             sources.update(dict.fromkeys(kernels, joined([*included, LAUNCH, own])))
@@ -87,13 +86,39 @@ def _intact(file: Path) -> bytes:
 def import_cupy() -> Any:
     """CuPy. Raises DeviceError where it is not installed."""
     try:
-        import cupy
+        with _without_cutensor():
+            import cupy
     except ImportError as error:
         raise DeviceError(
             "CuPy is not installed: pip install 'sdfcli[cuda13]' (or [cuda12]), or use --device cpu"
         ) from error
     _load_when_touched("cupyx", "linalg")
     return cupy
+
+
+@contextmanager
+def _without_cutensor() -> Iterator[None]:
+    """CuPy, imported within it, does not look for cuTENSOR where CUPY_ACCELERATORS leaves that out: it loads cuBLAS
+    first (0.05 s), also where there is no cuTENSOR."""
+    try:
+        pathfinder: Any = import_module("cuda.pathfinder")
+    except ImportError:  # an earlier CuPy
+        pathfinder = None
+    if pathfinder is None or "cupy" in sys.modules or os.environ.get("CUPY_ACCELERATORS") != "":
+        yield
+        return
+    load = pathfinder.load_nvidia_dynamic_lib
+
+    def load_others(name: str) -> Any:
+        if name == "cutensor":
+            raise pathfinder.DynamicLibNotFoundError(name)
+        return load(name)
+
+    pathfinder.load_nvidia_dynamic_lib = load_others
+    try:
+        yield
+    finally:
+        pathfinder.load_nvidia_dynamic_lib = load
 
 
 def _load_when_touched(package: str, name: str) -> None:
@@ -188,7 +213,6 @@ class CudaBackend(WarpBackend):
         self._coming: list[tuple[Any, npt.NDArray[Any]]] = []
         self._coming_lock = Lock()
         self._staging, self._beside = (Staging(self.xp, self.device) for _ in range(2))  # the second waits for nobody
-        Thread(target=self._warm_up, daemon=True).start()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return cuda_backend, (self.device.id,)  # its modules and streams belong to this process
@@ -262,7 +286,8 @@ class CudaBackend(WarpBackend):
     def _compiled(self, source: str) -> bytes:
         """The machine code of a module, from the cache on disk where it is there.
 
-        CuPy has such a cache, too, but compiles an empty file in each process to learn the compiler's version: 50 ms.
+        CuPy has such a cache, too, but loads the compiler in each process, and compiles an empty file to learn its
+        version: 50 ms.
         """
         file = self._file(source)
         compiled: bytes = _intact(file)
@@ -278,15 +303,11 @@ class CudaBackend(WarpBackend):
     def _file(self, source: str) -> Path:
         """The file in which a module's machine code is kept; its name is made once."""
         if source not in self._files:
-            made_for = (OPTIONS, self.device.compute_capability, self.xp.cuda.nvrtc.getVersion(), self.xp.__version__)
+            versions = self.xp.__version__, self.xp.cuda.runtime.runtimeGetVersion()
+            made_for = OPTIONS, self.device.compute_capability, *versions
             name = hashlib.sha256(f"{made_for} {source}".encode()).hexdigest()
             self._files[source] = _cache_folder() / f"sdfcli-{name}.cubin"
         return self._files[source]
-
-    def _warm_up(self) -> None:
-        """Initialises CuPy's elementwise kernels, and their compiler, in a thread."""
-        with suppress(Exception), self.device:  # raised again on first use
-            self.xp.zeros(1, np.uint8) + np.uint8(1)
 
     def prepare(self, kernels: Iterable[str]) -> None:
         sources = dict.fromkeys(kernel_sources()[kernel] for kernel in kernels)
@@ -442,13 +463,30 @@ class CudaBackend(WarpBackend):
         return free_memory()
 
     def sort(self, keys: Array) -> Array:
+        if self._by_grid(keys):
+            return self.grid_sort(keys)
         # Thrust itself, which sorts in place: cupy.argsort sorts a copy.
         order = self.xp.empty(len(keys), np.int64)
         if len(keys):
             self.xp.cuda.thrust.argsort(keys.dtype, order.data.ptr, keys.data.ptr, 0, keys.shape)
         return order
 
+    def sort_alone(self, keys: Array) -> None:
+        if self._by_grid(keys):
+            self.grid_sort(keys, ordered=False)
+        else:
+            keys.sort()
+
+    def _by_grid(self, array: Array) -> bool:
+        """Whether a sort or a scan is left to a grid: no thread of another process's may be in the way of one beside
+        another grid of this process."""
+        alone = self.grids and self._clients == 1
+        return alone and array.size <= MOST_SORTED and self.address(array) is not None
+
     def inclusive_scan(self, values: Array) -> None:
+        if self._by_grid(values):
+            self.grid_scan(values)
+            return
         # CUB itself, in place. cupy.cumsum takes three to five times as long.
         cub = self.xp.cuda.cub
         cub.device_scan(values, cub.CUPY_CUB_CUMSUM)
@@ -510,6 +548,13 @@ class CudaBackend(WarpBackend):
         if size:
             self._copy(new.data.ptr, array.data.ptr, size, self.xp.cuda.runtime.memcpyDefault)
         return new
+
+    def fill(self, array: Array, value: Any) -> None:
+        pattern = set(np.array(value, array.dtype).tobytes())
+        if len(pattern) == 1:
+            array.data.memset_async(pattern.pop(), array.nbytes)
+        else:
+            array.fill(value)
 
     def pinned(self, n: int, dtype: Any) -> npt.NDArray[Any]:
         size = n * np.dtype(dtype).itemsize

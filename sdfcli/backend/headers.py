@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
 KERNELS = Path(__file__).resolve().parents[1] / "kernels"
-
-_INCLUDE = re.compile(r'^#include "(.+)"\n', re.MULTILINE)
 
 
 @functools.cache
@@ -27,7 +24,9 @@ def headers() -> dict[str, str]:
 @functools.cache
 def _parts(text: str) -> tuple[list[str], str]:
     """The includes of a header's text, and the text without them."""
-    return _INCLUDE.findall(text), _INCLUDE.sub("", text)
+    first, *found = text.split('\n#include "')  # regular expressions take ten times as long
+    included, rest = zip(*(each.split('"', 1) for each in found), strict=True) if found else ((), ())
+    return list(included), first + "".join(rest)
 
 
 def with_includes(name: str) -> list[str]:

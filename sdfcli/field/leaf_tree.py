@@ -22,17 +22,12 @@ def leaf_nodes(backend: Backend, leaf_key: Array, leaf_level: Array) -> tuple[Ar
     backend.run("sdf_leaf_count", len(end), count=end, **leaves)
     backend.inclusive_scan(end)
     most = len(leaf_key) // 7  # each inner cell adds seven leaves
-    key, level = xp.empty(most, np.uint64), xp.empty(most, np.uint8)
-    level.fill(LATTICE_BITS + 1)  # a fifth of the time of CuPy's full
+    key, level = xp.empty(most, np.uint64), backend.filled(most, LATTICE_BITS + 1, np.uint8)
     backend.run("sdf_leaf_list", len(end), end=end, node_key=key, node_level=level, **leaves)
     order, ends = backend.counting_sort(level, LATTICE_BITS + 2)
-    values = {
-        **leaves,
-        "leaves": len(leaf_key),
-        "node_key": key[order],
-        "node_level": level[order],
-        "end": ends,
-    }
+    nodes = {"node_key": xp.empty_like(key), "node_level": xp.empty_like(level)}
+    backend.run("sdf_leaf_sorted", most, order=order, listed_key=key, listed_level=level, **nodes)
+    values = {**leaves, "leaves": len(leaf_key), "end": ends, **nodes}
     top = backend.empty_aligned((1 << 3 * TOP_LEVEL,), xp.uint32)
     child = backend.empty_aligned((8 * len(order),), xp.uint32)
     backend.run("sdf_leaf_top", len(top) // 8, entry=top, **values)

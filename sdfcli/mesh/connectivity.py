@@ -32,9 +32,9 @@ class Sides(NamedTuple):
     maybe_doubled: Array
 
     @staticmethod
-    def of(backend: Backend, face: Array, position: Array, counts: Array) -> Sides:
+    def of(backend: Backend, face: Array, position: Array, counts: Array, parent: Array) -> Sides:
         """The half-edges of faces (f, 3) uint32, after welding each vertex to `position` (v,) uint32. counts: see
-        Connectivity."""
+        Connectivity. parent: (f,) uint32, which become sets of one face each."""
         xp, faces, vertices = backend.xp, len(face), len(position)
         found = Sides(
             welded=xp.empty((faces, 3), np.uint32),
@@ -44,7 +44,7 @@ class Sides(NamedTuple):
             maybe_doubled=xp.zeros(faces, np.uint8),
         )
         welded, first = {"welded": found.welded, "corners": found.corners}, found.first
-        backend.run("sdf_weld_faces", 3 * faces, face=face, position=position, **welded)
+        backend.run("sdf_weld_faces", 3 * faces, face=face, position=position, parent=parent, **welded)
         marks = {"maybe_doubled": found.maybe_doubled, "counts": counts}
         backend.run("sdf_side_count", 3 * faces, first=first, **welded, **marks)
         backend.inclusive_scan(first)
@@ -122,8 +122,8 @@ class Connectivity:
         """That of faces (f, 3) uint32, after welding each vertex to `position` (v,) uint32."""
         xp, faces, vertices = backend.xp, len(face), len(position)
         counts, marked = xp.zeros(6, np.uint32), xp.empty(vertices, np.uint8)
-        parent = xp.arange(faces, dtype=np.uint32)
-        sides = Sides.of(backend, face, position, counts)
+        parent = xp.empty(faces, np.uint32)
+        sides = Sides.of(backend, face, position, counts, parent)
         backend.run(
             "sdf_edges",
             vertices,
@@ -142,7 +142,7 @@ class Connectivity:
         """That of the faces as they are, with the same numbers, without some (k,) that have the vertices of others."""
         backend, sides, listed = self.backend, self._sides, {"list": self._listed_doubled[0]}
         state, chosen = backend.xp.zeros(len(self.shell), np.uint8), backend.from_host(left_out, np.uint32)
-        marked, counts, parent = self._marked.copy(), self._counts.copy(), self._parent.copy()
+        marked, counts, parent = (backend.copied(array) for array in (self._marked, self._counts, self._parent))
         changed = {"chosen": chosen, "state": state, "parent": parent}
         backend.run("sdf_faces_left_out", len(listed["list"]), many=len(chosen), **listed, **changed)
         backend.run(

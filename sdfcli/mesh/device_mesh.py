@@ -29,8 +29,7 @@ class DeviceMesh:
         """For each vertex (v,) uint32 the first vertex at its position."""
         backend, xp, count = self.backend, self.backend.xp, len(self.vertex)
         mask = (1 << (2 * count - 1).bit_length()) - 1
-        table, position = xp.empty(mask + 1, np.uint32), xp.empty(count, np.uint32)
-        table.fill(C.NONE)
+        table, position = backend.filled(mask + 1, C.NONE, np.uint32), xp.empty(count, np.uint32)
         backend.run("sdf_weld_enter", count, mask=mask, vertex=self.vertex, table=table)
         backend.run("sdf_weld_find", count, mask=mask, vertex=self.vertex, table=table, position=position)
         return position

@@ -116,9 +116,11 @@ class Growth:
         self.octree.points.extend(8)
         self.distances.measure(0, root_positions(self.backend))
         root.cells.extend(1)
-        root.cells.row[:], root.cells.state[:], root.cells.asked[:] = NONE, CLOSED, 0
         root.families.extend(1)
-        root.families.parent[:], root.families.key[:] = NONE, 0
+        cells, families = root.cells, root.families
+        for array, value in ((cells.row, NONE), (cells.state, CLOSED), (cells.asked, 0), (families.parent, NONE)):
+            self.backend.fill(array, value)
+        self.backend.fill(families.key, 0)
 
     def _consider(self, level: int, first: int) -> bool:
         """Marks the new cells, from number `first`, that have to be split; returns whether there may be any."""

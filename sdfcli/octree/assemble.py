@@ -28,7 +28,7 @@ def assemble(
     levels = octree.levels = octree.levels[: octree.depth + 1]
     for own in levels:
         own.rows.drop("around", "child")
-    octree.values.value[:] = octree.values.value * length
+    backend.scale(octree.values.value, length)
     backend.release_cached()
     rank = _ranks(octree)
     leaves, used = _leaves(octree, rank)
@@ -40,16 +40,15 @@ def assemble(
     arrays = {
         **leaves,
         "corner_key": key,
-        "distance": value[corner],
-        "nearest": order.triangle_id[points.slot[corner]],
+        "distance": backend.taken(value, corner),
+        "nearest": backend.taken(order.triangle_id, backend.taken(points.slot, corner)),
     }
     if steps is not None:
-        arrays["steps"] = steps[corner[corner_order(backend, key)[0]]]
+        arrays["steps"] = backend.taken(steps, backend.taken(corner, corner_order(backend, key)[0]))
     del value, steps
     points.drop("slot")
     backend.release_cached()
-    place = xp.empty(points.count, np.uint32)
-    place[corner] = xp.arange(len(corner), dtype=np.uint32)
+    place = backend.placed(corner, points.count)
     del corner
     leaf_corner = xp.empty((len(leaves["leaf_key"]), 8), np.uint32)
     placed = {"place": place, "rank": rank, "leaf_corner": leaf_corner}
@@ -60,14 +59,17 @@ def assemble(
 def in_order(octree: Octree, corner: Array, depth: int) -> tuple[Array, Array]:
     """Points (m,) uint32 that are corners of cells down to level `depth`, sorted by their keys (m,) uint64; and these.
     Where the keys' last bits, all zero, have room for a place in the list, they are sorted with it."""
-    key, last = octree.point_keys()[corner], 1 << 3 * (LATTICE_BITS - depth)
-    if len(key) > last:
-        return corner[octree.backend.sort(key)], key
-    key |= octree.backend.xp.arange(len(key), dtype=np.uint64)
-    key.sort()  # several times as fast as argsort
-    corner = corner[key & np.uint64(last - 1)]
-    key &= ~np.uint64(last - 1)
-    return corner, key
+    backend, last = octree.backend, 1 << 3 * (LATTICE_BITS - depth)
+    key = backend.xp.empty(len(corner), np.uint64)
+    numbered, points = len(key) <= last, {"point_key": octree.point_keys(), "corner": corner}
+    backend.run("sdf_octree_chosen_keys", len(key), numbered=int(numbered), key=key, **points)
+    del points
+    if not numbered:
+        return corner[backend.sort(key)], key
+    backend.sort_alone(key)  # several times as fast as a permutation
+    found = backend.xp.empty_like(corner)
+    backend.run("sdf_octree_sorted_keys", len(key), mask=last - 1, corner=corner, key=key, found=found)
+    return found, key
 
 
 def _leaves(octree: Octree, rank: Array) -> tuple[dict[str, Array], Array]:

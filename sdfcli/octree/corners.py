@@ -43,7 +43,7 @@ def root_positions(backend: Backend) -> Array:
 
 def root_keys(backend: Backend) -> Array:
     """Keys (8,) uint64 of the domain's corners on the lattice of 2^20."""
-    return backend.xp.arange(8, dtype=np.uint64) << np.uint64(3 * LATTICE_BITS)
+    return backend.from_host(np.arange(8, dtype=np.uint64) << np.uint64(3 * LATTICE_BITS))
 
 
 def _points(backend: Backend, owned: OwnedPoints, **arrays: Array | None) -> None:
@@ -69,7 +69,7 @@ def corners_of(backend: Backend, owned: OwnedPoints) -> Corners:
     point, kind = xp.empty((len(cell), POINTS), np.uint32), _code_type(depth)
     if len(cell) == 0:
         code = xp.arange(8, dtype=kind) << kind(3 * depth)
-        return Corners(cell, point, root_positions(backend), xp.full(8, NONE, np.uint32), code, [8], depth)
+        return Corners(cell, point, root_positions(backend), backend.filled(8, NONE, np.uint32), code, [8], depth)
     ends = owned.ends()
     m = ends[-1]
     position, near, code = xp.empty((m, 3), np.float32), xp.empty(m, np.uint32), xp.empty(m, kind)
@@ -85,7 +85,7 @@ def cell_corners(backend: Backend, cell: Array, depth: int) -> Array:
     code = backend.xp.empty(owned.ends()[-1], _code_type(depth))
     codes = _codes(code, depth)
     _points(backend, owned, point=None, near=None, position=None, **codes)
-    code.sort()
+    backend.sort_alone(code)
     return code.astype(np.uint64) << np.uint64(codes["low_bits"])
 
 

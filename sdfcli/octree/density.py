@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-
 from sdfcli.backend import Array, Backend
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.octree.budget import check_room
@@ -57,7 +55,7 @@ def build(scene: Scene, limits: Limits, progress: Progress | None = None, busy: 
     """
     scene.make_room()
     arrays = measured(scene, lambda: bvh_octree(scene.backend, scene.order, limits.depth, limits.most_memory))
-    arrays["distance"] = (arrays["distance"] * limits.length).astype(np.float32)
+    scene.backend.scale(arrays["distance"], limits.length)
     return Grown(arrays, queries=len(arrays["corner_key"]), working_bytes=LEAF_BYTES * len(arrays["leaf_key"]))
 
 

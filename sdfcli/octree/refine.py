@@ -59,11 +59,11 @@ class Criteria:
 
     def afford_sheets(self, share: float) -> None:
         """Sets `thin` by the first cells of level `depth`, a share of all."""
-        octree = self.octree
-        cells = octree.levels[self.depth].cells.count
-        width = octree.backend.xp.empty(cells, np.float32)
-        octree.backend.run("sdf_octree_sheets", cells, first=0, width=width, **octree.place(self.depth), **self.args)
-        found = octree.backend.to_host(width[width < NO_SHEETS])
+        octree, backend, cells = self.octree, self.octree.backend, self.octree.levels[self.depth].cells.count
+        width, thin = backend.xp.empty(cells, np.float32), backend.xp.empty(cells, np.uint8)
+        given = {**octree.place(self.depth), **self.args}
+        backend.run("sdf_octree_sheets", cells, first=0, width=width, thin=thin, **given)
+        found = backend.to_host(backend.taken(width, backend.compact(thin)[0]))
         self.thin = affordable(found, 0.5**self.depth, self.thin, share)
 
     def by_corners(self, level: int, first: int) -> Array:

@@ -113,7 +113,7 @@ class ParticleStore:
         self.position, self.velocity, self.spare_position, self.spare_velocity = (
             xp.zeros((self.places, 3), np.float32) for _ in range(4)
         )
-        self.kind, self._spare_kind = (xp.full(self.places, C.GONE, np.uint8) for _ in range(2))
+        self.kind, self._spare_kind = (backend.filled(self.places, C.GONE, np.uint8) for _ in range(2))
         self.number, self._spare_number, self._own, self._spare_own = (
             xp.zeros(self.places, np.uint32) for _ in range(4)
         )

@@ -102,7 +102,7 @@ class FieldWall:
         fine_x, fine_y = 2 * (nx - 1) + 1 + 2 * border, 2 * (ny - 1) + 1 + 2 * border
         step = backend.from_host((offsets @ [1, fine_x, fine_x * fine_y]).astype(np.int32))
         weights = backend.from_host(share.astype(np.float32))
-        node = xp.full((nz, ny, nx), C.NONE, np.uint32)
+        node = backend.filled((nz, ny, nx), C.NONE, np.uint32)
         maps, count = [], 0
         for first in range(0, nz, LAYERS):
             layers = min(LAYERS, nz - first)

@@ -230,7 +230,7 @@ class MeshDistance:
         keys, wrong = xp.empty(n, np.uint64), xp.zeros(1, np.uint32)
         backend.run("sdf_look_up", n, asked=asked, keys=keys, wrong=wrong)
         checked = backend.copy_async(wrong)
-        keys.sort()  # keys hold the number: several times as fast as argsort
+        backend.sort_alone(keys)  # keys hold the number: several times as fast as a permutation
         order, unit, scale = xp.empty(n, np.uint32), xp.empty((n, 3), np.float32), xp.empty(n, np.float64)
         backend.run("sdf_look_up_sorted", n, asked=asked, keys=keys, order=order, unit=unit, scale=scale)
         if checked()[0]:

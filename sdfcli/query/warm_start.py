@@ -67,9 +67,7 @@ class WarmStart:
     @cached_property
     def _earlier(self) -> dict[str, Any]:
         """Arguments of the kernel that do not depend on the points."""
-        slot_of = self.backend.xp.empty(len(self._order), np.uint32)
-        slot_of[self._order.triangle_id] = self.backend.xp.arange(len(self._order), dtype=np.uint32)
-        earlier = self._make()
+        earlier, slot_of = self._make(), self.backend.placed(self._order.triangle_id, len(self._order))
         return {"leaves": len(earlier["leaf_key"]), "slot_of": slot_of, **earlier}
 
     def seeds(self, points: Array) -> Array:

@@ -11,6 +11,9 @@ from importlib.util import find_spec
 from threading import Thread
 from typing import Any
 
+USERS = {"build", "sequence", "extract", "render", "slice", "check", "collide", "flow", "verify", "bench"}
+"""Commands that take a GPU where there is one."""
+
 
 def without_cub() -> None:
     """Lets CuPy reduce arrays with kernels of its own, unless CUPY_ACCELERATORS is set: CUB's are faster for large
@@ -21,6 +24,15 @@ def without_cub() -> None:
 def with_cub() -> None:
     """Lets CuPy reduce arrays with CUB: for very large arrays."""
     os.environ["CUPY_ACCELERATORS"] = "cub"
+
+
+def wake(words: list[str]) -> None:
+    """Initialises the driver in a thread, which takes 0.1 s and more without the GIL, for a command line that may use a
+    GPU: for `start`, and for CuPy."""
+    command = next((word for word in words if not word.startswith("-")), "")
+    uses = command in USERS and not {"-h", "--help", "cpu", "--device=cpu"} & set(words)
+    if uses and present() and find_spec("cupy"):
+        Thread(target=_driver, daemon=True).start()
 
 
 def start(device: str) -> None:

@@ -63,9 +63,7 @@ def inherited(
     (m,) uint64, 0 where UNKNOWN. A second pass propagates from new points, too."""
     xp, m = backend.xp, len(position)
     if known is None:
-        unknown = xp.empty(m, np.uint8)
-        unknown.fill(UNKNOWN)
-        return unknown, xp.zeros(m, np.uint64)
+        return backend.filled(m, UNKNOWN, np.uint8), xp.zeros(m, np.uint64)
     link, inside = xp.empty(m, np.uint64), None
     for _ in range(2):
         before, inside = inside, xp.empty(m, np.uint8)

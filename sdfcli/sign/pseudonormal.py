@@ -24,7 +24,13 @@ def pseudonormals(mesh: Mesh, order: Array) -> Array:
     welded, corner = (xp.empty(on_device.face.shape, np.uint32) for _ in range(2))
     first = xp.zeros(vertices + 1, np.uint32)
     backend.run(
-        "sdf_weld_faces", corners, face=on_device.face, position=mesh.position, welded=welded, corners=first[:-1]
+        "sdf_weld_faces",
+        corners,
+        face=on_device.face,
+        position=mesh.position,
+        welded=welded,
+        corners=first[:-1],
+        parent=None,
     )
     backend.inclusive_scan(first)
     backend.run("sdf_corner_enter", corners, welded=welded, first=first, corner=corner)
@@ -32,8 +38,8 @@ def pseudonormals(mesh: Mesh, order: Array) -> Array:
     normal, normals = xp.empty((vertices, 3), np.float32), xp.empty((len(order), 7, 3), np.float32)
     lists = {"first": first, "corner": corner, "normal": normal}
     backend.run("sdf_vertex_normals", vertices, **given, **lists)
-    slot = xp.full(len(on_device.face), C.NONE, np.uint32)
-    slot[order] = xp.arange(len(order), dtype=np.uint32)
+    slot = backend.filled(len(on_device.face), C.NONE, np.uint32)
+    backend.run("sdf_placed", len(order), number=order, place=slot)
     rows = {"welded": welded, "triangle_id": order, "slot": slot, "normals": normals}
     backend.run("sdf_weighted_normals", len(order), **rows, **given, **lists)
     return normals

@@ -46,7 +46,7 @@ class WindingSigner(Signer):
         self._index = Rebuildable(lambda: index)
 
     def inside(self, points: Array, slot: Array) -> Array:
-        return self._winding(points) > 0.5
+        return self.backend.above(self._winding(points), 0.5)
 
     def inside_along(self, points: Array, distance: Array, slot: Array) -> Array:
         """See Signer.
@@ -60,7 +60,7 @@ class WindingSigner(Signer):
             return self.inside(points, slot)
         if pays(index):
             self._lattice = self._lattice or self._make_lattice()
-            return self._lattice.winding(points, distance) > 0.5
+            return self.backend.above(self._lattice.winding(points, distance), 0.5)
         if self.caps is None:
             link = link_along(self.backend, points, distance)
         else:

@@ -74,5 +74,5 @@ def order_of(mesh: DeviceMesh) -> Order:
 def morton_order(backend: Backend, unit_triangles: npt.NDArray[np.float64]) -> Order:
     """Triangles (n, 9) float64 in the unit cube, from the host, in Morton order on the device."""
     vertex = backend.from_host(np.reshape(unit_triangles, (-1, 3)))
-    face = backend.xp.arange(len(vertex), dtype=np.uint32).reshape(-1, 3)
+    face = backend.from_host(np.arange(len(vertex), dtype=np.uint32).reshape(-1, 3))
     return order_of(DeviceMesh(backend, vertex, face, backend.group("Domain", x=0.0, y=0.0, z=0.0, length=1.0)))

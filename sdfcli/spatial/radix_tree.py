@@ -38,11 +38,12 @@ def build_bvh(backend: Backend, order: Order) -> Bvh:
     """The tree over triangles, all internal nodes in parallel (Karras 2012); boxes are uninitialised."""
     xp, n = backend.xp, len(order)
     inner = n - 1
+    parent = xp.empty(n, np.uint32) if inner else backend.filled(n, NONE, np.uint32)  # a single triangle has none
     bvh = Bvh(
         order,
         child=xp.empty((inner, 2), np.uint32),
         node_parent=xp.empty(inner, np.uint32),
-        leaf_parent=xp.empty(n, np.uint32) if inner else xp.full(n, NONE, np.uint32),  # a single triangle has no parent
+        leaf_parent=parent,
         box=xp.empty((inner, 6), np.float32),
     )
     backend.run(

@@ -22,11 +22,9 @@ class VectorTree:
     """
 
     def __init__(self, backend: Backend, data: Array, number: Array, leaf: int = ABREAST) -> None:
-        xp = backend.xp
         self.backend, self._leaf, self._number = backend, leaf, number
-        self._vector = data[number]
-        self._slot = xp.empty(len(data), np.uint32)
-        self._slot[number] = xp.arange(len(data), dtype=np.uint32)
+        self._vector = backend.taken(data, number)
+        self._slot = backend.placed(number, len(data))
 
     @cached_property
     def _levels(self) -> tuple[list[int], Array, Array]:

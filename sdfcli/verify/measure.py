@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from sdfcli.backend import Array
 from sdfcli.field.field import Field
 from sdfcli.mesh.arrays import Floats, Ints
@@ -91,11 +93,12 @@ class Asked(NamedTuple):
 def ask(scene: Scene, drawn: Callable[[], Samples], params: BuildParams) -> Asked:
     """Asks the surface about samples, which are waited for."""
     index, backend, signer, samples = MeshDistance.of(scene), scene.backend, scene.signer, drawn()
-    at, sides = backend.from_host(samples.points), None  # all points are asked about together
+    points, sides = samples.points, None  # all points are asked about together
     if samples.spots is not None:
         sides = find_sides(index, *samples.spots, params.tolerance)
         if len(sides[-1]):
-            at = backend.xp.concatenate((at, backend.from_host(sides[-1])))
+            points = np.concatenate((points, sides[-1]))
+    at = backend.from_host(points)
     truth = backend.to_host(index.signed_distance(at))
     return Asked(samples, 1.0 if signer.closed else signer.confidence(samples.in_band), sides, at, truth)
 

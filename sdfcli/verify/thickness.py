@@ -172,4 +172,4 @@ class _Touching:
         given = {"balls": balls, "chosen": backend.from_host(chosen), "width": width}
         backend.run("sdf_ball_middles", count, middle=middle, scale=scale, **given)
         distance, _ = self._nearest.nearest_in_any_order(middle)
-        return np.asarray(backend.to_host(distance * scale))
+        return np.asarray(backend.to_host(distance) * backend.to_host(scale))

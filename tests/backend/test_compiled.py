@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pwd
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -64,3 +66,38 @@ def test_what_a_build_runs_was_prepared(octree: str, tmp_path: Path, monkeypatch
     prepared = {cuda.kernel_sources()[kernel] for kernel in OCTREES[octree].kernels}
     assert device._modules.keys() <= prepared
     assert made.content_sha256 == pipeline.build(shape, device="cuda", octree=octree, depth=5).content_sha256
+
+
+BUILDS = """
+import sys
+import cupy
+import cupy.cuda.compiler as compiler
+
+own, made = compiler._compile_module_with_cache, []
+
+def noted(source, *arguments, **options):
+    made.append(source)
+    return own(source, *arguments, **options)
+
+for module in list(sys.modules.values()):
+    if getattr(module, "_compile_module_with_cache", None) is own:
+        module._compile_module_with_cache = noted
+
+import sdfcli
+
+for name in sys.argv[1:]:
+    for octree in ("adaptive", "bvh"):
+        sdfcli.build(name, device="cuda", octree=octree, depth=6).info
+        assert not made, (name, octree, made[0])
+assert "cupyx.scipy" not in sys.modules
+cupy.arange(3) + 1
+assert made
+"""
+
+
+@pytest.mark.gpu
+def test_builds_wait_for_none_of_cupys_kernels() -> None:
+    """Closed and open meshes, and one with doubled faces: CuPy would load the compiler."""
+    samples = Path(__file__).parents[2] / "sample_meshes"
+    names = [str(samples / name) for name in ("bunny.ply", "scan.ply", "shells.ply", "bracket.stl", "torus.obj")]
+    subprocess.run([sys.executable, "-c", BUILDS, *names], check=True)

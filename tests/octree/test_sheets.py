@@ -16,7 +16,7 @@ import sdfcli
 import shapes
 import surfaces
 from sdfcli import params
-from sdfcli.backend import Backend
+from sdfcli.backend import Backend, C
 from sdfcli.extract.isosurface import finest
 from sdfcli.field.field import Field
 from sdfcli.mesh.load import make_mesh
@@ -410,7 +410,7 @@ def widths_of(backend: Backend, distance: Floats, gradient: Floats, level: int, 
     octant = np.array([x + 3 * y + 9 * z for z in (0, 1) for y in (0, 1) for x in (0, 1)])
     points = np.zeros((n, 27), np.uint32)
     points[:, octant] = np.arange(8 * n).reshape(n, 8)
-    width = backend.xp.empty(8 * n, np.float32)
+    width, thin = backend.xp.empty(8 * n, np.float32), backend.xp.empty(8 * n, np.uint8)
     # Of one triangle a point of the surface: a GPU works out gradients from it.
     foot = distance[..., None] * gradient
     at = np.array([[c & 1, c >> 1 & 1, c >> 2] for c in range(8)]) * 0.5**level - foot
@@ -437,7 +437,8 @@ def widths_of(backend: Backend, distance: Floats, gradient: Floats, level: int, 
     )
     allowed = backend.group("Limits", tolerance=1.0, band=1.0, thin_least=least)
     place = {"own": own.args, "above": above.args}
-    backend.run("sdf_octree_sheets", 8 * n, first=0, points=known, allowed=allowed, width=width, **place)
+    backend.run("sdf_octree_sheets", 8 * n, first=0, points=known, allowed=allowed, width=width, thin=thin, **place)
+    assert np.array_equal(backend.to_host(thin), backend.to_host(width) < C.NO_SHEET)
     return np.asarray(backend.to_host(width)[::8])
 
 

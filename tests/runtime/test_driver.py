@@ -68,6 +68,42 @@ def test_the_context_of_the_device(monkeypatch: pytest.MonkeyPatch, device: str,
     assert len(started) == (device in ("auto", "cuda", "cuda:1", "cuda:2"))
 
 
+@pytest.mark.parametrize(
+    ("words", "woken"),
+    [
+        ("build a.ply", True),
+        ("--debug build a.ply --device cuda:1", True),
+        ("sequence a.ply b.ply", True),
+        ("build a.ply --device cpu", False),
+        ("build a.ply --device=cpu", False),
+        ("build --help", False),
+        ("info a.h5", False),
+        ("--version", False),
+        ("", False),
+    ],
+)
+def test_a_command_line_that_may_use_a_gpu_wakes_the_driver(
+    monkeypatch: pytest.MonkeyPatch, words: str, woken: bool
+) -> None:
+    begun: list[Any] = []
+
+    class Begun:
+        def __init__(self, target: Any, daemon: bool) -> None:
+            self.target = target
+
+        def start(self) -> None:
+            begun.append(self.target)
+
+    monkeypatch.setattr(driver, "Thread", Begun)
+    monkeypatch.setattr(driver, "find_spec", lambda name: object())
+    monkeypatch.setattr(driver, "present", lambda: True)
+    driver.wake(words.split())
+    assert begun == ([driver._driver] if woken else [])
+    monkeypatch.setattr(driver, "present", lambda: False)
+    driver.wake(words.split())
+    assert len(begun) == woken
+
+
 @pytest.mark.parametrize("devices", [0, 1, 3])
 def test_the_number_of_devices(monkeypatch: pytest.MonkeyPatch, devices: int) -> None:
     monkeypatch.setattr(driver, "find_spec", lambda name: object())

@@ -16,6 +16,7 @@ constexpr int SDF_LANES = 16;               // floats that the CPU takes togethe
 constexpr int SDF_WARP = 32;                // threads of a warp
 constexpr int SDF_BLOCK_WARPS = 4;          // warps of a thread block
 constexpr int SDF_RUN = 256;                // entries that a warp counts (base/sort.h)
+constexpr unsigned SDF_SCAN_RUNS = 1024;    // runs of numbers whose sums are added up at a time (base/scan.h)
 constexpr unsigned SDF_BYTES_PIECE = 256;   // bytes that are copied for an index (base/bytes.h)
 constexpr unsigned SDF_BYTES_APART = 1024;  // of which one is written: no page is smaller (base/bytes.h)
 constexpr int SDF_LINK_ROUNDS = 8;          // times 32 links that a warp looks at (sign/corners.h)

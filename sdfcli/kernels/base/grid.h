@@ -2,7 +2,8 @@
 // written others may read, and what a step counts never leaves the device.
 //
 // INTERFACE
-//   Grid  a thread, and what it does together with all others: meet, each, scan
+//   sum_of_warp  the sum of a warp's numbers
+//   Grid         a thread, and what it does together with all others: meet, each, scan
 #ifndef SDFCLI_BASE_GRID_H
 #define SDFCLI_BASE_GRID_H
 #include "base/warp.h"
@@ -23,6 +24,12 @@ FN void meet_all(u32* arrivals, u32 blocks) {
     __syncthreads();
 }
 #endif
+
+template <class T>
+FN T sum_of_warp(T x, u32 lane) {
+    for (u32 k = 1; k < SDF_WARP; k *= 2) x += shfl(x, lane ^ k);
+    return x;
+}
 
 struct Grid {
     u32 thread, threads;
@@ -55,7 +62,7 @@ struct Grid {
             for (u32 i = lane; i < n; i += SDF_WARP) all += value(i);
         } else {
             for (u32 i = first + lane; i < end; i += SDF_WARP) sum += value(i);
-            sum = warp_sum(sum);
+            sum = sum_of_warp(sum, lane);
             if (lane == 0) sums[warp] = sum;
             meet();
             for (u32 k = lane; k < runs; k += SDF_WARP) {
@@ -63,8 +70,8 @@ struct Grid {
                 if (k < warp) before += sums[k];
             }
         }
-        all = warp_sum(all);
-        before = warp_sum(before);
+        all = sum_of_warp(all, lane);
+        before = sum_of_warp(before, lane);
         for (u32 start = first; start < end; start += SDF_WARP) {
             u32 i = start + lane;
             u64 own = i < end ? value(i) : 0, until = own;
@@ -77,11 +84,6 @@ struct Grid {
         }
         meet();
         return all;
-    }
-
-    METHOD static u64 warp_sum(u64 x) {
-        for (u32 k = 1; k < SDF_WARP; k *= 2) x += (u64)shfl_xor((u32)(x >> 32), k) << 32 | shfl_xor((u32)x, k);
-        return x;
     }
 };
 #endif

@@ -11,7 +11,7 @@
 //   store_relaxed, load_relaxed        racing stores of equal values
 //   atomic_or, atomic_add, atomic_min, atomic_max, compare_and_swap   in memory that threads share
 //   store_past_caches                  16 bytes, aligned, to where another device reads them
-//   eight_bytes                        together, aligned
+//   eight_bytes, store_eight_bytes     together, aligned
 //   eight_below                        eight comparisons as bits
 //   select, min_of, max_of             by comparison, not fminf
 //   UNROLL                             before a loop of up to 27 rounds, whose arrays then stay in registers

@@ -1,11 +1,13 @@
-// The second half of a scan over several parts: what lies before a part is added to each of its elements.
+// Running sums: by all threads of a grid, of few enough numbers; and the second half of a scan over several parts,
+// which adds what lies before a part to each of its elements.
 //
 // INTERFACE
+//   running_sums, sdf_scan           in place, by a grid
 //   sdf_scan_add, sdf_scan_add_wide  add a base to 32-bit and to 64-bit elements
 #ifndef SDFCLI_BASE_SCAN_H
 #define SDFCLI_BASE_SCAN_H
+#include "base/grid.h"
 #include "base/kernel.h"
-#include "base/portable.h"
 
 // Four elements a thread, n apart, so that neighbouring threads touch neighbouring elements.
 template <class T>
@@ -30,5 +32,62 @@ struct sdf_scan_add_wide_args {
     u64* values;  // [count] in and out
 };
 SDF_KERNEL(sdf_scan_add_wide, PLAIN, i) { add_base(a.values, a.count, a.base, a.n, i); }
+
+#ifdef SDF_SHARED
+// Each number becomes the sum of all up to it. sums: [SDF_SCAN_RUNS] scratch. Afterwards, threads have to meet.
+template <class T, class Sum>
+FN void running_sums(const Grid& grid, T* values, u32 count, Sum* sums) {
+    const u32 ABREAST = 4;  // numbers of a thread that are on their way together
+    u32 lane = grid.thread % SDF_WARP, warp = grid.thread / SDF_WARP;
+    u32 warps = min_of(grid.threads / SDF_WARP, (u32)SDF_SCAN_RUNS), step = ABREAST * SDF_WARP;
+    u32 run = (count / warps / step + 1) * step, first = warp < warps ? min_of(warp * run, count) : count;
+    u32 end = min_of(first + run, count);
+    T own = 0, before = 0;
+    for (u32 i = first + lane; i < end; i += SDF_WARP) own += values[i];
+    own = sum_of_warp(own, lane);
+    if (lane == 0 && warp < warps) sums[warp] = own;
+    grid.meet();
+    if (first < end)
+        for (u32 k = lane; k < warp; k += SDF_WARP) before += (T)sums[k];
+    before = sum_of_warp(before, lane);
+    for (u32 start = first; start < end; start += step) {
+        T until[ABREAST];
+        UNROLL
+        for (u32 j = 0; j < ABREAST; j++) {
+            u32 i = start + j * SDF_WARP + lane;
+            until[j] = i < end ? values[i] : 0;
+        }
+        for (u32 k = 1; k < SDF_WARP; k *= 2) {
+            UNROLL
+            for (u32 j = 0; j < ABREAST; j++) {
+                T other = shfl(until[j], (lane - k) % SDF_WARP);
+                if (lane >= k) until[j] += other;
+            }
+        }
+        UNROLL
+        for (u32 j = 0; j < ABREAST; j++) {
+            u32 i = start + j * SDF_WARP + lane;
+            if (i < end) values[i] = before + until[j];
+            before += shfl(until[j], SDF_WARP - 1);
+        }
+    }
+}
+
+struct sdf_scan_args {
+    u32 n;  // threads: all that run at a time
+    u32 count;
+    u32* values;    // [count] in and out; null for wide ones
+    u64* wide;      // [count] in and out; null for others
+    u64* sums;      // [1024] scratch
+    u32* arrivals;  // [1] 0 at first
+};
+SDF_KERNEL(sdf_scan, GRID, i) {
+    Grid grid = {i, a.n, a.arrivals, a.sums};
+    if (a.wide)
+        running_sums(grid, a.wide, a.count, a.sums);
+    else
+        running_sums(grid, a.values, a.count, a.sums);
+}
+#endif
 
 #endif

@@ -1,4 +1,4 @@
-// Binary search in sorted 64-bit keys.
+// Binary search in sorted keys.
 //
 // INTERFACE
 //   lower_bound       the first place whose key is not less than the given one
@@ -9,7 +9,8 @@
 #define SDFCLI_BASE_SEARCH_H
 #include "base/portable.h"
 
-FN u32 lower_bound(const u64* keys, u32 n, u64 key) {  // the first place whose key is not less
+template <class Key>
+FN u32 lower_bound(const Key* keys, u32 n, Key key) {  // the first place whose key is not less
     u32 low = 0;
     while (n > 0) {
         u32 half = n / 2;

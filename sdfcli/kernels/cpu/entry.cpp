@@ -43,6 +43,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
     }
 #define SDF_ENTRY_LANES SDF_ENTRY_SIMD
 
+#include "base/arrays.h"
 #include "base/bytes.h"
 #include "base/scan.h"
 #include "base/sort.h"

@@ -2,8 +2,8 @@
 //
 // INTERFACE
 //   find_leaf          by binary search: among all leaves, and among those in a cell of level 6
-//   sdf_leaf_count, sdf_leaf_list, sdf_leaf_top, sdf_leaf_nodes  the tree that field/sampler.h goes down
-//   sdf_leaf_values    the values of the leaves' corners
+//   sdf_leaf_count, sdf_leaf_list, sdf_leaf_sorted, sdf_leaf_top, sdf_leaf_nodes  the tree that field/sampler.h goes
+//   down sdf_leaf_values    the values of the leaves' corners
 #ifndef SDFCLI_FIELD_LEAF_TREE_H
 #define SDFCLI_FIELD_LEAF_TREE_H
 #include "base/kernel.h"
@@ -81,6 +81,19 @@ SDF_KERNEL(sdf_leaf_list, PLAIN, i) {
         a.node_key[place] = a.leaf_key[i];
         a.node_level[place] = (u8)level;
     }
+}
+
+struct sdf_leaf_sorted_args {
+    u32 n;                   // nodes
+    const u32* order;        // [n] by level
+    const u64* listed_key;   // [n]
+    const u8* listed_level;  // [n]
+    u64* node_key;           // [n] out: in that order
+    u8* node_level;          // [n] out
+};
+SDF_KERNEL(sdf_leaf_sorted, PLAIN, i) {
+    a.node_key[i] = a.listed_key[a.order[i]];
+    a.node_level[i] = a.listed_level[a.order[i]];
 }
 
 struct sdf_leaf_nodes_args {

@@ -3,7 +3,7 @@
 // INTERFACE
 //   sdf_weld_enter  puts every position into the table, with the first vertex at it
 //   sdf_weld_find   the first vertex at each one's position
-//   sdf_weld_faces  the faces of welded vertices, and how often each vertex is a corner
+//   sdf_weld_faces  the faces of welded vertices, how often each vertex is a corner, and each face as a set of its own
 //
 // Which place of the table a position takes depends on the order of threads; the number that is kept for it does not.
 #ifndef SDFCLI_MESH_WELD_H
@@ -70,8 +70,10 @@ struct sdf_weld_faces_args {
     const u32* position;  // [vertices]
     u32* welded;          // [n] out
     u32* corners;         // [vertices] in and out: 0 before
+    u32* parent;          // [n // 3] out: each face's own number; null: not wanted
 };
 SDF_KERNEL(sdf_weld_faces, PLAIN, i) {
+    if (a.parent && i % 3 == 0) a.parent[i / 3] = i / 3;
     u32 vertex = a.position[a.face[i]];
     a.welded[i] = vertex;
     atomic_add(a.corners + vertex, 1u);

@@ -3,6 +3,7 @@
 // INTERFACE
 //   sdf_octree_held, sdf_octree_rank  how many leaves are in each cell, and come before it
 //   sdf_octree_leaves                 the leaves' keys and levels, and which points are corners
+//   sdf_octree_chosen_keys, sdf_octree_sorted_keys  the keys of these, before and after a sort
 //   sdf_octree_counts                 how many leaves lie at a jump of the sign, and cells were split for sheets alone
 #ifndef SDFCLI_OCTREE_ASSEMBLE_H
 #define SDFCLI_OCTREE_ASSEMBLE_H
@@ -53,6 +54,29 @@ SDF_KERNEL(sdf_octree_leaves, PLAIN, i) {
     a.leaf_level[place] = (u8)at.own.level;
     corners_of(at.own, at.above, at.cell, corner);
     for (int c = 0; c < 8; c++) store_relaxed(a.used + corner[c], (u8)1);
+}
+
+// The keys of points that are corners; with their numbers in the list in the last bits, where these have room for them.
+struct sdf_octree_chosen_keys_args {
+    u32 n;                 // points that are corners
+    int numbered;          // whether there is room
+    const u64* point_key;  // [points]
+    const u32* corner;     // [n]
+    u64* key;              // [n] out
+};
+SDF_KERNEL(sdf_octree_chosen_keys, PLAIN, i) { a.key[i] = a.point_key[a.corner[i]] | (a.numbered ? i : 0); }
+
+// Once these are sorted, the points in the keys' order; the numbers go.
+struct sdf_octree_sorted_keys_args {
+    u32 n;
+    u64 mask;           // of the numbers
+    const u32* corner;  // [n]
+    u64* key;           // [n] in and out
+    u32* found;         // [n] out: the points
+};
+SDF_KERNEL(sdf_octree_sorted_keys, PLAIN, i) {
+    a.found[i] = a.corner[a.key[i] & a.mask];
+    a.key[i] &= ~a.mask;
 }
 
 struct sdf_octree_counts_args {

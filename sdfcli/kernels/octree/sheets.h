@@ -57,6 +57,7 @@ struct sdf_octree_sheets_args {
     Points points;
     Limits allowed;
     float* width;  // [n] out: of the thinnest sheet in the cell, 3e38 for none
+    u8* thin;      // [n] out: whether there is one
 };
 SDF_KERNEL(sdf_octree_sheets, PLAIN, i) {
     u32 cell = a.first + i, point[8];
@@ -66,6 +67,7 @@ SDF_KERNEL(sdf_octree_sheets, PLAIN, i) {
     corner_gradients(a.own, a.points, cell, point, gradient);
     float edge = 1.f / (float)(1u << a.own.level);
     a.width[i] = sheet_width(a.allowed, corner, edge, [&](int c) { return load3(gradient + 3 * c); });
+    a.thin[i] = a.width[i] < SDF_NO_SHEET;
 }
 
 // The points whose values are rounded more finely, for a sheet's thickness hangs on them: the corners of leaves with

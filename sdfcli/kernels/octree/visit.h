@@ -594,7 +594,7 @@ struct Visits {
             double sum = 0.0;
             for (u32 slot = grid.thread; slot < tree.triangles; slot += grid.threads)
                 sum += triangle_winding(tree, slot, p, 16);
-            u64 all = Grid::warp_sum(grains(sum));
+            u64 all = sum_of_warp(grains(sum), grid.thread % SDF_WARP);
             if (grid.thread % SDF_WARP == 0) atomic_add(room.link + k, all);
         }
         grid.meet();

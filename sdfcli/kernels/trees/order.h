@@ -1,11 +1,13 @@
 // Triangles in Morton order, the order of every tree's leaves. A triangle's place in it is its slot.
 //
 // INTERFACE
-//   sdf_triangle_keys     Morton codes of centroids (the thesis, section 2.3)
-//   sdf_triangles_sorted  triangles in the order of their codes
+//   sdf_triangle_keys      Morton codes of centroids (the thesis, section 2.3)
+//   sdf_triangles_sorted   triangles in the order of their codes
+//   sdf_triangles_counted  those but some
 #ifndef SDFCLI_TREES_ORDER_H
 #define SDFCLI_TREES_ORDER_H
 #include "base/kernel.h"
+#include "base/search.h"
 #include "geometry/morton.h"
 
 struct sdf_triangle_keys_args {
@@ -37,6 +39,18 @@ SDF_KERNEL(sdf_triangles_sorted, PLAIN, i) {
     D3 p = to_unit(a.domain, a.vertex + 3 * (size_t)a.face[3 * (size_t)from + i % 3]);
     float* corner = a.triangle + 3 * (size_t)i;
     corner[0] = (float)p.x, corner[1] = (float)p.y, corner[2] = (float)p.z;
+}
+
+struct sdf_triangles_counted_args {
+    u32 n;                   // triangles
+    u32 faces;               // left out
+    const u32* triangle_id;  // [n] by slot
+    const u32* left_out;     // [faces] sorted
+    u8* counts;              // [n] out: whether each slot's face does
+};
+SDF_KERNEL(sdf_triangles_counted, PLAIN, i) {
+    u32 own = a.triangle_id[i], place = lower_bound(a.left_out, a.faces, own);
+    a.counts[i] = place == a.faces || a.left_out[place] != own;
 }
 
 #endif

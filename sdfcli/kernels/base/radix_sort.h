@@ -1,0 +1,112 @@
+// A stable sort of integers by all threads of a grid, eight bits a pass from the lowest on; of bits that all share
+// there is none. For lists whose sort a library would have to load for: its kernels for all types lie in one piece.
+//
+// INTERFACE
+//   sdf_radix_sort  sorts keys, and tells where each one came from
+#ifndef SDFCLI_BASE_RADIX_SORT_H
+#define SDFCLI_BASE_RADIX_SORT_H
+#include "base/kernel.h"
+#include "base/scan.h"
+
+#ifdef SDF_SHARED
+
+const u32 SDF_DIGITS = 256;
+
+struct sdf_radix_sort_args {
+    u32 n;             // threads: all that run at a time
+    u32 count;         // keys, at least one
+    u32* short_keys;   // [count] in and out; null for wide ones, as the next
+    u32* short_other;  // [count] scratch
+    u64* keys;         // [count] in and out; null for short ones, as the next
+    u64* other;        // [count] scratch
+    long long* order;  // [count] out: where each key came from; null: not wanted, as the next two
+    u32* from;         // [count] scratch
+    u32* next;         // [count] scratch
+    u32* counts;       // [256 * ceil(count / 256)] scratch
+    u32* set;          // [4] 0 at first: bits that a key has, and that one lacks, low and high
+    u64* sums;         // [1024] scratch
+    u32* arrivals;     // [1] 0 at first
+};
+
+// The threads of a warp whose digit is the same.
+FN u32 alike(u32 digit) {
+    u32 same = ~0u;
+    for (u32 bit = 0; bit < 8; bit++) {
+        u32 vote = warp_ballot(digit >> bit & 1u);
+        same &= digit >> bit & 1u ? vote : ~vote;
+    }
+    return same;
+}
+
+template <class Key>
+FN void radix_sort(const sdf_radix_sort_args& a, const Grid& grid, u32* bins, Key* keys, Key* other) {
+    u32 lane = grid.thread % SDF_WARP, warp = grid.thread / SDF_WARP, warps = grid.threads / SDF_WARP;
+    u32 run = max_of((a.count / warps / SDF_WARP + 1) * SDF_WARP, (u32)SDF_RUN), runs = (a.count + run - 1) / run;
+    u32 first = warp < runs ? warp * run : a.count, end = min_of(first + run, a.count);
+
+    u64 has = 0, lacks = 0;
+    grid.each(a.count, [&](u32 i) { has |= keys[i], lacks |= ~keys[i]; });
+    u32 found[4] = {(u32)has, (u32)(has >> 32), (u32)lacks, (u32)(lacks >> 32)};
+    for (u32 k = 0; k < 4; k++) {
+        for (u32 step = 1; step < SDF_WARP; step *= 2) found[k] |= shfl_xor(found[k], step);
+        if (lane == 0 && found[k]) atomic_or(a.set + k, found[k]);
+    }
+    grid.meet();
+    u64 differ = (a.set[0] & a.set[2]) | (u64)(a.set[1] & a.set[3]) << 32;
+
+    Key *own = keys, *sorted = other;
+    u32 *from = nullptr, *next = a.next, *after = a.from;  // at first each key is where it came from
+    for (u32 shift = 0; shift < 8 * sizeof(Key); shift += 8) {
+        if (!(differ >> shift & (SDF_DIGITS - 1))) continue;
+        for (u32 k = lane; k < SDF_DIGITS; k += SDF_WARP) bins[k] = 0;
+        warp_sync();
+        for (u32 i = first + lane; i < end; i += SDF_WARP) shared_add(bins + (own[i] >> shift & (SDF_DIGITS - 1)), 1u);
+        warp_sync();
+        if (warp < runs)
+            for (u32 k = lane; k < SDF_DIGITS; k += SDF_WARP) a.counts[k * (size_t)runs + warp] = bins[k];
+        grid.meet();
+        running_sums(grid, a.counts, SDF_DIGITS * runs, a.sums);
+        grid.meet();
+        if (warp < runs)
+            for (u32 k = lane; k < SDF_DIGITS; k += SDF_WARP) {
+                size_t at = k * (size_t)runs + warp;
+                bins[k] = at ? a.counts[at - 1] : 0;
+            }
+        warp_sync();
+        for (u32 start = first; start < end; start += SDF_WARP) {
+            u32 i = start + lane;
+            bool there = i < end;
+            Key key = there ? own[i] : 0;
+            u32 digit = (u32)(key >> shift) & (SDF_DIGITS - 1), same = alike(digit) & warp_ballot(there);
+            u32 before = (u32)popcount(same & ((1u << lane) - 1u)), place = bins[digit] + before;
+            warp_sync();
+            if (there) {
+                if (before == 0) bins[digit] += (u32)popcount(same);
+                sorted[place] = key;
+                if (a.order) next[place] = from ? from[i] : i;
+            }
+            warp_sync();
+        }
+        grid.meet();
+        Key* swapped = own;
+        own = sorted, sorted = swapped;
+        from = next, next = after, after = from;
+    }
+    grid.each(a.count, [&](u32 i) {
+        if (own != keys) keys[i] = own[i];
+        if (a.order) a.order[i] = from ? from[i] : i;
+    });
+}
+
+SDF_KERNEL(sdf_radix_sort, GRID, i) {
+    SDF_SHARED u32 bins[SDF_BLOCK_WARPS][SDF_DIGITS];
+    Grid grid = {i, a.n, a.arrivals, a.sums};
+    u32* own = bins[i / SDF_WARP % SDF_BLOCK_WARPS];
+    if (a.keys)
+        radix_sort(a, grid, own, a.keys, a.other);
+    else
+        radix_sort(a, grid, own, a.short_keys, a.short_other);
+}
+#endif
+
+#endif

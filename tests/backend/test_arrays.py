@@ -1,0 +1,68 @@
+"""What backends offer of array modules, by kernels of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import backends
+from sdfcli.backend import Backend, C
+
+backend = backends.backend
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    rows=st.integers(1, 3000),
+    taken=st.integers(0, 3000),
+    shape=st.sampled_from([(), (3,), (9,), (2, 3)]),
+    dtype=st.sampled_from([np.uint32, np.float32, np.uint64, np.float64, np.int32]),
+)
+def test_rows_are_taken(backend: Backend, seed: int, rows: int, taken: int, shape: tuple[int, ...], dtype: Any) -> None:
+    rng = np.random.default_rng(seed)
+    array = rng.integers(0, 2**31, (rows, *shape)).astype(dtype)
+    number = rng.integers(0, rows, taken).astype(np.uint32)
+    found = backend.to_host(backend.taken(backend.from_host(array), backend.from_host(number)))
+    assert (found.dtype, found.shape) == (dtype, (taken, *shape))
+    assert np.array_equal(found, array[number])
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 3000), share=st.floats(0, 1))
+def test_places_of_numbers(backend: Backend, seed: int, count: int, share: float) -> None:
+    number = np.random.default_rng(seed).permutation(count)[: int(share * count)].astype(np.uint32)
+    place = backend.to_host(backend.placed(backend.from_host(number), count))
+    assert place.shape == (count,)
+    assert place[number].tolist() == list(range(len(number)))
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(0, 3000), factor=st.floats(1e-3, 1e3))
+def test_scaled_and_compared(backend: Backend, seed: int, count: int, factor: float) -> None:
+    values = np.random.default_rng(seed).normal(0, 100, count).astype(np.float32)
+    on_device = backend.from_host(values.copy())
+    backend.scale(on_device, factor)
+    scaled = values * np.float32(factor)
+    assert backend.to_host(on_device).tobytes() == scaled.tobytes()
+    level = float(scaled[0]) if count else 0.0
+    above = backend.to_host(backend.above(on_device, level))
+    assert above.dtype == bool
+    assert np.array_equal(above, scaled > np.float32(level))
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [(C.NONE, np.uint32), (0, np.uint64), (7, np.uint8), (7, np.uint32), (-1, np.int32), (0.1, np.float32)],
+)
+@pytest.mark.parametrize("shape", [0, 1, 1000, (3, 5)])
+def test_arrays_of_one_value(backend: Backend, value: Any, dtype: Any, shape: Any) -> None:
+    found = backend.to_host(backend.filled(shape, value, dtype))
+    assert found.dtype == dtype
+    assert np.array_equal(found, np.full(shape, value, dtype))
+    copy = backend.copied(backend.from_host(found))
+    assert np.array_equal(backend.to_host(copy), found)
