@@ -196,6 +196,10 @@ class Backend(ABC):
         """Multiplies values (n,) float32 in place."""
         self.run("sdf_scaled", len(values), factor=factor, values=values)
 
+    def negate(self, values: Array, chosen: Array) -> None:
+        """Gives values (n,) float32 the other sign where (n,) bool says so, in place."""
+        self.run("sdf_negated", len(values), chosen=chosen.view(np.uint8), values=values)
+
     def above(self, values: Array, level: float) -> Array:
         """Which values (n,) float32 are above a level: (n,) bool."""
         above = self.xp.empty(len(values), np.uint8)

@@ -43,7 +43,7 @@ class WarpBackend(Backend):
         if ordered:
             arrays |= {"order": xp.empty(n, np.int64), "from": xp.empty(n, np.uint32), "next": xp.empty(n, np.uint32)}
         zeros = xp.zeros(5, np.uint32)
-        arrays |= {"set": zeros[:4], "arrivals": zeros[4:], "sums": xp.empty(C.SCAN_RUNS, np.uint64)}
+        arrays |= {"set": zeros[:4], "arrivals": zeros[4:], "totals": xp.empty(256, np.uint32)}
         if n:
             counts = xp.empty(256 * -(-n // 256), np.uint32)
             self.run("sdf_radix_sort", WARP, count=n, counts=counts, **arrays)

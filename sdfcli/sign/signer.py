@@ -71,7 +71,8 @@ class Signer(ABC):
     def sign_corners(self, corners: CellPoints, distance: Array, slot: Array) -> Array:
         """The signed distances (m,) float32 of an octree's corners from the unsigned ones, possibly in place; signs may
         be propagated."""
-        return self.backend.xp.where(self.inside(corners.position, slot), -distance, distance)
+        self.backend.negate(distance, self.inside(corners.position, slot))
+        return distance
 
     def prepare(self) -> None:  # noqa: B027
         """Makes what the signer needs besides the triangles' order, when the radix tree is not needed any more."""

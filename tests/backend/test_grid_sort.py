@@ -23,7 +23,7 @@ def any_keys(rng: np.random.Generator, count: int, kind: type, few: int, bits: i
     return some[rng.integers(0, few, count)].astype(kind)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     count=COUNTS,
@@ -46,7 +46,7 @@ def test_keys_are_sorted(
         assert grids.to_host(found).tolist() == np.sort(keys).tolist()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), count=COUNTS, kind=KINDS, bits=st.integers(1, 62))
 @example(seed=0, count=2000, kind=np.uint32, bits=62)
 def test_running_sums(grids: WarpBackend, seed: int, count: int, kind: type, bits: int) -> None:

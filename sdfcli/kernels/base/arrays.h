@@ -1,10 +1,11 @@
 // Steps between kernels that array modules offer, too, each by a kernel that is compiled where it is first used.
 //
 // INTERFACE
-//   sdf_taken   rows of an array by their numbers
-//   sdf_placed  where each number lies in a list
-//   sdf_scaled  numbers times a factor
-//   sdf_above   which numbers are above a level
+//   sdf_taken    rows of an array by their numbers
+//   sdf_placed   where each number lies in a list
+//   sdf_scaled   numbers times a factor
+//   sdf_above    which numbers are above a level
+//   sdf_negated  numbers with the other sign where that is chosen
 #ifndef SDFCLI_BASE_ARRAYS_H
 #define SDFCLI_BASE_ARRAYS_H
 #include "base/kernel.h"
@@ -42,5 +43,14 @@ struct sdf_above_args {
     u8* above;            // [n] out: 0, 1
 };
 SDF_KERNEL(sdf_above, PLAIN, i) { a.above[i] = a.values[i] > a.level; }
+
+struct sdf_negated_args {
+    u32 n;
+    const u8* chosen;  // [n] 0, 1
+    float* values;     // [n] in and out
+};
+SDF_KERNEL(sdf_negated, PLAIN, i) {
+    if (a.chosen[i]) a.values[i] = -a.values[i];
+}
 
 #endif

@@ -3,6 +3,7 @@
 //
 // INTERFACE
 //   sum_of_warp  the sum of a warp's numbers
+//   running_sum  the sum of a thread's number and of those before it in the warp
 //   Grid         a thread, and what it does together with all others: meet, each, scan
 #ifndef SDFCLI_BASE_GRID_H
 #define SDFCLI_BASE_GRID_H
@@ -28,6 +29,15 @@ FN void meet_all(u32* arrivals, u32 blocks) {
 template <class T>
 FN T sum_of_warp(T x, u32 lane) {
     for (u32 k = 1; k < SDF_WARP; k *= 2) x += shfl(x, lane ^ k);
+    return x;
+}
+
+template <class T>
+FN T running_sum(T x, u32 lane) {
+    for (u32 k = 1; k < SDF_WARP; k *= 2) {
+        T other = shfl(x, (lane - k) % SDF_WARP);
+        if (lane >= k) x += other;
+    }
     return x;
 }
 
@@ -74,11 +84,7 @@ struct Grid {
         before = sum_of_warp(before, lane);
         for (u32 start = first; start < end; start += SDF_WARP) {
             u32 i = start + lane;
-            u64 own = i < end ? value(i) : 0, until = own;
-            for (u32 k = 1; k < SDF_WARP; k *= 2) {
-                u64 other = shfl(until, (lane - k) % SDF_WARP);
-                if (lane >= k) until += other;
-            }
+            u64 own = i < end ? value(i) : 0, until = running_sum(own, lane);
             if (i < end) visit(i, before + until - own, own, all);
             before += shfl(until, SDF_WARP - 1);
         }

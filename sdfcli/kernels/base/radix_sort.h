@@ -5,12 +5,13 @@
 //   sdf_radix_sort  sorts keys, and tells where each one came from
 #ifndef SDFCLI_BASE_RADIX_SORT_H
 #define SDFCLI_BASE_RADIX_SORT_H
+#include "base/grid.h"
 #include "base/kernel.h"
-#include "base/scan.h"
 
 #ifdef SDF_SHARED
 
 const u32 SDF_DIGITS = 256;
+const u32 SDF_ABREAST = 4;  // entries of a thread that are on their way together
 
 struct sdf_radix_sort_args {
     u32 n;             // threads: all that run at a time
@@ -23,8 +24,8 @@ struct sdf_radix_sort_args {
     u32* from;         // [count] scratch
     u32* next;         // [count] scratch
     u32* counts;       // [256 * ceil(count / 256)] scratch
+    u32* totals;       // [256] scratch
     u32* set;          // [4] 0 at first: bits that a key has, and that one lacks, low and high
-    u64* sums;         // [1024] scratch
     u32* arrivals;     // [1] 0 at first
 };
 
@@ -38,10 +39,28 @@ FN u32 alike(u32 digit) {
     return same;
 }
 
+// How many entries of each run have a digit, in place: how many entries with that digit come before the run.
+FN void before_runs(u32* counts, u32 runs, u32* total, u32 lane) {
+    u32 own[SDF_SCAN_RUNS / SDF_WARP], before = 0;
+    UNROLL
+    for (u32 j = 0; j < SDF_SCAN_RUNS / SDF_WARP; j++) {
+        u32 run = j * SDF_WARP + lane;
+        own[j] = run < runs ? counts[run] : 0;
+    }
+    UNROLL
+    for (u32 j = 0; j < SDF_SCAN_RUNS / SDF_WARP; j++) {
+        u32 until = running_sum(own[j], lane), run = j * SDF_WARP + lane;
+        if (run < runs) counts[run] = before + until - own[j];
+        before += shfl(until, SDF_WARP - 1);
+    }
+    if (lane == 0) *total = before;
+}
+
 template <class Key>
 FN void radix_sort(const sdf_radix_sort_args& a, const Grid& grid, u32* bins, Key* keys, Key* other) {
     u32 lane = grid.thread % SDF_WARP, warp = grid.thread / SDF_WARP, warps = grid.threads / SDF_WARP;
-    u32 run = max_of((a.count / warps / SDF_WARP + 1) * SDF_WARP, (u32)SDF_RUN), runs = (a.count + run - 1) / run;
+    u32 parts = min_of(warps, (u32)SDF_SCAN_RUNS);
+    u32 run = max_of((a.count / parts / SDF_WARP + 1) * SDF_WARP, (u32)SDF_RUN), runs = (a.count + run - 1) / run;
     u32 first = warp < runs ? warp * run : a.count, end = min_of(first + run, a.count);
 
     u64 has = 0, lacks = 0;
@@ -58,34 +77,53 @@ FN void radix_sort(const sdf_radix_sort_args& a, const Grid& grid, u32* bins, Ke
     u32 *from = nullptr, *next = a.next, *after = a.from;  // at first each key is where it came from
     for (u32 shift = 0; shift < 8 * sizeof(Key); shift += 8) {
         if (!(differ >> shift & (SDF_DIGITS - 1))) continue;
+        auto digit_of = [&](Key key) { return (u32)(key >> shift) & (SDF_DIGITS - 1); };
         for (u32 k = lane; k < SDF_DIGITS; k += SDF_WARP) bins[k] = 0;
         warp_sync();
-        for (u32 i = first + lane; i < end; i += SDF_WARP) shared_add(bins + (own[i] >> shift & (SDF_DIGITS - 1)), 1u);
+        for (u32 start = first; start < end; start += SDF_ABREAST * SDF_WARP) {
+            Key key[SDF_ABREAST];
+            UNROLL
+            for (u32 j = 0; j < SDF_ABREAST; j++) key[j] = own[min_of(start + j * SDF_WARP + lane, end - 1)];
+            UNROLL
+            for (u32 j = 0; j < SDF_ABREAST; j++)
+                if (start + j * SDF_WARP + lane < end) shared_add(bins + digit_of(key[j]), 1u);
+        }
         warp_sync();
         if (warp < runs)
             for (u32 k = lane; k < SDF_DIGITS; k += SDF_WARP) a.counts[k * (size_t)runs + warp] = bins[k];
         grid.meet();
-        running_sums(grid, a.counts, SDF_DIGITS * runs, a.sums);
+        for (u32 digit = warp; digit < SDF_DIGITS; digit += warps)
+            before_runs(a.counts + digit * (size_t)runs, runs, a.totals + digit, lane);
         grid.meet();
         if (warp < runs)
-            for (u32 k = lane; k < SDF_DIGITS; k += SDF_WARP) {
-                size_t at = k * (size_t)runs + warp;
-                bins[k] = at ? a.counts[at - 1] : 0;
+            for (u32 k = lane, before = 0; k < SDF_DIGITS; k += SDF_WARP) {
+                u32 total = a.totals[k], until = running_sum(total, lane);
+                bins[k] = before + until - total + a.counts[k * (size_t)runs + warp];
+                before += shfl(until, SDF_WARP - 1);
             }
         warp_sync();
-        for (u32 start = first; start < end; start += SDF_WARP) {
-            u32 i = start + lane;
-            bool there = i < end;
-            Key key = there ? own[i] : 0;
-            u32 digit = (u32)(key >> shift) & (SDF_DIGITS - 1), same = alike(digit) & warp_ballot(there);
-            u32 before = (u32)popcount(same & ((1u << lane) - 1u)), place = bins[digit] + before;
-            warp_sync();
-            if (there) {
-                if (before == 0) bins[digit] += (u32)popcount(same);
-                sorted[place] = key;
-                if (a.order) next[place] = from ? from[i] : i;
+        for (u32 start = first; start < end; start += SDF_ABREAST * SDF_WARP) {
+            Key key[SDF_ABREAST];
+            u32 came[SDF_ABREAST];
+            UNROLL
+            for (u32 j = 0; j < SDF_ABREAST; j++) {
+                u32 i = min_of(start + j * SDF_WARP + lane, end - 1);
+                key[j] = own[i];
+                came[j] = from ? from[i] : i;
             }
-            warp_sync();
+            UNROLL
+            for (u32 j = 0; j < SDF_ABREAST; j++) {
+                bool there = start + j * SDF_WARP + lane < end;
+                u32 digit = digit_of(key[j]), same = alike(digit) & warp_ballot(there);
+                u32 before = (u32)popcount(same & ((1u << lane) - 1u)), place = bins[digit] + before;
+                warp_sync();
+                if (there) {
+                    if (before == 0) bins[digit] += (u32)popcount(same);
+                    sorted[place] = key[j];
+                    if (a.order) next[place] = came[j];
+                }
+                warp_sync();
+            }
         }
         grid.meet();
         Key* swapped = own;
@@ -100,7 +138,7 @@ FN void radix_sort(const sdf_radix_sort_args& a, const Grid& grid, u32* bins, Ke
 
 SDF_KERNEL(sdf_radix_sort, GRID, i) {
     SDF_SHARED u32 bins[SDF_BLOCK_WARPS][SDF_DIGITS];
-    Grid grid = {i, a.n, a.arrivals, a.sums};
+    Grid grid = {i, a.n, a.arrivals, nullptr};
     u32* own = bins[i / SDF_WARP % SDF_BLOCK_WARPS];
     if (a.keys)
         radix_sort(a, grid, own, a.keys, a.other);

@@ -57,13 +57,8 @@ FN void running_sums(const Grid& grid, T* values, u32 count, Sum* sums) {
             u32 i = start + j * SDF_WARP + lane;
             until[j] = i < end ? values[i] : 0;
         }
-        for (u32 k = 1; k < SDF_WARP; k *= 2) {
-            UNROLL
-            for (u32 j = 0; j < ABREAST; j++) {
-                T other = shfl(until[j], (lane - k) % SDF_WARP);
-                if (lane >= k) until[j] += other;
-            }
-        }
+        UNROLL
+        for (u32 j = 0; j < ABREAST; j++) until[j] = running_sum(until[j], lane);
         UNROLL
         for (u32 j = 0; j < ABREAST; j++) {
             u32 i = start + j * SDF_WARP + lane;
