@@ -45,6 +45,7 @@ def build(
     progress: Progress | None = None,
     previous: Field | None = None,
     keep_nearest: bool = False,
+    hashed: bool = False,
     helpers: Helpers | None = None,
     **parameters: Any,
 ) -> Field:
@@ -62,6 +63,7 @@ def build(
         previous: field of an earlier frame of a moving mesh, built with `keep_nearest`. Where the number of triangles
             is the same, its nearest triangles are the first candidates of queries. The field does not depend on it.
         keep_nearest: whether the field stores the nearest triangle of every corner, `Field.nearest`.
+        hashed: whether the field's content hash, which its file has, is worked out beside the measurement of the error.
         helpers: makes those that answer a part of the queries elsewhere; see spatial/crew.py.
         parameters: those of `BuildParams`, below.
 
@@ -82,6 +84,7 @@ def build(
             progress or (lambda _: None),
             previous,
             keep_nearest,
+            hashed,
             helpers or (lambda _: []),
         )
 
@@ -105,6 +108,7 @@ def _build(
     progress: Progress,
     previous: Field | None,
     keep_nearest: bool,
+    hashed: bool,
     helpers: Helpers,
 ) -> Field:
     stages = Stages()
@@ -144,7 +148,8 @@ def _build(
             scene.crew = Crew(others) if others else None
         scene.warm_start = WarmStart.of(previous, scene) if previous else None
         facts = Facts(health, loading.sha256)
-        field = make_field(scene, params, facts, drawn, max_memory, progress, keep_nearest, begin=loading.submit)
+        begin = loading.submit
+        field = make_field(scene, params, facts, drawn, max_memory, progress, keep_nearest, hashed, begin=begin)
         loading.let_go()
         return field
 
@@ -157,12 +162,13 @@ def make_field(
     max_memory: int | None,
     progress: Progress,
     keep_nearest: bool = False,
+    hashed: bool = False,
     on_grown: Callable[[Grown], None] = lambda _: None,
-    begin: Callable[[Callable[[], Asked]], Callable[[], Asked]] = lambda work: work,
+    begin: Callable[[Callable[[], Any]], Callable[[], Any]] = lambda work: work,
 ) -> Field:
     """The field of a scene. facts: those of the mesh as given; drawn: begins to draw the points at which errors are
     measured, if nobody has, and returns what waits for them; on_grown: called with the octree before its arrays become
-    the field's; begin: begins to ask about these points in a thread, and returns what waits for the answers."""
+    the field's; begin: begins work in a thread, and returns what waits for its result."""
     stages, backend, mesh, octree = scene.stages, scene.backend, scene.mesh, OCTREES[params.octree]
 
     @cache
@@ -175,7 +181,8 @@ def make_field(
 
         def answers() -> Asked:
             try:
-                return waits()
+                said: Asked = waits()
+                return said
             except MemoryError:  # this thread may have it elsewhere
                 return asks()
 
@@ -191,6 +198,11 @@ def make_field(
     on_grown(grown)
     field, arrived = field_of(grown, backend, mesh.domain, keep_nearest, beside=max_memory is None)
 
+    def content() -> str:
+        arrived()
+        return field.content_sha256
+
+    hashing = begin(content) if hashed else None
     progress("measuring the error")
     with stages("measure", backend), field.at(backend):
         if scene.one_tree:
@@ -198,6 +210,8 @@ def make_field(
         scene.ask_again(len(field.leaf_key))
         said = asked()()
         measured = measure(field, scene, said, params, grown)
+    if hashing is not None:
+        hashing()
     info = describe(scene, params, facts.health, said.confidence, grown, measured)
     run = {"device": backend.name, "previous": scene.warm_start is not None}
     run |= {"queries": grown.queries, "working_bytes": grown.working_bytes}

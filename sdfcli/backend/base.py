@@ -72,7 +72,7 @@ class Backend(ABC):
         return functools.partial(self.run, kernel, n, **values)
 
     def prepare(self, kernels: Iterable[str]) -> None:  # noqa: B027
-        """Says that kernels will be run soon: threads compile those that have to be, in this order."""
+        """Says that kernels will be run soon: threads compile those that have to be, in this order, or load them."""
 
     def blocks_of(self, threads: int) -> AbstractContextManager[Any]:
         """Kernels run within it by blocks of so many threads, but for those by warps; of no effect on a CPU."""
@@ -191,6 +191,12 @@ class Backend(ABC):
         place = self.xp.empty(count, np.uint32)
         self.run("sdf_placed", len(number), number=number, place=place)
         return place
+
+    def spaced(self, count: int, every: int, number: Array | None = None) -> Array:
+        """Every so-many-th of numbers (count,) uint32, from the first on; None: 0 .. count - 1."""
+        spaced = self.xp.empty(-(-count // every), np.uint32)
+        self.run("sdf_spaced", len(spaced), every=every, number=number, spaced=spaced)
+        return spaced
 
     def scale(self, values: Array, factor: float) -> None:
         """Multiplies values (n,) float32 in place."""

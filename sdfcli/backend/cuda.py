@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.util import LazyLoader, module_from_spec
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any, TypeVar
 
 import numpy as np
@@ -265,11 +265,10 @@ class CudaBackend(WarpBackend):
     def _load(self, kernel: str) -> tuple[Any, int, int]:
         """A kernel, the threads of its blocks, and for one by a grid those that are resident at a time."""
         source = kernel_sources()[kernel]
-        if source not in self._modules:
-            self._modules[source] = self._module(source)
+        module = self._module(source)
         by_grid = f"SDF_KERNEL({kernel}, GRID," in source
         by_warps = by_grid or f"SDF_KERNEL({kernel}, WARP," in source  # shares memory among BLOCK threads
-        function, resident = self._modules[source].get_function(kernel), 0
+        function, resident = module.get_function(kernel), 0
         if by_grid:
             of_one = self.xp.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(function.ptr, BLOCK, 0)
             resident = BLOCK * (of_one * self.device.attributes["MultiProcessorCount"] // (self._clients or 1))
@@ -277,11 +276,13 @@ class CudaBackend(WarpBackend):
         return self._functions[kernel]
 
     def _module(self, source: str) -> Any:
-        """A module; compiled by one thread at a time."""
-        module = self.xp.cuda.function.Module()
+        """A module, compiled and loaded by the first thread that asks for it."""
         with self._compiling[source]:
-            module.load(self._compiled(source))
-        return module
+            if source not in self._modules:
+                module = self.xp.cuda.function.Module()
+                module.load(self._compiled(source))
+                self._modules[source] = module
+            return self._modules[source]
 
     def _compiled(self, source: str) -> bytes:
         """The machine code of a module, from the cache on disk where it is there.
@@ -317,6 +318,13 @@ class CudaBackend(WarpBackend):
             with suppress(Exception), self.device, self._compiling[source]:  # raised again on first use
                 self._compiled(source)
 
+        def loads() -> None:
+            with suppress(Exception), self.device:
+                for source in sources:
+                    self._module(source)
+
+        if not missing and not self._modules.keys() >= sources.keys():
+            Thread(target=loads, daemon=True).start()
         # Its threads are no daemons: the interpreter must not end while the compiler runs.
         if missing:
             compilers = ThreadPoolExecutor(COMPILERS)

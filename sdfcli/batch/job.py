@@ -81,6 +81,7 @@ def _build_here(
         progress=report,
         previous=_earlier(settings.previous) if settings.previous else None,
         keep_nearest=settings.nearest or settings.previous is not None,
+        hashed=True,
         helpers=helpers,
         **settings.parameters,
     )

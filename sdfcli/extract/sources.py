@@ -9,11 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend import Array, Backend, Group
+from sdfcli.backend import Array, Backend, C, Group
 from sdfcli.errors import InputError, UsageError
 from sdfcli.extract.scan import Counts
 from sdfcli.field.field import Field
-from sdfcli.spatial.morton import LATTICE_BITS
 
 BRICK = 8
 """Nodes along a brick's edge."""
@@ -87,8 +86,9 @@ class SourcePart:
 
 def first_leaf(backend: Backend, leaf_key: Array) -> Array:
     """The number (2^18 + 1,) uint32 of leaves before each cell of level 6, in Morton order."""
-    cells = backend.xp.arange((1 << 18) + 1, dtype=np.uint64) << np.uint64(3 * (LATTICE_BITS - 6))
-    return backend.xp.searchsorted(leaf_key, cells).astype(np.uint32)
+    first = backend.xp.empty((1 << 3 * C.TOP_LEVEL) + 1, np.uint32)
+    backend.run("sdf_leaf_first", len(first), leaves=len(leaf_key), leaf_key=leaf_key, first=first)
+    return first
 
 
 def leaf_group(backend: Backend, arrays: dict[str, Array]) -> Group:

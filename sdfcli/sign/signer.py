@@ -69,8 +69,8 @@ class Signer(ABC):
         return self.inside(points, slot)
 
     def sign_corners(self, corners: CellPoints, distance: Array, slot: Array) -> Array:
-        """The signed distances (m,) float32 of an octree's corners from the unsigned ones, possibly in place; signs may
-        be propagated."""
+        """The signed distances (m,) float32 of an octree's corners from the unsigned ones, in place; signs may be
+        propagated."""
         self.backend.negate(distance, self.inside(corners.position, slot))
         return distance
 

@@ -167,12 +167,12 @@ def ask(
     together = queries >= PACKETS_FROM
     samples, every = None, EVERY[sampled]
     if together and seed is None and queries > WARP:
-        samples = backend.xp.arange(0, queries, every, dtype=np.uint32) if along is None else along[::every].copy()
+        samples = backend.spaced(queries, every, along)
         ask(backend, tree, points, distance, slot, along=samples, sampled=True)
     kernel = ("sdf_distance_sample" if sampled else "sdf_distance_packet") if together else "sdf_distance_lone"
     warps = -(-queries // WARP) if together else queries
     given = {"order": along, "seed": seed, "seed_slot": seed_slot, "boxes": boxes, "tests": tests, "every": every}
-    sample_slot = None if samples is None else slot[samples]
+    sample_slot = None if samples is None else backend.taken(slot, samples)
     _asking(backend, kernel, warps, tree, points, distance, slot, queries=queries, sample_slot=sample_slot, **given)()
 
 

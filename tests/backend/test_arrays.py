@@ -42,6 +42,15 @@ def test_places_of_numbers(backend: Backend, seed: int, count: int, share: float
 
 
 @settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(0, 3000), every=st.integers(1, 100))
+def test_numbers_in_steps(backend: Backend, seed: int, count: int, every: int) -> None:
+    number = np.random.default_rng(seed).integers(0, 2**32, count, np.uint32)
+    assert np.array_equal(backend.to_host(backend.spaced(count, every)), np.arange(count)[::every])
+    found = backend.to_host(backend.spaced(count, every, backend.from_host(number)))
+    assert (found.dtype, found.tolist()) == (np.uint32, number[::every].tolist())
+
+
+@settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(0, 3000), factor=st.floats(1e-3, 1e3))
 def test_scaled_and_compared(backend: Backend, seed: int, count: int, factor: float) -> None:
     values = np.random.default_rng(seed).normal(0, 100, count).astype(np.float32)
@@ -50,9 +59,11 @@ def test_scaled_and_compared(backend: Backend, seed: int, count: int, factor: fl
     scaled = values * np.float32(factor)
     assert backend.to_host(on_device).tobytes() == scaled.tobytes()
     level = float(scaled[0]) if count else 0.0
-    above = backend.to_host(backend.above(on_device, level))
-    assert above.dtype == bool
-    assert np.array_equal(above, scaled > np.float32(level))
+    above = backend.above(on_device, level)
+    assert backend.to_host(above).dtype == bool
+    assert np.array_equal(backend.to_host(above), scaled > np.float32(level))
+    backend.negate(on_device, above)
+    assert backend.to_host(on_device).tobytes() == np.where(scaled > np.float32(level), -scaled, scaled).tobytes()
 
 
 @pytest.mark.parametrize(

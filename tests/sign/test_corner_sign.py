@@ -38,7 +38,7 @@ def check_signs(backend: Backend, cpu: CpuBackend, mesh: Mesh, depth: int) -> No
     for method in ("none", "pseudonormal", "winding"):
         own, other = (make_signer(device, mesh, bvh, method) for device, bvh in zip((backend, cpu), trees, strict=True))
         inside = other.inside(position, nearest_slot)
-        found = own.sign_corners(tree, distance, slot)
+        found = own.sign_corners(tree, backend.copied(distance), slot)
         assert np.array_equal(backend.to_host(found), np.where(inside, -plain, plain))
         assert np.array_equal(backend.to_host(own.inside(tree.position, slot)), inside)
 

@@ -3,6 +3,7 @@
 // INTERFACE
 //   sdf_taken    rows of an array by their numbers
 //   sdf_placed   where each number lies in a list
+//   sdf_spaced   numbers in equal steps through a list
 //   sdf_scaled   numbers times a factor
 //   sdf_above    which numbers are above a level
 //   sdf_negated  numbers with the other sign where that is chosen
@@ -28,6 +29,14 @@ struct sdf_placed_args {
     u32* place;         // [numbers] out, of those in the list
 };
 SDF_KERNEL(sdf_placed, PLAIN, i) { a.place[a.number[i]] = i; }
+
+struct sdf_spaced_args {
+    u32 n;
+    u32 every;
+    const u32* number;  // [numbers] null: each place's own
+    u32* spaced;        // [n] out: the first one, that `every` further on, and so on
+};
+SDF_KERNEL(sdf_spaced, PLAIN, i) { a.spaced[i] = a.number ? a.number[(size_t)i * a.every] : i * a.every; }
 
 struct sdf_scaled_args {
     u32 n;

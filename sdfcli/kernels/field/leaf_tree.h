@@ -2,6 +2,7 @@
 //
 // INTERFACE
 //   find_leaf          by binary search: among all leaves, and among those in a cell of level 6
+//   sdf_leaf_first     how many leaves come before each cell of level 6
 //   sdf_leaf_count, sdf_leaf_list, sdf_leaf_sorted, sdf_leaf_top, sdf_leaf_nodes  the tree that field/sampler.h goes
 //   down sdf_leaf_values    the values of the leaves' corners
 #ifndef SDFCLI_FIELD_LEAF_TREE_H
@@ -43,6 +44,16 @@ struct Leaves {
 FN u32 find_leaf(const Leaves& leaves, u64 key) {
     const u32* range = leaves.first_leaf + (key >> 3 * (SDF_LATTICE_BITS - 6));
     return range[0] + lower_bound(leaves.leaf_key + range[0], range[1] - range[0], key + 1) - 1;
+}
+
+struct sdf_leaf_first_args {
+    u32 n;  // 2 ** 18 + 1 cells of level 6, in Morton order
+    u32 leaves;
+    const u64* leaf_key;  // [leaves] sorted
+    u32* first;           // [n] out: how many leaves come before each
+};
+SDF_KERNEL(sdf_leaf_first, PLAIN, i) {
+    a.first[i] = lower_bound(a.leaf_key, a.leaves, (u64)i << 3 * (SDF_LATTICE_BITS - SDF_TOP_LEVEL));
 }
 
 // The nodes of which a leaf is the first: cells of these levels that begin where it does. Of no level if it is none.
