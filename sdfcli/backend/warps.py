@@ -38,14 +38,14 @@ class WarpBackend(Backend):
         """`sort` by all threads of a grid; ordered: whether the permutation is wanted."""
         xp, n = self.xp, len(keys)
         own, other = ("short_keys", "short_other") if keys.dtype == np.uint32 else ("keys", "other")
-        arrays = dict.fromkeys(("short_keys", "short_other", "keys", "other", "order", "from", "next"))
+        arrays = dict.fromkeys(("short_keys", "short_other", "keys", "other", "order", "next"))
         arrays |= {own: keys, other: xp.empty_like(keys)}
         if ordered:
-            arrays |= {"order": xp.empty(n, np.int64), "from": xp.empty(n, np.uint32), "next": xp.empty(n, np.uint32)}
+            arrays |= {"order": xp.empty(n, np.int64), "next": xp.empty(n, np.uint32)}
         zeros = xp.zeros(5, np.uint32)
         arrays |= {"set": zeros[:4], "arrivals": zeros[4:], "totals": xp.empty(256, np.uint32)}
         if n:
-            counts = xp.empty(256 * -(-n // 256), np.uint32)
+            counts = xp.empty(256 * min(C.SCAN_RUNS, -(-n // RUN)), np.uint32)
             self.run("sdf_radix_sort", WARP, count=n, counts=counts, **arrays)
         return arrays["order"]
 

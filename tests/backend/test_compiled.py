@@ -79,8 +79,8 @@ def noted(source, *arguments, **options):
     made.append(source)
     return own(source, *arguments, **options)
 
-for module in list(sys.modules.values()):
-    if getattr(module, "_compile_module_with_cache", None) is own:
+for name, module in list(sys.modules.items()):  # cupyx is loaded when it is touched
+    if name.startswith("cupy.") and getattr(module, "_compile_module_with_cache", None) is own:
         module._compile_module_with_cache = noted
 
 import sdfcli

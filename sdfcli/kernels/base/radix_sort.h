@@ -20,10 +20,9 @@ struct sdf_radix_sort_args {
     u32* short_other;  // [count] scratch
     u64* keys;         // [count] in and out; null for short ones, as the next
     u64* other;        // [count] scratch
-    long long* order;  // [count] out: where each key came from; null: not wanted, as the next two
-    u32* from;         // [count] scratch
+    long long* order;  // [count] out: where each key came from; null: not wanted, as the next one
     u32* next;         // [count] scratch
-    u32* counts;       // [256 * ceil(count / 256)] scratch
+    u32* counts;       // [counters] scratch: 256 for each run, of which there are up to 1024 of at least 256 keys
     u32* totals;       // [256] scratch
     u32* set;          // [4] 0 at first: bits that a key has, and that one lacks, low and high
     u32* arrivals;     // [1] 0 at first
@@ -74,7 +73,7 @@ FN void radix_sort(const sdf_radix_sort_args& a, const Grid& grid, u32* bins, Ke
     u64 differ = (a.set[0] & a.set[2]) | (u64)(a.set[1] & a.set[3]) << 32;
 
     Key *own = keys, *sorted = other;
-    u32 *from = nullptr, *next = a.next, *after = a.from;  // at first each key is where it came from
+    u32 *from = nullptr, *next = a.next, *after = (u32*)a.order;  // at first each key is where it came from
     for (u32 shift = 0; shift < 8 * sizeof(Key); shift += 8) {
         if (!(differ >> shift & (SDF_DIGITS - 1))) continue;
         auto digit_of = [&](Key key) { return (u32)(key >> shift) & (SDF_DIGITS - 1); };
@@ -129,6 +128,11 @@ FN void radix_sort(const sdf_radix_sort_args& a, const Grid& grid, u32* bins, Ke
         Key* swapped = own;
         own = sorted, sorted = swapped;
         from = next, next = after, after = from;
+    }
+    if (from && from != a.next) {  // it lies where the order goes
+        grid.each(a.count, [&](u32 i) { a.next[i] = from[i]; });
+        grid.meet();
+        from = a.next;
     }
     grid.each(a.count, [&](u32 i) {
         if (own != keys) keys[i] = own[i];
