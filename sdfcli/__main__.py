@@ -11,16 +11,19 @@ def main() -> None:
     for number in (SIGINT, SIGTERM):  # ended by either, it leaves no half-written files
         interrupts.watch(number)
     try:
-        from sdfcli.runtime import driver
+        from sdfcli.runtime import driver, processes
 
+        processes.set_environment()
         driver.wake(sys.argv[1:])
         from sdfcli.cli.app import main as run
 
         run()
     except KeyboardInterrupt:
         from sdfcli.errors import INTERRUPTED
+        from sdfcli.runtime import driver
 
         print("sdfcli: interrupted", file=sys.stderr)
+        driver.exit_fast(INTERRUPTED)
         sys.exit(INTERRUPTED)
 
 

@@ -1,7 +1,18 @@
 """Where kernels run: one interface, the CPU and the CUDA side behind it."""
 
 from sdfcli.backend.arguments import Array, C, Group
-from sdfcli.backend.base import WARP, Backend
+from sdfcli.backend.base import ALL_THREADS, WARP, Backend
 from sdfcli.backend.select import all_backends, any_backend, select_backend, select_backends
 
-__all__ = ["WARP", "Array", "Backend", "C", "Group", "all_backends", "any_backend", "select_backend", "select_backends"]
+__all__ = [
+    "ALL_THREADS",
+    "WARP",
+    "Array",
+    "Backend",
+    "C",
+    "Group",
+    "all_backends",
+    "any_backend",
+    "select_backend",
+    "select_backends",
+]

@@ -22,6 +22,9 @@ T = TypeVar("T")
 WARP = C.WARP
 """Threads of a warp."""
 
+ALL_THREADS = 1 << 30
+"""More threads than any device runs at a time: of a GRID kernel that takes all of them."""
+
 SMALL = 1 << 22
 """Bytes of an array up to which scarce memory doubles; beyond it grows by an eighth."""
 
@@ -129,7 +132,7 @@ class Backend(ABC):
 
     @abstractmethod
     def inclusive_scan(self, values: Array) -> None:
-        """Inclusive prefix sums of unsigned values (n,), in place, by the library's scan."""
+        """Inclusive prefix sums of unsigned values (n,), in place; of many by a library's scan."""
 
     def active(self) -> AbstractContextManager[Any]:
         """Makes this device the thread's current one."""
@@ -161,26 +164,29 @@ class Backend(ABC):
         return new
 
     def copied(self, array: Array) -> Array:
-        """A copy of a contiguous array."""
+        """A copy of a contiguous array (n, ...)."""
         return self.grown(array, len(array), len(array))
 
     def filled(self, shape: int | tuple[int, ...], value: Any, dtype: Any) -> Array:
-        """A new array of one value."""
+        """A new array of a shape and a type, all of whose entries are one value."""
         array = self.xp.empty(shape, dtype)
         self.fill(array, value)
         return array
 
     def fill(self, array: Array, value: Any) -> None:
-        """Sets all entries of a contiguous array."""
+        """Sets all entries of a contiguous array of any shape to one value of its type."""
         array[...] = value
 
-    # The rest of array modules: CuPy compiles a kernel for each operation and type, on a machine's first run, and loads
-    # the compiler in each process.
+    # What array modules offer, too: CuPy would compile a kernel for each operation and type, on a machine's first run,
+    # and load the compiler in each process.
 
     def taken(self, array: Array, number: Array) -> Array:
-        """The rows (n, ...) of a contiguous array that numbers (n,) uint32 name; a row has a multiple of four bytes."""
+        """The rows (n, ...) of a contiguous array that numbers (n,) uint32 name. Raises TypeError for rows that are no
+        multiple of four bytes."""
         found = self.xp.empty((len(number), *array.shape[1:]), array.dtype)
-        words = math.prod(array.shape[1:]) * array.itemsize // 4
+        words, rest = divmod(math.prod(array.shape[1:]) * array.itemsize, 4)
+        if rest:
+            raise TypeError(f"rows of {4 * words + rest} bytes cannot be taken")
         source, taken = (each.reshape(-1).view(np.uint32) for each in (array, found))
         self.run("sdf_taken", len(number), words=words, source=source, number=number, taken=taken)
         return found

@@ -24,7 +24,7 @@ from sdfcli.backend.arguments import Array, C, argument_structs
 from sdfcli.backend.base import Backend, Stream
 from sdfcli.backend.headers import headers, joined, with_includes
 from sdfcli.backend.staging import Staging
-from sdfcli.backend.warps import MOST_SORTED, WarpBackend
+from sdfcli.backend.warps import LEAST_MANY, WarpBackend
 from sdfcli.errors import DeviceError
 from sdfcli.runtime import mps
 from sdfcli.runtime.memory import free_memory
@@ -98,7 +98,7 @@ def import_cupy() -> Any:
 
 @contextmanager
 def _without_cutensor() -> Iterator[None]:
-    """CuPy, imported within it, does not look for cuTENSOR where CUPY_ACCELERATORS leaves that out: it loads cuBLAS
+    """CuPy, imported within it, takes cuTENSOR as loaded where CUPY_ACCELERATORS leaves that out: else it loads cuBLAS
     first (0.05 s), also where there is no cuTENSOR."""
     try:
         pathfinder: Any = import_module("cuda.pathfinder")
@@ -109,12 +109,7 @@ def _without_cutensor() -> Iterator[None]:
         return
     load = pathfinder.load_nvidia_dynamic_lib
 
-    def load_others(name: str) -> Any:
-        if name == "cutensor":
-            raise pathfinder.DynamicLibNotFoundError(name)
-        return load(name)
-
-    pathfinder.load_nvidia_dynamic_lib = load_others
+    pathfinder.load_nvidia_dynamic_lib = lambda name: None if name == "cutensor" else load(name)
     try:
         yield
     finally:
@@ -223,7 +218,9 @@ class CudaBackend(WarpBackend):
 
     def ready(self, kernel: str, n: int, **values: Any) -> Callable[[], None]:
         function, block, resident = self._functions.get(kernel) or self._load(kernel)
-        values["n"] = n = resident or n
+        if resident:
+            n = min(resident, -(-n // block) * block)
+        values["n"] = n
         raw = argument_structs()[kernel].pack(values, self.address)
         grid, of_block = ((n + block - 1) // block,), (block,)
         arguments = (np.void(raw),)  # which CuPy hands over by value
@@ -287,8 +284,7 @@ class CudaBackend(WarpBackend):
     def _compiled(self, source: str) -> bytes:
         """The machine code of a module, from the cache on disk where it is there.
 
-        CuPy has such a cache, too, but loads the compiler in each process, and compiles an empty file to learn its
-        version: 50 ms.
+        CuPy has such a cache, too, but compiles an empty file in each process to learn the compiler's version: 50 ms.
         """
         file = self._file(source)
         compiled: bytes = _intact(file)
@@ -304,8 +300,7 @@ class CudaBackend(WarpBackend):
     def _file(self, source: str) -> Path:
         """The file in which a module's machine code is kept; its name is made once."""
         if source not in self._files:
-            versions = self.xp.__version__, self.xp.cuda.runtime.runtimeGetVersion()
-            made_for = OPTIONS, self.device.compute_capability, *versions
+            made_for = (OPTIONS, self.device.compute_capability, self.xp.cuda.nvrtc.getVersion(), self.xp.__version__)
             name = hashlib.sha256(f"{made_for} {source}".encode()).hexdigest()
             self._files[source] = _cache_folder() / f"sdfcli-{name}.cubin"
         return self._files[source]
@@ -486,10 +481,9 @@ class CudaBackend(WarpBackend):
             keys.sort()
 
     def _by_grid(self, array: Array) -> bool:
-        """Whether a sort or a scan is left to a grid: no thread of another process's may be in the way of one beside
-        another grid of this process."""
-        alone = self.grids and self._clients == 1
-        return alone and array.size <= MOST_SORTED and self.address(array) is not None
+        """Whether a sort or a scan is left to a grid. Not where processes share the GPU by MPS: two grids of this one
+        and those of the others may not fit together."""
+        return self._clients == 1 and array.size < LEAST_MANY and self.address(array) is not None
 
     def inclusive_scan(self, values: Array) -> None:
         if self._by_grid(values):

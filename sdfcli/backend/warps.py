@@ -13,8 +13,8 @@ FEW = 8192
 """Maximum entries that one warp compacts, faster than two launches."""
 MOST_RUNS = 4096
 """Maximum runs of a compaction, whose counts each warp sums up."""
-MOST_SORTED = 1 << 21
-"""Maximum entries that a grid sorts, and sums up: the library's kernels take 40 ms to load, and pay for more."""
+LEAST_MANY = 1 << 21
+"""Minimum entries whose sort, and running sums, are left to a library, whose kernels take 40 ms to load."""
 RUN = C.RUN
 """Entries per warp, as in base/sort.h."""
 
@@ -35,7 +35,7 @@ class WarpBackend(Backend):
         return 1, rows  # a warp reads entries of one column together
 
     def grid_sort(self, keys: Array, ordered: bool = True) -> Array | None:
-        """`sort` by all threads of a grid; ordered: whether the permutation is wanted."""
+        """`sort` by the threads of a grid; ordered: whether the permutation is wanted."""
         xp, n = self.xp, len(keys)
         own, other = ("short_keys", "short_other") if keys.dtype == np.uint32 else ("keys", "other")
         arrays = dict.fromkeys(("short_keys", "short_other", "keys", "other", "order", "next"))
@@ -46,16 +46,17 @@ class WarpBackend(Backend):
         arrays |= {"set": zeros[:4], "arrivals": zeros[4:], "totals": xp.empty(256, np.uint32)}
         if n:
             counts = xp.empty(256 * min(C.SCAN_RUNS, -(-n // RUN)), np.uint32)
-            self.run("sdf_radix_sort", WARP, count=n, counts=counts, **arrays)
+            self.run("sdf_radix_sort", WARP * (len(counts) // 256), count=n, counts=counts, **arrays)
         return arrays["order"]
 
     def grid_scan(self, values: Array) -> None:
-        """`inclusive_scan` by all threads of a grid."""
+        """`inclusive_scan` by the threads of a grid."""
         xp, wide = self.xp, values.dtype.itemsize == 8
         given = {"values": None, "wide": values} if wide else {"values": values, "wide": None}
         scratch = {"sums": xp.empty(C.SCAN_RUNS, np.uint64), "arrivals": xp.zeros(1, np.uint32)}
         if values.size:
-            self.run("sdf_scan", WARP, count=values.size, **given, **scratch)
+            warps = min(C.SCAN_RUNS, -(-values.size // RUN))
+            self.run("sdf_scan", WARP * warps, count=values.size, **given, **scratch)
 
     def counting_sort(self, values: Array, kinds: int, first: int = 0) -> tuple[Array, Array]:
         xp, n = self.xp, len(values)

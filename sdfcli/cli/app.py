@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 
 from sdfcli import __version__
 from sdfcli.errors import EXIT_CODES, INTERRUPTED, ReadingNote, SdfError
-from sdfcli.runtime import driver, interrupts, memory, processes
+from sdfcli.runtime import driver, interrupts, memory
 
 COMMANDS = (
     "build",
@@ -200,7 +200,6 @@ def _mend_zsh() -> None:
 
 def main() -> None:
     """Runs the command line, and ends the process (see __main__.py)."""
-    driver.without_cub()
     if not driver.present():
         memory.bound()
     _open_streams()
@@ -208,10 +207,6 @@ def main() -> None:
     if {"--install-completion", "--show-completion"} & set(sys.argv):
         _mend_zsh()
     gc.set_threshold(100_000)  # imports make many objects, none of them garbage
-    os.environ["PATH"] = processes.without_current_folder(os.environ.get("PATH", ""))  # for libraries, too
-    if os.name == "nt":
-        os.environ["NODEFAULTCURRENTDIRECTORYINEXEPATH"] = "1"  # Windows looks for programs there first
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start as many as there are CPUs, for no work
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names of files may be any bytes

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from sdfcli.backend import Array, C
+from sdfcli.backend import ALL_THREADS, Array
 from sdfcli.octree.corners import corner_order
 from sdfcli.octree.levels import Octree
 from sdfcli.octree.refine import Criteria
@@ -88,7 +88,7 @@ def _ranks(octree: Octree) -> Array:
     run, xp, cells = backend.run, backend.xp, sum(counts)
     if backend.grids:
         ranks, arrivals = xp.empty(cells, np.uint32), xp.zeros(1, np.uint32)
-        run("sdf_octree_ranks", C.WARP, cells=cells, octree=octree.all_levels, rank=ranks, arrivals=arrivals)
+        run("sdf_octree_ranks", ALL_THREADS, cells=cells, octree=octree.all_levels, rank=ranks, arrivals=arrivals)
         return ranks
     ranks = xp.ones(cells, np.uint32)  # first the leaves in each cell
     ends = itertools.accumulate(counts)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sdfcli.backend import Array, C
+from sdfcli.backend import ALL_THREADS, Array
 from sdfcli.octree.levels import CLOSED, OPENED, OUTSIDE, SPLIT, Octree
 from sdfcli.octree.refine import Criteria
 
@@ -39,7 +39,7 @@ def settle(octree: Octree, criteria: Criteria, coarsest: int) -> list[int]:
     older = values.extend(newer)
     backend.run(
         "sdf_octree_settle",
-        C.WARP,
+        ALL_THREADS,
         coarsest=coarsest,
         cells=sum(octree.cell_counts),
         older=older,

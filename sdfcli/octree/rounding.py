@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sdfcli.backend import Array, C
+from sdfcli.backend import ALL_THREADS, Array
 from sdfcli.octree.corners import root_keys
 from sdfcli.octree.levels import Octree
 from sdfcli.octree.quantise import LEAST_STEP, corner_level_group
@@ -46,7 +46,7 @@ def rounded(octree: Octree, step: float, parts: int, fine: Array | None) -> tupl
     given |= {"rounded": result, "steps": steps}
     if backend.grids:
         rows, arrivals = sum(own.rows.count for own in octree.levels), xp.zeros(1, np.uint32)
-        backend.run("sdf_octree_rounds", C.WARP, rows=rows, octree=octree.all_levels, arrivals=arrivals, **given)
+        backend.run("sdf_octree_rounds", ALL_THREADS, rows=rows, octree=octree.all_levels, arrivals=arrivals, **given)
         return result, steps
     result[:8] = value[:8]
     root = corner_level_group(backend, root_keys(backend), 0, xp.arange(8, dtype=np.uint32), step, result)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.backend import Array, Backend, C, Group
+from sdfcli.backend import ALL_THREADS, Array, Backend, C, Group
 from sdfcli.backend.arguments import argument_group
 from sdfcli.octree.budget import Budget
 from sdfcli.octree.grown import Busy
@@ -173,7 +173,9 @@ class Visits:
             **self._criteria.of_visits,
             **self._trees,
         }
-        visit, after_asking = (backend.ready("sdf_octree_visit", C.WARP, **visits, after_asking=k) for k in range(2))
+        visit, after_asking = (
+            backend.ready("sdf_octree_visit", ALL_THREADS, **visits, after_asking=k) for k in range(2)
+        )
         if self._room.answers is None:
             self._room.answers = self._answers(tally)
         return Launches(visit, self._room.answers, after_asking)

@@ -12,7 +12,7 @@ from threading import Thread
 from typing import Any
 
 USERS = {"build", "sequence", "extract", "render", "slice", "check", "collide", "flow", "verify", "bench"}
-"""Commands that take a GPU where there is one."""
+"""Commands that take a GPU where there is one. Not `query`, as fields are sampled by the CPU."""
 
 
 def without_cub() -> None:

@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+from sdfcli.runtime import driver
+
 
 def python(module: str) -> list[str]:
     """The start of a command line that runs the `main` of a module of this package.
@@ -16,6 +18,15 @@ def python(module: str) -> list[str]:
     options = {"-I": sys.flags.isolated, "-E": sys.flags.ignore_environment, "-s": sys.flags.no_user_site}
     start = Path(__file__).resolve().parents[1] / "start.py"
     return [sys.executable, *(option for option, given in options.items() if given), str(start), module]
+
+
+def set_environment() -> None:
+    """Sets what libraries of this process, and its children, read from the environment, before any thread may."""
+    driver.without_cub()
+    os.environ["PATH"] = without_current_folder(os.environ.get("PATH", ""))
+    if os.name == "nt":
+        os.environ["NODEFAULTCURRENTDIRECTORYINEXEPATH"] = "1"  # Windows looks for programs there first
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start as many as there are CPUs, for no work
 
 
 def without_current_folder(path: str) -> str:

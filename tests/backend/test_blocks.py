@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -37,6 +39,7 @@ class Recorder:
 def device(monkeypatch: pytest.MonkeyPatch) -> Any:
     made: Any = cuda.CudaBackend.__new__(cuda.CudaBackend)
     made._modules, made._functions, made._block = Recorder(), {}, cuda.BLOCK
+    made._compiling = defaultdict(Lock)
     monkeypatch.setattr(cuda.CudaBackend, "address", lambda self, array: array.ctypes.data)
     return made
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import backends
+import shapes
 from sdfcli.backend import select_backend
-from sdfcli.backend.warps import WarpBackend
+from sdfcli.backend.warps import LEAST_MANY, WarpBackend
+from sdfcli.pipeline import build
 
 grids = backends.grids
 
@@ -58,19 +63,47 @@ def test_running_sums(grids: WarpBackend, seed: int, count: int, kind: type, bit
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("count", [100_000, 1 << 21, (1 << 21) + 1])
+@pytest.mark.parametrize("count", [100_000, (1 << 21) - 1, 1 << 21, (1 << 22) + 1])
 @pytest.mark.parametrize("kind", [np.uint32, np.uint64])
 def test_many_entries(count: int, kind: type) -> None:
-    cuda = select_backend("cuda")
+    """By a grid, by a library, and by whichever of them is taken."""
+    cuda: Any = select_backend("cuda")
     rng = np.random.default_rng(count)
     keys = rng.integers(0, np.iinfo(kind).max, count, kind)
     keys[rng.integers(0, count, count // 2)] = keys[0]
-    for sort in (cuda.sort, cuda.sort_alone):
+    assert cuda._by_grid(cuda.from_host(keys)) == (count < LEAST_MANY)
+    for sort in (cuda.sort, cuda.sort_alone, cuda.grid_sort, lambda keys: cuda.grid_sort(keys, ordered=False)):
         on_device = cuda.from_host(keys.copy())
         order = sort(on_device)
         assert np.array_equal(cuda.to_host(on_device), np.sort(keys))
         if order is not None:
             assert np.array_equal(cuda.to_host(order), np.argsort(keys, kind="stable"))
-    on_device = cuda.from_host(keys.copy())
-    cuda.inclusive_scan(on_device)
-    assert np.array_equal(cuda.to_host(on_device), np.cumsum(keys, dtype=kind))
+    for scan in (cuda.inclusive_scan, cuda.grid_scan):
+        on_device = cuda.from_host(keys.copy())
+        scan(on_device)
+        assert np.array_equal(cuda.to_host(on_device), np.cumsum(keys, dtype=kind))
+
+
+@pytest.mark.gpu
+def test_grids_of_several_threads_and_streams() -> None:
+    """None waits for another one for ever."""
+    cuda: Any = select_backend("cuda")
+    rng = np.random.default_rng(5)
+
+    def sorts(seed: int) -> bool:
+        keys = rng.integers(0, 2**63, 30_000 + 40_000 * seed).astype(np.uint64)
+        expected = np.sort(keys)
+        with cuda.streams(4)[seed]:
+            for _ in range(150):
+                on_device = cuda.from_host(keys)
+                cuda.grid_sort(on_device)
+                cuda.grid_scan(cuda.xp.zeros(100_000, np.uint32))
+            return np.array_equal(cuda.to_host(on_device), expected)
+
+    pool = ThreadPoolExecutor(5)
+    others = [pool.submit(sorts, seed) for seed in range(4)]
+    mesh = shapes.icosphere(4)
+    built = {build(mesh, device="cuda", tolerance=2e-3).content_sha256 for _ in range(20)}
+    assert len(built) == 1
+    assert all(other.result(timeout=100) for other in others)
+    pool.shutdown()

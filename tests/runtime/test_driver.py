@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sdfcli.cli.app import COMMANDS
 from sdfcli.runtime import driver
 
 
@@ -102,6 +103,10 @@ def test_a_command_line_that_may_use_a_gpu_wakes_the_driver(
     monkeypatch.setattr(driver, "present", lambda: False)
     driver.wake(words.split())
     assert len(begun) == woken
+
+
+def test_users_are_commands() -> None:
+    assert set(COMMANDS) >= driver.USERS
 
 
 @pytest.mark.parametrize("devices", [0, 1, 3])

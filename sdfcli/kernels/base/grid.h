@@ -1,5 +1,5 @@
-// All threads that a GPU runs at a time, in a launch of many steps: they meet between two of them, so that what one has
-// written others may read, and what a step counts never leaves the device.
+// Threads that a GPU runs at a time, up to all of these, in a launch of many steps: they meet between two of them, so
+// that what one has written others may read, and what a step counts never leaves the device.
 //
 // INTERFACE
 //   sum_of_warp  the sum of a warp's numbers

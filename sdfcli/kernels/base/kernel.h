@@ -17,7 +17,7 @@
 //   LANES   the CPU has NAME_lanes(a, first, last), written in lanes, once for each instruction set (cpu/simd.cpp)
 //   CHUNKS  the CPU has NAME_chunk(a, first, last) (cpu/)
 //   WARP    on a GPU alone, by whole warps (base/warp.h)
-//   GRID    on a GPU alone, by all threads that it runs at a time, whatever n was asked for (base/grid.h)
+//   GRID    on a GPU alone, by n threads, or as many as it runs at a time if these are fewer (base/grid.h)
 //
 // Whoever compiles kernels defines SDF_ENTRY_<KIND>, how one is called from outside: base/launch.h, cpu/entry.cpp and
 // cpu/simd.cpp, and tests.

@@ -14,7 +14,7 @@
 //   eight_bytes, store_eight_bytes     together, aligned
 //   eight_below                        eight comparisons as bits
 //   select, min_of, max_of             by comparison, not fminf
-//   UNROLL                             before a loop of up to 27 rounds, whose arrays then stay in registers
+//   UNROLL                             before a loop whose arrays then stay in registers, on a CPU of up to 27 rounds
 //
 // Bits are the same on both sides because neither side contracts multiply-add (--fmad=false, -ffp-contract=off), both
 // flush denormals (CuPy compiles with -ftz=true, the CPU threads set MXCSR), and building calls no function of a

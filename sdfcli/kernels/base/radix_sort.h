@@ -1,5 +1,5 @@
-// A stable sort of integers by all threads of a grid, eight bits a pass from the lowest on; of bits that all share
-// there is none. For lists whose sort a library would have to load for: its kernels for all types lie in one piece.
+// A stable sort of integers by the threads of a grid, eight bits a pass from the lowest on; of bits that all share
+// there is none. For lists too short to pay for loading a library's sort, whose kernels for all types are one piece.
 //
 // INTERFACE
 //   sdf_radix_sort  sorts keys, and tells where each one came from
@@ -14,7 +14,7 @@ const u32 SDF_DIGITS = 256;
 const u32 SDF_ABREAST = 4;  // entries of a thread that are on their way together
 
 struct sdf_radix_sort_args {
-    u32 n;             // threads: all that run at a time
+    u32 n;             // threads: a warp for a run, at most
     u32 count;         // keys, at least one
     u32* short_keys;   // [count] in and out; null for wide ones, as the next
     u32* short_other;  // [count] scratch

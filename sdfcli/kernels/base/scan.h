@@ -1,8 +1,8 @@
-// Running sums: by all threads of a grid, of few enough numbers; and the second half of a scan over several parts,
+// Running sums: by the threads of a grid, of few enough numbers; and the second half of a scan over several parts,
 // which adds what lies before a part to each of its elements.
 //
 // INTERFACE
-//   running_sums, sdf_scan           in place, by a grid
+//   sdf_scan                         in place, by a grid
 //   sdf_scan_add, sdf_scan_add_wide  add a base to 32-bit and to 64-bit elements
 #ifndef SDFCLI_BASE_SCAN_H
 #define SDFCLI_BASE_SCAN_H
@@ -35,8 +35,8 @@ SDF_KERNEL(sdf_scan_add_wide, PLAIN, i) { add_base(a.values, a.count, a.base, a.
 
 #ifdef SDF_SHARED
 // Each number becomes the sum of all up to it. sums: [SDF_SCAN_RUNS] scratch. Afterwards, threads have to meet.
-template <class T, class Sum>
-FN void running_sums(const Grid& grid, T* values, u32 count, Sum* sums) {
+template <class T>
+FN void running_sums(const Grid& grid, T* values, u32 count, u64* sums) {
     const u32 ABREAST = 4;  // numbers of a thread that are on their way together
     u32 lane = grid.thread % SDF_WARP, warp = grid.thread / SDF_WARP;
     u32 warps = min_of(grid.threads / SDF_WARP, (u32)SDF_SCAN_RUNS), step = ABREAST * SDF_WARP;
@@ -69,7 +69,7 @@ FN void running_sums(const Grid& grid, T* values, u32 count, Sum* sums) {
 }
 
 struct sdf_scan_args {
-    u32 n;  // threads: all that run at a time
+    u32 n;  // threads: a warp for a run, at most
     u32 count;
     u32* values;    // [count] in and out; null for wide ones
     u64* wide;      // [count] in and out; null for others

@@ -10,7 +10,7 @@
 #include "base/portable.h"
 
 template <class Key>
-FN u32 lower_bound(const Key* keys, u32 n, Key key) {  // the first place whose key is not less
+FN u32 lower_bound(const Key* keys, u32 n, Key key) {
     u32 low = 0;
     while (n > 0) {
         u32 half = n / 2;

@@ -3,8 +3,9 @@
 // INTERFACE
 //   find_leaf          by binary search: among all leaves, and among those in a cell of level 6
 //   sdf_leaf_first     how many leaves come before each cell of level 6
-//   sdf_leaf_count, sdf_leaf_list, sdf_leaf_sorted, sdf_leaf_top, sdf_leaf_nodes  the tree that field/sampler.h goes
-//   down sdf_leaf_values    the values of the leaves' corners
+//   sdf_leaf_count, sdf_leaf_list, sdf_leaf_sorted
+//   sdf_leaf_top, sdf_leaf_nodes  the tree that field/sampler.h goes down
+//   sdf_leaf_values    the values of the leaves' corners
 #ifndef SDFCLI_FIELD_LEAF_TREE_H
 #define SDFCLI_FIELD_LEAF_TREE_H
 #include "base/kernel.h"

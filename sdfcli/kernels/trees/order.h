@@ -3,7 +3,7 @@
 // INTERFACE
 //   sdf_triangle_keys      Morton codes of centroids (the thesis, section 2.3)
 //   sdf_triangles_sorted   triangles in the order of their codes
-//   sdf_triangles_counted  those but some
+//   sdf_triangles_kept     which triangles are not among those left out
 #ifndef SDFCLI_TREES_ORDER_H
 #define SDFCLI_TREES_ORDER_H
 #include "base/kernel.h"
@@ -41,16 +41,16 @@ SDF_KERNEL(sdf_triangles_sorted, PLAIN, i) {
     corner[0] = (float)p.x, corner[1] = (float)p.y, corner[2] = (float)p.z;
 }
 
-struct sdf_triangles_counted_args {
+struct sdf_triangles_kept_args {
     u32 n;                   // triangles
     u32 faces;               // left out
     const u32* triangle_id;  // [n] by slot
     const u32* left_out;     // [faces] sorted
-    u8* counts;              // [n] out: whether each slot's face does
+    u8* kept;                // [n] out: whether each slot's face is none of these
 };
-SDF_KERNEL(sdf_triangles_counted, PLAIN, i) {
+SDF_KERNEL(sdf_triangles_kept, PLAIN, i) {
     u32 own = a.triangle_id[i], place = lower_bound(a.left_out, a.faces, own);
-    a.counts[i] = place == a.faces || a.left_out[place] != own;
+    a.kept[i] = place == a.faces || a.left_out[place] != own;
 }
 
 #endif
