@@ -32,6 +32,12 @@ def test_rows_are_taken(backend: Backend, seed: int, rows: int, taken: int, shap
     assert np.array_equal(found, array[number])
 
 
+def test_rows_of_other_sizes_are_refused(backend: Backend) -> None:
+    array, number = backend.from_host(np.zeros((8, 3)), np.uint8), backend.from_host(np.zeros(4), np.uint32)
+    with pytest.raises(TypeError, match="rows of 3 bytes"):
+        backend.taken(array, number)
+
+
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 3000), share=st.floats(0, 1))
 def test_places_of_numbers(backend: Backend, seed: int, count: int, share: float) -> None:
