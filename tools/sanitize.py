@@ -167,6 +167,7 @@ def work() -> None:
     ShiftedSort(CpuBackend(THREADS), vectors).candidates(vectors, 8, joint=True)
     flows(thin_wall)
     copies()
+    steps_between_kernels(thin_wall)
     missing = {kernel for kernel in argument_structs() if CpuBackend(THREADS).offers(kernel)} - used
     if missing:
         sys.exit(f"kernels that were not run: {', '.join(sorted(missing))}")
@@ -187,6 +188,23 @@ def copies() -> None:
         target[:] = 0
         cpu.run(kernel, -(-size // C.BYTES_PIECE), **given)
         assert target.all()
+
+
+def steps_between_kernels(mesh: Any) -> None:
+    """What a GPU does by kernels, and NumPy on a CPU; winding numbers without some faces."""
+    import numpy as np
+
+    from sdfcli.backend.cpu import CpuBackend
+    from sdfcli.mesh.load import load_mesh
+    from sdfcli.spatial.moments import WindingIndex
+    from sdfcli.spatial.morton import order_of
+
+    cpu = CpuBackend(THREADS)
+    number = cpu.spaced(5000, 7, np.arange(5000, dtype=np.uint32))
+    assert np.array_equal(number, np.arange(0, 5000, 7))
+    assert cpu.above(number.astype(np.float32), 3500.0).sum() == np.sum(number > 3500)
+    order = order_of(load_mesh(mesh).on(cpu).on_device)
+    assert WindingIndex.among(cpu, order, np.array([3, 1])).triangles == len(order) - 2
 
 
 def flows(mesh: Any) -> None:
