@@ -66,9 +66,9 @@ def _print_report(mesh: str, report: dict[str, Any]) -> None:
         rows += [
             (
                 "triangles",
-                f"{report['triangles']:,} in {report['shells']:,} shell{'s' if report['shells'] > 1 else ''}",
+                f"{report['triangles']:,} in {report['shells']:,} shell{'' if report['shells'] == 1 else 's'}",
             ),
-            ("surface", "closed" if report["watertight"] else "open"),
+            ("surface", _surface(report)),
             ("size", f"{size} ({unit or 'the file names no unit'})"),
             ("sign", f"{report['sign']} ({report['sign_reason']})"),
         ]
@@ -79,3 +79,9 @@ def _print_report(mesh: str, report: dict[str, Any]) -> None:
         rows.append(("thin walls", sheets_text(report["sheets"], BuildParams.tolerance, "would be lost")))
         rows += [(f"{finding['what']}", f"-> {finding['then']}") for finding in report["findings"]]
     print_table(mesh, rows)
+
+
+def _surface(report: dict[str, Any]) -> str:
+    if not report["watertight"]:
+        return "open"
+    return "closed" if report["sign"] != "none" else "no open edges, but nothing enclosed"

@@ -483,6 +483,11 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
                 "by `near`, `band` and `everywhere`: `samples`, `max_error`, `rms_error`, `jumps` (points left out) "
                 "and `cell` (the largest leaf)",
             ),
+            "turned": told(
+                listed(keyed({"faces": COUNT, "at": listed(NUMBER, 3), "winding": NUMBER, "confirmed": YES_OR_NO})),
+                "the shells that the build turned: `faces`, a point `at` one of them, the least `winding` number in "
+                "front of it of the mesh as it is given, and whether that, being negative, has `confirmed` it",
+            ),
         },
     ),
     "bench": (

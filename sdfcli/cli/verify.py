@@ -14,11 +14,12 @@ from sdfcli.cli.wording import unit_name
 from sdfcli.errors import CheckFailedError, InputError, UsageError
 
 if TYPE_CHECKING:
-    from sdfcli.backend import Backend
     from sdfcli.field.field import Field
-    from sdfcli.mesh.arrays import Floats
-    from sdfcli.mesh.mesh import Mesh
     from sdfcli.verify.accuracy import RegionErrors
+    from sdfcli.verify.as_given import TurnedShell
+
+MOST_TURNED = 5
+"""Turned shells that are named one by one, without --json."""
 
 
 def verify(
@@ -41,14 +42,16 @@ def verify(
 ) -> None:
     """Compare a field with exact distances at random points; exit code 6 above the tolerance.
 
-    The points lie near the surface, in the band around it, and anywhere in the domain. The exact distances are
-    computed in float64 by independent code.
+    The points lie near the surface, in the band around it, and anywhere in the domain. The exact distances, and the
+    winding numbers that decide about inside and outside, are computed in float64 by independent code, from the mesh as
+    it is given. Shells that the build turned are named.
 
     Example: sdfcli verify bunny.h5 --mesh bunny.ply --samples 1000000
     """
     from sdfcli.backend import select_backend
     from sdfcli.mesh.load import load_mesh
     from sdfcli.verify.accuracy import errors, sample_points
+    from sdfcli.verify.as_given import GivenMesh
 
     if tolerance is not None and not 0 < tolerance < 1:
         raise UsageError(f"--tolerance {tolerance:g}: use a fraction of the diagonal between 0 and 1")
@@ -64,7 +67,7 @@ def verify(
         source = loaded if unit is None else loaded.placed(None, unit)
         same = source.sha256 == made_from
         allowed = promised if tolerance is None else tolerance
-        reference = _Reference(source, sign, select_backend(device, threads))
+        reference = GivenMesh(source, sign != "none", select_backend(device, threads))
         found = {}
         for region, points in sample_points(source, band, samples, seed).items():
             update(f"{len(points):,} points, {region}")
@@ -74,9 +77,11 @@ def verify(
     if json:
         facts = {"input": str(file), "reference": str(mesh), "same_mesh": same, "passed": passed}
         regions = {name: _figures(field, region) for name, region in found.items()}
-        print_json({**facts, "tolerance": allowed, "max_error": worst, "regions": regions})
+        turned = [{**shell._asdict(), "confirmed": shell.confirmed} for shell in reference.turned]
+        print_json({**facts, "tolerance": allowed, "max_error": worst, "regions": regions, "turned": turned})
     elif not quiet:
         _print_regions(file, found)
+        _print_turned(reference.turned)
         if not same:
             say("note: this is not the mesh that the field was built from")
     if not passed:
@@ -102,27 +107,11 @@ def _print_regions(file: Path, found: dict[str, RegionErrors]) -> None:
     print_table(str(file), rows, ("region", "points", "max error", "rms error", "at a jump of the sign"))
 
 
-class _Reference:
-    """Exact signed distances to a mesh. Inside: where the winding number of the faces that bound a build's solid,
-    oriented as in a build, is above 1/2."""
-
-    def __init__(self, mesh: Mesh, sign: str, backend: Backend) -> None:
-        import numpy as np
-
-        from sdfcli.sign.choice import choose_sign
-        from sdfcli.verify.reference import ExactReference
-
-        turned, choice = choose_sign(mesh.on(backend), sign)
-        self._surface = ExactReference(turned.vertices, turned.faces, backend)
-        self._boundary = self._surface
-        if choice.left_out is not None:
-            faces = np.delete(turned.faces, choice.left_out, axis=0)
-            self._boundary = ExactReference(turned.vertices, faces, backend)
-        self._signed = sign != "none"
-
-    def signed_distance(self, points: Floats) -> Floats:
-        """(n,) at points (n, 3), in the mesh's units; see accuracy.Reference."""
-        distance = self._surface.distance(points)
-        if self._signed:
-            distance[self._boundary.winding(points) > 0.5] *= -1
-        return distance
+def _print_turned(turned: list[TurnedShell]) -> None:
+    for shell in turned[:MOST_TURNED]:
+        place = ", ".join(f"{x:.4g}" for x in shell.at)
+        why = f"the winding number of the mesh as it is given is {shell.winding:.3g} in it"
+        verb = "was turned:" if shell.confirmed else "was turned in the build, and is not here:"
+        say(f"note: a shell of {shell.faces:,} faces, at {place}, {verb} {why}")
+    if len(turned) > MOST_TURNED:
+        say(f"note: {len(turned) - MOST_TURNED:,} more shells were turned")

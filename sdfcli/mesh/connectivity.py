@@ -92,11 +92,12 @@ class LooseSides(NamedTuple):
 
 class Connectivity:
     """Edges and shells of faces with welded vertices. A shell is a set of faces connected across edges of two faces.
+    Degenerate faces, of which two corners are one vertex, take no part.
 
     Attributes:
         open, non_manifold, inconsistent: numbers of edges; see Health.
-        shell: (f,) uint32: the number of each face's shell, by the shells' first faces; C.NONE for a face that is left
-            out.
+        shell: (f,) uint32: the number of each face's shell, by the shells' first faces; C.NONE for a face that is in
+            none, as it is left out or degenerate.
         shells: their number.
     """
 
@@ -110,10 +111,11 @@ class Connectivity:
         self._marked, self._counts, self._parent = marked, counts, parent
         xp, faces = backend.xp, len(parent)
         number, self.shell = xp.empty(faces, np.uint32), xp.empty(faces, np.uint32)
-        backend.run("sdf_shell_roots", faces, state=state, parent=parent, number=number)
+        counted = {"state": state, "welded": sides.welded}
+        backend.run("sdf_shell_roots", faces, parent=parent, number=number, **counted)
         backend.inclusive_scan(number)
         numbers = {"parent": parent, "number": number, "shell": self.shell, "counts": counts}
-        backend.run("sdf_shell_number", faces, state=state, **numbers)
+        backend.run("sdf_shell_number", faces, **numbers, **counted)
         found = backend.to_host(counts).tolist()
         self.open, self.non_manifold, self.inconsistent, self._loose, self._maybe_doubled, self.shells = found
 
@@ -221,15 +223,17 @@ class Connectivity:
         """The shells (f,) of all faces."""
         return np.asarray(self.backend.to_host(self.shell), np.int64)
 
-    def orientations(self) -> Ints:
+    def orientations(self, cracks: Ints) -> Ints:
         """Of each face as it is, and then of each one turned, (2 f,), the first face with the same label: labels are
-        joined across the edges of two faces where the orientations agree."""
+        joined across the edges of two faces where the orientations agree. cracks: (k, 2) edges, low and high end,
+        sorted, across which faces may disagree."""
         xp, (faces, _) = self.backend.xp, self._sides.welded.shape
         parent = xp.arange(2 * faces, dtype=np.uint32)
         first, side = self._sides.first, self._sides.side
         edges = {"first": first, "side": side, "state": self._state, "parent": parent}
-        self.backend.run("sdf_edges_alike", len(first) - 1, faces=faces, **edges)
-        self.backend.run("sdf_shell_roots", 2 * faces, state=None, parent=parent, number=None)
+        crack = self.backend.from_host(cracks @ [1 << 32, 1], np.uint64)
+        self.backend.run("sdf_edges_alike", len(first) - 1, faces=faces, cracks=len(cracks), crack=crack, **edges)
+        self.backend.run("sdf_shell_roots", 2 * faces, state=None, welded=None, parent=parent, number=None)
         return self.backend.to_host(parent).astype(np.int64)
 
     @cached_property

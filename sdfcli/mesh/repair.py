@@ -7,26 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from sdfcli.mesh.arrays import Bools, Faces, Floats, Ints
+from sdfcli.mesh.axis_lines import boxes_within, hits, lines_through, middles, ranges
 from sdfcli.mesh.connectivity import Connectivity
 from sdfcli.mesh.mesh import Mesh, face_normals
 from sdfcli.mesh.topology import connected
 
+THIN = 1e-7
+"""Minimum volume / area, about, of a closed body with an inside, in edges of the domain: the rounding of float32."""
+
 FLAT = 1e-4
-"""Minimum volume / area^(3/2), about, of a shell with an inside."""
+"""Minimum volume / area^(3/2), about, of an open body with an inside."""
 
 WIDE_OPEN = 0.25
-"""Maximum share of its area that closes a shell with an inside; with more, it is a sheet."""
+"""Maximum share of its area that closes a body with an inside; with more, it is a sheet."""
+
+MOST_MEETING = 64
+"""Maximum open edges at a vertex that are compared with one another."""
+
+CRACK = 0.1
+"""Maximum angle between edges that lie on one another but for rounding, about, in radians."""
 
 TINY = 1e-9
-"""Minimum volume, about, of a shell with an inside, as a fraction of the domain: the cube of 1/1000 of its edge."""
-
-MOST_SHELLS = 200
-"""Maximum number of inverted shells that are examined one by one, the largest first."""
+"""Minimum volume, about, of an open body with an inside, as a fraction of the domain: the cube of 1/1000 of its
+edge."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +44,8 @@ class Repaired:
     edges     the connectivity of the faces that count, as they are oriented.
     left_out  (k,) the faces that do not count for winding numbers; None: all do.
     inverted  number of shells that were oriented inwards, and turned.
+    encloses  whether some part of it has an inside.
+    one_sided (k,) shells that cannot be oriented; None: there are none.
     notes     the changes, in words.
     """
 
@@ -43,6 +53,8 @@ class Repaired:
     edges: Connectivity
     left_out: Ints | None = None
     inverted: int = 0
+    encloses: bool = False
+    one_sided: Ints | None = None
     notes: list[str] = field(default_factory=list)
 
     def turned(self, turn: Bools) -> Repaired:
@@ -79,7 +91,7 @@ def repair(mesh: Mesh, orient: Orient | None = None) -> Repaired:
 
 
 def oriented(mesh: Mesh) -> Repaired:
-    """The part of `repair` that depends on connectivity alone."""
+    """The part of `repair` that depends on connectivity; on positions only where there are cracks."""
     found = Repaired(mesh, mesh.connectivity)
     if len(found.edges.doubled.face):
         found = _without_duplicates(found)
@@ -131,118 +143,211 @@ def _oriented_alike(found: Repaired) -> Repaired:
     face are connected where the patch cannot be oriented.
     """
     faces = len(found.mesh.faces)
-    label = found.edges.orientations()
+    label = found.edges.orientations(_cracks(found.mesh, found.edges))
     as_is, other = label[:faces], label[faces:]
     patch = np.minimum(as_is, other)
     # Of the two orientations, the one that turns fewer faces.
     vote = np.bincount(patch, weights=np.where(as_is == patch, 1, -1), minlength=faces)
     turn = (as_is != other) & ((as_is == patch) != (vote[patch] >= 0))
-    one_sided = len(np.unique(patch[as_is == other]))
+    one_sided = np.unique(found.edges.shell_of()[as_is == other])
     notes = list(found.notes)
-    if one_sided:
-        notes.append(f"{one_sided:,} part{'s' if one_sided > 1 else ''} that cannot be oriented")
+    if len(one_sided):
+        notes.append(f"{len(one_sided):,} part{'s' if len(one_sided) > 1 else ''} that cannot be oriented")
+        found = replace(found, one_sided=one_sided)
     if not turn.any():
         return replace(found, notes=notes)
     notes.append(f"{int(turn.sum()):,} faces turned to agree with their neighbours")
     return replace(found.turned(turn), notes=notes)
 
 
+def _cracks(mesh: Mesh, edges: Connectivity) -> Ints:
+    """The edges (k, 2) with two faces that run the same way, and with an open edge along them that runs back.
+
+    Two of the four faces of an edge have a vertex on it that the others lack: a crack, and nobody need be turned.
+    """
+    ends, excess = edges.open_edges
+    runs = np.where(excess[:, None] > 0, ends, ends[:, ::-1])
+    pairs = np.abs(excess) == 2
+    return ends[np.unique(_along(mesh, runs, np.flatnonzero(pairs))[0])] if pairs.any() else ends[:0]
+
+
+def _along(mesh: Mesh, runs: Ints, some: Ints) -> tuple[Ints, Ints]:
+    """Pairs (p,) of directed edges (e, 2): one of `some` (k,), and one that runs back along it, from its end or to its
+    start. Not at vertices with very many edges."""
+    found = [np.empty((2, 0), np.int64)]
+    for at, far in ((0, 1), (1, 0)):
+        order = np.argsort(runs[:, far], kind="stable")
+        back, here = runs[order], runs[some, at]
+        first, last = (np.searchsorted(back[:, far], here, side) for side in ("left", "right"))
+        last = np.where(last - first > MOST_MEETING, first, last)
+        for number, place in ranges(first, last):
+            corner, way, other = (
+                mesh.vertices[each] for each in (here[number], runs[some[number], far], back[place, at])
+            )
+            way, other = way - corner, other - corner
+            length = (way**2).sum(axis=1) * (other**2).sum(axis=1)
+            beside = (np.cross(way, other) ** 2).sum(axis=1)
+            along = ((way * other).sum(axis=1) > 0) & (beside < CRACK**2 * length)
+            found.append(np.stack([some[number[along]], order[place[along]]]))
+    one, other = np.concatenate(found, axis=1)
+    return one, other
+
+
 def _turned_outwards(found: Repaired) -> Repaired:
-    """Turns shells of negative volume, except cavities, which lie within another shell."""
-    shells = _Shells(found)
-    volume = shells.volume.copy()
-    turn = np.zeros(len(volume), bool)
-    solid = (np.abs(volume) > np.maximum(FLAT * shells.area**1.5, TINY)) & (shells.missing < WIDE_OPEN * shells.area)
-    if volume[solid].sum() < 0:
-        turn[:] = True
-        volume = -volume
-    doubtful = np.flatnonzero(solid & (volume < 0))
-    largest = doubtful[np.argsort(volume[doubtful])][:MOST_SHELLS]
-    for shell in largest:
-        around = shells.around(int(shell))
-        if len(around) and shells.winding(around, np.where(turn[around], -1, 1), int(shell)) > 0.5:
-            continue
-        turn[shell] = not turn[shell]
-    if not (turn & solid).any():
+    """Turns the bodies in front of whose faces the winding number is negative: a solid has none, in its cavities nor
+    outside of it. What encloses nothing is turned where most of the volume is."""
+    bodies = _Bodies(found)
+    solid, outwards = bodies.solid, bodies.volume > 0
+    found = replace(found, encloses=bool(solid.any()))
+    if not (solid & ~outwards).any():
         return found
+    around = bodies.around(np.flatnonzero(solid))
+    turn = solid & np.where(outwards, around < 0, around <= 0)
+    volume = np.abs(bodies.volume)
+    turn[~solid] = 2 * volume[turn].sum() > volume[solid].sum()
     inverted = int((turn & solid).sum())
-    every = turn[solid].all()
+    if not inverted:
+        return found
     note = (
         "was oriented inwards, turned"
-        if every
+        if turn.all()
         else f"{inverted:,} shell{'s' if inverted > 1 else ''} oriented inwards, turned"
     )
-    return replace(found.turned(shells.faces(turn)), inverted=inverted, notes=[*found.notes, note])
+    return replace(found.turned(bodies.faces(turn)), inverted=inverted, notes=[*found.notes, note])
 
 
-class _Shells:
-    """The shells of a surface, each closed by cones over its open edges."""
+class _Bodies:
+    """Shells, joined across edges of more than two faces that no one of them closes alone, and across cracks; each
+    closed by cones over its open edges.
+
+    of_shell  (shells,) the body of each shell.
+    cones     (c, 9), in the unit cube.
+    of_cone   (c,) their bodies.
+    volume    (count,) six times the volume of each body, negative where it is oriented inwards.
+    solid     (count,) whether it has an inside.
+    """
 
     def __init__(self, found: Repaired) -> None:
-        self.mesh, self.edges, self.count = found.mesh, found.edges, found.edges.shells
-        _, ends, self.of_cone = self.edges.loose
-        ends = ends[:, ::-1]
+        self.mesh, self.edges = found.mesh, found.edges
+        self.of_shell, rim = _joined(found)
+        self.count = int(self.of_shell.max(initial=-1)) + 1
+        ends, self.of_cone = (np.repeat(each, rim.uses, axis=0) for each in (rim.ends[:, ::-1], rim.part))
         position = self.mesh.domain.to_unit(self.mesh.vertices[ends])
-        apart = len(self.mesh.vertices) * self.of_cone[:, None]  # a vertex of two shells is two
-        self.cones = cones(apart + ends, position[:, 0], position[:, 1])
+        hole = holes(ends + len(self.mesh.vertices) * self.of_cone[:, None])  # a vertex of two bodies is two
+        self.cones = cones(hole, position[:, 0], position[:, 1])
         normals = face_normals(self.cones)
-        self.area, volume = self.mesh.shell_sums(self.edges)
-        self.missing = self._of_cones(np.linalg.norm(normals, axis=1))
-        self.volume = volume + self._of_cones(_volumes(self.cones, normals))
+        area, volume = (self._sums(self.of_shell, values) for values in self.mesh.shell_sums(self.edges))
+        # The holes' areas as seen along their axes: a crack has none, though its cones have.
+        facing = np.stack([np.bincount(hole, weights=normals[:, k]) for k in range(3)], axis=1)
+        of_hole = np.zeros(len(facing), np.int64)
+        of_hole[hole] = self.of_cone
+        missing = self._sums(of_hole, np.linalg.norm(facing, axis=1))
+        self.volume = volume + self._sums(self.of_cone, _volumes(self.cones, normals))
+        closed = np.bincount(self.of_cone, minlength=self.count) == 0
+        least = np.where(closed, THIN * area, np.maximum(FLAT * area**1.5, TINY))
+        self.solid = (np.abs(self.volume) > least) & (missing <= WIDE_OPEN * area)
+        if found.one_sided is not None:
+            self.solid[self.of_shell[found.one_sided]] = False
 
-    def _of_cones(self, values: Floats) -> Floats:
-        """Sums (count,) of the cones' values by shell."""
-        return np.bincount(self.of_cone, weights=values, minlength=self.count).astype(np.float64)
+    def _sums(self, body: Ints, values: Floats) -> Floats:
+        """Sums (count,) of values by body."""
+        return np.bincount(body, weights=values, minlength=self.count).astype(np.float64)
 
-    def faces(self, shells: Bools) -> Bools:
-        """Whether each face (f,) is in one of the chosen shells (count,)."""
-        shell = self.edges.shell_of()
-        return np.asarray(np.append(shells, False)[np.minimum(shell, self.count)])  # those left out have higher numbers
+    def faces(self, bodies: Bools) -> Bools:
+        """Whether each face (f,) is in one of the chosen bodies (count,)."""
+        shell = self.edges.shell_of()  # those left out have higher numbers
+        return np.asarray(np.append(bodies[self.of_shell], False)[np.minimum(shell, self.edges.shells)])
 
-    @cached_property
-    def of_face(self) -> Ints:
-        """The shell of each face that counts."""
-        shell = self.edges.shell_of()
-        return np.asarray(shell[shell < self.count])
-
-    @cached_property
-    def triangles(self) -> Floats:
-        """The faces that count, then cones (t, 3, 3)."""
-        faces = self.mesh.triangles(self.edges.shell_of() < self.count)
-        return np.concatenate([faces, self.cones]).reshape(-1, 3, 3)
-
-    @cached_property
-    def of_triangle(self) -> Ints:
-        """The shell (t,) of each triangle."""
-        return np.concatenate([self.of_face, self.of_cone])
-
-    @cached_property
-    def boxes(self) -> tuple[Floats, Floats]:
-        """Lower and upper corners of the shells' boxes, (count, 3) each."""
+    def around(self, bodies: Ints) -> Ints:
+        """For each body (count,) the winding number of the space around the chosen ones (k,), by those of them that
+        contain it."""
+        around = np.zeros(self.count, np.int64)
+        if len(bodies) < 2:
+            return around
+        triangles, of = self._triangles(np.isin(np.arange(self.count), bodies))
         low, high = np.full((self.count, 3), np.inf), np.full((self.count, 3), -np.inf)
-        np.minimum.at(low, self.of_triangle, self.triangles.min(axis=1))
-        np.maximum.at(high, self.of_triangle, self.triangles.max(axis=1))
-        return low, high
+        np.minimum.at(low, of, triangles.min(axis=1))
+        np.maximum.at(high, of, triangles.max(axis=1))
+        inner, outer = boxes_within(low[bodies], high[bodies])
+        if len(inner) == 0:
+            return around
+        pairs = np.unique(bodies[inner] * self.count + bodies[outer])
+        wanted = np.zeros(self.count, bool)
+        wanted[np.concatenate(np.divmod(pairs, self.count))] = True
+        triangles, of = triangles[wanted[of]], of[wanted[of]]
+        inner = np.unique(bodies[inner])
+        line = lines_through(triangles, of, inner)
+        for axis in range(3):
+            chosen = line.axis == axis
+            if not chosen.any():
+                continue
+            found = hits(line.point[chosen], triangles, axis)
+            body, hit = inner[chosen][found.line], of[found.triangle]
+            own = hit == body
+            middle = middles(found.line[own], found.height[own], found.way[own], int(chosen.sum()))
+            holds = np.isin(body * self.count + hit, pairs) & (found.height > middle[found.line])
+            np.add.at(around, body[holds], found.way[holds])
+        return around
 
-    def around(self, shell: int) -> Ints:
-        """The other shells whose boxes contain the box of this one."""
-        low, high = self.boxes
-        holds = (low <= low[shell]).all(axis=1) & (high >= high[shell]).all(axis=1)
-        holds[shell] = False
-        return np.flatnonzero(holds)
+    def _triangles(self, bodies: Bools) -> tuple[Floats, Ints]:
+        """The faces of the chosen bodies (count,), then their cones (t, 3, 3); and the body (t,) of each."""
+        chosen, cone = self.faces(bodies), bodies[self.of_cone]
+        triangles = np.concatenate([self.mesh.triangles(chosen), self.cones[cone]]).reshape(-1, 3, 3)
+        return triangles, np.concatenate([self.of_shell[self.edges.shell_of()[chosen]], self.of_cone[cone]])
 
-    def winding(self, shells: Ints, sign: Ints, inner: int) -> float:
-        """The winding number of shells, weighted by `sign`, at a point of the shell `inner`.
 
-        Median of the crossings of three rays along the axes, as one of them may graze an edge.
-        """
-        weight = np.zeros(self.count)
-        weight[shells] = sign
-        chosen = np.flatnonzero(weight[self.of_triangle])
-        triangles, weight = self.triangles[chosen], weight[self.of_triangle[chosen]]
-        own = np.flatnonzero(self.of_face == inner)
-        at = np.array([0.397, 0.331, 0.272]) @ self.triangles[own[len(own) // 2]]
-        return float(np.median([crossings(at, triangles, weight, axis) for axis in range(3)]))
+class _Rim(NamedTuple):
+    """Edges that parts of a surface use more often in one direction, sorted.
+
+    ends  (e, 2) the vertices of each edge, in that direction.
+    part  (e,).
+    uses  (e,) how many more.
+    """
+
+    ends: Ints
+    part: Ints
+    uses: Ints
+
+
+def _unbalanced(ends: Ints, part: Ints, uses: Ints | int = 1) -> _Rim:
+    """The rim of parts (k,) with directed edges (k, 2), used so often (k,)."""
+    low, high = ends.min(axis=1), ends.max(axis=1)
+    uses = np.where(ends[:, 0] == low, uses, -uses)
+    order = np.lexsort((part, high, low))
+    low, high, part, uses = low[order], high[order], part[order], uses[order]
+    new = np.ones(len(order), bool)
+    new[1:] = (low[1:] != low[:-1]) | (high[1:] != high[:-1]) | (part[1:] != part[:-1])
+    first = np.flatnonzero(new)
+    total = np.add.reduceat(uses, first) if len(first) else uses
+    first, total = first[total != 0], total[total != 0]
+    edge = np.stack([low[first], high[first]], axis=1)
+    return _Rim(np.where(total[:, None] > 0, edge, edge[:, ::-1]), part[first], np.abs(total))
+
+
+def _joined(found: Repaired) -> tuple[Ints, _Rim]:
+    """The body (shells,) of each shell, and the rim of bodies."""
+    loose = found.edges.loose
+    rim = _unbalanced(loose.ends, loose.shell)
+    # Shells that use an edge in opposite directions close each other.
+    edge = np.sort(rim.ends, axis=1)
+    new = np.ones(len(edge), bool)
+    new[1:] = np.any(edge[1:] != edge[:-1], axis=1)
+    number = np.cumsum(new) - 1
+    ways = np.zeros((2, int(new.sum())), bool)
+    ways[(rim.ends[:, 0] < rim.ends[:, 1]).astype(np.int64), number] = True
+    join = np.flatnonzero(~new & (ways[0] & ways[1])[number])
+    of_shell = _numbered(connected(found.edges.shells, np.stack([rim.part[join - 1], rim.part[join]], axis=1)))
+    rim = _unbalanced(rim.ends, of_shell[rim.part], rim.uses)
+    # So do those on the two sides of a crack.
+    one, other = _along(found.mesh, rim.ends, np.arange(len(rim.part)))
+    pairs = np.stack([rim.part[one], rim.part[other]], axis=1)
+    body = _numbered(connected(int(of_shell.max(initial=-1)) + 1, pairs))
+    return body[of_shell], rim._replace(part=body[rim.part])
+
+
+def _numbered(label: Ints) -> Ints:
+    """Labels as numbers from 0 on."""
+    return np.asarray(np.unique(label, return_inverse=True)[1])
 
 
 def _volumes(triangles: Floats, normals: Floats) -> Floats:
@@ -251,34 +356,19 @@ def _volumes(triangles: Floats, normals: Floats) -> Floats:
     return volume
 
 
-def crossings(point: Floats, triangles: Floats, weight: Floats, axis: int) -> float:
-    """Signed crossings of a ray from a point along an axis with triangles (m, 3, 3), weighted (m,); leaving is
-    positive."""
-    u, v = (axis + 1) % 3, (axis + 2) % 3
-    low, high = triangles.min(axis=1), triangles.max(axis=1)
-    near = (low[:, u] <= point[u]) & (high[:, u] > point[u]) & (low[:, v] <= point[v]) & (high[:, v] > point[v])
-    near &= high[:, axis] > point[axis]
-    corner, weight = triangles[near] - point, weight[near]
-    # Twice the projected areas of the triangles that the point forms with the three edges.
-    a, b = corner, corner[:, [1, 2, 0]]
-    area = (a[..., u] * b[..., v] - a[..., v] * b[..., u])[:, [1, 2, 0]]
-    within = (area > 0).all(axis=1) | (area < 0).all(axis=1)
-    total = area[within].sum(axis=1)
-    height = (area[within] * corner[within, :, axis]).sum(axis=1) / total
-    return float((weight[within] * np.sign(total))[height > 0].sum())
-
-
-def cones(ends: Ints, start: Floats, end: Floats) -> Floats:
-    """Cones (c, 9): a triangle for each directed edge, whose apex is the centre of the connected edges.
-
-    ends (c, 2): the vertices of each edge by number; start, end (c, 3): their positions. Where the edges are the
-    reversed boundary of a surface, the cones close it with consistent orientation.
-    """
-    if len(ends) == 0:
-        return np.empty((0, 9))
+def holes(ends: Ints) -> Ints:
+    """The number (c,), from 0 on, of the connected edges that each directed edge (c, 2) is one of."""
     number, vertex = np.unique(ends, return_inverse=True)
     vertex = vertex.reshape(-1, 2)
-    loop = connected(len(number), vertex)[vertex[:, 0]]
-    size = np.maximum(np.bincount(loop), 1)
-    apex = np.stack([np.bincount(loop, weights=start[:, k]) / size for k in range(3)], axis=1)
-    return np.concatenate([apex[loop], start, end], axis=1)
+    return _numbered(connected(len(number), vertex)[vertex[:, 0]])
+
+
+def cones(hole: Ints, start: Floats, end: Floats) -> Floats:
+    """Cones (c, 9): a triangle for each directed edge, whose apex is the centre of the edges of its hole.
+
+    hole (c,): from `holes`; start, end (c, 3): the edges' ends. Where the edges are the reversed boundary of a surface,
+    the cones close it with consistent orientation.
+    """
+    size = np.maximum(np.bincount(hole), 1)
+    apex = np.stack([np.bincount(hole, weights=start[:, k]) / size for k in range(3)], axis=1)
+    return np.concatenate([apex[hole], start, end], axis=1)

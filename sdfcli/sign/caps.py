@@ -11,7 +11,7 @@ from sdfcli.backend import Array, Backend, C, Group
 from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.connectivity import OpenEdges
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.mesh.repair import cones
+from sdfcli.mesh.repair import cones, holes
 from sdfcli.spatial.index import DistanceIndex
 from sdfcli.spatial.moments import WindingIndex
 from sdfcli.spatial.morton import Order, morton_order
@@ -36,7 +36,7 @@ def cap_triangles(mesh: Mesh, open_edges: OpenEdges | None = None) -> Floats:
     ends = np.repeat(np.where((excess > 0)[:, None], ends[:, ::-1], ends), np.abs(excess), axis=0)
     vertex, of_end = np.unique(ends, return_inverse=True)
     position = mesh.domain.to_unit(mesh.vertices[vertex])[of_end.reshape(-1, 2)]
-    return cones(ends, position[:, 0], position[:, 1])
+    return cones(holes(ends), position[:, 0], position[:, 1])
 
 
 def reach_sq(caps: Floats) -> Floats:

@@ -27,6 +27,7 @@ class SignChoice:
 
     inverted    number of shells that were oriented inwards, and turned.
     crossing    number of faces that cross or overlap others; 0 while it is not counted, see `settle_sign`.
+    encloses    whether some part has an inside; see mesh/repair.py.
     left_out    (k,) the faces that do not count for winding numbers; None: all do.
     open_edges  those of the faces that count, where not all do.
     """
@@ -36,6 +37,7 @@ class SignChoice:
     asked_for: bool = False
     inverted: int = 0
     crossing: int = 0
+    encloses: bool = True
     left_out: Ints | None = None
     open_edges: OpenEdges | None = None
 
@@ -55,10 +57,10 @@ def choose_sign(mesh: Mesh, asked: str, orient: Orient | None = None) -> tuple[M
     notes = repaired.notes
     if asked != "auto":
         method, reason = asked, "asked for"
-    elif repaired.left_out is None and not repaired.mesh.health.faults:
+    elif repaired.left_out is None and repaired.encloses and not repaired.mesh.health.faults:
         method, reason = "pseudonormal", "closed, oriented, no degenerate or non-manifold spots"
     else:
-        method, reason = "winding", ", ".join(health.faults)
+        method, reason = "winding", ", ".join(health.faults) or "closed, but flat"
         if not health.watertight and not repaired.edges.open:
             notes = [*notes, "closed then"]
     if repaired.left_out is None:
@@ -71,6 +73,7 @@ def choose_sign(mesh: Mesh, asked: str, orient: Orient | None = None) -> tuple[M
         "; ".join([reason, *notes]),
         asked_for=asked != "auto",
         inverted=repaired.inverted,
+        encloses=repaired.encloses,
         left_out=repaired.left_out,
         open_edges=None if repaired.left_out is None else repaired.edges.open_edges,
     )
@@ -98,8 +101,8 @@ def settle_sign(
     choice does not depend on them, they were not.
 
     Pseudonormals need a surface with inside and outside on its two sides everywhere: for one that folds back on itself,
-    crosses itself, or lies in another solid, `auto` takes winding numbers. An open surface that encloses nothing has no
-    sign.
+    crosses itself, or lies in another solid, `auto` takes winding numbers. A surface that encloses nothing, open or
+    flat, has no sign.
 
     lazy: the moments of winding numbers are made on first use, by a tree of their own, so that only the order of `bvh`
     is kept.
@@ -121,7 +124,7 @@ def settle_sign(
     if choice.method != "winding":
         return choice, make_signer(backend, mesh, bvh, choice.method), counts
     signer = WindingSigner(backend, Caps.of(backend, mesh, open_edges), _moments(backend, bvh, left_out, lazy))
-    if choice.asked_for or signer.closed:
+    if choice.asked_for or (signer.closed and choice.encloses):
         return choice, signer, counts
     share = enclosing_share(signer.index, mesh, left_out)
     if share >= 0.5:

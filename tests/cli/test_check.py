@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -114,3 +115,15 @@ def test_units(tmp_path: Path, suffix: str, unit: str | None) -> None:
     path = tmp_path / f"ball.{suffix}"
     trimesh.Trimesh(*BALL, process=False).export(path)
     assert check(path, device="cpu")["units"] == unit
+
+
+def test_a_mesh_without_an_area(tmp_path: Path) -> None:
+    """No open edge, but nothing is enclosed, either."""
+    (tmp_path / "line.obj").write_text("v 0 0 0\nv 1 0 0\nv 2 0 0\nf 1 2 3\nf 3 2 1\nf 1 2 2\n")
+    flat = "v 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0\nf 1 2 3\nf 1 3 4\nf 4 2 1\nf 4 3 2\n"
+    (tmp_path / "flat.obj").write_text(flat)
+    for name in ("line.obj", "flat.obj"):
+        done = CliRunner().invoke(app, ["check", str(tmp_path / name), "--json", "--device", "cpu"])
+        report = json.loads(done.stdout)
+        assert (report["verdict"], report["sign"], report["watertight"]) == ("doubtful", "none", True)
+        assert "encloses nothing" in report["sign_reason"]

@@ -10,7 +10,8 @@
 // count.
 //
 // SHELLS. Faces across an edge of two faces are joined (Rem's and later union-find algorithms: roots only ever hang
-// below smaller ones), so that the root of a shell is its first face, whatever the order of threads.
+// below smaller ones), so that the root of a shell is its first face, whatever the order of threads. Degenerate faces
+// are in none.
 //
 // INTERFACE
 //   sdf_side_count, sdf_side_enter, sdf_side_sort  make the buckets
@@ -33,6 +34,11 @@ enum MeshCount { OPEN_EDGES, NON_MANIFOLD_EDGES, INCONSISTENT_EDGES, LOOSE_SIDES
 
 FN u32 next_corner(u32 half_edge) { return half_edge % 3 == 2 ? half_edge - 2 : half_edge + 1; }
 
+FN bool is_degenerate(const u32* welded, u32 face) {
+    const u32* corner = welded + 3 * (size_t)face;
+    return corner[0] == corner[1] || corner[1] == corner[2] || corner[2] == corner[0];
+}
+
 // ---- Sides ----
 
 FN bool owned_by_start(const u32* corners, u32 start, u32 end) {
@@ -45,14 +51,14 @@ struct sdf_side_count_args {
     const u32* welded;   // [n]
     const u32* corners;  // [vertices] how often each vertex is a corner
     u32* first;          // [vertices + 1] in and out: 0 before; the lengths of the buckets
-    u8* maybe_doubled;   // [n // 3] in and out: 0 before; the faces without sides, which are a point
+    u8* maybe_doubled;   // [n // 3] in and out: 0 before; the faces without sides
     u32* counts;         // [6] in and out: MAYBE_DOUBLED
 };
 SDF_KERNEL(sdf_side_count, PLAIN, i) {
-    u32 start = a.welded[i], end = a.welded[next_corner(i)];
-    if (start != end) {
+    if (!is_degenerate(a.welded, i / 3)) {
+        u32 start = a.welded[i], end = a.welded[next_corner(i)];
         atomic_add(a.first + (owned_by_start(a.corners, start, end) ? start : end), 1u);
-    } else if (i % 3 == 0 && end == a.welded[i + 2]) {
+    } else if (i % 3 == 0) {
         a.maybe_doubled[i / 3] = 1;
         atomic_add(a.counts + MAYBE_DOUBLED, 1u);
     }
@@ -66,8 +72,8 @@ struct sdf_side_enter_args {
     u64* side;           // [n] out: the sides of each bucket, in any order
 };
 SDF_KERNEL(sdf_side_enter, PLAIN, i) {
+    if (is_degenerate(a.welded, i / 3)) return;
     u32 start = a.welded[i], end = a.welded[next_corner(i)];
-    if (start == end) return;
     bool to_owner = !owned_by_start(a.corners, start, end);
     u32 place = atomic_add(a.first + (to_owner ? end : start), SDF_NONE) - 1;  // adds -1
     a.side[place] = (u64)(to_owner ? start : end) << 33 | (u64)i << 1 | to_owner;
@@ -269,7 +275,7 @@ struct sdf_edges_doubled_args {
 SDF_KERNEL(sdf_edges_doubled, PLAIN, i) {
     u32 half_edge = 3 * a.list[4 * (size_t)(i / 3)] + i % 3, start = a.welded[half_edge],
         end = a.welded[next_corner(half_edge)];
-    if (start == end) return;
+    if (is_degenerate(a.welded, half_edge / 3)) return;
     bool from_owner = owned_by_start(a.corners, start, end);
     u32 owner = from_owner ? start : end, other = from_owner ? end : start, last = a.first[owner + 1];
     u32 begin = a.first[owner];
@@ -331,41 +337,53 @@ struct sdf_edges_alike_args {
     const u32* first;  // [n + 1]
     const u64* side;   // [3, faces]
     const u8* state;   // [faces]; null: see sdf_edges
+    u32 cracks;
+    const u64* crack;  // [cracks] ascending: edges, low end << 32 | high end, across which faces may disagree
     u32* parent;       // [2, faces] in and out: each its own before
 };
 SDF_KERNEL(sdf_edges_alike, PLAIN, i) {
     for (u32 k = a.first[i], end = a.first[i + 1]; k < end;) {
+        u32 other = (u32)(a.side[k] >> 33);
         EdgeUses uses = uses_at(a.side, a.state, k, end);
         if (!uses.pair()) continue;
+        u64 edge = (u64)min_of(i, other) << 32 | max_of(i, other);
+        u32 place = uses.alike() ? a.cracks : lower_bound(a.crack, a.cracks, edge);
+        if (place < a.cracks && a.crack[place] == edge) continue;
         u32 one = uses.half_edge[0] / 3, two = uses.half_edge[1] / 3;
         join(a.parent, one, uses.alike() ? two : two + a.faces);
         join(a.parent, one + a.faces, uses.alike() ? two + a.faces : two);
     }
 }
 
+FN bool in_shell(const u8* state, const u32* welded, u32 face) {
+    return !(state_of(state, face) & SDF_FACE_LEFT_OUT) && !is_degenerate(welded, face);
+}
+
 struct sdf_shell_roots_args {
-    u32 n;            // nodes
-    const u8* state;  // [n]; null: see sdf_edges
-    u32* parent;      // [n] in and out: then each one's root
-    u32* number;      // [n] out: 1 for the root of a shell of faces that count, else 0; null: not wanted
+    u32 n;              // nodes
+    const u8* state;    // [n]; null: see sdf_edges
+    const u32* welded;  // [n, 3]; null where `number` is
+    u32* parent;        // [n] in and out: then each one's root
+    u32* number;        // [n] out: 1 for the root of a shell of faces that count, else 0; null: not wanted
 };
 SDF_KERNEL(sdf_shell_roots, PLAIN, i) {
     u32 root = i;  // not by root_of, which would replace what another thread has written
     for (u32 above = load_relaxed(a.parent + i); above != root; above = load_relaxed(a.parent + root)) root = above;
     store_relaxed(a.parent + i, root);
-    if (a.number) a.number[i] = root == i && !(state_of(a.state, i) & SDF_FACE_LEFT_OUT);
+    if (a.number) a.number[i] = root == i && in_shell(a.state, a.welded, i);
 }
 
 struct sdf_shell_number_args {
     u32 n;              // faces
     const u8* state;    // [n]; null: see sdf_edges
+    const u32* welded;  // [n, 3]
     const u32* parent;  // [n] roots
     const u32* number;  // [n] the running sums of sdf_shell_roots'
-    u32* shell;         // [n] out: numbers of shells, SDF_NONE for a face that is left out
+    u32* shell;         // [n] out: numbers of shells, SDF_NONE for a face that is in none
     u32* counts;        // [6] out: SHELLS
 };
 SDF_KERNEL(sdf_shell_number, PLAIN, i) {
-    a.shell[i] = state_of(a.state, i) & SDF_FACE_LEFT_OUT ? SDF_NONE : a.number[a.parent[i]] - 1;
+    a.shell[i] = in_shell(a.state, a.welded, i) ? a.number[a.parent[i]] - 1 : SDF_NONE;
     if (i == a.n - 1) a.counts[SHELLS] = a.number[i];
 }
 

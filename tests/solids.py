@@ -1,0 +1,137 @@
+"""Random solids of unit voxels, whose inside is known, and the damage that files do to their surfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+import shapes
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+Maker = Callable[[np.random.Generator], "Solid"]
+DAMAGES = ("split", "collapsed", "cracked", "soup", "inward")
+
+
+class Solid(NamedTuple):
+    """A surface, and centres of voxels (n, 3) that are inside or not (n,)."""
+
+    shape: shapes.Shape
+    points: Floats
+    inside: npt.NDArray[np.bool_]
+
+
+def filled(rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+    """Voxels (x, y, z), some of them full."""
+    while not (voxels := _voxels(rng)).any():
+        pass
+    return voxels
+
+
+def _voxels(rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+    """Voxels (x, y, z): of a random density, or a block with cavities, of which some hold a block, and so on."""
+    sides = rng.integers(1, 7, 3)
+    if rng.random() < 0.5:
+        return np.asarray(rng.random(sides) < rng.uniform(0.2, 0.9))
+    voxels = np.ones(sides, bool)
+    for _ in range(int(rng.integers(1, 5))):
+        low = rng.integers(0, sides)
+        high = rng.integers(low, sides) + 1
+        part = tuple(slice(int(a), int(b)) for a, b in zip(low, high, strict=True))
+        voxels[part] = not voxels[part].all()
+    return voxels
+
+
+def surface(rng: np.random.Generator, voxels: npt.NDArray[np.bool_]) -> shapes.Shape:
+    """The faces between full and empty voxels, two triangles each, outwards, in any order."""
+    full = np.pad(voxels, 1)
+    quads = []
+    for axis in range(3):
+        along_axis = full.transpose(axis, (axis + 1) % 3, (axis + 2) % 3)
+        for outwards in (True, False):
+            behind, before = (along_axis[:-1], along_axis[1:])[:: 1 if outwards else -1]
+            place = np.argwhere(behind & ~before)
+            corner = np.roll(place, axis, axis=1).astype(np.float64)
+            corner[:, axis] += 1
+            along = np.eye(3)[[(axis + 1) % 3, (axis + 2) % 3][:: 1 if outwards else -1]]
+            quads.append(corner[:, None] + np.array([[0, 0], [1, 0], [1, 1], [0, 1]]) @ along - 1)
+    quad = np.concatenate(quads)
+    quad = np.where(rng.random((len(quad), 1, 1)) < 0.5, quad, np.roll(quad, 1, axis=1))
+    vertices, faces = np.unique(quad.reshape(-1, 3), axis=0, return_inverse=True)
+    corners = faces.reshape(-1, 4)
+    return vertices, rng.permutation(np.concatenate([corners[:, [0, 1, 2]], corners[:, [0, 2, 3]]]))
+
+
+def damaged(rng: np.random.Generator, shape: shapes.Shape, damages: tuple[str, ...]) -> shapes.Shape:
+    """The same surface, otherwise told.
+
+    split      edges have a vertex in their middle.
+    collapsed  there are degenerate faces: of two equal corners, of three, and along edges.
+    cracked    edges have a vertex in their middle on one of their sides.
+    soup       no two faces share a vertex.
+    inward     all faces are the other way round.
+    """
+    vertices, faces = shape
+    for damage in damages:
+        if damage in ("split", "cracked"):
+            vertices, faces = _split(rng, vertices, faces, both=damage == "split")
+        elif damage == "collapsed":
+            some = faces[rng.integers(0, len(faces), 1 + len(faces) // 8)]
+            again = some[:, [[0, 0, 1], [1, 2, 1], [2, 2, 2]][int(rng.integers(3))]]
+            vertices, split = _split(rng, vertices, faces, both=False, needles=True)
+            faces = np.concatenate([split, again])
+        elif damage == "soup":
+            vertices, faces = vertices[faces].reshape(-1, 3), np.arange(3 * len(faces)).reshape(-1, 3)
+        elif damage == "inward":
+            faces = faces[:, ::-1]
+    return vertices, rng.permutation(faces)
+
+
+def _split(rng: np.random.Generator, vertices: Floats, faces: Ints, both: bool, needles: bool = False) -> shapes.Shape:
+    """Some edges get a vertex in their middle, in both of their faces, or in one; with a degenerate face, a needle,
+    that closes the crack."""
+    chosen = rng.random(len(faces)) < 0.3
+    start, end, apex = faces[chosen].T
+    low, high = np.minimum(start, end), np.maximum(start, end)
+    edges, number = np.unique(np.stack([low, high], axis=1), axis=0, return_inverse=True)
+    middle = len(vertices) + number.reshape(-1)
+    vertices = np.concatenate([vertices, vertices[edges].mean(axis=1)])
+    if both:
+        named = {(int(a), int(b)): k for k, (a, b) in enumerate(edges, len(vertices) - len(edges))}
+        rows, waiting = [], faces.tolist()
+        while waiting:
+            row = waiting.pop()
+            for a, b, c in (row, row[1:] + row[:1], row[2:] + row[:2]):
+                if (at := named.get((min(a, b), max(a, b)))) is not None:
+                    waiting += [[a, at, c], [at, b, c]]
+                    break
+            else:
+                rows.append(row)
+        return vertices, np.array(rows)
+    parts = [faces[~chosen], np.stack([start, middle, apex], 1), np.stack([middle, end, apex], 1)]
+    if needles:
+        parts.append(np.stack([start, end, middle], 1))
+    return vertices, np.concatenate(parts)
+
+
+def lattice_solid(rng: np.random.Generator) -> Solid:
+    """A random one."""
+    voxels = filled(rng)
+    some = tuple(damage for damage in DAMAGES if rng.random() < 0.3)
+    shape = damaged(rng, surface(rng, voxels), some)
+    full = np.pad(voxels, 1)
+    return Solid(shape, np.argwhere(np.ones_like(full)) - 0.5, full.reshape(-1))
+
+
+def turned_solid(rng: np.random.Generator) -> Solid:
+    """One that is turned, moved and scaled, and whose vertices are rounded, to degenerate faces as well."""
+    (vertices, faces), points, inside = lattice_solid(rng)
+    turn, scale = shapes.turn(rng), 10 ** rng.uniform(-3, 3)
+    offset = rng.normal(size=3) * 10 ** rng.uniform(-1, 2)
+    step = 10 ** rng.uniform(-6, -1.5)
+    rounded = np.round((vertices @ turn.T + offset) / step) * step
+    return Solid((rounded * scale, faces), (points @ turn.T + offset) * scale, inside)
