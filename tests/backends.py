@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
+import hashlib
 import subprocess
 from pathlib import Path
 from threading import Lock
@@ -58,11 +60,18 @@ def grids(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def fibres(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The kernels that need warps, for one warp of fibres."""
-    library = tmp_path_factory.mktemp("warp") / "warp.so"
+    """The kernels that need warps, for one warp of fibres; compiled once for the same sources, by whatever process."""
     source = Path(__file__).with_name("warp.cpp")
     options = ["-std=c++17", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-w", f"-I{KERNELS}"]
-    subprocess.run(["g++", *options, str(source), "-o", str(library)], check=True)
+    contents = [path.read_bytes() for path in (source, *sorted(KERNELS.rglob("*.h")))]
+    name = hashlib.sha256(b"\0".join([" ".join(options).encode(), *contents])).hexdigest()
+    library = tmp_path_factory.getbasetemp().parent / f"warp-{name[:16]}.so"  # for all processes of a run, and the next
+    with open(library.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not library.exists():
+            whole = library.with_suffix(".part")
+            subprocess.run(["g++", *options, str(source), "-o", str(whole)], check=True)
+            whole.rename(library)
     return library
 
 
