@@ -1,9 +1,11 @@
 # sdfcli on the CPU:
 #   docker build -t sdfcli .
 #   docker run --rm --user "$(id -u):$(id -g)" -v "$PWD:/data" sdfcli build scans/ -o fields/
-# On NVIDIA GPUs, whose driver the NVIDIA Container Toolkit brings in; the volume keeps the compiled kernels:
+# On NVIDIA GPUs, whose driver the NVIDIA Container Toolkit brings in; a folder of yours keeps the compiled kernels, which
+# are run, so that nobody else may write to it:
 #   docker build -t sdfcli:cuda13 --build-arg EXTRAS=cluster,cuda13 .
-#   docker run --rm --gpus all --user "$(id -u):$(id -g)" -v sdfcli-kernels:/kernels -v "$PWD:/data" sdfcli:cuda13 build scans/
+#   mkdir -p ~/.cache/sdfcli-kernels
+#   docker run --rm --gpus all --user "$(id -u):$(id -g)" -v ~/.cache/sdfcli-kernels:/kernels -v "$PWD:/data" sdfcli:cuda13 build scans/
 FROM python:3.13-slim AS build
 ARG EXTRAS=cluster
 # hadolint ignore=DL3008
@@ -19,6 +21,7 @@ ENV PATH=/opt/sdfcli/bin:$PATH \
     CUPY_CACHE_DIR=/kernels \
     NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
-RUN mkdir --mode=1777 /kernels
+RUN useradd --create-home --uid 1000 sdfcli && install --directory --owner=sdfcli --group=sdfcli --mode=700 /kernels
+USER sdfcli
 WORKDIR /data
 ENTRYPOINT ["sdfcli"]

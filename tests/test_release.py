@@ -53,3 +53,32 @@ def test_actions_are_pinned(name: str) -> None:
     assert used
     for each in used:
         assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", each), each
+
+
+def test_jobs_that_may_write_install_nothing() -> None:
+    """Whatever a package of others does, it has no token to do it with."""
+    for name in ("ci", "release"):
+        jobs = yaml.safe_load((ROOT / f".github/workflows/{name}.yml").read_text())["jobs"]
+        for job in jobs.values():
+            text = yaml.safe_dump(job)
+            writes = "write" in (job["permissions"] or {}).values()
+            assert not (writes and re.search(r"pip |\.ci/run", text))
+            assert not (writes and "setup-python" in text)
+
+
+@pytest.mark.parametrize("name", ["wheels", "docs"])
+def test_packages_of_a_release_have_hashes(name: str) -> None:
+    text = (ROOT / f"tools/{name}.txt").read_text()
+    pinned = re.split(r"\n(?=[a-z])", text)[1:]
+    assert all(re.match(r"[\w.-]+==\S+( ;.*)? \\\n    --hash=sha256:", each) for each in pinned)
+    wanted = (ROOT / f"tools/{name}.in").read_text().splitlines()
+    names = {re.match(r"[\w.-]+", line)[0] for line in wanted if not line.startswith("#")}
+    assert names <= {each.partition("==")[0] for each in pinned}
+
+
+def test_registries_have_no_address() -> None:
+    """Mirrors and proxies serve them, too; names are enough."""
+    files = [*ROOT.glob(".github/workflows/*.yml"), *ROOT.glob("docs/**/*.md"), ROOT / "README.md", ROOT / "Dockerfile"]
+    for path in [*files, *ROOT.glob("tools/*"), ROOT / "conda/recipe.yaml", ROOT / ".ci/run"]:
+        if path.is_file():
+            assert not re.search(r"pypi\.org|pythonhosted\.org|anaconda\.org", path.read_text()), path

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import shutil
 import sys
 import tempfile
@@ -41,10 +42,10 @@ COMPILERS = ("c++", "g++", "clang++")
 COMPILER = """#!/bin/sh
 for word; do
     case $word in
-    -c) exec {zig} {flags} "$@" ;;
+    -c) exec {zig} "$@" ;;
     esac
 done
-exec {zig} {flags} "$@" -nostdlib++ -s
+exec {zig} "$@" -nostdlib++ -s
 """
 """A compiler for CMake. The library needs no C++ library, which Zig would build first, for minutes, nor names for
 debuggers (-s)."""
@@ -72,8 +73,8 @@ def zig(target: str, *flags: str) -> Iterator[None]:
     with tempfile.TemporaryDirectory() as folder:
         program, before = Path(folder) / "c++", os.environ.get("CXX")
         # Without them Zig builds a library for reports of undefined behaviour.
-        words = f"c++ -target {target} -fno-sanitize=all -g0 {' '.join(flags)}"
-        program.write_text(COMPILER.format(zig=f'"{sys.executable}" -m ziglang', flags=words))
+        words = ["c++", "-target", target, "-fno-sanitize=all", "-g0", *flags]
+        program.write_text(COMPILER.format(zig=shlex.join([sys.executable, "-m", "ziglang", *words])))
         program.chmod(0o700)
         os.environ["CXX"] = str(program)
         try:

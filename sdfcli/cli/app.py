@@ -102,7 +102,12 @@ class Commands(TyperGroup):
         except Exception as error:
             if interrupts.seen():  # the error is a consequence of the interrupt
                 raise _interrupted() from None
-            if type(error).__module__.startswith(("click", "typer")) or ctx.params.get("debug"):
+            if type(error).__module__.startswith(("click", "typer")):
+                raise
+            if ctx.params.get("debug"):
+                from sdfcli.cli.output import print_traceback
+
+                sys.excepthook = print_traceback
                 raise
             memory.release_frames(error)
             from sdfcli.cli.output import print_error

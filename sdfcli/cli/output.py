@@ -10,10 +10,12 @@ import sys
 import textwrap
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import zip_longest
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import typer
@@ -55,6 +57,12 @@ def say(line: str) -> None:
     typer.echo(plain(line), err=True)
 
 
+def print_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """A traceback on standard error, by lines without credentials of URLs. For sys.excepthook."""
+    for line in "".join(traceback.format_exception(kind, error, trace)).splitlines():
+        say(line)
+
+
 def print_error(error: SdfError) -> int:
     """Prints an error as one line on standard error; returns its exit code."""
     with suppress(OSError):  # a closed stream: the exit code is enough
@@ -69,8 +77,20 @@ def show(line: str) -> None:
 
 def print_json(value: dict[str, Any]) -> None:
     """One JSON object on one line, with the version of its schema (schemas.py)."""
+    text = json.dumps({"schema_version": SCHEMA_VERSION, **value})
+    if ":/" in text:  # the start of a URL, perhaps
+        text = json.dumps(_shown({"schema_version": SCHEMA_VERSION, **value}))
     with standard_output():
-        typer.echo(json.dumps({"schema_version": SCHEMA_VERSION, **value}))
+        typer.echo(text)
+
+
+def _shown(value: Any) -> Any:
+    """A value of JSON without credentials of URLs."""
+    if isinstance(value, str):
+        return shown(value)
+    if isinstance(value, dict):
+        return {name: _shown(each) for name, each in value.items()}
+    return [_shown(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def print_document(value: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sdfcli.errors import DeviceError, InputError, SdfError, UsageError
+from sdfcli.runtime.files import existing_file
 
 READ, WRITTEN = ("http", "https", "s3", "zip"), ("s3",)
 """Protocols of inputs, and of outputs."""
@@ -25,20 +26,33 @@ SPARE = 64 << 20
 """Bytes of the disk that stay free."""
 
 
+SILENCE = 60
+"""Seconds without a byte after which a server is given up. All of a download may take any time."""
+
+URL = r"\b[a-z][a-z0-9+.-]+:/+"
+"""The start of a URL, also of one that was taken for a path, which has one slash there."""
+
+
 def is_remote(name: Any) -> bool:
     """Whether a name has a protocol."""
-    return isinstance(name, str) and re.match(r"[a-z][a-z0-9+.-]+://", name) is not None
+    return isinstance(name, str) and re.match(r"[a-z][a-z0-9+.-]+://", name, re.IGNORECASE) is not None
 
 
 def shown(text: str) -> str:
     """A text without what stands in its URLs for a password: user names, and queries, as signed ones have."""
-    text = re.sub(r"(\b[a-z][a-z0-9+.-]+://)[^/\s]*@", r"\1", text)
-    return re.sub(r"(\b[a-z][a-z0-9+.-]+://[^\s?]*)\?\S*?(?=::|:?(?:\s|$))", r"\1", text)
+    text = re.sub(rf"({URL})[^/\s]*@", r"\1", text, flags=re.IGNORECASE)
+    return re.sub(rf"({URL}[^\s?]*)\?\S*?(?=::|:?(?:\s|$))", r"\1", text, flags=re.IGNORECASE)
 
 
 def file_name(name: str) -> str:
-    """The last part of a remote name, as `bunny.ply`."""
-    return shown(name).partition("::")[0].rstrip("/").rpartition("/")[2]
+    """The last part of a remote name, as `bunny.ply`. Raises UsageError where that can name no file."""
+    protocol, _, place = shown(name).partition("::")[0].partition("://")
+    if protocol.lower() != "zip":
+        place = place.partition("/")[2]  # of a server, or a bucket
+    last = place.rpartition("/")[2]
+    if last in ("", ".", "..") or not last.isprintable():
+        raise UsageError(f"{shown(name)}: names no file")
+    return last
 
 
 @contextlib.contextmanager
@@ -51,9 +65,10 @@ def local_input(name: str) -> Iterator[str]:
     if not is_remote(name):
         yield name
         return
-    _check_protocol(name, READ, "read from")
+    _check_protocols(name, READ, "read from")
+    file = file_name(name)
     with tempfile.TemporaryDirectory(prefix="sdfcli-") as folder:
-        path = Path(folder, file_name(name) or "file")
+        path = Path(folder, file)
         with _faults(name, InputError, "fetched"):
             _fetch(name, path)
         with _renamed(path, name):
@@ -68,8 +83,9 @@ def local_output(name: str) -> Iterator[str]:
         yield name
         return
     refuse_existing(name)
+    file = file_name(name)
     with tempfile.TemporaryDirectory(prefix="sdfcli-") as folder:
-        path = Path(folder, file_name(name) or "file")
+        path = Path(folder, file)
         with _renamed(path, name):
             yield str(path)
         with _faults(name, UsageError, "written"):
@@ -82,7 +98,7 @@ def local_output(name: str) -> Iterator[str]:
 
 def refuse_existing(name: str) -> None:
     """Raises UsageError where something is there, or nothing can be written."""
-    _check_protocol(name, WRITTEN, "written to")
+    _check_protocols(name, WRITTEN, "written to")
     with _faults(name, UsageError, "written"):
         system, place = _open(name)
         if system.exists(place):
@@ -93,17 +109,38 @@ def _exists(name: str) -> UsageError:
     return UsageError(f"{shown(name)}: exists; what is elsewhere is never replaced, use another name")
 
 
-def _check_protocol(name: str, known: tuple[str, ...], what: str) -> None:
-    if name.partition("://")[0] not in known:
-        kinds = ", ".join(f"{each}://" for each in known)
-        raise UsageError(f"{shown(name)}: files are {what} {kinds}, or without a protocol")
+def _check_protocols(name: str, known: tuple[str, ...], what: str) -> None:
+    """Raises UsageError for a chain with a link of another protocol, and InputError for one whose archive on this
+    machine is no regular file."""
+    *members, last = _chain(name)
+    for link in [*members, last] if is_remote(last) else members:
+        if link.partition("://")[0] not in known:
+            kinds = ", ".join(f"{each}://" for each in known)
+            raise UsageError(f"{shown(name)}: files are {what} {kinds}, or without a protocol")
+    if any(not link.startswith("zip://") for link in members):
+        raise UsageError(f"{shown(name)}: only zip://member:: may stand before another name")
+    if not is_remote(last):
+        existing_file(last)
+
+
+def _chain(name: str) -> list[str]:
+    """The links of a name, as zip://member and file.zip, with their protocols in lower case."""
+    return [re.sub("^[^:/]+://", lambda start: start[0].lower(), link) for link in name.split("::")]
 
 
 def _open(name: str) -> tuple[Any, str]:
     """The file system of a name, and the place in it."""
     import fsspec
 
-    found: tuple[Any, str] = fsspec.core.url_to_fs(name)
+    chain = _chain(name)
+    options: dict[str, Any] = {}
+    if web := {"http", "https"} & {link.partition("://")[0] for link in chain}:
+        from aiohttp import ClientTimeout
+
+        # By default all of a download must be there within five minutes.
+        patient = {"client_kwargs": {"timeout": ClientTimeout(total=None, sock_connect=SILENCE, sock_read=SILENCE)}}
+        options = patient if len(chain) == 1 else dict.fromkeys(web, patient)
+    found: tuple[Any, str] = fsspec.core.url_to_fs("::".join(chain), **options)
     return found
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.server
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -16,10 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fsspec.implementations.http import HTTPFileSystem
+from typer.testing import CliRunner
 
 import sdfcli
 from commands import run
 from conftest import ROOT
+from sdfcli.cli.app import app
 from sdfcli.errors import DeviceError, InputError, UsageError
 from sdfcli.runtime import remote
 
@@ -130,6 +135,76 @@ def test_passwords_are_not_shown(web: str) -> None:
             assert PASSWORD not in done.stdout + done.stderr
             assert web in done.stderr
     assert not Path("b.h5").exists()
+
+
+@pytest.mark.parametrize("scheme", ["http", "HTTPS", "s3", "ftp"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("info",),
+        ("info", "--json"),
+        ("check", "--json"),
+        ("check", "--debug"),
+        ("build", "--debug", "-o", "a.h5"),
+        ("build", "--json", "-o"),
+        ("build", TORUS, "-o"),
+        ("query", "--debug"),
+        ("extract", "-o", "a.ply"),
+        ("slice", "-o"),
+        ("verify", "a.h5", "--mesh"),
+        ("collide", "--json", TORUS),
+        ("render", "--unknown"),
+    ],
+    ids=lambda words: " ".join(map(str, words[:2])),
+)
+def test_no_command_says_a_password(words: tuple[str, ...], scheme: str) -> None:
+    """Whatever the command makes of the name: a path, a mesh, or nothing."""
+    command, *more = map(str, words)
+    name = f"{scheme}://me:{PASSWORD}@127.0.0.1:9/x.ply?key={PASSWORD}"
+    done = CliRunner().invoke(app, [command, *more, name])
+    assert done.exit_code != 0
+    assert PASSWORD not in done.output
+
+
+def test_a_traceback_says_no_password() -> None:
+    done = run("query", f"http://me:{PASSWORD}@127.0.0.1:9/x.ply?key={PASSWORD}", "-", "--debug")
+    assert "Traceback" in done.stderr
+    assert PASSWORD not in done.stderr
+
+
+def test_names_without_a_file(web: str) -> None:
+    for name in (f"http://{web}/.", f"http://{web}/..", f"http://{web}/a/", f"http://{web}", "zip://::a.zip"):
+        code, found, said = built(name)
+        assert (code, found, len(said.splitlines())) == (2, [], 1), name
+        assert "names no file" in said
+
+
+def test_every_link_of_a_chain_is_checked(tmp_path: Path) -> None:
+    os.mkfifo("pipe")
+    for archive in ("pipe", "/dev/zero", "none.zip", "."):
+        code, _, said = built(f"zip://a.obj::{archive}", "-o", "a.h5")
+        assert (code, len(said.splitlines())) == (3, 1), archive
+    for chain in ("zip://a::ftp://host/a.zip", "zip://a::file:///a.zip", "zip://a::simplecache::https://host/a.zip"):
+        code, _, said = built(chain, "-o", "a.h5")
+        assert (code, len(said.splitlines())) == (2, 1), chain
+    code, _, said = built("https://host/a.zip::b.zip", "-o", "a.h5")
+    assert code == 2
+
+
+def test_only_silence_ends_a_download(web: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of it may take any time, also that of an archive."""
+    made: list[Any] = []
+    whole = HTTPFileSystem.__init__
+    monkeypatch.setattr(HTTPFileSystem, "__init__", lambda self, *a, **k: (made.append(k), whole(self, *a, **k))[1])
+    for name in (f"HTTP://{web}/torus.obj", f"zip://torus.obj::http://{web}/torus.obj"):
+        made.clear()
+        HTTPFileSystem.clear_instance_cache()
+        with contextlib.suppress(InputError), remote.local_input(name):
+            pass
+        assert made
+        for each in made:
+            timeout = each["client_kwargs"]["timeout"]
+            assert (timeout.total, timeout.sock_read) == (None, remote.SILENCE)
 
 
 @pytest.mark.parametrize("place", ["none.ply", "closed/torus.obj", "cut/torus.obj"])
@@ -261,6 +336,8 @@ def test_commands_that_need_none_import_none() -> None:
         ("zip://x.ply::https://a:b@host/y.zip?k=1", "zip://x.ply::https://host/y.zip"),
         ("got https://h/x?k=1: no, and https://u:p@q@h/y", "got https://h/x: no, and https://h/y"),
         ("a/b.ply?x", "a/b.ply?x"),
+        ("HTTPS://a:b@host/x.ply?k=1", "HTTPS://host/x.ply"),
+        ("https:/a:b@host/x.ply?k=1: no such file", "https:/host/x.ply: no such file"),
     ],
 )
 def test_shown(name: str, words: str) -> None:
