@@ -25,6 +25,8 @@ EXTRAS = {".step": "step", ".stp": "step", ".usd": "usd", ".usda": "usd", ".usdc
 """Endings of files: the extra of pyproject.toml that they need, and the module in this folder, of one name."""
 LIBRARIES = {"step": "cascadio", "usd": "pxr", "draco": "DracoPy"}
 """The library that an extra installs."""
+NEEDED_BY = {"draco": "KHR_draco_mesh_compression"}
+"""What needs an extra, where it is not the ending of a file."""
 ANSWER = "answer.json"
 
 
@@ -49,9 +51,11 @@ def units_apart(path: Path) -> str:
 
 def _asked(path: Path, folder: str, kind: str | None = None) -> dict[str, Any]:
     """The answer of a process that has written arrays into a folder."""
-    what, kind = (path.suffix, EXTRAS[path.suffix.lower()]) if kind is None else (f"{path.suffix} by {kind}", kind)
+    kind = kind or EXTRAS[path.suffix.lower()]
     if importlib.util.find_spec(LIBRARIES[kind]) is None:
-        raise DeviceError(f"{what} is read with a library that is not installed: pip install 'sdfcli[{kind}]'")
+        raise DeviceError(
+            f"{NEEDED_BY.get(kind, path.suffix)} is read with a library that is not installed: pip install 'sdfcli[{kind}]'"
+        )
     command = [*processes.python(__name__), kind, str(path.absolute()), folder]
     pipe = subprocess.PIPE  # it ends when this process does: then its input does
     with subprocess.Popen(command, stdin=pipe, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:

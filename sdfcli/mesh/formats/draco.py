@@ -11,15 +11,16 @@ import numpy as np
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Faces, Floats, Ints
 from sdfcli.mesh.formats.apart import LIBRARIES
-from sdfcli.mesh.formats.gltf import Scene
+from sdfcli.mesh.formats.gltf import Scene, well_formed
 from sdfcli.mesh.formats.gltf_extensions import DRACO
 
 
 def read(path: Path) -> tuple[Floats, Ints | Faces, str, list[str]]:
     """Vertices (v, 3), triangles (f, 3), the unit, and notes. For apart.py."""
-    scene = Scene.of(path, _decoded)
-    vertices, faces = scene.placed()
-    return vertices, faces, "metre", scene.notes()
+    with well_formed():
+        scene = Scene.of(path, _decoded)
+        vertices, faces = scene.placed()
+        return vertices, faces, "metre", scene.notes()
 
 
 def _decoded(packed: bytes, attributes: dict[str, int]) -> tuple[Ints, dict[str, Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,9 +32,6 @@ MOST_LAYERS = 256
 
 MOST_SHAPES = 300_000
 """Maximum primitives, in addition to those of the file, that skins and weights of morph targets make of them."""
-
-MISFORMED = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
-"""Exceptions where JSON is not as glTF's schema has it."""
 
 WHOLE = 0.1
 """Maximum error of the sum of a vertex' weights."""
@@ -65,13 +63,24 @@ def read_gltf(path: Path) -> tuple[Floats, Ints | Faces]:
     Raises InputError for a damaged file, and for one whose triangles need an extension that is not known; DeviceError
     where they need the extra for Draco; OutOfMemoryError.
     """
-    scene = Scene.of(path)
-    if scene.has_draco:
-        return read_apart(path, "draco")
-    vertices, faces = scene.placed()
-    for note in scene.notes():
-        warnings.warn(f"{path}: {note}", ReadingNote, stacklevel=2)
+    with well_formed():
+        scene = Scene.of(path)
+        if scene.has_draco:
+            return read_apart(path, "draco")
+        vertices, faces = scene.placed()
+        for note in scene.notes():
+            warnings.warn(f"{path}: {note}", ReadingNote, stacklevel=2)
     return vertices, faces
+
+
+@contextmanager
+def well_formed() -> Iterator[None]:
+    """Turns exceptions where JSON is not as glTF's schema has it into InputError."""
+    try:
+        yield
+    except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
+        wrong = f"{type(error).__name__}: {error}"
+        raise InputError(f"something is missing in its JSON, or of a wrong type ({wrong:.80})") from error
 
 
 @dataclass
@@ -96,15 +105,12 @@ class Scene:
     @staticmethod
     def of(path: Path, decode: Decode | None = None) -> Scene:
         """The scene of a file that is shown first. Raises as `read_gltf` does."""
-        try:
-            file = GltfFile(path)
-            check_extensions(file.required)
-            order, parents = tree(file)
-            left: Counter[str] = Counter()
-            uses = _uses(file, shown_nodes(file, order, parents, left))
-            return Scene(file, world_matrices(file.lists["nodes"], order, parents), uses, left, decode)
-        except MISFORMED as error:
-            raise _misformed(error) from error
+        file = GltfFile(path)
+        check_extensions(file.required)
+        order, parents = tree(file)
+        left: Counter[str] = Counter()
+        uses = _uses(file, shown_nodes(file, order, parents, left))
+        return Scene(file, world_matrices(file.lists["nodes"], order, parents), uses, left, decode)
 
     @property
     def has_draco(self) -> bool:
@@ -114,11 +120,8 @@ class Scene:
 
     def placed(self) -> tuple[Floats, Ints | Faces]:
         """The vertices (v, 3) and triangles (f, 3) of all shapes. Raises as `read_gltf` does."""
-        try:
-            self._require()
-            return _joined([shape for use, nodes in self.uses.items() for shape in self._shapes(use, nodes)])
-        except MISFORMED as error:
-            raise _misformed(error) from error
+        self._require()
+        return _joined([shape for use, nodes in self.uses.items() for shape in self._shapes(use, nodes)])
 
     def notes(self) -> list[str]:
         """What was not read as it is, in a line each."""
@@ -319,10 +322,6 @@ class Scene:
         return found
 
 
-def _misformed(error: Exception) -> InputError:
-    return InputError(f"not as glTF has it, something is missing or of a wrong type: {type(error).__name__}: {error}")
-
-
 def _uses(file: GltfFile, shown: list[bool]) -> dict[Use, list[int]]:
     """The nodes that show each shape."""
     uses: dict[Use, list[int]] = {}
@@ -353,7 +352,8 @@ def _unrolled(corner: npt.NDArray[Any], cuts: Bools, mode: int) -> npt.NDArray[A
         triangles = np.stack([corner[first], corner[place + 1], corner[place + 2]], axis=1)
     a, b, c = triangles.T
     broken = cuts[:-2] | cuts[1:-1] | cuts[2:]
-    return triangles[~broken & (a != b) & (b != c) & (c != a)]
+    found: npt.NDArray[Any] = triangles[~broken & (a != b) & (b != c) & (c != a)]
+    return found
 
 
 def _turned(triangles: npt.NDArray[Any], chosen: Bools) -> npt.NDArray[Any]:
