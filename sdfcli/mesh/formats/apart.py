@@ -53,9 +53,8 @@ def _asked(path: Path, folder: str, kind: str | None = None) -> dict[str, Any]:
     """The answer of a process that has written arrays into a folder."""
     kind = kind or EXTRAS[path.suffix.lower()]
     if importlib.util.find_spec(LIBRARIES[kind]) is None:
-        raise DeviceError(
-            f"{NEEDED_BY.get(kind, path.suffix)} is read with a library that is not installed: pip install 'sdfcli[{kind}]'"
-        )
+        what = NEEDED_BY.get(kind, path.suffix)
+        raise DeviceError(f"{what} is read with a library that is not installed: pip install 'sdfcli[{kind}]'")
     command = [*processes.python(__name__), kind, str(path.absolute()), folder]
     pipe = subprocess.PIPE  # it ends when this process does: then its input does
     with subprocess.Popen(command, stdin=pipe, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:

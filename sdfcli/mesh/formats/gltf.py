@@ -65,12 +65,12 @@ def read_gltf(path: Path) -> tuple[Floats, Ints | Faces]:
     """
     with well_formed():
         scene = Scene.of(path)
-        if scene.has_draco:
-            return read_apart(path, "draco")
-        vertices, faces = scene.placed()
-        for note in scene.notes():
-            warnings.warn(f"{path}: {note}", ReadingNote, stacklevel=2)
-    return vertices, faces
+        found = None if scene.has_draco else scene.placed()
+    if found is None:
+        return read_apart(path, "draco")
+    for note in scene.notes():
+        warnings.warn(f"{path}: {note}", ReadingNote, stacklevel=2)
+    return found
 
 
 @contextmanager
@@ -152,20 +152,22 @@ class Scene:
         return extension(primitive, DRACO) is not None and (bare or DRACO in self.file.required)
 
     def _require(self) -> None:
-        """Raises OutOfMemoryError unless there is room for all that the scene states."""
-        size = shapes = 0
+        """Raises OutOfMemoryError unless there is room for all that the scene states, and InputError for shapes without
+        number."""
+        meshes = self.file.lists["meshes"]
+        shapes = sum(len(meshes[use.mesh]["primitives"]) for use in self.uses)
+        most = MOST_SHAPES + sum(len(mesh["primitives"]) for mesh in meshes)
+        if shapes > most:
+            raise InputError(f"{shapes:,} primitives by skins and weights of morph targets; at most {most:,} are read")
+        size = 0
         for use, nodes in self.uses.items():
             mesh = 0
             for primitive in self._surfaces(use.mesh):
-                shapes += 1
                 vertices = self.file.count(primitive["attributes"]["POSITION"])
                 corners = self.file.count(primitive["indices"]) if "indices" in primitive else vertices
                 is_list = whole(primitive, "mode", TRIANGLES) == TRIANGLES
                 mesh += VERTEX * min(vertices, corners) + CORNERS * (corners // 3 if is_list else corners)
             size += sum(self._copies(node) for node in nodes) * (mesh + COPY if mesh else 0)
-        most = MOST_SHAPES + sum(len(mesh["primitives"]) for mesh in self.file.lists["meshes"])
-        if shapes > most:
-            raise InputError(f"{shapes:,} primitives by skins and weights of morph targets; at most {most:,} are read")
         require(size, "reading it")
 
     def _copies(self, node: int) -> int:
@@ -272,7 +274,7 @@ class Scene:
     def _targets(self, primitive: dict[str, Any], weights: Any) -> list[tuple[Any, float]]:
         """The accessors of the morph targets that move vertices, with their weights."""
         targets = primitive.get("targets", [])
-        if weights is None:
+        if weights is None or not any(weights):
             return []
         if len(weights) != len(targets):
             raise InputError(f"{len(weights)} weights for {len(targets)} morph targets")

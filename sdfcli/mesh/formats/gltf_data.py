@@ -117,7 +117,8 @@ class GltfFile:
     def __init__(self, path: Path) -> None:
         text, binary = _chunks(path, path.read_bytes())
         self.tree = _parsed(text)
-        self.used, self.required = (set(self.tree.get(name, [])) for name in ("extensionsUsed", "extensionsRequired"))
+        self.required = set(self.tree.get("extensionsRequired", []))
+        self.used = set(self.tree.get("extensionsUsed", [])) | self.required
         self.lists: dict[str, list[dict[str, Any]]] = {name: self.tree.get(name, []) for name in LISTS}
         for name, entries in self.lists.items():
             if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
@@ -135,7 +136,10 @@ class GltfFile:
 
     def count(self, index: Any) -> int:
         """The rows that an accessor states."""
-        return whole(self.item("accessors", index), "count")
+        count = whole(self.item("accessors", index), "count")
+        if count < 1:
+            raise InputError(f"accessor {index} has no rows")
+        return count
 
     def accessor(
         self, index: Any, kind: str, codes: tuple[int, ...], given: Any = None, packed: bool = False
@@ -145,11 +149,10 @@ class GltfFile:
         kind, codes: what it must hold, by WIDTHS and COMPONENTS. given: numbers that were decoded, in place of those in
         its buffer. packed: nothing may lie between two rows.
         """
-        key = (index, kind, codes, packed)
+        entry, name, key = self.item("accessors", index), f"accessor {index}", (index, kind, codes, packed)
         if given is None and key in self._known:
             return self._known[key]
-        entry, name = self.item("accessors", index), f"accessor {index}"
-        code, count, width = whole(entry, "componentType"), whole(entry, "count"), WIDTHS[kind]
+        code, count, width = whole(entry, "componentType"), self.count(index), WIDTHS[kind]
         if entry.get("type") != kind or code not in codes:
             raise InputError(f"{name}: {entry.get('type')!a:.20} of type {code}, which cannot be used here")
         dtype = np.dtype(COMPONENTS[code])
@@ -206,7 +209,7 @@ class GltfFile:
         kind = np.dtype(COMPONENTS[code])
         places = self._table(name, sparse["indices"], kind, 1, many, True)[:, 0].astype(np.int64)
         patch = self._table(name, sparse["values"], dtype, width, many, True)
-        if many and (places[-1] >= count or (np.diff(places) <= 0).any()):
+        if not many or places[-1] >= count or (np.diff(places) <= 0).any():
             raise InputError(f"{name}: sparse indices must ascend, and be less than {count:,}")
         return places, patch
 
