@@ -41,7 +41,9 @@ class Glb:
         table = table.reshape(len(table), -1)
         content = b"".join(row.tobytes() + bytes(padded) for row in table)
         stride = {"byteStride": table.itemsize * table.shape[1] + padded} if padded else {}
-        head = {"bufferView": self.view(content, **stride)}
+        head: dict[str, Any] = {"bufferView": self.view(content, **stride)}
+        if "sparse" not in entry:
+            head |= {"min": table.min(axis=0).tolist(), "max": table.max(axis=0).tolist()}
         return self.bare(len(table), dtype, table.shape[1], **head, **entry)
 
     def bare(self, count: int, dtype: str = "f4", width: int = 3, **entry: Any) -> int:
