@@ -23,19 +23,21 @@ from sdfcli.runtime import memory, processes
 
 EXTRAS = {".step": "step", ".stp": "step", ".usd": "usd", ".usda": "usd", ".usdc": "usd", ".usdz": "usd"}
 """Endings of files: the extra of pyproject.toml that they need, and the module in this folder, of one name."""
-LIBRARIES = {"step": "cascadio", "usd": "pxr"}
+LIBRARIES = {"step": "cascadio", "usd": "pxr", "draco": "DracoPy"}
 """The library that an extra installs."""
+NEEDED_BY = {"draco": "KHR_draco_mesh_compression"}
+"""What needs an extra, where it is not the ending of a file."""
 ANSWER = "answer.json"
 
 
-def read_apart(path: Path) -> tuple[Floats, Ints]:
-    """Vertices (v, 3) and triangles (f, 3) of a file with an ending of EXTRAS. Warns by a ReadingNote for each thing
-    that was not read as it is.
+def read_apart(path: Path, kind: str | None = None) -> tuple[Floats, Ints]:
+    """Vertices (v, 3) and triangles (f, 3) of a file, by a module of this folder: the one for its ending in EXTRAS, or
+    `kind`. Warns by a ReadingNote for each thing that was not read as it is.
 
     Raises DeviceError where the library is not installed, and InputError for a file that it cannot read.
     """
     with tempfile.TemporaryDirectory(prefix="sdfcli-") as folder:
-        answer = _asked(path, folder)
+        answer = _asked(path, folder, kind)
         for note in answer["notes"]:
             warnings.warn(f"{path}: {note}", errors.ReadingNote, stacklevel=2)
         return np.load(Path(folder, "vertices.npy")), np.load(Path(folder, "faces.npy"))
@@ -47,11 +49,12 @@ def units_apart(path: Path) -> str:
         return str(_asked(path, folder)["units"])
 
 
-def _asked(path: Path, folder: str) -> dict[str, Any]:
+def _asked(path: Path, folder: str, kind: str | None = None) -> dict[str, Any]:
     """The answer of a process that has written arrays into a folder."""
-    kind = EXTRAS[path.suffix.lower()]
+    kind = kind or EXTRAS[path.suffix.lower()]
     if importlib.util.find_spec(LIBRARIES[kind]) is None:
-        raise DeviceError(f"{path.suffix} is read with a library that is not installed: pip install 'sdfcli[{kind}]'")
+        what = NEEDED_BY.get(kind, path.suffix)
+        raise DeviceError(f"{what} is read with a library that is not installed: pip install 'sdfcli[{kind}]'")
     command = [*processes.python(__name__), kind, str(path.absolute()), folder]
     pipe = subprocess.PIPE  # it ends when this process does: then its input does
     with subprocess.Popen(command, stdin=pipe, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:

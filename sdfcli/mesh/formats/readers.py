@@ -16,6 +16,7 @@ from sdfcli.backend import C
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Faces, Floats, Ints
 from sdfcli.mesh.formats.apart import EXTRAS, read_apart
+from sdfcli.mesh.formats.gltf import read_gltf
 from sdfcli.mesh.formats.lines import check_range, polygons_of, with_line_feeds
 from sdfcli.mesh.formats.plain import Lines, lines_of, tables_of
 from sdfcli.mesh.formats.ply import read_ply
@@ -201,6 +202,8 @@ READERS = {
     ".stl": read_stl,
     ".obj": read_obj,
     ".off": read_off,
+    ".glb": read_gltf,
+    ".gltf": read_gltf,
     ".vtp": read_vtk,
     ".vtu": read_vtk,
 }
