@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import shapes
 from sdfcli.backend import C
-from sdfcli.errors import InputError, OutOfMemoryError
+from sdfcli.errors import InputError
 from sdfcli.mesh.formats import lines, plain, polygons, readers
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
 from sdfcli.mesh.load import load_mesh
@@ -508,13 +508,6 @@ def test_entries_without_data(tmp_path: Path, parts: int) -> None:
     assert "1,000,000 entries, but no data" in refusal(tmp_path, "a.gltf", json.dumps(tree))
 
 
-def test_archives_that_unpack_to_too_much(tmp_path: Path) -> None:
-    path = tmp_path / "bomb.3mf"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("3D/3dmodel.model", bytes(30_000_000))
-    assert "unpacks to" in refusal(tmp_path, "bomb.3mf", path.read_bytes())
-
-
 # ---- Accuracy ----
 
 
@@ -549,41 +542,6 @@ def test_vertices_that_no_face_uses_do_not_stretch_the_domain(tmp_path: Path) ->
     far = V + "v 1e9 1e9 1e9\nv nan nan nan\n" + faces_of("{}")
     mesh = load(tmp_path, "far.obj", far)
     assert np.array_equal(mesh.bounds, [[-1, -1, -1], [1, 1, 1]])
-
-
-def nested_3mf(path: Path, levels: int) -> Path:
-    """A cube on the lowest level; every level holds the one below twice."""
-    vertices, faces = CUBE
-    corners = "".join('<vertex x="{}" y="{}" z="{}"/>'.format(*vertex) for vertex in vertices)
-    triangles = "".join('<triangle v1="{}" v2="{}" v3="{}"/>'.format(*face) for face in faces)
-    mesh = f"<mesh><vertices>{corners}</vertices><triangles>{triangles}</triangles></mesh>"
-    objects = f'<object id="0">{mesh}</object>' + "".join(
-        f'<object id="{level + 1}"><components>'
-        + "".join(f'<component objectid="{level}" transform="1 0 0 0 1 0 0 0 1 {x} 0 0"/>' for x in (0, 2 << level))
-        + "</components></object>"
-        for level in range(levels)
-    )
-    namespace = 'xmlns="http://schemas.microsoft.com/3dmanufacturing/core/2015/02"'
-    text = f'<model {namespace}><resources>{objects}</resources><build><item objectid="{levels}"/></build></model>'
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("3D/3dmodel.model", text)
-    return path
-
-
-@pytest.mark.parametrize("levels", [0, 1, 4, 8])
-def test_3mf_files_are_read_whole_or_refused(tmp_path: Path, levels: int) -> None:
-    path = nested_3mf(tmp_path / "nested.3mf", levels)
-    if levels < 8:
-        assert len(load_mesh(path).faces) == 12 * 2**levels
-    else:
-        with pytest.raises(InputError, match="3,072 triangles, of which trimesh reads"):
-            load_mesh(path)
-
-
-def test_objects_in_objects_are_counted_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trimesh, "load_scene", lambda *_, **__: pytest.fail("trimesh would take hours"))
-    with pytest.raises(OutOfMemoryError, match="reading it takes about"):
-        load_mesh(nested_3mf(tmp_path / "nested.3mf", 40))
 
 
 # ---- What files may not do ----
@@ -643,17 +601,6 @@ def test_pictures_are_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     check_cube(load_mesh(path))
 
 
-def test_entities_stand_for_no_files(tmp_path: Path) -> None:
-    secret = tmp_path / "secret.txt"
-    secret.write_text('<vertex x="7" y="7" z="7"/>')
-    head = f'<?xml version="1.0"?><!DOCTYPE model [<!ENTITY other SYSTEM "file://{secret}">]>'
-    with zipfile.ZipFile(tmp_path / "a.3mf", "w") as archive:
-        text = "<model><resources><object id='1'>&other;</object></resources></model>"
-        archive.writestr("3D/3dmodel.model", head + text)
-    with pytest.raises(InputError, match="undefined entity"):
-        load_mesh(tmp_path / "a.3mf")
-
-
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
@@ -666,12 +613,6 @@ def test_entities_stand_for_no_files(tmp_path: Path) -> None:
 )
 def test_what_is_no_scene(tmp_path: Path, name: str, content: bytes, says: str) -> None:
     assert says in refusal(tmp_path, name, content)
-
-
-def test_3mf_without_a_model(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "other.zip", "w") as archive:
-        archive.writestr("readme.txt", "nothing")
-    assert "no 3D/3dmodel.model" in refusal(tmp_path, "a.3mf", (tmp_path / "other.zip").read_bytes())
 
 
 def test_pipes_are_no_meshes(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ MOST_NAMED = 8
 """Maximum namespaces in notes."""
 ROWS = 1 << 15
 """Maximum vertices or triangles whose numbers are kept as strings."""
-UNPACKING = 4
+UNPACKING = 2
 """Minimum working bytes per byte of a model part."""
 ROW, INSTANCE, MOST = 100, 500, 1 << 60
 """Minimum working bytes per vertex and per triangle of an instance, and per instance; the maximum that is counted."""
@@ -191,11 +191,17 @@ class _Part:
             elif place == IGNORED:
                 self._left_out(name)
         except InputError as error:
-            raise InputError(f"{self._now.name}: {error}" if self._now else str(error)) from None
+            raise self._named(error) from None
 
     def _end(self, _: str) -> None:
         if self._open.pop() == "object":
-            self._finish()
+            try:
+                self._finish()
+            except InputError as error:
+                raise self._named(error) from None
+
+    def _named(self, error: InputError) -> InputError:
+        return InputError(f"{self._now.name}: {error}") if self._now else error
 
     def _model(self, values: Attributes) -> None:
         self.unit = values.get("unit", "millimeter")
@@ -425,8 +431,10 @@ def unit_of(path: Path) -> str | None:
 def _root(package: Package) -> str:
     """The root part of a package: that of its relationship, or else its only model."""
     found = package.targets("/", MODEL) or package.names(".model")
-    if len(found) != 1:
-        raise InputError(f"{len(found)} 3D models by its relationships and names; exactly one must be the root part")
+    if not found:
+        raise InputError("no 3D model in this file")
+    if len(found) > 1:
+        raise InputError(f"{len(found)} 3D models, where a relationship must name one as the root part")
     return found[0]
 
 
