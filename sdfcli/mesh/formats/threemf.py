@@ -78,6 +78,7 @@ ROW, INSTANCE, MOST = 100, 500, 1 << 60
 """Minimum working bytes per vertex and per triangle of an instance, and per instance; the maximum that is counted."""
 
 IDENTITY = np.eye(4, 3)
+NO_VERTICES, NO_TRIANGLES = np.empty((0, 3)), np.empty((0, 3), np.int64)
 
 Key = tuple[str, int]
 """An object: its part, and its id in there."""
@@ -108,8 +109,8 @@ class _Object:
     kind: str
     rough: str
     shape: str = ""
-    vertices: Floats = field(default_factory=lambda: np.empty((0, 3)))
-    triangles: Ints = field(default_factory=lambda: np.empty((0, 3), np.int64))
+    vertices: Floats = field(default_factory=lambda: NO_VERTICES)
+    triangles: Ints = field(default_factory=lambda: NO_TRIANGLES)
     components: list[_Placed] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
@@ -168,7 +169,8 @@ class _Part:
         self._open = [ROOT]
         self._namespaces: dict[str | None, str] = {}
         self._now: _Object | None = None
-        self._vertices = self._triangles = _Rows(("", "", ""), int)
+        self._vertices: _Rows
+        self._triangles: _Rows
         self._readers: dict[str, Callable[[Attributes], None]] = {
             "model": self._model,
             "object": self._object,
@@ -228,23 +230,25 @@ class _Part:
         resolutions = [values.get(f"{extension} {name}", "fullres") for extension, name in ROUGH.items()]
         rough = next((each for each in resolutions if each != "fullres"), "")
         self._now = self.objects[number] = _Object(f"object {number}", kind, rough)
-        self._now.left_out["stacks of slices"] += f"{SLICES} slicestackid" in values
-        self._vertices, self._triangles = _Rows(("x", "y", "z"), float), _Rows(("v1", "v2", "v3"), int)
-        self._readers.update(vertex=self._vertices.add, triangle=self._triangles.add)
+        if f"{SLICES} slicestackid" in values:
+            self._now.left_out["stacks of slices"] = 1
 
     def _shape(self, name: str) -> None:
         assert self._now
         if self._now.shape in ("mesh", "components"):
             raise InputError(f"{self._now.shape} and {name} in one object")
         self._now.shape = name
+        if name == "mesh":
+            self._vertices, self._triangles = _Rows(("x", "y", "z"), float), _Rows(("v1", "v2", "v3"), int)
+            self._readers.update(vertex=self._vertices.add, triangle=self._triangles.add)
 
     def _finish(self) -> None:
         assert self._now
-        made = self._now
-        made.vertices, made.triangles = self._vertices.array(), self._triangles.array()
-        corners = made.triangles.ravel()
-        polygons = Polygons(corners, np.broadcast_to(3, len(made.triangles)))
-        check_range(polygons, len(made.vertices), lambda face: f"triangle {face}", corners)
+        if (made := self._now).shape == "mesh":
+            made.vertices, made.triangles = self._vertices.array(), self._triangles.array()
+            corners = made.triangles.ravel()
+            polygons = Polygons(corners, np.broadcast_to(3, len(made.triangles)))
+            check_range(polygons, len(made.vertices), lambda face: f"triangle {face}", corners)
         self._now = None
 
     def _component(self, values: Attributes) -> None:
@@ -403,7 +407,7 @@ def read_3mf(path: Path) -> tuple[Floats, Ints]:
         meshes = model.meshes()
     for note in model.notes:
         warnings.warn(f"{path}: {note}", errors.ReadingNote, stacklevel=2)
-    vertices, triangles, before = [np.empty((0, 3))], [np.empty((0, 3), np.int64)], 0
+    vertices, triangles, before = [NO_VERTICES], [NO_TRIANGLES], 0
     for mesh, matrices in meshes:
         points, count = _turned(mesh.vertices, matrices) + matrices[:, None, 3], len(mesh.vertices)
         # A mirrored object keeps its inside: its triangles are turned over.
