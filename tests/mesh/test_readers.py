@@ -6,6 +6,7 @@ import json
 import os
 import struct
 import tempfile
+import warnings
 import zipfile
 from decimal import Context, Decimal, localcontext
 from pathlib import Path
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 import shapes
 from sdfcli.backend import C
-from sdfcli.errors import InputError
+from sdfcli.errors import InputError, ReadingNote
 from sdfcli.mesh.formats import lines, plain, polygons, readers
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
 from sdfcli.mesh.load import load_mesh
@@ -189,6 +190,12 @@ def binary_stl(shape: shapes.Shape = CUBE, header: bytes = b"by hand", count: in
     return header.ljust(80, b"\0") + struct.pack("<I", len(triangles) if count is None else count) + body
 
 
+def wide_stl() -> bytes:
+    """A binary STL file with 3 bytes of attributes behind each triangle."""
+    plain = binary_stl().replace(b"\7\0", b"\3\0")
+    return plain[:84] + b"".join(plain[k : k + 50] + b"abc" for k in range(84, len(plain), 50))
+
+
 STLS: dict[str, str | bytes] = {
     "text": text_stl(),
     "text in capitals": text_stl().upper(),
@@ -197,6 +204,14 @@ STLS: dict[str, str | bytes] = {
     "text for windows": text_stl().replace("\n", "\r\n"),
     "binary": binary_stl(),
     "binary that begins with solid": binary_stl(header=b"solid by a CAD program"),
+    "binary without a zero": binary_stl(header=b"solid ".ljust(80)).replace(b"\7\0", b"\7\7"),
+    "binary with attributes": wide_stl(),
+    "binary that begins with a mark of UTF-16": binary_stl(header=b"\xff\xfes\0o\0l\0i\0d\0"[:5]),
+    "mark": "\ufeff" + text_stl(),
+    "mark of UTF-16": text_stl().encode("utf-16"),
+    "mark of UTF-16, big-endian": b"\xfe\xff" + text_stl().encode("utf-16-be"),
+    "blanks around": "\n \n" + text_stl() + "\n\t\n",
+    "endsolid in capitals and without a name": text_stl().replace("endsolid cube", "  EndSolid"),
 }
 
 
@@ -211,7 +226,40 @@ def test_stl_of_two_solids(tmp_path: Path) -> None:
     assert np.isclose(volume(mesh), 16)
 
 
+REST_STLS: dict[str, tuple[str | bytes, str]] = {
+    "zeros": (binary_stl() + bytes(100), "100 bytes behind its last triangle are left out"),
+    "a line end": (binary_stl() + b"\r\n", "2 bytes behind its last triangle are left out"),
+    "a part of a triangle": (binary_stl() + b"more", "4 bytes behind its last triangle are left out"),
+    "more than a triangle": (binary_stl() + b"x" * 60, "60 bytes behind its last triangle are left out"),
+    "text": (text_stl() + "; by a program\n", "14 bytes behind `endsolid` are left out"),
+    "text of solidus": (text_stl() + "solidus\n", "7 bytes behind `endsolid` are left out"),
+    "zeros behind text": (text_stl() + "\0" * 9, "9 bytes behind `endsolid` are left out"),
+}
+
+
+@pytest.mark.parametrize("kind", REST_STLS)
+def test_bytes_behind_an_stl_are_noted(tmp_path: Path, kind: str) -> None:
+    content, words = REST_STLS[kind]
+    with pytest.warns(ReadingNote) as caught:
+        check_cube(load(tmp_path, "cube.stl", content))
+    assert [str(each.message) for each in caught] == [f"{tmp_path / 'cube.stl'}: {words}"]
+
+
+def test_stls_that_are_read_whole_have_no_notes(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for content in STLS.values():
+            load(tmp_path, "cube.stl", content)
+
+
 BAD_STLS: dict[str, tuple[str | bytes, list[str]]] = {
+    "count too small": (binary_stl(count=10), ["10 triangles", "holds 12"]),
+    "a second binary file": (binary_stl() + binary_stl(), ["another STL file follows its 12 triangles"]),
+    "a second file of text": (binary_stl() + text_stl().encode(), ["another STL file follows its 12 triangles"]),
+    "half of two files of text": (text_stl() + "sol", ["ends before `endsolid`"]),
+    "bytes between two triangles": (binary_stl()[:184] + b"more" + binary_stl()[184:], ["4 bytes more", "damaged"]),
+    "a head alone": (binary_stl()[:84], ["12 triangles", "holds 0"]),
+    "no triangles": (binary_stl(count=0)[:84], ["no faces in this file"]),
     "count of nothing": (binary_stl(count=0), ["0 triangles", "holds 12"]),
     "count too large": (binary_stl(count=13), ["13 triangles", "holds 12"]),
     "count far too large": (binary_stl(count=2**32 - 1), ["4,294,967,295 triangles"]),
