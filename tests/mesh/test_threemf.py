@@ -529,17 +529,28 @@ def test_units(tmp_path: Path) -> None:
 
 # ---- What is refused ----
 
-LOWRES = 's__slicestackid="8" s__meshresolution="lowres"'
 ALTERNATIVES = '<pa:alternatives><pa:alternative objectid="1"/></pa:alternatives>'
 BAD = {
-    "required": (a_model(an_object(1), placed("item", 1), more='requiredextensions="m zz"'), "'zz' (http://example"),
+    "required": (
+        a_model(an_object(1), placed("item", 1), more='requiredextensions="m zz"'),
+        "requires the extension 'http://example.org/zz'",
+    ),
     "required without a prefix": (
         a_model(an_object(1), placed("item", 1), more='requiredextensions="qq"'),
-        "'qq' (a prefix without a namespace)",
+        "requires the extension 'qq'",
     ),
-    "required booleans": (a_model(an_object(1), placed("item", 1), more='requiredextensions="bo"'), "'bo' (http"),
-    "required displacement": (a_model(an_object(1), placed("item", 1), more='requiredextensions="d"'), "'d' (http"),
-    "required volumes": (a_model(an_object(1), placed("item", 1), more='requiredextensions="v"'), "'v' (http"),
+    "required booleans": (
+        a_model(an_object(1), placed("item", 1), more='requiredextensions="bo"'),
+        "booleanoperations/2023/07', which is not read",
+    ),
+    "required displacement": (
+        a_model(an_object(1), placed("item", 1), more='requiredextensions="d"'),
+        "displacement/2023/10', which is not read",
+    ),
+    "required volumes": (
+        a_model(an_object(1), placed("item", 1), more='requiredextensions="v"'),
+        "volumetric/2022/01', which is not read",
+    ),
     "booleans": (
         a_model(an_object(1) + an_object(2, '<bo:booleanshape objectid="1"/>'), placed("item", 2)),
         "object 2: its shape is given by booleanshape, which is not read",
@@ -572,7 +583,8 @@ BAD = {
         a_model(an_object(1, mesh(box()) + ALTERNATIVES, pa__modelresolution="obfuscated"), placed("item", 1)),
         "object 1: marked as 'obfuscated'",
     ),
-    "a type": (a_model(an_object(1, type="part"), placed("item", 1)), "object 1: of the type 'part'"),
+    "a type": (a_model(an_object(1, type="part"), placed("item", 1)), "'part' is none of model, solidsupport"),
+    "a unit": (a_model(an_object(1), placed("item", 1), more='unit="ell"'), "'ell' is none of micron, millimeter"),
     "two shapes": (
         a_model(an_object(1, mesh(box()) + components(placed("component", 1))), placed("item", 1)),
         "object 1: mesh and components in one object",
@@ -673,10 +685,17 @@ def test_other_parts_name_no_parts(tmp_path: Path) -> None:
     assert "'3D/a.model': object 2: a component names another part" in refusal(path)
 
 
+def test_beams_in_another_part_than_requires_them(tmp_path: Path) -> None:
+    others = {"3D/a.model": a_model(an_object(1, mesh(box(), LATTICE)))}
+    item = placed("item", 1, more='p:path="/3D/a.model"')
+    path = write(tmp_path / "a.3mf", a_model("", item, more='requiredextensions="p b"'), others)
+    assert "'3D/a.model': object 1: 1 beams and balls, which are not read" in refusal(path)
+
+
 def test_other_parts_require_extensions_of_their_own(tmp_path: Path) -> None:
     others = {"3D/a.model": a_model(an_object(1), more='requiredextensions="zz"')}
     path = write(tmp_path / "a.3mf", a_model("", placed("item", 1, more='p:path="/3D/a.model"')), others)
-    assert "'3D/a.model': requires the extension 'zz'" in refusal(path)
+    assert "'3D/a.model': requires the extension 'http://example.org/zz'" in refusal(path)
 
 
 def test_alternatives_of_an_exact_mesh_are_noted(tmp_path: Path) -> None:

@@ -23,7 +23,6 @@ from sdfcli.mesh.formats.lines import check_range, polygons_of, with_line_feeds
 from sdfcli.mesh.formats.plain import Lines, lines_of, tables_of
 from sdfcli.mesh.formats.ply import read_ply
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
-from sdfcli.mesh.formats.threemf import read_3mf
 from sdfcli.mesh.formats.vtk_xml import read_vtk
 from sdfcli.runtime import interrupts
 from sdfcli.runtime.memory import require
@@ -254,8 +253,14 @@ def _off_corners(row: bytes, line: int) -> bytes:
     return b" ".join(words[1 : 1 + size])
 
 
+def _read_3mf(path: Path) -> Arrays:
+    from sdfcli.mesh.formats.threemf import read_3mf  # with what few other files need
+
+    return read_3mf(path)
+
+
 READERS = {
-    ".3mf": read_3mf,
+    ".3mf": _read_3mf,
     ".ply": read_ply,
     ".stl": read_stl,
     ".obj": read_obj,

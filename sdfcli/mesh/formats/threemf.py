@@ -60,6 +60,7 @@ PLACES = {
 ROUGH = {SLICES: "meshresolution", ALTERNATIVES: "modelresolution"}
 """Attributes of an object by which extensions say how exact its mesh is."""
 WITHOUT_GEOMETRY = {f"{CORE} {name}" for name in ("metadata", "metadatagroup", "basematerials")}
+UNITS = ("micron", "millimeter", "centimeter", "inch", "foot", "meter")
 TYPES = ("model", "solidsupport", "support", "surface", "other")
 BUILT = ("model", "surface")
 """Types of objects: all, and those that are part of the shape."""
@@ -206,11 +207,11 @@ class _Part:
         return InputError(f"{self._now.name}: {error}") if self._now else error
 
     def _model(self, values: Attributes) -> None:
-        self.unit = values.get("unit", "millimeter")
+        self.unit = _known(values.get("unit", "millimeter"), UNITS)
         for prefix in values.get("requiredextensions", "").split():
-            namespace = self._namespaces.get(prefix, "a prefix without a namespace")
+            namespace = self._namespaces.get(prefix, prefix)
             if namespace not in (CORE, *KNOWN):
-                raise InputError(f"requires the extension {prefix[:40]!a} ({namespace[:80]}), which is not read")
+                raise InputError(f"requires the extension {namespace[:80]!a}, which is not read")
             self.required.add(namespace)
         for prefix in values.get("recommendedextensions", "").split():
             namespace = self._namespaces.get(prefix, prefix)
@@ -222,11 +223,9 @@ class _Part:
             self.notes.setdefault(subject, text)
 
     def _object(self, values: Attributes) -> None:
-        number, kind = _whole(values, "id"), values.get("type", "model").strip()
+        number, kind = _whole(values, "id"), _known(values.get("type", "model"), TYPES)
         if number in self.objects:
             raise InputError(f"object {number} is there twice")
-        if kind not in TYPES:
-            raise InputError(f"object {number}: of the type {kind[:40]!a}; 3MF has {', '.join(TYPES)}")
         resolutions = [values.get(f"{extension} {name}", "fullres") for extension, name in ROUGH.items()]
         rough = next((each for each in resolutions if each != "fullres"), "")
         self._now = self.objects[number] = _Object(f"object {number}", kind, rough)
@@ -372,7 +371,7 @@ class _Model:
             raise InputError(f"{about}: its shape is given by {made.shape or 'nothing'}, which is not read")
         if made.rough:
             raise InputError(f"{about}: marked as {made.rough[:40]!a}, a stand-in for a shape that is not read")
-        if made.left_out[LATTICE] and part.required & BEAMS:
+        if made.left_out[LATTICE] and BEAMS & (part.required | self._part(self._root).required):
             raise InputError(
                 f"{about}: {made.left_out[LATTICE]:,} {LATTICE}, which are not read; save them as triangles"
             )
@@ -461,6 +460,13 @@ def _whole(values: Attributes, name: str) -> int:
     if name not in values:
         raise InputError(f"an object, item or component without {name!a}")
     return int(_numbers([values[name]], int)[0])
+
+
+def _known(word: str, words: tuple[str, ...]) -> str:
+    """An attribute that is one of these. Raises InputError for another one."""
+    if word.strip() not in words:
+        raise InputError(f"{word[:40]!a} is none of {', '.join(words)}")
+    return word.strip()
 
 
 def _numbers(words: list[str], number: type[float] | type[int]) -> npt.NDArray[Any]:
