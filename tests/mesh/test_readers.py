@@ -258,6 +258,7 @@ BAD_STLS: dict[str, tuple[str | bytes, list[str]]] = {
     "a second file of text": (binary_stl() + text_stl().encode(), ["another STL file follows its 12 triangles"]),
     "half of two files of text": (text_stl() + "sol", ["ends before `endsolid`"]),
     "bytes between two triangles": (binary_stl()[:184] + b"more" + binary_stl()[184:], ["4 bytes more", "damaged"]),
+    "text without its first line": (text_stl().partition("\n")[2], ["a text STL file begins with `solid`"]),
     "a head alone": (binary_stl()[:84], ["12 triangles", "holds 0"]),
     "no triangles": (binary_stl(count=0)[:84], ["no faces in this file"]),
     "count of nothing": (binary_stl(count=0), ["0 triangles", "holds 12"]),

@@ -195,7 +195,7 @@ SLICES = (
 )
 CAR = an_object(1) + an_object(2, mesh(box(2))) + an_object(3, components(placed("component", 1, TURNED)))
 CAR += an_object(4, components(placed("component", 3, MIRRORED), placed("component", 2), placed("component", 1, at(9))))
-PART_A = a_model(an_object(1), placed("item", 1, at(77)))
+PART_A = a_model(an_object(1), placed("item", 5, more='printable="0"'))
 PART_B = a_model(an_object(1, mesh(box(4))) + an_object(2, components(placed("component", 1, at(0, 8)))))
 ANY: dict[str, tuple[str, dict[str, str], list[shapes.Shape], list[str]]] = {
     "an item": (a_model(an_object(1), placed("item", 1)), {}, [box()], []),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import string
 import warnings
 from pathlib import Path
 from typing import NamedTuple
@@ -80,6 +81,8 @@ def read_stl(path: Path) -> Arrays:
         corner, after = _text_stl(data)
     elif len(data) < _STL_HEAD:
         raise InputError("too short for an STL file" if data else "the file is empty")
+    elif not data[:_STL_HEAD].strip(string.printable.encode()):
+        raise InputError("a text STL file begins with `solid`, a binary one with a header of 80 bytes and a count")
     else:
         parts = " and a part of one" if over else ""
         raise InputError(f"the header says {count:,} triangles, but the file holds {held:,}{parts}")

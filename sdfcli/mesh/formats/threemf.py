@@ -60,7 +60,9 @@ PLACES = {
 ROUGH = {SLICES: "meshresolution", ALTERNATIVES: "modelresolution"}
 """Attributes of an object by which extensions say how exact its mesh is."""
 WITHOUT_GEOMETRY = {f"{CORE} {name}" for name in ("metadata", "metadatagroup", "basematerials")}
+"""Elements of the core that are passed over."""
 UNITS = ("micron", "millimeter", "centimeter", "inch", "foot", "meter")
+"""Units of coordinates."""
 TYPES = ("model", "solidsupport", "support", "surface", "other")
 BUILT = ("model", "surface")
 """Types of objects: all, and those that are part of the shape."""
@@ -257,6 +259,8 @@ class _Part:
         self._now.components.append(self._placed(values))
 
     def _item(self, values: Attributes) -> None:
+        if not self._is_root:
+            return
         self.items.append(self._placed(values))
         if any(name.rpartition(" ")[2] == "printable" and value in ("0", "false") for name, value in values.items()):
             self._note("printable", "items that are marked as not printable are read, too")
