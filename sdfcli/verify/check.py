@@ -32,7 +32,7 @@ def check(source: Any, device: str = "auto", threads: int | None = None) -> dict
 
     Raises InputError for an unusable mesh.
     """
-    from sdfcli.mesh.formats.scenes import units_of
+    from sdfcli.mesh.formats.units import units_of
 
     backend = select_backend(device, threads)
     mesh = load_mesh(source, backend)

@@ -14,7 +14,7 @@ import step_files
 from commands import run
 from sdfcli.errors import DeviceError, InputError, ReadingNote
 from sdfcli.mesh.formats import apart
-from sdfcli.mesh.formats.scenes import units_of
+from sdfcli.mesh.formats.units import units_of
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Mesh
 

@@ -6,12 +6,16 @@ wrongly.
 
 from __future__ import annotations
 
+import codecs
 import re
+import string
+import warnings
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from sdfcli import errors
 from sdfcli.backend import C
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Faces, Floats, Ints
@@ -26,7 +30,7 @@ from sdfcli.runtime import interrupts
 from sdfcli.runtime.memory import require
 
 PLAIN = (".3mf", ".glb", ".gltf", ".obj", ".off", ".ply", ".stl", ".vtp", ".vtu")
-"""Endings of files that are read without extras. Not trimesh's others: archives may unpack to any size."""
+"""Endings of files that are read without extras."""
 FORMATS = (*PLAIN, *EXTRAS)
 """Endings of supported files."""
 
@@ -36,59 +40,108 @@ LEAST_READING = 3
 
 Arrays = tuple[Floats, Ints | Faces]
 
-_STL_HEAD, _STL_FACE = 84, np.dtype([("normal", "<f4", 3), ("corner", "<f4", (3, 3)), ("more", "<u2")])
+_STL_HEAD, _STL_FACE = 84, 50
+"""Bytes of a binary STL file's header, and of a triangle without bytes of attributes."""
 
 
 def read_file(path: Path) -> Arrays:
     """Vertices (v, 3) and triangles (f, 3), f >= 0, of a file in one of FORMATS.
 
-    Raises InputError for another format, and for a truncated or damaged file; DeviceError where it needs an extra; and
-    exceptions of trimesh.
+    Raises InputError for another format, and for a truncated or damaged file; DeviceError where it needs an extra.
     """
-    reader = READERS.get(suffix := path.suffix.lower())
-    if reader is None and suffix not in FORMATS:
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
         raise InputError(f"unknown mesh format; use {', '.join(FORMATS)}")
     require(READING.get(suffix, LEAST_READING) * path.stat().st_size, "reading it")
     try:
-        if reader is not None:
-            return reader(path)
-        if suffix in EXTRAS:
-            return read_apart(path)
-        from sdfcli.mesh.formats.scenes import read_scene
-
-        return read_scene(path)
+        return READERS.get(suffix, read_apart)(path)
     finally:
         interrupts.check()  # libraries catch every exception, also while they are imported
 
 
 def read_stl(path: Path) -> Arrays:
-    """Vertices (3 f, 3) and faces (f, 3) of a binary or text STL file."""
+    """Vertices (3 f, 3) and faces (f, 3) of a binary or text STL file, of all its solids.
+
+    Warns by a ReadingNote of what follows the last triangle. Raises InputError for a damaged file.
+    """
     data = path.read_bytes()
-    count = int.from_bytes(data[80:84], "little")
-    if len(data) == _STL_HEAD + count * _STL_FACE.itemsize:
-        corner = np.frombuffer(data, _STL_FACE, count, _STL_HEAD)["corner"].reshape(-1, 3).astype(np.float64)
-    elif data[:300].lstrip().lower().startswith(b"solid") and b"\0" not in data[:1000]:
-        corner = _text_stl(data)
+    is_wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    if is_wide and _is_text_stl(data[:1000].decode("utf-16", "ignore").encode()):
+        data = data.decode("utf-16").encode()
+    count, (held, over) = int.from_bytes(data[80:84], "little"), divmod(len(data) - _STL_HEAD, _STL_FACE)
+    if len(data) >= _STL_HEAD and count <= held and (count or not held):  # as letters make a count of more than 10^8
+        corner, after = _binary_stl(data, count)
+    elif _is_text_stl(data[:1000]):
+        corner, after = _text_stl(data)
     elif len(data) < _STL_HEAD:
         raise InputError("too short for an STL file" if data else "the file is empty")
+    elif not data[:_STL_HEAD].strip(string.printable.encode()):
+        raise InputError("a text STL file begins with `solid`, a binary one with a header of 80 bytes and a count")
     else:
-        held, over = divmod(len(data) - _STL_HEAD, _STL_FACE.itemsize)
         parts = " and a part of one" if over else ""
         raise InputError(f"the header says {count:,} triangles, but the file holds {held:,}{parts}")
+    if after:
+        warnings.warn(f"{path}: {after} left out", errors.ReadingNote, stacklevel=2)
     return corner, np.arange(len(corner), dtype=np.uint32).reshape(-1, 3)
 
 
-def _text_stl(data: bytes) -> Floats:
-    corners, kinds, damage, last = [np.empty((0, 3))], [], None, b""
+def _is_text_stl(start: bytes) -> bool:
+    return with_line_feeds(start).lstrip()[:5].lower() == b"solid" and b"\0" not in start
+
+
+def _binary_stl(data: bytes, count: int) -> tuple[Floats, str]:
+    """The corners (3 f, 3) of a binary STL file, and what follows them. count: its triangles, which fit into it."""
+    size, over = _STL_FACE, len(data) - _STL_HEAD - count * _STL_FACE
+    more = int.from_bytes(data[_STL_HEAD + size - 2 : _STL_HEAD + size], "little")  # bytes of a triangle's attributes
+    if over and over == count * more:
+        size, over = size + more, 0
+    form = [("<f4", 3), ("<f4", (3, 3))]
+    row = np.dtype({"names": ["normal", "corner"], "formats": form, "offsets": [0, 12], "itemsize": size})
+    rows = np.frombuffer(data, row, count, _STL_HEAD)
+    rest = data[len(data) - over :]
+    if rest.strip(b"\0 \t\r\n"):
+        _check_rest(rest, rows["normal"].astype(np.float64))
+    after = f"{over:,} bytes behind its last triangle are" if over else ""
+    return rows["corner"].reshape(-1, 3).astype(np.float64), after
+
+
+def _check_rest(rest: bytes, normal: Floats) -> None:
+    """Raises InputError for what follows the triangles of a binary STL file, where that is more of them, or they are
+    not where they should be. normal: (f, 3), as the file has them."""
+    count = len(normal)
+    if len(rest) % _STL_FACE == 0:
+        held = count + len(rest) // _STL_FACE
+        raise InputError(f"the header says {count:,} triangles, but the file holds {held:,}")
+    own = int.from_bytes(rest[80:84], "little")
+    if _is_text_stl(rest[:1000]) or 0 < own <= (len(rest) - _STL_HEAD) // _STL_FACE:
+        raise InputError(f"another STL file follows its {count:,} triangles; give each a file of its own")
+    length = np.linalg.norm(normal, axis=1)
+    if not np.all((length == 0) | (np.abs(length - 1) < 0.01)):
+        raise InputError(
+            f"{len(rest):,} bytes more than its {count:,} triangles take, and they have odd normals: damaged"
+        )
+
+
+def _text_stl(data: bytes) -> tuple[Floats, str]:
+    """The corners (3 f, 3) of a text STL file, and what follows them."""
+    corners, kinds, damage, behind = [np.empty((0, 3))], [], None, list[bytes]()
     for lines in lines_of(with_line_feeds(data), C.TEXT_STL):
         kinds.append(lines.kind)
         try:
             corners.append(lines.vertices((1, 2, 3)))
         except InputError as error:
             damage = damage or error
-        last = lines.text.strip().rsplit(b"\n", 1)[-1] or last
+        ends = np.flatnonzero(lines.kind == C.LINE_END_FACET)
+        if len(ends):
+            behind = []
+        behind.append(lines.text[int(lines.end[ends[-1]]) :] if len(ends) else lines.text)
     kind = np.concatenate(kinds)
-    if last.lower().split(None, 1)[:1] != [b"endsolid"]:
+    text, end = b"\n".join(behind), -1
+    for found in re.finditer(rb"(?im)^[^\S\n]*endsolid(?!\S).*$", text):
+        end = found.end()
+    rest = text[end:].strip()
+    is_cut = end < 0 or (rest and b"solid".startswith(rest.lower()))
+    if is_cut or re.search(rb"(?im)^[^\S\n]*solid(?!\S)", rest):
         raise InputError(f"line {len(kind)}: the file ends before `endsolid`")
     vertices = np.flatnonzero((kind == C.LINE_VERTEX) | (kind == C.LINE_ODD_VERTEX))
     faces, ends = np.flatnonzero(kind == C.LINE_FACET), np.flatnonzero(kind == C.LINE_END_FACET)
@@ -99,7 +152,7 @@ def _text_stl(data: bytes) -> Floats:
         raise InputError(f"line {line + 1}: a facet must have three vertices, and an end")
     if damage:
         raise damage
-    return np.concatenate(corners)
+    return np.concatenate(corners), f"{len(rest):,} bytes behind `endsolid` are" if rest else ""
 
 
 class _Part(NamedTuple):
@@ -197,7 +250,14 @@ def _off_corners(row: bytes, line: int) -> bytes:
     return b" ".join(words[1 : 1 + size])
 
 
+def _read_3mf(path: Path) -> Arrays:
+    from sdfcli.mesh.formats.threemf import read_3mf  # with what few other files need
+
+    return read_3mf(path)
+
+
 READERS = {
+    ".3mf": _read_3mf,
     ".ply": read_ply,
     ".stl": read_stl,
     ".obj": read_obj,
