@@ -44,7 +44,6 @@ SHORTAGES = (
     "out of memory",
     "returned null without setting an exception",  # NumPy, in iterators
     "unable to allocate",
-    "unknown error (<string>, line 0)",  # lxml
 )
 """Messages of libraries for a failed allocation, where they raise no MemoryError."""
 
