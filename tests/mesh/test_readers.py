@@ -61,7 +61,7 @@ def faces_of(form: str, first: int = 1) -> str:
     return "".join("f " + " ".join(form.format(k + first) for k in row) + "\n" for row in SQUARES)
 
 
-OBJS = {
+OBJS: dict[str, str | bytes] = {
     "squares": V + faces_of("{}"),
     "texture and normal": V + "vt 0 0\nvn 0 0 1\n" + faces_of("{}/1/1"),
     "normal": V + "vn 0 0 1\n" + faces_of("{}//1"),
@@ -71,7 +71,7 @@ OBJS = {
     "groups": "o one\n" + V + "g a\nusemtl x\ns off\n" + faces_of("{}").replace("f 4", "g b c\nusemtl y\nf 4"),
     "colours": V.replace("\n", " 0.5 0.25 1\n") + faces_of("{}"),
     "weights": V.replace("\n", " 1.0\n") + faces_of("{}"),
-    "comments": "# a cube\n\n" + V.replace("v 1", "# here\n  \nv 1", 1) + "l 1 2\np 3\n" + faces_of("{}"),
+    "comments": "# a cube\n\n" + V.replace("v 1", "# here\n  \nv 1", 1) + faces_of("{}"),
     "continued": V + faces_of("{}").replace(" 2 ", " \\\n 2 "),
     "windows": (V + faces_of("{}")).replace("\n", "\r\n"),
     "old mac": (V + faces_of("{}")).replace("\n", "\r"),
@@ -81,6 +81,17 @@ OBJS = {
     "faces first": faces_of("{}") + V,
     "mtllib that is not there": "mtllib nowhere.mtl\n" + V + faces_of("{}"),
     "exponents": V.replace(" 1.0", " +10.0e-1") + faces_of("{}"),
+    "indented": ("\t" + V + faces_of("{}/1")).replace("\nf", "\n\tf").replace("\nv", "\n  v"),
+    "comments that end in a backslash": ("# C:\\parts\\\n" + V + faces_of("{}")).replace("\nf", " # in C:\\\nf"),
+    "continued twice, for windows": (V + faces_of("{}")).replace(" ", " \\\n ").replace("\n", "\r\n"),
+    "continued into a comment": V + faces_of("{}").replace("\n", " \\\n# here \\\n"),
+    "outlines, as before version 3": V + faces_of("{}").replace("f", "fo"),
+    "capitals": (V + faces_of("{}")).upper(),
+    "weights and colours": V.replace("\n", " 1.0 0.5 0.25 1\n") + faces_of("{}"),
+    "digits without an end": V.replace(" 1.0", " 1." + "0" * 400).replace(" -1.0", " -" + "0" * 99 + "1")
+    + faces_of("{}"),
+    "mark of UTF-16": (V + faces_of("{}")).encode("utf-16"),
+    "looks": "mg 1 0.5\nlod 3\nmaplib a\nusemap b\nbevel on\ntrace_obj other.obj\n" + V + faces_of("{}"),
 }
 
 
@@ -105,7 +116,48 @@ def test_obj_vertices_between_faces(tmp_path: Path) -> None:
     assert np.isclose(volume(mesh), 8 + 216)
 
 
+NOTED_OBJS = {
+    "l 1 2\nl 2 3 4\np 1\n": "statements left out: 2 of 'l', 1 of 'p'",
+    "vp 0 1\ncstype bezier\ndeg 3\ncurv 0 1 1 2 3 4\nparm u 0 1\nend\n": "statements left out: 1 of 'curv'",
+    "curv2 1 2\ncdc 1 2 3 4\ncsh touch here\n": "statements left out: 1 of 'cdc', 1 of 'csh', 1 of 'curv2'",
+    "\u00e9t\u00e9\n": "statements left out: 1 of '\\ufffd\\ufffdt\\ufffd\\ufffd'",
+}
+
+
+@pytest.mark.parametrize("text", NOTED_OBJS)
+def test_statements_that_are_not_read_are_noted(tmp_path: Path, text: str) -> None:
+    with pytest.warns(ReadingNote) as caught:
+        check_cube(load(tmp_path, "cube.obj", V + text + faces_of("{}")))
+    assert [str(each.message) for each in caught] == [f"{tmp_path / 'cube.obj'}: {NOTED_OBJS[text]}"]
+    assert not (tmp_path / "here").exists()
+
+
+def test_objs_that_are_read_whole_have_no_notes(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for content in OBJS.values():
+            load(tmp_path, "cube.obj", content)
+
+
 BAD_OBJS = {
+    "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 1_0\n": ["line 4", "whole numbers", "1_0"],
+    "v 0 0 0\nv 1 0 0\nv 0 1_0 0\nf 1 2 3\n": ["line 3", "'v 0 1_0 0'"],
+    "v 0 0 0\nv 1 0 0\nv 0 \u0661 0\nf 1 2 3\n": ["line 3", "three numbers"],
+    "v 0 0 0\nv 1 0 0\nv 0 0x1p3 0\nf 1 2 3\n": ["line 3", "'v 0 0x1p3 0'"],
+    "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 \u0662 3\n": ["line 4", "whole numbers"],
+    "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3 /3\n": ["line 4", "whole numbers"],
+    "v 0 0 0\nv 1 0 0\nv 0 1 0\nf\n": ["line 4", "three corners"],
+    "v 0 0 0\nv 1 0 0\nv 0 1 0\nv\nf 1 2 3\n": ["line 4", "three numbers"],
+    "v 0 0 0\nv 1 0 0 \\\n1 \\\n1\nv 0 1 0\nf 1 2 4\n": ["line 6", "vertex 4"],
+    "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n1 2\n": ["line 5", "begins with a number"],
+    "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 -4\nv 0 0 1\nv 0 0 1\n": ["vertex -4, but 3 come before it"],
+    "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 0 2\n": ["vertex 0, but the first one is 1"],
+    "v 0 0 0\nv 1 0 0\n# \0\nv 0 1 0\nf 1 2 3\n": ["line 3", "a byte that is 0"],
+    "v 0 0 0\nsurf 0 1 0 1 1 2 3 4\n": ["line 2", "'surf' is a surface"],
+    "v 0 0 0\n bsp 1 2 3 4\n": ["line 2", "'bsp' is a surface"],
+    "bzp 1 2 3 4\n": ["line 1", "'bzp' is a surface"],
+    "cdp 1 2 3 4\n": ["line 1", "'cdp' is a surface"],
+    "call other.obj\n": ["line 1", "'call' is a part in another file"],
     "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 4\n": ["line 4", "vertex 4", "3"],
     "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 0\n": ["line 4", "vertex 0"],
     "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 -4\n": ["line 4", "vertex -4"],
@@ -844,7 +896,9 @@ def test_lines_are_read_as_by_the_reader_of_any(name: str, data: st.DataObject, 
             if odd:
                 patch.setattr(plain, "Lines", OddLines)
             try:
-                position, faces = READ[name[-3:]](path)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", ReadingNote)
+                    position, faces = READ[name[-3:]](path)
                 found.append((position.tobytes(), faces.tolist()))
             except InputError as error:
                 found.append((str(error),))
@@ -891,6 +945,48 @@ def near_halves() -> list[str]:
                 digits = int(half.scaleb(-power).to_integral_value())
                 found += [f"{digits + more}e{power}" for more in (-1, 0, 1)]
     return found
+
+
+DIGITS = st.text("0123456789", min_size=1, max_size=45)
+WRAPPING = st.tuples(st.integers(1, 9), st.integers(0, 2), st.integers(-1, 1)).map(
+    lambda parts: str(parts[0] * 2 ** (64 * (1 + parts[1])) + parts[2])
+)
+
+
+@st.composite
+def long_numbers(draw: st.DrawFn) -> str:
+    """Numbers with more digits than 64 bits hold, zeros before them, a point anywhere and any exponent."""
+    digits = draw(st.sampled_from(["", "", "0", "0" * 30])) + draw(st.one_of(DIGITS, WRAPPING))
+    point = draw(st.integers(0, len(digits)))
+    exponent = draw(st.sampled_from(["", f"e{draw(st.integers(-400, 330))}", f"E+{draw(st.integers(0, 30))}"]))
+    return (
+        draw(st.sampled_from(["", "-", "+"]))
+        + digits[:point]
+        + draw(st.sampled_from([".", ""]))
+        + digits[point:]
+        + exponent
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(words=st.lists(long_numbers(), min_size=3, max_size=30))
+@pytest.mark.parametrize("name", ["a.obj", "a.stl", "a.off", "a.ply"])
+def test_numbers_of_any_length_are_rounded_as_by_python(name: str, words: list[str]) -> None:
+    rows = [" ".join(words[k : k + 3]) for k in range(0, len(words) - 2, 3)]
+    text = {
+        "a.obj": "".join(f"v {row}\n" for row in rows),
+        "a.stl": "solid\n"
+        + "facet\n{}endfacet\n".format("".join(f"vertex {row}\n" for row in rows[:1] * 3))
+        + "endsolid",
+        "a.off": f"OFF\n{len(rows)} 0 0\n" + "\n".join(rows),
+        "a.ply": PLY_HEAD.format(len(rows), 0) + "\n".join(rows),
+    }[name]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, name)
+        path.write_text(text)
+        position, _ = READ[name[-3:]](path)
+    expected = np.array([[float(word) for word in row.split()] for row in (rows[:1] * 3 if name == "a.stl" else rows)])
+    assert position.tobytes() == expected.tobytes()  # zeros with their signs, too
 
 
 def test_numbers_are_rounded_to_the_nearest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ wrongly.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from sdfcli.backend import any_backend
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Faces, Floats, Ints, by_threads
-from sdfcli.mesh.formats.lines import check_range, with_line_feeds
+from sdfcli.mesh.formats.lines import WHOLE, check_range, with_line_feeds
 from sdfcli.mesh.formats.plain import tables_of
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
 
@@ -159,7 +160,8 @@ class _Text:
             ends = [0]
             try:
                 for column in columns:
-                    ends.append(ends[-1] + 1 + (int(words[ends[-1]]) if column.length_kind else 0))
+                    size = words[ends[-1]] if column.length_kind else b"0"
+                    ends.append(ends[-1] + 1 + (int(size) if re.fullmatch(WHOLE, size) else -len(words) - 1))
             except (ValueError, IndexError):
                 ends = [len(words) + 1]
             if not 0 < ends[-1] <= len(words) or sorted(ends) != ends:

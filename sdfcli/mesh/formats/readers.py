@@ -10,6 +10,7 @@ import codecs
 import re
 import string
 import warnings
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Faces, Floats, Ints
 from sdfcli.mesh.formats.apart import EXTRAS, read_apart
 from sdfcli.mesh.formats.gltf import read_gltf
-from sdfcli.mesh.formats.lines import check_range, polygons_of, with_line_feeds
+from sdfcli.mesh.formats.lines import REAL, check_range, polygons_of, with_line_feeds
 from sdfcli.mesh.formats.plain import Lines, lines_of, tables_of
 from sdfcli.mesh.formats.ply import read_ply
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
@@ -39,6 +40,18 @@ READING = {".obj": 4, ".vtp": 6, ".vtu": 6, ".step": 15, ".stp": 15}
 LEAST_READING = 3
 
 Arrays = tuple[Floats, Ints | Faces]
+
+LF = b"\n"
+OBJ_REFUSED = dict.fromkeys(("surf", "bsp", "bzp", "cdp"), "is a surface that is no polygon; save it as polygons")
+OBJ_REFUSED["call"] = "is a part in another file; save all in one file"
+"""Statements of OBJ files without which the shape is another one, and why."""
+OBJ_IGNORED = {
+    "vp", "cstype", "res", "deg", "bmat", "step", "parm", "trim", "hole", "scrv", "sp", "end", "con", "mg", "bevel",
+    "c_interp", "d_interp", "lod", "maplib", "usemap", "mtllib", "shadow_obj", "trace_obj", "ctech", "stech",
+}  # fmt: skip
+"""Statements of OBJ files that say how things look, or that belong to curves and surfaces."""
+MOST_NAMED = 8
+"""Maximum keywords in a note."""
 
 _STL_HEAD, _STL_FACE = 84, 50
 """Bytes of a binary STL file's header, and of a triangle without bytes of attributes."""
@@ -173,15 +186,23 @@ class _Part(NamedTuple):
 
 
 def read_obj(path: Path) -> Arrays:
-    """Vertices (v, 3) and triangles (f, 3) of the faces in a Wavefront OBJ file, of all its objects and groups."""
-    data = path.read_bytes()
-    if b"\\\n" in data or b"\\\r\n" in data:
-        data = re.sub(rb"\\\r?\n", b" ", data)
+    """Vertices (v, 3) and triangles (f, 3) of the faces in a Wavefront OBJ file, of all its objects and groups.
+
+    Warns by a ReadingNote of elements without faces, and of statements that are not known. Raises InputError for a
+    damaged file, and for one with surfaces that are no polygons, or with parts in other files.
+    """
+    data = _joined(with_line_feeds(path.read_bytes()))
+    if (place := data.find(b"\0")) >= 0:
+        raise InputError(f"line {data.count(LF, 0, place) + 1}: a byte that is 0: damaged, or no text")
     parts: list[_Part] = []
-    seen = 0
-    for lines in lines_of(with_line_feeds(data), C.TEXT_OBJ):
+    seen, left_out = 0, Counter[str]()
+    for lines in lines_of(data, C.TEXT_OBJ):
         parts.append(_obj_part(lines, seen))
         seen += len(parts[-1].vertices)
+        left_out.update(_unread(lines))
+    if left_out:
+        words = ", ".join(f"{count:,} of {keyword!a}" for keyword, count in sorted(left_out.items())[:MOST_NAMED])
+        warnings.warn(f"{path}: statements left out: {words}", errors.ReadingNote, stacklevel=2)
     del data, lines
     position, names, corners, counts, places = (np.concatenate(each) for each in zip(*parts, strict=True))
     if len(counts) == 0:
@@ -191,19 +212,54 @@ def read_obj(path: Path) -> Arrays:
     return position, triangulated(position, polygons)
 
 
+def _joined(data: bytes) -> bytes:
+    """A text without the ends of lines that a backslash continues, outside of comments. It has as many lines, the
+    blank ones after those that they were a part of."""
+    if b"\\\n" not in data:
+        return data
+
+    def join(found: re.Match[bytes]) -> bytes:
+        return found[0].replace(b"\\\n", b" ") + LF * found[0].count(LF)
+
+    return re.sub(rb"(?m)^(?:[^#\n]*\\\n)+[^\n]*", join, data)
+
+
+def _unread(lines: Lines) -> Counter[str]:
+    """How many statements there are of each keyword that has geometry or is not known. Raises InputError for one
+    without which the shape is another one."""
+    rows, at = lines.rows(lines.kind == C.LINE_UNKNOWN)
+    found = Counter[str]()
+    for row, line in zip(rows, at, strict=True):
+        keyword = row.split(None, 1)[0][:20].decode("ascii", "replace")
+        if re.fullmatch(REAL, row.split(None, 1)[0][:20]):
+            raise InputError(
+                f"line {line + 1}: begins with a number, {keyword}; a line goes on behind a backslash only"
+            )
+        if keyword.lower() in OBJ_REFUSED:
+            raise InputError(f"line {line + 1}: {keyword!a} {OBJ_REFUSED[keyword.lower()]}")
+        if keyword.lower() not in OBJ_IGNORED:
+            found[keyword] += 1
+    return found
+
+
 def _obj_part(lines: Lines, seen: int) -> _Part:
     """seen: the vertices before."""
     vertices = lines.vertices((1, 2, 3))
     faces, polygons = lines.is_face, lines.polygons()
     if polygons is None:
         rows, at = lines.rows(faces)
-        polygons = polygons_of(re.sub(rb"/[^\s]*", b"", b"\n".join(row[1:] for row in rows)).split(b"\n"), at)
+        polygons = polygons_of([re.sub(rb"^\s*\S+|(?<=\S)/\S*|(?<!\S)#.*", b"", row) for row in rows], at)
+    places = lines.before + np.flatnonzero(faces)
     corners = polygons.corner - 1
-    if len(corners) and polygons.corner.min() < 0:
-        known = seen + np.cumsum(lines.is_vertex)[faces]
-        last = np.repeat(known, polygons.count)
-        corners = np.where(polygons.corner < 0, polygons.corner + last, corners)
-    return _Part(vertices, polygons.corner, corners, polygons.count, lines.before + np.flatnonzero(faces))
+    if len(corners) and polygons.corner.min() < 1:
+        known = np.repeat(seen + np.cumsum(lines.is_vertex)[faces], polygons.count)
+        wrong = np.flatnonzero((polygons.corner < 1) & ((polygons.corner == 0) | (polygons.corner < -known)))
+        if len(wrong):
+            name, face = int(polygons.corner[wrong[0]]), np.searchsorted(np.cumsum(polygons.count), wrong[0], "right")
+            before = f"{int(known[wrong[0]]):,} come before it" if name else "the first one is 1"
+            raise InputError(f"line {places[face] + 1}: names vertex {name}, but {before}")
+        corners = np.where(polygons.corner < 0, polygons.corner + known, corners)
+    return _Part(vertices, polygons.corner, corners, polygons.count, places)
 
 
 def read_off(path: Path) -> Arrays:
