@@ -6,6 +6,7 @@ import json
 import os
 import struct
 import tempfile
+import tracemalloc
 import warnings
 import zipfile
 from decimal import Context, Decimal, localcontext
@@ -20,11 +21,12 @@ from hypothesis import strategies as st
 
 import shapes
 from sdfcli.backend import C
-from sdfcli.errors import InputError, ReadingNote
+from sdfcli.errors import InputError, OutOfMemoryError, ReadingNote
 from sdfcli.mesh.formats import lines, plain, polygons, readers
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Mesh
+from sdfcli.runtime import memory
 from surfaces import volume
 
 CUBE = shapes.cube()
@@ -797,6 +799,64 @@ def test_concave_polygons_of_too_many_corners_are_refused(monkeypatch: pytest.Mo
         triangulated(outline, Polygons.of([np.arange(5)]))
     round_one = np.array([[np.cos(t), np.sin(t), 0.0] for t in np.arange(6)])
     assert len(triangulated(round_one, Polygons.of([np.arange(6)]))) == 4
+
+
+def outline(kind: str, size: int) -> np.ndarray[Any, Any]:
+    """A ring (n, 3), or one that winds around itself many times."""
+    angle = 2 * np.pi * np.arange(size) / size
+    if kind == "spiral":
+        half = 1 + np.linspace(0, 40 * np.pi, size // 2)
+        radius, angle = np.concatenate([half + 2, half[::-1]]), np.concatenate([half, half[::-1]])
+    else:
+        radius = np.ones(size)
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle), np.zeros(len(angle))], axis=1)
+
+
+@pytest.mark.parametrize("kind", ["spiral", "star"])
+def test_ears_of_many_corners_are_tested_against_few(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    tested: list[int] = []
+    within = polygons._Ears._within
+    monkeypatch.setattr(
+        polygons._Ears, "_within", lambda self, *given: tested.append(len(given[3])) or within(self, *given)
+    )
+    work = {}
+    for size in (2500, polygons.MOST_CORNERS):
+        flat = outline("spiral", size) if kind == "spiral" else outline("ring", size) * rng.uniform(0.3, 1, (size, 1))
+        tested.clear()
+        triangulated(flat, Polygons.of([np.arange(size)]))
+        work[size] = sum(tested) / size
+    assert max(work.values()) < 2000  # which NumPy does in the time of one corner
+
+
+def test_polygons_are_cut_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polygons, "PIECE", 12)
+    count = np.random.default_rng(2).integers(3, 20, 200)
+    parts = list(polygons._alike(count))
+    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(200))
+    assert all(len(np.unique(count[part])) == 1 for part in parts)
+    assert all(len(part) == 1 or count[part].sum() <= 12 for part in parts)
+
+
+def test_the_memory_that_polygons_take_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polygons, "PIECE", 100)
+    asked: list[int] = []
+    monkeypatch.setattr(polygons, "require", lambda size, _: asked.append(size))
+    ring = outline("ring", 20_000)
+    tracemalloc.start()
+    assert len(triangulated(ring, Polygons.of([np.arange(len(ring))]))) == len(ring) - 2
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(asked) == 1
+    assert taken / 1.5 < asked[0] < 2 * taken
+
+
+def test_a_line_of_many_corners_asks_for_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain, "PIECE", 100)
+    monkeypatch.setattr(memory, "free_memory", lambda: 10_000)
+    (tmp_path / "a.obj").write_text(V + "f" + " 1 2 3" * 100 + "\n")
+    with pytest.raises(OutOfMemoryError, match="reading its faces takes about"):
+        readers.read_obj(tmp_path / "a.obj")
 
 
 WORDS = st.one_of(

@@ -10,10 +10,13 @@ import numpy.typing as npt
 
 from sdfcli.backend import C, any_backend
 from sdfcli.mesh.arrays import Bools, Floats, Ints
-from sdfcli.mesh.formats.lines import numbers, polygons_of, texts_of
+from sdfcli.mesh.formats.lines import PIECE, numbers, polygons_of, texts_of
 from sdfcli.mesh.formats.polygons import Polygons
+from sdfcli.runtime.memory import require
 
 XYZ = (0, 1, 2)
+CORNER = 40
+"""Working bytes for a corner of a face."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,10 @@ class Lines:
             return None
         backend, (at, count) = any_backend(), self.corner[self.kind == C.LINE_FACE].T
         end = np.cumsum(count)
-        corner = backend.xp.empty(int(end[-1]) if len(end) else 0, np.uint64)
+        corners = int(end[-1]) if len(end) else 0
+        if corners > PIECE:  # in a line longer than any mesh needs
+            require(CORNER * corners, "reading its faces")
+        corner = backend.xp.empty(corners, np.uint64)
         given = {"text": np.frombuffer(self.text, np.uint8), "at": at.copy(), "end": end}
         device = {name: backend.from_host(array) for name, array in given.items()}
         backend.run("sdf_text_corners", len(end), bytes=len(self.text), corner=corner, **device)
