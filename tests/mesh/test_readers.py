@@ -197,7 +197,11 @@ OFFS = {
     "vertex colours": "COFF\n8 6 12\n" + OFF_BODY.replace(".0\n", ".0 1 0 0 1\n"),
     "normals": "NOFF\n8 6 12\n" + OFF_BODY.replace(".0\n", ".0 1 0 0\n"),
     "windows": ("OFF\n8 6 12\n" + OFF_BODY).replace("\n", "\r\n"),
-    "more after it": "OFF\n8 6 12\n" + OFF_BODY + "the end\n",
+    "old mac": ("OFF\n8 6 12\n" + OFF_BODY).replace("\n", "\r"),
+    "small letters": "off\n8 6 12\n" + OFF_BODY,
+    "mark": "\ufeffOFF\n8 6 12\n" + OFF_BODY,
+    "textures, colours and normals": "STCNOFF\n8 6 12\n" + OFF_BODY.replace(".0\n", ".0 1 0 0 1 1 1 1 0 0\n"),
+    "indented": "OFF\n8 6 12\n" + OFF_BODY.replace("\n", "\n \t"),
 }
 
 
@@ -206,7 +210,33 @@ def test_off(tmp_path: Path, kind: str) -> None:
     check_cube(load(tmp_path, "cube.off", OFFS[kind]))
 
 
+@pytest.mark.parametrize("ending", [".off", ".ply"])
+def test_lines_behind_the_last_row_are_noted(tmp_path: Path, ending: str) -> None:
+    path, text = tmp_path / f"cube{ending}", OFFS["plain"] if ending == ".off" else ply("ascii").decode()
+    with pytest.warns(ReadingNote) as caught:
+        check_cube(load(tmp_path, path.name, text + "\nthe end\n# 1\n"))
+    assert [str(each.message) for each in caught] == [
+        f"{path}: lines behind its last row left out: {1 + (ending == '.ply')}"
+    ]
+    assert "lines follow" in refusal(tmp_path, path.name, text + "\n 3 0 1 2\n")
+
+
+def test_offs_that_are_read_whole_have_no_notes(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for content in OFFS.values():
+            load(tmp_path, "cube.off", content)
+
+
 BAD_OFFS = {
+    "4OFF\n1 0 0\n0 0 0 1\n": ["line 1", "4OFF", "other than three dimensions"],
+    "nOFF\n2\n1 0 0\n0 0\n": ["line 1", "nOFF", "other than three dimensions"],
+    "# one\nC4nOFF\n2\n1 0 0\n0 0\n": ["line 2", "C4nOFF", "other than three dimensions"],
+    "OFF BINARY\n\0\0\0\1": ["line 1", "OFF BINARY", "binary"],
+    "OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 1_0\n": ["line 6", "whole numbers"],
+    "OFF\n3 1 0\n0 0 0\n1_0 0 0\n0 1 0\n3 0 1 2\n": ["line 4", "three numbers"],
+    "OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n1_0 0 1 2\n": ["line 6", "the number of its corners"],
+    "OFF\n" + "9" * 5000 + " 1 0\n": ["line 2", "counts"],
     "": ["OFF"],
     "OFF": ["counts"],
     "OFF\nthree 1 0\n": ["line 2", "counts"],
@@ -375,6 +405,24 @@ def edited_ply(form: str, old: bytes, new: bytes) -> bytes:
     return content.replace(old, new, 1)
 
 
+def test_plys_with_other_elements_are_noted(tmp_path: Path) -> None:
+    for form in ("ascii", "binary_little_endian"):
+        with pytest.warns(ReadingNote) as caught:
+            check_cube(load(tmp_path, "cube.ply", ply(form, tail=True)))
+        assert [str(each.message) for each in caught] == [f"{tmp_path / 'cube.ply'}: elements left out: 2 of 'edge'"]
+
+
+@pytest.mark.parametrize("form", ["ascii", "binary_little_endian", "binary_big_endian"])
+def test_ply_headers(tmp_path: Path, form: str) -> None:
+    """Of any line ends, with remarks that end like a header, and a mark."""
+    head, body = ply(form).split(b"end_header\n")
+    head = head.replace(b"comment cube", b"comment then\nobj_info end_header\ncomment end_header")
+    for end in (b"\n", b"\r\n", b"\r", b" \n"):
+        check_cube(load(tmp_path, "cube.ply", (head + b"end_header\n").replace(b"\n", end) + body))
+    check_cube(load(tmp_path, "cube.ply", b"\xef\xbb\xbf" + head + b"end_header\n" + body))
+    check_cube(load(tmp_path, "cube.ply", head.replace(b"_indices", b"_index") + b"end_header\n" + body))
+
+
 BAD_PLYS: dict[str, tuple[bytes, list[str]]] = {
     "nothing": (b"", ["empty"]),
     "no end of the header": (b"ply\nformat ascii 1.0\nelement vertex 3\n", ["header"]),
@@ -389,6 +437,18 @@ BAD_PLYS: dict[str, tuple[bytes, list[str]]] = {
     "impossible count": (edited_ply("ascii", b"face 6", b"face " + b"9" * 30), ["line 9"]),
     "huge count in text": (edited_ply("ascii", b"vertex 8", b"vertex 900000000000000"), ["14 lines follow"]),
     "unknown type": (edited_ply("ascii", b"float z", b"quad z"), ["line 8", "quad"]),
+    "another name of corners": (edited_ply("ascii", b"vertex_indices", b"corners"), ["no lists of vertex_indices"]),
+    "a grid": (edited_ply("ascii", b"element face", b"element range_grid"), ["'range_grid', which is not read"]),
+    "two elements of one name": (edited_ply("ascii", b"element face", b"element vertex"), ["two elements 'vertex'"]),
+    "two columns of one name": (edited_ply("ascii", b"quality", b"x"), ["'vertex' has 'x' twice"]),
+    "two lists of corners": (
+        edited_ply("ascii", b"texcoord", b"vertex_index"),
+        ["both vertex_indices and vertex_index"],
+    ),
+    "a list of x": (edited_ply("ascii", b"double x", b"list uchar float x"), ["lists in element vertex"]),
+    "digits with a gap": (edited_ply("ascii", b"9 4 0 4 6 2", b"9 4 0 4 0_6 2"), ["line 22", "whole numbers"]),
+    "a count with a gap": (edited_ply("ascii", b"9 4 0 4 6 2", b"9 0_4 0 4 6 2"), ["line 22", "numbers it says"]),
+    "no elements": (b"ply\nformat ascii 1.0\nend_header\n1 2\n", ["no vertices"]),
     "no z": (edited_ply("ascii", b"float z", b"float w"), ["x, y and z"]),
     "floats as indices": (edited_ply("binary_little_endian", b"int vertex", b"float vertex"), ["whole numbers"]),
     "a float of numbers": (edited_ply("ascii", b"list uchar int", b"list float int"), ["line 11", "float"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -9,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import C, any_backend
+from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Bools, Floats, Ints
-from sdfcli.mesh.formats.lines import PIECE, numbers, polygons_of, texts_of
+from sdfcli.mesh.formats.lines import PIECE, REAL, numbers, polygons_of, texts_of
 from sdfcli.mesh.formats.polygons import Polygons
 from sdfcli.runtime.memory import require
 
@@ -164,6 +166,19 @@ def tables_of(data: bytes, before: int, start: int, counts: Sequence[int]) -> tu
         lines += len(end)
         begin += len(text) + 1
     return found, rows
+
+
+def text_behind(tables: list[Table], more: int, fault: str) -> str:
+    """A note of the lines behind the last table; empty without any. more: how many there are. Raises InputError for a
+    `fault` where there are less than none, and where the first one is a row of numbers, too."""
+    if more < 0:
+        raise InputError(fault)
+    if more == 0:
+        return ""
+    rest = re.search(rb"\S+", tables[-1].data[tables[-1].stop :])
+    if rest and re.fullmatch(REAL, rest[0]):
+        raise InputError(fault)
+    return f"lines behind its last row left out: {more:,}"
 
 
 def _line_ends(letters: npt.NDArray[np.uint8]) -> Ints:

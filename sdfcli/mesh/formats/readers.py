@@ -23,7 +23,7 @@ from sdfcli.mesh.arrays import Faces, Floats, Ints
 from sdfcli.mesh.formats.apart import EXTRAS, read_apart
 from sdfcli.mesh.formats.gltf import read_gltf
 from sdfcli.mesh.formats.lines import REAL, check_range, polygons_of, with_line_feeds
-from sdfcli.mesh.formats.plain import Lines, lines_of, tables_of
+from sdfcli.mesh.formats.plain import Lines, lines_of, tables_of, text_behind
 from sdfcli.mesh.formats.ply import read_ply
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
 from sdfcli.mesh.formats.vtk_xml import read_vtk
@@ -263,7 +263,11 @@ def _obj_part(lines: Lines, seen: int) -> _Part:
 
 
 def read_off(path: Path) -> Arrays:
-    """Vertices (v, 3) and triangles (f, 3) of an OFF file, with or without colours or normals."""
+    """Vertices (v, 3) and triangles (f, 3) of an OFF file, with or without colours, normals and textures.
+
+    Warns by a ReadingNote of text behind the last face. Raises InputError for a damaged file, a binary one, and one
+    in other than three dimensions.
+    """
     data = path.read_bytes()
     if b"#" in data:
         data = re.sub(rb"#[^\r\n]*", b"", data)
@@ -280,18 +284,22 @@ def read_off(path: Path) -> Arrays:
             start, line = end + 1, line + 1
         return text
 
-    first = words().upper()
+    first = words()
     # `OFF490 518 0` is common, too.
-    head = re.match(rb"(ST)?C?N?OFF\b\s*", first) or re.match(rb"(ST)?C?N?OFF", first)
+    head = re.match(rb"(?:ST)?C?N?(4?n?)OFF(?i:\s+(BINARY))?", first) or re.match(rb"off()()", first)
     if head is None:
         raise InputError("line 1: an OFF file starts with OFF")
+    if head[1] or head[2]:
+        what = "binary" if head[2] else "in other than three dimensions"
+        raise InputError(f"line {line}: {head[0].decode()}, an OFF file that is {what}, is not read")
     counts = (first[head.end() :] or words()).split()
-    if len(counts) < 2 or not all(word.isdigit() for word in counts[:2]):
+    if len(counts) < 2 or not all(word.isdigit() and len(word) < 100 for word in counts[:2]):
         raise InputError(f"line {line}: two or three counts are needed")
     vertices, faces = int(counts[0]), int(counts[1])
     tables, rows = tables_of(data, line, start, [vertices, faces])
-    if rows < vertices + faces:
-        raise InputError(f"the header says {vertices:,} vertices and {faces:,} faces, but {rows:,} lines follow")
+    fault = f"the header says {vertices:,} vertices and {faces:,} faces, but {rows:,} lines follow"
+    if note := text_behind(tables, rows - vertices - faces, fault):
+        warnings.warn(f"{path}: {note}", errors.ReadingNote, stacklevel=2)
     position = tables[0].points()
     polygons, places = tables[1].polygons(_off_corners)
     check_range(polygons, vertices, lambda face: f"line {places[face] + 1}", polygons.corner)
@@ -300,7 +308,9 @@ def read_off(path: Path) -> Arrays:
 
 def _off_corners(row: bytes, line: int) -> bytes:
     words = row.split()
-    size = int(words[0]) if words[0].isdigit() else 0
+    if not re.fullmatch(rb"0*[0-9]{1,9}", words[0]):
+        raise InputError(f"line {line + 1}: a face begins with the number of its corners")
+    size = int(words[0])
     if len(words) <= size:
         raise InputError(f"line {line + 1}: a face of {size} corners names {len(words) - 1}")
     return b" ".join(words[1 : 1 + size])
