@@ -198,7 +198,7 @@ OFFS = {
     "normals": "NOFF\n8 6 12\n" + OFF_BODY.replace(".0\n", ".0 1 0 0\n"),
     "windows": ("OFF\n8 6 12\n" + OFF_BODY).replace("\n", "\r\n"),
     "old mac": ("OFF\n8 6 12\n" + OFF_BODY).replace("\n", "\r"),
-    "small letters": "off\n8 6 12\n" + OFF_BODY,
+    "small letters": "coff\n8 6 12\n" + OFF_BODY,
     "mark": "\ufeffOFF\n8 6 12\n" + OFF_BODY,
     "textures, colours and normals": "STCNOFF\n8 6 12\n" + OFF_BODY.replace(".0\n", ".0 1 0 0 1 1 1 1 0 0\n"),
     "indented": "OFF\n8 6 12\n" + OFF_BODY.replace("\n", "\n \t"),

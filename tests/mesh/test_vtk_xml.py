@@ -180,6 +180,14 @@ def test_utf_16(tmp_path: Path) -> None:
         load_mesh(path)
 
 
+def test_the_first_of_time_steps_is_read(tmp_path: Path) -> None:
+    path = write(source(), tmp_path / "a.vtp", "text")
+    expected = corners(path)
+    path.write_bytes(path.read_bytes().replace(b"<PolyData", b'<PolyData TimeValues="0 1"'))
+    with pytest.warns(ReadingNote, match="the first of its time steps is read"):
+        np.testing.assert_array_equal(corners(path), expected)
+
+
 # ---- Ghosts ----
 
 

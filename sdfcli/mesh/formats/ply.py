@@ -22,6 +22,7 @@ from sdfcli.mesh.arrays import Faces, Floats, Ints, by_threads
 from sdfcli.mesh.formats.lines import WHOLE, check_range, with_line_feeds
 from sdfcli.mesh.formats.plain import tables_of, text_behind
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
+from sdfcli.runtime.memory import require
 
 _TYPES = {
     "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1", "short": "i2", "int16": "i2", "ushort": "u2",
@@ -333,6 +334,7 @@ class _Binary:
         item = [np.dtype(column.kind).itemsize for column in element.columns]
         least = sum(abs(a) or b for a, b in zip(length, item, strict=True))
         rows = min(element.count, (len(self.data) - start) // least + 1)
+        require(2 * 8 * rows, "finding its lists")
         backend = any_backend()
         given: dict[str, Any] = {
             "data": self.data,

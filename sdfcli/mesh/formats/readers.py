@@ -286,7 +286,7 @@ def read_off(path: Path) -> Arrays:
 
     first = words()
     # `OFF490 518 0` is common, too.
-    head = re.match(rb"(?:ST)?C?N?(4?n?)OFF(?i:\s+(BINARY))?", first) or re.match(rb"off()()", first)
+    head = re.match(rb"(?:ST)?C?N?(4?n?)OFF(?i:\s+(BINARY))?", first) or re.match(rb"(?:st)?c?n?off()()", first)
     if head is None:
         raise InputError("line 1: an OFF file starts with OFF")
     if head[1] or head[2]:

@@ -13,7 +13,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
@@ -86,7 +85,8 @@ class _Encoding:
             self.needed = 0
 
 
-class _Cells(NamedTuple):
+@dataclass(frozen=True)
+class _Cells:
     """Cells of a piece.
 
     corner  (c,) the points of all of them.
@@ -210,8 +210,8 @@ def _ghost_types(piece: ElementTree.Element, part: str, count: int, encoding: _E
                 raise InputError(
                     f"{part}: {len(values):,} values of {name}, but {count:,} are needed, all whole numbers"
                 )
-            # Levels are how far a cell is behind the border of its part.
-            bits |= values.astype(np.int64) if name == "vtkGhostType" else (values > 0).astype(np.int64)
+            types = values.astype(np.int64)
+            bits |= types if name == "vtkGhostType" else types > 0  # how far behind the border of its part
     return bits
 
 
