@@ -911,6 +911,12 @@ def test_the_memory_that_polygons_take_is_asked_for(monkeypatch: pytest.MonkeyPa
     assert taken / 1.5 < asked[0] < 2 * taken
 
 
+def test_a_face_that_names_its_vertices_many_times_is_refused(tmp_path: Path) -> None:
+    """Before it takes more memory than a mesh of the file's size."""
+    content = V + "f" + " 1 2 4 3" * 1000
+    assert "a face of 4,000 corners, but there are 8 vertices" in refusal(tmp_path, "a.obj", content)
+
+
 def test_a_line_of_many_corners_asks_for_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plain, "PIECE", 100)
     monkeypatch.setattr(memory, "free_memory", lambda: 10_000)

@@ -16,6 +16,8 @@ from sdfcli.runtime.memory import require
 
 MOST_CORNERS = 10_000
 """Maximum corners of a concave polygon: up to them, a corner's ear takes little longer than in a small polygon."""
+MOST_ROUNDS = 4
+"""Maximum corners of a polygon for each vertex: where holes are joined to an outline, some are named again."""
 PIECE = 1 << 18
 """Corners of polygons that are cut together."""
 WORKING = 200
@@ -50,12 +52,18 @@ def triangulated(vertices: Floats, polygons: Polygons) -> Ints:
     A convex polygon becomes a fan around its first corner, another one is ear-clipped (Meisters 1975), projected along
     the main axis of its normal. The triangles of a self-intersecting polygon are arbitrary.
 
-    Raises InputError for a concave polygon of more than MOST_CORNERS corners, and OutOfMemoryError.
+    Raises InputError for a concave polygon of more than MOST_CORNERS corners, and for one with more than the vertices
+    explain; OutOfMemoryError.
     """
     first = np.cumsum(polygons.count) - polygons.count
     if (polygons.count == 3).all():
         return polygons.corner.reshape(-1, 3)
-    needed = 24 * len(polygons.corner) + WORKING * max(PIECE, int(polygons.count.max()))
+    most = int(polygons.count.max())
+    if most > max(MOST_ROUNDS * len(vertices), FEW):
+        raise InputError(
+            f"a face of {most:,} corners, but there are {len(vertices):,} vertices: it names them many times"
+        )
+    needed = 24 * len(polygons.corner) + WORKING * max(PIECE, most)
     if len(polygons.corner) > PIECE:  # to ask takes a millisecond, in which small ones are done
         require(needed, "cutting faces into triangles")
     fans = polygons.count - 2
