@@ -159,6 +159,7 @@ BAD_OBJS = {
     "v 0 0 0\n bsp 1 2 3 4\n": ["line 2", "'bsp' is a surface"],
     "bzp 1 2 3 4\n": ["line 1", "'bzp' is a surface"],
     "cdp 1 2 3 4\n": ["line 1", "'cdp' is a surface"],
+    "".join(f"word{k} 1\n" for k in range(101)): ["more than 100 keywords", "no OBJ file"],
     "call other.obj\n": ["line 1", "'call' is a part in another file"],
     "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 4\n": ["line 4", "vertex 4", "3"],
     "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 0\n": ["line 4", "vertex 0"],

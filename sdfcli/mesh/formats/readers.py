@@ -50,8 +50,8 @@ OBJ_IGNORED = {
     "c_interp", "d_interp", "lod", "maplib", "usemap", "mtllib", "shadow_obj", "trace_obj", "ctech", "stech",
 }  # fmt: skip
 """Statements of OBJ files that say how things look, or that belong to curves and surfaces."""
-MOST_NAMED = 8
-"""Maximum keywords in a note."""
+MOST_NAMED, MOST_UNKNOWN = 8, 100
+"""Maximum keywords in a note, and maximum different ones that are not known."""
 
 _STL_HEAD, _STL_FACE = 84, 50
 """Bytes of a binary STL file's header, and of a triangle without bytes of attributes."""
@@ -200,6 +200,8 @@ def read_obj(path: Path) -> Arrays:
         parts.append(_obj_part(lines, seen))
         seen += len(parts[-1].vertices)
         left_out.update(_unread(lines))
+        if len(left_out) > MOST_UNKNOWN:
+            raise InputError(f"more than {MOST_UNKNOWN} keywords that are not known: damaged, or no OBJ file")
     if left_out:
         words = ", ".join(f"{count:,} of {keyword!a}" for keyword, count in sorted(left_out.items())[:MOST_NAMED])
         warnings.warn(f"{path}: statements left out: {words}", errors.ReadingNote, stacklevel=2)
