@@ -448,6 +448,15 @@ BAD_PLYS: dict[str, tuple[bytes, list[str]]] = {
     ),
     "a list of x": (edited_ply("ascii", b"double x", b"list uchar float x"), ["lists in element vertex"]),
     "digits with a gap": (edited_ply("ascii", b"9 4 0 4 6 2", b"9 4 0 4 0_6 2"), ["line 22", "whole numbers"]),
+    "more corners than it says": (
+        edited_ply("ascii", b"9 4 0 4 6 2 2", b"9 3 0 4 6 2 2"),
+        ["line 22", "numbers it says"],
+    ),
+    "words behind a row": (
+        b"ply\nformat ascii 1.0\nelement vertex 3\nproperty int x\nproperty int y\nproperty int z\nelement face 1\n"
+        b"property list uchar int vertex_index\nend_header\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2 3\n",
+        ["line 13", "numbers it says"],
+    ),
     "a count with a gap": (edited_ply("ascii", b"9 4 0 4 6 2", b"9 0_4 0 4 6 2"), ["line 22", "numbers it says"]),
     "no elements": (b"ply\nformat ascii 1.0\nend_header\n1 2\n", ["no vertices"]),
     "no z": (edited_ply("ascii", b"float z", b"float w"), ["x, y and z"]),

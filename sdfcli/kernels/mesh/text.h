@@ -82,11 +82,11 @@ struct Reader {
         }
         return true;
     }
-    METHOD bool rest(u32 least) {  // nothing but words, as many or more
+    METHOD bool rest(u32 least, u32 most) {  // nothing but words, so many
         u32 words = 0;
         for (; at < end && skip(1); words++) {
         }
-        return at == end && words >= least;
+        return at == end && words >= least && words <= most;
     }
     // Digits, after which there are `count`, leading zeros aside, nineteen at most.
     METHOD bool digits(u64* value, u32* count) {
@@ -146,7 +146,8 @@ struct sdf_text_lines_args {
     u32 n;           // lines
     u32 form;        // SDF_TEXT_*
     u32 before;      // words of a row before what is read
-    u32 after;       // words of a row after a face's corners, or more
+    u32 after;       // words of a row after a face's corners, at least
+    u32 most;        // and at most
     const u8* text;  // [bytes]
     const u64* end;  // [n] of each line, where the next one's newline is
     u8* kind;        // [n] out: SDF_LINE_*
@@ -177,7 +178,7 @@ SDF_KERNEL(sdf_text_lines, PLAIN, i) {
     if (kind == SDF_LINE_VERTEX) {
         bool plain = (a.form == SDF_TEXT_POINTS || line.blank()) && line.skip(a.before);
         for (int k = 0; k < 3 && plain; k++) plain = line.real(a.value + 3 * (size_t)i + k) && line.blank();
-        if (!(plain && line.rest(0))) kind = SDF_LINE_ODD_VERTEX;
+        if (!(plain && line.rest(0, ~0u))) kind = SDF_LINE_ODD_VERTEX;
     }
     if (kind == SDF_LINE_FACE) {
         u64 value, count = 0, given = ~0ULL;
@@ -188,7 +189,7 @@ SDF_KERNEL(sdf_text_lines, PLAIN, i) {
             if (obj) line.slash();
             plain = plain && line.blank();
         }
-        if (!(plain && count > 2 && (obj || (count == given && line.rest(a.after))))) kind = SDF_LINE_ODD_FACE;
+        if (!(plain && count > 2 && (obj || (count == given && line.rest(a.after, a.most))))) kind = SDF_LINE_ODD_FACE;
         a.corner[2 * (size_t)i] = first;
         a.corner[2 * (size_t)i + 1] = count;
     }

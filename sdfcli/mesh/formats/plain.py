@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,17 @@ from sdfcli.runtime.memory import require
 XYZ = (0, 1, 2)
 CORNER = 40
 """Working bytes for a corner of a face."""
+
+
+class Words(NamedTuple):
+    """How many words of a row are before those that are read, and after a face's corners at least and at most."""
+
+    before: int = 0
+    after: int = 0
+    most: int = 2**32 - 1
+
+
+NO_WORDS = Words()
 
 
 @dataclass(frozen=True)
@@ -40,15 +52,14 @@ class Lines:
     corner: npt.NDArray[np.uint64]
 
     @staticmethod
-    def of(text: bytes, before: int, form: int, words: tuple[int, int] = (0, 0)) -> Lines:
-        """form: C.TEXT_*; words: the words of a row before what is read, and those that follow a face."""
+    def of(text: bytes, before: int, form: int, words: Words = NO_WORDS) -> Lines:
+        """form: C.TEXT_*."""
         backend, data = any_backend(), np.frombuffer(text, np.uint8)
         end = _line_ends(data).astype(np.uint64)
         n, xp = len(end), backend.xp
         kind, value, corner = xp.empty(n, np.uint8), xp.empty((n, 3)), xp.empty((n, 2), np.uint64)
         given = {"text": backend.from_host(data), "end": backend.from_host(end)}
-        before_and_after = dict(zip(("before", "after"), words, strict=True))
-        backend.run("sdf_text_lines", n, form=form, kind=kind, value=value, corner=corner, **before_and_after, **given)
+        backend.run("sdf_text_lines", n, form=form, kind=kind, value=value, corner=corner, **words._asdict(), **given)
         return Lines(text, before, end, *map(backend.to_host, (kind, value, corner)))
 
     @property
@@ -107,24 +118,24 @@ class Table:
     def points(self, columns: tuple[int, ...] = XYZ) -> Floats:
         """Three columns of all rows: (n, 3). Raises InputError as `numbers` does."""
         found = [np.empty((0, 3))]
-        for lines in self._lines(C.TEXT_POINTS, (columns[0], 0)):
+        for lines in self._lines(C.TEXT_POINTS, Words(before=columns[0])):
             if np.any(np.diff(columns) != 1):
                 lines.kind[lines.kind == C.LINE_VERTEX] = C.LINE_ODD_VERTEX
             found.append(lines.vertices(columns))
         return np.concatenate(found)
 
     def polygons(
-        self, corners_of: Callable[[bytes, int], bytes], words: tuple[int, int] | None = (0, 0)
+        self, corners_of: Callable[[bytes, int], bytes], words: Words | None = NO_WORDS
     ) -> tuple[Polygons, Ints]:
         """The polygons of all rows, each a count and as many vertices, and the rows' lines in the file.
 
         corners_of  the vertices in a row, given it and its line.
-        words       before the count, and after the vertices; None where these are not so many in each row.
+        words       before the count, and after the vertices; None where these are not as many in each row.
 
         Raises InputError as `polygons_of` and `corners_of` do.
         """
         found, places = [Polygons.of([])], [np.empty(0, np.int64)]
-        for lines in self._lines(C.TEXT_FACES, words or (0, 0)):
+        for lines in self._lines(C.TEXT_FACES, words or NO_WORDS):
             polygons = lines.polygons() if words else None
             if polygons is None and lines.is_face.any():
                 rows, at = lines.rows(lines.is_face)
@@ -135,12 +146,12 @@ class Table:
         corner, count = (np.concatenate([getattr(each, name) for each in found]) for name in ("corner", "count"))
         return Polygons(corner, count), np.concatenate(places)
 
-    def _lines(self, form: int, words: tuple[int, int]) -> Iterator[Lines]:
+    def _lines(self, form: int, words: Words) -> Iterator[Lines]:
         return lines_of(self.data, form, words, self.before, self.start, self.stop)
 
 
 def lines_of(
-    data: bytes, form: int, words: tuple[int, int] = (0, 0), before: int = 0, start: int = 0, stop: int | None = None
+    data: bytes, form: int, words: Words = NO_WORDS, before: int = 0, start: int = 0, stop: int | None = None
 ) -> Iterator[Lines]:
     """Lines of a text, some at a time; as for `texts_of` and `Lines.of`."""
     for text in texts_of(data, start, stop):

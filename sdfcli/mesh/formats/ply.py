@@ -20,7 +20,7 @@ from sdfcli.backend import any_backend
 from sdfcli.errors import InputError, ReadingNote
 from sdfcli.mesh.arrays import Faces, Floats, Ints, by_threads
 from sdfcli.mesh.formats.lines import WHOLE, check_range, with_line_feeds
-from sdfcli.mesh.formats.plain import tables_of, text_behind
+from sdfcli.mesh.formats.plain import Words, tables_of, text_behind
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
 from sdfcli.runtime.memory import require
 
@@ -199,12 +199,13 @@ class _Text:
                     ends.append(ends[-1] + 1 + (int(size) if re.fullmatch(WHOLE, size) else -len(words) - 1))
             except (ValueError, IndexError):
                 ends = [len(words) + 1]
-            if not 0 < ends[-1] <= len(words) or sorted(ends) != ends:
+            if ends[-1] != len(words) or sorted(ends) != ends:
                 raise InputError(f"line {line + 1}: a face that does not have the numbers it says")
             return b" ".join(words[ends[indices] + 1 : ends[indices + 1]])
 
         lists = sum(column.length_kind is not None for column in columns)
-        words = (indices, len(columns) - 1 - indices) if lists == 1 else None
+        after = len(columns) - 1 - indices
+        words = Words(indices, after, after) if lists == 1 else None
         return self.tables[face].polygons(corners_of, words)[0]
 
     @staticmethod
