@@ -226,6 +226,8 @@ def read(file: Any) -> Field:
     field = _field(file, version)
     if field.content_sha256 != text(file, "content_sha256"):
         raise damaged("content", "content_sha256")
+    if summed and (field.nearest is None) == ("nearest_sha256" in file.attrs):
+        raise damaged("datasets", "nearest_sha256")
     if summed and field.nearest is not None and _sha256(field.nearest) != text(file, "nearest_sha256"):
         raise damaged("nearest", "nearest_sha256")
     field.check_corners()
