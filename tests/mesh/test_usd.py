@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 
 from commands import run
-from sdfcli.errors import InputError, OutOfMemoryError, ReadingNote
+from sdfcli.errors import InputError, ReadingNote
 from sdfcli.mesh.formats.scenes import units_of
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Mesh

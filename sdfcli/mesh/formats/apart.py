@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,9 @@ EXTRAS = {".step": "step", ".stp": "step", ".usd": "usd", ".usda": "usd", ".usdc
 LIBRARIES = {"step": "cascadio", "usd": "pxr"}
 """The library that an extra installs."""
 ANSWER = "answer.json"
+SECONDS, SECONDS_PER_BYTE = 120, 60e-6
+"""Maximum processor time of a reader: seconds, plus seconds per byte of the file. Files of a few kB can ask for more
+than any machine can do; those that are read take a hundredth of it."""
 
 
 def read_apart(path: Path) -> tuple[Floats, Ints]:
@@ -52,7 +56,8 @@ def _asked(path: Path, folder: str) -> dict[str, Any]:
     kind = EXTRAS[path.suffix.lower()]
     if importlib.util.find_spec(LIBRARIES[kind]) is None:
         raise DeviceError(f"{path.suffix} is read with a library that is not installed: pip install 'sdfcli[{kind}]'")
-    command = [*processes.python(__name__), kind, str(path.absolute()), folder]
+    seconds = int(SECONDS + SECONDS_PER_BYTE * path.stat().st_size)
+    command = [*processes.python(__name__), kind, str(path.absolute()), folder, str(seconds), str(os.getpid())]
     pipe = subprocess.PIPE  # it ends when this process does: then its input does
     with subprocess.Popen(command, stdin=pipe, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
@@ -63,6 +68,9 @@ def _asked(path: Path, folder: str) -> dict[str, Any]:
     try:
         answer: dict[str, Any] = json.loads(Path(folder, ANSWER).read_text())
     except FileNotFoundError:
+        if sys.platform == "linux" and code == -signal.SIGXCPU:
+            told = f"its reader took more than {seconds:,} s of processor time, far too much for its size"
+            raise InputError(told) from None
         if code == -9:
             raise errors.OutOfMemoryError("its reader was killed, as systems do that run out of memory") from None
         raise InputError(f"its reader, {LIBRARIES[kind]}, ended ({code}): the file is damaged") from None
@@ -72,10 +80,13 @@ def _asked(path: Path, folder: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Reads a file in a process of its own: `MODULE kind path folder`."""
-    _, kind, path, folder = sys.argv
+    """Reads a file in a process of its own: `MODULE kind path folder seconds parent`."""
+    _, kind, path, folder, seconds, parent = sys.argv
+    processes.die_with(int(parent))
+    processes.bound_time(int(seconds))
     threading.Thread(target=_end_with_parent, daemon=True).start()
     memory.bound()
+    os.chdir(folder)  # names that are relative to the current folder lead nowhere
     answer: dict[str, Any]
     try:
         vertices, faces, units, notes = import_module(f"sdfcli.mesh.formats.{kind}").read(Path(path))
@@ -94,5 +105,6 @@ def main() -> None:
 
 
 def _end_with_parent() -> None:
+    """Where the system does not do it (`die_with`); it cannot while a library holds Python's lock."""
     sys.stdin.read()
     os._exit(1)

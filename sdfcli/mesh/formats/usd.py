@@ -33,6 +33,8 @@ MOST_COPIES = 10_000_000
 """Maximum number of meshes, each counted once for each of its instances."""
 
 Part = tuple[Floats, Ints]
+Skin = dict[str, tuple[Any, Any, Floats]]
+"""The skinned meshes below a SkelRoot: by path, the queries of a mesh and of its skeleton, and the matrix of that."""
 HOME = np.eye(4)
 
 
@@ -75,16 +77,10 @@ class _State(NamedTuple):
     rendered: bool = True
 
 
-class _Skin(NamedTuple):
-    """The skinned meshes below a SkelRoot: by path, the queries of a mesh and of its skeleton, and the skeleton's matrix."""
-
-    meshes: dict[str, tuple[Any, Any, Floats]]
-
-
 class _Content:
-    """What is shown in a frame: meshes, by path and whether they are fixed; fixed ones reset what is above them, and lie
-    in the frame of the world. Content of other frames, once for each matrix (k, 4, 4), which is applied to rows. And how
-    many of what was left out."""
+    """What is shown in a frame: meshes, by path and whether they are fixed; fixed ones reset what is above them, and
+    lie in the frame of the world. Content of other frames, once for each matrix (k, 4, 4), which is applied to rows.
+    And how many of what was left out."""
 
     def __init__(self) -> None:
         self.copies: Counter[tuple[str, bool]] = Counter()
@@ -171,7 +167,7 @@ class _Scene:
         if depth > MOST_NESTED:
             raise InputError("instances within instances, too many")
         content = _Content()
-        waiting: list[tuple[Any, Floats, bool, _State, _Skin | None]] = [(root, HOME, False, state, None)]
+        waiting: list[tuple[Any, Floats, bool, _State, Skin | None]] = [(root, HOME, False, state, None)]
         while waiting:
             prim, matrix, fixed, state, skin = waiting.pop()
             self._prims += 1
@@ -226,7 +222,7 @@ class _Scene:
             rendered = rendered if own == "inherited" else own == "visible"
         return _State(str(purpose.purpose), bool(purpose.isInheritable), hidden, rendered)
 
-    def _own(self, prim: Any, content: _Content, place: tuple[Floats, bool, _State], skin: _Skin | None) -> None:
+    def _own(self, prim: Any, content: _Content, place: tuple[Floats, bool, _State], skin: Skin | None) -> None:
         """Adds what a prim itself is."""
         from pxr import Tf, UsdGeom
 
@@ -243,7 +239,7 @@ class _Scene:
             content.left_out[kind] += 1
         else:
             name = str(prim.GetPath())
-            bound = skin.meshes.get(name) if skin else None
+            bound = skin.get(name) if skin else None
             if name not in self._meshes:
                 self._meshes[name] = self._mesh(UsdGeom.Mesh(prim), bound)
             in_skeleton = bound is not None and bound[0].HasJointInfluences()
@@ -290,21 +286,21 @@ class _Scene:
             state = self._inherited(prim, state)
         return state
 
-    def _skin(self, root: Any, matrix: Floats) -> _Skin | None:
+    def _skin(self, root: Any, matrix: Floats) -> Skin | None:
         """The skinned meshes below a SkelRoot, if there are any."""
-        from pxr import Usd
+        from pxr import Usd, UsdSkel
 
         everything = Usd.TraverseInstanceProxies(Usd.PrimIsActive & Usd.PrimIsLoaded & Usd.PrimHasDefiningSpecifier)
-        skeletons = _skel_root(root)
+        skeletons = UsdSkel.Root(root)
         self._skeletons.Populate(skeletons, everything)
         home = np.linalg.inv(_matrix(self._cache.GetLocalToWorldTransform(root)))
-        meshes = {}
+        meshes: Skin = {}
         for binding in self._skeletons.ComputeSkelBindings(skeletons, everything):
             skeleton = self._skeletons.GetSkelQuery(binding.GetSkeleton())
             place = _matrix(self._cache.GetLocalToWorldTransform(skeleton.GetPrim())) @ home @ matrix
             for target in binding.GetSkinningTargets():
                 meshes[str(target.GetPrim().GetPath())] = target, skeleton, place
-        return _Skin(meshes) if meshes else None
+        return meshes or None
 
     def _mesh(self, mesh: Any, bound: tuple[Any, Any, Floats] | None) -> Part:
         attributes = (mesh.GetPointsAttr(), mesh.GetFaceVertexCountsAttr(), mesh.GetFaceVertexIndicesAttr())
@@ -352,12 +348,6 @@ class _Scene:
             raise InputError(f"{name!a}: its skeleton, or its blend shapes, do not fit it")
         self._posed = True
         return points
-
-
-def _skel_root(prim: Any) -> Any:
-    from pxr import UsdSkel
-
-    return UsdSkel.Root(prim)
 
 
 def _motions(instancer: Any) -> Iterator[Any]:
