@@ -1,0 +1,137 @@
+"""The text of a STEP file (ISO 10303-21), checked before Open CASCADE gets it, which opens whatever file it names."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from sdfcli.errors import InputError
+
+EXTERNAL = (b"DOCUMENT_FILE", b"DCMFL", b"PRODUCT_DEFINITION_WITH_ASSOCIATED_DOCUMENTS", b"PDWAD")
+"""Entities, and their short names, without which Open CASCADE opens no other file."""
+UNREAD = frozenset(
+    b"BLOCK BOOLEAN_RESULT BOXED_HALF_SPACE B_SPLINE_VOLUME CONVEX_HEXAHEDRON CSG_SOLID CURVE_SWEPT_SOLID "
+    b"ECCENTRIC_CONE ELLIPSOID EXTRUDED_AREA_SOLID EXTRUDED_FACE_SOLID FACETED_PRIMITIVE HALF_SPACE_SOLID "
+    b"MODIFIED_SOLID POLYGONAL_BOUNDED_HALF_SPACE RECTANGULAR_PYRAMID REVOLVED_AREA_SOLID REVOLVED_FACE_SOLID "
+    b"RIGHT_ANGULAR_WEDGE RIGHT_CIRCULAR_CONE RIGHT_CIRCULAR_CYLINDER SOLID_REPLICA SPHERE "
+    b"SURFACE_CURVE_SWEPT_AREA_SOLID SURFACE_CURVE_SWEPT_FACE_SOLID SWEPT_AREA_SOLID SWEPT_DISK_SOLID "
+    b"SWEPT_FACE_SOLID TETRAHEDRON TORUS TRIMMED_VOLUME".split()
+)
+"""Solids that Open CASCADE passes over: those that are made from others, or swept."""
+FACES = (b"ADVANCED_FACE", b"FACE_SURFACE")
+CURVES = (b"GEOMETRIC_CURVE_SET", b"EDGE_BASED_WIREFRAME_MODEL", b"SHELL_BASED_WIREFRAME_MODEL")
+MOST_COPIES = 200_000
+"""Maximum number of parts, each counted once for each place in all assemblies."""
+USE = b"NEXT_ASSEMBLY_USAGE_OCCURRENCE"
+
+_SPACES = bytes(each if each > 32 or each in b"\n\r" else 32 for each in range(256))
+"""Control characters as blanks, which is all that they are outside of texts."""
+_TEXTS = re.compile(rb"(?:'[^']*')+|/\*.*?\*/|'|/\*", re.DOTALL)
+_LOOSE = re.compile(rb"''(?![ \r\n]*[),])")
+_WORDS = re.compile(rb"[A-Z0-9_]+(?=\s*\()")
+_ENTITIES = re.compile(rb"#(\d+)\s*=([^;]*)")
+_NAMES = re.compile(rb"#(\d+)")
+
+Edges = dict[bytes, list[bytes]]
+"""What each entity of an assembly consists of."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A STEP file.
+
+    whole   the text without comments; no text in it can be misread by Open CASCADE's lexer.
+    code    that without texts, in capitals.
+    words   how often each type of entity occurs.
+    """
+
+    whole: bytes
+    code: bytes
+    words: Counter[bytes]
+
+    @property
+    def faces(self) -> int:
+        """The number of faces of its solids and surfaces."""
+        return sum(self.words[name] for name in FACES)
+
+    def notes(self) -> list[str]:
+        """What is not read, beside faces."""
+        curves = [name.decode() for name in CURVES if self.words[name]]
+        return [f"curves are not read: {', '.join(curves)}"] if curves else []
+
+
+def read_text(data: bytes) -> Text:
+    """A STEP file, checked. Raises InputError for one that is not complete by itself: parts in other files, sections
+    or solids that Open CASCADE does not read; and for assemblies of too many parts."""
+    if not data.lstrip()[:13].startswith(b"ISO-10303-21"):
+        raise InputError("a STEP file starts with ISO-10303-21" if data else "the file is empty")
+    whole = _TEXTS.sub(_safe, data.translate(_SPACES))
+    code = _TEXTS.sub(b"''", whole).upper()
+    if _LOOSE.search(code):
+        raise InputError("a text that neither a comma nor a bracket follows: the file is damaged")
+    sections = re.findall(rb"\bENDSEC\s*;", code)
+    if len(sections) > 2:
+        raise InputError(f"{len(sections)} sections: only a header and one of data are read; export it anew")
+    _refuse_external(whole, code)
+    words = Counter(match[0] for match in _WORDS.finditer(code))
+    unread = sorted(name.decode() for name in UNREAD & words.keys())
+    if unread:
+        raise InputError(
+            f"solids that Open CASCADE does not read: {', '.join(unread)}; export it as boundaries (B-rep)"
+        )
+    copies = max(map(_copies, _assemblies(code)))
+    if copies > MOST_COPIES:
+        raise InputError(f"assemblies of {copies:,} parts: more than {MOST_COPIES:,}")
+    return Text(whole, code, words)
+
+
+def _safe(match: re.Match[bytes]) -> bytes:
+    """A comment as a blank, and a text without quotes in it: Open CASCADE takes one before a bracket for its end."""
+    found = match[0]
+    if len(found) < 3 and found != b"''":
+        raise InputError("a text or a comment without an end: the file is damaged")
+    return b" " if found.startswith(b"/") else b"'" + found[1:-1].replace(b"'", b"_") + b"'"
+
+
+def _refuse_external(whole: bytes, code: bytes) -> None:
+    entities = b"|".join(EXTERNAL)
+    if not re.search(rb"\b(?:" + entities + rb")\b", code):
+        return
+    named = re.findall(rb"\b(?:DOCUMENT_FILE|DCMFL)\s*\(\s*'([^']+)'", whole, re.IGNORECASE)
+    names = ", ".join(ascii(name.decode("latin-1")[:80]) for name in named[:3])
+    raise InputError(f"its parts, or documents, lie in other files{': ' * bool(names)}{names}; export it as one file")
+
+
+def _assemblies(code: bytes) -> tuple[Edges, Edges]:
+    """What products consist of, and representations."""
+    products: Edges = {}
+    shapes: Edges = {}
+    for match in _ENTITIES.finditer(code):
+        name, body = match.groups()
+        if b"REPRESENTATION" not in body and b"MAPPED_ITEM" not in body and USE not in body:
+            continue
+        named = _NAMES.findall(body)
+        if USE in body or b"REPRESENTATION_RELATIONSHIP" in body:
+            whole, part = (named[:1], named[1:2]) if USE in body else (named[1:2], named[:1])
+            (products if USE in body else shapes).setdefault(b"".join(whole), []).extend(part)
+        else:  # a representation, its items, and what these map
+            shapes.setdefault(name, []).extend(named)
+    return products, {name: [each for each in below if each in shapes] for name, below in shapes.items()}
+
+
+def _copies(edges: Edges) -> int:
+    """The maximum number of leaves below anything, each counted once for each way to it."""
+    counts: dict[bytes, int] = {}
+    begun: set[bytes] = set()
+    for start in edges:
+        waiting = [start]
+        while waiting:
+            name = waiting[-1]
+            below = edges.get(name, [])
+            unknown = [] if name in begun else [each for each in below if each not in counts and each not in begun]
+            begun.add(name)
+            waiting.extend(unknown)
+            if not unknown:
+                counts[waiting.pop()] = max(1, sum(counts.get(each, 0) for each in below))
+    return max(counts.values(), default=0)
