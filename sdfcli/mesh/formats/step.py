@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.formats.step_text import read_text
-from sdfcli.runtime.libraries import import_trimesh
 from sdfcli.runtime.memory import require
 
 DEFLECTION = 1e-4
@@ -21,8 +21,10 @@ ANGLE = 0.5
 """Maximum angle between neighbouring triangles of a curved face, in radians."""
 BYTES = 200
 """Minimum working bytes per triangle."""
-UNSIGNED_INT = 5125
-"""The type of numbers in a GLB that is not of 16 bits."""
+KINDS = {5123: "<u2", 5125: "<u4", 5126: "<f4"}
+"""Types of numbers in a GLB."""
+TRIANGLES = 4
+"""The mode of a GLB's triangles."""
 MILLIMETRES = 1000.0
 """Units of a result in one of Open CASCADE's GLB, which is in metres."""
 
@@ -33,53 +35,77 @@ def read(path: Path) -> tuple[Floats, Ints, str, list[str]]:
     Raises InputError for a file that Open CASCADE does not read, or that names other files.
     """
     text = read_text(path.read_bytes())
-    glb = _tessellated(text.whole, 1e12)
-    coarse, _ = _mesh(glb)
+    coarse, _, read = _tessellated(text.whole, 1e12)
     diagonal = float(np.linalg.norm(np.ptp(coarse, axis=0))) if len(coarse) else 0.0
     if not diagonal > 0:
         raise InputError("no solids or faces in this STEP file, or damaged ones")
-    vertices, faces = _mesh(_tessellated(text.whole, DEFLECTION * diagonal))
+    vertices, faces, _ = _tessellated(text.whole, DEFLECTION * diagonal)
     near = f"triangles up to {DEFLECTION * diagonal:.2g} mm, {DEFLECTION:g} of the diagonal, from its surfaces"
     notes = [f"in millimetres, by {len(faces):,} {near}"]
-    if (lost := text.faces - _count_faces(glb)) > 0:
-        notes.append(f"not read: {lost:,} of its {text.faces:,} faces, damaged ones or such of no part")
+    if read < text.faces:
+        notes.append(f"not read: {text.faces - read:,} of its {text.faces:,} faces, damaged ones or such of no part")
     return vertices, faces, "millimeter", [*notes, *text.notes()]
 
 
-def _tessellated(data: bytes, deflection: float) -> bytes:
-    """A GLB in metres by Open CASCADE. deflection: in millimetres."""
+def _tessellated(data: bytes, deflection: float) -> tuple[Floats, Ints, int]:
+    """Vertices and triangles in millimetres, and the number of different faces. deflection: in millimetres, too."""
     import cascadio
 
     # By one thread: the same file gives the same triangles.
-    found: bytes = cascadio.load(data, tol_linear=deflection, tol_angular=ANGLE, use_parallel=False)
-    if not found:
+    glb = cascadio.load(data, tol_linear=deflection, tol_angular=ANGLE, use_parallel=False)
+    if not glb:
         raise InputError("Open CASCADE cannot read it")
-    return found
+    scene = _Scene(glb)
+    vertices, faces, before, different = [np.empty((0, 3))], [np.empty((0, 3), np.int64)], 0, 0
+    for (position, corner), matrices in scene.parts().items():
+        points, triangles = (
+            scene.array(position).astype(np.float64),
+            scene.array(corner).reshape(-1, 3).astype(np.int64),
+        )
+        different += _count_faces(triangles)
+        require(BYTES * (before + len(matrices) * (len(points) + len(triangles))), "reading it")
+        places = np.array(matrices)
+        vertices.append((points @ places[:, :3, :3] + places[:, 3:, :3]).reshape(-1, 3))
+        starts = before + len(points) * np.arange(len(places))
+        faces.append((triangles + starts[:, None, None]).reshape(-1, 3))
+        before += len(points) * len(places)
+    return MILLIMETRES * np.concatenate(vertices), np.concatenate(faces), different
 
 
-def _mesh(glb: bytes) -> tuple[Floats, Ints]:
-    """Vertices and triangles in millimetres."""
-    scene = import_trimesh().load_scene(io.BytesIO(glb), file_type="glb", process=False, skip_materials=True)
-    nodes = [scene.graph[name][1] for name in scene.graph.nodes_geometry]
-    require(BYTES * sum(len(scene.geometry[name].faces) for name in nodes), "reading it")
-    mesh = scene.to_mesh()
-    if not hasattr(mesh, "faces"):
-        return np.empty((0, 3)), np.empty((0, 3), np.int64)
-    return MILLIMETRES * np.asarray(mesh.vertices, np.float64), np.asarray(mesh.faces, np.int64)
+class _Scene:
+    """A GLB as Open CASCADE writes it: nodes with matrices, and triangles in float32 with indices."""
+
+    def __init__(self, glb: bytes) -> None:
+        size = int.from_bytes(glb[12:16], "little")
+        self._tree, self._data = json.loads(glb[20 : 20 + size]), glb[28 + size :]
+
+    def parts(self) -> dict[tuple[int, int], list[Floats]]:
+        """The accessors of vertices and of corners of each part, and its places (4, 4), which are applied to rows."""
+        found: dict[tuple[int, int], list[Floats]] = {}
+        waiting = [(node, np.eye(4)) for node in reversed(self._tree["scenes"][0].get("nodes", []))]
+        while waiting:
+            number, above = waiting.pop()
+            node = self._tree["nodes"][number]
+            matrix = np.reshape(node["matrix"], (4, 4)) @ above if "matrix" in node else above
+            waiting.extend((child, matrix) for child in reversed(node.get("children", [])))
+            for part in self._tree["meshes"][node["mesh"]]["primitives"] if "mesh" in node else []:
+                if part.get("mode", TRIANGLES) == TRIANGLES:
+                    found.setdefault((part["attributes"]["POSITION"], part["indices"]), []).append(matrix)
+        return found
+
+    def array(self, number: int) -> npt.NDArray[Any]:
+        """The numbers of an accessor."""
+        accessor = self._tree["accessors"][number]
+        view = self._tree["bufferViews"][accessor["bufferView"]]
+        start = view.get("byteOffset", 0) + accessor.get("byteOffset", 0)
+        shape = (accessor["count"], 3) if accessor["type"] == "VEC3" else (accessor["count"],)
+        kind = np.dtype(KINDS[accessor["componentType"]])
+        return np.frombuffer(self._data, kind, int(np.prod(shape)), start).reshape(shape)
 
 
-def _count_faces(glb: bytes) -> int:
-    """The number of different faces of a GLB by Open CASCADE, which writes the triangles of one face after those of
-    another, with vertices of its own."""
-    size = int.from_bytes(glb[12:16], "little")
-    tree, data = json.loads(glb[20 : 20 + size]), glb[28 + size :]
-    faces = 0
-    for number in {part["indices"] for mesh in tree.get("meshes", []) for part in mesh["primitives"]}:
-        accessor = tree["accessors"][number]
-        start = accessor.get("byteOffset", 0) + tree["bufferViews"][accessor["bufferView"]].get("byteOffset", 0)
-        kind = np.dtype("<u4" if accessor["componentType"] == UNSIGNED_INT else "<u2")
-        corner = np.frombuffer(data, kind, accessor["count"], start).reshape(-1, 3)
-        least_after = np.minimum.accumulate(corner.min(axis=1)[::-1])[::-1]
-        most_before = np.maximum.accumulate(corner.max(axis=1))
-        faces += 1 + int((least_after[1:] > most_before[:-1]).sum())
-    return faces
+def _count_faces(corner: Ints) -> int:
+    """The number of faces of a part: Open CASCADE writes the triangles of one after those of another, with vertices of
+    its own."""
+    least_after = np.minimum.accumulate(corner.min(axis=1)[::-1])[::-1]
+    most_before = np.maximum.accumulate(corner.max(axis=1))
+    return 1 + int((least_after[1:] > most_before[:-1]).sum())

@@ -6,6 +6,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
+import numpy as np
+
 from sdfcli.errors import InputError
 
 EXTERNAL = (b"DOCUMENT_FILE", b"DCMFL", b"PRODUCT_DEFINITION_WITH_ASSOCIATED_DOCUMENTS", b"PDWAD")
@@ -30,8 +32,10 @@ _SPACES = bytes(each if each > 32 or each in b"\n\r" else 32 for each in range(2
 _TEXTS = re.compile(rb"(?:'[^']*')+|/\*.*?\*/|'|/\*", re.DOTALL)
 _LOOSE = re.compile(rb"''(?![ \r\n]*[),])")
 _WORDS = re.compile(rb"[A-Z0-9_]+(?=\s*\()")
-_ENTITIES = re.compile(rb"#(\d+)\s*=([^;]*)")
-_NAMES = re.compile(rb"#(\d+)")
+_ENTITIES = re.compile(rb"#(\d{1,18})\s*=([^;]*)")
+_NAMES = re.compile(rb"#(\d{1,18})")
+_OPERATORS = re.compile(rb"#(\d+)\s*=[^;=]*?\bCARTESIAN_TRANSFORMATION_OPERATOR[^;]*")
+_NUMBERS = re.compile(rb"[(,]\s*([-+]?\d[\dE.+-]*)\s*(?=[,)])")
 
 Edges = dict[bytes, list[bytes]]
 """What each entity of an assembly consists of."""
@@ -80,6 +84,8 @@ def read_text(data: bytes) -> Text:
         raise InputError(
             f"solids that Open CASCADE does not read: {', '.join(unread)}; export it as boundaries (B-rep)"
         )
+    _check_names(code)
+    _refuse_scaled(code)
     copies = max(map(_copies, _assemblies(code)))
     if copies > MOST_COPIES:
         raise InputError(f"assemblies of {copies:,} parts: more than {MOST_COPIES:,}")
@@ -103,13 +109,29 @@ def _refuse_external(whole: bytes, code: bytes) -> None:
     raise InputError(f"its parts, or documents, lie in other files{': ' * bool(names)}{names}; export it as one file")
 
 
+def _check_names(code: bytes) -> None:
+    """Raises InputError for an entity that is named and not there: what names it is lost."""
+    there = np.unique(np.fromiter((int(match[1]) for match in _ENTITIES.finditer(code)), np.int64))
+    named = np.unique(np.fromiter((int(match[1]) for match in _NAMES.finditer(code)), np.int64))
+    lost = np.setdiff1d(named, there, assume_unique=True)
+    if len(lost):
+        raise InputError(f"names #{lost[0]}, which is not there: the file is damaged")
+
+
+def _refuse_scaled(code: bytes) -> None:
+    for match in _OPERATORS.finditer(code):
+        scales = [float(number) for number in _NUMBERS.findall(match[0])]
+        if any(scale != 1.0 for scale in scales):
+            raise InputError(f"#{match[1].decode()} scales a part, which Open CASCADE does wrongly; export it anew")
+
+
 def _assemblies(code: bytes) -> tuple[Edges, Edges]:
     """What products consist of, and representations."""
     products: Edges = {}
     shapes: Edges = {}
     for match in _ENTITIES.finditer(code):
         name, body = match.groups()
-        if b"REPRESENTATION" not in body and b"MAPPED_ITEM" not in body and USE not in body:
+        if not any(word in body for word in (b"REPRESENTATION", b"MAPPED_ITEM", USE)) or b"ION_CONTEXT" in body:
             continue
         named = _NAMES.findall(body)
         if USE in body or b"REPRESENTATION_RELATIONSHIP" in body:
