@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import tempfile
 import threading
 import warnings
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,9 @@ EXTRAS = {".step": "step", ".stp": "step", ".usd": "usd", ".usda": "usd", ".usdc
 """Endings of files: the extra of pyproject.toml that they need, and the module in this folder, of one name."""
 LIBRARIES = {"step": "cascadio", "usd": "pxr"}
 """The library that an extra installs."""
-ANSWER = "answer.json"
+ANSWER, PRINTED = "answer.json", "printed.txt"
+MOST_SAID = 5
+"""Maximum lines of a library that become notes."""
 SECONDS, SECONDS_PER_BYTE = 120, 60e-6
 """Maximum processor time of a reader: seconds, plus seconds per byte of the file. Files of a few kB can ask for more
 than any machine can do; those that are read take a hundredth of it."""
@@ -59,7 +64,10 @@ def _asked(path: Path, folder: str) -> dict[str, Any]:
     seconds = int(SECONDS + SECONDS_PER_BYTE * path.stat().st_size)
     command = [*processes.python(__name__), kind, str(path.absolute()), folder, str(seconds), str(os.getpid())]
     pipe = subprocess.PIPE  # it ends when this process does: then its input does
-    with subprocess.Popen(command, stdin=pipe, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    with (
+        open(Path(folder, PRINTED), "wb") as printed,
+        subprocess.Popen(command, stdin=pipe, stdout=printed, stderr=printed) as process,
+    ):
         try:
             code = process.wait()
         except BaseException:
@@ -76,7 +84,15 @@ def _asked(path: Path, folder: str) -> dict[str, Any]:
         raise InputError(f"its reader, {LIBRARIES[kind]}, ended ({code}): the file is damaged") from None
     if "error" in answer:
         raise getattr(errors, answer["kind"])(answer["error"])
+    answer["notes"] += [f"{LIBRARIES[kind]}: {line}" for line in _said(Path(folder, PRINTED))]
     return answer
+
+
+def _said(printed: Path) -> list[str]:
+    """The first lines, all different, that a library printed, without their frames and colours."""
+    with printed.open(encoding="utf-8", errors="replace") as lines:
+        told = (re.sub(r"\x1b\[[\d;]*m|^Warning: in .*? -- ", "", line).strip(" *\n") for line in lines)
+        return list(islice(dict.fromkeys(line[:200] for line in islice(told, 1000) if line), MOST_SAID))
 
 
 def main() -> None:
@@ -93,6 +109,8 @@ def main() -> None:
         np.save(Path(folder, "vertices.npy"), vertices)
         np.save(Path(folder, "faces.npy"), faces)
         answer = {"units": units, "notes": notes}
+        if os.name == "posix":
+            ctypes.CDLL(None).fflush(None)  # os._exit does not
     except Exception as error:
         known = memory.as_sdf_error(error)
         if type(known) is SdfError:  # of the library

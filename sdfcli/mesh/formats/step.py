@@ -64,7 +64,7 @@ def _tessellated(data: bytes, deflection: float) -> tuple[Floats, Ints, int]:
         )
         different += _count_faces(triangles)
         require(BYTES * (before + len(matrices) * (len(points) + len(triangles))), "reading it")
-        places = np.array(matrices)
+        places = np.array(list(matrices.values()))
         vertices.append((points @ places[:, :3, :3] + places[:, 3:, :3]).reshape(-1, 3))
         starts = before + len(points) * np.arange(len(places))
         faces.append((triangles + starts[:, None, None]).reshape(-1, 3))
@@ -79,9 +79,10 @@ class _Scene:
         size = int.from_bytes(glb[12:16], "little")
         self._tree, self._data = json.loads(glb[20 : 20 + size]), glb[28 + size :]
 
-    def parts(self) -> dict[tuple[int, int], list[Floats]]:
-        """The accessors of vertices and of corners of each part, and its places (4, 4), which are applied to rows."""
-        found: dict[tuple[int, int], list[Floats]] = {}
+    def parts(self) -> dict[tuple[int, int], dict[bytes, Floats]]:
+        """The accessors of vertices and of corners of each part, and its different places (4, 4), which are applied to
+        rows. Open CASCADE reads a solid twice that has a tessellated twin."""
+        found: dict[tuple[int, int], dict[bytes, Floats]] = {}
         waiting = [(node, np.eye(4)) for node in reversed(self._tree["scenes"][0].get("nodes", []))]
         while waiting:
             number, above = waiting.pop()
@@ -90,7 +91,8 @@ class _Scene:
             waiting.extend((child, matrix) for child in reversed(node.get("children", [])))
             for part in self._tree["meshes"][node["mesh"]]["primitives"] if "mesh" in node else []:
                 if part.get("mode", TRIANGLES) == TRIANGLES:
-                    found.setdefault((part["attributes"]["POSITION"], part["indices"]), []).append(matrix)
+                    places = found.setdefault((part["attributes"]["POSITION"], part["indices"]), {})
+                    places[matrix.tobytes()] = matrix
         return found
 
     def array(self, number: int) -> npt.NDArray[Any]:

@@ -31,10 +31,11 @@ _SPACES = bytes(each if each > 32 or each in b"\n\r" else 32 for each in range(2
 """Control characters as blanks, which is all that they are outside of texts."""
 _TEXTS = re.compile(rb"(?:'[^']*')+|/\*.*?\*/|'|/\*", re.DOTALL)
 _LOOSE = re.compile(rb"''(?![ \r\n]*[),])")
-_WORDS = re.compile(rb"[A-Z0-9_]+(?=\s*\()")
+_WORDS = re.compile(rb"\b[A-Z0-9_]+\b(?=\s*\()")
 _ENTITIES = re.compile(rb"#(\d{1,18})\s*=([^;]*)")
 _NAMES = re.compile(rb"#(\d{1,18})")
-_OPERATORS = re.compile(rb"#(\d+)\s*=[^;=]*?\bCARTESIAN_TRANSFORMATION_OPERATOR[^;]*")
+_OPERATORS = re.compile(rb"#(\d+)\s*=\s*([^;=]*\bCARTESIAN_TRANSFORMATION_OPERATOR[^;]*)")
+_DIRECTIONS = re.compile(rb"#(\d+)\s*=\s*DIRECTION\s*\(\s*''\s*,\s*(\([^;]*)")
 _NUMBERS = re.compile(rb"[(,]\s*([-+]?\d[\dE.+-]*)\s*(?=[,)])")
 
 Edges = dict[bytes, list[bytes]]
@@ -85,7 +86,7 @@ def read_text(data: bytes) -> Text:
             f"solids that Open CASCADE does not read: {', '.join(unread)}; export it as boundaries (B-rep)"
         )
     _check_names(code)
-    _refuse_scaled(code)
+    _check_operators(code)
     copies = max(map(_copies, _assemblies(code)))
     if copies > MOST_COPIES:
         raise InputError(f"assemblies of {copies:,} parts: more than {MOST_COPIES:,}")
@@ -118,11 +119,21 @@ def _check_names(code: bytes) -> None:
         raise InputError(f"names #{lost[0]}, which is not there: the file is damaged")
 
 
-def _refuse_scaled(code: bytes) -> None:
-    for match in _OPERATORS.finditer(code):
-        scales = [float(number) for number in _NUMBERS.findall(match[0])]
-        if any(scale != 1.0 for scale in scales):
-            raise InputError(f"#{match[1].decode()} scales a part, which Open CASCADE does wrongly; export it anew")
+def _check_operators(code: bytes) -> None:
+    """Raises InputError for a part that is placed by an operator that scales or mirrors, or lacks some of its axes."""
+    operators = list(_OPERATORS.finditer(code))
+    axes = {match[1]: _numbers(match[2]) for match in (_DIRECTIONS.finditer(code) if operators else ())}
+    for match in operators:
+        given = [axes[name] for name in _NAMES.findall(match[2]) if name in axes]
+        right = not given or (len(given) == 3 and all(map(len, given)) and np.linalg.det(np.array(given)) > 0)
+        if not right or any(scale != 1.0 for scale in _numbers(match[2])):
+            name = match[1].decode()
+            raise InputError(f"#{name} scales or mirrors a part, which Open CASCADE does wrongly; export it anew")
+
+
+def _numbers(code: bytes) -> list[float]:
+    """The numbers in a list of arguments."""
+    return [float(number) for number in _NUMBERS.findall(code)]
 
 
 def _assemblies(code: bytes) -> tuple[Edges, Edges]:
