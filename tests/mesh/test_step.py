@@ -228,10 +228,8 @@ def test_texts_are_no_entities(tmp_path: Path) -> None:
 @given(st.lists(st.text("ab'();,#1= /*\n\t", max_size=12), max_size=4))
 def test_texts_are_kept_apart(texts: list[str]) -> None:
     """Whatever texts and comments hold, the entities are the same."""
-    entities = "".join(
-        f"#{k + 2}=X(/*{text.replace('*/', '')} */'{text.replace(chr(39), chr(39) * 2)}');"
-        for k, text in enumerate(texts)
-    )
+    listed = [(text.replace("*/", ""), text.replace("'", "''")) for text in texts]
+    entities = "".join(f"#{k}=X(/*{comment} */'{text}');" for k, (comment, text) in enumerate(listed))
     text = read_text(f"ISO-10303-21;{entities}ENDSEC;".encode())
     assert text.words[b"X"] == len(texts)
     assert text.code.count(b"'") == 2 * len(texts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -157,6 +158,32 @@ def test_unusable_scenes(text: str, words: str, tmp_path: Path) -> None:
 
 INSTANCE = "instanceable = true\nprepend references = </Two>"
 TWO = f'class "Two" {{ {cube("c")} {cube("d", moved(2, 0, 0))} }}'
+
+
+def skinned(weights: int) -> str:
+    """A cube upon a cube: a joint turns the upper one, and a shape shifts it. weights: of a mesh, 8 or 1."""
+    ones = ", ".join(["1"] * weights)
+    bound = f"""int[] primvars:skel:jointIndices = [{ones}] ( elementSize = 1\ninterpolation = "vertex" )
+        float[] primvars:skel:jointWeights = [{ones}] ( elementSize = 1\ninterpolation = "vertex" )
+        rel skel:skeleton = </r/s>
+        uniform token[] skel:blendShapes = ["x"]
+        rel skel:blendShapeTargets = </r/c/x>
+        {moved(0, 0, 1)} def BlendShape "x" {{ uniform vector3f[] offsets = [{", ".join(["(0, 4, 0)"] * 8)}] }}"""
+    upper = cube("c", bound).replace('"c" {', '"c" ( prepend apiSchemas = ["SkelBindingAPI"] ) {')
+    still = "( (1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, {}, 1) )"
+    return f"""def SkelRoot "r" {{ {moved(20, 0, 0)} {cube("d")} {upper}
+    def Skeleton "s" ( prepend apiSchemas = ["SkelBindingAPI"] ) {{ uniform token[] joints = ["a", "a/b"]
+        uniform matrix4d[] bindTransforms = [{still.format(0)}, {still.format(1)}]
+        uniform matrix4d[] restTransforms = [{still.format(0)}, {still.format(1)}]
+        rel skel:animationSource = </r/s/m>
+        def SkelAnimation "m" {{ uniform token[] joints = ["a", "a/b"]\nuniform token[] blendShapes = ["x"]
+            float[] blendShapeWeights.timeSamples = {{ 3: [0.5], 9: [1] }}
+            float3[] translations = [(0, 0, 0), (0, 0, 1)]\nhalf3[] scales = [(1, 1, 1), (1, 1, 1)]
+            quatf[] rotations.timeSamples = {{ 3: [(1, 0, 0, 0), (0, 1, 0, 0)], 9: [(1, 0, 0, 0), (1, 0, 0, 0)] }}
+        }} }} }}
+"""
+
+
 ORDER = 'uniform token[] xformOpOrder = ["xformOp:translate"]'
 TABLE = {
     "internal_reference": (TWO + 'def Xform "a" ( prepend references = </Two> ) {}', 24),
@@ -219,14 +246,12 @@ TABLE = {
         24,
     ),
     "instancer": (
-        f"""def PointInstancer "p" ( inactiveIds = [3] ) {{
-        rel prototypes = [</p/protos/c>, </Two>]\nint[] protoIndices = [0, 1, 0, 1, 1]\nint64[] ids = [0, 1, 2, 3, 4]
-        int64[] invisibleIds = [4]
+        f"""def PointInstancer "p" ( inactiveIds = [3] ) {{ rel prototypes = [</p/protos/c>, </p/Two>]
+        int[] protoIndices = [0, 1, 0, 1, 1]\nint64[] ids = [0, 1, 2, 3, 4]\nint64[] invisibleIds = [4]
         point3f[] positions = [(0, 0, 0), (3, 0, 0), (0, 6, 0), (90, 0, 0), (0, 90, 0)]
         quath[] orientations = [(0.70710678, 0, 0, 0.70710678), (1, 0, 0, 0), (1, 0, 0, 0), (1, 0, 0, 0), (1, 0, 0, 0)]
         float3[] scales = [(1, 1, 1), (1, -2, 1), (1, 1, 3), (1, 1, 1), (1, 1, 1)]
-        {moved(0, 0, 2)} over "protos" {{ {cube("c", moved(0, 1, 0))} }} }}"""
-        + TWO.replace("class", "class Xform"),
+        {moved(0, 0, 2)} over "protos" {{ {cube("c", moved(0, 1, 0))} }} {TWO.replace("class", "def Xform")} }}""",
         48,
     ),
     "instancers_in_instances": (
@@ -237,6 +262,20 @@ TABLE = {
         def "a" ( instanceable = true\nprepend references = </P> ) {{}}
         def Xform "b" ( instanceable = true\nprepend references = </P> ) {{ {moved(0, 8, 0)} }}""",
         144,
+    ),
+    "skeleton": (skinned(8), 24),
+    "rigid_skeleton": (skinned(1).replace('"vertex"', '"constant"'), 24),
+    "blend_shapes_alone": (re.sub(r"(?s)\S+ primvars:skel.*?vertex. \)\n", "", skinned(8)), 24),
+    "skeleton_in_an_instance": (
+        skinned(8).replace('def SkelRoot "r"', 'class "k" { def SkelRoot "r"').replace("</r", "</k/r")
+        + '} def "i" ( instanceable = true\nprepend references = </k> ) {} '
+        + f'def Xform "j" ( instanceable = true\nprepend references = </k> ) {{ {moved(0, 0, 9)} }}',
+        48,
+    ),
+    "a_skeleton_that_is_an_instance": (
+        skinned(8).replace("def SkelRoot", "class SkelRoot")
+        + f'def SkelRoot "i" ( instanceable = true\nprepend references = </r> ) {{ {moved(0, 0, 9)} }}',
+        24,
     ),
     "at_its_first_time": (
         cube("c", f"double3 xformOp:translate.timeSamples = {{ 3: (0, 5, 0), 9: (0, 9, 0) }}\n{ORDER}")
@@ -269,3 +308,130 @@ def test_places_are_those_of_usd_core(name: str, reference: dict[str, list[list[
         assert len(mesh.faces) == TABLE[name][1], path
         np.testing.assert_allclose(mesh.bounds, bounds, atol=1e-6, err_msg=path)
         assert (mesh.health.watertight, volume(mesh) > 0) == (True, True), path
+
+
+@pytest.mark.parametrize("kept", ["class", "over"])
+def test_prototypes_that_are_kept_out_of_the_scene(kept: str, tmp_path: Path) -> None:
+    """Below a class or an over, as the standard says; usd-core's bounds pass over what is below such a prototype."""
+    text = f"""{kept} "kept" {{ def Xform "a" {{ {cube("c")} {cube("d", moved(0, 0, 2))} }} }}
+    def PointInstancer "p" {{ rel prototypes = [</kept/a>]\nint[] protoIndices = [0, 0]
+    point3f[] positions = [(0, 0, 0), (4, 0, 0)] }}"""
+    mesh = load_mesh(scene(tmp_path / "a.usda", text))
+    assert (len(mesh.faces), mesh.bounds.tolist()) == (48, [[0, 0, 0], [5, 1, 3]])
+
+
+# ---- Files of strangers ----
+
+CLIPS = """clips = { dictionary default = { asset[] assetPaths = [@../secret.usda@]
+string primPath = "/c"\ndouble2[] active = [(0, 0)]\nasset manifestAssetPath = @../secret.usda@ } }"""
+
+
+def in_variant(inner: str) -> str:
+    """A prim with a variant that is not chosen."""
+    return f'def "v" ( prepend variantSets = "s" ) {{ variantSet "s" = {{ "x" {inner} }} }}\n'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'def "x" ( {CLIPS} ) {{}}',
+        f'class "k" {{ over "x" ( {CLIPS} ) {{}} }}',
+        in_variant(f"( {CLIPS} ) {{}}"),
+        in_variant(f'{{ def "y" ( {CLIPS} ) {{}} }}'),
+        in_variant("{ " + in_variant(f"( {CLIPS} ) {{}}") + "}"),
+        'def "x" ( prepend references = @./_clips.usda@</x> ) {}',
+        in_variant("( prepend payload = [@./_part.usda@, @./_clips.usda@</x>] ) {}"),
+    ],
+)
+def test_value_clips_are_refused(text: str, tmp_path: Path) -> None:
+    """Wherever they are: they would read other files."""
+    scene(tmp_path / "_clips.usda", f'def "x" ( {CLIPS} ) {{}}')
+    scene(tmp_path / "_part.usda", cube("c"), 'defaultPrim = "c"')
+    with pytest.raises(InputError, match="has value clips, which other files hold: flatten the scene"):
+        load_mesh(scene(tmp_path / "a.usda", text + "\n" + cube("c")))
+
+
+ARCS = (
+    in_variant("( prepend references = @NAME@ ) {}"),
+    in_variant("( prepend payload = [@./_part.usda@, @NAME@</c>] ) {}"),
+    in_variant('{ def "y" ( append references = @NAME@ ) {} }'),
+    'class "k" { over "y" ( add payload = @NAME@ ) {} }',
+    'def "x" ( references = [@./_part.usda@, @NAME@] ) {}',
+    in_variant("( prepend references = @./_part.usda@ ) {}") + 'def "x" ( references = @NAME@ ) {}',
+)
+OPENED = """import sys
+from pathlib import Path
+from sdfcli.mesh.formats.usd_layers import Layers
+for path in sorted(Path(sys.argv[1]).glob("[0-9]*.usda")):
+    try:
+        Layers(path)
+        print("opened")
+    except Exception as error:
+        print(error)
+"""
+"""Opens scenes, in a process of its own: pxr and VTK crash in one."""
+
+
+def test_no_arc_leaves_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    scene(tmp_path / "secret.usda", cube("c"), 'defaultPrim = "c"')
+    scene(folder / "_part.usda", cube("c"), 'defaultPrim = "c"')
+    os.mkfifo(folder / "pipe.usda")  # a reader that opened it would not end
+    (folder / "link").symlink_to(tmp_path)
+    names = ["../secret.usda", str(tmp_path / "secret.usda"), "./link/secret.usda", "./pipe.usda", "/dev/zero"]
+    names += ["./_part.usda:SDF_FORMAT_ARGS:a=b", "anon:0x1:x.usda", "file:///etc/x.usda", "secret.usda"]
+    names += ["./_part.usda[x.usda]/../../secret.usda", "../in.usdz[x.usda]", '`"../secret.usda"`']
+    texts = [arc.replace("NAME", name) for name in names for arc in ARCS]
+    for number, text in enumerate(texts):
+        scene(folder / f"{number:03}.usda", f"{text}\n{cube('c')}")
+    done = subprocess.run([sys.executable, "-c", OPENED, folder], check=True, capture_output=True, text=True)
+    told = done.stdout.splitlines()
+    assert len(told) == len(texts)
+    refused = ["which is no file in its folder" in line for line in told]
+    assert [text for text, right in zip(texts, refused, strict=True) if not right] == []
+
+
+@pytest.mark.parametrize("instanceable", [True, False])
+def test_references_that_double(instanceable: bool, tmp_path: Path) -> None:
+    arc = f"instanceable = {str(instanceable).lower()}\nreferences = </L{{}}>"
+    levels = "".join(
+        f'def "L{k}" {{ def "a" ( {arc.format(k + 1)} ) {{}} def "b" ( {arc.format(k + 1)} ) {{}} }}\n'
+        for k in range(24)
+    )
+    path = scene(tmp_path / "a.usda", levels + cube("L24"))
+    with pytest.raises(
+        InputError, match=r"33,554,431 meshes, of inst" if instanceable else "more than 10,000,000 prims"
+    ):
+        load_mesh(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('def "x" ( references = </nothing> ) {}', "Unresolved reference prim path"),
+        ('def "x" ( references = @./_part.usda@</nothing> ) {}', "Unresolved reference prim path"),
+        (
+            'def PointInstancer "p" { rel prototypes = [</no>]\n'
+            "int[] protoIndices = [0]\npoint3f[] positions = [(0, 0, 0)] }",
+            "its prototype '/no' is not there",
+        ),
+    ],
+)
+def test_what_is_not_there(text: str, words: str, tmp_path: Path) -> None:
+    scene(tmp_path / "_part.usda", cube("c"), 'defaultPrim = "c"')
+    with pytest.raises(InputError, match=words) as fault:
+        load_mesh(scene(tmp_path / "a.usda", text + "\n" + cube("c")))
+    assert "\n" not in str(fault.value)
+
+
+def test_what_is_left_out_is_told(tmp_path: Path) -> None:
+    hidden, proxy = cube("i", 'token visibility = "invisible"'), cube("p", 'uniform token purpose = "proxy"')
+    text = f"""class "k" {{ def Cube "c" {{}} {cube("m")} {hidden} def Strange "s" {{}} }}
+    def "a" ( instanceable = true\nreferences = </k> ) {{}}
+    def Xform "b" ( instanceable = true\nreferences = </k> ) {{ {moved(3, 0, 0)} }}
+    {proxy}"""
+    with pytest.warns(ReadingNote) as seen:
+        load_mesh(scene(tmp_path / "a.usda", text))
+    told = "not read: 2 Cube, 1 Mesh of purpose proxy, 2 Strange, 2 invisible Mesh; only meshes that are shown are"
+    assert [str(each.message).partition(": ")[2] for each in seen] == [told]

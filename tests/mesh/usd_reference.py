@@ -27,12 +27,15 @@ def bounds(path: Path) -> list[list[float]]:
     from pxr import Gf, Usd, UsdGeom, UsdSkel
 
     stage = Usd.Stage.Open(str(path))
+    while instances := [prim for prim in stage.Traverse() if prim.IsInstance()]:
+        for prim in instances:
+            prim.SetInstanceable(False)  # else their skeletons cannot be applied
     start = stage.GetStartTimeCode()
     UsdSkel.BakeSkinning(stage.Traverse(), Gf.Interval(start, start))
     time = Usd.TimeCode(start)
     cache = UsdGeom.BBoxCache(time, ["default", "render"], False)
     found = Gf.Range3d()
-    prims = iter(Usd.PrimRange(stage.GetPseudoRoot(), Usd.TraverseInstanceProxies()))
+    prims = iter(Usd.PrimRange(stage.GetPseudoRoot()))
     for prim in prims:
         if prim.IsA(UsdGeom.PointInstancer):
             prims.PruneChildren()

@@ -297,7 +297,7 @@ class _Scene:
         meshes: Skin = {}
         for binding in self._skeletons.ComputeSkelBindings(skeletons, everything):
             skeleton = self._skeletons.GetSkelQuery(binding.GetSkeleton())
-            place = _matrix(self._cache.GetLocalToWorldTransform(skeleton.GetPrim())) @ home @ matrix
+            place = _matrix(self._cache.GetLocalToWorldTransform(binding.GetSkeleton().GetPrim())) @ home @ matrix
             for target in binding.GetSkinningTargets():
                 meshes[str(target.GetPrim().GetPath())] = target, skeleton, place
         return meshes or None
