@@ -27,6 +27,8 @@ DRAWN = ("default", "render")
 """Purposes of what is seen in a final picture; others are stand-ins and guides."""
 BYTES = 200
 """Minimum working bytes per triangle."""
+MANY = 10_000
+"""Triangles of a mesh for which memory is looked at before; for all together it is in the end."""
 MOST_NESTED = 100
 """Maximum depth of instances within instances."""
 MOST_COPIES = 10_000_000
@@ -320,7 +322,8 @@ class _Scene:
         solid[holes[(holes >= 0) & (holes < len(solid))]] = False
         if not solid.all():
             polygons = Polygons(polygons.corner[np.repeat(solid, polygons.count)], polygons.count[solid])
-        require(BYTES * int((polygons.count - 2).sum()), "reading it")
+        if (triangles := int((polygons.count - 2).sum())) > MANY:
+            require(BYTES * triangles, "reading it")
         faces = triangulated(vertices, polygons) if len(polygons.count) else np.empty((0, 3), np.int64)
         if mesh.GetOrientationAttr().Get() == "leftHanded":
             faces = faces[:, ::-1]
