@@ -35,11 +35,11 @@ def read(path: Path) -> tuple[Floats, Ints, str, list[str]]:
     Raises InputError for a file that Open CASCADE does not read, or that names other files.
     """
     text = read_text(path.read_bytes())
-    coarse, _, read = _tessellated(text.whole, 1e12)
+    coarse, _, _ = _tessellated(text.whole, 1e12)
     diagonal = float(np.linalg.norm(np.ptp(coarse, axis=0))) if len(coarse) else 0.0
     if not diagonal > 0:
         raise InputError("no solids or faces in this STEP file, or damaged ones")
-    vertices, faces, _ = _tessellated(text.whole, DEFLECTION * diagonal)
+    vertices, faces, read = _tessellated(text.whole, DEFLECTION * diagonal)
     near = f"triangles up to {DEFLECTION * diagonal:.2g} mm, {DEFLECTION:g} of the diagonal, from its surfaces"
     notes = [f"in millimetres, by {len(faces):,} {near}"]
     if read < text.faces:
