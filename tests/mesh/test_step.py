@@ -82,7 +82,7 @@ def one_part(*more: str) -> str:
     file = Assembly()
     file.part([file.solid(1.0, 3.0)])
     for each in more:
-        file.add(each.format("#1"))
+        file.add(each.replace("{0}", "#1"))
     return file.text()
 
 
@@ -195,8 +195,8 @@ EXTERNAL = "its parts, or documents, lie in other files"
         (one_part("Document_File\n ( /* x */ 'a.stp','',$,{0},'',$)"), EXTERNAL),
         (one_part("(DOCUMENT('a.stp','',$,{0})DOCUMENT_FILE())"), EXTERNAL),
         (one_part("DCMFL('a.stp','',$,{0},'',$)"), EXTERNAL),
-        (one_part("PRODUCT_DEFINITION_WITH_ASSOCIATED_DOCUMENTS('','',{0},{0},({0}))"), EXTERNAL),
-        (one_part("PDWAD('','',{0},{0},({0}))"), EXTERNAL),
+        (one_part("PDWAD('','',{0},{0},({0}))", "DOCUMENT('','a.stp','',{0})"), EXTERNAL),
+        (one_part("PDWAD('','',{0},{0},({0}))", "DOCUMENT('','/dev/a.x',$,{0})"), EXTERNAL),
         (one_part("X('',' '),#9=DOCUMENT_FILE('a.stp')"), "names #9|damaged|lie in other files"),
         (one_part("X('a' '),#9=DOCUMENT_FILE(')"), "neither a comma nor a bracket follows"),
         (one_part("X('a"), "without an end"),
@@ -215,6 +215,25 @@ def test_what_is_refused(text: str, words: str) -> None:
     with pytest.raises(InputError, match=words) as fault:
         read_text(text.encode())
     assert "\n" not in str(fault.value)
+
+
+def test_documents_that_are_no_shapes(tmp_path: Path) -> None:
+    """They are told of; and that a part may have documents, as some programs write, is no reason to refuse it."""
+    text = one_part("DOCUMENT_TYPE('')", "DOCUMENT('','','',#{1})", "DOCUMENT_FILE('d1','manual.pdf',$,#{1},'',$)")
+    kind, document = re.findall(r"(#\d+)=DOCUMENT", text)[:2]
+    text = text.replace("#{1}", kind).replace("=PRODUCT_DEFINITION(", "=PRODUCT_DEFINITION_WITH_ASSOCIATED_DOCUMENTS(")
+    text = re.sub(r"(ASSOCIATED_DOCUMENTS\([^;]*)\);", rf"\1,({document}));", text)
+    mesh, notes = told(tmp_path / "a.step", text)
+    assert (mesh.health.watertight, notes) == (True, ["documents are not read: 'manual.pdf'"])
+
+
+def test_open_cascade_gets_no_name_of_a_file() -> None:
+    """Whatever it may do with it."""
+    names = ["/dev/zero", "a.stp", "../a", "~", "COM1", "a/b", "C:\\\\a"]
+    text = read_text(one_part(*(f"X('{name}')" for name in names)).encode()).whole
+    assert {each for each in re.findall(rb"'([^']*)'", text) if re.search(rb"[^A-Za-z0-9_ {}]", each)} == set()
+    assert b"'AUTOMOTIVE_DESIGN { 1 0 10303 214 1 1 1 1 }'" in text
+    assert b"COM1" not in text
 
 
 def test_texts_are_no_entities(tmp_path: Path) -> None:

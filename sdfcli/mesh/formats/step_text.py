@@ -10,7 +10,8 @@ import numpy as np
 
 from sdfcli.errors import InputError
 
-EXTERNAL = (b"DOCUMENT_FILE", b"DCMFL", b"PRODUCT_DEFINITION_WITH_ASSOCIATED_DOCUMENTS", b"PDWAD")
+FILES = (b"DOCUMENT_FILE", b"DCMFL")
+EXTERNAL = (*FILES, b"PRODUCT_DEFINITION_WITH_ASSOCIATED_DOCUMENTS", b"PDWAD")
 """Entities, and their short names, without which Open CASCADE opens no other file."""
 UNREAD = frozenset(
     b"BLOCK BOOLEAN_RESULT BOXED_HALF_SPACE B_SPLINE_VOLUME CONVEX_HEXAHEDRON CSG_SOLID CURVE_SWEPT_SOLID "
@@ -30,6 +31,15 @@ USE = b"NEXT_ASSEMBLY_USAGE_OCCURRENCE"
 _SPACES = bytes(each if each > 32 or each in b"\n\r" else 32 for each in range(256))
 """Control characters as blanks, which is all that they are outside of texts."""
 _TEXTS = re.compile(rb"(?:'[^']*')+|/\*.*?\*/|'|/\*", re.DOTALL)
+_WHOLE_TEXTS = re.compile(rb"'([^']*)'")
+_KEPT = re.compile(rb"'[A-Za-z][A-Za-z0-9_]{5,}(?: *\{[0-9 ]*\})?'")
+"""Texts that Open CASCADE gets: names of schemas, of measures and of units, none of which is the name of a file."""
+_DOCUMENTS = re.compile(rb"\b(DOCUMENT|DOCUMENT_FILE|DOCUMENT_WITH_CLASS|DCMFL)\b\s*\(((?:[^;()]|\([^;()]*\))*)")
+_FILE = re.compile(rb".*\.\w+\s*", re.DOTALL)
+_PAPER = re.compile(
+    rb".*\.(?:pdf|docx?|txt|rtf|odt|xlsx?|csv|pptx?|html?|xml|jpe?g|png|gif|tiff?|bmp)\s*", re.DOTALL | re.I
+)
+"""Names of documents that are no shapes."""
 _LOOSE = re.compile(rb"''(?![ \r\n]*[),])")
 _WORDS = re.compile(rb"\b[A-Z0-9_]+\b(?=\s*\()")
 _ENTITIES = re.compile(rb"#(\d{1,18})\s*=([^;]*)")
@@ -46,14 +56,16 @@ Edges = dict[bytes, list[bytes]]
 class Text:
     """A STEP file.
 
-    whole   the text without comments; no text in it can be misread by Open CASCADE's lexer.
-    code    that without texts, in capitals.
-    words   how often each type of entity occurs.
+    whole      what Open CASCADE gets: no comments, and no text that could be the name of a file.
+    code       that without texts, in capitals.
+    words      how often each type of entity occurs.
+    documents  names of documents that it refers to.
     """
 
     whole: bytes
     code: bytes
     words: Counter[bytes]
+    documents: list[str]
 
     @property
     def faces(self) -> int:
@@ -63,7 +75,10 @@ class Text:
     def notes(self) -> list[str]:
         """What is not read, beside faces."""
         curves = [name.decode() for name in CURVES if self.words[name]]
-        return [f"curves are not read: {', '.join(curves)}"] if curves else []
+        return [
+            *([f"curves are not read: {', '.join(curves)}"] if curves else []),
+            *([f"documents are not read: {', '.join(self.documents)}"] if self.documents else []),
+        ]
 
 
 def read_text(data: bytes) -> Text:
@@ -78,7 +93,7 @@ def read_text(data: bytes) -> Text:
     sections = re.findall(rb"\bENDSEC\s*;", code)
     if len(sections) > 2:
         raise InputError(f"{len(sections)} sections: only a header and one of data are read; export it anew")
-    _refuse_external(whole, code)
+    documents = _documents(whole, code)
     words = Counter(match[0] for match in _WORDS.finditer(code))
     unread = sorted(name.decode() for name in UNREAD & words.keys())
     if unread:
@@ -90,7 +105,7 @@ def read_text(data: bytes) -> Text:
     copies = max(map(_copies, _assemblies(code)))
     if copies > MOST_COPIES:
         raise InputError(f"assemblies of {copies:,} parts: more than {MOST_COPIES:,}")
-    return Text(whole, code, words)
+    return Text(_WHOLE_TEXTS.sub(_kept, whole), code, words, documents)
 
 
 def _safe(match: re.Match[bytes]) -> bytes:
@@ -101,13 +116,28 @@ def _safe(match: re.Match[bytes]) -> bytes:
     return b" " if found.startswith(b"/") else b"'" + found[1:-1].replace(b"'", b"_") + b"'"
 
 
-def _refuse_external(whole: bytes, code: bytes) -> None:
-    entities = b"|".join(EXTERNAL)
-    if not re.search(rb"\b(?:" + entities + rb")\b", code):
-        return
-    named = re.findall(rb"\b(?:DOCUMENT_FILE|DCMFL)\s*\(\s*'([^']+)'", whole, re.IGNORECASE)
-    names = ", ".join(ascii(name.decode("latin-1")[:80]) for name in named[:3])
-    raise InputError(f"its parts, or documents, lie in other files{': ' * bool(names)}{names}; export it as one file")
+def _kept(match: re.Match[bytes]) -> bytes:
+    return match[0] if _KEPT.fullmatch(match[0]) else b"''"
+
+
+def _documents(whole: bytes, code: bytes) -> list[str]:
+    """The names of documents that are no shapes. Raises InputError for others, and for such as may be."""
+    if not any(word in code for word in EXTERNAL):
+        return []
+    texts = [match[1] for match in _WHOLE_TEXTS.finditer(whole)]
+    found: list[bytes] = []
+    place = number = 0
+    for match in _DOCUMENTS.finditer(code):
+        number += code.count(b"''", place, match.start())
+        place = match.start()
+        named = texts[number : number + min(2, match[2].count(b"''"))]
+        names = [name for name in named if _FILE.fullmatch(name)]
+        if not all(map(_PAPER.fullmatch, names)) or (match[1] in FILES and not names):
+            name = next(filter(None, names + named), b"")
+            told = f": {name.decode('latin-1')[:80]!a}" if name else ""
+            raise InputError(f"its parts, or documents, lie in other files{told}; export it as one file")
+        found += names
+    return [f"{name.decode('latin-1')[:80]!a}" for name in found[:3]]
 
 
 def _check_names(code: bytes) -> None:
@@ -125,7 +155,9 @@ def _check_operators(code: bytes) -> None:
     axes = {match[1]: _numbers(match[2]) for match in (_DIRECTIONS.finditer(code) if operators else ())}
     for match in operators:
         given = [axes[name] for name in _NAMES.findall(match[2]) if name in axes]
-        right = not given or (len(given) == 3 and all(map(len, given)) and np.linalg.det(np.array(given)) > 0)
+        right = not given or (
+            len(given) == 3 and all(len(axis) == 3 for axis in given) and np.linalg.det(np.array(given)) > 0
+        )
         if not right or any(scale != 1.0 for scale in _numbers(match[2])):
             name = match[1].decode()
             raise InputError(f"#{name} scales or mirrors a part, which Open CASCADE does wrongly; export it anew")
