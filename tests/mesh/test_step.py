@@ -86,7 +86,7 @@ def one_part(*more: str) -> str:
     return file.text()
 
 
-@pytest.mark.parametrize("kind", ["shell", "open shell", "faces", "voids", "tessellated", "twins"])
+@pytest.mark.parametrize("kind", ["shell", "open shell", "faces", "voids", "facets", "tessellated", "twins"])
 def test_kinds_of_shapes(kind: str, tmp_path: Path) -> None:
     file = Assembly()
     solid = file.solid(1.0, 3.0)
@@ -105,6 +105,18 @@ def test_kinds_of_shapes(kind: str, tmp_path: Path) -> None:
         outer = re.findall(r"(#\d+)=CLOSED_SHELL", file.text())[1]
         inner = file.add(f"ORIENTED_CLOSED_SHELL('',*,{shell},.F.)")
         file.part([file.add(f"BREP_WITH_VOIDS('',{outer},({inner}))")])
+    elif kind == "facets":
+        corners = [file.point(*each) for each in ((0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))]
+        sides = []
+        for triangle in ((0, 2, 1), (0, 1, 3), (1, 2, 3), (0, 3, 2)):
+            loop = file.add(f"POLY_LOOP('',({','.join(corners[k] for k in triangle)}))")
+            bound = file.add(f"FACE_OUTER_BOUND('',{loop},.T.)")
+            a, b, c = (np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]][k], float) for k in triangle)
+            across, along = np.cross(b - a, c - a).tolist(), (b - a).tolist()
+            plane = file.add(f"PLANE('',{file.place(tuple(a.tolist()), tuple(across), tuple(along))})")
+            sides.append(file.add(f"FACE_SURFACE('',({bound}),{plane},.T.)"))
+        facets = file.add(f"FACETED_BREP('',{file.add(f'CLOSED_SHELL({chr(39) * 2},({chr(44).join(sides)}))')})")
+        file.product("s", [facets], "FACETED_BREP_SHAPE")
     else:
         places = file.add("COORDINATES_LIST('',4,((0.,0.,0.),(1.,0.,0.),(0.,1.,0.),(0.,0.,1.)))")
         each = [
@@ -120,7 +132,7 @@ def test_kinds_of_shapes(kind: str, tmp_path: Path) -> None:
         else:
             file.product("s", [tessellated], "TESSELLATED_SHAPE")
     mesh, _ = told(tmp_path / "a.step", file.text())
-    right = {"voids": 9 * 25 * np.pi - 3 * np.pi, "tessellated": 1 / 6}.get(kind, 3 * np.pi)
+    right = {"voids": 9 * 25 * np.pi - 3 * np.pi, "tessellated": 1 / 6, "facets": 1 / 6}.get(kind, 3 * np.pi)
     assert volume(mesh) == pytest.approx(right, rel=5e-3)
     assert mesh.health.shells == (2 if kind == "voids" else 1)
 

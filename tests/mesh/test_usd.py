@@ -216,6 +216,7 @@ TABLE = {
         + TWO,
         36,
     ),
+    "relocates": (TWO + 'def "a" ( prepend references = </Two> ) {}', 24),
     "a_name_without_a_type": (f'def "a" {{ def "b" {{ {cube("c", moved(1, 2, 3))} }} }}', 12),
     "reset_transforms": (
         f"""def Xform "a" {{ {moved(5, 5, 5)} def Xform "b" {{ double3 xformOp:translate = (1, 0, 0)
@@ -291,7 +292,8 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[f
     folder = tmp_path_factory.mktemp("scenes")
     scene(folder / "_part.usda", f'def Xform "P" {{ {cube("c", moved(6, 0, 0))} }}', 'defaultPrim = "P"')
     for name, (text, _) in TABLE.items():
-        scene(folder / f"{name}.usda", text, "startTimeCode = 3\nendTimeCode = 9")
+        more = "\nrelocates = { </a/c> : </b>, </a/d> : </a/e> }" if name == "relocates" else ""
+        scene(folder / f"{name}.usda", text, f"startTimeCode = 3\nendTimeCode = 9{more}")
     program = Path(__file__).parent / "usd_reference.py"
     done = subprocess.run([sys.executable, program, folder], check=True, capture_output=True, text=True)
     found: dict[str, list[list[float]]] = json.loads(done.stdout)

@@ -42,8 +42,8 @@ def read(path: Path) -> tuple[Floats, Ints, str, list[str]]:
     vertices, faces, read = _tessellated(text.whole, DEFLECTION * diagonal)
     near = f"triangles up to {DEFLECTION * diagonal:.2g} mm, {DEFLECTION:g} of the diagonal, from its surfaces"
     notes = [f"in millimetres, by {len(faces):,} {near}"]
-    if read < text.faces:
-        notes.append(f"not read: {text.faces - read:,} of its {text.faces:,} faces, damaged ones or such of no part")
+    if read < (held := text.faces):
+        notes.append(f"not read: {held - read:,} of its {held:,} faces, damaged ones or such of no part")
     return vertices, faces, "millimeter", [*notes, *text.notes()]
 
 

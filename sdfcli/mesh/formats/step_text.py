@@ -22,7 +22,6 @@ UNREAD = frozenset(
     b"SWEPT_FACE_SOLID TETRAHEDRON TORUS TRIMMED_VOLUME".split()
 )
 """Solids that Open CASCADE passes over: those that are made from others, or swept."""
-FACES = (b"ADVANCED_FACE", b"FACE_SURFACE")
 CURVES = (b"GEOMETRIC_CURVE_SET", b"EDGE_BASED_WIREFRAME_MODEL", b"SHELL_BASED_WIREFRAME_MODEL")
 MOST_COPIES = 200_000
 """Maximum number of parts, each counted once for each place in all assemblies."""
@@ -42,6 +41,7 @@ _PAPER = re.compile(
 """Names of documents that are no shapes."""
 _LOOSE = re.compile(rb"''(?![ \r\n]*[),])")
 _WORDS = re.compile(rb"\b[A-Z0-9_]+\b(?=\s*\()")
+_FACES = re.compile(rb"=\s*(?:ADVANCED_FACE|FACE_SURFACE|FACE)\s*\(")
 _ENTITIES = re.compile(rb"#(\d{1,18})\s*=([^;]*)")
 _NAMES = re.compile(rb"#(\d{1,18})")
 _OPERATORS = re.compile(rb"#(\d+)\s*=\s*([^;=]*\bCARTESIAN_TRANSFORMATION_OPERATOR[^;]*)")
@@ -70,7 +70,7 @@ class Text:
     @property
     def faces(self) -> int:
         """The number of faces of its solids and surfaces."""
-        return sum(self.words[name] for name in FACES)
+        return sum(1 for _ in _FACES.finditer(self.code))
 
     def notes(self) -> list[str]:
         """What is not read, beside faces."""

@@ -55,8 +55,8 @@ def read(path: Path) -> tuple[Floats, Ints, str, list[str]]:
         told = re.search(r" : '(.*)'\s*$", str(error), re.DOTALL)
         raise InputError(" ".join((told[1] if told else str(error)).split())) from error
     layers.check(stage.GetUsedLayers())
-    for error in stage.GetCompositionErrors():
-        raise InputError(" ".join(str(error).replace(str(path.parent), "").split()))
+    if faults := stage.GetCompositionErrors():
+        raise InputError(" ".join(str(faults[0]).replace(f"{path.parent}/", "").split()))
     scene = _Scene(stage)
     vertices, faces = scene.mesh()
     size = UsdGeom.GetStageMetersPerUnit(stage)
@@ -142,8 +142,8 @@ class _Scene:
         triangles = sum(count * len(self._meshes[mesh][1]) for (mesh, _), count in copies.items())
         require(BYTES * (triangles + 2 * copies.total()), "reading it")
         vertices, faces, before = [np.empty((0, 3))], [np.empty((0, 3), np.int64)], 0
-        for (mesh, _), matrices in self._content.places.items():
-            points, triangles = self._meshes[mesh]
+        for (name, _), matrices in self._content.places.items():
+            points, triangles = self._meshes[name]
             starts = before + len(points) * np.arange(len(matrices))
             mirrored = np.linalg.det(matrices[:, :3, :3]) < 0
             turned = np.where(mirrored[:, None, None], triangles[None, :, ::-1], triangles)

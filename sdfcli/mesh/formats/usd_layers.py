@@ -53,7 +53,8 @@ class Layers:
             known = len(self._opened)
             for name in layer.GetCompositionAssetDependencies():
                 self._place(layer, name)
-            self._prims[layer.identifier] = prims = {}
+            prims: dict[Any, _Prim] = {}
+            self._prims[layer.identifier] = prims
             layer.Traverse(layer.pseudoRoot.path, lambda path, layer=layer, prims=prims: self._note(layer, path, prims))
             waiting.extend(list(self._opened.values())[known:])
         count = _Count(self).total()
