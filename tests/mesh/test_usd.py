@@ -418,6 +418,8 @@ def test_references_that_double(instanceable: bool, tmp_path: Path) -> None:
             "int[] protoIndices = [0]\npoint3f[] positions = [(0, 0, 0)] }",
             "its prototype '/no' is not there",
         ),
+        (f'def Xform "x" {{ {ORDER} }}', "'/x': its xformOpOrder names what is not there"),
+        ('def "x" ( references = </x> ) {}', "a.usda: Cycle detected: @a.usda@</x> CANNOT reference: @a.usda@</x>"),
     ],
 )
 def test_what_is_not_there(text: str, words: str, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ MOST_SAID = 5
 """Maximum lines of a library that become notes."""
 SECONDS, SECONDS_PER_BYTE = 120, 60e-6
 """Maximum processor time of a reader: seconds, plus seconds per byte of the file. Files of a few kB can ask for more
-than any machine can do; those that are read take a hundredth of it."""
+than any machine can do; those that can be read take a small part of it."""
 
 
 def read_apart(path: Path) -> tuple[Floats, Ints]:

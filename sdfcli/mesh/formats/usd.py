@@ -26,7 +26,7 @@ UNITS = {1.0: "metre", 0.01: "centimetre", 0.001: "millimeter", 0.0254: "inch", 
 DRAWN = ("default", "render")
 """Purposes of what is seen in a final picture; others are stand-ins and guides."""
 BYTES = 200
-"""Minimum working bytes per triangle."""
+"""Working bytes per triangle, and per vertex."""
 MANY = 10_000
 """Triangles of a mesh for which memory is looked at before; for all together it is in the end."""
 MOST_NESTED = 100
@@ -52,11 +52,12 @@ def read(path: Path) -> tuple[Floats, Ints, str, list[str]]:
         layers = Layers(path)
         stage = Usd.Stage.Open(layers.root, None)
     except Tf.ErrorException as error:
-        told = re.search(r" : '(.*)'\s*$", str(error), re.DOTALL)
-        raise InputError(" ".join((told[1] if told else str(error)).split())) from error
+        inner = re.search(r" : '(.*)'\s*$", str(error), re.DOTALL)
+        raise InputError(" ".join((inner[1] if inner else str(error)).split())) from error
     layers.check(stage.GetUsedLayers())
     if faults := stage.GetCompositionErrors():
-        raise InputError(" ".join(str(faults[0]).replace(f"{path.parent}/", "").split()))
+        told = re.sub(r",@anon:[^@]*@", "", str(faults[0]).replace(f"{path.parent}/", ""))
+        raise InputError(" ".join(told.split()))
     scene = _Scene(stage)
     vertices, faces = scene.mesh()
     size = UsdGeom.GetStageMetersPerUnit(stage)
@@ -139,8 +140,9 @@ class _Scene:
         copies = self._content.copies
         if copies.total() > MOST_COPIES:
             raise InputError(f"{copies.total():,} meshes, of instances within instances: more than {MOST_COPIES:,}")
-        triangles = sum(count * len(self._meshes[mesh][1]) for (mesh, _), count in copies.items())
-        require(BYTES * (triangles + 2 * copies.total()), "reading it")
+        sizes = {name: sum(map(len, self._meshes[name])) for name, _ in copies}
+        number = sum(count * (sizes[name] + 2) for (name, _), count in copies.items())
+        require(BYTES * number, "reading it")
         vertices, faces, before = [np.empty((0, 3))], [np.empty((0, 3), np.int64)], 0
         for (name, _), matrices in self._content.places.items():
             points, triangles = self._meshes[name]
@@ -205,7 +207,10 @@ class _Scene:
         if not prim.IsA(UsdGeom.Xformable):
             return above, fixed
         local, resets = self._cache.GetLocalTransformation(prim)
-        self._moving |= UsdGeom.Xformable(prim).TransformMightBeTimeVarying()
+        moved = UsdGeom.Xformable(prim)
+        if len(moved.GetOrderedXformOps()) < len(moved.GetXformOpOrderAttr().Get() or ()) - resets:
+            raise InputError(f"{str(prim.GetPath())[:80]!a}: its xformOpOrder names what is not there")
+        self._moving |= moved.TransformMightBeTimeVarying()
         return (_matrix(local), True) if resets else (_matrix(local) @ above, fixed)
 
     def _inherited(self, prim: Any, above: _State) -> _State:
