@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import step_files
 from sdfcli.errors import InputError, ReadingNote
+from sdfcli.mesh.formats import step_text
 from sdfcli.mesh.formats.scenes import units_of
 from sdfcli.mesh.formats.step_text import read_text
 from sdfcli.mesh.load import load_mesh
@@ -170,10 +171,28 @@ def doubled(levels: int, mapped: bool) -> str:
 
 
 @pytest.mark.parametrize("mapped", [False, True])
-def test_assemblies_that_double(mapped: bool, tmp_path: Path) -> None:
-    (tmp_path / "a.step").write_text(doubled(24, mapped))
-    with pytest.raises(InputError, match=r"assemblies of 16,777,216 parts: more than 200,000"):
-        load_mesh(tmp_path / "a.step")
+@pytest.mark.parametrize("levels", [18, 24, 200])
+def test_assemblies_that_double(levels: int, mapped: bool) -> None:
+    with pytest.raises(InputError, match="assemblies of more than 200,000 parts"):
+        read_text(doubled(levels, mapped).encode())
+
+
+@given(st.lists(st.tuples(st.integers(1, 8), st.integers(1, 8)).map(sorted), max_size=20))
+def test_parts_are_counted_once_for_each_place(uses: list[list[int]]) -> None:
+    """Against a walk through every place; an assembly has a smaller number than its parts."""
+    below = [[part for whole, part in uses if whole == k < part] for k in range(9)]
+
+    def places(k: int) -> int:
+        return sum(map(places, below[k])) or 1
+
+    edges = {str(k).encode(): [str(part).encode() for part in parts] for k, parts in enumerate(below)}
+    assert step_text._copies(edges) == max(map(places, range(9)))
+
+
+def test_assemblies_of_themselves() -> None:
+    """Open CASCADE refuses them; they are not counted for ever."""
+    uses = "".join(f"#{k}=NEXT_ASSEMBLY_USAGE_OCCURRENCE('','','',#{k},#{k % 9 + 1},$);" for k in range(1, 10))
+    read_text(f"ISO-10303-21;{uses * 2}ENDSEC;".encode())
 
 
 def operator(axes: list[tuple[float, float, float]], scale: str) -> str:

@@ -102,9 +102,8 @@ def read_text(data: bytes) -> Text:
         )
     _check_names(code)
     _check_operators(code)
-    copies = max(map(_copies, _assemblies(code)))
-    if copies > MOST_COPIES:
-        raise InputError(f"assemblies of {copies:,} parts: more than {MOST_COPIES:,}")
+    if max(map(_copies, _assemblies(code))) > MOST_COPIES:
+        raise InputError(f"assemblies of more than {MOST_COPIES:,} parts, each counted once for each place")
     return Text(_WHOLE_TEXTS.sub(_kept, whole), code, words, documents)
 
 
@@ -193,10 +192,11 @@ def _copies(edges: Edges) -> int:
         waiting = [start]
         while waiting:
             name = waiting[-1]
-            below = edges.get(name, [])
-            unknown = [] if name in begun else [each for each in below if each not in counts and each not in begun]
-            begun.add(name)
-            waiting.extend(unknown)
-            if not unknown:
-                counts[waiting.pop()] = max(1, sum(counts.get(each, 0) for each in below))
+            if name not in begun:  # what is below it comes first
+                begun.add(name)
+                waiting.extend(set(edges.get(name, ())) - begun)
+            elif name not in counts:
+                counts[waiting.pop()] = max(1, sum(counts.get(each, 0) for each in edges.get(name, ())))
+            else:
+                waiting.pop()
     return max(counts.values(), default=0)

@@ -139,7 +139,7 @@ class _Scene:
         """All meshes as one."""
         copies = self._content.copies
         if copies.total() > MOST_COPIES:
-            raise InputError(f"{copies.total():,} meshes, of instances within instances: more than {MOST_COPIES:,}")
+            raise InputError(f"more than {MOST_COPIES:,} meshes, each counted once for each instance")
         sizes = {name: sum(map(len, self._meshes[name])) for name, _ in copies}
         number = sum(count * (sizes[name] + 2) for (name, _), count in copies.items())
         require(BYTES * number, "reading it")

@@ -134,6 +134,7 @@ class _Count:
         self._layers = layers
         self._stacks: dict[str, list[str]] = {}
         self._sizes: dict[Site, int] = {}
+        self._begun: set[Site] = set()
         self._shared: dict[Site, None] = {}
 
     def total(self) -> int:
@@ -147,20 +148,17 @@ class _Count:
         return total
 
     def _size(self, start: Site) -> int:
-        waiting, begun = [start], set()
+        waiting = [start]
         while waiting:
             site = waiting[-1]
-            if site in self._sizes:
+            if site not in self._begun:  # what is below it comes first; what is also above it, pxr refuses
+                self._begun.add(site)
+                waiting.extend(set(self._below(site)) - self._begun)
+            elif site not in self._sizes:
+                self._sizes[waiting.pop()] = 1 + sum(self._sizes.get(each, 0) for each in self._below(site))
+            else:
                 waiting.pop()
-                continue
-            below = self._below(site)
-            unknown = [] if site in begun else [each for each in below if each not in self._sizes and each not in begun]
-            begun.add(site)
-            waiting.extend(unknown)
-            if not unknown:  # a site that is still open refers to itself, which pxr refuses
-                self._sizes[site] = 1 + sum(self._sizes.get(each, 0) for each in below)
-                waiting.pop()
-            if len(self._sizes) + len(begun) > MOST_PRIMS:
+            if len(self._begun) > MOST_PRIMS:
                 return MOST_PRIMS + 1
         return self._sizes[start]
 
