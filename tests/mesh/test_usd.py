@@ -403,7 +403,7 @@ def test_references_that_double(instanceable: bool, tmp_path: Path) -> None:
     )
     path = scene(tmp_path / "a.usda", levels + cube("L24"))
     with pytest.raises(
-        InputError, match=r"33,554,431 meshes, of inst" if instanceable else "more than 10,000,000 prims"
+        InputError, match="more than 10,000,000 meshes" if instanceable else "more than 10,000,000 prims"
     ):
         load_mesh(path)
 

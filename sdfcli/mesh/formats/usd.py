@@ -245,12 +245,11 @@ class _Scene:
         elif not prim.IsA(UsdGeom.Mesh):
             content.left_out[kind] += 1
         else:
-            name = str(prim.GetPath())
-            bound = skin.get(name) if skin else None
+            bound = skin.get(str(prim.GetPath())) if skin else None
+            name = f"{prim.GetPath()}{' in its pose' if bound else ''}"
             if name not in self._meshes:
                 self._meshes[name] = self._mesh(UsdGeom.Mesh(prim), bound)
-            in_skeleton = bound is not None and bound[0].HasJointInfluences()
-            content.place(name, bound[2] if bound is not None and in_skeleton else matrix, fixed)
+            content.place(name, bound[2] if bound and bound[0].HasJointInfluences() else matrix, fixed)
 
     def _instances(self, instancer: Any, content: _Content, place: tuple[Floats, bool, _State], depth: int) -> None:
         """Adds the prototypes of an instancer, once for each instance that is shown."""
