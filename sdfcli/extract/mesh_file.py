@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ DOUBLES = (".ply", ".obj")
 FINE = 1e-4
 """Maximum spacing of float32 coordinates, in cells: a tenth of the distance that keeps vertices apart."""
 
+ROWS = 1 << 16
+"""Rows of a text that are objects at a time."""
+
 
 def check_ending(path: Path) -> None:
     """Raises UsageError for the ending of an unknown format."""
@@ -27,7 +30,10 @@ def check_ending(path: Path) -> None:
 
 def rounding(surface: Surface, cell: float) -> float | None:
     """The spacing of the coordinates in float32 where it is too coarse for cells of this edge; else None."""
-    error = float(np.spacing(np.float32(max(-surface.vertices.min(), surface.vertices.max())))) / 2
+    largest = max(-surface.vertices.min(), surface.vertices.max())
+    if largest > np.finfo(np.float32).max:
+        return math.inf
+    error = float(np.spacing(np.float32(largest))) / 2
     return error if error > FINE * cell else None
 
 
@@ -36,10 +42,19 @@ def write_mesh(temporary: Path, ending: str, surface: Surface, cell: float) -> N
     if ending == ".ply":
         write_ply(temporary, surface, np.float32 if rounding(surface, cell) is None else np.float64)
         return
+    if ending == ".obj":
+        write_obj(temporary, surface)
+        return
     mesh = import_trimesh().Trimesh(surface.vertices, surface.faces.astype(np.int64), process=False)
-    options: dict[str, Any] = {"digits": 12, "include_normals": False} if ending == ".obj" else {}
-    exported = mesh.export(file_type=ending[1:], **options)
-    temporary.write_bytes(exported.encode() if isinstance(exported, str) else exported)
+    temporary.write_bytes(mesh.export(file_type=ending[1:]))
+
+
+def write_obj(path: Path, surface: Surface) -> None:
+    """An OBJ file with as many digits as tell float64 coordinates apart, whatever their size."""
+    with open(path, "w", encoding="ascii", newline="\n") as file:
+        for keyword, rows in (("v", surface.vertices), ("f", surface.faces.astype(np.int64) + 1)):
+            for start in range(0, len(rows), ROWS):
+                file.writelines(f"{keyword} {a!r} {b!r} {c!r}\n" for a, b, c in rows[start : start + ROWS].tolist())
 
 
 def write_ply(path: Path, surface: Surface, dtype: type) -> None:

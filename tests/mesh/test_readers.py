@@ -6,6 +6,7 @@ import json
 import os
 import struct
 import tempfile
+import tracemalloc
 import warnings
 import zipfile
 from decimal import Context, Decimal, localcontext
@@ -20,11 +21,12 @@ from hypothesis import strategies as st
 
 import shapes
 from sdfcli.backend import C
-from sdfcli.errors import InputError, ReadingNote
+from sdfcli.errors import InputError, OutOfMemoryError, ReadingNote
 from sdfcli.mesh.formats import lines, plain, polygons, readers
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Mesh
+from sdfcli.runtime import memory
 from surfaces import volume
 
 CUBE = shapes.cube()
@@ -61,7 +63,7 @@ def faces_of(form: str, first: int = 1) -> str:
     return "".join("f " + " ".join(form.format(k + first) for k in row) + "\n" for row in SQUARES)
 
 
-OBJS = {
+OBJS: dict[str, str | bytes] = {
     "squares": V + faces_of("{}"),
     "texture and normal": V + "vt 0 0\nvn 0 0 1\n" + faces_of("{}/1/1"),
     "normal": V + "vn 0 0 1\n" + faces_of("{}//1"),
@@ -71,7 +73,7 @@ OBJS = {
     "groups": "o one\n" + V + "g a\nusemtl x\ns off\n" + faces_of("{}").replace("f 4", "g b c\nusemtl y\nf 4"),
     "colours": V.replace("\n", " 0.5 0.25 1\n") + faces_of("{}"),
     "weights": V.replace("\n", " 1.0\n") + faces_of("{}"),
-    "comments": "# a cube\n\n" + V.replace("v 1", "# here\n  \nv 1", 1) + "l 1 2\np 3\n" + faces_of("{}"),
+    "comments": "# a cube\n\n" + V.replace("v 1", "# here\n  \nv 1", 1) + faces_of("{}"),
     "continued": V + faces_of("{}").replace(" 2 ", " \\\n 2 "),
     "windows": (V + faces_of("{}")).replace("\n", "\r\n"),
     "old mac": (V + faces_of("{}")).replace("\n", "\r"),
@@ -81,6 +83,17 @@ OBJS = {
     "faces first": faces_of("{}") + V,
     "mtllib that is not there": "mtllib nowhere.mtl\n" + V + faces_of("{}"),
     "exponents": V.replace(" 1.0", " +10.0e-1") + faces_of("{}"),
+    "indented": ("\t" + V + faces_of("{}/1")).replace("\nf", "\n\tf").replace("\nv", "\n  v"),
+    "comments that end in a backslash": ("# C:\\parts\\\n" + V + faces_of("{}")).replace("\nf", " # in C:\\\nf"),
+    "continued twice, for windows": (V + faces_of("{}")).replace(" ", " \\\n ").replace("\n", "\r\n"),
+    "continued into a comment": V + faces_of("{}").replace("\n", " \\\n# here \\\n"),
+    "outlines, as before version 3": V + faces_of("{}").replace("f", "fo"),
+    "capitals": (V + faces_of("{}")).upper(),
+    "weights and colours": V.replace("\n", " 1.0 0.5 0.25 1\n") + faces_of("{}"),
+    "digits without an end": V.replace(" 1.0", " 1." + "0" * 400).replace(" -1.0", " -" + "0" * 99 + "1")
+    + faces_of("{}"),
+    "mark of UTF-16": (V + faces_of("{}")).encode("utf-16"),
+    "looks": "mg 1 0.5\nlod 3\nmaplib a\nusemap b\nbevel on\ntrace_obj other.obj\n" + V + faces_of("{}"),
 }
 
 
@@ -105,7 +118,49 @@ def test_obj_vertices_between_faces(tmp_path: Path) -> None:
     assert np.isclose(volume(mesh), 8 + 216)
 
 
+NOTED_OBJS = {
+    "l 1 2\nl 2 3 4\np 1\n": "statements left out: 2 of 'l', 1 of 'p'",
+    "vp 0 1\ncstype bezier\ndeg 3\ncurv 0 1 1 2 3 4\nparm u 0 1\nend\n": "statements left out: 1 of 'curv'",
+    "curv2 1 2\ncdc 1 2 3 4\ncsh touch here\n": "statements left out: 1 of 'cdc', 1 of 'csh', 1 of 'curv2'",
+    "\u00e9t\u00e9\n": "statements left out: 1 of '\\ufffd\\ufffdt\\ufffd\\ufffd'",
+}
+
+
+@pytest.mark.parametrize("text", NOTED_OBJS)
+def test_statements_that_are_not_read_are_noted(tmp_path: Path, text: str) -> None:
+    with pytest.warns(ReadingNote) as caught:
+        check_cube(load(tmp_path, "cube.obj", V + text + faces_of("{}")))
+    assert [str(each.message) for each in caught] == [f"{tmp_path / 'cube.obj'}: {NOTED_OBJS[text]}"]
+    assert not (tmp_path / "here").exists()
+
+
+def test_objs_that_are_read_whole_have_no_notes(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for content in OBJS.values():
+            load(tmp_path, "cube.obj", content)
+
+
 BAD_OBJS = {
+    "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 1_0\n": ["line 4", "whole numbers", "1_0"],
+    "v 0 0 0\nv 1 0 0\nv 0 1_0 0\nf 1 2 3\n": ["line 3", "'v 0 1_0 0'"],
+    "v 0 0 0\nv 1 0 0\nv 0 \u0661 0\nf 1 2 3\n": ["line 3", "three numbers"],
+    "v 0 0 0\nv 1 0 0\nv 0 0x1p3 0\nf 1 2 3\n": ["line 3", "'v 0 0x1p3 0'"],
+    "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 \u0662 3\n": ["line 4", "whole numbers"],
+    "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3 /3\n": ["line 4", "whole numbers"],
+    "v 0 0 0\nv 1 0 0\nv 0 1 0\nf\n": ["line 4", "three corners"],
+    "v 0 0 0\nv 1 0 0\nv 0 1 0\nv\nf 1 2 3\n": ["line 4", "three numbers"],
+    "v 0 0 0\nv 1 0 0 \\\n1 \\\n1\nv 0 1 0\nf 1 2 4\n": ["line 6", "vertex 4"],
+    "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n1 2\n": ["line 5", "begins with a number"],
+    "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 -4\nv 0 0 1\nv 0 0 1\n": ["vertex -4, but 3 come before it"],
+    "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 0 2\n": ["vertex 0, but the first one is 1"],
+    "v 0 0 0\nv 1 0 0\n# \0\nv 0 1 0\nf 1 2 3\n": ["line 3", "a byte that is 0"],
+    "v 0 0 0\nsurf 0 1 0 1 1 2 3 4\n": ["line 2", "'surf' is a surface"],
+    "v 0 0 0\n bsp 1 2 3 4\n": ["line 2", "'bsp' is a surface"],
+    "bzp 1 2 3 4\n": ["line 1", "'bzp' is a surface"],
+    "cdp 1 2 3 4\n": ["line 1", "'cdp' is a surface"],
+    "".join(f"word{k} 1\n" for k in range(101)): ["more than 100 keywords", "no OBJ file"],
+    "call other.obj\n": ["line 1", "'call' is a part in another file"],
     "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 4\n": ["line 4", "vertex 4", "3"],
     "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 0\n": ["line 4", "vertex 0"],
     "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 -4\n": ["line 4", "vertex -4"],
@@ -143,7 +198,11 @@ OFFS = {
     "vertex colours": "COFF\n8 6 12\n" + OFF_BODY.replace(".0\n", ".0 1 0 0 1\n"),
     "normals": "NOFF\n8 6 12\n" + OFF_BODY.replace(".0\n", ".0 1 0 0\n"),
     "windows": ("OFF\n8 6 12\n" + OFF_BODY).replace("\n", "\r\n"),
-    "more after it": "OFF\n8 6 12\n" + OFF_BODY + "the end\n",
+    "old mac": ("OFF\n8 6 12\n" + OFF_BODY).replace("\n", "\r"),
+    "small letters": "coff\n8 6 12\n" + OFF_BODY,
+    "mark": "\ufeffOFF\n8 6 12\n" + OFF_BODY,
+    "textures, colours and normals": "STCNOFF\n8 6 12\n" + OFF_BODY.replace(".0\n", ".0 1 0 0 1 1 1 1 0 0\n"),
+    "indented": "OFF\n8 6 12\n" + OFF_BODY.replace("\n", "\n \t"),
 }
 
 
@@ -152,7 +211,33 @@ def test_off(tmp_path: Path, kind: str) -> None:
     check_cube(load(tmp_path, "cube.off", OFFS[kind]))
 
 
+@pytest.mark.parametrize("ending", [".off", ".ply"])
+def test_lines_behind_the_last_row_are_noted(tmp_path: Path, ending: str) -> None:
+    path, text = tmp_path / f"cube{ending}", OFFS["plain"] if ending == ".off" else ply("ascii").decode()
+    with pytest.warns(ReadingNote) as caught:
+        check_cube(load(tmp_path, path.name, text + "\nthe end\n# 1\n"))
+    assert [str(each.message) for each in caught] == [
+        f"{path}: lines behind its last row left out: {1 + (ending == '.ply')}"
+    ]
+    assert "lines follow" in refusal(tmp_path, path.name, text + "\n 3 0 1 2\n")
+
+
+def test_offs_that_are_read_whole_have_no_notes(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for content in OFFS.values():
+            load(tmp_path, "cube.off", content)
+
+
 BAD_OFFS = {
+    "4OFF\n1 0 0\n0 0 0 1\n": ["line 1", "4OFF", "other than three dimensions"],
+    "nOFF\n2\n1 0 0\n0 0\n": ["line 1", "nOFF", "other than three dimensions"],
+    "# one\nC4nOFF\n2\n1 0 0\n0 0\n": ["line 2", "C4nOFF", "other than three dimensions"],
+    "OFF BINARY\n\0\0\0\1": ["line 1", "OFF BINARY", "binary"],
+    "OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 1_0\n": ["line 6", "whole numbers"],
+    "OFF\n3 1 0\n0 0 0\n1_0 0 0\n0 1 0\n3 0 1 2\n": ["line 4", "three numbers"],
+    "OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n1_0 0 1 2\n": ["line 6", "the number of its corners"],
+    "OFF\n" + "9" * 5000 + " 1 0\n": ["line 2", "counts"],
     "": ["OFF"],
     "OFF": ["counts"],
     "OFF\nthree 1 0\n": ["line 2", "counts"],
@@ -321,6 +406,24 @@ def edited_ply(form: str, old: bytes, new: bytes) -> bytes:
     return content.replace(old, new, 1)
 
 
+def test_plys_with_other_elements_are_noted(tmp_path: Path) -> None:
+    for form in ("ascii", "binary_little_endian"):
+        with pytest.warns(ReadingNote) as caught:
+            check_cube(load(tmp_path, "cube.ply", ply(form, tail=True)))
+        assert [str(each.message) for each in caught] == [f"{tmp_path / 'cube.ply'}: elements left out: 2 of 'edge'"]
+
+
+@pytest.mark.parametrize("form", ["ascii", "binary_little_endian", "binary_big_endian"])
+def test_ply_headers(tmp_path: Path, form: str) -> None:
+    """Of any line ends, with remarks that end like a header, and a mark."""
+    head, body = ply(form).split(b"end_header\n")
+    head = head.replace(b"comment cube", b"comment then\nobj_info end_header\ncomment end_header")
+    for end in (b"\n", b"\r\n", b"\r", b" \n"):
+        check_cube(load(tmp_path, "cube.ply", (head + b"end_header\n").replace(b"\n", end) + body))
+    check_cube(load(tmp_path, "cube.ply", b"\xef\xbb\xbf" + head + b"end_header\n" + body))
+    check_cube(load(tmp_path, "cube.ply", head.replace(b"_indices", b"_index") + b"end_header\n" + body))
+
+
 BAD_PLYS: dict[str, tuple[bytes, list[str]]] = {
     "nothing": (b"", ["empty"]),
     "no end of the header": (b"ply\nformat ascii 1.0\nelement vertex 3\n", ["header"]),
@@ -335,6 +438,18 @@ BAD_PLYS: dict[str, tuple[bytes, list[str]]] = {
     "impossible count": (edited_ply("ascii", b"face 6", b"face " + b"9" * 30), ["line 9"]),
     "huge count in text": (edited_ply("ascii", b"vertex 8", b"vertex 900000000000000"), ["14 lines follow"]),
     "unknown type": (edited_ply("ascii", b"float z", b"quad z"), ["line 8", "quad"]),
+    "another name of corners": (edited_ply("ascii", b"vertex_indices", b"corners"), ["no lists of vertex_indices"]),
+    "a grid": (edited_ply("ascii", b"element face", b"element range_grid"), ["'range_grid', which is not read"]),
+    "two elements of one name": (edited_ply("ascii", b"element face", b"element vertex"), ["two elements 'vertex'"]),
+    "two columns of one name": (edited_ply("ascii", b"quality", b"x"), ["'vertex' has 'x' twice"]),
+    "two lists of corners": (
+        edited_ply("ascii", b"texcoord", b"vertex_index"),
+        ["both vertex_indices and vertex_index"],
+    ),
+    "a list of x": (edited_ply("ascii", b"double x", b"list uchar float x"), ["lists in element vertex"]),
+    "digits with a gap": (edited_ply("ascii", b"9 4 0 4 6 2", b"9 4 0 4 0_6 2"), ["line 22", "whole numbers"]),
+    "a count with a gap": (edited_ply("ascii", b"9 4 0 4 6 2", b"9 0_4 0 4 6 2"), ["line 22", "numbers it says"]),
+    "no elements": (b"ply\nformat ascii 1.0\nend_header\n1 2\n", ["no vertices"]),
     "no z": (edited_ply("ascii", b"float z", b"float w"), ["x, y and z"]),
     "floats as indices": (edited_ply("binary_little_endian", b"int vertex", b"float vertex"), ["whole numbers"]),
     "a float of numbers": (edited_ply("ascii", b"list uchar int", b"list float int"), ["line 11", "float"]),
@@ -747,6 +862,70 @@ def test_concave_polygons_of_too_many_corners_are_refused(monkeypatch: pytest.Mo
     assert len(triangulated(round_one, Polygons.of([np.arange(6)]))) == 4
 
 
+def outline(kind: str, size: int) -> np.ndarray[Any, Any]:
+    """A ring (n, 3), or one that winds around itself many times."""
+    angle = 2 * np.pi * np.arange(size) / size
+    if kind == "spiral":
+        half = 1 + np.linspace(0, 40 * np.pi, size // 2)
+        radius, angle = np.concatenate([half + 2, half[::-1]]), np.concatenate([half, half[::-1]])
+    else:
+        radius = np.ones(size)
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle), np.zeros(len(angle))], axis=1)
+
+
+@pytest.mark.parametrize("kind", ["spiral", "star"])
+def test_ears_of_many_corners_are_tested_against_few(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    tested: list[int] = []
+    within = polygons._Ears._within
+    monkeypatch.setattr(
+        polygons._Ears, "_within", lambda self, *given: tested.append(len(given[3])) or within(self, *given)
+    )
+    work = {}
+    for size in (2500, polygons.MOST_CORNERS):
+        flat = outline("spiral", size) if kind == "spiral" else outline("ring", size) * rng.uniform(0.3, 1, (size, 1))
+        tested.clear()
+        triangulated(flat, Polygons.of([np.arange(size)]))
+        work[size] = sum(tested) / size
+    assert max(work.values()) < 2000  # which NumPy does in the time of one corner
+
+
+def test_polygons_are_cut_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polygons, "PIECE", 12)
+    count = np.random.default_rng(2).integers(3, 20, 200)
+    parts = list(polygons._alike(count))
+    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(200))
+    assert all(len(np.unique(count[part])) == 1 for part in parts)
+    assert all(len(part) == 1 or count[part].sum() <= 12 for part in parts)
+
+
+def test_the_memory_that_polygons_take_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polygons, "PIECE", 100)
+    asked: list[int] = []
+    monkeypatch.setattr(polygons, "require", lambda size, _: asked.append(size))
+    ring = outline("ring", 20_000)
+    tracemalloc.start()
+    assert len(triangulated(ring, Polygons.of([np.arange(len(ring))]))) == len(ring) - 2
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(asked) == 1
+    assert taken / 1.5 < asked[0] < 2 * taken
+
+
+def test_a_face_that_names_its_vertices_many_times_is_refused(tmp_path: Path) -> None:
+    """Before it takes more memory than a mesh of the file's size."""
+    content = V + "f" + " 1 2 4 3" * 1000
+    assert "a face of 4,000 corners, but there are 8 vertices" in refusal(tmp_path, "a.obj", content)
+
+
+def test_a_line_of_many_corners_asks_for_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain, "PIECE", 100)
+    monkeypatch.setattr(memory, "free_memory", lambda: 10_000)
+    (tmp_path / "a.obj").write_text(V + "f" + " 1 2 3" * 100 + "\n")
+    with pytest.raises(OutOfMemoryError, match="reading its faces takes about"):
+        readers.read_obj(tmp_path / "a.obj")
+
+
 WORDS = st.one_of(
     st.integers(-3, 12).map(str),
     st.floats(-1e3, 1e3).map(repr),
@@ -844,7 +1023,9 @@ def test_lines_are_read_as_by_the_reader_of_any(name: str, data: st.DataObject, 
             if odd:
                 patch.setattr(plain, "Lines", OddLines)
             try:
-                position, faces = READ[name[-3:]](path)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", ReadingNote)
+                    position, faces = READ[name[-3:]](path)
                 found.append((position.tobytes(), faces.tolist()))
             except InputError as error:
                 found.append((str(error),))
@@ -891,6 +1072,48 @@ def near_halves() -> list[str]:
                 digits = int(half.scaleb(-power).to_integral_value())
                 found += [f"{digits + more}e{power}" for more in (-1, 0, 1)]
     return found
+
+
+DIGITS = st.text("0123456789", min_size=1, max_size=45)
+WRAPPING = st.tuples(st.integers(1, 9), st.integers(0, 2), st.integers(-1, 1)).map(
+    lambda parts: str(parts[0] * 2 ** (64 * (1 + parts[1])) + parts[2])
+)
+
+
+@st.composite
+def long_numbers(draw: st.DrawFn) -> str:
+    """Numbers with more digits than 64 bits hold, zeros before them, a point anywhere and any exponent."""
+    digits = draw(st.sampled_from(["", "", "0", "0" * 30])) + draw(st.one_of(DIGITS, WRAPPING))
+    point = draw(st.integers(0, len(digits)))
+    exponent = draw(st.sampled_from(["", f"e{draw(st.integers(-400, 330))}", f"E+{draw(st.integers(0, 30))}"]))
+    return (
+        draw(st.sampled_from(["", "-", "+"]))
+        + digits[:point]
+        + draw(st.sampled_from([".", ""]))
+        + digits[point:]
+        + exponent
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(words=st.lists(long_numbers(), min_size=3, max_size=30))
+@pytest.mark.parametrize("name", ["a.obj", "a.stl", "a.off", "a.ply"])
+def test_numbers_of_any_length_are_rounded_as_by_python(name: str, words: list[str]) -> None:
+    rows = [" ".join(words[k : k + 3]) for k in range(0, len(words) - 2, 3)]
+    text = {
+        "a.obj": "".join(f"v {row}\n" for row in rows),
+        "a.stl": "solid\n"
+        + "facet\n{}endfacet\n".format("".join(f"vertex {row}\n" for row in rows[:1] * 3))
+        + "endsolid",
+        "a.off": f"OFF\n{len(rows)} 0 0\n" + "\n".join(rows),
+        "a.ply": PLY_HEAD.format(len(rows), 0) + "\n".join(rows),
+    }[name]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, name)
+        path.write_text(text)
+        position, _ = READ[name[-3:]](path)
+    expected = np.array([[float(word) for word in row.split()] for row in (rows[:1] * 3 if name == "a.stl" else rows)])
+    assert position.tobytes() == expected.tobytes()  # zeros with their signs, too
 
 
 def test_numbers_are_rounded_to_the_nearest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

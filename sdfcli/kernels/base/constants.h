@@ -86,6 +86,7 @@ constexpr unsigned SDF_LINE_ODD_VERTEX = 3;  // not in the plainest form
 constexpr unsigned SDF_LINE_ODD_FACE = 4;
 constexpr unsigned SDF_LINE_FACET = 5;  // the start and the end of a triangle in an STL file
 constexpr unsigned SDF_LINE_END_FACET = 6;
+constexpr unsigned SDF_LINE_UNKNOWN = 7;  // in an OBJ file: with a keyword that is not known here
 
 // ---- Thickness (verify/thickness.h): bits of what is said of a ball ----
 

@@ -91,8 +91,9 @@ struct Reader {
     // Digits, after which there are `count`, leading zeros aside, nineteen at most.
     METHOD bool digits(u64* value, u32* count) {
         for (; is_digit(next()); at++) {
-            *value = 10 * *value + (u64)(next() - '0');
-            if (*value && ++*count > 19) return false;
+            u64 digit = (u64)(next() - '0');
+            if ((*value || digit) && ++*count > 19) return false;  // before the value leaves 64 bits
+            *value = 10 * *value + digit;
         }
         return true;
     }
@@ -156,20 +157,22 @@ SDF_KERNEL(sdf_text_lines, PLAIN, i) {
     Reader line = {a.text, i ? (size_t)a.end[i - 1] + 1 : 0, (size_t)a.end[i]};
     u8 kind = SDF_LINE_OTHER;
     bool obj = a.form == SDF_TEXT_OBJ;
-    if (obj) {
-        if (line.end - line.at > 1 && is_space(line.text[line.at + 1])) {
-            u8 first = line.text[line.at++];
-            kind = first == 'v' ? SDF_LINE_VERTEX : first == 'f' ? SDF_LINE_FACE : SDF_LINE_OTHER;
-        }
+    while (line.at < line.end && is_space(line.next())) line.at++;
+    if (line.at == line.end) {
+    } else if (obj) {
+        kind = line.word("v")                      ? SDF_LINE_VERTEX
+               : line.word("f") || line.word("fo") ? SDF_LINE_FACE
+               : line.next() == '#' || line.word("vn") || line.word("vt") || line.word("g") || line.word("o") ||
+                       line.word("s") || line.word("usemtl")
+                   ? SDF_LINE_OTHER
+                   : SDF_LINE_UNKNOWN;
+    } else if (a.form == SDF_TEXT_STL) {
+        kind = line.word("vertex")     ? SDF_LINE_VERTEX
+               : line.word("facet")    ? SDF_LINE_FACET
+               : line.word("endfacet") ? SDF_LINE_END_FACET
+                                       : SDF_LINE_OTHER;
     } else {
-        while (is_space(line.next()) && line.at < line.end) line.at++;
-        if (a.form == SDF_TEXT_STL)
-            kind = line.word("vertex")     ? SDF_LINE_VERTEX
-                   : line.word("facet")    ? SDF_LINE_FACET
-                   : line.word("endfacet") ? SDF_LINE_END_FACET
-                                           : SDF_LINE_OTHER;
-        else if (line.at < line.end)
-            kind = a.form == SDF_TEXT_POINTS ? SDF_LINE_VERTEX : SDF_LINE_FACE;
+        kind = a.form == SDF_TEXT_POINTS ? SDF_LINE_VERTEX : SDF_LINE_FACE;
     }
     if (kind == SDF_LINE_VERTEX) {
         bool plain = (a.form == SDF_TEXT_POINTS || line.blank()) && line.skip(a.before);

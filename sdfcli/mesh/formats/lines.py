@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Iterator, Sequence
 
@@ -14,10 +15,16 @@ from sdfcli.mesh.formats.polygons import Polygons
 PIECE = 1 << 20
 """Bytes of text whose lines are read together."""
 
+REAL = rb"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:nan|inf|infinity))"
+WHOLE = rb"[+-]?0*[0-9]{1,18}"
+"""Numbers in a text of any format: what float and int take, but for underscores and digits beyond ASCII."""
+
 
 def with_line_feeds(data: bytes) -> bytes:
-    """A text whose lines LF ends, of one that LF, CR LF or CR ends; without a byte order mark."""
-    data = data.removeprefix(b"\xef\xbb\xbf")
+    """A text whose lines LF ends, of one that LF, CR LF or CR ends; without a byte-order mark, and never UTF-16."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        data = data.decode("utf-16", "replace").encode()
+    data = data.removeprefix(codecs.BOM_UTF8)
     return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in data else data
 
 
@@ -32,55 +39,36 @@ def texts_of(data: bytes, start: int = 0, stop: int | None = None) -> Iterator[b
         start = end + 1
 
 
+def odd_word(text: bytes, pattern: bytes) -> re.Match[bytes] | None:
+    """The first word of a text that a pattern does not match as a whole, of REAL and WHOLE."""
+    return re.search(rb"(?<!\S)(?!(?:%s)(?!\S))\S+" % pattern, text)
+
+
 def numbers(rows: list[bytes], at: Sequence[int], columns: tuple[int, ...]) -> Floats:
     """Three columns of rows: (n, 3) float64. at: the rows' lines in the file. Raises InputError for a row without three
     numbers there."""
-    if not rows:
-        return np.empty((0, 3))
-    try:
-        found = np.loadtxt([row.decode("ascii") for row in rows], np.float64, usecols=columns, ndmin=2, comments=None)
-        if found.shape == (len(rows), len(columns)):
-            return found
-    except ValueError:
-        pass
-    wrong = next((k for k, row in enumerate(rows) if not _are_numbers(row.split(), columns)), len(rows) - 1)
-    raise InputError(f"line {at[wrong] + 1}: three numbers are needed, not {_shown(rows[wrong])}")
-
-
-def _are_numbers(words: list[bytes], columns: tuple[int, ...]) -> bool:
-    try:
-        return len([float(words[column]) for column in columns]) == len(columns)
-    except (ValueError, IndexError):
-        return False
+    found = np.empty((len(rows), 3))
+    for k, row in enumerate(rows):
+        words = row.split(None, max(columns) + 1)
+        chosen = [words[column] for column in columns if column < len(words)]
+        if len(chosen) < 3 or odd_word(b" ".join(chosen), REAL):
+            raise InputError(f"line {at[k] + 1}: three numbers are needed, not {_shown(row)}")
+        found[k] = [float(word) for word in chosen]
+    return found
 
 
 def polygons_of(rows: list[bytes], at: Sequence[int]) -> Polygons:
-    """Polygons from rows of vertex numbers. at: the rows' lines in the file."""
-    corner = _triangles(rows)
-    if corner is not None:
-        return Polygons(corner.ravel(), np.full(len(corner), 3))
-    words = [row.split() for row in rows]
-    count = np.fromiter(map(len, words), np.int64, len(words))
-    if count.min() < 3:
-        face = int(count.argmin())
-        raise InputError(f"line {at[face] + 1}: a face needs three corners, not {_shown(rows[face])}")
-    try:
-        corner = np.array([int(word) for row in words for word in row], np.int64)
-    except (ValueError, OverflowError):
-        face = next(k for k, row in enumerate(words) if not all(re.fullmatch(rb"[+-]?\d{1,18}", w) for w in row))
-        raise InputError(f"line {at[face] + 1}: whole numbers are needed, not {_shown(rows[face])}") from None
-    return Polygons(corner, count)
-
-
-def _triangles(rows: list[bytes]) -> Ints | None:
-    """Rows (n, 3) of three whole numbers each; None where others are among them."""
-    if not re.fullmatch(rb"[-+\s]*\d[-+\d\s]*", b" ".join(rows)):
-        return None
-    try:
-        found = np.loadtxt([row.decode("ascii") for row in rows], np.int64, ndmin=2, comments=None)
-    except (ValueError, OverflowError):
-        return None
-    return found if found.shape == (len(rows), 3) else None
+    """Polygons from rows of vertex numbers. at: the rows' lines in the file. Raises InputError for a row of others, or
+    of less than three."""
+    corners, counts = [np.empty(0, np.int64)], []
+    for k, row in enumerate(rows):
+        if odd_word(row, WHOLE):
+            raise InputError(f"line {at[k] + 1}: whole numbers are needed, not {_shown(row)}")
+        corners.append(np.fromstring(row, np.int64, sep=" ") if row.strip() else corners[0])
+        counts.append(len(corners[-1]))
+        if counts[-1] < 3:
+            raise InputError(f"line {at[k] + 1}: a face needs three corners, not {_shown(row)}")
+    return Polygons(np.concatenate(corners), np.array(counts, np.int64))
 
 
 def check_range(polygons: Polygons, vertices: int, place: Callable[[int], str], shown: Ints) -> None:
@@ -89,7 +77,9 @@ def check_range(polygons: Polygons, vertices: int, place: Callable[[int], str], 
     wrong = np.flatnonzero((polygons.corner < 0) | (polygons.corner >= vertices))
     if len(wrong):
         face = int(np.searchsorted(np.cumsum(polygons.count), wrong[0], side="right"))
-        raise InputError(f"{place(face)}: names vertex {int(shown[wrong[0]])}, but there are {vertices:,}")
+        number, found = int(shown[wrong[0]]), int(polygons.corner[wrong[0]])
+        since = ", from 0 on" if number == found and vertices else ""
+        raise InputError(f"{place(face)}: names vertex {number}, but there are {vertices:,}{since}")
 
 
 def _shown(line: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -9,11 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import C, any_backend
+from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Bools, Floats, Ints
-from sdfcli.mesh.formats.lines import numbers, polygons_of, texts_of
+from sdfcli.mesh.formats.lines import PIECE, REAL, numbers, polygons_of, texts_of
 from sdfcli.mesh.formats.polygons import Polygons
+from sdfcli.runtime.memory import require
 
 XYZ = (0, 1, 2)
+CORNER = 40
+"""Working bytes for a corner of a face."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,10 @@ class Lines:
             return None
         backend, (at, count) = any_backend(), self.corner[self.kind == C.LINE_FACE].T
         end = np.cumsum(count)
-        corner = backend.xp.empty(int(end[-1]) if len(end) else 0, np.uint64)
+        corners = int(end[-1]) if len(end) else 0
+        if corners > PIECE:  # in a line longer than any mesh needs
+            require(CORNER * corners, "reading its faces")
+        corner = backend.xp.empty(corners, np.uint64)
         given = {"text": np.frombuffer(self.text, np.uint8), "at": at.copy(), "end": end}
         device = {name: backend.from_host(array) for name, array in given.items()}
         backend.run("sdf_text_corners", len(end), bytes=len(self.text), corner=corner, **device)
@@ -158,6 +166,19 @@ def tables_of(data: bytes, before: int, start: int, counts: Sequence[int]) -> tu
         lines += len(end)
         begin += len(text) + 1
     return found, rows
+
+
+def text_behind(tables: list[Table], more: int, fault: str) -> str:
+    """A note of the lines behind the last table; empty without any. more: how many there are. Raises InputError for a
+    `fault` where there are less than none, and where the first one is a row of numbers, too."""
+    if more < 0:
+        raise InputError(fault)
+    if more == 0:
+        return ""
+    rest = re.search(rb"\S+", tables[-1].data[tables[-1].stop :])
+    if rest and re.fullmatch(REAL, rest[0]):
+        raise InputError(fault)
+    return f"lines behind its last row left out: {more:,}"
 
 
 def _line_ends(letters: npt.NDArray[np.uint8]) -> Ints:

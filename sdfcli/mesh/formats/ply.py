@@ -6,6 +6,9 @@ wrongly.
 
 from __future__ import annotations
 
+import re
+import warnings
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,11 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import any_backend
-from sdfcli.errors import InputError
+from sdfcli.errors import InputError, ReadingNote
 from sdfcli.mesh.arrays import Faces, Floats, Ints, by_threads
-from sdfcli.mesh.formats.lines import check_range, with_line_feeds
-from sdfcli.mesh.formats.plain import tables_of
+from sdfcli.mesh.formats.lines import WHOLE, check_range, with_line_feeds
+from sdfcli.mesh.formats.plain import tables_of, text_behind
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
+from sdfcli.runtime.memory import require
 
 _TYPES = {
     "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1", "short": "i2", "int16": "i2", "ushort": "u2",
@@ -30,6 +34,8 @@ _FORMATS = {"binary_little_endian": "<", "binary_big_endian": ">", "ascii": ""}
 _LONGEST_HEADER = 1 << 16
 _LONGEST_COUNT = 16
 _INDICES = ("vertex_indices", "vertex_index")
+_READ = ("vertex", "face", "tristrips")
+_MOST_NAMED = 8
 
 
 @dataclass(frozen=True)
@@ -59,13 +65,21 @@ class Element:
 
 
 def read_ply(path: Path) -> tuple[Floats, Ints | Faces]:
-    """Vertices (v, 3) and triangles (f, 3). Raises InputError for a truncated or damaged file, or one without them."""
+    """Vertices (v, 3) and triangles (f, 3).
+
+    Warns by a ReadingNote of elements that are not read, and of text behind the last one. Raises InputError for a
+    truncated or damaged file, and for one without vertices or with surfaces in other elements.
+    """
     data = np.fromfile(path, np.uint8)
     order, elements, start = _header(data[:_LONGEST_HEADER].tobytes())
-    tables = _Text(data, elements, start) if order == "" else _Binary(data, elements, start, order)
     vertex = next((k for k, element in enumerate(elements) if element.name == "vertex"), None)
     if vertex is None or any(elements[vertex].column(axis) < 0 for axis in "xyz"):
         raise InputError("no vertices with x, y and z in the header")
+    tables = _Text(data, elements, start) if order == "" else _Binary(data, elements, start, order)
+    others = [f"{each.count:,} of {each.name[:20]!a}" for each in elements if each.count and each.name not in _READ]
+    for note in (f"elements left out: {', '.join(others[:_MOST_NAMED])}" if others else "", tables.after):
+        if note:
+            warnings.warn(f"{path}: {note}", ReadingNote, stacklevel=2)
     points = tables.points(vertex)
     triangles: list[Ints | Faces] = [np.empty((0, 3), np.int64)]
     for number, element in enumerate(elements):
@@ -106,13 +120,14 @@ def _triangles_of(strips: Polygons) -> Polygons:
 
 def _header(head: bytes) -> tuple[str, list[Element], int]:
     """The byte order (empty for text), the elements, and the offset of their rows."""
-    end = head.find(b"end_header")
-    newline = head.find(b"\n", end)
-    if not head.startswith(b"ply") or end < 0 or newline < 0:
+    first = re.match(rb"(?:\xef\xbb\xbf)?ply[ \t]*(\r?\n|\r)", head)
+    line_end = b"\r" if first and first[1] == b"\r" else b"\n"  # bytes of numbers may follow a CR
+    end = re.search(rb"[\r\n]end_header[ \t]*" + (b"\r" if line_end == b"\r" else b"\r?\n"), head)
+    if first is None or end is None:
         raise InputError("no PLY header, or no end of it" if head else "the file is empty")
     order = None
     elements: list[Element] = []
-    for number, line in enumerate(head[:end].decode("ascii", "replace").splitlines()):
+    for number, line in enumerate(head[first.end() : end.start()].decode("ascii", "replace").split(line_end.decode())):
         match line.split():
             case ["format", name, "1.0"] if name in _FORMATS:
                 order = _FORMATS[name]
@@ -122,13 +137,33 @@ def _header(head: bytes) -> tuple[str, list[Element], int]:
                 elements[-1].columns.append(Property(name, _TYPES[kind], _TYPES[length]))
             case ["property", kind, name] if elements and kind in _TYPES:
                 elements[-1].columns.append(Property(name, _TYPES[kind]))
-            case [] | ["ply"] | ["comment", *_] | ["obj_info", *_]:
+            case [] | ["comment", *_] | ["obj_info", *_]:
                 pass
             case _:
-                raise InputError(f"line {number + 1}: not understood in a PLY header: {line[:40]!a}")
+                raise InputError(f"line {number + 2}: not understood in a PLY header: {line[:40]!a}")
     if order is None:
         raise InputError("the header names no format")
-    return order, elements, newline + 1
+    _check(elements)
+    return order, elements, end.end()
+
+
+def _check(elements: list[Element]) -> None:
+    """Raises InputError for a name that is there twice, and for elements that have surfaces and are not known."""
+    if twice := _twice([element.name for element in elements]):
+        raise InputError(f"two elements {twice[:40]!a} in the header")
+    for element in elements:
+        lists = [column.name for column in element.columns if column.length_kind and column.name in _INDICES]
+        if twice := _twice([column.name for column in element.columns]):
+            raise InputError(f"{element.name[:40]!a} has {twice[:40]!a} twice in the header")
+        if len(lists) > 1:
+            raise InputError(f"{element.name[:40]!a} has both {' and '.join(lists)}")
+        if lists and element.count and element.name not in _READ:
+            raise InputError(f"{lists[0]} of {element.name[:40]!a}, which is not read; save it as faces")
+
+
+def _twice(names: list[str]) -> str | None:
+    """The first name that was there before."""
+    return next((name for name, count in Counter(names).items() if count > 1), None)
 
 
 class _Text:
@@ -140,8 +175,9 @@ class _Text:
         body = with_line_feeds(data[start:].tobytes())
         self.tables, rows = tables_of(body, lines, 0, [element.count for element in elements])
         needed = sum(element.count for element in elements)
-        if rows < needed:
-            raise InputError(f"the header says {needed:,} rows, but {rows:,} lines follow")
+        self.after = text_behind(
+            self.tables, rows - needed, f"the header says {needed:,} rows, but {rows:,} lines follow"
+        )
 
     def points(self, vertex: int) -> Floats:
         element = self.elements[vertex]
@@ -159,7 +195,8 @@ class _Text:
             ends = [0]
             try:
                 for column in columns:
-                    ends.append(ends[-1] + 1 + (int(words[ends[-1]]) if column.length_kind else 0))
+                    size = words[ends[-1]] if column.length_kind else b"0"
+                    ends.append(ends[-1] + 1 + (int(size) if re.fullmatch(WHOLE, size) else -len(words) - 1))
             except (ValueError, IndexError):
                 ends = [len(words) + 1]
             if not 0 < ends[-1] <= len(words) or sorted(ends) != ends:
@@ -192,7 +229,7 @@ class _Binary:
     """The rows of a binary file, contiguous."""
 
     def __init__(self, data: npt.NDArray[np.uint8], elements: list[Element], start: int, order: str) -> None:
-        self.data, self.elements, self.order = data, elements, order
+        self.data, self.elements, self.order, self.after = data, elements, order, ""
         self.tables: list[Any] = []
         for element in elements:
             table, start = self._table(element, start)
@@ -297,6 +334,7 @@ class _Binary:
         item = [np.dtype(column.kind).itemsize for column in element.columns]
         least = sum(abs(a) or b for a, b in zip(length, item, strict=True))
         rows = min(element.count, (len(self.data) - start) // least + 1)
+        require(2 * 8 * rows, "finding its lists")
         backend = any_backend()
         given: dict[str, Any] = {
             "data": self.data,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +12,16 @@ import numpy as np
 
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Bools, Floats, Ints
+from sdfcli.runtime.memory import require
 
-MOST_CORNERS = 100_000
-"""Maximum corners of a concave polygon, whose ears take up to a minute."""
+MOST_CORNERS = 10_000
+"""Maximum corners of a concave polygon: up to them, a corner's ear takes little longer than in a small polygon."""
+MOST_ROUNDS = 4
+"""Maximum corners of a polygon for each vertex: where holes are joined to an outline, some are named again."""
+PIECE = 1 << 18
+"""Corners of polygons that are cut together."""
+WORKING = 200
+"""Working bytes for a corner of them."""
 
 FEW, VECTOR = 256, 32
 """Maximum corners for which the first ear is cut first; and minimum corners that are tested together by NumPy."""
@@ -44,16 +52,25 @@ def triangulated(vertices: Floats, polygons: Polygons) -> Ints:
     A convex polygon becomes a fan around its first corner, another one is ear-clipped (Meisters 1975), projected along
     the main axis of its normal. The triangles of a self-intersecting polygon are arbitrary.
 
-    Raises InputError for a concave polygon of more than MOST_CORNERS corners.
+    Raises InputError for a concave polygon of more than MOST_CORNERS corners, and for one with more than the vertices
+    explain; OutOfMemoryError.
     """
     first = np.cumsum(polygons.count) - polygons.count
     if (polygons.count == 3).all():
         return polygons.corner.reshape(-1, 3)
+    most = int(polygons.count.max())
+    if most > max(MOST_ROUNDS * len(vertices), FEW):
+        raise InputError(
+            f"a face of {most:,} corners, but there are {len(vertices):,} vertices: it names them many times"
+        )
+    needed = 24 * len(polygons.corner) + WORKING * max(PIECE, most)
+    if len(polygons.corner) > PIECE:  # to ask takes a millisecond, in which small ones are done
+        require(needed, "cutting faces into triangles")
     fans = polygons.count - 2
     start = np.cumsum(fans) - fans
     triangles = np.empty((int(fans.sum()), 3), np.int64)
-    for size in np.unique(polygons.count).tolist():
-        chosen = np.flatnonzero(polygons.count == size)
+    for chosen in _alike(polygons.count):
+        size = int(polygons.count[chosen[0]])
         corner = polygons.corner[first[chosen, None] + np.arange(size)]
         place = start[chosen, None] + np.arange(size - 2)
         triangles[place] = np.stack([np.broadcast_to(corner[:, :1], place.shape), corner[:, 1:-1], corner[:, 2:]], 2)
@@ -64,6 +81,15 @@ def triangulated(vertices: Floats, polygons: Polygons) -> Ints:
             for k in np.flatnonzero(~convex):
                 triangles[place[k]] = corner[k][_Ears(flat[k]).triangles()]
     return triangles
+
+
+def _alike(count: Ints) -> Iterator[Ints]:
+    """Polygons of one number of corners each time, of PIECE corners in all or one polygon."""
+    order = np.argsort(count, kind="stable")
+    sizes, starts = np.unique(count[order], return_index=True)
+    for size, same in zip(sizes.tolist(), np.split(order, starts[1:]), strict=True):
+        step = max(1, PIECE // size)
+        yield from (same[k : k + step] for k in range(0, len(same), step))
 
 
 def _flattened(corners: Floats) -> tuple[Floats, Bools]:

@@ -10,6 +10,7 @@ import codecs
 import re
 import string
 import warnings
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,8 +22,8 @@ from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Faces, Floats, Ints
 from sdfcli.mesh.formats.apart import EXTRAS, read_apart
 from sdfcli.mesh.formats.gltf import read_gltf
-from sdfcli.mesh.formats.lines import check_range, polygons_of, with_line_feeds
-from sdfcli.mesh.formats.plain import Lines, lines_of, tables_of
+from sdfcli.mesh.formats.lines import REAL, check_range, polygons_of, with_line_feeds
+from sdfcli.mesh.formats.plain import Lines, lines_of, tables_of, text_behind
 from sdfcli.mesh.formats.ply import read_ply
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
 from sdfcli.mesh.formats.vtk_xml import read_vtk
@@ -39,6 +40,18 @@ READING = {".obj": 4, ".vtp": 6, ".vtu": 6, ".step": 15, ".stp": 15}
 LEAST_READING = 3
 
 Arrays = tuple[Floats, Ints | Faces]
+
+LF = b"\n"
+OBJ_REFUSED = dict.fromkeys(("surf", "bsp", "bzp", "cdp"), "is a surface that is no polygon; save it as polygons")
+OBJ_REFUSED["call"] = "is a part in another file; save all in one file"
+"""Statements of OBJ files without which the shape is another one, and why."""
+OBJ_IGNORED = {
+    "vp", "cstype", "res", "deg", "bmat", "step", "parm", "trim", "hole", "scrv", "sp", "end", "con", "mg", "bevel",
+    "c_interp", "d_interp", "lod", "maplib", "usemap", "mtllib", "shadow_obj", "trace_obj", "ctech", "stech",
+}  # fmt: skip
+"""Statements of OBJ files that say how things look, or that belong to curves and surfaces."""
+MOST_NAMED, MOST_UNKNOWN = 8, 100
+"""Maximum keywords in a note, and maximum different ones that are not known."""
 
 _STL_HEAD, _STL_FACE = 84, 50
 """Bytes of a binary STL file's header, and of a triangle without bytes of attributes."""
@@ -173,15 +186,25 @@ class _Part(NamedTuple):
 
 
 def read_obj(path: Path) -> Arrays:
-    """Vertices (v, 3) and triangles (f, 3) of the faces in a Wavefront OBJ file, of all its objects and groups."""
-    data = path.read_bytes()
-    if b"\\\n" in data or b"\\\r\n" in data:
-        data = re.sub(rb"\\\r?\n", b" ", data)
+    """Vertices (v, 3) and triangles (f, 3) of the faces in a Wavefront OBJ file, of all its objects and groups.
+
+    Warns by a ReadingNote of elements without faces, and of statements that are not known. Raises InputError for a
+    damaged file, and for one with surfaces that are no polygons, or with parts in other files.
+    """
+    data = _joined(with_line_feeds(path.read_bytes()))
+    if (place := data.find(b"\0")) >= 0:
+        raise InputError(f"line {data.count(LF, 0, place) + 1}: a byte that is 0: damaged, or no text")
     parts: list[_Part] = []
-    seen = 0
-    for lines in lines_of(with_line_feeds(data), C.TEXT_OBJ):
+    seen, left_out = 0, Counter[str]()
+    for lines in lines_of(data, C.TEXT_OBJ):
         parts.append(_obj_part(lines, seen))
         seen += len(parts[-1].vertices)
+        left_out.update(_unread(lines))
+        if len(left_out) > MOST_UNKNOWN:
+            raise InputError(f"more than {MOST_UNKNOWN} keywords that are not known: damaged, or no OBJ file")
+    if left_out:
+        words = ", ".join(f"{count:,} of {keyword!a}" for keyword, count in sorted(left_out.items())[:MOST_NAMED])
+        warnings.warn(f"{path}: statements left out: {words}", errors.ReadingNote, stacklevel=2)
     del data, lines
     position, names, corners, counts, places = (np.concatenate(each) for each in zip(*parts, strict=True))
     if len(counts) == 0:
@@ -191,23 +214,62 @@ def read_obj(path: Path) -> Arrays:
     return position, triangulated(position, polygons)
 
 
+def _joined(data: bytes) -> bytes:
+    """A text without the ends of lines that a backslash continues, outside of comments. It has as many lines, the
+    blank ones after those that they were a part of."""
+    if b"\\\n" not in data:
+        return data
+
+    def join(found: re.Match[bytes]) -> bytes:
+        return found[0].replace(b"\\\n", b" ") + LF * found[0].count(LF)
+
+    return re.sub(rb"(?m)^(?:[^#\n]*\\\n)+[^\n]*", join, data)
+
+
+def _unread(lines: Lines) -> Counter[str]:
+    """How many statements there are of each keyword that has geometry or is not known. Raises InputError for one
+    without which the shape is another one."""
+    rows, at = lines.rows(lines.kind == C.LINE_UNKNOWN)
+    found = Counter[str]()
+    for row, line in zip(rows, at, strict=True):
+        keyword = row.split(None, 1)[0][:20].decode("ascii", "replace")
+        if re.fullmatch(REAL, row.split(None, 1)[0][:20]):
+            raise InputError(
+                f"line {line + 1}: begins with a number, {keyword}; a line goes on behind a backslash only"
+            )
+        if keyword.lower() in OBJ_REFUSED:
+            raise InputError(f"line {line + 1}: {keyword!a} {OBJ_REFUSED[keyword.lower()]}")
+        if keyword.lower() not in OBJ_IGNORED:
+            found[keyword] += 1
+    return found
+
+
 def _obj_part(lines: Lines, seen: int) -> _Part:
     """seen: the vertices before."""
     vertices = lines.vertices((1, 2, 3))
     faces, polygons = lines.is_face, lines.polygons()
     if polygons is None:
         rows, at = lines.rows(faces)
-        polygons = polygons_of(re.sub(rb"/[^\s]*", b"", b"\n".join(row[1:] for row in rows)).split(b"\n"), at)
+        polygons = polygons_of([re.sub(rb"^\s*\S+|(?<=\S)/\S*|(?<!\S)#.*", b"", row) for row in rows], at)
+    places = lines.before + np.flatnonzero(faces)
     corners = polygons.corner - 1
-    if len(corners) and polygons.corner.min() < 0:
-        known = seen + np.cumsum(lines.is_vertex)[faces]
-        last = np.repeat(known, polygons.count)
-        corners = np.where(polygons.corner < 0, polygons.corner + last, corners)
-    return _Part(vertices, polygons.corner, corners, polygons.count, lines.before + np.flatnonzero(faces))
+    if len(corners) and polygons.corner.min() < 1:
+        known = np.repeat(seen + np.cumsum(lines.is_vertex)[faces], polygons.count)
+        wrong = np.flatnonzero((polygons.corner < 1) & ((polygons.corner == 0) | (polygons.corner < -known)))
+        if len(wrong):
+            name, face = int(polygons.corner[wrong[0]]), np.searchsorted(np.cumsum(polygons.count), wrong[0], "right")
+            before = f"{int(known[wrong[0]]):,} come before it" if name else "the first one is 1"
+            raise InputError(f"line {places[face] + 1}: names vertex {name}, but {before}")
+        corners = np.where(polygons.corner < 0, polygons.corner + known, corners)
+    return _Part(vertices, polygons.corner, corners, polygons.count, places)
 
 
 def read_off(path: Path) -> Arrays:
-    """Vertices (v, 3) and triangles (f, 3) of an OFF file, with or without colours or normals."""
+    """Vertices (v, 3) and triangles (f, 3) of an OFF file, with or without colours, normals and textures.
+
+    Warns by a ReadingNote of text behind the last face. Raises InputError for a damaged file, a binary one, and one
+    in other than three dimensions.
+    """
     data = path.read_bytes()
     if b"#" in data:
         data = re.sub(rb"#[^\r\n]*", b"", data)
@@ -224,18 +286,22 @@ def read_off(path: Path) -> Arrays:
             start, line = end + 1, line + 1
         return text
 
-    first = words().upper()
+    first = words()
     # `OFF490 518 0` is common, too.
-    head = re.match(rb"(ST)?C?N?OFF\b\s*", first) or re.match(rb"(ST)?C?N?OFF", first)
+    head = re.match(rb"(?:ST)?C?N?(4?n?)OFF(?i:\s+(BINARY))?", first) or re.match(rb"(?:st)?c?n?off()()", first)
     if head is None:
         raise InputError("line 1: an OFF file starts with OFF")
+    if head[1] or head[2]:
+        what = "binary" if head[2] else "in other than three dimensions"
+        raise InputError(f"line {line}: {head[0].decode()}, an OFF file that is {what}, is not read")
     counts = (first[head.end() :] or words()).split()
-    if len(counts) < 2 or not all(word.isdigit() for word in counts[:2]):
+    if len(counts) < 2 or not all(word.isdigit() and len(word) < 100 for word in counts[:2]):
         raise InputError(f"line {line}: two or three counts are needed")
     vertices, faces = int(counts[0]), int(counts[1])
     tables, rows = tables_of(data, line, start, [vertices, faces])
-    if rows < vertices + faces:
-        raise InputError(f"the header says {vertices:,} vertices and {faces:,} faces, but {rows:,} lines follow")
+    fault = f"the header says {vertices:,} vertices and {faces:,} faces, but {rows:,} lines follow"
+    if note := text_behind(tables, rows - vertices - faces, fault):
+        warnings.warn(f"{path}: {note}", errors.ReadingNote, stacklevel=2)
     position = tables[0].points()
     polygons, places = tables[1].polygons(_off_corners)
     check_range(polygons, vertices, lambda face: f"line {places[face] + 1}", polygons.corner)
@@ -244,7 +310,9 @@ def read_off(path: Path) -> Arrays:
 
 def _off_corners(row: bytes, line: int) -> bytes:
     words = row.split()
-    size = int(words[0]) if words[0].isdigit() else 0
+    if not re.fullmatch(rb"0*[0-9]{1,9}", words[0]):
+        raise InputError(f"line {line + 1}: a face begins with the number of its corners")
+    size = int(words[0])
     if len(words) <= size:
         raise InputError(f"line {line + 1}: a face of {size} corners names {len(words) - 1}")
     return b" ".join(words[1 : 1 + size])

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import codecs
 import lzma
 import re
+import warnings
 import zlib
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +18,9 @@ from xml.etree import ElementTree
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.errors import InputError
-from sdfcli.mesh.arrays import Floats, Ints
-from sdfcli.mesh.formats.lines import check_range
+from sdfcli.errors import InputError, ReadingNote
+from sdfcli.mesh.arrays import Bools, Floats, Ints
+from sdfcli.mesh.formats.lines import REAL, WHOLE, check_range, odd_word
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
 from sdfcli.runtime.memory import require
 
@@ -31,12 +34,21 @@ TYPES = {
 }
 ORDERS = {"LittleEndian": "<", "BigEndian": ">"}
 HEADERS = {"UInt32": "u4", "UInt64": "u8"}
-FLAT, TRIANGLE, STRIP, POLYGON, PIXEL, QUAD = range(4, 10)
-"""Types of cells; up to FLAT they are vertices and lines, which have no area."""
+TRIANGLE, STRIP, POLYGON, PIXEL, QUAD = range(5, 10)
+"""Types of cells; before them they are vertices and lines, which have no area."""
 MAX_RATIO = 1 << 14
 """Maximum bytes from one that is compressed: zlib makes 1,032, LZMA some 7,000."""
 BASE64 = re.compile(rb"[A-Za-z0-9+/]+={0,2}")
 APPENDED = re.compile(rb"<AppendedData[^>]*>\s*_")
+LONGEST_TAG = 1 << 16
+"""Maximum bytes of the tag before the data behind the XML."""
+DUPLICATE_CELL, REFINED_CELL, HIDDEN_CELL, HIDDEN_POINT = 1, 8, 32, 2
+GHOST_CELLS = DUPLICATE_CELL | REFINED_CELL | HIDDEN_CELL
+"""Bits of the arrays vtkGhostType for what VTK's filters for surfaces leave out."""
+BYTES_PER_VALUE = 64
+"""Minimum working bytes for a value of an array, whatever its type: corners become triangles in 64 bits."""
+ASK_FROM = 1 << 24
+"""Working bytes for which it is asked whether they are free."""
 
 
 @dataclass
@@ -46,43 +58,102 @@ class _Encoding:
     order, header  byte order, and type of the sizes before an array, as NumPy names them.
     unpack         undoes the compression of a block, to at most so many bytes; None: there is none.
     appended       the data behind the XML, and whether that is base64.
-    starts         where arrays begin in it, ascending.
+    starts         where arrays begin in it, and its end, ascending.
+    size           the bytes of the file.
+    taken          those of them that arrays have taken.
+    needed         working bytes for values since the free memory was asked for, which takes a while.
     """
 
     order: str
     header: str
-    unpack: Callable[[bytes, int], bytes] | None
-    appended: tuple[bytes, bool]
+    unpack: Callable[[memoryview, int], bytes] | None
+    appended: tuple[memoryview, bool]
     starts: list[int]
+    size: int
+    taken: int = 0
+    needed: int = 0
+
+    def take(self, packed: int, values: int) -> None:
+        """Counts the bytes of an array, and its values. Raises InputError where arrays overlap, as they have taken more
+        bytes than the file has; OutOfMemoryError."""
+        self.taken += packed
+        self.needed += values * BYTES_PER_VALUE
+        if self.taken > self.size:
+            raise InputError("lies where other arrays lie, too")
+        if self.needed > ASK_FROM:
+            require(self.needed, "reading it")
+            self.needed = 0
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Cells of a piece.
+
+    corner  (c,) the points of all of them.
+    count   (n,) how many each has.
+    kind    (n,) types of VTK.
+    ghost   (n,) bits of VTK for cells that another part has, or that are hidden.
+    """
+
+    corner: Ints
+    count: Ints
+    kind: Ints
+    ghost: Ints
 
 
 def read_vtk(path: Path) -> tuple[Floats, Ints]:
     """Vertices (v, 3) and triangles (f, 3) of the polygons in all pieces of a .vtp or .vtu file.
 
-    Vertices and lines are left out. Raises InputError for cells that are no polygons.
+    Warns by a ReadingNote of cells without an area, of ghost cells, and of further time steps, which are left out.
+    Raises InputError for cells that are no polygons.
     """
     root, encoding = _parsed(path.read_bytes(), KINDS[path.suffix.lower()])
     vertices, triangles, before = [np.empty((0, 3))], [np.empty((0, 3), np.int64)], 0
-    for piece in root.iterfind("./*/Piece"):
+    flat = ghosts = 0
+    for piece in root.iterfind(f"./{KINDS[path.suffix.lower()]}/Piece"):
         points = _points(piece, encoding)
-        for polygons in _polygons(piece, encoding):
-            check_range(polygons, len(points), lambda face: f"cell {face}", polygons.corner)
-            triangles.append(triangulated(points, polygons) + before)
+        is_hidden = (_ghost_types(piece, "PointData", len(points), encoding) & HIDDEN_POINT) > 0
+        for cells in _cells_of(piece, encoding):
+            check_range(Polygons(cells.corner, cells.count), len(points), lambda cell: f"cell {cell}", cells.corner)
+            is_ghost = (cells.ghost & GHOST_CELLS) > 0
+            is_ghost[np.repeat(np.arange(len(cells.count)), cells.count)[is_hidden[cells.corner]]] = True
+            is_flat = cells.kind < TRIANGLE
+            ghosts += int((is_ghost & ~is_flat).sum())
+            flat += int(is_flat.sum())
+            for polygons in _of_types(cells, ~is_ghost & ~is_flat):
+                triangles.append(triangulated(points, polygons) + before)
+        flat += _count(piece, "NumberOfVerts") + _count(piece, "NumberOfLines")
         vertices.append(points)
         before += len(points)
+    steps = len(root.findall("./*[@TimeValues]"))
+    for note in (
+        f"hidden and duplicate cells left out: {ghosts:,}" if ghosts else "",
+        f"vertices and lines left out: {flat:,}" if flat else "",
+        "the first of its time steps is read" if steps else "",
+    ):
+        if note:
+            warnings.warn(f"{path}: {note}", ReadingNote, stacklevel=2)
     return np.concatenate(vertices), np.concatenate(triangles)
 
 
 def _parsed(data: bytes, kind: str) -> tuple[ElementTree.Element, _Encoding]:
     """The XML of a file, without the data behind it, and how its arrays are stored."""
-    found = APPENDED.search(data)
+    is_wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    if is_wide:
+        data = data.decode("utf-16", "replace").encode()
+    tag = max(0, data.find(b"<AppendedData"))
+    found = APPENDED.match(data, tag, tag + LONGEST_TAG)
     text, behind = (
-        (data[: found.end() - 1] + b"</AppendedData></VTKFile>", data[found.end() :]) if found else (data, b"")
+        (data[: found.end() - 1] + b"</AppendedData></VTKFile>", memoryview(data)[found.end() :])
+        if found
+        else (data, memoryview(b""))
     )
+    if b"\0" in text:
+        raise InputError("has bytes that are 0, as in UTF-16 without a byte-order mark; save it as UTF-8")
     if b"<!DOCTYPE" in text:
         raise InputError("has a document type, as no file of VTK has")
     try:
-        root = ElementTree.fromstring(text)
+        root = ElementTree.fromstring(text, ElementTree.XMLParser(encoding="utf-8" if is_wide else None))
     except ElementTree.ParseError as error:
         raise InputError(f"not the XML of a VTK file: {error}" if data else "the file is empty") from error
     if root.tag != "VTKFile" or root.get("type") != kind:
@@ -90,15 +161,29 @@ def _parsed(data: bytes, kind: str) -> tuple[ElementTree.Element, _Encoding]:
     compressor = root.get("compressor", "")
     if compressor not in UNPACK:
         raise InputError(f"compressed by {compressor[:40]!a}; save it with ZLib, or without compression")
+    for name, known in (("byte_order", ORDERS), ("header_type", HEADERS)):
+        if root.get(name, next(iter(known))) not in known:
+            raise InputError(f"{name} {root.get(name, '')[:40]!a}; it must be {' or '.join(known)}")
     appended = root.find("AppendedData")
     is_base64 = appended is not None and appended.get("encoding", "base64") == "base64"
+    if is_base64:
+        end = data.find(b"<", len(data) - len(behind))
+        behind = behind[: end - len(data)] if end >= 0 else behind
     return root, _Encoding(
         ORDERS[root.get("byte_order", "LittleEndian")],
         HEADERS[root.get("header_type", "UInt32")],
         UNPACK[compressor],
-        (behind.split(b"<", 1)[0] if is_base64 else behind, is_base64),
-        sorted({int(array.get("offset", 0)) for array in root.iter("DataArray")}),
+        (behind, is_base64),
+        sorted({_offset(array) for array in root.iter("DataArray")} | {len(behind)}),
+        len(data),
     )
+
+
+def _offset(array: ElementTree.Element) -> int:
+    word = array.get("offset", "0")
+    if not re.fullmatch(r"\s*[0-9]{1,15}\s*", word):
+        raise InputError(f"an offset of {word[:40]!a}")
+    return int(word)
 
 
 def _points(piece: ElementTree.Element, encoding: _Encoding) -> Floats:
@@ -115,45 +200,63 @@ def _points(piece: ElementTree.Element, encoding: _Encoding) -> Floats:
     return values.reshape(-1, 3)
 
 
-def _polygons(piece: ElementTree.Element, encoding: _Encoding) -> Iterator[Polygons]:
-    """The polygons of a piece; strips become triangles."""
+def _ghost_types(piece: ElementTree.Element, part: str, count: int, encoding: _Encoding) -> Ints:
+    """The bits (count,) that say which points or cells of a piece are no part of it; 0 where it has none."""
+    bits = np.zeros(count, np.int64)
+    for array in piece.iterfind(f"./{part}/DataArray"):
+        if (name := array.get("Name")) in ("vtkGhostType", "vtkGhostLevels"):
+            values = _array(array, encoding)
+            if len(values) != count or values.dtype.kind not in "iu":
+                raise InputError(
+                    f"{part}: {len(values):,} values of {name}, but {count:,} are needed, all whole numbers"
+                )
+            types = values.astype(np.int64)
+            bits |= types if name == "vtkGhostType" else types > 0  # how far behind the border of its part
+    return bits
+
+
+def _cells_of(piece: ElementTree.Element, encoding: _Encoding) -> Iterator[_Cells]:
+    """The cells of a piece, but for a surface's vertices and lines."""
     if piece.find("Cells") is None:
-        for name, kind in (("Polys", POLYGON), ("Strips", STRIP)):
-            corner, count = _cells(piece, name, _count(piece, f"NumberOf{name}"), encoding)
-            yield from _of_types(corner, count, np.full(len(count), kind))
+        names = ("Verts", "Lines", "Polys", "Strips")
+        ends = np.cumsum([_count(piece, f"NumberOf{name}") for name in names]).tolist()
+        ghost = _ghost_types(piece, "CellData", ends[-1], encoding)
+        for place, name, kind in ((1, "Polys", POLYGON), (2, "Strips", STRIP)):
+            corner, count = _cells(piece, name, ends[place + 1] - ends[place], encoding)
+            yield _Cells(corner, count, np.full(len(count), kind), ghost[ends[place] : ends[place + 1]])
         return
     cells = _count(piece, "NumberOfCells")
     corner, count = _cells(piece, "Cells", cells, encoding)
     types = _named(piece, "Cells", "types", encoding) if cells else np.empty(0, np.int64)
     if len(types) != cells:
         raise InputError(f"{cells:,} cells, but {len(types):,} types of cells")
-    if cells and types.max() > QUAD:
-        at = int(types.argmax())
+    unknown = np.flatnonzero((types < 0) | (types > QUAD))
+    if len(unknown):
         raise InputError(
-            f"cell {at}: of the type {types[at]}, which is no flat polygon; in ParaView apply Extract Surface, then "
-            "Triangulate, and save that as .vtp"
+            f"cell {unknown[0]}: of the type {types[unknown[0]]}, which is no flat polygon; in ParaView apply Extract "
+            "Surface, then Triangulate, and save that as .vtp"
         )
-    yield from _of_types(corner, count, types)
+    yield _Cells(corner, count, types, _ghost_types(piece, "CellData", cells, encoding))
 
 
-def _of_types(corner: Ints, count: Ints, types: Ints) -> Iterator[Polygons]:
-    """The polygons among cells, each type by itself."""
-    first = np.cumsum(count) - count
-    for kind in np.unique(types[types > FLAT]).tolist():
-        chosen = np.flatnonzero(types == kind)
-        least = {PIXEL: 4, QUAD: 4}.get(kind, 3)
-        few = chosen[(count[chosen] < least) | ((count[chosen] > least) & (kind not in (STRIP, POLYGON)))]
+def _of_types(cells: _Cells, is_wanted: Bools) -> Iterator[Polygons]:
+    """The polygons among cells, each type by itself; strips become triangles."""
+    first = np.cumsum(cells.count) - cells.count
+    for kind in np.unique(cells.kind[is_wanted]).tolist():
+        chosen = np.flatnonzero(is_wanted & (cells.kind == kind))
+        least, own = {PIXEL: 4, QUAD: 4}.get(kind, 3), cells.count[chosen]
+        few = np.flatnonzero((own < least) | ((own > least) & (kind not in (STRIP, POLYGON))))
         if len(few):
-            raise InputError(f"cell {few[0]}: of the type {kind}, with {count[few[0]]} corners")
+            raise InputError(f"cell {chosen[few[0]]}: of the type {kind}, with {own[few[0]]} corners")
+        own = own - 2 if kind == STRIP else own
+        within = np.arange(own.sum()) - np.repeat(np.cumsum(own) - own, own)
+        place = np.repeat(first[chosen], own) + within
         if kind == STRIP:
-            starts = np.concatenate([first[k] + np.arange(count[k] - 2) for k in chosen.tolist()])
-            odd = np.concatenate([np.arange(count[k] - 2) % 2 for k in chosen.tolist()])
-            three = np.stack([starts, starts + 1 + odd, starts + 2 - odd], axis=1)
-            yield Polygons(corner[three].ravel(), np.full(len(three), 3))
+            odd = within % 2
+            three = np.stack([place, place + 1 + odd, place + 2 - odd], axis=1)
+            yield Polygons(cells.corner[three].ravel(), np.full(len(three), 3))
             continue
-        own = count[chosen]
-        place = np.repeat(first[chosen] - (np.cumsum(own) - own), own) + np.arange(own.sum())
-        corners = corner[place]
+        corners = cells.corner[place]
         if kind == PIXEL:  # its corners are those of a lattice, row by row
             corners = corners.reshape(-1, 4)[:, [0, 1, 3, 2]].ravel()
         yield Polygons(corners, own)
@@ -161,15 +264,15 @@ def _of_types(corner: Ints, count: Ints, types: Ints) -> Iterator[Polygons]:
 
 def _cells(piece: ElementTree.Element, name: str, cells: int, encoding: _Encoding) -> tuple[Ints, Ints]:
     """The corners of all cells (c,), and their number for each."""
-    if not cells:
+    if not cells and piece.find(f"./{name}/DataArray") is None:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     corner, end = (_named(piece, name, part, encoding) for part in ("connectivity", "offsets"))
     if len(end) == cells + 1 and end[0] == 0:
         end = end[1:]
-    if len(end) != cells or end[-1] != len(corner):
+    if len(end) != cells or (end[-1] if cells else 0) != len(corner):
         raise InputError(f"{cells:,} {name}, but {len(end):,} offsets, and {len(corner):,} corners")
     count = np.diff(end, prepend=0)
-    if count.min() < 0:
+    if (count < 0).any():
         raise InputError(f"{name}: offsets must not fall")
     return corner, count
 
@@ -186,7 +289,7 @@ def _named(piece: ElementTree.Element, part: str, name: str, encoding: _Encoding
 
 def _count(piece: ElementTree.Element, name: str) -> int:
     word = piece.get(name, "0")
-    if not re.fullmatch(r"\s*\d{1,15}\s*", word):
+    if not re.fullmatch(r"\s*[0-9]{1,15}\s*", word):
         raise InputError(f"{name} must be a whole number, not {word[:40]!a}")
     return int(word)
 
@@ -197,25 +300,42 @@ def _array(array: ElementTree.Element, encoding: _Encoding) -> Values:
     dtype = TYPES.get(array.get("type", ""))
     if dtype is None:
         raise InputError(f"{name!a}: values of the type {array.get('type', '')[:40]!a}")
-    if form == "ascii":
-        words = (array.text or "").split()
-        try:
-            return np.array(words, np.float64 if dtype[0] == "f" else np.int64)
-        except (ValueError, OverflowError) as error:
-            raise InputError(f"{name!a}: {error}") from error
     try:
+        if form == "ascii":
+            text, is_real = (array.text or "").encode(), dtype[0] == "f"
+            if odd := odd_word(text, REAL if is_real else WHOLE):
+                raise InputError(
+                    f"{'numbers are' if is_real else 'whole numbers are'} needed, not {odd[0][:40].decode()!a}"
+                )
+            encoding.take(len(text), len(text) // 2)
+            return (
+                np.fromstring(text, np.float64 if is_real else np.int64, sep=" ")
+                if text.strip()
+                else np.empty(0, dtype)
+            )
         if form == "binary":
-            data = _from_base64((array.text or "").encode())
+            data = memoryview(_from_base64((array.text or "").encode()))
+        elif form == "appended":
+            data = _behind(array, encoding)
         else:
-            behind, is_base64 = encoding.appended
-            start = int(array.get("offset", "-1"))
-            if not 0 <= start < len(behind):
-                raise InputError(f"starts at byte {start:,} of {len(behind):,}")
-            end = next((each for each in encoding.starts if each > start), len(behind))
-            data = _from_base64(behind[start:end]) if is_base64 else behind[start:]
-        return np.frombuffer(_content(data, encoding), encoding.order + dtype)
+            raise InputError(f"its format is {form[:40]!a}; it must be ascii, binary or appended")
+        return np.frombuffer(_content(data, encoding, int(dtype[1])), encoding.order + dtype)
     except (InputError, ValueError, zlib.error, lzma.LZMAError) as error:
         raise InputError(f"{name!a}: {error}") from error
+
+
+def _behind(array: ElementTree.Element, encoding: _Encoding) -> memoryview:
+    """The bytes behind the XML from an array on."""
+    behind, is_base64 = encoding.appended
+    start = _offset(array)
+    if "offset" not in array.attrib:
+        raise InputError("appended, but without an offset")
+    if start >= len(behind):
+        raise InputError(f"starts at byte {start:,} of {len(behind):,}")
+    if not is_base64:
+        return behind[start:]
+    end = encoding.starts[bisect_right(encoding.starts, start)]
+    return memoryview(_from_base64(bytes(behind[start:end])))
 
 
 def _from_base64(text: bytes) -> bytes:
@@ -226,13 +346,15 @@ def _from_base64(text: bytes) -> bytes:
         raise InputError(f"not base64: {error}") from error
 
 
-def _content(data: bytes, encoding: _Encoding) -> bytes:
-    """The bytes of an array, behind the header with their number, or with those of compressed blocks."""
+def _content(data: memoryview, encoding: _Encoding, item: int) -> bytes | memoryview:
+    """The bytes of an array, behind the header with their number, or with those of compressed blocks. item: bytes of
+    a value."""
     kind = np.dtype(encoding.order + encoding.header)
     if len(data) < kind.itemsize:
         raise InputError("the data end before the array")
     if encoding.unpack is None:
         size = int(np.frombuffer(data, kind, 1)[0])
+        encoding.take(kind.itemsize + size, size // item)
         return _part(data, kind.itemsize, size)
     blocks = int(np.frombuffer(data, kind, 1)[0])
     if blocks == 0:
@@ -245,7 +367,7 @@ def _content(data: bytes, encoding: _Encoding) -> bytes:
     whole[-1] = int(sizes[2]) or whole[-1]
     if sum(whole) > MAX_RATIO * sum(packed):
         raise InputError(f"{sum(whole):,} bytes from {sum(packed):,} compressed ones")
-    require(sum(whole), "unpacking it")
+    encoding.take(place + sum(packed), sum(whole) // item)
     for size, unpacked in zip(packed, whole, strict=True):
         block = encoding.unpack(_part(data, place, size), unpacked + 1)
         if len(block) != unpacked:
@@ -255,13 +377,13 @@ def _content(data: bytes, encoding: _Encoding) -> bytes:
     return b"".join(found)
 
 
-def _part(data: bytes, start: int, size: int) -> bytes:
+def _part(data: memoryview, start: int, size: int) -> memoryview:
     if start + size > len(data):
         raise InputError(f"{size:,} bytes are needed, but the data end after {len(data) - start:,}")
     return data[start : start + size]
 
 
-UNPACK: dict[str, Callable[[bytes, int], bytes] | None] = {
+UNPACK: dict[str, Callable[[memoryview, int], bytes] | None] = {
     "": None,
     "vtkZLibDataCompressor": lambda data, most: zlib.decompressobj().decompress(data, most),
     "vtkLZMADataCompressor": lambda data, most: lzma.LZMADecompressor().decompress(data, most),
