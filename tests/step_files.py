@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 Point = tuple[float, float, float]
+Product = tuple[str, str]
+"""The names of a product and of its representation."""
 
 
 class _Writer:
@@ -27,49 +29,84 @@ class _Writer:
         return self.add(f"AXIS2_PLACEMENT_3D('',{self.point(*origin)},{self.direction(*z)},{self.direction(*x)})")
 
 
+class Assembly(_Writer):
+    """Products: parts of items, and assemblies of these. unit: SI units with a prefix, or `INCH`."""
+
+    def __init__(self, unit: str = "MILLI") -> None:
+        super().__init__()
+        self.app = self.add("APPLICATION_CONTEXT('core data for automotive mechanical design processes')")
+        standard = "'international standard','automotive_design',2000"
+        self.add(f"APPLICATION_PROTOCOL_DEFINITION({standard},{self.app})")
+        self.context = self.units(unit)
+        self.home = self.place((0.0, 0.0, 0.0))
+
+    def units(self, unit: str) -> str:
+        """A context of representations in a unit."""
+        if unit == "INCH":
+            metre = self.add("(LENGTH_UNIT()NAMED_UNIT(*)SI_UNIT(.MILLI.,.METRE.))")
+            measure = self.add(f"LENGTH_MEASURE_WITH_UNIT(LENGTH_MEASURE(25.4),{metre})")
+            size = self.add("DIMENSIONAL_EXPONENTS(1.,0.,0.,0.,0.,0.,0.)")
+            length = self.add(f"(CONVERSION_BASED_UNIT('INCH',{measure})LENGTH_UNIT()NAMED_UNIT({size}))")
+        else:
+            prefix = f".{unit}." if unit else "$"
+            length = self.add(f"(LENGTH_UNIT()NAMED_UNIT(*)SI_UNIT({prefix},.METRE.))")
+        angle = self.add("(NAMED_UNIT(*)PLANE_ANGLE_UNIT()SI_UNIT($,.RADIAN.))")
+        solid_angle = self.add("(NAMED_UNIT(*)SI_UNIT($,.STERADIAN.)SOLID_ANGLE_UNIT())")
+        least = "LENGTH_MEASURE(1.E-7)"
+        least = self.add(f"UNCERTAINTY_MEASURE_WITH_UNIT({least},{length},'distance_accuracy_value','')")
+        return self.add(
+            f"(GEOMETRIC_REPRESENTATION_CONTEXT(3)GLOBAL_UNCERTAINTY_ASSIGNED_CONTEXT(({least}))"
+            f"GLOBAL_UNIT_ASSIGNED_CONTEXT(({length},{angle},{solid_angle}))REPRESENTATION_CONTEXT('',''))"
+        )
+
+    def product(self, name: str, items: Sequence[str], kind: str = "SHAPE", context: str | None = None) -> Product:
+        """A product with a representation of items."""
+        product = _product(self, self.app, name)
+        listed = ",".join([self.home, *items])
+        shape = self.add(f"{kind}_REPRESENTATION('',({listed}),{context or self.context})")
+        whole = self.add(f"PRODUCT_DEFINITION_SHAPE('',$,{product})")
+        self.add(f"SHAPE_DEFINITION_REPRESENTATION({whole},{shape})")
+        return product, shape
+
+    def part(self, items: Sequence[str], name: str = "part", context: str | None = None) -> Product:
+        """A product of solids."""
+        return self.product(name, items, "ADVANCED_BREP_SHAPE", context)
+
+    def assembly(self, parts: Sequence[tuple[Product, Point]], name: str = "assembly") -> Product:
+        """A product of others, at places."""
+        marks = [self.place(place) for _, place in parts]
+        whole, shape = self.product(name, marks)
+        for number, (((part, part_shape), _), mark) in enumerate(zip(parts, marks, strict=True)):
+            use = self.add(f"NEXT_ASSEMBLY_USAGE_OCCURRENCE('{number}','c{number}','',{whole},{part},$)")
+            used = self.add(f"PRODUCT_DEFINITION_SHAPE('','',{use})")
+            moved = self.add(f"ITEM_DEFINED_TRANSFORMATION('','',{self.home},{mark})")
+            relation = self.add(
+                f"(REPRESENTATION_RELATIONSHIP('','',{part_shape},{shape})"
+                f"REPRESENTATION_RELATIONSHIP_WITH_TRANSFORMATION({moved})SHAPE_REPRESENTATION_RELATIONSHIP())"
+            )
+            self.add(f"CONTEXT_DEPENDENT_SHAPE_REPRESENTATION({relation},{used})")
+        return whole, shape
+
+    def solid(self, radius: float, height: float) -> str:
+        """A cylinder upon the plane z = 0."""
+        return _solid(self, radius, height)
+
+    def text(self) -> str:
+        """The file."""
+        head = (
+            "ISO-10303-21;\nHEADER;\nFILE_DESCRIPTION((''),'2;1');\n"
+            "FILE_NAME('','2026-01-01T00:00:00',(''),(''),'','','');\n"
+            "FILE_SCHEMA(('AUTOMOTIVE_DESIGN { 1 0 10303 214 1 1 1 1 }'));\nENDSEC;\nDATA;\n"
+        )
+        return head + "\n".join(self.lines) + "\nENDSEC;\nEND-ISO-10303-21;\n"
+
+
 def cylinder(radius: float, height: float, places: Sequence[Point], unit: str = "MILLI") -> str:
     """A file with a cylinder upon the plane z = 0, once for each place, in SI units with a prefix, or `INCH`."""
-    w = _Writer()
-    app = w.add("APPLICATION_CONTEXT('core data for automotive mechanical design processes')")
-    w.add(f"APPLICATION_PROTOCOL_DEFINITION('international standard','automotive_design',2000,{app})")
-    if unit == "INCH":
-        metre = w.add("(LENGTH_UNIT()NAMED_UNIT(*)SI_UNIT(.MILLI.,.METRE.))")
-        measure = w.add(f"LENGTH_MEASURE_WITH_UNIT(LENGTH_MEASURE(25.4),{metre})")
-        size = w.add("DIMENSIONAL_EXPONENTS(1.,0.,0.,0.,0.,0.,0.)")
-        length = w.add(f"(CONVERSION_BASED_UNIT('INCH',{measure})LENGTH_UNIT()NAMED_UNIT({size}))")
-    else:
-        prefix = f".{unit}." if unit else "$"
-        length = w.add(f"(LENGTH_UNIT()NAMED_UNIT(*)SI_UNIT({prefix},.METRE.))")
-    angle = w.add("(NAMED_UNIT(*)PLANE_ANGLE_UNIT()SI_UNIT($,.RADIAN.))")
-    solid_angle = w.add("(NAMED_UNIT(*)SI_UNIT($,.STERADIAN.)SOLID_ANGLE_UNIT())")
-    least = w.add(f"UNCERTAINTY_MEASURE_WITH_UNIT(LENGTH_MEASURE(1.E-7),{length},'distance_accuracy_value','')")
-    context = w.add(
-        f"(GEOMETRIC_REPRESENTATION_CONTEXT(3)GLOBAL_UNCERTAINTY_ASSIGNED_CONTEXT(({least}))"
-        f"GLOBAL_UNIT_ASSIGNED_CONTEXT(({length},{angle},{solid_angle}))REPRESENTATION_CONTEXT('',''))"
-    )
-    home = w.place((0.0, 0.0, 0.0))
-    solid = _solid(w, radius, height)
-    part, part_shape = _product(w, app, "cylinder"), ""
-    part_shape = w.add(f"ADVANCED_BREP_SHAPE_REPRESENTATION('',({home},{solid}),{context})")
-    w.add(f"SHAPE_DEFINITION_REPRESENTATION({w.add(f'PRODUCT_DEFINITION_SHAPE({chr(39) * 2},$,{part})')},{part_shape})")
-    whole = _product(w, app, "assembly")
-    marks = [w.place(place) for place in places]
-    shape = w.add(f"SHAPE_REPRESENTATION('',({','.join([home, *marks])}),{context})")
-    w.add(f"SHAPE_DEFINITION_REPRESENTATION({w.add(f'PRODUCT_DEFINITION_SHAPE({chr(39) * 2},$,{whole})')},{shape})")
-    for number, mark in enumerate(marks):
-        use = w.add(f"NEXT_ASSEMBLY_USAGE_OCCURRENCE('{number}','c{number}','',{whole},{part},$)")
-        used = w.add(f"PRODUCT_DEFINITION_SHAPE('','',{use})")
-        moved = w.add(f"ITEM_DEFINED_TRANSFORMATION('','',{home},{mark})")
-        relation = w.add(
-            f"(REPRESENTATION_RELATIONSHIP('','',{part_shape},{shape})"
-            f"REPRESENTATION_RELATIONSHIP_WITH_TRANSFORMATION({moved})SHAPE_REPRESENTATION_RELATIONSHIP())"
-        )
-        w.add(f"CONTEXT_DEPENDENT_SHAPE_REPRESENTATION({relation},{used})")
-    head = (
-        "ISO-10303-21;\nHEADER;\nFILE_DESCRIPTION((''),'2;1');\nFILE_NAME('','2026-01-01T00:00:00',(''),(''),'','','');\n"
-        "FILE_SCHEMA(('AUTOMOTIVE_DESIGN { 1 0 10303 214 1 1 1 1 }'));\nENDSEC;\nDATA;\n"
-    )
-    return head + "\n".join(w.lines) + "\nENDSEC;\nEND-ISO-10303-21;\n"
+    file = Assembly(unit)
+    part = file.part([file.solid(radius, height)])
+    file.assembly([(part, place) for place in places])
+    return file.text()
 
 
 def _product(w: _Writer, app: str, name: str) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sdfcli.mesh.arrays import Floats
     from sdfcli.query.contacts import Contacts
     from sdfcli.query.first_contact import FirstContact
+    from sdfcli.query.sphere_tree import SphereTree
 
 LOOSE = 2
 """Stated errors beyond the required clearance up to which triangles are contacts by default: no bound is looser."""
@@ -149,7 +150,7 @@ def collide(
                 shown.poses(*batch)
         if contacts is not None:
             write_contacts(contacts, shown.manifold(), len(shown.low), force)
-    shown.end(margin, contacts)
+    shown.end(margin, contacts, search.encloses)
     if least is not None:
         shown.require(least)
 
@@ -175,6 +176,7 @@ class Search:
         self.field, self.frames, self.poses, self.update = field, frames, poses, update
         self.device: dict[str, Any] = {"device": device, "threads": threads}
         self.margin, self.start = margin, clock.perf_counter()
+        self.encloses: bool | None = None
 
     def _tell(self, done: int, count: int, what: str) -> None:
         self.update(pace(done, count, clock.perf_counter() - self.start, what))
@@ -182,32 +184,49 @@ class Search:
     def batches(self) -> Iterator[tuple[int, int, Contacts]]:
         """The contacts of some poses, or of a frame: the number of the first one, how many there are in all, and the
         contacts."""
-        from sdfcli.query.contacts import batch_size, contacts
-        from sdfcli.query.sphere_tree import SphereTree
+        from sdfcli.query.contacts import batch_size
 
         frames, poses = len(self.frames), len(self.poses)
         if frames > 1:
             for number in range(frames):
                 self._tell(number, frames, "frames")
-                tree, pose = SphereTree(self.frames[number], **self.device), self.poses[number % poses]
-                yield number, frames, contacts(self.field, tree, pose, margin=self.margin)
+                yield number, frames, self._contacts(self._tree(number), self.poses[number % poses])
             return
-        tree = SphereTree(self.frames[0], **self.device)
+        tree = self._tree(0)
         batch = batch_size(tree.backend)
         for first in range(0, poses, batch):
             self._tell(first, poses, "poses")
-            yield first, poses, contacts(self.field, tree, self.poses[first : first + batch], margin=self.margin)
+            yield first, poses, self._contacts(tree, self.poses[first : first + batch])
+
+    def _tree(self, number: int) -> SphereTree:
+        from sdfcli.query.sphere_tree import SphereTree
+
+        return SphereTree(self.frames[number], **self.device)
+
+    def _contacts(self, tree: SphereTree, poses: Floats) -> Contacts:
+        from sdfcli.query.contacts import contacts
+
+        found = contacts(self.field, tree, poses, margin=self.margin)
+        self._asked(tree)
+        return found
+
+    def _asked(self, tree: SphereTree) -> None:
+        """Notes whether the mesh of a tree has an inside, if that mattered; of frames, whether all have."""
+        if tree.encloses is not None:
+            self.encloses = tree.encloses and self.encloses is not False
 
     def path(self, clearance: float) -> FirstContact:
         """The first contact along the poses."""
         from sdfcli.query.first_contact import first_contact
 
-        return first_contact(
+        tree = self._tree(0)
+        found = first_contact(
             self.field,
-            self.frames[0],
+            tree,
             self.poses,
             clearance=clearance,
             margin=self.margin,
             progress=lambda done, count: self._tell(done, count, "segments"),
-            **self.device,
         )
+        self._asked(tree)
+        return found

@@ -87,8 +87,9 @@ class Shown:
         nothing, vectors = np.empty(0, np.int64), np.empty((0, 3))
         return Manifold.joined([Manifold(nothing, nothing, np.empty(0), vectors, vectors), *self.manifolds])
 
-    def end(self, margin: float | None, output: Path | None) -> None:
-        """Shows what all poses have in common. output: the file of the contacts."""
+    def end(self, margin: float | None, output: Path | None, encloses: bool | None) -> None:
+        """Shows what all poses have in common. output: the file of the contacts. encloses: whether the mesh has an
+        inside; None where that did not matter."""
         took, poses = clock.perf_counter() - self.start, len(self.low)
         touched = sum(map(len, self.manifolds))
         if self.json:
@@ -98,6 +99,7 @@ class Shown:
                     "input": str(self.file),
                     "posed": self.mesh,
                     "signed": not self.unsigned,
+                    "posed_encloses": encloses,
                     "stated_error": self.error.near,
                     "stated_band": self.error.band,
                     **(self.facts or of_poses),
@@ -115,7 +117,7 @@ class Shown:
             rows.append(("time", f"{took:.2f} s" + ("" if self.facts else f", {poses / took:,.0f} {self.what}s/s")))
             print_table(f"{self.mesh} in {self.file}", rows)
         if not self.quiet:
-            for note in self._notes():
+            for note in self._notes(encloses):
                 say(f"note: {note}")
 
     def _pose_rows(self) -> list[tuple[str, str]]:
@@ -147,13 +149,15 @@ class Shown:
         least = POINT_ROUNDING * self.field.domain.length
         return [0.0 if abs(x) < least else x for x in row["point"]]
 
-    def _notes(self) -> Iterator[str]:
+    def _notes(self, encloses: bool | None) -> Iterator[str]:
         if self.unsigned:
             yield "the field has no signs: distances are clearances, and what lies inside is not seen"
         elif self.field.info.get("jump_leaves"):
             yield "the field closes holes of its mesh, where the sign jumps; bounds do not hold there"
         if self.field.info.get("verdict") == "doubtful":
             yield "the inside of the field's mesh is uncertain: see sdfcli info"
+        if encloses is False:
+            yield f"{self.mesh} encloses nothing: whether it lies around a part of the field's solid is not seen"
 
     def require(self, least: float) -> None:
         """Raises CheckFailedError where the bounds do not exclude that the mesh comes nearer than `least`."""

@@ -162,6 +162,10 @@ COLLIDE: dict[str, Json] = {
     "output?": COMMON["output"],
     "posed": told(TEXT, "the mesh, the folder, or the first of several meshes and how many more"),
     "signed": told(YES_OR_NO, "whether the field has signs; without them nothing is penetrating"),
+    "posed_encloses": told(
+        or_null(YES_OR_NO),
+        "whether the mesh has an inside, in which a solid of the field may lie; null where no pose had one there",
+    ),
     "stated_error": told(AMOUNT, "the field's error up to `stated_band` from the surface, in its units"),
     "stated_band": told(AMOUNT, "the distance up to which `stated_error` holds"),
     "poses": told(COUNT, "how many poses there are"),

@@ -7,11 +7,16 @@ bits each, without repeats: run-length coding takes a fifth of the time, and pac
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+INFLATE, SHUFFLE, FLETCHER32 = 1, 2, 3
+"""HDF5's codes of the filters."""
+SUM = 4
+"""Bytes of a checksum."""
 DEFLATE = 6
 REGULAR = 0.3
 """Bytes per entry after run-length coding, below which repeats are searched for as well."""
@@ -69,6 +74,43 @@ def _split(data: bytes, length: int) -> list[bytes]:
 def _deflated(data: bytes, strategy: int) -> bytes:
     deflate = zlib.compressobj(DEFLATE, strategy=strategy)
     return deflate.compress(data) + deflate.flush()
+
+
+def unpacked(data: bytes, filters: Sequence[int], itemsize: int, size: int) -> npt.NDArray[np.uint8]:
+    """The bytes (size / itemsize, itemsize) of a chunk's entries. HDF5 itself reads beyond the end of a chunk that
+    unpacks to less than it should.
+
+    filters: codes of those that packed it, in their order, each at most once. size: of all entries, in bytes.
+
+    Raises ValueError for a chunk that unpacks to another size, or does not fit its checksum.
+    """
+    ends = [size]
+    for code in filters:
+        ends.append(ends[-1] + SUM if code == FLETCHER32 else ends[-1])
+    for code, end in zip(reversed(filters), reversed(ends[:-1]), strict=True):
+        if code == FLETCHER32:
+            data, sums = data[:-SUM], data[-SUM:]
+            if fletcher32(data).to_bytes(SUM, "little") != sums:
+                raise ValueError("checksum")
+        elif code == INFLATE:
+            data = _inflated(data, end)
+    if len(data) != size:
+        raise ValueError("size")
+    shape = (itemsize, -1) if SHUFFLE in filters else (-1, itemsize)
+    entries = np.frombuffer(data, np.uint8).reshape(shape)
+    return entries.T if SHUFFLE in filters else entries
+
+
+def _inflated(data: bytes, size: int) -> bytes:
+    """Exactly `size` bytes from all of a stream of zlib. Raises ValueError."""
+    inflate = zlib.decompressobj()
+    try:
+        whole = inflate.decompress(data, size + 1)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    if len(whole) != size or not inflate.eof or inflate.unused_data:
+        raise ValueError("size")
+    return whole
 
 
 def fletcher32(data: bytes) -> int:

@@ -12,11 +12,12 @@ import numpy.typing as npt
 
 from sdfcli.backend import any_backend
 from sdfcli.errors import InputError, OutOfMemoryError
-from sdfcli.field.chunks import DEFLATE
+from sdfcli.field.chunks import DEFLATE, FLETCHER32, INFLATE, SHUFFLE, unpacked
+from sdfcli.runtime.hardware import available_threads
+from sdfcli.runtime.threads import executor
 
-FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32"}
-LEAST_PACKED = 8
-"""Minimum bytes of a packed chunk: deflate's header, and four of the checksum."""
+AT_A_TIME = 64
+"""Chunks that are read before they are unpacked."""
 MOST_PACKED = 1100
 """Maximum ratio of packing (deflate: 1032 to 1): a dataset that claims more is not allocated."""
 
@@ -142,31 +143,64 @@ def read_list(file: Any, name: str, *dtypes: type) -> npt.NDArray[Any]:
         raise InputError(f"{name} has an impossible size")
     if len(dataset) * dataset.dtype.itemsize > MOST_PACKED * dataset.id.get_storage_size():
         raise InputError(f"{name} claims more entries than the file holds")
-    _check_chunks(dataset, name)
+    filters = _filters(dataset, name)
     if len(dataset) * dataset.dtype.itemsize > any_backend().memory_free():
         raise OutOfMemoryError(f"{name} does not fit into memory")
-    return np.ascontiguousarray(dataset[()])
+    if dataset.chunks is None:
+        if dataset.id.get_storage_size() != len(dataset) * dataset.dtype.itemsize:
+            raise InputError(f"{name} has another size than it claims")
+        return np.ascontiguousarray(dataset[()])
+    _check_chunks(dataset, name)
+    try:
+        return _unpacked(dataset, filters)
+    except (ValueError, OSError, KeyError, RuntimeError) as error:
+        raise InputError(f"{name} has a chunk that cannot be unpacked") from error
+
+
+def _filters(dataset: Any, name: str) -> list[int]:
+    """The codes of a dataset's filters, in their order. Raises InputError for those that are not known here, which HDF5
+    would load from elsewhere, and for one that is there twice."""
+    plist = dataset.id.get_create_plist()
+    filters = [plist.get_filter(k) for k in range(plist.get_nfilters())]
+    codes = [code for code, _, _, _ in filters]
+    shuffled = all(values == (dataset.dtype.itemsize,) for code, _, values, _ in filters if code == SHUFFLE)
+    known = {INFLATE, SHUFFLE, FLETCHER32}.issuperset(codes)
+    # Deflated twice, a byte may hold a million.
+    if not (known and shuffled and len(set(codes)) == len(codes)) or (codes[:1] != [SHUFFLE] and SHUFFLE in codes):
+        raise InputError(f"{name} is packed in an unknown way")
+    return codes
 
 
 def _check_chunks(dataset: Any, name: str) -> None:
-    """Raises InputError for chunks outside the file, with unknown filters, or too short: HDF5 crashes on a chunk that
-    is shorter than its checksum."""
-    plist = dataset.id.get_create_plist()
-    filters = [plist.get_filter(k) for k in range(plist.get_nfilters())]
-    for code, _, values, _ in filters:
-        if code not in FILTERS or (FILTERS[code] == "shuffle" and values != (dataset.dtype.itemsize,)):
-            raise InputError(f"{name} is packed in an unknown way")
-    if len({code for code, _, _, _ in filters}) < len(filters):  # deflated twice, a byte may hold a million
-        raise InputError(f"{name} is packed in an unknown way")
-    if dataset.chunks is None:
-        return
-    end, least = dataset.file.id.get_filesize(), LEAST_PACKED if filters else 1
-    wrong = []
+    """Raises InputError for chunks outside the file, that skip a filter, and that take more than the file."""
+    end, wrong, sizes = dataset.file.id.get_filesize(), [], []
 
     def look(chunk: Any) -> None:
-        if chunk.filter_mask or chunk.size < least or chunk.byte_offset is None or chunk.byte_offset + chunk.size > end:
+        sizes.append(chunk.size)
+        if chunk.filter_mask or chunk.byte_offset is None or chunk.byte_offset + chunk.size > end:
             wrong.append(chunk)
 
     dataset.id.chunk_iter(look)
-    if wrong:
+    if wrong or sum(sizes) > end:
         raise InputError(f"{name} has a chunk that cannot be unpacked")
+
+
+def _unpacked(dataset: Any, filters: list[int]) -> npt.NDArray[Any]:
+    """All entries of a dataset, from its chunks. Raises ValueError, or what h5py raises, where one is wrong, or
+    missing."""
+    (length,), itemsize = dataset.chunks, dataset.dtype.itemsize
+    entries = np.empty((len(dataset), itemsize), np.uint8)
+
+    def place(first: int, data: bytes) -> None:
+        part = entries[first : first + length]
+        part[:] = unpacked(data, filters, itemsize, length * itemsize)[: len(part)]
+
+    firsts = range(0, len(dataset), length)
+    with executor(available_threads() if len(firsts) > 1 else 1) as helpers:
+        for start in range(0, len(firsts), AT_A_TIME):
+            some = firsts[start : start + AT_A_TIME]
+            contents = [dataset.id.read_direct_chunk((first,))[1] for first in some]
+            for _ in helpers.map(place, some, contents):
+                pass
+    found: npt.NDArray[Any] = entries.reshape(-1).view(dataset.dtype)
+    return found

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -96,13 +97,23 @@ class PackedField:
 
     def image(self) -> bytes:
         """The content of a file with the field, made in memory: on a full disk HDF5 may abort the process."""
+        with self._in_memory() as file:
+            return bytes(file.id.get_file_image())
+
+    def field(self) -> Field:
+        """The field, checked as that of a file. Raises one of FAULTS for one that cannot be read."""
+        with self._in_memory() as file:
+            return read(file)
+
+    @contextmanager
+    def _in_memory(self) -> Iterator[Any]:
         h5py = import_h5py()
 
         # HDF5 opens a name once.
         with h5py.File(secrets.token_hex(8), "w", driver="core", backing_store=False) as file:
             self.write(file)
             file.flush()
-            return bytes(file.id.get_file_image())
+            yield file
 
 
 def write_summed(group: Any, attributes: dict[str, Any]) -> None:
@@ -226,6 +237,8 @@ def read(file: Any) -> Field:
     field = _field(file, version)
     if field.content_sha256 != text(file, "content_sha256"):
         raise damaged("content", "content_sha256")
+    if summed and (field.nearest is None) == ("nearest_sha256" in file.attrs):
+        raise damaged("datasets", "nearest_sha256")
     if summed and field.nearest is not None and _sha256(field.nearest) != text(file, "nearest_sha256"):
         raise damaged("nearest", "nearest_sha256")
     field.check_corners()

@@ -13,7 +13,8 @@ class Health:
     """Counts of a mesh's faults, with vertices at equal positions welded.
 
     A shell is a set of faces connected across edges of two faces. An edge is open where it has different numbers of
-    uses in its two directions: a mesh without open edges bounds a volume, with integer winding numbers everywhere.
+    uses in its two directions: a mesh without open edges has integer winding numbers everywhere. Faces of which two
+    corners are one vertex have no edges.
     """
 
     triangles: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -91,13 +92,19 @@ class KeptStates:
 
     def _may_follow(self, state: State) -> bool:
         """Whether a state may be one of the flow: kernels take it as it is."""
-        start, number, grid = self.first, state.number, self._flow.grid
+        start, number, grid, steps = self.first, state.number, self._flow.grid, state.index * self._flow.per_frame
+        counted = (state.steps, state.time) == (steps, steps * self._flow.fluid.step)
+        finite = math.isfinite(state.energy) and math.isfinite(state.clearance or 0.0)
         return bool(
-            (np.diff(number.astype(np.int64)) > 0).all()
+            counted
+            and finite
+            and min(state.behind, state.fast) >= 0
+            and self._flow.bears(state.velocity)
+            and np.isfinite(state.pressure).all()
+            and (np.diff(number.astype(np.int64)) > 0).all()
             and (number < len(start)).all()
             and np.array_equal(state.kind, start.kind[number])
             and ((state.place >= grid.low) & (state.place < grid.high)).all()
-            and np.isfinite(state.velocity).all()
             and state.lost == len(start) - len(state)
         )
 

@@ -168,10 +168,10 @@ class Flow:
         number, kind, place, velocity, pressure = store.by_number(
             store.number, store.kind, store.position, store.velocity, stepper.pressure
         )
-        index, fastest = state.index + 1, _fastest(velocity)
-        if not fastest * self.fluid.step <= self.grid.farthest:
+        index = state.index + 1
+        if not self.bears(velocity):
             raise CheckFailedError(
-                f"frame {index}: water is as fast as {fastest:.3g} m/s, too fast for the time step of "
+                f"frame {index}: water is as fast as {_fastest(velocity):.3g} m/s, too fast for the time step of "
                 f"{self.fluid.step:.3g} s; use a shorter one, by --step"
             )
         return self._stated(
@@ -192,6 +192,10 @@ class Flow:
                 0.0,
             )
         )
+
+    def bears(self, velocity: npt.NDArray[np.float32]) -> bool:
+        """Whether particles with velocities (n, 3) stay near enough in a time step; not where one is not finite."""
+        return bool(_fastest(velocity) * self.fluid.step <= self.grid.farthest)
 
     def states(self, state: State | None = None) -> Iterator[State]:
         """The states after one, or from the start on, frame after frame."""

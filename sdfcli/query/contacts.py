@@ -15,9 +15,11 @@ from sdfcli.mesh.arrays import Floats
 from sdfcli.mesh.mesh import PADDING
 from sdfcli.query.poses import checked_poses
 from sdfcli.query.sphere_tree import ABREAST, SphereTree
+from sdfcli.query.swallowed import pieces_of, swallowed
 
 VERDICTS = ("clear", "touching", "penetrating")
 """Meaning of `Contacts.verdict`."""
+TOUCHING, PENETRATING = 1, 2
 
 POSES = 256
 """Poses of a batch on the CPU, whose nodes stay in the cache."""
@@ -74,6 +76,7 @@ class Contacts:
     the field's units.
 
     distance  (t,) float64: least signed distance of the mesh by the field; outside of its domain a lower bound of it.
+              Where the mesh holds a solid of the field within itself: less the way that it must move at least.
     low       (t,) float64: lower bound of the true least distance, by the field's stated error.
     high      (t,) float64: upper bound.
     verdict   (t,) uint8: 0 clear (low > 0), 1 touching (the bounds do not tell), 2 penetrating (high < 0); VERDICTS.
@@ -111,7 +114,8 @@ def contacts(
     A triangle's distances are bounded by those at a few of its points, as a distance changes by no more than the way
     (after Macklin et al. 2020, made certain in place of local); most triangles are passed over by a tree of spheres.
     Bounds hold as far as the error does that the field states, which is measured, not proven. The mesh's own faults do
-    not matter: it is a set of triangles.
+    not matter where surfaces meet: there it is a set of triangles. Where none do, a solid of the field may lie within
+    the mesh, if that has an inside, as for `MeshDistance`.
 
     Args:
         field: signed; of an unsigned one distances are those to the surface, and nothing is penetrating.
@@ -134,7 +138,9 @@ def contacts(
     tree = SphereTree.of(mesh, poses, device, threads)
     backend = tree.backend
     with backend.active():
-        found = Descent(field, tree, *checked_poses(poses)).all(margin)
+        descent = Descent(field, tree, *checked_poses(poses))
+        found = descent.all(margin)
+        descent.add_swallowed(found)
     if is_cupy(poses) or backend.xp is np:
         return found
     return on_host(backend, found)
@@ -159,8 +165,9 @@ class Descent:
     def __init__(self, field: Field, tree: SphereTree, poses: Floats, scales: Floats) -> None:
         """Poses (t, 4, 4) and scales (t,): see `checked_poses`. Raises InputError for poses that are too far away."""
         self.field, self.tree, self.backend = field, tree, tree.backend
-        error, self.unsigned = StatedError.of(field), is_unsigned(field)
-        self.error_group = self.backend.group("StatedError", near=error.near, band=error.band)
+        self.given, self.given_scales = poses, scales
+        self.error, self.unsigned = StatedError.of(field), is_unsigned(field)
+        self.error_group = self.backend.group("StatedError", near=self.error.near, band=self.error.band)
         domain, edge = tree.mesh.domain, field.domain.length
         rotated = poses[:, :3, :3]
         terms = [*(rotated[:, :, k] * domain.origin[k] for k in range(3)), poses[:, :3, 3]]
@@ -221,6 +228,24 @@ class Descent:
             backend.run("sdf_contact_children", len(below), **values)
             pose, node = below_pose, below
         raise AssertionError
+
+    def add_swallowed(self, found: Contacts) -> None:
+        """Where surfaces do not meet, looks for solids of the field within the posed mesh, and says so in place."""
+        apart = np.flatnonzero(self.backend.to_host(found.verdict) != PENETRATING)
+        if self.unsigned or not len(apart):
+            return
+        pieces = pieces_of(self.field, self.backend)
+        within = swallowed(self.tree.solid, pieces, self.given[apart], self.given_scales[apart])
+        if not len(within.pose):
+            return
+        pose = apart[within.pose]
+        error = self.error.near * np.maximum(1.0, within.inner / self.error.band) + self.rounding[pose]
+        high = error - within.depth
+        values: dict[str, Any] = {"distance": -within.depth, "low": -within.depth - error, "high": high}
+        values |= {"verdict": np.where(high < 0, PENETRATING, TOUCHING), "point": within.point, "normal": within.normal}
+        for name, value in {**values, "triangle": within.triangle}.items():
+            array = getattr(found, name)
+            array[self.backend.from_host(pose)] = self.backend.from_host(value, array.dtype)
 
     def _posed(self, first: int, last: int, margin: float) -> Group:
         backend = self.backend

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from sdfcli.errors import InputError
 from sdfcli.field.field import is_cupy
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Mesh
+from sdfcli.query.mesh_distance import MeshDistance
+from sdfcli.scene import Scene
 from sdfcli.spatial.morton import Order, order_of
 
 ABREAST: int = C.SPHERES_ABREAST
@@ -51,6 +54,17 @@ class SphereTree:
             self.order: Order = order_of(self.mesh.on(self.backend).on_device)
             self.levels: list[Level] = _levels(self.backend, self.order)
         self.mesh.release()
+
+    @cached_property
+    def solid(self) -> MeshDistance:
+        """Distances to the mesh, with the signs of its inside."""
+        return MeshDistance.of(Scene.of(self.mesh, "auto", self.backend))
+
+    @property
+    def encloses(self) -> bool | None:
+        """Whether the mesh has an inside; None while no pose has asked for it."""
+        asked = "solid" in self.__dict__ and self.solid.scene.settled
+        return self.solid.sign.method != "none" if asked else None
 
     @classmethod
     def of(cls, mesh: Any, poses: Any, device: str, threads: int | None) -> SphereTree:

@@ -86,7 +86,7 @@ class Child:
 
     def dismiss(self) -> None:
         """Kills an idle process, without waiting for the release of GPU memory."""
-        self._process.kill()
+        self._kill()
         threading.Thread(target=self._process.wait, daemon=True).start()
 
     def end(self) -> None:
@@ -100,8 +100,16 @@ class Child:
         try:
             self._process.wait(GRACE)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            self._kill()
             self._process.wait()
+
+    def _kill(self) -> None:
+        """Kills the process, and those that it started."""
+        if os.name == "nt":
+            self._process.kill()
+        elif self._process.returncode is None:  # until it is waited for, its id, which is its group's, is its own
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
 
 def process_count(devices: list[str], least_per_gpu: int, most_per_gpu: int) -> int:

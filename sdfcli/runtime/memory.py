@@ -35,6 +35,7 @@ PLENTY, PLENTY_PER_BYTE = 256 << 20, 100
 
 SHORTAGES = (
     "can't start new thread",
+    "bad_alloc",  # C++
     "cannot allocate memory",
     "cannot apply additional memory protection",
     "error return without exception set",  # NumPy, in iterators

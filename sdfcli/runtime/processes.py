@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import sys
 from pathlib import Path
 
 from sdfcli.runtime import driver
+
+if sys.platform == "linux":
+    import resource
+
+PR_SET_PDEATHSIG = 1
+"""Option of `prctl`, Linux: the signal that a process gets when its parent ends."""
 
 
 def python(module: str) -> list[str]:
@@ -27,6 +35,27 @@ def set_environment() -> None:
     if os.name == "nt":
         os.environ["NODEFAULTCURRENTDIRECTORYINEXEPATH"] = "1"  # Windows looks for programs there first
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start as many as there are CPUs, for no work
+
+
+def die_with(parent: int) -> None:
+    """This process is killed when its parent ends, however that ends. On Linux alone. parent: its id.
+
+    The system goes by the thread that started this process, so that thread must wait for it.
+    """
+    if sys.platform != "linux":
+        return
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it ended before
+        os._exit(1)
+
+
+def bound_time(seconds: int) -> None:
+    """This process is ended by SIGXCPU after so many seconds of processor time. On Linux alone."""
+    if sys.platform != "linux":
+        return
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    if hard == resource.RLIM_INFINITY or seconds < hard:
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, hard))
 
 
 def without_current_folder(path: str) -> str:

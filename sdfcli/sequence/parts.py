@@ -16,7 +16,9 @@ import numpy as np
 from sdfcli import __version__
 from sdfcli.errors import UsageError
 from sdfcli.field.field import Field
-from sdfcli.field.store import CHUNK, PackedField, PackedList, pack
+from sdfcli.field.schema import is_complete
+from sdfcli.field.store import CHUNK, FAULTS, PackedField, PackedList, pack
+from sdfcli.mesh.mesh import Domain
 from sdfcli.runtime.hardware import available_threads
 from sdfcli.runtime.parts import part_name, read_part, write_part
 from sdfcli.runtime.threads import executor
@@ -74,13 +76,7 @@ class Parts:
         packed = pack(field, self._helpers, quick=True)
         lists = {name: (each.length, each.dtype.name, list(each.chunks)) for name, each in packed.lists.items()}
         chunks = b"".join(chunk for _, _, chunks in lists.values() for chunk in chunks)
-        facts = {
-            **{name: field.info[name] for name in ("sign", "sign_reason", "verdict", "max_error")},
-            "leaves": len(field.leaf_key),
-            "corners": len(field.corner_key),
-            "bytes": len(chunks),
-            "content_sha256": field.content_sha256,
-        }
+        facts = _facts(field, len(chunks))
         head = {
             "key": self.key,
             "mesh": frame.sha256,
@@ -95,12 +91,38 @@ class Parts:
         return {**known, **facts, "device": field.run["device"], "seconds": seconds}
 
     def find(self, frame: NamedFrame) -> Row | None:
-        """The row of a part of this frame, of the same mesh and parameters; None where there is none that is whole."""
+        """The row of a part of this frame, of the same mesh and parameters; None where there is none that is whole, and
+        whose field can be read."""
         found = self._read(frame.index)
-        if found is None or found[0]["key"] != self.key or found[0]["mesh"] != frame.sha256:
+        if found is None or found[0].get("key") != self.key or found[0].get("mesh") != frame.sha256:
             return None
-        rest = {"coherent": None, "device": None, "seconds": None}
-        return {"index": frame.index, "motion": frame.motion, **found[0]["facts"], **rest}
+        facts = self._checked(found[1], frame)
+        if facts is None or facts != found[0].get("facts"):
+            return None
+        return {
+            "index": frame.index,
+            "motion": frame.motion,
+            **facts,
+            "coherent": None,
+            "device": None,
+            "seconds": None,
+        }
+
+    def _checked(self, packed: PackedField, frame: NamedFrame) -> Row | None:
+        """The facts of a part's field, which is read as from a file; None where that cannot be, or it is another
+        frame's: whoever may write the folder can give a part its right checksum."""
+        parameters = self.key["parameters"]
+        domain = Domain(np.array(parameters["domain"][:3]), parameters["domain"][3])
+        try:
+            field = packed.field()
+            same = field.domain.length == domain.length and np.array_equal(field.domain.origin, domain.origin)
+            if not (same and is_complete(field.info) and field.info["parameters"] == parameters):
+                return None
+            if field.info["mesh"]["sha256"] != frame.sha256:
+                return None
+            return _facts(field, sum(len(chunk) for each in packed.lists.values() for chunk in each.chunks))
+        except FAULTS:
+            return None
 
     def append(self, row: Row, writer: SequenceWriter) -> None:
         """Adds the frame of a row to a sequence's file. Raises UsageError where its part is no longer there."""
@@ -114,13 +136,24 @@ class Parts:
         try:
             found = read_part(self.folder, index)
             return found and (found[0], _packed_field(*found))
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
             return None
 
 
 def part_key(build: SequenceBuild) -> dict[str, Any]:
     """What determines, with a frame's mesh, its part."""
     return {"tool_version": __version__, "parameters": build.params.resolved(build.unit / build.domain.length)}
+
+
+def _facts(field: Field, size: int) -> Row:
+    """What a row says of a field. size: bytes of its packed chunks."""
+    return {
+        **{name: field.info[name] for name in ("sign", "sign_reason", "verdict", "max_error")},
+        "leaves": len(field.leaf_key),
+        "corners": len(field.corner_key),
+        "bytes": size,
+        "content_sha256": field.content_sha256,
+    }
 
 
 def without_nearest(field: Field) -> Field:

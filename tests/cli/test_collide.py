@@ -25,7 +25,7 @@ from sdfcli.cli.app import app
 from sdfcli.cli.output import pace
 from sdfcli.field.stated_error import StatedError
 
-FACTS = {"schema_version", "input", "posed", "signed", "stated_error", "stated_band", "seconds"}
+FACTS = {"schema_version", "input", "posed", "signed", "posed_encloses", "stated_error", "stated_band", "seconds"}
 OF_POSES = {"poses", "clear", "touching", "penetrating", "least", "poses_per_second"}
 OF_A_POSE = {"schema_version", "contact", "distance", "low", "high", "triangle", "point", "normal"}
 BESIDE, DEEP = ("--at", "1.5,0,0"), ("--at", "0,0.1,0")
@@ -652,3 +652,22 @@ def test_a_full_standard_output(folder: Path) -> None:
         done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.splitlines()[0] == "sdfcli: standard output: cannot be written: No space left on device"
+
+
+def test_a_mesh_around_the_solid(folder: Path) -> None:
+    """Its surface meets none, and it fails all the same; in a cavity the solid is clear."""
+    cube = shapes.cube()
+    export(folder / "around.ply", shapes.moved(cube, 9))
+    export(folder / "housing.ply", shapes.joined(shapes.moved(cube, 9), shapes.inside_out(shapes.moved(cube, 8))))
+    vertices, faces = shapes.sheet(np.random.default_rng(1), 20)
+    saddle = np.stack([*(9 * vertices[:, :2]).T, 20 * vertices[:, 0] * vertices[:, 1] + 5], axis=1)
+    export(folder / "open.ply", (saddle, faces))
+    for name, code, verdict, encloses in (
+        ("around.ply", 6, "penetrating", True),
+        ("housing.ply", 0, "clear", True),
+        ("open.ply", 0, "clear", False),
+    ):
+        found = CliRunner().invoke(app, ["collide", "ball.h5", name, "--min", "0.5", "--json", "--device", "cpu"])
+        *_, pose, facts = reports("collide", found.stdout)
+        assert (found.exit_code, pose["contact"], facts["posed_encloses"]) == (code, verdict, encloses), name
+        assert ("encloses nothing" in found.stderr) == (encloses is False)

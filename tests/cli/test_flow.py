@@ -367,6 +367,15 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
     "a place below": entry("place", -1e9),
     "a place that is none": entry("place", np.nan),
     "an infinite velocity": entry("velocity", np.inf),
+    "a velocity that is none": entry("velocity", np.nan),
+    "faster than a step bears": entry("velocity", 1e6),
+    "a pressure that is none": entry("pressure", np.nan),
+    "a time that is none": sealed(lambda head, _: head.update(time=float("nan"))),
+    "another time": sealed(lambda head, _: head.update(time=head["time"] + 1)),
+    "other steps": sealed(lambda head, _: head.update(steps=1)),
+    "an energy that is none": sealed(lambda head, _: head.update(energy=float("nan"))),
+    "an infinite clearance": sealed(lambda head, _: head.update(clearance=float("inf"))),
+    "fewer than none behind": sealed(lambda head, _: head.update(behind=-1)),
 }
 
 

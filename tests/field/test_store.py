@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,13 +19,17 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import oracle
 import sdfcli
 import shapes
 from sdfcli.errors import InputError, OutOfMemoryError, UsageError
 from sdfcli.field import store
+from sdfcli.field.chunks import fletcher32, unpacked
 from sdfcli.field.field import Field
+from sdfcli.field.hdf5 import values_sha256
 from sdfcli.field.store import is_field, load, save
 
 ARRAYS = ("leaf_key", "leaf_level", "corner_key", "distance")
@@ -793,6 +798,103 @@ def test_chunks_shorter_than_their_checksum(saved_1: Path, coded: Path, name: st
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, "it crashed"
     assert name in done.stdout
+
+
+def summed(data: bytes) -> bytes:
+    return data + fletcher32(data).to_bytes(4, "little")
+
+
+def chunk_contents(raw: bytes) -> dict[str, bytes]:
+    """Chunks that fit their checksum, but not their dataset of so many bytes."""
+    whole = zlib.compress(raw)
+    return {
+        "empty": summed(zlib.compress(b"")),
+        "a byte": summed(zlib.compress(raw[:1])),
+        "a byte less": summed(zlib.compress(raw[:-1])),
+        "a byte more": summed(zlib.compress(raw + b"x")),
+        "very much": summed(zlib.compress(bytes(1 << 24))),
+        "a cut stream": summed(whole[:-6]),
+        "a stream and more": summed(whole + b"x"),
+        "another sum of zlib": summed(whole[:-1] + bytes([whole[-1] ^ 1])),
+        "noise": summed(bytes(range(200))),
+        "nothing but a sum": summed(b""),
+        "another sum": whole + b"abcd",
+    }
+
+
+def test_chunks_that_unpack_to_another_size(saved: Path, coded: Path, parted: Path, tmp_path: Path) -> None:
+    """HDF5 reads beyond the end of what a chunk unpacks to."""
+    paths = []
+    for source in (saved, coded, parted):
+        for name in read_names(source):
+            with h5py.File(source, "r") as file:
+                raw = bytes(file[name].chunks[0] * file[name].dtype.itemsize)
+            for kind, content in chunk_contents(raw).items():
+                paths.append(tmp_path / f"{source.stem}-{name}-{kind}.h5")
+                paths[-1].write_bytes(source.read_bytes())
+                with h5py.File(paths[-1], "r+") as file:
+                    file[name].id.write_direct_chunk((0,), content)
+            paths.append(tmp_path / f"{source.stem}-{name}-skipped.h5")
+            paths[-1].write_bytes(source.read_bytes())
+            with h5py.File(paths[-1], "r+") as file:
+                file[name].id.write_direct_chunk((0,), raw, filter_mask=7)
+    assert read_all(paths) == []
+
+
+def read_names(path: Path) -> list[str]:
+    with h5py.File(path, "r") as file:
+        return list(file)
+
+
+def test_a_chunk_that_is_missing(saved: Path) -> None:
+    with h5py.File(saved, "r+") as file:
+        length, kind, options = len(file["leaf_level"]), file["leaf_level"].dtype, file["leaf_level"].chunks
+        del file["leaf_level"]
+        packing = {"compression": "gzip", "shuffle": True, "fletcher32": True}
+        file.create_dataset("leaf_level", length, kind, chunks=options, **packing)
+    assert "leaf_level" in check_refused(saved)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    data=st.binary(min_size=8, max_size=400),
+    itemsize=st.sampled_from([1, 2, 4, 8]),
+    filters=st.lists(st.sampled_from([1, 3]), unique=True),
+    shuffled=st.booleans(),
+)
+def test_chunks_are_unpacked_as_by_hdf5(data: bytes, itemsize: int, filters: list[int], shuffled: bool) -> None:
+    """Whatever the order of the filters."""
+    entries = np.frombuffer(data[: len(data) // itemsize * itemsize], f"u{itemsize}")
+    codes = [2] * shuffled + filters
+    with h5py.File("unpacked", "w", driver="core", backing_store=False) as file:
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_chunk((len(entries),))
+        for code in codes:
+            plist.set_filter(code, values=(6,) if code == 1 else ())
+        space = h5py.h5s.create_simple((len(entries),))
+        dataset = h5py.Dataset(h5py.h5d.create(file.id, b"x", h5py.h5t.py_create(entries.dtype), space, plist))
+        dataset[...] = entries
+        _, chunk = dataset.id.read_direct_chunk((0,))
+    assert unpacked(chunk, codes, itemsize, entries.nbytes).tobytes() == entries.tobytes()
+
+
+def test_a_dataset_that_is_called_otherwise(tmp_path: Path) -> None:
+    """Nothing that is said to be there may be passed over."""
+    path = tmp_path / "field.h5"
+    sdfcli.build(shapes.octahedron(), depth=3, tolerance=0.05, device="cpu", keep_nearest=True).save(path)
+    whole = path.read_bytes()
+    for name in read_names(path):
+        path.write_bytes(whole)
+        with h5py.File(path, "r+") as file:
+            file.move(name, "other")
+        assert name != "nearest" or "nearest_sha256" in check_refused(path)
+        check_refused(path)
+    path.write_bytes(whole)
+    with h5py.File(path, "r+") as file:
+        del file.attrs["nearest_sha256"]
+        attributes = {each: value for each, value in file.attrs.items() if each != "attributes_sha256"}
+        file.attrs["attributes_sha256"] = np.bytes_(values_sha256(attributes))
+    assert "nearest_sha256" in check_refused(path)
 
 
 def test_filters_with_other_parameters(saved: Path) -> None:

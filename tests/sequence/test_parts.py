@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import sequences
 import shapes
 from sdfcli.errors import UsageError
+from sdfcli.field.chunks import fletcher32
 from sdfcli.runtime.parts import folder_of, kept_frames, parts_folder
 from sdfcli.sequence.build import Frame, SequenceBuild
 from sdfcli.sequence.file import load_sequence
@@ -158,6 +160,78 @@ def sealed(change: Callable[[Any], None]) -> Callable[[Path], None]:
     return damage
 
 
+def other_info(**entries: Any) -> Callable[[Any], None]:
+    """Another entry of what a part's field says of itself."""
+
+    def change(head: Any) -> None:
+        info = json.loads(head["attributes"]["info"])
+        head["attributes"]["info"] = json.dumps({**info, **entries})
+
+    return change
+
+
+def attributes(**values: Any) -> Callable[[Any], None]:
+    return lambda head: head["attributes"].update(values)
+
+
+def facts(**values: Any) -> Callable[[Any], None]:
+    return lambda head: head["facts"].update(values)
+
+
+def other_chunk(content: bytes) -> Callable[[Path], None]:
+    """The last chunk has other content, with its own sum and the part's right one."""
+
+    def damage(path: Path) -> None:
+        _, text, chunks = path.read_bytes().split(b"\n", 2)
+        head = json.loads(text)
+        sizes = list(head["lists"].values())[-1][2]
+        data = zlib.compress(content)
+        chunk = data + fletcher32(data).to_bytes(4, "little")
+        chunks, sizes[-1] = chunks[: -sizes[-1]] + chunk, len(chunk)
+        body = json.dumps(head).encode() + b"\n" + chunks
+        path.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+
+    return damage
+
+
+CRAFTED: dict[str, Callable[[Path], None]] = {
+    "no facts": sealed(lambda head: head.pop("facts")),
+    "facts are a list": sealed(lambda head: head.update(facts=[1])),
+    "another verdict": sealed(facts(verdict="perfect")),
+    "an error that is a text": sealed(facts(max_error="x")),
+    "an error that is not a number": sealed(facts(max_error=float("nan"))),
+    "leaves below 0": sealed(facts(leaves=-1)),
+    "another hash": sealed(facts(content_sha256="0" * 64)),
+    "a hash that is none": sealed(facts(content_sha256="x")),
+    "another hash of the field": sealed(attributes(content_sha256="0" * 64)),
+    "no attributes": sealed(lambda head: head.update(attributes={})),
+    "an attribute that is null": sealed(attributes(distance_step=None)),
+    "an attribute that is an object": sealed(attributes(domain_length={})),
+    "an attribute that is a list of texts": sealed(attributes(domain_origin=["x", "y", "z"])),
+    "an attribute without a name": sealed(attributes(**{"": 1})),
+    "a name with a zero byte": sealed(attributes(**{"a\0b": 1})),
+    "another domain": sealed(attributes(domain_length=3.0)),
+    "a step that is not a number": sealed(attributes(distance_step=float("nan"))),
+    "another version of the format": sealed(attributes(format_version=99)),
+    "info that is no JSON": sealed(attributes(info="{")),
+    "info that is nested deeply": sealed(attributes(info="[" * 100_000)),
+    "info that is empty": sealed(attributes(info="{}")),
+    "other parameters in info": sealed(other_info(parameters={})),
+    "another sign in info": sealed(other_info(sign="maybe")),
+    "an error in info that is not a number": sealed(other_info(max_error=float("nan"))),
+    "no levels": sealed(lambda head: head["lists"].pop("leaf_level")),
+    "no entries": sealed(lambda head: head["lists"]["leaf_level"].__setitem__(0, 0)),
+    "a length below 0": sealed(lambda head: head["lists"]["leaf_level"].__setitem__(0, -5)),
+    "a length that is true": sealed(lambda head: head["lists"]["leaf_level"].__setitem__(0, True)),
+    "a length that is a part": sealed(lambda head: head["lists"]["leaf_level"].__setitem__(0, 5.5)),
+    "a wider type": sealed(lambda head: head["lists"]["residual"].__setitem__(1, "uint32")),
+    "sizes of chunks below 0": sealed(lambda head: head["lists"]["leaf_level"].__setitem__(2, [-1])),
+    "sizes of chunks that are texts": sealed(lambda head: head["lists"]["leaf_level"].__setitem__(2, ["1"])),
+    "a chunk of nothing": other_chunk(b""),
+    "a chunk of noise": other_chunk(bytes(range(256))),
+}
+
+
 DAMAGE: dict[str, Callable[[Path], None]] = {
     **{change.__name__: change for change in (other_byte, cut, empty, zeros, link, pipe, missing, swapped)},
     "another version": sealed(lambda head: head["key"].update(tool_version="0")),
@@ -170,6 +244,7 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
     "no lists": sealed(lambda head: head.pop("lists")),
     "lists are a text": sealed(lambda head: head.update(lists="x")),
     "attributes are a list": sealed(lambda head: head.update(attributes=[])),
+    **CRAFTED,
 }
 
 

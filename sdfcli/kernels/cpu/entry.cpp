@@ -48,6 +48,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
 #include "base/scan.h"
 #include "base/sort.h"
 #include "contact/deepest.h"
+#include "contact/pieces.h"
 #include "contact/spheres.h"
 #include "cpu/points.h"
 #include "cpu/sample.h"

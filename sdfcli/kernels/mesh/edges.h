@@ -9,9 +9,8 @@
 // STATE of a face: SDF_FACE_TURNED where its corners count in the other order, SDF_FACE_LEFT_OUT where it does not
 // count.
 //
-// SHELLS. Faces across an edge of two faces are joined (Rem's and later union-find algorithms: roots only ever hang
-// below smaller ones), so that the root of a shell is its first face, whatever the order of threads. Degenerate faces
-// are in none.
+// SHELLS. Faces across an edge of two faces are joined (base/union_find.h), so that the root of a shell is its first
+// face. Degenerate faces are in none.
 //
 // INTERFACE
 //   sdf_side_count, sdf_side_enter, sdf_side_sort  make the buckets
@@ -25,6 +24,7 @@
 #define SDFCLI_MESH_EDGES_H
 #include "base/kernel.h"
 #include "base/search.h"
+#include "base/union_find.h"
 
 // Places in the counts of `sdf_edges` and `sdf_shell_number`.
 enum MeshCount { OPEN_EDGES, NON_MANIFOLD_EDGES, INCONSISTENT_EDGES, LOOSE_SIDES, MAYBE_DOUBLED, SHELLS };
@@ -166,29 +166,6 @@ FN u32 mark_doubled(const u64* side, u32 first, u32 last, const u32* welded, u8*
 }
 
 // ---- Shells ----
-
-// The root of a node, with paths halved. A parent that another thread has changed meanwhile is an ancestor, too.
-FN u32 root_of(u32* parent, u32 node) {
-    for (u32 above = load_relaxed(parent + node); above != node;) {
-        u32 next = load_relaxed(parent + above);
-        if (next != above) store_relaxed(parent + node, next);
-        node = above;
-        above = next;
-    }
-    return node;
-}
-
-// Goes on from the parent that another thread has written: a load may see what was there before.
-FN void join(u32* parent, u32 one, u32 two) {
-    for (;;) {
-        one = root_of(parent, one), two = root_of(parent, two);
-        if (one == two) return;
-        u32 low = min_of(one, two), high = max_of(one, two);
-        one = compare_and_swap(parent + high, high, low);
-        if (one == high) return;
-        two = low;
-    }
-}
 
 // Adds the faults of an edge to counts, `times` once; SDF_NONE takes them away.
 FN void count_edge(u32* count, const EdgeUses& uses, u32 times) {

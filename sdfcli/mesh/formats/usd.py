@@ -1,6 +1,7 @@
 """Reader of USD scenes by usd-core: all meshes, instances included, where the scene places them.
 
-Layers refer to other files: only files in the folder of the scene, or below, are opened.
+Each prototype is looked through once, whatever the number of its instances: a mesh has a list of matrices, and only at
+the end it is copied for each.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,145 +19,305 @@ from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.formats.lines import check_range
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
+from sdfcli.mesh.formats.usd_layers import MOST_PRIMS, Layers
 from sdfcli.runtime.memory import require
 
 UNITS = {1.0: "metre", 0.01: "centimetre", 0.001: "millimeter", 0.0254: "inch", 0.3048: "foot", 1e-6: "micrometre"}
 DRAWN = ("default", "render")
 """Purposes of what is seen in a final picture; others are stand-ins and guides."""
 BYTES = 200
-"""Minimum working bytes per triangle."""
-MOST_NESTED = 16
-"""Maximum depth of instancers within the prototypes of instancers."""
+"""Working bytes per triangle, and per vertex."""
+MANY = 10_000
+"""Triangles of a mesh for which memory is looked at before; for all together it is in the end."""
+MOST_NESTED = 100
+"""Maximum depth of instances within instances."""
+MOST_COPIES = 10_000_000
+"""Maximum number of meshes, each counted once for each of its instances."""
 
 Part = tuple[Floats, Ints]
+Skin = dict[str, tuple[Any, Any, Floats]]
+"""The skinned meshes below a SkelRoot: by path, the queries of a mesh and of its skeleton, and the matrix of that."""
+HOME = np.eye(4)
 
 
 def read(path: Path) -> tuple[Floats, Ints, str, list[str]]:
     """Vertices (v, 3) in the scene's unit, triangles (f, 3), the unit, and notes. For apart.py.
 
-    Raises InputError for references to files that are not there, or not in the folder, and for value clips.
+    Raises InputError for references to files that are not there, or not in the folder, for references to prims that are
+    not there, and for value clips.
     """
     from pxr import Tf, Usd, UsdGeom
 
     try:
-        layer = _opened(str(path))
+        layers = Layers(path)
+        stage = Usd.Stage.Open(layers.root, None)
     except Tf.ErrorException as error:
-        told = re.search(r" : '(.*)'\s*$", str(error), re.DOTALL)
-        raise InputError(" ".join((told[1] if told else str(error)).split())) from error
-    _check_layers(layer, path.parent.resolve())
-    stage = Usd.Stage.Open(layer)
-    scene = _Scene()
-    parts = list(scene.parts(stage.GetPseudoRoot(), np.eye(4)))
-    vertices, faces, before = [np.empty((0, 3))], [np.empty((0, 3), np.int64)], 0
-    for points, triangles in parts:
-        vertices.append(points)
-        faces.append(triangles + before)
-        before += len(points)
+        inner = re.search(r" : '(.*)'\s*$", str(error), re.DOTALL)
+        raise InputError(" ".join((inner[1] if inner else str(error)).split())) from error
+    layers.check(stage.GetUsedLayers())
+    if faults := stage.GetCompositionErrors():
+        told = re.sub(r",@anon:[^@]*@", "", str(faults[0]).replace(f"{path.parent}/", ""))
+        raise InputError(" ".join(told.split()))
+    scene = _Scene(stage)
+    vertices, faces = scene.mesh()
     size = UsdGeom.GetStageMetersPerUnit(stage)
     unit = next((name for known, name in UNITS.items() if abs(size / known - 1) < 1e-6), f"{size:g} metres")
-    return np.concatenate(vertices), np.concatenate(faces), unit, scene.notes()
+    return vertices, faces, unit, scene.notes()
 
 
-def _opened(place: str) -> Any:
-    from pxr import Sdf
+class _State(NamedTuple):
+    """What a prim inherits.
 
-    layer = Sdf.Layer.FindOrOpen(place)
-    if layer is None:
-        raise InputError(f"{Path(place).name[:80]!a} is not a layer of USD")
-    return layer
+    purpose      its purpose, unless it has one of its own.
+    inheritable  whether what is below inherits it, too.
+    hidden       whether it, or a prim above it, is invisible.
+    rendered     whether meshes with the purpose "render" are visible.
+    """
 
-
-def _check_layers(root: Any, folder: Path) -> None:
-    """Raises InputError for a layer that refers to what is no file in the folder, or below."""
-    from pxr import Sdf
-
-    seen, waiting = {root.identifier}, [root]
-    while waiting:
-        layer = waiting.pop()
-        layer.Traverse(Sdf.Path.absoluteRootPath, lambda path, layer=layer: _refuse_clips(layer, path))
-        for name in layer.GetCompositionAssetDependencies():
-            place = Sdf.ComputeAssetPathRelativeToLayer(layer, name)
-            file = Path(place.partition("[")[0])
-            if not (file.is_absolute() and file.resolve().is_relative_to(folder) and file.is_file()):
-                raise InputError(f"names {name[:80]!a}, which is no file in its folder")
-            if place not in seen:
-                seen.add(place)
-                waiting.append(_opened(place))
+    purpose: str = "default"
+    inheritable: bool = False
+    hidden: bool = False
+    rendered: bool = True
 
 
-def _refuse_clips(layer: Any, path: Any) -> None:
-    prim = layer.GetPrimAtPath(path) if path.IsPrimPath() else None
-    if prim is not None and prim.HasInfo("clips"):
-        raise InputError(f"{str(path)[:80]!a} has value clips, which other files hold: flatten the scene (usdcat -f)")
+class _Content:
+    """What is shown in a frame: meshes, by path and whether they are fixed; fixed ones reset what is above them, and
+    lie in the frame of the world. Content of other frames, once for each matrix (k, 4, 4), which is applied to rows.
+    And how many of what was left out."""
+
+    def __init__(self) -> None:
+        self.copies: Counter[tuple[str, bool]] = Counter()
+        self.left_out: Counter[str] = Counter()
+        self._meshes: list[tuple[tuple[str, bool], Floats]] = []
+        self._others: list[tuple[_Content, Floats, bool]] = []
+
+    def place(self, mesh: str, matrix: Floats, fixed: bool) -> None:
+        """Adds a mesh at one place."""
+        self.copies[mesh, fixed] += 1
+        self._meshes.append(((mesh, fixed), matrix[None]))
+
+    def add(self, other: _Content, matrices: Floats, fixed: bool) -> None:
+        """Adds all of another frame, once for each matrix."""
+        for (mesh, own), count in other.copies.items():
+            self.copies[mesh, own or fixed] += count * len(matrices)
+        for name, count in other.left_out.items():
+            self.left_out[name] += count * len(matrices)
+        self._others.append((other, matrices, fixed))
+
+    @cached_property
+    def places(self) -> dict[tuple[str, bool], Floats]:
+        """The matrices (k, 4, 4) of each mesh."""
+        found: dict[tuple[str, bool], list[Floats]] = {}
+        for key, matrix in self._meshes:
+            found.setdefault(key, []).append(matrix)
+        for other, matrices, fixed in self._others:
+            for (mesh, own), inner in other.places.items():
+                # What is fixed lies there once for each instance.
+                outer = np.broadcast_to(HOME, matrices.shape) if own else matrices
+                moved = (inner[None] @ outer[:, None]).reshape(-1, 4, 4)
+                found.setdefault((mesh, own or fixed), []).append(moved)
+        return {key: np.concatenate(places) for key, places in found.items()}
 
 
 class _Scene:
     """What is found in a scene, at its first time."""
 
-    def __init__(self) -> None:
-        from pxr import Usd, UsdGeom
+    def __init__(self, stage: Any) -> None:
+        from pxr import Usd, UsdGeom, UsdSkel
 
+        self._stage = stage
         self._time = Usd.TimeCode.EarliestTime()
         self._cache = UsdGeom.XformCache(self._time)
-        self._left_out: Counter[str] = Counter()
-        self._moving = self._smooth = False
-        self._triangles = 0
+        self._skeletons = UsdSkel.Cache()
+        self._meshes: dict[str, Part] = {}
+        self._frames: dict[tuple[str, _State], _Content] = {}
+        self._moving = self._smooth = self._posed = False
+        self._prims = 0
+        self._content = self._frame(stage.GetPseudoRoot(), _State(), Usd.PrimDefaultPredicate)
 
-    def parts(self, root: Any, matrix: Floats, depth: int = 0) -> Iterator[Part]:
-        """The meshes at and below a prim. matrix: (4, 4), to be applied to rows, from the frame of `root`."""
-        from pxr import Usd, UsdGeom
+    def mesh(self) -> Part:
+        """All meshes as one."""
+        copies = self._content.copies
+        if copies.total() > MOST_COPIES:
+            raise InputError(f"more than {MOST_COPIES:,} meshes, each counted once for each instance")
+        sizes = {name: sum(map(len, self._meshes[name])) for name, _ in copies}
+        number = sum(count * (sizes[name] + 2) for (name, _), count in copies.items())
+        require(BYTES * number, "reading it")
+        vertices, faces, before = [np.empty((0, 3))], [np.empty((0, 3), np.int64)], 0
+        for (name, _), matrices in self._content.places.items():
+            points, triangles = self._meshes[name]
+            starts = before + len(points) * np.arange(len(matrices))
+            mirrored = np.linalg.det(matrices[:, :3, :3]) < 0
+            turned = np.where(mirrored[:, None, None], triangles[None, :, ::-1], triangles)
+            vertices.append((points @ matrices[:, :3, :3] + matrices[:, 3:, :3]).reshape(-1, 3))
+            faces.append((turned + starts[:, None, None]).reshape(-1, 3))
+            before += len(points) * len(matrices)
+        return np.concatenate(vertices), np.concatenate(faces)
+
+    def notes(self) -> list[str]:
+        """What was not read as it is."""
+        others = ", ".join(f"{count:,} {name}" for name, count in sorted(self._content.left_out.items()))
+        return [
+            *(["moves: read at its first time"] if self._moving else []),
+            *(["skeletons and blend shapes: read in the pose of the first time"] if self._posed else []),
+            *(["subdivision surfaces: read as the meshes that they are made from"] if self._smooth else []),
+            *([f"not read: {others}; only meshes that are shown are"] if others else []),
+        ]
+
+    def _frame(self, root: Any, state: _State, predicate: Any, depth: int = 0) -> _Content:
+        """What is shown at and below a prim, in its own frame. state: that of the prim above it."""
+        from pxr import Usd, UsdGeom, UsdSkel
 
         if depth > MOST_NESTED:
-            raise InputError("instancers within instancers, too many")
-        home = np.linalg.inv(_matrix(self._cache.GetLocalToWorldTransform(root))) if depth else np.eye(4)
-        prims = iter(Usd.PrimRange(root, Usd.TraverseInstanceProxies(Usd.PrimDefaultPredicate)))
-        for prim in prims:
-            if not prim.IsA(UsdGeom.Imageable):
-                continue
-            shown = UsdGeom.Imageable(prim)
-            if shown.ComputeVisibility(self._time) == "invisible" or shown.ComputePurpose() not in DRAWN:
-                continue
-            own = _matrix(self._cache.GetLocalToWorldTransform(prim)) @ home @ matrix
+            raise InputError("instances within instances, too many")
+        content = _Content()
+        waiting: list[tuple[Any, Floats, bool, _State, Skin | None]] = [(root, HOME, False, state, None)]
+        while waiting:
+            prim, matrix, fixed, state, skin = waiting.pop()
+            self._prims += 1
+            if self._prims > MOST_PRIMS:
+                raise InputError(f"more than {MOST_PRIMS:,} prims, of instances within instances")
+            state = self._inherited(prim, state)
+            if skin is None and prim.IsA(UsdSkel.Root):
+                skin = self._skin(prim, matrix)
             if prim.IsA(UsdGeom.PointInstancer):
-                prims.PruneChildren()
-                yield from self._instances(UsdGeom.PointInstancer(prim), own, depth)
-            elif prim.IsA(UsdGeom.Mesh):
-                yield self._mesh(UsdGeom.Mesh(prim), own)
-            elif prim.IsA(UsdGeom.Gprim):
-                self._left_out[prim.GetTypeName()] += 1
-            if prim.IsA(UsdGeom.Xformable) and UsdGeom.Xformable(prim).TransformMightBeTimeVarying():
-                self._moving = True
+                self._instances(UsdGeom.PointInstancer(prim), content, (matrix, fixed, state), depth)
+                continue
+            self._own(prim, content, (matrix, fixed, state), skin)
+            if prim.IsInstance() and not skin:
+                inner = self._kept(prim.GetPrototype(), state, predicate, depth)
+                content.add(inner, matrix[None], fixed)
+                continue
+            children = prim.GetFilteredChildren(Usd.TraverseInstanceProxies(predicate) if skin else predicate)
+            for child in reversed(children):
+                waiting.append((child, *self._placed(child, matrix, fixed), state, skin))
+        return content
 
-    def _instances(self, instancer: Any, matrix: Floats, depth: int) -> Iterator[Part]:
-        """The prototypes of an instancer, once for each instance that is shown."""
+    def _kept(self, root: Any, state: _State, predicate: Any, depth: int) -> _Content:
+        """`_frame`, once for each prototype and state."""
+        key = str(root.GetPath()), state
+        if key not in self._frames:
+            self._frames[key] = self._frame(root, state, predicate, depth + 1)
+        return self._frames[key]
+
+    def _placed(self, prim: Any, above: Floats, fixed: bool) -> tuple[Floats, bool]:
+        """The matrix of a prim into the frame of what is above it, and whether it is fixed."""
+        from pxr import UsdGeom
+
+        if not prim.IsA(UsdGeom.Xformable):
+            return above, fixed
+        local, resets = self._cache.GetLocalTransformation(prim)
+        moved = UsdGeom.Xformable(prim)
+        if len(moved.GetOrderedXformOps()) < len(moved.GetXformOpOrderAttr().Get() or ()) - resets:
+            raise InputError(f"{str(prim.GetPath())[:80]!a}: its xformOpOrder names what is not there")
+        self._moving |= moved.TransformMightBeTimeVarying()
+        return (_matrix(local), True) if resets else (_matrix(local) @ above, fixed)
+
+    def _inherited(self, prim: Any, above: _State) -> _State:
+        from pxr import UsdGeom
+
+        if not prim.IsA(UsdGeom.Imageable):
+            return above
+        shown = UsdGeom.Imageable(prim)
+        purpose = shown.ComputePurposeInfo(UsdGeom.Imageable.PurposeInfo(above.purpose, above.inheritable))
+        visible = shown.GetVisibilityAttr()
+        self._moving |= visible.ValueMightBeTimeVarying()
+        hidden = above.hidden or visible.Get(self._time) == "invisible"
+        rendered = above.rendered
+        if prim.HasAPI(UsdGeom.VisibilityAPI):
+            own = UsdGeom.VisibilityAPI(prim).GetRenderVisibilityAttr().Get()
+            rendered = rendered if own == "inherited" else own == "visible"
+        return _State(str(purpose.purpose), bool(purpose.isInheritable), hidden, rendered)
+
+    def _own(self, prim: Any, content: _Content, place: tuple[Floats, bool, _State], skin: Skin | None) -> None:
+        """Adds what a prim itself is."""
+        from pxr import Tf, UsdGeom
+
+        matrix, fixed, state = place
+        kind = str(prim.GetTypeName())
+        unknown = bool(kind) and prim.GetPrimTypeInfo().GetSchemaType() == Tf.Type.Unknown
+        if not (prim.IsA(UsdGeom.Gprim) or unknown):
+            return
+        if state.hidden or (state.purpose == "render" and not state.rendered):
+            content.left_out[f"invisible {kind}"] += 1
+        elif state.purpose not in DRAWN:
+            content.left_out[f"{kind} of purpose {state.purpose}"] += 1
+        elif not prim.IsA(UsdGeom.Mesh):
+            content.left_out[kind] += 1
+        else:
+            bound = skin.get(str(prim.GetPath())) if skin else None
+            name = f"{prim.GetPath()}{' in its pose' if bound else ''}"
+            if name not in self._meshes:
+                self._meshes[name] = self._mesh(UsdGeom.Mesh(prim), bound)
+            content.place(name, bound[2] if bound and bound[0].HasJointInfluences() else matrix, fixed)
+
+    def _instances(self, instancer: Any, content: _Content, place: tuple[Floats, bool, _State], depth: int) -> None:
+        """Adds the prototypes of an instancer, once for each instance that is shown."""
+        from pxr import Usd
+
+        matrix, fixed, state = place
         prototypes = instancer.GetPrototypesRel().GetForwardedTargets()
         index = np.asarray(instancer.GetProtoIndicesAttr().Get(self._time) or [], np.int64)
         mask = instancer.ComputeMaskAtTime(self._time)
         places = instancer.ComputeInstanceTransformsAtTime(
             self._time, self._time, instancer.IncludeProtoXform, instancer.IgnoreMask
         )
-        self._moving |= instancer.GetPositionsAttr().ValueMightBeTimeVarying()
+        self._moving |= any(each.ValueMightBeTimeVarying() for each in _motions(instancer))
+        name = f"{str(instancer.GetPath())[:80]!a}"
         if len(places) != len(index) or (len(index) and not 0 <= index.min() <= index.max() < len(prototypes)):
-            raise InputError(f"{str(instancer.GetPath())[:80]!a}: instances without a place, or without a prototype")
+            raise InputError(f"{name}: instances without a place, or without a prototype")
+        shown = np.asarray(mask, bool) if mask else np.ones(len(index), bool)
+        matrices = np.array(places, np.float64).reshape(-1, 4, 4) @ matrix
+        predicate = Usd.PrimIsActive & Usd.PrimIsLoaded & Usd.PrimHasDefiningSpecifier
         for number, target in enumerate(prototypes):
-            chosen = [k for k in np.flatnonzero(index == number).tolist() if not mask or mask[k]]
-            before = self._triangles
-            prototype = instancer.GetPrim().GetStage().GetPrimAtPath(target)
-            parts = list(self.parts(prototype, np.eye(4), depth + 1)) if chosen and prototype else []
-            self._triangles = before
-            self._add(len(chosen) * sum(len(faces) for _, faces in parts))
-            for k in chosen:
-                for points, faces in parts:
-                    yield _moved(points, faces, _matrix(places[k]) @ matrix)
+            chosen = shown & (index == number)
+            if not chosen.any():
+                continue
+            prototype = self._stage.GetPrimAtPath(target)
+            if not prototype:
+                raise InputError(f"{name}: its prototype {str(target)[:80]!a} is not there")
+            inner = self._kept(prototype, self._above(prototype, instancer.GetPrim(), state), predicate, depth)
+            if any(own for _, own in inner.copies):
+                raise InputError(f"{name}: its prototype {str(target)[:80]!a} resets the transform above it")
+            content.add(inner, matrices[chosen], fixed)
 
-    def _mesh(self, mesh: Any, matrix: Floats) -> Part:
+    def _above(self, prototype: Any, instancer: Any, state: _State) -> _State:
+        """The state that the prototype of an instancer inherits: of what is above it, from the instancer on."""
+        above: list[Any] = []
+        prim = prototype.GetParent()
+        while prim and prim != instancer:
+            above.append(prim)
+            prim = prim.GetParent()
+        for prim in reversed(above):
+            state = self._inherited(prim, state)
+        return state
+
+    def _skin(self, root: Any, matrix: Floats) -> Skin | None:
+        """The skinned meshes below a SkelRoot, if there are any."""
+        from pxr import Usd, UsdSkel
+
+        everything = Usd.TraverseInstanceProxies(Usd.PrimIsActive & Usd.PrimIsLoaded & Usd.PrimHasDefiningSpecifier)
+        skeletons = UsdSkel.Root(root)
+        self._skeletons.Populate(skeletons, everything)
+        home = np.linalg.inv(_matrix(self._cache.GetLocalToWorldTransform(root)))
+        meshes: Skin = {}
+        for binding in self._skeletons.ComputeSkelBindings(skeletons, everything):
+            skeleton = self._skeletons.GetSkelQuery(binding.GetSkeleton())
+            place = _matrix(self._cache.GetLocalToWorldTransform(binding.GetSkeleton().GetPrim())) @ home @ matrix
+            for target in binding.GetSkinningTargets():
+                meshes[str(target.GetPrim().GetPath())] = target, skeleton, place
+        return meshes or None
+
+    def _mesh(self, mesh: Any, bound: tuple[Any, Any, Floats] | None) -> Part:
         attributes = (mesh.GetPointsAttr(), mesh.GetFaceVertexCountsAttr(), mesh.GetFaceVertexIndicesAttr())
         points, count, corner = (attribute.Get(self._time) for attribute in attributes)
         self._moving |= any(attribute.ValueMightBeTimeVarying() for attribute in attributes)
         self._smooth |= mesh.GetSubdivisionSchemeAttr().Get() != "none"
+        name = str(mesh.GetPath())[:80]
+        if bound is not None and points:
+            points = self._skinned(name, points, *bound[:2])
         vertices = np.asarray(points if points is not None else [], np.float64).reshape(-1, 3)
         polygons = Polygons(np.asarray(corner or [], np.int64), np.asarray(count or [], np.int64))
-        name = str(mesh.GetPath())[:80]
         if polygons.count.sum() != len(polygons.corner) or (polygons.count < 3).any():
             raise InputError(f"{name!a}: faces need three corners or more, and as many as their counts say")
         check_range(polygons, len(vertices), lambda face: f"{name!a}: face {face}", polygons.corner)
@@ -164,31 +326,42 @@ class _Scene:
         solid[holes[(holes >= 0) & (holes < len(solid))]] = False
         if not solid.all():
             polygons = Polygons(polygons.corner[np.repeat(solid, polygons.count)], polygons.count[solid])
-        self._add(int((polygons.count - 2).sum()))
+        if (triangles := int((polygons.count - 2).sum())) > MANY:
+            require(BYTES * triangles, "reading it")
         faces = triangulated(vertices, polygons) if len(polygons.count) else np.empty((0, 3), np.int64)
         if mesh.GetOrientationAttr().Get() == "leftHanded":
             faces = faces[:, ::-1]
-        return _moved(vertices, faces, matrix)
+        return vertices, faces
 
-    def _add(self, triangles: int) -> None:
-        self._triangles += triangles
-        require(BYTES * self._triangles, "reading it")
+    def _skinned(self, name: str, points: Any, target: Any, skeleton: Any) -> Any:
+        """Points of a mesh in the pose of the first time: in the frame of its skeleton where joints move them, else in
+        that of the mesh."""
+        from pxr import UsdSkel, Vt
 
-    def notes(self) -> list[str]:
-        """What was not read as it is."""
-        others = ", ".join(f"{count} {name}" for name, count in sorted(self._left_out.items()))
-        return [
-            *(["moves: read at its first time"] if self._moving else []),
-            *(["subdivision surfaces: read as the meshes that they are made from"] if self._smooth else []),
-            *([f"not read: {others}; only meshes are"] if others else []),
-        ]
+        points, animation, right = Vt.Vec3fArray(points), skeleton.GetAnimQuery(), True
+        if animation and target.HasBlendShapes():
+            shapes = UsdSkel.BlendShapeQuery(UsdSkel.BindingAPI(target.GetPrim()))
+            weights = target.GetBlendShapeMapper().Remap(animation.ComputeBlendShapeWeights(self._time))
+            parts = shapes.ComputeSubShapeWeights(weights)
+            right = shapes.ComputeDeformedPoints(
+                *parts, shapes.ComputeBlendShapePointIndices(), shapes.ComputeSubShapePointOffsets(), points
+            )
+            self._moving |= animation.BlendShapeWeightsMightBeTimeVarying()
+        if target.HasJointInfluences():
+            joints = skeleton.ComputeSkinningTransforms(self._time)
+            right = right and bool(joints) and target.ComputeSkinnedPoints(joints, points, self._time)
+            self._moving |= bool(animation) and animation.JointTransformsMightBeTimeVarying()
+        if not right:
+            raise InputError(f"{name!a}: its skeleton, or its blend shapes, do not fit it")
+        self._posed = True
+        return points
+
+
+def _motions(instancer: Any) -> Iterator[Any]:
+    """The attributes of an instancer by which it may move."""
+    yield from (instancer.GetPositionsAttr(), instancer.GetOrientationsAttr(), instancer.GetScalesAttr())
+    yield from (instancer.GetProtoIndicesAttr(), instancer.GetInvisibleIdsAttr())
 
 
 def _matrix(matrix: Any) -> Floats:
     return np.array(matrix, np.float64)
-
-
-def _moved(points: Floats, faces: Ints, matrix: Floats) -> Part:
-    """A mesh under an affine map; a mirrored one is turned inside out again."""
-    turned = faces[:, ::-1] if np.linalg.det(matrix[:3, :3]) < 0 else faces
-    return points @ matrix[:3, :3] + matrix[3, :3], turned

@@ -1,0 +1,201 @@
+"""The layers of a USD scene, opened and checked before pxr composes them.
+
+Layers name other files, and pxr opens files wherever they are while it composes. So all layers that any arc names, that
+of a variant that is not chosen too, are opened here first: those in the folder of the scene, or below, and no others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sdfcli.errors import InputError
+from sdfcli.runtime.memory import require
+
+MOST_PRIMS = 10_000_000
+"""Maximum prims of a scene, each counted once for each reference to it that is not instanceable. References to
+references that double reach any number in a few lines."""
+BYTES = 500
+"""Minimum working bytes per prim."""
+ARCS = ("references", "payload", "inheritPaths", "specializes")
+"""Fields of prims that bring in other prims."""
+KEPT = ("explicitItems", "addedItems", "prependedItems", "appendedItems")
+"""The lists of a field of ARCS, without those that remove or order."""
+
+Site = tuple[str, Any, bool]
+"""A path in the layers of a scene or of a reference, and whether an arc names it: the name of the first of the layers,
+the path, and whether arcs of prims above it count, too."""
+
+
+@dataclass
+class _Prim:
+    """What layers say about a prim, in all of its variants."""
+
+    children: set[Any] = field(default_factory=set)
+    arcs: list[tuple[str, Any]] = field(default_factory=list)  # the layer, and the path; its default prim: None
+    instanceable: bool = False
+
+
+class Layers:
+    """The layers that a scene may be composed of, its own one first; they stay open as long as this lives."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises InputError for what is no layer, for a name of what is no file in the folder, for value clips, and for
+        a scene of too many prims."""
+        self._folder = path.parent.resolve()
+        self.root = _opened(str(path))
+        self._opened = {self.root.identifier: self.root}
+        self._prims: dict[str, dict[Any, _Prim]] = {}
+        waiting = [self.root]
+        while waiting:
+            layer = waiting.pop()
+            known = len(self._opened)
+            for name in layer.GetCompositionAssetDependencies():
+                self._place(layer, name)
+            prims: dict[Any, _Prim] = {}
+            self._prims[layer.identifier] = prims
+            layer.Traverse(layer.pseudoRoot.path, lambda path, layer=layer, prims=prims: self._note(layer, path, prims))
+            waiting.extend(list(self._opened.values())[known:])
+        count = _Count(self).total()
+        if count > MOST_PRIMS:
+            raise InputError(f"more than {MOST_PRIMS:,} prims, of references to references: make them instanceable")
+        require(BYTES * count, "reading it")
+
+    def check(self, used: list[Any]) -> None:
+        """Raises InputError unless all layers that are in use were checked."""
+        for layer in used:
+            if not layer.anonymous and layer.identifier not in self._opened:
+                raise InputError(f"is composed of {layer.identifier[:80]!a}, too, which it does not name")
+
+    def stack(self, name: str) -> list[str]:
+        """A layer and its sublayers, and theirs."""
+        found: dict[str, None] = {}
+        waiting = [name]
+        while waiting:
+            if (name := waiting.pop()) not in found:
+                found[name] = None
+                layer = self._opened[name]
+                waiting.extend(self._place(layer, below) for below in layer.subLayerPaths)
+        return list(found)
+
+    def prim(self, name: str, path: Any) -> _Prim | None:
+        """What a layer says about a prim."""
+        return self._prims[name].get(path)
+
+    def target(self, name: str, path: Any) -> Any:
+        """The path that an arc names in a layer: its default prim for None, an empty one where there is none."""
+        return path or self._opened[name].GetDefaultPrimAsPath()
+
+    def _place(self, layer: Any, name: str) -> str:
+        """The identifier of a layer that another one names; that one's own where the name is empty. It is opened."""
+        from pxr import Ar, Sdf
+
+        if not name:
+            return str(layer.identifier)
+        place = Sdf.ComputeAssetPathRelativeToLayer(layer, name)
+        if place in self._opened:
+            return str(place)
+        file, options = Sdf.Layer.SplitIdentifier(place)
+        if Ar.IsPackageRelativePath(file):
+            file = Ar.SplitPackageRelativePathOuter(file)[0]
+        inside = Path(file).is_absolute() and Path(file).resolve().is_relative_to(self._folder)
+        if options or "`" in name or not inside or not Path(file).is_file():
+            raise InputError(f"names {name[:80]!a}, which is no file in its folder")
+        opened = _opened(place)
+        self._opened[opened.identifier] = opened
+        return str(opened.identifier)
+
+    def _note(self, layer: Any, path: Any, prims: dict[Any, _Prim]) -> None:
+        """Takes down what a layer says at a path, and opens the layers that it names there."""
+        spec = layer.GetPrimAtPath(path) if path.IsPrimPath() or path.IsPrimVariantSelectionPath() else None
+        if spec is None:
+            return
+        if spec.HasInfo("clips"):
+            where = f"{str(path)[:80]!a} has value clips, which other files hold"
+            raise InputError(f"{where}: flatten the scene (usdcat --flatten)")
+        path = path.StripAllVariantSelections()
+        prim = prims.setdefault(path, _Prim())
+        prim.instanceable |= spec.HasInfo("instanceable") and spec.instanceable
+        if path != (above := path.GetParentPath()):
+            prims.setdefault(above, _Prim()).children.add(path)
+        for name in ARCS:
+            listed = spec.GetInfo(name) if spec.HasInfo(name) else None
+            for item in [] if listed is None else [each for kept in KEPT for each in getattr(listed, kept)]:
+                asset, target = (item.assetPath, item.primPath) if hasattr(item, "assetPath") else ("", item)
+                prim.arcs.append((self._place(layer, asset) if asset else "", target))
+
+
+class _Count:
+    """An upper bound of the prims that a scene is composed of, as far as its layers tell: in linear time, by the number
+    of those below each site. Those of an instanceable prim are counted once for each site that it refers to."""
+
+    def __init__(self, layers: Layers) -> None:
+        self._layers = layers
+        self._stacks: dict[str, list[str]] = {}
+        self._sizes: dict[Site, int] = {}
+        self._begun: set[Site] = set()
+        self._shared: dict[Site, None] = {}
+
+    def total(self) -> int:
+        """The bound; it ends soon above MOST_PRIMS."""
+        layer = self._layers.root
+        total = self._size((layer.identifier, layer.pseudoRoot.path, False))
+        done = 0
+        while done < len(self._shared) and total <= MOST_PRIMS:
+            done, shared = len(self._shared), list(self._shared)[done:]
+            total += sum(map(self._size, shared))
+        return total
+
+    def _size(self, start: Site) -> int:
+        waiting = [start]
+        while waiting:
+            site = waiting[-1]
+            if site not in self._begun:  # what is below it comes first; what is also above it, pxr refuses
+                self._begun.add(site)
+                waiting.extend(set(self._below(site)) - self._begun)
+            elif site not in self._sizes:
+                self._sizes[waiting.pop()] = 1 + sum(self._sizes.get(each, 0) for each in self._below(site))
+            else:
+                waiting.pop()
+            if len(self._begun) > MOST_PRIMS:
+                return MOST_PRIMS + 1
+        return self._sizes[start]
+
+    def _below(self, site: Site) -> list[Site]:
+        """What a site brings in."""
+        name, path, named = site
+        if named:
+            above = [each for each in path.GetPrefixes() if each != path]
+            arcs = [self._moved(arc, path, each) for each in above for arc in self._arcs(name, each)]
+            return [(name, path, False), *arcs]
+        prims = [prim for layer in self._stack(name) if (prim := self._layers.prim(layer, path))]
+        children: dict[Site, None] = {(name, child, False): None for prim in prims for child in prim.children}
+        below = [*children, *self._arcs(name, path)]
+        if any(prim.instanceable for prim in prims):
+            self._shared.update(dict.fromkeys(below))
+            return []
+        return below
+
+    def _arcs(self, name: str, path: Any) -> list[Site]:
+        prims = [prim for layer in self._stack(name) if (prim := self._layers.prim(layer, path))]
+        arcs = [(layer or name, target) for prim in prims for layer, target in prim.arcs]
+        targets = [(layer, self._layers.target(layer, target)) for layer, target in arcs]
+        return [(layer, target, True) for layer, target in targets if target.IsAbsolutePath()]
+
+    def _moved(self, arc: Site, path: Any, above: Any) -> Site:
+        return arc[0], path.ReplacePrefix(above, arc[1]), True
+
+    def _stack(self, name: str) -> list[str]:
+        if name not in self._stacks:
+            self._stacks[name] = self._layers.stack(name)
+        return self._stacks[name]
+
+
+def _opened(place: str) -> Any:
+    from pxr import Sdf
+
+    layer = Sdf.Layer.FindOrOpen(place)
+    if layer is None:
+        raise InputError(f"{Path(place).name[:80]!a} is not a layer of USD")
+    return layer

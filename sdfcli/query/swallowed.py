@@ -1,0 +1,118 @@
+"""Solids of a field that a posed mesh holds wholly within itself, so that no two surfaces meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from sdfcli.backend import Backend
+from sdfcli.field.device_field import DeviceField
+from sdfcli.field.field import Field, lattice_position
+from sdfcli.mesh.arrays import Floats, Ints
+from sdfcli.query.mesh_distance import MeshDistance
+
+MOST_ASKED = 1 << 20
+"""Pairs of a pose and a piece that are looked at together."""
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The connected pieces of a field's inside: of each the deepest corner of a leaf.
+
+    point  (k, 3) float64, in the field's units.
+    depth  (k,) float64, positive.
+    """
+
+    point: Floats
+    depth: Floats
+
+
+@dataclass(frozen=True)
+class Swallowed:
+    """Poses at which a mesh holds a piece of a field's inside, each with the piece that lies deepest in it.
+
+    pose      (s,) int64, ascending.
+    depth     (s,) float64: the way that the mesh must move at least, for all of the ball around the piece's deepest
+              point to be outside of it.
+    inner     (s,) float64: the part of that within the piece, as the field says.
+    point     (s, 3) float64: the nearest point to the piece's deepest one, on the posed mesh.
+    normal    (s, 3) float64: unit vectors, the way out.
+    triangle  (s,) int64.
+    """
+
+    pose: Ints
+    depth: Floats
+    inner: Floats
+    point: Floats
+    normal: Floats
+    triangle: Ints
+
+
+_PIECES: WeakKeyDictionary[DeviceField, Pieces] = WeakKeyDictionary()
+
+
+def pieces_of(field: Field, backend: Backend) -> Pieces:
+    """The pieces of a field, which are kept with its arrays on the device."""
+    key = field.on_device(backend)
+    if key not in _PIECES:
+        _PIECES[key] = _pieces(field, backend)
+    return _PIECES[key]
+
+
+def _pieces(field: Field, backend: Backend) -> Pieces:
+    arrays, corners = field.on(backend), len(field.distance)
+    parent = backend.xp.arange(corners, dtype=np.uint32)
+    leaf_corner, value = arrays["leaf_corner"], arrays["value"]
+    backend.run("sdf_pieces_join", len(leaf_corner), leaf_corner=leaf_corner, value=value, parent=parent)
+    backend.run("sdf_shell_roots", corners, state=None, welded=None, parent=parent, number=None)
+    inside = np.flatnonzero(field.distance < 0)
+    root = backend.to_host(parent)[inside]
+    order = np.lexsort((field.distance[inside], root))
+    deepest = inside[order[np.flatnonzero(np.diff(root[order], prepend=-1))]]
+    point = field.domain.origin + lattice_position(field.corner_key[deepest]) * field.domain.length
+    return Pieces(point, -field.distance[deepest].astype(np.float64))
+
+
+def swallowed(solid: MeshDistance, pieces: Pieces, poses: Floats, scales: Floats) -> Swallowed:
+    """Which of the poses (t, 4, 4) with scales (t,), see `checked_poses`, have a piece within the posed mesh.
+
+    A mesh without an inside holds nothing.
+    """
+    low, high = solid.mesh.bounds
+    found: list[tuple[Any, ...]] = []
+    batch = max(1, MOST_ASKED // max(1, len(pieces.depth)))
+    for first in range(0, len(poses), batch):
+        part, scale = poses[first : first + batch], scales[first : first + batch]
+        turn = part[:, :3, :3] / scale[:, None, None] ** 2
+        away = pieces.point[None] - part[:, None, :3, 3]
+        # In an order of its own: einsum's is that of the processor.
+        x, y, z = (away[:, :, k, None] * turn[:, None, k] for k in range(3))
+        at = x + y + z
+        pose, piece = np.nonzero(((at > low) & (at < high)).all(axis=2))
+        if len(pose) == 0 or solid.sign.method == "none":
+            continue
+        asked = at[pose, piece]
+        within = -solid.signed_distance(asked) * scale[pose]
+        held, inner = within > 0, pieces.depth[piece]
+        found.append((pose[held] + first, (within + inner)[held], inner[held], asked[held]))
+    if not found:
+        none, nowhere = np.empty(0), np.empty((0, 3))
+        return Swallowed(none.astype(np.int64), none, none, nowhere, nowhere, none.astype(np.int64))
+    pose, depth, inner, asked = (np.concatenate([each[k] for each in found]) for k in range(4))
+    order = np.lexsort((-depth, pose))
+    deepest = order[np.diff(pose[order], prepend=-1) > 0]
+    pose, asked = pose[deepest], asked[deepest]
+    near, triangle = solid.closest(asked)
+    point = _posed(poses[pose], near)
+    way = _posed(poses[pose], asked) - point
+    normal = way / np.linalg.norm(way, axis=1, keepdims=True)
+    return Swallowed(pose, depth[deepest], inner[deepest], point, normal, triangle)
+
+
+def _posed(poses: Floats, points: Floats) -> Floats:
+    """Points (s, 3) at poses (s, 4, 4)."""
+    turned: Floats = sum(poses[:, :3, k] * points[:, k, None] for k in range(3)) + poses[:, :3, 3]
+    return turned

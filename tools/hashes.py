@@ -1,0 +1,71 @@
+"""Pins the bits of fields: `python tools/hashes.py` writes tests/hashes.csv anew with the installed sdfcli.
+
+A row has the number of leaves and the hash of a field's content: of a sample mesh or a generated solid, by each octree.
+`tests/test_hashes.py` builds them again. Whoever changes them says so in CHANGELOG.md.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import sdfcli
+
+ROOT = Path(__file__).resolve().parents[1]
+TABLE = ROOT / "tests" / "hashes.csv"
+SAMPLES = ("bracket.stl", "bunny.ply", "metaballs.ply", "scan.ply", "shells.ply", "torus.obj")
+SOLIDS = (1, 2, 3)
+"""Seeds of random solids with damaged surfaces (tests/solids.py)."""
+TOLERANCE = 4e-3
+
+
+class Row(NamedTuple):
+    """A field. tolerance: as a fraction of the diagonal."""
+
+    mesh: str
+    octree: str
+    tolerance: float
+    leaves: int = 0
+    content_sha256: str = ""
+
+
+def wanted() -> Iterator[Row]:
+    """The rows, without what a build finds: each mesh by both octrees, and the README's one as it stands there."""
+    for mesh in (*SAMPLES, *(f"solid {seed}" for seed in SOLIDS)):
+        for octree in ("adaptive", "bvh"):
+            yield Row(mesh, octree, TOLERANCE)
+    yield Row("bunny.ply", "adaptive", 1e-3)
+
+
+def built(row: Row, device: str = "cpu") -> Row:
+    """A row with what a build finds."""
+    field = sdfcli.build(_source(row.mesh), octree=row.octree, tolerance=row.tolerance, device=device)
+    return row._replace(leaves=len(field.leaf_key), content_sha256=field.content_sha256)
+
+
+def known() -> list[Row]:
+    """The rows of the table."""
+    with TABLE.open(newline="") as table:
+        rows = list(csv.DictReader(table))
+    return [Row(**{**row, "tolerance": float(row["tolerance"]), "leaves": int(row["leaves"])}) for row in rows]
+
+
+def _source(mesh: str) -> Any:
+    if not mesh.startswith("solid"):
+        return ROOT / "sample_meshes" / mesh
+    sys.path.append(str(ROOT / "tests"))
+    import solids
+
+    return solids.lattice_solid(np.random.default_rng(int(mesh.split()[1]))).shape
+
+
+if __name__ == "__main__":
+    with TABLE.open("w", newline="") as table:
+        writer = csv.writer(table, lineterminator="\n")
+        writer.writerow(Row._fields)
+        writer.writerows(map(built, wanted()))
