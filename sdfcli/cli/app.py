@@ -172,6 +172,9 @@ def _open_streams() -> None:
     """Streams that were closed are empty, and take anything: else files that are opened later stand for them."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
+            from sdfcli.cli.output import CLOSED
+
+            CLOSED.add(name)
             os.dup2(os.open(os.devnull, os.O_RDWR), number)
             os.set_inheritable(number, True)
             setattr(sys, name, os.fdopen(number, "w" if number else "r"))

@@ -20,7 +20,7 @@ from typing import Any
 
 import typer
 
-from sdfcli.errors import SdfError
+from sdfcli.errors import SdfError, UsageError
 from sdfcli.runtime.memory import unwritable
 from sdfcli.runtime.remote import shown
 
@@ -29,6 +29,28 @@ SCHEMA_VERSION = 1
 
 PERIOD = 10.0
 """Seconds between two lines of progress where standard error is no terminal."""
+
+
+CLOSED: set[str] = set()
+"""Standard streams that were closed when the program began."""
+
+NOBODY_READS = 141
+"""Exit code where results are all that is wanted, and nobody reads them: that of a program which SIGPIPE ends."""
+
+
+@contextmanager
+def wanted_output() -> Iterator[None]:
+    """Prints within it what a command is for. Ends the command where standard output is closed, or becomes so."""
+    if "stdout" in CLOSED:
+        raise UsageError("standard output is closed; name a file by -o")
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        _discard_output()
+        if _is_broken_pipe(error):
+            raise typer.Exit(NOBODY_READS) from None
+        raise unwritable("standard output", error) from error
 
 
 @contextmanager
@@ -41,9 +63,17 @@ def standard_output() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's own flush at the end, too
-        if not isinstance(error, BrokenPipeError) and not (os.name == "nt" and error.errno == errno.EINVAL):
+        _discard_output()
+        if not _is_broken_pipe(error):
             raise unwritable("standard output", error) from error
+
+
+def _discard_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's own flush at the end, too
+
+
+def _is_broken_pipe(error: OSError) -> bool:
+    return isinstance(error, BrokenPipeError) or (os.name == "nt" and error.errno == errno.EINVAL)
 
 
 def plain(text: str) -> str:

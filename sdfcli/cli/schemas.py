@@ -308,7 +308,10 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
             **FRAMES,
             **KEPT,
             "coherent_frames": told(COUNT, "those whose build rests on the frame before"),
-            "motion": told(NUMBER, "the largest of all frames"),
+            "motion": told(
+                or_null(NUMBER),
+                "the largest of all frames; null where one is not known, and for a single frame",
+            ),
             "parameters": PARAMETERS,
             "max_error": told(NUMBER, "the largest of all frames, a fraction of the unit"),
             **SIGNS_VERDICTS,

@@ -153,6 +153,7 @@ class Shown:
     kept: int = 0
     coherent: int = 0
     motion: float = 0.0
+    unknown: int = 0
     leaves: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -162,6 +163,7 @@ class Shown:
         self.kept += row["seconds"] is None
         self.coherent += bool(row["coherent"])
         self.motion = max(self.motion, row["motion"] or 0.0)
+        self.unknown += row["motion"] is None and index > 0
         self.leaves += row["leaves"]
         for stage, took in seconds.items():
             self.seconds[stage] = self.seconds.get(stage, 0.0) + took
@@ -195,7 +197,7 @@ class Shown:
                     "frames": count,
                     "kept": self.kept,
                     "coherent_frames": self.coherent,
-                    "motion": self.motion,
+                    "motion": None if self._motion_unknown else self.motion,
                     **facts,
                     "leaves": self.leaves,
                     "bytes": size,
@@ -208,6 +210,19 @@ class Shown:
             if self.verbose:
                 stages = [(name, f"{value:.3f}") for name, value in self.seconds.items()]
                 print_table("", stages, ("stage", "seconds of all frames"))
+
+    @property
+    def _motion_unknown(self) -> bool:
+        return self.unknown > 0 or len(self.frames) < 2
+
+    def _motion_text(self, unit: float) -> str:
+        if len(self.frames) < 2:
+            return "unknown: there is one frame"
+        known = f"at most {error_text(self.motion / unit)} of the unit per frame"
+        if not self.unknown:
+            return known
+        faces = f"{self.unknown:,} frame{'s have' if self.unknown > 1 else ' has'} other faces than the one before"
+        return f"unknown: {faces}" + ("" if self.unknown == len(self.frames) - 1 else f"; else {known}")
 
     def _rows(
         self, output: Path, facts: dict[str, Any], unit: float, took: float, rate: float, size: int
@@ -222,7 +237,7 @@ class Shown:
             ("time", f"{took:.1f} s, {rate:.3g} frames/s{kept}"),
             ("verdict", frames_text(facts["verdicts"])),
             ("sign", frames_text(facts["signs"])),
-            ("motion", f"at most {error_text(self.motion / unit)} of the unit per frame"),
+            ("motion", self._motion_text(unit)),
             ("coherent", f"{self.coherent:,} frames rest on the frame before"),
             ("unit", f"{unit:.9g}, in the mesh's units"),
             ("octree", f"{parameters['octree']}, {self.leaves / count:,.0f} leaves per frame"),

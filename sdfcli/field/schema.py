@@ -82,7 +82,8 @@ DIGEST = matching("[0-9a-f]{64}", "64 hexadecimal digits")
 YES_OR_NO = Kind("true or false", lambda value: isinstance(value, bool), {"type": "boolean"})
 COUNT = whole(0, 2**63 - 1)
 FRACTION = between(0, 1)
-ERROR = number(0, 1e30)
+ERROR = LENGTH = number(0, 1e30)
+"""Fractions of a unit, which may be smaller than any of the mesh's lengths."""
 
 INFO: Schema = {
     "mesh": {
@@ -121,11 +122,11 @@ INFO: Schema = {
     "sign_reason": TEXT,
     "sign_confidence": or_null(number(0, 1)),
     "sheets": {
-        "kept_from": or_null(number(0, 1)),
+        "kept_from": or_null(LENGTH),
         "leaves": COUNT,
-        "thinnest": or_null(number(0, 1)),
+        "thinnest": or_null(LENGTH),
         "lost": or_null(number(0, 1)),
-        "needed_thin": or_null(number(0, 1)),
+        "needed_thin": or_null(LENGTH),
         "needed_depth": or_null(COUNT),
     },
     "depth": whole(0, MAX_DEPTH),

@@ -93,15 +93,32 @@ def _slices(points: Any, mapped: Path | None, source: str) -> Iterator[Floats]:
 
 
 def _text(file: TextIO, source: str) -> PointStream:
-    """Points from lines `x y z` or `x,y,z`; a first line of three names, empty lines and comments are skipped."""
+    """Points from lines `x y z` or `x,y,z`; empty lines and comments are skipped. A first line of names says which of
+    the columns are x, y and z; see `_columns`."""
     filled = ((number, line) for number, line in _lines(file, source) if line.strip())
     first = next(filled, None)
     if first is None:
         return PointStream(iter(()))
     words = _words(first[1])
-    named = len(words) == 3 and not any(map(_NUMBER.match, words))
+    named = len(words) >= 3 and not any(map(_NUMBER.match, words))
+    columns = _columns(words, f"{source}: line {first[0]}") if named else (0, 1, 2)
     rows = filled if named else itertools.chain([first], filled)
-    return PointStream(_parsed(rows, source), "," if "," in first[1] else " ", named)
+    parsed = _parsed(rows, source, len(words) if named else 3, columns)
+    return PointStream(parsed, "," if "," in first[1] else " ", named)
+
+
+def _columns(names: list[str], place: str) -> tuple[int, int, int]:
+    """The columns that are x, y and z by their names: these letters in any case, alone or with the same before and
+    behind, as px py pz, or Points:0 Points:1 Points:2 of ParaView. Raises InputError for other names."""
+    low = [name.lower() for name in names]
+    for axes in ("xyz", "012"):
+        for first, name in enumerate(low):
+            for at in (k for k, letter in enumerate(name) if letter == axes[0]):
+                wanted = [name[:at] + letter + name[at + 1 :] for letter in axes]
+                if all(low.count(each) == 1 for each in wanted):
+                    return first, low.index(wanted[1]), low.index(wanted[2])
+    told = ", ".join(names[:6])[:60]
+    raise InputError(f"{place}: which columns are the coordinates? name them x, y and z, not {told!a}")
 
 
 def _lines(file: TextIO, source: str) -> Iterator[tuple[int, str]]:
@@ -113,16 +130,21 @@ def _lines(file: TextIO, source: str) -> Iterator[tuple[int, str]]:
         raise InputError(f"{source}: is not text; points of other kinds are in files with their endings") from error
 
 
-def _parsed(rows: Iterator[tuple[int, str]], source: str) -> Iterator[Floats]:
+def _parsed(
+    rows: Iterator[tuple[int, str]], source: str, count: int, columns: tuple[int, int, int]
+) -> Iterator[Floats]:
+    """Points from `columns` of rows of so many numbers."""
     while chunk := list(itertools.islice(rows, CHUNK)):
         try:
-            points = np.loadtxt([_spaced(line) for _, line in chunk], np.float64, comments=None, ndmin=2)
+            table = np.loadtxt([_spaced(line) for _, line in chunk], np.float64, comments=None, ndmin=2)
         except ValueError:
-            points = np.empty((0, 0))
+            table = np.empty((0, 0))
+        points = table[:, columns] if table.shape == (len(chunk), count) else table
         if points.shape != (len(chunk), 3) or not np.isfinite(points).all():
-            number, line = next((row for row in chunk if not _is_point(row[1])), chunk[0])
-            raise InputError(f"{source}: line {number}: three finite numbers are needed, not {line.strip()[:40]!a}")
-        yield points
+            number, line = next((row for row in chunk if not _is_point(row[1], count, columns)), chunk[0])
+            few = "three finite numbers are" if count == 3 else f"{count} numbers, with finite coordinates, are"
+            raise InputError(f"{source}: line {number}: {few} needed, not {line.strip()[:40]!a}")
+        yield np.ascontiguousarray(points)
 
 
 def _spaced(line: str) -> str:
@@ -134,9 +156,9 @@ def _words(line: str) -> list[str]:
     return _spaced(line).split()
 
 
-def _is_point(line: str) -> bool:
+def _is_point(line: str, count: int, columns: tuple[int, int, int]) -> bool:
     words = _words(line)
-    return len(words) == 3 and all(is_number(word) and np.isfinite(float(word)) for word in words)
+    return len(words) == count and all(map(is_number, words)) and all(np.isfinite(float(words[k])) for k in columns)
 
 
 def is_number(word: str) -> bool:

@@ -299,7 +299,48 @@ def test_a_reader_that_has_enough(folder: Path) -> None:
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == b""
-    assert process.returncode == 0
+    assert process.returncode == 141  # as a program that SIGPIPE ends
+
+
+def test_nobody_can_read(folder: Path) -> None:
+    """Standard output that is closed takes no results; a file does."""
+    words = [sys.executable, "-m", "sdfcli", "query", str(folder / "ball.h5"), "-"]
+    shell = ["sh", "-c", 'exec "$@" >&-', "sh", *words]
+    done = subprocess.run(shell, input="0 0 0\n", capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "sdfcli: standard output is closed; name a file by -o\n")
+    done = subprocess.run([*shell, "-o", str(folder / "a.npy")], input="0 0 0\n", text=True, check=False)
+    assert done.returncode == 0
+    assert len(np.load(folder / "a.npy")) == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "columns"),
+    [
+        ("x,y,z", "012"),
+        ("z,y,x", "210"),
+        ("Y,Z,X", "120"),
+        ("id,x,y,z", "-012"),
+        ("z,a,y,b,x", "2-1-0"),
+        ("px py pz", "012"),
+        ("Points:2,Points:0,Points:1", "201"),
+        ('"X","Z","Y"', "021"),
+        ("n x y z", "-012"),
+    ],
+)
+def test_columns_are_put_in_order_by_their_names(names: str, columns: str, folder: Path) -> None:
+    rows = [[9.0 if column == "-" else point[int(column)] for column in columns] for point in POINTS]
+    separator = "," if "," in names else " "
+    code, output = invoke("query", folder / "ball.ply", "-", given=f"{names}\n" + lines(np.array(rows), separator))
+    assert code == 0, output
+    assert np.allclose([float(line) for line in output.split()[1:]], DISTANCES, atol=0.012)
+
+
+@pytest.mark.parametrize("names", ["a,b,c", "x,y,t", "lat,lon,height", "x,y,z,x", "r,g,b,a"])
+def test_columns_of_other_names_are_refused(names: str, folder: Path) -> None:
+    row = ",".join("0" * len(names.split(",")))
+    code, output = invoke("query", folder / "ball.ply", "-", given=f"{names}\n{row}\n")
+    assert (code, len(output.splitlines())) == (3, 1)
+    assert "standard input: line 1: which columns are the coordinates?" in output
 
 
 @pytest.mark.parametrize(
@@ -311,6 +352,9 @@ def test_a_reader_that_has_enough(folder: Path) -> None:
         ("1 2 3 4\n", "not '1 2 3 4'"),
         ("1 2 3\n1 2 3 4\n", "line 2"),
         ("solid ball\n", "line 1"),
+        ("id,x,y,z\n1,2,3,4\n2,3,4\n", "line 3: 4 numbers, with finite coordinates, are needed, not '2,3,4'"),
+        ("x,y,z,t\n1,2,nan,4\n", "line 2: 4 numbers"),
+        ("x,y,z\n1,2,1_0\n", "line 2: three finite numbers are needed, not '1,2,1_0'"),
     ],
 )
 def test_bad_points(text: str, says: str, folder: Path) -> None:

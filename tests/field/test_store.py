@@ -164,6 +164,13 @@ def test_round_trip_of_a_build(tmp_path: Path) -> None:
     assert found.run == {}
 
 
+@pytest.mark.parametrize("unit", [0.01, 1.0, 1e4])
+def test_lengths_are_fractions_of_any_unit(tmp_path: Path, unit: float) -> None:
+    field = sdfcli.build(shapes.torus(8, 5), device="cpu", depth=2, tolerance=0.1, unit=unit, domain=(-9, -9, -9, 18))
+    field.save(tmp_path / "a.h5")
+    assert load(tmp_path / "a.h5").info == field.info
+
+
 def test_nearest_triangles(tmp_path: Path) -> None:
     field = make_field(3)
     nearest = np.random.default_rng(1).integers(0, 2**32, len(field.corner_key), dtype=np.uint32)
