@@ -124,6 +124,7 @@ def _build(
         backend.prepare(octree.kernels)
         with stages("load"), backend.active():
             mesh = loading.mesh(backend)
+            notes = mesh.notes
         with stages("check"):
             mesh = mesh.on(backend).merged()
             memory = memory_limit(backend, max_memory) if backend.memory.scarce else None
@@ -151,6 +152,7 @@ def _build(
         begin = loading.submit
         field = make_field(scene, params, facts, drawn, max_memory, progress, keep_nearest, hashed, begin=begin)
         loading.let_go()
+        field.run["notes"] = notes
         return field
 
 

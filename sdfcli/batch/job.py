@@ -62,9 +62,10 @@ def _build_here(
 ) -> Outcome:
     if settings.skip_existing and os.path.exists(target):
         progress("comparing with the field that is there")
-        found = _same_field(target, load_placed(mesh, BuildParams(**settings.parameters)), settings)
+        given = load_placed(mesh, BuildParams(**settings.parameters))
+        found = _same_field(target, given, settings)
         if found is not None:
-            return outcome_of_field(mesh, target, "skipped", found, settings)
+            return {**outcome_of_field(mesh, target, "skipped", found, settings), "notes": given.notes}
     importing = Thread(target=_import_ahead)
 
     def report(what: str) -> None:
@@ -92,12 +93,13 @@ def _build_here(
     except UsageError:
         if not (settings.skip_existing and _is_there(target, field)):
             raise
-        return outcome_of_field(mesh, target, "skipped", field, settings)
+        return {**outcome_of_field(mesh, target, "skipped", field, settings), "notes": field.run["notes"]}
     seconds = dict(field.run["seconds"])
     seconds["write"] = time.perf_counter() - start
     seconds["total"] = seconds.pop("total") + seconds["write"]
     return {
         **outcome_of_field(mesh, target, "ok", field, settings),
+        "notes": field.run["notes"],
         "previous_used": field.run["previous"],
         "device": field.run["device"],
         "seconds": {name: round(value, 4) for name, value in seconds.items()},

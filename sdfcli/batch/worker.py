@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from dataclasses import replace
 from typing import Any
 
-from sdfcli.errors import ReadingNote
 from sdfcli.runtime import driver, memory
 from sdfcli.runtime.serve import Answer, Handler, serve
 
 
 def main() -> None:
     """Serves until the input ends."""
-    warnings.simplefilter("ignore", ReadingNote)
     serve(_start)
 
 
 def _start(request: Any) -> Handler:
     driver.start(request["settings"]["device"])
+    from sdfcli.mesh.formats.notes import keep_warnings
+
+    keep_warnings()
     from sdfcli.backend import select_backend
     from sdfcli.batch.job import outcome_of
     from sdfcli.batch.messages import Settings

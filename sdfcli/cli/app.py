@@ -181,13 +181,19 @@ def _open_streams() -> None:
 
 
 def _show_notes() -> None:
-    """Notes of readers are lines on standard error, but with -q."""
+    """Notes of readers, and of the libraries that they use, are lines on standard error, but with -q."""
     shown = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        from sdfcli.mesh.formats.notes import file_that_is_read, keep
+
+        read = file_that_is_read()
         if not issubclass(category, ReadingNote):
-            shown(message, category, *place, **more)
-        elif not any(re.fullmatch("--quiet|-[a-z]*q[a-z]*", word) for word in sys.argv):
+            if read is None:
+                return shown(message, category, *place, **more)
+            keep(str(message))
+            message = f"{read}: {message}"
+        if not any(re.fullmatch("--quiet|-[a-z]*q[a-z]*", word) for word in sys.argv):
             from sdfcli.cli.output import say
 
             say(f"note: {message}")

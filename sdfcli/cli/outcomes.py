@@ -32,6 +32,9 @@ def show(outcomes: Iterable[Outcome], request: BuildRequest, style: Style, done:
     try:
         for outcome in outcomes:
             done.append(outcome)
+            if not (style.quiet or request.here):  # those of this process were shown when they came
+                for note in outcome.get("notes", []):
+                    say(f"note: {outcome['input']}: {note}")
             if style.json:
                 print_json(without_picture(outcome))
             if request.here:

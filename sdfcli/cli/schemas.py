@@ -153,6 +153,8 @@ CONTACT: dict[str, Json] = {
     "point": told(VECTOR, "where that is, in the field's frame"),
     "normal": told(VECTOR, "the way out, of length 1"),
 }
+NOTES = told(listed(TEXT), "what of the file was left out, or read as another thing, and warnings of libraries")
+
 POSE: dict[str, Json] = {
     "pose?": told(COUNT, "which pose, from 0; of a mesh in frames `frame` is in its place"),
     "frame?": FRAME["frame"],
@@ -252,6 +254,7 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
             ),
             **STATED,
             **pick(COMMON, "leaves", "corners", "content_sha256"),
+            "notes": NOTES,
             "previous_used?": told(YES_OR_NO, "whether the field of `--previous` fits: its mesh has as many triangles"),
         },
     ),
@@ -344,6 +347,7 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
             "size": told(VECTOR, "edges of the bounding box"),
             "lowest": told(VECTOR, "lower corner of the bounding box"),
             "units": told(or_null(TEXT), "what the file says; null where it says nothing"),
+            "notes": NOTES,
             "findings": told(
                 listed(keyed({"what": TEXT, "then": TEXT})), "what is wrong, and what a build does about it"
             ),

@@ -138,16 +138,20 @@ def load_mesh(source: Any, backend: Backend | None = None) -> Mesh:
         return make_mesh(*arrays, backend=backend)
     path = existing_file(source)
     try:
+        from sdfcli.mesh.formats.notes import noted
         from sdfcli.mesh.formats.readers import read_file
 
-        with np.errstate(all="ignore"):  # make_mesh checks that vertices are finite
+        # make_mesh checks that vertices are finite.
+        with noted(path) as notes, np.errstate(all="ignore"):
             vertices, faces = read_file(path)
         release_freed()  # what readers of text took besides
     except Exception as error:  # each loader of trimesh has exceptions of its own
         raise unreadable(path, "cannot be read as a mesh", error) from error
     if len(faces) == 0:
         raise InputError(f"{path}: no faces in this file; a surface is needed")
-    return make_mesh(vertices, faces, str(path))
+    mesh = make_mesh(vertices, faces, str(path))
+    mesh.__dict__["notes"] = notes
+    return mesh
 
 
 def _arrays_of(source: Any) -> tuple[Any, Any] | None:

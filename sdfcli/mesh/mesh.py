@@ -103,7 +103,7 @@ class Mesh:
             return self
         mesh = Mesh(self.vertices, self.faces)
         mesh.__dict__.update(
-            {name: self.__dict__[name] for name in ("backend", "vertex", "face") if name in self.__dict__}
+            {name: self.__dict__[name] for name in ("backend", "vertex", "face", "notes") if name in self.__dict__}
         )
         if domain is not None:
             low, high = self.bounds
@@ -135,6 +135,11 @@ class Mesh:
         mesh.__dict__.update(bounds=self.bounds, domain=self.domain, unit=self.unit, backend=self.backend)
         mesh.__dict__["vertices_given"] = count
         return mesh
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """The notes on its file, without the name: what was left out, or read as another thing."""
+        return []
 
     @cached_property
     def vertices_given(self) -> int:

@@ -51,6 +51,7 @@ def check(source: Any, device: str = "auto", threads: int | None = None) -> dict
         "size": [float(x) for x in mesh.bounds[1] - mesh.bounds[0]],
         "lowest": [float(x) for x in mesh.bounds[0]],
         "units": units_of(Path(source)) if isinstance(source, str | Path) else None,
+        "notes": mesh.notes,
         "sign": choice.method,
         "sign_reason": choice.reason,
         "sign_confidence": confidence,

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import warnings
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -23,6 +22,7 @@ import numpy as np
 from sdfcli import errors
 from sdfcli.errors import DeviceError, InputError, SdfError
 from sdfcli.mesh.arrays import Floats, Ints
+from sdfcli.mesh.formats.notes import note
 from sdfcli.runtime import memory, processes
 
 EXTRAS = {".step": "step", ".stp": "step", ".usd": "usd", ".usda": "usd", ".usdc": "usd", ".usdz": "usd"}
@@ -47,8 +47,8 @@ def read_apart(path: Path, kind: str | None = None) -> tuple[Floats, Ints]:
     """
     with tempfile.TemporaryDirectory(prefix="sdfcli-") as folder:
         answer = _asked(path, folder, kind)
-        for note in answer["notes"]:
-            warnings.warn(f"{path}: {note}", errors.ReadingNote, stacklevel=2)
+        for each in answer["notes"]:
+            note(path, each)
         return np.load(Path(folder, "vertices.npy")), np.load(Path(folder, "faces.npy"))
 
 

@@ -5,7 +5,6 @@ docs/reference/formats.md lists what is read, what is refused, and what is left 
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,12 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.errors import InputError, ReadingNote
+from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Bools, Faces, Floats, Ints, pieces
 from sdfcli.mesh.formats.apart import read_apart
 from sdfcli.mesh.formats.gltf_data import FLOAT, INDICES, POINTS, Accessor, Decode, GltfFile, extension, whole
 from sdfcli.mesh.formats.gltf_extensions import AT_REST, DRACO, INSTANCES, RESTART, check_extensions, unknown
 from sdfcli.mesh.formats.gltf_nodes import at, composed, determinants, product, shown_nodes, tree, world_matrices
+from sdfcli.mesh.formats.notes import note
 from sdfcli.runtime.memory import require
 
 TRIANGLES, STRIP, FAN = 4, 5, 6
@@ -68,8 +68,8 @@ def read_gltf(path: Path) -> tuple[Floats, Ints | Faces]:
         found = None if scene.has_draco else scene.placed()
     if found is None:
         return read_apart(path, "draco")
-    for note in scene.notes():
-        warnings.warn(f"{path}: {note}", ReadingNote, stacklevel=2)
+    for each in scene.notes():
+        note(path, each)
     return found
 
 

@@ -7,7 +7,6 @@ wrongly.
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import any_backend
-from sdfcli.errors import InputError, ReadingNote
+from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Faces, Floats, Ints, by_threads
 from sdfcli.mesh.formats.lines import WHOLE, check_range, with_line_feeds
+from sdfcli.mesh.formats.notes import note
 from sdfcli.mesh.formats.plain import Words, tables_of, text_behind
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
 from sdfcli.runtime.memory import require
@@ -77,9 +77,9 @@ def read_ply(path: Path) -> tuple[Floats, Ints | Faces]:
         raise InputError("no vertices with x, y and z in the header")
     tables = _Text(data, elements, start) if order == "" else _Binary(data, elements, start, order)
     others = [f"{each.count:,} of {each.name[:20]!a}" for each in elements if each.count and each.name not in _READ]
-    for note in (f"elements left out: {', '.join(others[:_MOST_NAMED])}" if others else "", tables.after):
-        if note:
-            warnings.warn(f"{path}: {note}", ReadingNote, stacklevel=2)
+    for each in (f"elements left out: {', '.join(others[:_MOST_NAMED])}" if others else "", tables.after):
+        if each:
+            note(path, each)
     points = tables.points(vertex)
     triangles: list[Ints | Faces] = [np.empty((0, 3), np.int64)]
     for number, element in enumerate(elements):

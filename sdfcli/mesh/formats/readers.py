@@ -9,20 +9,19 @@ from __future__ import annotations
 import codecs
 import re
 import string
-import warnings
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from sdfcli import errors
 from sdfcli.backend import C
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Faces, Floats, Ints
 from sdfcli.mesh.formats.apart import EXTRAS, read_apart
 from sdfcli.mesh.formats.gltf import read_gltf
 from sdfcli.mesh.formats.lines import REAL, check_range, polygons_of, with_line_feeds
+from sdfcli.mesh.formats.notes import note
 from sdfcli.mesh.formats.plain import Lines, lines_of, tables_of, text_behind
 from sdfcli.mesh.formats.ply import read_ply
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
@@ -94,7 +93,7 @@ def read_stl(path: Path) -> Arrays:
         parts = " and a part of one" if over else ""
         raise InputError(f"the header says {count:,} triangles, but the file holds {held:,}{parts}")
     if after:
-        warnings.warn(f"{path}: {after} left out", errors.ReadingNote, stacklevel=2)
+        note(path, f"{after} left out")
     return corner, np.arange(len(corner), dtype=np.uint32).reshape(-1, 3)
 
 
@@ -204,7 +203,7 @@ def read_obj(path: Path) -> Arrays:
             raise InputError(f"more than {MOST_UNKNOWN} keywords that are not known: damaged, or no OBJ file")
     if left_out:
         words = ", ".join(f"{count:,} of {keyword!a}" for keyword, count in sorted(left_out.items())[:MOST_NAMED])
-        warnings.warn(f"{path}: statements left out: {words}", errors.ReadingNote, stacklevel=2)
+        note(path, f"statements left out: {words}")
     del data, lines
     position, names, corners, counts, places = (np.concatenate(each) for each in zip(*parts, strict=True))
     if len(counts) == 0:
@@ -300,8 +299,8 @@ def read_off(path: Path) -> Arrays:
     vertices, faces = int(counts[0]), int(counts[1])
     tables, rows = tables_of(data, line, start, [vertices, faces])
     fault = f"the header says {vertices:,} vertices and {faces:,} faces, but {rows:,} lines follow"
-    if note := text_behind(tables, rows - vertices - faces, fault):
-        warnings.warn(f"{path}: {note}", errors.ReadingNote, stacklevel=2)
+    if behind := text_behind(tables, rows - vertices - faces, fault):
+        note(path, behind)
     position = tables[0].points()
     polygons, places = tables[1].polygons(_off_corners)
     check_range(polygons, vertices, lambda face: f"line {places[face] + 1}", polygons.corner)

@@ -6,7 +6,6 @@ an object its shape, it is refused.
 
 from __future__ import annotations
 
-import warnings
 import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
@@ -18,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli import errors
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.formats.lines import check_range
+from sdfcli.mesh.formats.notes import note
 from sdfcli.mesh.formats.package import Attributes, Calls, Package, part_name
 from sdfcli.mesh.formats.polygons import Polygons
 from sdfcli.runtime.memory import require
@@ -303,7 +302,7 @@ class _Model:
     @property
     def notes(self) -> list[str]:
         left_out = [f"{what} are left out: {count:,}" for what, count in self._left_out.items()]
-        return left_out + list(dict.fromkeys(note for part in self._parts.values() for note in part.notes.values()))
+        return left_out + list(dict.fromkeys(each for part in self._parts.values() for each in part.notes.values()))
 
     def meshes(self) -> list[tuple[_Object, Floats]]:
         """The meshes of all items, each with the matrices (k, 4, 3) of its instances.
@@ -408,8 +407,8 @@ def read_3mf(path: Path) -> tuple[Floats, Ints]:
     with zipfile.ZipFile(path) as archive:
         model = _Model(Package(archive, path.stat().st_size))
         meshes = model.meshes()
-    for note in model.notes:
-        warnings.warn(f"{path}: {note}", errors.ReadingNote, stacklevel=2)
+    for each in model.notes:
+        note(path, each)
     vertices, triangles, before = [NO_VERTICES], [NO_TRIANGLES], 0
     for mesh, matrices in meshes:
         points, count = _turned(mesh.vertices, matrices) + matrices[:, None, 3], len(mesh.vertices)

@@ -7,7 +7,6 @@ import binascii
 import codecs
 import lzma
 import re
-import warnings
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -18,9 +17,10 @@ from xml.etree import ElementTree
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.errors import InputError, ReadingNote
+from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.formats.lines import REAL, WHOLE, check_range, odd_word
+from sdfcli.mesh.formats.notes import note
 from sdfcli.mesh.formats.polygons import Polygons, triangulated
 from sdfcli.runtime.memory import require
 
@@ -126,13 +126,13 @@ def read_vtk(path: Path) -> tuple[Floats, Ints]:
         vertices.append(points)
         before += len(points)
     steps = len(root.findall("./*[@TimeValues]"))
-    for note in (
+    for each in (
         f"hidden and duplicate cells left out: {ghosts:,}" if ghosts else "",
         f"vertices and lines left out: {flat:,}" if flat else "",
         "the first of its time steps is read" if steps else "",
     ):
-        if note:
-            warnings.warn(f"{path}: {note}", ReadingNote, stacklevel=2)
+        if each:
+            note(path, each)
     return np.concatenate(vertices), np.concatenate(triangles)
 
 
