@@ -299,7 +299,7 @@ def test_a_reader_that_has_enough(folder: Path) -> None:
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == b""
-    assert process.returncode == 0
+    assert process.returncode == 141
 
 
 @pytest.mark.parametrize(
