@@ -51,6 +51,14 @@ def test_the_files_are_sound_before_they_are_damaged(fuzz: Any, files: Any, tmp_
     assert fuzz.run(kind, path) == "read"
 
 
+def test_chunks_that_fit_their_checksum() -> None:
+    """In processes of the tool, which says where one dies."""
+    words = [sys.executable, str(TOOL), "--cases", "300", "field-chunks"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "300 cases" in done.stdout
+
+
 def test_the_tool_reports_what_goes_wrong() -> None:
     # Every case ends in an exception here: the tool must say so, and go on.
     code = f"import runpy, sys; sys.argv = ['fuzz', '--cases', '3', 'stl']; t = runpy.run_path({str(TOOL)!r});"

@@ -375,6 +375,8 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
     "other steps": sealed(lambda head, _: head.update(steps=1)),
     "an energy that is none": sealed(lambda head, _: head.update(energy=float("nan"))),
     "an infinite clearance": sealed(lambda head, _: head.update(clearance=float("inf"))),
+    "more behind than there are": sealed(lambda head, _: head.update(behind=10**4000)),
+    "no clearance": sealed(lambda head, _: head.update(clearance=None)),
     "fewer than none behind": sealed(lambda head, _: head.update(behind=-1)),
 }
 
