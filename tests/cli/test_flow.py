@@ -236,7 +236,7 @@ def test_killed_at_any_time(folder: Path) -> None:
     command = [sys.executable, "-m", "sdfcli", "flow", *map(str, RESUMED), "-q"]
     for _ in range(30):
         running = subprocess.Popen(command, start_new_session=True)
-        kept, deadline = len(parts()), time.monotonic() + 60
+        kept, deadline = len(parts()), time.monotonic() + 600
         while running.poll() is None and len(parts()) <= kept and time.monotonic() < deadline:
             time.sleep(0.003)
         running.send_signal(signal.SIGKILL)
