@@ -35,6 +35,7 @@ import numpy as np
 
 import sdfcli
 from sdfcli.errors import SdfError
+from sdfcli.field.store import FAULTS
 from sdfcli.mesh.load import load_mesh
 from sdfcli.query.poses import load_poses
 
@@ -238,7 +239,7 @@ def seal(file: Any) -> None:
     do."""
     from sdfcli.field import store
 
-    with contextlib.suppress(SdfError, OSError, KeyError, ValueError, TypeError, OverflowError, RuntimeError):
+    with contextlib.suppress(*FAULTS, AttributeError):
         if "nearest" in file:
             file.attrs["nearest_sha256"] = np.bytes_(hashlib.sha256(file["nearest"][()].tobytes()).hexdigest())
         field = store._field(file, int(file.attrs["format_version"]))
