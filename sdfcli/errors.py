@@ -51,6 +51,9 @@ class ReadingNote(UserWarning):
 
 INTERRUPTED = 130
 
+UNREAD = 141
+"""The code of a command whose results nobody read to the end, as of one that SIGPIPE ends."""
+
 EXIT_CODES = {
     0: "done",
     SdfError.exit_code: "internal error",

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import h5py
+import numpy as np
 import pytest
 import trimesh
 
@@ -49,6 +54,75 @@ def test_the_files_are_sound_before_they_are_damaged(fuzz: Any, files: Any, tmp_
     path = tmp_path / f"whole.{files[kind][0]}"
     path.write_bytes(files[kind][1])
     assert fuzz.run(kind, path) == "read"
+
+
+OTHERS: dict[str, Callable[[Any], Any]] = {
+    "float64": lambda data: data.astype("f8"),
+    "big-endian": lambda data: data.astype(">u8"),
+    "texts": lambda data: np.full(data.shape, b"x"),
+    "texts of variable length": lambda data: np.full(data.shape, "x", h5py.string_dtype()),
+    "records": lambda data: np.zeros(data.shape, [("a", "u1"), ("b", "f4")]),
+    "references": lambda data: np.full(data.shape, h5py.Reference(), h5py.ref_dtype),
+    "two dimensions": lambda data: data.reshape(1, *data.shape),
+    "empty": lambda data: data.reshape(-1)[:0],
+    "one": lambda data: data.reshape(-1)[0],
+    "longer": lambda data: np.append(data, data.reshape(-1)[:1]),
+    "nothing": lambda data: h5py.Empty("f4"),
+}
+
+
+def otherwise(name: str) -> list[Callable[[Any], None]]:
+    """Changes of an entry of a mapping, of a group's datasets or its attributes."""
+
+    def change(other: Callable[[Any], Any], entries: Any) -> None:
+        data = np.asarray(entries[name][()] if isinstance(entries, h5py.Group) else entries[name])
+        with np.errstate(invalid="ignore"):
+            new = other(data)
+        if (new.dtype, new.shape) == (data.dtype, data.shape):
+            raise ValueError("the same")
+        del entries[name]
+        entries[name] = new
+
+    def rename(entries: Any) -> None:
+        entries[name + "x"] = entries[name]
+        del entries[name]
+
+    return [lambda entries: entries.__delitem__(name), rename, *(partial(change, other) for other in OTHERS.values())]
+
+
+@pytest.mark.parametrize("kind", ["field", "sequence"])
+def test_each_dataset_and_attribute_is_another(fuzz: Any, files: Any, tmp_path: Path, kind: str) -> None:
+    """With right sums: refused, or harmless."""
+    path = tmp_path / "changed.h5"
+    path.write_bytes(files[kind][1])
+    places: list[tuple[str, bool, str]] = []
+    with h5py.File(path) as file:
+        for place in ("/", "/frame/000001") if kind == "sequence" else ("/",):
+            places += [(place, False, name) for name in file[place] if isinstance(file[place][name], h5py.Dataset)]
+            places += [(place, True, name) for name in file[place].attrs]
+    for place, in_attributes, name in places:
+        for number, change in enumerate(otherwise(name)):
+            path.write_bytes(files[kind][1])
+            with h5py.File(path, "r+") as file:
+                try:
+                    change(file[place].attrs if in_attributes else file[place])
+                except (TypeError, ValueError):  # no such value, or no other one
+                    continue
+                if kind == "field":
+                    fuzz.seal(file)
+                elif name != "attributes_sha256":
+                    with contextlib.suppress(AttributeError):
+                        file[place].attrs["attributes_sha256"] = np.bytes_(fuzz.attributes_sha256(file[place]))
+            found = fuzz.run("field-parts" if kind == "field" else kind, path)
+            assert in_attributes or found == "refused", (place, name, number)
+
+
+def test_chunks_that_fit_their_checksum() -> None:
+    """In processes of the tool, which says where one dies."""
+    words = [sys.executable, str(TOOL), "--cases", "300", "field-chunks"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "300 cases" in done.stdout
 
 
 def test_the_tool_reports_what_goes_wrong() -> None:

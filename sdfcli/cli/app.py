@@ -14,9 +14,10 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from sdfcli import __version__
+from sdfcli.cli.output import lost_output, print_error, print_traceback, say, standard_output
 from sdfcli.errors import EXIT_CODES, INTERRUPTED, ReadingNote, SdfError
 from sdfcli.runtime import driver, interrupts, memory
 
@@ -43,6 +44,16 @@ mesh takes to build."""
 HELP = {"help_option_names": ["-h", "--help"]}
 
 
+class Command(TyperCommand):
+    """A command whose help may be printed to a stream that is closed, full, or read no further."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Parses the options; prints the help."""
+        with standard_output():
+            return super().make_context(*args, **kwargs)
+        raise typer.Exit
+
+
 class Commands(TyperGroup):
     """Turns the exceptions of all commands into one line on stderr and an exit code."""
 
@@ -60,9 +71,11 @@ class Commands(TyperGroup):
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Parses the command line, for which Typer imports for a tenth of a second."""
         try:
-            return super().make_context(*args, **kwargs)
+            with standard_output():
+                return super().make_context(*args, **kwargs)
         except KeyboardInterrupt:
             raise _interrupted() from None
+        raise typer.Exit
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Takes --debug behind the command, too."""
@@ -76,6 +89,8 @@ class Commands(TyperGroup):
             return super().main(*arguments, **options)
         try:
             code = super().main(*arguments, **{**options, "standalone_mode": False})
+        except SdfError as error:
+            code = print_error(error)
         except Exception as error:
             fault: Any = error  # of Click, or of Typer's copy of it
             if not hasattr(fault, "format_message"):
@@ -87,7 +102,7 @@ class Commands(TyperGroup):
                 command = getattr(getattr(fault, "ctx", None), "command_path", "sdfcli")
                 _complain(f"{message[:1].lower()}{message[1:].rstrip('.')} (see {command} --help)")
             code = fault.exit_code
-        sys.exit(code or 0)
+        sys.exit(code or lost_output())
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the command."""
@@ -105,13 +120,9 @@ class Commands(TyperGroup):
             if type(error).__module__.startswith(("click", "typer")):
                 raise
             if ctx.params.get("debug"):
-                from sdfcli.cli.output import print_traceback
-
                 sys.excepthook = print_traceback
                 raise
             memory.release_frames(error)
-            from sdfcli.cli.output import print_error
-
             known = memory.as_sdf_error(error)
             if known is not error and type(known) is SdfError:
                 known = SdfError(f"{known} (--debug shows where)")
@@ -122,7 +133,7 @@ def _command(name: str) -> Any:
     function = getattr(import_module(f"sdfcli.cli.{name}"), "slice_plane" if name == "slice" else name)
     text, _, example = inspect.cleandoc(function.__doc__ or "").rpartition("\n\n")
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name, help=text, epilog=example, context_settings=HELP)(
+    alone.command(name, cls=Command, help=text, epilog=example, context_settings=HELP)(
         function
     )  # the example comes last, after the options
     return typer.main.get_command(alone)
@@ -134,8 +145,6 @@ def _interrupted() -> typer.Exit:
 
 
 def _complain(message: str) -> None:
-    from sdfcli.cli.output import say
-
     with contextlib.suppress(OSError):  # a closed stream: the exit code is enough
         say("sdfcli: " + " ".join(message.split()))
 
@@ -169,13 +178,12 @@ def _root(
 
 
 def _open_streams() -> None:
-    """Streams that were closed are empty, and take anything: else files that are opened later stand for them."""
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
+    """Streams that were closed are there, or files that are opened later would stand for them: nothing comes from
+    standard input, errors go nowhere, and what is written on standard output fails."""
+    modes = {"stdin": os.O_RDONLY, "stdout": os.O_RDONLY, "stderr": os.O_WRONLY}
+    for number, (name, mode) in enumerate(modes.items()):
         if getattr(sys, name) is None:
-            from sdfcli.cli.output import CLOSED
-
-            CLOSED.add(name)
-            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            os.dup2(os.open(os.devnull, mode), number)
             os.set_inheritable(number, True)
             setattr(sys, name, os.fdopen(number, "w" if number else "r"))
 

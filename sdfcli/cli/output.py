@@ -20,7 +20,7 @@ from typing import Any
 
 import typer
 
-from sdfcli.errors import SdfError, UsageError
+from sdfcli.errors import UNREAD, SdfError
 from sdfcli.runtime.memory import unwritable
 from sdfcli.runtime.remote import shown
 
@@ -31,31 +31,14 @@ PERIOD = 10.0
 """Seconds between two lines of progress where standard error is no terminal."""
 
 
-CLOSED: set[str] = set()
-"""Standard streams that were closed when the program began."""
-
-NOBODY_READS = 141
-"""Exit code where results are all that is wanted, and nobody reads them: that of a program which SIGPIPE ends."""
-
-
-@contextmanager
-def wanted_output() -> Iterator[None]:
-    """Prints within it what a command is for. Ends the command where standard output is closed, or becomes so."""
-    if "stdout" in CLOSED:
-        raise UsageError("standard output is closed; name a file by -o")
-    try:
-        yield
-        sys.stdout.flush()
-    except OSError as error:
-        _discard_output()
-        if _is_broken_pipe(error):
-            raise typer.Exit(NOBODY_READS) from None
-        raise unwritable("standard output", error) from error
+_lost: list[OSError] = []
+"""Why results were discarded."""
 
 
 @contextmanager
 def standard_output() -> Iterator[None]:
-    """Prints within it; after a broken pipe the output is discarded and the work goes on.
+    """Prints within it; where nobody reads, or the stream was closed, the output is discarded and the work goes on, to
+    end with the code of `lost_output`.
 
     Raises what `unwritable` gives where standard output cannot be written for another reason, as on a full disk.
     """
@@ -63,17 +46,24 @@ def standard_output() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except OSError as error:
-        _discard_output()
-        if not _is_broken_pipe(error):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's own flush at the end, too
+        if not _unread(error) and error.errno != errno.EBADF:
             raise unwritable("standard output", error) from error
+        _lost.append(error)
 
 
-def _discard_output() -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's own flush at the end, too
-
-
-def _is_broken_pipe(error: OSError) -> bool:
+def _unread(error: OSError) -> bool:
     return isinstance(error, BrokenPipeError) or (os.name == "nt" and error.errno == errno.EINVAL)
+
+
+def lost_output() -> int:
+    """The exit code of a command that has done its work: 0 but where results were discarded. Prints an error where
+    standard output was closed from the start."""
+    if not _lost:
+        return 0
+    error = _lost[0]
+    _lost.clear()
+    return UNREAD if _unread(error) else print_error(unwritable("standard output", error))
 
 
 def plain(text: str) -> str:

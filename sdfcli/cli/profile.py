@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.output import print_json, print_table, progress, say, show
+from sdfcli.cli.output import print_json, print_table, progress, say, show, standard_output
 from sdfcli.errors import DeviceError, UsageError
 from sdfcli.params import MAX_DEPTH
 
@@ -139,7 +139,8 @@ def _show_command(mesh: Path, command: list[str], json: bool) -> None:
     if json:
         print_json({"input": str(mesh), "command": command})
     else:
-        show(shlex.join(command))
+        with standard_output():
+            show(shlex.join(command))
 
 
 def _show_counts(facts: dict[str, Any], lines: list[str], others: list[str], whole: bool, json: bool) -> None:
@@ -211,10 +212,11 @@ def _show_variants(facts: dict[str, Any], variants: dict[str, Figures], json: bo
             shown.append(("  thesis", *under[label]))
     print_table(_title(facts, "launches"), shown, ("", *TITLES.values()))
     if ours["model"]["measured"] is not None:
-        show(f"model (3.1), (3.2), Baseline to SoA: {ours['model']['at_p_1']:.1f} % fewer transactions at p = 1")
-        show(f"measured: {_fewer(ours['model'])}")
-        if theirs:
-            show(f"thesis: {_fewer(theirs['model'])}")
+        with standard_output():
+            show(f"model (3.1), (3.2), Baseline to SoA: {ours['model']['at_p_1']:.1f} % fewer transactions at p = 1")
+            show(f"measured: {_fewer(ours['model'])}")
+            if theirs:
+                show(f"thesis: {_fewer(theirs['model'])}")
 
 
 def _rows(variants: dict[str, Figures], comparison: dict[str, Any]) -> dict[str, list[str]]:

@@ -13,7 +13,7 @@ import typer
 
 from sdfcli.cli import options
 from sdfcli.cli.fields import check_choice, open_field
-from sdfcli.cli.output import SCHEMA_VERSION, print_written, progress, wanted_output
+from sdfcli.cli.output import SCHEMA_VERSION, print_written, progress, standard_output
 from sdfcli.errors import UsageError
 from sdfcli.params import FORMS, BuildParams
 
@@ -137,7 +137,7 @@ def _print_answers(
     from sdfcli.query.point_files import write_json, write_text
 
     answers = (columns for _, columns in pairs)
-    with wanted_output():
+    with standard_output():
         if json:
             write_json(sys.stdout, names, answers, neighbours, SCHEMA_VERSION)
         else:

@@ -17,6 +17,8 @@ INFLATE, SHUFFLE, FLETCHER32 = 1, 2, 3
 """HDF5's codes of the filters."""
 SUM = 4
 """Bytes of a checksum."""
+SUMMED = 1 << 20
+"""Words that are summed at a time; 64 bits are enough for 2^24."""
 DEFLATE = 6
 REGULAR = 0.3
 """Bytes per entry after run-length coding, below which repeats are searched for as well."""
@@ -115,9 +117,13 @@ def _inflated(data: bytes, size: int) -> bytes:
 
 def fletcher32(data: bytes) -> int:
     """Fletcher's checksum (1982) as in HDF5: of big-endian 16-bit words, an odd last byte padded with 0."""
-    words = np.frombuffer(data + b"\0" * (len(data) % 2), ">u2").astype(np.uint64)
-    weight = np.arange(len(words), 0, -1, dtype=np.uint64)
-    first, second = int(words.sum()), int((words * weight).sum())  # exact below 2^24 words
+    words = np.frombuffer(data + b"\0" * (len(data) % 2), ">u2")
+    first = second = 0
+    for start in range(0, len(words), SUMMED):
+        some = words[start : start + SUMMED].astype(np.uint64)
+        weight = np.arange(len(some), 0, -1, dtype=np.uint64)
+        second += len(some) * first + int((some * weight).sum())
+        first += int(some.sum())
     return _folded(second) << 16 | _folded(first)
 
 

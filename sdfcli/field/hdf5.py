@@ -150,6 +150,8 @@ def read_list(file: Any, name: str, *dtypes: type) -> npt.NDArray[Any]:
         if dataset.id.get_storage_size() != len(dataset) * dataset.dtype.itemsize:
             raise InputError(f"{name} has another size than it claims")
         return np.ascontiguousarray(dataset[()])
+    if dataset.chunks[0] > len(dataset):
+        raise InputError(f"{name} has chunks that are longer than itself")
     _check_chunks(dataset, name)
     try:
         return _unpacked(dataset, filters)

@@ -140,8 +140,20 @@ def pack(field: Field, helpers: Executor, quick: bool = False) -> PackedField:
         return PackedList(len(array), array.dtype, chunks)
 
     lists = {name: packed_list(name, array) for name, array in arrays.items()}  # while the field is hashed
+    attributes = attributes_of(field)
+    if residuals is not None and field.step is not None:
+        attributes["distance_step"] = field.parts * field.step
+    if "residual_part" in arrays:
+        attributes["distance_parts"] = field.parts
+    if "nearest" in arrays:
+        attributes["nearest_sha256"] = np.bytes_(_sha256(arrays["nearest"]))
+    return PackedField(attributes, lists)
+
+
+def attributes_of(field: Field) -> dict[str, Any]:
+    """The attributes of a field's file that do not depend on how its distances are stored."""
     # Texts of fixed length: others lie in a heap, and HDF5 hangs on some broken heaps.
-    attributes = {
+    return {
         "format": np.bytes_(FORMAT),
         "format_version": FORMAT_VERSION,
         "tool_version": np.bytes_(__version__),
@@ -153,13 +165,6 @@ def pack(field: Field, helpers: Executor, quick: bool = False) -> PackedField:
         "content_sha256": np.bytes_(field.content_sha256),
         "info": np.bytes_(json.dumps(field.info, sort_keys=True)),
     }
-    if residuals is not None and field.step is not None:
-        attributes["distance_step"] = field.parts * field.step
-    if "residual_part" in arrays:
-        attributes["distance_parts"] = field.parts
-    if "nearest" in arrays:
-        attributes["nearest_sha256"] = np.bytes_(_sha256(arrays["nearest"]))
-    return PackedField(attributes, lists)
 
 
 def _residuals(field: Field) -> dict[str, npt.NDArray[Any]] | None:

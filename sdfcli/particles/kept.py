@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sdfcli import __version__
+from sdfcli.backend import C
 from sdfcli.field.field import Field
 from sdfcli.particles.run import Flow, State
 from sdfcli.runtime.parts import read_part, write_part
@@ -24,6 +25,9 @@ ARRAYS: dict[str, tuple[str, tuple[int, ...]]] = {
     "pressure": ("<f4", ()),
 }
 """Arrays of a state as they are kept: type, and shape per particle."""
+
+PUSHES = 2
+"""How often a time step may find a particle behind a wall, or too fast."""
 
 FACTS: dict[str, tuple[type, ...]] = {
     "time": (float,),
@@ -99,6 +103,8 @@ class KeptStates:
             counted
             and finite
             and min(state.behind, state.fast) >= 0
+            and max(state.behind, state.fast) <= PUSHES * steps * len(start)
+            and (state.clearance is None) == (self._flow.wall is None or not (state.kind == C.FLUID).any())
             and self._flow.bears(state.velocity)
             and np.isfinite(state.pressure).all()
             and (np.diff(number.astype(np.int64)) > 0).all()

@@ -17,7 +17,7 @@ from sdfcli import __version__
 from sdfcli.errors import UsageError
 from sdfcli.field.field import Field
 from sdfcli.field.schema import is_complete
-from sdfcli.field.store import CHUNK, FAULTS, PackedField, PackedList, pack
+from sdfcli.field.store import CHUNK, FAULTS, PackedField, PackedList, attributes_of, pack
 from sdfcli.mesh.mesh import Domain
 from sdfcli.runtime.hardware import available_threads
 from sdfcli.runtime.parts import part_name, read_part, write_part
@@ -33,6 +33,10 @@ DATASETS = {
     "residual_part": ("uint8",),
     "distance": ("float32",),
 }
+KINDS = {"distance"}, {"residual"}, {"residual", "residual_part"}
+"""Datasets beside `leaf_level` that are there together."""
+OF_DISTANCES = "distance_step", "distance_parts"
+"""Attributes that say how distances are stored."""
 Row = dict[str, Any]
 """Facts of a frame, as JSON: see `Parts.write`."""
 
@@ -81,7 +85,7 @@ class Parts:
             "key": self.key,
             "mesh": frame.sha256,
             "facts": facts,
-            "attributes": {name: _as_json(value) for name, value in packed.attributes.items()},
+            "attributes": _all_as_json(packed.attributes),
             "lists": {name: [length, dtype, list(map(len, each))] for name, (length, dtype, each) in lists.items()},
         }
         write_part(self.folder, frame.index, head, chunks)
@@ -117,6 +121,9 @@ class Parts:
             field = packed.field()
             same = field.domain.length == domain.length and np.array_equal(field.domain.origin, domain.origin)
             if not (same and is_complete(field.info) and field.info["parameters"] == parameters):
+                return None
+            stated = {name: value for name, value in packed.attributes.items() if name not in OF_DISTANCES}
+            if _all_as_json(stated) != _all_as_json(attributes_of(field)):
                 return None
             if field.info["mesh"]["sha256"] != frame.sha256:
                 return None
@@ -164,6 +171,10 @@ def without_nearest(field: Field) -> Field:
     return found
 
 
+def _all_as_json(attributes: dict[str, Any]) -> dict[str, Any]:
+    return {name: _as_json(value) for name, value in attributes.items()}
+
+
 def _as_json(value: Any) -> Any:
     """An attribute of a field as JSON: texts, numbers, and lists of numbers."""
     return value.decode() if isinstance(value, bytes) else value.tolist() if isinstance(value, np.ndarray) else value
@@ -174,6 +185,8 @@ def _packed_field(head: dict[str, Any], chunks: bytes) -> PackedField:
     kinds: dict[type, Any] = {str: lambda text: np.bytes_(text.encode()), list: lambda row: np.array(row, np.float64)}
     attributes = {name: kinds.get(type(value), lambda one: one)(value) for name, value in head["attributes"].items()}
     lists, first = {}, 0
+    if set(head["lists"]) - {"leaf_level"} not in KINDS:
+        raise ValueError("lists")
     for name, (length, dtype, sizes) in head["lists"].items():
         if dtype not in DATASETS[name] or len(sizes) != -(-length // CHUNK) or min(sizes) < 1:
             raise ValueError(name)

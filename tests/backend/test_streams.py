@@ -31,22 +31,45 @@ def run(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", "-c", shell], cwd=folder, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "info field.h5 >&-",
-        "info field.h5 --json >&-",
-        "query field.h5 points.txt >&-",
-        "query field.h5 - <&-",
-        "build two.ply --depth 3 --device cpu >&- 2>&- <&-",
-        "build one.ply two.ply -o fields --depth 3 --device cpu --json >&- 2>&- <&-",
-    ],
-)
-def test_closed_streams(folder: Path, command: str) -> None:
+PRINTS = [
+    "--help",
+    "--version",
+    "info --help",
+    "info field.h5",
+    "info field.h5 --json",
+    "query field.h5 points.txt",
+    "query field.h5 points.txt --json",
+    "schema",
+]
+
+
+@pytest.mark.parametrize("command", PRINTS)
+def test_a_closed_standard_output(folder: Path, command: str) -> None:
+    done = run(folder, f"sdfcli {command} >&-")
+    assert (done.returncode, done.stderr) == (2, "sdfcli: standard output: cannot be written: Bad file descriptor\n")
+
+
+@pytest.mark.parametrize("command", ["info field.h5 -q >&-", "query field.h5 - <&-", "info field.h5 2>&-"])
+def test_closed_streams_without_use(folder: Path, command: str) -> None:
     done = run(folder, f"sdfcli {command}")
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("end", [">&-", ">&- 2>&- <&-", "| true"])
+@pytest.mark.parametrize("command", ["build two.ply", "build one.ply two.ply -o fields --json"])
+def test_files_are_written_whoever_reads(folder: Path, command: str, end: str) -> None:
+    done = run(folder, f"sdfcli {command} --depth 3 --device cpu {end}")
+    assert done.returncode == (141 if end == "| true" else 2), done.stderr
+    assert len({path.stem for path in folder.rglob("*.h5")}) == (2 if "one" not in command else 3)
     for field in folder.rglob("*.h5"):  # no text has come between
         load(field)
+
+
+@pytest.mark.parametrize("command", PRINTS)
+def test_nobody_reads_results(folder: Path, command: str) -> None:
+    """As with tools that SIGPIPE ends; Rich, which prints help, has a code of its own."""
+    done = run(folder, f"sdfcli {command} | true")
+    assert (done.returncode, done.stderr) == (1 if "--help" in command else 141, "")
 
 
 def test_a_closed_list_of_meshes_is_an_empty_one(folder: Path) -> None:
@@ -55,7 +78,7 @@ def test_a_closed_list_of_meshes_is_an_empty_one(folder: Path) -> None:
 
 
 @full
-@pytest.mark.parametrize("command", ["info field.h5", "info field.h5 --json", "query field.h5 points.txt"])
+@pytest.mark.parametrize("command", PRINTS)
 def test_a_full_disk(folder: Path, command: str) -> None:
     done = run(folder, f"sdfcli {command} > {FULL}")
     message = "sdfcli: standard output: cannot be written: No space left on device\n"

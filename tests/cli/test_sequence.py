@@ -38,7 +38,7 @@ KEYS = {
     "corners",
 }
 KEYS |= {"schema_version", "bytes", "content_sha256", "device", "seconds"}
-LIMIT = 60
+LIMIT = 600
 """Seconds of a command that takes two."""
 
 

@@ -853,6 +853,16 @@ def read_names(path: Path) -> list[str]:
         return list(file)
 
 
+def test_chunks_longer_than_their_dataset(saved: Path) -> None:
+    """A file of 4 MB may have a chunk that unpacks to 4 GB."""
+    with h5py.File(saved, "r+") as file:
+        levels = file["leaf_level"][()]
+        del file["leaf_level"]
+        packing = {"compression": "gzip", "shuffle": True, "fletcher32": True}
+        file.create_dataset("leaf_level", data=levels, chunks=(1 << 20,), maxshape=(None,), **packing)
+    assert "leaf_level has chunks that are longer" in check_refused(saved)
+
+
 def test_a_chunk_that_is_missing(saved: Path) -> None:
     with h5py.File(saved, "r+") as file:
         length, kind, options = len(file["leaf_level"]), file["leaf_level"].dtype, file["leaf_level"].chunks

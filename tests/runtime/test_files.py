@@ -175,7 +175,7 @@ def cpu_seconds(pid: int) -> float:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupts(ball: Path, folder: Path, old: Field, heeded: None, number: signal.Signals) -> None:
     target = folder / "field.h5"
-    slow = ["--depth", "14", "--tolerance", "1e-5", "--max-memory", "8G", "--force"]  # many seconds on any machine
+    slow = ["-q", "--depth", "14", "--tolerance", "1e-5", "--max-memory", "8G", "--force"]  # many seconds anywhere
     rng = random.Random(3)
     for _ in range(3):
         process = subprocess.Popen(

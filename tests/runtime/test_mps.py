@@ -47,8 +47,8 @@ def program(folder: Path, starts: str = STARTS) -> None:
 
 
 def ended(calls: Path) -> bool:
-    """Whether the service was told to end, and has left no folder, within some seconds."""
-    for _ in range(500):
+    """Whether the service was told to end, and has left no folder, within some minutes."""
+    for _ in range(15_000):
         if calls.exists() and "said quit" in calls.read_text() and not list((calls.parent / "temporary").iterdir()):
             return True
         time.sleep(0.02)
