@@ -75,6 +75,8 @@ class Commands(TyperGroup):
                 return super().make_context(*args, **kwargs)
         except KeyboardInterrupt:
             raise _interrupted() from None
+        except SdfError as error:  # of a help that cannot be written
+            raise typer.Exit(print_error(error)) from None
         raise typer.Exit
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -89,8 +91,6 @@ class Commands(TyperGroup):
             return super().main(*arguments, **options)
         try:
             code = super().main(*arguments, **{**options, "standalone_mode": False})
-        except SdfError as error:
-            code = print_error(error)
         except Exception as error:
             fault: Any = error  # of Click, or of Typer's copy of it
             if not hasattr(fault, "format_message"):

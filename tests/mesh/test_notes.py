@@ -43,6 +43,7 @@ def test_a_mesh_has_the_notes_on_its_file(folder: Path) -> None:
 def test_warnings_of_libraries_name_the_file(folder: Path) -> None:
     script = """
 import sys, warnings
+from sdfcli.mesh.formats import readers
 whole = readers.READERS[".ply"]
 readers.READERS[".ply"] = lambda path: (warnings.warn("an odd header"), whole(path))[1]
 from sdfcli.cli.app import main
