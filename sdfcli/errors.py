@@ -64,4 +64,5 @@ EXIT_CODES = {
     CheckFailedError.exit_code: "a check failed",
     TimeUpError.exit_code: "time is up",
     INTERRUPTED: "interrupted",
+    UNREAD: "nobody read its results",
 }

@@ -479,6 +479,7 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
             "reference": told(TEXT, "the mesh of `--mesh`"),
             "same_mesh": told(YES_OR_NO, "whether the field was built from it"),
             "passed": told(YES_OR_NO, "whether the error is within the tolerance"),
+            "notes": NOTES,
             "regions": told(
                 by_name(
                     keyed(

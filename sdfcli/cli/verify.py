@@ -75,7 +75,7 @@ def verify(
     worst = max(region.largest for region in found.values())
     passed = worst <= allowed
     if json:
-        facts = {"input": str(file), "reference": str(mesh), "same_mesh": same, "passed": passed}
+        facts = {"input": str(file), "reference": str(mesh), "same_mesh": same, "passed": passed, "notes": loaded.notes}
         regions = {name: _figures(field, region) for name, region in found.items()}
         turned = [{**shell._asdict(), "confirmed": shell.confirmed} for shell in reference.turned]
         print_json({**facts, "tolerance": allowed, "max_error": worst, "regions": regions, "turned": turned})

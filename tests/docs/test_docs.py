@@ -23,7 +23,7 @@ import sdfcli
 from conftest import ROOT, tool
 from examples import DOCS, MARKED, run_python
 from sdfcli.cli.app import COMMANDS, app
-from sdfcli.errors import EXIT_CODES, INTERRUPTED, SdfError
+from sdfcli.errors import EXIT_CODES, INTERRUPTED, UNREAD, SdfError
 from sdfcli.params import BuildParams
 from sdfcli.verify.estimate import estimate
 from test_layers import LAYERS
@@ -156,7 +156,7 @@ def test_a_mark_that_stands_for_nothing_is_an_error() -> None:
 
 def test_exit_codes_mean_the_same_everywhere() -> None:
     kinds = [SdfError, *SdfError.__subclasses__()]
-    assert sorted(EXIT_CODES) == sorted([0, *(kind.exit_code for kind in kinds), INTERRUPTED])
+    assert sorted(EXIT_CODES) == sorted([0, *(kind.exit_code for kind in kinds), INTERRUPTED, UNREAD])
     pages = {page.name: " ".join(page.read_text().split()) for page in (ROOT / "README.md", *DOCS.rglob("*.md"))}
     lists = {name: text for name, text in pages.items() if re.search(r"Exit codes:\W+0 ", text)}
     assert len(lists) > 1

@@ -19,7 +19,6 @@ from sdfcli.backend import C
 from sdfcli.errors import InputError
 from sdfcli.mesh.arrays import Faces, Floats, Ints
 from sdfcli.mesh.formats.apart import EXTRAS, read_apart
-from sdfcli.mesh.formats.gltf import read_gltf
 from sdfcli.mesh.formats.lines import REAL, check_range, polygons_of, with_line_feeds
 from sdfcli.mesh.formats.notes import note
 from sdfcli.mesh.formats.plain import Lines, lines_of, tables_of, text_behind
@@ -317,6 +316,12 @@ def _off_corners(row: bytes, line: int) -> bytes:
     return b" ".join(words[1 : 1 + size])
 
 
+def _read_gltf(path: Path) -> Arrays:
+    from sdfcli.mesh.formats.gltf import read_gltf
+
+    return read_gltf(path)
+
+
 def _read_3mf(path: Path) -> Arrays:
     from sdfcli.mesh.formats.threemf import read_3mf  # with what few other files need
 
@@ -329,8 +334,8 @@ READERS = {
     ".stl": read_stl,
     ".obj": read_obj,
     ".off": read_off,
-    ".glb": read_gltf,
-    ".gltf": read_gltf,
+    ".glb": _read_gltf,
+    ".gltf": _read_gltf,
     ".vtp": read_vtk,
     ".vtu": read_vtk,
 }
