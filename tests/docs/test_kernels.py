@@ -149,6 +149,7 @@ def test_the_program_for_cupy(bunny: Field, tmp_path: Path, monkeypatch: pytest.
 def test_the_program_for_warp(
     bunny: Field, fields: dict[str, Field], device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("warp")
     bunny.save(tmp_path / "bunny.h5")
     monkeypatch.chdir(tmp_path)
     names = dict[str, Any]()

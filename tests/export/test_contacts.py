@@ -93,7 +93,7 @@ def reader(path: Path) -> Any:
 
 
 def times(reader: Any) -> list[float]:
-    import vtk
+    vtk = pytest.importorskip("vtk")
 
     found, key = reader.GetOutputInformation(0), vtk.vtkStreamingDemandDrivenPipeline.TIME_STEPS()
     return [found.Get(key, k) for k in range(found.Length(key))]

@@ -59,7 +59,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def test_times(reader: Any) -> None:
-    import vtk
+    vtk = pytest.importorskip("vtk")
 
     reader.UpdateInformation()
     found, key = reader.GetOutputInformation(0), vtk.vtkStreamingDemandDrivenPipeline.TIME_STEPS()

@@ -36,7 +36,7 @@ def reader(fields: list[sdfcli.Field], tmp_path_factory: pytest.TempPathFactory)
 
 
 def test_times(reader: Any) -> None:
-    import vtk
+    vtk = pytest.importorskip("vtk")
 
     reader.UpdateInformation()
     found, key = reader.GetOutputInformation(0), vtk.vtkStreamingDemandDrivenPipeline.TIME_STEPS()

@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import vtk
-from vtk.util.numpy_support import numpy_to_vtk, vtk_to_numpy
 
 from sdfcli.errors import InputError, OutOfMemoryError, ReadingNote
 from sdfcli.mesh.formats import vtk_xml
 from sdfcli.mesh.load import load_mesh
 from sdfcli.runtime import memory
+
+vtk = pytest.importorskip("vtk")
+from vtk.util.numpy_support import numpy_to_vtk, vtk_to_numpy  # noqa: E402
 
 COMPRESSORS = {"none": None, "zlib": vtk.vtkZLibDataCompressor, "lzma": vtk.vtkLZMADataCompressor}
 MODES = {"text": (0, 0), "inline": (1, 0), "raw": (2, 0), "base64": (2, 1)}
