@@ -160,7 +160,7 @@ def test_all_shells_are_looked_at() -> None:
     for place in np.argwhere(np.ones((8, 8, 8))) * 3.0:
         part = shapes.moved(CUBE, rng.uniform(0.5, 1), place)
         if rng.random() < 0.3:
-            part = shapes.joined(part, shapes.inside_out(shapes.moved(SMALL, 1, place)))
+            part = shapes.joined(part, shapes.inside_out(shapes.moved(CUBE, 0.3, place)))
         parts.append(part)
     inverted = [rng.random() < 0.7 for _ in parts]
     mixed = [shapes.inside_out(part) if turned else part for part, turned in zip(parts, inverted, strict=True)]
