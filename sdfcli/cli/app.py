@@ -194,13 +194,14 @@ def _show_notes() -> None:
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         from sdfcli.mesh.formats.notes import file_that_is_read, keep
+        from sdfcli.runtime.remote import known_as
 
         read = file_that_is_read()
         if not issubclass(category, ReadingNote):
             if read is None:
                 return shown(message, category, *place, **more)
             keep(str(message))
-            message = f"{read}: {message}"
+            message = f"{known_as(read)}: {message}"
         if not any(re.fullmatch("--quiet|-[a-z]*q[a-z]*", word) for word in sys.argv):
             from sdfcli.cli.output import say
 

@@ -111,12 +111,19 @@ def _columns(names: list[str], place: str) -> tuple[int, int, int]:
     """The columns that are x, y and z by their names: these letters in any case, alone or with the same before and
     behind, as px py pz, or Points:0 Points:1 Points:2 of ParaView. Raises InputError for other names."""
     low = [name.lower() for name in names]
-    for axes in ("xyz", "012"):
-        for first, name in enumerate(low):
-            for at in (k for k, letter in enumerate(name) if letter == axes[0]):
-                wanted = [name[:at] + letter + name[at + 1 :] for letter in axes]
-                if all(low.count(each) == 1 for each in wanted):
-                    return first, low.index(wanted[1]), low.index(wanted[2])
+    found = dict.fromkeys(
+        tuple(name[:at] + letter + name[at + 1 :] for letter in axes)
+        for axes in ("xyz", "012")
+        for name in low
+        for at in range(len(name))
+        if name[at] == axes[0]
+    )
+    triples = [triple for triple in found if all(low.count(each) == 1 for each in triple)]
+    # Of several, as normals beside positions, only these are known.
+    sure = [triple for triple in (("x", "y", "z"), ("points:0", "points:1", "points:2")) if triple in triples]
+    if sure or len(triples) == 1:
+        first, second, third = (low.index(each) for each in (sure or triples)[0])
+        return first, second, third
     told = ", ".join(names[:6])[:60]
     raise InputError(f"{place}: which columns are the coordinates? name them x, y and z, not {told!a}")
 

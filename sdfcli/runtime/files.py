@@ -155,6 +155,10 @@ def _put_in_place(temporary: Path, path: Path, force: bool) -> None:
 
 def existing_file(source: Any) -> Path:
     """The path of an existing regular file. Raises InputError for anything else."""
+    from sdfcli.runtime.remote import is_remote, shown
+
+    if is_remote(source):
+        raise InputError(f"{shown(source)}: `sdfcli build` and `check` alone take addresses; download it first")
     path = Path(source)
     try:
         if path.is_file():

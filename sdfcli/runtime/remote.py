@@ -41,7 +41,10 @@ def is_remote(name: Any) -> bool:
 def shown(text: str) -> str:
     """A text without what stands in its URLs for a password: user names, and queries, as signed ones have."""
     text = re.sub(rf"({URL})[^/\s]*@", r"\1", text, flags=re.IGNORECASE)
-    return re.sub(rf"({URL}[^\s?]*)\?\S*?(?=::|:?(?:\s|$))", r"\1", text, flags=re.IGNORECASE)
+    # What follows the first colon is no port: a password with a slash.
+    text = re.sub(rf"({URL})[^/\s@:\[]*:(?!\d*(?:[/?#:\s]|$))\S*@", r"\1", text, flags=re.IGNORECASE)
+    end = r"(?=::[a-z][a-z0-9+.-]*://|:?(?:\s|$))"
+    return re.sub(rf"({URL}[^\s?#]*)[?#]\S*?{end}", r"\1", text, flags=re.IGNORECASE)
 
 
 def file_name(name: str) -> str:
@@ -53,6 +56,15 @@ def file_name(name: str) -> str:
     if last in ("", ".", "..") or not last.isprintable():
         raise UsageError(f"{shown(name)}: names no file")
     return last
+
+
+_NAMES: dict[str, str] = {}
+"""What the files are shown as that remote ones were fetched to."""
+
+
+def known_as(path: Path) -> str:
+    """What a file is shown as: the remote one that was fetched to it, or itself."""
+    return _NAMES.get(str(path), str(path))
 
 
 @contextlib.contextmanager
@@ -71,8 +83,12 @@ def local_input(name: str) -> Iterator[str]:
         path = Path(folder, file)
         with _faults(name, InputError, "fetched"):
             _fetch(name, path)
-        with _renamed(path, name):
-            yield str(path)
+        _NAMES[str(path)] = shown(name)
+        try:
+            with _renamed(path, name):
+                yield str(path)
+        finally:
+            del _NAMES[str(path)]
 
 
 @contextlib.contextmanager

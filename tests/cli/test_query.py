@@ -314,6 +314,8 @@ def test_a_reader_that_has_enough(folder: Path) -> None:
         ("Points:2,Points:0,Points:1", "201"),
         ('"X","Z","Y"', "021"),
         ("n x y z", "-012"),
+        ("nx ny nz x y z", "---012"),
+        ("Normals:0,Normals:1,Normals:2,Points:0,Points:1,Points:2", "---012"),
     ],
 )
 def test_columns_are_put_in_order_by_their_names(names: str, columns: str, folder: Path) -> None:
@@ -324,7 +326,7 @@ def test_columns_are_put_in_order_by_their_names(names: str, columns: str, folde
     assert np.allclose([float(line) for line in output.split()[1:]], DISTANCES, atol=0.012)
 
 
-@pytest.mark.parametrize("names", ["a,b,c", "x,y,t", "lat,lon,height", "x,y,z,x", "r,g,b,a"])
+@pytest.mark.parametrize("names", ["a,b,c", "x,y,t", "lat,lon,height", "x,y,z,x", "r,g,b,a", "vx,vy,vz,px,py,pz"])
 def test_columns_of_other_names_are_refused(names: str, folder: Path) -> None:
     row = ",".join("0" * len(names.split(",")))
     code, output = invoke("query", folder / "ball.ply", "-", given=f"{names}\n{row}\n")

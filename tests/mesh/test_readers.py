@@ -1137,3 +1137,27 @@ def test_numbers_are_rounded_to_the_nearest(tmp_path: Path, monkeypatch: pytest.
     assert np.array_equal(position[:, 0], [float(word) for word in words])
     assert np.array_equal(position[:, 1], -position[:, 0])
     assert 0 < len(odd) < len(words) / 10  # the very middle
+
+
+def stl_of(corners: Any, count: int, attribute: int = 0) -> bytes:
+    """A binary STL file with unit normals. count: what its header says."""
+    normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    rows = np.zeros(len(corners), [("normal", "<f4", 3), ("corner", "<f4", (3, 3)), ("more", "<u2")])
+    rows["normal"], rows["corner"] = normal / np.linalg.norm(normal, axis=1, keepdims=True), corners
+    rows["more"] = attribute
+    return bytes(80) + count.to_bytes(4, "little") + rows.tobytes()
+
+
+def test_a_colour_is_no_size_of_attributes(tmp_path: Path) -> None:
+    """Though as many bytes follow as it would say."""
+    corners = shapes.triangles(shapes.cube())
+    (tmp_path / "a.stl").write_bytes(stl_of(corners, 12, attribute=2) + b"x" * 24)
+    with pytest.warns(ReadingNote, match="24 bytes behind its last triangle are left out"):
+        mesh = load_mesh(tmp_path / "a.stl")
+    assert np.array_equal(mesh.vertices[mesh.faces], corners)
+
+
+def test_a_count_that_is_too_small(tmp_path: Path) -> None:
+    (tmp_path / "a.stl").write_bytes(stl_of(shapes.triangles(shapes.cube()), 11) + b"abc")
+    with pytest.raises(InputError, match="another triangle follows the 11 that the header says"):
+        load_mesh(tmp_path / "a.stl")

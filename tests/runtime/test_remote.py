@@ -337,6 +337,11 @@ def test_commands_that_need_none_import_none() -> None:
         ("got https://h/x?k=1: no, and https://u:p@q@h/y", "got https://h/x: no, and https://h/y"),
         ("a/b.ply?x", "a/b.ply?x"),
         ("HTTPS://a:b@host/x.ply?k=1", "HTTPS://host/x.ply"),
+        ("https://a:b/c@host/x.ply", "https://host/x.ply"),
+        ("https://host:80/x@2.ply", "https://host:80/x@2.ply"),
+        ("https://host/x.ply?k=a::b: no", "https://host/x.ply: no"),
+        ("https://host/x.ply#k=1", "https://host/x.ply"),
+        ("zip://x.ply::https://h/y.zip?k=a::b", "zip://x.ply::https://h/y.zip"),
         ("https:/a:b@host/x.ply?k=1: no such file", "https:/host/x.ply: no such file"),
     ],
 )

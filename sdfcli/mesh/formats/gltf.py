@@ -192,6 +192,8 @@ class Scene:
             real = matrices[:, :3, :3].any(axis=(1, 2))
             self.left["meshes that are scaled to nothing"] += int((~real).sum())
             matrices = matrices[real]
+            if not len(matrices):
+                return []
         else:
             matrices = np.repeat(np.eye(4)[None], len(nodes), axis=0)  # a skin's joints place it
         weights = mesh.get("weights") if use.weights is None else use.weights

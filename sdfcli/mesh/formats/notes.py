@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sdfcli.errors import ReadingNote
+from sdfcli.runtime.remote import known_as
 
 MOST = 100
 """Maximum notes on a file."""
@@ -67,4 +68,4 @@ def keep_warnings() -> None:
 def note(path: Path, text: str) -> None:
     """A note on a file: a ReadingNote with the file's name, and one for `noted`."""
     keep(text)
-    warnings.warn(f"{path}: {text}", ReadingNote, stacklevel=3)
+    warnings.warn(f"{known_as(path)}: {text}", ReadingNote, stacklevel=3)

@@ -11,7 +11,7 @@ import re
 import string
 from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -102,13 +102,19 @@ def _is_text_stl(start: bytes) -> bool:
 
 def _binary_stl(data: bytes, count: int) -> tuple[Floats, str]:
     """The corners (3 f, 3) of a binary STL file, and what follows them. count: its triangles, which fit into it."""
-    size, over = _STL_FACE, len(data) - _STL_HEAD - count * _STL_FACE
-    more = int.from_bytes(data[_STL_HEAD + size - 2 : _STL_HEAD + size], "little")  # bytes of a triangle's attributes
+    over, first = len(data) - _STL_HEAD - count * _STL_FACE, _STL_HEAD + _STL_FACE
+    more = int.from_bytes(data[first - 2 : first], "little")  # bytes of the first triangle's attributes
+    names, formats = ["normal", "corner", "more"], [("<f4", 3), ("<f4", (3, 3)), "<u2"]
+
+    def rows_of(size: int) -> Any:
+        row = np.dtype({"names": names, "formats": formats, "offsets": [0, 12, 48], "itemsize": size})
+        return np.frombuffer(data, row, count, _STL_HEAD)
+
+    rows = rows_of(_STL_FACE)
     if over and over == count * more:
-        size, over = size + more, 0
-    form = [("<f4", 3), ("<f4", (3, 3))]
-    row = np.dtype({"names": ["normal", "corner"], "formats": form, "offsets": [0, 12], "itemsize": size})
-    rows = np.frombuffer(data, row, count, _STL_HEAD)
+        wide = rows_of(_STL_FACE + more)
+        if np.all(wide["more"] == more):  # else the word is a colour, and what follows something else
+            rows, over = wide, 0
     rest = data[len(data) - over :]
     if rest.strip(b"\0 \t\r\n"):
         _check_rest(rest, rows["normal"].astype(np.float64))
@@ -126,6 +132,10 @@ def _check_rest(rest: bytes, normal: Floats) -> None:
     own = int.from_bytes(rest[80:84], "little")
     if _is_text_stl(rest[:1000]) or 0 < own <= (len(rest) - _STL_HEAD) // _STL_FACE:
         raise InputError(f"another STL file follows its {count:,} triangles; give each a file of its own")
+    if len(rest) > _STL_FACE:
+        nine = np.frombuffer(rest, "<f4", 12)
+        if np.isfinite(nine).all() and np.abs(np.linalg.norm(nine[:3].astype(np.float64)) - 1) < 1e-4:
+            raise InputError(f"another triangle follows the {count:,} that the header says: its count is wrong")
     length = np.linalg.norm(normal, axis=1)
     if not np.all((length == 0) | (np.abs(length - 1) < 0.01)):
         raise InputError(
