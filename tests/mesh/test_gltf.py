@@ -362,6 +362,9 @@ def test_meshes_that_are_scaled_to_nothing(tmp_path: Path) -> None:
     file = one()
     file.node(mesh=0, scale=[0, 0, 0])
     same(noted(file, tmp_path, "scaled to nothing left out: 1"), SOLID)
+    file = one()
+    file.node(mesh=file.mesh(), scale=[0, 0, 0])  # all copies of a mesh
+    same(noted(file, tmp_path, "scaled to nothing left out: 1"), SOLID)
 
 
 @pytest.mark.parametrize(
