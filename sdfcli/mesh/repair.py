@@ -269,6 +269,9 @@ class _Bodies:
         np.minimum.at(low, of, triangles.min(axis=1))
         np.maximum.at(high, of, triangles.max(axis=1))
         inner, outer = boxes_within(low[bodies], high[bodies])
+        size = np.abs(self.volume[bodies])
+        larger = size[outer] > size[inner]  # a cavity may reach as far as the solid around it
+        inner, outer = inner[larger], outer[larger]
         if len(inner) == 0:
             return around
         pairs = np.unique(bodies[inner] * self.count + bodies[outer])

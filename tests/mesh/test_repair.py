@@ -91,6 +91,19 @@ def test_a_cavity_stays_a_cavity() -> None:
     assert "turned" in index.sign.reason
 
 
+@pytest.mark.parametrize("inverted", [False, True])
+def test_a_cavity_that_reaches_as_far_as_its_solid(inverted: bool) -> None:
+    """Their bounding boxes are equal."""
+    corners = np.concatenate([np.eye(3), -np.eye(3)])
+    faces = [(a, b, c) for a in (0, 3) for b in (1, 4) for c in (2, 5)]
+    faces = np.array([face if sum(k > 2 for k in face) % 2 == 0 else face[::-1] for face in faces])
+    hollow = shapes.joined(CUBE, shapes.inside_out((corners, faces)))
+    index = MeshDistance(shapes.inside_out(hollow) if inverted else hollow, device="cpu")
+    points = np.random.default_rng(9).uniform(-1.2, 1.2, (500, 3))
+    inside = (np.abs(points) < 1).all(axis=1) & (np.abs(points).sum(axis=1) > 1)
+    assert np.array_equal(index.signed_distance(points) < 0, inside)
+
+
 def test_a_solid_in_a_solid_is_one_with_it() -> None:
     index = check_inside(shapes.joined(CUBE, SMALL), CUBE)
     assert index.sign.method == "winding"
