@@ -259,8 +259,8 @@ class _Bodies:
         return np.asarray(np.append(bodies[self.of_shell], False)[np.minimum(shell, self.edges.shells)])
 
     def around(self, bodies: Ints) -> Ints:
-        """For each body (count,) the winding number of the space around the chosen ones (k,), by those of them that
-        contain it."""
+        """For each body (count,) the winding number of the space around it, asked within it, by those of the chosen
+        ones (k,) that are larger and whose boxes contain its box."""
         around = np.zeros(self.count, np.int64)
         if len(bodies) < 2:
             return around
