@@ -31,6 +31,7 @@ from sdfcli.errors import DeviceError, UsageError
 from sdfcli.runtime.hardware import available_threads
 
 QUICK = ["--depth", "5", "--tolerance", "1e-2", "--device", "cpu"]
+SLOW = ["--depth", "7", "--tolerance", "1e-4", "--device", "cpu"]  # so that a signal comes before all are built
 BAD = {
     "cut.ply": b"ply\nformat ascii 1.0\nelement vertex 3\n",
     "faceless.obj": b"v 0 0 0\n",
@@ -38,12 +39,12 @@ BAD = {
 }
 
 
-def command(*words: object) -> list[str]:
-    return [sys.executable, "-m", "sdfcli", "build", *map(str, words), *QUICK]
+def command(*words: object, options: list[str] = QUICK) -> list[str]:
+    return [sys.executable, "-m", "sdfcli", "build", *map(str, words), *options]
 
 
-def run(*words: object, said: str | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*words), capture_output=True, text=True, input=said, check=False)
+def run(*words: object, said: str | None = None, options: list[str] = QUICK) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*words, options=options), capture_output=True, text=True, input=said, check=False)
 
 
 def lines(text: str) -> list[dict[str, Any]]:
@@ -225,8 +226,7 @@ def test_workers_that_share_a_gpu(tmp_path: Path, out: Path) -> None:
 def test_a_worker_that_is_lost(scans: Path, out: Path, number: int, code: int, word: str) -> None:
     # A stopped process is one that hangs: it does not even heed a request to end.
     timeout = 8 if number == signal.SIGSTOP else 600
-    fine = "--tolerance", 3e-4  # so that it has not built all others when it is found
-    words = command(scans, "-o", out, "--json", "--jobs", 1, *fine, "--timeout", timeout)
+    words = command(scans, "-o", out, "--json", "--jobs", 1, "--timeout", timeout, options=SLOW)
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout
     first = process.stdout.readline()
@@ -244,24 +244,24 @@ def test_a_worker_that_is_lost(scans: Path, out: Path, number: int, code: int, w
 
 
 def test_killed_and_begun_again(tmp_path: Path, out: Path) -> None:
-    make_scans(tmp_path / "scans", 12)
-    fine = "--tolerance", 3e-4  # so that it has not built all when it is killed
-    words = [tmp_path / "scans", "-o", out, "--json", "--jobs", 2, *fine]
-    process = subprocess.Popen(command(*words), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    make_scans(tmp_path / "scans", 6)
+    words = [tmp_path / "scans", "-o", out, "--json", "--jobs", 2]
+    process = subprocess.Popen(
+        command(*words, options=SLOW), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     assert process.stdout
-    for _ in range(4):
-        process.stdout.readline()
+    process.stdout.readline()
     workers = children(process.pid)
     assert len(workers) == 2
     process.kill()
     process.communicate()
     assert gone(workers)
     before = {path.name: path.stat().st_mtime_ns for path in out.glob("*.h5")}
-    assert 4 <= len(before) < 12
-    done = run(*words, "--skip-existing")
+    assert 1 <= len(before) < 6
+    done = run(*words, "--skip-existing", options=SLOW)
     assert done.returncode == 0, done.stderr
     status = {Path(each["output"]).name: each["status"] for each in lines(done.stdout)}
-    assert len(status) == 12
+    assert len(status) == 6
     for name, what in status.items():
         assert what == ("skipped" if name in before else "ok")
         assert sdfcli.load(out / name)
@@ -273,16 +273,16 @@ def test_killed_and_begun_again(tmp_path: Path, out: Path) -> None:
 def test_control_c(words: list[str], tmp_path: Path, out: Path, heeded: None) -> None:
     if words:
         pytest.importorskip("distributed")
-    make_scans(tmp_path / "scans", 20)
+    make_scans(tmp_path / "scans", 6)
     process = subprocess.Popen(
-        command(tmp_path / "scans", "-o", out, "--json", "--jobs", 2, *words),
+        command(tmp_path / "scans", "-o", out, "--json", "--jobs", 2, *words, options=SLOW),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
     assert process.stdout
-    first = [process.stdout.readline() for _ in range(3)]
+    first = process.stdout.readline()
     workers = children(process.pid)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     rest, said = rest_of(process)
@@ -291,8 +291,8 @@ def test_control_c(words: list[str], tmp_path: Path, out: Path, heeded: None) ->
     assert "Traceback" not in said
     assert "--skip-existing" in said
     assert gone(workers, 5)
-    built = {Path(each["output"]).name for each in lines("".join(first) + rest)}
-    assert 3 <= len(built) < 20
+    built = {Path(each["output"]).name for each in lines(first + rest)}
+    assert 1 <= len(built) < 6
     for name in built:
         sdfcli.load(out / name)
     assert not list(out.glob(".*"))
@@ -454,7 +454,7 @@ def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_cluster_of_which_a_worker_is_killed(tmp_path: Path, out: Path) -> None:
     distributed = pytest.importorskip("distributed")
-    make_scans(tmp_path / "scans", 12)
+    make_scans(tmp_path / "scans", 6)
     (tmp_path / "scans" / "nan.obj").write_bytes(BAD["nan.obj"])
     with (
         distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None, silence_logs=50) as cluster,
@@ -462,18 +462,20 @@ def test_a_cluster_of_which_a_worker_is_killed(tmp_path: Path, out: Path) -> Non
     ):
         pids = client.run(os.getpid)
         assert len(pids) == 3
-        words = command(tmp_path / "scans", "-o", out, "--json", "--scheduler", cluster.scheduler_address)
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        words = [tmp_path / "scans", "-o", out, "--json", "--scheduler", cluster.scheduler_address]
+        process = subprocess.Popen(
+            command(*words, options=SLOW), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         assert process.stdout
-        first = [process.stdout.readline() for _ in range(3)]
+        first = process.stdout.readline()
         busy = [pid for pid in pids.values() if children(pid)]
         beside = children(busy[0])
         os.kill(busy[0], signal.SIGKILL)
         rest, said = rest_of(process)
         assert gone([busy[0], *beside])
-        outcomes = {Path(each["input"]).name: each for each in lines("".join(first) + rest)}
+        outcomes = {Path(each["input"]).name: each for each in lines(first + rest)}
         assert process.returncode == 3, said
-        assert len(outcomes) == 13
+        assert len(outcomes) == 7
         assert outcomes.pop("nan.obj")["exit_code"] == 3
         assert {each["exit_code"] for each in outcomes.values()} == {0}
         for each in outcomes.values():
@@ -512,9 +514,9 @@ def test_nobody_else_reaches_a_cluster_on_this_machine(tmp_path: Path, out: Path
     pytest.importorskip("distributed")
     with socket.create_server(("127.0.0.1", 0)):
         assert len(listening([os.getpid()])) >= 1
-    make_scans(tmp_path / "scans", 12)
+    make_scans(tmp_path / "scans", 4)
     process = subprocess.Popen(
-        command(tmp_path / "scans", "-o", out, "--json", "--scheduler", "local", "--jobs", 2),
+        command(tmp_path / "scans", "-o", out, "--json", "--scheduler", "local", "--jobs", 2, options=SLOW),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -527,7 +529,7 @@ def test_nobody_else_reaches_a_cluster_on_this_machine(tmp_path: Path, out: Path
     rest, said = rest_of(process)
     assert open_to_others == []
     assert process.returncode == 0
-    assert len(lines(first + rest)) == len(said.splitlines()) - 1 == 12
+    assert len(lines(first + rest)) == len(said.splitlines()) - 1 == 4
 
 
 def test_no_scheduler_answers(monkeypatch: pytest.MonkeyPatch) -> None:
