@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
 import json
@@ -10,23 +11,51 @@ import pty
 import select
 import struct
 import subprocess
-import sys
 import termios
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from resource import RLIM_INFINITY
 from typing import Any
 
 from jsonschema import Draft202012Validator
 
 from sdfcli.cli.schemas import schema_of
+from zygote import STREAMS, zygote
 
 
-def run(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run(
+    *words: object,
+    cwd: Path | None = None,
+    said: str = "",
+    env: Mapping[str, str] = os.environ,
+    most: int = RLIM_INFINITY,
+) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own: exit codes, and nothing on the wrong stream. With --json its lines are
-    held against the schema."""
-    command = [sys.executable, "-m", "sdfcli", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
+    held against the schema.
+
+    said    a text on its standard input
+    most    bytes of a file that it writes; it cannot write more
+    """
+    texts = [str(word) for word in words]
+    pipes = [os.pipe() for _ in range(STREAMS)]
+    theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
+    zygote().begin(texts, theirs, str(cwd or Path.cwd()), env, most)
+    for fd in theirs:
+        os.close(fd)
+    with (
+        open(pipes[0][1], "w", encoding="utf-8") as given,
+        open(pipes[1][0], encoding="utf-8") as output,
+        open(pipes[2][0], encoding="utf-8") as errors,
+        ThreadPoolExecutor(2) as threads,
+    ):
+        printed = [threads.submit(file.read) for file in (output, errors)]
+        with contextlib.suppress(BrokenPipeError):  # it reads no more
+            given.write(said)
+            given.close()
+        done = subprocess.CompletedProcess(texts, zygote().code(), *(text.result() for text in printed))
     if "--json" in words:
-        reports(str(words[0]), done.stdout)
+        reports(texts[0], done.stdout)
     return done
 
 
@@ -63,19 +92,18 @@ def on_a_terminal(*words: object, cwd: Path | None = None, stdout: Any = None, c
     if columns is not None:
         fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
         environment = {name: value for name, value in environment.items() if name not in ("COLUMNS", "LINES")}
-    command = [sys.executable, "-m", "sdfcli", *map(str, words)]
     seen = b""
     with (
         open(ours, "rb", buffering=0),
         open(its, "wb", buffering=0),  # until the end: what a terminal without users still holds may be lost
-        subprocess.Popen(
-            command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stdout or its, stderr=its, env=environment
-        ) as process,
-        open(os.pidfd_open(process.pid), "rb") as ended,
+        open(os.devnull) as nothing,
     ):
-        while ended not in select.select([ours, ended], [], [])[0]:
+        streams = nothing.fileno(), stdout.fileno() if stdout else its, its
+        zygote().begin([str(word) for word in words], streams, str(cwd or Path.cwd()), environment)
+        while zygote() not in select.select([ours, zygote()], [], [])[0]:
             seen += os.read(ours, 4096)
         while select.select([ours], [], [], 0)[0]:
             seen += os.read(ours, 4096)
-    assert process.returncode >= 0, f"ended by signal {-process.returncode} after {seen!r}"
+        code = zygote().code()
+    assert code >= 0, f"ended by signal {-code} after {seen!r}"
     return seen.decode(errors="backslashreplace")

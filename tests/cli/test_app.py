@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import sdfcli
 import shapes
+from commands import run
 from sdfcli.cli import output
 from sdfcli.cli.app import COMMANDS, app
 
@@ -53,7 +54,7 @@ def test_short_help(command: list[str]) -> None:
 
 @pytest.mark.parametrize("words", ["--debug info nothing.h5", "info nothing.h5 --debug", "info --debug nothing.h5"])
 def test_debug_anywhere(words: str) -> None:
-    done = subprocess.run([sys.executable, "-m", "sdfcli", *words.split()], capture_output=True, text=True, check=False)
+    done = run(*words.split())
     assert "Traceback" in done.stderr
     assert done.stderr.splitlines()[-1] == "sdfcli.errors.InputError: nothing.h5: no such file"
 

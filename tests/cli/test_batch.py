@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import trimesh
 
+import commands
 import sdfcli
 import shapes
 from commands import reports
@@ -43,8 +44,8 @@ def command(*words: object, options: list[str] = QUICK) -> list[str]:
     return [sys.executable, "-m", "sdfcli", "build", *map(str, words), *options]
 
 
-def run(*words: object, said: str | None = None, options: list[str] = QUICK) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(*words, options=options), capture_output=True, text=True, input=said, check=False)
+def run(*words: object, said: str = "", options: list[str] = QUICK) -> subprocess.CompletedProcess[str]:
+    return commands.run("build", *words, *options, said=said)
 
 
 def lines(text: str) -> list[dict[str, Any]]:
@@ -194,9 +195,7 @@ def test_nothing_is_begun_where_a_file_exists(scans: Path, out: Path) -> None:
     ],
 )
 def test_requests_that_make_no_sense(scans: Path, out: Path, words: list[str], code: int) -> None:
-    done = subprocess.run(
-        [*command(scans, "-o", out)[: -len(QUICK)], *words], capture_output=True, text=True, check=False
-    )
+    done = run(scans, "-o", out, options=words)
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     assert not out.exists()
@@ -209,8 +208,7 @@ def test_workers_that_share_a_gpu(tmp_path: Path, out: Path) -> None:
     (tmp_path / "copies").mkdir()
     for number in range(24):
         shutil.copy(bunny, tmp_path / "copies" / f"{number}.ply")
-    words = [sys.executable, "-m", "sdfcli", "build", tmp_path / "copies", "-o", out, "--json", "--device", "cuda"]
-    done = subprocess.run([*map(str, words), "--jobs", "6"], capture_output=True, text=True, check=False)
+    done = run(tmp_path / "copies", "-o", out, "--json", "--jobs", 6, options=["--device", "cuda"])
     assert done.returncode == 0, done.stdout
     expected = sdfcli.build(bunny, device="cpu").content_sha256
     assert [each["content_sha256"] for each in lines(done.stdout)] == [expected] * 24
@@ -341,8 +339,7 @@ def test_other_parameters_are_not_skipped(scans: Path, out: Path) -> None:
         (["--depth", "4"], "depth 5, not 4"),
         (["--nearest"], "without --nearest"),
     ):
-        again = [*command(*words, "--skip-existing"), *other]
-        done = subprocess.run(again, capture_output=True, text=True, check=False)
+        done = run(*words, "--skip-existing", options=[*QUICK, *other])
         assert done.returncode == 2
         assert says in done.stderr
 
@@ -627,7 +624,7 @@ def test_lines_say_that_a_tolerance_is_missed(tmp_path: Path) -> None:
         trimesh.Trimesh(*shapes.icosphere(3), process=False).export(tmp_path / f"{name}.ply")
     for octree, missed in (("bvh", " misses the tolerance 1e-05, "), ("adaptive", "")):
         tolerance = "1e-5" if missed else "5e-2"
-        words = [*command(tmp_path, "-o", tmp_path / octree, "--octree", octree), "--tolerance", tolerance]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        words = tmp_path, "-o", tmp_path / octree, "--octree", octree
+        done = run(*words, options=[*QUICK, "--tolerance", tolerance])
         assert done.returncode == 0
         assert all((missed or "misses") in line for line in done.stderr.splitlines()[:2]) == bool(missed)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import pickle
-import resource
 import signal
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from typer.testing import CliRunner
 import sdfcli
 import sequences
 import shapes
-from commands import on_a_terminal, reports
+from commands import on_a_terminal, reports, run
 from sdfcli.cli.app import app
 from sdfcli.cli.output import pace
 from sdfcli.field.stated_error import StatedError
@@ -95,11 +94,6 @@ def rows(*words: object, code: int = 0) -> list[dict[str, Any]]:
     found, output, errors = collide(*words, "--json")
     assert found == code, errors
     return reports("collide", output)
-
-
-def run(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sdfcli", "collide", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
 
 
 # ---- A line a pose ----
@@ -472,8 +466,9 @@ def test_inputs_are_not_replaced(given: str, folder: Path) -> None:
 def test_a_full_disk(ending: str, folder: Path) -> None:
     before = sorted(os.listdir())
     done = run(
+        "collide",
         *("ball.h5", "star.ply", "--poses", "way.npy", "--margin", 9, "-q", "--contacts", f"c.{ending}"),
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000)),
+        most=3000,
     )
     assert done.returncode == 2
     assert done.stderr == f"sdfcli: c.{ending}: cannot be written: File too large\n"

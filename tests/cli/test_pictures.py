@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from typer.testing import CliRunner, Result
 
 import sdfcli
 import shapes
+from commands import run
 from sdfcli.cli.app import app
 from sdfcli.query.poses import pose_at
 
@@ -138,6 +137,6 @@ def test_errors(words: list[str], code: int, says: str, folder: Path, monkeypatc
 
 def test_no_display_is_needed(folder: Path, tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY")}
-    command = [sys.executable, "-m", "sdfcli", "render", folder / "ball.h5", "-o", tmp_path / "a.png", "-q"]
-    subprocess.run([*command, "--size", "40x30", "--device", "cpu"], check=True, env=environment)
+    words = "render", folder / "ball.h5", "-o", tmp_path / "a.png", "-q", "--size", "40x30", "--device", "cpu"
+    assert run(*words, env=environment).returncode == 0
     assert Image.open(tmp_path / "a.png").size == (40, 30)

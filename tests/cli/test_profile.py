@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ import pytest
 import trimesh
 from typer.testing import CliRunner, Result
 
-from commands import reports
+from commands import reports, run
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.bench import ncu, thesis
 from sdfcli.cli.app import app
@@ -353,8 +351,7 @@ def test_a_dry_run_names_the_ncu_that_would_run(fake_ncu: Callable[..., Path], t
     ],
 )
 def test_requests_that_make_no_sense(words: list[str], code: int, says: str, ball: Path) -> None:
-    command = [sys.executable, "-m", "sdfcli", "profile", str(ball), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run("profile", ball, *words)
     assert (done.returncode, done.stdout) == (code, "")
     assert says.lower() in done.stderr.lower()
     assert "Traceback" not in done.stderr

@@ -2,8 +2,6 @@
 
 import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +9,7 @@ import pytest
 
 import sdfcli
 import shapes
+from commands import run
 from sdfcli.export.lattice import make_lattice
 from sdfcli.export.nvdb import write_nvdb
 
@@ -58,12 +57,11 @@ def test_no_folder_for_kernels(home: str, tmp_path: Path) -> None:
     if home == "read-only":
         place.chmod(stat.S_IRUSR | stat.S_IXUSR)  # which does not keep root from writing
     field = sdfcli.build(shapes.icosphere(1), depth=4, device="cpu").save(tmp_path / "ball.h5")
-    words = [sys.executable, "-m", "sdfcli", "export", field, tmp_path / "ball.nvdb", "--resolution", "5", "--quiet"]
     environment = {
         name: value for name, value in os.environ.items() if name not in ("XDG_CACHE_HOME", "WARP_CACHE_PATH")
     }
     environment["HOME"] = str(place / "below" if home == "missing" else place)
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    done = run("export", field, tmp_path / "ball.nvdb", "--resolution", 5, "--quiet", env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     with open(tmp_path / "ball.nvdb", "rb") as file:
         assert wp.Volume.load_from_nvdb(file, device="cpu").get_grid_info().type_str == "float"

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 import trimesh
 
+import commands
 import oracle
 import sdfcli
 import shapes
@@ -64,15 +64,7 @@ def folder(tmp_path: Path) -> Path:
 def run(folder: Path, command: str, field: str = "field.h5") -> subprocess.CompletedProcess[str]:
     names = {"field": field, "points": "points.txt", "mesh": "mesh.ply", "mesh2": "mesh2.ply", "out": "out"}
     words = command.format(**names).split()
-    return subprocess.run(
-        [sys.executable, "-m", "sdfcli", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+    return commands.run(*words, cwd=folder)
 
 
 def changed(path: Path, change: Callable[[Any], None]) -> Path:

@@ -9,7 +9,6 @@ import errno
 import os
 import random
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from typer.testing import CliRunner
 import oracle
 import sdfcli
 import shapes
+from commands import run
 from sdfcli.cli.app import app
 from sdfcli.errors import UsageError
 from sdfcli.field.field import Field
@@ -38,6 +38,10 @@ QUICK = ["--depth", "6", "--tolerance", "5e-3", "--device", "cpu", "--threads", 
 
 def command(mesh: Path, target: Path, *words: str) -> list[str]:
     return [sys.executable, "-m", "sdfcli", "build", str(mesh), "-o", str(target), *QUICK, *words]
+
+
+def build(mesh: Path, target: Path, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return run("build", mesh, "-o", target, *QUICK, *words, **options)
 
 
 def check_refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
@@ -313,7 +317,7 @@ def test_a_full_disk(mounted: Callable[[str], Path], ball: Path, room: int) -> N
     old = oracle.random_field(np.random.default_rng(1), 5)
     target = old.save(folder / "field.h5")
     (folder / "ballast").write_bytes(bytes(max(0, os.statvfs(folder).f_bavail * 4096 - 1024 * room)))
-    done = subprocess.run(command(ball, target, "--force"), capture_output=True, text=True, check=False)
+    done = build(ball, target, "--force")
     check_refused(done, "field.h5", "No space left")
     assert others(folder) == ["ballast"]
     assert sdfcli.load(target).content_sha256 == old.content_sha256
@@ -321,13 +325,7 @@ def test_a_full_disk(mounted: Callable[[str], Path], ball: Path, room: int) -> N
 
 @pytest.mark.parametrize("size", [0, 100, 2_000, 8_000])
 def test_files_may_not_grow(ball: Path, folder: Path, old: Field, size: int) -> None:
-    done = subprocess.run(
-        command(ball, folder / "field.h5", "--force"),
-        capture_output=True,
-        text=True,
-        check=False,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
-    )
+    done = build(ball, folder / "field.h5", "--force", most=size)
     check_refused(done, "field.h5")
     assert others(folder) == []
     assert sdfcli.load(folder / "field.h5").content_sha256 == old.content_sha256
@@ -339,7 +337,7 @@ def test_a_read_only_folder(mounted: Callable[[str], Path], ball: Path) -> None:
     target = old.save(folder / "field.h5")
     subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
     for words, path in ((["--force"], target), ([], folder / "new.h5")):
-        done = subprocess.run(command(ball, path, *words), capture_output=True, text=True, check=False)
+        done = build(ball, path, *words)
         check_refused(done, path.name, "cannot be written")
     assert os.listdir(folder) == ["field.h5"]
     assert sdfcli.load(target).content_sha256 == old.content_sha256
@@ -370,8 +368,7 @@ def test_what_is_no_file_is_not_replaced(ball: Path, folder: Path, old: Field) -
     for path in (folder / "pipe", folder):
         with pytest.raises(UsageError, match="cannot be written: that is"):
             old.save(path, force=True)
-    to_pipe = command(ball, folder / "pipe", "--force")
-    done = subprocess.run(to_pipe, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    done = build(ball, folder / "pipe", "--force")
     check_refused(done, "pipe", "that is not a regular file")
     assert (folder / "pipe").is_fifo()
     assert others(folder) == ["pipe"]
@@ -385,7 +382,7 @@ def test_links_are_not_replaced(ball: Path, folder: Path, old: Field) -> None:
         with pytest.raises(UsageError, match="that is a link; name the file"):
             old.save(folder / place, force=True)
         for words in ([], ["--force"]):
-            done = subprocess.run(command(ball, folder / place, *words), check=False, capture_output=True, text=True)
+            done = build(ball, folder / place, *words)
             check_refused(done, place, "that is a link")
         assert os.readlink(folder / place) == target
     assert sdfcli.load(folder / "real.h5").content_sha256 == old.content_sha256
@@ -393,11 +390,9 @@ def test_links_are_not_replaced(ball: Path, folder: Path, old: Field) -> None:
 
 
 def test_a_link_to_a_field_is_left_alone(ball: Path, folder: Path) -> None:
-    build = command(ball, folder / "real.h5")
-    assert subprocess.run(build, check=False, stdout=subprocess.DEVNULL).returncode == 0
+    assert build(ball, folder / "real.h5").returncode == 0
     (folder / "link.h5").symlink_to("real.h5")
-    words = command(ball, folder / "link.h5", "--skip-existing")
-    done = subprocess.run(words, check=False, capture_output=True, text=True)
+    done = build(ball, folder / "link.h5", "--skip-existing")
     assert (done.returncode, "skipped" in done.stdout) == (0, True)
 
 
@@ -458,7 +453,7 @@ def test_no_output_runs_with_the_rights_of_its_owner(folder: Path, old: Field) -
 
 @pytest.mark.parametrize("name", ["x" * 300 + ".h5", "field.h5/below.h5"])
 def test_names_that_cannot_be(ball: Path, folder: Path, name: str) -> None:
-    done = subprocess.run(command(ball, folder / name), check=False, capture_output=True, text=True)
+    done = build(ball, folder / name)
     check_refused(done, "cannot be written: ")
 
 

@@ -15,6 +15,7 @@ import trimesh
 
 import sdfcli
 import shapes
+from commands import run
 from sdfcli.backend.cpu import CpuBackend
 from sdfcli.errors import OutOfMemoryError, UsageError
 from sdfcli.octree import adaptive as octree
@@ -24,11 +25,6 @@ from sdfcli.runtime.memory import free_memory
 from sdfcli.verify.estimate import estimate, memory_limit, parse_size
 
 BALL = shapes.icosphere(3)
-
-
-def run(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sdfcli", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
