@@ -163,9 +163,10 @@ FN Seen trace(const sdf_render_args& a, D3 eye, D3 way) {
         }
         double low[3] = {leaf.low.x, leaf.low.y, leaf.low.z};
         bool below = false;
-        for (int k = 0; k < 3; k++)
-            if (along[k] != 0.0)
-                out = min_of(out, (low[k] + select(along[k] > 0.0, leaf.size, 0.0) - from[k]) / along[k]);
+        for (int k = 0; k < 3; k++) {  // a little beyond the face, so that the next leaf is another one, also along a face
+            double face = low[k] + select(along[k] > 0.0, leaf.size + SDF_RENDER_CLEAR, -SDF_RENDER_CLEAR);
+            if (along[k] != 0.0) out = min_of(out, (face - from[k]) / along[k]);
+        }
         out = max_of(out, t);
         for (int c = 0; c < 8; c++) below = below || !(leaf.v[c] > 0.0);
         if (below) {
@@ -177,9 +178,8 @@ FN Seen trace(const sdf_render_args& a, D3 eye, D3 way) {
                 return seen;
             }
         }
-        double leap = t + clear_radius(a, value[0]);
-        walked = out + SDF_RENDER_CLEAR;
-        t = max_of(walked, leap);
+        walked = out;
+        t = max_of(out, t + clear_radius(a, value[0]));
     }
     return seen;
 }
