@@ -5,7 +5,10 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import hashlib
+import os
 import subprocess
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -18,6 +21,8 @@ from sdfcli.backend.cpu import CpuBackend
 from sdfcli.backend.headers import KERNELS
 from sdfcli.backend.warps import WarpBackend
 
+KEPT = 14 * 86400.0
+"""Seconds that a compiled file is kept after its last use."""
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 
@@ -48,31 +53,47 @@ class Fibres(WarpBackend, CpuBackend):
 
 
 @pytest.fixture(scope="session", params=["fibres", pytest.param("cuda", marks=pytest.mark.gpu)])
-def warps(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Backend:
+def warps(request: pytest.FixtureRequest) -> Backend:
     """Devices for kernels that need warps: fibres of the CPU, and a GPU."""
-    return select_backend("cuda") if request.param == "cuda" else Fibres(fibres(tmp_path_factory))
+    return select_backend("cuda") if request.param == "cuda" else Fibres(fibres())
 
 
 @pytest.fixture(scope="session", params=["fibres", pytest.param("cuda", marks=pytest.mark.gpu)])
-def grids(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Backend:
+def grids(request: pytest.FixtureRequest) -> Backend:
     """Devices for kernels of all threads that run at a time."""
-    return select_backend("cuda") if request.param == "cuda" else Fibres(fibres(tmp_path_factory), grids=True)
+    return select_backend("cuda") if request.param == "cuda" else Fibres(fibres(), grids=True)
 
 
-def fibres(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The kernels that need warps, for one warp of fibres; compiled once for the same sources, by whatever process."""
+def fibres() -> Path:
+    """The library of the kernels that need warps, for one warp of fibres."""
     source = Path(__file__).with_name("warp.cpp")
     options = ["-std=c++17", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-w", f"-I{KERNELS}"]
     contents = [path.read_bytes() for path in (source, *sorted(KERNELS.rglob("*.h")))]
-    name = hashlib.sha256(b"\0".join([" ".join(options).encode(), *contents])).hexdigest()
-    library = tmp_path_factory.getbasetemp().parent / f"warp-{name[:16]}.so"  # for all processes of a run, and the next
-    with open(library.with_suffix(".lock"), "w") as lock:
+
+    def make(library: Path) -> None:
+        subprocess.run(["g++", *options, str(source), "-o", str(library)], check=True)
+
+    return compiled([" ".join(options).encode(), *contents], make)
+
+
+def compiled(texts: Iterable[bytes], make: Callable[[Path], None]) -> Path:
+    """A file made of these texts, once for all processes and runs of the tests; it is kept while it is in use.
+
+    make: writes it where it is told
+    """
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "sdfcli-tests")
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / hashlib.sha256(b"\0".join(texts)).hexdigest()
+    with open(f"{file}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not library.exists():
-            whole = library.with_suffix(".part")
-            subprocess.run(["g++", *options, str(source), "-o", str(whole)], check=True)
-            whole.rename(library)
-    return library
+        if not file.exists():
+            for old in folder.iterdir():
+                if old.stat().st_mtime < time.time() - KEPT:
+                    old.unlink(missing_ok=True)
+            make(file.with_suffix(".part"))
+            file.with_suffix(".part").rename(file)
+        file.touch()
+    return file
 
 
 def two_gpus() -> list[Backend]:

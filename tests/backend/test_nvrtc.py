@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
-from nvrtc import compile_kernels
+from nvrtc import compile_kernels, version
 
+from backends import compiled
 from sdfcli.backend import cuda
 from sdfcli.backend import headers as texts
 from sdfcli.backend.arguments import argument_structs
@@ -30,8 +32,15 @@ def test_kernels_compile(architecture: str) -> None:
     options = (*COMPILER_OPTIONS, f"--gpu-architecture={architecture}")
     sources = kernel_sources()
     modules = list(dict.fromkeys(sources.values()))
+
+    def cubin(source: str) -> bytes:
+        def make(file: Path) -> None:
+            file.write_bytes(compile_kernels(source, *options))
+
+        return compiled([repr((version(), options)).encode(), source.encode()], make).read_bytes()
+
     with ThreadPoolExecutor() as threads:  # the compiler needs no GIL
-        cubins = dict(zip(modules, threads.map(lambda source: compile_kernels(source, *options), modules), strict=True))
+        cubins = dict(zip(modules, threads.map(cubin, modules), strict=True))
     names = kernel_kinds()
     assert len(names) > 90
     assert [name for name in names if f".text.{name}\0".encode() not in cubins[sources[name]]] == []
