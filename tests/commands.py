@@ -9,19 +9,43 @@ import json
 import os
 import pty
 import select
+import shlex
 import struct
 import subprocess
+import sys
+import tempfile
 import termios
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from resource import RLIM_INFINITY
 from typing import Any
 
 from jsonschema import Draft202012Validator
 
+import zygote
 from sdfcli.cli.schemas import schema_of
-from zygote import STREAMS, zygote
+from zygote import STREAMS, Command
+
+
+@functools.cache
+def _started() -> tuple[str, subprocess.Popen[bytes]]:
+    place = str(Path(tempfile.mkdtemp(), "commands"))
+    process = subprocess.Popen(
+        [sys.executable, zygote.__file__, "serve", place], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout
+    assert process.stdout.readline() == b"ready\n"
+    return place, process
+
+
+def server() -> str:
+    """The place of the server of commands, which ends with this process."""
+    return _started()[0]
+
+
+def program() -> str:
+    """A line of a shell that runs a command, if its words follow."""
+    return shlex.join([sys.executable, "-I", "-S", zygote.__file__, "run", server()])
 
 
 def run(
@@ -29,7 +53,7 @@ def run(
     cwd: Path | None = None,
     said: str = "",
     env: Mapping[str, str] = os.environ,
-    most: int = RLIM_INFINITY,
+    most: int = -1,
 ) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own: exit codes, and nothing on the wrong stream. With --json its lines are
     held against the schema.
@@ -40,7 +64,7 @@ def run(
     texts = [str(word) for word in words]
     pipes = [os.pipe() for _ in range(STREAMS)]
     theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
-    zygote().begin(texts, theirs, str(cwd or Path.cwd()), env, most)
+    command = Command(server(), texts, theirs, str(cwd or Path.cwd()), env, most)
     for fd in theirs:
         os.close(fd)
     with (
@@ -53,7 +77,7 @@ def run(
         with contextlib.suppress(BrokenPipeError):  # it reads no more
             given.write(said)
             given.close()
-        done = subprocess.CompletedProcess(texts, zygote().code(), *(text.result() for text in printed))
+        done = subprocess.CompletedProcess(texts, command.code(), *(text.result() for text in printed))
     if "--json" in words:
         reports(texts[0], done.stdout)
     return done
@@ -99,11 +123,11 @@ def on_a_terminal(*words: object, cwd: Path | None = None, stdout: Any = None, c
         open(os.devnull) as nothing,
     ):
         streams = nothing.fileno(), stdout.fileno() if stdout else its, its
-        zygote().begin([str(word) for word in words], streams, str(cwd or Path.cwd()), environment)
-        while zygote() not in select.select([ours, zygote()], [], [])[0]:
+        command = Command(server(), [str(word) for word in words], streams, str(cwd or Path.cwd()), environment)
+        while command not in select.select([ours, command], [], [])[0]:
             seen += os.read(ours, 4096)
         while select.select([ours], [], [], 0)[0]:
             seen += os.read(ours, 4096)
-        code = zygote().code()
+        code = command.code()
     assert code >= 0, f"ended by signal {-code} after {seen!r}"
     return seen.decode(errors="backslashreplace")

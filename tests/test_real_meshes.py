@@ -56,7 +56,7 @@ def test_surfaces_of_fields(name: str, most_away: float, real_mesh: RealMesh) ->
     path = real_mesh(name)
     field = sdfcli.build(path, device="cpu")
     index = sdfcli.MeshDistance(path, device="cpu")
-    for resolution in (250, 512):
+    for resolution in (120, 250):
         surface = sdfcli.isosurface(field, resolution=resolution, device="cpu")
         check_closed(surface)
         away = index.distance(surface.vertices)
@@ -75,7 +75,7 @@ def test_contacts_with_a_scan(real_mesh: RealMesh) -> None:
     crosses = dict(collision_peers.of_fcl(moving, fixed))["fcl crossing"]
     index = sdfcli.MeshDistance(fixed, sign="winding", device="cpu")
     points = np.concatenate((on_surface(moving, 10_000, np.random.default_rng(1)), moving.vertices[::7]))
-    poses = collision_peers.random_poses(moving, fixed, 60)
+    poses = collision_peers.random_poses(moving, fixed, 30)
     for at in (poses, collision_peers.touching_poses(field, tree, fixed, poses)):
         found = contacts(field, tree, at)
         assert len(np.unique(found.verdict)) > 1
@@ -111,7 +111,7 @@ def test_approximate_neighbours_of_a_scan(kind: str, recall: float, real_mesh: R
 def test_nearest_triangles_of_a_scan(name: str, real_mesh: RealMesh) -> None:
     index = sdfcli.MeshDistance(real_mesh(name), sign="none", device="cpu")
     mesh, k = index.mesh, 8
-    points = np.concatenate(list(sample_points(mesh, 0.01, 10_000, 3).values()))
+    points = np.concatenate(list(sample_points(mesh, 0.01, 4_000, 3).values()))
     at = mesh.domain.to_unit(points)
     bound = 10 * 2.0**-24 * (1 + np.abs(at).max(axis=1))
     distances, faces = index.nearest_triangles(points, k)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import trimesh
 
 import shapes
+from commands import program
 from sdfcli.field.store import load
 
 FULL = Path("/dev/full")
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
-    shell = f'set -o pipefail; sdfcli() {{ {sys.executable} -m sdfcli "$@"; }}; {command}'
+    shell = f'set -o pipefail; sdfcli() {{ {program()} "$@"; }}; {command}'
     return subprocess.run(["bash", "-c", shell], cwd=folder, capture_output=True, text=True, check=False)
 
 

@@ -15,7 +15,7 @@ from sdfcli.bench.sequence import WAYS, Row, compare, torus
 from sdfcli.errors import CheckFailedError, UsageError
 from sdfcli.mesh.load import make_mesh
 
-FRAMES, EACH = 3, 1
+FRAMES, EACH = 2, 1
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,12 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import trimesh
 
+import commands
 import sdfcli
 import shapes
 from conftest import ROOT
@@ -30,7 +30,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         trimesh.Trimesh(*shapes.icosphere(2), process=False).export(tmp_path / name)
     command = tmp_path / "bin" / "sdfcli"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m sdfcli "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {commands.program()} "$@"\n')
     command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
     return tmp_path

@@ -20,6 +20,7 @@ import pytest
 from typer.testing import CliRunner
 
 import sdfcli
+from commands import program
 from conftest import ROOT, tool
 from examples import DOCS, MARKED, run_python
 from sdfcli.cli.app import COMMANDS, app
@@ -52,7 +53,7 @@ def shell(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Shell:
     """Runs a script with bash, `sdfcli` and `python3` being those of this test; returns what it prints."""
     programs = tmp_path_factory.mktemp("bin")
     for name, line in (
-        ("sdfcli", f"#!{sys.executable}\nfrom sdfcli.__main__ import main\n\nmain()\n"),
+        ("sdfcli", f'#!/bin/sh\nexec {program()} "$@"\n'),
         ("python3", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'),
     ):
         (programs / name).write_text(line)

@@ -7,12 +7,12 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+import commands
 from conftest import ROOT
 from examples import DOCS
 from sdfcli.mesh.formats.readers import PLAIN
@@ -27,7 +27,7 @@ def meshes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "bin").mkdir()
     shutil.copy(ROOT / "sample_meshes" / "shells.ply", tmp_path / "scans")
     program = tmp_path / "bin" / "sdfcli"
-    program.write_text(f"#!{sys.executable}\nfrom sdfcli.__main__ import main\n\nmain()\n")
+    program.write_text(f'#!/bin/sh\nexec {commands.program()} "$@"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     return tmp_path

@@ -764,7 +764,7 @@ def damaged(rng: np.random.Generator, content: bytes) -> bytes:
 @pytest.mark.parametrize("kind", ["saved", "coded", "saved_1"])
 def test_noise(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
     rng = np.random.default_rng(7)
-    paths = [tmp_path / f"{k}.h5" for k in range(300)]
+    paths = [tmp_path / f"{k}.h5" for k in range(120)]
     content = request.getfixturevalue(kind).read_bytes()
     for path in paths:
         path.write_bytes(damaged(rng, content))
