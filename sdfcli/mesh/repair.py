@@ -325,18 +325,21 @@ class _Bodies:
         wanted = np.zeros(self.count, bool)
         wanted[np.concatenate(np.divmod(pairs, self.count))] = True
         triangles, of = triangles[wanted[of]], of[wanted[of]]
-        inner = np.unique(bodies[inner])
+        inner, outer = np.unique(bodies[inner]), np.isin(of, bodies[outer])
         line = lines_through(triangles, of, inner)
         for axis in range(3):
-            chosen = line.axis == axis
-            if not chosen.any():
+            body, point = (each[line.axis == axis] for each in (inner, line.point))
+            if len(body) == 0:
                 continue
-            found = hits(line.point[chosen], triangles, axis)
-            body, hit = inner[chosen][found.line], of[found.triangle]
-            own = hit == body
-            middle = middles(found.line[own], found.height[own], found.way[own], int(chosen.sum()))
-            holds = np.isin(body * self.count + hit, pairs) & (found.height > middle[found.line])
-            np.add.at(around, body[holds], found.way[holds])
+            number = np.full(self.count, len(body))
+            number[body] = np.arange(len(body))
+            own = number[of] < len(body)
+            found = hits(point, triangles[own], axis, number[of[own]])
+            middle = middles(found.line, found.height, found.way, len(body))
+            found = hits(point, triangles[outer], axis)
+            pair = body[found.line] * self.count + of[outer][found.triangle]
+            holds = np.isin(pair, pairs) & (found.height > middle[found.line])
+            np.add.at(around, body[found.line[holds]], found.way[holds])
         return around
 
     def _triangles(self, bodies: Bools) -> tuple[Floats, Ints]:
