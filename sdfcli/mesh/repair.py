@@ -199,7 +199,8 @@ def _along(mesh: Mesh, runs: Ints, some: Ints) -> tuple[Ints, Ints]:
 
 def _turned_outwards(mesh: Mesh, found: Repaired) -> Repaired:
     """Turns the bodies in front of whose faces the winding number is negative: a solid has none, in its cavities nor
-    outside of it. What encloses nothing is turned where most of the volume is. mesh: as it was given."""
+    outside of it. With them, what encloses nothing is turned where its own volume is negative, and what is flat where
+    all else is turned. mesh: as it was given."""
     bodies = _Bodies(found)
     solid, outwards = bodies.solid, bodies.volume > 0
     found = replace(found, encloses=bool(solid.any()))
@@ -207,8 +208,9 @@ def _turned_outwards(mesh: Mesh, found: Repaired) -> Repaired:
     if (solid & ~outwards).any():
         around = bodies.around(np.flatnonzero(solid))
         turn = solid & np.where(outwards, around < 0, around <= 0)
-        volume = np.abs(bodies.volume)
-        turn[~solid] = 2 * volume[turn].sum() > volume[solid].sum()
+        if turn.any():
+            turn |= ~(solid | bodies.flat | outwards)
+            turn |= bodies.flat & turn[~bodies.flat].all()
     between = bodies.settle_walls(turn)
     if (turn & solid).any():
         found = _inverted(found, bodies, turn)
@@ -247,6 +249,7 @@ class _Bodies:
     of_cone   (c,) their bodies.
     volume    (count,) six times the volume of each body, negative where it is oriented inwards.
     wall      (count,) whether it is a wall.
+    flat      (count,) whether its volume is too small for an inside.
     solid     (count,) whether it has an inside.
     """
 
@@ -274,7 +277,8 @@ class _Bodies:
         self.volume = volume + self._sums(self.of_cone, _volumes(self.cones, normals))
         closed = np.bincount(self.of_cone, minlength=self.count) == 0
         least = np.where(closed, THIN * area, np.maximum(FLAT * area**1.5, TINY))
-        self.solid = (np.abs(self.volume) > least) & (missing <= WIDE_OPEN * area) & ~self.wall
+        self.flat = np.abs(self.volume) <= least
+        self.solid = ~self.flat & (missing <= WIDE_OPEN * area) & ~self.wall
         if found.one_sided is not None:
             self.solid[self.of_shell[found.one_sided]] = False
 
