@@ -307,7 +307,7 @@ class _Bodies:
         )
         walls = edges > 0
         turn[walls] = (against == edges)[walls]
-        return walls & (unwanted == edges)
+        return np.asarray(walls & (unwanted == edges))
 
     def around(self, bodies: Ints) -> Ints:
         """For each body (count,) the winding number of the space around it, asked within it, by those of the chosen
@@ -329,7 +329,7 @@ class _Bodies:
         wanted = np.zeros(self.count, bool)
         wanted[np.concatenate(np.divmod(pairs, self.count))] = True
         triangles, of = triangles[wanted[of]], of[wanted[of]]
-        inner, outer = np.unique(bodies[inner]), np.isin(of, bodies[outer])
+        inner, around_some = np.unique(bodies[inner]), np.isin(of, bodies[outer])
         line = lines_through(triangles, of, inner)
         for axis in range(3):
             body, point = (each[line.axis == axis] for each in (inner, line.point))
@@ -340,8 +340,8 @@ class _Bodies:
             own = number[of] < len(body)
             found = hits(point, triangles[own], axis, number[of[own]])
             middle = middles(found.line, found.height, found.way, len(body))
-            found = hits(point, triangles[outer], axis)
-            pair = body[found.line] * self.count + of[outer][found.triangle]
+            found = hits(point, triangles[around_some], axis)
+            pair = body[found.line] * self.count + of[around_some][found.triangle]
             holds = np.isin(pair, pairs) & (found.height > middle[found.line])
             np.add.at(around, body[found.line[holds]], found.way[holds])
         return around

@@ -133,7 +133,7 @@ def _largest(mesh: Mesh, shell: Ints, chosen: Bools, most: int = MOST_ASKED) -> 
     faces, area = faces[order], area[order]
     _, first, count = np.unique(shell[faces], return_index=True, return_counts=True)
     first = np.repeat(first, count)
-    return faces[(np.arange(len(faces)) - first < most) & (area >= TINY * area[first])]
+    return np.asarray(faces[(np.arange(len(faces)) - first < most) & (area >= TINY * area[first])])
 
 
 def _in_front(mesh: Mesh, face: Ints) -> Floats:
