@@ -74,21 +74,32 @@ def surface(
 
 
 def welded_solid(rng: np.random.Generator) -> Solid:
-    """A row of blocks, each with a surface of its own that may be the other way round. Where two blocks touch, their
-    faces have the same vertices; they touch in a part of their sides, or the whole of them."""
-    lengths = rng.integers(1, 4, int(rng.integers(2, 4)))
-    block = np.zeros((int(lengths.sum()), 5, 5), np.int64)
-    for number, end in enumerate(np.cumsum(lengths), 1):
-        low = rng.integers(0, 3, 2)
-        high = rng.integers(3, 6, 2)
-        block[end - lengths[number - 1] : end, low[0] : high[0], low[1] : high[1]] = number
-    block = block.transpose(rng.permutation(3))
+    """Blocks, each with a surface of its own that may be the other way round. Where two of them touch, their faces have
+    the same vertices."""
+    block = (_row if rng.random() < 0.5 else _bricks)(rng).transpose(rng.permutation(3))
     odd = rng.random((3, *np.add(block.shape, 1))) < 0.5
-    parts = [surface(rng, block == number, odd) for number in range(1, len(lengths) + 1)]
+    parts = [surface(rng, block == number, odd) for number in np.unique(block[block > 0])]
     parts = [shapes.inside_out(part) if rng.random() < 0.5 else part for part in parts]
     vertices, faces = shapes.shuffled(rng, shapes.joined(*parts))
     full = np.pad(block, 1) > 0
     return Solid((vertices, faces), np.argwhere(np.ones_like(full)) - 0.5, full.reshape(-1))
+
+
+def _row(rng: np.random.Generator) -> Ints:
+    """The number of the block at each voxel (x, y, z), or 0: a row of blocks that touch in all or a part of their
+    sides."""
+    lengths = rng.integers(1, 4, int(rng.integers(2, 4)))
+    block = np.zeros((int(lengths.sum()), 5, 5), np.int64)
+    for number, end in enumerate(np.cumsum(lengths), 1):
+        low, high = rng.integers(0, 3, 2), rng.integers(3, 6, 2)
+        block[end - lengths[number - 1] : end, low[0] : high[0], low[1] : high[1]] = number
+    return block
+
+
+def _bricks(rng: np.random.Generator) -> Ints:
+    """The number of the block at each voxel (x, y, z): a layer of bricks, of which one has others all around."""
+    x, y = (np.searchsorted(np.sort(rng.integers(1, 5, 2)), np.arange(5), side="right") for _ in range(2))
+    return np.repeat((1 + 3 * x[:, None] + y)[..., None], int(rng.integers(1, 4)), axis=2)
 
 
 def damaged(rng: np.random.Generator, shape: shapes.Shape, damages: tuple[str, ...]) -> shapes.Shape:

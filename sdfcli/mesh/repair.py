@@ -212,14 +212,14 @@ def _turned_outwards(mesh: Mesh, found: Repaired) -> Repaired:
             turn |= ~(solid | bodies.flat | outwards)
             turn |= bodies.flat & turn[~bodies.flat].all()
     between = bodies.settle_walls(turn)
-    if (turn & solid).any():
+    if turn.any():
         found = _inverted(found, bodies, turn)
     return _without_walls(mesh, found, np.flatnonzero(bodies.faces(between))) if between.any() else found
 
 
 def _inverted(found: Repaired, bodies: _Bodies, turn: Bools) -> Repaired:
     """With some bodies (count,) turned."""
-    inverted = int((turn & bodies.solid).sum())
+    inverted = int((turn & (bodies.solid | bodies.side)).sum())
     note = (
         "was oriented inwards, turned"
         if turn.all()
@@ -251,6 +251,7 @@ class _Bodies:
     wall      (count,) whether it is a wall.
     flat      (count,) whether its volume is too small for an inside.
     solid     (count,) whether it has an inside.
+    side      (count,) whether it has none, as walls alone part it from one.
     """
 
     def __init__(self, found: Repaired) -> None:
@@ -281,6 +282,8 @@ class _Bodies:
         self.solid = ~self.flat & (missing <= WIDE_OPEN * area) & ~self.wall
         if found.one_sided is not None:
             self.solid[self.of_shell[found.one_sided]] = False
+        self.side = ~(self.solid | self.wall | closed)
+        self.side[rim.part[rim.at_edge(self.wall[rim.part]) == 0]] = False
 
     def _sums(self, body: Ints, values: Floats) -> Floats:
         """Sums (count,) of values by body."""
@@ -292,22 +295,24 @@ class _Bodies:
         return np.asarray(np.append(bodies[self.of_shell], False)[np.minimum(shell, self.edges.shells)])
 
     def settle_walls(self, turn: Bools) -> Bools:
-        """Chooses walls for `turn` (count,) as is wanted by the others at their edges, once these are turned. Returns
-        the walls (count,) that none wants, as the others close each other."""
+        """Chooses sides and then walls for `turn` (count,) as the others at their edges want, once these are turned.
+        Returns the walls (count,) that none wants, as the others close each other."""
         if not self.wall.any():
             return self.wall
-        rim, wall = self.rim, self.wall[self.of_shell[self.rim.part]]
+        rim, part = self.rim, self.of_shell[self.rim.part]
         way = np.where(rim.ends[:, 0] < rim.ends[:, 1], rim.uses, -rim.uses)
-        turned = np.where(turn[self.of_shell[rim.part]], -way, way)
-        wanted = -way * rim.at_edge(np.where(wall, 0, turned))
-        told = wall & (rim.at_edge(wall) == 1)
-        edges, unwanted, against = (
-            np.bincount(self.of_shell[rim.part[rows]], minlength=self.count)
-            for rows in (told, told & (wanted == 0), told & (wanted < 0))
-        )
-        walls = edges > 0
-        turn[walls] = (against == edges)[walls]
-        return np.asarray(walls & (unwanted == edges))
+        wall = self.wall[part]
+        for some in (self.side[part], wall):
+            turned = np.where(turn[part], -way, way)
+            wanted = -way * rim.at_edge(np.where(some | wall, 0, turned))
+            told = some & (rim.at_edge(some) == 1)
+            edges, unwanted, against = (
+                np.bincount(part[rows], minlength=self.count)
+                for rows in (told, told & (wanted == 0), told & (wanted < 0))
+            )
+            known = edges > 0
+            turn[known] = (against == edges)[known]
+        return np.asarray(known & (unwanted == edges))
 
     def around(self, bodies: Ints) -> Ints:
         """For each body (count,) the winding number of the space around it, asked within it, by those of the chosen

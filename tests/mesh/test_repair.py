@@ -214,6 +214,15 @@ def test_solids_that_share_walls(inverted: tuple[int, ...]) -> None:
     check_inside(shape, shapes.box([-1, -1, -1], [5, 1, 1]))
 
 
+def test_a_solid_with_others_on_all_but_two_sides() -> None:
+    """Its outside is two flat shells, neither of which has an inside."""
+    parts = [shapes.moved(CUBE, offset=[2.0 * x, 2.0 * y, 0]) for x in (-1, 0, 1) for y in (-1, 0, 1)]
+    shape = shapes.joined(*parts[:4], shapes.inside_out(parts[4]), *parts[5:])
+    found = repair(make_mesh(*shape))
+    assert (found.inverted, found.edges.shells, found.edges.open) == (2, 1, 0)
+    check_inside(shape, shapes.box([-3, -3, -1], [3, 3, 1]))
+
+
 @pytest.mark.parametrize("inverted", [False, True])
 def test_a_solid_in_a_solid_that_shares_a_side_with_it(inverted: bool) -> None:
     """Their copies of it have one direction, as those of a solid beside one that is inside out."""
