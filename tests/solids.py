@@ -46,10 +46,15 @@ def _voxels(rng: np.random.Generator) -> npt.NDArray[np.bool_]:
     return voxels
 
 
-def surface(rng: np.random.Generator, voxels: npt.NDArray[np.bool_]) -> shapes.Shape:
-    """The faces between full and empty voxels, two triangles each, outwards, in any order."""
+def surface(
+    rng: np.random.Generator, voxels: npt.NDArray[np.bool_], odd: npt.NDArray[np.bool_] | None = None
+) -> shapes.Shape:
+    """The faces between full and empty voxels, two triangles each, outwards, in any order.
+
+    odd: (3, x + 1, y + 1, z + 1) which of their two diagonals divides the face at a place, across each axis; None: any.
+    """
     full = np.pad(voxels, 1)
-    quads = []
+    quads, places = [], []
     for axis in range(3):
         along_axis = full.transpose(axis, (axis + 1) % 3, (axis + 2) % 3)
         for outwards in (True, False):
@@ -59,11 +64,42 @@ def surface(rng: np.random.Generator, voxels: npt.NDArray[np.bool_]) -> shapes.S
             corner[:, axis] += 1
             along = np.eye(3)[[(axis + 1) % 3, (axis + 2) % 3][:: 1 if outwards else -1]]
             quads.append(corner[:, None] + np.array([[0, 0], [1, 0], [1, 1], [0, 1]]) @ along - 1)
+            places.append(np.insert(quads[-1][:, 0].astype(np.int64), 0, axis, axis=1))
     quad = np.concatenate(quads)
-    quad = np.where(rng.random((len(quad), 1, 1)) < 0.5, quad, np.roll(quad, 1, axis=1))
+    chosen = rng.random(len(quad)) < 0.5 if odd is None else odd[tuple(np.concatenate(places).T)]
+    quad = np.where(chosen[:, None, None], quad, np.roll(quad, 1, axis=1))
     vertices, faces = np.unique(quad.reshape(-1, 3), axis=0, return_inverse=True)
     corners = faces.reshape(-1, 4)
     return vertices, rng.permutation(np.concatenate([corners[:, [0, 1, 2]], corners[:, [0, 2, 3]]]))
+
+
+def welded_solid(rng: np.random.Generator) -> Solid:
+    """Blocks, each with a surface of its own that may be the other way round. Where two of them touch, their faces have
+    the same vertices."""
+    block = (_row if rng.random() < 0.5 else _bricks)(rng).transpose(rng.permutation(3))
+    odd = rng.random((3, *np.add(block.shape, 1))) < 0.5
+    parts = [surface(rng, block == number, odd) for number in np.unique(block[block > 0])]
+    parts = [shapes.inside_out(part) if rng.random() < 0.5 else part for part in parts]
+    vertices, faces = shapes.shuffled(rng, shapes.joined(*parts))
+    full = np.pad(block, 1) > 0
+    return Solid((vertices, faces), np.argwhere(np.ones_like(full)) - 0.5, full.reshape(-1))
+
+
+def _row(rng: np.random.Generator) -> Ints:
+    """The number of the block at each voxel (x, y, z), or 0: a row of blocks that touch in all or a part of their
+    sides."""
+    lengths = rng.integers(1, 4, int(rng.integers(2, 4)))
+    block = np.zeros((int(lengths.sum()), 5, 5), np.int64)
+    for number, end in enumerate(np.cumsum(lengths), 1):
+        low, high = rng.integers(0, 3, 2), rng.integers(3, 6, 2)
+        block[end - lengths[number - 1] : end, low[0] : high[0], low[1] : high[1]] = number
+    return block
+
+
+def _bricks(rng: np.random.Generator) -> Ints:
+    """The number of the block at each voxel (x, y, z): a layer of bricks, of which one has others all around."""
+    x, y = (np.searchsorted(np.sort(rng.integers(1, 5, 2)), np.arange(5), side="right") for _ in range(2))
+    return np.repeat((1 + 3 * x[:, None] + y)[..., None], int(rng.integers(1, 4)), axis=2)
 
 
 def damaged(rng: np.random.Generator, shape: shapes.Shape, damages: tuple[str, ...]) -> shapes.Shape:

@@ -11,14 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sdfcli.mesh.arrays import Floats, Ints
+from sdfcli.mesh.arrays import Floats, Ints, pieces
 from sdfcli.mesh.mesh import face_normals
-
-MOST_CELLS = 256
-"""Maximum cells of a grid, along each side."""
-
-PIECE = 1 << 16
-"""Boxes that are looked up at a time."""
 
 PAIRS = 1 << 19
 """Pairs that are made at a time, about."""
@@ -56,13 +50,19 @@ def lines_through(triangles: Floats, of: Ints, parts: Ints) -> Lines:
     return Lines(np.array([0.397, 0.331, 0.272]) @ triangles[largest], np.abs(normal[largest]).argmax(axis=1))
 
 
-def hits(point: Floats, triangles: Floats, axis: int) -> Hits:
-    """Where lines along an axis through points (n, 3) cross triangles (t, 3, 3)."""
+def hits(point: Floats, triangles: Floats, axis: int, of: Ints | None = None) -> Hits:
+    """Where lines along an axis through points (n, 3) cross triangles (t, 3, 3). of: (t,) the line that each triangle
+    is asked about; None: all of them."""
     plane = [(axis + 1) % 3, (axis + 2) % 3]
     low, high = triangles.min(axis=1), triangles.max(axis=1)
     none = np.empty(0, np.int64)
     found = [Hits(none, none, np.empty(0), none)]
-    for line, triangle in _points_in_boxes(point[:, plane], low[:, plane], high[:, plane]):
+    if of is None:
+        pairs: Iterator[tuple[Ints, Ints]] = _points_in_boxes(point[:, plane], low[:, plane], high[:, plane])
+    else:
+        number = np.arange(len(of))
+        pairs = ((of[part], number[part]) for part in pieces(len(of)))
+    for line, triangle in pairs:
         u, v = np.moveaxis(triangles[triangle][..., plane] - point[line][:, None, plane], -1, 0)
         after_u, after_v = np.roll(u, -1, axis=1), np.roll(v, -1, axis=1)
         upwards = after_v > 0  # an edge, where it crosses the height of the line
@@ -96,35 +96,49 @@ def boxes_within(low: Floats, high: Floats) -> tuple[Ints, Ints]:
     """Pairs (p,) of boxes (n, 3), of which the first lies in the second."""
     found = [np.empty((2, 0), np.int64)]
     centre = low + (high - low) / 2
-    for inner, outer in _points_in_boxes(centre[:, :2], low[:, :2], high[:, :2]):
+    # The two axes along which fewest centres lie in boxes.
+    met = [np.diff(_places(np.sort(centre[:, k]), low[:, k], high[:, k]), axis=0).sum() for k in range(3)]
+    plane = np.argsort(met, kind="stable")[:2]
+    for inner, outer in _points_in_boxes(centre[:, plane], low[:, plane], high[:, plane]):
         within = ((low[outer] <= low[inner]) & (high[outer] >= high[inner])).all(axis=1) & (inner != outer)
         found.append(np.stack([inner[within], outer[within]]))
     inner, outer = np.concatenate(found, axis=1)
     return inner, outer
 
 
+def _places(values: Floats, low: Floats, high: Floats) -> Ints:
+    """From which to which (2, m) of ascending values lie between bounds (m,), these included."""
+    return np.stack([np.searchsorted(values, low, "left"), np.searchsorted(values, high, "right")])
+
+
 def _points_in_boxes(point: Floats, low: Floats, high: Floats) -> Iterator[tuple[Ints, Ints]]:
-    """Pairs (p,) of a point (n, 2) and a box (m, 2) that contains it, some at a time: points by the cells of a grid."""
-    side = int(np.clip(np.sqrt(len(point)), 1, MOST_CELLS))
-    least, most = point.min(axis=0), point.max(axis=0)
-    size = np.where(most > least, most - least, 1.0) / side
+    """Pairs (p,) of a point (n, 2) and a box (m, 2) that contains it, some at a time, and no others are looked at.
 
-    def cell(place: Floats) -> Ints:
-        return np.asarray(np.clip((place - least) / size, 0, side - 1), np.int64)
-
-    own = cell(point) @ [1, side]
-    order = np.argsort(own, kind="stable")
-    first = np.searchsorted(own[order], np.arange(side * side + 1))
-    for start in range(0, len(low), PIECE):
-        part = slice(start, start + PIECE)
-        meets = start + np.flatnonzero(((low[part] <= most) & (high[part] >= least)).all(axis=1))
-        from_cell, to_cell = cell(low[meets]), cell(high[meets])
-        for entry, row in ranges(from_cell[:, 1], to_cell[:, 1] + 1):
-            begin, end = (first[row * side + column[entry, 0]] for column in (from_cell, to_cell + 1))
-            for place, k in ranges(begin, end):
-                number, box = order[k], meets[entry[place]]
-                within = ((low[box] <= point[number]) & (high[box] >= point[number])).all(axis=1)
-                yield number[within], box[within]
+    In a binary tree over the points in the order of their first coordinate, those between bounds are two nodes a level,
+    at most; in each node, points are in the order of their second coordinate.
+    """
+    count = len(point)
+    order = np.argsort(point[:, 0], kind="stable")
+    by_second = np.argsort(point[order, 1], kind="stable")
+    first, last = _places(point[order, 0], low[:, 0], high[:, 0])
+    least, most = _places(point[order[by_second], 1], low[:, 1], high[:, 1])
+    box, level = np.arange(len(low)), 0
+    rank = np.empty(count, np.int64)
+    rank[by_second] = np.arange(count)
+    while True:
+        left = (first < last) & (least < most)
+        box, first, last, least, most = (each[left] for each in (box, first, last, least, most))
+        if len(box) == 0:
+            return
+        key = (np.arange(count) >> level) * count + rank
+        place = np.argsort(key)
+        key = key[place]
+        for odd, node in ((first & 1, first), (last & 1, last - 1)):
+            some = np.flatnonzero(odd)
+            begin, end = (np.searchsorted(key, node[some] * count + bound[some]) for bound in (least, most))
+            for number, k in ranges(begin, end):
+                yield order[place[k]], box[some[number]]
+        first, last, level = first + 1 >> 1, last >> 1, level + 1
 
 
 def ranges(begin: Ints, end: Ints) -> Iterator[tuple[Ints, Ints]]:

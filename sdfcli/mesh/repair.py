@@ -43,6 +43,7 @@ class Repaired:
 
     edges     the connectivity of the faces that count, as they are oriented.
     left_out  (k,) the faces that do not count for winding numbers; None: all do.
+    repeated  (k,) the faces that count for several with the same vertices in the same direction.
     inverted  number of shells that were oriented inwards, and turned.
     encloses  whether some part of it has an inside.
     one_sided (k,) shells that cannot be oriented; None: there are none.
@@ -52,6 +53,7 @@ class Repaired:
     mesh: Mesh
     edges: Connectivity
     left_out: Ints | None = None
+    repeated: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     inverted: int = 0
     encloses: bool = False
     one_sided: Ints | None = None
@@ -87,7 +89,7 @@ def repair(mesh: Mesh, orient: Orient | None = None) -> Repaired:
 
     orient: in place of `oriented`, where its result is known.
     """
-    return _turned_outwards((orient or oriented)(mesh))
+    return _turned_outwards(mesh, (orient or oriented)(mesh))
 
 
 def oriented(mesh: Mesh) -> Repaired:
@@ -121,12 +123,14 @@ def _without_duplicates(found: Repaired) -> Repaired:
     left_out = np.delete(doubled, stands)
     if len(left_out) == faces:
         return found
+    repeated = doubled[stands[np.abs(net[group[stands]]) > 1]]
     note = (
         "the two sides of each face counted once"
         if two_sided
         else f"{len(left_out):,} doubled face{'s' if len(left_out) > 1 else ''} not counted"
     )
-    return replace(found, edges=found.edges.without(left_out), left_out=left_out, notes=[*found.notes, note])
+    edges, notes = found.edges.without(left_out), [*found.notes, note]
+    return replace(found, edges=edges, left_out=left_out, repeated=repeated, notes=notes)
 
 
 def _side(faces: Faces) -> Ints:
@@ -193,21 +197,29 @@ def _along(mesh: Mesh, runs: Ints, some: Ints) -> tuple[Ints, Ints]:
     return one, other
 
 
-def _turned_outwards(found: Repaired) -> Repaired:
+def _turned_outwards(mesh: Mesh, found: Repaired) -> Repaired:
     """Turns the bodies in front of whose faces the winding number is negative: a solid has none, in its cavities nor
-    outside of it. What encloses nothing is turned where most of the volume is."""
+    outside of it. With them, what encloses nothing is turned where its own volume is negative, and what is flat where
+    all else is turned. mesh: as it was given."""
     bodies = _Bodies(found)
     solid, outwards = bodies.solid, bodies.volume > 0
     found = replace(found, encloses=bool(solid.any()))
-    if not (solid & ~outwards).any():
-        return found
-    around = bodies.around(np.flatnonzero(solid))
-    turn = solid & np.where(outwards, around < 0, around <= 0)
-    volume = np.abs(bodies.volume)
-    turn[~solid] = 2 * volume[turn].sum() > volume[solid].sum()
-    inverted = int((turn & solid).sum())
-    if not inverted:
-        return found
+    turn = np.zeros(bodies.count, bool)
+    if (solid & ~outwards).any():
+        around = bodies.around(np.flatnonzero(solid))
+        turn = solid & np.where(outwards, around < 0, around <= 0)
+        if turn.any():
+            turn |= ~(solid | bodies.flat | outwards)
+            turn |= bodies.flat & turn[~bodies.flat].all()
+    between = bodies.settle_walls(turn)
+    if turn.any():
+        found = _inverted(found, bodies, turn)
+    return _without_walls(mesh, found, np.flatnonzero(bodies.faces(between))) if between.any() else found
+
+
+def _inverted(found: Repaired, bodies: _Bodies, turn: Bools) -> Repaired:
+    """With some bodies (count,) turned."""
+    inverted = int((turn & (bodies.solid | bodies.side)).sum())
     note = (
         "was oriented inwards, turned"
         if turn.all()
@@ -216,38 +228,62 @@ def _turned_outwards(found: Repaired) -> Repaired:
     return replace(found.turned(bodies.faces(turn)), inverted=inverted, notes=[*found.notes, note])
 
 
+def _without_walls(mesh: Mesh, found: Repaired, walls: Ints) -> Repaired:
+    """Without faces (k,) that are walls within a solid now that it is turned. mesh: as it was given."""
+    left_out = walls if found.left_out is None else np.union1d(walls, found.left_out)
+    edges = mesh.connectivity.without(left_out).turned((found.mesh.faces != mesh.faces).any(axis=1))
+    note = f"{len(walls):,} faces between solids not counted"
+    return replace(found, edges=edges, left_out=left_out, notes=[*found.notes, note])
+
+
 class _Bodies:
     """Shells, joined across edges of more than two faces that no one of them closes alone, and across cracks; each
     closed by cones over its open edges.
 
+    Walls are shells of repeated faces between others: each solid had a copy of them. As any of the others may be
+    closed by them, they join none of them.
+
     of_shell  (shells,) the body of each shell.
+    rim       that of shells.
     cones     (c, 9), in the unit cube.
     of_cone   (c,) their bodies.
     volume    (count,) six times the volume of each body, negative where it is oriented inwards.
+    wall      (count,) whether it is a wall.
+    flat      (count,) whether its volume is too small for an inside.
     solid     (count,) whether it has an inside.
+    side      (count,) whether it has none, as walls alone part it from one.
     """
 
     def __init__(self, found: Repaired) -> None:
         self.mesh, self.edges = found.mesh, found.edges
-        self.of_shell, rim = _joined(found)
+        loose = found.edges.loose
+        self.rim = _unbalanced(loose.ends, loose.shell)
+        wall = _walls(found, self.rim)
+        self.of_shell, rim = _joined(found.mesh, self.rim, wall)
         self.count = int(self.of_shell.max(initial=-1)) + 1
+        self.wall = np.zeros(self.count, bool)
+        self.wall[self.of_shell[wall]] = True
         ends, self.of_cone = (np.repeat(each, rim.uses, axis=0) for each in (rim.ends[:, ::-1], rim.part))
         position = self.mesh.domain.to_unit(self.mesh.vertices[ends])
         hole = holes(ends + len(self.mesh.vertices) * self.of_cone[:, None])  # a vertex of two bodies is two
         self.cones = cones(hole, position[:, 0], position[:, 1])
         normals = face_normals(self.cones)
         area, volume = (self._sums(self.of_shell, values) for values in self.mesh.shell_sums(self.edges))
-        # The holes' areas as seen along their axes: a crack has none, though its cones have.
-        facing = np.stack([np.bincount(hole, weights=normals[:, k]) for k in range(3)], axis=1)
+        # The holes' areas as seen along their axes: a crack has none, though its cones have. Walls close holes.
+        opens = np.repeat(rim.at_edge(self.wall[rim.part]) == 0, rim.uses)
+        facing = np.stack([np.bincount(hole, weights=normals[:, k] * opens) for k in range(3)], axis=1)
         of_hole = np.zeros(len(facing), np.int64)
         of_hole[hole] = self.of_cone
         missing = self._sums(of_hole, np.linalg.norm(facing, axis=1))
         self.volume = volume + self._sums(self.of_cone, _volumes(self.cones, normals))
         closed = np.bincount(self.of_cone, minlength=self.count) == 0
         least = np.where(closed, THIN * area, np.maximum(FLAT * area**1.5, TINY))
-        self.solid = (np.abs(self.volume) > least) & (missing <= WIDE_OPEN * area)
+        self.flat = np.abs(self.volume) <= least
+        self.solid = ~self.flat & (missing <= WIDE_OPEN * area) & ~self.wall
         if found.one_sided is not None:
             self.solid[self.of_shell[found.one_sided]] = False
+        self.side = ~(self.solid | self.wall | closed)
+        self.side[rim.part[rim.at_edge(self.wall[rim.part]) == 0]] = False
 
     def _sums(self, body: Ints, values: Floats) -> Floats:
         """Sums (count,) of values by body."""
@@ -257,6 +293,26 @@ class _Bodies:
         """Whether each face (f,) is in one of the chosen bodies (count,)."""
         shell = self.edges.shell_of()  # those left out have higher numbers
         return np.asarray(np.append(bodies[self.of_shell], False)[np.minimum(shell, self.edges.shells)])
+
+    def settle_walls(self, turn: Bools) -> Bools:
+        """Chooses sides and then walls for `turn` (count,) as the others at their edges want, once these are turned.
+        Returns the walls (count,) that none wants, as the others close each other."""
+        if not self.wall.any():
+            return self.wall
+        rim, part = self.rim, self.of_shell[self.rim.part]
+        way = np.where(rim.ends[:, 0] < rim.ends[:, 1], rim.uses, -rim.uses)
+        wall = self.wall[part]
+        for some in (self.side[part], wall):
+            turned = np.where(turn[part], -way, way)
+            wanted = -way * rim.at_edge(np.where(some | wall, 0, turned))
+            told = some & (rim.at_edge(some) == 1)
+            edges, unwanted, against = (
+                np.bincount(part[rows], minlength=self.count)
+                for rows in (told, told & (wanted == 0), told & (wanted < 0))
+            )
+            known = edges > 0
+            turn[known] = (against == edges)[known]
+        return np.asarray(known & (unwanted == edges))
 
     def around(self, bodies: Ints) -> Ints:
         """For each body (count,) the winding number of the space around it, asked within it, by those of the chosen
@@ -278,18 +334,21 @@ class _Bodies:
         wanted = np.zeros(self.count, bool)
         wanted[np.concatenate(np.divmod(pairs, self.count))] = True
         triangles, of = triangles[wanted[of]], of[wanted[of]]
-        inner = np.unique(bodies[inner])
+        inner, around_some = np.unique(bodies[inner]), np.isin(of, bodies[outer])
         line = lines_through(triangles, of, inner)
         for axis in range(3):
-            chosen = line.axis == axis
-            if not chosen.any():
+            body, point = (each[line.axis == axis] for each in (inner, line.point))
+            if len(body) == 0:
                 continue
-            found = hits(line.point[chosen], triangles, axis)
-            body, hit = inner[chosen][found.line], of[found.triangle]
-            own = hit == body
-            middle = middles(found.line[own], found.height[own], found.way[own], int(chosen.sum()))
-            holds = np.isin(body * self.count + hit, pairs) & (found.height > middle[found.line])
-            np.add.at(around, body[holds], found.way[holds])
+            number = np.full(self.count, len(body))
+            number[body] = np.arange(len(body))
+            own = number[of] < len(body)
+            found = hits(point, triangles[own], axis, number[of[own]])
+            middle = middles(found.line, found.height, found.way, len(body))
+            found = hits(point, triangles[around_some], axis)
+            pair = body[found.line] * self.count + of[around_some][found.triangle]
+            holds = np.isin(pair, pairs) & (found.height > middle[found.line])
+            np.add.at(around, body[found.line[holds]], found.way[holds])
         return around
 
     def _triangles(self, bodies: Bools) -> tuple[Floats, Ints]:
@@ -311,6 +370,22 @@ class _Rim(NamedTuple):
     part: Ints
     uses: Ints
 
+    def number(self) -> Ints:
+        """The number (e,) of the edge, from 0 on: the same for all parts that use it."""
+        return np.cumsum(_differ(*np.sort(self.ends, axis=1).T)) - 1
+
+    def at_edge(self, values: Ints | Bools) -> Floats:
+        """The sum (e,) of values (e,) over all parts that use the edge."""
+        number = self.number()
+        return np.asarray(np.bincount(number, values)[number], np.float64)
+
+
+def _differ(*columns: Ints) -> Bools:
+    """Whether each row (n,) of columns differs from the one before it; the first one does."""
+    new = np.ones(len(columns[0]), bool)
+    new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    return new
+
 
 def _unbalanced(ends: Ints, part: Ints, uses: Ints | int = 1) -> _Rim:
     """The rim of parts (k,) with directed edges (k, 2), used so often (k,)."""
@@ -318,32 +393,37 @@ def _unbalanced(ends: Ints, part: Ints, uses: Ints | int = 1) -> _Rim:
     uses = np.where(ends[:, 0] == low, uses, -uses)
     order = np.lexsort((part, high, low))
     low, high, part, uses = low[order], high[order], part[order], uses[order]
-    new = np.ones(len(order), bool)
-    new[1:] = (low[1:] != low[:-1]) | (high[1:] != high[:-1]) | (part[1:] != part[:-1])
-    first = np.flatnonzero(new)
+    first = np.flatnonzero(_differ(low, high, part))
     total = np.add.reduceat(uses, first) if len(first) else uses
     first, total = first[total != 0], total[total != 0]
     edge = np.stack([low[first], high[first]], axis=1)
     return _Rim(np.where(total[:, None] > 0, edge, edge[:, ::-1]), part[first], np.abs(total))
 
 
-def _joined(found: Repaired) -> tuple[Ints, _Rim]:
-    """The body (shells,) of each shell, and the rim of bodies."""
-    loose = found.edges.loose
-    rim = _unbalanced(loose.ends, loose.shell)
+def _walls(found: Repaired, rim: _Rim) -> Bools:
+    """The shells (shells,) of repeated faces alone, with a rim that other shells share. rim: that of shells."""
+    wall = np.zeros(found.edges.shells + 1, bool)  # the last one: of faces that are in none
+    if len(found.repeated):
+        wall[rim.part] = True
+        wall[rim.part[rim.at_edge(np.ones_like(rim.part)) == 1]] = False
+        wall[np.minimum(np.delete(found.edges.shell_of(), found.repeated), found.edges.shells)] = False
+    return wall[:-1]
+
+
+def _joined(mesh: Mesh, rim: _Rim, wall: Bools) -> tuple[Ints, _Rim]:
+    """The body (shells,) of each shell, and the rim of bodies. rim, wall (shells,): those of shells."""
     # Shells that use an edge in opposite directions close each other.
-    edge = np.sort(rim.ends, axis=1)
-    new = np.ones(len(edge), bool)
-    new[1:] = np.any(edge[1:] != edge[:-1], axis=1)
-    number = np.cumsum(new) - 1
-    ways = np.zeros((2, int(new.sum())), bool)
-    ways[(rim.ends[:, 0] < rim.ends[:, 1]).astype(np.int64), number] = True
-    join = np.flatnonzero(~new & (ways[0] & ways[1])[number])
-    of_shell = _numbered(connected(found.edges.shells, np.stack([rim.part[join - 1], rim.part[join]], axis=1)))
+    able = ~wall[rim.part]
+    number, part, upwards = rim.number()[able], rim.part[able], (rim.ends[:, 0] < rim.ends[:, 1])[able]
+    ways = np.zeros((2, int(number.max(initial=-1)) + 1), bool)
+    ways[upwards.astype(np.int64), number] = True
+    join = np.flatnonzero(~_differ(number) & (ways[0] & ways[1])[number])
+    of_shell = _numbered(connected(len(wall), np.stack([part[join - 1], part[join]], axis=1)))
     rim = _unbalanced(rim.ends, of_shell[rim.part], rim.uses)
     # So do those on the two sides of a crack.
-    one, other = _along(found.mesh, rim.ends, np.arange(len(rim.part)))
-    pairs = np.stack([rim.part[one], rim.part[other]], axis=1)
+    able = ~np.isin(rim.part, of_shell[wall])
+    one, other = _along(mesh, rim.ends, np.flatnonzero(able))
+    pairs = np.stack([rim.part[one], rim.part[other]], axis=1)[able[other]]
     body = _numbered(connected(int(of_shell.max(initial=-1)) + 1, pairs))
     return body[of_shell], rim._replace(part=body[rim.part])
 

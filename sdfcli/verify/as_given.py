@@ -7,14 +7,17 @@ from typing import NamedTuple
 import numpy as np
 
 from sdfcli.backend import Backend
-from sdfcli.mesh.arrays import Bools, Faces, Floats, Ints
+from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.mesh.mesh import Mesh
-from sdfcli.mesh.repair import Repaired, oriented, repair
+from sdfcli.mesh.repair import oriented, repair
 from sdfcli.verify.accuracy import corners_of, face_directions
 from sdfcli.verify.reference import ExactReference
 
 MOST_ASKED = 8
 """Faces of a shell, the largest, in front of which the winding number is asked for."""
+
+TINY = 1e-6
+"""Minimum area of these faces, in areas of the largest one."""
 
 STEP = 1e-6
 """Distance of these points from their faces, in their faces' sizes."""
@@ -43,7 +46,7 @@ class GivenMesh:
 
     Faces are counted and made to agree with their neighbours as in a build. But which shells are turned is not left to
     it: a shell is turned only where exact winding numbers of the mesh as it is confirm that it is oriented inwards; and
-    on a closed surface, inside is where the winding number is not 0, so that one that should have been turned shows.
+    on a closed surface, one that should have been turned is turned here, so that it shows.
     """
 
     def __init__(self, mesh: Mesh, signed: bool, backend: Backend) -> None:
@@ -52,41 +55,89 @@ class GivenMesh:
         if not signed:
             return
         found = oriented(mesh.on(backend))
-        given = self._boundary_of(found, found.mesh.faces, backend)
-        turn = (repair(mesh, lambda _: found).mesh.faces != found.mesh.faces).any(axis=1)
-        self._boundary, self._closed = given, found.edges.open == 0
+        built = repair(mesh, lambda _: found)
+        shell, turn = found.edges.shell_of(), (built.mesh.faces != found.mesh.faces).any(axis=1)
         if turn.any():
-            shell, faces = found.edges.shell_of(), found.mesh.faces
+            given = _boundary(found.mesh, found.left_out, backend)
             shells, self.turned = _turned_shells(given, found.mesh, shell, turn)
-            confirmed = np.isin(shell, shells[[each.confirmed for each in self.turned]])
-            self._boundary = self._boundary_of(found, np.where(confirmed[:, None], faces[:, ::-1], faces), backend)
-
-    def _boundary_of(self, found: Repaired, faces: Faces, backend: Backend) -> ExactReference:
-        counted = faces if found.left_out is None else np.delete(faces, found.left_out, axis=0)
-        return ExactReference(found.mesh.vertices, counted, backend)
+            turn = np.isin(shell, shells[[each.confirmed for each in self.turned]])
+        turned = _with_turned(found.mesh, turn)
+        self._boundary = _boundary(turned, built.left_out, backend)
+        if built.edges.open == 0:
+            counted = shell < found.edges.shells
+            counted[[] if built.left_out is None else built.left_out] = False
+            missed = _missed(self._boundary, turned, shell, counted, backend)
+            if missed.any():
+                self._boundary = _boundary(_with_turned(turned, missed), built.left_out, backend)
 
     def signed_distance(self, points: Floats) -> Floats:
         """(n,) at points (n, 3), in the mesh's units."""
         distance = self._surface.distance(points)
         if self._signed:
-            winding = self._boundary.winding(points)
-            distance[(np.abs(winding) if self._closed else winding) > 0.5] *= -1
+            distance[self._boundary.winding(points) > 0.5] *= -1
         return distance
+
+
+def _boundary(mesh: Mesh, left_out: Ints | None, backend: Backend) -> ExactReference:
+    """Winding numbers of a mesh without some faces (k,)."""
+    counted = mesh.faces if left_out is None else np.delete(mesh.faces, left_out, axis=0)
+    return ExactReference(mesh.vertices, counted, backend)
+
+
+def _with_turned(mesh: Mesh, turn: Bools) -> Mesh:
+    """With the chosen faces (f,) the other way round."""
+    return mesh.with_faces(np.where(turn[:, None], mesh.faces[:, ::-1], mesh.faces))
 
 
 def _turned_shells(given: ExactReference, mesh: Mesh, shell: Ints, turn: Bools) -> tuple[Ints, list[TurnedShell]]:
     """The shells whose faces (f,) a build turns, ascending: numbers (k,), and facts. shell: (f,) of each face."""
-    faces = np.flatnonzero(turn)
+    asked = _largest(mesh, shell, turn)
+    winding, at = given.winding(_in_front(mesh, asked)), corners_of(mesh, asked).mean(axis=1)
+    shells, first = np.unique(shell[asked], return_index=True)
+    least = [start + int(np.argmin(part)) for start, part in zip(first, np.split(winding, first[1:]), strict=True)]
+    facts = zip(
+        np.bincount(shell[turn])[shells].tolist(), map(tuple, at[least].tolist()), winding[least].tolist(), strict=True
+    )
+    return shells, [TurnedShell(*each) for each in facts]
+
+
+def _missed(boundary: ExactReference, mesh: Mesh, shell: Ints, counted: Bools, backend: Backend) -> Bools:
+    """The faces (f,) of shells of a closed mesh that have still to be turned, of those that count (f,).
+
+    In front of them the winding number is negative, as it is where cavities overlap, too. But a cavity is in a solid,
+    and not all of it is in another cavity.
+    """
+    asked = _largest(mesh, shell, counted)
+    point = _in_front(mesh, asked)
+    negative = boundary.winding(point) < -0.5
+    doubtful = counted & np.isin(shell, shell[asked[negative]])
+    others = counted & ~doubtful
+    if not doubtful.any() or not others.any():
+        return doubtful
+    around = ExactReference(mesh.vertices, mesh.faces[others], backend).winding(point[negative])
+    in_solid = doubtful & ~np.isin(shell, shell[asked[negative][around < 0.5]])
+    if not in_solid.any():
+        return doubtful
+    asked = _largest(mesh, shell, in_solid, len(shell))
+    cavity = np.isin(shell, shell[asked[boundary.winding(_in_front(mesh, asked)) > -0.5]])
+    return doubtful & ~(in_solid & cavity)
+
+
+def _largest(mesh: Mesh, shell: Ints, chosen: Bools, most: int = MOST_ASKED) -> Ints:
+    """The largest of the chosen faces (f,) of each shell, so many at most, and none that is tiny beside them; by shell.
+    shell: (f,) of each face."""
+    faces = np.flatnonzero(chosen)
     corners = corners_of(mesh, faces)
     area = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1)
     order = np.lexsort((-area, shell[faces]))
     faces, area = faces[order], area[order]
-    shells, first, count = np.unique(shell[faces], return_index=True, return_counts=True)
-    largest = np.arange(len(faces)) - np.repeat(first, count) < MOST_ASKED
-    faces, area = faces[largest], area[largest]
-    centre = corners_of(mesh, faces).mean(axis=1)
-    winding = given.winding(centre + STEP * np.sqrt(area)[:, None] * face_directions(mesh, faces))
-    parts = np.split(np.arange(len(faces)), np.unique(shell[faces], return_index=True)[1][1:])
-    least = [int(part[np.argmin(winding[part])]) for part in parts]
-    facts = zip(count.tolist(), map(tuple, centre[least].tolist()), winding[least].tolist(), strict=True)
-    return shells, [TurnedShell(*each) for each in facts]
+    _, first, count = np.unique(shell[faces], return_index=True, return_counts=True)
+    first = np.repeat(first, count)
+    return np.asarray(faces[(np.arange(len(faces)) - first < most) & (area >= TINY * area[first])])
+
+
+def _in_front(mesh: Mesh, face: Ints) -> Floats:
+    """Points (k, 3) close in front of faces (k,)."""
+    corners = corners_of(mesh, face)
+    size = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1) ** 0.5
+    return np.asarray(corners.mean(axis=1) + STEP * size[:, None] * face_directions(mesh, face))

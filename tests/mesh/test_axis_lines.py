@@ -52,13 +52,36 @@ def test_the_middle_of_the_longest_piece() -> None:
     assert middles(line, height, way, 4).tolist() == [6.5, np.inf, -0.5, np.inf]
 
 
-@pytest.mark.parametrize("pairs", [7, 1 << 21])
-def test_boxes_within_boxes(pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(axis_lines, "PAIRS", pairs)
-    monkeypatch.setattr(axis_lines, "PIECE", 50)
-    rng = np.random.default_rng(8)
-    low = rng.integers(0, 12, (300, 3)) * 1.0
-    high = low + rng.integers(0, 6, (300, 3)) ** 2
-    inside = (low[:, None] >= low).all(axis=2) & (high[:, None] <= high).all(axis=2) & ~np.eye(300, dtype=bool)
-    found = boxes_within(low, high)
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    count=st.integers(1, 150),
+    spread=st.tuples(*[st.sampled_from([1, 3, 12, 10**6])] * 3),
+    outliers=st.integers(0, 3),
+    pairs=st.sampled_from([7, 1 << 19]),
+)
+def test_boxes_within_boxes(seed: int, count: int, spread: tuple[int, ...], outliers: int, pairs: int) -> None:
+    """Anywhere, in rows, or but for some far away; they share sides and places."""
+    rng = np.random.default_rng(seed)
+    low = rng.integers(0, spread, (count, 3)) * 1.0
+    low[:outliers] *= rng.integers(-(10**9), 10**9, 3)
+    high = low + rng.integers(0, 6, (count, 3)) ** 2
+    inside = (low[:, None] >= low).all(axis=2) & (high[:, None] <= high).all(axis=2) & ~np.eye(count, dtype=bool)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(axis_lines, "PAIRS", pairs)
+        found = boxes_within(low, high)
     assert sorted(zip(*found, strict=True)) == [tuple(row) for row in np.argwhere(inside)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), axis=st.integers(0, 2))
+def test_lines_that_are_asked_about_some_triangles(seed: int, axis: int) -> None:
+    """They cross them where they do among all."""
+    rng = np.random.default_rng(seed)
+    triangles, points = shapes.triangles(shapes.zoo(rng, 20)), rng.uniform(-1, 1, (10, 3))
+    of = rng.integers(0, len(points), len(triangles))
+    among_all = hits(points, triangles, axis)
+    mine = of[among_all.triangle] == among_all.line
+    found = hits(points, triangles, axis, of)
+    for one, other in zip(found, among_all, strict=True):
+        assert np.array_equal(one[np.argsort(found.triangle)], other[mine][np.argsort(among_all.triangle[mine])])

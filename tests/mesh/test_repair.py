@@ -200,6 +200,39 @@ def test_shells_that_close_each_other_are_one(sides: tuple[int, int, int]) -> No
     assert np.array_equal(index.signed_distance(centres) < 0, voxels.reshape(-1))
 
 
+@pytest.mark.parametrize("inverted", [(1,), (0, 2), (0, 1, 2)])
+def test_solids_that_share_walls(inverted: tuple[int, ...]) -> None:
+    """Each has its own copy of them. They are no part of the union's surface, whichever solid is inside out."""
+    row = [shapes.moved(CUBE, offset=[2.0 * k, 0, 0]) for k in range(3)]
+    shape = shapes.joined(*[shapes.inside_out(part) if k in inverted else part for k, part in enumerate(row)])
+    found = repair(make_mesh(*shape))
+    x = shapes.triangles(shape)[..., 0]
+    walls = np.flatnonzero((x == 1).all(axis=1) | (x == 3).all(axis=1))
+    assert found.left_out is not None
+    assert sorted(found.left_out) == walls.tolist()
+    assert (found.edges.shells, found.edges.open, found.edges.inconsistent) == (1, 0, 0)
+    check_inside(shape, shapes.box([-1, -1, -1], [5, 1, 1]))
+
+
+def test_a_solid_with_others_on_all_but_two_sides() -> None:
+    """Its outside is two flat shells, neither of which has an inside."""
+    parts = [shapes.moved(CUBE, offset=[2.0 * x, 2.0 * y, 0]) for x in (-1, 0, 1) for y in (-1, 0, 1)]
+    shape = shapes.joined(*parts[:4], shapes.inside_out(parts[4]), *parts[5:])
+    found = repair(make_mesh(*shape))
+    assert (found.inverted, found.edges.shells, found.edges.open) == (2, 1, 0)
+    check_inside(shape, shapes.box([-3, -3, -1], [3, 3, 1]))
+
+
+@pytest.mark.parametrize("inverted", [False, True])
+def test_a_solid_in_a_solid_that_shares_a_side_with_it(inverted: bool) -> None:
+    """Their copies of it have one direction, as those of a solid beside one that is inside out."""
+    large = solids.surface(np.random.default_rng(1), np.ones((3, 3, 3), bool), odd := np.ones((3, 4, 4, 4), bool))
+    low = np.zeros((3, 3, 3), bool)
+    low[0, 1, 1] = True
+    shape = shapes.joined(large, solids.surface(np.random.default_rng(1), low, odd))
+    check_inside(shapes.inside_out(shape) if inverted else shape, large)
+
+
 # ---- Degenerate faces ----
 
 

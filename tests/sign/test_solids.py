@@ -25,7 +25,7 @@ def test_the_surfaces_are_those_of_the_voxels(seed: int, damage: str | None) -> 
     assert np.allclose(winding * (-1 if damage == "inward" else 1), full.reshape(-1))
 
 
-@pytest.mark.parametrize("make", [solids.lattice_solid, solids.turned_solid])
+@pytest.mark.parametrize("make", [solids.lattice_solid, solids.turned_solid, solids.welded_solid])
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_signs_are_those_of_the_voxels(make: solids.Maker, seed: int) -> None:
