@@ -6,6 +6,8 @@ import ctypes
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
@@ -16,12 +18,21 @@ from sdfcli.runtime import driver
 
 
 class Driver:
-    """Stands for libcuda: `devices` GPUs, and the numbers of those whose contexts were made."""
+    """Stands for libcuda: `devices` GPUs, whether it was initialised, and the numbers of those whose contexts were
+    made."""
 
     def __init__(self, devices: int) -> None:
-        self.devices, self.made = devices, list[int]()
+        self.devices, self.initialised, self.made = devices, False, list[int]()
+        self.others = threading.enumerate()
+
+    def wait(self) -> None:
+        """Until the threads have ended that were started since."""
+        for thread in threading.enumerate():
+            if thread not in self.others:
+                thread.join()
 
     def cuInit(self, flags: int) -> int:  # noqa: N802
+        self.initialised = True
         return 0 if self.devices else 100
 
     def cuDeviceGet(self, device: Any, number: int) -> int:  # noqa: N802
@@ -37,6 +48,21 @@ class Driver:
         return 0
 
 
+Install = Callable[[Driver], Driver]
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Puts CuPy and a driver in their places."""
+
+    def install(library: Driver) -> Driver:
+        monkeypatch.setattr(driver, "find_spec", lambda name: object())
+        monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
+        return library
+
+    return install
+
+
 @pytest.mark.parametrize(
     ("device", "devices", "made"),
     [
@@ -50,23 +76,12 @@ class Driver:
         ("auto", 0, []),
     ],
 )
-def test_the_context_of_the_device(monkeypatch: pytest.MonkeyPatch, device: str, devices: int, made: list[int]) -> None:
-    library, started = Driver(devices), []
-
-    class Now:
-        def __init__(self, target: Any, args: Any, daemon: bool) -> None:
-            self.run = lambda: target(*args)
-
-        def start(self) -> None:
-            started.append(True)
-            self.run()
-
-    monkeypatch.setattr(driver, "Thread", Now)
-    monkeypatch.setattr(driver, "find_spec", lambda name: object())
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
+def test_the_context_of_the_device(installed: Install, device: str, devices: int, made: list[int]) -> None:
+    library = installed(Driver(devices))
     driver.start(device)
+    library.wait()
     assert library.made == made
-    assert len(started) == (device in ("auto", "cuda", "cuda:1", "cuda:2"))
+    assert library.initialised == (device in ("auto", "cuda", "cuda:1", "cuda:2"))
 
 
 @pytest.mark.parametrize(
@@ -84,25 +99,14 @@ def test_the_context_of_the_device(monkeypatch: pytest.MonkeyPatch, device: str,
     ],
 )
 def test_a_command_line_that_may_use_a_gpu_wakes_the_driver(
-    monkeypatch: pytest.MonkeyPatch, words: str, woken: bool
+    installed: Install, monkeypatch: pytest.MonkeyPatch, words: str, woken: bool
 ) -> None:
-    begun: list[Any] = []
-
-    class Begun:
-        def __init__(self, target: Any, daemon: bool) -> None:
-            self.target = target
-
-        def start(self) -> None:
-            begun.append(self.target)
-
-    monkeypatch.setattr(driver, "Thread", Begun)
-    monkeypatch.setattr(driver, "find_spec", lambda name: object())
-    monkeypatch.setattr(driver, "present", lambda: True)
-    driver.wake(words.split())
-    assert begun == ([driver._driver] if woken else [])
-    monkeypatch.setattr(driver, "present", lambda: False)
-    driver.wake(words.split())
-    assert len(begun) == woken
+    library = installed(Driver(1))
+    for present in (False, True):
+        monkeypatch.setattr(driver, "present", lambda present=present: present)
+        driver.wake(words.split())
+        library.wait()
+        assert library.initialised == (woken and present)
 
 
 def test_users_are_commands() -> None:
@@ -110,9 +114,8 @@ def test_users_are_commands() -> None:
 
 
 @pytest.mark.parametrize("devices", [0, 1, 3])
-def test_the_number_of_devices(monkeypatch: pytest.MonkeyPatch, devices: int) -> None:
-    monkeypatch.setattr(driver, "find_spec", lambda name: object())
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: Driver(devices))
+def test_the_number_of_devices(installed: Install, devices: int) -> None:
+    installed(Driver(devices))
     assert driver.device_count() == devices
 
 
@@ -126,12 +129,12 @@ def test_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     assert driver.device_count() == 0
 
 
-def test_without_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_cupy(installed: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = installed(Driver(1))
     monkeypatch.setattr(driver, "find_spec", lambda name: None)
-    monkeypatch.setattr(driver, "Thread", None)
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: Driver(1))
     driver.start("auto")
-    assert driver.device_count() == 0
+    library.wait()
+    assert (driver.device_count(), library.initialised) == (0, False)
 
 
 @pytest.mark.gpu
@@ -197,6 +200,8 @@ def test_linear_algebra_of_cupyx_is_loaded_when_it_is_touched() -> None:
     """In a process of its own: here it may be loaded already."""
     program = """
 import sys
+import threading
+from collections.abc import Callable
 from importlib.util import _LazyModule
 from sdfcli.backend.cuda import import_cupy
 import_cupy()
