@@ -392,7 +392,8 @@ class Copy:
         if ended.returncode == 0:
             return SURVIVED
         if ended.returncode < 0:
-            return f"the process ends by signal {-ended.returncode}"
+            at = re.search(r'([^/"]+\.py)", line \d+ in (test_\w+)', ended.stdout)  # as faulthandler has it
+            return f"{'::'.join(at.groups()) if at else 'a process'}, signal {-ended.returncode}"
         failed = re.search(r"^FAILED (?:\S*/)?(\S+)", ended.stdout, re.MULTILINE)
         if failed is None:
             sys.exit(f"{' '.join(tests)}: no test has failed, but pytest has:\n{ended.stdout[-3000:]}")
