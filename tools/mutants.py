@@ -74,7 +74,13 @@ MUTANTS = [
     Mutant("far miss", f"{K}/octree/refine.h", "#define SDF_FAR_MISS 0.5f", "#define SDF_FAR_MISS 5.f", (HASHES,)),
     Mutant("moved corners", f"{K}/octree/balance.h", "    1.1f  //", "    2.f  //", (HASHES,)),
     Mutant("safety", "sdfcli/octree/refine.py", "SAFETY = 0.8", "SAFETY = 0.95", (HASHES,)),
-    Mutant("no wave", "sdfcli/octree/balance.py", "MARGINAL = 8, 64, 0.8", "MARGINAL = 10**6, 64, 0.8", (ADAPTIVE,)),
+    Mutant(
+        "no wave",
+        "sdfcli/octree/balance.py",
+        "MARGINAL = 8, 64, 0.8",
+        "MARGINAL = 10**6, 64, 0.8",
+        (f"{ADAPTIVE}::test_waves_are_run_ahead_of",),
+    ),
     Mutant("balance without corners", f"{K}/octree/balance.h", "sides < 8; sides++", "sides < 7; sides++", (ADAPTIVE,)),
     Mutant(
         "jump as far as it goes",
@@ -152,7 +158,21 @@ MUTANTS = [
         (INDEX,),
     ),
     Mutant("lone: ties", f"{K}/distance/packet.h", "other.id < best.id", "other.id > best.id", (PACKETS,)),
-    Mutant("packet: bound too near", f"{K}/distance/packet.h", "* SDF_NEARER - less", "- less", (PACKETS,)),
+    Mutant(
+        "packet: bound of no margin",
+        f"{K}/distance/packet.h",
+        "* SDF_NEARER - less",
+        "- less",
+        (PACKETS,),
+        "axes of boxes are shorter by as much, forty times what is rounded",
+    ),
+    Mutant(
+        "packet: bound too far",
+        f"{K}/distance/packet.h",
+        "* SDF_NEARER - less",
+        "* SDF_FARTHER * SDF_FARTHER - less",
+        (PACKETS,),
+    ),
     Mutant(
         "packet: all points at the middle", f"{K}/distance/packet.h", "* SDF_NEARER - less", "* SDF_NEARER", (PACKETS,)
     ),
@@ -161,6 +181,35 @@ MUTANTS = [
         f"{K}/distance/packet.h",
         "* SDF_FARTHER + forward, 0.f",
         "* SDF_FARTHER, 0.f",
+        (PACKETS,),
+    ),
+    Mutant(
+        "turned boxes of no margin",
+        f"{K}/geometry/turned.h",
+        "SDF_TURNED_MARGIN 3.8147e-06f",
+        "SDF_TURNED_MARGIN 0.f",
+        (PACKETS,),
+    ),
+    Mutant(
+        "axes of full length",
+        f"{K}/geometry/turned.h",
+        "#define SDF_NEARER 0.99999f",
+        "#define SDF_NEARER 1.f",
+        (PACKETS,),
+    ),
+    Mutant(
+        "limit of no margin",
+        f"{K}/trees/packed.h",
+        "#define SDF_FARTHER 1.00003f",
+        "#define SDF_FARTHER 1.f",
+        (PACKETS,),
+        "bounds are smaller by twice as much as lengths along axes are",
+    ),
+    Mutant(
+        "limit too near",
+        f"{K}/trees/packed.h",
+        "#define SDF_FARTHER 1.00003f",
+        "#define SDF_FARTHER 0.9999f",
         (PACKETS,),
     ),
     Mutant(
@@ -190,11 +239,29 @@ MUTANTS = [
         f"{K}/base/constants.h",
         "SDF_DISTANCE_ERROR = 1.6e-5f",
         "SDF_DISTANCE_ERROR = 0.f",
-        (SIGN,),
+        (f"{SIGN}::test_beside_a_needle",),
     ),
-    Mutant("nodes too near", "sdfcli/spatial/moments.py", "BETA, LOST = 1.5, 0.1", "BETA, LOST = 1.1, 0.1", (SIGN,)),
-    Mutant("second moments", f"{K}/winding/moments.h", "- 3.f * (along * i2)", "- 2.f * (along * i2)", (SIGN,)),
-    Mutant("moments about no centre", f"{K}/winding/moments.h", "o = m.centre - centre;", "o = m.centre;", (SIGN,)),
+    Mutant(
+        "nodes too near",
+        "sdfcli/spatial/moments.py",
+        "BETA, LOST = 1.5, 0.1",
+        "BETA, LOST = 1.1, 0.1",
+        (f"{SIGN}::test_nodes_far_enough_err_by_less_than_the_margin",),
+    ),
+    Mutant(
+        "second moments",
+        f"{K}/winding/moments.h",
+        "- 3.f * (along * i2)",
+        "- 2.f * (along * i2)",
+        (f"{SIGN}::test_nodes_far_enough_err_by_less_than_the_margin",),
+    ),
+    Mutant(
+        "moments about no centre",
+        f"{K}/winding/moments.h",
+        "o = m.centre - centre;",
+        "o = m.centre;",
+        (f"{SIGN}::test_moments_are_sums_over_the_triangles",),
+    ),
     Mutant(
         "sums by their order",
         f"{K}/winding/moments.h",
@@ -212,7 +279,13 @@ MUTANTS = [
         "float reach = room[j];",
         (ADAPTIVE,),
     ),
-    Mutant("caps of no reach", f"{K}/sign/caps.h", "(T(1.f) - sqrt_of(sum))", "T(1.f)", (SIGN,)),
+    Mutant(
+        "caps of no reach",
+        f"{K}/sign/caps.h",
+        "(T(1.f) - sqrt_of(sum))",
+        "T(1.f)",
+        (f"{SIGN}::test_room_around_the_caps",),
+    ),
     Mutant(
         "shells in solids",
         "sdfcli/mesh/repair.py",
@@ -228,7 +301,7 @@ MUTANTS = [
         (REPAIR,),
     ),
     Mutant(
-        "flat shells",
+        "edges are not compared",
         "sdfcli/mesh/repair.py",
         "MOST_MEETING = 64",
         "MOST_MEETING = 0",
@@ -300,7 +373,13 @@ MUTANTS = [
     Mutant("STL colours", f"{FORMATS}/readers.py", 'if np.all(wide["more"] == more):', "if True:", (READERS,)),
     Mutant("numbers nearly right", f"{K}/mesh/text.h", "return low == *value;", "return true;", (READERS,)),
     # ---- Memory, threads and files ----
-    Mutant("points of few bytes", "sdfcli/octree/budget.py", "= 63, 370, 64", "= 6, 37, 6", ("tests/test_memory.py",)),
+    Mutant(
+        "points of few bytes",
+        "sdfcli/octree/budget.py",
+        "BYTES = 63, 370, 64",
+        "BYTES = 6, 370, 64",
+        ("tests/octree/test_budget.py",),
+    ),
     Mutant("arrays are not kept", "sdfcli/pipeline.py", "        loading.let_go()\n", "", ("tests/mesh/test_load.py",)),
     Mutant(
         "hash of the caller's arrays",
@@ -314,7 +393,7 @@ MUTANTS = [
         "sdfcli/field/field.py",
         "= Lock(), makers",
         "= nullcontext(), makers",
-        ("tests/field/test_field.py",),
+        ("tests/field/test_field.py::test_what_comes_later_is_made_once",),
     ),
     Mutant(
         "the driver sleeps on",
@@ -394,7 +473,7 @@ class Copy:
         if ended.returncode < 0:
             at = re.search(r'([^/"]+\.py)", line \d+ in (test_\w+)', ended.stdout)  # as faulthandler has it
             return f"{'::'.join(at.groups()) if at else 'a process'}, signal {-ended.returncode}"
-        failed = re.search(r"^FAILED (?:\S*/)?(\S+)", ended.stdout, re.MULTILINE)
+        failed = re.search(r"^FAILED (?:\S*/)?(.+?)(?: - |$)", ended.stdout, re.MULTILINE)
         if failed is None:
             sys.exit(f"{' '.join(tests)}: no test has failed, but pytest has:\n{ended.stdout[-3000:]}")
         return failed[1]

@@ -262,18 +262,14 @@ def test_exact_winding_numbers(backend: Backend, kind: str, seed: int) -> None:
     assert np.all(np.abs(found - winding) <= 2.0**-24 * np.abs(winding) + 1e-9)
 
 
-@pytest.mark.parametrize(("k", "most"), [(0, 0.09), (1, 1.2e-4), (2, 1e-5)])
-def test_expansions_err_as_little_as_was_measured(backend: Backend, k: int, most: float) -> None:
-    """By less than the margin of what is decided better; see CAP_STEPS."""
-    betas = winding_moments.BETA, *(beta for _, beta in winding_moments.CAP_STEPS)
-    rng = np.random.default_rng(3)
-    mesh = make_mesh(*shapes.moved(shapes.torus(16, 9), 1.0, (0, 0, 0), shapes.turn(rng)))
-    bvh = bvh_of(backend, mesh)
+def test_nodes_far_enough_err_by_less_than_the_margin(backend: Backend) -> None:
+    """Of one body, by no more than was measured; see CAP_STEPS."""
+    bvh = bvh_of(backend, make_mesh(*shapes.torus(24, 16)))
     triangles = triangles_of(backend, bvh)
-    points = queries(rng, triangles, 800, mesh.diagonal / mesh.domain.length)
-    found = backend.to_host(WindingIndex.of(backend, bvh).winding(backend.from_host(points), betas[k]))
-    error = float(np.abs(found - oracle.winding(points, triangles)).max())
-    assert 0 < error < most < winding_moments.CAP_STEPS[k][0]
+    points = np.random.default_rng(3).random((800, 3)).astype(np.float32)
+    found = backend.to_host(WindingIndex.of(backend, bvh).winding(backend.from_host(points), winding_moments.BETA))
+    error = np.abs(found - oracle.winding(points, triangles)).max()
+    assert 0.01 < error < 0.09 < winding_moments.CAP_STEPS[0][0]
 
 
 def test_moments_are_sums_over_the_triangles(backend: Backend) -> None:
