@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 import mutants
+import pytest
 from mutants import MUTANTS, ROOT, Mutant
 
 

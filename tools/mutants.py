@@ -164,7 +164,7 @@ MUTANTS = [
         "* SDF_NEARER - less",
         "- less",
         (PACKETS,),
-        "axes of boxes are shorter by as much, forty times what is rounded",
+        "axes of boxes are shorter by as much, which is more than all that is rounded",
     ),
     Mutant(
         "packet: bound too far",
