@@ -373,12 +373,15 @@ MUTANTS = [
     Mutant("STL colours", f"{FORMATS}/readers.py", 'if np.all(wide["more"] == more):', "if True:", (READERS,)),
     Mutant("numbers nearly right", f"{K}/mesh/text.h", "return low == *value;", "return true;", (READERS,)),
     # ---- Memory, threads and files ----
-    Mutant(
-        "points of few bytes",
-        "sdfcli/octree/budget.py",
-        "BYTES = 63, 370, 64",
-        "BYTES = 6, 370, 64",
-        ("tests/octree/test_budget.py",),
+    *(
+        Mutant(name, "sdfcli/octree/budget.py", old, new, ("tests/octree/test_budget.py",))
+        for name, old, new in (
+            ("points of few bytes", "BYTES = 63, 370, 64", "BYTES = 6, 370, 64"),
+            ("rows of few bytes", "BYTES = 63, 370, 64", "BYTES = 63, 37, 64"),
+            ("cells of few bytes", "BYTES = 63, 370, 64", "BYTES = 63, 370, 6"),
+            ("estimates of few bytes", "BYTES_PER_CELL = 1.2, 140", "BYTES_PER_CELL = 1.2, 14"),
+            ("budgets of many bytes", "BYTES = 63, 370, 64", "BYTES = 200, 900, 200"),
+        )
     ),
     Mutant("arrays are not kept", "sdfcli/pipeline.py", "        loading.let_go()\n", "", ("tests/mesh/test_load.py",)),
     Mutant(
