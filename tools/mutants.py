@@ -81,13 +81,19 @@ MUTANTS = [
         "MARGINAL = 10**6, 64, 0.8",
         (f"{ADAPTIVE}::test_waves_are_run_ahead_of",),
     ),
-    Mutant("balance without corners", f"{K}/octree/balance.h", "sides < 8; sides++", "sides < 7; sides++", (ADAPTIVE,)),
+    Mutant(
+        "balance without corners",
+        f"{K}/octree/balance.h",
+        "sides < 8; sides++",
+        "sides < 7; sides++",
+        (f"{ADAPTIVE}::test_adaptive_octrees",),
+    ),
     Mutant(
         "jump as far as it goes",
         f"{K}/octree/error.h",
         "if (empty_between(abs_of(corner[c]), abs_of(corner[e]), way)) return true;",
         "if (empty_between(abs_of(corner[c]), abs_of(corner[e]), 0.5f * way)) return true;",
-        (HASHES, ADAPTIVE),
+        (HASHES,),
     ),
     # ---- What threads of a GPU do together ----
     Mutant("scan: sums before", f"{K}/base/grid.h", "if (k < warp) before += sums[k];", "", (VISITS,)),
@@ -277,7 +283,14 @@ MUTANTS = [
         f"{K}/sign/inherit.h",
         "float reach = room[j] - length;",
         "float reach = room[j];",
-        (ADAPTIVE,),
+        ("tests/backend/test_lanes.py::test_inherited_signs_in_lanes",),
+    ),
+    Mutant(
+        "signs through holes, in lanes",
+        f"{K}/sign/inherit_simd.h",
+        "float reach = cell.room[j] - length[j];",
+        "float reach = cell.room[j];",
+        (f"{ADAPTIVE}::test_the_room_that_is_handed_on_is_no_larger_than_it_is",),
     ),
     Mutant(
         "caps of no reach",

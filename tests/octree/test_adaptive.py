@@ -546,6 +546,22 @@ def test_inherited_signs_of_a_sphere_with_a_hole(backend: Backend, hole: float) 
     check_inherited(grown)
 
 
+def test_the_room_that_is_handed_on_is_no_larger_than_it_is(backend: Backend) -> None:
+    """How far around a point the caps of holes have no say; but for rounding."""
+    vertices, faces = shapes.icosphere(2)
+    mesh, choice = choose_sign(make_mesh(vertices, faces[vertices[faces].mean(axis=1)[:, 2] < 0.7]), "winding")
+    scene = Scene(backend, mesh, choice)
+    growth = Growth(scene, Limits(depth=5, tolerance=5e-3, band=0.05))
+    growth.run()
+    tree, caps = growth.octree, scene.signer.caps
+    assert caps is not None
+    position = oracle.lattice(backend.to_host(tree.point_keys())) / FULL
+    room = backend.to_host(caps.room(backend.from_host(position, np.float32)))
+    clear = backend.to_host(tree.points.clear)
+    assert np.all(clear <= np.maximum(room, 0) + 1e-5)
+    assert np.count_nonzero(clear < 0.9 * room) > 100
+
+
 # ---- The whole build ----
 
 
