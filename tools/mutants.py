@@ -54,7 +54,7 @@ class Mutant(NamedTuple):
 
 VISITS, GRID_SORT = "tests/octree/test_visits.py", "tests/backend/test_grid_sort.py"
 PACKETS, INDEX = "tests/spatial/test_packets.py", "tests/spatial/test_index.py"
-ADAPTIVE, HASHES, ACCURACY = "tests/octree/test_adaptive.py", "tests/test_hashes.py", "tests/verify/test_accuracy.py"
+ADAPTIVE, HASHES, ACCURACY = "tests/octree/test_adaptive.py", "tests/test_hashes.py::test_bits", "tests/verify/test_accuracy.py"
 SIGN, CROSSING, REPAIR = "tests/sign/test_sign.py", "tests/sign/test_crossing.py", "tests/mesh/test_repair.py"
 READERS, GLTF, LINES = "tests/mesh/test_readers.py", "tests/mesh/test_gltf.py", "tests/mesh/test_axis_lines.py"
 K, FORMATS = "sdfcli/kernels", "sdfcli/mesh/formats"
