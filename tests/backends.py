@@ -33,9 +33,9 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 
 class Fibres(WarpBackend, CpuBackend):
-    """The CPU, and one warp of fibres for kernels that need warps.
+    """The CPU, and warps of fibres for kernels that need warps.
 
-    grids: whether a warp stands for all threads of a GPU, too; slow.
+    grids: whether a block of warps stands for all threads of a GPU, too; slow.
     """
 
     def __init__(self, library: Path, grids: bool = False) -> None:
@@ -65,7 +65,7 @@ def grids(request: pytest.FixtureRequest) -> Backend:
 
 
 def fibres() -> Path:
-    """The library of the kernels that need warps, for one warp of fibres."""
+    """The library of the kernels that need warps, for warps of fibres."""
     source = Path(__file__).with_name("warp.cpp")
     options = ["-std=c++17", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-w", f"-I{KERNELS}"]
     contents = [path.read_bytes() for path in (source, *sorted(KERNELS.rglob("*.h")))]

@@ -8,7 +8,9 @@ import gc
 import pickle
 import weakref
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from threading import Event, Lock
 from typing import Any
 
 import numpy as np
@@ -293,3 +295,38 @@ def test_another_field_has_no_steps() -> None:
     moved = dataclasses.replace(built, distance=built.distance + 1)
     assert moved.steps is None
     assert copy.copy(built).steps is None
+
+
+def test_what_comes_later_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where another thread wants it meanwhile."""
+    made, pool, asked, second = list[bool](), ThreadPoolExecutor(1), list[Future[Any]](), Event()
+
+    class Seen:
+        """A lock that tells when a second thread waits for it."""
+
+        def __init__(self) -> None:
+            self._lock = Lock()
+
+        def __enter__(self) -> None:
+            if self._lock.locked():
+                second.set()
+            self._lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            self._lock.release()
+
+    def make() -> dict[str, Any]:
+        made.append(True)
+        if len(made) == 1:
+            asked.append(pool.submit(lambda: field.info))
+            second.wait()
+        second.set()
+        return {}
+
+    monkeypatch.setattr("sdfcli.field.field.Lock", Seen)
+    field = dataclasses.replace(sdfcli.build(shapes.cube(), device="cpu", depth=2, tolerance=0.1))
+    field.later(info=make)
+    found = field.info
+    assert asked[0].result() is found
+    assert len(made) == 1
+    pool.shutdown()

@@ -138,6 +138,15 @@ def test_open_shells_are_turned_where_they_hold_something() -> None:
     assert np.array_equal(found.mesh.faces, np.roll(shapes.inside_out(holed)[1][:, ::-1], 1, axis=1))
 
 
+def test_bowls_hold_nothing() -> None:
+    """Half a ball, whose mouth would be a third of the whole: it has no inside, whichever way it is oriented."""
+    vertices, faces = BALL
+    bowl = vertices, faces[vertices[faces].mean(axis=1)[:, 2] < 0]
+    for shape in (bowl, shapes.inside_out(bowl)):
+        found = repair(make_mesh(*shape))
+        assert (found.encloses, found.notes) == (False, [])
+
+
 def test_a_strip_with_one_side_has_no_sign() -> None:
     u = np.linspace(0, 2 * np.pi, 41)[:-1]
     rim = [

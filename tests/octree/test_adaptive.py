@@ -23,7 +23,7 @@ from sdfcli.octree.adaptive import Growth
 from sdfcli.octree.assemble import assemble, in_order
 from sdfcli.octree.density import bvh_octree, measured
 from sdfcli.octree.grown import Limits
-from sdfcli.octree.levels import OUTSIDE, Octree
+from sdfcli.octree.levels import OPENED, OUTSIDE, Octree
 from sdfcli.octree.quantise import quantise
 from sdfcli.octree.refine import Criteria
 from sdfcli.params import BuildParams
@@ -262,6 +262,27 @@ def test_splits_ahead_of_a_wave(backend: Backend, kind: str, monkeypatch: pytest
         check_adaptive(rng, grown)
         counts.append(len(grown.field.leaf_key))
     assert counts[0] < counts[1] < 2 * counts[0]
+
+
+def test_waves_are_run_ahead_of(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in the first rounds, and ever farther within thirty."""
+    monkeypatch.setattr(balance, "MARGINAL", 0.01)
+    mesh, choice = choose_sign(make_mesh(*shapes.icosphere(3)), "auto")
+    growth = Growth(Scene(backend, mesh, choice), Limits(depth=6, tolerance=3e-3, band=0.05))
+    growth.run()
+    opened = [int((own.cells.state == OPENED).sum()) for own in growth.octree.levels]
+    level = int(np.argmax(opened))
+    cells = growth.octree.levels[level].cells
+    first = int(backend.xp.flatnonzero(cells.state == OPENED)[0])
+    split = []
+    for rounds in range(1, 31):
+        cells.asked[:] = 0
+        cells.asked[first] = 1
+        balance.run_ahead(growth.octree, growth.criteria, level, rounds, growth._open)
+        split.append(int(cells.asked.sum()))
+    assert split == sorted(split)
+    assert split[0] == 1
+    assert len(set(split)) > 3
 
 
 def wave(backend: Backend) -> Growth:
@@ -523,6 +544,22 @@ def test_inherited_signs_of_a_sphere_with_a_hole(backend: Backend, hole: float) 
     shape = vertices, faces[vertices[faces].mean(axis=1)[:, 2] < 1 - hole]
     grown = grow(backend, shape, 5, tolerance=5e-3)
     check_inherited(grown)
+
+
+def test_the_room_that_is_handed_on_is_no_larger_than_it_is(backend: Backend) -> None:
+    """How far around a point the caps of holes have no say; but for rounding."""
+    vertices, faces = shapes.icosphere(2)
+    mesh, choice = choose_sign(make_mesh(vertices, faces[vertices[faces].mean(axis=1)[:, 2] < 0.7]), "winding")
+    scene = Scene(backend, mesh, choice)
+    growth = Growth(scene, Limits(depth=5, tolerance=5e-3, band=0.05))
+    growth.run()
+    tree, caps = growth.octree, scene.signer.caps
+    assert caps is not None
+    position = oracle.lattice(backend.to_host(tree.point_keys())) / FULL
+    room = backend.to_host(caps.room(backend.from_host(position, np.float32)))
+    clear = backend.to_host(tree.points.clear)
+    assert np.all(clear <= np.maximum(room, 0) + 1e-5)
+    assert np.count_nonzero(clear < 0.9 * room) > 100
 
 
 # ---- The whole build ----

@@ -31,7 +31,7 @@ from sdfcli.spatial.radix_tree import Bvh
 from surfaces import volume
 from trees import make_bvh, nearest
 
-backend = backends.backend
+backend, warps = backends.backend, backends.warps
 
 CLEAR = 1e-6  # of the diagonal: points nearer to the surface than this are not asked about
 
@@ -260,6 +260,46 @@ def test_exact_winding_numbers(backend: Backend, kind: str, seed: int) -> None:
     found = backend.to_host(WindingIndex.of(backend, bvh).winding(backend.from_host(points), 0.0))
     # Summed in float64, returned as float32: half a unit in its last place, and 1e-9 for slivers close by.
     assert np.all(np.abs(found - winding) <= 2.0**-24 * np.abs(winding) + 1e-9)
+
+
+def test_nodes_far_enough_err_by_less_than_the_margin(backend: Backend) -> None:
+    """Of one body, by no more than was measured; see CAP_STEPS."""
+    bvh = bvh_of(backend, make_mesh(*shapes.torus(24, 16)))
+    triangles = triangles_of(backend, bvh)
+    points = np.random.default_rng(3).random((800, 3)).astype(np.float32)
+    found = backend.to_host(WindingIndex.of(backend, bvh).winding(backend.from_host(points), winding_moments.BETA))
+    error = np.abs(found - oracle.winding(points, triangles)).max()
+    assert 0.01 < error < 0.09 < winding_moments.CAP_STEPS[0][0]
+
+
+def test_a_node_leaves_out_what_its_second_moments_give(backend: Backend) -> None:
+    """The third derivatives of 1 / r are 6 / r^4 at most, so its expansion of order one errs by no more than
+    3 area radius^2 / (distance - radius)^4, over 4 pi."""
+    rng = np.random.default_rng(9)
+    bvh = bvh_of(backend, make_mesh(*shapes.soup(rng, 5, 0.5)))
+    index = WindingIndex.of(backend, bvh)
+    triangles, root = triangles_of(backend, bvh).astype(np.float64), backend.to_host(index.moments)[0].astype(float)
+    radius = np.linalg.norm(triangles - root[:3], axis=2).max()
+    ways = rng.normal(size=(200, 3))
+    ways /= np.linalg.norm(ways, axis=1, keepdims=True)
+    for times in (4, 8, 32):
+        points = (root[:3] + times * radius * ways).astype(np.float32)
+        winding = oracle.winding(points, triangles)
+        found = backend.to_host(index.winding(backend.from_host(points), winding_moments.BETA))
+        most = 3 * root[7] * radius**2 / ((times - 1) * radius) ** 4 / (4 * np.pi)
+        assert np.abs(found - winding).max() < most + 2.0**-36
+        assert np.abs(found - winding).max() > 0.001 * most
+
+
+def test_sums_are_of_multiples(backend: Backend, warps: Backend) -> None:
+    """Of 2^-36 over 4 pi, so that they are the same in any order: outside, where the rest cancels, one sees them."""
+    points = (2.0 + np.random.default_rng(4).random((500, 3))).astype(np.float32)
+    mesh = make_mesh(*shapes.icosphere(2))
+    for each in (backend, warps):
+        found = each.to_host(WindingIndex.of(each, bvh_of(each, mesh)).winding(each.from_host(points), 0.0))
+        grains = found.astype(np.float64) * 4 * np.pi * 2.0**36
+        assert np.all(np.abs(grains - np.rint(grains)) <= 2.0**-22 * np.abs(grains))
+        assert np.count_nonzero(grains) > 0
 
 
 def test_moments_are_sums_over_the_triangles(backend: Backend) -> None:

@@ -1,4 +1,4 @@
-"""Packets of points, on a GPU, and on a warp that fibres of the CPU play (warp.cpp)."""
+"""Packets of points, on a GPU, and on a warp of fibres of the CPU (warp.cpp)."""
 
 from __future__ import annotations
 

@@ -163,8 +163,8 @@ FN Seen trace(const sdf_render_args& a, D3 eye, D3 way) {
         }
         double low[3] = {leaf.low.x, leaf.low.y, leaf.low.z};
         bool below = false;
-        for (int k = 0; k < 3;
-             k++) {  // a little beyond the face, so that the next leaf is another one, also along a face
+        // A little beyond the face, so that the next leaf is another one, for rays along a face, too.
+        for (int k = 0; k < 3; k++) {
             double face = low[k] + select(along[k] > 0.0, leaf.size + SDF_RENDER_CLEAR, -SDF_RENDER_CLEAR);
             if (along[k] != 0.0) out = min_of(out, (face - from[k]) / along[k]);
         }

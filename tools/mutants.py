@@ -1,0 +1,557 @@
+"""Which tests notice that a line is wrong: `python tools/mutants.py [NAME ...] [--list] [--jobs N]`.
+
+A mutant is one wrong line. Each is put into a copy of the source tree, whose kernels are built again where a header is
+changed, and its tests have to fail there. NAME: mutants whose name contains it; without any, all. The exit status is 1
+where a mutant survives that is not expected to, and where one that is expected to survive is killed.
+
+Needs the packages that the tests need, CMake and g++. Kernels are built with little optimisation: their bits are the
+same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+COPIED = ("pyproject.toml", "sample_meshes", "sdfcli", "tests", "tools")
+LIBRARY = "libsdfcli_kernels.so"
+PATIENCE = 900
+"""Seconds after which a mutant counts as killed: its tests do not end."""
+WITHOUT_REDIRECTION = """import sys
+sys.meta_path[:] = [each for each in sys.meta_path if "ScikitBuild" not in type(each).__name__]
+"""
+"""A sitecustomize.py: of an editable install, whose finder comes before all folders."""
+SURVIVED = "survived"
+
+
+class Mutant(NamedTuple):
+    """A wrong line.
+
+    name      a name of one or few words.
+    file      the file, from the root on.
+    old, new  its text, which is there once, and the wrong one.
+    tests     the tests that must see it, as pytest takes them, without parameters.
+    reason    why no test can; empty where one must.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+    reason: str = ""
+
+
+VISITS, GRID_SORT = "tests/octree/test_visits.py", "tests/backend/test_grid_sort.py"
+PACKETS, INDEX = "tests/spatial/test_packets.py", "tests/spatial/test_index.py"
+ADAPTIVE, HASHES = "tests/octree/test_adaptive.py", "tests/test_hashes.py::test_bits"
+SIGN, CROSSING, REPAIR = "tests/sign/test_sign.py", "tests/sign/test_crossing.py", "tests/mesh/test_repair.py"
+READERS, GLTF, LINES = "tests/mesh/test_readers.py", "tests/mesh/test_gltf.py", "tests/mesh/test_axis_lines.py"
+K, FORMATS = "sdfcli/kernels", "sdfcli/mesh/formats"
+
+MUTANTS = [
+    # ---- The judgement of cells ----
+    Mutant(
+        "bend is half", f"{K}/octree/error.h", "return sum * edge * 0.125f;", "return sum * edge * 0.0625f;", (HASHES,)
+    ),
+    Mutant(
+        "split without missed surface",
+        f"{K}/octree/refine.h",
+        "(error.tolerance > 1.f || misses_surface(a.own, a.points, a.allowed.tolerance, cell, corner, team));",
+        "error.tolerance > 1.f;",
+        (HASHES,),
+    ),
+    Mutant("far miss", f"{K}/octree/refine.h", "#define SDF_FAR_MISS 0.5f", "#define SDF_FAR_MISS 5.f", (HASHES,)),
+    Mutant("moved corners", f"{K}/octree/balance.h", "    1.1f  //", "    2.f  //", (HASHES,)),
+    Mutant("safety", "sdfcli/octree/refine.py", "SAFETY = 0.8", "SAFETY = 0.95", (HASHES,)),
+    Mutant(
+        "no wave",
+        "sdfcli/octree/balance.py",
+        "MARGINAL = 8, 64, 0.8",
+        "MARGINAL = 10**6, 64, 0.8",
+        (f"{ADAPTIVE}::test_waves_are_run_ahead_of",),
+    ),
+    Mutant(
+        "balance without corners",
+        f"{K}/octree/balance.h",
+        "sides < 8; sides++",
+        "sides < 7; sides++",
+        (f"{ADAPTIVE}::test_adaptive_octrees",),
+    ),
+    Mutant(
+        "jump as far as it goes",
+        f"{K}/octree/error.h",
+        "if (empty_between(abs_of(corner[c]), abs_of(corner[e]), way)) return true;",
+        "if (empty_between(abs_of(corner[c]), abs_of(corner[e]), 0.5f * way)) return true;",
+        (HASHES,),
+    ),
+    # ---- What threads of a GPU do together ----
+    Mutant("scan: sums before", f"{K}/base/grid.h", "if (k < warp) before += sums[k];", "", (VISITS,)),
+    Mutant(
+        "scan: no meeting",
+        f"{K}/base/grid.h",
+        "if (lane == 0) sums[warp] = sum;\n            meet();",
+        "if (lane == 0) sums[warp] = sum;",
+        (VISITS,),
+    ),
+    Mutant(
+        "scan: no meeting at the end",
+        f"{K}/base/grid.h",
+        "        meet();\n        return all;",
+        "        return all;",
+        (VISITS,),
+    ),
+    Mutant("running sums: last run", f"{K}/base/scan.h", "k < warp; k +=", "k + 1 < warp; k +=", (GRID_SORT,)),
+    Mutant(
+        "running sums: no meeting",
+        f"{K}/base/scan.h",
+        "sums[warp] = own;\n    grid.meet();",
+        "sums[warp] = own;",
+        (GRID_SORT,),
+    ),
+    Mutant(
+        "sort: before runs",
+        f"{K}/base/radix_sort.h",
+        "counts[run] = before + until - own[j];",
+        "counts[run] = before + until;",
+        (GRID_SORT,),
+    ),
+    Mutant(
+        "sort: no meeting after counts",
+        f"{K}/base/radix_sort.h",
+        "warp] = bins[k];\n        grid.meet();",
+        "warp] = bins[k];",
+        (GRID_SORT,),
+    ),
+    Mutant(
+        "sort: no meeting after sums",
+        f"{K}/base/radix_sort.h",
+        "a.totals + digit, lane);\n        grid.meet();",
+        "a.totals + digit, lane);",
+        (GRID_SORT,),
+    ),
+    Mutant(
+        "visits forget the coarsest level",
+        f"{K}/octree/visit.h",
+        "t.coarsest = min_of(t.coarsest, t.level);",
+        "",
+        (VISITS,),
+    ),
+    # ---- Walks ----
+    Mutant(
+        "no margin of boxes",
+        f"{K}/base/constants.h",
+        "SDF_BOX_MARGIN = 9.5367431640625e-07f",
+        "SDF_BOX_MARGIN = 0.f",
+        (INDEX,),
+    ),
+    Mutant("wide: ties", f"{K}/distance/simd.h", "(WideInts(id) < q->id)", "(q->id < WideInts(id))", (INDEX,)),
+    Mutant(
+        "stack: ties",
+        f"{K}/distance/stack.h",
+        "a.triangle_id[slot] < a.triangle_id[best->slot]",
+        "a.triangle_id[slot] > a.triangle_id[best->slot]",
+        (INDEX,),
+    ),
+    Mutant("lone: ties", f"{K}/distance/packet.h", "other.id < best.id", "other.id > best.id", (PACKETS,)),
+    Mutant(
+        "packet: bound of no margin",
+        f"{K}/distance/packet.h",
+        "* SDF_NEARER - less",
+        "- less",
+        (PACKETS,),
+        "axes of boxes are shorter by as much, which is more than all that is rounded",
+    ),
+    Mutant(
+        "packet: bound too far",
+        f"{K}/distance/packet.h",
+        "* SDF_NEARER - less",
+        "* SDF_FARTHER * SDF_FARTHER - less",
+        (PACKETS,),
+    ),
+    Mutant(
+        "packet: all points at the middle", f"{K}/distance/packet.h", "* SDF_NEARER - less", "* SDF_NEARER", (PACKETS,)
+    ),
+    Mutant(
+        "packet: limit of the middle",
+        f"{K}/distance/packet.h",
+        "* SDF_FARTHER + forward, 0.f",
+        "* SDF_FARTHER, 0.f",
+        (PACKETS,),
+    ),
+    Mutant(
+        "turned boxes of no margin",
+        f"{K}/geometry/turned.h",
+        "SDF_TURNED_MARGIN 3.8147e-06f",
+        "SDF_TURNED_MARGIN 0.f",
+        (PACKETS,),
+    ),
+    Mutant(
+        "axes of full length",
+        f"{K}/geometry/turned.h",
+        "#define SDF_NEARER 0.99999f",
+        "#define SDF_NEARER 1.f",
+        (PACKETS,),
+    ),
+    Mutant(
+        "limit of no margin",
+        f"{K}/trees/packed.h",
+        "#define SDF_FARTHER 1.00003f",
+        "#define SDF_FARTHER 1.f",
+        (PACKETS,),
+        "bounds are smaller by twice as much as lengths along axes are",
+    ),
+    Mutant(
+        "limit too near",
+        f"{K}/trees/packed.h",
+        "#define SDF_FARTHER 1.00003f",
+        "#define SDF_FARTHER 0.9999f",
+        (PACKETS,),
+    ),
+    Mutant(
+        "packet: last pairs",
+        f"{K}/distance/packet.h",
+        "if (search.pairs > 0) search.measure(search.pairs);",
+        "",
+        (PACKETS,),
+    ),
+    Mutant(
+        "packet: last parts",
+        f"{K}/distance/packet.h",
+        "if (search.parts > 0) search.look(search.parts);",
+        "",
+        (PACKETS,),
+    ),
+    Mutant(
+        "crew keeps who failed",
+        "sdfcli/spatial/crew.py",
+        "            self._helpers.remove(helper)\n",
+        "",
+        ("tests/spatial/test_crew.py",),
+    ),
+    # ---- Signs ----
+    Mutant(
+        "no error of distances",
+        f"{K}/base/constants.h",
+        "SDF_DISTANCE_ERROR = 1.6e-5f",
+        "SDF_DISTANCE_ERROR = 0.f",
+        (f"{SIGN}::test_beside_a_needle",),
+    ),
+    Mutant(
+        "nodes too near",
+        "sdfcli/spatial/moments.py",
+        "BETA, LOST = 1.5, 0.1",
+        "BETA, LOST = 1.1, 0.1",
+        (f"{SIGN}::test_nodes_far_enough_err_by_less_than_the_margin",),
+    ),
+    Mutant(
+        "first moments",
+        f"{K}/winding/moments.h",
+        "- 3.f * (along * i2)",
+        "- 2.f * (along * i2)",
+        (f"{SIGN}::test_a_node_leaves_out_what_its_second_moments_give",),
+    ),
+    Mutant(
+        "moments about no centre",
+        f"{K}/winding/moments.h",
+        "o = m.centre - centre;",
+        "o = m.centre;",
+        (f"{SIGN}::test_moments_are_sums_over_the_triangles",),
+    ),
+    Mutant(
+        "sums by their order",
+        f"{K}/winding/moments.h",
+        "return x + 98304.0 - 98304.0;",
+        "return x;",
+        (f"{SIGN}::test_sums_are_of_multiples",),
+    ),
+    Mutant(
+        "touching is crossing", f"{K}/sign/crossing.h", "#define SDF_TOUCH 3e-7", "#define SDF_TOUCH 0.0", (CROSSING,)
+    ),
+    Mutant(
+        "signs through holes",
+        f"{K}/sign/inherit.h",
+        "float reach = room[j] - length;",
+        "float reach = room[j];",
+        ("tests/backend/test_lanes.py::test_inherited_signs_in_lanes",),
+    ),
+    Mutant(
+        "signs through holes, in lanes",
+        f"{K}/sign/inherit_simd.h",
+        "float reach = cell.room[j] - length[j];",
+        "float reach = cell.room[j];",
+        (f"{ADAPTIVE}::test_the_room_that_is_handed_on_is_no_larger_than_it_is",),
+    ),
+    Mutant(
+        "caps of no reach",
+        f"{K}/sign/caps.h",
+        "(T(1.f) - sqrt_of(sum))",
+        "T(1.f)",
+        (f"{SIGN}::test_room_around_the_caps",),
+    ),
+    Mutant(
+        "shells in solids",
+        "sdfcli/mesh/repair.py",
+        "np.where(outwards, around < 0, around <= 0)",
+        "np.where(outwards, around < 0, around < 0)",
+        (REPAIR,),
+    ),
+    Mutant(
+        "cavities as large",
+        "sdfcli/mesh/repair.py",
+        "larger = size[outer] > size[inner]",
+        "larger = size[outer] > 0",
+        (REPAIR,),
+    ),
+    Mutant(
+        "edges are not compared",
+        "sdfcli/mesh/repair.py",
+        "MOST_MEETING = 64",
+        "MOST_MEETING = 0",
+        (REPAIR, "tests/sign/test_solids.py"),
+    ),
+    Mutant("sheets are solids", "sdfcli/mesh/repair.py", "WIDE_OPEN = 0.25", "WIDE_OPEN = 1.0", (REPAIR,)),
+    Mutant("walls count", "sdfcli/mesh/repair.py", "two_sided = 2 * int(", "two_sided = 0 * int(", (REPAIR,)),
+    Mutant(
+        "lines on corners", "sdfcli/mesh/axis_lines.py", "upwards = after_v > 0 ", "upwards = after_v >= 0 ", (LINES,)
+    ),
+    Mutant(
+        "insides turned",
+        "sdfcli/mesh/axis_lines.py",
+        "(np.cumsum(way)[:-1] != 0)",
+        "(np.cumsum(way)[:-1] > 0)",
+        (LINES,),
+    ),
+    Mutant("boxes in themselves", "sdfcli/mesh/axis_lines.py", " & (inner != outer)", "", (LINES,)),
+    # ---- Readers ----
+    Mutant(
+        "strips all one way",
+        f"{FORMATS}/ply.py",
+        "odd = within[last] % 2 == 1",
+        "odd = within[last] % 2 == 2",
+        (READERS,),
+    ),
+    Mutant(
+        "one vertex more",
+        f"{FORMATS}/lines.py",
+        "(polygons.corner >= vertices)",
+        "(polygons.corner > vertices)",
+        (READERS,),
+    ),
+    Mutant(
+        "fans of concave faces",
+        f"{FORMATS}/polygons.py",
+        "np.all(turn >= -1e-12, axis=1)",
+        "np.all(turn >= -9e9, axis=1)",
+        (READERS,),
+    ),
+    Mutant(
+        "buffers of any length",
+        f"{FORMATS}/gltf_data.py",
+        "if start + length > len(buffer):",
+        "if start > len(buffer):",
+        (GLTF,),
+    ),
+    Mutant(
+        "sparse rows",
+        f"{FORMATS}/gltf_data.py",
+        "found[hit] = self.patch[near[hit]]",
+        "found[hit] = self.patch[0]",
+        (GLTF,),
+    ),
+    Mutant(
+        "matrices in the other order",
+        f"{FORMATS}/gltf_nodes.py",
+        "product(world[parents[number]], world[number])",
+        "product(world[number], world[parents[number]])",
+        (GLTF,),
+    ),
+    Mutant(
+        "items in the other order",
+        f"{FORMATS}/threemf.py",
+        "_after(each.matrix, matrices)",
+        "_after(matrices, each.matrix)",
+        ("tests/mesh/test_threemf.py",),
+    ),
+    Mutant("STL colours", f"{FORMATS}/readers.py", 'if np.all(wide["more"] == more):', "if True:", (READERS,)),
+    Mutant("numbers nearly right", f"{K}/mesh/text.h", "return low == *value;", "return true;", (READERS,)),
+    # ---- Memory, threads and files ----
+    *(
+        Mutant(name, "sdfcli/octree/budget.py", old, new, ("tests/octree/test_budget.py",))
+        for name, old, new in (
+            ("points of few bytes", "BYTES = 63, 370, 64", "BYTES = 6, 370, 64"),
+            ("rows of few bytes", "BYTES = 63, 370, 64", "BYTES = 63, 37, 64"),
+            ("cells of few bytes", "BYTES = 63, 370, 64", "BYTES = 63, 370, 6"),
+            ("estimates of few bytes", "BYTES_PER_CELL = 1.2, 140", "BYTES_PER_CELL = 1.2, 14"),
+            ("budgets of many bytes", "BYTES = 63, 370, 64", "BYTES = 200, 900, 200"),
+        )
+    ),
+    Mutant("arrays are not kept", "sdfcli/pipeline.py", "        loading.let_go()\n", "", ("tests/mesh/test_load.py",)),
+    Mutant(
+        "hash of the caller's arrays",
+        "sdfcli/mesh/load.py",
+        "own = _without_arrays_of(self._source, mesh)",
+        "own = mesh",
+        ("tests/mesh/test_load.py",),
+    ),
+    Mutant(
+        "made twice",
+        "sdfcli/field/field.py",
+        "= Lock(), makers",
+        "= nullcontext(), makers",
+        ("tests/field/test_field.py::test_what_comes_later_is_made_once",),
+    ),
+    Mutant(
+        "the driver sleeps on",
+        "sdfcli/runtime/driver.py",
+        "        Thread(target=_driver, daemon=True).start()",
+        "        pass",
+        ("tests/runtime/test_driver.py",),
+    ),
+    Mutant(
+        "files not on the disk",
+        "sdfcli/runtime/files.py",
+        "            os.fsync(written.fileno())",
+        "            pass",
+        ("tests/field/test_store.py",),
+    ),
+]
+
+
+class Copy:
+    """A copy of the source tree, with kernels of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tree, self._build = folder / "tree", folder / "build"
+        self.tree.mkdir(parents=True)
+        for name in COPIED:
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, self.tree / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+            else:
+                shutil.copy(source, self.tree)
+        (self.tree / "sitecustomize.py").write_text(WITHOUT_REDIRECTION)
+        setup = ["cmake", "-S", self.tree / K, "-B", self._build, "-DSDFCLI_OPTIMISATION=1", "-DCMAKE_CXX_FLAGS=-w"]
+        subprocess.run(setup, check=True, stdout=subprocess.DEVNULL)
+        self._library = folder / LIBRARY
+        self._environment = {
+            **os.environ,
+            "CI": "1",  # examples that are the same each time
+            "PYTHONPATH": str(self.tree),
+            "SDFCLI_KERNEL_LIBRARY": str(self._library),
+            "PYTEST_DEBUG_TEMPROOT": str(folder),
+        }
+        shutil.copy(self._built(), self._library)
+        self._plain = self._library.read_bytes()
+
+    def tested(self, mutant: Mutant) -> str:
+        """The first of its tests that fails; SURVIVED where none does."""
+        file = self.tree / mutant.file
+        text = file.read_text()
+        if text.count(mutant.old) != 1:
+            sys.exit(f"{mutant.name}: its line is in {mutant.file} {text.count(mutant.old)} times, not once")
+        file.write_text(text.replace(mutant.old, mutant.new))
+        try:
+            if file.suffix == ".h":
+                shutil.copy(self._built(), self._library)
+            return self.failure(mutant.tests)
+        except subprocess.CalledProcessError:
+            sys.exit(f"{mutant.name}: its kernels do not compile")
+        finally:
+            file.write_text(text)
+            self._library.write_bytes(self._plain)
+
+    def failure(self, tests: tuple[str, ...]) -> str:
+        """The first of some tests that fails; SURVIVED where none does."""
+        run = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
+        try:
+            ended = subprocess.run(
+                run,
+                cwd=self.tree,
+                env=self._environment,
+                check=False,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=PATIENCE,
+            )
+        except subprocess.TimeoutExpired:
+            return f"no end within {PATIENCE} s"
+        if ended.returncode == 0:
+            return SURVIVED
+        if ended.returncode < 0:
+            at = re.search(r'([^/"]+\.py)", line \d+ in (test_\w+)', ended.stdout)  # as faulthandler has it
+            return f"{'::'.join(at.groups()) if at else 'a process'}, signal {-ended.returncode}"
+        failed = re.search(r"^FAILED (?:\S*/)?(.+?)(?: - |$)", ended.stdout, re.MULTILINE)
+        if failed is None:
+            sys.exit(f"{' '.join(tests)}: no test has failed, but pytest has:\n{ended.stdout[-3000:]}")
+        return failed[1]
+
+    def _built(self) -> Path:
+        subprocess.run(["cmake", "--build", self._build, "--parallel"], check=True, stdout=subprocess.DEVNULL)
+        return self._build / LIBRARY
+
+
+def main() -> None:
+    """Lists mutants, or tests them."""
+    from rich.console import Console
+    from rich.table import Table
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--list", action="store_true", help="list mutants, with what is wrong")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="mutants that are tested at a time")
+    options = parser.parse_args()
+    chosen = [each for each in MUTANTS if not options.names or any(name in each.name for name in options.names)]
+    if not chosen:
+        sys.exit(f"no mutant has {' or '.join(options.names)} in its name; --list names all")
+    if options.list:
+        table = Table("mutant", "file", "old", "new")
+        for each in chosen:
+            table.add_row(each.name, each.file, *(" ".join(text.split()) for text in (each.old, each.new)))
+        Console().print(table)
+        return
+    found = results(chosen, options.jobs)
+    table = Table("mutant", "killed by", "why no test can")
+    for each in chosen:
+        table.add_row(each.name, found[each.name], each.reason)
+    Console().print(table)
+    wrong = [each.name for each in chosen if (found[each.name] == SURVIVED) != bool(each.reason)]
+    sys.exit(f"not as expected: {', '.join(wrong)}" if wrong else 0)
+
+
+def results(mutants: list[Mutant], jobs: int) -> dict[str, str]:
+    """What kills each mutant, by name; some at a time, each in a copy of its own. Without a mutant, all tests pass."""
+    copies: SimpleQueue[Copy] = SimpleQueue()
+
+    def tested(mutant: Mutant) -> str:
+        copy = copies.get()
+        try:
+            found = copy.tested(mutant)
+        finally:
+            copies.put(copy)
+        print(f"{mutant.name}: {found}", file=sys.stderr, flush=True)
+        return found
+
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
+        made = list(pool.map(Copy, (Path(folder, str(k)) for k in range(jobs))))
+        before = made[0].failure(tuple(dict.fromkeys(test for mutant in mutants for test in mutant.tests)))
+        if before != SURVIVED:
+            sys.exit(f"{before} fails without a mutant")
+        for copy in made:
+            copies.put(copy)
+        return dict(zip((each.name for each in mutants), pool.map(tested, mutants), strict=True))
+
+
+if __name__ == "__main__":
+    main()
