@@ -40,12 +40,17 @@ def diagonal_of(shape: shapes.Shape) -> float:
     return float(np.linalg.norm(np.ptp(shape[0], axis=0)))
 
 
-def errors(field: Field, shape: shapes.Shape, points: oracle.Floats, tolerance: float) -> oracle.Floats:
-    """At points (n, 3), as parts of what is allowed there."""
+def truth_at(points: oracle.Floats, shape: shapes.Shape, tolerance: float) -> tuple[oracle.Floats, oracle.Floats]:
+    """Signed distances at points (n, 3), and the errors that are allowed there."""
     triangles, diagonal = shapes.triangles(shape), diagonal_of(shape)
     away = oracle.distance(points, triangles)
     truth = np.where(oracle.winding(points, triangles) > 0.5, -away, away)
-    allowed = tolerance * diagonal * np.maximum(1, away / (BAND * diagonal))
+    return truth, tolerance * diagonal * np.maximum(1, away / (BAND * diagonal))
+
+
+def errors(field: Field, shape: shapes.Shape, points: oracle.Floats, tolerance: float) -> oracle.Floats:
+    """At points (n, 3), as parts of what is allowed there."""
+    truth, allowed = truth_at(points, shape, tolerance)
     return np.abs(field.sample(points) - truth) / allowed
 
 
@@ -99,3 +104,24 @@ def test_leaves_with_errors_at_a_jump_have_the_stated_edge() -> None:
     assert len(wrong) > 10
     assert edge.max() <= 4
     assert edge.min() > SAFE * 4 / 2
+
+
+def test_most_splits_are_needed() -> None:
+    """Most cells that were split into eight leaves would, as one leaf, use up 0.7 of the tolerance, or more."""
+    tolerance, steps = 0.02, np.linspace(0, 1, 5)
+    shape = shapes.star(np.random.default_rng(123304), 1)
+    field = sdfcli.build(shape, tolerance=tolerance, band=BAND, thin=0.0, device="cpu")
+    level, low = field.leaf_level.astype(np.int64), oracle.lattice(field.leaf_key)
+    edge = 2 ** (oracle.LATTICE_BITS + 1 - level)
+    parents, leaves = np.unique(
+        np.column_stack([low // edge[:, None] * edge[:, None], edge]), axis=0, return_counts=True
+    )
+    parents = parents[leaves == 8] / 2**oracle.LATTICE_BITS
+    along = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1).reshape(-1, 3)
+    unit = parents[:, None, :3] + along * parents[:, None, 3:]
+    points = field.domain.origin + unit.reshape(-1, 3) * field.domain.length
+    truth, allowed = (of.reshape(len(parents), -1) for of in truth_at(points, shape, tolerance))
+    ends = np.flatnonzero(np.isin(along, [0, 1]).all(axis=1))
+    weight = np.where(along[ends] == 1, along[:, None], 1 - along[:, None]).prod(axis=2)
+    error = np.abs(truth[:, ends] @ weight.T - truth) / allowed
+    assert np.median(error.max(axis=1)) > 0.7

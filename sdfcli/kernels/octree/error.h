@@ -158,8 +158,8 @@ FN CellError largest_error(const Level& own, const Points& points, const Limits&
             worst = max_of(worst, m.error[j]);
             nearest = min_of(nearest, abs_of(m.distance[j]));
         }
-        worst += SDF_BETWEEN *
-                 bend(half, [&](int c, int axis) { return m.gradient[3 * (first + octant_point(c)) + axis]; });
+        worst +=
+            SDF_BETWEEN * bend(half, [&](int c, int axis) { return m.gradient[3 * (first + octant_point(c)) + axis]; });
         found.tolerance = max_of(found.tolerance, worst / allowed_error(nearest, allowed.tolerance, allowed.band));
         largest = max_of(largest, worst);
     }
