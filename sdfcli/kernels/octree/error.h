@@ -2,8 +2,8 @@
 //
 // INTERFACE
 //   allowed_error              the tolerance at a distance
-//   bend, bend_of, suspicious  how far the field bends, as gradients tell, and what an error at one point says then
-//   misses_surface             whether the field is wrong at centroids in the cell
+//   bend, bend_of              how far the field bends, as gradients tell
+//   misses_surface             whether the field is wrong at vertices in the cell
 //   middle                     the mean of the corners
 //   corners_jump, holds_jump   whether the sign jumps in the cell
 //   largest_error              the largest error of an opened cell, a CellError, from its PointErrors
@@ -36,8 +36,8 @@ FN float bend(float edge, const Gradient& gradient) {
     return sum * edge * 0.125f;
 }
 
-// On the surface the distance is zero: does the field say so at the centroids in a cell? What lies between the points
-// of a coarse cell, such as the relief of a nearly flat wall, shows here; a little beside the surface it errs more.
+// On the surface the distance is zero: does the field say so at the vertices in a cell, of the triangles with their
+// centroid in it? What lies between the points of a coarse cell, such as the relief of a nearly flat wall, shows here.
 template <class Team = Alone>
 FN bool misses_surface(const Level& own, const Points& points, float tolerance, u32 cell, const float* corner,
                        const Team& team = Team()) {
@@ -47,16 +47,18 @@ FN bool misses_surface(const Level& own, const Points& points, float tolerance, 
         if (abs_of(corner[c]) * scale > 1.74f) return false;  // farther than the cell's diagonal
     u64 key = key_of(own, cell), size = 1ULL << 3 * (SDF_MORTON_BITS - own.level), first = key * size;
     Lattice at = morton_decode(key);
+    F3 low = vec((float)at.x, (float)at.y, (float)at.z);
     u32 slot = lower_bound_wide(points.triangle_key, points.triangles, first);
     for (bool ends = false; !ends; slot += each * Team::THREADS) {
         bool misses = false;
         for (u32 k = slot + (u32)team.first(); k < slot + (u32)team.first() + each; k++) {
             ends = !(k < points.triangles && points.triangle_key[k] < first + size);
             if (ends) continue;
-            const float* p = points.triangle + 9 * (size_t)k;
-            F3 centroid = (1.f / 3.f) * (load3(p) + load3(p + 3) + load3(p + 6));
-            F3 t = scale * centroid - vec((float)at.x, (float)at.y, (float)at.z);
-            misses |= abs_of(trilinear(corner, vec(clamp01(t.x), clamp01(t.y), clamp01(t.z)))) > 0.75f * tolerance;
+            for (int v = 0; v < 3; v++) {
+                F3 t = scale * load3(points.triangle + 9 * (size_t)k + 3 * v) - low;
+                bool within = min_of(t.x, min_of(t.y, t.z)) >= 0.f && max_of(t.x, max_of(t.y, t.z)) <= 1.f;
+                misses |= within && abs_of(trilinear(corner, t)) > tolerance;
+            }
         }
         if (team.any(misses)) return true;
         ends = team.any(ends);
@@ -69,11 +71,6 @@ FN float middle(const float* corner) {
     return mean(mean(mean(corner[0], corner[1]), mean(corner[2], corner[3])),
                 mean(mean(corner[4], corner[5]), mean(corner[6], corner[7])));
 }
-
-// Errors, as such parts, at which a leaf is opened: always, and where it bends.
-#define SDF_WRONG 0.8f
-#define SDF_DOUBTFUL 0.625f
-#define SDF_BENT 0.5f
 
 // Does the sign jump between two of a cell's corners? See holds_jump. Gradients do not tell: they only turn round
 // there.
@@ -97,11 +94,6 @@ FN float bend_of(const Level& own, const Points& points, const Limits& allowed, 
     corner_gradients(own, points, cell, point, gradient);
     float bent = bend(1.f / (float)(1u << own.level), [&](int c, int axis) { return gradient[3 * c + axis]; });
     return bent / allowed_error(nearest, allowed.tolerance, allowed.band);
-}
-// An error at one point, as a part of what is allowed, tells of larger ones elsewhere in the cell.
-FN bool suspicious(const Level& own, const Points& points, const Limits& allowed, u32 cell, const u32* point,
-                   float error) {
-    return error > SDF_WRONG || (error > SDF_DOUBTFUL && bend_of(own, points, allowed, cell, point) > SDF_BENT);
 }
 
 // Do two of a cell's points have different signs although their distances say that no surface lies between them? Then
@@ -130,9 +122,12 @@ FN bool holds_jump(const float* distance, float half, const Team& team) {
     return team.any(jumps);
 }
 
-// The largest error of an opened cell's field: in each octant the one seen at a point, and on top of it half of what
-// the gradients foretell between these. tolerance: as a part of what is allowed there; sheet: of what a sheet in the
-// cell allows, which is so thick.
+// The share of its bend that counts on top of the errors at an octant's corners.
+#define SDF_BETWEEN 0.5f
+
+// The largest error of an opened cell's field: in each octant the one seen at a point, and on top of it that share of
+// what the gradients foretell between these. tolerance: as a part of what is allowed there; sheet: of what a sheet in
+// the cell allows, which is so thick.
 struct CellError {
     float tolerance, sheet, width;
 };
@@ -163,7 +158,8 @@ FN CellError largest_error(const Level& own, const Points& points, const Limits&
             worst = max_of(worst, m.error[j]);
             nearest = min_of(nearest, abs_of(m.distance[j]));
         }
-        worst += 0.5f * bend(half, [&](int c, int axis) { return m.gradient[3 * (first + octant_point(c)) + axis]; });
+        worst +=
+            SDF_BETWEEN * bend(half, [&](int c, int axis) { return m.gradient[3 * (first + octant_point(c)) + axis]; });
         found.tolerance = max_of(found.tolerance, worst / allowed_error(nearest, allowed.tolerance, allowed.band));
         largest = max_of(largest, worst);
     }

@@ -11,17 +11,14 @@
 #include "base/kernel.h"
 #include "octree/error.h"
 
-// When bending, as a part of the error that is allowed, settles that a new cell stays a leaf: near the surface, and
-// where the nearest corner is farther than so many edges from it, if the points nearest to the corners agree.
+// As parts of the error that is allowed: the bend up to which a new cell stays a leaf untested, and the error at one
+// point that tells of larger ones elsewhere in a cell that bends more.
 #define SDF_STRAIGHT 0.5f
-#define SDF_FAR 2.f
-#define SDF_FAR_STRAIGHT 0.8f
-#define SDF_FAR_MISS 0.5f
+#define SDF_DOUBTFUL 0.625f
 
 // A first look at a new cell, of which only the corners are known: may it stay a leaf untested? What its gradients
-// foretell is enough to open it, or, if it is little, to leave it; in between the centre is asked for. Far from the
-// surface the points nearest to the corners tell what the query would find there. Cells with both sides of a sheet are
-// opened, or left.
+// foretell is enough to open it, or, if it is little, to leave it; in between the centre is asked for. Cells with both
+// sides of a sheet are opened, or left.
 struct sdf_octree_screen_args {
     u32 n;      // new cells
     u32 first;  // number of the first
@@ -56,14 +53,6 @@ SDF_KERNEL(sdf_octree_screen, SIMD, i) {
         wish = 1;
     } else if (bent <= SDF_STRAIGHT * allowed) {
         wish = 0;
-    } else if (nearest > SDF_FAR * edge && bent <= SDF_FAR_STRAIGHT * allowed) {
-        float square = 3.402823466e38f;  // from the centre to the points nearest to the corners
-        for (int c = 0; c < 8; c++) {
-            F3 way = edge * vec(c & 1 ? -0.5f : 0.5f, c & 2 ? -0.5f : 0.5f, c & 4 ? -0.5f : 0.5f);
-            F3 from = way + corner[c] * load3(gradient + 3 * c);
-            square = min_of(square, dot(from, from));
-        }
-        if (abs_of(sqrtf(square) - abs_of(middle(corner))) <= SDF_FAR_MISS * allowed) wish = 0;
     }
     a.wish[i] = wish;
 }
@@ -106,10 +95,7 @@ SDF_KERNEL(sdf_octree_probed, PLAIN, i) {
         nearest = min_of(nearest, abs_of(corner[c]));
     }
     float miss = abs_of(abs_of(middle(corner)) - centre);
-    a.wish[cell - a.first] = suspicious(a.own, a.points, a.allowed, cell, point,
-                                        miss / allowed_error(nearest, a.allowed.tolerance, a.allowed.band))
-                                 ? 1
-                                 : 0;
+    a.wish[cell - a.first] = miss > SDF_DOUBTFUL * allowed_error(nearest, a.allowed.tolerance, a.allowed.band);
 }
 
 // A third look at a cell that was not opened: its neighbours may have been, and share points with it.
@@ -150,7 +136,8 @@ FN void peek_around(const sdf_octree_peek_args& a, u32 i, Neighbours& around, co
         }
         error = team.most(error);
     }
-    bool opens = opened && suspicious(a.own, a.points, a.allowed, cell, point, error);
+    bool opens = error > 1.f;
+    if (!opens && error > SDF_DOUBTFUL) opens = bend_of(a.own, a.points, a.allowed, cell, point) > SDF_STRAIGHT;
     if (team.first() == 0) a.wish[i] = opens;
 }
 SDF_KERNEL(sdf_octree_peek, SIMD, i) {
