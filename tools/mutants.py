@@ -55,6 +55,7 @@ class Mutant(NamedTuple):
 VISITS, GRID_SORT = "tests/octree/test_visits.py", "tests/backend/test_grid_sort.py"
 PACKETS, INDEX = "tests/spatial/test_packets.py", "tests/spatial/test_index.py"
 ADAPTIVE, HASHES = "tests/octree/test_adaptive.py", "tests/test_hashes.py::test_bits"
+CRITERIA = "tests/octree/test_criteria.py"
 SIGN, CROSSING, REPAIR = "tests/sign/test_sign.py", "tests/sign/test_crossing.py", "tests/mesh/test_repair.py"
 READERS, GLTF, LINES = "tests/mesh/test_readers.py", "tests/mesh/test_gltf.py", "tests/mesh/test_axis_lines.py"
 K, FORMATS = "sdfcli/kernels", "sdfcli/mesh/formats"
@@ -62,18 +63,34 @@ K, FORMATS = "sdfcli/kernels", "sdfcli/mesh/formats"
 MUTANTS = [
     # ---- The judgement of cells ----
     Mutant(
-        "bend is half", f"{K}/octree/error.h", "return sum * edge * 0.125f;", "return sum * edge * 0.0625f;", (HASHES,)
+        "bend is half",
+        f"{K}/octree/error.h",
+        "return sum * edge * 0.125f;",
+        "return sum * edge * 0.0625f;",
+        (CRITERIA,),
     ),
     Mutant(
         "split without missed surface",
         f"{K}/octree/refine.h",
         "(error.tolerance > 1.f || misses_surface(a.own, a.points, a.allowed.tolerance, cell, corner, team));",
         "error.tolerance > 1.f;",
-        (HASHES,),
+        (CRITERIA,),
     ),
-    Mutant("far miss", f"{K}/octree/refine.h", "#define SDF_FAR_MISS 0.5f", "#define SDF_FAR_MISS 5.f", (HASHES,)),
-    Mutant("moved corners", f"{K}/octree/balance.h", "    1.1f  //", "    2.f  //", (HASHES,)),
-    Mutant("safety", "sdfcli/octree/refine.py", "SAFETY = 0.8", "SAFETY = 0.95", (HASHES,)),
+    Mutant(
+        "surface without vertices",
+        f"{K}/octree/error.h",
+        "for (int v = 0; v < 3; v++) {",
+        "for (int v = 0; v < 0; v++) {",
+        (CRITERIA,),
+    ),
+    Mutant("straight", f"{K}/octree/refine.h", "#define SDF_STRAIGHT 0.5f", "#define SDF_STRAIGHT 1.f", (CRITERIA,)),
+    Mutant("doubtful", f"{K}/octree/refine.h", "SDF_DOUBTFUL 0.625f", "SDF_DOUBTFUL 1.25f", (CRITERIA,)),
+    Mutant("between", f"{K}/octree/error.h", "#define SDF_BETWEEN 0.5f", "#define SDF_BETWEEN 0.25f", (CRITERIA,)),
+    Mutant("between twice", f"{K}/octree/error.h", "#define SDF_BETWEEN 0.5f", "#define SDF_BETWEEN 1.f", (CRITERIA,)),
+    Mutant("moved corners", f"{K}/octree/balance.h", "    1.1f  //", "    2.f  //", (CRITERIA,)),
+    Mutant("safety", "sdfcli/octree/refine.py", "SAFETY = 0.8", "SAFETY = 0.95", (CRITERIA,)),
+    Mutant("safety twice", "sdfcli/octree/refine.py", "SAFETY = 0.8", "SAFETY = 0.4", (CRITERIA,)),
+    Mutant("jump edge", "sdfcli/octree/refine.py", "JUMP_EDGE = 4", "JUMP_EDGE = 8", (CRITERIA,)),
     Mutant(
         "no wave",
         "sdfcli/octree/balance.py",
