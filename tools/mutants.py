@@ -287,8 +287,8 @@ MUTANTS = [
     ),
     Mutant(
         "sums by their order",
-        f"{K}/winding/moments.h",
-        "return x + 98304.0 - 98304.0;",
+        f"{K}/winding/simd.h",
+        "return x + Doubles(98304.0) - Doubles(98304.0);",
         "return x;",
         (f"{SIGN}::test_sums_are_of_multiples",),
     ),

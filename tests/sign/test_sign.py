@@ -282,7 +282,7 @@ def test_a_node_leaves_out_what_its_second_moments_give(backend: Backend) -> Non
     radius = np.linalg.norm(triangles - root[:3], axis=2).max()
     ways = rng.normal(size=(200, 3))
     ways /= np.linalg.norm(ways, axis=1, keepdims=True)
-    for times in (4, 8, 32):
+    for times in (4, 8, 32, 128):
         points = (root[:3] + times * radius * ways).astype(np.float32)
         winding = oracle.winding(points, triangles)
         found = backend.to_host(index.winding(backend.from_host(points), winding_moments.BETA))
