@@ -96,6 +96,12 @@ def children(pid: int) -> list[int]:
     return found
 
 
+def ticks(pid: int) -> int:
+    """Processor time that a process has taken, in hundredths of a second."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
 def gone(pids: list[int], seconds: float = 300) -> bool:
     """Whether processes end in that time."""
     end = time.monotonic() + seconds
@@ -229,6 +235,9 @@ def test_a_worker_that_is_lost(scans: Path, out: Path, number: int, code: int, w
     assert process.stdout
     first = process.stdout.readline()
     (worker,) = children(process.pid)
+    before = ticks(worker)
+    while ticks(worker) < before + 10:  # an idle one would be replaced without a word
+        time.sleep(0.01)
     os.kill(worker, number)
     rest, said = rest_of(process)
     assert process.returncode == code, said
