@@ -1,8 +1,9 @@
 """The generated parts of the documentation. MkDocs calls `on_page_markdown` for each page (`hooks` in mkdocs.yml).
 
 Marks in a page stand for tables: `<!-- options: build -->` for that command's arguments and options, as Typer knows
-them, `<!-- table: builds.csv -->` for the rows of that file in docs/internals/data, and from sdfcli/cli/schemas.py
-`<!-- json: outputs -->` for a section for each output of `--json`, `<!-- json: common -->` for the keys of several.
+them, `<!-- table: builds.csv -->` for the rows of that file in docs/internals/data, `<!-- log: 2 -->` for the two
+changes of each subject that brought most, out of log/*.csv, and from sdfcli/cli/schemas.py `<!-- json: outputs -->`
+for a section for each output of `--json`, `<!-- json: common -->` for the keys of several.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ from typing import Any
 
 MARK = re.compile(r"^<!-- (\w+): (\S+) -->$", re.MULTILINE)
 
-DATA = Path(__file__).resolve().parent.parent / "docs" / "internals" / "data"
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT / "docs" / "internals" / "data"
+LOG = ROOT / "log"
+
+LARGE = 1.2  # the least ratio of a change that is shown
+LONG = 30  # words of a measurement that is too long for a table
+NUMBER = r"(\d+(?:,\d{3})*(?:\.\d+)?)"
+RATIO = re.compile(rf"(?<![\w.,]){NUMBER}(?: (?:ms|s|MB))? to {NUMBER}(?!\d|[.,]\d| times)|(?<![\w.,]){NUMBER}x")
 
 TYPES = {str: "TEXT", Path: "PATH", int: "INTEGER", float: "NUMBER"}
 
@@ -82,6 +90,30 @@ def table(name: str) -> str:
     return "\n".join([head, "| " + " | ".join("---:" if each else "---" for each in numbers) + " |", *body[1:]])
 
 
+def changes(most: str) -> str:
+    """Of each subject of the log at most that many kept changes, those of the largest ratios first: a table."""
+    rows = [["subject", "change", "measured", "on"]]
+    for path in sorted(LOG.glob("*.csv")):
+        with path.open(newline="") as file:
+            title, *found = csv.DictReader(file)
+        short = [row for row in found if row["kept"] == "yes" and len(row["measured"].split()) <= LONG]
+        large = [row for row in short if gain(row["measured"]) >= LARGE]
+        by_change = {row["change"]: row for row in sorted(large, key=lambda row: gain(row["measured"]))}
+        for row in list(reversed(by_change.values()))[: int(most)]:
+            where = ", ".join(part for part in (row["mesh"], row["device"]) if part)
+            rows.append([_cell(cell) for cell in (title["change"], row["change"], row["measured"], where)])
+    return markdown(rows)
+
+
+def gain(measured: str) -> float:
+    """The first ratio that a measurement states, as "3.1x" or "62 to 20 ms"; 0 where it states none."""
+    found = RATIO.search(measured)
+    if not found:
+        return 0.0
+    before, after, ratio = (float((text or "0").replace(",", "")) for text in found.groups())
+    return before / after if after else ratio
+
+
 def markdown(rows: list[list[str]]) -> str:
     """A Markdown table; the first row is its head."""
     head, *body = rows
@@ -130,7 +162,7 @@ def _kind(schema: dict[str, Any]) -> str:
     return " or ".join(KINDS[each] for each in types)
 
 
-MAKERS = {"options": options, "table": table, "json": keys}
+MAKERS = {"options": options, "table": table, "log": changes, "json": keys}
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import dataclasses
+import datetime
 import inspect
 import io
 import os
@@ -137,6 +138,36 @@ def test_tables_of_measurements_are_their_files() -> None:
             assert "| " + " | ".join(row) + " |" in pages, path
 
 
+def test_the_log_of_speed() -> None:
+    """Each file has the columns and words that docs/internals/speed.md names, and that page a short table of them."""
+    page = (DOCS / "internals" / "speed.md").read_text()
+    columns = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    kept = re.findall(r"`(\w+)` \(|`(yes|no)`", next(line for line in page.splitlines() if "| `kept` |" in line))
+    words = {word for pair in kept for word in pair if word}
+    files = list((ROOT / "log").glob("*.csv"))
+    assert 0 < len(tool("pages").changes("2").splitlines()[2:]) <= 40
+    for path in files:
+        head, *rows = csv.reader(path.read_text().splitlines())
+        assert head == columns, path
+        assert {len(row) for row in rows} == {len(columns)}, path
+        for row in rows:
+            cells = dict(zip(columns, row, strict=True))
+            assert cells["kept"] in words, (path, cells)
+            assert cells["change"], path
+            assert cells["predicted"] or cells["measured"] or cells["note"], (path, cells)
+            datetime.date.fromisoformat(cells["date"])
+
+
+def test_gains_of_a_measurement() -> None:
+    gain = tool("pages").gain
+    assert gain("62 to 20 ms") == 3.1
+    assert gain("2.0 s to 1.0 s, then 9x") == 2.0
+    assert gain("1,515 to 505") == 3.0
+    assert gain("AVX-512: 4.2x, 2.7x") == 4.2
+    assert gain("1.0 to 1.5 times as long") == 0
+    assert gain("not by itself") == 0
+
+
 def test_the_picture_of_the_house() -> None:
     """`python tools/house.py` draws it again; its rooms are the folders, and lie as the layers do."""
     house = tool("house")
@@ -158,10 +189,9 @@ def test_a_mark_that_stands_for_nothing_is_an_error() -> None:
 def test_exit_codes_mean_the_same_everywhere() -> None:
     kinds = [SdfError, *SdfError.__subclasses__()]
     assert sorted(EXIT_CODES) == sorted([0, *(kind.exit_code for kind in kinds), INTERRUPTED, UNREAD])
-    pages = {page.name: " ".join(page.read_text().split()) for page in (ROOT / "README.md", *DOCS.rglob("*.md"))}
-    lists = {name: text for name, text in pages.items() if re.search(r"Exit codes:\W+0 ", text)}
-    assert len(lists) > 1
-    assert "README.md" in lists
+    pages = {page: " ".join(page.read_text().split()) for page in (ROOT / "README.md", *DOCS.rglob("*.md"))}
+    lists = {page: text for page, text in pages.items() if re.search(r"Exit codes:\W+0 ", text)}
+    assert COMMAND_PAGES / "index.md" in lists
     for name, text in lists.items():
         assert [code for code, meaning in EXIT_CODES.items() if f"{code} {meaning}" not in text] == [], name
 

@@ -20,7 +20,7 @@ FN float allowed_error(float distance, float tolerance, float band) {
 
 // How far the true distance may lie from the trilinear field between eight corners, judged by their gradients: along an
 // edge of length h on which the slope changes by J, a smooth field bends away by h J / 8, a crease by up to h J / 4.
-// The factors with which this enters the tests below were found by measuring (docs/concepts/accuracy.md).
+// The factors with which this enters the tests below were found by measuring (docs/internals/judgement.md).
 template <class Gradient>
 FN float bend(float edge, const Gradient& gradient) {
     float sum = 0.f;
