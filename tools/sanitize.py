@@ -107,7 +107,7 @@ def work() -> None:
         run(self, kernel, n, **values)
 
     CpuBackend.run = recorded  # type: ignore[method-assign]
-    pipeline.draw_samples = partial(measure.draw_samples, points=6000)
+    pipeline.draw_samples = partial(measure.draw_samples, points=3000)
     one = (np.eye(3), np.array([[0, 1, 2]]))
     assert (
         load_mesh((np.eye(4)[:, :3], np.array([[0, 1, 2], [1, 2, 3]])))
@@ -124,10 +124,11 @@ def work() -> None:
         corners = np.eye(4, 3, dtype=np.float32).tobytes()
         mixed.write_bytes(head.encode() + corners + struct.pack("<B4iB3i", 4, 0, 1, 2, 3, 3, 0, 2, 1))
         assert len(load_mesh(mixed).faces) == 3
-    for source in (ROOT / "sample_meshes" / "torus.obj", ROOT / "sample_meshes" / "scan.ply", one):
+    scan = load_mesh(ROOT / "sample_meshes" / "scan.ply")
+    for source in (ROOT / "sample_meshes" / "torus.obj", (scan.vertices, scan.faces[:4000]), one):
         mesh = load_mesh(source)
         low, high = mesh.bounds
-        points = np.random.default_rng(1).uniform(2 * low - high, 2 * high - low, (5000, 3))
+        points = np.random.default_rng(1).uniform(2 * low - high, 2 * high - low, (1500, 3))
         poses = np.tile(np.eye(4), (40, 1, 1))
         poses[1:, :3, 3] = np.linspace(low - high, 9 * (high - low), 39)  # beside the field, and far away from it
         for sign in SIGNS:
@@ -140,7 +141,7 @@ def work() -> None:
                 found = sdfcli.contacts(field, mesh, poses, margin=level, device="cpu", threads=THREADS).manifold
                 for beside in {}, {"mesh": mesh, "contacts": found}:
                     look = {"iso": level, "device": "cpu", "threads": THREADS, **beside}
-                    sdfcli.render(field, width=64, height=48, **look)
+                    sdfcli.render(field, width=32, height=24, **look)
                 with tempfile.TemporaryDirectory() as folder:
                     sdfcli.load(field.save(Path(folder, "field.h5"))).gradient(points)
             index = sdfcli.MeshDistance(mesh, sign=sign, device="cpu", threads=THREADS)
@@ -158,12 +159,12 @@ def work() -> None:
         exact = ExactReference(mesh.vertices, mesh.faces, CpuBackend(THREADS))
         exact.signed_distance(points)
         compare(mesh, 4, device="cpu", threads=THREADS, samples=300)
-        sdfcli.isosurface(points.reshape(10, 20, 75), iso=points.mean(), device="cpu", threads=THREADS)
+        sdfcli.isosurface(points.reshape(10, 15, 30), iso=points.mean(), device="cpu", threads=THREADS)
     thin_wall = trimesh.creation.box((1, 0.02, 0.002))  # needs leaves finer than those for the tolerance
     picture_of_water(sdfcli.build(thin_wall, device="cpu", threads=THREADS, tolerance=2e-3))
     for dtype in (np.uint32, np.uint64):
         exclusive_scan_on_host(np.ones(5000, np.uint32), [CpuBackend(THREADS)], dtype=dtype, chunk=2000)
-    boxes = np.random.default_rng(4).random((5000, 6))
+    boxes = np.random.default_rng(4).random((2000, 6))
     for approximate in (True, False):
         for k in (8, 32):
             sdfcli.nearest_neighbours(boxes, boxes[::2], k, approximate, device="cpu", threads=THREADS)
@@ -252,7 +253,7 @@ def all_queries(index: Any) -> None:
     from sdfcli.params import QUERIES
     from sdfcli.spatial.select import make_index
 
-    scene, at = index.scene, np.random.default_rng(2).random((2000, 3)).astype(np.float32)
+    scene, at = index.scene, np.random.default_rng(2).random((1000, 3)).astype(np.float32)
     for query in QUERIES:
         found = make_index(scene.backend, scene.order, query, scene.bvh)
         found.nearest(at)
