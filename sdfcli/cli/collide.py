@@ -157,7 +157,7 @@ def collide(
 
 def _beyond(error: StatedError, clearance: float) -> float:
     """The distance by the field up to which the true one may be as small as the clearance."""
-    return clearance + LOOSE * error.near * max(1.0, abs(clearance) / error.band)
+    return clearance + LOOSE * float(error.at(clearance))
 
 
 class Search:

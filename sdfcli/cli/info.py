@@ -142,7 +142,7 @@ def _known(told: dict[str, Any]) -> list[tuple[str, str]]:
         ("band", f"{error_text(asked['band'])} of the {unit}; farther from the surface errors may grow"),
         ("sign", f"{told['sign']} ({told['sign_reason']}), asked for: {asked['sign']}"),
         ("verdict", verdict_text(told)),
-        ("thin walls", sheets_text(told["sheets"], asked["tolerance"], unit=unit)),
+        ("thin walls", sheets_text(told["sheets"], asked["tolerance"], unit=unit, signed=told["sign"] != "none")),
         ("kept from", f"{kept}; {told['sheets']['leaves']:,} leaves for walls and gaps that are thin"),
         ("jump leaves", f"{told['jump_leaves']:,}"),
         ("max error", f"{error_text(told['max_error'])} of the {unit}"),

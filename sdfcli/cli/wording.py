@@ -63,13 +63,15 @@ def unit_name(parameters: dict[str, Any]) -> str:
     return "unit" if "unit" in parameters else "diagonal"
 
 
-def sheets_text(sheets: dict[str, Any], tolerance: float, lost: str = "lost", unit: str = "diagonal") -> str:
+def sheets_text(
+    sheets: dict[str, Any], tolerance: float, lost: str = "lost", unit: str = "diagonal", signed: bool = False
+) -> str:
     """How thin the walls of a mesh are, whether they and the gaps are kept, and what would keep them.
 
-    unit: see `unit_name`.
+    unit: see `unit_name`. signed: whether the field has signs, if they are not measured.
     """
     if sheets["lost"] is None:
-        return "not resolved: the field has no signs"
+        return "not measured" if signed else "not resolved: the field has no signs"
     if sheets["thinnest"] is None:
         words = f"none below {error_text(WIDEST_SHEET * tolerance)} of the {unit}"
     else:

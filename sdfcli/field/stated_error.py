@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from sdfcli.errors import InputError
 from sdfcli.field.field import Field
@@ -33,6 +36,10 @@ class StatedError:
         if not (math.isfinite(near) and near >= 0 and math.isfinite(band) and band > 0):
             raise InputError(f"the field states an error of {near:g} and a band of {band:g}; build it again")
         return StatedError(near, band)
+
+    def at(self, distance: Any) -> Any:
+        """The largest error at true distances, numbers or arrays of them."""
+        return self.near * np.maximum(1.0, np.abs(distance) / self.band)
 
 
 def is_unsigned(field: Field) -> bool:

@@ -239,7 +239,7 @@ class Descent:
         if not len(within.pose):
             return
         pose = apart[within.pose]
-        error = self.error.near * np.maximum(1.0, within.inner / self.error.band) + self.rounding[pose]
+        error = self.error.at(within.inner) + self.rounding[pose]
         high = error - within.depth
         values: dict[str, Any] = {"distance": -within.depth, "low": -within.depth - error, "high": high}
         values |= {"verdict": np.where(high < 0, PENETRATING, TOUCHING), "point": within.point, "normal": within.normal}
