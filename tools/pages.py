@@ -15,7 +15,7 @@ import typing
 from pathlib import Path
 from typing import Any
 
-MARK = re.compile(r"^<!-- (\w+): (\S+) -->$", re.MULTILINE)
+MARK = re.compile(r"^<!-- (\w+): (\S.*) -->$", re.MULTILINE)
 
 DATA = Path(__file__).resolve().parent.parent / "docs" / "internals" / "data"
 
