@@ -1,4 +1,4 @@
-"""What the commands `sdfcli bench ...` share: options, and numbers between commas."""
+"""Options of several sub-commands of `sdfcli bench`, and the reader of numbers between commas."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_options_of_other_sub_commands(dragon: Path, words: list[str], option: s
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     command = "bench" if words == ["MESH"] else f"bench {words[0]}"
-    assert line.startswith(f"sdfcli: no such option: {option.split()[0]}")
+    assert line.startswith(f"sdfcli: no such option: {option.split(maxsplit=1)[0]}")
     assert line.endswith(f"(see sdfcli {command} --help)")
 
 
