@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.bench_options import Meshes, Repeat
+from sdfcli.cli.bench_options import Repeat
 from sdfcli.cli.output import print_json, print_lines, print_table, progress
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ Block = Annotated[
 
 
 def bench_knn(
-    meshes: Meshes,
+    meshes: options.Meshes,
     k: K = None,
     block: Block = None,
     repeat: Repeat = 5,

@@ -8,7 +8,6 @@ import typer
 
 from sdfcli.errors import UsageError
 
-Meshes = Annotated[list[str], typer.Argument(metavar="MESH...", help="Triangle meshes.")]
 Repeat = Annotated[int, typer.Option("--repeat", min=1, help="Timed runs after one warm-up run; medians are shown.")]
 Runs = Annotated[int, typer.Option("--repeat", min=1, help="Timed runs; medians are shown.")]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.bench_options import Meshes, numbers
+from sdfcli.cli.bench_options import numbers
 from sdfcli.cli.output import human_bytes, print_json, print_lines, print_table, progress
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ Depth = Annotated[
 
 
 def bench_scale(
-    meshes: Meshes,
+    meshes: options.Meshes,
     scale: Scale = None,
     depth: Depth = None,
     device: options.Device = "auto",
