@@ -82,7 +82,7 @@ def bench(
     With --seeds knn: the queries from nothing, and from candidates of the shifted sort.
     With --uniform: an octree's memory, queries, time and errors beside those of a uniform grid of the same resolution.
 
-    These are sub-commands, with options of their own (sdfcli bench scan --help):
+    Sub-commands, each with options of its own (sdfcli bench scan --help):
     `scan`: the exclusive scan on one, two and four devices.
     `sequence`: frames a second of moving meshes, by four ways of building them.
     `knn`: neighbours by the shifted sort, beside its paper's figures and exact answers.

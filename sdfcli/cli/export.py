@@ -30,7 +30,7 @@ Output = Annotated[
     Path,
     typer.Argument(
         metavar="OUT",
-        help=f"Output file; its ending is the format: {OCTREES} for the octree, {GRIDS} for a regular grid.",
+        help=f"Output file; its ending is the format: {OCTREES} for the octree; {GRIDS} for a regular grid.",
     ),
 ]
 Resolution = Annotated[
