@@ -22,10 +22,10 @@ def pages() -> dict[str, str]:
     """The pages by the names of their files."""
     import typer
 
-    from sdfcli.cli.app import COMMANDS, app
+    from sdfcli.cli.app import NAMES, app
 
     group: Any = typer.main.get_command(app)
-    made = {name: group.get_command(None, name) for name in COMMANDS}
+    made = {name: group.get_command(None, name) for name in NAMES}
     whole = [
         *_head("sdfcli", _text(group.help)),
         ".SH SYNOPSIS",
@@ -37,18 +37,23 @@ def pages() -> dict[str, str]:
         ".SH COMMANDS",
     ]
     for name, command in made.items():
-        whole += [".TP", f".BR sdfcli\\-{name} (1)", _escaped(_summary(command))]
+        whole += [".TP", f".BR {_escaped(_page(name))} (1)", _escaped(_summary(command))]
     whole += [".SH EXIT STATUS", _escaped(_text(group.epilog).removeprefix("Exit codes: "))]
     found = {"sdfcli.1": whole}
     for name, command in made.items():
-        found[f"sdfcli-{name}.1"] = [*_command(name, command), ".SH SEE ALSO", ".BR sdfcli (1)"]
+        found[f"{_page(name)}.1"] = [*_command(name, command), ".SH SEE ALSO", ".BR sdfcli (1)"]
     return {name: "\n".join(lines) + "\n" for name, lines in found.items()}
+
+
+def _page(name: str) -> str:
+    """The name of a command's page, sdfcli-bench-scan."""
+    return f"sdfcli-{name.replace(' ', '-')}"
 
 
 def _command(name: str, command: Any) -> list[str]:
     arguments = [each for each in command.params if not each.opts[0].startswith("-")]
     paragraphs = [_text(each) for each in (command.help or "").split("\n\n")]
-    lines = [*_head(f"sdfcli-{name}", _summary(command)), ".SH SYNOPSIS", f".B sdfcli {name}", ".RI [ OPTIONS ]"]
+    lines = [*_head(_page(name), _summary(command)), ".SH SYNOPSIS", f".B sdfcli {name}", ".RI [ OPTIONS ]"]
     lines += [
         f".I {_escaped(each.metavar)}" if each.required else f".RI [ {_escaped(each.metavar)} ]" for each in arguments
     ]

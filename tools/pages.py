@@ -1,9 +1,10 @@
 """The generated parts of the documentation. MkDocs calls `on_page_markdown` for each page (`hooks` in mkdocs.yml).
 
 Marks in a page stand for tables: `<!-- options: build -->` for that command's arguments and options, as Typer knows
-them, `<!-- table: builds.csv -->` for the rows of that file in docs/internals/data, `<!-- log: 2 -->` for the two
-changes of each subject that brought most, out of log/*.csv, and from sdfcli/cli/schemas.py `<!-- json: outputs -->`
-for a section for each output of `--json`, `<!-- json: common -->` for the keys of several.
+them, `<!-- formats: export -->` for the formats that it writes, `<!-- table: builds.csv -->` for the rows of that file
+in docs/internals/data, `<!-- log: 2 -->` for the two changes of each subject that brought most, out of log/*.csv, and
+from sdfcli/cli/schemas.py `<!-- json: outputs -->` for a section for each output of `--json`, `<!-- json: common -->`
+for the keys of several.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import typing
 from pathlib import Path
 from typing import Any
 
-MARK = re.compile(r"^<!-- (\w+): (\S+) -->$", re.MULTILINE)
+MARK = re.compile(r"^<!-- (\w+): (\S.*) -->$", re.MULTILINE)
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "docs" / "internals" / "data"
@@ -162,7 +163,15 @@ def _kind(schema: dict[str, Any]) -> str:
     return " or ".join(KINDS[each] for each in types)
 
 
-MAKERS = {"options": options, "table": table, "log": changes, "json": keys}
+def formats(_: str) -> str:
+    """The formats of a command: a Markdown table."""
+    from sdfcli.export import FORMATS
+
+    rows = [[_code(ending), each.holds, each.programs, each.made_by] for ending, each in FORMATS.items()]
+    return markdown([["ending", "what it holds", "for", "written by"], *rows])
+
+
+MAKERS = {"options": options, "formats": formats, "table": table, "log": changes, "json": keys}
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:

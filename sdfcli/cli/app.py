@@ -41,6 +41,12 @@ COMMANDS = (
 """Each is a function in a module of its name, imported on first use: Typer takes longer for all of them than a small
 mesh takes to build."""
 
+SUBCOMMANDS = {"bench": ("scan", "sequence", "knn", "scale", "flow")}
+"""The sub-commands of commands that take meshes without one, too."""
+
+NAMES = (*COMMANDS, *(f"{command} {name}" for command, names in SUBCOMMANDS.items() for name in names))
+"""All that have a help of their own: `bench scan` is the function `bench_scan` in the module of that name."""
+
 HELP = {"help_option_names": ["-h", "--help"]}
 
 
@@ -63,10 +69,29 @@ class Commands(TyperGroup):
 
     def get_command(self, ctx: Any, name: str) -> Any:
         """A command, or None for an unknown one: Typer then suggests similar names."""
-        for needed in [name] if name in COMMANDS else COMMANDS:
+        for needed in [name] if name in NAMES else COMMANDS:
             if needed not in self.commands:
                 self.add_command(_command(needed), needed)
         return self.commands.get(name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command of the first word, or its sub-command, which may be named behind options."""
+        command, *words = args
+        names = SUBCOMMANDS.get(command, ())
+        if set(names) & set(words):
+            place = self._first_argument(ctx, [command, *(f"{command} {name}" for name in names)], words)
+            if words[place : place + 1] and words[place] in names:
+                args = [f"{command} {words[place]}", *words[:place], *words[place + 1 :]]
+        return super().resolve_command(ctx, args)
+
+    def _first_argument(self, ctx: Any, commands: list[str], words: list[str]) -> int:
+        """The index of the first word that is neither an option of these commands nor an option's value."""
+        options = [each for name in commands for each in self.get_command(ctx, name).params]
+        valued = {name for each in options if not getattr(each, "is_flag", True) for name in each.opts}
+        place = 0
+        while place < len(words) and words[place].startswith("-") and words[place] not in ("-", "--"):
+            place += 1 + (words[place] in valued)
+        return place
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Parses the command line, for which Typer imports for a tenth of a second."""
@@ -130,7 +155,8 @@ class Commands(TyperGroup):
 
 
 def _command(name: str) -> Any:
-    function = getattr(import_module(f"sdfcli.cli.{name}"), "slice_plane" if name == "slice" else name)
+    module = name.replace(" ", "_")
+    function = getattr(import_module(f"sdfcli.cli.{module}"), "slice_plane" if name == "slice" else module)
     text, _, example = inspect.cleandoc(function.__doc__ or "").rpartition("\n\n")
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     alone.command(name, cls=Command, help=text, epilog=example, context_settings=HELP)(

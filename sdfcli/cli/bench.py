@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.bench_flow import block_sizes, measure_flows
-from sdfcli.cli.bench_knn import measure_neighbours, measure_seeds
-from sdfcli.cli.bench_scale import measure_growth
+from sdfcli.cli.bench_knn import measure_seeds
+from sdfcli.cli.bench_options import Repeat
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_lines, print_table, progress
 from sdfcli.errors import CheckFailedError, UsageError
 from sdfcli.params import BuildParams
@@ -19,12 +18,18 @@ if TYPE_CHECKING:
     from sdfcli.backend import Backend
 
 
+def _sub_commands(incomplete: str) -> list[str]:
+    from sdfcli.cli.app import SUBCOMMANDS
+
+    return [name for name in SUBCOMMANDS["bench"] if incomplete and name.startswith(incomplete)]
+
+
 Meshes = Annotated[
     list[str],
     typer.Argument(
-        metavar="MESH...|scan|sequence [MESH...]|knn MESH...|scale MESH...|flow",
-        help="Triangle meshes; `scan` for the exclusive scan; `sequence` for moving meshes; `knn` for neighbours; "
-        "`scale` for growth; `flow` for particles.",
+        metavar="MESH...",
+        help="Triangle meshes; ./scan for a file with the name of a sub-command.",
+        autocompletion=_sub_commands,
     ),
 ]
 Depth = Annotated[
@@ -37,18 +42,6 @@ Coherence = Annotated[
     bool,
     typer.Option("--coherence", help="Compare queries that start from an earlier frame's nearest triangles instead."),
 ]
-Repeat = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Timed runs after one warm-up run; medians are shown. 5 by default; of `sequence` 1, without warm-up.",
-        show_default=False,
-    ),
-]
-Frames = Annotated[
-    int | None,
-    typer.Option(help="Frames of `sequence`; 120 on a GPU, 16 on the CPU by default.", show_default=False),
-]
 Seeds = Annotated[
     str | None,
     typer.Option(
@@ -56,28 +49,6 @@ Seeds = Annotated[
         help="Compare queries that start from approximate nearest neighbours instead.",
         show_default=False,
     ),
-]
-K = Annotated[int | None, typer.Option("-k", help="Neighbours of `knn`, 1 to 32; 8 by default.", show_default=False)]
-Block = Annotated[
-    str | None,
-    typer.Option(
-        metavar="N[,N...]",
-        help="Threads of a GPU's blocks, for `knn` and `flow`: multiples of 32 up to 1024.",
-        show_default=False,
-    ),
-]
-Scale = Annotated[
-    str | None,
-    typer.Option(
-        metavar="X[,X...]",
-        help="How many times the paper's particles, for `flow` (1 by default), or the mesh's triangles, for `scale` "
-        "(1,4,16).",
-        show_default=False,
-    ),
-]
-Steps = Annotated[
-    int | None,
-    typer.Option(help="Time steps of `flow`; 2,000 on a GPU, 100 on the CPU by default.", show_default=False),
 ]
 FailBelow = Annotated[
     float | None,
@@ -96,15 +67,10 @@ def bench(
     coherence: Coherence = False,
     seeds: Seeds = None,
     query: options.Query = BuildParams.query,
-    repeat: Repeat = None,
-    frames: Frames = None,
-    k: K = None,
-    block: Block = None,
-    scale: Scale = None,
-    steps: Steps = None,
+    repeat: Repeat = 5,
     fail_below: FailBelow = None,
     csv: Csv = None,
-    device: options.Devices = "auto",
+    device: options.Device = "auto",
     threads: options.Threads = None,
     force: options.Force = False,
     json: options.Json = False,
@@ -115,11 +81,13 @@ def bench(
     With --coherence: the queries of a moved mesh, cold and from the frame before.
     With --seeds knn: the queries from nothing, and from candidates of the shifted sort.
     With --uniform: an octree's memory, queries, time and errors beside those of a uniform grid of the same resolution.
-    With `scan` in place of a mesh: the exclusive scan on one, two and four devices.
-    With `sequence` before the meshes: frames a second of moving meshes, by four ways of building them.
-    With `knn` before the meshes: neighbours by the shifted sort, beside its paper's figures and exact answers.
-    With `scale` before the meshes: whole builds of copies and subdivisions of a mesh, and how they grow.
-    With `flow`: layouts of particles, beside their paper's figures.
+
+    Sub-commands, each with options of its own (sdfcli bench scan --help):
+    `scan`: the exclusive scan on one, two and four devices.
+    `sequence`: frames a second of moving meshes, by four ways of building them.
+    `knn`: neighbours by the shifted sort, beside its paper's figures and exact answers.
+    `scale`: whole builds of copies and subdivisions of a mesh, and how they grow.
+    `flow`: layouts of particles, beside their paper's figures.
 
     Example: sdfcli bench bunny.ply dragon.ply --depth 9
     """
@@ -127,74 +95,56 @@ def bench(
     from sdfcli.bench.points import OCTREES, check_points
     from sdfcli.runtime.files import check_target
 
-    if meshes == ["scan"] and not Path("scan").exists():
-        _measure_scan(device, threads, repeat or 5, json, quiet)
-        return
-    if meshes[0] == "sequence" and not Path("sequence").exists():
-        _measure_sequences(meshes[1:], frames, depth, device, threads, repeat or 1, json, quiet)
-        return
-    if frames is not None:
-        raise UsageError("--frames goes with `sdfcli bench sequence` alone")
-    threads_of_blocks = None if block is None else block_sizes(block)
-    if meshes == ["flow"] and not Path("flow").exists():
-        measure_flows(select_backend(device, threads), scale or "1", threads_of_blocks, steps, repeat or 1, json, quiet)
-        return
-    if steps is not None:
-        raise UsageError("--steps goes with `sdfcli bench flow` alone")
-    if meshes[0] == "scale" and not Path("scale").exists():
-        measure_growth(meshes[1:], scale, depth, select_backend(device, threads), threads, json, quiet)
-        return
-    if scale is not None:
-        raise UsageError("--scale goes with `sdfcli bench scale` and `sdfcli bench flow` alone")
-    repeat = repeat or 5
-    if meshes[0] == "knn" and not Path("knn").exists():
-        if seeds is not None or uniform or coherence:
-            raise UsageError("knn goes with neither --seeds nor --uniform nor --coherence: leave one of them out")
-        if threads_of_blocks is not None and len(threads_of_blocks) > 1:
-            raise UsageError(f"--block {block}: knn takes one number")
-        one = None if threads_of_blocks is None else threads_of_blocks[0]
-        _measure_neighbours(meshes[1:], k, one, device, threads, repeat, json, quiet)
-        return
-    if k is not None or block is not None:
-        raise UsageError("-k goes with `sdfcli bench knn` alone, --block with that and `sdfcli bench flow`")
-    if seeds not in (None, "knn"):
-        raise UsageError(f"--seeds {seeds}: use knn")
     BuildParams(query=query)
-    if fail_below is not None and not fail_below > 0:
-        raise UsageError(f"--fail-below {fail_below:g}: use a ratio above 0")
     check_points(points)
+    _check_options(uniform, coherence, seeds, fail_below, csv)
     if csv is not None:
         check_target(csv, force, *meshes)
     backend = select_backend(device, threads)
     level = depth if depth is not None else 7 if backend.name == "cpu" else 9
-    if uniform or coherence or seeds:
-        if csv is not None or fail_below is not None or uniform + coherence + (seeds is not None) > 1:
-            raise UsageError(
-                "--uniform, --coherence and --seeds go with neither --csv nor --fail-below, nor with each other"
-            )
-        for mesh in meshes:
-            if uniform:
-                _compare_with_grids(mesh, level, backend.name, threads, repeat, json, quiet)
-            elif coherence:
-                _compare_seeds(mesh, level, backend, repeat, json, quiet)
-            else:
-                measure_seeds(mesh, level, backend, repeat, json, quiet)
-        return
     reports = []
     for mesh in meshes:
-        with progress(mesh, quiet or json) as update:
-            report = _measure(mesh, backend, points, level, query, repeat, update)
-        reports.append(report)
-        if json:
-            print_json(report)
-        elif not quiet:
-            _print_report(report)
-    if points in OCTREES and not json and not quiet:
+        if uniform:
+            _compare_with_grids(mesh, level, backend.name, threads, repeat, json, quiet)
+        elif coherence:
+            _compare_seeds(mesh, level, backend, repeat, json, quiet)
+        elif seeds:
+            measure_seeds(mesh, level, backend, repeat, json, quiet)
+        else:
+            reports.append(_time_queries(mesh, backend, points, level, query, repeat, json, quiet))
+    if reports and points in OCTREES and not json and not quiet:
         _print_thesis(reports)
     if csv is not None:
         _write_csv(csv, reports, force)
     if fail_below is not None:
         _fail_slow(reports, query, fail_below)
+
+
+def _check_options(
+    uniform: bool, coherence: bool, seeds: str | None, fail_below: float | None, csv: Path | None
+) -> None:
+    """Raises UsageError for impossible values, and for options that do not go together."""
+    if seeds not in (None, "knn"):
+        raise UsageError(f"--seeds {seeds}: use knn")
+    if fail_below is not None and not fail_below > 0:
+        raise UsageError(f"--fail-below {fail_below:g}: use a ratio above 0")
+    compared = uniform + coherence + (seeds is not None)
+    if compared > 1 or (compared and (csv is not None or fail_below is not None)):
+        raise UsageError(
+            "--uniform, --coherence and --seeds go with neither --csv nor --fail-below, nor with each other"
+        )
+
+
+def _time_queries(
+    mesh: str, backend: Backend, points: str, depth: int, query: str, repeat: int, json: bool, quiet: bool
+) -> dict[str, Any]:
+    with progress(mesh, quiet or json) as update:
+        report = _measure(mesh, backend, points, depth, query, repeat, update)
+    if json:
+        print_json(report)
+    elif not quiet:
+        _print_report(report)
+    return report
 
 
 def _fail_slow(reports: list[dict[str, Any]], query: str, least: float) -> None:
@@ -242,110 +192,6 @@ def _measure(
         "stages_ms": {name: 1e3 * value for name, value in stages.items()},
         "queries": found,
     }
-
-
-def _measure_scan(device: str, threads: int | None, repeat: int, json: bool, quiet: bool) -> None:
-    from dataclasses import asdict
-
-    from sdfcli.runtime import driver
-
-    driver.with_cub()
-    from sdfcli.backend import all_backends, select_backends
-    from sdfcli.bench.scan import ON_DEVICES, ON_DEVICES_CPU, measure_scan
-
-    backends = all_backends(threads) if device == "auto" else select_backends(device, threads)
-    sizes = ON_DEVICES_CPU if backends[0].name == "cpu" else ON_DEVICES
-    names = ",".join(backend.name for backend in backends)
-    rows = []
-    for row in measure_scan(backends, on_devices=sizes, repeat=repeat):
-        if json:
-            print_json({"device": names, **asdict(row)})
-        rows.append(
-            (
-                row.what,
-                row.where,
-                f"{row.devices}",
-                f"{row.elements:,}",
-                f"{row.milliseconds:.4g}",
-                f"{row.fastest:.4g} to {row.slowest:.4g}",
-                f"{row.gigabytes:,.0f}",
-                f"{row.speed_up:.2f}",
-                "-" if row.paper is None else f"{row.paper:.2f}",
-            )
-        )
-    if not json and not quiet:
-        header = ("", "", "devices", "elements", "ms", "quartiles", "GB/s", "x one device", "paper's ms")
-        print_table(f"exclusive scan of 32-bit numbers, {names}", rows, header)
-
-
-def _measure_sequences(
-    meshes: list[str],
-    frames: int | None,
-    depth: int | None,
-    device: str,
-    threads: int | None,
-    repeat: int,
-    json: bool,
-    quiet: bool,
-) -> None:
-    from dataclasses import asdict
-
-    from sdfcli.backend.select import device_names
-    from sdfcli.bench import thesis
-    from sdfcli.bench.sequence import LIU_KIM, compare, torus
-    from sdfcli.mesh.load import load_mesh
-
-    names = device_names(device)
-    on_cpu = names == ["cpu"]
-    count = frames if frames is not None else 16 if on_cpu else 120
-    level = depth if depth is not None else 7 if on_cpu else 9
-    for path in meshes or ["torus"]:
-        mesh = load_mesh(path) if meshes else torus()
-        with progress(path, quiet or json) as update:
-            found = list(compare(mesh, count, level, device=device, threads=threads, repeat=repeat, progress=update))
-        head = {"input": path, "triangles": len(mesh.faces), "device": ",".join(names), "depth": level}
-        if json:
-            print_json({**head, "rows": [asdict(row) for row in found]})
-        if json or quiet:
-            continue
-        rows = [
-            (
-                row.way if row.file else f"{row.way}, no file",
-                row.octree,
-                f"{row.frames}",
-                f"{row.seconds:.2f}",
-                f"{row.per_second:.2f}",
-                "-" if row.steady is None else f"{row.steady:.2f}",
-            )
-            for row in found
-        ]
-        title = f"{path}: {len(mesh.faces):,} triangles, bvh to depth {level}, adaptive by default, {head['device']}"
-        print_table(title, rows, ("way", "octree", "frames", "s", "frames/s", "after the first"))
-    if not json and not quiet:
-        times = " and ".join(f"{name} {thesis.BUILD_MS[name]['cct'][0]:.2f} ms" for name in ("bunny", "dragon"))
-        print_lines(
-            f"The thesis: {times} a build, the GPU alone ({thesis.GPU}); Liu and Kim 2014: {LIU_KIM:g} frames/s."
-        )
-
-
-def _measure_neighbours(
-    meshes: list[str],
-    k: int | None,
-    block: int | None,
-    device: str,
-    threads: int | None,
-    repeat: int,
-    json: bool,
-    quiet: bool,
-) -> None:
-    from sdfcli.backend import select_backend
-    from sdfcli.bench import park
-
-    if not meshes:
-        raise UsageError("knn: name a mesh, as in `sdfcli bench knn horse.ply`")
-    backend = select_backend(device, threads)
-    for mesh in meshes:
-        measure_neighbours(mesh, backend, park.K if k is None else k, block, repeat, threads, json, quiet)
 
 
 def _compare_with_grids(

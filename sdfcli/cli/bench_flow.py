@@ -1,11 +1,15 @@
-"""What `sdfcli bench flow` prints."""
+"""`sdfcli bench flow`: layouts of particles, beside the figures of their paper."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from sdfcli.cli import options
+from sdfcli.cli.bench_options import Runs, numbers
 from sdfcli.cli.output import print_json, print_lines, print_table, progress
 from sdfcli.errors import UsageError
 
@@ -14,15 +18,55 @@ if TYPE_CHECKING:
     from sdfcli.bench.flow import Row
 
 
-def numbers(text: str, name: str) -> list[float]:
-    """Numbers between commas. Raises UsageError for anything else."""
-    try:
-        return [float(word) for word in text.split(",")]
-    except ValueError:
-        raise UsageError(f"{name} {text}: use numbers between commas, as in 1,10") from None
+Scale = Annotated[str, typer.Option(metavar="X[,X...]", help="Numbers of particles, in multiples of the paper's.")]
+Block = Annotated[
+    str | None,
+    typer.Option(metavar="N[,N...]", help="Threads of a GPU's blocks: multiples of 32 up to 1024.", show_default=False),
+]
+Steps = Annotated[
+    int | None, typer.Option(help="Time steps; 2,000 on a GPU, 100 on the CPU by default.", show_default=False)
+]
 
 
-def block_sizes(text: str) -> list[int]:
+def bench_flow(
+    scale: Scale = "1",
+    block: Block = None,
+    steps: Steps = None,
+    repeat: Runs = 1,
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Time layouts of particles, beside the figures of their paper.
+
+    Example: sdfcli bench flow --scale 1,10 --steps 100
+    """
+    from sdfcli.backend import select_backend
+    from sdfcli.bench import tomioka
+    from sdfcli.bench.flow import BLOCKS, SHORT, measure
+
+    blocks = None if block is None else _block_sizes(block)
+    backend = select_backend(device, threads)
+    on_cpu = backend.name == "cpu"
+    count = steps if steps is not None else SHORT if on_cpu else tomioka.STEPS
+    if count < 1:
+        raise UsageError(f"--steps {count}: use 1 or more")
+    with progress("bench flow", quiet or json) as update:
+        given = [None] if on_cpu else blocks or BLOCKS
+        rows = list(measure(backend, numbers(scale, "--scale"), given, count, repeat, update))
+    if json:
+        print_json({"device": backend.name, "steps": count, "rows": [asdict(row) for row in rows]})
+    if json or quiet:
+        return
+    _print_layouts(backend, rows, count)
+    _print_stages(rows)
+    print_lines("", *_caveats())
+    if blocks is not None and on_cpu:
+        print_lines("--block is of no effect: a CPU has no blocks of threads.")
+
+
+def _block_sizes(text: str) -> list[int]:
     """Threads of blocks, between commas. Raises UsageError for impossible ones."""
     from sdfcli.bench.knn import check_block
 
@@ -33,31 +77,6 @@ def block_sizes(text: str) -> list[int]:
     for threads in found:
         check_block(threads)
     return found
-
-
-def measure_flows(
-    backend: Backend, scales: str, blocks: list[int] | None, steps: int | None, repeat: int, json: bool, quiet: bool
-) -> None:
-    """`bench flow` on one device. blocks: threads of blocks, for a GPU alone."""
-    from sdfcli.bench import tomioka
-    from sdfcli.bench.flow import BLOCKS, SHORT, measure
-
-    on_cpu = backend.name == "cpu"
-    count = steps if steps is not None else SHORT if on_cpu else tomioka.STEPS
-    if count < 1:
-        raise UsageError(f"--steps {count}: use 1 or more")
-    with progress("bench flow", quiet or json) as update:
-        given = [None] if on_cpu else blocks or BLOCKS
-        rows = list(measure(backend, numbers(scales, "--scale"), given, count, repeat, update))
-    if json:
-        print_json({"device": backend.name, "steps": count, "rows": [asdict(row) for row in rows]})
-    if json or quiet:
-        return
-    _print_layouts(backend, rows, count)
-    _print_stages(rows)
-    print_lines("", *_caveats())
-    if blocks is not None and on_cpu:
-        print_lines("--block is of no effect: a CPU has no blocks of threads.")
 
 
 def _print_layouts(backend: Backend, rows: Sequence[Row], steps: int) -> None:

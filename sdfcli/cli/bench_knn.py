@@ -1,11 +1,15 @@
-"""What `sdfcli bench knn` and `sdfcli bench --seeds knn` print."""
+"""`sdfcli bench knn`: neighbours by the shifted sort; and the tables of `sdfcli bench --seeds knn`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from sdfcli.cli import options
+from sdfcli.cli.bench_options import Repeat
 from sdfcli.cli.output import print_json, print_lines, print_table, progress
 
 if TYPE_CHECKING:
@@ -14,10 +18,41 @@ if TYPE_CHECKING:
     from sdfcli.bench.knn import Comparison, Size, Variant
 
 
-def measure_neighbours(
+K = Annotated[int | None, typer.Option("-k", help="Number of neighbours, 1 to 32; 8 by default.", show_default=False)]
+Block = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Threads of a GPU's blocks: a multiple of 32 up to 1024.", show_default=False),
+]
+
+
+def bench_knn(
+    meshes: options.Meshes,
+    k: K = None,
+    block: Block = None,
+    repeat: Repeat = 5,
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Time neighbours by the shifted sort, beside the figures of its paper and exact answers.
+
+    Example: sdfcli bench knn horse.ply -k 8
+    """
+    from sdfcli.backend import select_backend
+    from sdfcli.bench import park
+    from sdfcli.bench.knn import check_block
+
+    if block is not None:
+        check_block(block)
+    backend = select_backend(device, threads)
+    for mesh in meshes:
+        _measure(mesh, backend, park.K if k is None else k, block, repeat, threads, json, quiet)
+
+
+def _measure(
     path: str, backend: Backend, k: int, block: int | None, repeat: int, threads: int | None, json: bool, quiet: bool
 ) -> None:
-    """`bench knn` of one mesh."""
     from sdfcli.bench.knn import Comparison
     from sdfcli.mesh.load import load_mesh
 

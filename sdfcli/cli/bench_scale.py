@@ -1,42 +1,59 @@
-"""What `sdfcli bench scale` prints."""
+"""`sdfcli bench scale`: whole builds of larger and larger meshes, and how they grow."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from sdfcli.cli.bench_flow import numbers
+import typer
+
+from sdfcli.cli import options
+from sdfcli.cli.bench_options import numbers
 from sdfcli.cli.output import human_bytes, print_json, print_lines, print_table, progress
-from sdfcli.errors import UsageError
 
 if TYPE_CHECKING:
-    from sdfcli.backend import Backend
     from sdfcli.bench.scale import Row
 
 
-def measure_growth(
-    meshes: list[str],
-    scales: str | None,
-    depth: int | None,
-    backend: Backend,
-    threads: int | None,
-    json: bool,
-    quiet: bool,
+Scale = Annotated[
+    str | None,
+    typer.Option(
+        metavar="X[,X...]",
+        help="Numbers of triangles, in multiples of the mesh's; 1,4,16 by default.",
+        show_default=False,
+    ),
+]
+Depth = Annotated[
+    int | None, typer.Option(help="Level of the thesis's octree; the adaptive one by default.", show_default=False)
+]
+
+
+def bench_scale(
+    meshes: options.Meshes,
+    scale: Scale = None,
+    depth: Depth = None,
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
 ) -> None:
-    """`bench scale` on one device. depth: of the thesis's octree; None: the adaptive one."""
+    """Time whole builds of copies and subdivisions of a mesh, and say how seconds and memory grow.
+
+    Example: sdfcli bench scale dragon.ply --scale 1,4,16
+    """
+    from sdfcli.backend import select_backend
     from sdfcli.bench.scale import SCALES, check_scales, exponents, measure
 
-    if not meshes:
-        raise UsageError("scale: name a mesh, as in `sdfcli bench scale dragon.ply`")
-    factors = check_scales(SCALES if scales is None else numbers(scales, "--scale"))
-    options = ["--device", backend.name, *([] if threads is None else ["--threads", str(threads)])]
+    factors = check_scales(SCALES if scale is None else numbers(scale, "--scale"))
+    backend = select_backend(device, threads)
+    given = ["--device", backend.name, *([] if threads is None else ["--threads", str(threads)])]
     if depth is not None:
-        options += ["--octree", "bvh", "--depth", str(depth)]
+        given += ["--octree", "bvh", "--depth", str(depth)]
     octree = "adaptive octree" if depth is None else f"bvh to depth {depth}"
     for mesh in meshes:
         with progress(mesh, quiet or json) as update:
-            rows = list(measure(mesh, factors, backend, options, update))
+            rows = list(measure(mesh, factors, backend, given, update))
         slopes = exponents(rows)
         if json:
             print_json(

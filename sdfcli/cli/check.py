@@ -16,7 +16,7 @@ BARS = VERDICTS[:-1]
 
 
 def check(
-    meshes: Annotated[list[str], typer.Argument(metavar="MESH...", help="Triangle meshes.")],
+    meshes: options.Meshes,
     require: Annotated[
         str | None,
         typer.Option(

@@ -14,17 +14,24 @@ from sdfcli.cli import options
 from sdfcli.cli.fields import FrameRange, open_field
 from sdfcli.cli.output import print_written, progress
 from sdfcli.errors import UsageError
+from sdfcli.export import FORMATS, Format, load
 
 if TYPE_CHECKING:
-    from sdfcli.export.lattice import Lattice
     from sdfcli.field.field import Field
 
-ENDINGS = (".vtkhdf", ".vti", ".npz", ".raw", ".nvdb", ".vdb")
 DEFAULT_RESOLUTION = 128
 
+OCTREES = ", ".join(ending for ending, form in FORMATS.items() if not form.grid)
+GRIDS = ", ".join(ending for ending, form in FORMATS.items() if form.grid)
+SAMPLED = " or ".join(ending for ending, form in FORMATS.items() if form.samples)
+TYPED = [ending for ending, form in FORMATS.items() if form.dtypes]
 
 Output = Annotated[
-    Path, typer.Argument(metavar="OUT", help="Output file; its ending is the format: " + ", ".join(ENDINGS) + ".")
+    Path,
+    typer.Argument(
+        metavar="OUT",
+        help=f"Output file; its ending is the format: {OCTREES} for the octree; {GRIDS} for a regular grid.",
+    ),
 ]
 Resolution = Annotated[
     int | None,
@@ -42,13 +49,13 @@ Dtype = Annotated[
     str | None,
     typer.Option(
         **options.words("float32", "float16"),
-        help="Number format of .raw and .npz grids; float32 by default.",
+        help=f"Number format of {' and '.join(TYPED)} grids; float32 by default.",
         show_default=False,
     ),
 ]
 Samples = Annotated[
     int | None,
-    typer.Option(help="Number of DeepSDF samples (.npz: pos and neg), in place of a grid.", show_default=False),
+    typer.Option(help=f"Number of DeepSDF samples ({SAMPLED}: pos and neg), in place of a grid.", show_default=False),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Random seed of the samples.")]
 Normalized = Annotated[bool, typer.Option("--normalized", help="Scale the shape to the unit sphere, as DeepSDF does.")]
@@ -71,8 +78,8 @@ def export(
 ) -> None:
     """Convert a field for other programs: ParaView, NumPy, game engines, NanoVDB, OpenVDB, DeepSDF.
 
-    .vtkhdf holds the octree itself; .vti, .npz, .raw (with a JSON header), .nvdb and .vdb a regular grid. Of a sequence
-    .vtkhdf holds all frames, unless one is chosen.
+    The format is the octree itself, or a regular grid; .raw has a JSON header beside it. Of a sequence .vtkhdf holds
+    all frames, unless one is chosen.
 
     Example: sdfcli export bunny.h5 bunny.vti --resolution 256
     """
@@ -81,98 +88,79 @@ def export(
     from sdfcli.sequence.file import is_sequence
 
     ending = output.suffix.lower()
-    if ending not in ENDINGS:
-        raise UsageError(f"{output}: use a name that ends in {', '.join(ENDINGS)}")
-    _check_options(ending, resolution, window, dtype, samples, normalized)
+    if ending not in FORMATS:
+        raise UsageError(f"{output}: use a name that ends in {', '.join(FORMATS)}")
+    form = FORMATS[ending]
+    _check_options(form, resolution, window, dtype, samples, normalized)
     box = _box(window)
-    targets = [output, header_path(output)] if ending == ".raw" else [output]
+    targets = [output, header_path(output)] if form.header else [output]
     for target in targets:
         check_target(target, force, file)
     with progress(str(file), quiet or json) as update:
         start = clock.perf_counter()
-        series = ending == ".vtkhdf" and frame is None and time is None and is_sequence(file)
+        series = form.series is not None and frame is None and time is None and is_sequence(file)
         field: Any = FrameRange(file, ":") if series else open_field(file, frame, time)
         update(f"writing {output}")
         with ExitStack() as stack:
             temporary = [stack.enter_context(written_whole(target, force)) for target in targets]
             if series:
-                facts = _octrees(temporary[0], field, update)
-            elif ending == ".vtkhdf":
-                facts = _octree(temporary[0], field)
+                facts = _octrees(form, temporary[0], field, update)
+            elif not form.grid:
+                facts = _octree(form, temporary[0], field)
             elif samples is not None:
-                facts = _samples(temporary[0], field, samples, seed, normalized)
+                facts = _samples(form, temporary[0], field, samples, seed, normalized)
             else:
                 kind = "float32" if dtype is None else dtype
                 most = DEFAULT_RESOLUTION if resolution is None else resolution
-                facts = _grid(temporary, ending, output, field, most, box, kind)
+                facts = _grid(form, temporary, output.name, field, most, box, kind)
         seconds = clock.perf_counter() - start
     rows = [(name, _text(value)) for name, value in facts.items()]
     print_written(file, targets, facts, rows, seconds, json, quiet)
 
 
-def _octree(path: Path, field: Field) -> dict[str, Any]:
-    from sdfcli.export.vtkhdf import write_vtkhdf
-
-    write_vtkhdf(path, field)
+def _octree(form: Format, path: Path, field: Field) -> dict[str, Any]:
+    load(form.writer)(path, field)
     return {"leaves": len(field.leaf_key), "corners": len(field.corner_key)}
 
 
-def _octrees(path: Path, frames: FrameRange, update: Callable[[str], None]) -> dict[str, Any]:
-    from sdfcli.export.series import write_series
+def _octrees(form: Format, path: Path, frames: FrameRange, update: Callable[[str], None]) -> dict[str, Any]:
+    steps = ((frames.time(k), field) for k, field in frames.fields(update, "writing"))
+    facts: dict[str, Any] = load(str(form.series))(path, steps)
+    return facts
 
-    return write_series(path, ((frames.time(k), field) for k, field in frames.fields(update, "writing")))
 
-
-def _samples(path: Path, field: Field, count: int, seed: int, normalized: bool) -> dict[str, Any]:
-    from sdfcli.export.samples import write_samples
-
-    positive, negative = write_samples(path, field, count, seed, normalized)
+def _samples(form: Format, path: Path, field: Field, count: int, seed: int, normalized: bool) -> dict[str, Any]:
+    positive, negative = load(str(form.samples))(path, field, count, seed, normalized)
     return {"pos": positive, "neg": negative}
 
 
 def _grid(
-    paths: list[Path], ending: str, output: Path, field: Field, resolution: int, box: list[float] | None, dtype: str
+    form: Format, paths: list[Path], name: str, field: Field, resolution: int, box: list[float] | None, dtype: str
 ) -> dict[str, Any]:
     from sdfcli.export import lattice as grids
 
-    lattice: Lattice = grids.make_lattice(field, resolution, box)
+    lattice = grids.make_lattice(field, resolution, box)
     if dtype == "float16":
         grids.check_half(lattice)
-    if ending == ".vti":
-        from sdfcli.export.vti import write_vti
-
-        write_vti(paths[0], field, lattice)
-    elif ending == ".npz":
-        from sdfcli.export.npz import write_grid
-
-        write_grid(paths[0], field, lattice, dtype)
-    elif ending == ".raw":
-        from sdfcli.export.raw import write_raw
-
-        write_raw(paths[0], paths[1], output.name, field, lattice, dtype)
-    elif ending == ".nvdb":
-        from sdfcli.export.nvdb import write_nvdb
-
-        write_nvdb(paths[0], field, lattice)
-    else:
-        from sdfcli.export.vdb import write_vdb
-
-        write_vdb(paths[0], field, lattice)
+    given: dict[str, Any] = {"dtype": dtype} if form.dtypes else {}
+    if form.header:
+        given |= {"header": paths[1], "name": name}
+    load(form.writer)(paths[0], field=field, lattice=lattice, **given)
     return {"shape": list(lattice.shape), "origin": [float(x) for x in lattice.origin], "spacing": lattice.spacing}
 
 
 def _check_options(
-    ending: str, resolution: int | None, window: str | None, dtype: str | None, samples: int | None, normalized: bool
+    form: Format, resolution: int | None, window: str | None, dtype: str | None, samples: int | None, normalized: bool
 ) -> None:
     """Raises UsageError for options that the format has no use for."""
-    if samples is not None and (ending != ".npz" or samples < 1):
-        raise UsageError("--samples: use 1 or more, and a name that ends in .npz")
+    if samples is not None and (form.samples is None or samples < 1):
+        raise UsageError(f"--samples: use 1 or more, and a name that ends in {SAMPLED}")
     if normalized and samples is None:
         raise UsageError("--normalized is for --samples")
-    if (ending == ".vtkhdf" or samples is not None) and (resolution is not None or window is not None):
+    if (not form.grid or samples is not None) and (resolution is not None or window is not None):
         raise UsageError("--resolution and --window are for grids")
-    if dtype is not None and (dtype not in ("float16", "float32") or ending not in (".raw", ".npz") or samples):
-        raise UsageError("--dtype: use float32 or float16, for a grid in a .raw or .npz file")
+    if dtype is not None and (dtype not in ("float16", "float32") or not form.dtypes or samples):
+        raise UsageError(f"--dtype: use float32 or float16, for a grid in a {' or '.join(TYPED)} file")
 
 
 def _box(window: str | None) -> list[float] | None:

@@ -86,7 +86,6 @@ Pictures = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Folder for a picture of each state, frame_0000.png and on.", show_default=False),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the frames that an interrupted run has kept.")]
 
 
 def flow(
@@ -102,7 +101,7 @@ def flow(
     case: Case = None,
     layout: Layout = "compact",
     pictures: Pictures = None,
-    resume: Resume = False,
+    resume: options.Resume = False,
     device: options.Device = "auto",
     threads: options.Threads = None,
     force: options.Force = False,

@@ -19,8 +19,10 @@ def words(*values: str, others: str = "") -> dict[str, Any]:
     return {"metavar": "|".join([*values, others]).rstrip("|"), "autocompletion": complete}
 
 
+Meshes = Annotated[list[str], typer.Argument(metavar="MESH...", help="Triangle meshes.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the frames that an interrupted run has kept.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 Device = Annotated[
     str, typer.Option("--device", **words("auto", "cpu", "cuda", others="cuda:N"), help="Compute device.")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.build import (
+from sdfcli.cli.build_options import (
     Band,
     Depth,
     Domain,
@@ -65,7 +65,6 @@ Jobs = Annotated[
         show_default=False,
     ),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the frames that an interrupted run has kept.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print a line per frame, and the seconds of stages.")]
 
 
@@ -86,7 +85,7 @@ def sequence(
     unit: Unit = None,
     max_error: MaxError = None,
     cold: Cold = False,
-    resume: Resume = False,
+    resume: options.Resume = False,
     device: options.Devices = "auto",
     threads: options.Threads = None,
     max_memory: MaxMemory = None,

@@ -1,1 +1,70 @@
-"""Export of fields to the formats of other programs, one module per format."""
+"""Export of fields to the formats of other programs, one module per format, and the table of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of `sdfcli export`.
+
+    writer   `module.function` of this package: `write(path, field)` for the octree, `write(path, field, lattice)` for
+             a grid. It is imported when a file is written.
+    grid     whether it holds a regular grid; otherwise the octree.
+    dtypes   whether the writer takes the grid's `dtype`, float32 or float16.
+    header   whether the writer takes the path of a JSON `header`, too, and the `name` by which it calls the file.
+    samples  the writer of random samples (`--samples`), None where the format has none.
+    series   the writer of all frames of a sequence, None where the format holds one field.
+    holds, programs, made_by   the row of the documentation's table, in Markdown.
+    """
+
+    writer: str
+    holds: str
+    programs: str
+    made_by: str = "sdfcli"
+    grid: bool = True
+    dtypes: bool = False
+    header: bool = False
+    samples: str | None = None
+    series: str | None = None
+
+
+FORMATS = {
+    ".vtkhdf": Format(
+        "vtkhdf.write_vtkhdf",
+        "the octree itself: a voxel a leaf, shared corners",
+        "ParaView 5.12 and later, VTK",
+        "h5py",
+        grid=False,
+        series="series.write_series",
+    ),
+    ".vti": Format("vti.write_vti", "a regular grid", "ParaView, VTK"),
+    ".npz": Format(
+        "npz.write_grid", "a regular grid", "NumPy, PyTorch, JAX", dtypes=True, samples="samples.write_samples"
+    ),
+    ".raw": Format(
+        "raw.write_raw", "a regular grid and a JSON header", "Unity, engines, textures", dtypes=True, header=True
+    ),
+    ".nvdb": Format(
+        "nvdb.write_nvdb",
+        "a regular grid in NanoVDB",
+        "Warp, renderers on GPUs",
+        "[NVIDIA Warp](https://nvidia.github.io/warp): `pip install 'sdfcli[nvdb]'`",
+    ),
+    ".vdb": Format(
+        "vdb.write_vdb",
+        "a regular grid in OpenVDB",
+        "Houdini, Blender",
+        "OpenVDB's module `openvdb`, where it is installed",
+    ),
+}
+"""The formats by the endings of their files, in the order of the help."""
+
+
+def load(writer: str) -> Any:
+    """The function that a `Format` names, imported."""
+    module, _, function = writer.partition(".")
+    return getattr(import_module(f"{__name__}.{module}"), function)

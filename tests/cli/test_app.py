@@ -16,7 +16,7 @@ import sdfcli
 import shapes
 from commands import run
 from sdfcli.cli import output
-from sdfcli.cli.app import COMMANDS, app
+from sdfcli.cli.app import NAMES, app
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_without_a_command_there_is_help() -> None:
     assert "Usage: " in done.output
 
 
-@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
+@pytest.mark.parametrize("command", [[], *(name.split() for name in NAMES)])
 def test_short_help(command: list[str]) -> None:
     short, long = (CliRunner().invoke(app, [*command, word]) for word in ("-h", "--help"))
     assert (short.exit_code, short.output) == (0, long.output)
@@ -74,6 +74,9 @@ def test_debug_is_a_name_behind_two_dashes() -> None:
         ("render --view l", "left"),
         ("build --octree ", "adaptive bvh"),
         ("bench --points b", "bvh"),
+        ("bench sca", "scan scale"),
+        ("bench scan --device c", "cpu cuda"),
+        ("bench --repeat 2 scan --th", "--threads"),
     ],
 )
 def test_values_are_completed(words: str, values: str) -> None:

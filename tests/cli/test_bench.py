@@ -138,10 +138,38 @@ def test_sequences(dragon: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest
     assert (report["input"], report["device"], report["depth"], len(report["rows"])) == ("torus", "cpu", 7, 2)
 
 
-def test_frames_without_a_sequence(dragon: Path) -> None:
-    done = run("bench", dragon, "--frames", "2", *QUICK)
-    assert done.returncode == 2
-    assert "--frames" in done.stderr
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        *((["MESH"], option) for option in ("--frames 2", "-k 8", "--block 512", "--scale 2", "--steps 2")),
+        *((["scan"], option) for option in ("--uniform", "--depth 4", "--query cct", "--csv x.csv")),
+        *((["sequence"], option) for option in ("--points near", "--steps 2")),
+        *((["knn", "MESH"], option) for option in ("--seeds knn", "--coherence", "--depth 4")),
+        *((["scale", "MESH"], option) for option in ("--frames 2", "--repeat 2")),
+        *((["flow"], option) for option in ("--depth 4", "-k 8")),
+    ],
+)
+def test_options_of_other_sub_commands(dragon: Path, words: list[str], option: str) -> None:
+    """One line names the option, and the help of the sub-command."""
+    done = run("bench", *(dragon if word == "MESH" else word for word in words), *option.split())
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    command = "bench" if words == ["MESH"] else f"bench {words[0]}"
+    assert line.startswith(f"sdfcli: no such option: {option.split(maxsplit=1)[0]}")
+    assert line.endswith(f"(see sdfcli {command} --help)")
+
+
+@pytest.mark.parametrize("words", [["--steps", "0", "flow"], ["--steps=0", "--json", "flow"], ["flow", "--steps", "0"]])
+def test_a_sub_command_behind_options(words: list[str]) -> None:
+    done = run("bench", "--device", "cpu", *words)
+    assert (done.returncode, done.stderr) == (2, "sdfcli: --steps 0: use 1 or more\n")
+
+
+@pytest.mark.parametrize("words", [["./flow"], ["--", "flow"], ["none.ply", "flow"], ["--csv", "flow", "none.ply"]])
+def test_meshes_with_the_name_of_a_sub_command(words: list[str]) -> None:
+    done = run("bench", "--device", "cpu", *words)
+    assert done.returncode == 3
+    assert done.stderr.endswith(": no such file\n")
 
 
 def test_coherence(dragon: Path) -> None:
@@ -228,16 +256,10 @@ def test_seeds(dragon: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["knn"], "knn: name a mesh"),
+        (["knn"], "missing argument 'MESH...' (see sdfcli bench knn --help)"),
         (["knn", "MESH", "-k", "33"], "-k 33: use 1 to 32"),
         (["knn", "MESH", "--block", "100"], "--block 100: use a multiple of 32 up to 1024"),
-        (["MESH", "-k", "8"], "-k goes with `sdfcli bench knn` alone, --block with that and `sdfcli bench flow`"),
-        (
-            ["MESH", "--block", "512"],
-            "-k goes with `sdfcli bench knn` alone, --block with that and `sdfcli bench flow`",
-        ),
         (["MESH", "--seeds", "bfs"], "--seeds bfs: use knn"),
-        (["knn", "MESH", "--seeds", "knn"], "--seeds"),
     ],
 )
 def test_what_neighbours_do_not_take(dragon: Path, words: list[str], message: str) -> None:
@@ -370,13 +392,11 @@ def test_layouts_of_particles() -> None:
         (["flow", "--scale", "0"], "--scale 0: use 1 to 10,000"),
         (["flow", "--scale", "1;2"], "--scale 1;2: use numbers between commas"),
         (["flow", "--steps", "0"], "--steps 0: use 1 or more"),
-        (["MESH", "--scale", "2"], "--scale goes with `sdfcli bench scale` and `sdfcli bench flow` alone"),
-        (["MESH", "--steps", "2"], "--steps goes with `sdfcli bench flow` alone"),
         (["scale", "MESH", "--scale", "1.5"], "--scale 1.5: use whole numbers from 1"),
         (["scale", "MESH", "--scale", "4,0"], "--scale 0: use whole numbers from 1"),
         (["scale", "MESH", "--scale", "10000000"], "triangles are too many"),
-        (["scale"], "scale: name a mesh"),
-        (["knn", "MESH", "--block", "64,128"], "--block 64,128: knn takes one number"),
+        (["scale"], "missing argument 'MESH...' (see sdfcli bench scale --help)"),
+        (["knn", "MESH", "--block", "64,128"], "invalid value for '--block'"),
     ],
 )
 def test_what_particles_do_not_take(dragon: Path, words: list[str], message: str) -> None:

@@ -18,6 +18,7 @@ import shapes
 from commands import reports
 from sdfcli.cli.app import app
 from sdfcli.errors import InputError
+from sdfcli.export import FORMATS, Format
 from sdfcli.export.lattice import make_lattice, values
 
 RESOLUTION = 23
@@ -57,6 +58,18 @@ def close(field: sdfcli.Field, points: np.ndarray, distance: np.ndarray, relativ
     exact = field.sample(points)
     assert np.abs(exact).max() > 0.5
     np.testing.assert_allclose(distance, exact, rtol=0, atol=relative * np.abs(exact).max())
+
+
+def test_a_format_is_a_line_of_the_table(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FORMATS, ".grid", Format("vti.write_vti", "a regular grid", "tests"))
+    monkeypatch.setitem(FORMATS, ".tree", Format("vtkhdf.write_vtkhdf", "the octree", "tests", grid=False))
+    facts = [grid(file, tmp_path / name) for name in ("a.vti", "a.grid")]
+    assert facts[0]["shape"] == facts[1]["shape"]
+    assert (tmp_path / "a.vti").read_bytes() == (tmp_path / "a.grid").read_bytes()
+    assert report(file, tmp_path / "a.tree")["leaves"] == report(file, tmp_path / "a.vtkhdf")["leaves"]
+    for words in (["a.tree", "--resolution", 9], ["a.grid", "--dtype", "float16"], ["a.grid", "--samples", 9]):
+        assert invoke(file, tmp_path / str(words[0]), *words[1:], "--force").exit_code == 2
+    assert ".grid, .tree" in invoke(file, tmp_path / "a.none").stderr
 
 
 def test_the_field_tells_axes_apart(field: sdfcli.Field) -> None:

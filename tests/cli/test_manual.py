@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import tool
-from sdfcli.cli.app import COMMANDS
+from sdfcli.cli.app import NAMES
 
 
 @pytest.fixture(scope="module")
@@ -18,22 +18,26 @@ def manual() -> Any:
     return tool("manual")
 
 
+def page(command: str) -> str:
+    return "-".join(["sdfcli", *command.split()])
+
+
 def test_pages_are_those_of_the_help(manual: Any) -> None:
     """`python tools/manual.py` writes them again."""
     written = {path.name: path.read_text() for path in manual.FOLDER.iterdir()}
     assert written == manual.pages()
-    assert set(written) == {"sdfcli.1", *(f"sdfcli-{name}.1" for name in COMMANDS)}
+    assert set(written) == {"sdfcli.1", *(f"{page(name)}.1" for name in NAMES)}
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", NAMES)
 def test_every_option_is_there(command: str, manual: Any) -> None:
-    page = (manual.FOLDER / f"sdfcli-{command}.1").read_text().replace(r"\-", "-")
+    shown = (manual.FOLDER / f"{page(command)}.1").read_text().replace(r"\-", "-")
     table = tool("pages").options(command)
     for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE):
         for name in re.findall(r"`(-[-\w]+)`", row):
-            assert rf"\fB{name}\fR" in page
-    assert f"sdfcli {command}" in page.split(".SH EXAMPLE")[1]
-    assert f"sdfcli-{command} (1)" in (manual.FOLDER / "sdfcli.1").read_text().replace(r"\-", "-")
+            assert rf"\fB{name}\fR" in shown
+    assert f"sdfcli {command}" in shown.split(".SH EXAMPLE")[1]
+    assert f"{page(command)} (1)" in (manual.FOLDER / "sdfcli.1").read_text().replace(r"\-", "-")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,90 @@
+"""Options of `sdfcli build` and `sdfcli sequence`: the parameters of a build, its lengths and its memory."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from sdfcli.cli.options import words
+from sdfcli.errors import UsageError
+from sdfcli.params import DEFAULT_DEPTH, LENGTHS, OCTREES, THIN
+from sdfcli.runtime import memory
+
+Octree = Annotated[str, typer.Option(**words(*OCTREES), help="Refinement criterion: field error, or triangle density.")]
+Depth = Annotated[
+    int | None,
+    typer.Option(
+        help=f"Maximum octree level; {DEFAULT_DEPTH} by default, more where a tolerance below 6e-4 needs it.",
+        show_default=False,
+    ),
+]
+Tolerance = Annotated[float, typer.Option(help="Maximum field error, as a fraction of the bounding box's diagonal.")]
+Band = Annotated[
+    float, typer.Option(help="Distance, as a fraction of the diagonal, beyond which the tolerance grows with it.")
+]
+Thin = Annotated[
+    float | None,
+    typer.Option(
+        metavar="FRACTION",
+        help="Minimum thickness of resolved walls and gaps, as a fraction of the diagonal; "
+        f"{THIN:g} tolerances by default, 0: no refinement for them.",
+        show_default=False,
+    ),
+]
+Domain = Annotated[
+    str | None,
+    typer.Option(
+        metavar="X,Y,Z,L",
+        help="Cube of the field: lower corner and edge, in the mesh's units; a padded cube around the mesh by default. "
+        "Fields of one domain share a lattice.",
+        show_default=False,
+    ),
+]
+Unit = Annotated[
+    float | None,
+    typer.Option(
+        metavar="LENGTH",
+        help="Length that --tolerance, --band and --thin are fractions of; the mesh's diagonal by default.",
+        show_default=False,
+    ),
+]
+MaxError = Annotated[
+    float | None,
+    typer.Option(
+        metavar="LENGTH",
+        help="Maximum field error in the mesh's units: --unit such that the tolerance is this length.",
+        show_default=False,
+    ),
+]
+MaxMemory = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="Memory limit, as 800M or 4G; 90 % of the free memory by default."),
+]
+
+
+def parse_domain(domain: str | None) -> Any:
+    """The numbers of --domain; BuildParams checks them."""
+    return domain if domain is None else domain.split(",")
+
+
+def unit_for(unit: float | None, max_error: float | None, tolerance: float) -> float | None:
+    """--unit, or what --max-error makes it. Raises UsageError for both, and for an impossible length."""
+    if max_error is None:
+        return unit
+    if unit is not None:
+        raise UsageError("--max-error and --unit both set the unit; use one of them")
+    if not 0 < max_error < LENGTHS[1]:
+        raise UsageError(f"--max-error {max_error}: use a length above 0, in the mesh's units")
+    return max_error / tolerance if tolerance > 0 else None
+
+
+def memory_limit(size: str | None) -> int | None:
+    """The bytes of --max-memory, also set as the limit of this process; None without it."""
+    if size is None:
+        return None
+    from sdfcli.verify.estimate import parse_size
+
+    limit = parse_size(size)
+    memory.bound(limit)
+    return limit
