@@ -8,6 +8,9 @@ from typing import Any
 
 from sdfcli.errors import UsageError
 
+ENDINGS = (".h5", ".hdf5")
+"""Of files of fields and sequences."""
+
 OCTREES = ("adaptive", "bvh")
 SIGNS = ("auto", "pseudonormal", "winding", "none")
 VERDICTS = ("good", "usable", "doubtful", "unusable")

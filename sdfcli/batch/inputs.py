@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from sdfcli.errors import InputError, UsageError
 from sdfcli.mesh.formats.readers import FORMATS
+from sdfcli.params import ENDINGS
+from sdfcli.runtime.files import check_ending
 from sdfcli.runtime.remote import file_name, is_remote
 
 
@@ -26,17 +28,17 @@ def find_jobs(named: Iterable[str], listed: Iterable[str], output: str | None, r
     folders of its own stays in such folders. For one mesh that was named itself, `output` is the file to write, unless
     it is a folder or ends with a slash. A mesh that is named twice counts once.
 
-    Raises UsageError for a folder without meshes, for several meshes and the name of a field, and where two meshes
-    would have the same output.
+    Raises UsageError for a folder without meshes, for a field named as a file of another format, for several meshes and
+    the name of a field, and where two meshes would have the same output.
     """
     words = [word for name in named for word in (listed if name == "-" else [name])]
     found = [pair for word in words for pair in _meshes(word, recursive)]
     if not found:
         raise UsageError("no meshes given")
     single = len(words) == 1 and "-" not in named and not os.path.isdir(words[0])
-    if output is not None and single and not output.endswith("/") and is_remote(output):
-        return [Job(words[0], output)]
-    if output is not None and single and not output.endswith(os.sep) and not os.path.isdir(output):
+    names_a_file = single and output is not None and not output.endswith((os.sep, "/"))
+    if output is not None and names_a_file and (is_remote(output) or not os.path.isdir(output)):
+        check_ending(output, "", *ENDINGS)
         return [Job(words[0], output)]
     if output is not None and output.lower().endswith(".h5") and not os.path.isdir(output):
         raise UsageError(f"{output}: the fields of a folder, or of several meshes, need a folder; end its name with /")

@@ -93,12 +93,13 @@ def bench(
     """
     from sdfcli.backend import select_backend
     from sdfcli.bench.points import OCTREES, check_points
-    from sdfcli.runtime.files import check_target
+    from sdfcli.runtime.files import check_ending, check_target
 
     BuildParams(query=query)
     check_points(points)
     _check_options(uniform, coherence, seeds, fail_below, csv)
     if csv is not None:
+        check_ending(csv, "", ".csv")
         check_target(csv, force, *meshes)
     backend = select_backend(device, threads)
     level = depth if depth is not None else 7 if backend.name == "cpu" else 9

@@ -176,8 +176,9 @@ def _build_all(request: BuildRequest, style: Style, report: Path | None) -> int:
 
 def _check_page(report: Path, request: BuildRequest) -> None:
     """Raises UsageError where the page may not be written."""
-    from sdfcli.runtime.files import check_target
+    from sdfcli.runtime.files import check_ending, check_target
 
+    check_ending(report, "", ".html", ".htm")
     check_target(report, request.settings.force, *request.inputs)
     if any(os.path.realpath(job.output) == os.path.realpath(report) for job in request.jobs):
         raise UsageError(f"--report {report}: that is the output of a mesh; use another name")

@@ -110,7 +110,7 @@ def collide(
     from sdfcli.export.contacts import ENDINGS, write_contacts
     from sdfcli.query.first_contact import check_clearance
     from sdfcli.query.poses import load_poses, pose_at
-    from sdfcli.runtime.files import check_target
+    from sdfcli.runtime.files import check_ending, check_target
     from sdfcli.sequence.frames import find_frames
 
     for name, value in (("--margin", margin), ("--min", least)):
@@ -122,8 +122,7 @@ def collide(
         raise UsageError("--path: name its poses, by --poses FILE or --at, repeated")
     frames: Any = find_frames(mesh, faces)
     if contacts is not None:
-        if contacts.suffix.lower() not in ENDINGS:
-            raise UsageError(f"{contacts}: use a name that ends in {', '.join(ENDINGS)}")
+        check_ending(contacts, *ENDINGS)
         check_target(contacts, force, file, *frames.inputs, *([poses] if poses else []))
     placed = load_poses(poses) if poses else np.array([pose_at(words) for words in at] if at else [np.eye(4)])
     if path and len(frames) > 1:

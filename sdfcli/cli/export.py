@@ -84,12 +84,11 @@ def export(
     Example: sdfcli export bunny.h5 bunny.vti --resolution 256
     """
     from sdfcli.export.raw import header_path
-    from sdfcli.runtime.files import check_target, written_whole
+    from sdfcli.runtime.files import check_ending, check_target, written_whole
     from sdfcli.sequence.file import is_sequence
 
+    check_ending(output, *FORMATS)
     ending = output.suffix.lower()
-    if ending not in FORMATS:
-        raise UsageError(f"{output}: use a name that ends in {', '.join(FORMATS)}")
     form = FORMATS[ending]
     _check_options(form, resolution, window, dtype, samples, normalized)
     box = _box(window)

@@ -59,12 +59,12 @@ def extract(
     Example: sdfcli extract bunny.h5 --iso 0.002 --resolution 512 -o shell.ply
     """
     from sdfcli.backend import select_backends
-    from sdfcli.extract.mesh_file import check_ending
-    from sdfcli.runtime.files import check_target
+    from sdfcli.extract.mesh_file import ENDINGS
+    from sdfcli.runtime.files import check_ending, check_target
 
     check_choice(frame, time, frames)
     target = output or Path(file.stem + ("_iso.ply" if frames is None else "_iso_%04d.ply"))
-    check_ending(target)
+    check_ending(target, *ENDINGS)
     chosen = None if frames is None else FrameRange(file, frames)
     targets = [target] if chosen is None else numbered(target, chosen.numbers)
     for each in targets:

@@ -114,15 +114,14 @@ def flow(
 
     Example: sdfcli flow tank.h5 --fill 0,0,0,1,1,1 --spacing 0.02 -o flow.vtkhdf
     """
-    from sdfcli.runtime.files import check_target
+    from sdfcli.runtime.files import check_ending, check_target
     from sdfcli.runtime.parts import kept_frames, parts_folder
 
     given: dict[str, Any] = {"FIELD": file, "--fill": fill, "--spacing": spacing}
     only_with_field = {**given, "--inside": inside or None, "--gravity": gravity, "--step": step}
     check_case(case, given, only_with_field)
     box, pull = numbers("--fill", fill, 6), numbers("--gravity", gravity, 3)
-    if output.suffix.lower() != ".vtkhdf":
-        raise UsageError(f"{output}: use a name that ends in .vtkhdf")
+    check_ending(output, ".vtkhdf")
     inputs = [] if file is None else [file]
     check_target(output, force, *inputs)
     shown = Shown(output, json, quiet)

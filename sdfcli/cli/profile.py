@@ -89,12 +89,13 @@ def profile(
     from sdfcli.bench.points import check_points
     from sdfcli.bench.tomioka import PARTICLES
     from sdfcli.mesh.load import load_mesh
-    from sdfcli.runtime.files import check_target
+    from sdfcli.runtime.files import check_ending, check_target
 
     check_points(points)
     if not re.fullmatch(r"cuda(:\d+)?", device):
         raise UsageError(f"--device {device}: use cuda or cuda:N; there is nothing to profile on a CPU")
     if csv is not None:
+        check_ending(csv, "", ".csv")
         check_target(csv, force, mesh)
     layout = flow_layout(str(mesh))
     if layout is not None and kernel_name is None:

@@ -77,13 +77,12 @@ def query(
     """
     from sdfcli.field.store import is_field
     from sdfcli.query.point_files import open_points
-    from sdfcli.runtime.files import check_target
+    from sdfcli.runtime.files import check_ending, check_target
 
     check_choice(frame, time)
     _check_neighbours(nearest, k, approximate)
     if output is not None:
-        if output.suffix.lower() not in OUTPUTS:
-            raise UsageError(f"{output}: use a name that ends in {', '.join(OUTPUTS)}")
+        check_ending(output, *OUTPUTS)
         check_target(output, force, file, 0 if points == "-" else points)
     if is_field(file):
         if nearest:

@@ -28,7 +28,7 @@ from sdfcli.cli.build_options import (
 from sdfcli.cli.output import error_text, human_bytes, pace, print_json, print_table, progress, say
 from sdfcli.cli.wording import frames_text
 from sdfcli.errors import UsageError
-from sdfcli.params import BuildParams
+from sdfcli.params import ENDINGS, BuildParams
 from sdfcli.runtime import driver
 
 FPS = 24.0
@@ -105,7 +105,7 @@ def sequence(
     params = BuildParams(octree, depth, tolerance, band, thin, sign, query, parse_domain(domain), unit)
     if jobs == 1:
         driver.start(device)
-    from sdfcli.runtime.files import check_target
+    from sdfcli.runtime.files import check_ending, check_target
     from sdfcli.runtime.parts import kept_frames, parts_folder
     from sdfcli.sequence.frames import find_frames, frame_times
     from sdfcli.sequence.save import save_sequence
@@ -113,6 +113,7 @@ def sequence(
     most = memory_limit(max_memory)
     found: Any = find_frames(frames, faces)
     check_target(output, force, *found.inputs, *([times] if times else []))
+    check_ending(output, "", *ENDINGS)
     at = frame_times(len(found), FPS if fps is None and times is None else fps, times)
     shown = Shown(found, at, json, quiet, verbose)
     with parts_folder(output, resume, force) as folder:

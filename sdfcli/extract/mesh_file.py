@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from sdfcli.errors import UsageError
 from sdfcli.extract.marching_cubes import Surface
 from sdfcli.runtime.libraries import import_trimesh
 
@@ -20,12 +19,6 @@ FINE = 1e-4
 
 ROWS = 1 << 16
 """Rows of a text that are objects at a time."""
-
-
-def check_ending(path: Path) -> None:
-    """Raises UsageError for the ending of an unknown format."""
-    if path.suffix.lower() not in ENDINGS:
-        raise UsageError(f"{path}: use a name that ends in {', '.join(ENDINGS)}")
 
 
 def rounding(surface: Surface, cell: float) -> float | None:

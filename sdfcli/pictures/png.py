@@ -8,14 +8,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from sdfcli.errors import UsageError
-from sdfcli.runtime.files import check_target, written_whole
+from sdfcli.runtime.files import check_ending, check_target, written_whole
 
 
 def check_picture(path: Path, force: bool, source: Path) -> None:
     """Raises UsageError for another ending, for the source itself, and for a file that exists, unless `force`."""
-    if path.suffix.lower() != ".png":
-        raise UsageError(f"{path}: use a name that ends in .png")
+    check_ending(path, ".png")
     check_target(path, force, source)
 
 

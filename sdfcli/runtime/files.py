@@ -27,6 +27,12 @@ def check_target(path: Path, force: bool, *inputs: str | Path | int) -> None:
         raise UsageError(f"{path.parent}: no such folder")
 
 
+def check_ending(path: str | Path, *endings: str) -> None:
+    """Raises UsageError for a file whose name does not end as that of its format; "" allows names without an ending."""
+    if Path(path).suffix.lower() not in endings:
+        raise UsageError(f"{path}: use a name that ends in {', '.join(filter(None, endings))}")
+
+
 def refuse_input(path: Path, inputs: Set[Identity]) -> None:
     """Raises UsageError if the output is one of the inputs, under any name, with or without `force`."""
     if identities([path]) & inputs:

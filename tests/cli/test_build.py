@@ -119,6 +119,9 @@ def test_two_meshes_of_one_name_are_refused(ball: Path, tmp_path: Path) -> None:
         (["--device", "cuda:77"], 4, "device"),
         (["--threads", "0"], 2, "--threads"),
         (["-o", "no/such/folder/x.h5"], 2, "folder"),
+        (["-o", "x.npz"], 2, "x.npz: use a name that ends in .h5, .hdf5"),
+        (["-o", "s3://bucket/x.vdb"], 2, "x.vdb: use a name that ends in .h5, .hdf5"),
+        (["--report", "x.png"], 2, "x.png: use a name that ends in .html, .htm"),
         (["--no-such-option"], 2, "--no-such-option"),
     ],
 )
