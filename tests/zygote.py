@@ -4,8 +4,8 @@ A server, started once for a process of tests, imports what commands import and 
 forks: the child gets the streams, folder, environment and words, and ends as any interpreter does. Variables that
 Python reads when it starts (PYTHONPATH, LC_ALL) are those of the server, whatever a test sets.
 
-`python zygote.py serve PLACE` is the server, a socket's path its place. `python zygote.py run PLACE WORDS` has it run
-one command, for tests of shell scripts.
+`python zygote.py serve PLACE` is the server; its place is a socket in a folder of its own. `python zygote.py run PLACE
+WORDS` has it run one command, for tests of shell scripts.
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ def _serve(place: str) -> None:
         while True:
             if sys.stdin in select.select([sys.stdin, listener], [], [])[0]:
                 os.unlink(place)
+                os.rmdir(os.path.dirname(place))
                 os._exit(0)
             channel, _ = listener.accept()
             with channel:
@@ -104,9 +105,10 @@ def _answer(channel: socket.socket) -> None:
         os._exit(0)
     channel.close()
     _take_streams(dict(zip(numbers, streams, strict=True)))
-    import resource
+    if most >= 0:
+        import resource
 
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
     os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)
