@@ -24,7 +24,7 @@ from jsonschema import Draft202012Validator
 
 import zygote
 from sdfcli.cli.schemas import schema_of
-from zygote import STREAMS, Command
+from zygote import LIMIT, STREAMS, Command
 
 
 @functools.cache
@@ -54,17 +54,19 @@ def run(
     said: str = "",
     env: Mapping[str, str] = os.environ,
     most: int = -1,
+    limit: int = LIMIT,
 ) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own: exit codes, and nothing on the wrong stream. With --json its lines are
     held against the schema.
 
     said    a text on its standard input
     most    bytes of a file that it writes; it cannot write more
+    limit   seconds after which it is killed
     """
     texts = [str(word) for word in words]
     pipes = [os.pipe() for _ in range(STREAMS)]
     theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
-    command = Command(server(), texts, theirs, str(cwd or Path.cwd()), env, most)
+    command = Command(server(), texts, theirs, str(cwd or Path.cwd()), env, most, limit)
     for fd in theirs:
         os.close(fd)
     with (

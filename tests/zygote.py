@@ -14,6 +14,7 @@ import contextlib
 import io
 import json
 import os
+import signal
 import socket
 import struct
 import sys
@@ -21,6 +22,8 @@ from collections.abc import Mapping, Sequence
 
 LENGTH, CODE = struct.Struct("=Q"), struct.Struct("=i")
 STREAMS = 3
+LIMIT = 600
+"""Seconds that a command may take."""
 
 
 class Command:
@@ -28,6 +31,7 @@ class Command:
 
     streams     file descriptors of its standard streams; None for one that is closed
     most        how many bytes a file that it writes may have; -1 for any
+    limit       seconds after which it is killed
     """
 
     def __init__(
@@ -38,11 +42,12 @@ class Command:
         cwd: str,
         env: Mapping[str, str],
         most: int = -1,
+        limit: int = LIMIT,
     ) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.connect(place)
         given = {number: stream for number, stream in enumerate(streams) if stream is not None}
-        request = json.dumps([list(given), list(words), cwd, dict(env), most]).encode()
+        request = json.dumps([list(given), list(words), cwd, dict(env), most, limit]).encode()
         socket.send_fds(self._socket, [LENGTH.pack(len(request))], list(given.values()))
         self._socket.sendall(request)
 
@@ -96,11 +101,13 @@ def _serve(place: str) -> None:
 def _answer(channel: socket.socket) -> None:
     """Waits for a child and tells its status; returns in the child, which is the command from then on."""
     head, streams, _, _ = socket.recv_fds(channel, LENGTH.size, STREAMS)
-    numbers, words, cwd, env, most = json.loads(_receive(channel, *LENGTH.unpack(head)))
+    numbers, words, cwd, env, most, limit = json.loads(_receive(channel, *LENGTH.unpack(head)))
     child = os.fork()
     if child:
         for stream in streams:
             os.close(stream)
+        signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGKILL))
+        signal.alarm(limit)
         channel.sendall(CODE.pack(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
         os._exit(0)
     channel.close()

@@ -64,7 +64,7 @@ def folder(tmp_path: Path) -> Path:
 def run(folder: Path, command: str, field: str = "field.h5") -> subprocess.CompletedProcess[str]:
     names = {"field": field, "points": "points.txt", "mesh": "mesh.ply", "mesh2": "mesh2.ply", "out": "out"}
     words = command.format(**names).split()
-    return commands.run(*words, cwd=folder)
+    return commands.run(*words, cwd=folder, limit=LIMIT)
 
 
 def changed(path: Path, change: Callable[[Any], None]) -> Path:
