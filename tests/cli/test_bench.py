@@ -382,6 +382,9 @@ def test_layouts_of_particles() -> None:
         "no effect",
     ):
         assert word in done.stdout
+    report = json.loads(run(*words, "--json").stdout)
+    assert report["steps"] == 1
+    assert {row["layout"] for row in report["rows"]} == {"index", "bucket", "compact", "compact, lists"}
 
 
 @pytest.mark.parametrize(
