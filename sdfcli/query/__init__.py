@@ -1,1 +1,1 @@
-"""Exact distances from a mesh."""
+"""Exact distances to a mesh, nearest neighbours, contacts, and point files."""

@@ -1,4 +1,4 @@
-"""`contacts`: how near, how deep and where a posed mesh meets a field."""
+"""`contacts`: least distance, penetration depth and contact points between a posed mesh and a field."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ VERDICTS = ("clear", "touching", "penetrating")
 TOUCHING, PENETRATING = 1, 2
 
 POSES = 256
-"""Poses of a batch on the CPU, whose nodes stay in the cache."""
+"""Poses per batch on the CPU, whose nodes stay in the cache."""
 
 POSES_ON_GPU = 8192
-"""Poses of a batch on a GPU."""
+"""Poses per batch on a GPU."""
 
 MOST_PAIRS = 1 << 24
-"""Pairs of a pose and a node above which a batch is divided: with their results, 1 GB."""
+"""Maximum (pose, node) pairs per batch before it is divided; with their results, 1 GB."""
 
 ROUNDING = 2.0**-22
-"""Maximum error of positions, in edges of the mesh's domain: 0.9 / 2^24 of vertices, 2.6 / 2^24 more of centroids."""
+"""Maximum position error, in edges of the mesh's domain: 0.9 / 2^24 from vertices, plus 2.6 / 2^24 from centroids."""
 
 POSE_ROUNDING = 2.0**-50
-"""Maximum error of positions by their pose, as a fraction of the coordinates."""
+"""Maximum position error from applying the pose, as a fraction of the coordinates."""
 
 PADDING_ROUNDING = 2.0**-48
-"""Maximum rounding of a domain's padding, as a fraction of the coordinates: so much less of it counts."""
+"""Maximum rounding error in a domain's padding, as a fraction of the coordinates; subtracted from the padding."""
 
 FARTHEST = 1e9
-"""Maximum distance of a pose from the field's domain, in its edges, beyond which float64 says little."""
+"""Maximum distance between a pose and the field's domain, in domain edges; float64 has too few digits beyond."""
 
 
 @dataclass(frozen=True)
 class Manifold:
-    """Contacts, a row each, sorted by pose, then by triangle. NumPy or CuPy arrays, in the field's units.
+    """Contacts, one row each, sorted by pose, then by triangle. NumPy or CuPy arrays, in field units.
 
     pose      (k,) int64.
-    triangle  (k,) int64, as in the mesh's file, from 0.
-    distance  (k,) float64: least signed distance of the triangle.
-    point     (k, 3) float64: where that is, on the posed mesh.
-    normal    (k, 3) float64: unit normal there, the slope of the field, the way out; 0 where it vanishes all around.
+    triangle  (k,) int64, index in the mesh file, from 0.
+    distance  (k,) float64: the triangle's least signed distance.
+    point     (k, 3) float64: where the distance is least, on the posed mesh.
+    normal    (k, 3) float64: unit outward normal there, from the field's gradient; 0 where that vanishes all around.
     """
 
     pose: Any
@@ -61,29 +61,28 @@ class Manifold:
     normal: Any
 
     def __len__(self) -> int:
-        """The number of contacts."""
+        """Contact count."""
         return len(self.pose)
 
     @staticmethod
     def joined(parts: list[Manifold], xp: Any = np) -> Manifold:
-        """The contacts of several manifolds, one after the other. xp: NumPy, or CuPy for its arrays."""
+        """Concatenates manifolds. xp: NumPy, or CuPy for its arrays."""
         return Manifold(**_rows_of(parts, tuple(vars(parts[0])), xp))
 
 
 @dataclass(frozen=True)
 class Contacts:
-    """Where a mesh at poses is nearest to a field's surface, or deepest inside. NumPy or CuPy arrays, a row a pose, in
-    the field's units.
+    """The mesh's nearest or deepest point at each pose. NumPy or CuPy arrays, one row per pose, in field units.
 
-    distance  (t,) float64: least signed distance of the mesh by the field; outside of its domain a lower bound of it.
-              Where the mesh holds a solid of the field within itself: less the way that it must move at least.
-    low       (t,) float64: lower bound of the true least distance, by the field's stated error.
+    distance  (t,) float64: the mesh's least signed distance in the field; outside the field's domain, a lower bound.
+              Where the mesh encloses a solid of the field: minus a lower bound on the motion that separates them.
+    low       (t,) float64: lower bound on the true least distance, from the field's stated error.
     high      (t,) float64: upper bound.
-    verdict   (t,) uint8: 0 clear (low > 0), 1 touching (the bounds do not tell), 2 penetrating (high < 0); VERDICTS.
-    point     (t, 3) float64: where the least distance is, on the posed mesh.
-    normal    (t, 3) float64: unit normal there, the slope of the field, the way out; 0 where it vanishes all around.
-    triangle  (t,) int64: of the mesh, as in its file, from 0.
-    manifold  of all triangles whose least distance is at most the margin; empty without one.
+    verdict   (t,) uint8: 0 clear (low > 0), 1 touching (undecided by the bounds), 2 penetrating (high < 0); VERDICTS.
+    point     (t, 3) float64: where the distance is least, on the posed mesh.
+    normal    (t, 3) float64: unit outward normal there, from the field's gradient; 0 where that vanishes all around.
+    triangle  (t,) int64: index in the mesh file, from 0.
+    manifold  all triangles with least distance up to the margin; empty without a margin.
     """
 
     distance: Any
@@ -96,7 +95,7 @@ class Contacts:
     manifold: Manifold
 
     def __len__(self) -> int:
-        """The number of poses."""
+        """Pose count."""
         return len(self.distance)
 
 
@@ -109,27 +108,28 @@ def contacts(
     device: str = "auto",
     threads: int | None = None,
 ) -> Contacts:
-    """Least distances of a mesh at poses from a field's surface, with bounds, and its contacts.
+    """Computes a mesh's least distances to a field's surface at each pose, with bounds, and its contacts.
 
-    A triangle's distances are bounded by those at a few of its points, as a distance changes by no more than the way
-    (after Macklin et al. 2020, made certain in place of local); most triangles are passed over by a tree of spheres.
-    Bounds hold as far as the error does that the field states, which is measured, not proven. The mesh's own faults do
-    not matter where surfaces meet: there it is a set of triangles. Where none do, a solid of the field may lie within
-    the mesh, if that has an inside, as for `MeshDistance`.
+    Distances over a triangle are bounded from a few sample points, as a distance changes by at most the distance moved
+    (after Macklin et al. 2020, with guaranteed bounds in place of a local search); a sphere tree culls most triangles.
+    Bounds are as reliable as the field's stated error, which is measured, not proven. Where surfaces meet, mesh defects
+    do not matter: the mesh counts as a set of triangles. Where none meet, a solid of the field may still lie within the
+    mesh; this is tested if the mesh has an inside, as for `MeshDistance`.
 
     Args:
-        field: signed; of an unsigned one distances are those to the surface, and nothing is penetrating.
-        mesh: a path, a `trimesh.Trimesh`, vertices (v, 3) and faces (f, 3), or for many calls a `SphereTree`.
-        poses: (t, 4, 4), or one (4, 4): from the mesh's frame to the field's; a rotation, one scale, a translation.
-        margin: the distance up to which triangles are in the manifold, in the field's units; None: no manifold.
-        device: `auto`, `cpu`, `cuda` or `cuda:N`, for NumPy poses. CuPy poses are answered on their GPU, by CuPy
-            arrays; a `SphereTree` on its own device. Results do not depend on it.
-        threads: number of CPU threads; default: all CPUs that the process may use.
+        field: signed. In an unsigned field, distances are to the surface and nothing penetrates.
+        mesh: a path, a `trimesh.Trimesh`, or vertices (v, 3) and faces (f, 3); for repeated calls, a `SphereTree`.
+        poses: (t, 4, 4) or a single (4, 4), from mesh frame to field frame: a rotation, a uniform scale and a
+            translation.
+        margin: maximum distance for triangles in the manifold, in field units; None: no manifold.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`, for NumPy poses. CuPy poses run on their own GPU and return CuPy
+            arrays; a `SphereTree` runs on its own device. Results do not depend on the device.
+        threads: CPU thread count; default: all CPUs available to the process.
 
     Raises:
-        InputError: the mesh cannot be read; poses that shear, scale unevenly or mirror it, or lie too far away; a field
-            that does not state its error.
-        UsageError: an impossible margin or device.
+        InputError: an unreadable mesh; poses with shear, uneven scale or reflection, or too far away; a field without a
+            stated error.
+        UsageError: an invalid margin or device.
         DeviceError: the device or its software is missing.
         OutOfMemoryError: the field or the mesh does not fit into memory.
     """
@@ -155,15 +155,16 @@ def on_host(backend: Backend, found: Contacts) -> Contacts:
 
 
 def batch_size(backend: Backend) -> int:
-    """The number of poses of a batch on a device."""
+    """Poses per batch on a device."""
     return POSES if backend.xp is np else POSES_ON_GPU
 
 
 class Descent:
-    """A mesh at poses, on its way down the tree of spheres."""
+    """Traversal of the sphere tree by a mesh at poses."""
 
     def __init__(self, field: Field, tree: SphereTree, poses: Floats, scales: Floats) -> None:
-        """Poses (t, 4, 4) and scales (t,): see `checked_poses`. Raises InputError for poses that are too far away."""
+        """Takes poses (t, 4, 4) and scales (t,) from `checked_poses`. Raises InputError for poses that are too far
+        away."""
         self.field, self.tree, self.backend = field, tree, tree.backend
         self.given, self.given_scales = poses, scales
         self.error, self.unsigned = StatedError.of(field), is_unsigned(field)
@@ -171,7 +172,7 @@ class Descent:
         domain, edge = tree.mesh.domain, field.domain.length
         rotated = poses[:, :3, :3]
         terms = [*(rotated[:, :, k] * domain.origin[k] for k in range(3)), poses[:, :3, 3]]
-        moved = terms[0] + terms[1] + terms[2] + terms[3]  # in an order of its own: einsum's is that of the processor
+        moved = terms[0] + terms[1] + terms[2] + terms[3]  # fixed summation order: einsum's depends on the CPU
         self.poses = np.ascontiguousarray(np.concatenate((rotated * domain.length, moved[:, :, None]), axis=2))
         self.scales = scales * domain.length
         away = np.abs(moved - field.domain.origin).max(axis=1, initial=0.0) + self.scales
@@ -183,7 +184,7 @@ class Descent:
         summed = sum(map(np.abs, terms)).max(axis=1, initial=0.0)
         coordinates = summed + away + np.abs(field.domain.origin).max()
         self.rounding = ROUNDING * self.scales + POSE_ROUNDING * coordinates
-        placed = "domain" in field.info["parameters"]  # by the user: the mesh may reach its faces
+        placed = "domain" in field.info["parameters"]  # user-defined domain: the mesh may touch its faces
         rounding = PADDING_ROUNDING * (1 + np.abs(field.domain.origin).max() / edge)
         self.padding = 0.0 if placed else max(0.0, PADDING / (1 + 2 * PADDING) - rounding)
         sampler = field.on_device(self.backend)
@@ -191,13 +192,13 @@ class Descent:
         self.batch = batch_size(self.backend)
 
     def all(self, margin: float | None) -> Contacts:
-        """The contacts at all poses."""
+        """Contacts at all poses."""
         starts = range(0, max(1, len(self.poses)), self.batch)
         parts = [part for first in starts for part in self.divided(first, first + self.batch, margin)]
         return _joined(self.backend, parts)
 
     def divided(self, first: int, last: int, margin: float | None) -> list[Contacts]:
-        """The contacts at the poses first .. last - 1, in parts that fit into memory."""
+        """Contacts at poses first .. last - 1, in parts that fit into memory."""
         last = min(last, len(self.poses))
         found = self.some(first, last, margin)
         if found is not None:
@@ -206,7 +207,7 @@ class Descent:
         return [*self.divided(first, middle, margin), *self.divided(middle, last, margin)]
 
     def some(self, first: int, last: int, margin: float | None) -> Contacts | None:
-        """The contacts at the poses first .. last - 1; None where there are too many pairs for a batch."""
+        """Contacts at poses first .. last - 1; None if they have too many pairs for a batch."""
         backend, xp, tree, count = self.backend, self.backend.xp, self.tree, last - first
         posed = self._posed(first, last, -np.inf if margin is None else margin)
         least = xp.zeros(count, np.uint64)
@@ -230,7 +231,7 @@ class Descent:
         raise AssertionError
 
     def add_swallowed(self, found: Contacts) -> None:
-        """Where surfaces do not meet, looks for solids of the field within the posed mesh, and says so in place."""
+        """Where surfaces do not meet, finds solids of the field within the posed mesh, and updates `found` in place."""
         apart = np.flatnonzero(self.backend.to_host(found.verdict) != PENETRATING)
         if self.unsigned or not len(apart):
             return
@@ -262,7 +263,7 @@ class Descent:
     def _of_triangles(
         self, first: int, last: int, posed: Group, pose: Array, slot: Array, least: Array, margin: float | None
     ) -> Contacts:
-        """The contacts of pairs (k,) of a pose, counted from `first`, and a slot, sorted by pose."""
+        """Contacts from pairs (k,), each a pose relative to `first` and a slot, sorted by pose."""
         backend, xp, order = self.backend, self.backend.xp, self.tree.order
         bound, value, upper = (xp.empty(len(pose), np.float64) for _ in range(3))
         point = xp.empty((len(pose), 3), np.float64)
@@ -332,5 +333,5 @@ def _joined(backend: Backend, parts: list[Contacts]) -> Contacts:
 
 
 def _rows_of(parts: list[Any], names: tuple[str, ...], xp: Any) -> dict[str, Any]:
-    """The arrays of several objects by their names, one after the other."""
+    """The arrays of several objects by name, concatenated."""
     return {name: xp.concatenate([getattr(part, name) for part in parts]) for name in names}

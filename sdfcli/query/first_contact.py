@@ -1,4 +1,4 @@
-"""`first_contact`: when a mesh that moves along a path first meets a field, by conservative advancement."""
+"""`first_contact`: the first contact between a mesh moving along a path and a field, by conservative advancement."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from sdfcli.query.poses import RIGID, checked_poses
 from sdfcli.query.sphere_tree import SphereTree
 
 SEGMENTS = 256
-"""Segments of a path that advance together."""
+"""Path segments advanced together."""
 
 ARRIVED = 0.01
-"""How near to the clearance a bound counts as there, as a fraction of the field's stated error."""
+"""Distance above the clearance that counts as reached, as a fraction of the field's stated error."""
 
 SHORTEST = 1e-9
-"""The same, at least, as a fraction of the domain's edge."""
+"""Minimum such distance, as a fraction of the domain edge."""
 
 AHEAD = 8.0
-"""Steps to go above which a walker shares its way with another."""
+"""Remaining steps above which a walker shares its way with another."""
 
 WALKERS = 1 << 12
-"""Maximum number of walkers."""
+"""Maximum walker count."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class FirstContact:
     """The first time at which a contact cannot be excluded.
 
     time      in poses: 2.25 lies a quarter of the way from pose 2 to pose 3. None: the whole path is clear.
-    pose      (4, 4) float64 at that time; None as well.
-    contacts  of that pose; None as well.
-    least     smallest lower bound of the distance among the poses that were looked at up to then, in the field's units.
-    steps     number of these poses.
+    pose      (4, 4) float64 at that time, or None.
+    contacts  at that pose, or None.
+    least     smallest lower bound on the distance among the poses tested up to then, in field units.
+    steps     count of these poses.
     """
 
     time: float | None
@@ -61,25 +61,25 @@ def first_contact(
     threads: int | None = None,
     progress: Callable[[int, int], None] = lambda done, count: None,
 ) -> FirstContact:
-    """When a mesh that moves through poses first comes as near as `clearance`, for all that the field's stated error
-    leaves open: before that time it is clear, at every moment.
+    """Finds the first time at which a moving mesh may come within `clearance` of a field, given the field's stated
+    error. Before that time it is clear at every moment.
 
-    Between two poses the origin of the mesh's frame moves on a line, and the mesh turns about it at a constant rate,
-    the shorter way round. By conservative advancement (Mirtich 1996) each step is so short that no vertex moves farther
-    than the distance allows: nothing is passed over, however thin or fast.
+    Between two poses the mesh frame's origin moves on a line, and the mesh rotates about it at a constant rate, the
+    shorter way round. Conservative advancement (Mirtich 1996) limits each step so that no vertex moves farther than the
+    distance allows: no contact is missed, however thin the part or fast the motion.
 
     Args:
         field: as for `contacts`.
         mesh: as for `contacts`.
-        poses: (t, 4, 4), all of one scale.
-        clearance: the distance that counts as a contact, in the field's units; not below 0 for an unsigned field.
+        poses: (t, 4, 4), all with the same scale.
+        clearance: the distance that counts as a contact, in field units; not below 0 for an unsigned field.
         margin: as for `contacts`, at that time.
-        device: as for `contacts`; the result is NumPy's anyway.
+        device: as for `contacts`; results are always NumPy arrays.
         threads: as for `contacts`.
-        progress: called with the number of segments that are done, and of all.
+        progress: called with the segment counts done and in total.
 
-    Raises what `contacts` does; InputError for poses of different scales, and for none; UsageError for an impossible
-    clearance.
+    Raises the errors of `contacts`; InputError for poses with different scales or an empty path; UsageError for an
+    invalid clearance.
     """
     check_clearance(field, clearance)
     given, scales = checked_poses(poses)
@@ -107,11 +107,11 @@ def first_contact(
 def _advance(
     field: Field, tree: SphereTree, segments: Segments, number: Ints, clearance: float, near: float
 ) -> tuple[Floats, Floats, tuple[int, float] | None]:
-    """The times and lower bounds (k,) of the poses that were looked at in segments (s,), and segment and share of the
-    first contact.
+    """Advances through segments (s,). Returns times and lower bounds (k,) at the tested poses, and the first contact's
+    segment and share.
 
-    A walker goes through each segment. One whose steps are short beside its way shares that with another, as beside a
-    wall: many short steps are then taken at a time.
+    Each segment has a walker. Where steps are short relative to the remaining way, as along a wall, a walker hands half
+    of it to a new walker, so that many short steps are taken concurrently.
     """
     share, end = np.zeros(len(number)), np.ones(len(number))
     times, lows, met = [], [], None
@@ -122,7 +122,7 @@ def _advance(
         lows.append(low)
         with np.errstate(divide="ignore", invalid="ignore"):
             after = share + (low - clearance) / segments.speed[number]
-        free = (low > near) & (after > share)  # a step below the rounding of the time is none
+        free = (low > near) & (after > share)  # a step below the time's rounding does not advance
         if not free.all():
             there = int(np.where(free, np.inf, time).argmin())
             if met is None or time[there] < met[0] + met[1]:
@@ -137,7 +137,7 @@ def _advance(
 
 
 def check_clearance(field: Field, clearance: float) -> None:
-    """Raises UsageError for a clearance that is not finite, or negative where the field has no signs."""
+    """Raises UsageError for a clearance that is not finite, or negative for an unsigned field."""
     if not np.isfinite(clearance):
         raise UsageError(f"--min {clearance}: use a finite distance")
     if clearance < 0 and is_unsigned(field):
@@ -145,24 +145,24 @@ def check_clearance(field: Field, clearance: float) -> None:
 
 
 class Segments:
-    """The motion between each pose and the next; a single pose is a segment without motion.
+    """The motion between consecutive poses; a single pose is one segment without motion.
 
-    speed  (s,) float64: how far a vertex moves along a segment, at most, in the field's units.
+    speed  (s,) float64: maximum distance moved by a vertex along a segment, in field units.
     """
 
     def __init__(self, poses: Floats, scale: float, bounds: Floats) -> None:
-        """Bounds (2, 3): of the mesh in its own frame."""
+        """Takes the mesh's bounds (2, 3), in its own frame."""
         start, end = (poses[:-1], poses[1:]) if len(poses) > 1 else (poses, poses)
         turns = np.einsum("sij,skj->sik", end[:, :3, :3], start[:, :3, :3]) / scale**2
         self._axis, self._angle = _axes(turns)
         self._start, self._shift = start, end[:, :3, 3] - start[:, :3, 3]
         corners = np.array([[bounds[k >> axis & 1, axis] for axis in range(3)] for k in range(8)])
         turned = np.einsum("sij,cj->sci", start[:, :3, :3], corners)
-        arm = np.linalg.norm(np.cross(self._axis[:, None], turned), axis=2).max(axis=1)  # from the axis of the turn
+        arm = np.linalg.norm(np.cross(self._axis[:, None], turned), axis=2).max(axis=1)  # from the rotation axis
         self.speed = (np.linalg.norm(self._shift, axis=1) + self._angle * arm) * (1 + 4 * RIGID)
 
     def pose(self, number: Any, share: Floats) -> Floats:
-        """Poses (k, 4, 4) at shares (k,) of segments (k,)."""
+        """Poses (k, 4, 4) at shares (k,) along segments (k,)."""
         angle, axis = share * self._angle[number], self._axis[number]
         x, y, z = axis.T
         nothing = np.zeros_like(x)
@@ -176,12 +176,12 @@ class Segments:
 
 
 def _axes(turns: Floats) -> tuple[Floats, Floats]:
-    """Unit axes (s, 3) and angles (s,), 0 to pi, of rotations (s, 3, 3); an axis of 0 where nothing turns."""
+    """Unit axes (s, 3) and angles (s,), 0 to pi, for rotations (s, 3, 3); a zero axis for the identity."""
     cosine = np.clip((np.trace(turns, axis1=1, axis2=2) - 1) / 2, -1, 1)
     skew = np.stack([turns[:, k - 1, k - 2] - turns[:, k - 2, k - 1] for k in range(3)], axis=1) / 2  # sine times axis
     sine = np.linalg.norm(skew, axis=1)
     axis = skew / np.where(sine > 0, sine, 1)[:, None]
-    # By more than a right angle, from the symmetric part: cosine I + (1 - cosine) axis axis^T.
+    # Beyond 90 degrees, from the symmetric part: cosine I + (1 - cosine) axis axis^T.
     wide = np.flatnonzero(cosine < 0)
     outer = (turns[wide] + turns[wide].swapaxes(1, 2)) / 2 - cosine[wide, None, None] * np.eye(3)
     column = outer[np.arange(len(wide)), :, np.diagonal(outer, axis1=1, axis2=2).argmax(axis=1)]

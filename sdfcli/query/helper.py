@@ -1,4 +1,4 @@
-"""A device that answers queries for a build on another one."""
+"""A device that answers queries for a build on another device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sdfcli.spatial.crew import Answer
 
 
 class DeviceHelper:
-    """A Helper of spatial/crew.py with trees of its own, made here. mesh: that of the build's scene."""
+    """A Helper (spatial/crew.py) with its own trees, built on construction. mesh: from the build's scene."""
 
     def __init__(self, backend: Backend, mesh: Mesh) -> None:
         self._backend = backend

@@ -1,4 +1,4 @@
-"""MeshDistance: exact distances to a mesh, without a field. The index is built once, for many queries."""
+"""MeshDistance: exact distances to a mesh, without a field. The index is built once for many queries."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from sdfcli.spatial.index import DistanceIndex
 from sdfcli.spatial.shifted_sort import check_neighbours
 
 FAR = 1e9
-"""Distance from the domain, in its edges, beyond which points are moved nearer (see distance/points.h)."""
+"""Distance from the domain, in domain edges, beyond which points are moved closer (see distance/points.h)."""
 
 CHUNK = 1 << 20
-"""Points per batch that need not fit into the free memory."""
+"""Minimum points per batch, even if they do not fit into free memory."""
 
 BYTES = 128
-"""Memory for a point of a batch while it is queried, beside its answer."""
+"""Bytes per point of a batch during its query, without its result."""
 
 
 class _Asked(NamedTuple):
     """A batch of m points in Morton order.
 
-    order  (m,) uint32: the points' numbers.
-    at     (m, 3) float32: their positions in the unit cube.
-    scale  (m,) float64: factors of their distances.
+    order  (m,) uint32: point indices.
+    at     (m, 3) float32: positions in the unit cube.
+    scale  (m,) float64: distance factors.
     """
 
     order: Array
@@ -44,21 +44,21 @@ class _Asked(NamedTuple):
     scale: Array
 
     def sent_back(self, values: Array) -> Array:
-        """Values (m, ...) in the points' own order."""
+        """Values (m, ...) in the points' original order."""
         result = values.copy()
         result[self.order] = values
         return result
 
 
 class MeshDistance:
-    """Exact distances to a mesh, by a BVH in float32 over the unit cube: errors are about 1e-7 of the mesh's size, or
-    of the distance where that is larger.
+    """Exact distances to a mesh, from a BVH in float32 over the unit cube: errors are about 1e-7 times the mesh's size,
+    or the distance if larger.
 
     Args:
         source: a path, a `trimesh.Trimesh`, or a pair of arrays: vertices (v, 3) and faces (f, 3).
         sign: `auto`, `pseudonormal`, `winding` or `none`, as for `sdfcli.build`.
         device: `auto`, `cpu`, `cuda` or `cuda:N`. Results do not depend on it.
-        threads: number of CPU threads; default: all CPUs that the process may use.
+        threads: CPU thread count; default: all CPUs available to the process.
 
     Raises:
         InputError: the mesh cannot be read or used.
@@ -75,7 +75,7 @@ class MeshDistance:
 
     @classmethod
     def of(cls, scene: Scene) -> MeshDistance:
-        """Exact distances to the mesh of an existing scene, for few points."""
+        """Exact distances to an existing scene's mesh, for few points."""
         found = cls.__new__(cls)
         found.scene, found._triangles = scene, NearestTriangles(scene)
         return found
@@ -86,12 +86,12 @@ class MeshDistance:
 
     @property
     def backend(self) -> Backend:
-        """The device of the queries."""
+        """The query device."""
         return self.scene.backend
 
     @property
     def mesh(self) -> Mesh:
-        """The mesh, its faces oriented as the signs use them."""
+        """The mesh, its faces oriented as for the signs."""
         return self.scene.mesh
 
     @property
@@ -102,16 +102,15 @@ class MeshDistance:
 
     @cached_property
     def _signer(self) -> Signer:
-        """Made on first use: unsigned distances do without it."""
+        """Built on first use; unsigned distances do not need it."""
         if not self.scene.settled:
             self.scene.make_room()
         return self.scene.signer
 
     def signed_distance(self, points: Any) -> Any:
-        """Signed distances (n,) float64 at points (n, 3), in the mesh's units, negative inside.
+        """Signed distances (n,) float64 at points (n, 3), in mesh units, negative inside.
 
-        For CuPy points the result is a CuPy array, else a NumPy array. Raises InputError for points that are not
-        (n, 3) finite numbers.
+        CuPy points give a CuPy array, others a NumPy array. Raises InputError unless points are (n, 3) finite numbers.
         """
         return self._look_up(points, self._signed)[0]
 
@@ -125,22 +124,22 @@ class MeshDistance:
         return nearest_points, faces
 
     def nearest_triangles(self, points: Any, k: int, approximate: str | None = None) -> tuple[Any, Any]:
-        """The k nearest triangles of points (n, 3): unsigned distances, then faces; see `signed_distance`.
+        """Finds the k nearest triangles to points (n, 3): unsigned distances, then faces; see `signed_distance`.
 
         Args:
-            points: (n, 3), in the mesh's units.
+            points: (n, 3), in mesh units.
             k: 1 to 32.
-            approximate: `minmax`, `size` or `ball`: the k nearest bounding boxes that a shifted sort finds (see
-                `nearest_neighbours`), so that some of the nearest triangles may be missed; by default, none is.
-                `minmax` and `size` are those of Park 2019.
+            approximate: `minmax`, `size` or `ball`: take the k nearest bounding boxes that a shifted sort finds (see
+                `nearest_neighbours`), which may miss some nearest triangles; default: exact. `minmax` and `size` are
+                Park's (2019).
 
         Returns:
-            Distances (n, k) float64, ascending, to the triangle itself in each case, and faces (n, k) int64, by face
-            where the squares of distances are equal in float32. Where the mesh has fewer than k: infinite, and -1.
+            Distances (n, k) float64, ascending, always to the triangle itself, and faces (n, k) int64, ordered by face
+            where squared distances are equal in float32. If the mesh has fewer than k: infinite, and -1.
 
         Raises:
             InputError: points that are not (n, 3) finite numbers.
-            UsageError: an impossible k or `approximate`.
+            UsageError: an invalid k or `approximate`.
         """
         check_neighbours(k)
         if approximate is not None:
@@ -153,7 +152,7 @@ class MeshDistance:
             else:
                 _, slot = self._index.nearest(at)
                 distance, face = self._triangles.exact(at, k, slot[:, None], k // 2)
-            face = face.view(np.int32).astype(np.int64)  # the number of none is -1
+            face = face.view(np.int32).astype(np.int64)  # missing faces become -1
             return asked.sent_back(distance * asked.scale[:, None]), asked.sent_back(face)
 
         distances, faces = self._look_up(points, nearest, 32 * k)
@@ -177,7 +176,7 @@ class MeshDistance:
         return asked.sent_back(on_mesh), asked.sent_back(order.triangle_id[slot].astype(np.int64))
 
     def _in_units(self, asked: _Asked, distance: Array, inside: Array | None) -> Array:
-        """Distances (m,) float64 in the mesh's units and the points' own order, negative where inside (m,) uint8."""
+        """Distances (m,) float64 in mesh units and the points' original order, negative where inside (m,) uint8."""
         result = self.backend.xp.empty(len(distance), np.float64)
         given = {"order": asked.order, "distance": distance, "inside": inside, "scale": asked.scale}
         self.backend.run("sdf_look_up_done", len(distance), **given, result=result)
@@ -186,7 +185,7 @@ class MeshDistance:
     def _look_up(self, points: Any, answer: Callable[[_Asked], tuple[Array, ...]], nbytes: int = 32) -> tuple[Any, ...]:
         """Queries points (n, 3) in batches, each in Morton order.
 
-        answer: results (m, ...) in the points' own order. nbytes: memory for the answer at a point.
+        answer: maps a batch to results (m, ...) in the points' original order. nbytes: result memory per point.
         """
         backend, xp = self.backend, self.backend.xp
         on_device = is_cupy(points)
@@ -209,14 +208,14 @@ class MeshDistance:
         return tuple(result if on_device else backend.to_host(result) for result in results)
 
     def _batch(self, points: int, nbytes: int) -> int:
-        """The points of a batch: those that the index takes best, in half of the free memory."""
+        """Points per batch: the index's preferred batch, limited to half the free memory."""
         best = self._index.batch
         if min(points, best) <= CHUNK:
             return best
         return min(best, max(CHUNK, self.backend.memory_free() // (2 * nbytes)))
 
     def _in_order(self, points: Array) -> _Asked:
-        """Points (n, 3), float32 or float64, in Morton order. Raises InputError where one is not finite."""
+        """Points (n, 3), float32 or float64, in Morton order. Raises InputError if one is not finite."""
         backend, xp, n = self.backend, self.backend.xp, len(points)
         bits = max(1, (n - 1).bit_length())
         single = points.dtype == np.float32
@@ -231,7 +230,7 @@ class MeshDistance:
         keys, wrong = xp.empty(n, np.uint64), xp.zeros(1, np.uint32)
         backend.run("sdf_look_up", n, asked=asked, keys=keys, wrong=wrong)
         checked = backend.copy_async(wrong)
-        backend.sort_alone(keys)  # keys hold the number: several times as fast as a permutation
+        backend.sort_alone(keys)  # keys include the index: several times faster than an argsort
         order, unit, scale = xp.empty(n, np.uint32), xp.empty((n, 3), np.float32), xp.empty(n, np.float64)
         backend.run("sdf_look_up_sorted", n, asked=asked, keys=keys, order=order, unit=unit, scale=scale)
         if checked()[0]:

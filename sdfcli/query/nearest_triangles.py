@@ -1,4 +1,4 @@
-"""The k nearest triangles of points: exactly, or of a shifted sort's candidates (see neighbours/triangles.h)."""
+"""The k nearest triangles to points: exact, or among a shifted sort's candidates (see neighbours/triangles.h)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from sdfcli.spatial.shifted_sort import ShiftedSort, for_k
 
 
 def check_form(form: str, name: str = "approximate") -> None:
-    """Raises UsageError for a word that is not in FORMS."""
+    """Raises UsageError for a form not in FORMS."""
     if form not in FORMS:
         raise UsageError(f"{name} {form}: use {', '.join(FORMS)}")
 
 
 def box_vectors(backend: Backend, triangle: Array, form: str) -> Array:
-    """The boxes of triangles (n, 9) float32 as vectors float32, one of params.FORMS.
+    """Bounding boxes of triangles (n, 9) float32 as float32 vectors in one of params.FORMS.
 
-    `minmax`: both corners, (n, 6), and `size`: the lower corner and the edges, (n, 6), after Park 2019; `ball`: the
-    middle and half the diagonal, (n, 4), whose distances are those of `minmax` over sqrt(2).
+    `minmax`: both corners, (n, 6); `size`: lower corner and edges, (n, 6); both after Park 2019. `ball`: centre and
+    half the diagonal, (n, 4), with distances equal to those in `minmax` divided by sqrt(2).
     """
     xp = backend.xp
     corner = triangle.reshape(-1, 3, 3)
@@ -39,45 +39,45 @@ def box_vectors(backend: Backend, triangle: Array, form: str) -> Array:
 
 
 def point_vectors(points: Array, form: str) -> Array:
-    """Points (m, 3) float32 as boxes of no size: vectors float32 that go with `box_vectors` of the same form."""
+    """Points (m, 3) float32 as boxes with zero size: float32 vectors matching `box_vectors` in the same form."""
     beside: Any = points if form == "minmax" else np.zeros_like(points if form == "size" else points[:, :1])
     vectors: Array = np.concatenate([points, beside], axis=1)
     return vectors
 
 
 class NearestTriangles:
-    """The k nearest triangles of a scene's mesh. The sort of a form is made on first use."""
+    """Nearest-triangle queries over a scene's mesh. A form's sort is built on first use."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
         self._sorts: dict[str, ShiftedSort] = {}
 
-    def __reduce__(self) -> Any:  # sorts keep addresses
+    def __reduce__(self) -> Any:  # sorts hold device addresses
         return NearestTriangles, (self._scene,)
 
     def exact(self, points: Array, k: int, seed: Array | None = None, around: int = 0) -> tuple[Array, Array]:
-        """The k nearest triangles of points (m, 3) float32 in the unit cube, by distance, then by face.
+        """Finds the k nearest triangles to points (m, 3) float32 in the unit cube, ordered by distance, then by face.
 
-        seed: (m, j) uint32, slots to start from, ended by 0xffffffff where fewer than j; and `around` of them in the
-        triangles' order on either side. Results do not depend on them.
+        seed: (m, j) uint32, slots to start from; rows with fewer than j end with 0xffffffff. around: slots before and
+        after each seed that are tested as well. Results do not depend on them.
 
-        Returns distances (m, k) float32, infinite where there are fewer, and faces (m, k) uint32, there 0xffffffff.
+        Returns distances (m, k) float32 and faces (m, k) uint32. If there are fewer than k: infinite, and 0xffffffff.
         """
         return self._of(points, k, seed, around, walk=True)
 
     def approximate(self, points: Array, k: int, form: str, shifts: int | None = None) -> tuple[Array, Array]:
-        """The shifted sort's k nearest boxes in a form, with the distances of their triangles; see `exact`.
+        """The shifted sort's k nearest boxes in a form, with the distances to their triangles; see `exact`.
 
-        shifts: number of curves; default: all.
+        shifts: curve count; default: all.
         """
         return self.of_seeds(points, k, self.candidates(points, k, form, shifts))
 
     def of_seeds(self, points: Array, k: int, seed: Array) -> tuple[Array, Array]:
-        """The k nearest of given triangles alone; see `exact`."""
+        """Ranks the given triangles only; see `exact`."""
         return self._of(points, k, seed, 0, walk=False)
 
     def candidates(self, points: Array, k: int, form: str, shifts: int | None = None) -> Array:
-        """Their slots (m, k) uint32."""
+        """Slots (m, k) uint32 for `approximate`."""
         if form not in self._sorts:
             vectors = box_vectors(self._scene.backend, self._scene.order.triangle, form)
             self._sorts[form] = ShiftedSort(self._scene.backend, vectors)

@@ -1,4 +1,4 @@
-"""`nearest_neighbours`: the k nearest of three- to six-dimensional vectors."""
+"""`nearest_neighbours`: the k nearest among three- to six-dimensional vectors."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from sdfcli.spatial.shifted_sort import ShiftedSort, check_neighbours, default_s
 from sdfcli.spatial.vector_tree import VectorTree
 
 CHUNK = 1 << 18
-"""Queries of a batch."""
+"""Queries per batch."""
 
 DIMENSIONS = range(3, 7)
-"""Numbers of columns of vectors."""
+"""Supported vector dimensions."""
 
 FARTHEST = 1e18
-"""Distance from the data, in edges of their cube, beyond which queries are moved nearer, for their approximate
-neighbours alone: squares stay in float32."""
+"""Distance from the data, in edges of their cube, beyond which queries are moved closer for the approximate search
+only, so that squares stay within float32."""
 
 STARTS = 2
-"""Curves from whose neighbours the exact walk starts: of 1 to 7, the fastest in most cases."""
+"""Curve count that seeds the exact search: of 1 to 7, the fastest in most cases."""
 
 TINY = 2.0**-40
-"""Coordinates in the cube below which they are 0, so that no square of a difference is a denormal float32, which some
-processors take as 0."""
+"""Coordinates in the cube below this become 0, so that no squared difference is a denormal float32, which some
+processors flush to 0."""
 
 TINY_EXACT = 2.0**-400
 """The same for float64."""
@@ -45,29 +45,29 @@ def nearest_neighbours(
     device: str = "auto",
     threads: int | None = None,
 ) -> tuple[Any, Any]:
-    """The k nearest of data vectors to query vectors, by Euclidean distance, then by number.
+    """Finds the k nearest data vectors to each query vector, by Euclidean distance, then by index.
 
-    Approximate: by the shifted sort (Chan 1997; Li et al. 2012; Park 2019), the nearest of the 2 k data around each
-    query on each of a few curves. An answer does not depend on other queries. Exact: by a tree of boxes, from those of
-    two curves; to rounding of float64.
+    Approximate: the shifted sort (Chan 1997; Li et al. 2012; Park 2019) ranks the 2 k data around each query on each of
+    a few curves. Results do not depend on other queries. Exact: a tree of boxes, searched from two curves' candidates;
+    to float64 rounding.
 
     Args:
-        data: (n, d) finite numbers, d of 3 to 6: points, boxes by their corners, anything.
+        data: (n, d) finite numbers, d from 3 to 6: points, boxes by their corners, or any other vectors.
         queries: (m, d).
         k: 1 to 32.
         approximate: whether neighbours may be missed.
-        shifts: number of curves of the approximation, 1 to 64; default: 5 for d of 3 and 4, else 7. More find more.
-        device: `auto`, `cpu`, `cuda` or `cuda:N`, for NumPy arrays. CuPy arrays are answered on their GPU, by CuPy
+        shifts: curve count for the approximation, 1 to 64; default: 5 for d = 3 and 4, otherwise 7. More find more.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`, for NumPy arrays. CuPy arrays run on their own GPU and return CuPy
             arrays. Results do not depend on it.
-        threads: number of CPU threads; default: all CPUs that the process may use.
+        threads: CPU thread count; default: all CPUs available to the process.
 
     Returns:
-        Distances (m, k) float64, ascending, and the data's numbers (m, k) int64, from 0. Where the data are fewer than
-        k: infinite, and -1. Distances beyond 1e150 edges of the data's cube may be infinite, too.
+        Distances (m, k) float64, ascending, and data indices (m, k) int64, from 0. If there are fewer than k data:
+        infinite, and -1. Distances beyond 1e150 edges of the data's cube may also be infinite.
 
     Raises:
-        InputError: arrays of other shapes, or with numbers that are not finite.
-        UsageError: an impossible k, number of shifts, or device.
+        InputError: arrays with other shapes or non-finite numbers.
+        UsageError: an invalid k, shift count or device.
         DeviceError: the device or its software is missing.
         OutOfMemoryError: the data do not fit into memory.
     """
@@ -108,22 +108,22 @@ def _vectors(backend: Backend, values: Any, name: str) -> Array:
 
 
 class _Neighbours:
-    """Both ways to the neighbours of data (n, d) float64. shifts: number of curves. queries: (m, d), which count for
-    nothing but the scale of data that are all 0."""
+    """Approximate and exact neighbours in data (n, d) float64. shifts: curve count. queries: (m, d), used only to scale
+    data that are all 0."""
 
     def __init__(self, backend: Backend, data: Array, queries: Array, shifts: int) -> None:
         xp, (n, d) = backend.xp, data.shape
         self._backend = backend
         self._low = data.min(axis=0) if n else xp.zeros(d)
-        half = float((0.5 * data.max(axis=0) - 0.5 * self._low).max()) if n else 0.0  # halved: nothing overflows
+        half = float((0.5 * data.max(axis=0) - 0.5 * self._low).max()) if n else 0.0  # halved against overflow
         self._half_length = half or 0.5
         sizes = (0.5 * float(abs(rows).max()) for rows in (data, queries) if rows.size)
-        self._scale = math.frexp(half or next(filter(None, sizes), 0.5))[1] + 1  # a power of two changes no digit
+        self._scale = math.frexp(half or next(filter(None, sizes), 0.5))[1] + 1  # scaling by a power of two is exact
         self._sort = ShiftedSort(backend, self._in_cube(data), shifts)
         self._tree = VectorTree(backend, self._scaled(data), self._sort.curve(0)[1])
 
     def nearest(self, queries: Array, k: int, approximate: bool) -> tuple[Array, Array]:
-        """Distances (m, k) float64 and numbers (m, k) int64 of queries (m, d) float64."""
+        """Distances (m, k) float64 and indices (m, k) int64 for queries (m, d) float64."""
         xp, m = self._backend.xp, len(queries)
         distance, number = xp.empty((m, k), np.float64), xp.empty((m, k), np.int64)
         for first in range(0, m, CHUNK):
@@ -134,18 +134,18 @@ class _Neighbours:
             near, found = self._tree.nearest(self._scaled(part[order]), k, candidates, walk=not approximate)
             with np.errstate(over="ignore"):
                 distance[first : first + CHUNK][order] = xp.ldexp(near, self._scale)
-            number[first : first + CHUNK][order] = found.view(np.int32)  # the number of none is -1
+            number[first : first + CHUNK][order] = found.view(np.int32)  # missing neighbours become -1
         return distance, number
 
     def _in_cube(self, vectors: Array) -> Array:
-        """Vectors (n, d) float32 in the unit cube around the data, for their codes and candidates."""
+        """Vectors (n, d) float32 relative to the unit cube around the data, for codes and candidates."""
         xp = self._backend.xp
         with np.errstate(over="ignore"):
             unit = xp.clip((0.5 * vectors - 0.5 * self._low) / self._half_length, -FARTHEST, FARTHEST)
         return xp.where(abs(unit) < TINY, 0.0, unit).astype(np.float32)
 
     def _scaled(self, vectors: Array) -> Array:
-        """Vectors (n, d) float64 whose cube has an edge of about 1, for distances without overflow."""
+        """Vectors (n, d) float64 whose cube has an edge of about 1, so that distances do not overflow."""
         with np.errstate(over="ignore"):
             scaled = self._backend.xp.ldexp(vectors, -self._scale)
         return self._backend.xp.where(abs(scaled) < TINY_EXACT, 0.0, scaled)

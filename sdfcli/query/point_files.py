@@ -1,4 +1,4 @@
-"""Files of points and of results, read and written in chunks: text, .npy, PLY."""
+"""Point and result files, read and written in chunks: text, .npy, PLY."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from sdfcli.runtime.memory import unreadable
 CHUNK = 1 << 18
 """Points per chunk."""
 TEXT = (".csv", ".xyz", ".txt", "")
-"""Endings of text files. Pipes and devices are read as text, whatever their name."""
+"""Endings of text files. Pipes and devices are read as text under any name."""
 
 
 _NUMBER = re.compile(r"[+-]?\.?\d|[+-]?(nan|inf|infinity)$", re.IGNORECASE)
-"""The start of a word that is meant as a number, not as the name of a column."""
+"""The start of a word meant as a number, not as a column name."""
 
 
 @dataclass
 class PointStream:
     """Points in chunks.
 
-    chunks     arrays (n, 3) float64, n at most CHUNK. Raises InputError for anything but three finite numbers a point.
-    separator  of the numbers in a text: a comma or a space.
-    named      whether a text begins with a line of column names.
+    chunks     arrays (n, 3) float64, n at most CHUNK. Raises InputError unless each point has three finite numbers.
+    separator  between numbers in a text: a comma or a space.
+    named      whether a text starts with a line of column names.
     """
 
     chunks: Iterator[Floats]
@@ -45,9 +45,10 @@ class PointStream:
 
 @contextmanager
 def open_points(source: str) -> Iterator[PointStream]:
-    """Points from a file, or from standard input for `-`. Text and .npy are read chunk by chunk, PLY and meshes whole.
+    """Opens points from a file, or from standard input for `-`. Text and .npy are read in chunks, PLY and meshes whole.
 
-    Raises InputError for a file that cannot be read as points (n, 3)."""
+    Raises InputError for a file that cannot be read as points (n, 3).
+    """
     path = Path(source)
     if source == "-":
         yield _text(sys.stdin, "standard input")
@@ -63,7 +64,7 @@ def open_points(source: str) -> Iterator[PointStream]:
         raise InputError(f"{source}: unknown point format; use {kinds}, or text without an ending")
     try:
         points = _mapped(path) if path.suffix.lower() == ".npy" else read_file(path)[0]
-    except Exception as error:  # each of trimesh's readers has exceptions of its own
+    except Exception as error:  # trimesh's readers raise various exceptions
         raise unreadable(source, "cannot be read as points", error) from error
     if points.ndim != 2 or points.shape[1] != 3 or points.dtype.kind not in "fiu":
         raise InputError(f"{source}: points must be (n, 3) numbers, not {points.shape} {points.dtype}")
@@ -82,7 +83,7 @@ def _mapped(path: Path) -> Any:
 
 
 def _slices(points: Any, mapped: Path | None, source: str) -> Iterator[Floats]:
-    """Chunks of the points. A file is mapped again for each, as a mapping keeps the pages that were read."""
+    """Points in chunks. A file is mapped again for each chunk, as a mapping retains the pages read."""
     for first in range(0, len(points), CHUNK):
         part = (points if mapped is None else _mapped(mapped))[first : first + CHUNK]
         chunk = np.array(part, np.float64, order="C")
@@ -93,8 +94,8 @@ def _slices(points: Any, mapped: Path | None, source: str) -> Iterator[Floats]:
 
 
 def _text(file: TextIO, source: str) -> PointStream:
-    """Points from lines `x y z` or `x,y,z`; empty lines and comments are skipped. A first line of names says which of
-    the columns are x, y and z; see `_columns`."""
+    """Points from lines `x y z` or `x,y,z`; empty lines and comments are skipped. A header line of names selects the x,
+    y and z columns; see `_columns`."""
     filled = ((number, line) for number, line in _lines(file, source) if line.strip())
     first = next(filled, None)
     if first is None:
@@ -108,8 +109,8 @@ def _text(file: TextIO, source: str) -> PointStream:
 
 
 def _columns(names: list[str], place: str) -> tuple[int, int, int]:
-    """The columns that are x, y and z by their names: these letters in any case, alone or with the same before and
-    behind, as px py pz, or Points:0 Points:1 Points:2 of ParaView. Raises InputError for other names."""
+    """Indices of the x, y and z columns by name: these letters in any case, alone or with a common prefix and suffix,
+    as in px py pz, or ParaView's Points:0 Points:1 Points:2. Raises InputError for other names."""
     low = [name.lower() for name in names]
     found = dict.fromkeys(
         tuple(name[:at] + letter + name[at + 1 :] for letter in axes)
@@ -119,7 +120,7 @@ def _columns(names: list[str], place: str) -> tuple[int, int, int]:
         if name[at] == axes[0]
     )
     triples = [triple for triple in found if all(low.count(each) == 1 for each in triple)]
-    # Of several, as normals beside positions, only these are known.
+    # With several triples, such as positions and normals, only these names are unambiguous.
     sure = [triple for triple in (("x", "y", "z"), ("points:0", "points:1", "points:2")) if triple in triples]
     if sure or len(triples) == 1:
         first, second, third = (low.index(each) for each in (sure or triples)[0])
@@ -129,7 +130,7 @@ def _columns(names: list[str], place: str) -> tuple[int, int, int]:
 
 
 def _lines(file: TextIO, source: str) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers from 1, without comments and byte order mark."""
+    """Lines numbered from 1, without comments and byte order mark."""
     try:
         for number, line in enumerate(file, 1):
             yield number, line.lstrip("\ufeff").partition("#")[0]
@@ -140,7 +141,7 @@ def _lines(file: TextIO, source: str) -> Iterator[tuple[int, str]]:
 def _parsed(
     rows: Iterator[tuple[int, str]], source: str, count: int, columns: tuple[int, int, int]
 ) -> Iterator[Floats]:
-    """Points from `columns` of rows of so many numbers."""
+    """Points from `columns` in rows with `count` numbers."""
     while chunk := list(itertools.islice(rows, CHUNK)):
         try:
             table = np.loadtxt([_spaced(line) for _, line in chunk], np.float64, comments=None, ndmin=2)
@@ -155,7 +156,7 @@ def _parsed(
 
 
 def _spaced(line: str) -> str:
-    """The line with spaces for commas and quotes."""
+    """The line with commas and quotes replaced by spaces."""
     return line.replace(",", " ").replace('"', " ")
 
 
@@ -169,7 +170,7 @@ def _is_point(line: str, count: int, columns: tuple[int, int, int]) -> bool:
 
 
 def is_number(word: str) -> bool:
-    """Whether a word is a number."""
+    """Whether a word parses as a float."""
     try:
         float(word)
     except ValueError:
@@ -178,7 +179,7 @@ def is_number(word: str) -> bool:
 
 
 def write_text(file: Any, names: list[str], chunks: Iterator[Floats], separator: str, named: bool) -> None:
-    """A line for each row of the chunks (n, k), with the columns' names above where `named`."""
+    """Writes a line for each row of the chunks (n, k), after a header of column names if `named`."""
     if named:
         file.write(separator.join(names) + "\n")
     for chunk in chunks:
@@ -186,10 +187,11 @@ def write_text(file: Any, names: list[str], chunks: Iterator[Floats], separator:
 
 
 def write_json(file: Any, names: list[str], chunks: Iterator[Floats], neighbours: int, version: int) -> None:
-    """A JSON object a line for each row of the chunks (n, k), with the columns' names as keys, after `schema_version`.
+    """Writes each row of the chunks (n, k) as a JSON object on its own line: `schema_version`, then the columns by
+    name.
 
-    neighbours: how many pairs of a triangle and its distance the last columns are; they become two lists,
-    `nearest_triangles` and `nearest_distances`, without the missing ones, whose triangle is -1.
+    neighbours: count of trailing (triangle, distance) column pairs. They become two lists, `nearest_triangles` and
+    `nearest_distances`, without missing neighbours, whose triangle is -1.
     """
     single = len(names) - 2 * neighbours
     for chunk in chunks:
@@ -206,18 +208,18 @@ def write_json(file: Any, names: list[str], chunks: Iterator[Floats], neighbours
 
 
 def _number(x: float) -> str:
-    """The shortest text that is read back as the same number; integers have no decimal point."""
+    """The shortest text that parses to the same number; integers have no decimal point."""
     return repr(x).removesuffix(".0")
 
 
 def write_npy(file: BinaryIO, chunks: Iterator[Floats], columns: int) -> None:
-    """An array (n, columns) float64, or (n,) for one column. The header's length is written last."""
+    """Writes an array (n, columns) float64, or (n,) for one column. The header's row count is written last."""
 
     def header(count: int) -> None:
         shape = (count,) if columns == 1 else (count, columns)
         np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": shape})
 
-    header(0)  # NumPy leaves room for a longer first axis
+    header(0)  # NumPy pads the header for a longer first axis
     count = 0
     for chunk in chunks:
         file.write(np.ascontiguousarray(chunk, "<f8").tobytes())
@@ -227,7 +229,7 @@ def write_npy(file: BinaryIO, chunks: Iterator[Floats], columns: int) -> None:
 
 
 def write_ply(file: BinaryIO, names: list[str], chunks: Iterator[tuple[Floats, Floats]]) -> None:
-    """A point cloud: points (n, 3), and columns (n, k) as named properties, all in double precision."""
+    """Writes a point cloud: points (n, 3), and columns (n, k) as named properties, all in double precision."""
 
     def header(count: int) -> bytes:
         text = f"ply\nformat binary_little_endian 1.0\nelement vertex {count}\n"

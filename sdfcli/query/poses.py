@@ -1,4 +1,4 @@
-"""Poses: where a mesh is put, as matrices (4, 4) of a rotation, a uniform scale and a translation."""
+"""Poses: mesh placements as matrices (4, 4) with a rotation, a uniform scale and a translation."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from sdfcli.runtime.files import existing_file
 from sdfcli.runtime.memory import unreadable
 
 RIGID = 1e-5
-"""Maximum deviation of a pose's axes from a right-angled frame of one scale, as a fraction of it: some more than the
-rounding of float32, or of five printed digits."""
+"""Maximum deviation of a pose's axes from orthogonal axes with a uniform scale, as a fraction of it: slightly above the
+rounding of float32 or five printed digits."""
 
 
 def checked_poses(poses: Any) -> tuple[Floats, Floats]:
-    """Poses (t, 4, 4) float64, and for each a bound of how it scales lengths (t,), exact to RIGID.
+    """Poses (t, 4, 4) float64, and for each an upper bound on its length scale (t,), exact to RIGID.
 
-    poses: (t, 4, 4), or one pose (4, 4). Raises InputError for other shapes, numbers that are not finite, a last row
-    other than 0, 0, 0, 1, mirror images, and axes that are not at right angles or not of one scale: distances would not
-    be those of the mesh.
+    poses: (t, 4, 4) or a single (4, 4). Raises InputError for other shapes, non-finite numbers, a last row other than
+    0, 0, 0, 1, reflections, and axes that are not orthogonal or not uniformly scaled: distances would not be the
+    mesh's.
     """
     if is_cupy(poses):
-        poses = poses.get()  # CuPy's: poses are few numbers, and the host's arithmetic is the same everywhere
+        poses = poses.get()  # few numbers, and host arithmetic is the same everywhere
     unmasked(poses, "poses")
     try:
         given = np.asarray(poses, np.float64)
@@ -42,12 +42,12 @@ def checked_poses(poses: Any) -> tuple[Floats, Floats]:
         raise InputError(f"pose {wrong[0]}: the last row must be 0, 0, 0, 1; are the matrices transposed?")
     axes = given[:, :3, :3]
     with np.errstate(over="ignore", invalid="ignore"):
-        # For a scale s: s^2 times the unit matrix. Sums in an order of their own: einsum's is that of the processor.
+        # For scale s: s^2 times the identity. Fixed summation order: einsum's depends on the CPU.
         x, y, z = (axes[:, k, :, None] * axes[:, k, None, :] for k in range(3))
         products = x + y + z
         squared = (products[:, 0, 0] + products[:, 1, 1] + products[:, 2, 2]) / 3
         off = np.abs(products - squared[:, None, None] * np.eye(3)).max(axis=(1, 2), initial=0.0)
-        turned = np.linalg.slogdet(axes).sign  # a product of tiny numbers could vanish
+        turned = np.linalg.slogdet(axes).sign  # the determinant itself could underflow
     if len(wrong := np.flatnonzero(~((squared > 1e-300) & (squared < 1e300) & (off <= RIGID * squared)))):
         raise InputError(
             f"pose {wrong[0]}: the axes are sheared, or scaled differently, which changes distances; use a rotation, a "
@@ -60,7 +60,8 @@ def checked_poses(poses: Any) -> tuple[Floats, Floats]:
 
 
 def pose_at(words: str) -> Floats:
-    """The pose (4, 4) of TX,TY,TZ[,RX,RY,RZ]: turned about the fixed axes x, then y, then z, in degrees, then moved.
+    """Parses TX,TY,TZ[,RX,RY,RZ] to a pose (4, 4): rotations about the fixed axes x, then y, then z, in degrees, then a
+    translation.
 
     Raises UsageError for other words.
     """
@@ -83,7 +84,7 @@ def pose_at(words: str) -> Floats:
 
 
 def _turn(degrees: float) -> tuple[float, float]:
-    """Cosine and sine of an angle, exact for right angles."""
+    """Cosine and sine of an angle, exact for multiples of 90 degrees."""
     quarters, rest = divmod(degrees, 90.0)
     cosine, sine = math.cos(math.radians(rest)), math.sin(math.radians(rest))
     for _ in range(int(quarters % 4)):
@@ -92,15 +93,15 @@ def _turn(degrees: float) -> tuple[float, float]:
 
 
 def load_poses(path: str | Path) -> Floats:
-    """Poses from a .npy file. Raises InputError where it cannot be read, for what `checked_poses` refuses, and for no
-    poses: a check of none would always pass."""
+    """Reads poses from a .npy file. Raises InputError if it cannot be read, fails `checked_poses`, or holds no poses: a
+    check without poses would always pass."""
     file = existing_file(path)
     try:
-        found = np.lib.format.open_memmap(file, mode="r")  # unlike np.load, it says what a wrong file lacks
+        found = np.lib.format.open_memmap(file, mode="r")  # unlike np.load, names the fault in a bad file
         if found.dtype.kind not in "fiu":
             raise InputError(f"holds {found.dtype}, no numbers; poses are (t, 4, 4)")
         poses = checked_poses(np.array(found, np.float64))[0]
-    except Exception as error:  # NumPy's reader of headers has exceptions of several libraries
+    except Exception as error:  # NumPy's header parser raises exceptions from several modules
         raise unreadable(file, "cannot be read as a .npy file of poses (t, 4, 4)", error) from error
     if len(poses) == 0:
         raise InputError(f"{file}: holds no poses")

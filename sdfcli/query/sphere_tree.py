@@ -1,4 +1,4 @@
-"""SphereTree: a mesh as a tree of spheres, made once, to be put at many poses; see kernels/contact/spheres.h."""
+"""SphereTree: a sphere tree over a mesh, built once for many poses; see kernels/contact/spheres.h."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from sdfcli.scene import Scene
 from sdfcli.spatial.morton import Order, order_of
 
 ABREAST: int = C.SPHERES_ABREAST
-"""Children of a node."""
+"""Children per node."""
 
 FIRST = 64
-"""Maximum number of nodes of the level at which a descent begins."""
+"""Maximum node count on the level where a traversal begins."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """Spheres (n, 4) float32 of the nodes, centres and radii in the unit cube; n is a multiple of 8, and nodes beyond
-    the last one have a negative radius. count: how many nodes there are."""
+    """Node spheres (n, 4) float32, centres and radii in the unit cube; n is a multiple of 8, and padding nodes have a
+    negative radius. count: node count without padding."""
 
     sphere: Array
     count: int
 
 
 class SphereTree:
-    """A triangle mesh, ready to be put at poses by `sdfcli.contacts`.
+    """A triangle mesh, prepared for `sdfcli.contacts` at many poses.
 
     Args:
         source: a path, a `trimesh.Trimesh`, or a pair of arrays: vertices (v, 3) and faces (f, 3).
         device: `auto`, `cpu`, `cuda` or `cuda:N`.
-        threads: number of CPU threads; default: all CPUs that the process may use.
+        threads: CPU thread count; default: all CPUs available to the process.
 
     Raises:
         InputError: the mesh cannot be read or used.
@@ -57,20 +57,20 @@ class SphereTree:
 
     @cached_property
     def solid(self) -> MeshDistance:
-        """Distances to the mesh, with the signs of its inside."""
+        """Distances to the mesh, signed by its inside."""
         return MeshDistance.of(Scene.of(self.mesh, "auto", self.backend))
 
     @property
     def encloses(self) -> bool | None:
-        """Whether the mesh has an inside; None while no pose has asked for it."""
+        """Whether the mesh has an inside; None until some pose needs to know."""
         asked = "solid" in self.__dict__ and self.solid.scene.settled
         return self.solid.sign.method != "none" if asked else None
 
     @classmethod
     def of(cls, mesh: Any, poses: Any, device: str, threads: int | None) -> SphereTree:
-        """The tree of a mesh, unless that is one already, on the device of CuPy poses, else on `device`.
+        """Returns `mesh` if already a tree; otherwise builds its tree on the CuPy poses' device, or on `device`.
 
-        Raises InputError for a tree and CuPy poses on different devices, and what making one raises.
+        Raises InputError if a tree and CuPy poses are on different devices, and the constructor's errors.
         """
         if is_cupy(poses):
             device = f"cuda:{poses.device.id}"
@@ -82,7 +82,7 @@ class SphereTree:
 
 
 def _levels(backend: Backend, order: Order) -> list[Level]:
-    """The levels from the finest, of single triangles, to the first with at most FIRST nodes."""
+    """Levels from the finest, with single triangles, to the first with at most FIRST nodes."""
     n, levels, span = len(order), [], 1
     count, below, boxes = n, None, None
     while True:

@@ -1,4 +1,4 @@
-"""Solids of a field that a posed mesh holds wholly within itself, so that no two surfaces meet."""
+"""Solids of a field that lie wholly within a posed mesh, so that no two surfaces meet."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.query.mesh_distance import MeshDistance
 
 MOST_ASKED = 1 << 20
-"""Pairs of a pose and a piece that are looked at together."""
+"""Maximum (pose, piece) pairs tested together."""
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """The connected pieces of a field's inside: of each the deepest corner of a leaf.
+    """The connected pieces of a field's inside, each represented by its deepest leaf corner.
 
-    point  (k, 3) float64, in the field's units.
+    point  (k, 3) float64, in field units.
     depth  (k,) float64, positive.
     """
 
@@ -35,11 +35,11 @@ class Swallowed:
     """Poses at which a mesh holds a piece of a field's inside, each with the piece that lies deepest in it.
 
     pose      (s,) int64, ascending.
-    depth     (s,) float64: the way that the mesh must move at least, for all of the ball around the piece's deepest
-              point to be outside of it.
-    inner     (s,) float64: the part of that within the piece, as the field says.
-    point     (s, 3) float64: the nearest point to the piece's deepest one, on the posed mesh.
-    normal    (s, 3) float64: unit vectors, the way out.
+    depth     (s,) float64: minimum distance that the mesh must move to have the whole ball around the piece's deepest
+              point outside.
+    inner     (s,) float64: the part of `depth` within the piece, from the field.
+    point     (s, 3) float64: the point on the posed mesh nearest to the piece's deepest point.
+    normal    (s, 3) float64: unit vectors, the direction in which the mesh moves out.
     triangle  (s,) int64.
     """
 
@@ -55,7 +55,7 @@ _PIECES: WeakKeyDictionary[DeviceField, Pieces] = WeakKeyDictionary()
 
 
 def pieces_of(field: Field, backend: Backend) -> Pieces:
-    """The pieces of a field, which are kept with its arrays on the device."""
+    """A field's pieces, cached with its arrays on the device."""
     key = field.on_device(backend)
     if key not in _PIECES:
         _PIECES[key] = _pieces(field, backend)
@@ -77,7 +77,7 @@ def _pieces(field: Field, backend: Backend) -> Pieces:
 
 
 def swallowed(solid: MeshDistance, pieces: Pieces, poses: Floats, scales: Floats) -> Swallowed:
-    """Which of the poses (t, 4, 4) with scales (t,), see `checked_poses`, have a piece within the posed mesh.
+    """Finds the poses (t, 4, 4), with scales (t,) from `checked_poses`, whose posed mesh has a piece within.
 
     A mesh without an inside holds nothing.
     """
@@ -88,7 +88,7 @@ def swallowed(solid: MeshDistance, pieces: Pieces, poses: Floats, scales: Floats
         part, scale = poses[first : first + batch], scales[first : first + batch]
         turn = part[:, :3, :3] / scale[:, None, None] ** 2
         away = pieces.point[None] - part[:, None, :3, 3]
-        # In an order of its own: einsum's is that of the processor.
+        # Fixed summation order: einsum's depends on the CPU.
         x, y, z = (away[:, :, k, None] * turn[:, None, k] for k in range(3))
         at = x + y + z
         pose, piece = np.nonzero(((at > low) & (at < high)).all(axis=2))
@@ -113,6 +113,6 @@ def swallowed(solid: MeshDistance, pieces: Pieces, poses: Floats, scales: Floats
 
 
 def _posed(poses: Floats, points: Floats) -> Floats:
-    """Points (s, 3) at poses (s, 4, 4)."""
+    """Points (s, 3) transformed by poses (s, 4, 4)."""
     turned: Floats = sum(poses[:, :3, k] * points[:, k, None] for k in range(3)) + poses[:, :3, 3]
     return turned

@@ -1,4 +1,4 @@
-"""Warm start: candidates for nearest triangles from an earlier frame (the thesis, Algorithm 1, line 6)."""
+"""Warm start: nearest-triangle candidates from an earlier frame (the thesis, Algorithm 1, line 6)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ LEAVES = ("leaf_key", "leaf_level", "leaf_corner")
 
 
 class WarmStart:
-    """Candidates for nearest triangles: those stored at the corners of an earlier frame's octree.
+    """Nearest-triangle candidates, stored at the corners of an earlier frame's octree.
 
-    A point takes the triangle of the octree's corner nearest to it; frames may differ in domain and octree.
+    A point gets the triangle at its nearest octree corner; frames may differ in domain and octree.
 
-    order: this frame's triangles, as many as the earlier frame's. earlier: makes, on first use, the arrays of the
-    earlier frame that the kernel `sdf_previous` takes, and the place of its domain.
+    order: this frame's triangles, as many as the earlier frame's. earlier: called on first use; returns the earlier
+    frame's arrays for the kernel `sdf_previous`, and its domain's scale and shift.
     """
 
     def __init__(self, backend: Backend, order: Order, earlier: Callable[[], Mapping[str, Any]]) -> None:
@@ -31,16 +31,16 @@ class WarmStart:
 
     @classmethod
     def from_arrays(cls, backend: Backend, order: Order, arrays: Mapping[str, Array]) -> WarmStart:
-        """From the arrays of an earlier frame in the same domain, on the device: leaf_key, leaf_level, leaf_corner and
-        nearest of `Grown.arrays`. order: as above."""
+        """From an earlier frame's arrays in the same domain, on the device: leaf_key, leaf_level, leaf_corner and
+        nearest from `Grown.arrays`. order: as above."""
         own = {name: arrays[name] for name in (*LEAVES, "nearest")}
         return cls(backend, order, lambda: {**own, "scale": 1.0, "shift_x": 0.0, "shift_y": 0.0, "shift_z": 0.0})
 
     @classmethod
     def of(cls, field: Field, scene: Scene) -> WarmStart | None:
-        """The warm start of a scene from a field; None where it is of a mesh with another number of triangles.
+        """A scene's warm start from a field; None if the field's mesh has another triangle count.
 
-        Raises InputError where the field stores no nearest triangles.
+        Raises InputError if the field stores no nearest triangles.
         """
         mesh, nearest, count = field.info.get("mesh"), field.nearest, len(scene.order)
         triangles = mesh.get("triangles") if isinstance(mesh, dict) else None
@@ -66,12 +66,12 @@ class WarmStart:
 
     @cached_property
     def _earlier(self) -> dict[str, Any]:
-        """Arguments of the kernel that do not depend on the points."""
+        """Kernel arguments that do not depend on the points."""
         earlier, slot_of = self._make(), self.backend.placed(self._order.triangle_id, len(self._order))
         return {"leaves": len(earlier["leaf_key"]), "slot_of": slot_of, **earlier}
 
     def seeds(self, points: Array) -> Array:
-        """Slots (m, 1) uint32 of candidates for points (m, 3) float32 in the unit cube."""
+        """Candidate slots (m, 1) uint32 for points (m, 3) float32 in the unit cube."""
         seed = self.backend.xp.empty((len(points), 1), np.uint32)
         self.backend.run("sdf_previous", len(points), points=points, seed=seed, **self._earlier)
         return seed
