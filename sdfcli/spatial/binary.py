@@ -1,4 +1,4 @@
-"""BinaryIndex: the thesis's queries of the radix tree, one thread per point."""
+"""BinaryIndex: the thesis's radix tree queries, one thread per point."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sdfcli.spatial.radix_tree import Bvh
 class BinaryIndex(DistanceIndex):
     """`baseline`, `soa`, `cct`: depth-first search of the radix tree with a stack (the thesis, section 2.3).
 
-    `baseline` reads nodes of 32 bytes, an array of structures; `soa` a structure of arrays; `cct` visits the closer
-    child first.
+    `baseline` reads 32-byte nodes, an array of structures; `soa` a structure of arrays; `cct` visits the closer child
+    first.
     """
 
     def __init__(self, backend: Backend, bvh: Bvh, query: str) -> None:

@@ -1,4 +1,4 @@
-"""Nearest triangles of many points by several devices: each takes a piece along the curve."""
+"""Nearest-triangle queries split over several devices, each with a contiguous chunk along the curve."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from sdfcli.backend import Array, Backend
 from sdfcli.spatial.index import DistanceIndex
 
 Answer = tuple[Array, Array]
-"""Distances (m,) float32 and slots (m,) uint32 of points, as of `DistanceIndex.nearest`."""
+"""Distances (m,) float32 and slots (m,) uint32, as from `DistanceIndex.nearest`."""
 
 Helper = Callable[[Backend, Array, Array], Callable[[], Answer]]
-"""Begins to answer points (m, 3) float32 with candidate slots (m, k) uint32, arrays of this backend; the function that
-it returns ends that, with arrays of the backend, too. Either may raise anything."""
+"""Starts a query for points (m, 3) float32 with candidate slots (m, k) uint32, arrays on this backend. The returned
+function waits for the result, also on this backend. Either may raise any exception."""
 
 
 class Crew:
-    """Shares queries with helpers. What one of them fails to answer is answered here, and it is asked no more."""
+    """Splits queries over helpers. If one fails, its share is computed here and it is dropped."""
 
     def __init__(self, helpers: Sequence[Helper]) -> None:
         self._helpers = list(helpers)
 
     def nearest(self, index: DistanceIndex, points: Array, seed: Array | None) -> Answer:
-        """`nearest` of an index, to the same bits."""
+        """An index's `nearest`, bit for bit."""
         xp, n = index.backend.xp, len(points)
         shares = min(1 + len(self._helpers), n // index.least_piece)
         if shares < 2:

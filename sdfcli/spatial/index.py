@@ -1,4 +1,4 @@
-"""(d) DistanceIndex: the interface of nearest-triangle queries."""
+"""(d) DistanceIndex: the interface for nearest-triangle queries."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from sdfcli.spatial.morton import Order, curve_order
 
 
 class DistanceIndex(ABC):
-    """A tree over triangles in Morton order, for the nearest triangle of points; ties go to the smallest face number.
+    """A tree over triangles in Morton order, for nearest-triangle queries; ties go to the smallest face index.
 
-    All indices give the same results. order: the triangles; a slot is an index into it. seeds: number of candidate
-    slots that queries of an octree's new points use; 0: none, as in the thesis.
+    All indices give the same results. order: the triangles; a slot is an index into it. seeds: count of candidate slots
+    used by queries at an octree's new points; 0: none, as in the thesis.
     """
 
     seeds = 0
     batch = 1 << 20
-    """Maximum points at a time for which more still speed up each."""
+    """Maximum points per batch up to which larger batches take less time per point."""
     least_piece = 1 << 14
-    """Minimum points that another device answers sooner than they travel."""
+    """Minimum points per device for which splitting a query pays off, transfers included."""
     by_level = False
     """Whether results at an octree's coarse corners speed up queries at finer ones."""
     coherent = True
-    """Whether candidates from an earlier frame speed up queries, the time of looking them up included."""
+    """Whether candidates from an earlier frame speed up queries, including their lookup."""
 
     def __init__(self, backend: Backend, order: Order) -> None:
         self.backend, self.order = backend, order
 
     @property
     def asked_by_kernels(self) -> Group | None:
-        """The tree, a PacketTree, for kernels that ask it by themselves; None where they cannot."""
+        """The tree, as the group PacketTree, for kernels that query it directly; None if unsupported."""
         return None
 
     def nearest(self, points: Array, seed: Array | None = None) -> tuple[Array, Array]:
-        """Unsigned distances (m,) float32 and nearest slots (m,) uint32 of points (m, 3) float32 in the unit cube; fast
-        for points sorted along a curve.
+        """Unsigned distances (m,) float32 and nearest slots (m,) uint32 for points (m, 3) float32 in the unit cube;
+        fast for points sorted along a curve.
 
-        seed: (m, k) uint32, candidate slots per point, ended by 0xffffffff where fewer than k. Results do not depend on
-        them.
+        seed: (m, k) uint32, candidate slots per point; rows with fewer than k end with 0xffffffff. Results do not
+        depend on them.
         """
         distance, slot = self._answers(points)
         self._run(points, distance, slot, seed, {})
         return distance, slot
 
     def visits(self, points: Array, seed: Array | None = None) -> tuple[Array, Array]:
-        """Numbers of boxes and of triangles, (m,) uint32 each, that `nearest` of the same points tests."""
+        """Box and triangle test counts, (m,) uint32 each, for `nearest` at the same points."""
         boxes, tests = (self.backend.xp.empty(len(points), np.uint32) for _ in range(2))
         self._run(points, *self._answers(points), seed, {"boxes": boxes, "tests": tests})
         return boxes, tests
@@ -56,18 +56,18 @@ class DistanceIndex(ABC):
     def nearest_by_level(
         self, position: Array, near: Array, ends: list[int], seed: Array | None = None
     ) -> tuple[Array, Array]:
-        """`nearest` of an octree's corners at position (m, 3), sorted by level; `ends`: the end of each level.
+        """`nearest` at octree corners at position (m, 3), sorted by level. ends: each level's end.
 
         near: (m,) uint32, for each corner the index of an earlier one nearby. seed: as for `nearest`.
         """
         return self.nearest(position, seed)
 
     def along(self, points: Array) -> Array:
-        """An order (m,) uint32 of points (m, 3) along a curve, for `nearest`."""
+        """A permutation (m,) uint32 that sorts points (m, 3) along a curve, for `nearest`."""
         return curve_order(self.backend, points)
 
     def nearest_in_any_order(self, points: Array) -> tuple[Array, Array]:
-        """`nearest` of points that are not sorted along a curve."""
+        """`nearest` for points not sorted along a curve."""
         return self.nearest(points)
 
     def in_its_order(self, points: Array) -> Array:
@@ -80,7 +80,7 @@ class DistanceIndex(ABC):
     def _shared(
         self, points: Array, distance: Array, slot: Array, seed: Array | None, counts: dict[str, Array]
     ) -> dict[str, Any]:
-        """Arguments of every kernel with a thread or lane a point."""
+        """Arguments for every kernel with one thread or lane per point."""
         return {
             "triangles": len(self.order),
             "points": points,
@@ -96,4 +96,4 @@ class DistanceIndex(ABC):
 
     @abstractmethod
     def _run(self, points: Array, distance: Array, slot: Array, seed: Array | None, counts: dict[str, Array]) -> None:
-        """Writes `distance` and `slot`, and the `boxes` and `tests` of `counts` if given."""
+        """Writes `distance` and `slot`, and the `boxes` and `tests` in `counts` if given."""

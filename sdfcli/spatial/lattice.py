@@ -1,4 +1,4 @@
-"""WindingLattice: winding numbers of closed surfaces by counted crossings (see kernels/sign/lattice.h)."""
+"""WindingLattice: winding numbers for closed surfaces, from counted crossings (see kernels/sign/lattice.h)."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from sdfcli.backend import WARP, Array, C, Group
 from sdfcli.spatial.moments import BETA, WindingIndex, winding_by_warps
 
 SIDE = 256
-"""Nodes along an edge of the lattice."""
+"""Nodes along a lattice edge."""
 
 
 def pays(index: WindingIndex) -> bool:
-    """Whether the lattice is the fastest way to many winding numbers: on a GPU, where the nodes' boxes are kept."""
+    """Whether the lattice is the fastest way to many winding numbers: on a GPU, with the node boxes stored."""
     return index.backend.warps and index.box is not None
 
 
 @dataclass(frozen=True)
 class WindingLattice:
-    """Winding numbers of a surface, closed or closed by caps, at the nodes of a lattice over the unit cube.
+    """Winding numbers at the nodes of a lattice over the unit cube, for a surface closed by itself or by caps.
 
     index   the surface.
-    caps    what closes its holes, and groups of these (see sign/caps.h); None: it is closed.
-    number  (side^3,) uint8: 128 + the winding number of surface and caps together; 0: unknown.
+    caps    the triangles closing its holes; None: it is closed.
+    groups  the caps in groups (see sign/caps.h); None without caps.
+    side    nodes along an edge.
+    number  (side^3,) uint8: 128 + the winding number, caps included; 0: unknown.
     """
 
     index: WindingIndex
@@ -35,7 +37,7 @@ class WindingLattice:
 
     @staticmethod
     def of(index: WindingIndex, caps: WindingIndex | None, groups: Group | None) -> WindingLattice:
-        """The lattice: the columns that each triangle crosses, and sums along these."""
+        """Builds the lattice: finds the columns crossed by each triangle, then sums along columns."""
         backend, xp = index.backend, index.backend.xp
         side, columns = SIDE, SIDE * SIDE
         change = xp.zeros((side + 1, columns), np.uint32)
@@ -47,7 +49,7 @@ class WindingLattice:
         return WindingLattice(index, caps, groups, side, number)
 
     def winding(self, points: Array, distance: Array) -> Array:
-        """Winding numbers (m,) float32 of points (m, 3) float32 on the right side of 0.5; see WindingIndex.decided.
+        """Winding numbers (m,) float32 at points (m, 3) float32, on the right side of 0.5; see WindingIndex.decided.
 
         distance: (m,) float32, unsigned, from the surface. Fast for points sorted along a curve.
         """

@@ -1,4 +1,4 @@
-"""WindingIndex: generalised winding numbers by a tree of moments (Barill et al. 2018)."""
+"""WindingIndex: generalised winding numbers from a tree of moments (Barill et al. 2018)."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from sdfcli.spatial.morton import Order
 from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit
 
 BETA, LOST = 1.5, 0.1
-"""Minimum distance from a node for its expansion, in the node's radii; error above which the exact sum is used."""
+"""Minimum distance from a node for its expansion, in node radii; error above which the exact sum is used."""
 
 CAP_STEPS = ((0.15, 8.0), (0.003, 16.0), (0.0003, 0.0))
-"""Margins around the level 0.5, each with the beta for summing caps of holes within it. Each margin exceeds the error
-of the expansions before it: measured 0.13 before the first on open surfaces (0.21 on closed ones within each other,
-which have no caps), then 0.00012 and 0.00001; more where the same open surface occurs four times or more."""
+"""Margins around the level 0.5, each with the beta for summing hole caps within it. Each margin exceeds the error
+before it: measured 0.13 before the first on open surfaces (0.21 on nested closed ones, which have no caps), then
+0.00012 and 0.00001; more where the same open surface occurs at least four times."""
 
 WARP_POINTS = 150_000
-"""Maximum points on a GPU for which a warp per point is faster than a thread per point, which takes as long as the
-longest sum."""
+"""Maximum point count on a GPU for which a warp per point beats a thread per point, which takes as long as the longest
+sum."""
 FEW_POINTS = 1 << 16
-"""Maximum points on a GPU for which winding numbers are faster than propagation of signs."""
+"""Maximum point count on a GPU for which winding numbers beat sign propagation."""
 POINTS_OF_A_WARP = C.WARP // C.POINT_WIDTH
-"""Points of a warp at a time, as in winding/warp.h."""
+"""Points per warp computed concurrently, as in winding/warp.h."""
 MAX_WARPS = 1 << 15
 """Warps per launch, more than any GPU runs concurrently; each loops over points."""
 LINK_RUN = C.LINK_ROUNDS * C.WARP
@@ -35,12 +35,12 @@ LINK_RUN = C.LINK_ROUNDS * C.WARP
 
 @dataclass(frozen=True)
 class WindingIndex:
-    """Moments of a radix tree over triangles, for hierarchical winding numbers.
+    """Moments on a radix tree over triangles, for hierarchical winding numbers.
 
     triangle  (t, 9) float32, in Morton order.
-    moments   (n - 1, 16) float32, by node of the tree over the n triangles that count.
-    slots     (n,) uint32: indices of these in `triangle`; None: all of it.
-    box       (n - 1, 6) float32: the nodes' boxes; None where nothing but moments is asked for.
+    moments   (n - 1, 16) float32, per node of the tree over the n included triangles.
+    slots     (n,) uint32: the included triangles' indices in `triangle`; None: all are included.
+    box       (n - 1, 6) float32: node boxes; None if only moments are needed.
     """
 
     backend: Backend
@@ -51,8 +51,8 @@ class WindingIndex:
 
     @staticmethod
     def of(backend: Backend, bvh: Bvh, boxes: bool = False) -> WindingIndex:
-        """The index of a tree's triangles: moments by bottom-up reduction, as in the refit. boxes: whether it keeps
-        those of the nodes."""
+        """Builds the index on a tree, moments by bottom-up reduction as in the refit. boxes: whether to store the node
+        boxes."""
         n = len(bvh.order)
         moments = backend.empty_aligned((n - 1, C.MOMENTS), np.float32)
         if n > 1:
@@ -68,9 +68,9 @@ class WindingIndex:
 
     @staticmethod
     def among(backend: Backend, order: Order, left_out: Ints | None = None, boxes: bool = False) -> WindingIndex:
-        """The index of triangles in Morton order, by a tree of its own: about 1 ms per million triangles on a GPU.
+        """Builds the index over triangles in Morton order with its own tree: about 1 ms per million triangles on a GPU.
 
-        left_out: (k,) faces that do not count, each once; None: all do. boxes: see `of`.
+        left_out: (k,) excluded faces, each once; None: all are included. boxes: see `of`.
         """
         own, slots = order, None
         if left_out is not None:
@@ -85,7 +85,7 @@ class WindingIndex:
 
     @property
     def triangles(self) -> int:
-        """The number of triangles that count."""
+        """Included triangle count."""
         return len(self.moments) + 1
 
     @functools.cached_property
@@ -96,11 +96,11 @@ class WindingIndex:
 
     @property
     def few_points(self) -> int:
-        """Maximum points for which winding numbers are faster than propagation of signs."""
+        """Maximum point count for which winding numbers beat sign propagation."""
         return FEW_POINTS if self.backend.warps else 0
 
     def winding(self, points: Array, beta: float) -> Array:
-        """Winding numbers (m,) float32 of points (m, 3) float32; beta 0: exact sums over all triangles in float64."""
+        """Winding numbers (m,) float32 at points (m, 3) float32; beta 0: exact sums over all triangles in float64."""
         result = self.backend.xp.empty(len(points), np.float32)
         if self.backend.warps and (beta == 0 or len(points) <= WARP_POINTS):
             winding_by_warps(self, points, result, beta)
@@ -116,12 +116,12 @@ class WindingIndex:
         return result
 
     def decided(self, points: Array, caps: WindingIndex | None) -> Array:
-        """Winding numbers (m,) float32 of points (m, 3) float32: approximations on the right side of 0.5.
+        """Winding numbers (m,) float32 at points (m, 3) float32: approximations on the right side of 0.5.
 
-        caps: index of the triangles that close the surface; None: it is closed. The winding number of the closed whole
-        is an integer, so rounding makes the approximation exact: round(approximation + cap) - cap, where the caps'
-        winding number is summed exactly near the level 0.5. On an edge between caps their solid angles are undefined:
-        the result may then be off by up to LOST.
+        caps: index over the triangles closing the surface; None: it is closed. The closed whole has an integer winding
+        number, so rounding makes the approximation exact: round(approximation + cap) - cap, with the caps' winding
+        number summed exactly near the level 0.5. On an edge between caps their solid angles are undefined: the result
+        may then be off by up to LOST.
         """
         xp = self.backend.xp
         if self.backend.warps and len(points) <= WARP_POINTS:
@@ -136,7 +136,7 @@ class WindingIndex:
         return winding
 
     def decided_where(self, points: Array, link: Array, caps: WindingIndex | None) -> Array:
-        """`decided` for the points whose link (m,) uint64 is 0: (m,) float32, undefined elsewhere."""
+        """`decided` at the points whose link (m,) uint64 is 0: (m,) float32, undefined elsewhere."""
         xp = self.backend.xp
         winding = xp.empty(len(points), np.float32)
         if self.backend.warps:
@@ -150,7 +150,7 @@ class WindingIndex:
         return winding
 
     def _closed(self, caps: WindingIndex, points: Array, approximation: Array) -> Array:
-        """Winding numbers (m,) of points near the level 0.5, from their approximations; see `decided`."""
+        """Winding numbers (m,) at points near the level 0.5, from their approximations; see `decided`."""
         xp = self.backend.xp
         (_, beta), *finer = CAP_STEPS
         of_caps = caps.winding(points, beta)
@@ -161,7 +161,7 @@ class WindingIndex:
                 break
             of_caps = caps.winding(points[doubtful], beta)
             winding[doubtful] = xp.rint(winding[doubtful] + of_caps) - of_caps
-        # On an edge of a cap its solid angle is undefined.
+        # A cap's solid angle is undefined on its edges.
         lost = xp.flatnonzero(xp.abs(winding - approximation) > LOST)
         if len(lost):
             winding[lost] = self.winding(points[lost], 0.0)
@@ -183,10 +183,10 @@ def winding_by_warps(
     caps: WindingIndex | None = None,
     closed: bool = False,
 ) -> None:
-    """Writes winding numbers (m,) float32 of points (m, 3), half a warp per point; beta 0: exact.
+    """Writes winding numbers (m,) float32 at points (m, 3), half a warp per point; beta 0: exact.
 
-    asked: the points to compute, and their number (1,), uint32 on the device; None: all points. caps: as for
-    WindingIndex.decided. closed: `winding` has those of surface and caps together, but SDF_UNKNOWN.
+    asked: indices of the points to compute, and their count (1,), uint32 on the device; None: all points. caps: as for
+    WindingIndex.decided. closed: `winding` already holds the numbers of surface and caps together, or SDF_UNKNOWN.
     """
     backend = index.backend
     listed, many = asked or (None, None)

@@ -1,4 +1,4 @@
-"""(a) Morton codes, and triangles in Morton order; Hilbert order of points."""
+"""(a) Morton codes, and triangles in Morton order; Hilbert order for points."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from sdfcli.backend import Array, Backend, C
 from sdfcli.mesh.device_mesh import DeviceMesh
 
 MORTON_BITS: int = C.MORTON_BITS
-"""Bits per axis of a code."""
+"""Bits per axis in a code."""
 
 LATTICE_BITS: int = C.LATTICE_BITS
-"""The lattice of leaves and corners has 2^20 cells per edge of the domain."""
+"""The lattice for leaves and corners has 2^20 cells per domain edge."""
 
 
 @dataclass(frozen=True)
 class Order:
     """Triangles along the Morton curve. A triangle's index in this order is its slot.
 
-    keys         (n,) uint64, sorted: 3 x 21 bits of the centroid in the unit cube. Equal keys keep the mesh's order;
-                 the BVH distinguishes them by slot.
+    keys         (n,) uint64, sorted: 3 x 21 bits from the centroid in the unit cube. Equal keys keep mesh order; the
+                 BVH distinguishes them by slot.
     triangle_id  (n,) uint32, by slot: the face in the mesh.
     triangle     (n, 9) float32, corners in the unit cube, by slot.
     """
@@ -36,21 +36,21 @@ class Order:
 
 
 def morton_keys(backend: Backend, unit_points: Array) -> Array:
-    """Morton codes (n,) uint64 of points (n, 3) float64 in the unit cube."""
+    """Morton codes (n,) uint64 for points (n, 3) float64 in the unit cube."""
     keys = backend.xp.empty(len(unit_points), np.uint64)
     backend.run("sdf_morton", len(unit_points), points=unit_points, keys=keys)
     return keys
 
 
 def curve_order(backend: Backend, unit_points: Array) -> Array:
-    """The order (n,) uint32 of points (n, 3) float32 in the unit cube along the Hilbert curve."""
+    """A permutation (n,) uint32 that sorts points (n, 3) float32 in the unit cube along the Hilbert curve."""
     keys = backend.xp.empty(len(unit_points), np.uint32)
     backend.run("sdf_curve", len(unit_points), points=unit_points, keys=keys)
     return backend.sort(keys).astype(np.uint32)
 
 
 def morton(mesh: DeviceMesh) -> Array:
-    """Morton codes (n,) uint64 of the centroids of a mesh's faces in the unit cube."""
+    """Morton codes (n,) uint64 for a mesh's face centroids in the unit cube."""
     keys = mesh.backend.xp.empty(len(mesh.face), np.uint64)
     mesh.backend.run("sdf_triangle_keys", len(keys), domain=mesh.domain, vertex=mesh.vertex, face=mesh.face, keys=keys)
     return keys
@@ -67,7 +67,7 @@ def sort(mesh: DeviceMesh, keys: Array) -> Order:
 
 
 def order_of(mesh: DeviceMesh) -> Order:
-    """The faces of a mesh in Morton order."""
+    """A mesh's faces in Morton order."""
     return sort(mesh, morton(mesh))
 
 

@@ -1,4 +1,4 @@
-"""(d) PacketIndex: queries on a GPU, a warp for a packet of neighbouring points (see distance/packet.h)."""
+"""(d) PacketIndex: queries on a GPU, one warp per packet of neighbouring points (see distance/packet.h)."""
 
 from __future__ import annotations
 
@@ -14,42 +14,44 @@ from sdfcli.spatial.index import DistanceIndex
 from sdfcli.spatial.morton import Order
 
 PART = C.PART
-"""Triangles of a part of a block; a block of 32 has eight parts."""
+"""Triangles per part of a block; a block of 32 has eight parts."""
 
 EVERY = (32, 16)
-"""Stride of the samples whose results are candidates for points without seeds; and of the samples' own samples."""
+"""Sampling strides. Without seeds, every 32nd point is queried first, and its result is a candidate for the others;
+these samples are themselves sampled with stride 16."""
 
 MOST_BITS = 8
-"""Maximum bits per axis of the cells in which points are sorted, whose counters take 64 MB."""
+"""Maximum bits per axis for the cells into which points are sorted, whose counters take 64 MB."""
 
 MOST_LONE = 1 << 15
-"""Maximum warps for points one by one, where it is not known how many there are: a warp without any takes time, too."""
+"""Maximum warps for single-point queries whose count is unknown to the host: a warp without points takes time, too."""
 
 PACKETS_FROM = 80_000
-"""Minimum points for packets of 32 per warp: less work in all, but fewer points would leave much of a GPU idle."""
+"""Minimum point count for packets of 32 per warp: less work in total, but fewer points would leave much of a GPU
+idle."""
 
 FINE_CURVE_FROM = 200_000
-"""Minimum triangles for a Hilbert curve of 8^7 cells, along which they are sorted before the cuts; else 8^6 cells."""
+"""Minimum triangle count for sorting along a Hilbert curve with 8^7 cells before the cuts; below, 8^6 cells."""
 
 CUTS = ((4096, 1024), (1024, WARP))
-"""Sizes of runs of triangles along the Hilbert curve, and of the parts that they are halved into, by launch; two
-launches have more parallelism than one."""
+"""Sizes of triangle runs along the Hilbert curve, and of the parts into which they are halved, per launch; two launches
+have more parallelism than one."""
 
 
 FIRST_LEVELS = 8000
-"""Maximum corners of the coarsest levels of an octree that are queried together, in the time of one level."""
+"""Maximum corner count for the coarsest octree levels that are queried together, in one level's time."""
 
 
 @dataclass(frozen=True)
 class PacketTree:
     """A packed R-tree with 32 children per node, over blocks of 32 triangles (see trees/packed.h).
 
-    slot_place   (n,) uint32: index of each slot in the blocks.
+    slot_place   (n,) uint32: each slot's index in the blocks.
     record       (blocks x 32, 16) float32: the blocks' triangles, prepared for distances.
-    box          (nodes, 4, 32, 4) float32: oriented boxes of 32 children, by level, the root last: centre, then three
-                 axes, each with half its length.
-    part         (ceil(blocks / 4), 4, 32, 4) float32: the boxes of a block's eight parts of 4 triangles.
-    level_start  (levels,) uint32: the first node of each level.
+    box          (blocks + nodes, 4, 32, 4) float32: oriented boxes of 32 children, by level, the root last: centre,
+                 then three axes, each with half its length.
+    part         (ceil(blocks / 4), 4, 32, 4) float32: boxes for each block's eight parts of 4 triangles.
+    level_start  (levels,) uint32: each level's first node.
     """
 
     slot_place: Array
@@ -60,8 +62,8 @@ class PacketTree:
 
 
 def packed_levels(count: int, width: int) -> tuple[list[int], list[int]]:
-    """The levels of a packed tree over `count` triangles: the number of blocks of `width`, then of nodes by level up to
-    the root, which also a single block has; and each level's first node, then the number of all nodes."""
+    """The levels of a packed tree over `count` triangles: counts of blocks of `width`, then of nodes by level up to the
+    root, which even a single block has; and each level's first node, then the total node count."""
     counts = [-(-count // width)]
     while counts[-1] > 1 or len(counts) == 1:
         counts.append(-(-counts[-1] // width))
@@ -69,7 +71,7 @@ def packed_levels(count: int, width: int) -> tuple[list[int], list[int]]:
 
 
 def build_packets(backend: Backend, order: Order) -> PacketTree:
-    """The packed tree over triangles."""
+    """Builds the packed tree over triangles."""
     xp, n = backend.xp, len(order)
     placed, cut = (xp.empty((n, 4), np.float32) for _ in range(2))
     counts, above = packed_levels(n, WARP)
@@ -121,8 +123,8 @@ def build_packets(backend: Backend, order: Order) -> PacketTree:
 
 
 def loose_order(backend: Backend, unit_points: Array) -> Array:
-    """An order (n,) uint32 of points (n, 3) float32 along the Hilbert curve of a lattice with about as many cells. The
-    order within a cell is arbitrary, and differs from run to run."""
+    """A permutation (n,) uint32 that sorts points (n, 3) float32 along the Hilbert curve on a lattice with about n
+    cells. The order within a cell is arbitrary, and differs between runs."""
     xp, queries = backend.xp, len(unit_points)
     bits = min(MOST_BITS, -(-queries.bit_length() // 3))
     threads = WARP * -(-queries // WARP)
@@ -157,11 +159,12 @@ def ask(
     tests: Array | None = None,
     sampled: bool = False,
 ) -> None:
-    """Writes `distance` and `slot` (m,) of points (m, 3) float32; see DistanceIndex. Fast for neighbours in sequence.
+    """Writes `distance` and `slot` (m,) for points (m, 3) float32; see DistanceIndex. Fast if consecutive points are
+    neighbours.
 
     along: indices (k,) uint32 of the points to query, in that order. seed: (m,) or (m, s) uint32, candidate slots, or
-    indices into seed_slot. boxes, tests: (m,) uint32, numbers of tests. sampled: the points are samples, for which
-    nearly nearest triangles suffice.
+    indices into seed_slot. boxes, tests: (m,) uint32, test counts. sampled: the points are samples, for which nearly
+    nearest triangles suffice.
     """
     queries = len(points) if along is None else len(along)
     together = queries >= PACKETS_FROM
@@ -186,9 +189,10 @@ def asking_about(
     slot: Array,
     seed: Array,
 ) -> list[Callable[[], None]]:
-    """What does as `ask`, called one after the other, for as many of the first points as the device will have found
-    when it comes to it: lone and packets (1,) uint32, of which at least one is 0, say how many, to be asked about one
-    by one or in packets."""
+    """Two launches of `ask`, to be called in turn, whose point counts are read on the device.
+
+    lone, packets: (1,) uint32, at least one of them 0: count of leading points to query one by one, and in packets.
+    """
     most = len(points)
     ways = ("sdf_distance_lone", lone, min(most, MOST_LONE)), ("sdf_distance_packet", packets, -(-most // WARP))
     return [
@@ -250,8 +254,8 @@ class PacketIndex(DistanceIndex):
     def nearest_by_level(
         self, position: Array, near: Array, ends: list[int], seed: Array | None = None
     ) -> tuple[Array, Array]:
-        """The coarse levels first, as their results bound those of finer ones. Corners of one level also have similar
-        distances. All levels at once where there are seeds."""
+        """Queries coarse levels first, as their results bound finer ones; corners on one level also have similar
+        distances. With seeds, queries all levels at once."""
         if seed is not None:
             return self.nearest(position, seed)
         distance, slot = self._answers(position)
@@ -267,7 +271,7 @@ class PacketIndex(DistanceIndex):
         return loose_order(self.backend, points)
 
     def nearest_in_any_order(self, points: Array) -> tuple[Array, Array]:
-        if len(points) < PACKETS_FROM:  # each by a warp of its own
+        if len(points) < PACKETS_FROM:  # one warp per point
             return self.nearest(points)
         distance, slot = self._answers(points)
         ask(self.backend, self.tree, points, distance, slot, along=self.along(points))

@@ -17,9 +17,9 @@ class Bvh:
     """A binary radix tree over n triangles, in the thesis's hybrid structure of arrays.
 
     child        (n - 1, 2) uint32: an internal node, or 2^31 + slot for a leaf.
-    node_parent  (n - 1,) uint32: parents of internal nodes.
-    leaf_parent  (n,) uint32: parents of leaves.
-    box          (n - 1, 6) float32: lower and upper corner, a little larger than its triangles' (trees/radix.h).
+    node_parent  (n - 1,) uint32: internal nodes' parents.
+    leaf_parent  (n,) uint32: leaves' parents.
+    box          (n - 1, 6) float32: lower and upper corner, slightly larger than the triangles' box (trees/radix.h).
     """
 
     order: Order
@@ -29,16 +29,16 @@ class Bvh:
     box: Array
 
     def group(self, backend: Backend) -> Group:
-        """Nodes and triangles as kernels read them that go up the tree."""
+        """Nodes and triangles for kernels that go up the tree."""
         up = {"child": self.child, "node_parent": self.node_parent, "leaf_parent": self.leaf_parent}
         return backend.group("RadixTree", triangles=len(self.order), triangle=self.order.triangle, **up)
 
 
 def build_bvh(backend: Backend, order: Order) -> Bvh:
-    """The tree over triangles, all internal nodes in parallel (Karras 2012); boxes are uninitialised."""
+    """Builds the tree over triangles, all internal nodes in parallel (Karras 2012); boxes are uninitialised."""
     xp, n = backend.xp, len(order)
     inner = n - 1
-    parent = xp.empty(n, np.uint32) if inner else backend.filled(n, NONE, np.uint32)  # a single triangle has none
+    parent = xp.empty(n, np.uint32) if inner else backend.filled(n, NONE, np.uint32)  # a single triangle has no parent
     bvh = Bvh(
         order,
         child=xp.empty((inner, 2), np.uint32),
@@ -59,7 +59,7 @@ def build_bvh(backend: Backend, order: Order) -> Bvh:
 
 
 def refit(backend: Backend, bvh: Bvh) -> Bvh:
-    """Writes the boxes of all nodes, by bottom-up reduction with an atomic counter per node. Returns the tree."""
+    """Writes all node boxes by bottom-up reduction, with an atomic counter per node. Returns the tree."""
     n = len(bvh.order)
     if n > 1:
         backend.run(

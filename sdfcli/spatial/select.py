@@ -1,4 +1,4 @@
-"""Choice of the index by query algorithm and device."""
+"""Index selection by query algorithm and device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def walks_radix_tree(query: str) -> bool:
 
 
 def make_index(backend: Backend, order: Order, query: str = "fast", bvh: Bvh | None = None) -> DistanceIndex:
-    """The index of a query, one of params.QUERIES. bvh: the radix tree, for those that traverse it."""
+    """Creates the index for a query, one of params.QUERIES. bvh: the radix tree, for queries that traverse it."""
     if walks_radix_tree(query):
         assert bvh is not None
         return BinaryIndex(backend, bvh, query)

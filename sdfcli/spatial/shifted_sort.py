@@ -1,4 +1,4 @@
-"""ShiftedSort: approximate nearest neighbours of vectors, along shifted Morton curves (see neighbours/shifted.h).
+"""ShiftedSort: approximate nearest neighbours among vectors, along shifted Morton curves (see neighbours/shifted.h).
 
 After Chan 1997 (the shifts), Li et al. 2012 (on a GPU) and Park 2019 (six dimensions).
 """
@@ -15,48 +15,48 @@ MOST_NEIGHBOURS = 32
 """Maximum k."""
 
 FEW = 8
-"""Maximum k of the kernels without `_many` in their names, which keep the list in registers."""
+"""Maximum k for kernels without the suffix `_many`, which keep the list in registers."""
 
 LANES = (1, 2, 4, 8, 16)
-"""Numbers of neighbours that `candidates` finds by lanes of a warp."""
+"""Values of k for which `candidates` can use warp lanes."""
 
 MOST_SHIFTS = 64
-"""Maximum number of curves."""
+"""Maximum curve count."""
 
 CELL_BITS = MORTON_BITS - 1
-"""Bits of a coordinate before it is shifted."""
+"""Bits per coordinate before the shift."""
 
 
 def default_shifts(dimension: int) -> int:
-    """The number of shifts with which a curve keeps close what is close (Chan 1997): d + 1, for odd d rounded up."""
+    """Shift count with which some curve keeps close vectors close (Chan 1997): d + 1, rounded up to an odd number."""
     return dimension + 1 + dimension % 2
 
 
 def for_k(kernel: str, k: int) -> str:
-    """The name of the kernel whose list has room for k neighbours."""
+    """Name of the kernel whose list has capacity for k neighbours."""
     return kernel if k <= FEW else f"{kernel}_many"
 
 
 def _is_count(value: object, most: int) -> bool:
-    """Whether a value is a whole number of 1 to `most`."""
+    """Whether a value is an integer from 1 to `most`."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and 1 <= int(value) <= most
 
 
 def check_neighbours(k: int, name: str = "k") -> None:
-    """Raises UsageError for a k that is not a whole number in range."""
+    """Raises UsageError unless k is an integer in range."""
     if not _is_count(k, MOST_NEIGHBOURS):
         raise UsageError(f"{name} {k}: use 1 to {MOST_NEIGHBOURS}")
 
 
 class ShiftedSort:
-    """Vectors on a device, sorted along curves that are shifted along the diagonal of the unit cube.
+    """Vectors on a device, sorted along curves shifted along the unit cube's diagonal.
 
-    data: (n, d) float32 in the unit cube, d of 3 to 6. Vectors of queries may lie outside: their codes are those of the
-    nearest place inside. shifts: number of curves; default: `default_shifts`. words: 64-bit words of a code; default: 1
-    up to four dimensions, 2 above. A word has 63 // d bits of each axis, two have all 21. pairs: whether the two words
-    of a code lie together, as in the paper. Curves are made on first use, and kept: 4 + 8 words bytes a vector each.
+    data: (n, d) float32 in the unit cube, d from 3 to 6. Query vectors may lie outside: they are coded at the nearest
+    location inside. shifts: curve count; default: `default_shifts`. words: 64-bit words per code; default: 1 up to four
+    dimensions, 2 above. One word has 63 // d bits per axis, two have all 21. pairs: whether a code's two words are
+    adjacent in memory, as in the paper. Curves are built on first use and cached: 4 + 8 * words bytes per vector each.
 
-    Raises UsageError for an impossible number of shifts.
+    Raises UsageError for an invalid shift count.
     """
 
     def __init__(
@@ -80,14 +80,14 @@ class ShiftedSort:
     def candidates(
         self, queries: Array, k: int, shifts: int | None = None, *, joint: bool = False, lanes: bool = False
     ) -> tuple[Array, Array]:
-        """The nearest of the 2 k data around each of queries (m, d) float32 on each curve, by distance, then number.
+        """The nearest among the 2 k data around each query (m, d) float32 on each curve, by distance, then index.
 
-        shifts: how many of the curves. joint: whether data and queries are sorted together for each curve, as in the
-        paper; by default, each query is searched in the sorted data. lanes: 2 k lanes of a warp a query, for k of
-        LANES on devices with warps, as in the paper. Neither changes the results, nor do other queries.
+        shifts: number of curves used. joint: whether data and queries are sorted together for each curve, as in the
+        paper; by default, each query is searched in the sorted data. lanes: whether each query uses 2 k warp lanes, as
+        in the paper; needs k in LANES and a device with warps. Neither changes the results, nor do other queries.
 
-        Returns squared distances (m, k) float32, infinite where there are fewer, and numbers (m, k) uint32, there
-        0xffffffff.
+        Returns squared distances (m, k) float32 and data indices (m, k) uint32. If there are fewer than k: infinite,
+        and 0xffffffff.
         """
         backend, xp, m = self.backend, self.backend.xp, len(queries)
         distance_sq, nearest = xp.empty((m, k), np.float32), xp.empty((m, k), np.uint32)
@@ -112,12 +112,12 @@ class ShiftedSort:
         return distance_sq, nearest
 
     def has_lanes(self, k: int) -> bool:
-        """Whether `candidates` finds k neighbours by lanes of a warp here."""
+        """Whether `candidates` can find k neighbours with warp lanes on this device."""
         return self.backend.warps and k in LANES
 
     def shift(self, j: int) -> int:
-        """How far curve j is shifted, in cells of 2^-20: j / s of the cube for s curves, j / (s + 1) if s is even. Even
-        denominators would leave the borders of small cells where they are (Chan 1997)."""
+        """Curve j's shift in cells of 2^-20: j / s of the cube for s curves, j / (s + 1) if s is even. Even
+        denominators would leave small cells' borders in place (Chan 1997)."""
         return (j << CELL_BITS) // (self.shifts | 1)
 
     def _codes(self, vectors: Array, j: int, tag: int) -> Array:
@@ -137,7 +137,7 @@ class ShiftedSort:
         return codes
 
     def _sorted(self, codes: Array) -> tuple[Array, Array]:
-        """Codes (words, n) in order, and the stable permutation (n,) int64: a pass for each word, the lowest first."""
+        """Sorted codes (words, n), and the stable permutation (n,) int64: one pass per word, the lowest first."""
         order = self.backend.sort(codes[-1])
         if self.words == 2:
             codes[0] = codes[0][order]
@@ -146,12 +146,12 @@ class ShiftedSort:
         return codes, order
 
     def along(self, vectors: Array) -> Array:
-        """An order (m,) int64 of vectors (m, d) float32 along the first curve, by the first word of their codes:
-        neighbours there have neighbours in common."""
+        """A permutation (m,) int64 that sorts vectors (m, d) float32 along the first curve, by their codes' first word:
+        adjacent vectors share neighbours."""
         return self.backend.sort(self._codes(vectors, 0, 1)[0])
 
     def curve(self, j: int) -> tuple[Group, Array]:
-        """Codes of the data along curve j, sorted, and the data's numbers (n,) uint32 in this order."""
+        """The data's sorted codes along curve j, and the data indices (n,) uint32 in this order."""
         if j not in self._curves:
             self._curves[j] = self._make_curve(j)
         return self._curves[j]
@@ -166,7 +166,7 @@ class ShiftedSort:
         return group, order.astype(np.uint32)
 
     def _searched(self, queries: Array, j: int) -> tuple[Array, Array]:
-        """The data's numbers (n,) along curve j, and how many of them come before each query, (m,) uint32."""
+        """Data indices (n,) along curve j, and the count of data before each query, (m,) uint32."""
         codes, number = self.curve(j)
         place = self.backend.xp.empty(len(queries), np.uint32)
         self.backend.run(
@@ -182,7 +182,7 @@ class ShiftedSort:
         return number, place
 
     def _merged(self, queries: Array, j: int) -> tuple[Array, Array]:
-        """The same, by sorting both together (Park 2019, Li et al. 2012)."""
+        """The same as `_searched`, by sorting data and queries together (Park 2019, Li et al. 2012)."""
         backend, xp, n = self.backend, self.backend.xp, len(self.data)
         both = xp.concatenate([self._codes(self.data, j, 0), self._codes(queries, j, 1)], axis=1)
         _, order = self._sorted(both)

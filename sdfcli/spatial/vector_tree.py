@@ -1,4 +1,4 @@
-"""VectorTree: exact nearest neighbours of vectors, from approximate ones (see neighbours/exact.h)."""
+"""VectorTree: exact nearest neighbours among vectors, from approximate ones (see neighbours/exact.h)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sdfcli.backend import Array, Backend, C
 from sdfcli.spatial.shifted_sort import for_k
 
 ABREAST: int = C.VECTORS_ABREAST
-"""Vectors of a leaf, and children of a node."""
+"""Vectors per leaf, and children per node."""
 
 
 class VectorTree:
-    """A tree of boxes over vectors in the order of a curve.
+    """A tree of boxes over vectors in curve order.
 
-    data: (n, d) float64, d of 3 to 6. number: (n,) uint32, the data in the curve's order. leaf: vectors of a leaf; with
-    n of them the walk is a brute force.
+    data: (n, d) float64, d from 3 to 6. number: (n,) uint32, data indices in curve order. leaf: vectors per leaf; with
+    n, the search is brute force.
     """
 
     def __init__(self, backend: Backend, data: Array, number: Array, leaf: int = ABREAST) -> None:
@@ -28,7 +28,7 @@ class VectorTree:
 
     @cached_property
     def _levels(self) -> tuple[list[int], Array, Array]:
-        """Numbers of nodes by level, from the leaves up, and their boxes' least and greatest coordinates (nodes, d)."""
+        """Node counts by level, from the leaves up, and the boxes' minimum and maximum coordinates (nodes, d)."""
         n, d = self._vector.shape
         counts = [-(-n // self._leaf)] if n else []
         while counts and counts[-1] > 1:
@@ -52,12 +52,13 @@ class VectorTree:
         return counts, least, most
 
     def nearest(self, queries: Array, k: int, known: Array, walk: bool = True) -> tuple[Array, Array]:
-        """The k nearest of the data to queries (m, d) float64, by distance, then number; to rounding of float64.
+        """Finds the k nearest data to queries (m, d) float64, by distance, then by index; to float64 rounding.
 
-        known: (m, j) uint32, numbers of data to start from; only these are measured unless `walk`. Results of a walk do
-        not depend on them, its time does.
+        known: (m, j) uint32, data indices to start from; without `walk`, only these are measured. With `walk`, they
+        affect the time but not the results.
 
-        Returns distances (m, k) float64, infinite where there are fewer, and numbers (m, k) uint32, there 0xffffffff.
+        Returns distances (m, k) float64 and data indices (m, k) uint32. If there are fewer than k: infinite, and
+        0xffffffff.
         """
         backend, xp = self.backend, self.backend.xp
         counts, least, most = self._levels if walk else ([], None, None)

@@ -18,10 +18,10 @@ WIDE = C.LANES
 class WideTree:
     """A packed tree with 16 children per node.
 
-    block_slot   (n,) uint32: the slots in the order of the blocks (trees/wide_order.h).
-    block        (blocks, 7, 16) float32: of 16 triangles each, in that order, a frame and their bounds in it.
-    box          (nodes, 6, 16) float32: the boxes of 16 children, by level, the root last.
-    level_start  (levels,) uint32: the first node of each level.
+    block_slot   (n,) uint32: slots in block order (trees/wide_order.h).
+    block        (blocks, 7, 16) float32: per block of 16 triangles, in that order, a frame and their bounds in it.
+    box          (nodes, 6, 16) float32: boxes of 16 children, by level, the root last.
+    level_start  (levels,) uint32: each level's first node.
     """
 
     block_slot: Array
@@ -31,7 +31,7 @@ class WideTree:
 
 
 def build_wide(backend: Backend, order: Order) -> WideTree:
-    """The packed tree over triangles."""
+    """Builds the packed tree over triangles."""
     xp = backend.xp
     block_slot = xp.empty(len(order), np.uint32)
     counts, start = packed_levels(len(order), WIDE)
@@ -41,7 +41,7 @@ def build_wide(backend: Backend, order: Order) -> WideTree:
         len(order),
         triangle=order.triangle,
         block_slot=block_slot,
-        placed=block.reshape(-1)[: 4 * len(order)].reshape(-1, 4),  # blocks come later
+        placed=block.reshape(-1)[: 4 * len(order)].reshape(-1, 4),  # scratch space: blocks are written later
         parts=counts[0],
         part=xp.empty((2, counts[0], 2), np.uint32),
         middle=xp.empty(counts[0], np.uint32),
@@ -63,7 +63,7 @@ def build_wide(backend: Backend, order: Order) -> WideTree:
 
 
 class WideIndex(DistanceIndex):
-    """`fast` on the CPU: a point per SIMD lane, which traverse the tree together (see distance/simd.h)."""
+    """`fast` on the CPU: one point per SIMD lane; the lanes traverse the tree together (see distance/simd.h)."""
 
     seeds = 8
     coherent = False
