@@ -1,1 +1,1 @@
-"""Signs of distances: inside or outside."""
+"""Distance signs: inside or outside."""

@@ -20,7 +20,7 @@ from sdfcli.spatial.select import make_index
 
 GROUPS = 64
 BOX_MARGIN = C.BOX_MARGIN
-"""Margin above the rounding of a distance to a box, as in geometry/boxes.h."""
+"""Margin above the rounding error in a distance to a box, as in geometry/boxes.h."""
 SMALL = 0.45
 """Maximum winding number of the caps that does not affect the sign."""
 
@@ -28,9 +28,9 @@ SMALL = 0.45
 def cap_triangles(mesh: Mesh, open_edges: OpenEdges | None = None) -> Floats:
     """Cones (c, 9) in the unit cube over the loops of open edges, which close the surface with consistent orientation.
 
-    An edge with k more uses in one direction gets k triangles of the other direction.
+    An edge with k more uses in one direction gets k triangles in the other direction.
 
-    open_edges: those of the faces that count; None: of all.
+    open_edges: from the included faces; None: from all.
     """
     ends, excess = mesh.open_edges if open_edges is None else open_edges
     ends = np.repeat(np.where((excess > 0)[:, None], ends[:, ::-1], ends), np.abs(excess), axis=0)
@@ -40,7 +40,7 @@ def cap_triangles(mesh: Mesh, open_edges: OpenEdges | None = None) -> Floats:
 
 
 def reach_sq(caps: Floats) -> Floats:
-    """Squared ranges (n,) of triangles (n, 3, 3): beyond the square root of their sum the winding number of all is
+    """Squared ranges (n,) of triangles (n, 3, 3): beyond the square root of their sum, the total winding number is
     below SMALL, as a solid angle is at most area / distance^2."""
     side = np.cross(caps[:, 1] - caps[:, 0], caps[:, 2] - caps[:, 0])
     return np.asarray(0.5 * np.linalg.norm(side, axis=1) / (4 * np.pi * SMALL))
@@ -48,12 +48,12 @@ def reach_sq(caps: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Caps:
-    """The caps of an open surface's holes.
+    """The caps over an open surface's holes.
 
     order  the caps in Morton order.
     index  their moments.
-    box    (k, 6) float32: bounds of k groups of neighbouring caps.
-    area   (k,) float32: sum of `reach_sq` of each group.
+    box    (k, 6) float32: bounds for k groups of neighbouring caps.
+    area   (k,) float32: each group's sum over `reach_sq`.
     guard  distance from the caps, in the unit cube, beyond which their winding number is below SMALL.
     """
 
@@ -66,7 +66,7 @@ class Caps:
 
     @staticmethod
     def of(backend: Backend, mesh: Mesh, open_edges: OpenEdges | None = None) -> Caps | None:
-        """The caps of a mesh; None for a closed surface. open_edges: see `cap_triangles`."""
+        """Builds a mesh's caps; None for a closed surface. open_edges: see `cap_triangles`."""
         triangles = cap_triangles(mesh, open_edges)
         if len(triangles) == 0:
             return None
@@ -83,7 +83,7 @@ class Caps:
         return self.backend.group("Caps", groups=len(self.area), box=self.box, area=self.area)
 
     def room(self, points: Array) -> Array:
-        """Lower bounds (m,) float32 of the radius around points (m, 3) within which the caps' winding number is below
+        """Lower bounds (m,) float32 on the radius around points (m, 3) within which the caps' winding number is below
         SMALL; negative where it may be larger at the point itself."""
         room = self.backend.xp.empty(len(points), np.float32)
         self.backend.run("sdf_sign_clear", len(points), points=points, caps=self.groups, clear=room)
@@ -91,7 +91,7 @@ class Caps:
 
     @functools.cached_property
     def tree(self) -> DistanceIndex:
-        """The index of distances to the caps, which few need."""
+        """Index for distances to the caps, built on first use: few callers need it."""
         return make_index(self.backend, self.order)
 
     def distance(self, points: Array) -> Array:
@@ -100,7 +100,7 @@ class Caps:
 
 
 def _groups(triangles: Floats) -> tuple[Floats, Floats]:
-    """Boxes (k, 6) and areas (k,) of groups of triangles (n, 9), consecutive along a curve."""
+    """Boxes (k, 6) and areas (k,) for groups of triangles (n, 9), consecutive along a curve."""
     caps = triangles.reshape(-1, 3, 3)
     groups = min(GROUPS, len(caps))
     first = len(caps) * np.arange(groups) // groups

@@ -1,4 +1,4 @@
-"""Choice of the sign's method."""
+"""Choice of the sign method."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from sdfcli.spatial.radix_tree import Bvh
 
 @dataclass(frozen=True)
 class SignChoice:
-    """The sign's method, and the reason for it in words for the user.
+    """The sign method, and the reason for it in words for the user.
 
-    inverted    number of shells that were oriented inwards, and turned.
-    crossing    number of faces that cross or overlap others; 0 while it is not counted, see `settle_sign`.
+    inverted    number of shells that were oriented inwards and have been flipped.
+    crossing    number of faces that cross or overlap others; 0 until counted, see `settle_sign`.
     encloses    whether some part has an inside; see mesh/repair.py.
-    left_out    (k,) the faces that do not count for winding numbers; None: all do.
-    open_edges  those of the faces that count, where not all do.
+    left_out    (k,) faces excluded from winding numbers; None: all are included.
+    open_edges  the included faces' open edges, if some are excluded.
     """
 
     method: str
@@ -43,16 +43,17 @@ class SignChoice:
 
 
 def choose_sign(mesh: Mesh, asked: str, orient: Orient | None = None) -> tuple[Mesh, SignChoice]:
-    """The preliminary choice from the mesh alone, and the mesh with consistently oriented faces (see mesh/repair.py).
+    """Returns the mesh with consistently oriented faces (see mesh/repair.py), and a preliminary choice from the mesh
+    alone.
 
-    `auto` takes pseudonormals for a mesh without faults, else winding numbers; `settle_sign` may change it.
+    `auto` selects pseudonormals for a mesh without faults, otherwise winding numbers; `settle_sign` may change this.
 
     orient: see `repair`.
     """
     if asked == "none":
         return mesh, SignChoice(asked, "asked for", asked_for=True)
     repaired = repair(mesh, orient)
-    mesh.__dict__["degenerate"] = repaired.mesh.degenerate  # the same for turned faces
+    mesh.__dict__["degenerate"] = repaired.mesh.degenerate  # unchanged by flipping faces
     health = mesh.health
     notes = repaired.notes
     if asked != "auto":
@@ -64,7 +65,7 @@ def choose_sign(mesh: Mesh, asked: str, orient: Orient | None = None) -> tuple[M
         if not health.watertight and not repaired.edges.open:
             notes = [*notes, "closed then"]
     if repaired.left_out is None:
-        _ = repaired.mesh.health, repaired.mesh.shell, repaired.mesh.open_edges  # what is wanted of them later
+        _ = repaired.mesh.health, repaired.mesh.shell, repaired.mesh.open_edges  # cached for later use
     if repaired.mesh is not mesh:
         mesh.release()
     repaired.mesh.release(OF_EDGES)
@@ -80,7 +81,7 @@ def choose_sign(mesh: Mesh, asked: str, orient: Orient | None = None) -> tuple[M
 
 
 def make_signer(backend: Backend, mesh: Mesh, bvh: Bvh, method: str) -> Signer:
-    """The signer of a method of SignChoice."""
+    """Creates the signer for a SignChoice method."""
     if method == "none":
         return NoSigner(backend)
     if method == "pseudonormal":
@@ -89,7 +90,7 @@ def make_signer(backend: Backend, mesh: Mesh, bvh: Bvh, method: str) -> Signer:
 
 
 def _moments(backend: Backend, bvh: Bvh, left_out: Ints | None = None, lazy: bool = False) -> Rebuildable[WindingIndex]:
-    """The moments of all faces but some (k,). lazy: made on first use, not from bvh, without boxes."""
+    """Moments over all faces except `left_out` (k,). lazy: computed on first use with their own tree, without boxes."""
     made = None if lazy or left_out is not None else WindingIndex.of(backend, bvh, boxes=True)
     return Rebuildable(functools.partial(WindingIndex.among, backend, bvh.order, left_out, not lazy), made)
 
@@ -97,20 +98,19 @@ def _moments(backend: Backend, bvh: Bvh, left_out: Ints | None = None, lazy: boo
 def settle_sign(
     backend: Backend, mesh: Mesh, bvh: Bvh, choice: SignChoice, lazy: bool = False
 ) -> tuple[SignChoice, Signer, bool]:
-    """The signer, and the final choice, by tests that need a tree; and whether crossing faces were counted. Where the
-    choice does not depend on them, they were not.
+    """Returns the final choice, the signer, and whether crossing faces were counted, from tests that need a tree.
+    Crossing faces are counted only if the choice depends on them.
 
-    Pseudonormals need a surface with inside and outside on its two sides everywhere: for one that folds back on itself,
-    crosses itself, or lies in another solid, `auto` takes winding numbers. A surface that encloses nothing, open or
-    flat, has no sign.
+    Pseudonormals need an inside and an outside on the surface's two sides everywhere: for a surface that folds back on
+    itself, crosses itself, or lies in another solid, `auto` selects winding numbers. A surface that encloses nothing,
+    open or flat, has no sign.
 
-    lazy: the moments of winding numbers are made on first use, by a tree of their own, so that only the order of `bvh`
-    is kept.
+    lazy: compute winding-number moments on first use with their own tree, so that only the order of `bvh` is retained.
     """
     counts = choice.method == "pseudonormal" and not choice.asked_for
     crossing = crossing_faces(backend, bvh) if counts else None
     if not backend.memory.scarce:
-        release_freed()  # before moments
+        release_freed()  # before moments are allocated
     if crossing:
         choice = replace(choice, crossing=crossing(lambda: bvh))
         nested = 0 if choice.crossing else nested_shells(backend, bvh, mesh)
@@ -120,7 +120,7 @@ def settle_sign(
         if choice.crossing or nested:
             choice = replace(choice, method="winding", reason=_instead(choice, found))
     left_out, open_edges = choice.left_out, choice.open_edges
-    choice = replace(choice, left_out=None, open_edges=None)  # they take much memory
+    choice = replace(choice, left_out=None, open_edges=None)  # large arrays
     if choice.method != "winding":
         return choice, make_signer(backend, mesh, bvh, choice.method), counts
     signer = WindingSigner(backend, Caps.of(backend, mesh, open_edges), _moments(backend, bvh, left_out, lazy))
@@ -134,6 +134,6 @@ def settle_sign(
 
 
 def _instead(choice: SignChoice, found: str) -> str:
-    """The reason with a fault in place of the claim that there is none."""
+    """Replaces the claim of a faultless mesh in the reason by the fault found."""
     _, *notes = choice.reason.split("; ")
     return "; ".join([f"closed, but {found}", *notes])

@@ -1,4 +1,4 @@
-"""Tests of a mesh that need a tree: crossing faces, nested shells, surfaces that enclose nothing."""
+"""Mesh tests that need a tree: crossing faces, nested shells, surfaces that enclose nothing."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from sdfcli.spatial.radix_tree import Bvh
 
 SIDES_SAMPLES = 2000
 FARTHEST_OFFSET, NEAREST_OFFSET = 1e-3, 1e-5
-"""Maximum and minimum offset from a face, in the unit cube, of the points with winding numbers of its sides: smaller
-for small faces, larger than rounding."""
+"""Maximum and minimum offset from a face, in the unit cube, at which the winding numbers on its sides are sampled:
+smaller for small faces, larger than rounding."""
 
 
 Crossing = Callable[[Callable[[], Bvh]], int]
-"""Waits for the number of crossing faces. Given what makes their tree again, which boxes that meet very many need."""
+"""Waits for the crossing-face count. The argument rebuilds the faces' tree, needed if boxes meet too many others."""
 
 
 def crossing_faces(backend: Backend, bvh: Bvh) -> Crossing:
-    """Begins to look for triangles that cross or overlap another one by more than rounding; the device may be at it for
+    """Starts searching for triangles that cross or overlap another by more than rounding; the device may take
     milliseconds."""
     crowded, found = _look_for_crossing(backend, bvh, every=False)
 
@@ -36,8 +36,8 @@ def crossing_faces(backend: Backend, bvh: Bvh) -> Crossing:
 
 
 def _look_for_crossing(backend: Backend, bvh: Bvh, every: bool) -> tuple[Callable[[], Ints], Callable[[], Ints]]:
-    """What waits for whether boxes meet too many, and for the number of triangles that cross another one. every:
-    whether each triangle looks at all others."""
+    """Two functions: one waits for whether boxes meet too many others, one for the count of triangles that cross
+    another. every: whether each triangle is tested against all others, not only later ones."""
     xp, order = backend.xp, bvh.order
     crosses, crowded = xp.zeros(len(order), np.uint8), xp.zeros(1, np.uint8)
     meets = None if every else xp.zeros(len(order), np.uint32)
@@ -49,7 +49,7 @@ def _look_for_crossing(backend: Backend, bvh: Bvh, every: bool) -> tuple[Callabl
 
 
 def sides(index: WindingIndex, mesh: Mesh, faces: Ints) -> tuple[Floats, Floats, Floats]:
-    """Winding numbers (k,) close behind and in front of the centroids of faces (k,); and twice the areas of these."""
+    """Winding numbers (k,) just behind and in front of the centroids of faces (k,); and twice the face areas."""
     triangles = mesh.triangles(faces)
     normals = face_normals(triangles)
     length = np.linalg.norm(normals, axis=1, keepdims=True)
@@ -62,10 +62,10 @@ def sides(index: WindingIndex, mesh: Mesh, faces: Ints) -> tuple[Floats, Floats,
 
 
 def enclosing_share(index: WindingIndex, mesh: Mesh, left_out: Ints | None) -> float:
-    """The share of the surface with clearly different winding numbers on its two sides: above 0.7 close behind a face,
-    and below 0.3 close in front. About 1 for a solid with holes, about 0 for a sheet.
+    """Share of the surface with clearly different winding numbers on its two sides: above 0.7 just behind a face, and
+    below 0.3 just in front. About 1 for a solid with holes, about 0 for a sheet.
 
-    left_out: (k,) faces that do not count; None: all do.
+    left_out: (k,) excluded faces; None: all are included.
     """
     faces = np.arange(len(mesh.faces))
     if left_out is not None:
@@ -77,13 +77,13 @@ def enclosing_share(index: WindingIndex, mesh: Mesh, left_out: Ints | None) -> f
 
 
 def nested_shells(backend: Backend, bvh: Bvh, mesh: Mesh) -> int:
-    """The number of shells of a closed surface without crossings that lie inside another solid, with winding numbers 2
-    and 1 on their sides instead of 1 and 0."""
+    """Counts the shells inside another solid, in a closed surface without crossings: winding numbers on their sides are
+    2 and 1 instead of 1 and 0."""
     if mesh.health.shells == 1:
         return 0
     shell, largest, areas = backend.to_host(mesh.shell), np.zeros(mesh.health.shells), mesh.areas()
     np.maximum.at(largest, shell, areas)
-    faces = np.flatnonzero(areas == largest[shell])  # the first of each shell is asked about
+    faces = np.flatnonzero(areas == largest[shell])  # only the first in each shell is tested
     faces = faces[np.unique(shell[faces], return_index=True)[1]]
     del shell, largest, areas
     behind, before, _ = sides(WindingIndex.of(backend, bvh), mesh, faces)

@@ -1,8 +1,8 @@
-"""Propagation of signs between points without a surface in between.
+"""Sign propagation between points without a surface in between.
 
-Where the sum of two points' distances exceeds the distance between them, no surface lies between: their empty balls
+If the sum of two points' distances exceeds the distance between them, no surface lies between: their empty balls
 overlap. A link goes from a point to such a neighbour farther from the surface, so links have no cycles. Winding numbers
-are computed for points without a link, and propagated against the links.
+are computed at points without a link, and propagated against the links.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from sdfcli.backend import Array, Backend, C
 from sdfcli.sign.caps import Caps
 
 UNKNOWN = C.SIGN_UNKNOWN
-"""A sign that is not known yet; 0 is outside, 1 inside."""
+"""Sign not known yet; 0 is outside, 1 inside."""
 
 
 class CellPoints(Protocol):
-    """The corners of an octree; see octree.corners.Corners."""
+    """An octree's corners; see octree.corners.Corners."""
 
     @property
     def cell(self) -> Array:
@@ -28,23 +28,23 @@ class CellPoints(Protocol):
 
     @property
     def point(self) -> Array:
-        """Corners (s, 27) uint32 at their points."""
+        """Corners (s, 27) uint32 at the cells' points."""
 
     @property
     def position(self) -> Array:
-        """Positions (m, 3) float32 of the corners in the unit cube."""
+        """Corner positions (m, 3) float32 in the unit cube."""
 
 
 @dataclass(frozen=True)
 class KnownSigns:
-    """The signs of an octree's older points, for new points of the same cells.
+    """Signs at an octree's older points, for new points in the same cells.
 
     first   index of the first new point.
-    row     (m,) uint32: the opened cell of each new point, an index into points.
-    points  (rows, 27) uint32: the points of opened cells.
-    step    distance between adjacent points of a cell, in the unit cube.
-    signed  (p,) float32: signed distances of all points; undefined for new ones.
-    clear   (p,) float32: radius around points within which the sign changes at the surface only; written for new ones.
+    row     (m,) uint32: each new point's opened cell, an index into points.
+    points  (rows, 27) uint32: the opened cells' points.
+    step    distance between adjacent points in a cell, in the unit cube.
+    signed  (p,) float32: signed distances at all points; undefined at new ones.
+    clear   (p,) float32: radius around points within which the sign changes only at the surface; written at new ones.
             None for a surface without caps.
     """
 
@@ -59,7 +59,7 @@ class KnownSigns:
 def inherited(
     backend: Backend, position: Array, distance: Array, known: KnownSigns | None, caps: Caps | None
 ) -> tuple[Array, Array]:
-    """Signs (m,) uint8 of new points (m, 3) of an octree, propagated from points of the same cell, else UNKNOWN; and
+    """Signs (m,) uint8 at an octree's new points (m, 3), propagated from points in the same cell, else UNKNOWN; and
     (m,) uint64, 0 where UNKNOWN. A second pass propagates from new points, too."""
     xp, m = backend.xp, len(position)
     if known is None:
@@ -87,8 +87,8 @@ def inherited(
 
 
 def link_corners(backend: Backend, corners: CellPoints, distance: Array, room: Array | None) -> Array:
-    """Links (m,) uint64 between the corners of an octree, 0 for none. distance: (m,), unsigned; room: (m,), radius
-    around corners within which the sign changes at the surface only, None: unlimited."""
+    """Links (m,) uint64 between an octree's corners, 0 for none. distance: (m,), unsigned. room: (m,), radius around
+    corners within which the sign changes only at the surface; None: unlimited."""
     link = backend.xp.zeros(len(distance), np.uint64)
     cells = {"cell": corners.cell, "point": corners.point}
     backend.run("sdf_sign_links", len(corners.cell), distance=distance, clear=room, link=link, **cells)
@@ -96,14 +96,13 @@ def link_corners(backend: Backend, corners: CellPoints, distance: Array, room: A
 
 
 def spread(backend: Backend, link: Array, winding: Array, distance: Array) -> None:
-    """Makes distances (m,) negative in place where the winding number (m,) at the end of a corner's links is above
-    0.5."""
+    """Negates distances (m,) in place where the winding number (m,) at the end of a corner's links is above 0.5."""
     backend.run("sdf_sign_spread", len(distance), link=link, winding=winding, distance=distance)
 
 
 def link_along(backend: Backend, points: Array, distance: Array) -> Array:
-    """For each of points (m, 3) along a curve the point (m,) uint32 at the end of its links; itself without a link.
-    distance: (m,), to the nearest position where the sign changes."""
+    """For points (m, 3) along a curve, the index (m,) uint32 of the point at the end of their links; a point without a
+    link has its own. distance: (m,), to the nearest position where the sign changes."""
     xp = backend.xp
     link = xp.empty(len(points), np.uint32)
     backend.run("sdf_sign_link", len(points), points=points, distance=distance, link=link)

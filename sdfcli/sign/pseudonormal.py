@@ -1,4 +1,4 @@
-"""PseudonormalSigner: signs by angle-weighted pseudonormals (Baerentzen and Aanaes 2005)."""
+"""PseudonormalSigner: signs from angle-weighted pseudonormals (Baerentzen and Aanaes 2005)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from sdfcli.spatial.radix_tree import Bvh
 
 
 def pseudonormals(mesh: Mesh, order: Array) -> Array:
-    """Outward normals (n, 7, 3) float32 of faces (n,) uint32, on the mesh's device: angle-weighted at the vertices a,
-    b, c, at the edges ab, bc, ca, and of the face (Baerentzen and Aanaes 2005). Not normalised, as only signs of
-    products with them are used."""
+    """Outward normals (n, 7, 3) float32 for faces (n,) uint32, on the mesh's device: angle-weighted at vertices a, b, c
+    and edges ab, bc, ca, and the face normal (Baerentzen and Aanaes 2005). Not normalised, as only the signs of dot
+    products are used."""
     on_device, backend, xp = mesh.on_device, mesh.backend, mesh.backend.xp
     vertices, corners = len(on_device.vertex), 3 * len(on_device.face)
     welded, corner = (xp.empty(on_device.face.shape, np.uint32) for _ in range(2))
@@ -46,7 +46,7 @@ def pseudonormals(mesh: Mesh, order: Array) -> Array:
 
 
 class PseudonormalSigner(Signer):
-    """Sign of the product with the pseudonormal of the nearest vertex, edge or face."""
+    """Sign of the dot product with the pseudonormal at the nearest vertex, edge or face."""
 
     method = "pseudonormal"
 
@@ -57,7 +57,7 @@ class PseudonormalSigner(Signer):
 
     @functools.cached_property
     def normals(self) -> Array:
-        """Pseudonormals (n, 7, 3) float32 by slot, made on first use."""
+        """Pseudonormals (n, 7, 3) float32 by slot, computed on first use."""
         return pseudonormals(self._mesh.on(self.backend), self.order.triangle_id)
 
     def prepare(self) -> None:

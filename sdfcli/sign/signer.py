@@ -1,4 +1,4 @@
-"""Signer: the interface of sign methods; NoSigner: unsigned distances."""
+"""Signer: the interface for sign methods; NoSigner: unsigned distances."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from sdfcli.spatial.moments import BETA, CAP_STEPS, LOST, WindingIndex, cap_step
 from sdfcli.spatial.radix_tree import Bvh
 
 LEVEL = 0.25
-"""Minimum distance of a clear winding number from 0.5. On closed surfaces winding numbers are integers."""
+"""Minimum distance between a clear winding number and 0.5. On closed surfaces winding numbers are integers."""
 
 
 class Signs(NamedTuple):
-    """The signs of m points, arguments of sdf_octree_measured, in one of three forms.
+    """Signs at m points, as arguments for sdf_octree_measured, in one of three forms.
 
     inside   (m,) uint8: 0, 1, or UNKNOWN where the winding number decides.
     winding  (m,) float32.
-    normals  (n, 7, 3) float32: the pseudonormals by slot.
+    normals  (n, 7, 3) float32: pseudonormals by slot.
     """
 
     inside: Array | None = None
@@ -32,11 +32,11 @@ class Signs(NamedTuple):
 
 
 class Signer(ABC):
-    """A sign method. By default each point is decided independently.
+    """A sign method. By default each point is classified independently.
 
     method  none, pseudonormal or winding.
     closed  whether the surface has no holes, hence integer winding numbers.
-    caps    caps of the holes, where signs depend on them; None where the sign changes at the surface only.
+    caps    caps over the holes, if signs depend on them; None if the sign changes only at the surface.
     """
 
     method: str
@@ -52,36 +52,35 @@ class Signer(ABC):
 
     @abstractmethod
     def sign(self, points: Array, distance: Array, slot: Array, known: KnownSigns | None) -> Signs:
-        """The signs of new points (m, 3) of an octree with their unsigned distances (m,). known: the signs of older
-        points of the same cells, which may be propagated; None for the first points."""
+        """Signs at an octree's new points (m, 3) with unsigned distances (m,). known: signs at older points in the same
+        cells, for propagation; None for the first points."""
 
     @abstractmethod
     def for_kernels(self) -> Group:
-        """How kernels make the signs of an octree's new points by themselves: the group NewSigns."""
+        """The group NewSigns, for kernels that compute signs at an octree's new points directly."""
 
     @abstractmethod
     def confidence(self, points: Floats) -> float | None:
-        """The share of points (n, 3) in the unit cube with a clear winding number (see LEVEL); None without signs or
-        points. 1 on a closed surface; less where points lie in the mouths of holes."""
+        """Share of points (n, 3) in the unit cube with a clear winding number (see LEVEL); None without signs or
+        points. 1 on a closed surface; less if points lie in the mouths of holes."""
 
     def inside_along(self, points: Array, distance: Array, slot: Array) -> Array:
-        """`inside` of points (m, 3) sorted along a curve, with unsigned distances (m,); signs may be propagated."""
+        """`inside` at points (m, 3) sorted along a curve, with unsigned distances (m,); signs may be propagated."""
         return self.inside(points, slot)
 
     def sign_corners(self, corners: CellPoints, distance: Array, slot: Array) -> Array:
-        """The signed distances (m,) float32 of an octree's corners from the unsigned ones, in place; signs may be
-        propagated."""
+        """Signs an octree's corner distances (m,) float32 in place and returns them; signs may be propagated."""
         self.backend.negate(distance, self.inside(corners.position, slot))
         return distance
 
     def prepare(self) -> None:  # noqa: B027
-        """Makes what the signer needs besides the triangles' order, when the radix tree is not needed any more."""
+        """Computes the data needed besides the triangle order, once the radix tree is no longer needed."""
 
     def release(self) -> None:  # noqa: B027
-        """Frees data that is made again on its next use."""
+        """Frees data that can be recomputed on next use."""
 
     def rebuild(self, bvh: Bvh) -> None:  # noqa: B027
-        """Makes the signer's data again from another tree over the same triangles."""
+        """Recomputes the signer's data from another tree over the same triangles."""
 
 
 class NoSigner(Signer):
@@ -123,7 +122,7 @@ def new_signs(
 
 
 def clear_share(index: WindingIndex, points: Floats) -> float:
-    """The share of points (n, 3) in the unit cube with a clear winding number; see LEVEL."""
+    """Share of points (n, 3) in the unit cube with a clear winding number; see LEVEL."""
     backend = index.backend
     winding = backend.to_host(index.winding(backend.from_host(points, np.float32), BETA))
     return np.count_nonzero(np.abs(winding - np.float32(0.5)) > LEVEL) / len(points)

@@ -1,4 +1,4 @@
-"""WindingSigner: signs by generalised winding numbers (Barill et al. 2018), with holes closed by caps."""
+"""WindingSigner: signs from generalised winding numbers (Barill et al. 2018), with holes closed by caps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class WindingSigner(Signer):
     method = "winding"
 
     def __init__(self, backend: Backend, caps: Caps | None, index: Rebuildable[WindingIndex]) -> None:
-        """caps: those of the faces that count. index: the moments of these faces."""
+        """Takes the caps and the moments (index) for the included faces."""
         super().__init__(backend)
         self._index = index
         self.caps = caps
@@ -33,7 +33,7 @@ class WindingSigner(Signer):
 
     @property
     def index(self) -> WindingIndex:
-        """The moments of the faces that count."""
+        """Moments over the included faces."""
         return self._index.get()
 
     def release(self) -> None:
@@ -51,9 +51,9 @@ class WindingSigner(Signer):
     def inside_along(self, points: Array, distance: Array, slot: Array) -> Array:
         """See Signer.
 
-        The winding number of the closed whole is propagated, as it changes at the surface and at the caps only. A
-        point's sign follows from it and the caps' own winding number, as in `inside`. On a GPU it is counted instead,
-        see spatial/lattice.py.
+        The closed whole's winding number is propagated, as it changes only at the surface and the caps. A point's sign
+        follows from it and the caps' own winding number, as in `inside`. On a GPU it is counted instead, see
+        spatial/lattice.py.
         """
         xp, index = self.backend.xp, self.index
         if len(points) <= index.few_points:
@@ -90,7 +90,7 @@ class WindingSigner(Signer):
         return new_signs(self.backend, index=self.index, caps=self.caps)
 
     def sign_corners(self, corners: CellPoints, distance: Array, slot: Array) -> Array:
-        index = self.index  # made before links take memory
+        index = self.index  # created before links take memory
         room = None if self.caps is None else self.caps.room(corners.position)
         link = link_corners(self.backend, corners, distance, room)
         del room
