@@ -1,4 +1,4 @@
-"""Exceptions with their exit codes, and the meaning of the codes."""
+"""Exceptions, and exit codes with their meaning."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class SdfError(Exception):
 
 
 class UsageError(SdfError):
-    """Impossible options, or an output that cannot be written: it exists, or the disk is full."""
+    """Invalid options, or an output that cannot be written: it exists, or the disk is full."""
 
     exit_code = 2
 
@@ -28,7 +28,7 @@ class DeviceError(SdfError):
 
 
 class OutOfMemoryError(SdfError):
-    """The work does not fit into the memory of the host or the device."""
+    """The work exceeds host or device memory."""
 
     exit_code = 5
 
@@ -46,13 +46,13 @@ class TimeUpError(SdfError):
 
 
 class ReadingNote(UserWarning):
-    """What of a file was not read as it is, in a line; commands print it as a note."""
+    """One line about file content that was skipped or changed; commands print it as a note."""
 
 
 INTERRUPTED = 130
 
 UNREAD = 141
-"""The code of a command whose results nobody read to the end, as of one that SIGPIPE ends."""
+"""Exit code of a command whose output nobody read to the end, as after SIGPIPE."""
 
 EXIT_CODES = {
     0: "done",

@@ -9,29 +9,29 @@ from typing import Any
 from sdfcli.errors import UsageError
 
 ENDINGS = (".h5", ".hdf5")
-"""Of files of fields and sequences."""
+"""File name endings for fields and sequences."""
 
 OCTREES = ("adaptive", "bvh")
 SIGNS = ("auto", "pseudonormal", "winding", "none")
 VERDICTS = ("good", "usable", "doubtful", "unusable")
-"""What `check` and `build` say of a mesh, from the best to the worst."""
+"""Verdicts of `check` and `build` on a mesh, from best to worst."""
 QUERIES = ("fast", "baseline", "soa", "cct")
 FORMS = ("minmax", "size", "ball")
-"""What a triangle's box is as a vector: see query/nearest_triangles.py."""
+"""Vector forms of a triangle's box: see query/nearest_triangles.py."""
 MAX_DEPTH = 16
 DEFAULT_DEPTH = 10
 FINEST_CELL = 1.5
 SHEET_CELL = 0.42
-"""Edge of the cells that resolve a sheet, as a fraction of its thickness (measured: docs/concepts/accuracy.md)."""
+"""Cell edge that resolves a sheet, as a fraction of its thickness (measured: docs/concepts/accuracy.md)."""
 LEAST_THIN = 1e-6
 WIDEST_SHEET = 8.0
-"""Maximum thickness, in tolerances, of the walls and gaps that are searched for."""
+"""Maximum thickness, in tolerances, for walls and gaps to be searched for."""
 PLACES = ("domain", "unit")
-"""Parameters that are named in a field only where they are given."""
+"""Parameters stored in a field only if given."""
 LENGTHS = 1e-30, 1e31
-"""Bounds of the domain's edge, a little wider than the extents of meshes."""
+"""Bounds on the domain edge, slightly wider than the extents of meshes."""
 MOST_AWAY = 1e13
-"""Maximum distance of the domain from the origin, in its edges: a little above the resolution of float64 in meshes."""
+"""Maximum distance between domain and origin, in domain edges: slightly above the float64 resolution of meshes."""
 FEW_LOST = 0.001
 """Maximum share of the surface whose thin walls and gaps a good field may lose; blades lose as much at their edges."""
 THIN = 0.75
@@ -40,25 +40,25 @@ THIN = 0.75
 
 @dataclass(frozen=True)
 class BuildParams:
-    """Parameters of a build. Raises UsageError for values out of range.
+    """Build parameters. Raises UsageError for values out of range.
 
     Attributes:
-        octree: `adaptive`: cells are split while the trilinear field misses the true distance (Frisken 2000);
-            `bvh`: while a node of the BVH lies in them (the density-driven octree of the thesis).
-        depth: the finest level, 1 to 16: its cells have 2^-depth of the domain's edge. None: 10, or the level whose
-            cells are at most 1.5 tolerances wide, if that is finer.
-        tolerance: the maximum error, as a fraction of the diagonal of the mesh's bounding box.
+        octree: `adaptive`: cells are split while the trilinear field deviates from the true distance (Frisken 2000);
+            `bvh`: while they contain a BVH node (the thesis's density-driven octree).
+        depth: the finest level, 1 to 16; its cells are 2^-depth domain edges wide. None: 10, or the level whose cells
+            are at most 1.5 tolerances wide, if finer.
+        tolerance: maximum error, as a fraction of the mesh's bounding box diagonal.
         band: distance from the surface, as a fraction of the diagonal, within which the tolerance is absolute; outside,
             it is multiplied by distance / band.
         thin: thickness, as a fraction of the diagonal, down to which walls and gaps keep both sides. None: 0.75
             tolerances; 0: no such criterion. Without `depth`, the finest level is raised where this needs it.
-        sign: the method that decides inside and outside: `auto`, `pseudonormal`, `winding` or `none`.
-        query: the nearest-triangle algorithm: `fast`, or one of the thesis's: `baseline`, `soa`, `cct`. The field does
+        sign: the method for inside and outside: `auto`, `pseudonormal`, `winding` or `none`.
+        query: the nearest-triangle algorithm: `fast`, or one from the thesis: `baseline`, `soa`, `cct`. The field does
             not depend on it.
-        domain: the cube of the octree's root, in the mesh's units: x, y, z of its lower corner, and its edge. The mesh
-            must lie in it. None: a padded cube around the mesh. Fields of one domain share a lattice.
-        unit: the length that `tolerance`, `band` and `thin` are fractions of, in the mesh's units, which makes them
-            absolute. None: the diagonal.
+        domain: the octree's root cube, in mesh units: x, y, z of its lower corner, and its edge. It must contain the
+            mesh. None: a padded cube around the mesh. Fields with the same domain share a lattice.
+        unit: length, in mesh units, that replaces the diagonal in `tolerance`, `band` and `thin`, making them absolute.
+            None: the diagonal.
     """
 
     octree: str = "adaptive"
@@ -89,7 +89,7 @@ class BuildParams:
             object.__setattr__(self, "domain", _checked_domain(self.domain))
 
     def depth_limit(self, diagonal: float) -> int:
-        """The finest level for a mesh. diagonal: its diagonal, or `unit`, in edges of the domain."""
+        """The finest level for a mesh. diagonal: the mesh's, or `unit`, in domain edges."""
         if self.depth is not None:
             return self.depth
         needed = math.ceil(math.log2(1 / (FINEST_CELL * self.tolerance * diagonal)))
@@ -123,7 +123,7 @@ class BuildParams:
 
 
 def _checked_domain(domain: Any) -> tuple[float, float, float, float]:
-    """Four numbers that make a cube. Raises UsageError for anything else."""
+    """Four numbers that define a cube. Raises UsageError for anything else."""
     try:
         x, y, z, length = (float(number) for number in domain)
     except (TypeError, ValueError):
@@ -138,5 +138,5 @@ def _checked_domain(domain: Any) -> tuple[float, float, float, float]:
 
 
 def depth_for_sheet(thickness: float, diagonal: float) -> int:
-    """The level whose cells resolve a sheet. thickness: in diagonals; diagonal: in edges of the domain."""
+    """The level whose cells resolve a sheet. thickness: in diagonals; diagonal: in domain edges."""
     return math.ceil(math.log2(1 / (SHEET_CELL * thickness * diagonal)))

@@ -1,6 +1,6 @@
-"""A mesh on a device: its triangles in order, the trees over them and the signer, each made on first use.
+"""A mesh on a device: its sorted triangles, the trees over them and the signer, each built on first use.
 
-Where memory is scarce (see MemoryPolicy), a tree is freed after use and built again for its next use.
+Where memory is scarce (see MemoryPolicy), a tree is freed after use and rebuilt for its next use.
 """
 
 from __future__ import annotations
@@ -23,25 +23,24 @@ from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit
 from sdfcli.spatial.select import make_index, walks_radix_tree
 
 INDEX_BYTES, KEPT_SHARE = 120, 64
-"""Bytes of a tree for each triangle, and the part of memory up to which it stays though it is hardly needed."""
+"""Bytes per triangle for a tree; a rarely used tree is retained up to 1 / KEPT_SHARE of memory."""
 
 
 class Seeds(Protocol):
-    """Candidates for nearest triangles (see query/warm_start.py)."""
+    """Nearest-triangle candidates (see query/warm_start.py)."""
 
     def seeds(self, points: Array) -> Array:
         """Slots (m, k) uint32 for points (m, 3) float32 in the unit cube."""
 
 
 class Scene:
-    """See above. Reading `signer`, `index` and `order` makes them.
+    """See above. Reading `signer`, `index` or `order` builds it.
 
-    mesh, choice: as `choose_sign` gives them. query: one of params.QUERIES. lean: whether the trees are larger than
-    what is built by them, so that one is there at a time where memory is scarce. memory: bytes that may be used; where
-    trees are a small part of these, they stay. one_tree: whether one may exist at a time. signer: where it is there
-    already.
-    stages: seconds of making things, by stage. coherent: whether an earlier frame's triangles speed up queries; known
-    when the index is. crew: those that answer an octree's queries, too; None: nobody.
+    mesh, choice: from `choose_sign`. query: one of params.QUERIES. lean: whether the trees are larger than the data
+    built with them, so that only one exists at once where memory is scarce. memory: available bytes; trees that take a
+    small share are retained. one_tree: whether only one tree may exist at once. signer: an existing one, if any.
+    stages: build seconds by stage. coherent: whether an earlier frame's triangles speed up queries; known once the
+    index exists. crew: helpers for an octree's queries; None: no helpers.
     """
 
     def __init__(
@@ -72,15 +71,15 @@ class Scene:
 
     @classmethod
     def of(cls, mesh: Mesh, sign: str, backend: Backend, query: str = "fast", **options: Any) -> Scene:
-        """The scene of a mesh, with the choice for `sign`, one of params.SIGNS."""
+        """A mesh's scene, with the choice for `sign`, one of params.SIGNS."""
         return cls(backend, *choose_sign(mesh.on(backend), sign), query, **options)
 
     def __getstate__(self) -> dict[str, Any]:
-        _ = self.choice  # copies do not wait for the number of crossing faces
+        _ = self.choice  # copies do not wait for the crossing-face count
         return self.__dict__
 
     def sort(self) -> Order:
-        """Computes the Morton order, and returns it."""
+        """Computes and returns the Morton order."""
         with self.stages("morton", self.backend):
             mesh = self.mesh.on_device
             keys = morton(mesh)
@@ -103,7 +102,7 @@ class Scene:
 
     @cached_property
     def signer(self) -> Signer:
-        """The sign method in use; see sign/choice.py."""
+        """The signer for the chosen method; see sign/choice.py."""
         bvh, signer = self.bvh, self._settled
         with self.stages("sign", self.backend):
             if signer is not None:
@@ -116,12 +115,12 @@ class Scene:
         return signer
 
     def count_crossing(self) -> None:
-        """Begins to count the faces that cross others, where the signer did without; the device may be at it for
+        """Starts counting the faces that cross others, if the signer did not need the count; the device may take
         milliseconds."""
         if self._uncounted:
             self._bvh = self._bvh or self._build_bvh()
             counts = partial(crossing_faces, self.backend, self._bvh)
-            # Work behind ends long after its stage, of which the host's time is told.
+            # Low-priority work ends long after its stage, which then reports host time only.
             with self.stages("sign", None if self.spares_time else self.backend):
                 self._crossing = self.backend.behind(counts) if self.spares_time else counts()
             self._uncounted = False
@@ -130,7 +129,7 @@ class Scene:
 
     @property
     def choice(self) -> SignChoice:
-        """The choice of the sign's method, settled with the signer. Waits for the number of crossing faces."""
+        """The sign choice, settled with the signer. Waits for the crossing-face count."""
         self.count_crossing()
         if self._crossing:
             crossing, self._crossing = self._crossing, None
@@ -140,12 +139,12 @@ class Scene:
 
     @property
     def asked_for(self) -> str | None:
-        """The sign's method, if it was asked for and the signer has it; does not wait for crossing faces."""
+        """The sign method if the user requested one, else None; does not wait for the crossing-face count."""
         return self._choice.method if self._choice.asked_for else None
 
     @property
     def settled(self) -> bool:
-        """Whether the signer is there."""
+        """Whether the signer exists."""
         return "signer" in self.__dict__
 
     @property
@@ -155,14 +154,14 @@ class Scene:
 
     @property
     def index(self) -> DistanceIndex:
-        """(d) The index of nearest triangles. Where memory is scarce, it replaces the trees of the signer."""
+        """(d) The nearest-triangle index. Where memory is scarce, it replaces the signer's trees."""
         if self._index is None:
             self.make_room()
         return self.unsigned_index
 
     @property
     def unsigned_index(self) -> DistanceIndex:
-        """The index, also before the sign's method is settled; what only that needs stays until `make_room`."""
+        """The index, also before the sign method is settled; data needed only for that stays until `make_room`."""
         if self._index is None:
             self._index = self._build_index()
             self.coherent = self._index.coherent
@@ -170,13 +169,13 @@ class Scene:
 
     @property
     def reference(self) -> DistanceIndex:
-        """An index for few points: the radix tree itself where only one tree may exist, and the index is not there."""
+        """An index for few points: the radix tree itself if only one tree may exist and the index does not exist."""
         alone = self.one_tree and self._index is None
         return BinaryIndex(self.backend, self.bvh, "cct") if alone else self.index
 
     def nearest(self, points: Array, seed: Array | None = None) -> tuple[Array, Array]:
-        """`nearest` of an octree's points; see DistanceIndex. The warm start's slots come first, and the thesis's
-        queries do without seed (m, k), which the octree knows."""
+        """`nearest` for octree points; see DistanceIndex. seed: (m, k), known to the octree; ignored by the thesis's
+        queries. Warm-start slots come first."""
         index, earlier = self.index, self._earlier(points)
         seeds = [rows for rows in (earlier, seed if index.seeds else None) if rows is not None]
         if len(seeds) > 1:
@@ -185,15 +184,16 @@ class Scene:
         return self.crew.nearest(index, points, first) if self.crew else index.nearest(points, first)
 
     def nearest_by_level(self, position: Array, near: Array, ends: list[int]) -> tuple[Array, Array]:
-        """`nearest` of an octree's corners; see DistanceIndex."""
+        """`nearest` for octree corners; see DistanceIndex."""
         return self.index.nearest_by_level(position, near, ends, self._earlier(position))
 
     def _earlier(self, points: Array) -> Array | None:
-        """The warm start's slots (m, 1) uint32 for points (m, 3); None without it, and where they do not pay."""
+        """Warm-start slots (m, 1) uint32 for points (m, 3); None without a warm start, or where the slots do not pay
+        off."""
         return self.warm_start.seeds(points) if self.warm_start and self.index.coherent else None
 
     def make_room(self) -> None:
-        """Frees what only the choice of the sign needed, before a large allocation."""
+        """Frees data needed only for the sign choice, before a large allocation."""
         signer = self.signer
         if self.one_tree:
             signer.release()
@@ -206,12 +206,12 @@ class Scene:
 
     @property
     def spares_time(self) -> bool:
-        """Whether time of a device counts, not its memory, of which the trees are a small part."""
+        """Whether device time matters more than memory, as the trees take only a small share."""
         return self.backend.memory.scarce and not self._frees
 
     @property
     def counts_later(self) -> bool:
-        """Whether crossing faces are counted best while the device has little else to do."""
+        """Whether crossing faces are best counted while the device has little else to do."""
         return self._uncounted and self.spares_time
 
     def _forget_bvh(self) -> None:
@@ -220,19 +220,19 @@ class Scene:
             self._bvh = None
 
     def queries_done(self) -> None:
-        """Called after the last query of a build: frees the index where memory is scarce."""
+        """Called after a build's last query: frees the index where memory is scarce."""
         if self._frees:
             self._index = None
 
     def ask_again(self, leaves: int) -> None:
-        """Called before few points are queried beside a field: makes the index again, where it was freed as only one
-        tree may exist, if the field has as many leaves as the mesh has triangles. Then both take less memory than the
-        index and the octree's corners have taken."""
+        """Called before a few points are queried while a field exists. Rebuilds the index if it was freed because only
+        one tree may exist, and the field has at least as many leaves as the mesh has triangles. Field and index then
+        take less memory than index and octree corners did."""
         if self.one_tree and not walks_radix_tree(self._query) and leaves >= len(self.order):
             _ = self.index
 
     def signs_next(self) -> None:
-        """Called between queries and their points' signs: frees the index where only one tree may exist."""
+        """Called between queries and their points' signs: frees the index if only one tree may exist."""
         if self.one_tree:
             self._index = None
 
