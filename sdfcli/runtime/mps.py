@@ -40,8 +40,8 @@ def clients() -> int | None:
 @contextmanager
 def service(processes: int) -> Iterator[dict[str, str]]:
     """Runs a service for `processes` processes per GPU until the context exits. Yields the environment variables by
-    which they find it: none if a service is already running, which they find without, or if none can be started and
-    kernels run in time slices."""
+    which they find it: none if a service already runs, which needs no variables, or if none can be started; kernels
+    then run in time slices."""
     program = None if _runs() else _program()
     if program is None:
         yield {}
