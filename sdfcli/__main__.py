@@ -1,4 +1,4 @@
-"""Entry point of `sdfcli` and `python -m sdfcli`: interrupts are watched before any slow import."""
+"""Entry point for `sdfcli` and `python -m sdfcli`: watches for interrupts before any slow import."""
 
 import sys
 from signal import SIGINT, SIGTERM
@@ -7,8 +7,8 @@ from sdfcli.runtime import interrupts
 
 
 def main() -> None:
-    """The entry point of the command line."""
-    for number in (SIGINT, SIGTERM):  # ended by either, it leaves no half-written files
+    """Command line entry point."""
+    for number in (SIGINT, SIGTERM):  # neither leaves half-written files
         interrupts.watch(number)
     try:
         from sdfcli.runtime import driver, processes

@@ -1,1 +1,1 @@
-"""Builds of one mesh or many: inputs, processes, outcomes."""
+"""Builds of one or many meshes: inputs, processes, outcomes."""

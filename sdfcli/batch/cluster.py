@@ -1,4 +1,4 @@
-"""Builds distributed by Dask, on any number of machines that share their files."""
+"""Builds distributed by Dask over any number of machines with a shared file system."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from sdfcli.runtime.remote import is_remote, shown
 from sdfcli.spatial.crew import Answer, Helper
 
 RETRIES = 2
-"""Retries of a failed task; Dask runs a task whose worker is lost up to three times."""
+"""Retries per failed task; Dask runs a task whose worker is lost up to three times."""
 
 PATIENCE = 10
-"""Seconds to wait for a scheduler."""
+"""Timeout for a scheduler's answer, in seconds."""
 
 
 def build_all(jobs: list[Job], plan: Plan, scheduler: str, timeout: float | None, fail_fast: bool) -> Iterator[Outcome]:
-    """The outcomes of meshes, in order of completion. With `fail_fast` none is begun after the first failure.
+    """Outcomes in order of completion. With `fail_fast`, no mesh is started after the first failure.
 
-    scheduler  the address of one, `tcp://host:8786`, whose workers take the first settings of the plan; or `local`:
-               as many workers on this machine as the plan has settings, one for each.
+    scheduler  an address, `tcp://host:8786`, whose workers use the plan's first settings; or `local`: one worker on
+               this machine for each of the plan's settings.
 
-    Raises DeviceError where Dask is not installed or the scheduler does not answer.
+    Raises DeviceError if Dask is not installed or the scheduler does not answer.
     """
     with _client(scheduler, len(plan.settings)) as client:
         run = secrets.token_hex(8)
@@ -50,12 +50,12 @@ def build_all(jobs: list[Job], plan: Plan, scheduler: str, timeout: float | None
 
 @contextlib.contextmanager
 def _client(scheduler: str, workers: int) -> Iterator[Any]:
-    """A client of a scheduler; workers: the number of `local` ones. Raises DeviceError as `build_all` does."""
+    """A scheduler's client. workers: worker count for `local`. Raises DeviceError as `build_all` does."""
     try:
         import distributed
     except ImportError as error:
         raise DeviceError("Dask is not installed: pip install 'sdfcli[cluster]', or leave out --scheduler") from error
-    logging.getLogger("distributed").setLevel(logging.ERROR)  # the loss of a worker is nothing to worry about
+    logging.getLogger("distributed").setLevel(logging.ERROR)  # losing a worker is harmless
     fault: DeviceError | None = None
     with contextlib.ExitStack() as stack:
         try:
@@ -64,18 +64,18 @@ def _client(scheduler: str, workers: int) -> Iterator[Any]:
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sdfcli-"))
                 address = stack.enter_context(_local_cluster(workers, folder))
             client = stack.enter_context(distributed.Client(address, timeout=PATIENCE))
-        except Exception as error:  # Dask has no kind of its own for what is wrong with an address or a key
+        except Exception as error:  # Dask has no exception type for a wrong address or key
             fault = DeviceError(f"--scheduler {scheduler}: no scheduler answers there: {error}")
         if fault:
-            gc.collect()  # a client that could not start: its finaliser within the start of another would wait for ever
+            gc.collect()  # the failed client: its finaliser, run while another client starts, would wait forever
             raise fault
         yield client
 
 
 @contextlib.contextmanager
 def crew(scheduler: str, plan: Plan) -> Iterator[Callable[[Mesh], list[Helper]]]:
-    """Makes the helpers of a build (see spatial/crew.py): a piece is a task that any worker of Dask may take, as
-    `build_all` says. Each worker makes the trees of the mesh for itself.
+    """Yields a function that creates a build's query helpers (see spatial/crew.py): each chunk of queries is a task for
+    any Dask worker. scheduler: as for `build_all`. Each worker builds its own trees of the mesh.
 
     Raises DeviceError as `build_all` does.
     """
@@ -85,7 +85,7 @@ def crew(scheduler: str, plan: Plan) -> Iterator[Callable[[Mesh], list[Helper]]]
         run = secrets.token_hex(8)
 
         def helpers(mesh: Mesh) -> list[Helper]:
-            # A task is done again where its worker is lost; what is scattered is not, and Dask keeps one copy of it.
+            # A task is repeated if its worker is lost; scattered data, stored once by Dask, would not be restored.
             there = client.submit(tuple, (mesh.vertices, mesh.faces, mesh.domain, mesh.unit), pure=False)
 
             def ask(backend: Backend, points: Array, seed: Array) -> Callable[[], Answer]:
@@ -112,17 +112,17 @@ def _local_cluster(workers: int, folder: str) -> Any:
     """A scheduler and workers in this process, without network addresses.
 
     Dask's processes would listen on ports, where any client runs code as this user, and would import Python's modules
-    from the current folder. What may crash is in processes of its own here, too: see `build_here`.
+    from the current folder. Builds, which may crash, still run in separate processes: see `build_here`.
     """
     import distributed
 
     class Scheduler(distributed.Scheduler):  # type: ignore[misc]
         def start_http_server(self, *_: Any, **__: Any) -> None:
-            """Pages for browsers are not served."""
+            """Serves no pages for browsers."""
 
     class DaskWorker(distributed.Worker):  # type: ignore[misc]
         def start_http_server(self, *_: Any, **__: Any) -> None:
-            """Pages for browsers are not served."""
+            """Serves no pages for browsers."""
 
     options = {"protocol": "inproc://", "nthreads": 1, "memory_limit": 0, "local_directory": folder}
     return distributed.SpecCluster(
@@ -137,7 +137,7 @@ def _outcomes(
 ) -> Iterator[Outcome]:
     from distributed import as_completed
 
-    # On a retry, an existing field was written by the worker that was lost.
+    # On a retry, an existing field was written by the lost worker.
     # Other machines have other current folders.
     settings = [
         replace(
@@ -176,23 +176,23 @@ def _outcomes(
 
 
 def _worker_name() -> Any:
-    """The name of the worker of Dask that runs this."""
+    """Name of the Dask worker that runs this."""
     from distributed import get_worker
 
     return get_worker().name
 
 
 def _settings_of(name: Any, settings: list[Settings]) -> Settings:
-    """Those of a worker: the workers of a local cluster are numbered."""
+    """A worker's settings; the names of a local cluster's workers are numbers."""
     return settings[name % len(settings)] if isinstance(name, int) else settings[0]
 
 
 _workers: dict[str, dict[Any, tuple[list[Worker], list[Worker]]]] = {}
-"""The idle and the busy processes of each batch that this process has a part in, by the name of the worker of Dask."""
+"""Idle and busy child processes, by batch and Dask worker name."""
 
 
 def build_here(run: str, job: Job, settings: list[Settings], share: int, timeout: float | None) -> Outcome:
-    """Builds a mesh on a worker of Dask, in a process beside it: what crashes there is no loss to Dask."""
+    """Builds a mesh on a Dask worker, in a separate process, whose crash does not affect Dask."""
     name = _worker_name()
     mine = _settings_of(name, settings)
     idle, busy = _workers.setdefault(run, {}).setdefault(name, ([], []))
@@ -207,12 +207,12 @@ def build_here(run: str, job: Job, settings: list[Settings], share: int, timeout
 
 
 _helpers: dict[tuple[str, Any], DeviceHelper] = {}
-"""The trees of each build that this process has a part in, by the name of the worker of Dask."""
+"""A mesh's trees, by build and Dask worker name."""
 _making = threading.Lock()
 
 
 def answer_here(run: str, mesh: Any, settings: list[Settings], points: Any, seed: Any) -> Answer:
-    """Answers a piece of a build's queries on a worker of Dask."""
+    """Answers a chunk of a build's queries on a Dask worker."""
     name = _worker_name()
     with _making:
         if (run, name) not in _helpers:
@@ -226,13 +226,13 @@ def answer_here(run: str, mesh: Any, settings: list[Settings], points: Any, seed
 
 
 def forget_here(run: str) -> None:
-    """Frees the trees of a build."""
+    """Frees a build's trees."""
     for key in [key for key in _helpers if key[0] == run]:
         del _helpers[key]
 
 
 def end_here(run: str) -> None:
-    """Ends a batch's processes of the Dask workers of this process."""
+    """Ends a batch's child processes in this process's Dask workers."""
     parts = _workers.pop(run, {}).values()
     for worker in [worker for idle, _ in parts for worker in idle]:
         worker.dismiss()
@@ -240,5 +240,5 @@ def end_here(run: str) -> None:
 
 
 def _end(client: Any, run: str) -> None:
-    with contextlib.suppress(Exception):  # a cluster that is gone has nothing left to end
+    with contextlib.suppress(Exception):  # a lost cluster has nothing left to end
         client.run(end_here, run)

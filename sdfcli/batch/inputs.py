@@ -1,4 +1,4 @@
-"""From what was named on a command line to meshes, each with the file that its field goes into."""
+"""Meshes named on a command line, each with its field's output file."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from sdfcli.runtime.remote import file_name, is_remote
 
 
 class Job(NamedTuple):
-    """A mesh, and the file that its field is written to."""
+    """A mesh and its field's output file."""
 
     mesh: str
     output: str
 
 
 def find_jobs(named: Iterable[str], listed: Iterable[str], output: str | None, recursive: bool) -> list[Job]:
-    """The meshes among files and folders; `-` stands for the names in `listed`.
+    """Finds the meshes among files and folders; `-` stands for the names in `listed`.
 
-    A field is called as its mesh, and lies in `output`, or in the current folder; what a recursive folder holds in
-    folders of its own stays in such folders. For one mesh that was named itself, `output` is the file to write, unless
-    it is a folder or ends with a slash. A mesh that is named twice counts once.
+    A field has its mesh's name and is written to `output`, or to the current folder; with `recursive`, subfolders are
+    preserved. For a single mesh named directly, `output` is the file to write, unless it is a folder or ends with a
+    slash. A mesh named twice counts once.
 
-    Raises UsageError for a folder without meshes, for a field named as a file of another format, for several meshes and
-    the name of a field, and where two meshes would have the same output.
+    Raises UsageError without meshes or for a folder without meshes, for a field name with another format's ending, for
+    several meshes with a single field name, and if two meshes would have the same output.
     """
     words = [word for name in named for word in (listed if name == "-" else [name])]
     found = [pair for word in words for pair in _meshes(word, recursive)]
@@ -55,14 +55,14 @@ def find_jobs(named: Iterable[str], listed: Iterable[str], output: str | None, r
 
 
 def _target(output: str | None, place: Path) -> str:
-    """The file of a field in the output folder."""
+    """Path of a field in the output folder."""
     if output is not None and is_remote(output):
         return f"{output.rstrip('/')}/{place.as_posix()}"
     return str(Path(output or "", place))
 
 
 def _meshes(named: str, recursive: bool) -> Iterator[tuple[str, Path]]:
-    """Meshes, and their places in the output folder. Folders are read in the order of names, hidden files are not."""
+    """Meshes and their paths in the output folder. Folders are read in order of names, without hidden files."""
     if not named:
         raise UsageError("a mesh or a folder has an empty name")
     if not os.path.isdir(named):

@@ -1,4 +1,4 @@
-"""The build of one mesh into a file, or the field that exists there."""
+"""Build of one mesh into a file, unless its field exists there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sdfcli.runtime.threads import may_start
 
 
 def outcome_of(mesh: str, output: str, settings: Settings) -> Outcome:
-    """Builds a field into a file; an exception becomes the outcome."""
+    """Builds a field into a file; an exception becomes a failed outcome."""
     try:
         return build_into(mesh, output, settings)
     except Exception as error:
@@ -42,10 +42,10 @@ def build_into(
     progress: Callable[[str], None] = lambda _: None,
     helpers: Helpers | None = None,
 ) -> Outcome:
-    """Builds a field into a file, or finds it there. Both may be elsewhere: see runtime/remote.py. helpers: as for
-    `build`.
+    """Builds a field into a file, or finds it there. Mesh and output may be remote: see runtime/remote.py. helpers: as
+    for `build`.
 
-    Raises what `pipeline.build` and `Field.save` raise, and UsageError for a file that is another field.
+    Raises the errors of `pipeline.build` and `Field.save`, and UsageError if the file holds another field.
     """
     if remote.is_remote(mesh):
         progress("fetching")
@@ -69,7 +69,7 @@ def _build_here(
     importing = Thread(target=_import_ahead)
 
     def report(what: str) -> None:
-        # While kernels run; before, reading the mesh and importing CuPy would wait for it, as for Python's lock.
+        # While kernels run: earlier, it would hold the GIL, for which reading the mesh and importing CuPy would wait.
         if what != LOADING and importing.ident is None and may_start():
             importing.start()
         progress(what)
@@ -107,12 +107,12 @@ def _build_here(
 
 
 def _import_ahead() -> None:
-    with contextlib.suppress(Exception):  # its users import it again, and report the error
+    with contextlib.suppress(Exception):  # the actual import reports the error
         import_h5py(spare=64 << 20)  # kernels allocate meanwhile
 
 
 def _is_there(path: Path, field: Field) -> bool:
-    """Whether another process has written the same field meanwhile."""
+    """Whether another process has written the same field in the meantime."""
     try:
         found = load(path)
     except InputError:
@@ -126,9 +126,9 @@ def _earlier(path: str) -> Field:
 
 
 def _same_field(path: Path, mesh: Mesh, settings: Settings) -> Field | None:
-    """The field in a file, if a build would make the same; None for another one that may be replaced.
+    """The field in a file if a build would give the same; None for another field that may be replaced.
 
-    Raises UsageError for one that may not be.
+    Raises UsageError for another field that may not be replaced.
     """
     try:
         field = load(path)
@@ -143,7 +143,7 @@ def _same_field(path: Path, mesh: Mesh, settings: Settings) -> Field | None:
 
 
 def _difference(field: Field, mesh: Mesh, settings: Settings) -> str | None:
-    """How a field differs from the one that a build would make; None: not at all."""
+    """Describes how a field differs from a build's result; None if it does not."""
     if not is_complete(field.info):
         return "another version of sdfcli wrote it"
     if field.info["mesh"]["sha256"] != mesh.sha256:
@@ -160,7 +160,7 @@ def _difference(field: Field, mesh: Mesh, settings: Settings) -> str | None:
 
 
 def outcome_of_field(mesh: str, target: Path, status: str, field: Field, settings: Settings) -> Outcome:
-    """The outcome of a mesh whose field is in a file; its metadata must be complete (see schema.is_complete)."""
+    """Outcome for a mesh whose field is in a file, with complete metadata (see schema.is_complete)."""
     info = {name: field.info[name] for name in INFO if name in field.info}
     parameters, health = info.pop("parameters"), info.pop("mesh")
     outcome = {
@@ -180,6 +180,6 @@ def outcome_of_field(mesh: str, target: Path, status: str, field: Field, setting
     if settings.picture:
         from sdfcli.batch.thumbnail import thumbnail
 
-        with contextlib.suppress(SdfError):  # a field without a surface is a field all the same
+        with contextlib.suppress(SdfError):  # a field without a surface is valid
             outcome["picture"] = thumbnail(field, first_device(settings.device), settings.threads)
     return outcome

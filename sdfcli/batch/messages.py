@@ -1,4 +1,4 @@
-"""Settings and outcomes of builds, as JSON carries them between processes."""
+"""Settings and outcomes of builds, passed between processes as JSON."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from sdfcli.runtime.remote import shown
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of all meshes of a batch.
+    """Settings for all meshes in a batch.
 
-    parameters     those of BuildParams.
-    nearest        the triangle nearest to every corner is kept.
-    previous       the file of an earlier frame's field.
-    force          files that exist are replaced.
-    skip_existing  a field that is there already, from the same mesh with the same parameters, is left alone. Without
-                   `force` any other file under its name is an error.
-    picture        outcomes have a thumbnail.
+    parameters     fields of BuildParams.
+    nearest        store the nearest triangle of every corner.
+    previous       file with an earlier frame's field.
+    force          replace existing files.
+    skip_existing  skip a mesh whose output is its field with the same parameters. Any other existing file is an error
+                   unless `force` is set.
+    picture        add a thumbnail to outcomes.
     """
 
     parameters: dict[str, Any]
@@ -34,11 +34,11 @@ class Settings:
 
 
 Outcome = dict[str, Any]
-"""input, output, status (`ok`, `skipped` or `failed`), exit_code; and `error`, or the facts of the field."""
+"""input, output, status (`ok`, `skipped` or `failed`), exit_code; and `error`, or the field's facts."""
 
 
 def failure(mesh: str, output: str | None, error: SdfError) -> Outcome:
-    """The outcome of a failed build."""
+    """Outcome of a failed build."""
     return {
         "input": shown(mesh),
         "output": output and shown(output),

@@ -1,4 +1,4 @@
-"""Worker processes that share a queue of meshes. One that crashes, hangs or is killed costs its mesh alone."""
+"""Worker processes with a shared mesh queue. A worker that crashes, hangs or is killed costs only its mesh."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from sdfcli.runtime.child import Child, end_all, process_count
 from sdfcli.runtime.hardware import available_threads
 
 PER_GPU, PER_SHARED_GPU = 6, 12
-"""Maximum workers per GPU: while one computes there, the others read, check or write, each on a core; and where kernels
-of several run at a time (see runtime/mps.py)."""
+"""Maximum workers per GPU: while one computes there, the others read, check or write, each on a core; and the maximum
+if kernels of several processes run concurrently (see runtime/mps.py)."""
 
 OF_SERVICE = SdfError.exit_code, DeviceError.exit_code
-"""Exit codes of faults that may be those of a service, or of other processes that share it."""
+"""Exit codes of faults that a service, or other processes sharing it, may have caused."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The settings of each worker, and how many of them share a device."""
+    """Settings for each worker, and worker count per device."""
 
     settings: list[Settings]
     share: int
 
 
 def plan(settings: Settings, devices: list[str], meshes: int, workers: int | None, most_per_gpu: int = PER_GPU) -> Plan:
-    """Workers for a number of meshes, dealt out to devices. Those on the CPU share its threads."""
+    """Plans workers for a number of meshes, dealt out to devices. By default, workers divide the CPU threads evenly."""
     if workers is None:
         workers = process_count(devices, 2, most_per_gpu)
     workers = min(workers, meshes)
@@ -45,7 +45,7 @@ def plan(settings: Settings, devices: list[str], meshes: int, workers: int | Non
 
 
 class Worker(Child):
-    """A process that builds meshes one by one. service: the variables of a service for GPUs; see runtime/mps.py."""
+    """A process that builds meshes one by one. service: environment variables of a GPU service; see runtime/mps.py."""
 
     def __init__(self, settings: Settings, share: int = 1, service: Mapping[str, str] | None = None) -> None:
         self.service = service or {}
@@ -53,7 +53,7 @@ class Worker(Child):
         super().__init__("sdfcli.batch.worker", first, settings.threads, self.service)
 
     def build(self, job: Job, timeout: float | None = None) -> Outcome:
-        """The outcome of a mesh; a failure where the process ends or the time is up."""
+        """Outcome for a mesh; a failure if the process ends or the time is up."""
         late = threading.Event()
 
         def stop() -> None:
@@ -77,7 +77,7 @@ class Worker(Child):
 
 
 def build_all(jobs: Iterable[Job], plan: Plan, timeout: float | None, fail_fast: bool) -> Iterator[Outcome]:
-    """The outcomes of meshes, in order of completion. With `fail_fast` none is begun after the first failure.
+    """Outcomes in order of completion. With `fail_fast`, no mesh is started after the first failure.
 
     Closing the iterator ends the workers and their current builds.
     """
@@ -102,8 +102,8 @@ def _build_all(
             waiting.clear()
 
     def again(job: Job) -> bool:
-        """Whether the job waits again, for a worker without the service: a fault of a process that shares a GPU may
-        have been another one's."""
+        """Requeues a job, for a worker without the service: another process sharing the GPU may have caused its fault.
+        Returns False once builds are stopped."""
         nonlocal service
         with changing:
             if not stopped:

@@ -1,4 +1,4 @@
-"""Meshes to build, one or many, and where that happens: in this process, in others, or on a cluster."""
+"""Builds of one or many meshes, in this process, in others, or on a cluster."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from sdfcli.pipeline import Helpers
 
 Progress = Callable[[str], AbstractContextManager[Callable[[str], None]]]
-"""Given a mesh: a context around its build that yields the function to call with each stage."""
+"""Given a mesh, returns a context for its build that yields a function to call with each stage."""
 
 
 @dataclass(frozen=True)
 class BuildRequest:
-    """Meshes to build alike.
+    """Meshes to build with the same settings.
 
-    jobs       the meshes, each with its output.
-    settings   what all have in common.
-    output     the output as it was named. The folder of a single file must exist, others are made.
-    workers    the number of processes; None: by cores, memory and devices.
-    timeout    seconds a mesh; None: no limit.
-    fail_fast  no mesh is begun after the first failure.
-    scheduler  Dask's address, or `local`; None: processes of this machine.
-    raises     the error of a mesh that is built in this process is raised; otherwise it becomes the outcome.
+    jobs       meshes, each with its output.
+    settings   common settings.
+    output     output as named by the user. A single file's folder must exist; others are created.
+    workers    process count; None: by cores, memory and devices.
+    timeout    seconds per mesh; None: no limit.
+    fail_fast  start no mesh after the first failure.
+    scheduler  Dask's address, or `local`; None: processes on this machine.
+    raises     raise the error of a mesh built in this process; otherwise it becomes the outcome.
     """
 
     jobs: list[Job]
@@ -50,22 +50,22 @@ class BuildRequest:
 
     @property
     def here(self) -> bool:
-        """Whether this process builds: another one would take longer to start than many a single mesh takes. Workers of
-        a scheduler then help."""
+        """Whether this process builds: starting another one takes longer than many a single mesh. A scheduler's workers
+        then help."""
         return len(self.jobs) == 1 and self.timeout is None
 
     @property
     def inputs(self) -> list[str]:
-        """The files to read."""
+        """Files to read."""
         previous = self.settings.previous
         return [job.mesh for job in self.jobs] + ([] if previous is None else [previous])
 
 
 def run(request: BuildRequest, progress: Progress) -> Iterator[Outcome]:
-    """The outcomes, in the order in which meshes are done. Builds begin with the first iteration.
+    """Outcomes in order of completion. Builds start with the first iteration.
 
-    Raises UsageError for impossible settings and outputs, DeviceError for a missing device, and the errors of the build
-    where `raises` is set.
+    Raises UsageError for impossible settings and outputs, DeviceError for a missing device, and the build's errors if
+    `raises` is set.
     """
     outcomes = _here(request, progress) if request.here else _elsewhere(request)
     _make_room(request)
@@ -87,7 +87,7 @@ def _here(request: BuildRequest, progress: Progress) -> Iterator[Outcome]:
 
 
 def _crew(request: BuildRequest) -> AbstractContextManager[Helpers | None]:
-    """Those who help with a single mesh."""
+    """Query helpers for a single mesh; None without a scheduler."""
     if request.scheduler is None:
         return nullcontext()
     from sdfcli.batch import cluster
@@ -96,7 +96,7 @@ def _crew(request: BuildRequest) -> AbstractContextManager[Helpers | None]:
 
 
 def _plan(request: BuildRequest, tasks: int) -> pool.Plan:
-    """The workers for so many tasks."""
+    """Plans workers for a number of tasks."""
     settings = request.settings
     if request.scheduler not in (None, "local"):
         return pool.Plan([settings], 1)
@@ -120,7 +120,7 @@ def _elsewhere(request: BuildRequest) -> Iterator[Outcome]:
 
 
 def _make_room(request: BuildRequest) -> None:
-    """Makes the folders of the outputs. Raises UsageError where a file may not be written."""
+    """Creates the output folders. Raises UsageError if a file may not be written."""
     taken = identities(request.inputs)
     force, skip_existing = request.settings.force, request.settings.skip_existing
     for job in request.jobs:

@@ -1,4 +1,4 @@
-"""A small picture of a field, as text that a web page can hold."""
+"""Small picture of a field, as text to embed in a web page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SIZE = 96
 
 
 def thumbnail(field: Field, device: str, threads: int | None) -> str:
-    """A PNG image of the surface, in base64. Raises InputError where there is no surface."""
+    """PNG image of the surface, in base64. Raises InputError without a surface."""
     from PIL import Image
 
     file = io.BytesIO()

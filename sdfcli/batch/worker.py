@@ -1,4 +1,4 @@
-"""A process that builds meshes one by one, for pool.py: of a mesh and an output it makes an outcome."""
+"""A process that builds meshes one by one, for pool.py: a request is a mesh and an output, the answer an outcome."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _start(request: Any) -> Handler:
     from sdfcli.verify.estimate import memory_limit
 
     settings, share = Settings(**request["settings"]), request["share"]
-    with contextlib.suppress(SdfError):  # a device that is not there is an error of every mesh
+    with contextlib.suppress(SdfError):  # a missing device is reported for every mesh
         backend = select_backend(settings.device, settings.threads)
         settings = replace(settings, max_memory=settings.max_memory or memory_limit(backend, None) // share)
         memory.bound(settings.max_memory)

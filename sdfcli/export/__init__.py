@@ -1,4 +1,4 @@
-"""Export of fields to the formats of other programs, one module per format, and the table of them."""
+"""Export of fields to other programs' formats: one module per format, and the format table."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ class Format:
     """A format of `sdfcli export`.
 
     writer   `module.function` of this package: `write(path, field)` for the octree, `write(path, field, lattice)` for
-             a grid. It is imported when a file is written.
+             a grid. Imported when a file is written.
     grid     whether it holds a regular grid; otherwise the octree.
     dtypes   whether the writer takes the grid's `dtype`, float32 or float16.
-    header   whether the writer takes the path of a JSON `header`, too, and the `name` by which it calls the file.
-    samples  the writer of random samples (`--samples`), None where the format has none.
-    series   the writer of all frames of a sequence, None where the format holds one field.
-    holds, programs, made_by   the row of the documentation's table, in Markdown.
+    header   whether the writer also takes a path for a JSON `header`, and the file's `name` in it.
+    samples  writer for random samples (`--samples`); None if the format has none.
+    series   writer for all frames of a sequence; None if the format holds one field.
+    holds, programs, made_by   row in the documentation's table, in Markdown.
     """
 
     writer: str
@@ -61,10 +61,10 @@ FORMATS = {
         "OpenVDB's module `openvdb`, where it is installed",
     ),
 }
-"""The formats by the endings of their files, in the order of the help."""
+"""Formats by file ending, in the help's order."""
 
 
 def load(writer: str) -> Any:
-    """The function that a `Format` names, imported."""
+    """Imports the function that a `Format` names."""
     module, _, function = writer.partition(".")
     return getattr(import_module(f"{__name__}.{module}"), function)

@@ -1,4 +1,4 @@
-"""Files of contacts: text, point clouds, and VTKHDF for ParaView."""
+"""Contact files: text, point clouds, and VTKHDF for ParaView."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from sdfcli.runtime.files import written_whole
 from sdfcli.runtime.libraries import import_h5py
 
 COLUMNS = ("pose", "triangle", "x", "y", "z", "distance", "nx", "ny", "nz")
-"""Columns of a .csv file; those of a .ply file are the same, with x, y, z before."""
+"""Columns of a .csv file; a .ply file has the same, with x, y, z first."""
 
 ENDINGS = (".csv", ".ply", ".vtkhdf")
 
 
 def write_contacts(path: Path, found: Manifold, poses: int, force: bool) -> None:
-    """Writes contacts, in NumPy arrays, in the format that the path ends in: whole or not at all.
+    """Writes contacts, in NumPy arrays, in the format of the path's ending: whole or not at all.
 
-    .csv     a line each, under the names COLUMNS.
-    .ply     a point cloud with these as properties, in double precision.
-    .vtkhdf  VTKHDF 2.0: points, with a step per pose, 0 to poses - 1, and the other columns as point data.
+    .csv     one line per contact, after a line with the names COLUMNS.
+    .ply     a point cloud with the columns as properties, in double precision.
+    .vtkhdf  VTKHDF 2.0: points, with one step per pose, 0 to poses - 1, and the other columns as point data.
 
-    Raises UsageError if the file exists and `force` is not given, or if it cannot be written.
+    Raises UsageError if the file exists and `force` is not set, or if it cannot be written.
     """
     with written_whole(path, force) as temporary:
         if path.suffix.lower() == ".vtkhdf":
@@ -45,7 +45,7 @@ def write_contacts(path: Path, found: Manifold, poses: int, force: bool) -> None
 
 def _write_vtkhdf(path: Path, found: Manifold, poses: int) -> None:
     h5py = import_h5py()
-    # The file is made in memory: on a full disk HDF5 may abort the process.
+    # The file is created in memory: on a full disk HDF5 may abort the process.
     with h5py.File("contacts.vtkhdf", "w", driver="core", backing_store=False) as file:
         root = begin_points(file)
         data = {"distance": found.distance, "normal": found.normal, "triangle": found.triangle, "pose": found.pose}

@@ -1,4 +1,4 @@
-"""Regular grids of a field's values, evaluated in pieces, so that a grid may exceed memory."""
+"""Regular grids of field values, evaluated in chunks, so that a grid may exceed memory."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from sdfcli.field.field import Field
 from sdfcli.runtime.memory import free_memory
 
 PIECE = 1 << 20
-"""Values per piece."""
+"""Values per chunk."""
 MOST_VALUES = (1 << 13) + 1
 """Maximum values along an axis."""
 LEAST_HALF_SPACING = 2.0**-14
-"""Minimum spacing for float16, its smallest normal number: below it, differences of neighbours lose digits."""
+"""Minimum spacing for float16, its smallest normal number: below, differences between neighbours lose digits."""
 
 
 @dataclass(frozen=True)
 class Lattice:
-    """A regular grid of points: point (i, j, k) lies at origin + spacing * (i, j, k), in the mesh's units.
+    """A regular point grid: point (i, j, k) lies at origin + spacing * (i, j, k), in the mesh's units.
 
     origin   (3,) float64.
     spacing  the same along every axis.
-    shape    number of points along x, y, z.
+    shape    point count along x, y, z.
     """
 
     origin: npt.NDArray[np.float64]
@@ -37,12 +37,12 @@ class Lattice:
 
     @property
     def size(self) -> int:
-        """The number of points."""
+        """Point count."""
         return math.prod(self.shape)
 
 
 def make_lattice(field: Field, resolution: int, window: npt.ArrayLike | None = None) -> Lattice:
-    """A lattice of `resolution` points along the longest side of a window (x0, y0, z0, x1, y1, z1), or of the domain.
+    """A lattice with `resolution` points along the longest side of a window (x0, y0, z0, x1, y1, z1) or the domain.
 
     The first point is the window's lower corner. Sides are extended to multiples of the spacing.
     Raises UsageError for an impossible resolution or window.
@@ -56,17 +56,17 @@ def make_lattice(field: Field, resolution: int, window: npt.ArrayLike | None = N
     if not (np.isfinite(side).all() and (side > 0).all()):
         raise UsageError("--window: use x0,y0,z0,x1,y1,z1 with x0 < x1, y0 < y1 and z0 < z1")
     spacing = float(side.max()) / (resolution - 1)
-    nx, ny, nz = (int(n) for n in np.ceil(side / spacing - 1e-6) + 1)  # -1e-6: keeps integers despite rounding
+    nx, ny, nz = (int(n) for n in np.ceil(side / spacing - 1e-6) + 1)  # -1e-6: integers stay, despite rounding
     return Lattice(low, spacing, (nx, ny, nz))
 
 
 def values(
     field: Field, lattice: Lattice, dtype: npt.DTypeLike = np.float32, *, x_fastest: bool, piece: int = PIECE
 ) -> Iterator[npt.NDArray[Any]]:
-    """The field at all points of a lattice, in arrays of at most `piece` values, in memory order.
+    """Yields the field at all lattice points, in arrays of at most `piece` values, in memory order.
 
     x_fastest: x is contiguous in memory; otherwise z, as in an array [i, j, k].
-    Raises InputError for distances beyond the range of float16.
+    Raises InputError for distances beyond float16's range.
     """
     kind = np.dtype(dtype).newbyteorder("<")
     shape = lattice.shape[::-1] if x_fastest else lattice.shape
@@ -80,13 +80,13 @@ def values(
 
 
 def check_half(lattice: Lattice) -> None:
-    """Raises UsageError where float16 is too coarse for the lattice."""
+    """Raises UsageError if float16 is too coarse for the lattice."""
     if lattice.spacing < LEAST_HALF_SPACING:
         raise UsageError(f"float16 is too coarse for values {lattice.spacing:.2g} apart; use --dtype float32")
 
 
 def check_memory(lattice: Lattice, bytes_each: int) -> None:
-    """Raises OutOfMemoryError where a library with `bytes_each` working bytes per value exceeds the free memory."""
+    """Raises OutOfMemoryError if a library with `bytes_each` working bytes per value exceeds the free memory."""
     needed, free = bytes_each * lattice.size, free_memory()
     if needed > free:
         raise OutOfMemoryError(
@@ -96,7 +96,7 @@ def check_memory(lattice: Lattice, bytes_each: int) -> None:
 
 
 def volume(field: Field, lattice: Lattice) -> npt.NDArray[np.float32]:
-    """All values as one array [i, j, k], for libraries that need it."""
+    """All values in one array [i, j, k], for libraries that need it."""
     result = np.empty(lattice.size, np.float32)
     first = 0
     for part in values(field, lattice, x_fastest=False):

@@ -1,4 +1,4 @@
-"""NanoVDB files, by NVIDIA Warp."""
+"""NanoVDB files, written by NVIDIA Warp."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from sdfcli.export.lattice import Lattice, check_memory, volume
 from sdfcli.field.field import Field
 
 BYTES = 24
-"""Working bytes per value: three copies of the array, the grid, and lists of tiles."""
+"""Working bytes per value: three array copies, the grid, and tile lists."""
 
 
 def write_nvdb(path: Path, field: Field, lattice: Lattice) -> None:
-    """Writes a float grid with every value of the lattice; the background is the largest of them.
+    """Writes a float grid with every lattice value; the background is the maximum value.
 
-    The transform has single precision. Raises DeviceError where Warp is not installed; OutOfMemoryError.
+    The transform has single precision. Raises DeviceError if Warp is not installed; OutOfMemoryError.
     """
     with _warp() as warp:
         check_memory(lattice, BYTES)
@@ -37,7 +37,7 @@ def write_nvdb(path: Path, field: Field, lattice: Lattice) -> None:
 
 @contextlib.contextmanager
 def _warp() -> Iterator[Any]:
-    """Warp, initialised. It caches compiled kernels in the user's cache folder, or, where that is not writable, in a
+    """Warp, initialised. It caches compiled kernels in the user's cache folder or, if that is not writable, in a
     temporary folder."""
     try:
         import warp
@@ -59,7 +59,7 @@ def _warp() -> Iterator[Any]:
 
 
 def _start(warp: Any) -> None:
-    """Initialises Warp without the warning that its library writes to standard error where there is no GPU."""
+    """Initialises Warp without its library's warning on standard error if there is no GPU."""
     said = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:

@@ -1,4 +1,4 @@
-"""VTKHDF files of points, with a step per pose or time, for ParaView."""
+"""VTKHDF point files for ParaView, with one step per pose or time."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy.typing as npt
 from sdfcli.export.vtkhdf import PACKED
 
 KINDS = ("Vertices", "Lines", "Polygons", "Strips")
-"""Kinds of cells that a VTKHDF file of polygons names; only the first is used."""
+"""Cell kinds in a VTKHDF PolyData file; only the first is used."""
 
 
 def begin_points(file: Any) -> Any:
-    """The group of a file, VTKHDF 2.0, to which `Points` and `PointData/NAME` are to be added, step after step."""
+    """Creates a file's VTKHDF 2.0 group, to which `Points` and `PointData/NAME` are to be appended, step by step."""
     root = file.create_group("VTKHDF")
     root.attrs["Version"] = np.array([2, 0])
     root.attrs["Type"] = np.bytes_("PolyData")
@@ -23,14 +23,14 @@ def begin_points(file: Any) -> Any:
 
 
 def end_points(root: Any, counts: npt.NDArray[np.int64], times: Sequence[float], names: Iterable[str]) -> None:
-    """Adds what belongs to all steps. counts: points of each; times: of each; names: of the point data."""
+    """Adds the data common to all steps. counts: points per step; times: one per step; names: point data names."""
     steps, first = len(counts), np.concatenate(([0], np.cumsum(counts)[:-1]))
     root["NumberOfPoints"] = counts
     for kind in KINDS:
         each = counts if kind == "Vertices" else np.zeros(steps, np.int64)
         group = root.create_group(kind)
         group["NumberOfCells"] = group["NumberOfConnectivityIds"] = each
-        # All steps read the same numbers, from 0 on: VTK would look for those behind an empty step elsewhere.
+        # All steps read the same ids, from 0: after an empty step, VTK would read others at a wrong offset.
         put(group, "Connectivity", np.arange(each.max()))
         put(group, "Offsets", np.arange(each.max() + 1))
     index = root.create_group("Steps")
@@ -44,5 +44,5 @@ def end_points(root: Any, counts: npt.NDArray[np.int64], times: Sequence[float],
 
 
 def put(group: Any, name: str, values: Any) -> None:
-    """Adds an array, packed."""
+    """Adds an array, compressed."""
     group.create_dataset(name, data=values, **(PACKED if len(values) else {}))

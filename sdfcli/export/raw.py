@@ -1,4 +1,4 @@
-"""Raw values for game engines and textures, with a JSON header in a file of its own."""
+"""Raw values for game engines and textures, with a separate JSON header file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sdfcli.field.field import Field
 
 
 def header_path(path: Path) -> Path:
-    """The path of the header of a file of values, in the same folder."""
+    """Header path for a value file, in the same folder."""
     return path.with_name(path.name + ".json")
 
 

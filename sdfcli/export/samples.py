@@ -16,17 +16,17 @@ from sdfcli.field.field import Field
 Floats = npt.NDArray[np.float64]
 
 NEAR = 0.94
-"""Share of the samples near the surface, as in DeepSDF's own program (47 of 50); the others are uniform."""
+"""Share of samples near the surface, as in DeepSDF's program (47 of 50); the others are uniform."""
 VARIANCES = (0.0025, 0.00025)
-"""Variances of the noise of points near the surface, for half of them each, with the shape in the unit sphere."""
+"""Noise variances for points near the surface, each for half the points, with the shape in the unit sphere."""
 BUFFER = 1.03
-"""Radius of the unit sphere, in radii of the shape."""
+"""Unit sphere radius, in shape radii."""
 BATCH = 1 << 20
 """Samples per batch."""
 
 
 def write_samples(path: Path, field: Field, count: int, seed: int, normalized: bool) -> tuple[int, int]:
-    """Writes `pos` (n, 4) and `neg` (m, 4) float32, each row x, y, z and the signed distance; returns n and m.
+    """Writes `pos` (n, 4) and `neg` (m, 4) float32, rows of x, y, z and signed distance; returns n and m.
 
     n + m is count; 0 counts as positive. Points and distances are in the mesh's units or, if normalized, moved and
     scaled so that the surface lies in the unit sphere: (point + offset) * scale, with `offset` (3,) and `scale` in the

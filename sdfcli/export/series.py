@@ -1,4 +1,4 @@
-"""VTKHDF files with a step per field, which ParaView plays by its time bar."""
+"""VTKHDF files with one step per field, which ParaView plays with its time bar."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ FIRST = {
     "PointDataOffsets/distance": "NumberOfPoints",
     "CellDataOffsets/level": "NumberOfCells",
 }
-"""Offsets of steps, and the sizes of which they are the sums over the steps before."""
+"""Step offsets, and the sizes that they sum over the preceding steps."""
 
 
 def write_series(path: Path, steps: Iterable[tuple[float, Field]]) -> dict[str, int]:
-    """Writes a step per time, in seconds, and field, each as `write_vtkhdf` does, in VTKHDF 2.0. Returns the numbers of
-    steps, and of leaves and corners of all.
+    """Writes one step per time, in seconds, and field, each as `write_vtkhdf` does, in VTKHDF 2.0. Returns the step
+    count, and total leaf and corner counts.
 
     Memory holds one field. Raises OSError if the file cannot be written.
     """

@@ -1,4 +1,4 @@
-"""OpenVDB files, by its Python module, which conda-forge and Blender's package `bpy` have; PyPI has no wheel."""
+"""OpenVDB files, written by its Python module, from conda-forge or Blender's package `bpy`; PyPI has no wheel."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from sdfcli.export.lattice import Lattice, check_memory, values
 from sdfcli.field.field import Field
 
 BYTES = 6
-"""Working bytes per value, with the tree."""
+"""Working bytes per value, including the tree."""
 
 BLENDERS_MODULES = "*/python/lib/python3*/site-packages"
-"""Folder of modules in the package `bpy`, by versions of Blender and Python."""
+"""Module folders in the package `bpy`, which depend on the Blender and Python versions."""
 
 
 def write_vdb(path: Path, field: Field, lattice: Lattice) -> None:
-    """Writes a float grid `distance` of class level set, with every value of the lattice active.
+    """Writes a float grid `distance` of class level set, with every lattice value active.
 
-    Raises DeviceError where the module `openvdb` is not installed; OutOfMemoryError.
+    Raises DeviceError if the module `openvdb` is not installed; OutOfMemoryError.
     """
     openvdb = _openvdb()
     check_memory(lattice, BYTES)
@@ -42,7 +42,7 @@ def write_vdb(path: Path, field: Field, lattice: Lattice) -> None:
 
 
 def _openvdb() -> Any:
-    """The module `openvdb`. Blender's package `bpy` has it in a folder that is not on Python's path."""
+    """The module `openvdb`; in Blender's package `bpy` it lies in a folder outside Python's path."""
     try:
         return import_module("openvdb")
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""VTK XML image data files: a header as text, then raw values."""
+"""VTK XML image data files: a text header, then raw values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""VTKHDF files of the octree for ParaView: an unstructured grid with a voxel per leaf and shared corners."""
+"""VTKHDF octree files for ParaView: an unstructured grid with one voxel per leaf and shared corners."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ PACKED = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
 def write_vtkhdf(path: Path, field: Field) -> None:
     """Writes point data `distance` (float32) and cell data `level` (uint8), in VTKHDF 2.0.
 
-    A voxel's corners are in Morton order, as a leaf's.
+    A voxel's corners are in Morton order, like a leaf's.
     """
     h5py = import_h5py()
-    # The file is made in memory: on a full disk HDF5 may abort the process.
+    # The file is created in memory: on a full disk HDF5 may abort the process.
     with h5py.File("field.vtkhdf", "w", driver="core", backing_store=False) as file:
         root = file.create_group("VTKHDF")
         write_type(root)
@@ -37,13 +37,13 @@ def write_vtkhdf(path: Path, field: Field) -> None:
 
 
 def write_type(root: Any) -> None:
-    """The attributes of the group VTKHDF."""
+    """Writes the attributes of the group VTKHDF."""
     root.attrs["Version"] = np.array([2, 0])
     root.attrs["Type"] = np.bytes_("UnstructuredGrid")
 
 
 def counts(field: Field) -> dict[str, int]:
-    """The sizes of a field's grid, by their names in the file."""
+    """Sizes of a field's grid, by name in the file."""
     leaves = len(field.leaf_key)
     return {
         "NumberOfPoints": len(field.corner_key),
@@ -53,8 +53,8 @@ def counts(field: Field) -> dict[str, int]:
 
 
 def datasets(field: Field) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of a field's grid, by their names in the file."""
-    backend = select_backend("cpu")  # where loading the field has made its corners
+    """Arrays of a field's grid, by name in the file."""
+    backend = select_backend("cpu")  # where loading the field created its corners
     corner, leaves = backend.to_host(field.on(backend)["leaf_corner"]), len(field.leaf_key)
     return {
         "Points": field.domain.origin + field.domain.length * lattice_position(field.corner_key),
@@ -67,10 +67,10 @@ def datasets(field: Field) -> dict[str, npt.NDArray[Any]]:
 
 
 def append(root: Any, name: str, data: Any) -> None:
-    """Adds rows to a dataset, which is made for the first ones."""
+    """Appends rows to a dataset, creating it for the first rows."""
     if name not in root:
         rest = data.shape[1:]
-        # Coordinates repeat: a column by itself, unshuffled, packs to a seventh.
+        # Coordinates repeat: separate columns, unshuffled, compress to a seventh.
         packed = PACKED | {"chunks": (CHUNK, *(1 for _ in rest)), "shuffle": not rest}
         root.create_dataset(name, (0, *rest), data.dtype, maxshape=(None, *rest), **packed)
     dataset = root[name]

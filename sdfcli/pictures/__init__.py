@@ -1,1 +1,1 @@
-"""Pictures of fields: shaded level sets, and slices."""
+"""Pictures of fields: shaded level sets and slices."""

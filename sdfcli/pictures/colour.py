@@ -24,7 +24,7 @@ STEPS = 255
 """Colours on each side of white."""
 
 MIDDLE, END = 0.97, 0.52
-"""Lightness of white and of both ends."""
+"""Lightness of white and both ends."""
 
 CHROMA = 0.135
 BLUE, RED = 255.0, 38.0
@@ -39,7 +39,7 @@ def oklab_to_srgb(lab: npt.ArrayLike) -> Floats:
 
 @functools.cache
 def diverging_table() -> npt.NDArray[np.uint8]:
-    """The table (2 STEPS + 1, 3) from blue over white to red, lightness and chroma linear on both sides."""
+    """Colour table (2 STEPS + 1, 3) from blue through white to red, lightness and chroma linear on both sides."""
     t = np.arange(-STEPS, STEPS + 1) / STEPS
     hue = np.radians(np.where(t < 0, BLUE, RED))
     far = np.abs(t)
@@ -48,6 +48,6 @@ def diverging_table() -> npt.NDArray[np.uint8]:
 
 
 def diverging(t: npt.NDArray[np.floating]) -> npt.NDArray[np.uint8]:
-    """Colours (..., 3) of numbers (...) from -1, blue, to 1, red; 0 is white."""
+    """Colours (..., 3) for numbers (...) from -1, blue, to 1, red; 0 is white."""
     place = np.clip(np.rint(t * STEPS), -STEPS, STEPS).astype(np.int16) + STEPS
     return np.asarray(diverging_table()[place])

@@ -1,4 +1,4 @@
-"""The level set of a field that is shown, its leaves and its centre."""
+"""The level set shown in a picture: level, leaves and centre."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sdfcli.field.stated_error import StatedError, is_unsigned
 
 
 def stated_error(field: Field) -> float | None:
-    """The stated error near the surface, in the mesh's units; None where the field has none."""
+    """Stated error near the surface, in the mesh's units; None if the field has none."""
     try:
         return StatedError.of(field).near
     except InputError:
@@ -23,13 +23,13 @@ def stated_error(field: Field) -> float | None:
 
 
 def skin_of(field: Field) -> float:
-    """The level of the surface: 0, or for an unsigned field twice its error, a skin around the surface, as distances
-    are 0 on the surface only, up to the error, and nowhere negative."""
+    """Surface level: 0, or for an unsigned field twice its error, a skin around the surface, as its distances are 0
+    only on the surface, up to the error, and never negative."""
     return 2 * (stated_error(field) or 1e-3 * field.domain.length) if is_unsigned(field) else 0.0
 
 
 def shown_level(field: Field, iso: float | None, skin: float | None = None) -> float:
-    """The level to show: `iso`, else 0, or for an unsigned field `skin`, by default its own.
+    """The level to show: `iso`, by default 0, or for an unsigned field `skin`, by default its own.
 
     Raises UsageError for a level that is not finite.
     """
@@ -41,9 +41,9 @@ def shown_level(field: Field, iso: float | None, skin: float | None = None) -> f
 
 
 def leaves_at(backend: Backend, field: Field, iso: float) -> npt.NDArray[np.float64]:
-    """Lower corners and edges (n, 4) of the leaves that the level crosses, in the unit cube.
+    """Lower corners and edges (n, 4) of leaves crossed by the level, in the unit cube.
 
-    Raises InputError where there is none.
+    Raises InputError if the level crosses none.
     """
     arrays = field.on(backend)
     side, values = backend.xp.empty(len(field.leaf_key), np.uint8), {k: arrays[k] for k in ("leaf_corner", "value")}
@@ -56,7 +56,7 @@ def leaves_at(backend: Backend, field: Field, iso: float) -> npt.NDArray[np.floa
 
 
 def middle_of(backend: Backend, field: Field) -> npt.NDArray[np.float64]:
-    """The centre (3,) of the surface's bounding box, or without a surface of the domain, in the mesh's units."""
+    """Centre (3,) of the surface's bounding box, in the mesh's units; without a surface, the domain's centre."""
     try:
         leaves = leaves_at(backend, field, shown_level(field, None))
     except InputError:

@@ -1,7 +1,7 @@
-"""Moving pictures: GIF and animated PNG, written picture by picture, so that memory does not grow with their number.
+"""Moving pictures: GIF and animated PNG, written picture by picture, so that memory does not grow with their count.
 
-Pillow packs each picture; the blocks between the pictures are written here, as Pillow keeps all pictures until the end.
-Of each picture after the first only the rectangle that changes is stored.
+Pillow compresses each picture; the blocks between pictures are written here, as Pillow retains all pictures until the
+end. After the first picture, only the changed rectangle is stored.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ import numpy.typing as npt
 Picture = npt.NDArray[np.uint8]
 
 GIF_LEAST = 2
-"""Minimum hundredths of a second of a GIF's picture: what is shorter, many programs show for a tenth of a second."""
+"""Minimum duration per GIF picture, in 1/100 s: many programs show shorter ones for 0.1 s."""
 GIF_COLOURS = 255
-"""One of the 256 stands for a pixel that does not change."""
+"""Maximum palette size; the 256th entry marks unchanged pixels."""
 LONGEST = 0xFFFF
-"""Maximum duration of a picture in both formats, in hundredths or thousandths of a second."""
+"""Maximum duration per picture, in 1/100 s for GIF, 1/1000 s for PNG."""
 PIECE = 1 << 14
-"""Colours that are compared with the palette at once."""
+"""Colours compared with the palette per chunk."""
 
 
 def write_gif(path: Path, pictures: Iterable[Picture], seconds: Sequence[float], samples: Sequence[Picture]) -> None:
-    """Writes pictures (h, w, 3), of which each is shown for its number of seconds, over and over.
+    """Writes pictures (h, w, 3), each shown for its number of seconds, in an endless loop.
 
-    samples: pictures like those, for the palette: it is one for all, and without dithering, so that nothing flickers.
+    samples: similar pictures, for the palette. One palette serves all, without dithering, so that nothing flickers.
     """
     palette = Palette(samples)
     still, before = GIF_COLOURS, None
@@ -44,19 +44,19 @@ def write_gif(path: Path, pictures: Iterable[Picture], seconds: Sequence[float],
                     + struct.pack("<HHBBB", *colour.shape[::-1], 0xF7, 0, 0)
                     + palette.colours.tobytes().ljust(768, b"\0")
                 )
-                file.write(b"\x21\xff\x0bNETSCAPE2.0\x03\x01\0\0\0")  # without end
+                file.write(b"\x21\xff\x0bNETSCAPE2.0\x03\x01\0\0\0")  # endless loop
             top, left, bottom, right = changed(colour, before)
             part = colour[top:bottom, left:right]
             if before is not None:
                 part = np.where(part == before[top:bottom, left:right], np.uint8(still), part)
-            file.write(b"\x21\xf9\x04" + struct.pack("<BHBB", 0b101, hundredths, still, 0))  # stays, has `still`
+            file.write(b"\x21\xf9\x04" + struct.pack("<BHBB", 0b101, hundredths, still, 0))  # not disposed, has `still`
             file.write(b"\x2c" + struct.pack("<HHHHB", left, top, *part.shape[::-1], 0) + _lzw(part))
             before = colour
         file.write(b"\x3b")
 
 
 def write_apng(path: Path, pictures: Iterable[Picture], seconds: Sequence[float]) -> None:
-    """Writes pictures (h, w, 3), of which each is shown for its number of seconds, over and over."""
+    """Writes pictures (h, w, 3), each shown for its number of seconds, in an endless loop."""
     number, before = 0, None
     with open(path, "wb") as file:
         for picture, thousandths in zip(pictures, delays(seconds, 1000, 1), strict=True):
@@ -64,7 +64,7 @@ def write_apng(path: Path, pictures: Iterable[Picture], seconds: Sequence[float]
             chunks = list(_png_chunks(picture[top:bottom, left:right]))
             if before is None:
                 file.write(b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", chunks[0][1]))
-                file.write(_chunk(b"acTL", struct.pack(">II", len(seconds), 0)))  # without end
+                file.write(_chunk(b"acTL", struct.pack(">II", len(seconds), 0)))  # endless loop
             place = right - left, bottom - top, left, top
             file.write(_chunk(b"fcTL", struct.pack(">IIIIIHHBB", number, *place, thousandths, 1000, 0, 0)))
             number += 1
@@ -79,13 +79,13 @@ def write_apng(path: Path, pictures: Iterable[Picture], seconds: Sequence[float]
 
 
 def delays(seconds: Sequence[float], unit: int, least: int) -> list[int]:
-    """Durations in whole 1/unit of a second, at least `least`; rounding does not add up."""
+    """Durations as integers in 1/unit s, `least` or more; rounding errors do not accumulate."""
     ends = np.rint(unit * np.cumsum(seconds))
     return [int(x) for x in np.clip(np.diff(ends, prepend=0), least, LONGEST)]
 
 
 def changed(picture: Picture, before: Picture | None) -> tuple[int, int, int, int]:
-    """Top, left, bottom and right of what differs from the picture before: all of the first, a pixel of equal ones."""
+    """Top, left, bottom and right of the changed rectangle: all of a first picture, one pixel if nothing changed."""
     if before is None:
         return 0, 0, *picture.shape[:2]
     differs = picture != before
@@ -98,7 +98,7 @@ def changed(picture: Picture, before: Picture | None) -> tuple[int, int, int, in
 
 
 class Palette:
-    """The colours (n, 3) of a GIF, n <= GIF_COLOURS, chosen for pictures (h, w, 3)."""
+    """Colours (n, 3) of a GIF, n <= GIF_COLOURS, chosen for pictures (h, w, 3)."""
 
     def __init__(self, samples: Sequence[Picture]) -> None:
         from PIL import Image
@@ -106,14 +106,14 @@ class Palette:
         rows = Image.fromarray(np.concatenate(samples))
         made = rows.quantize(GIF_COLOURS, Image.Quantize.MEDIANCUT, kmeans=1, dither=Image.Dither.NONE)
         self.colours = np.array(made.getpalette(), np.uint8).reshape(-1, 3)[:GIF_COLOURS]
-        self._entry = np.full(1 << 24, -1, np.int16)  # of colours that were met
+        self._entry = np.full(1 << 24, -1, np.int16)  # by colour, -1: not yet known
 
     def nearest(self, picture: Picture) -> Picture:
-        """The nearest entries (h, w). Those that Pillow finds are only near: smooth backgrounds get stripes."""
+        """Indices (h, w) of the nearest colours. Pillow's search is approximate: smooth backgrounds get stripes."""
         red, green, blue = np.moveaxis(picture.astype(np.int32), 2, 0)
         packed = red << 16 | green << 8 | blue
         new = np.unique(packed[self._entry[packed] < 0])
-        table = self.colours.astype(np.float32)  # exact: squares of distances are whole numbers below 2^24
+        table = self.colours.astype(np.float32)  # exact: squared distances are integers below 2^24
         for first in range(0, len(new), PIECE):
             part = new[first : first + PIECE]
             colour = (part[:, None] >> np.array([16, 8, 0]) & 255).astype(np.float32)
@@ -122,10 +122,10 @@ class Palette:
 
 
 def _lzw(colour: Picture) -> bytes:
-    """Packed entries of a palette (h, w): what follows the image descriptor in a GIF of this picture alone."""
+    """Compressed palette indices (h, w): the data after the image descriptor in a GIF with only this picture."""
     from PIL import Image
 
-    image = Image.fromarray(colour)  # grey: Pillow leaves the 256 entries as they are
+    image = Image.fromarray(colour)  # grey: Pillow leaves all 256 entries unchanged
     file = io.BytesIO()
     image.save(file, "GIF", optimize=False, interlace=0)
     data = file.getvalue()
@@ -140,7 +140,7 @@ def _lzw(colour: Picture) -> bytes:
 
 
 def _png_chunks(picture: Picture) -> Iterator[tuple[bytes, bytes]]:
-    """Names and data of the chunks of a PNG file."""
+    """Names and data of a PNG file's chunks."""
     from PIL import Image
 
     file = io.BytesIO()

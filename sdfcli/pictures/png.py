@@ -12,13 +12,13 @@ from sdfcli.runtime.files import check_ending, check_target, written_whole
 
 
 def check_picture(path: Path, force: bool, source: Path) -> None:
-    """Raises UsageError for another ending, for the source itself, and for a file that exists, unless `force`."""
+    """Raises UsageError for another ending, for the source itself, and for an existing file unless `force` is set."""
     check_ending(path, ".png")
     check_target(path, force, source)
 
 
 def write_png(path: Path, picture: npt.NDArray[np.uint8], force: bool) -> None:
-    """Writes a picture (h, w, 3), whole or not at all. Raises UsageError if it exists, unless `force`."""
+    """Writes a picture (h, w, 3), whole or not at all. Raises UsageError if the file exists, unless `force` is set."""
     from PIL import Image
 
     with written_whole(path, force) as temporary:
@@ -26,7 +26,7 @@ def write_png(path: Path, picture: npt.NDArray[np.uint8], force: bool) -> None:
 
 
 def holds(path: Path, picture: npt.NDArray[np.uint8]) -> bool:
-    """Whether a regular file is what `write_png` makes of a picture."""
+    """Whether a regular file equals the output of `write_png` for a picture."""
     from PIL import Image
 
     made = io.BytesIO()

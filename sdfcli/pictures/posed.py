@@ -1,4 +1,4 @@
-"""What stands in a picture beside a field's surface: a mesh at a pose, and dots at its contacts."""
+"""Additions to a picture of a field's surface: a posed mesh, and dots at its contacts."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from sdfcli.spatial.morton import morton_order, order_of
 from sdfcli.spatial.radix_tree import Bvh, build_bvh, refit
 
 CREASE = 0.94
-"""Least cosine between the normals of a face and of its vertex where the vertex looks smooth: that of 20 degrees, as
-between faces that are 40 degrees apart."""
+"""Minimum cosine between face and vertex normals for smooth shading at the vertex: 20 degrees, as between faces 40
+degrees apart."""
 
 DOT = 0.0045
-"""Radius of a dot, as a fraction of its distance from the eye."""
+"""Dot radius, as a fraction of its distance from the eye."""
 
 SPACING = 3.6
-"""Least distance of two dots, in radii: what they lie on is seen between them."""
+"""Minimum distance between dots, in radii: the surface shows between them."""
 
 
 class Contact(Protocol):
-    """Places of contact, a row each: `Contacts` of `sdfcli.contacts`, or their `manifold`.
+    """Contacts, one per row: `Contacts` from `sdfcli.contacts`, or their `manifold`.
 
     point     (k, 3), in the field's units.
     distance  (k,), negative inside.
@@ -43,11 +43,11 @@ class Contact(Protocol):
 
 @dataclass(frozen=True)
 class Company:
-    """What is drawn beside the field's surface, as kernels read it.
+    """Kernel arguments for shapes drawn with the field's surface.
 
     mesh  a mesh.
-    dots  balls, the deepest first.
-    deep  how many of the balls lie inside.
+    dots  balls, deepest first.
+    deep  number of dots inside.
     """
 
     mesh: Group | None = None
@@ -56,17 +56,17 @@ class Company:
 
 
 class PosedMesh:
-    """A mesh at a pose, for several pictures: its tree is made once for each device.
+    """A posed mesh for several pictures: its tree is built once per device.
 
     Args:
         source: a path, a `trimesh.Trimesh`, a (vertices, faces) pair, or a Mesh.
-        pose: (4, 4), a rotation, a translation and one scale; None: the mesh stays where it is.
+        pose: (4, 4), a rotation, a translation and one scale; None: the mesh is not moved.
 
     Attributes:
-        mesh: with vertices in the field's units.
+        mesh: the posed Mesh, with vertices in the field's units.
 
     Raises:
-        InputError: the mesh cannot be read or used; a pose that shears or mirrors it; several poses.
+        InputError: the mesh cannot be read or used; the pose shears or mirrors it; several poses.
     """
 
     def __init__(self, source: Any, pose: Any = None) -> None:
@@ -80,7 +80,7 @@ class PosedMesh:
         self._made: dict[str, tuple[Bvh, Array]] = {}
 
     def group(self, backend: Backend, domain: Domain) -> Group:
-        """The mesh as kernels read it, in the unit cube of a field's domain."""
+        """The mesh as kernel arguments, in the unit cube of a field's domain."""
         if backend.name not in self._made:
             normals = backend.from_host(corner_normals(self.mesh))
             self._made[backend.name] = (
@@ -92,8 +92,8 @@ class PosedMesh:
 
 
 def posed_mesh(source: Any, pose: Any) -> PosedMesh | None:
-    """The mesh of a picture, if there is one. Raises what PosedMesh does; UsageError for a pose without a mesh, or a
-    second one."""
+    """A picture's mesh, or None. Raises PosedMesh's errors, and UsageError for a pose without a mesh or a second
+    pose."""
     if isinstance(source, PosedMesh) or source is None:
         if pose is not None:
             raise UsageError("a pose needs a mesh" if source is None else "pose: the mesh has one already")
@@ -102,13 +102,13 @@ def posed_mesh(source: Any, pose: Any) -> PosedMesh | None:
 
 
 def moved(points: Floats, pose: Floats) -> Floats:
-    """Points (n, 3) at a pose (4, 4)."""
+    """Points (n, 3) moved by a pose (4, 4)."""
     with np.errstate(over="ignore", invalid="ignore"):  # make_mesh checks that vertices are finite
         return np.column_stack([sum(points[:, k] * row[k] for k in range(3)) + row[3] for row in pose[:3]])
 
 
 def corner_angles(triangles: Floats, normals: Floats) -> Floats:
-    """The angles (f, 3) at the corners of triangles (f, 9), in radians. normals: see `face_normals`."""
+    """Angles (f, 3) at the corners of triangles (f, 9), in radians. normals: see `face_normals`."""
     angle = np.empty((len(triangles), 3))
     for part in pieces(len(triangles)):
         corner = triangles[part].reshape(-1, 3, 3)
@@ -120,8 +120,8 @@ def corner_angles(triangles: Floats, normals: Floats) -> Floats:
 
 
 def corner_normals(mesh: Mesh) -> npt.NDArray[np.float32]:
-    """Unit normals (f, 9) at the corners of the faces: the vertex's, weighted by angle, where it is near the face's own
-    (CREASE), else the face's."""
+    """Unit normals (f, 9) at face corners: the vertex's, weighted by angle, if near the face's (CREASE), else the
+    face's."""
     normals = face_normals(mesh.unit_triangles)
     face, angle = unit_rows(normals), corner_angles(mesh.unit_triangles, normals)
     vertex = np.take(mesh.backend.to_host(mesh.position).astype(np.int64), mesh.faces)
@@ -135,7 +135,7 @@ def corner_normals(mesh: Mesh) -> npt.NDArray[np.float32]:
 
 
 def unit_rows(vectors: Floats) -> Floats:
-    """Vectors (n, 3) of length 1; those of length 0 stay."""
+    """Vectors (n, 3) scaled to length 1; zero vectors stay."""
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(length > 0, length, 1))
 
@@ -143,9 +143,9 @@ def unit_rows(vectors: Floats) -> Floats:
 def company_of(
     backend: Backend, domain: Domain, mesh: PosedMesh | None, contacts: Contact | None, eye: Floats
 ) -> Company:
-    """A mesh and dots in the unit cube of a domain. eye: (3,) there.
+    """A mesh and dots in a domain's unit cube. eye: (3,), in the same cube.
 
-    Of places close to one another the deepest has a dot (SPACING).
+    Among contacts close to each other, only the deepest has a dot (SPACING).
     """
     group = None if mesh is None else mesh.group(backend, domain)
     point, distance = _places(contacts)
@@ -164,7 +164,7 @@ def company_of(
 
 
 def spread(points: Floats, apart: float) -> npt.NDArray[np.int64]:
-    """Numbers of points (n, 3) that are farther from one another than a distance; the first ones are preferred."""
+    """Indices of points (n, 3) farther than `apart` from each other; earlier points are preferred."""
     cell = np.floor((points - points.min(axis=0)) / (apart / 2)) @ [1, 2**12, 2**24]  # some 250 along each axis
     left, chosen = np.sort(np.unique(cell, return_index=True)[1]), []
     while len(left):
@@ -174,7 +174,7 @@ def spread(points: Floats, apart: float) -> npt.NDArray[np.int64]:
 
 
 def _places(contacts: Contact | None) -> tuple[Floats, Floats]:
-    """Points (k, 3) and distances (k,) on the host. Raises InputError for other shapes, and for numbers not finite."""
+    """Points (k, 3) and distances (k,) on the host. Raises InputError for other shapes and non-finite numbers."""
     if contacts is None:
         return np.empty((0, 3)), np.empty(0)
     given = (array.get() if hasattr(array, "get") else array for array in (contacts.point, contacts.distance))
@@ -189,12 +189,12 @@ def _places(contacts: Contact | None) -> tuple[Floats, Floats]:
 
 
 def tree_over(backend: Backend, triangles: Floats) -> Bvh:
-    """The radix tree over triangles (n, 9) in the unit cube."""
+    """Radix tree over triangles (n, 9) in the unit cube."""
     return refit(backend, build_bvh(backend, morton_order(backend, triangles)))
 
 
 def shapes_group(backend: Backend, domain: Domain, cube: Domain, bvh: Bvh, normal: Array | None = None) -> Group:
-    """Triangles, or balls, that are in the unit cube of another domain, as kernels read them."""
+    """Triangles or balls as kernel arguments, in a domain's unit cube. bvh: in the unit cube of `cube`."""
     x, y, z = domain.to_unit(cube.origin)
     return backend.group(
         "Shapes",

@@ -1,4 +1,4 @@
-"""`render`: shaded pictures of a field's surface, by ray tracing of the octree."""
+"""`render`: shaded pictures of a field's surface, ray traced on the octree."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sdfcli.pictures.posed import Company, Contact, PosedMesh, company_of, posed
 Floats = npt.NDArray[np.float64]
 
 MOST_PIXELS = 8192
-"""Maximum pixels of a side."""
+"""Maximum pixels per side."""
 
 VIEWS = {
     "front": (0.0, 0.0),
@@ -34,14 +34,14 @@ VIEWS = {
     "bottom": (0.0, -90.0),
     "iso": (45.0, math.degrees(math.atan(math.sqrt(0.5)))),
 }
-"""Named views: azimuth and elevation of the eye, in degrees."""
+"""Named views: the eye's azimuth and elevation, in degrees."""
 
 DEFAULT_VIEW = "-30,20"
 AXES = {"y": ((1, 0, 0), (0, 1, 0), (0, 0, 1)), "z": ((1, 0, 0), (0, 0, 1), (0, -1, 0))}
-"""Axes of the front view, right, up and towards the eye, by the mesh's up axis."""
+"""Front view axes right, up and towards the eye, by the mesh's up axis."""
 
 ANGLE = 28.0
-"""Angle of view, in degrees, along the shorter side of the picture."""
+"""Angle of view along the picture's shorter side, in degrees."""
 
 MARGIN = 1.06
 BAND = 1 << 19
@@ -50,14 +50,14 @@ BAND = 1 << 19
 ALONE = Company()
 
 REACH = 0.1
-"""Range of ambient occlusion, as a fraction of the surface's extent."""
+"""Ambient occlusion range, as a fraction of the surface's extent."""
 
 
 @dataclass(frozen=True)
 class Camera:
-    """A pinhole camera in the unit cube of a domain.
+    """A pinhole camera in a domain's unit cube.
 
-    frame       (4, 3) position of the eye; unit vectors right, up and forward.
+    frame       (4, 3) eye position; unit vectors right, up and forward.
     pixel_size  edge of a square pixel at distance 1.
     """
 
@@ -67,11 +67,11 @@ class Camera:
 
 @dataclass(frozen=True)
 class Shot:
-    """What pictures of several fields in one domain share, so that only the surface moves from one to the next.
+    """Parameters shared by pictures of several fields in one domain, so that only the surface moves.
 
-    camera  the camera.
-    reach   range of ambient occlusion, in edges of the domain.
-    skin    the level of unsigned fields, a distance in the mesh's units.
+    camera  camera.
+    reach   ambient occlusion range, in domain edges.
+    skin    level for unsigned fields, a distance in the mesh's units.
     """
 
     camera: Camera
@@ -97,21 +97,22 @@ def render(
     """Renders a level set of a field: a shaded picture (height, width, 3) uint8, filled by the surface.
 
     Args:
-        source: a Field, or the path of one.
+        source: a Field, or its path.
         width: width in pixels.
         height: height in pixels.
-        view: `front`, `back`, `left`, `right`, `top`, `bottom`, `iso`, or azimuth and elevation of the eye in degrees,
+        view: `front`, `back`, `left`, `right`, `top`, `bottom`, `iso`, or the eye's azimuth and elevation in degrees,
             "30,20" or (30, 20); azimuth 0 is the front, 90 the right side.
         up: the mesh's up axis: `y` (the front faces +z) or `z` (the front faces -y).
         iso: the level, a distance in the mesh's units. None: 0, or for an unsigned field twice its stated error.
         mesh: a second surface to draw: a path, a `trimesh.Trimesh`, a (vertices, faces) pair, a Mesh or a PosedMesh.
-            What of it lies inside is red, and shines through the field's surface.
-        pose: (4, 4) where the mesh is put: a rotation, a translation and one scale. None: it stays where it is.
-        contacts: places of contact to mark by dots, red inside and amber outside: what `sdfcli.contacts` finds, or the
-            `manifold` of that.
-        shot: camera and level of a moving picture, from `shot_of`, in place of `view` and `up`. None: the source's own.
+            Its part inside is red and shines through the field's surface.
+        pose: (4, 4), the mesh's pose: a rotation, a translation and one scale. None: the mesh is not moved.
+        contacts: contacts to mark with dots, red inside and amber outside: `sdfcli.contacts`' result, or its
+            `manifold`.
+        shot: camera and level for a moving picture, from `shot_of`, in place of `view` and `up`. None: the source's
+            own.
         device: `auto`, `cpu`, `cuda` or `cuda:N`. The picture does not depend on it.
-        threads: number of CPU threads; default: all CPUs that the process may use.
+        threads: CPU thread count; default: all CPUs available to the process.
 
     Raises:
         InputError: the source, the mesh or its pose cannot be read or used; or the source, without a shot, has no
@@ -152,21 +153,21 @@ def shot_of(
     device: str = "auto",
     threads: int | None = None,
 ) -> Shot:
-    """The camera that several fields fill together, as they do one after the other in a moving picture.
+    """Camera for a moving picture of several fields, which together fill it.
 
     Args:
-        fields: the fields, in one domain; each is used once, and not kept.
-        width: as for `render`, as are the others.
+        fields: the fields, in one domain; each is used once and not retained.
+        width: as for `render`.
         height: as for `render`.
         view: as for `render`.
         up: as for `render`.
         iso: as for `render`.
-        mesh: as for `render`; a PosedMesh is made ready once for all pictures.
+        mesh: as for `render`; a PosedMesh is prepared once for all pictures.
         pose: as for `render`.
         device: as for `render`.
         threads: as for `render`.
 
-    Raises what `render` does; InputError where no field has a surface at this level.
+    Raises the errors of `render`; InputError if no field has a surface at this level.
     """
     check_size(width, height)
     axes = view_axes(view, up)
@@ -185,7 +186,7 @@ def shot_of(
 
 
 def shot_at(leaves: Floats, axes: Floats, width: int, height: int, skin: float, corners: Floats | None = None) -> Shot:
-    """The shot that leaves (n, 4), lower corners and edges, fill, with those of a mesh, if given."""
+    """The shot filled by leaves (n, 4), lower corners and edges, and by a mesh's corners, if given."""
     camera, extent = aim(leaves, axes, width, height)
     if corners is not None:
         camera, _ = aim(np.concatenate((leaves, corners)), axes, width, height)
@@ -193,7 +194,7 @@ def shot_at(leaves: Floats, axes: Floats, width: int, height: int, skin: float, 
 
 
 def corners_of(mesh: PosedMesh | None, domain: Domain) -> Floats | None:
-    """The vertices of a mesh (v, 4) in the unit cube of a domain, as leaves of no size."""
+    """A mesh's vertices (v, 4) in a domain's unit cube, as leaves of size 0."""
     return None if mesh is None else np.pad(domain.to_unit(mesh.mesh.vertices), ((0, 0), (0, 1)))
 
 
@@ -224,7 +225,7 @@ def view_axes(view: str | tuple[float, float], up: str) -> Floats:
 
 
 def aim(leaves: Floats, axes: Floats, width: int, height: int) -> tuple[Camera, float]:
-    """The camera for which leaves (n, 4), lower corners and edges, fill the picture; and the diagonal of their box."""
+    """The camera whose picture is filled by leaves (n, 4), lower corners and edges; and their box's diagonal."""
     low, high = leaves[:, :3].min(axis=0), (leaves[:, :3] + leaves[:, 3:]).max(axis=0)
     centre = 0.5 * (low + high)
     eye, distance = centre.copy(), 0.0
@@ -238,15 +239,15 @@ def aim(leaves: Floats, axes: Floats, width: int, height: int) -> tuple[Camera, 
 
 
 def pixel_size(width: int, height: int) -> float:
-    """The edge of a pixel at distance 1."""
+    """Edge of a pixel at distance 1."""
     return 2 * math.tan(math.radians(ANGLE / 2)) / min(width, height)
 
 
 def touching(
     leaves: Floats, centre: Floats, axes: Floats, width: int, height: int
 ) -> Iterator[tuple[float, Floats, Floats]]:
-    """For the picture's width, then its height: the slope of the planes at both sides of the view, and for each of them
-    the eye's distances (n,) at which leaves' balls touch it, less its shift / slope."""
+    """For the picture's width, then its height: the slope of the two planes that bound the view, and for each plane the
+    eye's distances (n,) at which the leaves' bounding spheres touch it, less its shift / slope."""
     middle = leaves[:, :3] + 0.5 * leaves[:, 3:] - centre
     x, y, z = (sum(middle[:, k] * way[k] for k in range(3)) for way in axes)
     radius = 0.5 * math.sqrt(3) * leaves[:, 3]
@@ -257,7 +258,7 @@ def touching(
 
 
 def outermost(leaves: Floats, axes: Floats, width: int, height: int) -> Floats:
-    """The few of leaves (n, 4) that alone decide `aim`."""
+    """The few leaves, among (n, 4), that determine `aim`."""
     sides = [side for _, *both in touching(leaves, np.zeros(3), axes, width, height) for side in both]
     upper = leaves[:, :3] + leaves[:, 3:]
     columns = np.column_stack([*sides, -leaves[:, :3], upper])
@@ -274,7 +275,7 @@ def draw(
     height: int,
     company: Company = ALONE,
 ) -> npt.NDArray[np.uint8]:
-    """The picture (height, width, 3): one ray per pixel, then nine where colours change."""
+    """Picture (height, width, 3): one ray per pixel, then nine where colours change."""
     rough = backend.xp.empty((height, width, 3), np.uint8)
     trace(backend, field, iso, camera, reach, rough, company)
     picture = backend.xp.empty_like(rough)
@@ -295,7 +296,7 @@ def trace(
     normal: Array | None = None,
 ) -> None:
     """Writes pixels (h, w, 3); if given, depths (h, w) along the rays, negative without a hit, and normals (h, w, 3),
-    float64, of the surface in front. rough: the picture with one ray per pixel, for adaptive supersampling."""
+    float64, of the surface in front. rough: picture with one ray per pixel, for adaptive supersampling."""
     error, slack = _safety(field)
     error_at_level = max(error, slack * abs(iso) / field.domain.length)
     height, width = pixel.shape[:2]
@@ -327,9 +328,9 @@ def trace(
 
 
 def _safety(field: Field) -> tuple[float, float]:
-    """The field's error near the surface, in edges of the domain, and elsewhere, as a fraction of the distance.
+    """Field error near the surface, in domain edges, and elsewhere, relative to the distance.
 
-    For a field without a stated error it is so large that rays step from leaf to leaf.
+    Infinite for a field without a stated error: rays then step from leaf to leaf.
     """
     try:
         stated = StatedError.of(field)

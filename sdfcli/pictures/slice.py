@@ -22,13 +22,13 @@ Image = npt.NDArray[np.uint8]
 Values = npt.NDArray[np.float32]
 
 LEAST_SIZE, MOST_SIZE = 64, 4096
-"""Minimum and maximum pixels of the plane's edge."""
+"""Minimum and maximum pixels along the plane's edge."""
 
 PLANES = {"x": (1, 2), "y": (0, 2), "z": (0, 1)}
-"""Axes to the right and upwards of a plane, by its normal."""
+"""A plane's axes to the right and upwards, by its normal."""
 
 LINES = 10
-"""Minimum number of contour lines from 0 to the largest value; the maximum is 2.5 times as many."""
+"""Minimum contour line count from 0 to the largest value; the maximum is 2.5 times this."""
 
 CHUNK = 1 << 20
 """Points per launch."""
@@ -36,16 +36,16 @@ CHUNK = 1 << 20
 INK = (25, 28, 33)
 
 COARSE = 4
-"""Pixels between the points of a plane at which `scale_of` looks for the largest distances."""
+"""Pixels between points sampled by `scale_of` to find the largest distances."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """What slices of several fields in one domain share, so that only the distances change from one to the next.
+    """Parameters shared by slices of several fields in one domain, so that only the distances change.
 
-    at    position of the plane along its axis, in the mesh's units.
-    span  smallest and largest distance of the colours.
-    skin  the level of unsigned fields.
+    at    plane position along its axis, in the mesh's units.
+    span  smallest and largest distance in the colour scale.
+    skin  level for unsigned fields.
     """
 
     at: float
@@ -70,13 +70,13 @@ def slice_image(
     red.
 
     Args:
-        source: a Field, or the path of one.
-        axis: `x`, `y` or `z`: the normal of the plane.
-        at: position of the plane along the axis, in the mesh's units. None: the centre of the surface.
-        size: pixels along the domain's edge; the picture is a little larger.
-        octree: whether to draw the borders of leaves.
-        scale: plane and colours of a moving picture, from `scale_of`, in place of `at`. None: the source's own.
-        time: time of a moving picture in seconds, for the heading.
+        source: a Field, or its path.
+        axis: `x`, `y` or `z`: the plane's normal.
+        at: plane position along the axis, in the mesh's units. None: the surface's centre.
+        size: pixels along the domain edge; the picture is a little larger.
+        octree: whether to draw leaf borders.
+        scale: plane and colours for a moving picture, from `scale_of`, in place of `at`. None: the source's own.
+        time: time in a moving picture, in seconds, for the heading.
         device: `auto`, `cpu`, `cuda` or `cuda:N`. The picture does not depend on it.
 
     Raises:
@@ -101,16 +101,16 @@ def slice_image(
 def scale_of(
     fields: Iterable[Field], *, axis: str = "z", at: float | None = None, size: int = 800, device: str = "auto"
 ) -> Scale:
-    """The plane and the colours of several fields, as they follow each other in a moving picture.
+    """Plane and colours for a moving picture of several fields.
 
     Args:
-        fields: the fields, in one domain; each is used once, and not kept.
+        fields: the fields, in one domain; each is used once and not retained.
         axis: as for `slice_image`.
-        at: position of the plane. None: the middle of the domain, which is that of a sequence's surfaces.
+        at: plane position. None: the domain's middle, as a sequence's surfaces are centred there.
         size: as for `slice_image`.
         device: as for `slice_image`.
 
-    Raises what `slice_image` does; InputError without fields.
+    Raises the errors of `slice_image`; InputError without fields.
     """
     check_size(axis, size)
     backend = select_backend(device)
@@ -135,7 +135,7 @@ def draw(
     scale: Scale | None = None,
     time: float | None = None,
 ) -> Image:
-    """The picture of a plane, with scales."""
+    """Picture of a plane, with scales."""
     value, leaf = sample_plane(backend, field, axis, at, size)
     pixel, unsigned = field.domain.length / size, is_unsigned(field)
     span = scale.span if scale else (float(value.min()), float(value.max()))
@@ -153,7 +153,7 @@ def draw(
 
 
 def check_size(axis: str, size: int) -> None:
-    """Raises UsageError for an unknown axis, and for a picture that is too small or too large."""
+    """Raises UsageError for an unknown axis, and for a picture too small or too large."""
     if axis not in PLANES:
         raise UsageError(f"--axis {axis}: use x, y or z")
     if not LEAST_SIZE <= size <= MOST_SIZE:
@@ -161,7 +161,7 @@ def check_size(axis: str, size: int) -> None:
 
 
 def place_of_plane(backend: Backend, field: Field, axis: str, at: float | None) -> float:
-    """The position of the plane along the axis. Raises UsageError for one outside the domain."""
+    """Plane position along the axis. Raises UsageError for a plane outside the domain."""
     k = "xyz".index(axis)
     if at is None:
         return float(middle_of(backend, field)[k])
@@ -174,7 +174,7 @@ def place_of_plane(backend: Backend, field: Field, axis: str, at: float | None) 
 def sample_plane(
     backend: Backend, field: Field, axis: str, at: float, size: int
 ) -> tuple[Values, npt.NDArray[np.uint32]]:
-    """Values and leaves (size, size) at the centres of the pixels, rows from the top."""
+    """Values and leaf indices (size, size) at pixel centres, rows from the top."""
     right, up = PLANES[axis]
     middle = (np.arange(size) + 0.5) / size * field.domain.length
     value, leaf = np.empty((size, size), np.float32), np.empty((size, size), np.uint32)
@@ -192,7 +192,7 @@ def sample_plane(
 
 
 def nice_step(most: float) -> float:
-    """The largest of 1, 2 or 5 times a power of ten that is at most `most`; 1 for 0."""
+    """The largest number 1, 2 or 5 times a power of ten not above `most`; 1 for 0."""
     if not most > 0:
         return 1.0
     power = math.floor(math.log10(most))
@@ -201,9 +201,9 @@ def nice_step(most: float) -> float:
 
 
 def paint(value: npt.NDArray[Any], largest: float) -> Image:
-    """Colours (..., 3) of values (...): white at 0, full at +-`largest`.
+    """Colours (..., 3) for values (...): white at 0, full at +-`largest`.
 
-    They follow the square root of the distance, so that the sides differ also near the surface and in thin parts.
+    They follow the square root of the distance, so that both sides also differ near the surface and in thin parts.
     """
     return diverging(np.copysign(np.sqrt(np.abs(value) / (largest or 1.0)), value))
 
@@ -215,28 +215,28 @@ def blend(picture: Image, cover: Values, colour: tuple[int, int, int]) -> Image:
 
 
 def line(excess: Values, value: Values, width: float, pixel: float) -> Values:
-    """Coverage of pixels by the line where `excess` is 0, with the gradient of `value`. width: in pixels."""
+    """Pixel coverage of the line where `excess` is 0, with the gradient of `value`. width: in pixels."""
     slope = np.hypot(*np.gradient(value))
-    # Where the plane lies in the surface, slope and excess vanish: all of that is the line.
+    # Where the plane lies in the surface, slope and excess vanish: the whole area is line.
     with np.errstate(over="ignore"):  # very far away
         away = np.abs(excess) / np.maximum(slope, 0.05 * pixel)
     return np.asarray(np.clip(0.5 * width + 0.5 - away, 0, 1), np.float32)
 
 
 def contour_lines(value: Values, step: float, pixel: float) -> Values:
-    """Coverage of pixels by lines at all multiples of a step except 0. pixel: edge of a pixel."""
+    """Pixel coverage of lines at all multiples of a step except 0. pixel: edge in the mesh's units."""
     number = np.rint(value / step)
     return np.where(number == 0, 0, 0.35 * line(value - number * step, value, 1.0, pixel)).astype(np.float32)
 
 
 def surface_line(value: Values, level: float, pixel: float, unsigned: bool) -> Values:
-    """Coverage of pixels by the surface: a line, or in an unsigned field everything below the level."""
+    """Pixel coverage of the surface: a line, or in an unsigned field everything below the level."""
     skin = np.clip(0.5 + (level - value) / pixel, 0, 1) if unsigned else 0
     return np.asarray(np.maximum(line(value - level, value, 2.0, pixel), skin), np.float32)
 
 
 def cell_borders(leaf: npt.NDArray[np.uint32], level: npt.NDArray[np.uint8]) -> Values:
-    """Coverage of pixels by the borders of leaves, fainter for small leaves: the average coverage of their pixels."""
+    """Pixel coverage of leaf borders, fainter for small leaves: the average coverage of their pixels."""
     border = np.zeros(leaf.shape, bool)
     border[1:] |= leaf[1:] != leaf[:-1]
     border[:, 1:] |= leaf[:, 1:] != leaf[:, :-1]
@@ -245,7 +245,7 @@ def cell_borders(leaf: npt.NDArray[np.uint32], level: npt.NDArray[np.uint8]) -> 
 
 
 def framed(plane: Image, field: Field, axis: str, heading: str, span: tuple[float, float], step: float) -> Image:
-    """A plane with a heading, coordinates on two sides, and a colour bar with distances."""
+    """Adds a heading, coordinates on two sides, and a colour bar with distances to a plane."""
     from PIL import Image as Pillow
     from PIL import ImageDraw, ImageFont
 
@@ -295,7 +295,7 @@ def framed(plane: Image, field: Field, axis: str, heading: str, span: tuple[floa
 
 
 def ticks(low: float, high: float, step: float | None = None) -> list[tuple[float, str]]:
-    """Multiples of a step between two numbers, with their labels; without a step there are five to twelve."""
+    """Multiples of a step between two numbers, with labels; by default, five to twelve."""
     step = step or nice_step((high - low) / 5)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     digits = max(6, len(str(max(abs(first), abs(last)))) + 1)  # neighbours differ also far from 0

@@ -1,4 +1,4 @@
-"""Child: a process of this package that answers requests, as JSON Lines (see serve.py)."""
+"""Child: a process of this package that answers requests in JSON Lines (see serve.py)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from sdfcli.runtime.hardware import available_threads
 from sdfcli.runtime.memory import free_memory
 
 LEAST_MEMORY = 2 * 10**9
-"""Bytes of host memory per process, where the number of processes is not given."""
+"""Host memory per process, in bytes, if the process count is not given."""
 GRACE = 3.0
-"""Seconds that a process has to end by itself, and to remove the file that it writes."""
+"""Seconds for a process to end by itself and remove its unfinished file."""
 
 
 class Child:
-    """A process that runs the `main` of a module; it starts in the background. settings: its first message;
-    threads: those of its host's work, None: as ours; environment: variables that it has besides ours."""
+    """A process that runs a module's `main`, started in the background. settings: first message; threads: its CPU
+    threads, None: as in this process; environment: additional variables."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Child:
         variables = {**os.environ, **(environment or {})}
         if threads:
             variables["SDFCLI_THREADS"] = str(threads)
-        # A session of its own, on Windows a group: Ctrl-C in a terminal goes to the parent process alone.
+        # A new session, on Windows a process group: Ctrl-C in a terminal reaches only the parent process.
         self._process = subprocess.Popen(
             processes.python(module),
             stdin=subprocess.PIPE,
@@ -55,7 +55,7 @@ class Child:
         return self._process.poll() is None
 
     def wait_until_ready(self) -> None:
-        """Waits for the message that it is ready."""
+        """Waits for the ready message."""
         if not self._started:
             self._started = self.receive() is not None
 
@@ -64,18 +64,18 @@ class Child:
         assert self._process.stdin
         try:
             print(json.dumps(what), file=self._process.stdin, flush=True)
-        except (BrokenPipeError, ValueError):  # its end is noticed at the next read
+        except (BrokenPipeError, ValueError):  # the process has ended, as the next read shows
             with contextlib.suppress(BrokenPipeError):
                 self._process.stdin.close()
 
     def receive(self) -> Any:
-        """The next message; None where the process has ended."""
+        """The next message; None if the process has ended."""
         assert self._process.stdout
         line = self._process.stdout.readline()
         return json.loads(line) if line.endswith("\n") else None
 
     def fault(self, what: str, remedy: str) -> SdfError:
-        """How a process ended that was at work on `what`. remedy: for a lack of memory."""
+        """The error for a process that ended during a build. remedy: advice if memory was short."""
         code = self._process.wait()
         name = signal.Signals(-code).name if code < 0 else ""
         if name == "SIGKILL":
@@ -90,8 +90,8 @@ class Child:
         threading.Thread(target=self._process.wait, daemon=True).start()
 
     def end(self) -> None:
-        """Terminates the process, then kills it."""
-        if os.name == "nt":  # where terminating is killing; it ends by itself when its input does
+        """Terminates the process; kills it if it does not end within GRACE seconds."""
+        if os.name == "nt":  # where `terminate` kills; the process ends when its input does
             assert self._process.stdin
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
@@ -104,16 +104,17 @@ class Child:
             self._process.wait()
 
     def _kill(self) -> None:
-        """Kills the process, and those that it started."""
+        """Kills the process, except on Windows with its process group."""
         if os.name == "nt":
             self._process.kill()
-        elif self._process.returncode is None:  # until it is waited for, its id, which is its group's, is its own
+        elif self._process.returncode is None:  # until waited for, its id, also the group's, is not reused
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
 
 def process_count(devices: list[str], least_per_gpu: int, most_per_gpu: int) -> int:
-    """The number of processes for devices, by cores and memory: as many on the CPU, and shared among GPUs."""
+    """Process count for devices, by cores and memory: all for the CPU, or divided among GPUs, within the given limits
+    per GPU."""
     most = max(1, min(available_threads(), free_memory() // LEAST_MEMORY))
     if devices == ["cpu"]:
         return most

@@ -1,4 +1,4 @@
-"""NVIDIA's driver without CuPy: count of GPUs, early start of a context, fast exit."""
+"""NVIDIA's driver without CuPy: GPU count, early context creation, fast exit."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from threading import Thread
 from typing import Any
 
 USERS = {"build", "sequence", "extract", "render", "slice", "check", "collide", "flow", "verify", "bench"}
-"""Commands that take a GPU where there is one. Not `query`, as fields are sampled by the CPU."""
+"""Commands that use a GPU if one exists. Not `query`, which samples fields on the CPU."""
 
 
 def without_cub() -> None:
-    """Lets CuPy reduce arrays with kernels of its own, unless CUPY_ACCELERATORS is set: CUB's are faster for large
-    arrays, but take two seconds to compile."""
+    """Makes CuPy reduce arrays with its own kernels, unless CUPY_ACCELERATORS is set: CUB's are faster for large arrays
+    but take two seconds to compile."""
     os.environ.setdefault("CUPY_ACCELERATORS", "")
 
 
 def with_cub() -> None:
-    """Lets CuPy reduce arrays with CUB: for very large arrays."""
+    """Makes CuPy reduce arrays with CUB, for very large arrays."""
     os.environ["CUPY_ACCELERATORS"] = "cub"
 
 
 def wake(words: list[str]) -> None:
-    """Initialises the driver in a thread, which takes 0.1 s and more without the GIL, for a command line that may use a
-    GPU: for `start`, and for CuPy."""
+    """Initialises the driver in a thread, ahead of `start` and CuPy, if the command line may use a GPU: this takes
+    0.1 s or more, without the GIL."""
     command = next((word for word in words if not word.startswith("-")), "")
     uses = command in USERS and not {"-h", "--help", "cpu", "--device=cpu"} & set(words)
     if uses and present() and find_spec("cupy"):
@@ -36,20 +36,20 @@ def wake(words: list[str]) -> None:
 
 
 def start(device: str) -> None:
-    """Creates the context of the GPU that `--device` names, or of the first GPU for `auto`, in a thread: it takes 0.2 s
-    or more, without the GIL. CuPy then uses it. Does nothing where there is no GPU."""
+    """Creates the context of the GPU named by `--device`, or of the first GPU for `auto`, in a thread: this takes 0.2 s
+    or more, without the GIL. CuPy then uses this context. Does nothing without a GPU."""
     match = re.fullmatch(r"auto|cuda(?::(\d+))?", device)
     if match and find_spec("cupy"):
         Thread(target=_make_context, args=(int(match[1] or 0),), daemon=True).start()
 
 
 def present() -> bool:
-    """Whether NVIDIA's driver is installed; it reserves far more address space than memory."""
+    """Whether NVIDIA's driver is installed, which reserves far more address space than memory."""
     return any(os.path.exists(place) for place in ("/proc/driver/nvidia", "/dev/dxg"))
 
 
 def device_count() -> int:
-    """The number of NVIDIA GPUs; 0 without CuPy, which is not imported for this (0.5 s)."""
+    """NVIDIA GPU count; 0 if CuPy is not installed. Does not import CuPy, which takes 0.5 s."""
     count, driver = ctypes.c_int(), _driver() if find_spec("cupy") else None
     return count.value if driver and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 else 0
 
@@ -61,7 +61,7 @@ def _make_context(number: int) -> None:
 
 
 def _driver() -> ctypes.CDLL | None:
-    """NVIDIA's driver, initialised; None where there is none."""
+    """NVIDIA's driver library, initialised; None if it is missing or fails to initialise."""
     try:
         driver = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
     except OSError:
@@ -70,9 +70,9 @@ def _driver() -> ctypes.CDLL | None:
 
 
 def exit_fast(code: Any) -> None:
-    """Ends the process without Python's clean-up, which takes 0.05 s or more, and would wait for a GPU's driver that is
-    still starting. Returns instead where Python has a message to print (code is no number), or where Dask is loaded,
-    which ends its processes during the clean-up."""
+    """Ends the process without Python's clean-up, which takes 0.05 s or more and would wait for a GPU driver still
+    starting. Returns instead if Python has a message to print (`code` is not a number), or if Dask is loaded, which
+    ends its processes during the clean-up."""
     if isinstance(code, int | None) and "distributed" not in sys.modules:
         with contextlib.suppress(OSError, ValueError):  # a pipe without a reader
             for stream in filter(None, (sys.stdout, sys.stderr)):

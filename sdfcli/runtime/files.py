@@ -1,4 +1,4 @@
-"""Output files: written whole or not at all, replaced only with `force`; and checks of input files."""
+"""Output files: written whole or not at all, replaced only with `force`; and input file checks."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sdfcli.errors import InputError, UsageError
 from sdfcli.runtime.memory import unwritable
 
 Identity = tuple[int, int]
-"""Device and inode number of a file: equal under all of its names."""
+"""Device and inode number of a file: the same under all its names."""
 
 
 def check_target(path: Path, force: bool, *inputs: str | Path | int) -> None:
     """Checks before any work that a file can be written: `refuse_input`, `refuse_existing`, and UsageError for a
-    missing folder. inputs: files that are read, as paths or file descriptors."""
+    missing folder. inputs: input files, as paths or file descriptors."""
     refuse_input(path, identities(inputs))
     refuse_existing(path, force)
     if not path.parent.is_dir():
@@ -28,20 +28,20 @@ def check_target(path: Path, force: bool, *inputs: str | Path | int) -> None:
 
 
 def check_ending(path: str | Path, *endings: str) -> None:
-    """Raises UsageError for a file whose name does not end as that of its format; "" allows names without an ending."""
+    """Raises UsageError for a file name without one of the endings; "" allows names without any."""
     if Path(path).suffix.lower() not in endings:
         raise UsageError(f"{path}: use a name that ends in {', '.join(filter(None, endings))}")
 
 
 def refuse_input(path: Path, inputs: Set[Identity]) -> None:
-    """Raises UsageError if the output is one of the inputs, under any name, with or without `force`."""
+    """Raises UsageError if the output is an input, under any name, with or without `force`."""
     if identities([path]) & inputs:
         raise UsageError(f"{path}: cannot be written: that is an input; use another name for the output")
 
 
 def refuse_existing(path: Path, force: bool) -> None:
-    """Raises UsageError if the output exists and `force` is not given, or if it is a folder, a device, a pipe or a
-    link, which are never replaced."""
+    """Raises UsageError if the output exists and `force` is not set, or if it is a folder, device, pipe or link, which
+    are never replaced."""
     found = _status(path)
     if found is None:
         return
@@ -55,7 +55,7 @@ def refuse_existing(path: Path, force: bool) -> None:
 
 
 def identities(files: Iterable[str | Path | int]) -> set[Identity]:
-    """The identities of files, given as paths or file descriptors; missing ones are left out."""
+    """Identities of files, given as paths or file descriptors; missing files are omitted."""
     found = set()
     for each in files:
         with contextlib.suppress(OSError, ValueError):  # reported when it is read
@@ -65,8 +65,7 @@ def identities(files: Iterable[str | Path | int]) -> set[Identity]:
 
 
 def _status(path: Path) -> os.stat_result | None:
-    """The status of a path, links not followed; None where it does not exist. Raises UsageError for an impossible
-    path."""
+    """Status of a path, links not followed; None if it does not exist. Raises UsageError for an impossible path."""
     try:
         return os.lstat(path)
     except FileNotFoundError:
@@ -81,8 +80,8 @@ def _exists(path: Path) -> UsageError:
 
 @contextlib.contextmanager
 def written_whole(path: Path, force: bool) -> Iterator[Path]:
-    """A temporary file that becomes `path`, atomically, when the block ends without an exception. It takes over the
-    permissions of a file that it replaces.
+    """A temporary file that atomically becomes `path` when the block ends without an exception. A replaced file's
+    permissions are kept.
 
     Raises UsageError if `path` cannot be written, as `refuse_existing` does; OutOfMemoryError.
     """
@@ -93,11 +92,11 @@ def written_whole(path: Path, force: bool) -> Iterator[Path]:
     try:
         refuse_existing(path, force)
         replaced = _status(path)
-        # Without setuid and setgid bits: someone else may have put the file there.
+        # Without setuid and setgid bits: someone else may have created the file.
         mode = None if replaced is None else replaced.st_mode & 0o777
         number, temporary = _open_temporary(spare, 0o666 if mode is None else mode | 0o600)
         yield temporary
-        with open(temporary, "r+b") as written:  # Windows syncs no file that is opened for reading
+        with open(temporary, "r+b") as written:  # Windows does not sync files opened for reading
             os.fsync(written.fileno())
         if mode is not None:
             os.chmod(temporary, mode)
@@ -114,8 +113,8 @@ def written_whole(path: Path, force: bool) -> Iterator[Path]:
 
 
 def _open_temporary(spare: Path, mode: int) -> tuple[int | None, Path]:
-    """A new file: its descriptor and path. It has no name where the file system allows that (O_TMPFILE), so that a
-    killed process leaves nothing behind; else the spare name, and it is closed: Windows renames no open files."""
+    """Creates a file; returns its descriptor and path. Unnamed if the file system supports O_TMPFILE, so that a killed
+    process leaves nothing behind; else under the spare name and closed, as Windows cannot rename open files."""
     with contextlib.suppress(OSError, AttributeError):
         number = os.open(spare.parent, os.O_TMPFILE | os.O_RDWR, mode)
         temporary = Path(f"/proc/self/fd/{number}")
@@ -144,7 +143,7 @@ def _put_in_place(temporary: Path, path: Path, force: bool) -> None:
         os.replace(temporary, path)
         return
     try:
-        os.link(temporary, path)  # fails, unlike a rename, where the file exists by now
+        os.link(temporary, path)  # unlike a rename, fails if the file exists by now
     except FileExistsError as error:
         raise _exists(path) from error
     except OSError:  # a file system without links: the one process that creates the file may replace it
@@ -160,7 +159,7 @@ def _put_in_place(temporary: Path, path: Path, force: bool) -> None:
 
 
 def existing_file(source: Any) -> Path:
-    """The path of an existing regular file. Raises InputError for anything else."""
+    """Path of an existing regular file. Raises InputError for anything else."""
     from sdfcli.runtime.remote import is_remote, shown
 
     if is_remote(source):

@@ -1,34 +1,35 @@
-"""Record of interrupts: a Ctrl-C that a library swallows, as it catches every exception, is not lost."""
+"""Record of interrupts: a Ctrl-C is not lost in a library that catches every exception."""
 
 from __future__ import annotations
 
 import signal
 import sys
 
-TYPE_CHECKING = False  # `typing` takes longer to import than all that is here
+TYPE_CHECKING = False  # importing `typing` takes longer than this whole module
 if TYPE_CHECKING:
     from typing import Any
 
 _seen: list[int] = []
 
 CALLBACKS = {"sdfcli.runtime.streamed"}
-"""Modules of functions that libraries call, and whose exceptions they print; `check` follows them."""
+"""Modules with callbacks of libraries that only print exceptions: `check` raises the interrupt afterwards."""
 
 
 def watch(number: int = signal.SIGINT) -> None:
-    """Makes a signal raise KeyboardInterrupt, and records it. One that is ignored, as in background jobs, stays so."""
+    """Makes a signal raise KeyboardInterrupt, and records it. A signal ignored so far, as in background jobs, stays
+    ignored."""
     if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
         signal.signal(number, _interrupt)
         sys.unraisablehook = _unraisable
 
 
 def seen() -> bool:
-    """Whether there was an interrupt."""
+    """Whether an interrupt was recorded."""
     return bool(_seen)
 
 
 def check() -> None:
-    """Raises KeyboardInterrupt if there was an interrupt."""
+    """Raises KeyboardInterrupt if an interrupt was recorded."""
     if _seen:
         raise KeyboardInterrupt
 
@@ -40,6 +41,6 @@ def _interrupt(number: int, frame: Any) -> None:
 
 
 def _unraisable(what: sys.UnraisableHookArgs) -> None:
-    # Raised in a destructor or callback: recorded, so no message is needed.
+    # Raised in a destructor or callback: already recorded, no message needed.
     if not issubclass(what.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(what)

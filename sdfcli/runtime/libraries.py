@@ -1,4 +1,4 @@
-"""Libraries that are imported where memory suffices: short of it their imports hang, or end the process."""
+"""Imports of large libraries, refused if memory is short: otherwise they hang, or end the process."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from sdfcli.runtime import memory
 
 H5PY = 8 << 20
-"""Bytes that the import may take; 3 MB were measured, with h5py 3.16 and NumPy imported before."""
+"""Memory required to import h5py, in bytes; measured with h5py 3.16 and NumPy already imported: 3 MB."""
 
 TRIMESH = 64 << 20
-"""The same of trimesh 5.2 with all that it imports where it is installed: 54 MB."""
+"""Memory required to import trimesh, in bytes; measured with trimesh 5.2 and all its optional imports: 54 MB."""
 
 
 def import_h5py(spare: int = 0) -> Any:
-    """The module h5py. spare: bytes that must stay free, for what runs meanwhile.
+    """The module h5py. spare: bytes to leave free for concurrent work.
 
-    Raises OutOfMemoryError, before the first import, where less is free.
+    Raises OutOfMemoryError before the first import if less is free.
     """
     return _imported("h5py", H5PY + spare)
 

@@ -1,4 +1,4 @@
-"""Host memory: free bytes, a limit for this process, and errors in place of the kernel's OOM killer."""
+"""Host memory: free bytes, a limit for this process, and errors instead of the kernel's OOM killer."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if sys.platform == "linux":
     import resource
 
 SHARE = 0.95
-"""Share of the free memory that `bound` allows; page tables take some of the rest."""
+"""Share of free memory that `bound` allows; page tables take some of the rest."""
 
 STACK = 8 << 20
-"""Bytes of address space of a thread's stack, hardly any of them used."""
+"""Address space of a thread's stack, in bytes; hardly any of it is used."""
 
 CODE = 40 << 20
-"""Bytes of address space for the code of libraries that are not loaded yet."""
+"""Address space for the code of libraries not loaded yet, in bytes."""
 
 M_ARENA_MAX = -8
-"""Parameter of `mallopt`, GNU C library: the maximum number of heaps."""
+"""`mallopt` parameter, GNU C library: maximum heap count."""
 
 LEAST = 48 << 20
-"""Minimum free bytes of a command; with less, libraries abort the process."""
+"""Minimum free bytes for a command; with less, libraries abort the process."""
 
 PLENTY, PLENTY_PER_BYTE = 256 << 20, 100
-"""Maximum memory for reading a file: bytes, plus bytes per byte of the file."""
+"""Maximum memory for reading a file: bytes, plus bytes per file byte."""
 
 SHORTAGES = (
     "can't start new thread",
@@ -46,14 +46,14 @@ SHORTAGES = (
     "returned null without setting an exception",  # NumPy, in iterators
     "unable to allocate",
 )
-"""Messages of libraries for a failed allocation, where they raise no MemoryError."""
+"""Messages of failed allocations from libraries that do not raise MemoryError."""
 
 
 _bound: list[bool] = []
 
 
 def free_memory() -> int:
-    """Bytes that this process can still allocate: the minimum over the machine, its control groups and its limits."""
+    """Bytes this process can still allocate: the minimum over the machine, its control groups and its limits."""
     if sys.platform != "linux":
         import psutil
 
@@ -74,7 +74,7 @@ def free_memory() -> int:
 
 
 def allowed_memory() -> int:
-    """Bytes that this process can still allocate within limits of its own; `sys.maxsize` where it has none."""
+    """Bytes this process can still allocate within its own limits; `sys.maxsize` without limits."""
     free = [sys.maxsize]
     if sys.platform == "linux":
         limits = resource.getrlimit(resource.RLIMIT_AS)[0], resource.getrlimit(resource.RLIMIT_DATA)[0]
@@ -87,8 +87,8 @@ def allowed_memory() -> int:
 
 
 def _left(folder: str, limit: str, used: str) -> list[int]:
-    """The bytes that a control group has left, as a list of one; empty without a limit. Cached pages of files count as
-    free unless they are mapped."""
+    """Bytes left in a control group, as a list of one; empty without a limit. Cached file pages count as free unless
+    they are mapped."""
     bounds = [line[0] for name in (limit, used) for line in _words(f"{folder}/{name}")]
     if len(bounds) != 2 or not all(word.isdecimal() for word in bounds):
         return []
@@ -99,7 +99,7 @@ def _left(folder: str, limit: str, used: str) -> list[int]:
 
 
 def used_memory() -> int:
-    """Resident bytes of this process; 0 where unknown."""
+    """Resident bytes of this process; 0 if unknown."""
     if sys.platform != "linux":
         import psutil
 
@@ -109,24 +109,24 @@ def used_memory() -> int:
 
 
 def _mapped() -> tuple[int, int]:
-    """Bytes of this process's address space, and of its private data; 0 where unknown."""
+    """This process's address space and private data, in bytes; 0 if unknown."""
     found = {line[0]: 1024 * int(line[1]) for line in _words("/proc/self/status") if line[0] in ("VmSize:", "VmData:")}
     return found.get("VmSize:", 0), found.get("VmData:", 0)
 
 
 def bound(most: int | None = None) -> None:
-    """Limits this process to the free memory, or to `most` bytes in all: larger allocations fail, instead of the OOM
+    """Limits this process to the free memory, or to `most` bytes in total: larger allocations fail, instead of the OOM
     killer ending the process.
 
-    The limit is permanent, so only sdfcli's own processes set it, at their start; not those that may use a GPU, whose
-    driver reserves much address space. With `most` it only lowers a limit that was set. On Linux alone.
+    The limit is permanent, so only sdfcli's own processes set it, at their start, unless they may use a GPU, whose
+    driver reserves much address space. `most` only lowers a limit already set. Linux only.
     """
     if sys.platform != "linux" or (most is not None and not _bound):
         return
     _bound.append(True)
     if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
         with contextlib.suppress(AttributeError):  # another C library
-            ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)  # else each thread's heap takes 64 MB of addresses
+            ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)  # else each thread's heap reserves 64 MB
     free = int(SHARE * free_memory())
     if most is not None:
         free = min(free, most - used_memory())
@@ -137,29 +137,28 @@ def bound(most: int | None = None) -> None:
 
 
 def release_freed() -> None:
-    """Gives the system back what was allocated and freed in between, which the C library keeps. On Linux alone, where
-    that is the GNU one."""
+    """Returns freed memory, which the C library retains, to the system. Only on Linux with the GNU C library."""
     if sys.platform == "linux":
         with contextlib.suppress(AttributeError):  # another C library
             ctypes.CDLL(None).malloc_trim(0)
 
 
 def release_frames(error: BaseException | None) -> None:
-    """Frees what the calls held that an exception, and those that caused it, have left."""
+    """Frees the local variables in the tracebacks of an exception and its causes."""
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
 
 
 def require(size: int, what: str) -> None:
-    """Raises OutOfMemoryError unless `size` bytes are free. what: the purpose, for the message."""
+    """Raises OutOfMemoryError unless `size` bytes are free. what: purpose, for the message."""
     free = free_memory()
     if size > free:
         raise OutOfMemoryError(f"{what} takes about {size / 1e6:,.0f} MB of memory, and {free / 1e6:,.0f} MB are free")
 
 
 def is_shortage(error: BaseException | None) -> bool:
-    """Whether an exception, or one that caused it, is a failed allocation."""
+    """Whether an exception or one of its causes is a failed allocation."""
     while error is not None:
         if isinstance(error, MemoryError | OutOfMemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
             return True
@@ -170,8 +169,8 @@ def is_shortage(error: BaseException | None) -> bool:
 
 
 def as_sdf_error(error: Exception, subject: str = "") -> SdfError:
-    """The SdfError for an exception: itself if it is one, OutOfMemoryError for a failed allocation, else SdfError.
-    subject: the start of the message, as a mesh's name."""
+    """The SdfError for an exception: the exception itself if it is one, OutOfMemoryError for a failed allocation, else
+    SdfError. subject: start of the message, such as a mesh's name."""
     if isinstance(error, SdfError):
         return error
     about = f"{subject}: " if subject else ""
@@ -184,9 +183,9 @@ def as_sdf_error(error: Exception, subject: str = "") -> SdfError:
 
 
 def unreadable(path: str | Path, what: str, error: Exception) -> SdfError:
-    """The SdfError for an exception while a file was read, with the file's name: of the same type for an SdfError,
-    OutOfMemoryError for a failed allocation, else InputError with `what` as the fault. An allocation that fails though
-    much memory is free is InputError: the file states an impossible size."""
+    """The SdfError for an exception while reading a file, with the file's name: the same type for an SdfError,
+    OutOfMemoryError for a failed allocation, else InputError with the given fault. A failed allocation with much
+    memory free is an InputError: the file states an impossible size."""
     if isinstance(error, SdfError):
         return type(error)(f"{path}: {error}")
     if is_shortage(error) and free_memory() < PLENTY + PLENTY_PER_BYTE * _size(path):
@@ -196,8 +195,8 @@ def unreadable(path: str | Path, what: str, error: Exception) -> SdfError:
 
 
 def unwritable(output: str | Path, error: OSError) -> SdfError:
-    """The SdfError for an exception while something was written, with its name: OutOfMemoryError for a failed
-    allocation, else UsageError."""
+    """The SdfError for an exception while writing an output, with its name: OutOfMemoryError for a failed allocation,
+    else UsageError."""
     if is_shortage(error):
         return as_sdf_error(error, str(output))
     return UsageError(f"{output}: cannot be written: {error.strerror or error}")
@@ -211,7 +210,7 @@ def _size(path: str | Path) -> int:
 
 
 def _words(path: str) -> list[list[str]]:
-    """The words of each line of a small file; empty where it is missing."""
+    """Words per line of a small file; empty if it is missing."""
     try:
         return [line.split() for line in Path(path).read_text().splitlines() if line.strip()]
     except OSError:

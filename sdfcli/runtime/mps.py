@@ -1,4 +1,4 @@
-"""NVIDIA's Multi-Process Service (MPS): kernels of several processes run beside each other, not in time slices."""
+"""NVIDIA's Multi-Process Service (MPS): kernels of several processes run concurrently, not in time slices."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from sdfcli.runtime.processes import without_current_folder
 PROGRAM = "nvidia-cuda-mps-control"
 PIPES = "CUDA_MPS_PIPE_DIRECTORY"
 CLIENTS = "SDFCLI_MPS_CLIENTS"
-"""The variable that says how many processes share a service of our own."""
+"""Environment variable with the process count per GPU of a service started here."""
 SYSTEM_PIPES = "/tmp/nvidia-mps"
-"""Where processes look for a service without that variable."""
+"""Folder in which processes look for a service if PIPES is not set."""
 STARTING = 10.0
-"""Seconds that a service has to start."""
+"""Timeout for starting a service, in seconds."""
 ENDING = 'cat; echo quit -t 1 | "$0"; rm -rf -- "$CUDA_MPS_PIPE_DIRECTORY"'
-"""Ends a service, and removes its folder, once nobody can write to the input any more, whatever ended them."""
+"""Ends a service and removes its folder once all writers of its standard input have ended, for whatever reason."""
 
 
 def is_there() -> bool:
-    """Whether processes can share GPUs by a service: one that runs, or one of our own."""
+    """Whether processes can share GPUs through a service: one is running or can be started."""
     return _runs() or _program() is not None
 
 
 def clients() -> int | None:
-    """How many processes may run kernels on a GPU at a time, this one among them; None: nobody knows."""
+    """Maximum number of processes that run kernels on a GPU concurrently, including this one; None if unknown."""
     if not _runs():
         return 1
     told = os.environ.get(CLIENTS, "")
@@ -39,16 +39,16 @@ def clients() -> int | None:
 
 @contextmanager
 def service(processes: int) -> Iterator[dict[str, str]]:
-    """A service of our own for so many processes a GPU, until the context is left: the environment variables by which
-    they find it. None where one runs already, which they find by themselves, or where none can be started; kernels then
-    take turns."""
+    """Runs a service for `processes` processes per GPU until the context exits. Yields the environment variables by
+    which they find it: none if a service already runs, which needs no variables, or if none can be started; kernels
+    then run in time slices."""
     program = None if _runs() else _program()
     if program is None:
         yield {}
         return
     folder = tempfile.mkdtemp(prefix="sdfcli-mps-")
     found = {PIPES: folder, CLIENTS: str(processes)}
-    # The numbers of GPUs are the clients' to choose: a service that sees a part of them would number that anew.
+    # Clients choose GPUs by number; a service restricted to some GPUs would renumber them.
     environment = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
     environment.update(found, CUDA_MPS_LOG_DIRECTORY=folder)
     ending = subprocess.Popen(

@@ -1,9 +1,10 @@
-"""Parts of a file that takes long: what is done, a file each, in a hidden folder beside it, until all are there.
+"""Parts of a file that takes long to compute: one file per finished part, in a hidden folder next to it, until all
+exist.
 
-A part is a line with the SHA-256 of what follows, a line of JSON, and bytes. It appears whole where its process is
-killed; what a failing machine has damaged does not fit the checksum. The folder is not trusted: only files of the names
-below are read, replaced and removed, and no link is followed. Windows opens no folders: there files go by their paths,
-and only people with special rights make links.
+A part consists of a line with the SHA-256 of the rest, a line of JSON, and bytes. It is written atomically, even if its
+process is killed; a part damaged by a failing machine does not match its checksum. The folder is not trusted: only
+files with the names below are read, replaced or removed, and links are not followed. Windows cannot open folders: there
+files are addressed by path, and creating links needs special rights.
 """
 
 from __future__ import annotations
@@ -24,37 +25,37 @@ from sdfcli.errors import UsageError
 from sdfcli.runtime.memory import free_memory, unwritable
 
 OWN = re.compile(r"\d{6}\.(part|[0-9a-f]{16}\.tmp)")
-"""Names of files that a folder of parts may hold."""
+"""File names allowed in a parts folder."""
 
 LOCK = "lock"
-"""Name of the file that says on Windows that a folder is used: it is there as long as the process."""
+"""Name of the file that marks a folder as used, on Windows; removed when its process closes it or ends."""
 
 NO_LINK: int = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 DIGITS = 6
-"""Digits of a part's number in its name."""
+"""Digits of a part's index in its name."""
 
 
 class Folder(NamedTuple):
-    """A folder that is open: by its descriptor, or by its path where folders are not opened."""
+    """An open folder: its descriptor, or only its path if the system cannot open folders."""
 
     number: int | None
     path: Path
 
     def at(self, name: str) -> str | Path:
-        """What names a file in it to functions that take `dir_fd=number`."""
+        """Name or path of a file in the folder, for functions with `dir_fd=number`."""
         return self.path / name if self.number is None else name
 
 
 def part_name(index: int) -> str:
-    """The name of a part, from 0; of DIGITS digits at most."""
+    """A part's file name. index: from 0, up to DIGITS digits."""
     return f"{index:0{DIGITS}d}.part"
 
 
 def write_part(folder: Path, index: int, head: dict[str, Any], *content: bytes) -> None:
-    """Writes a part, under a spare name, then renames it. Raises what `unwritable` gives."""
+    """Writes a part under a temporary name, then renames it. Raises the error from `unwritable`."""
     text = json.dumps(head).encode() + b"\n"
-    # Not the name of another process: those of a killed command may live on for a moment.
+    # A random name, not that of another process: processes of a killed command may live on for a moment.
     name, spare = part_name(index), f"{index:0{DIGITS}d}.{secrets.token_hex(8)}.tmp"
     try:
         with _opened(folder) as own:
@@ -67,7 +68,7 @@ def write_part(folder: Path, index: int, head: dict[str, Any], *content: bytes) 
 
 
 def read_part(folder: Path, index: int) -> tuple[Any, bytes] | None:
-    """Head and content of a part; None where it is missing or damaged. The head may be any JSON."""
+    """Head and content of a part; None if it is missing or damaged. The head may be any JSON value."""
     try:
         with _opened(folder) as own:
             old = os.O_RDONLY | NO_LINK | getattr(os, "O_NONBLOCK", 0)
@@ -84,11 +85,11 @@ def read_part(folder: Path, index: int) -> tuple[Any, bytes] | None:
 
 @contextlib.contextmanager
 def parts_folder(path: Path, resume: bool, force: bool) -> Iterator[Path]:
-    """The folder for the parts of a file: `.NAME.frames` beside it. It is removed when the block ends without an
-    exception, and where it is empty.
+    """The folder for a file's parts, `.NAME.frames` next to it. When the block ends it is removed if empty, without an
+    exception also with its parts.
 
-    Raises UsageError where it holds parts and neither `resume` is given, which keeps them, nor `force`, which removes
-    them; where another process uses it; and where it is no folder, or cannot be made.
+    Raises UsageError if it holds parts and neither `resume`, which keeps them, nor `force`, which removes them, is set;
+    if another process uses it; if it is not a folder or cannot be created.
     """
     folder = folder_of(path)
     with contextlib.ExitStack() as stack:
@@ -121,12 +122,12 @@ def _refuse_kept(kept: int, path: Path, force: bool) -> None:
 
 
 def folder_of(path: Path) -> Path:
-    """The folder of a file's parts."""
+    """Path of the folder for a file's parts."""
     return path.with_name(f".{path.name}.frames")
 
 
 def kept_frames(path: Path) -> int:
-    """The number of parts beside a file that is not done."""
+    """Number of parts stored for an unfinished file."""
     try:
         with _opened(folder_of(path)) as folder:
             return sum(name.endswith(".part") for name in _own_names(folder))
@@ -135,7 +136,7 @@ def kept_frames(path: Path) -> int:
 
 
 def _lock(folder: Folder, path: Path, stack: contextlib.ExitStack) -> None:
-    """Keeps a folder to this process until it is closed, or until the stack is."""
+    """Locks a folder for this process until the folder or the stack is closed."""
     try:
         if folder.number is not None:
             _flock(folder.number)
@@ -160,7 +161,7 @@ def _flock(number: int) -> None:
 
 @contextlib.contextmanager
 def _opened(folder: Path) -> Iterator[Folder]:
-    """A folder, which must not be a link."""
+    """Opens a folder, which must not be a link."""
     if os.open not in os.supports_dir_fd:
         if folder.is_symlink() or not folder.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
@@ -181,12 +182,12 @@ def _own_names(folder: Folder) -> list[str]:
 
 def _remove(folder: Folder) -> None:
     for name in _own_names(folder):
-        with contextlib.suppress(OSError):  # a folder, which is not ours
+        with contextlib.suppress(OSError):  # a folder, not one of ours
             os.unlink(folder.at(name), dir_fd=folder.number)
 
 
 def _sha256(*content: bytes) -> bytes:
-    """The first line of a part."""
+    """First line of a part: the SHA-256 of the rest, in hexadecimal."""
     digest = hashlib.sha256()
     for piece in content:
         digest.update(piece)

@@ -1,4 +1,4 @@
-"""Command lines of child processes: they import this copy of the package, and nothing from the current folder."""
+"""Command lines of child processes, which import this copy of the package and nothing from the current folder."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if sys.platform == "linux":
     import resource
 
 PR_SET_PDEATHSIG = 1
-"""Option of `prctl`, Linux: the signal that a process gets when its parent ends."""
+"""Linux `prctl` option: the signal sent to a process when its parent ends."""
 
 
 def python(module: str) -> list[str]:
-    """The start of a command line that runs the `main` of a module of this package.
+    """Start of a command line that runs the `main` of a module of this package.
 
-    The child searches modules as this process does, but not in the current folder, which `python -m` and `python -c`
-    search first; `python -P` needs Python 3.11.
+    The child searches for modules as this process does, but not in the current folder, which `python -m` and
+    `python -c` search first; `python -P` needs Python 3.11.
     """
     options = {"-I": sys.flags.isolated, "-E": sys.flags.ignore_environment, "-s": sys.flags.no_user_site}
     start = Path(__file__).resolve().parents[1] / "start.py"
@@ -29,28 +29,28 @@ def python(module: str) -> list[str]:
 
 
 def set_environment() -> None:
-    """Sets what libraries of this process, and its children, read from the environment, before any thread may."""
+    """Sets environment variables for libraries in this process and its children, before any thread may read them."""
     driver.without_cub()
     os.environ["PATH"] = without_current_folder(os.environ.get("PATH", ""))
     if os.name == "nt":
         os.environ["NODEFAULTCURRENTDIRECTORYINEXEPATH"] = "1"  # Windows looks for programs there first
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start as many as there are CPUs, for no work
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start an idle thread per CPU
 
 
 def die_with(parent: int) -> None:
-    """This process is killed when its parent ends, however that ends. On Linux alone. parent: its id.
+    """Makes the system kill this process when its parent ends, for whatever reason. Linux only. parent: process id.
 
-    The system goes by the thread that started this process, so that thread must wait for it.
+    The system watches the thread that started this process, so that thread must wait for it.
     """
     if sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it ended before
+    if os.getppid() != parent:  # already ended
         os._exit(1)
 
 
 def bound_time(seconds: int) -> None:
-    """This process is ended by SIGXCPU after so many seconds of processor time. On Linux alone."""
+    """Makes SIGXCPU end this process after `seconds` of CPU time. Linux only."""
     if sys.platform != "linux":
         return
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
@@ -59,6 +59,6 @@ def bound_time(seconds: int) -> None:
 
 
 def without_current_folder(path: str) -> str:
-    """A `PATH` without empty and relative entries, which refer to the current folder."""
+    """`PATH` without empty and relative entries, which refer to the current folder."""
     kept = os.pathsep.join(filter(os.path.isabs, path.split(os.pathsep)))
-    return kept or ("" if os.name == "nt" else os.defpath)  # that of Windows has the current folder
+    return kept or ("" if os.name == "nt" else os.defpath)  # Windows' default has the current folder

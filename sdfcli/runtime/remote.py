@@ -1,7 +1,7 @@
-"""Files elsewhere, through fsspec: https://, s3://, and members of archives, as in zip://member.ply::file.zip.
+"""Remote files, through fsspec: https://, s3://, and archive members, as in zip://member.ply::file.zip.
 
-They are fetched to a temporary folder, and sent when they are whole. What is there is never replaced. Names and
-messages are shown without credentials.
+Inputs are downloaded to a temporary folder; outputs are uploaded once complete. Existing remote files are never
+replaced. Names and messages are shown without credentials.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ from sdfcli.errors import DeviceError, InputError, SdfError, UsageError
 from sdfcli.runtime.files import existing_file
 
 READ, WRITTEN = ("http", "https", "s3", "zip"), ("s3",)
-"""Protocols of inputs, and of outputs."""
+"""Protocols of inputs and of outputs."""
 PIECE = 1 << 22
-"""Bytes that are fetched at a time."""
+"""Chunk size of downloads, in bytes."""
 SPARE = 64 << 20
-"""Bytes of the disk that stay free."""
+"""Disk space that downloads leave free, in bytes."""
 
 
 SILENCE = 60
-"""Seconds without a byte after which a server is given up. All of a download may take any time."""
+"""Seconds without data after which a server is given up; a whole download may take any time."""
 
 URL = r"\b[a-z][a-z0-9+.-]+:/+"
-"""The start of a URL, also of one that was taken for a path, which has one slash there."""
+"""Start of a URL, or of a URL that became a path, which leaves one slash."""
 
 
 def is_remote(name: Any) -> bool:
-    """Whether a name has a protocol."""
+    """Whether a name starts with a protocol."""
     return isinstance(name, str) and re.match(r"[a-z][a-z0-9+.-]+://", name, re.IGNORECASE) is not None
 
 
 def shown(text: str) -> str:
-    """A text without what stands in its URLs for a password: user names, and queries, as signed ones have."""
+    """A text without credentials in its URLs: user names, passwords, and queries, as in signed URLs."""
     text = re.sub(rf"({URL})[^/\s]*@", r"\1", text, flags=re.IGNORECASE)
-    # What follows the first colon is no port: a password with a slash.
+    # The text after the first colon is not a port: a password with a slash.
     text = re.sub(rf"({URL})[^/\s@:\[]*:(?!\d*(?:[/?#:\s]|$))\S*@", r"\1", text, flags=re.IGNORECASE)
     end = r"(?=::[a-z][a-z0-9+.-]*://|:?(?:\s|$))"
     return re.sub(rf"({URL}[^\s?#]*)[?#]\S*?{end}", r"\1", text, flags=re.IGNORECASE)
 
 
 def file_name(name: str) -> str:
-    """The last part of a remote name, as `bunny.ply`. Raises UsageError where that can name no file."""
+    """Last part of a remote name, as `bunny.ply`. Raises UsageError if it cannot be a file name."""
     protocol, _, place = shown(name).partition("::")[0].partition("://")
     if protocol.lower() != "zip":
-        place = place.partition("/")[2]  # of a server, or a bucket
+        place = place.partition("/")[2]  # path within a server or bucket
     last = place.rpartition("/")[2]
     if last in ("", ".", "..") or not last.isprintable():
         raise UsageError(f"{shown(name)}: names no file")
@@ -59,20 +59,20 @@ def file_name(name: str) -> str:
 
 
 _NAMES: dict[str, str] = {}
-"""What the files are shown as that remote ones were fetched to."""
+"""Remote names, as shown, by the paths of their downloads."""
 
 
 def known_as(path: Path) -> str:
-    """What a file is shown as: the remote one that was fetched to it, or itself."""
+    """The name to show for a file: the remote name of a download, else its path."""
     return _NAMES.get(str(path), str(path))
 
 
 @contextlib.contextmanager
 def local_input(name: str) -> Iterator[str]:
-    """The name of a file with the content of a remote one while the block runs; another name as it is.
+    """Name of a local file: a remote file's download, which exists while the block runs; other names are unchanged.
 
-    Raises InputError for what cannot be fetched, UsageError for other protocols, and DeviceError without fsspec. Errors
-    within the block name the remote file.
+    Raises InputError if the download fails, UsageError for other protocols, DeviceError without fsspec. Errors within
+    the block name the remote file.
     """
     if not is_remote(name):
         yield name
@@ -93,8 +93,8 @@ def local_input(name: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def local_output(name: str) -> Iterator[str]:
-    """The name of a file that is sent to a remote place when the block ends without an exception; another name as it
-    is. Raises UsageError where something is there, or cannot be written."""
+    """Name of a local file: for a remote name, a file uploaded when the block ends without an exception; other names
+    are unchanged. Raises UsageError if the remote file exists or cannot be written."""
     if not is_remote(name):
         yield name
         return
@@ -113,7 +113,7 @@ def local_output(name: str) -> Iterator[str]:
 
 
 def refuse_existing(name: str) -> None:
-    """Raises UsageError where something is there, or nothing can be written."""
+    """Raises UsageError if the remote file exists or cannot be written."""
     _check_protocols(name, WRITTEN, "written to")
     with _faults(name, UsageError, "written"):
         system, place = _open(name)
@@ -126,8 +126,8 @@ def _exists(name: str) -> UsageError:
 
 
 def _check_protocols(name: str, known: tuple[str, ...], what: str) -> None:
-    """Raises UsageError for a chain with a link of another protocol, and InputError for one whose archive on this
-    machine is no regular file."""
+    """Raises UsageError for a chain with a link of another protocol, and InputError if its archive on this machine is
+    not a regular file."""
     *members, last = _chain(name)
     for link in [*members, last] if is_remote(last) else members:
         if link.partition("://")[0] not in known:
@@ -140,12 +140,12 @@ def _check_protocols(name: str, known: tuple[str, ...], what: str) -> None:
 
 
 def _chain(name: str) -> list[str]:
-    """The links of a name, as zip://member and file.zip, with their protocols in lower case."""
+    """Links of a chained name, as zip://member and file.zip, with protocols in lower case."""
     return [re.sub("^[^:/]+://", lambda start: start[0].lower(), link) for link in name.split("::")]
 
 
 def _open(name: str) -> tuple[Any, str]:
-    """The file system of a name, and the place in it."""
+    """A name's file system, and the path in it."""
     import fsspec
 
     chain = _chain(name)
@@ -153,7 +153,7 @@ def _open(name: str) -> tuple[Any, str]:
     if web := {"http", "https"} & {link.partition("://")[0] for link in chain}:
         from aiohttp import ClientTimeout
 
-        # By default all of a download must be there within five minutes.
+        # By default, a whole download is limited to five minutes.
         patient = {"client_kwargs": {"timeout": ClientTimeout(total=None, sock_connect=SILENCE, sock_read=SILENCE)}}
         options = patient if len(chain) == 1 else dict.fromkeys(web, patient)
     found: tuple[Any, str] = fsspec.core.url_to_fs("::".join(chain), **options)
@@ -161,7 +161,7 @@ def _open(name: str) -> tuple[Any, str]:
 
 
 def _fetch(name: str, path: Path) -> None:
-    """Copies a remote file, as far as the disk has room."""
+    """Downloads a remote file. Raises InputError if it does not fit on the disk."""
     system, place = _open(name)
     with system.open(place, "rb") as source, open(path, "wb") as target:
         _check_room(path, getattr(source, "size", None) or 0)
@@ -178,7 +178,7 @@ def _check_room(path: Path, size: int) -> None:
 
 @contextlib.contextmanager
 def _faults(name: str, kind: type[SdfError], what: str) -> Iterator[None]:
-    """Raises errors of libraries as those of this package, in a line without credentials."""
+    """Turns library errors into this package's, one line each, without credentials."""
     try:
         yield
     except UsageError:
@@ -190,14 +190,14 @@ def _faults(name: str, kind: type[SdfError], what: str) -> Iterator[None]:
         raise DeviceError(message) from error
     except FileNotFoundError as error:
         raise kind(f"{shown(name)}: no such file, or no such place") from error
-    except Exception as error:  # each protocol has exceptions of its own
+    except Exception as error:  # each protocol has its own exceptions
         reason = shown(str(error).strip().split("\n")[0]) or type(error).__name__
         raise kind(f"{shown(name)}: cannot be {what}: {reason}") from error
 
 
 @contextlib.contextmanager
 def _renamed(path: Path, name: str) -> Iterator[None]:
-    """Errors within it name the remote file."""
+    """Makes errors within the block name the remote file."""
     try:
         yield
     except SdfError as error:

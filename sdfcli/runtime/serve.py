@@ -1,6 +1,6 @@
-"""The main loop of a child process that answers requests, as JSON Lines (see child.py).
+"""Main loop of a child process that answers requests in JSON Lines (see child.py).
 
-It ends when its input does, also when its parent process is killed.
+It ends when its input does, also if its parent process is killed.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Handler = Callable[[Any, Answer], None]
 
 
 def serve(start: Callable[[Any], Handler]) -> None:
-    """Serves until the input ends. start: makes from the first message what answers each request, by calls."""
+    """Serves until the input ends. start: returns the request handler for the first message."""
     driver.without_cub()
     if not driver.present():
         memory.bound()
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # prints of libraries are no answers
+    os.dup2(2, 1)  # keeps library output out of the answers
     asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(asked,), daemon=True).start()
 
@@ -40,7 +40,7 @@ def serve(start: Callable[[Any], Handler]) -> None:
 
     with contextlib.suppress(KeyboardInterrupt, BrokenPipeError):
         handler = start(asked.get())
-        interrupts.watch(signal.SIGTERM)  # until now it ends the process: interrupted imports raise errors of their own
+        interrupts.watch(signal.SIGTERM)  # before, it ends the process: interrupted imports raise other errors
         answer("ready")
         while True:
             handler(_next(asked), answer)
@@ -52,14 +52,14 @@ def _listen(asked: queue.SimpleQueue[Any]) -> None:
         asked.put(json.loads(line))
     if os.name == "nt":
         _thread.interrupt_main(signal.SIGTERM)
-    else:  # also ends a wait of the main thread
+    else:  # also interrupts a waiting main thread
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
     time.sleep(GRACE)
     os._exit(1)
 
 
 def _next(asked: queue.SimpleQueue[Any]) -> Any:
-    """The next request. With CUDA in the process, a wait without a time limit was not interrupted by signals."""
+    """The next request. Polls, since signals did not interrupt a wait without timeout with CUDA in the process."""
     while True:
         with contextlib.suppress(queue.Empty):
             return asked.get(timeout=0.2)

@@ -1,4 +1,4 @@
-"""Signatures in which the fields of a dataclass replace `**parameters`."""
+"""Signatures with a dataclass's fields in place of `**parameters`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def takes(parameters: type) -> Callable[[Function], Function]:
-    """Decorator of a function with `**parameters`: `inspect.signature`, `help` and editors show the dataclass's fields
-    instead, as keywords with their defaults."""
+    """Decorator for a function with `**parameters`: `inspect.signature`, `help` and editors show the dataclass's fields
+    instead, as keywords with defaults."""
 
     def spelled_out(function: Function) -> Function:
         signature = inspect.signature(function)

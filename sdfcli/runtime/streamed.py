@@ -1,4 +1,5 @@
-"""HDF5 files that grow on the disk. Where a write fails, as on a full disk, HDF5 may abort the process: none fails."""
+"""HDF5 files that grow on disk. HDF5 may abort the process if a write fails, as on a full disk, so none is reported to
+HDF5 as failed."""
 
 from __future__ import annotations
 
@@ -11,11 +12,11 @@ from sdfcli.runtime import interrupts
 from sdfcli.runtime.libraries import import_h5py
 
 METADATA = 1 << 17
-"""Bytes of HDF5's cache of metadata, which takes ten times as many of memory."""
+"""Size of HDF5's metadata cache, in bytes; it takes ten times as much memory."""
 
 
 class _Disk:
-    """A binary file for HDF5 whose writes never fail: the first error is kept, later writes are dropped."""
+    """A binary file for HDF5 whose writes never fail: the first error is stored, later writes are dropped."""
 
     def __init__(self, path: Path) -> None:
         self._file = open(path, "w+b", buffering=0)  # noqa: SIM115 (closed by `streamed_hdf5`)
@@ -42,7 +43,7 @@ class _Disk:
         """Nothing is buffered."""
 
     def check(self) -> None:
-        """Raises the first error of a write, and KeyboardInterrupt after an interrupt."""
+        """Raises the first write error, and KeyboardInterrupt after an interrupt."""
         interrupts.check()
         if self.error is not None:
             raise self.error
@@ -50,8 +51,8 @@ class _Disk:
 
 @contextmanager
 def streamed_hdf5(path: Path) -> Iterator[tuple[Any, Callable[[], None]]]:
-    """Creates an HDF5 file; yields it, and a function that raises OSError if a write has failed, to be called now and
-    then. The same is raised at the end, and KeyboardInterrupt where one came during a write. Memory holds a few chunks
+    """Creates an HDF5 file; yields it and a check, to be called regularly, that raises OSError if a write has failed
+    and KeyboardInterrupt after an interrupt during a write. The check also runs at the end. Memory holds a few chunks
     of the file."""
     h5py = import_h5py()
     disk = _Disk(path)
@@ -61,13 +62,13 @@ def streamed_hdf5(path: Path) -> Iterator[tuple[Any, Callable[[], None]]]:
                 _bound_cache(file)
                 yield file, disk.check
         finally:
-            disk.check()  # in place of an error of HDF5 that follows from it
+            disk.check()  # instead of an HDF5 error that follows from it
     finally:
         disk.close()
 
 
 def _bound_cache(file: Any) -> None:
-    """Gives the cache of metadata a fixed size: by default it grows with the file, to 32 MB."""
+    """Fixes the metadata cache's size: by default it grows with the file, to 32 MB."""
     config = file.id.get_mdc_config()
     config.set_initial_size = True
     config.initial_size = config.min_size = config.max_size = METADATA

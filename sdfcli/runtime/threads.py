@@ -1,5 +1,5 @@
-"""Threads of Python where memory suffices. Without memory for what it begins with, a thread may end before it has told
-that it began, and who started it waits for that for ever."""
+"""Python threads, started only if memory suffices. A thread without enough memory may end before it signals its start,
+for which the starting thread waits forever."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from typing import Any
 from sdfcli.runtime.memory import STACK, allowed_memory
 
 SPARE = 64 << 20
-"""Bytes that must be left beside the stacks of new threads, for what they and others allocate."""
+"""Bytes to leave free besides the stacks of new threads, for allocations of all threads."""
 
 
 def may_start(count: int = 1) -> int:
-    """How many of `count` new threads the limits of this process leave memory for."""
+    """Number of new threads, up to `count`, that fit into this process's memory limits."""
     return max(0, min(count, (allowed_memory() - SPARE) // STACK))
 
 
 def executor(count: int) -> Executor:
-    """At most `count` threads, fewer where memory is short; without memory for one the calling thread, which does the
-    work when it is submitted."""
+    """An executor with up to `count` threads, fewer if memory is short. If none fits, tasks run in the calling thread
+    when they are submitted."""
     most = may_start(count)
     return ThreadPoolExecutor(most) if most else _CallingThread()
 
 
 def kept_threads(count: int) -> Executor:
-    """The same, but not to be shut down: where memory suffices for all, these threads stay for who comes next, as one
-    takes 0.4 ms to start. They serve first who came first."""
+    """The same, but must not be shut down: if memory suffices for all threads, a persistent pool is reused, as a thread
+    takes 0.4 ms to start. Tasks run first in, first out."""
     return _kept() if may_start(count) == count else executor(count)
 
 
@@ -38,8 +38,8 @@ def _kept() -> Executor:
     return ThreadPoolExecutor(thread_name_prefix="sdfcli")
 
 
-if hasattr(os, "register_at_fork"):  # where there are forks
-    os.register_at_fork(after_in_child=_kept.cache_clear)  # a child has none of its parent's threads
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_kept.cache_clear)  # threads do not survive a fork
 
 
 class _CallingThread(Executor):
