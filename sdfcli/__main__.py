@@ -7,8 +7,8 @@ from sdfcli.runtime import interrupts
 
 
 def main() -> None:
-    """The entry point of the command line."""
-    for number in (SIGINT, SIGTERM):  # ended by either, it leaves no half-written files
+    """Command line entry point."""
+    for number in (SIGINT, SIGTERM):  # neither leaves half-written files
         interrupts.watch(number)
     try:
         from sdfcli.runtime import driver, processes
