@@ -32,8 +32,7 @@ def rounding(surface: Surface, cell: float) -> float | None:
 
 
 def write_mesh(temporary: Path, ending: str, surface: Surface, cell: float) -> None:
-    """Writes PLY, OBJ, STL or GLB. Coordinates are float64 in OBJ and, if float32 is too coarse, in PLY; else float32.
-    """
+    """Writes PLY, OBJ, STL or GLB. Coordinates are float64 in OBJ and, if float32 is too coarse, PLY; else float32."""
     if ending == ".ply":
         write_ply(temporary, surface, np.float32 if rounding(surface, cell) is None else np.float64)
         return
