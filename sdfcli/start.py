@@ -1,6 +1,6 @@
-"""`python FOLDER/sdfcli/start.py MODULE [ARGUMENT ...]`: runs a module's `main` from the package in that folder.
+"""`python FOLDER/sdfcli/start.py MODULE [ARGUMENT ...]`: runs a module's `main` from the package in FOLDER.
 
-For runtime/processes.py. `python -m` searches the current folder first, for this package and for Python's modules.
+For runtime/processes.py. `python -m` would search the current folder first, for this package and Python's own modules.
 """
 
 import os
@@ -8,9 +8,9 @@ import sys
 
 
 def main() -> None:
-    """Imports this copy of the package, even if another is first on Python's path, and runs the module."""
+    """Imports this copy of the package, whichever copy is first on Python's path, and runs the module."""
     here = os.path.dirname(__file__)
-    sys.path[:] = [folder for folder in sys.path if folder != here]  # put first by Python: `errors` would be ours
+    sys.path[:] = [folder for folder in sys.path if folder != here]  # Python puts it first, so `errors` would be ours
     from importlib.util import module_from_spec, spec_from_file_location
 
     spec = spec_from_file_location("sdfcli", os.path.join(here, "__init__.py"), submodule_search_locations=[here])

@@ -1,4 +1,4 @@
-"""`isosurface`: triangle meshes of level sets of fields and volumes."""
+"""`isosurface`: level sets of fields and volumes as triangle meshes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from sdfcli.runtime.files import existing_file
 from sdfcli.runtime.memory import unreadable
 
 MOST_BY_DEFAULT = 1024
-"""Default maximum of cells along an axis."""
+"""Default maximum cell count along an axis."""
 MOST_FOR_SHEETS, FEW = 4096, 0.05
-"""Default maximum of cells along an axis for fields with sheets; minimum share of leaves for them to count."""
+"""Default maximum cell count along an axis for fields with sheets; minimum share of leaves for sheets to count."""
 
 
 def isosurface(
@@ -33,18 +33,17 @@ def isosurface(
     device: str = "auto",
     threads: int | None = None,
 ) -> Surface:
-    """Extracts the level set of a field or a volume as a triangle mesh, by marching cubes; smaller values are inside.
+    """Extracts a level set from a field or volume as a triangle mesh, by marching cubes; smaller values are inside.
 
     Args:
-        source: a Field, the path of a field, or a volume (nx, ny, nz) as an array or the path of a .npy file. A
-            volume's value [i, j, k] lies at spacing x (i, j, k). A CuPy volume stays on its device, and gives CuPy
-            arrays.
-        iso: the level: a distance in the mesh's units, or a value of the volume.
-        resolution: cells along each axis of a field's domain. None: those of the octree's finest level, at most 1024,
-            or 4096 where thin walls need it.
+        source: a Field, a field file's path, or a volume (nx, ny, nz) as an array or a .npy file's path. A volume's
+            value [i, j, k] lies at spacing x (i, j, k). A CuPy volume stays on its device, and gives CuPy arrays.
+        iso: level, a distance in the mesh's units or a value in the volume.
+        resolution: cells along each axis of a field's domain. None: as in the octree's finest level, at most 1024, or
+            4096 if thin walls need it.
         spacing: spacing of a volume's values, a number or three. None: 1.
-        device: `auto`, `cpu`, `cuda`, `cuda:N`, or several GPUs as in `cuda:0,1`. The result does not depend on it.
-        threads: number of CPU threads; default: all CPUs that the process may use.
+        device: `auto`, `cpu`, `cuda`, `cuda:N`, or several GPUs as in `cuda:0,1`. The result is the same on all.
+        threads: CPU thread count; default: all CPUs available to the process.
 
     Raises:
         InputError: the source cannot be read or used, or has no surface at this level.
@@ -62,7 +61,7 @@ def isosurface(
 
 
 def open_source(source: Any) -> Any:
-    """A Field, or a volume, memory-mapped from a file. Raises InputError for anything else."""
+    """A Field, or a volume, memory-mapped if from a file. Raises InputError for anything else."""
     if not isinstance(source, (str, Path)):
         found = source if isinstance(source, Field) or hasattr(source, "dtype") else np.asarray(source)
         return found if isinstance(found, Field) else unmasked(found, "volume")
@@ -80,7 +79,7 @@ def open_source(source: Any) -> Any:
 def make_source(
     opened: Any, backend: Backend, iso: float, resolution: int | None, spacing: npt.ArrayLike | None
 ) -> Source:
-    """The Source of `extract`. Raises UsageError for parameters that do not apply to the source."""
+    """The Source for `extract`. Raises UsageError for parameters not applicable to the source."""
     if not math.isfinite(iso) or abs(iso) > float(np.finfo(np.float32).max):
         raise UsageError(f"--iso {iso}: use a finite number")
     if isinstance(opened, Field):
@@ -93,8 +92,11 @@ def make_source(
 
 
 def default_resolution(field: Field) -> int:
-    """Cells along an axis of the octree's finest level, at most MOST_BY_DEFAULT. Where more than the share FEW of the
-    leaves is for sheets: of the finest level with more than that share of leaves, at most MOST_FOR_SHEETS."""
+    """Cells along an axis in the octree's finest level, at most MOST_BY_DEFAULT.
+
+    If the share of leaves for sheets is FEW or more, the count may rise to MOST_FOR_SHEETS: as in the finest level with
+    that share of leaves in it and finer levels.
+    """
     count = np.bincount(field.leaf_level)
     if field.info.get("sheets", {}).get("leaves", 0) < FEW * count.sum():
         return min(finest(field), MOST_BY_DEFAULT)
@@ -104,5 +106,5 @@ def default_resolution(field: Field) -> int:
 
 
 def finest(field: Field) -> int:
-    """Cells along an axis of the octree's finest level."""
+    """Cells along an axis in the octree's finest level."""
     return 1 << int(field.leaf_level.max())

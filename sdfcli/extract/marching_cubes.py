@@ -1,9 +1,8 @@
 """Marching cubes over several devices.
 
-The bricks of the grid have one order. Each device takes contiguous parts of it, and makes the vertices and triangles of
-its own bricks. To number the vertices that its triangles share with later bricks, it also counts those: cells in the
-bricks that touch its own, and signs in the bricks that touch these. So the numbers of vertices do not depend on the
-devices.
+The grid's bricks are sorted by number. Each device processes contiguous parts of this order, and creates vertices and
+triangles for the bricks in them. To index vertices shared with later bricks, it also counts cells in later adjacent
+bricks, which requires signs in the bricks adjacent to these. Vertex indices therefore do not depend on the devices.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from sdfcli.extract.sources import BRICK, WORDS, Source
 from sdfcli.extract.tables import MOST_TRIANGLES, triangle_table
 
 PART = 1 << 19
-"""Bricks per part of a device: up to about 2 GB."""
+"""Bricks per part on a device: up to about 2 GB."""
 
 MOST_VERTICES = (1 << 31) - 1
-"""Maximum vertices of mesh files."""
+"""Maximum vertex count in mesh files."""
 
 
 @functools.cache
@@ -38,9 +37,9 @@ class Surface:
     """An indexed triangle mesh.
 
     Attributes:
-        vertices: (v, 3) float64, each on an edge of the grid.
-        faces: (f, 3) uint32, counter-clockwise seen from where values are larger.
-        cut: whether the surface meets the border of the grid; otherwise it is closed.
+        vertices: (v, 3) float64, each on a grid edge.
+        faces: (f, 3) uint32, counter-clockwise seen from the side with larger values.
+        cut: whether the surface meets the grid's border; otherwise it is closed.
     """
 
     vertices: Array
@@ -56,13 +55,13 @@ def extract(
     part: int = PART,
     to_host: bool = True,
 ) -> Surface:
-    """The level set of a source; values below the level are inside. It does not depend on devices and parts.
+    """Extracts a source's level set; values below the level are inside. The mesh does not depend on devices or parts.
 
-    weights: relative speeds of the devices; default: equal. part: bricks per part. to_host: False leaves the mesh on
-    the device, for one device only.
+    weights: relative device speeds; default: equal. part: bricks per part. to_host: False leaves the mesh on the
+    device, for one device only.
 
-    Raises InputError where there is no surface, or where values next to it are not finite; OutOfMemoryError for more
-    than MOST_VERTICES vertices.
+    Raises InputError without a surface, or if values next to it are not finite; OutOfMemoryError for more than
+    MOST_VERTICES vertices.
     """
     count = max(1, -(-len(source) // (part * len(backends))))
     pieces: list[tuple[Array, Array]] = []
@@ -90,14 +89,14 @@ def extract(
 
 
 class Part:
-    """A part of the bricks on one device. Its cells are counted, then, with the counts of earlier parts, meshed."""
+    """Consecutive bricks on one device. Their cells are counted, then, given earlier parts' counts, meshed."""
 
     def __init__(self, backend: Backend, source: Source, first: int, last: int) -> None:
         self.backend, self.source, self.first, self.last = backend, source, first, last
         self.base = 0
 
     def count(self) -> None:
-        """Two scans: of flags, for the active cells, and of their counts, for the offsets of vertices and triangles."""
+        """Scans flags, for active cells, then these cells' counts, for vertex and triangle offsets."""
         with self.backend.active():
             self._count()
 
@@ -145,14 +144,14 @@ class Part:
         for counts, most in ((self.vertices, 3), (self.triangles, MOST_TRIANGLES)):
             check_total(counts, 0, most)
             counts.start()
-        # Reading a number from a device costs as much as a small kernel.
+        # Reading one number back from a device costs as much as a small kernel.
         own = found if self.last == touching else int(self.first_cell[WORDS * (self.last - self.first)])
         ends = xp.concatenate([self.vertices.sums[own : own + 1], self.triangles.sums[own : own + 1]])
         self.own_cells = own
         self.own_vertices, self.own_triangles = map(int, backend.to_host(ends))
 
     def mesh(self, to_host: bool) -> tuple[Array, Array]:
-        """Vertices and faces of the part's own bricks; vertices are numbered from `base`."""
+        """Vertices and faces for the part's own bricks; vertex indices start at `base`."""
         with self.backend.active():
             vertices, faces = self._mesh()
             cut, broken = self.backend.to_host(self.marks)

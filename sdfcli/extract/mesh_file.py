@@ -15,14 +15,15 @@ DOUBLES = (".ply", ".obj")
 """Formats with coordinates in double precision."""
 
 FINE = 1e-4
-"""Maximum spacing of float32 coordinates, in cells: a tenth of the distance that keeps vertices apart."""
+"""Maximum float32 rounding error of coordinates, in cells: a tenth of the clearance between vertices and nodes."""
 
 ROWS = 1 << 16
-"""Rows of a text that are objects at a time."""
+"""Text rows converted to Python objects per batch."""
 
 
 def rounding(surface: Surface, cell: float) -> float | None:
-    """The spacing of the coordinates in float32 where it is too coarse for cells of this edge; else None."""
+    """Float32 rounding error of the largest coordinate if too coarse for cells with edge `cell`, infinite on overflow;
+    else None."""
     largest = max(-surface.vertices.min(), surface.vertices.max())
     if largest > np.finfo(np.float32).max:
         return math.inf
@@ -31,7 +32,7 @@ def rounding(surface: Surface, cell: float) -> float | None:
 
 
 def write_mesh(temporary: Path, ending: str, surface: Surface, cell: float) -> None:
-    """Writes PLY, OBJ, STL or GLB, in float32, or in float64 where that is too coarse and the format has it."""
+    """Writes PLY, OBJ, STL or GLB. Coordinates are float64 in OBJ and, if float32 is too coarse, PLY; else float32."""
     if ending == ".ply":
         write_ply(temporary, surface, np.float32 if rounding(surface, cell) is None else np.float64)
         return
@@ -43,7 +44,7 @@ def write_mesh(temporary: Path, ending: str, surface: Surface, cell: float) -> N
 
 
 def write_obj(path: Path, surface: Surface) -> None:
-    """An OBJ file with as many digits as tell float64 coordinates apart, whatever their size."""
+    """Writes OBJ with enough digits to distinguish float64 coordinates of any magnitude."""
     with open(path, "w", encoding="ascii", newline="\n") as file:
         for keyword, rows in (("v", surface.vertices), ("f", surface.faces.astype(np.int64) + 1)):
             for start in range(0, len(rows), ROWS):
@@ -51,7 +52,7 @@ def write_obj(path: Path, surface: Surface) -> None:
 
 
 def write_ply(path: Path, surface: Surface, dtype: type) -> None:
-    """A binary little-endian PLY file with coordinates of type float32 or float64."""
+    """Writes binary little-endian PLY with float32 or float64 coordinates."""
     coordinate = "float" if dtype is np.float32 else "double"
     header = ["ply", "format binary_little_endian 1.0", f"element vertex {len(surface.vertices)}"]
     header += [f"property {coordinate} {axis}" for axis in "xyz"]

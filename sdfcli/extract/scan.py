@@ -1,7 +1,7 @@
 """Exclusive scan (prefix sums) over any number of devices: output[i] is the sum of input[0] .. input[i - 1].
 
-Each piece is scanned by the library on one device. Its base, the sum of all pieces before it, is applied in one of two
-ways. From host to host, copies dominate: a piece is scanned on arrival, its subtotal goes to the host, and the base is
+Each chunk is scanned by a library on one device. Its base, the sum of all earlier chunks, is applied in one of two
+ways. From host to host, copies dominate: a chunk is scanned on arrival, its subtotal goes to the host, and the base is
 added to its elements, four per thread. On devices, memory bandwidth dominates: parts are reduced first, which reads
 them once, and each scan starts from its base; adding it afterwards would read and write everything again.
 """
@@ -20,10 +20,10 @@ from sdfcli.backend import Array, Backend
 from sdfcli.runtime.threads import executor
 
 CHUNK = 1 << 21
-"""Elements per chunk of an array on the host."""
+"""Elements per chunk for a host array."""
 
 LARGEST_PART = 1 << 30
-"""Maximum elements of a part, which the library counts in 31 bits."""
+"""Maximum elements per part, which the library counts in 31 bits."""
 
 T = TypeVar("T")
 
@@ -31,8 +31,8 @@ T = TypeVar("T")
 class Counts:
     """n unsigned numbers on a device, with memory for their exclusive scan in place.
 
-    values  (n,) uint32 or uint64: the numbers, written by the caller.
-    sums    (n + 1,): after the scan, the offset of each number, and the total.
+    values  (n,) uint32 or uint64, written by the caller.
+    sums    (n + 1,), after the scan: each number's offset, and the total.
     """
 
     def __init__(self, backend: Backend, n: int, dtype: Any = np.uint32) -> None:
@@ -53,7 +53,7 @@ class Counts:
         return exclusive_scan([self], most)
 
     def total(self) -> int:
-        """The sum of the numbers, before their scan."""
+        """The numbers' sum, before their scan."""
         return int(self.values.sum(dtype=np.uint64))
 
     def start(self, base: int = 0) -> None:
@@ -75,8 +75,8 @@ class Counts:
 def exclusive_scan(parts: Sequence[Counts], most: int | None = None) -> int:
     """Scans parts, each on its own device, as one array; returns the total.
 
-    A device may have several parts, and parts may be empty. most: upper bound of the numbers, which saves a check for
-    overflow. Raises OverflowError, with the numbers unchanged, where the sums need more bits; then use uint64.
+    A device may have several parts, and parts may be empty. most: upper bound on the numbers, which saves an overflow
+    check. Raises OverflowError, with the numbers unchanged, if the sums need more bits; then use uint64.
     """
     if not parts:
         return 0
@@ -88,19 +88,19 @@ def exclusive_scan(parts: Sequence[Counts], most: int | None = None) -> int:
     for part in parts[:-1]:
         with part.backend.active():
             fits = most is not None and len(part) * most <= np.iinfo(part.sums.dtype).max
-            sums.append(part.values.sum(dtype=part.sums.dtype if fits else np.uint64))  # of one type: by CUB
+            sums.append(part.values.sum(dtype=part.sums.dtype if fits else np.uint64))  # by CUB for equal types
     bases = [0, *accumulate(map(int, sums))]
     with parts[-1].backend.active():
         check_total(parts[-1], bases[-1], most)
     for part, base in zip(parts, bases, strict=True):
         with part.backend.active():
             part.start(base)
-    with parts[-1].backend.active():  # or the copy does not wait for this device
+    with parts[-1].backend.active():  # else the copy does not wait for this device
         return int(parts[-1].sums[-1])
 
 
 def check_total(part: Counts, before: int, most: int | None) -> None:
-    """Raises OverflowError where the sums of a part, from a base, exceed their type."""
+    """Raises OverflowError if a part's sums, starting from `before`, exceed their type. most: see `exclusive_scan`."""
     limit = int(np.iinfo(part.sums.dtype).max)
     narrow = part.sums.dtype == np.uint32
     if before > limit or (narrow and (most is None or before + len(part) * most > limit)):
@@ -119,15 +119,15 @@ def exclusive_scan_on_host(
     most: int | None = None,
     chunk: int | None = None,
 ) -> tuple[npt.NDArray[Any], int]:
-    """The exclusive scan (n,) of numbers (n,) on the host, and their total, by one or more devices.
+    """Exclusive scan (n,) and total of host numbers (n,), by one or more devices.
 
-    The devices take chunks in turn, so that uploads, scans and downloads overlap, and a chunk waits only for the
-    subtotals of earlier chunks. Copies overlap where `values` and `out` are pinned (Backend.pinned).
+    Chunks are distributed over devices, so that uploads, scans and downloads overlap, and a chunk waits only for
+    earlier chunks' subtotals. Copies overlap if `values` and `out` are pinned (Backend.pinned).
 
-    values: uint32. weights: relative speeds of the devices; default: equal. dtype: uint32 or uint64, of the sums.
-    most: as for `exclusive_scan`. chunk: elements; default: 2^21, or fewer so that every device has a chunk.
+    values: uint32. weights: relative device speeds; default: equal. dtype: uint32 or uint64, for the sums. most: as for
+    `exclusive_scan`. chunk: elements per chunk; default: 2^21, or fewer so that every device has a chunk.
 
-    Raises OverflowError where the total exceeds `dtype`.
+    Raises OverflowError if the total exceeds `dtype`.
     """
     values = np.ascontiguousarray(values, np.uint32)
     if out is None:
@@ -139,7 +139,7 @@ def exclusive_scan_on_host(
     dealt = _dealt(backends, weights, len(starts))
     streams = {backend: iter(backend.streams(dealt.count(backend))) for backend in set(dealt)}
     jobs = []
-    with ExitStack() as ends:  # no memory is freed during its copy, also after an OverflowError
+    with ExitStack() as ends:  # no memory is freed during its copy, even after an OverflowError
         for start, backend in zip(starts, dealt, strict=True):
             piece, subtotal, stream = values[start : start + chunk], backend.pinned(1, dtype), next(streams[backend])
             ends.callback(stream.synchronize)
@@ -168,7 +168,7 @@ def exclusive_scan_on_host(
 
 
 def split(n: int, weights: Sequence[float], granularity: int = 1) -> list[tuple[int, int]]:
-    """0 .. n split into contiguous parts in proportion to the weights, at multiples of `granularity`.
+    """Splits 0 .. n into contiguous parts in proportion to the weights, at multiples of `granularity`.
 
     Parts are half-open ranges (first, last); some may be empty.
     """
@@ -178,7 +178,7 @@ def split(n: int, weights: Sequence[float], granularity: int = 1) -> list[tuple[
 
 
 def at_once(work: Callable[[Any], T], items: Sequence[Any]) -> list[T]:
-    """The results of `work` for all items, with a thread for each of several where memory suffices."""
+    """Results of `work` for all items; several items run in a thread each, if memory suffices."""
     if len(items) < 2:
         return [work(item) for item in items]
     with executor(len(items)) as threads:
@@ -186,7 +186,7 @@ def at_once(work: Callable[[Any], T], items: Sequence[Any]) -> list[T]:
 
 
 def _dealt(backends: Sequence[Backend], weights: Sequence[float] | None, count: int) -> list[Backend]:
-    """A device for each chunk: the one that would finish it first."""
+    """A device per chunk: the one expected to finish it first."""
     pace = np.ones(len(backends)) if weights is None else np.asarray(weights, np.float64)
     done = np.zeros(len(backends))
     dealt = []

@@ -1,4 +1,4 @@
-"""Sources of marching cubes: fields, of which only bricks near the surface are read, and volumes."""
+"""Sources for marching cubes: fields, sampled only in bricks near the surface, and volumes."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from sdfcli.field.field import Field
 BRICK = 8
 """Nodes along a brick's edge."""
 WORDS = 8
-"""Layers of a brick; the 64 nodes of each are the bits of one word."""
+"""Layers per brick; a layer's 64 nodes are one word's bits."""
 MOST_CELLS = 1 << 13
-"""Maximum cells along an axis, so that 32 bits number the cells of a part and of two layers of bricks beyond it."""
+"""Maximum cells along an axis, so that 32 bits can number the cells of a part and two brick layers beyond."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A regular grid of nodes. Axis 0 is contiguous in memory.
+    """A regular node grid. Axis 0 is contiguous in memory.
 
-    cells     number of cells of each axis; nodes are numbered from 0 to that.
-    frame     (6,) float64: the position of node 0, then the spacing of nodes, by axis.
-    reversed  whether positions have the opposite order of axes.
+    cells     cell count per axis; node indices run from 0 to this count.
+    frame     (6,) float64, position of node 0, then node spacing, by axis.
+    reversed  whether positions have the opposite axis order.
     """
 
     cells: tuple[int, int, int]
@@ -37,19 +37,19 @@ class Grid:
 
     @property
     def layer(self) -> int:
-        """Bricks in a layer across axis 2."""
+        """Bricks per layer across axis 2."""
         return (self.cells[0] // BRICK + 1) * (self.cells[1] // BRICK + 1)
 
     @property
     def reach(self) -> int:
-        """The difference between the number of a brick and of its neighbour one further along every axis."""
+        """Difference between a brick's number and its neighbour's, one further along every axis."""
         return self.layer + self.cells[0] // BRICK + 2
 
 
 class Source(Protocol):
-    """The interface of a source. Bricks are sorted by number; parts of them are half-open ranges (first, last).
+    """A source's interface. Bricks are sorted by number; parts are half-open ranges (first, last).
 
-    granularity  parts begin and end at multiples of this.
+    granularity  parts begin and end at its multiples.
     """
 
     grid: Grid
@@ -59,23 +59,23 @@ class Source(Protocol):
     def __len__(self) -> int: ...
 
     def after(self, place: int) -> int:
-        """The index after the last brick that shares a cell with bricks before index `place`."""
+        """Index after the last brick sharing a cell with bricks before index `place`."""
 
     def part(self, backend: Backend, first: int, last: int) -> SourcePart:
-        """A part of the bricks on a device."""
+        """Bricks `first` to `last` - 1 on a device."""
 
     def nothing_there(self) -> InputError:
-        """The error for a source without a surface."""
+        """Error for a source without a surface."""
 
 
 @dataclass(frozen=True)
 class SourcePart:
-    """A part of a source's bricks on a device.
+    """Consecutive bricks from a source, on a device.
 
-    brick   (n,) uint64: their numbers, sorted.
-    name    `field` or `volume`: the kernels that evaluate nodes.
-    values  argument group of those kernels.
-    side    of a field's leaves: the side of their corners.
+    brick   (n,) uint64, brick numbers, sorted.
+    name    `field` or `volume`, for the kernels evaluating nodes.
+    values  argument groups for these kernels.
+    side    see FieldSource._side; None for volumes.
     """
 
     brick: Array
@@ -85,26 +85,26 @@ class SourcePart:
 
 
 def first_leaf(backend: Backend, leaf_key: Array) -> Array:
-    """The number (2^18 + 1,) uint32 of leaves before each cell of level 6, in Morton order."""
+    """Leaf counts (2^18 + 1,) uint32 before each level 6 cell, in Morton order."""
     first = backend.xp.empty((1 << 3 * C.TOP_LEVEL) + 1, np.uint32)
     backend.run("sdf_leaf_first", len(first), leaves=len(leaf_key), leaf_key=leaf_key, first=first)
     return first
 
 
 def leaf_group(backend: Backend, arrays: dict[str, Array]) -> Group:
-    """A field's arrays on a device, `Field.on`, as kernels read them that look for leaves."""
+    """A field's device arrays, from `Field.on`, as an argument group for kernels with leaf look-ups."""
     return backend.group("Leaves", first_leaf=first_leaf(backend, arrays["leaf_key"]), **arrays)
 
 
 def no_surface(field: Field, level: float) -> InputError:
-    """The error for a field without a surface at a level."""
+    """Error for a field without a surface at a level."""
     low, high = float(field.distance.min()), float(field.distance.max())
     unsigned = "; it has no signs, so ask for a distance with --iso" if field.info.get("sign") == "none" else ""
     return InputError(f"no surface at {level:g}: the field's values go from {low:g} to {high:g}{unsigned}")
 
 
 class FieldSource:
-    """The trilinear field, in float32, at the nodes of a grid of `resolution` cells along each axis of its domain."""
+    """The trilinear field, in float32, at grid nodes, with `resolution` cells along each domain axis."""
 
     granularity = 1
 
@@ -135,7 +135,7 @@ class FieldSource:
         return no_surface(self.field, float(self.level))
 
     def _side(self, backend: Backend, arrays: dict[str, Array], around: Array | None = None) -> Array:
-        """The side of each leaf's corners: inside (1), outside (0) or both (2)."""
+        """Side (leaves,) uint8 for each leaf's corners: inside (1), outside (0) or both (2)."""
         side = backend.xp.empty(len(self.field.leaf_key), np.uint8)
         backend.run(
             "sdf_leaf_side",
@@ -149,10 +149,10 @@ class FieldSource:
         return side
 
     def _candidates(self, backend: Backend) -> Array:
-        """The sorted bricks with the nodes of all cells that the surface can meet.
+        """Bricks, sorted, with the nodes of all cells that the surface can meet.
 
-        A trilinear field is bounded by the values at its leaf's corners. So the surface meets leaves with corners on
-        both sides, and leaves on one side that touch a leaf on the other: they touch at a corner of the smaller one.
+        A trilinear field is bounded by its leaf's corner values. So the surface meets leaves with corners on both
+        sides, and leaves on one side that touch a leaf on the other, at a corner of the smaller leaf.
         """
         xp, arrays = backend.xp, self.field.on(backend)
         corners = len(self.field.corner_key)
@@ -184,9 +184,9 @@ class FieldSource:
 
 
 class VolumeSource:
-    """Values (nx, ny, nz) at the nodes of a grid, `volume[i, j, k]` at origin + spacing x (i, j, k).
+    """Values (nx, ny, nz) at grid nodes, `volume[i, j, k]` at origin + spacing x (i, j, k).
 
-    The volume is an array on the host, memory-mapped or not, or on the device. Values are converted to float32.
+    The volume is a host array, memory-mapped or not, or a device array. Values are converted to float32.
     """
 
     def __init__(self, volume: Any, level: float, spacing: npt.ArrayLike = 1.0, origin: npt.ArrayLike = 0.0) -> None:

@@ -1,10 +1,10 @@
-"""The 256 cases of marching cubes (Lorensen and Cline 1987), derived from one rule about a cell's faces.
+"""The 256 marching cubes cases (Lorensen and Cline 1987), derived from one rule for a cell's faces.
 
-A cell's corner c lies at (c & 1, c >> 1 & 1, c >> 2). Bit c of a case: corner c is inside. The surface crosses the
-edges with one end inside. On each face, every run of inside corners along the border is cut off by one segment: on an
-ambiguous face (two inside corners on a diagonal) the inside corners are separated. The segments depend on the face
-alone, so two adjacent cells have the same ones, and the surface is closed. Around the cell the segments form loops,
-and each loop is triangulated.
+A cell's corner c lies at (c & 1, c >> 1 & 1, c >> 2). Bit c in a case: corner c is inside. The surface crosses edges
+with one end inside. On each face, one segment cuts off every run of inside corners along the border: on an ambiguous
+face (two inside corners on a diagonal) the inside corners are separated. Segments depend only on the face, so adjacent
+cells have the same ones, and the surface is closed. Around the cell, segments form loops, and each loop is
+triangulated.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import numpy.typing as npt
 
 MOST_TRIANGLES = 5
 ROW = 3 * MOST_TRIANGLES + 1
-"""Bytes of a case: the number of triangles, then three edges per triangle."""
+"""Bytes per case: triangle count, then three edges per triangle."""
 
 Edge = tuple[int, int]
-"""An edge: its lower corner, and its axis."""
+"""An edge's lower corner and axis."""
 
 
 @functools.cache
 def triangle_table() -> npt.NDArray[np.uint8]:
-    """The table (256, 16) uint8: by case the number of triangles and their edges, 8 x axis + lower corner each.
+    """Table (256, 16) uint8: triangle count and the triangles' edges by case, 8 x axis + lower corner each.
 
     Triangles are counter-clockwise seen from outside.
     """
@@ -39,7 +39,7 @@ def triangle_table() -> npt.NDArray[np.uint8]:
 
 
 def _faces() -> Iterator[list[int]]:
-    """The four corners of each of the six faces, counter-clockwise seen from outside the cell."""
+    """Each face's four corners, counter-clockwise seen from outside the cell."""
     for axis in range(3):
         u, v = 1 << (axis + 1) % 3, 1 << (axis + 2) % 3
         yield [0, v, u | v, u]
@@ -51,7 +51,7 @@ def _edge(a: int, b: int) -> Edge:
 
 
 def _loops(case: int) -> list[list[Edge]]:
-    """The loops of crossed edges, counter-clockwise seen from outside the surface."""
+    """Loops of crossed edges, counter-clockwise seen from outside the surface."""
     following: dict[Edge, Edge] = {}
     for face in _faces():
         crossings = []  # along the face's border: the edge, and whether it enters the inside
@@ -72,12 +72,12 @@ def _loops(case: int) -> list[list[Edge]]:
 
 
 def _filled(loop: list[Edge]) -> list[tuple[Edge, Edge, Edge]]:
-    """The loop's triangles, none of whose inner edges lies in a face of the cell.
+    """The loop's triangles, without inner edges in cell faces.
 
-    The neighbouring cell could have the same edge there, and four triangles would meet in it.
+    The neighbouring cell could have the same edge in a shared face, and four triangles would meet at it.
     """
     if len(loop) < 3:
-        return []  # an edge of the loop itself
+        return []  # one of the loop's edges
     for k in range(2, len(loop)):  # the third corner of the triangle at the loop's first edge
         sides = [(loop[1], loop[k])] * (k > 2) + [(loop[k], loop[0])] * (k < len(loop) - 1)
         if any(_share_a_face(*side) for side in sides):

@@ -1,1 +1,1 @@
-"""Sequences: fields of a moving mesh, frame after frame."""
+"""Sequences: a moving mesh's fields, frame by frame."""

@@ -1,4 +1,4 @@
-"""Builds of the frames of a moving mesh, one after the other, in one domain."""
+"""Builds of a moving mesh's frames, in order, in one domain."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from sdfcli.verify.estimate import memory_limit
 from sdfcli.verify.measure import MEASURED_POINTS, Facts, Samples, draw_samples
 
 EVERY = 10
-"""Every such frame's error is measured as a build's, and the thickness of its walls; between them, less."""
+"""Interval of frames with a build's full measurement: error and wall thickness. Frames between are measured less."""
 FEW_POINTS = 3000
-"""Random points for the measured error of the frames between."""
+"""Random points for the measured error of frames between, without thickness."""
 
 
 class Sources(Protocol):
-    """What `sdfcli.build` takes as source, for each frame: a list, or what has a length and items as one."""
+    """A source for `sdfcli.build` per frame: a list, or any object with a length and items."""
 
     def __len__(self) -> int: ...
 
@@ -53,19 +53,19 @@ def build_sequence(
     cold: bool = False,
     **parameters: Any,
 ) -> Iterator[Field]:
-    """Builds the fields of a moving mesh's frames, in their order, each when it is asked for.
+    """Builds fields for a moving mesh's frames, in order, each when it is requested.
 
     Args:
-        frames: what `sdfcli.build` takes as source, for each frame; read twice where `domain` or `unit` is not given.
+        frames: a source for `sdfcli.build` per frame; read twice if `domain` or `unit` is not given.
         device: as for `sdfcli.build`.
         threads: as for `sdfcli.build`.
         max_memory: as for `sdfcli.build`.
         progress: as for `sdfcli.build`.
-        cold: whether each frame is built by itself, without what is known of the frame before. The fields are the same.
-        parameters: those of `BuildParams`, below. `domain` is by default a padded cube around all frames, and `unit`
-            the diagonal of their bounding box.
+        cold: build each frame independently, without reusing the previous frame's results. The fields are the same.
+        parameters: keywords of `BuildParams`, below. By default, `domain` is a padded cube around all frames, and
+            `unit` the diagonal of their bounding box.
 
-    Raises what `sdfcli.build` raises, and UsageError without frames, or for a frame that leaves `domain`.
+    Raises the errors of `sdfcli.build`, and UsageError without frames, or for a frame that leaves `domain`.
     """
     made = SequenceBuild(
         frames,
@@ -80,12 +80,12 @@ def build_sequence(
 
 
 class SequenceBuild:
-    """The builds of a sequence's frames; see `build_sequence`.
+    """Builds of a sequence's frames; see `build_sequence`.
 
-    domain, unit  those of all frames.
-    params        the parameters of all frames, with domain and unit.
+    domain, unit  shared by all frames.
+    params        parameters of all frames, with domain and unit.
 
-    The others are those of `build_sequence`.
+    Other attributes are arguments of `build_sequence`.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class SequenceBuild:
         self.params = replace(params, domain=(x, y, z, domain.length), unit=unit)
         self.cold, self.frames, self._follower = cold, frames, Follower()
         self.device, self.threads, self.max_memory = device, threads, max_memory
-        self._earlier: tuple[int, dict[str, Array]] | None = None  # the frame that was built last, and its octree
+        self._earlier: tuple[int, dict[str, Array]] | None = None  # last built frame's index and octree
         self._progress = progress or (lambda _: None)
 
     def __len__(self) -> int:
@@ -121,7 +121,7 @@ class SequenceBuild:
         return self.span(0, len(self))
 
     def span(self, start: int, stop: int) -> Iterator[Frame]:
-        """The frames from `start` to `stop` - 1. The next one is read and checked by a thread while one is built."""
+        """Frames `start` to `stop` - 1. A thread reads and checks the next frame while one is built."""
         before = load_frame(self.frames, start - 1, self.params) if start else None
         with executor(1) as ahead:
             coming = ahead.submit(self._prepare, start, before)
@@ -132,7 +132,7 @@ class SequenceBuild:
                 yield frame
 
     def _prepare(self, index: int, before: Mesh | None) -> Frame:
-        """What the host does before a frame's build."""
+        """Loads and checks a frame, and draws its samples, before its build."""
         start, params = time.perf_counter(), self.params
         mesh = load_frame(self.frames, index, params).on(select_backend(self.device, self.threads))
         loaded = time.perf_counter()
@@ -156,7 +156,7 @@ class SequenceBuild:
         params, octree = self.params, OCTREES[self.params.octree]
         backend = select_backend(self.device, self.threads)
         if self.max_memory is None:
-            self.max_memory = memory_limit(backend, None)  # once: asking the system takes milliseconds
+            self.max_memory = memory_limit(backend, None)  # once: querying the system takes milliseconds
         scene = Scene(backend, frame.mesh, frame.choice, params.query, lean=octree.lean)
         facts = Facts(frame.given.health, lambda: frame.sha256)
         earlier, self._earlier = self._earlier, None
@@ -180,15 +180,15 @@ class SequenceBuild:
 class Frame:
     """A frame to build.
 
-    index         its number.
-    sha256        the hash of its mesh.
-    motion        maximum distance, in the mesh's units, of a vertex from its place in the frame before; None for the
-                  first frame, and where the faces differ.
-    coherent      whether its build rests on the frame before.
-    given, mesh   its mesh as given, and with faces that are consistently oriented.
-    choice        the preliminary choice of the sign's method.
-    samples       points at which its error is measured.
-    seconds       seconds of its preparation, by stage.
+    index         frame index.
+    sha256        mesh hash.
+    motion        maximum distance, in the mesh's units, from a vertex to its position in the previous frame; None for
+                  the first frame, and if the faces differ.
+    coherent      whether the build reuses the previous frame's results.
+    given, mesh   the mesh as given, and with consistently oriented faces.
+    choice        preliminary choice of sign method.
+    samples       points for the measured error.
+    seconds       preparation time in seconds, by stage.
     """
 
     sequence: SequenceBuild
@@ -203,13 +203,13 @@ class Frame:
     seconds: dict[str, float]
 
     def build(self) -> Field:
-        """The field of this frame. Raises what `sdfcli.build` raises."""
+        """This frame's field. Raises the errors of `sdfcli.build`."""
         with memory_errors():
             return self.sequence._build(self)
 
 
 def load_frame(frames: Sources, index: int, params: BuildParams) -> Mesh:
-    """The mesh of a frame. Raises what `load_placed` raises, with the frame's number."""
+    """A frame's mesh. Raises the errors of `load_placed`, prefixed with the frame index."""
     try:
         return load_placed(frames[index], params)
     except SdfError as error:
@@ -217,7 +217,7 @@ def load_frame(frames: Sources, index: int, params: BuildParams) -> Mesh:
 
 
 def bounds_of_all(frames: Sources) -> Floats:
-    """Lower and upper corner (2, 3) around all frames."""
+    """Lower and upper corner (2, 3) of the box around all frames."""
     low, high = np.full(3, np.inf), np.full(3, -np.inf)
     for index in range(len(frames)):
         bounds = load_frame(frames, index, BuildParams()).bounds
@@ -226,6 +226,6 @@ def bounds_of_all(frames: Sources) -> Floats:
 
 
 def largest_step(before: Floats, after: Floats) -> float:
-    """The maximum distance between vertices (v, 3) of equal numbers."""
+    """Maximum distance between vertices (v, 3) with the same index."""
     step = after - before
     return float(np.sqrt(np.einsum("vx,vx->v", step, step).max()))

@@ -1,4 +1,4 @@
-"""FieldSequence: fields of a moving mesh over time, and their evaluation, linear between frames."""
+"""FieldSequence: a moving mesh's fields over time, evaluated linearly between frames."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ KEPT = 3
 
 
 class FieldSequence:
-    """Fields of the frames of a moving mesh, all in one domain; see `sdfcli.load_sequence`.
+    """Fields of a moving mesh's frames, all in one domain; see `sdfcli.load_sequence`.
 
-    Between frames the field is linear in time, at every point. Where the faces of two frames are the same, and each
-    vertex moves on a line by at most `motion`, its distances differ from those of the mesh in between by at most
-    `bound(time)`, apart from the errors of the two fields.
+    Between frames, the field is linear in time at every point. If both frames have the same faces, and each vertex
+    moves along a line by at most `motion`, the interpolated distances differ from the true ones to the mesh in between
+    by at most `bound(time)`, apart from the two fields' errors.
 
     Attributes:
-        domain: the cube of all octrees' roots, in the mesh's units.
-        times: (t,) float64, increasing: the times of the frames, in seconds.
-        motion: (t,) float64: maximum distance of a vertex from its place in the frame before, in the mesh's units; nan
-            for the first frame, and where the faces are not those of the frame before.
-        info: metadata of the file; keys in docs/reference/file.md.
-        content_sha256: SHA-256 of domain, times, motions and the frames' hashes, in hexadecimal.
+        domain: root cube shared by all octrees, in the mesh's units.
+        times: (t,) float64, increasing. Frame times in seconds.
+        motion: (t,) float64. Maximum distance from a vertex to its position in the previous frame, in the mesh's units;
+            nan for the first frame, and if the previous frame has different faces.
+        info: file metadata; keys in docs/reference/file.md.
+        content_sha256: SHA-256 of domain, times, motions and frame hashes, in hexadecimal.
     """
 
     def __init__(
@@ -45,20 +45,20 @@ class FieldSequence:
         content_sha256: str,
         read: Callable[[int], Field],
     ) -> None:
-        """read: gives the field of a frame by its number."""
+        """read: returns the field at a frame index."""
         self.domain, self.times, self.motion = domain, times.view(), motion.view()
         self.info, self.content_sha256 = info, content_sha256
         self.times.flags.writeable = self.motion.flags.writeable = False
         self._read = lru_cache(KEPT)(read)
 
     def __len__(self) -> int:
-        """The number of frames."""
+        """Frame count."""
         return len(self.times)
 
     def at(self, frame: int) -> Field:
-        """The field of a frame; negative numbers count from the end. The last few are kept in memory.
+        """A frame's field; negative indices count from the end. The last few are cached in memory.
 
-        Raises UsageError for a frame that is not there; InputError where the file is damaged, or no longer the same.
+        Raises UsageError for a nonexistent frame; InputError if the file is damaged or has changed.
         """
         count, number = len(self), operator.index(frame)
         if not -count <= number < count:
@@ -66,16 +66,17 @@ class FieldSequence:
         return self._read(number % count)
 
     def frame_at(self, time: float) -> int:
-        """The number of the frame nearest to a time, the earlier one of two. Raises UsageError for a time outside."""
+        """Index of the frame nearest to a time, the earlier one on a tie. Raises UsageError for a time outside the
+        sequence."""
         first, share = self._place(time)
         return first + (share > 0.5)
 
     def at_time(self, time: float) -> Field:
-        """The field at a time: that of a frame, or between two of them one whose octree is the union of both, with the
-        smaller leaf at each place. It is the same as `sample`, to float32, where the fields are continuous, as those of
-        adaptive octrees are; elsewhere it differs by less than their errors.
+        """The field at a time: a frame's, or between two frames a field on the union of their octrees, with the smaller
+        leaf at each location. Its values equal `sample`, to float32, if the fields are continuous, as with adaptive
+        octrees; otherwise they differ by less than the fields' errors.
 
-        Raises UsageError for a time outside.
+        Raises UsageError for a time outside the sequence.
         """
         first, share = self._place(time)
         if not share:
@@ -84,19 +85,19 @@ class FieldSequence:
 
     def sample(self, points: Any, time: float) -> Any:
         """Signed distances (n,) float64 at points (n, 3) and a time; see `Field.sample`. Raises UsageError for a time
-        outside."""
+        outside the sequence."""
         return self._linear(lambda field: field.sample(points), time)
 
     def gradient(self, points: Any, time: float) -> Any:
         """Gradients (n, 3) float64 at points (n, 3) and a time; see `Field.gradient`. Raises UsageError for a time
-        outside."""
+        outside the sequence."""
         return self._linear(lambda field: field.gradient(points), time)
 
     def rate(self, points: Any, time: float) -> Any:
-        """Change (n,) float64 of the signed distances at points (n, 3) per second, in the mesh's units: that of the
-        interval that begins with or contains the time, of the last interval at the end.
+        """Rates of change (n,) float64 of the signed distances at points (n, 3), in the mesh's units per second, over
+        the interval that starts at or contains the time; at the end, over the last interval.
 
-        Raises UsageError for a time outside, and for a sequence of one frame.
+        Raises UsageError for a time outside the sequence, and for a one-frame sequence.
         """
         if len(self) == 1:
             raise UsageError("a sequence of one frame has no rate of change")
@@ -105,10 +106,10 @@ class FieldSequence:
         return change / float(self.times[first + 1] - self.times[first])
 
     def bound(self, time: float) -> float | None:
-        """Maximum error of linear interpolation at a time, in the mesh's units, apart from the errors of the fields:
-        2 s (1 - s) motion at the share s of the interval. None where the faces of the two frames differ.
+        """Maximum linear interpolation error at a time, in the mesh's units, apart from the fields' errors:
+        2 s (1 - s) motion at share s of the interval. None if the two frames' faces differ.
 
-        Raises UsageError for a time outside.
+        Raises UsageError for a time outside the sequence.
         """
         first, share = self._place(time)
         if not share:
@@ -123,7 +124,7 @@ class FieldSequence:
         return (1 - share) * value(self.at(first)) + share * value(self.at(first + 1))
 
     def _place(self, time: float) -> tuple[int, float]:
-        """The frame at or before a time, and the share of the interval that has passed, 0 to below 1."""
+        """The frame at or before a time, and the elapsed share of the interval, 0 to below 1."""
         low, high = float(self.times[0]), float(self.times[-1])
         if not low <= time <= high:
             raise UsageError(f"time {time}: the sequence lasts from {low} to {high} seconds")

@@ -1,4 +1,4 @@
-"""HDF5 files of sequences, a group per frame, as specified in docs/reference/file.md."""
+"""HDF5 sequence files, a group per frame, as specified in docs/reference/file.md."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ T = TypeVar("T")
 
 FORMAT_VERSION = 1
 FRAMES = "frame"
-"""The group of the frames' groups."""
+"""Parent group of the frames' groups."""
 MOST_FRAMES = 1_000_000
 DIGITS = 6
 
 
 def frame_name(index: int) -> str:
-    """The name of a frame's group."""
+    """Name of a frame's group."""
     return f"{index:0{DIGITS}d}"
 
 
 class SequenceWriter:
-    """The content of a sequence's file, written frame after frame.
+    """Writer for a sequence file's content, frame by frame.
 
-    times: (t,) in seconds, increasing.
+    times: (t,), seconds, increasing.
     """
 
     def __init__(self, file: Any, domain: Domain, times: Floats) -> None:
@@ -68,7 +68,7 @@ class SequenceWriter:
         self._counts: dict[str, Counter[str]] = {"sign": Counter(), "verdict": Counter()}
 
     def add(self, field: PackedField, motion: float | None) -> None:
-        """Adds the next frame: its field, and its motion, None where it has none."""
+        """Adds the next frame's field and motion, None if undefined."""
         info = json.loads(field.attributes["info"])
         field.write(self._frames.create_group(frame_name(len(self._hashes))))
         self._hashes.append(field.attributes["content_sha256"].decode())
@@ -79,7 +79,7 @@ class SequenceWriter:
             counts[info[name]] += 1
 
     def finish(self) -> dict[str, Any]:
-        """Writes what is known of all frames. Returns `info`, and `content_sha256`."""
+        """Writes the data shared by all frames. Returns `info` with `content_sha256`."""
         motion, info = np.array(self._motion), self._info()
         content = content_sha256(self._domain, self._times, motion, self._hashes)
         for name, values in (("time", self._times), ("motion", motion)):
@@ -103,13 +103,13 @@ class SequenceWriter:
         return {**info, "content_sha256": content}
 
     def _info(self) -> dict[str, Any]:
-        """The parameters of all frames, and how many have which sign and verdict."""
+        """Parameters and maximum error of all frames, and frame counts by sign and verdict."""
         counts = {f"{name}s": dict(counts) for name, counts in self._counts.items()}
         return {"parameters": self._parameters, "max_error": self._largest_error, **counts}
 
 
 def content_sha256(domain: Domain, times: Floats, motion: Floats, hashes: Iterable[str]) -> str:
-    """SHA-256 of domain, times, motions and the content hashes of the frames' fields, in hexadecimal."""
+    """SHA-256 of domain, times, motions and the fields' content hashes, in hexadecimal."""
     digest = hashlib.sha256(np.array([*domain.origin, domain.length], "<f8").tobytes())
     for values in (times, motion):
         digest.update(np.ascontiguousarray(values, "<f8").tobytes())
@@ -119,7 +119,7 @@ def content_sha256(domain: Domain, times: Floats, motion: Floats, hashes: Iterab
 
 
 def is_sequence(path: Path) -> bool:
-    """Whether a file is that of a sequence, by its attribute `format`."""
+    """Whether a file is a sequence file, by its attribute `format`."""
     if not is_field(path):
         return False
     h5py = import_h5py()
@@ -131,18 +131,20 @@ def is_sequence(path: Path) -> bool:
 
 
 def load_sequence(path: str | Path) -> FieldSequence:
-    """Loads a sequence from an HDF5 file. Its frames are read, and checked, when they are first used.
+    """Loads a sequence from an HDF5 file. Frames are read and checked on first use.
 
     Raises:
-        InputError: the file is missing, damaged, or no sequence.
+        InputError: the file is missing, damaged, or not a sequence.
     """
     path = existing_file(path)
     return _of_file(path, partial(_read_sequence, path), "not an intact sequence file")
 
 
 def _of_file(path: Path, reader: Callable[[Any], T], fault: str) -> T:
-    """The result of a reader of an open file. Raises SdfError, with the file's name, for all that is wrong with it.
-    fault: what is wrong, in words, where HDF5 does not say it."""
+    """The result of `reader` for the open file. Raises SdfError, with the file name, for any fault in the file.
+
+    fault: description of faults found by HDF5 or by parsing, placed before the library's message.
+    """
     h5py = import_h5py()
     try:
         with h5py.File(path, "r") as file:
@@ -178,9 +180,9 @@ def _read_sequence(path: Path, file: Any) -> FieldSequence:
 
 
 def read_frame(path: Path, domain: Domain, hashes: list[str], index: int) -> Field:
-    """The field of a frame, checked. hashes: those of the sequence when it was loaded.
+    """A frame's field, checked. hashes: the frames' content hashes when the sequence was loaded.
 
-    Raises InputError, with the names of file and frame, for a field that is damaged or another one.
+    Raises InputError, with file name and frame index, for a damaged or replaced field.
     """
 
     def reader(file: Any) -> Field:

@@ -1,4 +1,4 @@
-"""Follower: what the frames of a moving mesh share while their faces are equal."""
+"""Follower: data shared by a moving mesh's frames while their faces are equal."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from sdfcli.sign.choice import SignChoice, choose_sign
 class Follower:
     """Carries connectivity and consistent orientation from frame to frame.
 
-    They are made anew for other faces, and where other vertices meet than before. All that depends on positions, as
-    which shells point inwards, is decided for each frame.
+    Both are recomputed if the faces change, or if different vertices coincide. Everything that depends on positions,
+    such as which shells point inwards, is decided per frame.
     """
 
     def __init__(self) -> None:
-        self._followed: tuple[Faces, npt.NDArray[np.uint32]] | None = None  # faces and `position` of the frame before
+        self._followed: tuple[Faces, npt.NDArray[np.uint32]] | None = None  # previous frame's faces and `position`
         self._edges: Connectivity | None = None
         self._oriented: Repaired | None = None
 
     def choose_sign(self, mesh: Mesh, asked: str) -> tuple[Mesh, SignChoice]:
-        """See sign/choice.py: the same result, for the next frame's mesh. Its health is counted on the way."""
+        """The result of `choose_sign` in sign/choice.py for the next frame's mesh; also computes its health."""
         own = mesh.faces, mesh.backend.to_host(mesh.position)
         if self._followed is None or not all(map(np.array_equal, self._followed, own)):
             self._edges, self._oriented = None, None

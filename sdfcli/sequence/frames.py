@@ -1,4 +1,4 @@
-"""From the words of a command line to the frames of a moving mesh, and their times."""
+"""A moving mesh's frames and times from command-line arguments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ARRAY = ".npy"
 
 @dataclass(frozen=True)
 class FrameFiles:
-    """Frames in files, a mesh each."""
+    """Frames in files, one mesh each."""
 
     files: list[str]
 
@@ -36,7 +36,7 @@ class FrameFiles:
         return len(self.files)
 
     def __getitem__(self, index: int) -> str:
-        """The file of a frame, to be loaded."""
+        """A frame's file, not loaded."""
         return self.files[index]
 
     def name(self, index: int) -> str:
@@ -55,7 +55,7 @@ class FrameFiles:
 
 @dataclass(frozen=True)
 class FrameArray:
-    """Frames in an array (t, v, 3) of vertices, in a .npy file, with the faces of a mesh."""
+    """Frames as a vertex array (t, v, 3) in a .npy file, with a mesh's faces."""
 
     array: str
     mesh: str
@@ -65,7 +65,7 @@ class FrameArray:
         return len(self._open())
 
     def __getitem__(self, index: int) -> Mesh:
-        """The mesh of a frame. Raises InputError for vertices that make none."""
+        """A frame's mesh. Raises InputError for unusable vertices."""
         vertices = self._open()
         if vertices.shape[1] != self._faces[1]:
             raise InputError(
@@ -88,7 +88,7 @@ class FrameArray:
         return {"array": self.array, "mesh": self.mesh}
 
     def _open(self) -> Any:
-        """The array, mapped; for each frame anew, as a mapping keeps the pages that were read."""
+        """The array, memory-mapped anew for each frame, as a mapping retains the pages read."""
         found = open_array(self.array)
         if found.ndim != 3 or found.shape[2] != 3 or found.dtype.kind not in "fiu" or 0 in found.shape:
             raise InputError(
@@ -99,11 +99,11 @@ class FrameArray:
 
     @cached_property
     def _faces(self) -> tuple[Ints | Faces, int]:
-        """The faces of the mesh (f, 3), and the number of its vertices."""
+        """The mesh's faces (f, 3) and vertex count."""
         path = existing_file(self.mesh)
         try:
             vertices, faces = read_file(path)
-        except Exception as error:  # each reader of trimesh has exceptions of its own
+        except Exception as error:  # each trimesh reader has its own exceptions
             raise unreadable(path, "cannot be read as a mesh", error) from error
         return faces, len(vertices)
 
@@ -117,9 +117,9 @@ def of_json(frames: dict[str, Any]) -> Frames:
 
 
 def find_frames(named: Sequence[str], faces: str | None) -> Frames:
-    """The frames in files in the order named, in a folder in natural order, or in a .npy file.
+    """Frames from files in the order named, from a folder in natural order, or from a .npy file.
 
-    faces: a mesh whose faces the vertices of a .npy file have.
+    faces: mesh file with the faces for a .npy file's vertices.
 
     Raises UsageError for other combinations, and for a folder without meshes.
     """
@@ -152,17 +152,17 @@ def _files(named: str) -> list[str]:
 
 
 def natural(name: str) -> list[tuple[int, str]]:
-    """The key of natural order: numbers within names count as numbers, frame9 before frame10."""
+    """Sort key for natural order: digits within names compare as numbers, frame9 before frame10."""
     parts = re.split(r"(\d+)", name)
     return [(int(part) if k % 2 else 0, part) for k, part in enumerate(parts)]
 
 
 def frame_times(count: int, fps: float | None, file: str | None) -> Floats:
-    """Times (count,) of frames in seconds: from a file, or at a constant rate from 0.
+    """Frame times (count,) in seconds, from a file or at a constant rate from 0.
 
-    file: numbers in .npy, or a line each in a text; in a table with a line of names, the column `time`.
+    file: a .npy array, a text file with one number per line, or a table with a header line and a column `time`.
 
-    Raises UsageError for an impossible rate; InputError for a file with other than `count` increasing finite numbers.
+    Raises UsageError for an invalid rate; InputError unless the file has `count` increasing finite numbers.
     """
     if file is None:
         if fps is None or not 0 < fps < np.inf:
@@ -208,9 +208,9 @@ def _lines(path: Path) -> list[str]:
 
 
 def open_array(file: str) -> Any:
-    """The array of a .npy file, mapped. Raises InputError."""
+    """A .npy file's array, memory-mapped. Raises InputError."""
     path = existing_file(file)
     try:
         return np.lib.format.open_memmap(path, mode="r")
-    except Exception as error:  # NumPy's reader of headers has exceptions of several libraries
+    except Exception as error:  # NumPy's header reader has exceptions from several libraries
         raise unreadable(path, "cannot be read as an array", error) from error

@@ -1,4 +1,4 @@
-"""A field between two others of one domain, on the union of their octrees."""
+"""A field between two others in one domain, on the union of their octrees."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from sdfcli.field.field import Field, lattice_position
 from sdfcli.octree.corners import corner_keys
 
 KEPT = ("parameters", "sign", "verdict")
-"""Entries of `info` that a mix takes over where both fields have the same."""
+"""Entries of `info` that a mix inherits if both fields agree."""
 
 
 def mix(one: Field, two: Field, share: float, bound: float | None = None) -> Field:
-    """The field (1 - share) one + share two, of fields of one domain. bound: how far it is from the distances to the
-    mesh in between, apart from the errors of both; None: unknown, and the mix then states no error.
+    """The field (1 - share) one + share two, for fields in one domain.
 
-    Each leaf is the smaller one of the two at its place. Both fields are trilinear in it, and so is the result: it is
-    exact but for the rounding of its values to float32.
+    Each leaf is the smaller of the two at its location. Both fields are trilinear within, and so is the result: exact
+    except for rounding its values to float32.
+
+    bound: maximum difference from distances to the mesh in between, apart from both fields' errors; None: unknown, and
+    the mix states no error.
     """
     key, level = union(one, two)
     backend = any_backend()
@@ -30,14 +32,14 @@ def mix(one: Field, two: Field, share: float, bound: float | None = None) -> Fie
 
 
 def union(one: Field, two: Field) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8]]:
-    """Keys (n,) and levels (n,) of the leaves of the union of two octrees."""
+    """Leaf keys (n,) and levels (n,) in the union of two octrees."""
     key = np.union1d(one.leaf_key, two.leaf_key)
     levels = [each.leaf_level[np.searchsorted(each.leaf_key, key, "right") - 1] for each in (one, two)]
     return key, np.maximum(*levels)
 
 
 def _at_corners(field: Field, key: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
-    """Values (m,) of a field at corners (m,): its own where it has them, else interpolated."""
+    """A field's values (m,) at corners (m,): stored ones where present, else interpolated."""
     place = np.minimum(np.searchsorted(field.corner_key, key), len(field.corner_key) - 1)
     value = field.distance[place].astype(np.float64)
     other = np.flatnonzero(field.corner_key[place] != key)
@@ -46,7 +48,7 @@ def _at_corners(field: Field, key: npt.NDArray[np.uint64]) -> npt.NDArray[np.flo
 
 
 def _info(one: Field, two: Field, share: float, bound: float | None) -> dict[str, Any]:
-    """What both fields were made with, what the mix is made of, the faults of either, and its error."""
+    """Entries on which both fields agree, the mix's sources, either field's faults, and the error."""
     same = {name: one.info[name] for name in KEPT if name in one.info and one.info[name] == two.info.get(name)}
     info = {**same, "between": [frame.content_sha256 for frame in (one, two)], "share": share}
     if "doubtful" in (one.info.get("verdict"), two.info.get("verdict")):
@@ -58,6 +60,6 @@ def _info(one: Field, two: Field, share: float, bound: float | None) -> dict[str
     if bound is not None and "parameters" in same:
         stated = max(same["parameters"]["tolerance"], one.info["max_error"], two.info["max_error"])
         moved = bound / one.unit
-        # Around the band, errors are those of distances that are larger in one of the frames.
+        # Near the band's border, the distance, and so the error, may be larger in one of the frames.
         info["max_error"] = stated * (1 + moved / same["parameters"]["band"]) + moved
     return info

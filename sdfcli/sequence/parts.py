@@ -1,6 +1,6 @@
-"""Parts of a sequence's file: frames that are done, a file each, until all are there.
+"""Parts of a sequence's file: one file per finished frame, until all frames are done.
 
-A part (see runtime/parts.py) has the packed chunks of the frame's field as HDF5 stores them.
+A part (see runtime/parts.py) holds the packed chunks of the frame's field as HDF5 stores them.
 """
 
 from __future__ import annotations
@@ -34,46 +34,46 @@ DATASETS = {
     "distance": ("float32",),
 }
 KINDS = {"distance"}, {"residual"}, {"residual", "residual_part"}
-"""Datasets beside `leaf_level` that are there together."""
+"""Sets of datasets stored together, besides `leaf_level`."""
 OF_DISTANCES = "distance_step", "distance_parts"
-"""Attributes that say how distances are stored."""
+"""Attributes that describe how distances are stored."""
 Row = dict[str, Any]
-"""Facts of a frame, as JSON: see `Parts.write`."""
+"""A frame's facts, as JSON; see `Parts.write`."""
 
 
 class NamedFrame(Protocol):
-    """What is known of a frame before its build; see build.Frame."""
+    """Facts known about a frame before its build; see build.Frame."""
 
     @property
     def index(self) -> int:
-        """Its number."""
+        """Frame index."""
 
     @property
     def sha256(self) -> str:
-        """The hash of its mesh."""
+        """Mesh hash."""
 
     @property
     def motion(self) -> float | None:
-        """Its motion."""
+        """Maximum vertex motion from the previous frame; may be None."""
 
     @property
     def coherent(self) -> bool:
-        """Whether its build rests on the frame before."""
+        """Whether the build reuses the previous frame's results."""
 
 
 class Parts:
-    """The parts in a folder, for the parameters in `key`. Processes may share it."""
+    """Parts in a folder, for the parameters in `key`. Processes may share the folder."""
 
     def __init__(self, folder: Path, key: dict[str, Any], threads: int | None = None) -> None:
-        """key: that of `part_key`. threads: those that pack; None: as many as there are CPUs."""
+        """key: from `part_key`. threads: packing threads; None: one per available CPU."""
         self.folder, self.key = folder, key
         self._helpers = executor(threads or available_threads())
 
     def write(self, frame: NamedFrame, field: Field) -> Row:
-        """Writes the part of a frame's field. Raises UsageError where it cannot be written; OutOfMemoryError.
+        """Writes the part of a frame's field. Raises UsageError if it cannot be written; OutOfMemoryError.
 
         Returns the frame's row: index, coherent, motion, sign, sign_reason, verdict, max_error, leaves, corners, bytes,
-        content_sha256, device, seconds. Those of a part that was found have no coherent, device and seconds.
+        content_sha256, device, seconds. In rows from `find`, coherent, device and seconds are None.
         """
         start = time.perf_counter()
         field = without_nearest(field)
@@ -95,8 +95,7 @@ class Parts:
         return {**known, **facts, "device": field.run["device"], "seconds": seconds}
 
     def find(self, frame: NamedFrame) -> Row | None:
-        """The row of a part of this frame, of the same mesh and parameters; None where there is none that is whole, and
-        whose field can be read."""
+        """The row of this frame's part, with the same mesh and parameters; None without an intact, readable one."""
         found = self._read(frame.index)
         if found is None or found[0].get("key") != self.key or found[0].get("mesh") != frame.sha256:
             return None
@@ -113,8 +112,8 @@ class Parts:
         }
 
     def _checked(self, packed: PackedField, frame: NamedFrame) -> Row | None:
-        """The facts of a part's field, which is read as from a file; None where that cannot be, or it is another
-        frame's: whoever may write the folder can give a part its right checksum."""
+        """Facts of a part's field, read as from a file; None if unreadable or another frame's. The part's checksum does
+        not prove this: anyone with write access to the folder can forge one."""
         parameters = self.key["parameters"]
         domain = Domain(np.array(parameters["domain"][:3]), parameters["domain"][3])
         try:
@@ -132,14 +131,14 @@ class Parts:
             return None
 
     def append(self, row: Row, writer: SequenceWriter) -> None:
-        """Adds the frame of a row to a sequence's file. Raises UsageError where its part is no longer there."""
+        """Adds a row's frame to a sequence's file. Raises UsageError if its part was removed or changed."""
         found = self._read(row["index"])
         if found is None or found[0]["facts"]["content_sha256"] != row["content_sha256"]:
             raise UsageError(f"{self.folder / part_name(row['index'])}: was removed or changed by another process")
         writer.add(found[1], row["motion"])
 
     def _read(self, index: int) -> tuple[dict[str, Any], PackedField] | None:
-        """Head and field of a part; None where it is missing, damaged or impossible."""
+        """A part's head and field; None if missing, damaged or invalid."""
         try:
             found = read_part(self.folder, index)
             return found and (found[0], _packed_field(*found))
@@ -148,12 +147,12 @@ class Parts:
 
 
 def part_key(build: SequenceBuild) -> dict[str, Any]:
-    """What determines, with a frame's mesh, its part."""
+    """Key that, with a frame's mesh, determines its part."""
     return {"tool_version": __version__, "parameters": build.params.resolved(build.unit / build.domain.length)}
 
 
 def _facts(field: Field, size: int) -> Row:
-    """What a row says of a field. size: bytes of its packed chunks."""
+    """A row's facts about a field. size: bytes in its packed chunks."""
     return {
         **{name: field.info[name] for name in ("sign", "sign_reason", "verdict", "max_error")},
         "leaves": len(field.leaf_key),
@@ -164,7 +163,7 @@ def _facts(field: Field, size: int) -> Row:
 
 
 def without_nearest(field: Field) -> Field:
-    """The same field on the host alone, without the triangles nearest to its corners."""
+    """The same field, on the host only, without the triangles nearest to its corners."""
     found = replace(field, nearest=None)
     if field.steps is not None:
         found.keep_steps(field.steps)
@@ -176,12 +175,12 @@ def _all_as_json(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_json(value: Any) -> Any:
-    """An attribute of a field as JSON: texts, numbers, and lists of numbers."""
+    """A field attribute as JSON: text, number, or list of numbers."""
     return value.decode() if isinstance(value, bytes) else value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _packed_field(head: dict[str, Any], chunks: bytes) -> PackedField:
-    """The field of a part. Raises ValueError, TypeError, KeyError or AttributeError for an impossible one."""
+    """A part's field. Raises ValueError, TypeError, KeyError or AttributeError if invalid."""
     kinds: dict[type, Any] = {str: lambda text: np.bytes_(text.encode()), list: lambda row: np.array(row, np.float64)}
     attributes = {name: kinds.get(type(value), lambda one: one)(value) for name, value in head["attributes"].items()}
     lists, first = {}, 0

@@ -1,4 +1,4 @@
-"""A sequence's file, from the frames of a moving mesh: built, kept in parts, and appended in order as they are done."""
+"""A sequence's file from a moving mesh's frames: built, stored as parts, and appended in order as they finish."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def save_sequence(
     done: Callable[[Row], None],
     jobs: int | None = None,
 ) -> dict[str, Any]:
-    """Writes the file of a sequence, whole or not at all, and returns its metadata with `content_sha256`.
+    """Writes a sequence's file, whole or not at all. Returns its metadata with `content_sha256`.
 
-    times: (t,) in seconds. folder: that of `parts_folder`; frames whose parts are there are not built again. done: gets
-    each frame's row (see `Parts.write`) when it is in the file. jobs: see `build_rows`.
+    times: (t,), seconds. folder: from `parts_folder`; frames with parts in it are not built again. done: called with
+    each frame's row (see `Parts.write`) once it is in the file. jobs: see `build_rows`.
 
-    Raises what a build raises, and UsageError where the file cannot be written.
+    Raises a build's errors, and UsageError if the file cannot be written.
     """
     parts = Parts(folder, part_key(build))
     with written_whole(path, force) as temporary, streamed_hdf5(temporary) as (file, check):

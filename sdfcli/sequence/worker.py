@@ -1,4 +1,4 @@
-"""A process that builds blocks of consecutive frames, for workers.py: of a block it makes a row per frame."""
+"""Process for workers.py that builds blocks of consecutive frames and answers with a row per frame."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sdfcli.runtime.serve import Answer, Handler, serve
 
 
 def main() -> None:
-    """Serves until the input ends."""
+    """Serves requests until the input ends."""
     serve(_start)
 
 
@@ -49,7 +49,7 @@ def _start(request: Any) -> Handler:
 
 
 def row_of(frame: Any, parts: Any) -> dict[str, Any]:
-    """The row of a frame: its part is found or written. Without parts, its field is made and dropped."""
+    """A frame's row, after finding or writing its part. Without parts, the field is built and discarded."""
     if parts is None:
         frame.build()
         return {"index": frame.index}

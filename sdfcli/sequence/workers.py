@@ -1,6 +1,6 @@
-"""Processes that build the frames of a sequence, each a block of consecutive frames at a time.
+"""Processes that build a sequence's frames, in blocks of consecutive frames.
 
-A GPU is shared by several, as Python launches kernels slower than a GPU runs them; on a CPU each has a core.
+Several processes share a GPU, as Python launches kernels more slowly than a GPU runs them; on a CPU each has a core.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from sdfcli.sequence.parts import Parts, Row
 from sdfcli.sequence.worker import row_of
 
 BLOCK = 8
-"""Maximum frames of a block. The first frame of a block is built cold."""
+"""Maximum frames per block. A block's first frame is built cold."""
 PER_GPU = 8
 """Maximum processes per GPU."""
 
 
 def build_rows(build: SequenceBuild, parts: Parts | None, jobs: int | None = None) -> Generator[Row]:
-    """The rows of all frames, in order (see `Parts.write`), once their parts are written.
+    """Rows for all frames (see `Parts.write`), in order, once their parts are written.
 
-    parts: None: fields are made and dropped, to measure the time. jobs: number of processes; None: by cores, memory and
-    devices; 1, or frames that are not in files: this one.
+    parts: None: fields are built and discarded, to measure the time. jobs: process count; None: by cores, memory and
+    devices. With one job, or frames that are not in files, this process builds.
 
-    Closing the iterator ends the processes. Raises what a build raises; the first frame that fails ends the sequence.
+    Closing the iterator ends the processes. Raises a build's errors; the first failing frame ends the sequence.
     """
     devices, frames = device_names(build.device), build.frames
     block = min(BLOCK, -(-len(build) // (jobs or len(devices) * 2)))
@@ -91,7 +91,7 @@ def _rows(blocks: list[tuple[int, int]], settings: list[dict[str, object]], thre
 
 
 def _error(row: Row) -> SdfError:
-    """The error of a frame in another process."""
+    """The error from a frame built in another process."""
     error = SdfError(row["error"])
     error.exit_code = row["exit_code"]
     return error

@@ -1,1 +1,1 @@
-"""Errors of fields, estimates of builds, checks of meshes."""
+"""Field errors, build estimates, mesh checks."""

@@ -19,19 +19,18 @@ NEAR = 0.1
 """Maximum distance of `near` points from the surface, as a fraction of the band."""
 
 JUMP_PROBES, HALVINGS, PROOF = 7, 8, 1.5
-"""Search for a jump: probes per axis; bisections between two probes; and the sum of the distances at both ends, in
-lengths between them, that proves a jump. A continuous distance has at most 1; the rest is for rounding."""
+"""Jump search: probes per axis; bisections between two probes; and the ratio that proves a jump, of the summed
+distances at both ends to the length between them. A continuous distance has at most 1; the margin covers rounding."""
 
 MOST_KEPT = 30_000
-"""Maximum points whose random numbers are kept for the next mesh: to draw them takes longer than what is done with
-them."""
+"""Maximum point count for which random numbers are cached for the next mesh: drawing takes longer than using them."""
 
 MOST_SUSPECTS = 0.02
-"""Maximum share of points above the tolerance for which jumps are searched; with more, the field is wrong."""
+"""Maximum share of points above the tolerance at which jumps are searched for; above it, the field is wrong."""
 
 
 class Sampled(Protocol):
-    """A sampled field: a Field, or a uniform grid."""
+    """A field to sample: a Field or a uniform grid."""
 
     def sample(self, points: Any) -> Any: ...
 
@@ -46,12 +45,12 @@ class Reference(Protocol):
 
 
 class Evaluated(NamedTuple):
-    """Points, one region after the other, with the exact and the field's signed distances there.
+    """Points, region by region, with exact and field distances.
 
-    counts  number of points by region.
-    points  (n, 3), in the mesh's units as all distances.
-    truth   (n,) the exact ones.
-    value   (n,) the field's.
+    counts  point count by region.
+    points  (n, 3), in the mesh's units, like all distances.
+    truth   (n,) exact signed distances.
+    value   (n,) the field's signed distances.
     """
 
     counts: dict[str, int]
@@ -65,9 +64,9 @@ class RegionErrors:
     """Errors in one region, as fractions of the diagonal.
 
     largest and rms  of |field - truth|, outside the band divided by distance / band, as the tolerance grows there.
-    jumps            points at a jump of the sign, which are left out: where an open surface's hole is closed, the sign
-                     jumps between the two sides of the hole, which no continuous field can follow.
-    where            the point (3,) with the largest error, in the mesh's units.
+    jumps            count of excluded points at a sign jump: where an open surface's hole is closed, the sign jumps
+                     between the hole's two sides, which no continuous field can follow.
+    where            (3,) point with the largest error, in the mesh's units.
     """
 
     samples: int
@@ -78,19 +77,19 @@ class RegionErrors:
 
 
 def sample_points(mesh: Mesh, band: float, count: int, seed: int) -> dict[str, Floats]:
-    """Random points (n, 3) by region: near the surface, in the band (a fraction of the diagonal) around it, and
-    everywhere in the domain; `count` in all."""
+    """Random points (n, 3) by region, `count` in total: near the surface, in the band (a fraction of the diagonal)
+    around it, and everywhere in the domain."""
     points, ends = drawn_points(mesh, band, count, seed), accumulate(region_counts(count).values())
     return dict(zip(region_counts(count), np.split(points, [*ends][:-1]), strict=True))
 
 
 def region_counts(count: int) -> dict[str, int]:
-    """The numbers of points by region, of so many in all."""
+    """Point counts by region, for `count` points in total."""
     return {"near": count // 3, "band": count // 3, "everywhere": count - 2 * (count // 3)}
 
 
 def drawn_points(mesh: Mesh, band: float, count: int, seed: int) -> Floats:
-    """Those of sample_points (count, 3), one region after the other."""
+    """The points (count, 3) of `sample_points`, region by region."""
     places, way, far, anywhere = (_kept_numbers if count <= MOST_KEPT else _numbers)(count, seed)
     points, _ = _drawn(mesh, places, (way, far, band * mesh.unit), more=len(anywhere))
     points[len(far) :] = mesh.domain.origin + anywhere * mesh.domain.length
@@ -98,8 +97,8 @@ def drawn_points(mesh: Mesh, band: float, count: int, seed: int) -> Floats:
 
 
 def _numbers(count: int, seed: int) -> tuple[Places, Floats, Floats, Floats]:
-    """The random numbers of sample_points: near the surface, then in the band, places, directions (n, 3) and offsets
-    (n,) in bands, -1 .. 1; and points in the unit cube."""
+    """Random numbers for `sample_points`: locations, directions (n, 3) and offsets (n,), -1 to 1 bands, for points near
+    the surface, then in the band; and points in the unit cube."""
     rng, third = np.random.default_rng(seed), count // 3
 
     def around() -> tuple[Floats, ...]:
@@ -115,11 +114,11 @@ _kept_numbers = functools.lru_cache(maxsize=1)(_numbers)
 
 
 class Places(NamedTuple):
-    """Random places on any surface, uniform by area.
+    """Random locations, uniform by area, for any surface.
 
-    share   (n,) of all area that comes before.
-    weight  (n, 3) of the corners of the face there.
-    order   (n,) uint32: that of the shares.
+    share   (n,) share of the total area before the location.
+    weight  (n, 3) barycentric weights in the face.
+    order   (n,) uint32, indices that sort `share`.
     """
 
     share: Floats
@@ -128,12 +127,12 @@ class Places(NamedTuple):
 
     @staticmethod
     def drawn(count: int, rng: np.random.Generator) -> Places:
-        """So many places."""
+        """`count` random locations."""
         return Places.of(rng.random(count), rng.dirichlet([1.0, 1.0, 1.0], count))
 
     @staticmethod
     def of(share: Floats, weight: Floats) -> Places:
-        """Those with these shares and weights."""
+        """Locations with the given shares and weights."""
         return Places(share, weight, np.argsort(share).astype(np.uint32))
 
 
@@ -143,8 +142,7 @@ def on_surface(mesh: Mesh, count: int, rng: np.random.Generator) -> Floats:
 
 
 def surface_samples(mesh: Mesh, places: Places) -> tuple[Floats, Floats]:
-    """The points (n, 3) of the surface at n places, and the unit normals (n, 3) of their faces; 0 for faces without
-    area."""
+    """Surface points (n, 3) at n locations, and their faces' unit normals (n, 3), 0 for faces without area."""
     points, normals = _drawn(mesh, places, normals=True)
     assert normals is not None
     return points, normals
@@ -157,8 +155,11 @@ def _drawn(
     more: int = 0,
     normals: bool = False,
 ) -> tuple[Floats, Floats | None]:
-    """The points (n + more, 3) at n places, of which the last ones are uninitialised; and their faces' unit normals.
-    away: directions (n, 3) in which they leave the surface, how many widths (n,), and a width; None: they do not."""
+    """Points (n + more, 3) at n locations, the last `more` uninitialised; and their faces' unit normals (n, 3).
+
+    away: directions (n, 3) away from the surface, offsets (n,) in widths, and the width; None: on the surface.
+    normals: whether to compute normals, else None.
+    """
     backend, sums, count = any_backend(), mesh.area_sums, len(places.share)
     way, far, width = away or (None, None, 0.0)
     given: dict[str, Any] = {**places._asdict(), "way": way, "far": far}
@@ -171,7 +172,7 @@ def _drawn(
 
 
 def corners_of(mesh: Mesh, face: Ints) -> Floats:
-    """Corners (k, 3, 3) of faces (k,), which are few: `take` is faster than an index, by far where they lie apart."""
+    """Corners (k, 3, 3) of a few faces (k,): `take` is faster than indexing, by far for scattered faces."""
     return np.take(mesh.vertices, np.take(mesh.faces, face, axis=0), axis=0)
 
 
@@ -196,9 +197,9 @@ def errors(
     points: Floats,
     most_suspects: float = MOST_SUSPECTS,
 ) -> RegionErrors:
-    """The field's errors at points (n, 3), against a reference; tolerance and band are fractions of the diagonal.
+    """A field's errors at points (n, 3) against a reference. tolerance, band: fractions of the diagonal.
 
-    Jumps are searched at points whose error is above the tolerance, unless these exceed the share `most_suspects`.
+    Jumps are searched for at points with an error above the tolerance, unless their share exceeds `most_suspects`.
     """
     found = Evaluated({"": len(points)}, points, reference.signed_distance(points), field.sample(points))
     return errors_by_region(field, diagonal, tolerance, band, reference, found, most_suspects)[""]
@@ -213,9 +214,9 @@ def errors_by_region(
     found: Evaluated,
     most_suspects: float = MOST_SUSPECTS,
 ) -> dict[str, RegionErrors]:
-    """`errors` of several regions that have been evaluated together."""
+    """`errors` of several regions, already evaluated together."""
     counts, points, truth, value = found
-    relative, far = np.abs(value - truth), np.abs(truth)  # in place from here: new pages of memory take longer
+    relative, far = np.abs(value - truth), np.abs(truth)  # in place from here on: new memory pages take longer
     far /= band * diagonal
     relative /= diagonal
     relative /= np.maximum(far, 1.0, out=far)
@@ -240,7 +241,7 @@ def _region_errors(relative: Floats, jump: Bools, where: Floats) -> RegionErrors
     return RegionErrors(
         samples=len(relative),
         largest=float(counted.max(initial=0.0)),
-        # One by one: the order of NumPy's sums depends on the machine.
+        # Summed sequentially: the order of NumPy's sums depends on the machine.
         rms=math.sqrt(np.cumsum(squares, out=squares)[-1] / len(squares)) if len(squares) else 0.0,
         jumps=int(jump.sum()),
         where=(float(where[0]), float(where[1]), float(where[2])),
@@ -248,10 +249,11 @@ def _region_errors(relative: Floats, jump: Bools, where: Floats) -> RegionErrors
 
 
 def _jumps(field: Sampled, reference: Reference, points: Floats, truth: Floats, value: Floats) -> Any:
-    """Whether exact distances prove a jump of the sign within one leaf's width of each point's leaf: (n,) bool.
+    """Whether exact distances prove a sign jump within one leaf's width of each point's leaf: (n,) bool.
 
-    Segments between probes of different sign are bisected. Where a segment crosses the surface, the distances at its
-    ends shrink with its length; at a jump they do not. The field's magnitude must be right up to the leaf's diagonal.
+    Segments between probes of different sign are bisected. If a segment crosses the surface, the distances at its ends
+    shrink with its length; at a jump they do not. Points at which the field's magnitude exceeds the exact one by more
+    than the leaf's diagonal do not count.
     """
     jump = np.zeros(len(points), bool)
     if len(points) == 0:
@@ -281,7 +283,7 @@ def _jumps(field: Sampled, reference: Reference, points: Floats, truth: Floats, 
 
 
 def _pairs(side: int) -> tuple[Ints, Ints]:
-    """Pairs of adjacent probes in a cube of side^3, and each probe with the point itself, number side^3."""
+    """Pairs of adjacent probes in a side^3 cube, and of each probe with the point itself, index side^3."""
     number = np.arange(side**3)
     neighbours = [np.moveaxis(number.reshape(side, side, side), axis, 0) for axis in range(3)]
     first = [along[:-1].ravel() for along in neighbours]

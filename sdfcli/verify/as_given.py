@@ -1,4 +1,4 @@
-"""Exact signed distances to a mesh as it is given: the reference of `sdfcli verify`."""
+"""Exact signed distances to a mesh as given: the reference of `sdfcli verify`."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from sdfcli.verify.accuracy import corners_of, face_directions
 from sdfcli.verify.reference import ExactReference
 
 MOST_ASKED = 8
-"""Faces of a shell, the largest, in front of which the winding number is asked for."""
+"""Maximum faces per shell, the largest, with a winding number query in front."""
 
 TINY = 1e-6
-"""Minimum area of these faces, in areas of the largest one."""
+"""Minimum area of these faces, relative to the shell's largest."""
 
 STEP = 1e-6
-"""Distance of these points from their faces, in their faces' sizes."""
+"""Distance from the query points to their faces, in face sizes."""
 
 
 class TurnedShell(NamedTuple):
     """A shell that a build turns.
 
-    faces    their number.
-    at       a point (3,) of it, in the mesh's units.
-    winding  the least winding number in front of its largest faces, as the mesh is given.
+    faces    face count.
+    at       (3,) point on the shell, in the mesh's units.
+    winding  minimum winding number in front of its largest faces, with the mesh as given.
     """
 
     faces: int
@@ -37,16 +37,16 @@ class TurnedShell(NamedTuple):
 
     @property
     def confirmed(self) -> bool:
-        """Whether the winding number is negative there, as in front of no face of a solid that is oriented outwards."""
+        """Whether `winding` is negative. In front of an outward-oriented solid's faces it never is."""
         return self.winding < -0.5
 
 
 class GivenMesh:
-    """Exact distances, and signs by exact winding numbers. See accuracy.Reference.
+    """Exact distances, with signs from exact winding numbers; an accuracy.Reference.
 
-    Faces are counted and made to agree with their neighbours as in a build. But which shells are turned is not left to
-    it: a shell is turned only where exact winding numbers of the mesh as it is confirm that it is oriented inwards; and
-    on a closed surface, one that should have been turned is turned here, so that it shows.
+    As in a build, doubled faces are counted once and neighbouring faces oriented consistently. But the build's choice
+    of turned shells is checked: a shell is turned only if exact winding numbers of the mesh as given confirm inward
+    orientation. On a closed surface, a shell that the build failed to turn is turned here, so that the fault shows.
     """
 
     def __init__(self, mesh: Mesh, signed: bool, backend: Backend) -> None:
@@ -71,7 +71,7 @@ class GivenMesh:
                 self._boundary = _boundary(_with_turned(turned, missed), built.left_out, backend)
 
     def signed_distance(self, points: Floats) -> Floats:
-        """(n,) at points (n, 3), in the mesh's units."""
+        """Distances (n,) at points (n, 3), in the mesh's units; all positive for an unsigned reference."""
         distance = self._surface.distance(points)
         if self._signed:
             distance[self._boundary.winding(points) > 0.5] *= -1
@@ -79,18 +79,18 @@ class GivenMesh:
 
 
 def _boundary(mesh: Mesh, left_out: Ints | None, backend: Backend) -> ExactReference:
-    """Winding numbers of a mesh without some faces (k,)."""
+    """Winding number reference of a mesh without the faces `left_out` (k,)."""
     counted = mesh.faces if left_out is None else np.delete(mesh.faces, left_out, axis=0)
     return ExactReference(mesh.vertices, counted, backend)
 
 
 def _with_turned(mesh: Mesh, turn: Bools) -> Mesh:
-    """With the chosen faces (f,) the other way round."""
+    """The mesh with chosen faces (f,) reversed."""
     return mesh.with_faces(np.where(turn[:, None], mesh.faces[:, ::-1], mesh.faces))
 
 
 def _turned_shells(given: ExactReference, mesh: Mesh, shell: Ints, turn: Bools) -> tuple[Ints, list[TurnedShell]]:
-    """The shells whose faces (f,) a build turns, ascending: numbers (k,), and facts. shell: (f,) of each face."""
+    """Shells with faces (f,) that a build turns: ids (k,), ascending, and facts. shell: (f,) shell id by face."""
     asked = _largest(mesh, shell, turn)
     winding, at = given.winding(_in_front(mesh, asked)), corners_of(mesh, asked).mean(axis=1)
     shells, first = np.unique(shell[asked], return_index=True)
@@ -102,10 +102,10 @@ def _turned_shells(given: ExactReference, mesh: Mesh, shell: Ints, turn: Bools) 
 
 
 def _missed(boundary: ExactReference, mesh: Mesh, shell: Ints, counted: Bools, backend: Backend) -> Bools:
-    """The faces (f,) of shells of a closed mesh that have still to be turned, of those that count (f,).
+    """The faces (f,) of a closed mesh's shells still to be turned, among the `counted` faces (f,).
 
-    In front of them the winding number is negative, as it is where cavities overlap, too. But a cavity is in a solid,
-    and not all of it is in another cavity.
+    In front of them the winding number is negative, as it also is where cavities overlap. But a cavity lies in a solid,
+    and not entirely in another cavity. shell: (f,) shell id by face.
     """
     asked = _largest(mesh, shell, counted)
     point = _in_front(mesh, asked)
@@ -124,8 +124,8 @@ def _missed(boundary: ExactReference, mesh: Mesh, shell: Ints, counted: Bools, b
 
 
 def _largest(mesh: Mesh, shell: Ints, chosen: Bools, most: int = MOST_ASKED) -> Ints:
-    """The largest of the chosen faces (f,) of each shell, so many at most, and none that is tiny beside them; by shell.
-    shell: (f,) of each face."""
+    """The largest chosen faces (f,) of each shell, at most `most` and at least TINY times the largest, sorted by shell.
+    shell: (f,) shell id by face."""
     faces = np.flatnonzero(chosen)
     corners = corners_of(mesh, faces)
     area = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1)
@@ -137,7 +137,7 @@ def _largest(mesh: Mesh, shell: Ints, chosen: Bools, most: int = MOST_ASKED) -> 
 
 
 def _in_front(mesh: Mesh, face: Ints) -> Floats:
-    """Points (k, 3) close in front of faces (k,)."""
+    """Points (k, 3) just in front of faces (k,)."""
     corners = corners_of(mesh, face)
     size = np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1) ** 0.5
     return np.asarray(corners.mean(axis=1) + STEP * size[:, None] * face_directions(mesh, face))

@@ -1,4 +1,4 @@
-"""Check of a mesh: its faults, their remedies in a build, and a verdict."""
+"""Mesh check: faults, their remedies in a build, and a verdict."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ from sdfcli.verify.accuracy import sample_points
 from sdfcli.verify.thickness import find_sheets, spots
 
 SURE = 0.95
-"""Minimum share of points with a certain sign, and of the surface that is kept, for a better verdict than doubtful."""
+"""Minimum share of points with a certain sign, and of surface not lost, for a better verdict than doubtful."""
 
 SAMPLES, SEED = 30_000, 20_000
 COARSE = 1e-6
-"""Minimum spacing of float32 coordinates that is reported, as a fraction of the diagonal."""
+"""Float32 coordinate spacing above which it is reported, as a fraction of the diagonal."""
 
 
 def check(source: Any, device: str = "auto", threads: int | None = None) -> dict[str, Any]:
-    """Checks a mesh: a path, a `trimesh.Trimesh`, or a (vertices, faces) pair. No field is built.
+    """Checks a mesh without building a field.
+
+    source: a path, a `trimesh.Trimesh`, or a (vertices, faces) pair.
 
     Raises InputError for an unusable mesh.
     """
@@ -61,7 +63,7 @@ def check(source: Any, device: str = "auto", threads: int | None = None) -> dict
 
 
 def mesh_report(health: Health, choice: SignChoice) -> dict[str, Any]:
-    """The faults of a mesh, as stored in a field's info."""
+    """A mesh's faults, as stored in a field's info."""
     return {
         "watertight": health.watertight,
         "oriented": health.inconsistent_edges == 0,
@@ -74,11 +76,11 @@ def mesh_report(health: Health, choice: SignChoice) -> dict[str, Any]:
 def verdict(health: Health, choice: SignChoice, confidence: float | None, lost: float | None) -> str:
     """One of VERDICTS, except `unusable`, for which `load_mesh` raises an error.
 
-    good      closed, oriented, without faults, and no thin parts are lost.
-    usable    with faults, but the sign is certain, and little is lost.
-    doubtful  without a sign, or with one that depends on how holes are closed, or many thin parts are lost.
+    good      closed, oriented, without faults; at most FEW_LOST of the surface is lost.
+    usable    has faults, but the sign is certain and little is lost.
+    doubtful  no sign is possible, or it depends on how holes are closed, or many thin parts are lost.
 
-    lost: the share of the surface that is lost, see thickness.py; None without signs.
+    lost: share of the surface lost in thin parts, see thickness.py; None without signs.
     """
     if choice.method == "none" and not choice.asked_for:
         return "doubtful"
@@ -88,7 +90,7 @@ def verdict(health: Health, choice: SignChoice, confidence: float | None, lost: 
 
 
 def findings(mesh: Mesh, report: dict[str, Any], choice: SignChoice) -> list[tuple[str, str]]:
-    """The faults of a mesh, each with its remedy in a build."""
+    """A mesh's faults, each with its remedy in a build."""
     unsigned = choice.method == "none"
     signs = "no signs" if unsigned else "signs by winding numbers"
     remedies = {

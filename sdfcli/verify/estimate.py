@@ -1,4 +1,4 @@
-"""Estimate of a build: leaves, seconds, memory and file size, without building."""
+"""Build estimates: leaves, seconds, memory and file size, without building."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from sdfcli.runtime.signature import takes
 from sdfcli.scene import Scene
 
 UPKEEP = 1.6
-"""Factor of time for splits that a sample lacks: for balance and hanging corners."""
+"""Time factor for splits that a sample lacks: balance and hanging corners."""
 
 QUERIES_PER_CELL, FILE_BYTES_PER_CELL = 1.75, 0.57
-"""Measured on scans and parts, at tolerances from 2.5e-4 to 1e-3, as budget.BYTES_PER_CELL. On eight of them the
-estimate of leaves was within 27 %, of memory 0.84 to 1.5 times, of time within a factor of two, of files within 42 %,
+"""Measured on scans and parts at tolerances from 2.5e-4 to 1e-3, like budget.BYTES_PER_CELL. On eight such meshes,
+estimates were within 27 % for leaves, 0.84 to 1.5 times for memory, a factor of two for time, and 42 % for files,
 except boxes, whose files are up to three times smaller.
 """
 
 QUERIES = 20_000
-"""Corners of the density octree whose distances are timed."""
+"""Density octree corners with timed distance queries."""
 
 FILE_BYTES_PER_BVH_LEAF = 6
 
 ORDER_BYTES = 48
-"""Bytes of a triangle in Morton order."""
+"""Bytes per triangle in Morton order."""
 
 DEFAULT_SHARE = 0.9
-"""Default of the memory limit, as a share of the free memory."""
+"""Share of the free memory in the default memory limit."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """The estimate of a build: leaves of its octree, seconds, bytes on the device and of the file.
+    """A build's estimated octree leaves, seconds, device bytes and file bytes.
 
-    limit_bytes    memory limit of the build.
-    free_bytes     free memory of the device.
-    scratch_bytes  free bytes for what exceeds the limit, in scratch files or the host's memory; 0 where it may not.
+    limit_bytes    the build's memory limit.
+    free_bytes     free device memory.
+    scratch_bytes  free bytes for overflow beyond the limit, in scratch files or host memory; 0 if not allowed.
     """
 
     leaves: int
@@ -60,7 +60,7 @@ class Estimate:
 
     @property
     def fits(self) -> bool:
-        """Whether the build is expected to fit into the memory limit, and what exceeds it into scratch files."""
+        """Whether the build is expected to fit into the memory limit, or else into scratch space."""
         return self.memory_bytes <= max(self.limit_bytes, self.scratch_bytes)
 
     def as_dict(self) -> dict[str, Any]:
@@ -77,8 +77,8 @@ def estimate(
     max_memory: int | None = None,
     **parameters: Any,
 ) -> Estimate:
-    """Estimates a build by following a sample of the cells down to the leaves (Knuth 1975: estimating the efficiency of
-    backtrack programs). Arguments and errors are those of `build`."""
+    """Estimates a build by following a sample of cells down to the leaves (Knuth 1975: estimating the efficiency of
+    backtrack programs). Arguments and errors as for `build`."""
     params = BuildParams(**parameters)
     with overflow():
         return _estimate(source, params, device, threads, max_memory)
@@ -134,7 +134,7 @@ def _adaptive_size(scene: Scene, limits: Limits) -> _Size:
 
 
 def _bvh_size(scene: Scene, limits: Limits) -> _Size:
-    """All leaves are made, which is quick; the distances of some corners are timed."""
+    """Builds all leaves, which is quick, and times distance queries at some corners."""
     begun = time.perf_counter()
     tree = bvh_octree(scene.backend, scene.order, limits.depth)
     grown = time.perf_counter()
@@ -149,12 +149,12 @@ def _bvh_size(scene: Scene, limits: Limits) -> _Size:
 
 
 def memory_limit(backend: Backend, asked: int | None) -> int:
-    """The memory limit of a build on its device, in bytes: `asked`, or most of the free memory."""
+    """A build's memory limit on its device, in bytes: `asked`, or memory in use plus DEFAULT_SHARE of free memory."""
     return asked or backend.memory_used() + int(DEFAULT_SHARE * backend.memory_free())
 
 
 def parse_size(text: str) -> int:
-    """The bytes of a size as `800M`, `4G`, `2.5GiB`. Raises UsageError for anything else."""
+    """Bytes from a size such as `800M`, `4G`, `2.5GiB`. Raises UsageError for anything else."""
     units = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
     word = text.strip().upper().removesuffix("B")
     number = word.rstrip("KMGTI")

@@ -1,4 +1,4 @@
-"""Measured error of a build, and the metadata of its field."""
+"""A build's measured error, and its field's metadata."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from sdfcli.verify.check import mesh_report, verdict
 from sdfcli.verify.thickness import Sheets, find_sides, spots
 
 MEASURED_POINTS = 30_000
-"""Random points for the measured error of a build; `verify` uses more."""
+"""Random points for a build's measured error; `verify` uses more."""
 
 SEED = 20_000
 
 
 class Facts(NamedTuple):
-    """Facts of a mesh as it was given: its faults, and what waits for its hash."""
+    """Facts of the mesh as given: its faults, and a function that waits for its hash."""
 
     health: Health
     sha256: Callable[[], str]
@@ -39,10 +39,10 @@ class Facts(NamedTuple):
 class Samples:
     """Random points for the measured error, in the mesh's units.
 
-    counts   number of points by region; see accuracy.sample_points.
-    points   (n, 3) float64, one region after the other.
-    spots    points of the surface and their unit normals, see thickness.spots; None: thickness is not measured.
-    in_band  (n, 3) float64: the points of the band, in the unit cube.
+    counts   point count by region; see accuracy.sample_points.
+    points   (n, 3) float64, region by region.
+    spots    surface points and their unit normals, see thickness.spots; None: thickness is not measured.
+    in_band  (n, 3) float64, points in the band, unit cube coordinates.
     """
 
     counts: dict[str, int]
@@ -52,7 +52,7 @@ class Samples:
 
 
 def draw_samples(mesh: Mesh, band: float, points: int = MEASURED_POINTS, thickness: bool = True) -> Samples:
-    """The samples of a mesh, deterministic."""
+    """A mesh's samples, deterministic."""
     drawn, counts = drawn_points(mesh, band, points, SEED), region_counts(points)
     return Samples(
         counts,
@@ -64,8 +64,8 @@ def draw_samples(mesh: Mesh, band: float, points: int = MEASURED_POINTS, thickne
 
 @dataclass(frozen=True)
 class Measured:
-    """Errors as fractions of the diagonal. worst: the region with the largest error; limit: the reason for one above
-    the tolerance; sheets: as in a field's info."""
+    """Errors as fractions of the diagonal. worst: region with the largest error. limit: cause of an error above the
+    tolerance, else None. sheets: as in a field's info."""
 
     worst: RegionErrors
     limit: str | None
@@ -74,13 +74,13 @@ class Measured:
 
 
 class Asked(NamedTuple):
-    """What the surface says of samples, whatever the field.
+    """Exact results for samples, independent of the field.
 
-    samples     these.
-    confidence  the share of their points in the band with a certain sign; None without signs, or points.
-    sides       walls and gaps at their spots, as find_sides tells them; None: thickness is not measured.
-    at          (m, 3) float64 on the device: their points, then the middles of walls and gaps.
-    truth       (m,) exact signed distances there.
+    samples     the samples.
+    confidence  share of in_band points with a certain sign; None without signs or points.
+    sides       walls and gaps at the spots, from find_sides; None: thickness is not measured.
+    at          (m, 3) float64 on the device: sample points, then midpoints of walls and gaps, in the mesh's units.
+    truth       (m,) exact signed distances at these points.
     """
 
     samples: Samples
@@ -91,9 +91,9 @@ class Asked(NamedTuple):
 
 
 def ask(scene: Scene, drawn: Callable[[], Samples], params: BuildParams) -> Asked:
-    """Asks the surface about samples, which are waited for."""
+    """Queries the surface at samples. drawn: returns the samples, after a wait if needed."""
     index, backend, signer, samples = MeshDistance.of(scene), scene.backend, scene.signer, drawn()
-    points, sides = samples.points, None  # all points are asked about together
+    points, sides = samples.points, None  # all points are queried together
     if samples.spots is not None:
         sides = find_sides(index, *samples.spots, params.tolerance)
         if len(sides[-1]):
@@ -104,8 +104,8 @@ def ask(scene: Scene, drawn: Callable[[], Samples], params: BuildParams) -> Aske
 
 
 def measure(field: Field, scene: Scene, asked: Asked, params: BuildParams, grown: Grown) -> Measured:
-    """The field's errors against exact distances, and the thin walls and gaps that it has lost. Of the field's arrays
-    it reads those on the device only."""
+    """The field's errors against exact distances, and its lost thin walls and gaps. Reads only the field's device
+    arrays."""
     index, mesh, backend = MeshDistance.of(scene), scene.mesh, scene.backend
     samples, _, sides, at, truth = asked
     many, value = len(samples.points), backend.to_host(field.sample(at))
@@ -129,15 +129,15 @@ def measure(field: Field, scene: Scene, asked: Asked, params: BuildParams, grown
 
 
 def _may_jump(scene: Scene) -> bool:
-    """Whether the sign may jump away from the surface: where holes are closed, and where pseudonormals were asked for
-    that may be unsafe."""
+    """Whether the sign may jump away from the surface: at closed holes, or with explicitly requested pseudonormals,
+    which may be unsafe."""
     return not scene.signer.closed or scene.asked_for == "pseudonormal"
 
 
 def describe(
     scene: Scene, params: BuildParams, health: Health, confidence: float | None, grown: Grown, measured: Measured
 ) -> dict[str, Any]:
-    """A field's info (docs/reference/file.md), but for the mesh's hash and the octree's depth."""
+    """A field's info (docs/reference/file.md), without mesh hash and octree depth."""
     mesh, choice, worst = scene.mesh, scene.choice, measured.worst
     scale = mesh.unit / mesh.domain.length
     return {
@@ -156,7 +156,7 @@ def describe(
 
 
 def _error_limit(field: Field, worst: RegionErrors, params: BuildParams, scale: float) -> str:
-    """The reason for an error above the tolerance."""
+    """Cause of an error above the tolerance."""
     if params.octree == "bvh":
         return "triangles"
     finest = field.domain.length * 0.5 ** params.depth_limit(scale)

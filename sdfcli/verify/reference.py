@@ -1,6 +1,6 @@
-"""ExactReference: distances and winding numbers in float64, independent of the code of builds.
+"""ExactReference: float64 distances and winding numbers, independent of the build's code.
 
-It has its own tree (median splits instead of Morton order), point-triangle distance and sign; see
+Tree (median splits instead of Morton order), point-triangle distance and sign are separate implementations; see
 kernels/verify/exact.h.
 """
 
@@ -26,10 +26,10 @@ PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67
 
 
 def ray_directions() -> Floats:
-    """Unit directions (8, 3) float64 of rays, one in each octant.
+    """Unit ray directions (8, 3) float64, one per octant.
 
-    Square roots of different primes are linearly independent over the rationals, so that no ray from a lattice point
-    grazes an edge between lattice points.
+    Square roots of different primes are linearly independent over the rationals, so no ray from a lattice point grazes
+    an edge between lattice points.
     """
     octants = 1.0 - 2.0 * (np.arange(8)[:, None] >> np.arange(3) & 1)
     directions = octants * np.sqrt(np.reshape(PRIMES, (8, 3)))
@@ -38,7 +38,7 @@ def ray_directions() -> Floats:
 
 
 def weld(vertices: Floats) -> npt.NDArray[np.int64]:
-    """For each vertex the representative of its position: int64 (n,), indices of vertices."""
+    """Index (n,) int64, for each vertex, of a representative vertex at the same position."""
     order = np.lexsort(vertices.T)
     ordered = vertices[order]
     first = np.concatenate(([True], np.any(ordered[1:] != ordered[:-1], axis=1)))
@@ -48,16 +48,16 @@ def weld(vertices: Floats) -> npt.NDArray[np.int64]:
 
 
 def open_edges(corners: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The boundary of triangles: the edges with different numbers of uses in their two directions.
+    """The triangles' boundary: edges with unequal use counts in their two directions.
 
-    corners: int64 (m, 3), the vertices of each triangle, below 2^31.
+    corners: (m, 3) int64, vertex indices, below 2^31.
 
-    Returns the edges (k, 2) int64, in the more frequent direction, and the excess (k,) int64 of uses in it.
+    Returns the edges (k, 2) int64, in the more frequent direction, and their excess uses (k,) int64 in it.
     """
     start, end = corners.ravel(), np.roll(corners, -1, axis=1).ravel()
     start, end = start[start != end], end[start != end]
     vertices = int(corners.max(initial=0)) + 1
-    # One sorted number per use: smaller vertex, larger vertex, direction.
+    # One sort key per use: smaller vertex, larger vertex, direction.
     uses = np.sort((np.minimum(start, end) * vertices + np.maximum(start, end)) * 2 + (start > end))
     edge = uses >> 1
     first = np.flatnonzero(np.diff(edge, prepend=-1))
@@ -69,13 +69,13 @@ def open_edges(corners: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], n
 
 
 def median_order(centroids: Floats, leaves: int) -> npt.NDArray[np.int64]:
-    """The order (m,) int64 of triangles in a complete binary tree of median splits.
+    """Triangle order (m,) int64 in a complete binary tree by median splits.
 
     A node is split at the median along the longest axis of its centroids' box. `leaves` is a power of two that
     divides m.
     """
     order = np.arange(len(centroids))
-    coordinates = np.ascontiguousarray(centroids.T, np.float32)  # enough to choose a split
+    coordinates = np.ascontiguousarray(centroids.T, np.float32)  # precise enough to choose splits
     nodes = 1
     while nodes < leaves:
         parts = coordinates.reshape(3, nodes, -1)
@@ -91,7 +91,7 @@ def median_order(centroids: Floats, leaves: int) -> npt.NDArray[np.int64]:
 
 
 def tree_boxes(triangles: Floats, leaves: int) -> Floats:
-    """The boxes (2 leaves - 1, 6) float64 of the tree over triangles in median order: lower, then upper corner."""
+    """Tree boxes (2 leaves - 1, 6) float64 over triangles in median order: lower, then upper corner."""
     parts = triangles.reshape(leaves, -1, 3)
     levels = [np.concatenate((parts.min(axis=1), parts.max(axis=1)), axis=1)]
     while len(levels[-1]) > 1:
@@ -101,25 +101,25 @@ def tree_boxes(triangles: Floats, leaves: int) -> Floats:
 
 
 def nearby_order(points: Floats) -> npt.NDArray[np.int64]:
-    """An order (n,) int64 of points by cells, so that neighbours in sequence share cached nodes: twice as fast."""
+    """Point order (n,) int64 by cells, so that consecutive points share cached nodes: twice as fast."""
     cell = np.clip(16 * points + 16, 0, 31).astype(np.uint16)
     return np.argsort(cell[:, 0] << 10 | cell[:, 1] << 5 | cell[:, 2], kind="stable")
 
 
 class ExactReference:
-    """Exact distances and winding numbers of any triangle mesh, open and degenerate ones included.
+    """Exact distances and winding numbers for any triangle mesh, including open and degenerate ones.
 
-    Rounding in float64 is the only error. Distances: a few times 1e-16 of the mesh's extent or of the distance; near a
+    Float64 rounding is the only error. Distances: a few times 1e-16 of the mesh's extent or the distance; near a
     triangle thinner than 1e-8 of its length, up to 5e-11 of that length. Winding numbers: exact on a closed surface,
-    about 1e-12 on an open one, in time proportional to the number of open edges.
+    about 1e-12 on an open one, in time proportional to the open edge count.
     """
 
     def __init__(self, vertices: npt.ArrayLike, faces: npt.ArrayLike, backend: Backend) -> None:
-        """Builds the tree on the host, and copies it to the device.
+        """Builds the tree on the host and copies it to the device.
 
         vertices: (n, 3), finite, in any unit. faces: integers (m, 3), m >= 1, counter-clockwise seen from outside.
 
-        Raises ValueError for another shape, IndexError for a vertex that does not exist.
+        Raises ValueError for other shapes, IndexError for nonexistent vertices.
         """
         vertices, faces = np.asarray(vertices, np.float64), np.asarray(faces, np.int64)
         if vertices.ndim != 2 or vertices.shape[1] != 3 or faces.ndim != 2 or faces.shape[1] != 3 or len(faces) == 0:
@@ -136,9 +136,9 @@ class ExactReference:
     def distance(self, points: npt.ArrayLike, progress: Progress | None = None) -> Floats:
         """Unsigned distances (n,) float64 from points to the mesh, in its units.
 
-        points: (n, 3), finite. progress: called with the number of points done, and n.
+        points: (n, 3), finite. progress: called with the point count done, and n.
 
-        Raises ValueError for points that are not (n, 3) finite numbers.
+        Raises ValueError unless points are (n, 3) finite numbers.
         """
         return self._in_chunks(self._distance, points, progress)
 
@@ -161,7 +161,7 @@ class ExactReference:
         while leaves * MOST_PER_LEAF < len(triangles):
             leaves *= 2
         leaf_size = -(-len(triangles) // leaves)
-        # Padding: a point of the surface, which changes no distance or winding number.
+        # Padding: degenerate triangles at a surface point, which change no distance or winding number.
         filler = np.broadcast_to(triangles[0, 0], (leaves * leaf_size - len(triangles), 3, 3))
         triangles = np.concatenate((triangles, filler))
         triangles = triangles[median_order(triangles.mean(axis=1), leaves)]

@@ -1,4 +1,4 @@
-"""Thickness of a mesh's walls and gaps, and the share of the surface where a field has lost them."""
+"""Thickness of a mesh's walls and gaps, and the surface share at which a field has lost them."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from sdfcli.verify.accuracy import Places, face_directions, surface_samples
 
 SAMPLES, SEED = 5_000, 30_000
 HALVINGS = 16
-"""Halvings of the ball, down to widths of 1e-4 tolerances: by default, the resolution of float32."""
+"""Ball halvings, down to widths of 1e-4 tolerances: float32 resolution at the default tolerance."""
 TOGETHER = 2 * SAMPLES
-"""Balls that are judged together, of several rounds where few are left: many take hardly longer than few."""
+"""Balls tested together, over several rounds when few are left: many take hardly longer than few."""
 OPPOSED, EMPTY = C.OPPOSED, 0.9
-"""Maximum cosine between the directions to the two sides of a sheet, as in octree/sheets.h; minimum distance from the
-centre of an empty ball to the surface, in radii."""
+"""Maximum cosine between the directions to a sheet's two sides, as in octree/sheets.h; minimum distance from an empty
+ball's centre to the surface, in radii."""
 FREE = 0.75
 """Minimum distance from a sheet's middle to the surface, in half widths; 0.8 where the sides meet at 37 degrees."""
 SPARED = 0.01
-"""Share of the lost sheets, the thinnest, that the remedy may miss: the edge of a blade has no thickness."""
+"""Share of lost sheets, the thinnest, that the remedy may miss: a blade's edge has no thickness."""
 
 
 @dataclass(frozen=True)
 class Sheets:
-    """Walls and gaps at random points of a surface, uniform by area.
+    """Walls and gaps at random surface points, uniform by area.
 
-    samples  number of points.
-    sample   (k,) index of the point; one may have a wall on one side and a gap on the other.
+    samples  point count.
+    sample   (k,) point index; a point may have a wall on one side and a gap on the other.
     width    (k,) thickness in the mesh's units.
     middle   (k, 3) midpoint between the two sides.
     wall     (k,) True for walls, False for gaps.
@@ -49,7 +49,7 @@ class Sheets:
 
     @staticmethod
     def unknown() -> dict[str, Any]:
-        """The report where nothing was measured."""
+        """The report without a measurement."""
         return {"thinnest": None, "lost": None, "needed_thin": None, "needed_depth": None}
 
     def lost(self, value: Floats) -> Bools:
@@ -57,9 +57,9 @@ class Sheets:
         return np.asarray((value < 0) != self.wall)
 
     def report(self, lost: Bools | None, mesh: Mesh) -> dict[str, Any]:
-        """The `sheets` of a field's info (docs/reference/file.md). Lengths are fractions of the diagonal.
+        """Entries for `sheets` in a field's info (docs/reference/file.md). Lengths are fractions of the diagonal.
 
-        lost: (k,) whether the field has lost a wall or gap; None without signs.
+        lost: (k,) whether the field has lost the wall or gap; None without signs.
         """
         width = self.width / mesh.unit
         found = self.unknown()
@@ -75,7 +75,7 @@ class Sheets:
 
 
 def spots(mesh: Mesh) -> tuple[Floats, Floats]:
-    """The points (n, 3) of the surface at which thickness is measured, and their unit normals (n, 3)."""
+    """Surface points (n, 3) for thickness measurement, and their unit normals (n, 3)."""
     return surface_samples(mesh, _places())
 
 
@@ -85,7 +85,7 @@ def _places() -> Places:
 
 
 def find_sheets(index: MeshDistance, point: Floats, normal: Floats, tolerance: float) -> Sheets:
-    """The walls and gaps at points of the surface that are thinner than WIDEST_SHEET tolerances; see find_sides."""
+    """Walls and gaps thinner than WIDEST_SHEET tolerances at surface points; see find_sides."""
     sides = find_sides(index, point, normal, tolerance)
     return Sheets(*sides, index.signed_distance(sides[-1]) < 0 if len(sides[-1]) else np.empty(0, bool))
 
@@ -93,11 +93,11 @@ def find_sheets(index: MeshDistance, point: Floats, normal: Floats, tolerance: f
 def find_sides(
     index: MeshDistance, point: Floats, normal: Floats, tolerance: float
 ) -> tuple[int, Ints, Floats, Floats]:
-    """The Sheets at points of the surface without their last, `wall`, which is told by signs.
+    """The fields of `Sheets` at surface points, except the last, `wall`, which needs signs.
 
-    On both sides of each point, a ball tangent to the surface is halved until it is empty. Where the surface nearest to
-    its centre lies opposite, the two are the sides of a sheet. Where the centre lies beyond a sheet much thinner than
-    the ball, the distance is almost the radius, but the nearest face has the opposite normal.
+    On both sides of each point, a ball tangent to the surface is halved until it is empty. If the surface nearest to
+    its centre lies opposite, the two are the sides of a sheet. If the centre lies beyond a sheet much thinner than the
+    ball, the distance is almost the radius, but the nearest face has the opposite normal.
     """
     halvings, found, touching = 0, [], _Touching(index, point, normal, WIDEST_SHEET * tolerance * index.mesh.unit / 2)
     ball = np.arange(2 * len(point), dtype=np.uint32)
@@ -115,7 +115,7 @@ def find_sides(
 
 
 class _Touching:
-    """Balls that touch a surface, on a device; see kernels/verify/thickness.h."""
+    """Balls tangent to a surface, on a device; see kernels/verify/thickness.h."""
 
     def __init__(self, index: MeshDistance, point: Floats, normal: Floats, widest: float) -> None:
         self._normal, self._mesh, self._nearest = normal, index.mesh, index.scene.reference
@@ -130,8 +130,8 @@ class _Touching:
         }
 
     def judged(self, ball: Array, halvings: int, rounds: int) -> tuple[Bools, Bools, Floats]:
-        """For rounds of balls, (rounds, balls) each: whether a side of a sheet lies opposite, whether the ball is to be
-        halved, and the sheet's width."""
+        """Tests rounds of balls. Returns, (rounds, balls) each: whether a sheet's other side lies opposite, whether the
+        ball must be halved, and the sheet's width."""
         backend, xp, count, order = self._backend, self._backend.xp, rounds * len(ball), self._nearest.order
         numbers = {"ball": backend.from_host(ball), "balls": len(ball), "halvings": halvings}
         balls = backend.group("TouchingBalls", **self._given, **numbers)
@@ -157,7 +157,7 @@ class _Touching:
         chosen = np.flatnonzero(opposite).astype(np.uint32)
         if len(chosen):
             clear = self._clear(balls, chosen, found.arrays["width"])
-            opposite[chosen] = clear >= FREE / 2 * wide[chosen]  # or it is another's side
+            opposite[chosen] = clear >= FREE / 2 * wide[chosen]  # else the side is another sheet's
         doubtful = np.flatnonzero((said & C.BALL_DOUBTFUL > 0) & ~opposite)
         if len(doubtful):
             normal = self._normal[ball[doubtful % len(ball)] % len(self._normal)]
@@ -166,7 +166,7 @@ class _Touching:
         return opposite.reshape(shape), (smaller & ~opposite).reshape(shape), wide.reshape(shape)
 
     def _clear(self, balls: Group, chosen: Array, width: Array) -> Floats:
-        """Distances (k,) to the surface from the middles of the chosen ones' sheets."""
+        """Distances (k,) to the surface from the midpoints of the chosen balls' sheets."""
         backend, xp, count = self._backend, self._backend.xp, len(chosen)
         middle, scale = xp.empty((count, 3), np.float32), xp.empty(count)
         given = {"balls": balls, "chosen": backend.from_host(chosen), "width": width}
