@@ -117,6 +117,7 @@ def test_each_dataset_and_attribute_is_another(fuzz: Any, files: Any, tmp_path: 
             assert in_attributes or found == "refused", (place, name, number)
 
 
+@pytest.mark.nightly
 def test_chunks_that_fit_their_checksum() -> None:
     """In processes of the tool, which says where one dies."""
     words = [sys.executable, str(TOOL), "--cases", "300", "field-chunks"]

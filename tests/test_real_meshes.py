@@ -51,6 +51,7 @@ def test_signs_are_those_of_the_exact_winding_number(name: str, real_mesh: RealM
     assert np.array_equal(index.signed_distance(points)[clear] < 0, winding[clear] > 0.5)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("name", "most_away"), [("bunny", 0.02), ("armadillo", 0.0), ("dragon", 0.0)])
 def test_surfaces_of_fields(name: str, most_away: float, real_mesh: RealMesh) -> None:
     path = real_mesh(name)
@@ -68,6 +69,7 @@ def test_surfaces_of_fields(name: str, most_away: float, real_mesh: RealMesh) ->
         assert abs(volume(surface) / true - 1) < 0.005
 
 
+@pytest.mark.nightly
 def test_contacts_with_a_scan(real_mesh: RealMesh) -> None:
     # Bunny, which is open, beside and in dragon: tools/collision_peers.py does it with more of everything.
     moving, fixed = load_mesh(real_mesh("bunny")), load_mesh(real_mesh("dragon"))
@@ -105,6 +107,7 @@ def test_approximate_neighbours_of_a_scan(kind: str, recall: float, real_mesh: R
     assert np.mean(distance / exact) < 1.05
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "name", ["bunny", "horse", "armadillo", "dragon", "buddha", "real_world/synth_bunny_degenerate200"]
 )

@@ -490,7 +490,7 @@ class Copy:
 
     def failure(self, tests: tuple[str, ...]) -> str:
         """The first of some tests that fails; SURVIVED where none does."""
-        run = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
+        run = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "", *tests]
         try:
             ended = subprocess.run(
                 run,

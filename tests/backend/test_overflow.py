@@ -200,6 +200,7 @@ def test_without_room_on_the_disk_a_build_ends_early(octree: str, monkeypatch: p
     assert len(asked) < 5
 
 
+@pytest.mark.nightly
 def test_a_command_holds_to_its_limit(tmp_path: Path) -> None:
     path = tmp_path / "torus.ply"
     trimesh.Trimesh(*shapes.torus(200, 100), process=False).export(path)

@@ -55,6 +55,7 @@ def fields_of(path: Path) -> set[str]:
     return {frames.at(k).content_sha256 for k in range(len(frames))}
 
 
+@pytest.mark.nightly
 def test_every_way(built: tuple[list[Row], list[set[str]]]) -> None:
     rows, _ = built
     names = [(way, True) for way in WAYS[:2]] + [(way, file) for way in WAYS[2:] for file in (True, False)]
@@ -69,6 +70,7 @@ def test_every_way(built: tuple[list[Row], list[set[str]]]) -> None:
             assert row.steady > (row.frames - 1) / row.seconds
 
 
+@pytest.mark.nightly
 def test_all_ways_build_the_same_fields(built: tuple[list[Row], list[set[str]]]) -> None:
     _, hashes = built
     for single, *others in (hashes[:4], hashes[4:]):

@@ -125,6 +125,7 @@ def test_errors_of_fields(rows: dict[str, Row]) -> None:
     assert rows["bvh octree"].rms_error > rows["adaptive octree"].rms_error
 
 
+@pytest.mark.nightly
 def test_points_at_a_jump_are_left_out_everywhere(backend: Backend) -> None:
     vertices, faces = shapes.icosphere(3)
     bowl = vertices, faces[(vertices[faces][..., 0] > -0.3).any(axis=1)]
@@ -202,6 +203,7 @@ def test_the_grid_is_trilinear(backend: Backend, depth: int) -> None:
     assert np.array_equal(steps, np.rint(steps))
 
 
+@pytest.mark.nightly
 def test_real_scans(real_mesh: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     # A scan with holes: were the signs of the flooded grids not those of the exact one, nodes would be off by more.
     monkeypatch.setattr(grid, "SIGN_CHUNK", 100_000)

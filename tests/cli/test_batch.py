@@ -458,6 +458,7 @@ def test_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- Dask ----
 
 
+@pytest.mark.nightly
 def test_a_cluster_of_which_a_worker_is_killed(tmp_path: Path, out: Path) -> None:
     distributed = pytest.importorskip("distributed")
     make_scans(tmp_path / "scans", 6)

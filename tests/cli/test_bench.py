@@ -172,6 +172,7 @@ def test_meshes_with_the_name_of_a_sub_command(words: list[str]) -> None:
     assert done.stderr.endswith(": no such file\n")
 
 
+@pytest.mark.nightly
 def test_coherence(dragon: Path) -> None:
     words = ["bench", dragon, "--coherence", "--depth", "4", "--repeat", "1", "--device", "cpu"]
     done = run(*words)
@@ -366,6 +367,7 @@ def test_the_pipeline_of_a_workload(backend: Backend) -> None:
     assert min(found.values()) > 0
 
 
+@pytest.mark.nightly
 def test_layouts_of_particles() -> None:
     words = ["bench", "flow", "--steps", "1", "--device", "cpu"]
     done = run(*words, "--block", "64,128")

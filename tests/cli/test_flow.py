@@ -232,6 +232,7 @@ def test_an_interrupted_run_goes_on(index: int, folder: Path, monkeypatch: pytes
     assert new(folder) == ["a.vtkhdf", "p"]
 
 
+@pytest.mark.nightly
 def test_killed_at_any_time(folder: Path) -> None:
     command = [sys.executable, "-m", "sdfcli", "flow", *map(str, RESUMED), "-q"]
     for _ in range(30):

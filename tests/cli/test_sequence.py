@@ -297,6 +297,7 @@ def test_lines_for_each_frame(folder: Path, tmp_path: Path) -> None:
     assert "octree" in done.stdout.rpartition("seconds")[2]
 
 
+@pytest.mark.nightly
 def test_memory_does_not_grow_with_the_frames(tmp_path: Path) -> None:
     frames = np.array([vertices for vertices, _ in sequences.bending(shapes.torus(10, 8), 120)])
     export(tmp_path / "mesh.ply", FRAMES[0])

@@ -32,6 +32,8 @@ from test_layers import LAYERS
 
 COMMAND_PAGES = DOCS / "reference" / "commands"
 PAGES = sorted(page for page in DOCS.rglob("*.md") if "<!-- run -->" in page.read_text())
+LONG = ("bench", "robot-collision")
+"""Pages whose examples take longest."""
 Shell = Callable[[str], str]
 
 
@@ -70,7 +72,11 @@ def shell(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Shell:
     return run
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.nightly] * (page.stem in LONG)) for page in PAGES],
+    ids=lambda page: page.stem,
+)
 def test_examples(page: Path, folder: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of a page one after the other, in one folder; its blocks of Python are one program."""
     monkeypatch.chdir(folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -78,16 +79,25 @@ MORE = {
 """Keys that are not in the output of an example."""
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The inputs of all examples."""
+    made = tmp_path_factory.mktemp("made")
+    sdfcli.build(TORUS, device="cpu", depth=3).save(made / "field.h5")
+    sequences.write(made / "anim.h5", [TORUS, TORUS], [0.0, 1.0], depth=3)
+    sdfcli.build(TORUS, device="cpu").save(made / "water.h5")
+    sdfcli.build(TORUS, device="cpu", depth=3, keep_nearest=True).save(made / "near.h5")
+    (made / "points.txt").write_text("0 0 0\n")
+    return made
+
+
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    sdfcli.build(TORUS, device="cpu", depth=3).save(tmp_path / "field.h5")
-    sequences.write(tmp_path / "anim.h5", [TORUS, TORUS], [0.0, 1.0], depth=3)
-    sdfcli.build(TORUS, device="cpu").save(tmp_path / "water.h5")
-    sdfcli.build(TORUS, device="cpu", depth=3, keep_nearest=True).save(tmp_path / "near.h5")
-    (tmp_path / "points.txt").write_text("0 0 0\n")
+def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     two_frames = [("sequence", True, lambda: [1.0, 2.0])]
     for name, value in (("SIZES_CPU", (32,)), ("JUDGED_CPU", 32), ("ABLATED_CPU", 32)):
         monkeypatch.setattr(f"sdfcli.bench.knn.{name}", value)
+    monkeypatch.setattr("sdfcli.bench.flow.WARM", 1)
     monkeypatch.setattr("sdfcli.bench.sequence._ways", lambda *_: two_frames)  # all ways take long
     monkeypatch.chdir(tmp_path)
     return tmp_path

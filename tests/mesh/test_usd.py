@@ -286,6 +286,10 @@ TABLE = {
 }
 
 
+PACKED = ("other_files", "instancer", "skeleton")
+"""Scenes that are read from each kind of file, whose reader is usd-core's; of the others the text is read."""
+
+
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[float]]]:
     """All scenes of TABLE, in each kind of file, with usd-core's bounds."""
@@ -305,6 +309,8 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[list[f
 def test_places_are_those_of_usd_core(name: str, reference: dict[str, list[list[float]]]) -> None:
     chosen = {path: bounds for path, bounds in reference.items() if Path(path).name.startswith(f"{name}.")}
     assert len(chosen) == 4
+    if name not in PACKED:
+        chosen = {path: bounds for path, bounds in chosen.items() if path.endswith(".usda")}
     for path, bounds in chosen.items():
         mesh = load_mesh(path)
         assert len(mesh.faces) == TABLE[name][1], path

@@ -112,6 +112,7 @@ def test_thin_walls(kind: str, tolerances: float) -> None:
     check_held(thick(HOLLOW[kind], tolerances * 8e-3, turned(2)), 8e-3)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("tolerances", [2, LEAST])
 def test_fins(tolerances: float) -> None:
     """The gaps between them are as narrow as they are thick."""
@@ -124,6 +125,7 @@ def test_fins(tolerances: float) -> None:
     check_held(thick(finned, tolerances * tolerance, turned(3)), tolerance)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("tolerances", [2, LEAST])
 def test_perforated_sheets(tolerances: float) -> None:
     check_held(thick(lambda t: shapes.perforated(5, t), tolerances * 2.5e-3), 2.5e-3)
@@ -175,6 +177,7 @@ def test_spikes() -> None:
     assert 1 - WITHIN <= held <= 1 + WITHIN / 2
 
 
+@pytest.mark.nightly
 def test_a_thickness_of_ones_own() -> None:
     shape = thick(HOLLOW["box"], 5e-3, turned(7))
     assert volume_held(built(shape, 2e-2), shape) < 0.5

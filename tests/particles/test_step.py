@@ -341,6 +341,7 @@ def front(state: State) -> float:
     return float(state.position[state.kind == C.FLUID, 0].max())
 
 
+@pytest.mark.nightly
 def test_field_as_wall_of_a_dam_break() -> None:
     """In the paper's box, a field beside wall particles: fronts within 2 spacings, to 0.05 s here, to 0.4 s in
     docs/internals/particles.md."""

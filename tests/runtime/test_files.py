@@ -134,6 +134,7 @@ def interrupted(child: int, seconds: float = 60) -> int:
     return ended(child)
 
 
+@pytest.mark.nightly
 def test_processes_killed_while_they_write(folder: Path, old: Field) -> None:
     # No build before the file, so that most kills come while it is written.
     target = folder / "field.h5"
@@ -195,7 +196,7 @@ def test_interrupts(ball: Path, folder: Path, old: Field, heeded: None, number: 
     target = folder / "field.h5"
     slow = ["-q", "--depth", "14", "--tolerance", "1e-5", "--max-memory", "8G", "--force"]  # many seconds anywhere
     rng = random.Random(3)
-    for _ in range(3):
+    for _ in range(2):
         process = subprocess.Popen(
             command(ball, target, *slow),
             stdout=subprocess.DEVNULL,
@@ -554,7 +555,7 @@ def test_two_builds_of_one_output(tmp_path: Path, ball: Path, force: bool) -> No
     folder.mkdir()
     target = folder / "field.h5"
     whole = {sdfcli.build(mesh, device="cpu", depth=6, tolerance=5e-3).content_sha256 for mesh in (ball, torus)}
-    for _ in range(3):
+    for _ in range(2):
         target.unlink(missing_ok=True)
         words = ["--force"] if force else []
         both: list[Any] = [

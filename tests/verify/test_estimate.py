@@ -90,6 +90,7 @@ def test_the_process_stays_below_the_limit(tmp_path: Path) -> None:
     assert 0.3 * limit < peak < 1.05 * limit
 
 
+@pytest.mark.nightly
 def test_a_build_that_just_fits_stays_below_the_limit(tmp_path: Path) -> None:
     first = 350_000_000
     for limit in range(first, 1_000_000_000, 40_000_000):
