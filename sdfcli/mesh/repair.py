@@ -265,7 +265,7 @@ class _Bodies:
         self.wall[self.of_shell[wall]] = True
         ends, self.of_cone = (np.repeat(each, rim.uses, axis=0) for each in (rim.ends[:, ::-1], rim.part))
         position = self.mesh.domain.to_unit(self.mesh.vertices[ends])
-        hole = holes(ends + len(self.mesh.vertices) * self.of_cone[:, None])  # a vertex shared by two bodies counts twice
+        hole = holes(ends + len(self.mesh.vertices) * self.of_cone[:, None])  # one vertex in two bodies counts twice
         self.cones = cones(hole, position[:, 0], position[:, 1])
         normals = face_normals(self.cones)
         area, volume = (self._sums(self.of_shell, values) for values in self.mesh.shell_sums(self.edges))
