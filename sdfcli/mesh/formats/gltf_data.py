@@ -87,7 +87,7 @@ class Accessor(NamedTuple):
         return found
 
     def values(self, rows: Ints | None = None) -> Floats:
-        """Represented numbers (n, width) of all rows, or of `rows`."""
+        """Numbers (n, width) float64 after normalisation, of all rows or of `rows`."""
         found = self.stored(rows).astype(np.float64)
         return np.maximum(found / self.most, -1.0) if self.most else found
 

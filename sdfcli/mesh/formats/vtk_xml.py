@@ -201,7 +201,7 @@ def _points(piece: ElementTree.Element, encoding: _Encoding) -> Floats:
 
 
 def _ghost_types(piece: ElementTree.Element, part: str, count: int, encoding: _Encoding) -> Ints:
-    """Ghost bits (count,) for a piece's points or cells, which exclude them; 0 if the piece has none."""
+    """Ghost bits (count,) marking excluded points or cells in a piece; 0 without any."""
     bits = np.zeros(count, np.int64)
     for array in piece.iterfind(f"./{part}/DataArray"):
         if (name := array.get("Name")) in ("vtkGhostType", "vtkGhostLevels"):
