@@ -1,4 +1,4 @@
-"""Array types of meshes, and slices of them: for the cache, and for threads."""
+"""Array types of meshes, and row slices for the cache and for threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PIECE = 1 << 13
 """Faces per slice."""
 
 LEAST, MOST = 1 << 15, 1 << 18
-"""Minimum and maximum rows that a thread takes at a time."""
+"""Minimum and maximum rows per slice in a thread."""
 
 T = TypeVar("T")
 
@@ -27,13 +27,13 @@ Bools = npt.NDArray[np.bool_]
 
 
 def pieces(count: int) -> list[slice]:
-    """Slices of `count` rows whose intermediate results stay in the cache."""
+    """Slices of `count` rows, small enough for intermediate results to stay in the cache."""
     return [slice(first, first + PIECE) for first in range(0, count, PIECE)]
 
 
 def by_threads(work: Callable[[slice], T], rows: int) -> list[T]:
-    """The results of `work` for slices of `rows`, in their order; by threads where these are many, as NumPy lets other
-    threads run."""
+    """Results of `work` on slices of `rows`, in order; in threads if there are many rows, since NumPy releases the
+    GIL."""
     threads = available_threads()
     size = min(MOST, max(LEAST, -(-rows // (2 * threads))))
     parts = [slice(first, min(first + size, rows)) for first in range(0, rows, size)]

@@ -1,7 +1,7 @@
-"""Lines along an axis through closed triangles, which they cross as often inwards as outwards, whatever is rounded.
+"""Axis-parallel lines through closed triangle meshes: inward and outward crossings balance regardless of rounding.
 
-Seen along the axis, an edge lies on one side of a line or on the other, for both of its faces alike: the same product
-decides, with the other sign, and a line through an edge or a corner counts as one that was moved a little.
+Seen along the axis, an edge has a line on its left or on its right. Its two faces decide this by the same product with
+opposite signs, so they agree; a line through an edge or a corner counts as slightly shifted.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from sdfcli.mesh.arrays import Floats, Ints, pieces
 from sdfcli.mesh.mesh import face_normals
 
 PAIRS = 1 << 19
-"""Pairs that are made at a time, about."""
+"""Approximate number of pairs per batch."""
 
 
 class Lines(NamedTuple):
-    """Lines: a point (n, 3) of each, and its axis (n,)."""
+    """Lines: a point (n, 3) on each, and its axis (n,)."""
 
     point: Floats
     axis: Ints
 
 
 class Hits(NamedTuple):
-    """Where lines cross triangles.
+    """Intersections between lines and triangles.
 
-    line      (h,) the line.
-    triangle  (h,) the triangle.
-    height    (h,) the coordinate along the axis.
-    way       (h,) 1 where the axis leaves the surface at its front, -1 where it enters.
+    line      (h,) line index.
+    triangle  (h,) triangle index.
+    height    (h,) coordinate along the axis.
+    way       (h,) 1 where the axis exits through the surface's front, -1 where it enters.
     """
 
     line: Ints
@@ -41,18 +41,18 @@ class Hits(NamedTuple):
 
 
 def lines_through(triangles: Floats, of: Ints, parts: Ints) -> Lines:
-    """A line for each of some parts (n,), ascending, through the largest of its triangles (t, 3, 3), along the axis
-    that is closest to their normal. of: (t,) the part of each triangle."""
+    """One line per part in `parts` (n,), ascending: through the part's largest triangle, along the axis closest to its
+    normal. triangles: (t, 3, 3). of: (t,) each triangle's part."""
     normal = face_normals(triangles.reshape(-1, 9))
     order = np.lexsort(((normal**2).sum(axis=1), of))
     largest = order[np.searchsorted(of[order], parts, side="right") - 1]
-    # No point that others would choose: most corners and middles lie on lattices.
+    # An unusual barycentric point: corners and midpoints often lie on lattices.
     return Lines(np.array([0.397, 0.331, 0.272]) @ triangles[largest], np.abs(normal[largest]).argmax(axis=1))
 
 
 def hits(point: Floats, triangles: Floats, axis: int, of: Ints | None = None) -> Hits:
-    """Where lines along an axis through points (n, 3) cross triangles (t, 3, 3). of: (t,) the line that each triangle
-    is asked about; None: all of them."""
+    """Intersections between triangles (t, 3, 3) and lines along `axis` through points (n, 3). of: (t,) the single line
+    to test each triangle against; None: all lines."""
     plane = [(axis + 1) % 3, (axis + 2) % 3]
     low, high = triangles.min(axis=1), triangles.max(axis=1)
     none = np.empty(0, np.int64)
@@ -65,7 +65,7 @@ def hits(point: Floats, triangles: Floats, axis: int, of: Ints | None = None) ->
     for line, triangle in pairs:
         u, v = np.moveaxis(triangles[triangle][..., plane] - point[line][:, None, plane], -1, 0)
         after_u, after_v = np.roll(u, -1, axis=1), np.roll(v, -1, axis=1)
-        upwards = after_v > 0  # an edge, where it crosses the height of the line
+        upwards = after_v > 0  # direction of an edge that crosses v = 0, the line's coordinate
         area = u * after_v - v * after_u
         right = ((v > 0) != upwards) & np.where(upwards, area > 0, area < 0)
         way = np.where(right, np.where(upwards, 1, -1), 0).sum(axis=1)
@@ -79,8 +79,7 @@ def hits(point: Floats, triangles: Floats, axis: int, of: Ints | None = None) ->
 
 
 def middles(line: Ints, height: Floats, way: Ints, lines: int) -> Floats:
-    """The middle (lines,) of the longest piece of each line between hits (h,) where it is inside; inf where it is
-    nowhere."""
+    """Midpoint (lines,) of each line's longest inside interval between hits (h,); inf without one."""
     order = np.lexsort((height, line))
     line, height, way = line[order], height[order], way[order]
     inside = (np.cumsum(way)[:-1] != 0) & (line[1:] == line[:-1])
@@ -88,15 +87,15 @@ def middles(line: Ints, height: Floats, way: Ints, lines: int) -> Floats:
     longest = np.lexsort((length, line[:-1]))
     longest = longest[length[longest] > 0]
     middle = np.full(lines, np.inf)
-    middle[line[longest]] = (height[longest] + height[longest + 1]) / 2  # the last one stays
+    middle[line[longest]] = (height[longest] + height[longest + 1]) / 2  # the last assignment wins
     return middle
 
 
 def boxes_within(low: Floats, high: Floats) -> tuple[Ints, Ints]:
-    """Pairs (p,) of boxes (n, 3), of which the first lies in the second."""
+    """Index pairs (p,) of boxes (n, 3) where the first lies inside the second."""
     found = [np.empty((2, 0), np.int64)]
     centre = low + (high - low) / 2
-    # The two axes along which fewest centres lie in boxes.
+    # The two axes with the fewest centres in boxes.
     met = [np.diff(_places(np.sort(centre[:, k]), low[:, k], high[:, k]), axis=0).sum() for k in range(3)]
     plane = np.argsort(met, kind="stable")[:2]
     for inner, outer in _points_in_boxes(centre[:, plane], low[:, plane], high[:, plane]):
@@ -107,15 +106,15 @@ def boxes_within(low: Floats, high: Floats) -> tuple[Ints, Ints]:
 
 
 def _places(values: Floats, low: Floats, high: Floats) -> Ints:
-    """From which to which (2, m) of ascending values lie between bounds (m,), these included."""
+    """Half-open index ranges (2, m) of the ascending values within closed intervals (m,)."""
     return np.stack([np.searchsorted(values, low, "left"), np.searchsorted(values, high, "right")])
 
 
 def _points_in_boxes(point: Floats, low: Floats, high: Floats) -> Iterator[tuple[Ints, Ints]]:
-    """Pairs (p,) of a point (n, 2) and a box (m, 2) that contains it, some at a time, and no others are looked at.
+    """Batches of index pairs (p,): a point (n, 2) and a box (m, 2) that contains it. No other pairs are tested.
 
-    In a binary tree over the points in the order of their first coordinate, those between bounds are two nodes a level,
-    at most; in each node, points are in the order of their second coordinate.
+    A range tree: in a binary tree over the points sorted by their first coordinate, an interval covers at most two
+    nodes per level; within each node, points are sorted by their second coordinate.
     """
     count = len(point)
     order = np.argsort(point[:, 0], kind="stable")
@@ -142,8 +141,8 @@ def _points_in_boxes(point: Floats, low: Floats, high: Floats) -> Iterator[tuple
 
 
 def ranges(begin: Ints, end: Ints) -> Iterator[tuple[Ints, Ints]]:
-    """The number of each range (n,) and the values in it, for all values from its begin to its end, PAIRS or so at a
-    time."""
+    """Range index and value (p,) for every value in half-open ranges from begin (n,) to end (n,), in batches of about
+    PAIRS."""
     sums = np.cumsum(end - begin)
     start = 0
     while start < len(begin):

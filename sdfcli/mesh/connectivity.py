@@ -1,4 +1,4 @@
-"""Connectivity of faces: their edges and shells, by kernels."""
+"""Face connectivity, edges and shells, computed by kernels."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from sdfcli.mesh.topology import twins
 
 class Sides(NamedTuple):
     """Half-edges in sorted buckets; see kernels/mesh/edges.h. Half-edge 3 f + k runs from corner k of face f to the
-    next one.
+    next corner.
 
-    welded         (f, 3) uint32: the faces of welded vertices.
-    corners        (v,) uint32: how often each vertex is a corner.
-    first          (v + 1,) uint32: where the bucket of each vertex begins.
-    side           (3 f,) uint64: the sides.
-    maybe_doubled  (f,) uint8: whether a face may have the vertices of another one.
+    welded         (f, 3) uint32: faces with welded vertices.
+    corners        (v,) uint32: corner count per vertex.
+    first          (v + 1,) uint32: start of each vertex's bucket.
+    side           (3 f,) uint64: half-edges.
+    maybe_doubled  (f,) uint8: whether another face may have the same vertices.
     """
 
     welded: Array
@@ -33,8 +33,8 @@ class Sides(NamedTuple):
 
     @staticmethod
     def of(backend: Backend, face: Array, position: Array, counts: Array, parent: Array) -> Sides:
-        """The half-edges of faces (f, 3) uint32, after welding each vertex to `position` (v,) uint32. counts: see
-        Connectivity. parent: (f,) uint32, which become sets of one face each."""
+        """Half-edges of faces (f, 3) uint32, after welding each vertex to `position` (v,) uint32. counts: see
+        Connectivity. parent: (f,) uint32, initialised to single-face sets."""
         xp, faces, vertices = backend.xp, len(face), len(position)
         found = Sides(
             welded=xp.empty((faces, 3), np.uint32),
@@ -54,11 +54,11 @@ class Sides(NamedTuple):
 
 
 class Doubled(NamedTuple):
-    """Faces that have the vertices of another one, grouped by vertices and ascending in each group.
+    """Faces with the same vertices as another face, grouped by vertices and ascending within each group.
 
-    face    (k,) their numbers.
-    corner  (k, 3) their corners after welding, as they were before any was turned.
-    again   (k,) whether one has the vertices of the one before it.
+    face    (k,) face ids.
+    corner  (k, 3) welded corners, in the original orientation.
+    again   (k,) whether a face has the same vertices as the previous one.
     """
 
     face: Ints
@@ -67,10 +67,10 @@ class Doubled(NamedTuple):
 
 
 class OpenEdges(NamedTuple):
-    """Edges with different numbers of uses in their two directions.
+    """Edges with different use counts in their two directions.
 
     ends    (e, 2) welded vertices, low and high; sorted.
-    excess  (e,) how many more uses run from low to high than back.
+    excess  (e,) uses from low to high, minus uses in the other direction.
     """
 
     ends: Ints
@@ -78,11 +78,11 @@ class OpenEdges(NamedTuple):
 
 
 class LooseSides(NamedTuple):
-    """Half-edges without a neighbour whose orientation agrees.
+    """Half-edges without a consistently oriented neighbour.
 
-    face   (k,) their faces, ascending.
-    ends   (k, 2) the welded vertices from which and to which they run.
-    shell  (k,) their faces' shells.
+    face   (k,) face ids, ascending.
+    ends   (k, 2) welded start and end vertices.
+    shell  (k,) the faces' shells.
     """
 
     face: Ints
@@ -91,22 +91,21 @@ class LooseSides(NamedTuple):
 
 
 class Connectivity:
-    """Edges and shells of faces with welded vertices. A shell is a set of faces connected across edges of two faces.
-    Degenerate faces, of which two corners are one vertex, take no part.
+    """Edges and shells of faces with welded vertices. A shell is a set of faces connected across edges with two faces.
+    Degenerate faces, with two corners at one vertex, are excluded.
 
     Attributes:
-        open, non_manifold, inconsistent: numbers of edges; see Health.
-        shell: (f,) uint32: the number of each face's shell, by the shells' first faces; C.NONE for a face that is in
-            none, as it is left out or degenerate.
-        shells: their number.
+        open, non_manifold, inconsistent: edge counts; see Health.
+        shell: (f,) uint32: shell ids, ordered by first face; C.NONE for left-out and degenerate faces.
+        shells: shell count.
     """
 
     def __init__(
         self, backend: Backend, sides: Sides, state: Array | None, marked: Array, counts: Array, parent: Array
     ) -> None:
-        """state: (f,) uint8, of each face: C.FACE_TURNED, C.FACE_LEFT_OUT; None: all count as they are. marked: (v,)
+        """state: (f,) uint8, per face C.FACE_TURNED, C.FACE_LEFT_OUT; None: all faces count as given. marked: (v,)
         uint8, whether a vertex owns an edge with loose sides. counts: (6,) uint32, see kernels/mesh/edges.h. parent:
-        (f,) uint32, of the union-find over faces."""
+        (f,) uint32, union-find parents over faces."""
         self.backend, self._sides, self._state = backend, sides, state
         self._marked, self._counts, self._parent = marked, counts, parent
         xp, faces = backend.xp, len(parent)
@@ -121,7 +120,7 @@ class Connectivity:
 
     @staticmethod
     def of(backend: Backend, face: Array, position: Array) -> Connectivity:
-        """That of faces (f, 3) uint32, after welding each vertex to `position` (v,) uint32."""
+        """Connectivity of faces (f, 3) uint32, after welding each vertex to `position` (v,) uint32."""
         xp, faces, vertices = backend.xp, len(face), len(position)
         counts, marked = xp.zeros(6, np.uint32), xp.empty(vertices, np.uint8)
         parent = xp.empty(faces, np.uint32)
@@ -141,7 +140,7 @@ class Connectivity:
         return Connectivity(backend, sides, None, marked, counts, parent)
 
     def without(self, left_out: Ints) -> Connectivity:
-        """That of the faces as they are, with the same numbers, without some (k,) that have the vertices of others."""
+        """Connectivity without the doubled faces `left_out` (k,); face ids and orientations do not change."""
         backend, sides, listed = self.backend, self._sides, {"list": self._listed_doubled[0]}
         state, chosen = backend.xp.zeros(len(self.shell), np.uint8), backend.from_host(left_out, np.uint32)
         marked, counts, parent = (backend.copied(array) for array in (self._marked, self._counts, self._parent))
@@ -160,7 +159,7 @@ class Connectivity:
         return self._sharing(Connectivity(backend, sides, state, marked, counts, parent))
 
     def turned(self, turn: Bools) -> Connectivity:
-        """That of the same faces, of which those chosen (f,) have their corners in the other order."""
+        """Connectivity with the chosen faces (f,) reversed."""
         backend, sides = self.backend, self._sides
         state = backend.from_host(turn.astype(np.uint8) * np.uint8(C.FACE_TURNED))
         if self._state is not None:
@@ -181,14 +180,14 @@ class Connectivity:
         return self._sharing(Connectivity(backend, sides, state, marked, counts, self._parent))
 
     def _sharing(self, other: Connectivity) -> Connectivity:
-        """Another one, with what is the same whichever faces count."""
+        """Another connectivity, with the cached results that do not depend on which faces count."""
         other.__dict__["doubled"] = self.doubled
         return other
 
     @cached_property
     def _listed_doubled(self) -> tuple[Array, npt.NDArray[np.uint32]]:
-        """The faces that may have the vertices of another one, and their corners: (k, 4) uint32 on the device, in any
-        order; and on the host, ascending."""
+        """Candidates for doubled faces with their corners, (k, 4) uint32: on the device, in any order; on the host,
+        ascending."""
         faces = len(self.shell)
         most = min(faces, self._maybe_doubled)
         found = Packed(self.backend, list=(np.uint32, (most, 4)), listed=(np.uint32, (1,)))
@@ -201,7 +200,7 @@ class Connectivity:
 
     @cached_property
     def doubled(self) -> Doubled:
-        """The faces that have the vertices of another one, whether they count or not."""
+        """Faces with the same vertices as another face, whether they count or not."""
         if not self._maybe_doubled:
             return Doubled(np.empty(0, np.int64), np.empty((0, 3), np.uint32), np.empty(0, bool))
         rows = self._listed_doubled[1]
@@ -210,23 +209,23 @@ class Connectivity:
 
     @cached_property
     def open_edges(self) -> OpenEdges:
-        """The open edges."""
+        """Open edges."""
         return self._listed[0]
 
     @property
     def loose(self) -> LooseSides:
-        """The half-edges without a neighbour whose orientation agrees."""
+        """Half-edges without a consistently oriented neighbour."""
         sides = self._listed[1].astype(np.int64)
         return LooseSides(sides[:, 0] // 3, sides[:, 1:3], sides[:, 3])
 
     def shell_of(self) -> Ints:
-        """The shells (f,) of all faces."""
+        """Shell id of each face, (f,); on the host."""
         return np.asarray(self.backend.to_host(self.shell), np.int64)
 
     def orientations(self, cracks: Ints) -> Ints:
-        """Of each face as it is, and then of each one turned, (2 f,), the first face with the same label: labels are
-        joined across the edges of two faces where the orientations agree. cracks: (k, 2) edges, low and high end,
-        sorted, across which faces may disagree."""
+        """Component labels (2 f,) of the faces as given, then of the reversed faces; each node's label is the first
+        node in its component. Nodes are joined across edges with two faces where their orientations agree. cracks: (k,
+        2) edges, low and high end, sorted, across which faces may disagree."""
         xp, (faces, _) = self.backend.xp, self._sides.welded.shape
         parent = xp.arange(2 * faces, dtype=np.uint32)
         first, side = self._sides.first, self._sides.side
@@ -239,7 +238,7 @@ class Connectivity:
     @cached_property
     def _listed(self) -> tuple[OpenEdges, npt.NDArray[np.uint32]]:
         """Open edges, and loose sides (k, 4): half-edge, ends and shell; sorted."""
-        if not self._loose:  # nor is there an open edge
+        if not self._loose:  # hence no open edges either
             return OpenEdges(np.empty((0, 2), np.int64), np.empty(0, np.int64)), np.empty((0, 4), np.uint32)
         found = Packed(
             self.backend,

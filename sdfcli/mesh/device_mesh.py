@@ -13,11 +13,11 @@ from sdfcli.mesh.arrays import Floats
 
 @dataclass(frozen=True)
 class DeviceMesh:
-    """Vertices and faces on a device; kernels gather triangles from them.
+    """Vertices and faces on a device, from which kernels gather triangles.
 
     vertex  (v, 3) float64, in the mesh's units.
     face    (f, 3) uint32.
-    domain  the cube that is their unit cube.
+    domain  the cube mapped to the unit cube.
     """
 
     backend: Backend
@@ -26,7 +26,7 @@ class DeviceMesh:
     domain: Group
 
     def position(self) -> Array:
-        """For each vertex (v,) uint32 the first vertex at its position."""
+        """First vertex at each vertex's position, (v,) uint32."""
         backend, xp, count = self.backend, self.backend.xp, len(self.vertex)
         mask = (1 << (2 * count - 1).bit_length()) - 1
         table, position = backend.filled(mask + 1, C.NONE, np.uint32), xp.empty(count, np.uint32)
@@ -35,18 +35,18 @@ class DeviceMesh:
         return position
 
     def areas(self) -> Array:
-        """Twice the area (f,) float64 of each face, in the unit cube."""
+        """Twice each face's area, (f,) float64, in the unit cube."""
         area = self.backend.xp.empty(len(self.face), np.float64)
         given = {"domain": self.domain, "vertex": self.vertex, "face": self.face}
         self.backend.run("sdf_face_areas", len(area), area=area, **given)
         return area
 
     def sums(self, shell: Array | None, shells: int, flat: float) -> tuple[Floats, Floats, int]:
-        """Twice the area and six times the volume (shells,) of each shell, in the unit cube; and the number of
-        degenerate faces: whose height is at most `flat` longest sides.
+        """Twice the area and six times the volume of each shell, (shells,), in the unit cube; and the degenerate face
+        count: faces with a height up to `flat` longest sides.
 
-        shell: (f,) uint32, of each face; C.NONE, or None for all: no sums. The volume is that of the tetrahedra from
-        the centre of the unit cube.
+        shell: (f,) uint32, each face's shell; C.NONE, or None for all: not summed. Volumes are sums over tetrahedra
+        with their apex at the unit cube's centre.
         """
         faces = len(self.face)
         found = Packed(self.backend, zeros=True, sums=(np.uint64, (shells, 4)), degenerate=(np.uint32, (1,)))

@@ -23,18 +23,18 @@ from sdfcli.runtime.threads import kept_threads
 T = TypeVar("T")
 
 MANY_FACES = 200_000
-"""Minimum faces for which a GPU looks at arrays: of fewer the CPU is done before the GPU's answers have come."""
+"""Minimum face count for checking arrays on a GPU; below, the CPU finishes before the GPU's results arrive."""
 
 
 def make_mesh(
     vertices: npt.ArrayLike, faces: npt.ArrayLike, name: str = "mesh", backend: Backend | None = None
 ) -> Mesh:
-    """A checked mesh from arrays (v, 3) and (f, 3). Vertices that no face uses are dropped. backend: the device on
-    which it will be used, which looks at arrays that are large, and that it takes as they are; by default, and at
-    others, the CPU.
+    """A checked mesh from arrays (v, 3) and (f, 3). Unused vertices are dropped. backend: the device that will use the
+    mesh. A GPU checks the arrays, too, if they are large and have native 32-bit faces; otherwise, and by default, the
+    CPU does.
 
     Raises InputError for a mesh without faces, a face with an unknown vertex, a used vertex that is not finite, and an
-    extent outside 1e-30 to 1e30, whose squares leave float64.
+    extent outside 1e-30 to 1e30: squares must stay within float64's range.
     """
     points = np.ascontiguousarray(unmasked(vertices, f"{name}: vertices"), dtype=np.float64)
     named = np.asarray(unmasked(faces, f"{name}: faces"))
@@ -60,8 +60,8 @@ def make_mesh(
     every = used.all()
     if not every:
         triangles = np.take(np.cumsum(used, dtype=np.uint32) - np.uint32(1), triangles)
-        points = np.compress(used, points, axis=0)  # these two are several times as fast as an index
-        # By the host, as few meshes have vertices that nobody uses.
+        points = np.compress(used, points, axis=0)  # take and compress are several times as fast as indexing
+        # On the host: few meshes have unused vertices.
         vertex, bounds = backend.from_host(points), bounds_of(points) if np.isfinite(points).all() else None
     if bounds is None:
         finite = np.isfinite(points).all(axis=1)
@@ -81,13 +81,13 @@ def make_mesh(
 
 
 class _Seen(NamedTuple):
-    """Arrays as they were looked at.
+    """Results of the array checks.
 
-    faces, face  (m, 3) uint32, the numbers in `faces`: the same array where it can be, on the host; on the device.
+    faces, face  (m, 3) uint32, vertex indices: on the host, the array given to `_look` if possible; on the device.
     vertex       (v, 3) float64, on the device.
-    used         (v,) which vertices faces name.
-    unknown      whether a face names none of these.
-    bounds       their lower and upper corner (2, 3); None where a vertex is not finite.
+    used         (v,) whether a face uses the vertex.
+    unknown      whether a face has a vertex index out of range.
+    bounds       lower and upper corner (2, 3); None if a vertex is not finite.
     """
 
     faces: Faces
@@ -99,7 +99,7 @@ class _Seen(NamedTuple):
 
 
 def _look(backend: Backend, points: Floats, faces: npt.NDArray[Any]) -> _Seen:
-    """Looks at vertices (v, 3), and faces (m, 3) of whole numbers; what is found comes to the host by one copy."""
+    """Checks vertices (v, 3) and integer faces (m, 3); results come to the host in a single copy."""
     if faces.dtype.itemsize < 4 or not faces.dtype.isnative:
         faces = faces.astype(np.int64)
     faces = np.ascontiguousarray(faces).view(f"u{faces.itemsize}")
@@ -129,7 +129,7 @@ def _look(backend: Backend, points: Floats, faces: npt.NDArray[Any]) -> _Seen:
 def load_mesh(source: Any, backend: Backend | None = None) -> Mesh:
     """A checked mesh from a path, a `trimesh.Trimesh`, a (vertices, faces) pair, or a Mesh. backend: see `make_mesh`.
 
-    Raises InputError, with the file's name, for a mesh that cannot be read or used; OutOfMemoryError.
+    Raises InputError, with the file's name, for an unreadable or invalid mesh; OutOfMemoryError.
     """
     if isinstance(source, Mesh):
         return source
@@ -144,8 +144,8 @@ def load_mesh(source: Any, backend: Backend | None = None) -> Mesh:
         # make_mesh checks that vertices are finite.
         with noted(path) as notes, np.errstate(all="ignore"):
             vertices, faces = read_file(path)
-        release_freed()  # what readers of text took besides
-    except Exception as error:  # each loader of trimesh has exceptions of its own
+        release_freed()  # working memory of text readers
+    except Exception as error:  # each library has its own exceptions
         raise unreadable(path, "cannot be read as a mesh", error) from error
     if len(faces) == 0:
         raise InputError(f"{path}: no faces in this file; a surface is needed")
@@ -155,7 +155,7 @@ def load_mesh(source: Any, backend: Backend | None = None) -> Mesh:
 
 
 def _arrays_of(source: Any) -> tuple[Any, Any] | None:
-    """The vertices and faces of a source that lies in memory; None for a file."""
+    """Vertices and faces of an in-memory source; None for a file."""
     if isinstance(source, tuple):
         if len(source) != 2:
             raise InputError(f"mesh: a pair (vertices, faces) is needed, not a tuple of {len(source)}")
@@ -164,12 +164,12 @@ def _arrays_of(source: Any) -> tuple[Any, Any] | None:
 
 
 def load_placed(source: Any, params: BuildParams, backend: Backend | None = None) -> Mesh:
-    """`load_mesh`, in the domain of a build, with its unit. Raises UsageError where the mesh leaves the domain."""
+    """`load_mesh`, with a build's domain and unit. Raises UsageError where the mesh leaves the domain."""
     return load_mesh(source, backend).placed(Domain.of(params.domain), params.unit)
 
 
 def _without_arrays_of(source: Any, mesh: Mesh) -> Mesh:
-    """A mesh in memory of its own, as a source's arrays may change while it is hashed."""
+    """The mesh with copies of arrays shared with the source, since they may change during hashing."""
     if isinstance(source, Mesh):
         return mesh
     theirs = _arrays_of(source) or ()
@@ -182,10 +182,10 @@ def _without_arrays_of(source: Any, mesh: Mesh) -> Mesh:
 
 
 class Loading:
-    """A mesh that is read from a file by a thread, while arrays are looked at by who asks for it, as a thread would
-    want Python's lock, too; then another one hashes it, and does what else is submitted.
+    """Reads a mesh from a file in a thread; arrays are checked in the caller's thread, since a second thread would
+    compete for the GIL. Another thread then hashes the mesh, and runs submitted work.
 
-    sha256  waits for the hash, once the mesh was asked for.
+    sha256  waits for the hash; set by `mesh`.
     """
 
     sha256: Callable[[], str]
@@ -198,7 +198,8 @@ class Loading:
             self._load = lambda _: reading.result()
 
     def mesh(self, backend: Backend) -> Mesh:
-        """The mesh, once: it is not kept here. backend: see `make_mesh`. Raises what `load_placed` raises."""
+        """The mesh; can be called once, no reference is retained. backend: see `make_mesh`. Raises as `load_placed`
+        does."""
         load: Callable[[Backend], Mesh] = self.__dict__.pop("_load")
         mesh = load(backend)
         self.sha256 = self._threads.submit(self._hashed, mesh).result
@@ -212,10 +213,10 @@ class Loading:
         return own.sha256
 
     def let_go(self) -> None:
-        """Waits until the source's arrays may change. The last call."""
+        """Waits until the source's arrays may change. Must be the last call."""
         self._apart.wait()
 
     def submit(self, work: Callable[[], T]) -> Callable[[], T]:
-        """Runs work in a thread, which may wait for what was submitted before; the returned function waits for its
+        """Runs work in a thread; the work may wait for earlier submissions. The returned function waits for its
         result."""
         return self._threads.submit(work).result

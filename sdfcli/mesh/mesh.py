@@ -1,4 +1,4 @@
-"""Mesh: vertices, faces and quantities derived from them, each made on first use."""
+"""Mesh: vertices, faces and lazily derived quantities."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from sdfcli.mesh.health import FLAT_FACE, Health
 from sdfcli.runtime.memory import require
 
 PADDING = 0.025
-"""Space around the mesh on each side, as a fraction of the longest side of its bounds."""
+"""Margin around the mesh on each side, as a fraction of the longest side of its bounds."""
 
 CHECKING = 100
-"""Minimum working bytes per triangle of the checks (measured on meshes of 2.6 million triangles)."""
+"""Minimum working bytes per triangle during the checks (measured on meshes with 2.6 million triangles)."""
 
 
 @dataclass(frozen=True)
 class Domain:
-    """The cube in which a field is defined: `(position - origin) / length` lies in the unit cube."""
+    """The cube on which a field is defined: `(position - origin) / length` lies in the unit cube."""
 
     origin: Floats
     length: float
 
     @staticmethod
     def of(place: tuple[float, float, float, float] | None) -> Domain | None:
-        """The cube of `BuildParams.domain`."""
+        """The cube in `BuildParams.domain`; None without one."""
         return place and Domain(np.array(place[:3]), place[3])
 
     @staticmethod
@@ -46,26 +46,26 @@ class Domain:
         return Domain((low + high) / 2 - length / 2, length)
 
     def to_unit(self, points: Any) -> Any:
-        """Positions in the unit cube, float64, of points (n, 3) in the mesh's units."""
+        """Unit cube coordinates, float64, of points (n, 3) in the mesh's units."""
         return (points - self.origin) / self.length
 
     def group(self, backend: Backend) -> Group:
-        """The domain as kernels read it."""
+        """The domain as the kernels' struct."""
         x, y, z = self.origin
         return backend.group("Domain", x=x, y=y, z=z, length=self.length)
 
 
 OF_EDGES = ("position", "connectivity")
-"""Derived attributes that only the choice of the sign reads."""
+"""Derived attributes read only to select the sign method."""
 
 OF_VERTICES = ("vertex", "position")
-"""Derived attributes on the device that do not depend on faces."""
+"""Derived device attributes that do not depend on faces."""
 
 GIVEN = ("vertex", "face", "on_device")
 """Vertices and faces on the device."""
 
 OF_DEVICE = (*GIVEN, "position", "connectivity", "shell")
-"""Derived attributes that lie on the device."""
+"""Derived attributes stored on the device."""
 
 RELEASED = (*OF_DEVICE, "open_edges", "unit_triangles", "area_sums")
 
@@ -84,21 +84,22 @@ class Mesh:
 
     @cached_property
     def diagonal(self) -> float:
-        """Length of the diagonal of the bounds."""
+        """Length of the bounding box diagonal."""
         return diagonal_of(self.bounds)
 
     @cached_property
     def unit(self) -> float:
-        """The length that tolerances are fractions of: the diagonal, unless it is placed."""
+        """Reference length for relative tolerances: the diagonal, unless `placed` sets another."""
         return self.diagonal
 
     @cached_property
     def domain(self) -> Domain:
-        """The padded cube around the bounds, unless it is placed."""
+        """The padded cube around the bounds, unless `placed` sets another."""
         return Domain.around(self.bounds)
 
     def placed(self, domain: Domain | None, unit: float | None) -> Mesh:
-        """The mesh with another domain and unit; None: its own. Raises UsageError where it leaves the domain."""
+        """The mesh with the given domain and unit; None: the default. Raises UsageError where the mesh leaves the
+        domain."""
         if domain is None and unit is None:
             return self
         mesh = Mesh(self.vertices, self.faces)
@@ -115,9 +116,9 @@ class Mesh:
         return mesh
 
     def merged(self) -> Mesh:
-        """The mesh with one vertex at each position, in the same order, where arrays lie on the host and more than half
-        of the vertices go: else itself. As a file of triangles without numbers has it, vertices are most of a mesh.
-        Its health counts the vertices as they were."""
+        """The mesh with vertices at equal positions merged, in the same order, if arrays are in host memory and more
+        than half of the vertices are duplicates; otherwise the mesh itself. In a mesh from a file without vertex
+        indices, vertices take most of the memory. Health still counts the original vertices."""
         if self.backend.memory.scarce:
             return self
         count = len(self.vertices)
@@ -138,21 +139,21 @@ class Mesh:
 
     @cached_property
     def notes(self) -> list[str]:
-        """The notes on its file, without the name: what was left out, or read as another thing."""
+        """Notes on the mesh's file, without its name: skipped or converted content."""
         return []
 
     @cached_property
     def vertices_given(self) -> int:
-        """The number of vertices, before they were merged."""
+        """Vertex count before merging."""
         return len(self.vertices)
 
     @cached_property
     def backend(self) -> Backend:
-        """The device of the arrays that are made on one: the CPU, unless `on` has set it."""
+        """Device of the derived arrays: the CPU, unless `on` sets another."""
         return select_backend("cpu")
 
     def on(self, backend: Backend) -> Mesh:
-        """Sets the device, and returns the mesh. What was made on another one is made again."""
+        """Sets the device, and returns the mesh. Arrays on a previous device are dropped and recomputed on use."""
         if "backend" in self.__dict__ and self.backend.name != backend.name:
             self.release(OF_DEVICE)
         self.__dict__["backend"] = backend
@@ -175,39 +176,39 @@ class Mesh:
 
     @cached_property
     def position(self) -> Array:
-        """For each vertex (v,) uint32 the first vertex at its position; on the device."""
+        """First vertex at each vertex's position, (v,) uint32; on the device."""
         return self.on_device.position()
 
     @cached_property
     def connectivity(self) -> Connectivity:
-        """Edges and shells; on the device. Raises OutOfMemoryError where this does not fit into the host's memory."""
+        """Edges and shells; on the device. Raises OutOfMemoryError if host memory is insufficient."""
         if not self.backend.memory.scarce:
             require(CHECKING * len(self.faces), f"checking {len(self.faces):,} triangles")
         return Connectivity.of(self.backend, self.on_device.face, self.position)
 
     @cached_property
     def shell(self) -> Array:
-        """For each face (f,) uint32 the number of its shell; on the device."""
+        """Shell id of each face, (f,) uint32; on the device."""
         return self.connectivity.shell
 
     @cached_property
     def open_edges(self) -> OpenEdges:
-        """The open edges; see Health."""
+        """Open edges; see Health."""
         return self.connectivity.open_edges
 
     def shell_sums(self, edges: Connectivity) -> tuple[Floats, Floats]:
-        """Twice the areas and six times the volumes (shells,) of shells; see DeviceMesh.sums."""
+        """Twice the area and six times the volume of each shell, (shells,); see DeviceMesh.sums."""
         area, volume, self.__dict__["degenerate"] = self.on_device.sums(edges.shell, edges.shells, FLAT_FACE)
         return area, volume
 
     @cached_property
     def degenerate(self) -> int:
-        """The number of degenerate faces; `shell_sums` counts them, too."""
+        """Degenerate face count; also set by `shell_sums`."""
         return self.on_device.sums(None, 0, FLAT_FACE)[2]
 
     @cached_property
     def health(self) -> Health:
-        """Counts of the mesh's faults."""
+        """Fault counts."""
         edges = self.connectivity
         return Health(
             triangles=len(self.faces),
@@ -221,35 +222,36 @@ class Mesh:
         )
 
     def triangles(self, chosen: Any = slice(None)) -> Floats:
-        """Corners (k, 9) float64 in the unit cube of the chosen faces; default: of all."""
+        """Corners (k, 9) float64, unit cube coordinates, of the chosen faces; default: all."""
         corners = np.take(self.vertices, self.faces[chosen], axis=0)
         return np.asarray(self.domain.to_unit(corners)).reshape(-1, 9)
 
     @cached_property
     def unit_triangles(self) -> Floats:
-        """Corners of the triangles (f, 9) float64 in the unit cube."""
+        """Triangle corners (f, 9) float64, unit cube coordinates."""
         return self.triangles()
 
     def areas(self) -> Floats:
-        """Twice the faces' areas (f,) in the unit cube; by the CPU, which needs them, and a GPU has other work."""
+        """Twice each face's area (f,) in the unit cube; computed on the CPU, which needs the result while a GPU has
+        other work."""
         mesh = copy(self).on(any_backend()) if self.backend.memory.scarce else self
         return np.asarray(mesh.backend.to_host(mesh.on_device.areas()))
 
     @cached_property
     def area_sums(self) -> Floats:
-        """Cumulative sums (f,) of twice the faces' areas in the unit cube."""
-        backend = any_backend()  # a GPU where there are no kernels for the CPU
+        """Cumulative sums (f,) over twice the face areas in the unit cube."""
+        backend = any_backend()  # a GPU if no CPU kernels exist
         area = backend.from_host(self.areas())
         backend.run("sdf_area_sums", 1, faces=len(area), area=area)
         return np.asarray(backend.to_host(area))
 
     def release(self, names: tuple[str, ...] = RELEASED) -> None:
-        """Frees derived attributes; they are made again on use."""
+        """Frees derived attributes; they are recomputed on use."""
         for name in names:
             self.__dict__.pop(name, None)
 
     def with_faces(self, faces: Faces) -> Mesh:
-        """A mesh of other faces with the same vertices, domain and device."""
+        """A mesh with other faces and the same vertices, domain and device."""
         mesh = Mesh(self.vertices, faces)
         mesh.__dict__.update(domain=self.domain, unit=self.unit, backend=self.backend)
         mesh.__dict__.update({name: self.__dict__[name] for name in OF_VERTICES if name in self.__dict__})
@@ -259,7 +261,7 @@ class Mesh:
     def sha256(self) -> str:
         """SHA-256 of vertices and faces, independent of the file format."""
         digest = hashlib.sha256(np.ascontiguousarray(self.vertices, "<f8").data)
-        wide = np.empty((min(MOST, len(self.faces)), 3), "<i8")  # once: new pages take longer than to fill them
+        wide = np.empty((min(MOST, len(self.faces)), 3), "<i8")  # allocated once: page faults cost more than filling it
         for first in range(0, len(self.faces), MOST):
             part = self.faces[first : first + MOST]
             wide[: len(part)] = part
@@ -268,7 +270,7 @@ class Mesh:
 
 
 def face_normals(triangles: Floats) -> Floats:
-    """Normals (m, 3) of triangles (m, 9); their length is twice the area."""
+    """Normals (m, 3) of triangles (m, 9); each length is twice the area."""
     normals = np.empty((len(triangles), 3))
     for part in pieces(len(triangles)):
         t = np.ascontiguousarray(triangles[part].T)
@@ -279,9 +281,9 @@ def face_normals(triangles: Floats) -> Floats:
 
 
 def diagonal_of(bounds: Floats) -> float:
-    """Length of the diagonal of bounds (2, 3)."""
+    """Diagonal length of bounds (2, 3)."""
     x, y, z = (bounds[1] - bounds[0]).tolist()
-    return math.sqrt(x * x + y * y + z * z)  # NumPy's norm of a vector is rounded as the processor likes
+    return math.sqrt(x * x + y * y + z * z)  # NumPy's vector norm rounds differently between processors
 
 
 def _place(point: Floats) -> str:
@@ -289,5 +291,5 @@ def _place(point: Floats) -> str:
 
 
 def bounds_of(points: Floats) -> Floats:
-    """Lower and upper corner (2, 3) of points (n, 3). By column: min(axis=0) takes 20 times as long."""
+    """Lower and upper corner (2, 3) of points (n, 3). Column by column: min(axis=0) takes 20 times as long."""
     return np.array([[column.min() for column in points.T], [column.max() for column in points.T]])

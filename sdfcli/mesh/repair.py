@@ -1,4 +1,4 @@
-"""Consistent orientation of faces, and the faces that count for winding numbers where a surface is doubled.
+"""Consistent face orientation, and the faces that count for winding numbers where a surface is doubled.
 
 No vertex is moved and no face removed, so distances do not change.
 """
@@ -18,22 +18,22 @@ from sdfcli.mesh.mesh import Mesh, face_normals
 from sdfcli.mesh.topology import connected
 
 THIN = 1e-7
-"""Minimum volume / area, about, of a closed body with an inside, in edges of the domain: the rounding of float32."""
+"""Approximate minimum volume / area of a closed body with an inside, in domain edges: float32 rounding."""
 
 FLAT = 1e-4
-"""Minimum volume / area^(3/2), about, of an open body with an inside."""
+"""Approximate minimum volume / area^(3/2) of an open body with an inside."""
 
 WIDE_OPEN = 0.25
-"""Maximum share of its area that closes a body with an inside; with more, it is a sheet."""
+"""Maximum hole area of a body with an inside, as a fraction of its own area; above, the body is a sheet."""
 
 MOST_MEETING = 64
-"""Maximum open edges at a vertex that are compared with one another."""
+"""Maximum open edges at a vertex for pairwise comparison."""
 
 CRACK = 0.1
-"""Maximum angle between edges that lie on one another but for rounding, about, in radians."""
+"""Approximate maximum angle, in radians, between edges that coincide up to rounding."""
 
 TINY = 1e-9
-"""Minimum volume, about, of an open body with an inside, as a fraction of the domain: the cube of 1/1000 of its
+"""Approximate minimum volume of an open body with an inside, as a fraction of the domain: a cube with 1/1000 of its
 edge."""
 
 
@@ -41,13 +41,13 @@ edge."""
 class Repaired:
     """A mesh with consistently oriented faces.
 
-    edges     the connectivity of the faces that count, as they are oriented.
-    left_out  (k,) the faces that do not count for winding numbers; None: all do.
-    repeated  (k,) the faces that count for several with the same vertices in the same direction.
-    inverted  number of shells that were oriented inwards, and turned.
-    encloses  whether some part of it has an inside.
-    one_sided (k,) shells that cannot be oriented; None: there are none.
-    notes     the changes, in words.
+    edges      connectivity of the counted faces, as oriented.
+    left_out   (k,) faces that do not count for winding numbers; None: all count.
+    repeated   (k,) counted faces that stand for several with the same vertices and direction.
+    inverted   number of shells turned because they were oriented inwards.
+    encloses   whether any part has an inside.
+    one_sided  (k,) non-orientable shells; None without any.
+    notes      changes, in words.
     """
 
     mesh: Mesh
@@ -60,19 +60,19 @@ class Repaired:
     notes: list[str] = field(default_factory=list)
 
     def turned(self, turn: Bools) -> Repaired:
-        """With the faces (f,) that are chosen turned."""
+        """This result with the chosen faces (f,) reversed."""
         faces = self.mesh.faces.copy()
         for corner, other in ((1, 2), (2, 1)):
             np.copyto(faces[:, corner], self.mesh.faces[:, other], where=turn)
         return replace(self, edges=self.edges.turned(turn))._with_faces(self.mesh, faces)
 
     def following(self, mesh: Mesh) -> Repaired:
-        """The same changes to a mesh with the faces that this one had, and other positions."""
+        """The same changes, applied to a mesh with the same original faces and other positions."""
         faces = self.mesh.faces
         return replace(self, mesh=mesh) if np.array_equal(faces, mesh.faces) else self._with_faces(mesh, faces)
 
     def _with_faces(self, mesh: Mesh, faces: Faces) -> Repaired:
-        """With a mesh of turned faces in place of another one's."""
+        """This result with `mesh`'s vertices and the oriented `faces`."""
         turned = mesh.with_faces(faces)
         if self.left_out is None:
             turned.__dict__["connectivity"] = self.edges
@@ -85,15 +85,15 @@ Orient = Callable[[Mesh], Repaired]
 
 
 def repair(mesh: Mesh, orient: Orient | None = None) -> Repaired:
-    """Counts doubled faces once, orients the faces of each patch consistently, and turns shells that point inwards.
+    """Counts doubled faces once, orients each patch's faces consistently, and turns inward shells outwards.
 
-    orient: in place of `oriented`, where its result is known.
+    orient: replaces `oriented` if its result is known.
     """
     return _turned_outwards(mesh, (orient or oriented)(mesh))
 
 
 def oriented(mesh: Mesh) -> Repaired:
-    """The part of `repair` that depends on connectivity; on positions only where there are cracks."""
+    """The connectivity-dependent part of `repair`; positions matter only at cracks."""
     found = Repaired(mesh, mesh.connectivity)
     if len(found.edges.doubled.face):
         found = _without_duplicates(found)
@@ -103,10 +103,10 @@ def oriented(mesh: Mesh) -> Repaired:
 
 
 def _without_duplicates(found: Repaired) -> Repaired:
-    """Counts faces with the same three vertices once, or not at all where both orientations are equally frequent.
+    """Counts faces with the same three vertices once, or not at all if both orientations are equally frequent.
 
-    Two faces back to back are a wall inside a solid, which does not bound it. But where most of the surface is doubled,
-    it was modelled with two sides, and one of them counts.
+    Two faces back to back are a wall inside a solid and do not bound it. But where most of the surface is doubled, it
+    was modelled with two sides, and one side counts.
     """
     doubled, corner, again = found.edges.doubled
     faces = len(found.mesh.faces)
@@ -134,23 +134,23 @@ def _without_duplicates(found: Repaired) -> Repaired:
 
 
 def _side(faces: Faces) -> Ints:
-    """Orientation (f,) of faces: 1 for a cyclic shift of ascending vertices, -1 of descending ones; 1 for a face with
+    """Orientation (f,) of faces: 1 for a cyclic shift of ascending vertices, -1 for descending ones; 1 for a face with
     fewer than three vertices."""
     a, b, c = faces.T
     return np.where((a > b).astype(np.int64) + (b > c) + (c > a) > 1, -1, 1)
 
 
 def _oriented_alike(found: Repaired) -> Repaired:
-    """Turns faces so that neighbours agree, in patches that can be oriented (a Moebius strip cannot).
+    """Turns faces to agree with their neighbours, in every orientable patch (a Moebius strip is not).
 
-    In a graph of two nodes per face, as it is and turned, nodes that agree across an edge are joined: both nodes of a
-    face are connected where the patch cannot be oriented.
+    Each face is two nodes in a graph, as given and reversed; nodes are joined if they agree across an edge. A patch is
+    not orientable if both nodes of a face are connected.
     """
     faces = len(found.mesh.faces)
     label = found.edges.orientations(_cracks(found.mesh, found.edges))
     as_is, other = label[:faces], label[faces:]
     patch = np.minimum(as_is, other)
-    # Of the two orientations, the one that turns fewer faces.
+    # Choose the orientation that turns fewer faces.
     vote = np.bincount(patch, weights=np.where(as_is == patch, 1, -1), minlength=faces)
     turn = (as_is != other) & ((as_is == patch) != (vote[patch] >= 0))
     one_sided = np.unique(found.edges.shell_of()[as_is == other])
@@ -165,9 +165,9 @@ def _oriented_alike(found: Repaired) -> Repaired:
 
 
 def _cracks(mesh: Mesh, edges: Connectivity) -> Ints:
-    """The edges (k, 2) with two faces that run the same way, and with an open edge along them that runs back.
+    """Edges (k, 2) with two faces in the same direction, and an open edge along them in the opposite direction.
 
-    Two of the four faces of an edge have a vertex on it that the others lack: a crack, and nobody need be turned.
+    Two of the edge's four faces have a vertex on it that the others lack: a crack, where no face needs turning.
     """
     ends, excess = edges.open_edges
     runs = np.where(excess[:, None] > 0, ends, ends[:, ::-1])
@@ -176,8 +176,8 @@ def _cracks(mesh: Mesh, edges: Connectivity) -> Ints:
 
 
 def _along(mesh: Mesh, runs: Ints, some: Ints) -> tuple[Ints, Ints]:
-    """Pairs (p,) of directed edges (e, 2): one of `some` (k,), and one that runs back along it, from its end or to its
-    start. Not at vertices with very many edges."""
+    """Pairs (p,) of directed edges (e, 2): one from `some` (k,), and one running back along it, from its end or to its
+    start. Vertices with more than MOST_MEETING edges are skipped."""
     found = [np.empty((2, 0), np.int64)]
     for at, far in ((0, 1), (1, 0)):
         order = np.argsort(runs[:, far], kind="stable")
@@ -198,9 +198,9 @@ def _along(mesh: Mesh, runs: Ints, some: Ints) -> tuple[Ints, Ints]:
 
 
 def _turned_outwards(mesh: Mesh, found: Repaired) -> Repaired:
-    """Turns the bodies in front of whose faces the winding number is negative: a solid has none, in its cavities nor
-    outside of it. With them, what encloses nothing is turned where its own volume is negative, and what is flat where
-    all else is turned. mesh: as it was given."""
+    """Turns the bodies with a negative winding number in front of their faces: a solid has none, neither in its
+    cavities nor outside. If any is turned, bodies that enclose nothing are turned if their own volume is negative, and
+    flat bodies if all others are turned. mesh: before repair."""
     bodies = _Bodies(found)
     solid, outwards = bodies.solid, bodies.volume > 0
     found = replace(found, encloses=bool(solid.any()))
@@ -218,7 +218,7 @@ def _turned_outwards(mesh: Mesh, found: Repaired) -> Repaired:
 
 
 def _inverted(found: Repaired, bodies: _Bodies, turn: Bools) -> Repaired:
-    """With some bodies (count,) turned."""
+    """`found` with the chosen bodies (count,) turned."""
     inverted = int((turn & (bodies.solid | bodies.side)).sum())
     note = (
         "was oriented inwards, turned"
@@ -229,7 +229,7 @@ def _inverted(found: Repaired, bodies: _Bodies, turn: Bools) -> Repaired:
 
 
 def _without_walls(mesh: Mesh, found: Repaired, walls: Ints) -> Repaired:
-    """Without faces (k,) that are walls within a solid now that it is turned. mesh: as it was given."""
+    """`found` without faces (k,) that are walls within a solid after turning. mesh: before repair."""
     left_out = walls if found.left_out is None else np.union1d(walls, found.left_out)
     edges = mesh.connectivity.without(left_out).turned((found.mesh.faces != mesh.faces).any(axis=1))
     note = f"{len(walls):,} faces between solids not counted"
@@ -237,21 +237,21 @@ def _without_walls(mesh: Mesh, found: Repaired, walls: Ints) -> Repaired:
 
 
 class _Bodies:
-    """Shells, joined across edges of more than two faces that no one of them closes alone, and across cracks; each
+    """Shells joined across cracks, and across edges with more than two faces that no shell closes alone; each body is
     closed by cones over its open edges.
 
-    Walls are shells of repeated faces between others: each solid had a copy of them. As any of the others may be
-    closed by them, they join none of them.
+    Walls are shells of repeated faces between others, from solids that each had a copy. A wall may close any neighbour,
+    so it joins none.
 
-    of_shell  (shells,) the body of each shell.
-    rim       that of shells.
-    cones     (c, 9), in the unit cube.
-    of_cone   (c,) their bodies.
-    volume    (count,) six times the volume of each body, negative where it is oriented inwards.
-    wall      (count,) whether it is a wall.
-    flat      (count,) whether its volume is too small for an inside.
-    solid     (count,) whether it has an inside.
-    side      (count,) whether it has none, as walls alone part it from one.
+    of_shell  (shells,) each shell's body.
+    rim       the shells' rim.
+    cones     (c, 9), unit cube coordinates.
+    of_cone   (c,) each cone's body.
+    volume    (count,) six times the body's volume, negative if oriented inwards.
+    wall      (count,) whether the body is a wall.
+    flat      (count,) whether the volume is too small for an inside.
+    solid     (count,) whether the body has an inside.
+    side      (count,) whether a body without an inside is open only where walls would close it.
     """
 
     def __init__(self, found: Repaired) -> None:
@@ -265,11 +265,11 @@ class _Bodies:
         self.wall[self.of_shell[wall]] = True
         ends, self.of_cone = (np.repeat(each, rim.uses, axis=0) for each in (rim.ends[:, ::-1], rim.part))
         position = self.mesh.domain.to_unit(self.mesh.vertices[ends])
-        hole = holes(ends + len(self.mesh.vertices) * self.of_cone[:, None])  # a vertex of two bodies is two
+        hole = holes(ends + len(self.mesh.vertices) * self.of_cone[:, None])  # one vertex in two bodies counts twice
         self.cones = cones(hole, position[:, 0], position[:, 1])
         normals = face_normals(self.cones)
         area, volume = (self._sums(self.of_shell, values) for values in self.mesh.shell_sums(self.edges))
-        # The holes' areas as seen along their axes: a crack has none, though its cones have. Walls close holes.
+        # Hole areas projected along their axes: a crack has none, though its cones do. Walls close holes.
         opens = np.repeat(rim.at_edge(self.wall[rim.part]) == 0, rim.uses)
         facing = np.stack([np.bincount(hole, weights=normals[:, k] * opens) for k in range(3)], axis=1)
         of_hole = np.zeros(len(facing), np.int64)
@@ -286,17 +286,17 @@ class _Bodies:
         self.side[rim.part[rim.at_edge(self.wall[rim.part]) == 0]] = False
 
     def _sums(self, body: Ints, values: Floats) -> Floats:
-        """Sums (count,) of values by body."""
+        """Sums (count,) per body."""
         return np.bincount(body, weights=values, minlength=self.count).astype(np.float64)
 
     def faces(self, bodies: Bools) -> Bools:
-        """Whether each face (f,) is in one of the chosen bodies (count,)."""
-        shell = self.edges.shell_of()  # those left out have higher numbers
+        """Whether each face (f,) belongs to a chosen body (count,)."""
+        shell = self.edges.shell_of()  # left-out faces have higher ids
         return np.asarray(np.append(bodies[self.of_shell], False)[np.minimum(shell, self.edges.shells)])
 
     def settle_walls(self, turn: Bools) -> Bools:
-        """Chooses sides and then walls for `turn` (count,) as the others at their edges want, once these are turned.
-        Returns the walls (count,) that none wants, as the others close each other."""
+        """Sets `turn` (count,) for sides, then for walls, to match the other bodies at their edges after turning.
+        Returns the redundant walls (count,), where the other bodies close each other."""
         if not self.wall.any():
             return self.wall
         rim, part = self.rim, self.of_shell[self.rim.part]
@@ -315,8 +315,8 @@ class _Bodies:
         return np.asarray(known & (unwanted == edges))
 
     def around(self, bodies: Ints) -> Ints:
-        """For each body (count,) the winding number of the space around it, asked within it, by those of the chosen
-        ones (k,) that are larger and whose boxes contain its box."""
+        """Winding number (count,) around each body, queried inside it, from the larger ones among `bodies` (k,) whose
+        boxes contain its box."""
         around = np.zeros(self.count, np.int64)
         if len(bodies) < 2:
             return around
@@ -326,7 +326,7 @@ class _Bodies:
         np.maximum.at(high, of, triangles.max(axis=1))
         inner, outer = boxes_within(low[bodies], high[bodies])
         size = np.abs(self.volume[bodies])
-        larger = size[outer] > size[inner]  # a cavity may reach as far as the solid around it
+        larger = size[outer] > size[inner]  # a cavity may extend as far as the solid around it
         inner, outer = inner[larger], outer[larger]
         if len(inner) == 0:
             return around
@@ -352,18 +352,18 @@ class _Bodies:
         return around
 
     def _triangles(self, bodies: Bools) -> tuple[Floats, Ints]:
-        """The faces of the chosen bodies (count,), then their cones (t, 3, 3); and the body (t,) of each."""
+        """Triangles (t, 3, 3) of the chosen bodies (count,), faces before cones; and each triangle's body (t,)."""
         chosen, cone = self.faces(bodies), bodies[self.of_cone]
         triangles = np.concatenate([self.mesh.triangles(chosen), self.cones[cone]]).reshape(-1, 3, 3)
         return triangles, np.concatenate([self.of_shell[self.edges.shell_of()[chosen]], self.of_cone[cone]])
 
 
 class _Rim(NamedTuple):
-    """Edges that parts of a surface use more often in one direction, sorted.
+    """Edges with unequal use counts in the two directions within a surface part, sorted.
 
-    ends  (e, 2) the vertices of each edge, in that direction.
-    part  (e,).
-    uses  (e,) how many more.
+    ends  (e, 2) vertices, in the more frequent direction.
+    part  (e,) surface part.
+    uses  (e,) difference between the two use counts.
     """
 
     ends: Ints
@@ -371,24 +371,24 @@ class _Rim(NamedTuple):
     uses: Ints
 
     def number(self) -> Ints:
-        """The number (e,) of the edge, from 0 on: the same for all parts that use it."""
+        """Edge index (e,) from 0 on: the same for all parts that use the edge."""
         return np.cumsum(_differ(*np.sort(self.ends, axis=1).T)) - 1
 
     def at_edge(self, values: Ints | Bools) -> Floats:
-        """The sum (e,) of values (e,) over all parts that use the edge."""
+        """Sums (e,) of values (e,) over all parts that use the edge."""
         number = self.number()
         return np.asarray(np.bincount(number, values)[number], np.float64)
 
 
 def _differ(*columns: Ints) -> Bools:
-    """Whether each row (n,) of columns differs from the one before it; the first one does."""
+    """Whether each row (n,) differs from the previous row; True for the first."""
     new = np.ones(len(columns[0]), bool)
     new[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
     return new
 
 
 def _unbalanced(ends: Ints, part: Ints, uses: Ints | int = 1) -> _Rim:
-    """The rim of parts (k,) with directed edges (k, 2), used so often (k,)."""
+    """The rim of parts (k,) with directed edges (k, 2) and use counts (k,)."""
     low, high = ends.min(axis=1), ends.max(axis=1)
     uses = np.where(ends[:, 0] == low, uses, -uses)
     order = np.lexsort((part, high, low))
@@ -401,8 +401,9 @@ def _unbalanced(ends: Ints, part: Ints, uses: Ints | int = 1) -> _Rim:
 
 
 def _walls(found: Repaired, rim: _Rim) -> Bools:
-    """The shells (shells,) of repeated faces alone, with a rim that other shells share. rim: that of shells."""
-    wall = np.zeros(found.edges.shells + 1, bool)  # the last one: of faces that are in none
+    """Whether each shell (shells,) is a wall: only repeated faces, and a rim shared with other shells. rim: the shells'
+    rim."""
+    wall = np.zeros(found.edges.shells + 1, bool)  # last entry: faces without a shell
     if len(found.repeated):
         wall[rim.part] = True
         wall[rim.part[rim.at_edge(np.ones_like(rim.part)) == 1]] = False
@@ -411,7 +412,7 @@ def _walls(found: Repaired, rim: _Rim) -> Bools:
 
 
 def _joined(mesh: Mesh, rim: _Rim, wall: Bools) -> tuple[Ints, _Rim]:
-    """The body (shells,) of each shell, and the rim of bodies. rim, wall (shells,): those of shells."""
+    """Each shell's body (shells,), and the bodies' rim. rim: the shells' rim. wall: (shells,)."""
     # Shells that use an edge in opposite directions close each other.
     able = ~wall[rim.part]
     number, part, upwards = rim.number()[able], rim.part[able], (rim.ends[:, 0] < rim.ends[:, 1])[able]
@@ -420,7 +421,7 @@ def _joined(mesh: Mesh, rim: _Rim, wall: Bools) -> tuple[Ints, _Rim]:
     join = np.flatnonzero(~_differ(number) & (ways[0] & ways[1])[number])
     of_shell = _numbered(connected(len(wall), np.stack([part[join - 1], part[join]], axis=1)))
     rim = _unbalanced(rim.ends, of_shell[rim.part], rim.uses)
-    # So do those on the two sides of a crack.
+    # So do shells on the two sides of a crack.
     able = ~np.isin(rim.part, of_shell[wall])
     one, other = _along(mesh, rim.ends, np.flatnonzero(able))
     pairs = np.stack([rim.part[one], rim.part[other]], axis=1)[able[other]]
@@ -429,28 +430,28 @@ def _joined(mesh: Mesh, rim: _Rim, wall: Bools) -> tuple[Ints, _Rim]:
 
 
 def _numbered(label: Ints) -> Ints:
-    """Labels as numbers from 0 on."""
+    """Labels renumbered from 0 on."""
     return np.asarray(np.unique(label, return_inverse=True)[1])
 
 
 def _volumes(triangles: Floats, normals: Floats) -> Floats:
-    """Six times the volumes (m,) of the tetrahedra from the centre of the unit cube to triangles (m, 9)."""
+    """Six times the volumes (m,) of tetrahedra between the unit cube's centre and triangles (m, 9)."""
     volume: Floats = np.einsum("ij,ij->i", triangles[:, :3] - 0.5, normals)
     return volume
 
 
 def holes(ends: Ints) -> Ints:
-    """The number (c,), from 0 on, of the connected edges that each directed edge (c, 2) is one of."""
+    """Hole index (c,), from 0 on, of each directed edge (c, 2): a hole is a set of connected edges."""
     number, vertex = np.unique(ends, return_inverse=True)
     vertex = vertex.reshape(-1, 2)
     return _numbered(connected(len(number), vertex)[vertex[:, 0]])
 
 
 def cones(hole: Ints, start: Floats, end: Floats) -> Floats:
-    """Cones (c, 9): a triangle for each directed edge, whose apex is the centre of the edges of its hole.
+    """Cones (c, 9): one triangle per directed edge, with its apex at the mean start point of the hole's edges.
 
-    hole (c,): from `holes`; start, end (c, 3): the edges' ends. Where the edges are the reversed boundary of a surface,
-    the cones close it with consistent orientation.
+    hole: (c,), from `holes`. start, end: (c, 3), the edges' ends. If the edges are a surface's reversed boundary, the
+    cones close the surface with consistent orientation.
     """
     size = np.maximum(np.bincount(hole), 1)
     apex = np.stack([np.bincount(hole, weights=start[:, k]) / size for k in range(3)], axis=1)

@@ -1,4 +1,4 @@
-"""Topology of faces on the host: connected components, duplicates."""
+"""Face topology on the host: connected components, duplicates."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sdfcli.mesh.arrays import Bools, Ints
 
 
 def connected(count: int, pairs: Ints) -> Ints:
-    """Connected components of the graph of 0 .. count - 1 with edges `pairs` (p, 2): the smallest member of each
-    one's component, (count,)."""
+    """Connected components in the graph with nodes 0 .. count - 1 and edges `pairs` (p, 2): for each node, (count,),
+    the smallest node in its component."""
     label = np.arange(count)
     a, b = pairs[:, 0], pairs[:, 1]
     while len(a):
@@ -28,8 +28,8 @@ def connected(count: int, pairs: Ints) -> Ints:
 
 
 def twins(faces: npt.NDArray[Any]) -> tuple[Ints, Bools]:
-    """The faces (k,) of (f, 3) with the vertices of another one, grouped by vertices and ascending in each group; and
-    (k,) whether a face has those of the one before it."""
+    """Faces (k,) among (f, 3) with the same vertices as another face, grouped by vertices and ascending within each
+    group; and (k,) whether a face has the same vertices as the previous one."""
     corners = np.sort(faces, axis=1).T
     index = np.lexsort(corners)
     again = np.zeros(len(index), bool)

@@ -1,4 +1,4 @@
-"""Readers that are libraries in C++, each in a process of its own: a crash on a damaged file ends that alone."""
+"""Readers based on C++ libraries, each in a separate process: a crash on a damaged file ends only that process."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from sdfcli.mesh.formats.notes import note
 from sdfcli.runtime import memory, processes
 
 EXTRAS = {".step": "step", ".stp": "step", ".usd": "usd", ".usda": "usd", ".usdc": "usd", ".usdz": "usd"}
-"""Endings of files: the extra of pyproject.toml that they need, and the module in this folder, of one name."""
+"""File name endings, and the pyproject.toml extra they need, which is also the name of a module in this folder."""
 LIBRARIES = {"step": "cascadio", "usd": "pxr", "draco": "DracoPy"}
-"""The library that an extra installs."""
+"""Library installed by each extra."""
 NEEDED_BY = {"draco": "KHR_draco_mesh_compression"}
-"""What needs an extra, where it is not the ending of a file."""
+"""Feature that needs an extra, if not a file name ending."""
 ANSWER, PRINTED = "answer.json", "printed.txt"
 MOST_SAID = 5
-"""Maximum lines of a library that become notes."""
+"""Maximum library output lines kept as notes."""
 SECONDS, SECONDS_PER_BYTE = 120, 60e-6
-"""Maximum processor time of a reader: seconds, plus seconds per byte of the file. Files of a few kB can ask for more
-than any machine can do; those that can be read take a small part of it."""
+"""Maximum processor time of a reader: seconds, plus seconds per file byte. Files of a few kB can request more than any
+machine can do; readable files take a small part of the limit."""
 
 
 def read_apart(path: Path, kind: str | None = None) -> tuple[Floats, Ints]:
-    """Vertices (v, 3) and triangles (f, 3) of a file, by a module of this folder: the one for its ending in EXTRAS, or
-    `kind`. Warns by a ReadingNote for each thing that was not read as it is.
+    """Vertices (v, 3) and triangles (f, 3) from a file, by a module in this folder: the one for its ending in EXTRAS,
+    or `kind`. Warns with a ReadingNote per skipped or converted item.
 
-    Raises DeviceError where the library is not installed, and InputError for a file that it cannot read.
+    Raises DeviceError if the library is not installed, and InputError for an unreadable file.
     """
     with tempfile.TemporaryDirectory(prefix="sdfcli-") as folder:
         answer = _asked(path, folder, kind)
@@ -53,20 +53,20 @@ def read_apart(path: Path, kind: str | None = None) -> tuple[Floats, Ints]:
 
 
 def units_apart(path: Path) -> str:
-    """The unit of a file's coordinates. Raises as `read_apart` does."""
+    """A file's coordinate unit. Raises as `read_apart` does."""
     with tempfile.TemporaryDirectory(prefix="sdfcli-") as folder:
         return str(_asked(path, folder)["units"])
 
 
 def _asked(path: Path, folder: str, kind: str | None = None) -> dict[str, Any]:
-    """The answer of a process that has written arrays into a folder."""
+    """Runs a reader process, which writes arrays into a folder, and returns its answer."""
     kind = kind or EXTRAS[path.suffix.lower()]
     if importlib.util.find_spec(LIBRARIES[kind]) is None:
         what = NEEDED_BY.get(kind, path.suffix)
         raise DeviceError(f"{what} is read with a library that is not installed: pip install 'sdfcli[{kind}]'")
     seconds = int(SECONDS + SECONDS_PER_BYTE * path.stat().st_size)
     command = [*processes.python(__name__), kind, str(path.absolute()), folder, str(seconds), str(os.getpid())]
-    pipe = subprocess.PIPE  # it ends when this process does: then its input does
+    pipe = subprocess.PIPE  # closed when this process ends, which ends the reader
     with (
         open(Path(folder, PRINTED), "wb") as printed,
         subprocess.Popen(command, stdin=pipe, stdout=printed, stderr=printed) as process,
@@ -94,20 +94,20 @@ def _asked(path: Path, folder: str, kind: str | None = None) -> dict[str, Any]:
 
 
 def _said(printed: Path) -> list[str]:
-    """The first lines, all different, that a library printed, without their frames and colours."""
+    """First distinct lines printed by a library, without source locations and colours."""
     with printed.open(encoding="utf-8", errors="replace") as lines:
         told = (re.sub(r"\x1b\[[\d;]*m|^Warning: in .*? -- ", "", line).strip(" *\n") for line in lines)
         return list(islice(dict.fromkeys(line[:200] for line in islice(told, 1000) if line), MOST_SAID))
 
 
 def main() -> None:
-    """Reads a file in a process of its own: `MODULE kind path folder seconds parent`."""
+    """Reads a file in a separate process: `MODULE kind path folder seconds parent`."""
     _, kind, path, folder, seconds, parent = sys.argv
     processes.die_with(int(parent))
     processes.bound_time(int(seconds))
     threading.Thread(target=_end_with_parent, daemon=True).start()
     memory.bound()
-    os.chdir(folder)  # names that are relative to the current folder lead nowhere
+    os.chdir(folder)  # relative file names lead nowhere
     answer: dict[str, Any]
     try:
         vertices, faces, units, notes = import_module(f"sdfcli.mesh.formats.{kind}").read(Path(path))
@@ -118,7 +118,7 @@ def main() -> None:
             ctypes.CDLL(None).fflush(None)  # os._exit does not
     except Exception as error:
         known = memory.as_sdf_error(error)
-        if type(known) is SdfError:  # of the library
+        if type(known) is SdfError:  # from the library
             known = InputError(str(error).strip().split("\n")[0] or type(error).__name__)
         answer = {"error": str(known), "kind": type(known).__name__}
     whole = Path(folder, "part.json")
@@ -128,6 +128,6 @@ def main() -> None:
 
 
 def _end_with_parent() -> None:
-    """Where the system does not do it (`die_with`); it cannot while a library holds Python's lock."""
+    """Ends with the parent where the system does not do it (`die_with`); impossible while a library holds the GIL."""
     sys.stdin.read()
     os._exit(1)

@@ -1,4 +1,4 @@
-"""Reader of glTF files that KHR_draco_mesh_compression packs, by DracoPy."""
+"""DracoPy-based reader for glTF files with KHR_draco_mesh_compression."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sdfcli.mesh.formats.gltf_extensions import DRACO
 
 
 def read(path: Path) -> tuple[Floats, Ints | Faces, str, list[str]]:
-    """Vertices (v, 3), triangles (f, 3), the unit, and notes. For apart.py."""
+    """Vertices (v, 3), triangles (f, 3), unit, and notes. Called by apart.py."""
     with well_formed():
         scene = Scene.of(path, _decoded)
         vertices, faces = scene.placed()
@@ -24,12 +24,12 @@ def read(path: Path) -> tuple[Floats, Ints | Faces, str, list[str]]:
 
 
 def _decoded(packed: bytes, attributes: dict[str, int]) -> tuple[Ints, dict[str, Any]]:
-    """See `Decode` of gltf_data.py."""
+    """See `Decode` in gltf_data.py."""
     library: Any = import_module(LIBRARIES["draco"])
     try:
         mesh = library.decode(packed)
         faces = np.asarray(mesh.faces, np.int64)
         tables = {name: mesh.get_attribute_by_unique_id(number)["data"] for name, number in attributes.items()}
-    except Exception as error:  # it has several of its own
+    except Exception as error:  # DracoPy has several exception types
         raise InputError(f"{DRACO}: {error}") from error
     return faces, tables

@@ -1,6 +1,6 @@
-"""Reader of glTF and GLB files, version 2: the triangles of a scene, each mesh where the nodes place it, at rest.
+"""glTF and GLB reader, version 2: a scene's triangles at rest, each mesh placed by its nodes.
 
-docs/reference/formats.md lists what is read, what is refused, and what is left out with a note.
+docs/reference/formats.md lists supported, rejected and skipped features.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from sdfcli.mesh.formats.notes import note
 from sdfcli.runtime.memory import require
 
 TRIANGLES, STRIP, FAN = 4, 5, 6
-"""Modes of primitives; those below are points and lines."""
+"""Primitive modes; lower ones are points and lines."""
 
 MOST_LAYERS = 256
-"""Maximum morph targets with a weight, and sets of four joints, of a primitive."""
+"""Maximum weighted morph targets, and sets of four joints, per primitive."""
 
 MOST_SHAPES = 300_000
-"""Maximum primitives, in addition to those of the file, that skins and weights of morph targets make of them."""
+"""Maximum primitives added by skins and morph target weights to the file's own."""
 
 WHOLE = 0.1
-"""Maximum error of the sum of a vertex' weights."""
+"""Maximum error in the sum of a vertex's weights."""
 
 VERTEX, CORNERS, COPY = 24, 12, 300
-"""Minimum working bytes per vertex, per triangle, and for each place of a mesh."""
+"""Minimum working bytes per vertex, per triangle, and per mesh instance."""
 
 
 class Use(NamedTuple):
-    """What nodes place: a mesh, with the weights of its morph targets, if not the mesh's own, and a skin, if any."""
+    """A mesh as used by nodes: with morph target weights, None for the mesh's own, and a skin, if any."""
 
     mesh: int
     weights: tuple[float, ...] | None
@@ -49,7 +49,7 @@ class Use(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """vertices (v, 3), triangles (f, 3), and the matrices (k, 4, 4) that place it."""
+    """Vertices (v, 3), triangles (f, 3), and instance matrices (k, 4, 4)."""
 
     vertices: Floats
     triangles: npt.NDArray[Any]
@@ -57,11 +57,11 @@ class Shape(NamedTuple):
 
 
 def read_gltf(path: Path) -> tuple[Floats, Ints | Faces]:
-    """Vertices (v, 3) in metres and triangles (f, 3) of a GLB or glTF file. Warns by a ReadingNote for each thing that
-    is left out.
+    """Vertices (v, 3) in metres and triangles (f, 3) from a GLB or glTF file. Warns with a ReadingNote per skipped
+    feature.
 
-    Raises InputError for a damaged file, and for one whose triangles need an extension that is not known; DeviceError
-    where they need the extra for Draco; OutOfMemoryError.
+    Raises InputError for a damaged file, and for triangles that need an unknown extension; DeviceError if they need the
+    missing Draco extra; OutOfMemoryError.
     """
     with well_formed():
         scene = Scene.of(path)
@@ -75,7 +75,7 @@ def read_gltf(path: Path) -> tuple[Floats, Ints | Faces]:
 
 @contextmanager
 def well_formed() -> Iterator[None]:
-    """Turns exceptions where JSON is not as glTF's schema has it into InputError."""
+    """Turns exceptions from JSON that violates glTF's schema into InputError."""
     try:
         yield
     except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
@@ -85,13 +85,13 @@ def well_formed() -> Iterator[None]:
 
 @dataclass
 class Scene:
-    """A scene of a file.
+    """A scene in a file.
 
-    world    (n, 4, 4) from the coordinates of each node to those of the scene.
-    uses     the nodes of each shape in the scene.
-    left     how many things of a kind are left out.
-    decode   of Draco's data; `decoded` by it, by its place in the file.
-    skins    the matrices (j, 4, 4) of the joints, by the number of the skin.
+    world   (n, 4, 4) node-to-scene matrices.
+    uses    each shape's nodes in the scene.
+    left    counts of skipped content by kind.
+    decode  decoder for Draco data; `decoded` caches its results by location in the file.
+    skins   joint matrices (j, 4, 4) by skin index.
     """
 
     file: GltfFile
@@ -104,7 +104,7 @@ class Scene:
 
     @staticmethod
     def of(path: Path, decode: Decode | None = None) -> Scene:
-        """The scene of a file that is shown first. Raises as `read_gltf` does."""
+        """A file's default scene. Raises as `read_gltf` does."""
         file = GltfFile(path)
         check_extensions(file.required)
         order, parents = tree(file)
@@ -114,17 +114,17 @@ class Scene:
 
     @property
     def has_draco(self) -> bool:
-        """Whether only Draco's data has a primitive of the scene."""
+        """Whether any primitive in the scene exists only as Draco data."""
         meshes = {use.mesh for use in self.uses}
         return any(self._is_packed(primitive) for mesh in meshes for primitive in self._surfaces(mesh))
 
     def placed(self) -> tuple[Floats, Ints | Faces]:
-        """The vertices (v, 3) and triangles (f, 3) of all shapes. Raises as `read_gltf` does."""
+        """Vertices (v, 3) and triangles (f, 3) of all shapes. Raises as `read_gltf` does."""
         self._require()
         return _joined([shape for use, nodes in self.uses.items() for shape in self._shapes(use, nodes)])
 
     def notes(self) -> list[str]:
-        """What was not read as it is, in a line each."""
+        """Skipped and converted content, in a line each."""
         file, notes = self.file, [f"{what} left out: {count:,}" for what, count in self.left.items() if count]
         if len(file.lists["scenes"]) > 1:
             notes.append(f"scene {file.tree.get('scene', 0)} of {len(file.lists['scenes']):,} is read")
@@ -140,20 +140,20 @@ class Scene:
     # ---- Counting ----
 
     def _surfaces(self, mesh: int) -> Iterator[dict[str, Any]]:
-        """The primitives of a mesh that are triangles."""
+        """A mesh's triangle primitives."""
         for primitive in self.file.item("meshes", mesh)["primitives"]:
             if whole(primitive, "mode", TRIANGLES) >= TRIANGLES and "POSITION" in primitive["attributes"]:
                 yield primitive
 
     def _is_packed(self, primitive: dict[str, Any]) -> bool:
-        """Whether Draco's data alone has a primitive."""
+        """Whether a primitive exists only as Draco data."""
         named = [primitive["attributes"]["POSITION"], *([primitive["indices"]] if "indices" in primitive else [])]
         bare = any("bufferView" not in self.file.item("accessors", index) for index in named)
         return extension(primitive, DRACO) is not None and (bare or DRACO in self.file.required)
 
     def _require(self) -> None:
-        """Raises OutOfMemoryError unless there is room for all that the scene states, and InputError for shapes without
-        number."""
+        """Raises OutOfMemoryError unless memory suffices for everything the scene states, and InputError for too many
+        shapes."""
         meshes = self.file.lists["meshes"]
         shapes = sum(len(meshes[use.mesh]["primitives"]) for use in self.uses)
         most = MOST_SHAPES + sum(len(mesh["primitives"]) for mesh in meshes)
@@ -177,7 +177,7 @@ class Scene:
     # ---- Shapes ----
 
     def _shapes(self, use: Use, nodes: list[int]) -> list[Shape]:
-        """The primitives of a mesh."""
+        """A mesh's primitives as shapes."""
         mesh = self.file.item("meshes", use.mesh)
         surfaces = list(self._surfaces(use.mesh))
         for primitive in mesh["primitives"]:
@@ -195,12 +195,12 @@ class Scene:
             if not len(matrices):
                 return []
         else:
-            matrices = np.repeat(np.eye(4)[None], len(nodes), axis=0)  # a skin's joints place it
+            matrices = np.repeat(np.eye(4)[None], len(nodes), axis=0)  # placed by the skin's joints
         weights = mesh.get("weights") if use.weights is None else use.weights
         return [Shape(*self._primitive(primitive, weights, use.skin), matrices) for primitive in surfaces]
 
     def _matrices(self, node: int) -> Floats:
-        """(k, 4, 4) where a node places its mesh."""
+        """Instance matrices (k, 4, 4) for a node's mesh."""
         instances = extension(self.file.item("nodes", node), INSTANCES)
         if instances is None:
             return self.world[node, None]
@@ -216,8 +216,8 @@ class Scene:
         return product(self.world[node], local)
 
     def _primitive(self, primitive: dict[str, Any], weights: Any, skin: int | None) -> tuple[Floats, npt.NDArray[Any]]:
-        """The vertices (v, 3) and triangles (f, 3) of a primitive, in the coordinates of its node, or of the scene
-        where it has a skin."""
+        """A primitive's vertices (v, 3) and triangles (f, 3), in its node's coordinates, or in the scene's if
+        skinned."""
         named = primitive["attributes"]
         corners, tables = self._unpacked(primitive) if self._is_packed(primitive) else (None, {})
         points = self.file.accessor(named["POSITION"], "VEC3", POINTS, tables.get("POSITION"))
@@ -242,7 +242,7 @@ class Scene:
         return vertices, _turned(triangles, mirrored[triangles].sum(axis=1) >= 2)
 
     def _triangles(self, primitive: dict[str, Any], vertices: int) -> npt.NDArray[Any]:
-        """(f, 3) as the file's indices name them."""
+        """Vertex indices (f, 3) as in the file."""
         mode = whole(primitive, "mode", TRIANGLES)
         if mode > FAN:
             raise InputError(f"a primitive of mode {mode}, which is none of glTF's")
@@ -260,7 +260,7 @@ class Scene:
         return corner.reshape(-1, 3)
 
     def _unpacked(self, primitive: dict[str, Any]) -> tuple[Ints, dict[str, Any]]:
-        """The triangles (f, 3) and attributes of a primitive that is packed by Draco."""
+        """Triangles (f, 3) and attributes of a primitive in Draco data."""
         packed = extension(primitive, DRACO)
         key = packed["bufferView"], *sorted(packed["attributes"].items())
         if key not in self.decoded:
@@ -274,7 +274,7 @@ class Scene:
         return triangles, tables
 
     def _targets(self, primitive: dict[str, Any], weights: Any) -> list[tuple[Any, float]]:
-        """The accessors of the morph targets that move vertices, with their weights."""
+        """Position accessors of morph targets with non-zero weights, and the weights."""
         targets = primitive.get("targets", [])
         if weights is None or not any(weights):
             return []
@@ -291,7 +291,7 @@ class Scene:
     # ---- Skins ----
 
     def _joints(self, skin: int) -> Floats:
-        """(j, 4, 4) from the coordinates of a mesh to those of the scene, by each joint of a skin."""
+        """Mesh-to-scene matrices (j, 4, 4), one per joint in a skin."""
         if skin not in self.skins:
             self.skins[skin] = self._bound(skin)
         return self.skins[skin]
@@ -311,7 +311,7 @@ class Scene:
     def _influences(
         self, primitive: dict[str, Any], tables: dict[str, Any], vertices: int
     ) -> list[tuple[Accessor, Accessor]]:
-        """Pairs of accessors of a skinned primitive: four joints for each vertex, and their weights."""
+        """Accessor pairs of a skinned primitive: four joints per vertex, and their weights."""
         named = primitive["attributes"]
         found: list[tuple[Accessor, Accessor]] = []
         while (name := f"JOINTS_{len(found)}") in named:
@@ -327,7 +327,7 @@ class Scene:
 
 
 def _uses(file: GltfFile, shown: list[bool]) -> dict[Use, list[int]]:
-    """The nodes that show each shape."""
+    """Visible nodes by shape."""
     uses: dict[Use, list[int]] = {}
     for number, node in enumerate(file.lists["nodes"]):
         if not shown[number] or "mesh" not in node:
@@ -344,8 +344,8 @@ def _uses(file: GltfFile, shown: list[bool]) -> dict[Use, list[int]]:
 
 
 def _unrolled(corner: npt.NDArray[Any], cuts: Bools, mode: int) -> npt.NDArray[Any]:
-    """Triangles (f, 3) of strips or fans, which end at `cuts`; without those that name a corner twice, as joints
-    between strips do."""
+    """Triangles (f, 3) from strips or fans, which end at `cuts`; without triangles that repeat a corner, such as joints
+    between strips."""
     place = np.arange(len(corner))
     first = np.maximum.accumulate(np.where(cuts, place + 1, 0))[:-2]
     place = place[:-2]
@@ -361,7 +361,7 @@ def _unrolled(corner: npt.NDArray[Any], cuts: Bools, mode: int) -> npt.NDArray[A
 
 
 def _turned(triangles: npt.NDArray[Any], chosen: Bools) -> npt.NDArray[Any]:
-    """Triangles (f, 3), of which the chosen ones are reversed."""
+    """Triangles (f, 3) with the chosen ones reversed."""
     found: npt.NDArray[Any] = np.where(chosen[:, None], triangles[:, ::-1], triangles)
     return found
 
@@ -369,7 +369,7 @@ def _turned(triangles: npt.NDArray[Any], chosen: Bools) -> npt.NDArray[Any]:
 def _skinned(
     vertices: Floats, joints: Floats, influences: list[tuple[Accessor, Accessor]], rows: Ints | None
 ) -> tuple[Floats, Bools]:
-    """Vertices (v, 3) as the joints (j, 4, 4) place them, and (v,) which of them are mirrored."""
+    """Vertices (v, 3) placed by joints (j, 4, 4), and (v,) whether they are mirrored."""
     found, mirrored = np.empty_like(vertices), np.empty(len(vertices), bool)
     tables = [(joint.stored(rows), weight.values(rows)) for joint, weight in influences]
     for piece in pieces(len(vertices)):
@@ -392,7 +392,7 @@ def _skinned(
 
 
 def _joined(shapes: list[Shape]) -> tuple[Floats, Ints | Faces]:
-    """The vertices (v, 3) and triangles (f, 3) of shapes in all their places, those that mirror them turned."""
+    """Vertices (v, 3) and triangles (f, 3) of all shape instances; triangles of mirrored instances are reversed."""
     sizes = [len(shape.vertices) * len(shape.matrices) for shape in shapes]
     rows = sum(len(shape.triangles) * len(shape.matrices) for shape in shapes)
     vertices, faces = np.empty((sum(sizes), 3)), np.empty((rows, 3), np.uint32 if sum(sizes) < 2**32 else np.int64)

@@ -1,7 +1,7 @@
-"""The parts of a glTF or GLB file: its JSON, its buffers, and the tables of numbers (accessors) in them.
+"""Contents of a glTF or GLB file: its JSON, its buffers, and their tables of numbers (accessors).
 
-All that the file states is checked against its data before anything is allocated. Only files in its own folder are
-opened, and no pictures.
+All stated sizes are checked against the data before any allocation. Only files in the file's folder or below are
+opened, and no images.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from sdfcli.mesh.formats.gltf_extensions import MESHOPT
 from sdfcli.runtime.memory import require
 
 GLB = b"glTF"
-"""Magic bytes of a binary glTF file."""
+"""Magic bytes for binary glTF."""
 
 LISTS = ("accessors", "bufferViews", "buffers", "meshes", "nodes", "scenes", "skins")
-"""The lists of a file whose entries are named by their numbers."""
+"""Lists whose entries are referenced by index."""
 
 COMPONENTS = {5120: "i1", 5121: "u1", 5122: "<i2", 5123: "<u2", 5125: "<u4", 5126: "<f4"}
-"""NumPy's types of the numbers in an accessor, by glTF's codes."""
+"""NumPy types by glTF component code."""
 FLOAT, INDICES = (5126,), (5121, 5123, 5125)
 POINTS = (5120, 5121, 5122, 5123, 5126)
-"""Types of positions, with KHR_mesh_quantization."""
+"""Position types, including KHR_mesh_quantization."""
 
 WIDTHS = {"SCALAR": 1, "VEC3": 3, "VEC4": 4, "MAT4": 16}
-"""Numbers per row of an accessor, by its type."""
+"""Numbers per accessor row, by type."""
 
 MOST_WITHOUT_DATA, PER_BYTE = 10_000, 10
-"""Maximum rows, in all accessors together, of zeros that no buffer holds: a number, plus a number per byte of data.
-Morph targets that move a few vertices have them."""
+"""Maximum zero rows without a buffer, summed over all accessors: a number, plus a number per data byte. Morph targets
+that move few vertices have such rows."""
 
 Decode = Callable[[bytes, dict[str, int]], tuple[Ints, dict[str, Any]]]
-"""Triangles (f, 3), and the attributes (v, width) by name, of Draco's data. The second argument: the attributes'
-numbers in it."""
+"""Decodes Draco data into triangles (f, 3), and attributes (v, width) by name. Second argument: attribute ids by
+name."""
 
 
 class Accessor(NamedTuple):
     """A table of numbers.
 
-    name     in messages.
-    size     number of rows.
-    base     (count, width) as they are stored; empty where the file has none: zeros.
-    places   (s,) ascending rows that the file replaces.
-    patch    (s, width) what by.
-    most     the stored number that stands for 1; 0 where numbers stand for themselves.
+    name    its name in messages.
+    size    row count.
+    base    (count, width) stored numbers; empty if the file has none: zeros.
+    places  (s,) indices of replaced rows, ascending.
+    patch   (s, width) replacement rows.
+    most    stored number that represents 1; 0 for numbers that are not normalised.
     """
 
     name: str
@@ -64,12 +64,12 @@ class Accessor(NamedTuple):
     most: int
 
     def check_data(self) -> None:
-        """Raises InputError where the file has no numbers, as where an extension that is not read packs them."""
+        """Raises InputError if the file has no numbers, for example because an unsupported extension packs them."""
         if not len(self.base) and not len(self.places):
             raise InputError(f"{self.name} has no data")
 
     def stored(self, rows: Ints | None = None) -> npt.NDArray[Any]:
-        """The numbers (n, width) as they are stored: of all rows, or of some."""
+        """Stored numbers (n, width) of all rows, or of `rows`."""
         if not len(self.base):
             count = self.size if rows is None else len(rows)
             found = np.zeros((count, self.base.shape[1]), self.base.dtype)
@@ -87,13 +87,13 @@ class Accessor(NamedTuple):
         return found
 
     def values(self, rows: Ints | None = None) -> Floats:
-        """What the numbers (n, width) stand for: of all rows, or of some."""
+        """Numbers (n, width) float64 after normalisation, of all rows or of `rows`."""
         found = self.stored(rows).astype(np.float64)
         return np.maximum(found / self.most, -1.0) if self.most else found
 
 
 def whole(entry: dict[str, Any], name: str, default: int | None = None) -> int:
-    """A number of an entry. Raises InputError for one that is negative or no whole number."""
+    """A non-negative integer in an entry. Raises InputError for other values."""
     value = entry.get(name, default)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -103,15 +103,15 @@ def whole(entry: dict[str, Any], name: str, default: int | None = None) -> int:
 
 
 def extension(entry: dict[str, Any], name: str) -> Any:
-    """The object that an extension adds to an entry; None without one."""
+    """The object added to an entry by an extension; None without one."""
     return entry.get("extensions", {}).get(name)
 
 
 class GltfFile:
     """A file, with all its buffers.
 
-    tree      the JSON.
-    used      the names of the extensions that the file uses; `required`: of those that it cannot be read without.
+    tree  the JSON.
+    used  names of used extensions; `required`: names of required extensions.
     """
 
     def __init__(self, path: Path) -> None:
@@ -128,14 +128,14 @@ class GltfFile:
         self._check_sizes(len(text) + sum(len(data) for data in self._buffers if data is not None))
 
     def item(self, kind: str, index: Any) -> dict[str, Any]:
-        """An entry of one of LISTS. Raises InputError where there is none of that number."""
+        """An entry in one of LISTS. Raises InputError for an invalid index."""
         entries = self.lists[kind]
         if type(index) is not int or not 0 <= index < len(entries):
             raise InputError(f"names number {index!r:.40} of {kind}, but there are {len(entries):,}")
         return entries[index]
 
     def count(self, index: Any) -> int:
-        """The rows that an accessor states."""
+        """An accessor's stated row count."""
         count = whole(self.item("accessors", index), "count")
         if count < 1:
             raise InputError(f"accessor {index} has no rows")
@@ -146,8 +146,8 @@ class GltfFile:
     ) -> Accessor:
         """An accessor, with its bounds checked.
 
-        kind, codes: what it must hold, by WIDTHS and COMPONENTS. given: numbers that were decoded, in place of those in
-        its buffer. packed: nothing may lie between two rows.
+        kind, codes: required type and component types, from WIDTHS and COMPONENTS. given: decoded numbers, in place of
+        the buffer's. packed: rows must be contiguous.
         """
         entry, name, key = self.item("accessors", index), f"accessor {index}", (index, kind, codes, packed)
         if given is None and key in self._known:
@@ -171,7 +171,7 @@ class GltfFile:
         return found
 
     def bytes_of(self, index: Any) -> bytes:
-        """The bytes of a bufferView."""
+        """A bufferView's bytes."""
         length = whole(self.item("bufferViews", index), "byteLength")
         view = {"bufferView": index}
         return self._table(f"bufferView {index}", view, np.dtype("u1"), 1, length, True).tobytes()
@@ -179,7 +179,7 @@ class GltfFile:
     def _table(
         self, name: str, entry: dict[str, Any], dtype: np.dtype[Any], width: int, count: int, packed: bool
     ) -> npt.NDArray[Any]:
-        """A table (count, width) as it lies in a buffer, not copied. entry: has a bufferView and a byteOffset."""
+        """View of a table (count, width) in a buffer. entry: has a bufferView and a byteOffset."""
         view, whose = self.item("bufferViews", entry["bufferView"]), f"bufferView {entry['bufferView']}"
         self.item("buffers", view.get("buffer"))
         buffer = self._buffers[view["buffer"]]
@@ -202,7 +202,7 @@ class GltfFile:
     def _sparse(
         self, name: str, sparse: dict[str, Any], dtype: np.dtype[Any], width: int, count: int
     ) -> tuple[Ints, npt.NDArray[Any]]:
-        """The rows that an accessor replaces, and what by."""
+        """Indices of an accessor's replaced rows, and the replacement rows."""
         many, code = whole(sparse, "count"), whole(sparse["indices"], "componentType")
         if code not in INDICES:
             raise InputError(f"{name}: sparse indices of type {code}, which is none")
@@ -214,7 +214,7 @@ class GltfFile:
         return places, patch
 
     def _loaded(self, path: Path, binary: memoryview | None) -> list[memoryview | None]:
-        """The buffers; None for one without data, as those are that a decoder would fill."""
+        """The buffers; None for one without data, such as a decoder's output."""
         found: list[memoryview | None] = []
         beside: dict[Path, bytes] = {}
         for k, buffer in enumerate(self.lists["buffers"]):
@@ -237,7 +237,7 @@ class GltfFile:
         return found
 
     def _check_sizes(self, data: int) -> None:
-        """Raises InputError where accessors state more than `data` bytes can hold."""
+        """Raises InputError if accessors state more than `data` bytes can hold."""
         accessors = self.lists["accessors"]
         missing = sum(whole(accessor, "count") for accessor in accessors if "bufferView" not in accessor)
         if missing > MOST_WITHOUT_DATA + PER_BYTE * data:
@@ -248,7 +248,7 @@ class GltfFile:
 
 
 def _chunks(path: Path, data: bytes) -> tuple[bytes, memoryview | None]:
-    """The text of a file, and the data behind it in a GLB."""
+    """A file's JSON text, and a GLB's binary data."""
     if not data.startswith(GLB):
         if path.suffix.lower() == ".glb":
             raise InputError("no header of a GLB file" if data else "the file is empty")
@@ -273,7 +273,7 @@ def _chunks(path: Path, data: bytes) -> tuple[bytes, memoryview | None]:
 
 
 def _parsed(text: bytes) -> dict[str, Any]:
-    """The JSON of a file of version 2."""
+    """A file's JSON; must be version 2."""
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -289,7 +289,7 @@ def _parsed(text: bytes) -> dict[str, Any]:
 
 
 def _embedded(uri: str) -> bytes:
-    """The bytes of a data URI."""
+    """A data URI's bytes."""
     head, comma, text = uri.partition(",")
     if not comma or not head.endswith(";base64"):
         raise InputError("a data URI that is not in base64")
@@ -300,8 +300,8 @@ def _embedded(uri: str) -> bytes:
 
 
 def _beside(path: Path, name: str) -> Path:
-    """The file that `path` refers to. Raises InputError unless it lies, links resolved, in the folder of `path` or
-    below."""
+    """Path to a file referenced by `path`. Raises InputError unless the file is in `path`'s folder or below, with links
+    resolved."""
     folder = path.parent.resolve()
     place = Path(folder, unquote(name)).resolve()
     if not place.is_relative_to(folder) or not place.is_file():

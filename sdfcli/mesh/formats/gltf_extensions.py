@@ -1,4 +1,4 @@
-"""Extensions of glTF: which ones change triangles, and which ones do not."""
+"""glTF extensions, by their effect on triangles."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ DRACO, INSTANCES, HIDING = "KHR_draco_mesh_compression", "EXT_mesh_gpu_instancin
 LEVELS, RESTART = "MSFT_lod", "KHR_mesh_primitive_restart"
 MESHOPT = ("EXT_meshopt_compression", "KHR_meshopt_compression")
 GEOMETRY = {DRACO, INSTANCES, HIDING, LEVELS, RESTART, "KHR_mesh_quantization", *MESHOPT}
-"""Extensions that change the triangles: read, or refused where they are met."""
+"""Extensions that change triangles: supported, or rejected where used."""
 
 AT_REST = {
     "AGI_articulations", "KHR_interactivity", "KHR_physics_rigid_bodies", "VRMC_node_constraint", "VRMC_springBone",
 }  # fmt: skip
-"""Extensions that move nodes later on."""
+"""Extensions that move nodes at run time."""
 
 LOOKS = {
     "ADOBE_materials_clearcoat_specular", "ADOBE_materials_clearcoat_tint", "ADOBE_materials_thin_transparency",
@@ -33,16 +33,16 @@ LOOKS = {
     "MSFT_packing_occlusionRoughnessMetallic", "MSFT_texture_dds", "NV_materials_mdl", "VRM",
     "VRMC_materials_hdr_emissiveMultiplier", "VRMC_materials_mtoon", "VRMC_vrm",
 }  # fmt: skip
-"""Extensions that leave the triangles alone: materials, textures, lights, sound, metadata. Splats are drawn as points,
-and EXT_mesh_primitive_restart joins primitives that the file holds one by one, too."""
+"""Extensions without effect on triangles: materials, textures, lights, sound, metadata. Gaussian splats are drawn as
+points, and EXT_mesh_primitive_restart joins primitives that the file also holds individually."""
 
 
 def check_extensions(required: set[str]) -> None:
-    """Raises InputError, with their names, where a file cannot be read without extensions that are not known."""
+    """Raises InputError with the names of unknown required extensions, if any."""
     if names := unknown(required):
         raise InputError(f"needs extensions of glTF that are not read: {names}")
 
 
 def unknown(names: set[str]) -> str:
-    """Those extensions that are not known, as a list in words."""
+    """Unknown extension names, as a list in words."""
     return ", ".join(sorted(map(ascii, names - GEOMETRY - AT_REST - LOOKS)))[:200]

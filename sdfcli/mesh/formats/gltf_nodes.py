@@ -1,4 +1,4 @@
-"""The nodes of a glTF scene: which of them it shows, and the matrices that place what they hold."""
+"""Nodes in a glTF scene: their visibility, and the matrices that place their contents."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from sdfcli.mesh.formats.gltf_data import GltfFile, extension
 from sdfcli.mesh.formats.gltf_extensions import HIDING, LEVELS
 
 UNIT, AFFINE = 0.01, 1e-5
-"""Maximum error of the length of a rotation's quaternion, which bytes round by 0.008; and of a matrix' last row."""
+"""Maximum error in the length of a rotation quaternion, which bytes round by 0.008, and in a matrix's last row."""
 
 NO_TURN = [0.0, 0.0, 0.0, 1.0]
 
 
 def tree(file: GltfFile) -> tuple[list[int], list[int]]:
-    """The nodes of a file, each behind its parent; and their parents, -1 for roots."""
+    """A file's nodes, parents before children; and each node's parent, -1 for roots."""
     nodes = file.lists["nodes"]
     parents = [-1] * len(nodes)
     for number, node in enumerate(nodes):
@@ -37,7 +37,7 @@ def tree(file: GltfFile) -> tuple[list[int], list[int]]:
 
 
 def shown_nodes(file: GltfFile, order: list[int], parents: list[int], left: Counter[str]) -> list[bool]:
-    """For each node, whether it is in the scene that is shown first, and visible. A file without scenes shows all."""
+    """Whether each node is visible and in the default scene. A file without scenes shows all nodes."""
     nodes, scenes = file.lists["nodes"], file.lists["scenes"]
     roots = range(len(nodes))
     if scenes or "scene" in file.tree:
@@ -60,7 +60,7 @@ def shown_nodes(file: GltfFile, order: list[int], parents: list[int], left: Coun
 
 
 def world_matrices(nodes: list[dict[str, Any]], order: list[int], parents: list[int]) -> Floats:
-    """(n, 4, 4) from the coordinates of each node to those of the scene."""
+    """Node-to-scene matrices (n, 4, 4)."""
     move, scale = _numbers(nodes, "translation", [0.0] * 3), _numbers(nodes, "scale", [1.0] * 3)
     world = composed(len(nodes), move, _numbers(nodes, "rotation", NO_TURN), scale)
     given = [number for number, node in enumerate(nodes) if "matrix" in node]
@@ -80,7 +80,7 @@ def world_matrices(nodes: list[dict[str, Any]], order: list[int], parents: list[
 
 
 def _numbers(entries: list[dict[str, Any]], name: str, default: list[float]) -> Floats:
-    """(n, width) the numbers of a property of each entry."""
+    """A property's numbers (n, width), one row per entry."""
     width = len(default) or 16
     try:
         found = np.array([entry.get(name, default) for entry in entries], np.float64).reshape(-1, width)
@@ -92,8 +92,8 @@ def _numbers(entries: list[dict[str, Any]], name: str, default: list[float]) -> 
 
 
 def composed(count: int, move: Floats | None, turn: Floats | None, scale: Floats | None) -> Floats:
-    """Matrices (count, 4, 4) of translations (count, 3), rotations (count, 4) as quaternions x, y, z, w, and scales
-    (count, 3). None: there are none."""
+    """Matrices (count, 4, 4) from translations (count, 3), rotations (count, 4) as quaternions x, y, z, w, and scales
+    (count, 3). None: identity."""
     found = np.zeros((count, 4, 4))
     found[:, :3, :3] = np.eye(3) if turn is None else _rotations(turn)
     if scale is not None:
@@ -105,7 +105,7 @@ def composed(count: int, move: Floats | None, turn: Floats | None, scale: Floats
 
 
 def _rotations(turn: Floats) -> Floats:
-    """Matrices (n, 3, 3) of quaternions (n, 4)."""
+    """Matrices (n, 3, 3) from quaternions (n, 4)."""
     length = np.sqrt((turn * turn).sum(axis=1))
     if not (np.abs(length - 1) <= UNIT).all():
         raise InputError(f"a rotation is a quaternion of length {length[np.abs(length - 1).argmax()]:.3g}, not 1")
@@ -119,20 +119,20 @@ def _rotations(turn: Floats) -> Floats:
 
 
 def product(a: Floats, b: Floats) -> Floats:
-    """Products of matrices (..., 4, 4): the same bits on every machine, unlike those of BLAS."""
+    """Products of matrices (..., 4, 4): the same bits on every machine, unlike BLAS products."""
     found: Floats = (a[..., :, :, None] * b[..., None, :, :]).sum(axis=-2)
     return found
 
 
 def determinants(matrices: Floats) -> Floats:
-    """(n,) of the first three rows and columns of matrices."""
+    """Determinants (n,) of the matrices' first three rows and columns."""
     a, b, c = (matrices[:, :3, k] for k in range(3))
     found: Floats = (a * np.cross(b, c)).sum(axis=1)
     return found
 
 
 def at(vertices: Floats, matrices: Floats) -> Floats:
-    """(k, v, 3) vertices (v, 3), or (k, v, 3), moved by matrices (k, 4, 4); without products of BLAS, too."""
+    """Vertices (v, 3) or (k, v, 3) transformed by matrices (k, 4, 4), as (k, v, 3); also without BLAS products."""
     found = np.empty((len(matrices), vertices.shape[-2], 3))
     for axis in range(3):
         row = matrices[:, axis, :, None]

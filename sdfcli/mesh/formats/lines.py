@@ -1,4 +1,4 @@
-"""Strict parser of numbers in lines of text; errors name the line."""
+"""Strict parser for numbers in text lines; errors name the line."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from sdfcli.mesh.arrays import Floats, Ints
 from sdfcli.mesh.formats.polygons import Polygons
 
 PIECE = 1 << 20
-"""Bytes of text whose lines are read together."""
+"""Bytes of text parsed per batch."""
 
 REAL = rb"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:nan|inf|infinity))"
 WHOLE = rb"[+-]?0*[0-9]{1,18}"
-"""Numbers in a text of any format: what float and int take, but for underscores and digits beyond ASCII."""
+"""Numbers in any text format: the syntax of Python's float and int, except underscores and non-ASCII digits."""
 
 
 def with_line_feeds(data: bytes) -> bytes:
-    """A text whose lines LF ends, of one that LF, CR LF or CR ends; without a byte-order mark, and never UTF-16."""
+    """A text with CR LF and CR replaced by LF, without a byte-order mark, and with UTF-16 converted to UTF-8."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         data = data.decode("utf-16", "replace").encode()
     data = data.removeprefix(codecs.BOM_UTF8)
@@ -29,8 +29,8 @@ def with_line_feeds(data: bytes) -> bytes:
 
 
 def texts_of(data: bytes, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
-    """Some lines at a time of a text whose lines LF ends: objects for each line of a large file take more memory than
-    its mesh."""
+    """Batches of lines from a text with LF line ends: one object per line takes more memory than the mesh in a large
+    file."""
     stop = len(data) if stop is None else stop
     while start <= stop:
         end = data.find(b"\n", start + PIECE, stop)
@@ -40,13 +40,13 @@ def texts_of(data: bytes, start: int = 0, stop: int | None = None) -> Iterator[b
 
 
 def odd_word(text: bytes, pattern: bytes) -> re.Match[bytes] | None:
-    """The first word of a text that a pattern does not match as a whole, of REAL and WHOLE."""
+    """First word in a text that `pattern`, REAL or WHOLE, does not match entirely."""
     return re.search(rb"(?<!\S)(?!(?:%s)(?!\S))\S+" % pattern, text)
 
 
 def numbers(rows: list[bytes], at: Sequence[int], columns: tuple[int, ...]) -> Floats:
-    """Three columns of rows: (n, 3) float64. at: the rows' lines in the file. Raises InputError for a row without three
-    numbers there."""
+    """Three columns from rows: (n, 3) float64. at: the rows' zero-based line numbers. Raises InputError for a row
+    without three numbers there."""
     found = np.empty((len(rows), 3))
     for k, row in enumerate(rows):
         words = row.split(None, max(columns) + 1)
@@ -58,8 +58,8 @@ def numbers(rows: list[bytes], at: Sequence[int], columns: tuple[int, ...]) -> F
 
 
 def polygons_of(rows: list[bytes], at: Sequence[int]) -> Polygons:
-    """Polygons from rows of vertex numbers. at: the rows' lines in the file. Raises InputError for a row of others, or
-    of less than three."""
+    """Polygons from rows of vertex indices. at: the rows' zero-based line numbers. Raises InputError for other words,
+    and for rows with fewer than three indices."""
     corners, counts = [np.empty(0, np.int64)], []
     for k, row in enumerate(rows):
         if odd_word(row, WHOLE):
@@ -72,8 +72,8 @@ def polygons_of(rows: list[bytes], at: Sequence[int]) -> Polygons:
 
 
 def check_range(polygons: Polygons, vertices: int, place: Callable[[int], str], shown: Ints) -> None:
-    """Raises InputError for a corner with an unknown vertex. place: description of a face's position in the file;
-    shown: vertex numbers (c,) as in the file."""
+    """Raises InputError for a corner with an unknown vertex. place: describes a face's position in the file. shown:
+    (c,) vertex indices as in the file."""
     wrong = np.flatnonzero((polygons.corner < 0) | (polygons.corner >= vertices))
     if len(wrong):
         face = int(np.searchsorted(np.cumsum(polygons.count), wrong[0], side="right"))
@@ -83,5 +83,5 @@ def check_range(polygons: Polygons, vertices: int, place: Callable[[int], str], 
 
 
 def _shown(line: bytes) -> str:
-    """The start of a line, for a message."""
+    """Start of a line, for a message."""
     return ascii(line[:40].decode("ascii", "replace"))

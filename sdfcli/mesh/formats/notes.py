@@ -1,4 +1,4 @@
-"""Notes of readers: each thing in a file that is left out, or read as another."""
+"""Reader notes: skipped or converted content in a file, one note each."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sdfcli.errors import ReadingNote
 from sdfcli.runtime.remote import known_as
 
 MOST = 100
-"""Maximum notes on a file."""
+"""Maximum notes per file."""
 
 
 class _Reading(threading.local):
-    """What a thread reads.
+    """The file that a thread is reading.
 
-    path  the file; None: none.
-    told  the notes on it.
+    path  the file; None without one.
+    told  notes on the file.
     """
 
     path: Path | None = None
@@ -32,7 +32,7 @@ _READING = _Reading()
 
 @contextmanager
 def noted(path: Path) -> Iterator[list[str]]:
-    """Collects the notes on a file, without its name, while this thread reads it."""
+    """Collects notes on a file, without its name, while this thread reads it."""
     _READING.path, _READING.told = path, []
     try:
         yield _READING.told
@@ -41,18 +41,18 @@ def noted(path: Path) -> Iterator[list[str]]:
 
 
 def file_that_is_read() -> Path | None:
-    """The file that this thread reads; for warnings of libraries, which do not name it."""
+    """The file that this thread is reading; for library warnings, which do not name it."""
     return _READING.path
 
 
 def keep(text: str) -> None:
-    """Adds a note on the file that this thread reads, if any, to those that are collected."""
+    """Adds a note to the collected notes on the file that this thread is reading, if any."""
     if _READING.path is not None and len(_READING.told) < MOST and text not in _READING.told:
         _READING.told.append(text)
 
 
 def keep_warnings() -> None:
-    """Has warnings of libraries on a file that is read kept as notes, in place of being shown."""
+    """Collects library warnings during reading as notes, in place of showing them."""
     shown = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
@@ -66,6 +66,6 @@ def keep_warnings() -> None:
 
 
 def note(path: Path, text: str) -> None:
-    """A note on a file: a ReadingNote with the file's name, and one for `noted`."""
+    """Adds a note on a file: a ReadingNote warning with the file's name, and an entry for `noted`."""
     keep(text)
     warnings.warn(f"{known_as(path)}: {text}", ReadingNote, stacklevel=3)

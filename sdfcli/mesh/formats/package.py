@@ -1,6 +1,6 @@
-"""Packages of the Open Packaging Conventions: a zip file whose XML parts refer to each other by relationships.
+"""Packages in the Open Packaging Conventions: a zip file whose XML parts refer to each other by relationships.
 
-Part names are compared as the conventions say: without regard to case, and to percent-encoding.
+Part names are compared as the conventions require: ignoring case and percent-encoding.
 """
 
 from __future__ import annotations
@@ -16,21 +16,20 @@ from sdfcli.errors import InputError
 from sdfcli.runtime.memory import require
 
 MOST_PACKED = 200
-"""Maximum ratio of packing; above it, a package is rejected without unpacking."""
+"""Maximum compression ratio; above it, a package is rejected without unpacking."""
 PIECE, LONGEST_TAG = 1 << 20, 1 << 22
-"""Bytes that are parsed together, and maximum bytes of a tag or comment, which some versions of Expat begin anew with
-each piece."""
+"""Bytes per parsed chunk, and maximum bytes in a tag or comment, which some Expat versions rescan with each chunk."""
 RELATIONSHIP = "http://schemas.openxmlformats.org/package/2006/relationships Relationship"
 
 Attributes = dict[str, str]
 
 
 class Calls(NamedTuple):
-    """What a parser calls. Names are `namespace local`, or `local` without a namespace.
+    """Parser callbacks. Names are `namespace local`, or `local` without a namespace.
 
-    start   with an element's name and attributes.
-    end     with an element's name.
-    prefix  with a prefix and its namespace, before the element that declares it.
+    start   receives an element's name and attributes.
+    end     receives an element's name.
+    prefix  receives a prefix and its namespace, before the element that declares it.
     """
 
     start: Callable[[str, Attributes], None]
@@ -39,9 +38,9 @@ class Calls(NamedTuple):
 
 
 class Package:
-    """The parts of an open zip file. size: its bytes.
+    """Parts in an open zip file. size: file size in bytes.
 
-    Raises InputError for a file that unpacks to too much.
+    Raises InputError if the file unpacks to too much.
     """
 
     def __init__(self, archive: ZipFile, size: int) -> None:
@@ -57,17 +56,17 @@ class Package:
             self._entries.setdefault(part_name(entry.filename), []).append(entry)
 
     def names(self, ending: str) -> list[str]:
-        """The names of all parts with an ending."""
+        """Names of all parts with the given ending."""
         return [name for name in self._entries if name.endswith(ending)]
 
     def shown(self, part: str) -> str:
-        """The name of a part as the file has it, for messages."""
+        """A part's name as stored in the file, for messages."""
         return ascii(self._entries[part][0].filename[:80] if part in self._entries else part[:80])
 
     def targets(self, part: str, kind: str) -> list[str]:
-        """The parts to which a part has relationships of a type, each once. part: `/` for the package.
+        """Distinct target parts of a part's relationships with type `kind`. part: `/` for the package.
 
-        Raises InputError for one outside of the package.
+        Raises InputError for a target outside the package.
         """
         folder, name = posixpath.split(part)
         found: dict[str, None] = {}
@@ -86,9 +85,9 @@ class Package:
         return list(found)
 
     def parsing(self, part: str, calls: Calls, working: int) -> Iterator[None]:
-        """Parses the XML of a part, and stops after each piece of it. working: minimum working bytes per byte.
+        """Parses a part's XML, and yields after each chunk. working: minimum working bytes per byte.
 
-        Raises InputError for a part that is not there, or there twice, and for XML that is damaged or has a document
+        Raises InputError for a missing or duplicate part, an encrypted one, and XML that is damaged or has a document
         type.
         """
         entries = self._entries.get(part, [])
@@ -116,8 +115,8 @@ class Package:
 
 
 def part_name(name: str, folder: str = "/") -> str:
-    """The name of a part for comparisons: absolute, in lower case, without percent-encoding. folder: of the part that
-    refers to it."""
+    """A part's name in comparable form: absolute, lower case, without percent-encoding. folder: of the referring
+    part."""
     path = posixpath.join(folder, unquote(name).replace("\\", "/"))
     return posixpath.normpath("/" + path.lstrip("/")).lower()
 

@@ -1,4 +1,4 @@
-"""Rows of text files in their plainest form, read by kernels (kernels/mesh/text.h); others by lines.py."""
+"""Plain rows of text files, parsed by kernels (kernels/mesh/text.h); other rows are left to lines.py."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from sdfcli.runtime.memory import require
 
 XYZ = (0, 1, 2)
 CORNER = 40
-"""Working bytes for a corner of a face."""
+"""Working bytes per face corner."""
 
 
 class Words(NamedTuple):
-    """How many words of a row are before those that are read, and after a face's corners at least and at most."""
+    """Word counts in a row: before the values, and minimum and maximum after a face's corners."""
 
     before: int = 0
     after: int = 0
@@ -35,13 +35,13 @@ NO_WORDS = Words()
 
 @dataclass(frozen=True)
 class Lines:
-    """What the lines of a text are.
+    """Classified lines of a text.
 
-    before  the number of lines before them.
-    end     (n,) of each line, where the newline after it is.
+    before  number of lines before the text.
+    end     (n,) position of the newline after each line.
     kind    (n,) C.LINE_*.
-    value   (n, 3) the coordinates of a LINE_VERTEX.
-    corner  (n, 2) of a LINE_FACE: where its first corner is in the text, and how many it has.
+    value   (n, 3) coordinates of a LINE_VERTEX.
+    corner  (n, 2) for a LINE_FACE: position of its first corner in the text, and corner count.
     """
 
     text: bytes
@@ -64,26 +64,26 @@ class Lines:
 
     @property
     def is_vertex(self) -> Bools:
-        """(n,), of odd ones, too."""
+        """(n,), including odd ones."""
         found: Bools = (self.kind == C.LINE_VERTEX) | (self.kind == C.LINE_ODD_VERTEX)
         return found
 
     @property
     def is_face(self) -> Bools:
-        """(n,), of odd ones, too."""
+        """(n,), including odd ones."""
         found: Bools = (self.kind == C.LINE_FACE) | (self.kind == C.LINE_ODD_FACE)
         return found
 
     def rows(self, chosen: Bools) -> tuple[list[bytes], list[int]]:
-        """The chosen lines, and their numbers in the file."""
+        """The chosen lines, and their zero-based line numbers in the file."""
         at = np.flatnonzero(chosen)
         start = np.where(at > 0, self.end[at - 1] + np.uint64(1), np.uint64(0))
         ends = zip(start.tolist(), self.end[at].tolist(), strict=True)
         return [self.text[first:end] for first, end in ends], (self.before + at).tolist()
 
     def vertices(self, columns: tuple[int, ...]) -> Floats:
-        """The coordinates (v, 3) of all vertices. columns: of a row, that they are in. Raises InputError as `numbers`
-        does."""
+        """Coordinates (v, 3) of all vertices. columns: the coordinates' columns in a row. Raises InputError as
+        `numbers` does."""
         odd = self.kind == C.LINE_ODD_VERTEX
         if odd.any():
             self.value[odd] = numbers(*self.rows(odd), columns)
@@ -91,13 +91,13 @@ class Lines:
         return found
 
     def polygons(self) -> Polygons | None:
-        """The corners of all faces, as they are written; None where a face is odd."""
+        """Corners of all faces, as written; None if any face is odd."""
         if (self.kind == C.LINE_ODD_FACE).any():
             return None
         backend, (at, count) = any_backend(), self.corner[self.kind == C.LINE_FACE].T
         end = np.cumsum(count)
         corners = int(end[-1]) if len(end) else 0
-        if corners > PIECE:  # in a line longer than any mesh needs
+        if corners > PIECE:  # only in a line longer than any mesh needs
             require(CORNER * corners, "reading its faces")
         corner = backend.xp.empty(corners, np.uint64)
         given = {"text": np.frombuffer(self.text, np.uint8), "at": at.copy(), "end": end}
@@ -108,7 +108,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of a text, one per line that is not blank: from its byte `start` to `stop`, after `before` lines."""
+    """Rows in a text, one per non-blank line, from byte `start` to `stop`, after `before` lines."""
 
     data: bytes
     before: int
@@ -116,7 +116,7 @@ class Table:
     stop: int
 
     def points(self, columns: tuple[int, ...] = XYZ) -> Floats:
-        """Three columns of all rows: (n, 3). Raises InputError as `numbers` does."""
+        """Three columns from all rows, (n, 3). Raises InputError as `numbers` does."""
         found = [np.empty((0, 3))]
         for lines in self._lines(C.TEXT_POINTS, Words(before=columns[0])):
             if np.any(np.diff(columns) != 1):
@@ -127,10 +127,11 @@ class Table:
     def polygons(
         self, corners_of: Callable[[bytes, int], bytes], words: Words | None = NO_WORDS
     ) -> tuple[Polygons, Ints]:
-        """The polygons of all rows, each a count and as many vertices, and the rows' lines in the file.
+        """Polygons from all rows, each a corner count followed by vertex indices, and the rows' zero-based line
+        numbers.
 
-        corners_of  the vertices in a row, given it and its line.
-        words       before the count, and after the vertices; None where these are not as many in each row.
+        corners_of  vertex indices in a row, given the row and its line number.
+        words       words before the corner count and after the vertices; None if they vary between rows.
 
         Raises InputError as `polygons_of` and `corners_of` do.
         """
@@ -153,7 +154,7 @@ class Table:
 def lines_of(
     data: bytes, form: int, words: Words = NO_WORDS, before: int = 0, start: int = 0, stop: int | None = None
 ) -> Iterator[Lines]:
-    """Lines of a text, some at a time; as for `texts_of` and `Lines.of`."""
+    """Batches of lines in a text; parameters as for `texts_of` and `Lines.of`."""
     for text in texts_of(data, start, stop):
         lines = Lines.of(text, before, form, words)
         before += len(lines.kind)
@@ -161,8 +162,8 @@ def lines_of(
 
 
 def tables_of(data: bytes, before: int, start: int, counts: Sequence[int]) -> tuple[list[Table], int]:
-    """Tables of so many rows, one after another from the byte `start` on, after `before` lines; and how many rows
-    there are in all. Tables are missing where that is less than their rows."""
+    """Consecutive tables with `counts` rows, from byte `start` on, after `before` lines; and the total row count.
+    Tables beyond the last row are missing."""
     found, wanted, rows, lines, begin = list[Table](), np.cumsum(counts).tolist(), 0, before, start
     for text in texts_of(data, start):
         end, full = _full_lines(text)
@@ -180,8 +181,8 @@ def tables_of(data: bytes, before: int, start: int, counts: Sequence[int]) -> tu
 
 
 def text_behind(tables: list[Table], more: int, fault: str) -> str:
-    """A note of the lines behind the last table; empty without any. more: how many there are. Raises InputError for a
-    `fault` where there are less than none, and where the first one is a row of numbers, too."""
+    """A note about the lines after the last table; empty without any. more: line count. Raises InputError with the text
+    `fault` if `more` is negative, or if the first line begins with a number."""
     if more < 0:
         raise InputError(fault)
     if more == 0:
@@ -197,7 +198,7 @@ def _line_ends(letters: npt.NDArray[np.uint8]) -> Ints:
 
 
 def _full_lines(text: bytes) -> tuple[Ints, Ints]:
-    """Where each line ends, and which lines are not blank."""
+    """End of each line, and indices of the non-blank lines."""
     letters = np.frombuffer(text, np.uint8)
     end = _line_ends(letters)
     begin = np.concatenate([[0], end[:-1] + 1])

@@ -1,7 +1,7 @@
-"""Reader of PLY files, binary and text, with polygons of any size.
+"""PLY reader for binary and text files, with polygons of any size.
 
-trimesh reads most of them, but its import takes longer than a build on a GPU, and it triangulates concave polygons
-wrongly.
+trimesh reads most PLY files, but its import takes longer than a build on a GPU, and it triangulates concave polygons
+incorrectly.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MOST_NAMED = 8
 
 @dataclass(frozen=True)
 class Property:
-    """A column of an element; a column of lists where it has a `length_kind`."""
+    """A column in an element; a column of lists if it has a `length_kind`."""
 
     name: str
     kind: str
@@ -49,7 +49,7 @@ class Property:
 
 @dataclass(frozen=True)
 class Element:
-    """A table of a file, whose rows are contiguous."""
+    """A table in a file, with contiguous rows."""
 
     name: str
     count: int
@@ -60,15 +60,15 @@ class Element:
         return any(column.length_kind for column in self.columns)
 
     def column(self, *names: str) -> int:
-        """The index of the first column with one of these names; -1 without one."""
+        """Index of the first column with one of these names; -1 without one."""
         return next((k for k, column in enumerate(self.columns) if column.name in names), -1)
 
 
 def read_ply(path: Path) -> tuple[Floats, Ints | Faces]:
     """Vertices (v, 3) and triangles (f, 3).
 
-    Warns by a ReadingNote of elements that are not read, and of text behind the last one. Raises InputError for a
-    truncated or damaged file, and for one without vertices or with surfaces in other elements.
+    Warns with a ReadingNote about skipped elements, and text after the last one. Raises InputError for a truncated or
+    damaged file, for one without vertices, and for surfaces in other elements.
     """
     data = np.fromfile(path, np.uint8)
     order, elements, start = _header(data[:_LONGEST_HEADER].tobytes())
@@ -103,8 +103,8 @@ def read_ply(path: Path) -> tuple[Floats, Ints | Faces]:
 
 
 def _triangles_of(strips: Polygons) -> Polygons:
-    """The triangles of strips: each corner with the two before it, every second one reversed. A -1 starts a new strip.
-    Degenerate triangles, which join parts of a strip, are left out."""
+    """Triangles from strips: each corner with the two before it, every second triangle reversed. A -1 starts a new
+    strip. Degenerate triangles, which join parts of a strip, are skipped."""
     corner, ends = strips.corner, np.cumsum(strips.count)
     place = np.arange(len(corner))
     begins = np.zeros(len(corner), np.int64)
@@ -119,9 +119,9 @@ def _triangles_of(strips: Polygons) -> Polygons:
 
 
 def _header(head: bytes) -> tuple[str, list[Element], int]:
-    """The byte order (empty for text), the elements, and the offset of their rows."""
+    """Byte order (empty for text), elements, and row offset."""
     first = re.match(rb"(?:\xef\xbb\xbf)?ply[ \t]*(\r?\n|\r)", head)
-    line_end = b"\r" if first and first[1] == b"\r" else b"\n"  # bytes of numbers may follow a CR
+    line_end = b"\r" if first and first[1] == b"\r" else b"\n"  # binary data may follow a CR
     end = re.search(rb"[\r\n]end_header[ \t]*" + (b"\r" if line_end == b"\r" else b"\r?\n"), head)
     if first is None or end is None:
         raise InputError("no PLY header, or no end of it" if head else "the file is empty")
@@ -148,7 +148,7 @@ def _header(head: bytes) -> tuple[str, list[Element], int]:
 
 
 def _check(elements: list[Element]) -> None:
-    """Raises InputError for a name that is there twice, and for elements that have surfaces and are not known."""
+    """Raises InputError for duplicate names, and for surfaces in unknown elements."""
     if twice := _twice([element.name for element in elements]):
         raise InputError(f"two elements {twice[:40]!a} in the header")
     for element in elements:
@@ -162,12 +162,12 @@ def _check(elements: list[Element]) -> None:
 
 
 def _twice(names: list[str]) -> str | None:
-    """The first name that was there before."""
+    """First name with duplicates."""
     return next((name for name, count in Counter(names).items() if count > 1), None)
 
 
 class _Text:
-    """The rows of a text file, one per line."""
+    """Rows in a text file, one per line."""
 
     def __init__(self, data: npt.NDArray[np.uint8], elements: list[Element], start: int) -> None:
         self.elements = elements
@@ -215,19 +215,19 @@ class _Text:
 
 
 class _Lists(NamedTuple):
-    """Lists of different lengths in a file: their offsets, and how many numbers they have."""
+    """Lists with different lengths in a file: offsets, and lengths."""
 
     at: npt.NDArray[np.uint64]
     size: npt.NDArray[np.uint64]
 
 
 def _signed_bytes(kind: str | None) -> int:
-    """Bytes of a whole number, negative where it has a sign."""
+    """Size of an integer type in bytes, negative if signed."""
     return 0 if kind is None else np.dtype(kind).itemsize * (1 if kind[0] == "u" else -1)
 
 
 class _Binary:
-    """The rows of a binary file, contiguous."""
+    """Contiguous rows in a binary file."""
 
     def __init__(self, data: npt.NDArray[np.uint8], elements: list[Element], start: int, order: str) -> None:
         self.data, self.elements, self.order, self.after = data, elements, order, ""
@@ -253,13 +253,13 @@ class _Binary:
         return points
 
     def triangles(self, face: int, indices: int, vertices: int) -> Faces | None:
-        """The faces (f, 3) where all are triangles of known vertices, with numbers of 32 bits; else None."""
+        """Faces (f, 3) if all are triangles with known vertices and 32-bit indices; otherwise None."""
         table, kind = self.tables[face], self.elements[face].columns[indices].kind
         if not isinstance(table, np.ndarray) or kind not in ("i4", "u4") or table[f"f{indices}"].shape[1] != 3:
             return None
         given = table[f"f{indices}"].view(f"{self.order}u4")
         triangles = np.empty(given.shape, given.dtype)
-        whole, rows = triangles.view("V12"), given.view("V12")  # a row at a time: a third of the time
+        whole, rows = triangles.view("V12"), given.view("V12")  # whole rows: a third of the time
 
         def take(part: slice) -> int:
             whole[part] = rows[part]
@@ -292,8 +292,8 @@ class _Binary:
         return Polygons(backend.to_host(corner), lists.size.astype(np.int64))
 
     def _table(self, element: Element, start: int) -> tuple[Any, int]:
-        """The rows as a structured array where all lists of a column have one length, else lists of vertices; and the
-        offset of their end."""
+        """Rows as a structured array if all lists in each column have equal lengths, otherwise vertex lists; and the
+        rows' end offset."""
         if element.count == 0 or not element.columns:
             return np.empty(0), start
         sizes = []
@@ -330,7 +330,7 @@ class _Binary:
         return self._ragged(element, start)
 
     def _ragged(self, element: Element, start: int) -> tuple[_Lists, int]:
-        """The lists of vertices where some column's are of different lengths, and the offset of the rows' end."""
+        """Vertex lists, where some column has lists with different lengths; and the rows' end offset."""
         length = [_signed_bytes(column.length_kind) for column in element.columns]
         item = [np.dtype(column.kind).itemsize for column in element.columns]
         least = sum(abs(a) or b for a, b in zip(length, item, strict=True))
@@ -367,7 +367,7 @@ class _Binary:
         raise InputError(f"the file ends within {element.name} {row:,} of {element.count:,}")
 
     def _length(self, column: Property, place: int, element: Element, row: int) -> int:
-        """The length of a list. Raises InputError where it exceeds the file."""
+        """A list's length. Raises InputError if it exceeds the file."""
         kind = np.dtype(self.order + str(column.length_kind))
         if place + kind.itemsize > len(self.data):
             raise InputError(f"the file ends within {element.name} {row:,} of {element.count:,}")
@@ -378,7 +378,7 @@ class _Binary:
 
     @staticmethod
     def _bytes(column: Property, size: int) -> int:
-        """Bytes of a column in a row."""
+        """A column's bytes in a row. size: list length."""
         if column.length_kind is None:
             return np.dtype(column.kind).itemsize
         return np.dtype(column.length_kind).itemsize + size * np.dtype(column.kind).itemsize

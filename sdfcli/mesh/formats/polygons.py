@@ -15,24 +15,24 @@ from sdfcli.mesh.arrays import Bools, Floats, Ints
 from sdfcli.runtime.memory import require
 
 MOST_CORNERS = 10_000
-"""Maximum corners of a concave polygon: up to them, a corner's ear takes little longer than in a small polygon."""
+"""Maximum corners in a concave polygon; up to this size, an ear takes little longer than in a small polygon."""
 MOST_ROUNDS = 4
-"""Maximum corners of a polygon for each vertex: where holes are joined to an outline, some are named again."""
+"""Maximum corners per vertex in a polygon: bridges between holes and outline repeat some vertices."""
 PIECE = 1 << 18
-"""Corners of polygons that are cut together."""
+"""Polygon corners per batch."""
 WORKING = 200
-"""Working bytes for a corner of them."""
+"""Working bytes per corner in a batch."""
 
 FEW, VECTOR = 256, 32
-"""Maximum corners for which the first ear is cut first; and minimum corners that are tested together by NumPy."""
+"""Maximum corners for clipping the first ear first, and minimum corners for a vectorised test by NumPy."""
 
 
 @dataclass(frozen=True)
 class Polygons:
     """Polygons in one array.
 
-    corner  (c,) the vertices of all polygons.
-    count   (p,) number of corners of each, at least 3.
+    corner  (c,) vertices of all polygons.
+    count   (p,) corner count per polygon, at least 3.
     """
 
     corner: Ints
@@ -47,13 +47,13 @@ class Polygons:
 
 
 def triangulated(vertices: Floats, polygons: Polygons) -> Ints:
-    """Triangles (f, 3) of polygons, in their order and orientation. vertices: (v, 3).
+    """Triangles (f, 3) from polygons, in the polygons' order and orientation. vertices: (v, 3).
 
-    A convex polygon becomes a fan around its first corner, another one is ear-clipped (Meisters 1975), projected along
-    the main axis of its normal. The triangles of a self-intersecting polygon are arbitrary.
+    A convex polygon becomes a fan around its first corner; others are ear-clipped (Meisters 1975), projected along the
+    main axis of their normal. Triangles of a self-intersecting polygon are arbitrary.
 
-    Raises InputError for a concave polygon of more than MOST_CORNERS corners, and for one with more than the vertices
-    explain; OutOfMemoryError.
+    Raises InputError for a concave polygon with over MOST_CORNERS corners, and for one with more corners than the
+    vertices explain; OutOfMemoryError.
     """
     first = np.cumsum(polygons.count) - polygons.count
     if (polygons.count == 3).all():
@@ -64,7 +64,7 @@ def triangulated(vertices: Floats, polygons: Polygons) -> Ints:
             f"a face of {most:,} corners, but there are {len(vertices):,} vertices: it names them many times"
         )
     needed = 24 * len(polygons.corner) + WORKING * max(PIECE, most)
-    if len(polygons.corner) > PIECE:  # to ask takes a millisecond, in which small ones are done
+    if len(polygons.corner) > PIECE:  # the check takes a millisecond, longer than small polygons
         require(needed, "cutting faces into triangles")
     fans = polygons.count - 2
     start = np.cumsum(fans) - fans
@@ -84,7 +84,7 @@ def triangulated(vertices: Floats, polygons: Polygons) -> Ints:
 
 
 def _alike(count: Ints) -> Iterator[Ints]:
-    """Polygons of one number of corners each time, of PIECE corners in all or one polygon."""
+    """Batches of polygons with equal corner counts: up to PIECE corners in total, or a single polygon."""
     order = np.argsort(count, kind="stable")
     sizes, starts = np.unique(count[order], return_index=True)
     for size, same in zip(sizes.tolist(), np.split(order, starts[1:]), strict=True):
@@ -93,13 +93,13 @@ def _alike(count: Ints) -> Iterator[Ints]:
 
 
 def _flattened(corners: Floats) -> tuple[Floats, Bools]:
-    """Projections (p, n, 2) of polygons (p, n, 3), counter-clockwise, and (p,) whether they are convex."""
+    """Counter-clockwise projections (p, n, 2) of polygons (p, n, 3), and (p,) whether they are convex."""
     corners = corners - corners[:, :1]
     scale = np.abs(corners).max(axis=(1, 2), keepdims=True)
     corners = corners / np.where(scale > 0, scale, 1.0)
     after = np.roll(corners, -1, axis=1)
     normal = np.cross(corners, after).sum(axis=1)
-    # Drop the coordinate of the normal's largest component; swap the others where that is negative.
+    # Drop the coordinate with the largest normal component; swap the others if it is negative.
     axis = np.abs(normal).argmax(axis=1)
     row = np.arange(len(corners))
     u, v = (axis + 1) % 3, (axis + 2) % 3
@@ -114,11 +114,11 @@ def _flattened(corners: Floats) -> tuple[Floats, Bools]:
 
 
 class _Ears:
-    """Ear clipping of a polygon (n, 2), counter-clockwise. An ear is a corner whose triangle contains no other corner.
+    """Ear clipping for a counter-clockwise polygon (n, 2). An ear is a corner whose triangle contains no other corner.
 
-    Only corners without a left turn can lie in an ear's triangle, and an ear itself turns left, so clipping it affects
-    its two neighbours only: a corner is tested again when a neighbour is clipped, against the corners in the range of
-    its triangle along one axis.
+    Only corners without a left turn can lie in an ear's triangle, and an ear itself turns left, so clipping affects
+    only its two neighbours: a corner is tested again when a neighbour is clipped, against the corners in its triangle's
+    range along one axis.
     """
 
     def __init__(self, flat: Floats) -> None:
@@ -130,8 +130,8 @@ class _Ears:
         self._sort()
 
     def triangles(self) -> list[list[int]]:
-        """Triangles (n - 2, 3) of corner numbers. Up to FEW corners the first ear is clipped first; beyond, ears are
-        clipped in turn around the polygon, so that they stay small."""
+        """Triangles (n - 2, 3) as corner indices. Up to FEW corners, the first ear is clipped first; above, ears are
+        clipped in turn around the polygon, to keep them small."""
         many = self.n > FEW
         waiting, gone, first = list(range(self.n)), [False] * self.n, 0  # sorted, hence a heap
         found: list[list[int]] = []
@@ -157,7 +157,7 @@ class _Ears:
         return [*found, [first, self.after[first], self.before[first]]]
 
     def _sort(self) -> None:
-        """Sorts the corners that may lie in ears, along both axes."""
+        """Sorts the corners that may lie in ears along both axes."""
         corners = [k for k in range(self.n) if self.blocks[k]]
         self.orders = [sorted(corners, key=along.__getitem__) for along in (self.x, self.y)]
         self.along = [[self.x[k] for k in self.orders[0]], [self.y[k] for k in self.orders[1]]]
@@ -167,7 +167,7 @@ class _Ears:
         return self._area(self.before[k], k, self.after[k])
 
     def _area(self, a: int, b: int, c: int) -> float:
-        """Twice the area of a triangle, positive where it is counter-clockwise."""
+        """Twice a triangle's area, positive if counter-clockwise."""
         x, y = self.x, self.y
         return (x[b] - x[a]) * (y[c] - y[a]) - (y[b] - y[a]) * (x[c] - x[a])
 
@@ -195,7 +195,7 @@ class _Ears:
         )
 
     def _within(self, a: int, b: int, c: int, others: Ints) -> list[int]:
-        """The corners that lie in a triangle."""
+        """Corners inside a triangle."""
         x, y = self.flat[others].T
         inside = np.ones(len(others), bool)
         for p, q in ((a, b), (b, c), (c, a)):

@@ -1,7 +1,7 @@
-"""Readers of mesh files, by format; strict ones of OBJ, OFF and STL, which reject truncated and damaged files.
+"""Mesh file readers by format, and strict readers for OBJ, OFF and STL, which reject truncated and damaged files.
 
-trimesh reads these three too, but accepts the readable part of a damaged file, and triangulates concave polygons
-wrongly.
+trimesh reads these three as well, but accepts the readable part of a damaged file, and triangulates concave polygons
+incorrectly.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from sdfcli.runtime import interrupts
 from sdfcli.runtime.memory import require
 
 PLAIN = (".3mf", ".glb", ".gltf", ".obj", ".off", ".ply", ".stl", ".vtp", ".vtu")
-"""Endings of files that are read without extras."""
+"""File name endings that need no extras."""
 FORMATS = (*PLAIN, *EXTRAS)
-"""Endings of supported files."""
+"""Supported file name endings."""
 
 READING = {".obj": 4, ".vtp": 6, ".vtu": 6, ".step": 15, ".stp": 15}
-"""Minimum working bytes per byte of a file, by format; LEAST_READING for the others."""
+"""Minimum working bytes per file byte, by format; LEAST_READING for the others."""
 LEAST_READING = 3
 
 Arrays = tuple[Floats, Ints | Faces]
@@ -42,23 +42,24 @@ Arrays = tuple[Floats, Ints | Faces]
 LF = b"\n"
 OBJ_REFUSED = dict.fromkeys(("surf", "bsp", "bzp", "cdp"), "is a surface that is no polygon; save it as polygons")
 OBJ_REFUSED["call"] = "is a part in another file; save all in one file"
-"""Statements of OBJ files without which the shape is another one, and why."""
+"""OBJ statements that cannot be skipped without changing the shape, and the reason."""
 OBJ_IGNORED = {
     "vp", "cstype", "res", "deg", "bmat", "step", "parm", "trim", "hole", "scrv", "sp", "end", "con", "mg", "bevel",
     "c_interp", "d_interp", "lod", "maplib", "usemap", "mtllib", "shadow_obj", "trace_obj", "ctech", "stech",
 }  # fmt: skip
-"""Statements of OBJ files that say how things look, or that belong to curves and surfaces."""
+"""OBJ statements about appearance, or belonging to curves and surfaces."""
 MOST_NAMED, MOST_UNKNOWN = 8, 100
-"""Maximum keywords in a note, and maximum different ones that are not known."""
+"""Maximum keywords in a note, and maximum distinct unknown keywords."""
 
 _STL_HEAD, _STL_FACE = 84, 50
-"""Bytes of a binary STL file's header, and of a triangle without bytes of attributes."""
+"""Bytes in a binary STL header, and per triangle without attribute bytes."""
 
 
 def read_file(path: Path) -> Arrays:
-    """Vertices (v, 3) and triangles (f, 3), f >= 0, of a file in one of FORMATS.
+    """Vertices (v, 3) and triangles (f, 3), f >= 0, from a file in one of FORMATS.
 
-    Raises InputError for another format, and for a truncated or damaged file; DeviceError where it needs an extra.
+    Raises InputError for another format, and for a truncated or damaged file; DeviceError if a required extra is
+    missing.
     """
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
@@ -67,20 +68,20 @@ def read_file(path: Path) -> Arrays:
     try:
         return READERS.get(suffix, read_apart)(path)
     finally:
-        interrupts.check()  # libraries catch every exception, also while they are imported
+        interrupts.check()  # libraries swallow exceptions, even during import
 
 
 def read_stl(path: Path) -> Arrays:
-    """Vertices (3 f, 3) and faces (f, 3) of a binary or text STL file, of all its solids.
+    """Vertices (3 f, 3) and faces (f, 3) from all solids in a binary or text STL file.
 
-    Warns by a ReadingNote of what follows the last triangle. Raises InputError for a damaged file.
+    Warns with a ReadingNote about data after the last triangle. Raises InputError for a damaged file.
     """
     data = path.read_bytes()
     is_wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     if is_wide and _is_text_stl(data[:1000].decode("utf-16", "ignore").encode()):
         data = data.decode("utf-16").encode()
     count, (held, over) = int.from_bytes(data[80:84], "little"), divmod(len(data) - _STL_HEAD, _STL_FACE)
-    if len(data) >= _STL_HEAD and count <= held and (count or not held):  # as letters make a count of more than 10^8
+    if len(data) >= _STL_HEAD and count <= held and (count or not held):  # letters read as a count exceed 10^8
         corner, after = _binary_stl(data, count)
     elif _is_text_stl(data[:1000]):
         corner, after = _text_stl(data)
@@ -101,9 +102,10 @@ def _is_text_stl(start: bytes) -> bool:
 
 
 def _binary_stl(data: bytes, count: int) -> tuple[Floats, str]:
-    """The corners (3 f, 3) of a binary STL file, and what follows them. count: its triangles, which fit into it."""
+    """Corners (3 f, 3) in a binary STL file, and a description of trailing data. count: triangle count, which fits the
+    file."""
     over, first = len(data) - _STL_HEAD - count * _STL_FACE, _STL_HEAD + _STL_FACE
-    more = int.from_bytes(data[first - 2 : first], "little")  # bytes of the first triangle's attributes
+    more = int.from_bytes(data[first - 2 : first], "little")  # attribute byte count of the first triangle
     names, formats = ["normal", "corner", "more"], [("<f4", 3), ("<f4", (3, 3)), "<u2"]
 
     def rows_of(size: int) -> Any:
@@ -113,7 +115,7 @@ def _binary_stl(data: bytes, count: int) -> tuple[Floats, str]:
     rows = rows_of(_STL_FACE)
     if over and over == count * more:
         wide = rows_of(_STL_FACE + more)
-        if np.all(wide["more"] == more):  # else the word is a colour, and what follows something else
+        if np.all(wide["more"] == more):  # otherwise the word is a colour, and the rest is not attributes
             rows, over = wide, 0
     rest = data[len(data) - over :]
     if rest.strip(b"\0 \t\r\n"):
@@ -123,8 +125,8 @@ def _binary_stl(data: bytes, count: int) -> tuple[Floats, str]:
 
 
 def _check_rest(rest: bytes, normal: Floats) -> None:
-    """Raises InputError for what follows the triangles of a binary STL file, where that is more of them, or they are
-    not where they should be. normal: (f, 3), as the file has them."""
+    """Raises InputError if the data after a binary STL file's triangles is more triangles, another STL file, or a sign
+    of misplaced triangles. normal: (f, 3), as in the file."""
     count = len(normal)
     if len(rest) % _STL_FACE == 0:
         held = count + len(rest) // _STL_FACE
@@ -144,7 +146,7 @@ def _check_rest(rest: bytes, normal: Floats) -> None:
 
 
 def _text_stl(data: bytes) -> tuple[Floats, str]:
-    """The corners (3 f, 3) of a text STL file, and what follows them."""
+    """Corners (3 f, 3) in a text STL file, and a description of trailing text."""
     corners, kinds, damage, behind = [np.empty((0, 3))], [], None, list[bytes]()
     for lines in lines_of(with_line_feeds(data), C.TEXT_STL):
         kinds.append(lines.kind)
@@ -177,13 +179,13 @@ def _text_stl(data: bytes) -> tuple[Floats, str]:
 
 
 class _Part(NamedTuple):
-    """A part of an OBJ file.
+    """Parsed lines of an OBJ file.
 
     vertices  (v, 3).
-    names     (c,) the corners of its faces as they are written: from 1 on, or from -1 down.
-    corners   (c,) from 0 on.
-    counts    (f,) the corners of each face.
-    places    (f,) the number of lines before each face.
+    names     (c,) face corners as written: from 1 on, or from -1 down.
+    corners   (c,) face corners from 0 on.
+    counts    (f,) corner count per face.
+    places    (f,) zero-based line number of each face.
     """
 
     vertices: Floats
@@ -194,10 +196,10 @@ class _Part(NamedTuple):
 
 
 def read_obj(path: Path) -> Arrays:
-    """Vertices (v, 3) and triangles (f, 3) of the faces in a Wavefront OBJ file, of all its objects and groups.
+    """Vertices (v, 3) and triangles (f, 3) of the faces in a Wavefront OBJ file, over all objects and groups.
 
-    Warns by a ReadingNote of elements without faces, and of statements that are not known. Raises InputError for a
-    damaged file, and for one with surfaces that are no polygons, or with parts in other files.
+    Warns with a ReadingNote about elements without faces, and unknown statements. Raises InputError for a damaged file,
+    for non-polygonal surfaces, and for parts in other files.
     """
     data = _joined(with_line_feeds(path.read_bytes()))
     if (place := data.find(b"\0")) >= 0:
@@ -223,8 +225,8 @@ def read_obj(path: Path) -> Arrays:
 
 
 def _joined(data: bytes) -> bytes:
-    """A text without the ends of lines that a backslash continues, outside of comments. It has as many lines, the
-    blank ones after those that they were a part of."""
+    """A text with backslash continuations joined, outside comments. The line count does not change: blank lines follow
+    each joined line."""
     if b"\\\n" not in data:
         return data
 
@@ -235,8 +237,8 @@ def _joined(data: bytes) -> bytes:
 
 
 def _unread(lines: Lines) -> Counter[str]:
-    """How many statements there are of each keyword that has geometry or is not known. Raises InputError for one
-    without which the shape is another one."""
+    """Statement counts by keyword, for keywords that have geometry or are unknown. Raises InputError for a statement
+    that changes the shape."""
     rows, at = lines.rows(lines.kind == C.LINE_UNKNOWN)
     found = Counter[str]()
     for row, line in zip(rows, at, strict=True):
@@ -253,7 +255,7 @@ def _unread(lines: Lines) -> Counter[str]:
 
 
 def _obj_part(lines: Lines, seen: int) -> _Part:
-    """seen: the vertices before."""
+    """Parses a batch of lines. seen: vertex count before it."""
     vertices = lines.vertices((1, 2, 3))
     faces, polygons = lines.is_face, lines.polygons()
     if polygons is None:
@@ -273,10 +275,10 @@ def _obj_part(lines: Lines, seen: int) -> _Part:
 
 
 def read_off(path: Path) -> Arrays:
-    """Vertices (v, 3) and triangles (f, 3) of an OFF file, with or without colours, normals and textures.
+    """Vertices (v, 3) and triangles (f, 3) from an OFF file, with or without colours, normals and textures.
 
-    Warns by a ReadingNote of text behind the last face. Raises InputError for a damaged file, a binary one, and one
-    in other than three dimensions.
+    Warns with a ReadingNote about text after the last face. Raises InputError for a damaged or binary file, and for
+    dimensions other than three.
     """
     data = path.read_bytes()
     if b"#" in data:
@@ -284,7 +286,7 @@ def read_off(path: Path) -> Arrays:
     data, start, line = with_line_feeds(data), 0, 0
 
     def words() -> bytes:
-        """The next line that is not blank."""
+        """The next non-blank line."""
         nonlocal start, line
         text = b""
         while not text and start < len(data):
@@ -295,7 +297,7 @@ def read_off(path: Path) -> Arrays:
         return text
 
     first = words()
-    # `OFF490 518 0` is common, too.
+    # `OFF490 518 0` is also common.
     head = re.match(rb"(?:ST)?C?N?(4?n?)OFF(?i:\s+(BINARY))?", first) or re.match(rb"(?:st)?c?n?off()()", first)
     if head is None:
         raise InputError("line 1: an OFF file starts with OFF")
@@ -333,7 +335,7 @@ def _read_gltf(path: Path) -> Arrays:
 
 
 def _read_3mf(path: Path) -> Arrays:
-    from sdfcli.mesh.formats.threemf import read_3mf  # with what few other files need
+    from sdfcli.mesh.formats.threemf import read_3mf  # imports modules that few other formats need
 
     return read_3mf(path)
 
@@ -349,4 +351,4 @@ READERS = {
     ".vtp": read_vtk,
     ".vtu": read_vtk,
 }
-"""Our own readers."""
+"""Built-in readers."""

@@ -1,4 +1,4 @@
-"""Reader of STEP files by cascadio, a part of Open CASCADE: all solids of all assemblies, placed, as triangles."""
+"""STEP reader based on cascadio (Open CASCADE): all solids in all assemblies, placed, as triangles."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from sdfcli.mesh.formats.step_text import read_text
 from sdfcli.runtime.memory import require
 
 DEFLECTION = 1e-4
-"""Maximum distance of the triangles from the surface, as a fraction of the bounding box's diagonal: a tenth of the
-default tolerance of a build."""
+"""Maximum distance between triangles and surface, as a fraction of the bounding box diagonal: a tenth of a build's
+default tolerance."""
 ANGLE = 0.5
-"""Maximum angle between neighbouring triangles of a curved face, in radians."""
+"""Maximum angle between neighbouring triangles on a curved face, in radians."""
 BYTES = 200
 """Minimum working bytes per triangle."""
 KINDS = {5123: "<u2", 5125: "<u4", 5126: "<f4"}
-"""Types of numbers in a GLB."""
+"""NumPy types by GLB component code."""
 TRIANGLES = 4
-"""The mode of a GLB's triangles."""
+"""GLB primitive mode for triangles."""
 MILLIMETRES = 1000.0
-"""Units of a result in one of Open CASCADE's GLB, which is in metres."""
+"""Millimetres per metre, the unit in Open CASCADE's GLB."""
 
 
 def read(path: Path) -> tuple[Floats, Ints, str, list[str]]:
-    """Vertices (v, 3) in millimetres, triangles (f, 3), the unit, and notes. For apart.py.
+    """Vertices (v, 3) in millimetres, triangles (f, 3), unit, and notes. Called by apart.py.
 
-    Raises InputError for a file that Open CASCADE does not read, or that names other files.
+    Raises InputError for a file that Open CASCADE cannot read, or with references to other files.
     """
     text = read_text(path.read_bytes())
     coarse, _, _ = _tessellated(text.whole, 1e12)
@@ -48,10 +48,10 @@ def read(path: Path) -> tuple[Floats, Ints, str, list[str]]:
 
 
 def _tessellated(data: bytes, deflection: float) -> tuple[Floats, Ints, int]:
-    """Vertices and triangles in millimetres, and the number of different faces. deflection: in millimetres, too."""
+    """Vertices and triangles in millimetres, and the distinct face count. deflection: in millimetres."""
     import cascadio
 
-    # By one thread: the same file gives the same triangles.
+    # Single-threaded: the same file gives the same triangles.
     glb = cascadio.load(data, tol_linear=deflection, tol_angular=ANGLE, use_parallel=False)
     if not glb:
         raise InputError("Open CASCADE cannot read it")
@@ -73,15 +73,15 @@ def _tessellated(data: bytes, deflection: float) -> tuple[Floats, Ints, int]:
 
 
 class _Scene:
-    """A GLB as Open CASCADE writes it: nodes with matrices, and triangles in float32 with indices."""
+    """A GLB as written by Open CASCADE: nodes with matrices, and indexed float32 triangles."""
 
     def __init__(self, glb: bytes) -> None:
         size = int.from_bytes(glb[12:16], "little")
         self._tree, self._data = json.loads(glb[20 : 20 + size]), glb[28 + size :]
 
     def parts(self) -> dict[tuple[int, int], dict[bytes, Floats]]:
-        """The accessors of vertices and of corners of each part, and its different places (4, 4), which are applied to
-        rows. Open CASCADE reads a solid twice that has a tessellated twin."""
+        """Each part's position and index accessors, and its distinct matrices (4, 4), applied to row vectors.
+        Duplicates occur: Open CASCADE reads a solid twice if it has a tessellated twin."""
         found: dict[tuple[int, int], dict[bytes, Floats]] = {}
         waiting = [(node, np.eye(4)) for node in reversed(self._tree["scenes"][0].get("nodes", []))]
         while waiting:
@@ -96,7 +96,7 @@ class _Scene:
         return found
 
     def array(self, number: int) -> npt.NDArray[Any]:
-        """The numbers of an accessor."""
+        """An accessor's numbers."""
         accessor = self._tree["accessors"][number]
         view = self._tree["bufferViews"][accessor["bufferView"]]
         start = view.get("byteOffset", 0) + accessor.get("byteOffset", 0)
@@ -106,8 +106,7 @@ class _Scene:
 
 
 def _count_faces(corner: Ints) -> int:
-    """The number of faces of a part: Open CASCADE writes the triangles of one after those of another, with vertices of
-    its own."""
+    """Face count of a part: Open CASCADE writes triangles face by face, each face with its own vertices."""
     least_after = np.minimum.accumulate(corner.min(axis=1)[::-1])[::-1]
     most_before = np.maximum.accumulate(corner.max(axis=1))
     return 1 + int((least_after[1:] > most_before[:-1]).sum())

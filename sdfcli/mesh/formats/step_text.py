@@ -1,4 +1,4 @@
-"""The text of a STEP file (ISO 10303-21), checked before Open CASCADE gets it, which opens whatever file it names."""
+"""STEP text (ISO 10303-21), checked before Open CASCADE gets it, which opens any file named there."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ UNREAD = frozenset(
     b"SURFACE_CURVE_SWEPT_AREA_SOLID SURFACE_CURVE_SWEPT_FACE_SOLID SWEPT_AREA_SOLID SWEPT_DISK_SOLID "
     b"SWEPT_FACE_SOLID TETRAHEDRON TORUS TRIMMED_VOLUME".split()
 )
-"""Solids that Open CASCADE passes over: those that are made from others, or swept."""
+"""Solids that Open CASCADE skips: derived from others, or swept."""
 CURVES = (b"GEOMETRIC_CURVE_SET", b"EDGE_BASED_WIREFRAME_MODEL", b"SHELL_BASED_WIREFRAME_MODEL")
 MOST_COPIES = 200_000
-"""Maximum number of parts, each counted once for each place in all assemblies."""
+"""Maximum part count, with each part counted once per placement in all assemblies."""
 USE = b"NEXT_ASSEMBLY_USAGE_OCCURRENCE"
 
 _SPACES = bytes(each if each > 32 or each in b"\n\r" else 32 for each in range(256))
-"""Control characters as blanks, which is all that they are outside of texts."""
+"""Replaces control characters, which only separate words outside texts, by blanks."""
 _TEXTS = re.compile(rb"(?:'[^']*')+|/\*.*?\*/|'|/\*", re.DOTALL)
 _WHOLE_TEXTS = re.compile(rb"'([^']*)'")
 _KEPT = re.compile(rb"'[A-Za-z][A-Za-z0-9_]{5,}(?: *\{[0-9 ]*\})?'")
-"""Texts that Open CASCADE gets: names of schemas, of measures and of units, none of which is the name of a file."""
+"""Texts passed to Open CASCADE: names of schemas, measures and units, none a file name."""
 _DOCUMENTS = re.compile(rb"\b(DOCUMENT|DOCUMENT_FILE|DOCUMENT_WITH_CLASS|DCMFL)\b\s*\(((?:[^;()]|\([^;()]*\))*)")
 _FILE = re.compile(rb".*\.\w+\s*", re.DOTALL)
 _PAPER = re.compile(
     rb".*\.(?:pdf|docx?|txt|rtf|odt|xlsx?|csv|pptx?|html?|xml|jpe?g|png|gif|tiff?|bmp)\s*", re.DOTALL | re.I
 )
-"""Names of documents that are no shapes."""
+"""Document names without shapes."""
 _LOOSE = re.compile(rb"''(?![ \r\n]*[),])")
 _WORDS = re.compile(rb"\b[A-Z0-9_]+\b(?=\s*\()")
 _FACES = re.compile(rb"=\s*(?:ADVANCED_FACE|FACE_SURFACE|FACE)\s*\(")
@@ -49,17 +49,17 @@ _DIRECTIONS = re.compile(rb"#(\d+)\s*=\s*DIRECTION\s*\(\s*''\s*,\s*(\([^;]*)")
 _NUMBERS = re.compile(rb"[(,]\s*([-+]?\d[\dE.+-]*)\s*(?=[,)])")
 
 Edges = dict[bytes, list[bytes]]
-"""What each entity of an assembly consists of."""
+"""Each assembly entity's components."""
 
 
 @dataclass(frozen=True)
 class Text:
     """A STEP file.
 
-    whole      what Open CASCADE gets: no comments, and no text that could be the name of a file.
-    code       that without texts, in capitals.
-    words      how often each type of entity occurs.
-    documents  names of documents that it refers to.
+    whole      input for Open CASCADE: no comments, and no text that could be a file name.
+    code       the same in capitals, with empty texts.
+    words      occurrences per entity type.
+    documents  names of referenced documents.
     """
 
     whole: bytes
@@ -69,11 +69,11 @@ class Text:
 
     @property
     def faces(self) -> int:
-        """The number of faces of its solids and surfaces."""
+        """Face count over solids and surfaces."""
         return sum(1 for _ in _FACES.finditer(self.code))
 
     def notes(self) -> list[str]:
-        """What is not read, beside faces."""
+        """Unread content other than faces."""
         curves = [name.decode() for name in CURVES if self.words[name]]
         return [
             *([f"curves are not read: {', '.join(curves)}"] if curves else []),
@@ -82,8 +82,8 @@ class Text:
 
 
 def read_text(data: bytes) -> Text:
-    """A STEP file, checked. Raises InputError for one that is not complete by itself: parts in other files, sections
-    or solids that Open CASCADE does not read; and for assemblies of too many parts."""
+    """A STEP file, checked. Raises InputError for an incomplete file (parts in other files, sections or solids that
+    Open CASCADE does not read), and for assemblies with too many parts."""
     if not data.lstrip()[:13].startswith(b"ISO-10303-21"):
         raise InputError("a STEP file starts with ISO-10303-21" if data else "the file is empty")
     whole = _TEXTS.sub(_safe, data.translate(_SPACES))
@@ -108,7 +108,8 @@ def read_text(data: bytes) -> Text:
 
 
 def _safe(match: re.Match[bytes]) -> bytes:
-    """A comment as a blank, and a text without quotes in it: Open CASCADE takes one before a bracket for its end."""
+    """A comment as a blank, and a text without inner quotes: Open CASCADE takes a quote before a bracket as the text's
+    end."""
     found = match[0]
     if len(found) < 3 and found != b"''":
         raise InputError("a text or a comment without an end: the file is damaged")
@@ -120,7 +121,7 @@ def _kept(match: re.Match[bytes]) -> bytes:
 
 
 def _documents(whole: bytes, code: bytes) -> list[str]:
-    """The names of documents that are no shapes. Raises InputError for others, and for such as may be."""
+    """Names of documents without shapes. Raises InputError for documents with shapes, or with possible shapes."""
     if not any(word in code for word in EXTERNAL):
         return []
     texts = [match[1] for match in _WHOLE_TEXTS.finditer(whole)]
@@ -140,7 +141,7 @@ def _documents(whole: bytes, code: bytes) -> list[str]:
 
 
 def _check_names(code: bytes) -> None:
-    """Raises InputError for an entity that is named and not there: what names it is lost."""
+    """Raises InputError for a reference to a missing entity: the entity with the reference would be lost."""
     there = np.unique(np.fromiter((int(match[1]) for match in _ENTITIES.finditer(code)), np.int64))
     named = np.unique(np.fromiter((int(match[1]) for match in _NAMES.finditer(code)), np.int64))
     lost = np.setdiff1d(named, there, assume_unique=True)
@@ -149,7 +150,7 @@ def _check_names(code: bytes) -> None:
 
 
 def _check_operators(code: bytes) -> None:
-    """Raises InputError for a part that is placed by an operator that scales or mirrors, or lacks some of its axes."""
+    """Raises InputError for a part placed by an operator with scaling, mirroring, or missing axes."""
     operators = list(_OPERATORS.finditer(code))
     axes = {match[1]: _numbers(match[2]) for match in (_DIRECTIONS.finditer(code) if operators else ())}
     for match in operators:
@@ -163,12 +164,12 @@ def _check_operators(code: bytes) -> None:
 
 
 def _numbers(code: bytes) -> list[float]:
-    """The numbers in a list of arguments."""
+    """Numbers in an argument list."""
     return [float(number) for number in _NUMBERS.findall(code)]
 
 
 def _assemblies(code: bytes) -> tuple[Edges, Edges]:
-    """What products consist of, and representations."""
+    """Components of products, and of representations."""
     products: Edges = {}
     shapes: Edges = {}
     for match in _ENTITIES.finditer(code):
@@ -179,20 +180,20 @@ def _assemblies(code: bytes) -> tuple[Edges, Edges]:
         if USE in body or b"REPRESENTATION_RELATIONSHIP" in body:
             whole, part = (named[:1], named[1:2]) if USE in body else (named[1:2], named[:1])
             (products if USE in body else shapes).setdefault(b"".join(whole), []).extend(part)
-        else:  # a representation, its items, and what these map
+        else:  # a representation, its items, and mapped representations
             shapes.setdefault(name, []).extend(named)
     return products, {name: [each for each in below if each in shapes] for name, below in shapes.items()}
 
 
 def _copies(edges: Edges) -> int:
-    """The maximum number of leaves below anything, each counted once for each way to it."""
+    """Maximum leaf count below any node, with each leaf counted once per path."""
     counts: dict[bytes, int] = {}
     begun: set[bytes] = set()
     for start in edges:
         waiting = [start]
         while waiting:
             name = waiting[-1]
-            if name not in begun:  # what is below it comes first
+            if name not in begun:  # descendants first
                 begun.add(name)
                 waiting.extend(set(edges.get(name, ())) - begun)
             elif name not in counts:

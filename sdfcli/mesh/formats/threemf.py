@@ -1,7 +1,7 @@
-"""Reader of 3MF files: the objects that a build names, where its items and their components place them.
+"""3MF reader: the objects in a build, placed by its items and their components.
 
-Of the 3MF Consortium's extensions, production is read; materials and triangle sets have no geometry; where others give
-an object its shape, it is refused.
+Among the 3MF Consortium's extensions, production is supported; materials and triangle sets have no geometry; objects
+with a shape from any other extension are rejected.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ SLICES = f"{_OLD}/slice/2015/07"
 BEAMS = {f"{_OLD}/beamlattice/2017/02", f"{_OLD}/beamlattice/balls/2020/07"}
 OTHERS = {f"{_OLD}/material/2015/02", f"{_OLD}/securecontent/2019/04", f"{_OLD}/trianglesets/2021/07"}
 KNOWN = {PRODUCTION, ALTERNATIVES, SLICES, *BEAMS, *OTHERS}
-"""Namespaces of extensions that are read, that have no geometry, or that are refused only where they change it."""
+"""Namespaces of extensions that are supported, have no geometry, or are rejected only where they change geometry."""
 
 MODEL = f"{_OLD}/2013/01/3dmodel"
 ENCRYPTED = "http://schemas.openxmlformats.org/package/2006/relationships/encryptedfile"
-"""Types of relationships."""
+"""Relationship types."""
 
 ROOT, IGNORED = "/", ""
 PLACES = {
@@ -55,16 +55,16 @@ PLACES = {
     }.items()
     for name in names
 }
-"""Elements that are read, by the one that holds them."""
+"""Supported elements, by parent element."""
 ROUGH = {SLICES: "meshresolution", ALTERNATIVES: "modelresolution"}
-"""Attributes of an object by which extensions say how exact its mesh is."""
+"""Object attributes for mesh resolution, by extension."""
 WITHOUT_GEOMETRY = {f"{CORE} {name}" for name in ("metadata", "metadatagroup", "basematerials")}
-"""Elements of the core that are passed over."""
+"""Core elements without geometry, which are skipped."""
 UNITS = ("micron", "millimeter", "centimeter", "inch", "foot", "meter")
-"""Units of coordinates."""
+"""Coordinate units."""
 TYPES = ("model", "solidsupport", "support", "surface", "other")
 BUILT = ("model", "surface")
-"""Types of objects: all, and those that are part of the shape."""
+"""Object types: all, and the types that belong to the shape."""
 
 LATTICE = "beams and balls"
 
@@ -73,21 +73,21 @@ MOST_NESTED = 1000
 MOST_NAMED = 8
 """Maximum namespaces in notes."""
 ROWS = 1 << 15
-"""Maximum vertices or triangles whose numbers are kept as strings."""
+"""Maximum vertices or triangles buffered as strings."""
 UNPACKING = 2
-"""Minimum working bytes per byte of a model part."""
+"""Minimum working bytes per byte in a model part."""
 ROW, INSTANCE, MOST = 100, 500, 1 << 60
-"""Minimum working bytes per vertex and per triangle of an instance, and per instance; the maximum that is counted."""
+"""Minimum working bytes per vertex and per triangle in an instance, and per instance; maximum byte count."""
 
 IDENTITY = np.eye(4, 3)
 NO_VERTICES, NO_TRIANGLES = np.empty((0, 3)), np.empty((0, 3), np.int64)
 
 Key = tuple[str, int]
-"""An object: its part, and its id in there."""
+"""An object: its part, and its id in the part."""
 
 
 class _Placed(NamedTuple):
-    """An item or a component. matrix: (4, 3), to be applied to rows (x, y, z, 1)."""
+    """An item or a component. matrix: (4, 3), applied to row vectors (x, y, z, 1)."""
 
     key: Key
     matrix: Floats
@@ -95,16 +95,16 @@ class _Placed(NamedTuple):
 
 @dataclass
 class _Object:
-    """An object of a part.
+    """An object in a part.
 
-    name          its name in messages.
-    kind          one of TYPES.
-    rough         the attribute that marks its mesh as a rough one.
-    shape         the element that gives its shape: `mesh`, `components`, or one of an extension.
-    vertices      (v, 3) of its mesh.
-    triangles     (f, 3).
-    components    of which it consists.
-    left_out      how many of what else gives it a shape.
+    name        its name in messages.
+    kind        one of TYPES.
+    rough       the attribute value that marks its mesh as rough; empty without one.
+    shape       the element that defines its shape: `mesh`, `components`, or an extension's.
+    vertices    (v, 3) mesh vertices.
+    triangles   (f, 3) mesh triangles.
+    components  its components.
+    left_out    counts of skipped shape elements.
     """
 
     name: str
@@ -118,20 +118,20 @@ class _Object:
 
     @property
     def cost(self) -> int:
-        """Working bytes of an instance of its mesh; 0 where that has no triangles, or is not built."""
+        """Working bytes per instance of its mesh; 0 if the mesh has no triangles or is not built."""
         is_built = len(self.triangles) and self.kind in BUILT
         return INSTANCE + ROW * (len(self.vertices) + len(self.triangles)) if is_built else 0
 
 
 class _Rows:
-    """Three numbers each of many elements, in their attributes `names`."""
+    """Three numbers per element, from its attributes `names`."""
 
     def __init__(self, names: tuple[str, str, str], number: type[float] | type[int]) -> None:
         self._names, self._number, self._words = names, number, list[str]()
         self._found = [_numbers([], number).reshape(-1, 3)]
 
     def add(self, values: Attributes) -> None:
-        """Takes an element's attributes. Raises InputError for numbers that are missing, or are none."""
+        """Adds an element's attributes. Raises InputError for missing or invalid numbers."""
         a, b, c = self._names
         try:
             self._words += (values[a], values[b], values[c])
@@ -145,19 +145,19 @@ class _Rows:
         self._words = []
 
     def array(self) -> npt.NDArray[Any]:
-        """Of all elements (n, 3)."""
+        """Numbers of all elements, (n, 3)."""
         self._convert()
         return np.concatenate(self._found)
 
 
 class _Part:
-    """What a model part holds, as a parser tells it.
+    """A model part's contents, filled by parser callbacks.
 
-    objects   by their ids.
-    items     of its build, in the root part.
-    unit      of its coordinates; None before its first element.
-    required  the namespaces of extensions that it requires.
-    notes     what was left out.
+    objects   objects by id.
+    items     build items, in the root part.
+    unit      coordinate unit; None before the first element.
+    required  namespaces of required extensions.
+    notes     skipped content.
     """
 
     def __init__(self, name: str, is_root: bool) -> None:
@@ -291,7 +291,7 @@ class _Part:
 
 
 class _Model:
-    """All parts of a model. notes: what was left out."""
+    """All parts of a model. notes: skipped content."""
 
     def __init__(self, package: Package) -> None:
         self._package, self._root = package, _root(package)
@@ -305,12 +305,12 @@ class _Model:
         return left_out + list(dict.fromkeys(each for part in self._parts.values() for each in part.notes.values()))
 
     def meshes(self) -> list[tuple[_Object, Floats]]:
-        """The meshes of all items, each with the matrices (k, 4, 3) of its instances.
+        """Meshes of all items, each with its instance matrices (k, 4, 3).
 
-        Time and memory are linear in the file and the result: objects without triangles are dropped, and one that only
-        moves another one is replaced by that, so that each object left has two instances at least of what it holds.
+        Time and memory are linear in file and result: objects without triangles are dropped, and an object that only
+        moves another one is replaced by it, so each remaining object has at least two instances of its contents.
 
-        Raises InputError for objects that are not there, or cannot be read, and OutOfMemoryError before they are made.
+        Raises InputError for missing or unreadable objects, and OutOfMemoryError before they are allocated.
         """
         items = self._part(self._root).items
         if not items:
@@ -349,7 +349,7 @@ class _Model:
         return found
 
     def _objects(self, items: list[_Placed]) -> tuple[dict[Key, _Object], list[Key]]:
-        """All objects that items need, and their order: each after its components."""
+        """All objects required by items, and their order: components first."""
         objects: dict[Key, _Object] = {}
         waiting = [item.key for item in items]
         while waiting:
@@ -364,7 +364,7 @@ class _Model:
             raise InputError(f"{objects[error.args[1][0]].name} is a component of itself") from None
 
     def _object(self, name: str, number: int) -> _Object:
-        """An object that is to be built. Raises InputError where it is not there, or its shape cannot be read."""
+        """An object to build. Raises InputError if the object is missing or its shape cannot be read."""
         part = self._part(name)
         if number not in part.objects:
             raise InputError(f"{self._package.shown(name)} has no object {number}, which an item or component names")
@@ -384,7 +384,7 @@ class _Model:
         return made
 
     def _part(self, name: str) -> _Part:
-        """A part, which is read when it is first asked for."""
+        """A part, parsed on first use."""
         if name not in self._parts:
             shown = self._package.shown(name)
             if name in self._encrypted:
@@ -401,8 +401,8 @@ class _Model:
 def read_3mf(path: Path) -> tuple[Floats, Ints]:
     """Vertices (v, 3), in the file's unit, and triangles (f, 3) of all items in a 3MF file's build.
 
-    Warns by a ReadingNote for each thing that is left out. Raises InputError for a file that is damaged, or whose shape
-    an extension gives, and OutOfMemoryError.
+    Warns with a ReadingNote per omission. Raises InputError for a damaged file, and for a shape defined by an
+    extension; OutOfMemoryError.
     """
     with zipfile.ZipFile(path) as archive:
         model = _Model(Package(archive, path.stat().st_size))
@@ -412,7 +412,7 @@ def read_3mf(path: Path) -> tuple[Floats, Ints]:
     vertices, triangles, before = [NO_VERTICES], [NO_TRIANGLES], 0
     for mesh, matrices in meshes:
         points, count = _turned(mesh.vertices, matrices) + matrices[:, None, 3], len(mesh.vertices)
-        # A mirrored object keeps its inside: its triangles are turned over.
+        # Mirrored objects keep their inside: their triangles are reversed.
         is_mirrored = np.linalg.slogdet(matrices[:, :3])[0] < 0
         corners = np.where(is_mirrored[:, None, None], mesh.triangles[:, ::-1], mesh.triangles)
         first = before + count * np.arange(len(matrices))
@@ -423,7 +423,7 @@ def read_3mf(path: Path) -> tuple[Floats, Ints]:
 
 
 def unit_of(path: Path) -> str | None:
-    """The unit of a 3MF file's coordinates."""
+    """A 3MF file's coordinate unit."""
     with zipfile.ZipFile(path) as archive:
         package = Package(archive, path.stat().st_size)
         root = _root(package)
@@ -435,7 +435,7 @@ def unit_of(path: Path) -> str | None:
 
 
 def _root(package: Package) -> str:
-    """The root part of a package: that of its relationship, or else its only model."""
+    """A package's root part: the target of its relationship, or else its only model."""
     found = package.targets("/", MODEL) or package.names(".model")
     if not found:
         raise InputError("no 3D model in this file")
@@ -445,38 +445,39 @@ def _root(package: Package) -> str:
 
 
 def _turned(rows: Floats, matrices: Floats) -> Floats:
-    """Rows (n, 3) by the linear parts of matrices (k, 4, 3): (k, n, 3). Not by `@`: BLAS differ in their last bits."""
+    """Rows (n, 3) times the linear parts of matrices (k, 4, 3): (k, n, 3). Not by `@`: BLAS libraries differ in the
+    last bits."""
     x, y, z = (rows[:, axis, None] * matrices[:, None, axis] for axis in range(3))
     turned: Floats = x + y + z
     return turned
 
 
 def _after(first: Floats, then: Floats) -> Floats:
-    """The matrices (k, 4, 3) of `first`, (4, 3), and of each of `then`, (k, 4, 3), after it."""
+    """Matrices (k, 4, 3) that apply `first` (4, 3), then each of `then` (k, 4, 3)."""
     found = _turned(first, then)
     found[:, 3] += then[:, 3]
     return found
 
 
 def _whole(values: Attributes, name: str) -> int:
-    """An attribute that is a whole number. Raises InputError for another one, or none."""
+    """An integer attribute. Raises InputError for a missing or other value."""
     if name not in values:
         raise InputError(f"an object, item or component without {name!a}")
     return int(_numbers([values[name]], int)[0])
 
 
 def _known(word: str, words: tuple[str, ...]) -> str:
-    """An attribute that is one of these. Raises InputError for another one."""
+    """An attribute that must be one of `words`. Raises InputError for other values."""
     if word.strip() not in words:
         raise InputError(f"{word[:40]!a} is none of {', '.join(words)}")
     return word.strip()
 
 
 def _numbers(words: list[str], number: type[float] | type[int]) -> npt.NDArray[Any]:
-    """Numbers of words. Raises InputError for a word that is none."""
+    """Numbers parsed from words. Raises InputError for an invalid word."""
     text = "".join(words)
     try:
-        if "_" in text or not text.isascii():  # which Python takes
+        if "_" in text or not text.isascii():  # accepted by Python
             raise ValueError
         return np.fromiter(map(number, words), np.float64 if number is float else np.int64, len(words))
     except (ValueError, OverflowError):

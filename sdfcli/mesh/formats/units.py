@@ -1,4 +1,4 @@
-"""The unit of a file's coordinates."""
+"""Coordinate unit of a mesh file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sdfcli.mesh.formats.threemf import unit_of
 
 
 def units_of(path: Path) -> str | None:
-    """The unit of a file's coordinates; None where the format has none. Raises what reading the file raises."""
+    """A file's coordinate unit; None for formats without one. Raises the same errors as reading the file."""
     suffix = path.suffix.lower()
     if suffix in (".glb", ".gltf"):
         return "metre"

@@ -1,7 +1,7 @@
-"""Reader of USD scenes by usd-core: all meshes, instances included, where the scene places them.
+"""USD reader based on usd-core: all meshes, including instances, placed as in the scene.
 
-Each prototype is looked through once, whatever the number of its instances: a mesh has a list of matrices, and only at
-the end it is copied for each.
+Each prototype is traversed once, regardless of its instance count: a mesh has a list of matrices, and is copied for
+each only at the end.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from sdfcli.runtime.memory import require
 
 UNITS = {1.0: "metre", 0.01: "centimetre", 0.001: "millimeter", 0.0254: "inch", 0.3048: "foot", 1e-6: "micrometre"}
 DRAWN = ("default", "render")
-"""Purposes of what is seen in a final picture; others are stand-ins and guides."""
+"""Purposes visible in a final render; the others are proxies and guides."""
 BYTES = 200
-"""Working bytes per triangle, and per vertex."""
+"""Working bytes per triangle and per vertex."""
 MANY = 10_000
-"""Triangles of a mesh for which memory is looked at before; for all together it is in the end."""
+"""Minimum triangles in a mesh for a memory check in advance; the total is checked at the end."""
 MOST_NESTED = 100
-"""Maximum depth of instances within instances."""
+"""Maximum nesting depth of instances."""
 MOST_COPIES = 10_000_000
-"""Maximum number of meshes, each counted once for each of its instances."""
+"""Maximum mesh count, with each mesh counted once per instance."""
 
 Part = tuple[Floats, Ints]
 Skin = dict[str, tuple[Any, Any, Floats]]
-"""The skinned meshes below a SkelRoot: by path, the queries of a mesh and of its skeleton, and the matrix of that."""
+"""Skinned meshes below a SkelRoot, by path: a mesh query, a skeleton query, and the skeleton's matrix."""
 HOME = np.eye(4)
 
 
 def read(path: Path) -> tuple[Floats, Ints, str, list[str]]:
-    """Vertices (v, 3) in the scene's unit, triangles (f, 3), the unit, and notes. For apart.py.
+    """Vertices (v, 3) in the scene's unit, triangles (f, 3), unit, and notes. Called by apart.py.
 
-    Raises InputError for references to files that are not there, or not in the folder, for references to prims that are
-    not there, and for value clips.
+    Raises InputError for references to files that are missing or outside the folder, references to missing prims, and
+    value clips.
     """
     from pxr import Tf, Usd, UsdGeom
 
@@ -66,10 +66,10 @@ def read(path: Path) -> tuple[Floats, Ints, str, list[str]]:
 
 
 class _State(NamedTuple):
-    """What a prim inherits.
+    """State inherited by a prim.
 
-    purpose      its purpose, unless it has one of its own.
-    inheritable  whether what is below inherits it, too.
+    purpose      its purpose, unless it has its own.
+    inheritable  whether prims below inherit the purpose, too.
     hidden       whether it, or a prim above it, is invisible.
     rendered     whether meshes with the purpose "render" are visible.
     """
@@ -81,9 +81,9 @@ class _State(NamedTuple):
 
 
 class _Content:
-    """What is shown in a frame: meshes, by path and whether they are fixed; fixed ones reset what is above them, and
-    lie in the frame of the world. Content of other frames, once for each matrix (k, 4, 4), which is applied to rows.
-    And how many of what was left out."""
+    """Visible content in a frame. Meshes, keyed by path and whether they are fixed: fixed meshes reset transforms above
+    them, and lie in the world frame. Contents of other frames, once per matrix (k, 4, 4), applied to row vectors.
+    Counts of skipped content."""
 
     def __init__(self) -> None:
         self.copies: Counter[tuple[str, bool]] = Counter()
@@ -92,12 +92,12 @@ class _Content:
         self._others: list[tuple[_Content, Floats, bool]] = []
 
     def place(self, mesh: str, matrix: Floats, fixed: bool) -> None:
-        """Adds a mesh at one place."""
+        """Adds a mesh instance."""
         self.copies[mesh, fixed] += 1
         self._meshes.append(((mesh, fixed), matrix[None]))
 
     def add(self, other: _Content, matrices: Floats, fixed: bool) -> None:
-        """Adds all of another frame, once for each matrix."""
+        """Adds another frame's content, once per matrix."""
         for (mesh, own), count in other.copies.items():
             self.copies[mesh, own or fixed] += count * len(matrices)
         for name, count in other.left_out.items():
@@ -106,13 +106,13 @@ class _Content:
 
     @cached_property
     def places(self) -> dict[tuple[str, bool], Floats]:
-        """The matrices (k, 4, 4) of each mesh."""
+        """Instance matrices (k, 4, 4) per mesh."""
         found: dict[tuple[str, bool], list[Floats]] = {}
         for key, matrix in self._meshes:
             found.setdefault(key, []).append(matrix)
         for other, matrices, fixed in self._others:
             for (mesh, own), inner in other.places.items():
-                # What is fixed lies there once for each instance.
+                # A fixed mesh is placed there once per instance.
                 outer = np.broadcast_to(HOME, matrices.shape) if own else matrices
                 moved = (inner[None] @ outer[:, None]).reshape(-1, 4, 4)
                 found.setdefault((mesh, own or fixed), []).append(moved)
@@ -120,7 +120,7 @@ class _Content:
 
 
 class _Scene:
-    """What is found in a scene, at its first time."""
+    """Contents of a scene, at its first time."""
 
     def __init__(self, stage: Any) -> None:
         from pxr import Usd, UsdGeom, UsdSkel
@@ -136,7 +136,7 @@ class _Scene:
         self._content = self._frame(stage.GetPseudoRoot(), _State(), Usd.PrimDefaultPredicate)
 
     def mesh(self) -> Part:
-        """All meshes as one."""
+        """All meshes combined."""
         copies = self._content.copies
         if copies.total() > MOST_COPIES:
             raise InputError(f"more than {MOST_COPIES:,} meshes, each counted once for each instance")
@@ -155,7 +155,7 @@ class _Scene:
         return np.concatenate(vertices), np.concatenate(faces)
 
     def notes(self) -> list[str]:
-        """What was not read as it is."""
+        """Skipped and converted content."""
         others = ", ".join(f"{count:,} {name}" for name, count in sorted(self._content.left_out.items()))
         return [
             *(["moves: read at its first time"] if self._moving else []),
@@ -165,7 +165,7 @@ class _Scene:
         ]
 
     def _frame(self, root: Any, state: _State, predicate: Any, depth: int = 0) -> _Content:
-        """What is shown at and below a prim, in its own frame. state: that of the prim above it."""
+        """Visible content at and below a prim, in its own frame. state: its parent's."""
         from pxr import Usd, UsdGeom, UsdSkel
 
         if depth > MOST_NESTED:
@@ -194,14 +194,14 @@ class _Scene:
         return content
 
     def _kept(self, root: Any, state: _State, predicate: Any, depth: int) -> _Content:
-        """`_frame`, once for each prototype and state."""
+        """`_frame`, cached by prototype and state."""
         key = str(root.GetPath()), state
         if key not in self._frames:
             self._frames[key] = self._frame(root, state, predicate, depth + 1)
         return self._frames[key]
 
     def _placed(self, prim: Any, above: Floats, fixed: bool) -> tuple[Floats, bool]:
-        """The matrix of a prim into the frame of what is above it, and whether it is fixed."""
+        """A prim's matrix into the frame, and whether the prim is fixed. above: its parent's matrix."""
         from pxr import UsdGeom
 
         if not prim.IsA(UsdGeom.Xformable):
@@ -230,7 +230,7 @@ class _Scene:
         return _State(str(purpose.purpose), bool(purpose.isInheritable), hidden, rendered)
 
     def _own(self, prim: Any, content: _Content, place: tuple[Floats, bool, _State], skin: Skin | None) -> None:
-        """Adds what a prim itself is."""
+        """Adds a prim's own geometry."""
         from pxr import Tf, UsdGeom
 
         matrix, fixed, state = place
@@ -252,7 +252,7 @@ class _Scene:
             content.place(name, bound[2] if bound and bound[0].HasJointInfluences() else matrix, fixed)
 
     def _instances(self, instancer: Any, content: _Content, place: tuple[Floats, bool, _State], depth: int) -> None:
-        """Adds the prototypes of an instancer, once for each instance that is shown."""
+        """Adds an instancer's prototypes, once per visible instance."""
         from pxr import Usd
 
         matrix, fixed, state = place
@@ -282,7 +282,7 @@ class _Scene:
             content.add(inner, matrices[chosen], fixed)
 
     def _above(self, prototype: Any, instancer: Any, state: _State) -> _State:
-        """The state that the prototype of an instancer inherits: of what is above it, from the instancer on."""
+        """State inherited by an instancer's prototype, from the prims between the instancer and the prototype."""
         above: list[Any] = []
         prim = prototype.GetParent()
         while prim and prim != instancer:
@@ -293,7 +293,7 @@ class _Scene:
         return state
 
     def _skin(self, root: Any, matrix: Floats) -> Skin | None:
-        """The skinned meshes below a SkelRoot, if there are any."""
+        """Skinned meshes below a SkelRoot; None without any."""
         from pxr import Usd, UsdSkel
 
         everything = Usd.TraverseInstanceProxies(Usd.PrimIsActive & Usd.PrimIsLoaded & Usd.PrimHasDefiningSpecifier)
@@ -334,8 +334,8 @@ class _Scene:
         return vertices, faces
 
     def _skinned(self, name: str, points: Any, target: Any, skeleton: Any) -> Any:
-        """Points of a mesh in the pose of the first time: in the frame of its skeleton where joints move them, else in
-        that of the mesh."""
+        """A mesh's points in the pose at the first time: in its skeleton's frame if joints move them, otherwise in the
+        mesh's."""
         from pxr import UsdSkel, Vt
 
         points, animation, right = Vt.Vec3fArray(points), skeleton.GetAnimQuery(), True
@@ -358,7 +358,7 @@ class _Scene:
 
 
 def _motions(instancer: Any) -> Iterator[Any]:
-    """The attributes of an instancer by which it may move."""
+    """An instancer's attributes that may move it."""
     yield from (instancer.GetPositionsAttr(), instancer.GetOrientationsAttr(), instancer.GetScalesAttr())
     yield from (instancer.GetProtoIndicesAttr(), instancer.GetInvisibleIdsAttr())
 

@@ -1,7 +1,7 @@
-"""The layers of a USD scene, opened and checked before pxr composes them.
+"""Layers in a USD scene, opened and checked before pxr composes them.
 
-Layers name other files, and pxr opens files wherever they are while it composes. So all layers that any arc names, that
-of a variant that is not chosen too, are opened here first: those in the folder of the scene, or below, and no others.
+Layers refer to other files, and pxr opens files anywhere during composition. Therefore all layers referenced by any
+arc, including arcs in unselected variants, are opened here first: only files in the scene's folder, or below.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ from sdfcli.errors import InputError
 from sdfcli.runtime.memory import require
 
 MOST_PRIMS = 10_000_000
-"""Maximum prims of a scene, each counted once for each reference to it that is not instanceable. References to
-references that double reach any number in a few lines."""
+"""Maximum prims in a scene, each counted once per non-instanceable reference. With references to references, which
+double, a few lines reach any number."""
 BYTES = 500
 """Minimum working bytes per prim."""
 ARCS = ("references", "payload", "inheritPaths", "specializes")
-"""Fields of prims that bring in other prims."""
+"""Prim fields that bring in other prims."""
 KEPT = ("explicitItems", "addedItems", "prependedItems", "appendedItems")
-"""The lists of a field of ARCS, without those that remove or order."""
+"""List operations in a field of ARCS, except deleting and reordering."""
 
 Site = tuple[str, Any, bool]
-"""A path in the layers of a scene or of a reference, and whether an arc names it: the name of the first of the layers,
-the path, and whether arcs of prims above it count, too."""
+"""A path in the layer stack of a scene or a reference: the first layer's identifier, the path, and whether an arc
+targets the path, so that arcs on prims above also count."""
 
 
 @dataclass
 class _Prim:
-    """What layers say about a prim, in all of its variants."""
+    """What layers say about a prim, over all its variants."""
 
     children: set[Any] = field(default_factory=set)
-    arcs: list[tuple[str, Any]] = field(default_factory=list)  # the layer, and the path; its default prim: None
+    arcs: list[tuple[str, Any]] = field(default_factory=list)  # layer, and path; None: the layer's default prim
     instanceable: bool = False
 
 
 class Layers:
-    """The layers that a scene may be composed of, its own one first; they stay open as long as this lives."""
+    """All layers that may contribute to a scene, root first; they stay open during the object's lifetime."""
 
     def __init__(self, path: Path) -> None:
-        """Raises InputError for what is no layer, for a name of what is no file in the folder, for value clips, and for
-        a scene of too many prims."""
+        """Raises InputError for an invalid layer, a reference to no file in the folder, value clips, and too many
+        prims."""
         self._folder = path.parent.resolve()
         self.root = _opened(str(path))
         self._opened = {self.root.identifier: self.root}
@@ -63,13 +63,13 @@ class Layers:
         require(BYTES * count, "reading it")
 
     def check(self, used: list[Any]) -> None:
-        """Raises InputError unless all layers that are in use were checked."""
+        """Raises InputError unless all used layers were checked."""
         for layer in used:
             if not layer.anonymous and layer.identifier not in self._opened:
                 raise InputError(f"is composed of {layer.identifier[:80]!a}, too, which it does not name")
 
     def stack(self, name: str) -> list[str]:
-        """A layer and its sublayers, and theirs."""
+        """A layer and its sublayers, recursively."""
         found: dict[str, None] = {}
         waiting = [name]
         while waiting:
@@ -80,15 +80,15 @@ class Layers:
         return list(found)
 
     def prim(self, name: str, path: Any) -> _Prim | None:
-        """What a layer says about a prim."""
+        """A layer's record of a prim; None without one."""
         return self._prims[name].get(path)
 
     def target(self, name: str, path: Any) -> Any:
-        """The path that an arc names in a layer: its default prim for None, an empty one where there is none."""
+        """Path targeted by an arc in a layer: for None the layer's default prim, or an empty path without one."""
         return path or self._opened[name].GetDefaultPrimAsPath()
 
     def _place(self, layer: Any, name: str) -> str:
-        """The identifier of a layer that another one names; that one's own where the name is empty. It is opened."""
+        """Opens a layer referenced by `layer`, and returns its identifier; for an empty name, `layer`'s own."""
         from pxr import Ar, Sdf
 
         if not name:
@@ -107,7 +107,7 @@ class Layers:
         return str(opened.identifier)
 
     def _note(self, layer: Any, path: Any, prims: dict[Any, _Prim]) -> None:
-        """Takes down what a layer says at a path, and opens the layers that it names there."""
+        """Records a layer's data at a path, and opens the layers referenced there."""
         spec = layer.GetPrimAtPath(path) if path.IsPrimPath() or path.IsPrimVariantSelectionPath() else None
         if spec is None:
             return
@@ -127,8 +127,8 @@ class Layers:
 
 
 class _Count:
-    """An upper bound of the prims that a scene is composed of, as far as its layers tell: in linear time, by the number
-    of those below each site. Those of an instanceable prim are counted once for each site that it refers to."""
+    """Upper bound on a scene's prim count, from its layers: in linear time, by summing descendants per site.
+    Descendants of an instanceable prim are counted once per referenced site."""
 
     def __init__(self, layers: Layers) -> None:
         self._layers = layers
@@ -138,7 +138,7 @@ class _Count:
         self._shared: dict[Site, None] = {}
 
     def total(self) -> int:
-        """The bound; it ends soon above MOST_PRIMS."""
+        """The bound; counting stops soon above MOST_PRIMS."""
         layer = self._layers.root
         total = self._size((layer.identifier, layer.pseudoRoot.path, False))
         done = 0
@@ -151,7 +151,7 @@ class _Count:
         waiting = [start]
         while waiting:
             site = waiting[-1]
-            if site not in self._begun:  # what is below it comes first; what is also above it, pxr refuses
+            if site not in self._begun:  # descendants first; pxr rejects cycles
                 self._begun.add(site)
                 waiting.extend(set(self._below(site)) - self._begun)
             elif site not in self._sizes:
@@ -163,7 +163,7 @@ class _Count:
         return self._sizes[start]
 
     def _below(self, site: Site) -> list[Site]:
-        """What a site brings in."""
+        """Sites brought in by a site."""
         name, path, named = site
         if named:
             above = [each for each in path.GetPrefixes() if each != path]

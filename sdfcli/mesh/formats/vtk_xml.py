@@ -1,4 +1,4 @@
-"""Strict reader of the surfaces in VTK's XML files, .vtp and .vtu, in every encoding but LZ4."""
+"""Strict reader for surfaces in VTK's XML files, .vtp and .vtu, in every encoding except LZ4."""
 
 from __future__ import annotations
 
@@ -35,33 +35,33 @@ TYPES = {
 ORDERS = {"LittleEndian": "<", "BigEndian": ">"}
 HEADERS = {"UInt32": "u4", "UInt64": "u8"}
 TRIANGLE, STRIP, POLYGON, PIXEL, QUAD = range(5, 10)
-"""Types of cells; before them they are vertices and lines, which have no area."""
+"""Cell types; lower ones are vertices and lines, which have no area."""
 MAX_RATIO = 1 << 14
-"""Maximum bytes from one that is compressed: zlib makes 1,032, LZMA some 7,000."""
+"""Maximum compression ratio: zlib reaches 1,032, LZMA about 7,000."""
 BASE64 = re.compile(rb"[A-Za-z0-9+/]+={0,2}")
 APPENDED = re.compile(rb"<AppendedData[^>]*>\s*_")
 LONGEST_TAG = 1 << 16
-"""Maximum bytes of the tag before the data behind the XML."""
+"""Maximum bytes in the tag before appended data."""
 DUPLICATE_CELL, REFINED_CELL, HIDDEN_CELL, HIDDEN_POINT = 1, 8, 32, 2
 GHOST_CELLS = DUPLICATE_CELL | REFINED_CELL | HIDDEN_CELL
-"""Bits of the arrays vtkGhostType for what VTK's filters for surfaces leave out."""
+"""Bits in vtkGhostType arrays for cells and points that VTK's surface filters skip."""
 BYTES_PER_VALUE = 64
-"""Minimum working bytes for a value of an array, whatever its type: corners become triangles in 64 bits."""
+"""Minimum working bytes per array value, for any type: corners become 64-bit triangles."""
 ASK_FROM = 1 << 24
-"""Working bytes for which it is asked whether they are free."""
+"""Minimum working bytes for a check against free memory."""
 
 
 @dataclass
 class _Encoding:
-    """How a file stores arrays.
+    """Array storage in a file.
 
-    order, header  byte order, and type of the sizes before an array, as NumPy names them.
-    unpack         undoes the compression of a block, to at most so many bytes; None: there is none.
-    appended       the data behind the XML, and whether that is base64.
-    starts         where arrays begin in it, and its end, ascending.
-    size           the bytes of the file.
-    taken          those of them that arrays have taken.
-    needed         working bytes for values since the free memory was asked for, which takes a while.
+    order, header  NumPy's byte order, and type for the sizes before an array.
+    unpack         decompresses a block, up to a maximum byte count; None without compression.
+    appended       data after the XML, and whether it is base64.
+    starts         array offsets in it, and its end, ascending.
+    size           file size in bytes.
+    taken          bytes used by arrays so far.
+    needed         working bytes for values since the last memory check, which is slow.
     """
 
     order: str
@@ -74,8 +74,8 @@ class _Encoding:
     needed: int = 0
 
     def take(self, packed: int, values: int) -> None:
-        """Counts the bytes of an array, and its values. Raises InputError where arrays overlap, as they have taken more
-        bytes than the file has; OutOfMemoryError."""
+        """Counts an array's bytes and values. Raises InputError if arrays overlap, having used more bytes than the file
+        has; OutOfMemoryError."""
         self.taken += packed
         self.needed += values * BYTES_PER_VALUE
         if self.taken > self.size:
@@ -87,12 +87,12 @@ class _Encoding:
 
 @dataclass(frozen=True)
 class _Cells:
-    """Cells of a piece.
+    """Cells in a piece.
 
-    corner  (c,) the points of all of them.
-    count   (n,) how many each has.
-    kind    (n,) types of VTK.
-    ghost   (n,) bits of VTK for cells that another part has, or that are hidden.
+    corner  (c,) points of all cells.
+    count   (n,) corner count per cell.
+    kind    (n,) VTK cell types.
+    ghost   (n,) VTK ghost bits, for cells that are in another part or hidden.
     """
 
     corner: Ints
@@ -102,10 +102,10 @@ class _Cells:
 
 
 def read_vtk(path: Path) -> tuple[Floats, Ints]:
-    """Vertices (v, 3) and triangles (f, 3) of the polygons in all pieces of a .vtp or .vtu file.
+    """Vertices (v, 3) and triangles (f, 3) from polygons in all pieces of a .vtp or .vtu file.
 
-    Warns by a ReadingNote of cells without an area, of ghost cells, and of further time steps, which are left out.
-    Raises InputError for cells that are no polygons.
+    Warns with a ReadingNote about cells without area, ghost cells, and further time steps, which are skipped. Raises
+    InputError for non-polygonal cells.
     """
     root, encoding = _parsed(path.read_bytes(), KINDS[path.suffix.lower()])
     vertices, triangles, before = [np.empty((0, 3))], [np.empty((0, 3), np.int64)], 0
@@ -137,7 +137,7 @@ def read_vtk(path: Path) -> tuple[Floats, Ints]:
 
 
 def _parsed(data: bytes, kind: str) -> tuple[ElementTree.Element, _Encoding]:
-    """The XML of a file, without the data behind it, and how its arrays are stored."""
+    """A file's XML without appended data, and its array encoding."""
     is_wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     if is_wide:
         data = data.decode("utf-16", "replace").encode()
@@ -187,7 +187,7 @@ def _offset(array: ElementTree.Element) -> int:
 
 
 def _points(piece: ElementTree.Element, encoding: _Encoding) -> Floats:
-    """The points (v, 3) of a piece."""
+    """A piece's points (v, 3)."""
     count = _count(piece, "NumberOfPoints")
     array = piece.find("./Points/DataArray")
     if array is None:
@@ -201,7 +201,7 @@ def _points(piece: ElementTree.Element, encoding: _Encoding) -> Floats:
 
 
 def _ghost_types(piece: ElementTree.Element, part: str, count: int, encoding: _Encoding) -> Ints:
-    """The bits (count,) that say which points or cells of a piece are no part of it; 0 where it has none."""
+    """Ghost bits (count,) marking excluded points or cells in a piece; 0 without any."""
     bits = np.zeros(count, np.int64)
     for array in piece.iterfind(f"./{part}/DataArray"):
         if (name := array.get("Name")) in ("vtkGhostType", "vtkGhostLevels"):
@@ -211,12 +211,12 @@ def _ghost_types(piece: ElementTree.Element, part: str, count: int, encoding: _E
                     f"{part}: {len(values):,} values of {name}, but {count:,} are needed, all whole numbers"
                 )
             types = values.astype(np.int64)
-            bits |= types if name == "vtkGhostType" else types > 0  # how far behind the border of its part
+            bits |= types if name == "vtkGhostType" else types > 0  # layer behind the part's border
     return bits
 
 
 def _cells_of(piece: ElementTree.Element, encoding: _Encoding) -> Iterator[_Cells]:
-    """The cells of a piece, but for a surface's vertices and lines."""
+    """A piece's cells, except a surface's vertices and lines."""
     if piece.find("Cells") is None:
         names = ("Verts", "Lines", "Polys", "Strips")
         ends = np.cumsum([_count(piece, f"NumberOf{name}") for name in names]).tolist()
@@ -240,7 +240,7 @@ def _cells_of(piece: ElementTree.Element, encoding: _Encoding) -> Iterator[_Cell
 
 
 def _of_types(cells: _Cells, is_wanted: Bools) -> Iterator[Polygons]:
-    """The polygons among cells, each type by itself; strips become triangles."""
+    """Polygons among cells, type by type; strips become triangles."""
     first = np.cumsum(cells.count) - cells.count
     for kind in np.unique(cells.kind[is_wanted]).tolist():
         chosen = np.flatnonzero(is_wanted & (cells.kind == kind))
@@ -257,13 +257,13 @@ def _of_types(cells: _Cells, is_wanted: Bools) -> Iterator[Polygons]:
             yield Polygons(cells.corner[three].ravel(), np.full(len(three), 3))
             continue
         corners = cells.corner[place]
-        if kind == PIXEL:  # its corners are those of a lattice, row by row
+        if kind == PIXEL:  # its corners are in lattice order, row by row
             corners = corners.reshape(-1, 4)[:, [0, 1, 3, 2]].ravel()
         yield Polygons(corners, own)
 
 
 def _cells(piece: ElementTree.Element, name: str, cells: int, encoding: _Encoding) -> tuple[Ints, Ints]:
-    """The corners of all cells (c,), and their number for each."""
+    """Corners (c,) of all cells, and each cell's corner count."""
     if not cells and piece.find(f"./{name}/DataArray") is None:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     corner, end = (_named(piece, name, part, encoding) for part in ("connectivity", "offsets"))
@@ -295,7 +295,7 @@ def _count(piece: ElementTree.Element, name: str) -> int:
 
 
 def _array(array: ElementTree.Element, encoding: _Encoding) -> Values:
-    """The values of an array, one after the other."""
+    """An array's values, flat."""
     name, form = array.get("Name", "an array")[:40], array.get("format", "ascii")
     dtype = TYPES.get(array.get("type", ""))
     if dtype is None:
@@ -325,7 +325,7 @@ def _array(array: ElementTree.Element, encoding: _Encoding) -> Values:
 
 
 def _behind(array: ElementTree.Element, encoding: _Encoding) -> memoryview:
-    """The bytes behind the XML from an array on."""
+    """Appended bytes, from an array's start."""
     behind, is_base64 = encoding.appended
     start = _offset(array)
     if "offset" not in array.attrib:
@@ -339,7 +339,7 @@ def _behind(array: ElementTree.Element, encoding: _Encoding) -> memoryview:
 
 
 def _from_base64(text: bytes) -> bytes:
-    """Data of one or several codes one after the other, each with its own end."""
+    """Bytes from one or several concatenated base64 codes, each with its own padding."""
     try:
         return b"".join(base64.b64decode(part, validate=True) for part in BASE64.findall(b"".join(text.split())))
     except binascii.Error as error:
@@ -347,8 +347,7 @@ def _from_base64(text: bytes) -> bytes:
 
 
 def _content(data: memoryview, encoding: _Encoding, item: int) -> bytes | memoryview:
-    """The bytes of an array, behind the header with their number, or with those of compressed blocks. item: bytes of
-    a value."""
+    """An array's bytes, after the header with its size, or decompressed from blocks. item: bytes per value."""
     kind = np.dtype(encoding.order + encoding.header)
     if len(data) < kind.itemsize:
         raise InputError("the data end before the array")
