@@ -3,10 +3,10 @@
     python tools/compare_peers.py MESH... [--points N] [--repeat N] [--judged N]
 
 Uses open3d, fcpw and libigl where installed; needs none. Points are in random order: on a lattice over the mesh's box
-enlarged by a tenth (grid), within half a percent of the diagonal of the surface (near), and random in the enlarged box
-(rand). Each library has all CPUs, and points in its preferred layout, prepared outside the timing. Output: million
-points per second, medians of interleaved runs; sdfcli's speedup; the maximum error in diagonals; and how many of the
---judged points differ in sign from the exact winding number.
+enlarged by a tenth (grid), on the surface with noise of half a percent of the diagonal (near), and random in the
+enlarged box (rand). Each library has all CPUs, and points in its preferred layout, prepared outside the timing. Output:
+million points per second, medians of interleaved runs; sdfcli's speedup; the maximum error in diagonals; and how many
+of the --judged points differ in sign from the exact winding number.
 """
 
 from __future__ import annotations

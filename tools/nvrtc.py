@@ -25,9 +25,8 @@ def library() -> ctypes.CDLL:
         raise FileNotFoundError("no NVRTC: pip install '.[test]'")
     path = max(found)
     for builtins in path.parent.glob("libnvrtc-builtins.so*"):
-        ctypes.CDLL(
-            str(builtins)
-        )  # some versions search it in system folders only, unless already loaded
+        # Some versions search it in system folders only, unless already loaded.
+        ctypes.CDLL(str(builtins))
     return ctypes.CDLL(str(path))
 
 
