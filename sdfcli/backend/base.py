@@ -143,8 +143,8 @@ class Backend(ABC):
         return [Stream()] * n
 
     def foreground(self) -> AbstractContextManager[Any]:
-        """Within it, this thread's work has priority over `behind` and yields to `beside`; work after it follows both
-        its own and that of `behind`."""
+        """Within it, this thread's work has priority over `behind` and yields to `beside`. Work after the block waits
+        for the work in it and in `behind`."""
         return nullcontext()
 
     def behind(self, work: Callable[[], T]) -> T:

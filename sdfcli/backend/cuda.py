@@ -39,8 +39,8 @@ FEW_BYTES = 1 << 21
 IDLE_SHARE = 64
 """Divisor of device memory: free blocks that the pool keeps for reuse, as freeing and allocating takes time."""
 LARGE, LARGE_SHARE = 1 << 26, 0.75
-"""Minimum bytes of arrays that move to host memory first, and the share of device memory for them; the rest is for
-smaller arrays, most of which are read at once."""
+"""Minimum bytes of a large array, and the share of the allowed device memory that large arrays may fill before they
+move to host memory. The rest is for smaller arrays, most of which are read at once."""
 BESIDE_SHARE = 16
 """Divisor of device memory: maximum held by asynchronous downloads, and meanwhile unavailable to other work."""
 COMPILER_OPTIONS = ("-std=c++17", "--fmad=false")
