@@ -1,4 +1,4 @@
-"""The devices that kernel tests run on, as fixtures: `backend = backends.backend` in a test module asks for both."""
+"""Devices of kernel tests, as fixtures: `backend = backends.backend` in a test module requests both."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 
 @pytest.fixture(scope="session", params=DEVICES)
 def backend(request: pytest.FixtureRequest) -> Backend:
-    """Each device in turn; conftest.py skips those that are not there."""
+    """Each device in turn; conftest.py skips missing ones."""
     return select_backend(request.param)
 
 
 class Fibres(WarpBackend, CpuBackend):
-    """The CPU, and warps of fibres for kernels that need warps.
+    """The CPU, with warps of fibres for WARP kernels.
 
-    grids: whether a block of warps stands for all threads of a GPU, too; slow.
+    grids: also run GRID kernels, with one block of warps as the whole GPU; slow.
     """
 
     def __init__(self, library: Path, grids: bool = False) -> None:
         super().__init__()
         self.grids = grids
-        self._warp, self._one = ctypes.CDLL(str(library)), Lock()  # kernel at a time, on whatever thread
+        self._warp, self._one = ctypes.CDLL(str(library)), Lock()  # one kernel at a time, from any thread
 
     def run(self, kernel: str, n: int, **values: Any) -> None:
         if not hasattr(self._warp, kernel):
@@ -54,18 +54,18 @@ class Fibres(WarpBackend, CpuBackend):
 
 @pytest.fixture(scope="session", params=["fibres", pytest.param("cuda", marks=pytest.mark.gpu)])
 def warps(request: pytest.FixtureRequest) -> Backend:
-    """Devices for kernels that need warps: fibres of the CPU, and a GPU."""
+    """Devices for WARP kernels: CPU fibres, and a GPU."""
     return select_backend("cuda") if request.param == "cuda" else Fibres(fibres())
 
 
 @pytest.fixture(scope="session", params=["fibres", pytest.param("cuda", marks=pytest.mark.gpu)])
 def grids(request: pytest.FixtureRequest) -> Backend:
-    """Devices for kernels of all threads that run at a time."""
+    """Devices for GRID kernels."""
     return select_backend("cuda") if request.param == "cuda" else Fibres(fibres(), grids=True)
 
 
 def fibres() -> Path:
-    """The library of the kernels that need warps, for warps of fibres."""
+    """The library of WARP and GRID kernels, compiled for fibres."""
     source = Path(__file__).with_name("warp.cpp")
     options = ["-std=c++17", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-w", f"-I{KERNELS}"]
     contents = [path.read_bytes() for path in (source, *sorted(KERNELS.rglob("*.h")))]
@@ -77,9 +77,9 @@ def fibres() -> Path:
 
 
 def compiled(texts: Iterable[bytes], make: Callable[[Path], None]) -> Path:
-    """A file made of these texts, once for all processes and runs of the tests; it is kept while it is in use.
+    """A file generated from these texts, once for all processes and test runs; kept while in use.
 
-    make: writes it where it is told
+    make: writes the file to a given path
     """
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "sdfcli-tests")
     folder.mkdir(parents=True, exist_ok=True)
@@ -97,7 +97,7 @@ def compiled(texts: Iterable[bytes], make: Callable[[Path], None]) -> Path:
 
 
 def two_gpus() -> list[Backend]:
-    """The first two GPUs; the test is skipped where there are fewer."""
+    """The first two GPUs; skips the test where there are fewer."""
     from sdfcli.backend.cuda import device_count
 
     if device_count() < 2:

@@ -1,4 +1,4 @@
-"""Cameras in the unit cube, and what is seen through each of their pixels."""
+"""Cameras in the unit cube, and ray results per pixel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass
 class Traced:
-    """What was seen through each pixel of one ray: colours, ways in edges of the domain, normals."""
+    """Results per pixel of one ray: colours, depths in domain edges, normals."""
 
     pixel: Any
     depth: Floats
@@ -35,7 +35,7 @@ def look(
     mesh: Any = None,
     contacts: Any = None,
 ) -> Traced:
-    """A square picture with one ray a pixel."""
+    """A square picture with one ray per pixel."""
     xp = backend.xp
     company = company_of(backend, field.domain, mesh and PosedMesh(mesh), contacts, camera.frame[0])
     pixel, depth = xp.zeros((size, size, 3), np.uint8), xp.empty((size, size), np.float64)
@@ -45,7 +45,7 @@ def look(
 
 
 def rays(camera: Camera, size: int) -> tuple[Floats, Floats]:
-    """The eye, and directions (size, size, 3) of length 1, row by row from the top."""
+    """The eye, and unit directions (size, size, 3), row by row from the top."""
     x = (np.arange(size) + 0.5 - size / 2) * camera.pixel_size
     eye, right, up, forward = camera.frame
     way = forward + x[None, :, None] * right - x[:, None, None] * up
@@ -53,12 +53,12 @@ def rays(camera: Camera, size: int) -> tuple[Floats, Floats]:
 
 
 def camera_at(eye: Any, target: Any, size: int, angle: float = 0.5) -> Camera:
-    """One that looks from a place to another in the unit cube."""
+    """A camera at `eye` that looks at `target`, in the unit cube."""
     return camera_towards(target, np.subtract(eye, target), size, angle)
 
 
 def camera_towards(target: Any, away: Any, size: int, angle: float = 0.5) -> Camera:
-    """One that looks at a place in the unit cube from so far away of it."""
+    """A camera at offset `away` from `target`, in the unit cube."""
     eye = np.add(target, away)
     forward = -np.asarray(away) / np.linalg.norm(away)
     right = np.cross(forward, [0.1, 1, 0.2])

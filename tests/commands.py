@@ -1,4 +1,4 @@
-"""The command line, run as users run it."""
+"""The command line, run as by users."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def _started() -> tuple[str, subprocess.Popen[bytes]]:
 
 
 def server() -> str:
-    """The place of the server of commands, which ends with this process."""
+    """The command server's socket path; the server ends with this process."""
     return _started()[0]
 
 
 def program() -> str:
-    """A line of a shell that runs a command, if its words follow."""
+    """A shell command line that runs the words appended to it."""
     return shlex.join([sys.executable, "-I", "-S", zygote.__file__, "run", server()])
 
 
@@ -56,12 +56,12 @@ def run(
     most: int = -1,
     limit: int = LIMIT,
 ) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own: exit codes, and nothing on the wrong stream. With --json its lines are
-    held against the schema.
+    """Runs a command in its own process: checks exit codes, and both streams. With --json its lines are validated
+    against the schema.
 
-    said    a text on its standard input
-    most    bytes of a file that it writes; it cannot write more
-    limit   seconds after which it is killed
+    said    text on standard input
+    most    maximum bytes of a file it writes
+    limit   seconds before it is killed
     """
     texts = [str(word) for word in words]
     pipes = [os.pipe() for _ in range(STREAMS)]
@@ -76,7 +76,7 @@ def run(
         ThreadPoolExecutor(2) as threads,
     ):
         printed = [threads.submit(file.read) for file in (output, errors)]
-        with contextlib.suppress(BrokenPipeError):  # it reads no more
+        with contextlib.suppress(BrokenPipeError):  # closed by the command
             given.write(said)
             given.close()
         done = subprocess.CompletedProcess(texts, command.code(), *(text.result() for text in printed))
@@ -86,7 +86,7 @@ def run(
 
 
 def reports(command: str, printed: str) -> list[dict[str, Any]]:
-    """The objects that a command printed with --json, each as its schema says."""
+    """The objects printed by a command with --json, validated against its schema."""
     found = [json.loads(line) for line in printed.splitlines()]
     for each in found:
         validator(command).validate(each)
@@ -95,13 +95,13 @@ def reports(command: str, printed: str) -> list[dict[str, Any]]:
 
 @functools.cache
 def validator(name: str) -> Draft202012Validator:
-    """That of a schema, closed: it takes no key that it does not name, but in metadata of other programs."""
+    """A schema's validator, closed: rejects unnamed keys, except in metadata of other programs."""
     Draft202012Validator.check_schema(schema_of(name))
     return Draft202012Validator(schema_of(name) if name == "info" else closed(schema_of(name)))
 
 
 def closed(schema: Any) -> Any:
-    """A schema without room for keys that it does not name."""
+    """A schema that rejects unnamed keys."""
     if isinstance(schema, list):
         return [closed(each) for each in schema]
     if not isinstance(schema, dict):
@@ -111,8 +111,8 @@ def closed(schema: Any) -> Any:
 
 
 def on_a_terminal(*words: object, cwd: Path | None = None, stdout: Any = None, columns: int | None = None) -> str:
-    """What a command shows on a terminal, as it comes. stdout: a file in place of the terminal. columns: its width,
-    whatever the environment says."""
+    """A command's terminal output, as it arrives. stdout: a file in place of the terminal. columns: terminal width,
+    overriding the environment."""
     ours, its = pty.openpty()
     environment = dict(os.environ)
     if columns is not None:
@@ -121,7 +121,7 @@ def on_a_terminal(*words: object, cwd: Path | None = None, stdout: Any = None, c
     seen = b""
     with (
         open(ours, "rb", buffering=0),
-        open(its, "wb", buffering=0),  # until the end: what a terminal without users still holds may be lost
+        open(its, "wb", buffering=0),  # open until the end: output buffered by an unused terminal may be lost
         open(os.devnull) as nothing,
     ):
         streams = nothing.fileno(), stdout.fileno() if stdout else its, its

@@ -1,4 +1,4 @@
-"""What all tests share: the installed package, its devices, and real meshes."""
+"""Shared fixtures: the installed package, its devices, and real meshes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sdfcli.backend.cpu import CpuBackend
     from sdfcli.backend.cuda import CudaBackend
 
-# A pipeline must not fail by chance: there the examples are always the same. Elsewhere they are new every time.
+# CI must not fail by chance: its examples are fixed. Elsewhere each run has new ones.
 settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")
@@ -27,8 +27,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 os.environ["SDFCLI_CHECK"] = "1"  # kernels refuse arrays that are too short
 
-# `python -m pytest` puts the current folder on sys.path, and so the source tree, which has no compiled kernels, before
-# the installed package. Whoever builds the kernels by hand, and says where they are, tests the source tree.
+# `python -m pytest` puts the current folder, the source tree without compiled kernels, on sys.path before the installed
+# package. SDFCLI_KERNEL_LIBRARY, for kernels built by hand, selects the source tree.
 if "SDFCLI_KERNEL_LIBRARY" not in os.environ:
     sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != ROOT]
     os.environ["PYTHONSAFEPATH"] = "1"  # the same for `python -m sdfcli` in tests
@@ -67,7 +67,8 @@ def tool(name: str) -> Any:
 
 @pytest.fixture
 def large_mesh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trees, and room for visits, are taken for no small part of a GPU's memory, though they are."""
+    """Makes trees count as a large share of GPU memory, which are then freed, and limits spare visit capacity to its
+    minimum."""
     from sdfcli import scene
     from sdfcli.octree import visits
 
@@ -83,7 +84,7 @@ def fuzz() -> Any:
 
 @pytest.fixture(scope="session")
 def cpu() -> CpuBackend:
-    """The CPU, with all its threads."""
+    """The CPU with all threads."""
     from sdfcli.backend.cpu import CpuBackend
 
     return CpuBackend()
@@ -91,7 +92,7 @@ def cpu() -> CpuBackend:
 
 @pytest.fixture(scope="session")
 def gpu() -> CudaBackend:
-    """The first GPU. A test that asks for it is skipped without one, or fails if one is required."""
+    """The first GPU. Without one the test is skipped, or fails if one is required."""
     _need_gpu()
     from sdfcli.backend.cuda import CudaBackend
 
@@ -100,8 +101,7 @@ def gpu() -> CudaBackend:
 
 @pytest.fixture
 def heeded() -> Iterator[None]:
-    """What a shell starts in the background ignores interrupts, and so does all that is started from there, unless
-    someone has asked for them."""
+    """Handles interrupts: background jobs of a shell, and their children, ignore SIGINT by default."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -109,9 +109,9 @@ def heeded() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def real_mesh() -> Callable[[str], Path]:
-    """real_mesh("bunny") is the file bunny.ply in the folder SDFCLI_MESHES, real_mesh("real_world/duck.glb") that one.
+    """real_mesh("bunny") is bunny.ply in the folder SDFCLI_MESHES; real_mesh("real_world/duck.glb") is a path below it.
 
-    The test is skipped where SDFCLI_MESHES is not set, and fails where the file is not there.
+    Skips the test where SDFCLI_MESHES is unset; fails where the file is missing.
     """
 
     def find(name: str) -> Path:

@@ -1,4 +1,4 @@
-"""The examples of the documentation, as its pages have them."""
+"""Documentation examples."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from conftest import ROOT
 
 DOCS = ROOT / "docs"
 MARKED = re.compile(r"^<!-- (run|run on a GPU|prints) -->\n```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-"""Blocks under `<!-- run -->` are run, under `<!-- run on a GPU -->` where there is one; those under `<!-- prints -->`
-are what the block before them prints."""
+"""Blocks under `<!-- run -->` are run, under `<!-- run on a GPU -->` where a GPU exists; those under `<!-- prints -->`
+are the output of the preceding block."""
 
 
 def run_python(block: str, names: dict[str, object]) -> None:
-    """Runs a block with the names of those before it. Its text can be read again, as Warp does, like a file's."""
+    """Runs a block with the names of earlier blocks. Its source stays readable like a file's, as Warp requires."""
     file = f"<example {zlib.crc32(block.encode())}>"
     names["__name__"] = "__main__"
     linecache.cache[file] = len(block), None, block.splitlines(keepends=True), file

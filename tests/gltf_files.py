@@ -1,4 +1,4 @@
-"""GLB files that tests write entry by entry."""
+"""GLB files written entry by entry."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FACES = np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
 
 
 class Glb:
-    """A file with one scene, to which accessors, meshes and nodes are added; `tree` is its JSON, to be changed."""
+    """A file with one scene; accessors, meshes and nodes are added. `tree` is its mutable JSON."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -52,7 +52,7 @@ class Glb:
         return len(self.tree["accessors"]) - 1
 
     def sparse(self, places: list[int], rows: npt.ArrayLike, dtype: str = "f4", index: str = "u1") -> dict[str, Any]:
-        """The property `sparse` of an accessor."""
+        """An accessor's `sparse` property."""
         values = np.asarray(rows).astype(f"<{dtype}").tobytes()
         at = {"bufferView": self.view(np.array(places, f"<{index}").tobytes()), "byteOffset": 0}
         at["componentType"] = CODES[index]

@@ -1,5 +1,5 @@
-"""The explicit MPS method in float64, over all pairs of particles: written from Koshizuka, Shibata, Murotani 2014 and
-the steps (i) to (viii) of Tomioka et al. 2025, not from the kernels."""
+"""Explicit MPS method in float64 over all particle pairs: written from Koshizuka, Shibata, Murotani 2014 and steps (i)
+to (viii) of Tomioka et al. 2025, independent of the kernels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _lattice_sums(reach: float) -> tuple[float, float]:
 
 @dataclass
 class Water:
-    """Particles: x, u (n, 3); wall (n,); those that left the box low to high are taken out, n is then smaller."""
+    """Particles: x, u (n, 3); wall (n,). Particles that leave the box low to high are removed, which reduces n."""
 
     x: Floats
     u: Floats
@@ -67,7 +67,7 @@ class Water:
         return np.asarray(self.sound**2 * DENSITY / self.n0 * np.maximum(density - self.n0, 0))
 
     def pairs(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Floats, Floats, Floats]:
-        """Of neighbours: i, j, the way from i to j, its length, the weight."""
+        """Neighbour pairs: i, j, vector from i to j, its length, weight."""
         square = np.sum([(self.x[:, None, k] - self.x[None, :, k]) ** 2 for k in range(3)], axis=0)
         i, j = np.nonzero((square < self.reach**2) & (square > 1e-12 * self.spacing**2))
         length = np.sqrt(square[i, j])

@@ -1,4 +1,4 @@
-"""Slow and obvious float64 answers that the kernels are compared with. No answer comes from code of sdfcli."""
+"""Slow, simple float64 references for the kernels, independent of sdfcli's code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LATTICE_BITS = 20
 
 
 def dot(a: Numbers, b: Numbers) -> Numbers:
-    """Products of the last axes."""
+    """Dot products over the last axis."""
     return np.asarray((a * b).sum(axis=-1))
 
 
@@ -27,13 +27,13 @@ def _over_length(vector: Numbers, length: Numbers) -> Numbers:
 
 
 def distances(points: Numbers, triangles: Numbers) -> Floats:
-    """From each point to each triangle: (n, 3) and (m, 3, 3) to (n, m)."""
+    """Distances (n, m) of points (n, 3) to triangles (m, 3, 3)."""
     return pair_distances(np.asarray(points)[:, None], np.asarray(triangles)[None])
 
 
 def pseudonormals(triangles: Numbers, welded: Numbers) -> Floats:
-    """Those (f, 7, 3) of triangles (f, 3, 3) with corners (f, 3) by number: angle-weighted at a, b, c, at the edges ab,
-    bc, ca, and of the triangle."""
+    """Pseudonormals (f, 7, 3) of triangles (f, 3, 3) with vertex ids (f, 3): angle-weighted at a, b, c, at the edges
+    ab, bc, ca, and of the triangle."""
     side = np.roll(triangles, -1, axis=1) - triangles
     normal = np.cross(side[:, 0], -side[:, 2])
     unit = _over_length(normal, np.linalg.norm(normal, axis=1))
@@ -52,11 +52,11 @@ def pseudonormals(triangles: Numbers, welded: Numbers) -> Floats:
 
 
 def pair_distances(points: Numbers, triangles: Numbers) -> Floats:
-    """From points (..., 3) to triangles (..., 3, 3), which are broadcast.
+    """Distances of points (..., 3) to triangles (..., 3, 3), broadcast.
 
-    The nearest point of a triangle is a corner, or the foot of the perpendicular on an edge's line if that lies between
-    its ends, or the foot on the plane if that lies in the triangle: the least over those seven that are there. The foot
-    on the plane is found in a plane coordinate system with its axes along ab and across it (Gram and Schmidt).
+    The nearest point of a triangle is a corner, the perpendicular foot on an edge's line if between its ends, or the
+    foot on the plane if inside the triangle: the minimum over the existing ones of these seven. The foot on the plane
+    is computed in plane coordinates with axes along ab and perpendicular to it (Gram-Schmidt).
     """
     p = np.asarray(points, np.float64)
     corner = np.asarray(triangles, np.float64)
@@ -84,16 +84,16 @@ def pair_distances(points: Numbers, triangles: Numbers) -> Floats:
 
 
 def distance(points: Numbers, triangles: Numbers) -> Floats:
-    """From each point to the nearest triangle: (n,)."""
+    """Each point's distance to the nearest triangle: (n,)."""
     parts = np.array_split(np.asarray(points), max(1, len(points) * len(triangles) // 200_000))
     return np.concatenate([distances(part, triangles).min(axis=1) for part in parts])
 
 
 def pairs_within(points: Numbers, triangles: Numbers, reach: Numbers) -> tuple[Ints, Ints, Floats]:
-    """All pairs of a point (n, 3) and a triangle (m, 3, 3) no farther apart than the point's reach (n,): the point, the
-    triangle and their distance, (p,) each, sorted by point, distance and triangle.
+    """All pairs of a point (n, 3) and a triangle (m, 3, 3) within the point's reach (n,): point, triangle and distance,
+    (p,) each, sorted by point, distance and triangle.
 
-    Boxes of 64 triangles, then those of single ones, are measured from all points; what is within reach, exactly.
+    Boxes of 64 triangles, then of single ones, are tested against all points; triangles within reach, exactly.
     """
     together = 64
     middle = triangles.mean(axis=1)
@@ -121,7 +121,7 @@ def pairs_within(points: Numbers, triangles: Numbers, reach: Numbers) -> tuple[I
 
 
 def _gaps(points: Numbers, low: Numbers, high: Numbers) -> Floats:
-    """From points to boxes, a little less than it is."""
+    """Distances of points to boxes, rounded slightly down."""
     total = 0.0
     for axis in range(3):
         p = points[..., axis]
@@ -131,7 +131,7 @@ def _gaps(points: Numbers, low: Numbers, high: Numbers) -> Floats:
 
 
 def winding(points: Numbers, triangles: Numbers) -> Floats:
-    """The generalised winding number: all solid angles (van Oosterom and Strackee 1983) over 4 pi, (n,)."""
+    """Generalised winding number (n,): the sum of all solid angles (van Oosterom and Strackee 1983) over 4 pi."""
     corner, p = np.asarray(triangles, np.float64)[None], np.asarray(points, np.float64)[:, None]
     a, b, c = (corner[:, :, k] - p for k in range(3))
     la, lb, lc = (np.sqrt(dot(v, v)) for v in (a, b, c))
@@ -140,7 +140,7 @@ def winding(points: Numbers, triangles: Numbers) -> Floats:
 
 
 def interleave(x: int, y: int, z: int) -> int:
-    """A Morton code bit by bit, x lowest."""
+    """Morton code bit by bit, x lowest."""
     return sum(((c >> bit) & 1) << (3 * bit + axis) for axis, c in enumerate((x, y, z)) for bit in range(21))
 
 
@@ -151,7 +151,7 @@ def deinterleave(key: int) -> tuple[int, int, int]:
 
 
 def lattice(keys: Numbers) -> npt.NDArray[np.int64]:
-    """The lattice coordinates of Morton codes: (n, 3). As `deinterleave`, for many at once."""
+    """Lattice coordinates (n, 3) of Morton codes: a vectorised `deinterleave`."""
     bits = np.asarray(keys, np.uint64)[:, None] >> np.arange(66, dtype=np.uint64).clip(max=63) & np.uint64(1)
     bits[:, 64:] = 0
     weight = 2 ** np.arange(22, dtype=np.int64)
@@ -161,9 +161,9 @@ def lattice(keys: Numbers) -> npt.NDArray[np.int64]:
 def random_field(
     rng: np.random.Generator, splits: int, origin: npt.ArrayLike = 0.0, length: float = 1.0, deep: bool = False
 ) -> Field:
-    """A field over an octree in which random cells were split, with random values; nothing about it is a distance.
+    """A field over an octree with randomly split cells and random values, which are not distances.
 
-    deep: cells that came last are split first.
+    deep: split the most recent cells first.
     """
     leaves = [(0, 0, 0, 0)]
     for _ in range(splits):
@@ -190,7 +190,7 @@ def random_field(
 
 
 class Trilinear:
-    """A stored field, evaluated by searching all leaves for each point and all corners for each leaf."""
+    """A stored field, evaluated by brute force over all leaves per point and all corners per leaf."""
 
     def __init__(self, field: Any) -> None:
         self.origin, self.length = np.asarray(field.domain.origin, np.float64), float(field.domain.length)
@@ -203,7 +203,7 @@ class Trilinear:
         self.corner = np.array([[value[tuple(at)] for at in leaf] for leaf in corners.tolist()])
 
     def leaf(self, points: Numbers) -> npt.NDArray[np.int64]:
-        """The leaf in which each point of the domain lies; at a common face the one further up."""
+        """The leaf that contains each point of the domain; at a common face the upper one."""
         u = np.clip(self._unit(points), 0, 1) * 2.0**LATTICE_BITS
         u = np.minimum(np.floor(u), 2**LATTICE_BITS - 1)[:, None]
         holds = ((u >= self.low) & (u < self.low + self.size[:, None])).all(axis=2)
@@ -215,7 +215,7 @@ class Trilinear:
         return self._polynomial(leaf, self._unit(points))
 
     def __call__(self, points: Numbers) -> tuple[Floats, Floats]:
-        """Values and gradients anywhere: outside of the domain, the distance to it is added."""
+        """Values and gradients anywhere: outside the domain, the distance to the domain is added."""
         unit = self._unit(points)
         inside = np.clip(unit, 0, 1)
         beyond = unit - inside

@@ -1,4 +1,4 @@
-"""Moving meshes made for tests, and files of sequences without a command."""
+"""Moving test meshes, and sequence files without a command."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from shapes import Shape
 
 
 def bending(shape: Shape, frames: int, angle: float = 0.4) -> list[Shape]:
-    """Frames of a shape that is twisted about z, by up to an angle at its ends."""
+    """Frames of a shape twisted about z, up to an angle at its ends."""
     vertices, faces = shape
     found = []
     for share in np.linspace(0, 1, frames):
@@ -30,7 +30,7 @@ def bending(shape: Shape, frames: int, angle: float = 0.4) -> list[Shape]:
 
 
 def write(path: Path, frames: Sequence[Any], times: Sequence[float], **parameters: Any) -> Path:
-    """Builds a sequence on the CPU, and writes it frame after frame."""
+    """Builds a sequence on the CPU and writes it frame by frame."""
     build = SequenceBuild(frames, device="cpu", **parameters)
     with ThreadPoolExecutor(1) as helpers, streamed_hdf5(path) as (file, check):
         writer = SequenceWriter(file, build.domain, np.array(times, np.float64))

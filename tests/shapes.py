@@ -1,4 +1,4 @@
-"""Meshes made for tests, with NumPy only. Each is (vertices, faces); faces are counter-clockwise seen from outside."""
+"""Test meshes, with NumPy only. Each is (vertices, faces); faces are counter-clockwise seen from outside."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def tetrahedron() -> Shape:
 
 
 def octahedron() -> Shape:
-    """Corners at distance 1 on the axes; every face is tilted against all of them."""
+    """Vertices at distance 1 on the axes; each face is tilted against all axes."""
     vertices = np.concatenate((np.eye(3), -np.eye(3)))
     upper = np.array([[0, 1, 2], [1, 3, 2], [3, 4, 2], [4, 0, 2]])
     lower = np.array([[1, 0, 5], [3, 1, 5], [4, 3, 5], [0, 4, 5]])
@@ -27,21 +27,21 @@ def octahedron() -> Shape:
 
 
 def cube() -> Shape:
-    """The cube from -1 to 1, two triangles a side."""
+    """The cube from -1 to 1, two triangles per side."""
     vertices = np.array([[x, y, z] for z in (-1, 1) for y in (-1, 1) for x in (-1, 1)], np.float64)
     sides = [(0, 4, 6, 2), (1, 3, 7, 5), (0, 1, 5, 4), (2, 6, 7, 3), (0, 2, 3, 1), (4, 5, 7, 6)]
     return vertices, np.array([t for a, b, c, d in sides for t in ((a, b, c), (a, c, d))])
 
 
 def box(low: npt.ArrayLike, high: npt.ArrayLike) -> Shape:
-    """Between two corners."""
+    """The box between two corners."""
     low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
     vertices, faces = cube()
     return (low + high) / 2 + vertices * (high - low) / 2, faces
 
 
 def prism(outline: npt.ArrayLike, length: float) -> Shape:
-    """A convex polygon (n, 2), counter-clockwise, drawn out from z = 0 to z = length."""
+    """A counter-clockwise convex polygon (n, 2), extruded from z = 0 to z = length."""
     low = np.pad(np.asarray(outline, np.float64), ((0, 0), (0, 1)))
     n, i = len(low), np.arange(len(low))
     j, k = (i + 1) % n, np.arange(1, n - 1)
@@ -51,13 +51,13 @@ def prism(outline: npt.ArrayLike, length: float) -> Shape:
 
 
 def ring(corners: int, radius: float) -> Floats:
-    """(corners, 2): a regular polygon, counter-clockwise."""
+    """A regular counter-clockwise polygon (corners, 2)."""
     angle = np.arange(corners) * 2 * np.pi / corners
     return radius * np.stack((np.cos(angle), np.sin(angle)), axis=1)
 
 
 def bored(outer: Floats, inner: Floats, height: float) -> Shape:
-    """A prism over a polygon (n, 2), counter-clockwise, with a hole along z over another (n, 2) in it."""
+    """A prism over a counter-clockwise polygon (n, 2), with a hole along z over an inner polygon (n, 2)."""
     n, i = len(outer), np.arange(len(outer))
     rings = [np.pad(ring, ((0, 0), (0, 1)), constant_values=z) for z in (0.0, height) for ring in (inner, outer)]
     low_in, low_out, high_in, high_out = (np.stack((i, (i + 1) % n)) + k * n for k in range(4))
@@ -67,8 +67,8 @@ def bored(outer: Floats, inner: Floats, height: float) -> Shape:
 
 
 def perforated(cells: int, thickness: float) -> Shape:
-    """A square plate of edge 1, of cells x cells squares (an odd number); every second one of every second row is cut
-    out."""
+    """A square plate of edge 1, of cells x cells squares (an odd number), with every second square of every second row
+    cut out."""
     full = np.ones((cells + 2, cells + 2), bool)
     full[[0, -1]] = full[:, [0, -1]] = False
     full[2:-2:2, 2:-2:2] = False
@@ -89,7 +89,7 @@ def perforated(cells: int, thickness: float) -> Shape:
 
 
 def refined(shape: Shape) -> Shape:
-    """Each triangle cut into four at the middles of its edges, which neighbours share."""
+    """Each triangle split into four at its edge midpoints, shared with neighbours."""
     vertices, faces = shape
     sides = np.sort(np.stack((faces, np.roll(faces, -1, axis=1)), axis=2), axis=2)
     pairs, number = np.unique(sides.reshape(-1, 2), axis=0, return_inverse=True)
@@ -101,7 +101,7 @@ def refined(shape: Shape) -> Shape:
 
 
 def icosphere(rounds: int) -> Shape:
-    """20 x 4^rounds triangles; vertices at distance 1."""
+    """Sphere of 20 x 4^rounds triangles and radius 1."""
     g = (1 + 5**0.5) / 2
     rectangle = [(s, t * g) for s in (1, -1) for t in (1, -1)]
     vertices = [(0.0, s, t) for s, t in rectangle] + [(s, t, 0.0) for s, t in rectangle]
@@ -122,13 +122,13 @@ def icosphere(rounds: int) -> Shape:
 
 
 def star(rng: np.random.Generator, rounds: int) -> Shape:
-    """A rough closed surface around the origin: each ray from there meets it once."""
+    """A rough closed surface, met once by each ray from the origin."""
     vertices, faces = icosphere(rounds)
     return vertices * rng.uniform(0.5, 1.0, (len(vertices), 1)), faces
 
 
 def torus(around: int, across: int) -> Shape:
-    """2 x around x across triangles; radii 1 and 0.4, the axis along z."""
+    """Torus of 2 x around x across triangles; radii 1 and 0.4, axis along z."""
     u, v = np.meshgrid(*(np.arange(n) * 2 * np.pi / n for n in (around, across)), indexing="ij")
     ring = 1 + 0.4 * np.cos(v)
     vertices = np.stack((ring * np.cos(u), ring * np.sin(u), 0.4 * np.sin(v)), axis=-1).reshape(-1, 3)
@@ -149,13 +149,13 @@ def sheet(rng: np.random.Generator, cuts: int) -> Shape:
 
 
 def soup(rng: np.random.Generator, count: int, size: float) -> Shape:
-    """Triangles without common vertices, at random places of the unit cube."""
+    """Triangles without shared vertices, at random positions in the unit cube."""
     corners = rng.random((count, 1, 3)) + size * rng.normal(size=(count, 3, 3))
     return corners.reshape(-1, 3), np.arange(3 * count).reshape(-1, 3)
 
 
 def very_many(mirrored: bool) -> Shape:
-    """A triangle whose box holds 4,913 others, two of which cross each other."""
+    """A triangle whose box contains 4,913 others, two of which cross each other."""
     at = np.stack(np.meshgrid(*[np.linspace(0, 0.29, 17)] * 3), axis=-1).reshape(-1, 1, 3)
     small = at + np.array([[0, 0, 0], [0.004, 0, 0], [0, 0.004, 0.004]])
     small[100] = small[99].mean(axis=0) + np.array([[0, -0.001, 0.001], [0, 0.001, -0.001], [0.002, 0.001, 0]])
@@ -164,7 +164,7 @@ def very_many(mirrored: bool) -> Shape:
 
 
 def zoo(rng: np.random.Generator, count: int) -> Shape:
-    """Triangles of every degenerate kind, and sound ones between them; one in ten is there twice."""
+    """Triangles of every degenerate kind, and regular ones between them; one in ten is duplicated."""
     corners = rng.random((count, 3, 3))
     kind = rng.integers(0, 6, count)
     corners[kind == 1] = corners[kind == 1][:, [0, 0, 0]]  # a point
@@ -180,18 +180,18 @@ def zoo(rng: np.random.Generator, count: int) -> Shape:
 
 
 def inside_out(shape: Shape) -> Shape:
-    """The other orientation."""
+    """The shape with opposite orientation."""
     return shape[0], shape[1][:, ::-1].copy()
 
 
 def moved(shape: Shape, scale: float = 1.0, offset: npt.ArrayLike = 0.0, turn: npt.ArrayLike | None = None) -> Shape:
-    """Turned by a matrix, then scaled, then shifted."""
+    """The shape rotated by a matrix, then scaled, then translated."""
     vertices = shape[0] if turn is None else shape[0] @ np.asarray(turn).T
     return scale * vertices + np.asarray(offset, np.float64), shape[1]
 
 
 def hollow(outer: Shape, inner: Shape) -> Shape:
-    """The room between two surfaces, of which the first holds the second."""
+    """The space between two surfaces, the second inside the first."""
     return joined(outer, inside_out(inner))
 
 
@@ -203,25 +203,25 @@ def turn(rng: np.random.Generator) -> Floats:
 
 
 def joined(*shapes: Shape) -> Shape:
-    """All in one mesh."""
+    """All shapes in one mesh."""
     first = np.concatenate(([0], np.cumsum([len(vertices) for vertices, _ in shapes])))
     faces = [start + faces for start, (_, faces) in zip(first[:-1], shapes, strict=True)]
     return np.concatenate([vertices for vertices, _ in shapes]), np.concatenate(faces)
 
 
 def shells(rounds: int) -> Shape:
-    """A ball with a hollow in it, and a smaller ball in the hollow: closed, winding number 0 or 1."""
+    """A ball with a cavity, and a smaller ball in the cavity: closed, winding number 0 or 1."""
     ball = icosphere(rounds)
     return joined(ball, inside_out(moved(ball, 0.7)), moved(ball, 0.4))
 
 
 def overlapping(rng: np.random.Generator, rounds: int) -> Shape:
-    """Two closed surfaces that run through each other: the winding number is 2 where they overlap."""
+    """Two intersecting closed surfaces: the winding number is 2 where they overlap."""
     return joined(star(rng, rounds), moved(star(rng, rounds), 0.9, [0.5, 0.2, 0.1], turn(rng)))
 
 
 def holed(rng: np.random.Generator, shape: Shape, share: float) -> Shape:
-    """Without a random share of its faces, but at least one of them stays."""
+    """The shape without a random share of its faces; at least one face stays."""
     keep = rng.random(len(shape[1])) >= share
     keep[rng.integers(len(keep))] = True
     return shape[0], shape[1][keep]
@@ -235,7 +235,7 @@ def shuffled(rng: np.random.Generator, shape: Shape) -> Shape:
 
 
 def triangles(shape: Shape) -> Floats:
-    """(f, 3, 3) corners."""
+    """Corners (f, 3, 3)."""
     return np.asarray(shape[0][shape[1]])
 
 
@@ -248,7 +248,7 @@ CLOSED: dict[str, Callable[[np.random.Generator], Shape]] = {
     "torus": lambda rng: torus(16, 9),
     "shells": lambda rng: shells(1),
 }
-"""Closed and oriented outwards, without contact between parts: pseudonormals are safe on them."""
+"""Closed and oriented outwards, without contact between parts: pseudonormals are safe."""
 
 ANY: dict[str, Callable[[np.random.Generator], Shape]] = {
     **CLOSED,
@@ -265,4 +265,4 @@ ANY: dict[str, Callable[[np.random.Generator], Shape]] = {
     "tiny": lambda rng: moved(star(rng, 1), 1e-9),
     "huge": lambda rng: moved(torus(9, 5), 1e9, 1e12),
 }
-"""What users bring, and worse."""
+"""Meshes as users have them, and worse."""

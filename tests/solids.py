@@ -1,4 +1,4 @@
-"""Random solids of unit voxels, whose inside is known, and the damage that files do to their surfaces."""
+"""Random solids of unit voxels with known interior, and surface damage as found in files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DAMAGES = ("split", "collapsed", "cracked", "soup", "inward")
 
 
 class Solid(NamedTuple):
-    """A surface, and centres of voxels (n, 3) that are inside or not (n,)."""
+    """A surface, voxel centres (n, 3), and whether they are inside (n,)."""
 
     shape: shapes.Shape
     points: Floats
@@ -26,14 +26,14 @@ class Solid(NamedTuple):
 
 
 def filled(rng: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """Voxels (x, y, z), some of them full."""
+    """Voxels (x, y, z), at least one of them full."""
     while not (voxels := _voxels(rng)).any():
         pass
     return voxels
 
 
 def _voxels(rng: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """Voxels (x, y, z): of a random density, or a block with cavities, of which some hold a block, and so on."""
+    """Voxels (x, y, z) of random density, or a block with cavities, some with blocks inside, and so on."""
     sides = rng.integers(1, 7, 3)
     if rng.random() < 0.5:
         return np.asarray(rng.random(sides) < rng.uniform(0.2, 0.9))
@@ -49,9 +49,9 @@ def _voxels(rng: np.random.Generator) -> npt.NDArray[np.bool_]:
 def surface(
     rng: np.random.Generator, voxels: npt.NDArray[np.bool_], odd: npt.NDArray[np.bool_] | None = None
 ) -> shapes.Shape:
-    """The faces between full and empty voxels, two triangles each, outwards, in any order.
+    """Faces between full and empty voxels, two triangles each, outwards, in random order.
 
-    odd: (3, x + 1, y + 1, z + 1) which of their two diagonals divides the face at a place, across each axis; None: any.
+    odd: (3, x + 1, y + 1, z + 1), the diagonal that splits the face at a position, by axis; None: random.
     """
     full = np.pad(voxels, 1)
     quads, places = [], []
@@ -74,8 +74,7 @@ def surface(
 
 
 def welded_solid(rng: np.random.Generator) -> Solid:
-    """Blocks, each with a surface of its own that may be the other way round. Where two of them touch, their faces have
-    the same vertices."""
+    """Blocks with separate surfaces of random orientation. Touching blocks have the same vertices on common faces."""
     block = (_row if rng.random() < 0.5 else _bricks)(rng).transpose(rng.permutation(3))
     odd = rng.random((3, *np.add(block.shape, 1))) < 0.5
     parts = [surface(rng, block == number, odd) for number in np.unique(block[block > 0])]
@@ -86,8 +85,7 @@ def welded_solid(rng: np.random.Generator) -> Solid:
 
 
 def _row(rng: np.random.Generator) -> Ints:
-    """The number of the block at each voxel (x, y, z), or 0: a row of blocks that touch in all or a part of their
-    sides."""
+    """Block ids by voxel (x, y, z), 0 for none: a row of blocks that touch along all or part of their sides."""
     lengths = rng.integers(1, 4, int(rng.integers(2, 4)))
     block = np.zeros((int(lengths.sum()), 5, 5), np.int64)
     for number, end in enumerate(np.cumsum(lengths), 1):
@@ -97,19 +95,19 @@ def _row(rng: np.random.Generator) -> Ints:
 
 
 def _bricks(rng: np.random.Generator) -> Ints:
-    """The number of the block at each voxel (x, y, z): a layer of bricks, of which one has others all around."""
+    """Block ids by voxel (x, y, z): a layer of bricks, one of them surrounded by others."""
     x, y = (np.searchsorted(np.sort(rng.integers(1, 5, 2)), np.arange(5), side="right") for _ in range(2))
     return np.repeat((1 + 3 * x[:, None] + y)[..., None], int(rng.integers(1, 4)), axis=2)
 
 
 def damaged(rng: np.random.Generator, shape: shapes.Shape, damages: tuple[str, ...]) -> shapes.Shape:
-    """The same surface, otherwise told.
+    """The same surface in a damaged representation.
 
-    split      edges have a vertex in their middle.
-    collapsed  there are degenerate faces: of two equal corners, of three, and along edges.
-    cracked    edges have a vertex in their middle on one of their sides.
+    split      edges have a midpoint vertex.
+    collapsed  degenerate faces: with two or three equal corners, and along edges.
+    cracked    edges have a midpoint vertex on one side only.
     soup       no two faces share a vertex.
-    inward     all faces are the other way round.
+    inward     reversed orientation.
     """
     vertices, faces = shape
     for damage in damages:
@@ -128,7 +126,7 @@ def damaged(rng: np.random.Generator, shape: shapes.Shape, damages: tuple[str, .
 
 
 def _split(rng: np.random.Generator, vertices: Floats, faces: Ints, both: bool, needles: bool = False) -> shapes.Shape:
-    """Some edges get a vertex in their middle, in both of their faces, or in one; with a degenerate face, a needle,
+    """Inserts a midpoint vertex into some edges, in both of their faces, or in one; `needles` adds a degenerate face
     that closes the crack."""
     chosen = rng.random(len(faces)) < 0.3
     start, end, apex = faces[chosen].T
@@ -155,7 +153,7 @@ def _split(rng: np.random.Generator, vertices: Floats, faces: Ints, both: bool, 
 
 
 def lattice_solid(rng: np.random.Generator) -> Solid:
-    """A random one."""
+    """A random solid."""
     voxels = filled(rng)
     some = tuple(damage for damage in DAMAGES if rng.random() < 0.3)
     shape = damaged(rng, surface(rng, voxels), some)
@@ -164,7 +162,7 @@ def lattice_solid(rng: np.random.Generator) -> Solid:
 
 
 def turned_solid(rng: np.random.Generator) -> Solid:
-    """One that is turned, moved and scaled, and whose vertices are rounded, to degenerate faces as well."""
+    """A random solid, rotated, translated and scaled, with rounded vertices and thus degenerate faces."""
     (vertices, faces), points, inside = lattice_solid(rng)
     turn, scale = shapes.turn(rng), 10 ** rng.uniform(-3, 3)
     offset = rng.normal(size=3) * 10 ** rng.uniform(-1, 2)

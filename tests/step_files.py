@@ -1,4 +1,4 @@
-"""STEP files (AP214) of cylinders, for tests: parts of an assembly, each at its places."""
+"""STEP files (AP214) of cylinders: assembly parts with placements."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 Point = tuple[float, float, float]
 Product = tuple[str, str]
-"""The names of a product and of its representation."""
+"""Entity names of a product and its representation."""
 
 
 class _Writer:
-    """Entities of a STEP file, numbered as they come."""
+    """Entities of a STEP file, numbered in order."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -30,7 +30,7 @@ class _Writer:
 
 
 class Assembly(_Writer):
-    """Products: parts of items, and assemblies of these. unit: SI units with a prefix, or `INCH`."""
+    """Products: parts made of items, and assemblies of parts. unit: SI prefix, or `INCH`."""
 
     def __init__(self, unit: str = "MILLI") -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Assembly(_Writer):
         self.home = self.place((0.0, 0.0, 0.0))
 
     def units(self, unit: str) -> str:
-        """A context of representations in a unit."""
+        """A representation context in a unit."""
         if unit == "INCH":
             metre = self.add("(LENGTH_UNIT()NAMED_UNIT(*)SI_UNIT(.MILLI.,.METRE.))")
             measure = self.add(f"LENGTH_MEASURE_WITH_UNIT(LENGTH_MEASURE(25.4),{metre})")
@@ -73,7 +73,7 @@ class Assembly(_Writer):
         return self.product(name, items, "ADVANCED_BREP_SHAPE", context)
 
     def assembly(self, parts: Sequence[tuple[Product, Point]], name: str = "assembly") -> Product:
-        """A product of others, at places."""
+        """A product of other products, at given positions."""
         marks = [self.place(place) for _, place in parts]
         whole, shape = self.product(name, marks)
         for number, (((part, part_shape), _), mark) in enumerate(zip(parts, marks, strict=True)):
@@ -88,11 +88,11 @@ class Assembly(_Writer):
         return whole, shape
 
     def solid(self, radius: float, height: float) -> str:
-        """A cylinder upon the plane z = 0."""
+        """A cylinder on the plane z = 0."""
         return _solid(self, radius, height)
 
     def text(self) -> str:
-        """The file."""
+        """The file's text."""
         head = (
             "ISO-10303-21;\nHEADER;\nFILE_DESCRIPTION((''),'2;1');\n"
             "FILE_NAME('','2026-01-01T00:00:00',(''),(''),'','','');\n"
@@ -102,7 +102,7 @@ class Assembly(_Writer):
 
 
 def cylinder(radius: float, height: float, places: Sequence[Point], unit: str = "MILLI") -> str:
-    """A file with a cylinder upon the plane z = 0, once for each place, in SI units with a prefix, or `INCH`."""
+    """A file with a cylinder on the plane z = 0 at each of `places`, in SI units with a prefix, or `INCH`."""
     file = Assembly(unit)
     part = file.part([file.solid(radius, height)])
     file.assembly([(part, place) for place in places])
@@ -118,7 +118,7 @@ def _product(w: _Writer, app: str, name: str) -> str:
 
 
 def _solid(w: _Writer, radius: float, height: float) -> str:
-    """A cylinder with a seam, from z = 0."""
+    """A cylinder with a seam, starting at z = 0."""
     low, high = ((radius, 0.0, z) for z in (0.0, height))
     ends = [w.add(f"VERTEX_POINT('',{w.point(*each)})") for each in (low, high)]
     circles = [w.add(f"CIRCLE('',{w.place((0.0, 0.0, z))},{radius!r})") for z in (0.0, height)]

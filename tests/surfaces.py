@@ -1,4 +1,4 @@
-"""What tests ask of meshes. NumPy only, from the faces alone."""
+"""Mesh properties for tests. NumPy only, from the faces alone."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from sdfcli.mesh.mesh import Mesh
 
 @dataclass(frozen=True)
 class Topology:
-    """Counts over a mesh.
+    """Mesh counts.
 
     open      directed edges without their opposite.
-    repeated  uses of a directed edge beyond the first: non-manifold, or inconsistently oriented.
+    repeated  repeated uses of a directed edge: non-manifold, or inconsistently oriented.
     euler     vertices - edges + faces.
     unused    vertices without a face.
-    fans      closed rings of faces around vertices, beyond one a vertex: two parts that meet in a vertex.
+    fans      closed face fans beyond one per vertex: two parts that meet in a vertex.
     """
 
     open: int
@@ -40,7 +40,7 @@ def topology(surface: Surface) -> Topology:
     is_open = ~np.isin(edge, opposite)
     rings = 0
     if len(different) == len(edge) and not is_open.any():
-        # The half-edges that leave a vertex, in turn: the opposite of the one before in the same face.
+        # Half-edges around a vertex: the next is the opposite of the preceding edge in the same face.
         place = np.argsort(edge)
         twin = place[np.searchsorted(edge[place], opposite)]
         following = twin[np.arange(len(edge)).reshape(-1, 3)[:, [2, 0, 1]].ravel()]
@@ -55,10 +55,10 @@ def topology(surface: Surface) -> Topology:
 
 
 def orbits(permutation: Any) -> int:
-    """The number of cycles."""
+    """The permutation's cycle count."""
     least = np.arange(len(permutation))
     jump = np.asarray(permutation)
-    while True:  # by doubling: the least number within 1, 2, 4 ... steps
+    while True:  # doubling: the minimum within 1, 2, 4 ... steps
         smaller = np.minimum(least, least[jump])
         if np.array_equal(smaller, least):
             return len(np.unique(least))
@@ -73,13 +73,13 @@ def check_closed(surface: Surface) -> Topology:
 
 
 def volume(surface: Surface | Mesh) -> float:
-    """Of what is closed: negative where faces are the wrong way round."""
+    """A closed surface's volume: negative for inward orientation."""
     a, b, c = (surface.vertices[surface.faces[:, k]] for k in range(3))
     return float(np.einsum("ij,ij->", a, np.cross(b, c)) / 6)
 
 
 def points_about(rng: np.random.Generator, triangles: Any, count: int) -> Any:
-    """(count, 3) float32: in and around the cube, near triangles, and on their corners."""
+    """Points (count, 3) float32: in and around the cube, near triangles, and on their corners."""
     corner = triangles.reshape(-1, 3)
     near = corner[rng.integers(0, len(corner), count)] + rng.normal(size=(count, 3)) * 10.0 ** -rng.uniform(
         1, 6, (count, 1)

@@ -1,4 +1,4 @@
-"""Trees over triangles, and queries of them, for tests that need no scene."""
+"""Trees over triangles and their queries, for tests that need no scene."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from sdfcli.spatial.select import make_index
 
 
 def make_bvh(backend: Backend, unit_triangles: Any) -> Bvh:
-    """The radix tree over triangles (n, 9) in the unit cube."""
+    """Radix tree over triangles (n, 9) in the unit cube."""
     return refit(backend, build_bvh(backend, morton_order(backend, unit_triangles)))
 
 
 def index_of(backend: Backend, bvh: Bvh, query: str = "fast") -> DistanceIndex:
-    """The index of a query over the triangles of a radix tree."""
+    """A query's index over a radix tree's triangles."""
     return make_index(backend, bvh.order, query, bvh)
 
 
 def index_over(backend: Backend, unit_triangles: Any) -> DistanceIndex:
-    """The index of `fast` over triangles (n, 9) in the unit cube."""
+    """The `fast` index over triangles (n, 9) in the unit cube."""
     return make_index(backend, morton_order(backend, np.reshape(unit_triangles, (-1, 9))))
 
 

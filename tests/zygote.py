@@ -1,11 +1,11 @@
-"""Commands in processes of their own, without the time that Python takes to start and import for each.
+"""Commands in their own processes, without Python's start and import time for each.
 
-A server, started once for a process of tests, imports what commands import and starts no thread. For each command it
-forks: the child gets the streams, folder, environment and words, and ends as any interpreter does. Variables that
-Python reads when it starts (PYTHONPATH, LC_ALL) are those of the server, whatever a test sets.
+A server, started once per test process, imports the commands' modules and starts no thread. It forks for each command:
+the child gets the streams, folder, environment and words, and exits as any interpreter does. Variables read by Python
+at start (PYTHONPATH, LC_ALL) are the server's, regardless of a test's environment.
 
-`python zygote.py serve PLACE` is the server; its place is a socket in a folder of its own. `python zygote.py run PLACE
-WORDS` has it run one command, for tests of shell scripts.
+`python zygote.py serve PLACE` is the server; PLACE is a socket path in a private folder. `python zygote.py run PLACE
+WORDS` lets it run one command, for tests of shell scripts.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from collections.abc import Mapping, Sequence
 LENGTH, CODE = struct.Struct("=Q"), struct.Struct("=i")
 STREAMS = 3
 LIMIT = 600
-"""Seconds that a command may take."""
+"""Maximum seconds of a command."""
 
 
 class Command:
-    """`sdfcli WORDS`, begun by the server at a place.
+    """`sdfcli WORDS`, started by the server at `place`.
 
-    streams     file descriptors of its standard streams; None for one that is closed
-    most        how many bytes a file that it writes may have; -1 for any
-    limit       seconds after which it is killed
+    streams     file descriptors of the standard streams; None for a closed one
+    most        maximum bytes of a file it writes; -1 for no limit
+    limit       seconds before it is killed
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class Command:
         self._socket.sendall(request)
 
     def fileno(self) -> int:
-        """What can be read when the command has ended."""
+        """A descriptor that is readable once the command has ended."""
         return self._socket.fileno()
 
     def code(self) -> int:
-        """Its exit status as of subprocess, once it has ended."""
+        """Exit status as in subprocess; waits for the end."""
         with self._socket:
             return int(CODE.unpack(_receive(self._socket, CODE.size))[0])
 
@@ -75,7 +75,7 @@ def _receive(channel: socket.socket, size: int) -> bytes:
 
 
 def _serve(place: str) -> None:
-    """Forks for each connection until standard input ends. Returns in the processes that are to be a command."""
+    """Forks for each connection until standard input ends. Returns in child processes that become a command."""
     import select
 
     _import_all()
@@ -93,13 +93,13 @@ def _serve(place: str) -> None:
                 if os.fork() == 0:
                     listener.close()
                     return _answer(channel)
-            with contextlib.suppress(ChildProcessError):  # all have answered
+            with contextlib.suppress(ChildProcessError):  # no children left
                 while os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG):
                     pass
 
 
 def _answer(channel: socket.socket) -> None:
-    """Waits for a child and tells its status; returns in the child, which is the command from then on."""
+    """Waits for a child and sends its status; returns in the child, which becomes the command."""
     head, streams, _, _ = socket.recv_fds(channel, LENGTH.size, STREAMS)
     numbers, words, cwd, env, most, limit = json.loads(_receive(channel, *LENGTH.unpack(head)))
     child = os.fork()
@@ -123,7 +123,7 @@ def _answer(channel: socket.socket) -> None:
 
 
 def _take_streams(streams: Mapping[int, int]) -> None:
-    """Makes file descriptors the standard streams; those that are not among them are closed, as from the start."""
+    """Makes file descriptors the standard streams; missing ones are closed, as if never opened."""
     for number in range(STREAMS):
         os.close(number)
     for number, stream in streams.items():
@@ -132,7 +132,7 @@ def _take_streams(streams: Mapping[int, int]) -> None:
         os.close(stream)
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         file = None
-        if number in streams:  # as Python opens them: errors without a buffer
+        if number in streams:  # as Python does: stderr unbuffered
             raw = os.fdopen(number, "wb" if number else "rb", 0 if name == "stderr" else -1, closefd=False)
             errors = "backslashreplace" if name == "stderr" else None
             file = io.TextIOWrapper(raw, errors=errors, write_through=name == "stderr")
@@ -141,7 +141,7 @@ def _take_streams(streams: Mapping[int, int]) -> None:
 
 
 def _import_all() -> None:
-    """What commands import, by name or when they first need it."""
+    """Imports all modules of commands, including those imported lazily."""
     import pkgutil
     from importlib import import_module
 
@@ -152,14 +152,14 @@ def _import_all() -> None:
     from sdfcli.cli.app import app
 
     for module in pkgutil.walk_packages(sdfcli.__path__, "sdfcli."):
-        with contextlib.suppress(ImportError):  # what this system, or this installation, does not have
+        with contextlib.suppress(ImportError):  # missing on this system or in this installation
             import_module(module.name)
-    CliRunner().invoke(app, ["schema", "info"])  # Typer imports more when it first reads a command line
-    assert not {"cupy", "torch"} & sys.modules.keys()  # what they start is lost in a child
+    CliRunner().invoke(app, ["schema", "info"])  # Typer imports more on its first command line
+    assert not {"cupy", "torch"} & sys.modules.keys()  # their threads and contexts do not survive a fork
 
 
 def main() -> None:
-    """The server, the commands that it runs, and the program that asks it for one."""
+    """The server, its commands, and the client that requests one."""
     role, place, *words = sys.argv[1:]
     if role == "run":
         streams = [number if _is_open(number) else None for number in range(STREAMS)]

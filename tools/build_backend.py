@@ -1,6 +1,6 @@
-"""Build backend of pyproject.toml: scikit-build-core, with the compiler of the package ziglang where there is none.
+"""Build backend of pyproject.toml: scikit-build-core, with the ziglang package as compiler where none is installed.
 
-Not for `pip install -e`, which compiles again after edits, without this file.
+Not for `pip install -e`, which recompiles after edits without this file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ZIG = "ziglang>=0.15"
 """Clang with the C library and headers of every system: a package of 80 to 100 MB."""
 
 COMPILERS = ("c++", "g++", "clang++")
-"""What CMake looks for on PATH, where CXX does not say it."""
+"""Names that CMake searches on PATH where CXX is unset."""
 
 COMPILER = """#!/bin/sh
 for word; do
@@ -47,14 +47,14 @@ for word; do
 done
 exec {zig} "$@" -nostdlib++ -s
 """
-"""A compiler for CMake. The library needs no C++ library, which Zig would build first, for minutes, nor names for
-debuggers (-s)."""
+"""A compiler for CMake. The library needs neither a C++ library, which Zig would first build for minutes, nor debug
+symbols (-s)."""
 
 
 def target() -> str | None:
-    """What the compiler builds for, in Zig's words; None for a system on which it has not been tried.
+    """The compiler's target in Zig's notation; None for untested systems.
 
-    Not the machine at hand, whose instructions others may not have.
+    Not the local CPU, whose instructions other machines may lack.
     """
     machine = {"AMD64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
     if machine not in ("x86_64", "aarch64") or sys.platform != "linux":
@@ -63,16 +63,16 @@ def target() -> str | None:
 
 
 def needs_zig() -> bool:
-    """Whether this machine has no C++ compiler, and ziglang can stand in."""
+    """Whether this machine lacks a C++ compiler and ziglang can replace it."""
     return "CXX" not in os.environ and not any(map(shutil.which, COMPILERS)) and target() is not None
 
 
 @contextmanager
 def zig(target: str, *flags: str) -> Iterator[None]:
-    """Names Zig's compiler for a target to CMake."""
+    """Sets CXX to Zig's compiler for a target."""
     with tempfile.TemporaryDirectory() as folder:
         program, before = Path(folder) / "c++", os.environ.get("CXX")
-        # Without them Zig builds a library for reports of undefined behaviour.
+        # Otherwise Zig builds a library that reports undefined behaviour.
         words = ["c++", "-target", target, "-fno-sanitize=all", "-g0", *flags]
         program.write_text(COMPILER.format(zig=shlex.join([sys.executable, "-m", "ziglang", *words])))
         program.chmod(0o700)
@@ -86,13 +86,13 @@ def zig(target: str, *flags: str) -> Iterator[None]:
 
 
 def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) -> list[str]:
-    """What a build needs, ziglang among it where there is no compiler."""
+    """Build requirements, including ziglang where there is no compiler."""
     return [*core.get_requires_for_build_wheel(config_settings), *[ZIG] * needs_zig()]
 
 
 def build_wheel(
     wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None
 ) -> str:
-    """A wheel, by the name of its file."""
+    """Builds a wheel and returns its file name."""
     with zig(target() or "") if needs_zig() else nullcontext():
         return core.build_wheel(wheel_directory, config_settings, metadata_directory)

@@ -1,16 +1,16 @@
-"""Least distances of a mesh at poses beside those of collision libraries: the same poses, in one process, by turns.
+"""Minimum distances of a mesh at poses, compared with collision libraries: same poses, one process, interleaved runs.
 
     python tools/collision_peers.py MOVING FIXED [--poses N] [--repeat N] [--tolerance T] [--check] [--points N]
 
-Takes what is installed of coal and python-fcl. FIXED becomes a field here, and a tree of boxes there; MOVING is put at
-random poses: `anywhere`, its middle up to a diagonal of FIXED away from that one's middle, and `touching`, moved from
-there to within a hundredth of the diagonal of a first contact. Everybody has one thread, and sdfcli another row with
-all CPUs. The figures are poses a second, medians of turns taken one after the other, and how many times as fast as
-coal's distance that is. Below, how many poses are of each verdict, how many of them cross by exact tests of triangles,
-and how many of the libraries' distances lie in the bounds; poses that contradict are counted as wrong.
+Uses coal and python-fcl where installed. FIXED becomes a field in sdfcli and a bounding box tree in the libraries.
+MOVING is placed at random poses: `anywhere`, with its centre up to one diagonal of FIXED from FIXED's centre, and
+`touching`, moved from there to within a hundredth of the diagonal of first contact. Each library has one thread; sdfcli
+has a second row with all CPUs. Output: poses per second (medians of interleaved runs) and the ratio to coal's distance.
+Below: pose count by verdict, how many of these cross by exact triangle tests, and how many of the libraries' distances
+lie within the bounds; contradicting poses count as wrong.
 
-With --check, least distances are compared with exact ones of points on MOVING's surface and of all its vertices, too.
-It ends with 1 where anything is wrong.
+--check also compares minimum distances with exact ones of points on MOVING's surface and all its vertices. The exit
+status is 1 if anything is wrong.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from sdfcli.query.sphere_tree import SphereTree
 from sdfcli.verify.accuracy import on_surface
 
 NEAR = 0.01
-"""Maximum way of `touching` poses from a first contact, in diagonals of the fixed mesh."""
+"""Maximum displacement of `touching` poses from first contact, in diagonals of the fixed mesh."""
 
 BISECTIONS = 12
 
 CELLS, ROUNDING = 64, 1e-6
-"""Cells along an edge, and maximum rounding of distances, in diagonals, for the points of --check."""
+"""Cells per edge, and maximum rounding of distances in diagonals, for the points of --check."""
 
 Query = Callable[[Any], Any]
-"""Of poses (t, 4, 4) the distances (t,), or for a crossing test whether triangles cross (t,)."""
+"""Poses (t, 4, 4) to distances (t,), or for a crossing test to whether triangles cross (t,)."""
 
 
 def of_coal(moving: Mesh, fixed: Mesh) -> Iterator[tuple[str, Query]]:
-    """Coal, the successor of hpp-fcl: trees of oriented boxes and spheres swept along rectangles."""
+    """Coal, the successor of hpp-fcl: trees of oriented boxes and rectangle swept spheres."""
     coal = importlib.import_module("coal")
 
     def model(mesh: Mesh) -> Any:
@@ -59,7 +59,7 @@ def of_coal(moving: Mesh, fixed: Mesh) -> Iterator[tuple[str, Query]]:
         return made
 
     one, two, still = model(moving), model(fixed), coal.Transform3s()
-    exactly = coal.DistanceRequest(False, 0.0, 0.0)  # no nearest points, which costs it nothing
+    exactly = coal.DistanceRequest(False, 0.0, 0.0)  # no nearest points, at no cost
 
     def distance(poses: Any) -> Any:
         found = np.empty(len(poses))
@@ -80,7 +80,7 @@ def of_coal(moving: Mesh, fixed: Mesh) -> Iterator[tuple[str, Query]]:
 
 
 def of_fcl(moving: Mesh, fixed: Mesh) -> Iterator[tuple[str, Query]]:
-    """FCL: trees of oriented boxes and spheres swept along rectangles."""
+    """FCL: trees of oriented boxes and rectangle swept spheres."""
     fcl = importlib.import_module("fcl")
 
     def model(mesh: Mesh) -> Any:
@@ -114,7 +114,7 @@ LIBRARIES = {"coal": of_coal, "fcl": of_fcl}
 
 
 def random_poses(moving: Mesh, fixed: Mesh, count: int) -> Any:
-    """Poses (count, 4, 4): turned at random, the middle of `moving` up to a diagonal away from that of `fixed`."""
+    """Poses (count, 4, 4): random rotations, the centre of `moving` up to one diagonal from the centre of `fixed`."""
     rng = np.random.default_rng(12345)
     poses = np.tile(np.eye(4), (count, 1, 1))
     turned, upper = np.linalg.qr(rng.normal(size=(count, 3, 3)))
@@ -128,8 +128,8 @@ def random_poses(moving: Mesh, fixed: Mesh, count: int) -> Any:
 
 
 def touching_poses(field: Field, tree: SphereTree, fixed: Mesh, poses: Any) -> Any:
-    """The poses, moved on the line between both middles to about a first contact: by bisection between two diagonals
-    away, and none."""
+    """Moves poses along the line between both centres to about first contact, by bisection between a separation of two
+    diagonals and none."""
     middle = poses[:, :3, :3] @ tree.mesh.bounds.mean(axis=0) + poses[:, :3, 3]
     way = middle - fixed.bounds.mean(axis=0)
     way /= np.linalg.norm(way, axis=1)[:, None]
@@ -147,7 +147,7 @@ def touching_poses(field: Field, tree: SphereTree, fixed: Mesh, poses: Any) -> A
 
 
 def seconds(queries: dict[str, Query], poses: Any, repeat: int) -> dict[str, float]:
-    """The median time of each query."""
+    """Median time of each query."""
     times: dict[str, list[float]] = {name: [] for name in queries}
     for turn in range(repeat + 1):
         for name, ask in queries.items():
@@ -159,10 +159,10 @@ def seconds(queries: dict[str, Query], poses: Any, repeat: int) -> dict[str, flo
 
 
 def judged(found: Contacts, answers: dict[str, Any], hidden: Any) -> int:
-    """Prints what the libraries say of each verdict, and returns how many poses contradict.
+    """Prints the libraries' answers by verdict and returns the number of contradicting poses.
 
-    answers: by query, (t,). hidden: whether the first vertex lies inside (t,); of a connected mesh that crosses
-    nothing, all do then.
+    answers: by query, (t,). hidden: whether the first vertex lies inside (t,); for a connected mesh without crossings,
+    then every vertex does.
     """
     wrong = np.zeros(len(found), bool)
     crossing = np.any([answer for answer in answers.values() if answer.dtype == bool], axis=0)
@@ -188,7 +188,7 @@ def judged(found: Contacts, answers: dict[str, Any], hidden: Any) -> int:
 
 
 class Cloud:
-    """Points of a mesh's surface and its vertices, in the cells of a lattice."""
+    """Points on a mesh's surface and its vertices, sorted by lattice cell."""
 
     def __init__(self, mesh: Mesh, count: int) -> None:
         points = np.concatenate((on_surface(mesh, count, np.random.default_rng(1)), mesh.vertices))
@@ -200,8 +200,8 @@ class Cloud:
         self.radius = np.maximum.reduceat(away, self.first)
 
     def least(self, index: sdfcli.MeshDistance, pose: Any) -> float:
-        """The least signed distance of all points at a pose. Cells are left out where their centre's distance says that
-        another cell has a lesser one."""
+        """Minimum signed distance of all points at a pose. Cells whose centre distance proves that another cell is
+        nearer are skipped."""
 
         def distance(points: Any) -> Any:
             return index.signed_distance(points @ pose[:3, :3].T + pose[:3, 3])
@@ -213,8 +213,8 @@ class Cloud:
 
 
 def checked(index: sdfcli.MeshDistance, moving: Mesh, poses: Any, found: Contacts, count: int) -> int:
-    """Prints how the least distances of points on the surface and of all vertices lie in the bounds, and returns how
-    many lie below. index: of the fixed mesh."""
+    """Prints where the minimum distances of surface points and vertices lie relative to the bounds; returns how many
+    lie below. index: of the fixed mesh."""
     cloud = Cloud(moving, count)
     points, least = cloud.points, np.array([cloud.least(index, pose) for pose in poses])
     width, above = found.high - found.low, np.maximum(least - found.high, 0)

@@ -1,13 +1,12 @@
-"""Exact distances on the CPU beside those of other libraries: the same points, in one process, by turns.
+"""Exact distances on the CPU, compared with other libraries: same points, one process, interleaved runs.
 
     python tools/compare_peers.py MESH... [--points N] [--repeat N] [--judged N]
 
-Takes what is installed of open3d, fcpw and libigl, needs none. Points come in random order: on a lattice over
-the mesh's box and a tenth of a side around it (grid), near the surface, by half a percent of the diagonal (near), and
-anywhere in the box (rand). Everybody has all CPUs, and the form of points it likes best, made outside of the timing.
-The figures are million points a second, medians of turns taken one after the other, and how many times as fast sdfcli
-is; the largest error, of the diagonal; and how many of the judged points have another sign than the exact winding
-number's.
+Uses open3d, fcpw and libigl where installed; needs none. Points are in random order: on a lattice over the mesh's box
+enlarged by a tenth (grid), on the surface with noise of half a percent of the diagonal (near), and random in the
+enlarged box (rand). Each library has all CPUs, and points in its preferred layout, prepared outside the timing. Output:
+million points per second, medians of interleaved runs; sdfcli's speedup; the maximum error in diagonals; and how many
+of the --judged points differ in sign from the exact winding number.
 """
 
 from __future__ import annotations
@@ -32,23 +31,24 @@ from sdfcli.verify.reference import ExactReference
 NOISE, AROUND, ON_SURFACE = 0.005, 0.05, 1e-6
 
 Query = tuple[bool, Callable[[Any], Any], Callable[[Any], Any], Callable[[Any], Any]]
-"""Whether distances are signed; how points (n, 3) float32 are prepared, asked for, and the answers read as (n,)."""
+"""Whether distances are signed, and functions that prepare points (n, 3) float32, query them, and read the result as
+(n,)."""
 
 
 def as_they_are(values: Any) -> Any:
-    """Nothing to prepare."""
+    """The identity: nothing to prepare."""
     return values
 
 
 def of_sdfcli(mesh: Mesh) -> Iterator[tuple[str, Query]]:
-    """Ours."""
+    """This package."""
     index = sdfcli.MeshDistance((mesh.vertices, mesh.faces), sign="winding", device="cpu")
     yield "sdfcli signed", (True, as_they_are, index.signed_distance, as_they_are)
     yield "sdfcli", (False, as_they_are, index.distance, as_they_are)
 
 
 def of_open3d(mesh: Mesh) -> Iterator[tuple[str, Query]]:
-    """Open3D: Embree, and the parity of a ray's hits."""
+    """Open3D: Embree, and ray parity."""
     tensor = importlib.import_module("open3d").core.Tensor
     scene = importlib.import_module("open3d").t.geometry.RaycastingScene(nthreads=0)
     scene.add_triangles(tensor(mesh.vertices.astype(np.float32)), tensor(mesh.faces.astype(np.uint32)))
@@ -57,7 +57,7 @@ def of_open3d(mesh: Mesh) -> Iterator[tuple[str, Query]]:
 
 
 def of_fcpw(mesh: Mesh) -> Iterator[tuple[str, Query]]:
-    """FCPW: a wide tree by the surface area heuristic."""
+    """FCPW: a wide BVH by the surface area heuristic."""
     fcpw = importlib.import_module("fcpw")
     scene = fcpw.scene_3D()
     scene.set_object_count(1)
@@ -77,7 +77,7 @@ def of_fcpw(mesh: Mesh) -> Iterator[tuple[str, Query]]:
 
 
 def of_libigl(mesh: Mesh) -> Iterator[tuple[str, Query]]:
-    """libigl: a binary tree of boxes."""
+    """libigl: a binary tree of axis-aligned boxes."""
     igl = importlib.import_module("igl")
     vertices, faces = mesh.vertices, mesh.faces.astype(np.int64)
     tree = igl.AABB()
@@ -109,7 +109,7 @@ def point_sets(mesh: Mesh, count: int) -> dict[str, Any]:
 
 
 def seconds(queries: dict[str, Query], points: Any, repeat: int) -> dict[str, float]:
-    """The median time of each query."""
+    """Median time of each query."""
     prepared = {name: prepare(points) for name, (_, prepare, _, _) in queries.items()}
     times: dict[str, list[float]] = {name: [] for name in queries}
     for turn in range(repeat + 1):
@@ -122,7 +122,7 @@ def seconds(queries: dict[str, Query], points: Any, repeat: int) -> dict[str, fl
 
 
 def compare(path: str, count: int, repeat: int, judged: int) -> None:
-    """Prints the rows of one mesh."""
+    """Prints one mesh's rows."""
     mesh = load_mesh(path)
     queries = dict(of_sdfcli(mesh))
     for module, library in LIBRARIES.items():

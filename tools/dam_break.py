@@ -1,7 +1,7 @@
-"""Draws docs/pictures/dam-break.svg: `python tools/dam_break.py`. The dam break's front beside experiments.
+"""Draws docs/pictures/dam-break.svg, the dam break's front and experiments: `python tools/dam_break.py`.
 
-The flow's fronts are in docs/internals/data/dam-break.csv: the outermost particle of `sdfcli flow --case dam-break`,
-and of the case twice as fine, in metres from the column's other side.
+docs/internals/data/dam-break.csv has the computed fronts: the outermost particle of `sdfcli flow --case dam-break` at
+the default and at half the spacing, in metres from the column's far side.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 DATA, FILE = DOCS / "internals" / "data" / "dam-break.csv", DOCS / "pictures" / "dam-break.svg"
 
 WIDTH = 0.26
-"""Of the column, in metres; it is twice as high."""
+"""Column width in metres; the height is twice that."""
 
 Points = list[tuple[float, float]]
 
@@ -47,7 +47,7 @@ LAST, HIGHEST = 3.2, 4.0
 
 
 def fronts() -> dict[int, Points]:
-    """The flow's, in the same units, for each scale."""
+    """Computed fronts by scale, in the units of EXPERIMENTS."""
     found: dict[int, Points] = {scale: [] for scale in LINES}
     with DATA.open(newline="") as file:
         for time, *places in list(csv.reader(file))[1:]:
@@ -57,12 +57,12 @@ def fronts() -> dict[int, Points]:
 
 
 def place(point: tuple[float, float]) -> tuple[float, float]:
-    """In the picture."""
+    """Picture coordinates."""
     return LEFT + ACROSS * point[0] / LAST, TOP + DOWN * (HIGHEST - point[1]) / (HIGHEST - 1)
 
 
 def drawing() -> str:
-    """The picture."""
+    """The SVG."""
     parts = []
     for k in range(7):
         x, y = place((0.5 * k, 1))

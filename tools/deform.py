@@ -1,10 +1,10 @@
-"""A moving mesh from a mesh: a smooth motion that ends where it began.
+"""Creates a moving mesh from a mesh: a smooth periodic motion.
 
     python tools/deform.py MESH OUT.npy [--frames 240] [--motion bend] [--amount 0.05]
     python tools/deform.py MESH FOLDER ...
 
-OUT.npy gets the vertices (frames, v, 3) float32, to go with `--faces MESH`; a folder gets a binary PLY file per frame.
-Frame k of n moves the mesh by amount * sin(2 pi k / n) of its diagonal: the first frame is the mesh at rest.
+OUT.npy gets vertices (frames, v, 3) float32, for use with `--faces MESH`; a folder gets a binary PLY file per frame.
+Frame k of n displaces the mesh by amount * sin(2 pi k / n) of its diagonal: the first frame is the mesh at rest.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(f"{given.out} exists: choose another name")
     mesh = load_mesh(given.mesh)
     packed = given.out.suffix == ".npy"
-    rest = read_file(existing_file(given.mesh))[0] if packed else mesh.vertices  # also those that no face uses
+    rest = read_file(existing_file(given.mesh))[0] if packed else mesh.vertices  # including vertices without faces
     frames = cycle(rest, MOTIONS[given.motion], given.frames, given.amount * mesh.diagonal)
     if packed:
         shape = (given.frames, *rest.shape)

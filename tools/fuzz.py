@@ -1,12 +1,11 @@
-"""Damaged files, as many as you like: `python tools/fuzz.py [--cases N] [--seed S] [KIND ...]`.
+"""Fuzz tests of file readers: `python tools/fuzz.py [--cases N] [--seed S] [KIND ...]`.
 
-Each case is a small whole file with random damage. Whatever it is, reading it must end well or in an SdfError: without
-a crash, without another exception, within seconds, and without much memory. The kinds are `field` and `sequence` (read
-and sampled), `poses`, and the mesh formats. A case is known by its kind and number: `--only KIND NUMBER` runs one
-again, and keeps its file.
+Each case is a small valid file with random damage. Reading must succeed or raise SdfError: no crash, no other
+exception, within seconds, with little memory. The kinds are `field` and `sequence` (read and sampled), `poses`, and the
+mesh formats. A case is identified by kind and number: `--only KIND NUMBER` reruns one and keeps its file.
 
-Needs an installed sdfcli. Cases run in forked processes, whose memory is limited; one that dies, or takes longer than
-LONGEST seconds, is reported by the process that waits for it.
+Needs an installed sdfcli. Cases run in forked processes with limited memory; the parent reports each that dies or takes
+longer than LONGEST seconds.
 """
 
 from __future__ import annotations
@@ -48,14 +47,14 @@ WORDS = [b"nan", b"inf", b"-1", b"0", b"99999999999999999999", b"1e999", b"-", b
 
 
 def cube() -> tuple[Any, Any]:
-    """A cube of twelve triangles."""
+    """A cube of twelve triangles: vertices and faces."""
     vertices = np.array([[x, y, z] for z in (-1, 1) for y in (-1, 1) for x in (-1, 1)], np.float64)
     sides = [(0, 4, 6, 2), (1, 3, 7, 5), (0, 1, 5, 4), (2, 6, 7, 3), (0, 2, 3, 1), (4, 5, 7, 6)]
     return vertices, np.array([t for a, b, c, d in sides for t in ((a, b, c), (a, c, d))])
 
 
 def whole_files() -> dict[str, tuple[str, bytes]]:
-    """For each kind the ending of its files, and one that is sound."""
+    """File suffix and valid content by kind."""
     import trimesh
 
     mesh = trimesh.Trimesh(*cube(), process=False)
@@ -97,14 +96,14 @@ def whole_sequence(path: Path) -> Path:
 
 
 def whole_poses() -> bytes:
-    """Three poses in an array."""
+    """Three poses as a .npy file."""
     with io.BytesIO() as buffer:
         np.save(buffer, np.tile(np.eye(4), (3, 1, 1)))
         return buffer.getvalue()
 
 
 def mixed_ply() -> bytes:
-    """Polygons of different sizes, big-endian, with a list that is of no use."""
+    """Polygons of different sizes, big-endian, with an unused list property."""
     head = (
         "ply\nformat binary_big_endian 1.0\nelement vertex 8\nproperty float x\nproperty float y\nproperty double z\n"
         "element face 3\nproperty list uchar int vertex_indices\nproperty list ushort uchar more\nend_header\n"
@@ -116,7 +115,7 @@ def mixed_ply() -> bytes:
 
 
 def damaged(rng: np.random.Generator, content: bytes) -> bytes:
-    """A few random changes, of bytes, numbers, words and pieces."""
+    """Applies a few random changes to bytes, numbers, words and ranges."""
     data = bytearray(content)
     for _ in range(1 + rng.geometric(0.4)):
         if not data:
@@ -150,7 +149,7 @@ def damaged(rng: np.random.Generator, content: bytes) -> bytes:
 
 
 def damaged_parts(rng: np.random.Generator, content: bytes) -> bytes:
-    """A field whose arrays and attributes were changed, with right sums: what a hostile writer would do."""
+    """A field with changed arrays and attributes and valid checksums, as a hostile writer would produce."""
     import h5py
 
     with h5py.File(io.BytesIO(content)) as file:
@@ -196,7 +195,7 @@ def damaged_parts(rng: np.random.Generator, content: bytes) -> bytes:
 
 
 def damaged_chunks(rng: np.random.Generator, content: bytes) -> bytes:
-    """A field with a chunk of another content, which fits its own checksum: shorter, longer, empty, or noise."""
+    """A field with one chunk of different content and a matching checksum: shorter, longer, empty, or noise."""
     import h5py
 
     from sdfcli.field.chunks import fletcher32
@@ -225,7 +224,7 @@ def damaged_chunks(rng: np.random.Generator, content: bytes) -> bytes:
 
 
 def attributes_sha256(file: Any) -> str:
-    """As docs/reference/file.md has it."""
+    """The hash defined in docs/reference/file.md."""
     digest = hashlib.sha256()
     for name, value in sorted(file.attrs.items()):
         if name != "attributes_sha256":
@@ -235,8 +234,8 @@ def attributes_sha256(file: Any) -> str:
 
 
 def seal(file: Any) -> None:
-    """Gives an open field the checksums of what it holds now, as far as that can be read: what a hostile writer would
-    do."""
+    """Updates an open field's checksums to its current content as far as that is readable, as a hostile writer
+    would."""
     from sdfcli.field import store
 
     with contextlib.suppress(*FAULTS, AttributeError):
@@ -244,13 +243,13 @@ def seal(file: Any) -> None:
             file.attrs["nearest_sha256"] = np.bytes_(hashlib.sha256(file["nearest"][()].tobytes()).hexdigest())
         field = store._field(file, int(file.attrs["format_version"]))
         file.attrs["content_sha256"] = np.bytes_(field.content_sha256)
-    with contextlib.suppress(AttributeError):  # an attribute that is neither text nor number
+    with contextlib.suppress(AttributeError):  # an attribute neither text nor number
         if "attributes_sha256" in file.attrs:
             file.attrs["attributes_sha256"] = np.bytes_(attributes_sha256(file))
 
 
 def told_otherwise(rng: np.random.Generator, info: Any) -> bytes:
-    """An info with entries of other types and ranges."""
+    """`info` with entries of wrong types and ranges."""
     for _ in range(1 + rng.geometric(0.5)):
         part = info
         while (inner := [each for each in part.values() if isinstance(each, dict) and each]) and rng.random() < 0.6:
@@ -262,7 +261,7 @@ def told_otherwise(rng: np.random.Generator, info: Any) -> bytes:
 
 @functools.cache
 def whole_field() -> sdfcli.Field:
-    """The field that is damaged."""
+    """The undamaged field."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "field.h5")
         path.write_bytes(whole_files()["field"][1])
@@ -270,7 +269,7 @@ def whole_field() -> sdfcli.Field:
 
 
 def read_field(path: Path) -> None:
-    """Everything that is done with a field's file."""
+    """Every operation on a field file."""
     field = sdfcli.load(path)
     show(path, field)
     points = field.domain.origin + np.linspace(-0.5, 1.5, 40)[:, None] * field.domain.length
@@ -280,7 +279,7 @@ def read_field(path: Path) -> None:
 
 
 def show(path: Path, field: sdfcli.Field) -> None:
-    """What people see of a field."""
+    """Everything displayed about a field."""
     from sdfcli.batch.job import outcome_of_field
     from sdfcli.batch.messages import Settings
     from sdfcli.cli.info import rows
@@ -295,7 +294,7 @@ def show(path: Path, field: sdfcli.Field) -> None:
 
 
 def read_sequence(path: Path) -> None:
-    """Everything that is done with a sequence's file."""
+    """Every operation on a sequence file."""
     found = sdfcli.load_sequence(path)
     points = found.domain.origin + np.linspace(-0.5, 1.5, 40)[:, None] * found.domain.length
     for time_ in (float(found.times[0]), float(found.times[0] + found.times[-1]) / 2):
@@ -308,14 +307,14 @@ def read_sequence(path: Path) -> None:
 
 @functools.cache
 def whole_hashes() -> tuple[str, list[str]]:
-    """Those of the sequence that is damaged."""
+    """Content hashes of the undamaged sequence and its frames."""
     with tempfile.TemporaryDirectory() as folder:
         found = sdfcli.load_sequence(whole_sequence(Path(folder, "sequence.h5")))
         return found.content_sha256, [found.at(frame).content_sha256 for frame in range(len(found))]
 
 
 def read_mesh(path: Path) -> None:
-    """What every use of a mesh begins with."""
+    """Loading, the first step of every use of a mesh."""
     mesh = load_mesh(path)
     assert np.isfinite(mesh.vertices).all()
     assert 0 <= mesh.faces.min() <= mesh.faces.max() < len(mesh.vertices)
@@ -332,7 +331,7 @@ def read_poses(path: Path) -> None:
 
 
 def case(kind: str, number: int, folder: Path, files: dict[str, tuple[str, bytes]]) -> Path:
-    """Writes the file of a case; returns where."""
+    """Writes a case's file and returns its path."""
     rng = np.random.default_rng([number, *kind.encode()])
     ending, content = files[kind]
     content = {"field-parts": damaged_parts, "field-chunks": damaged_chunks}.get(kind, damaged)(rng, content)
@@ -342,7 +341,7 @@ def case(kind: str, number: int, folder: Path, files: dict[str, tuple[str, bytes
 
 
 def run(kind: str, path: Path) -> str:
-    """`read` or `refused`. Raises whatever else happens."""
+    """Returns `read` or `refused`. Raises any other failure."""
     fields = dict.fromkeys(("field", "field-parts", "field-chunks"), read_field)
     readers = {**fields, "sequence": read_sequence, "poses": read_poses}
     try:
@@ -353,7 +352,7 @@ def run(kind: str, path: Path) -> str:
         if "\n" in str(error) or not str(error).startswith(str(path)):
             raise AssertionError(f"not a message of one line that begins with the file: {error}") from error
         return "refused"
-    if kind in ("field", "field-chunks"):  # its checksums are those that were right before it was damaged
+    if kind in ("field", "field-chunks"):  # checksums are of the undamaged content
         found, whole = sdfcli.load(path), whole_field()
         assert (found.content_sha256, found.info) == (whole.content_sha256, whole.info), "damage was not noticed"
         assert np.array_equal(found.nearest, whole.nearest), "damage was not noticed"
@@ -361,14 +360,14 @@ def run(kind: str, path: Path) -> str:
 
 
 def work(kind: str, numbers: range, files: dict[str, tuple[str, bytes]], folder: Path, board: mmap.mmap) -> None:
-    """Runs cases one after the other, and writes on the board which one it is at, and how many were read."""
+    """Runs cases in sequence; writes the current number and the count of successful reads to `board`."""
     with open("/proc/self/statm") as file:
         held = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (held + MOST_MEMORY,) * 2)
     read = 0
     for number in numbers:
         board[:16] = struct.pack("<QQ", number, read)
-        signal.alarm(LONGEST)  # without a handler: it ends the process, even from within a library
+        signal.alarm(LONGEST)  # no handler: ends the process, even inside a library
         try:
             read += run(kind, case(kind, number, folder, files)) == "read"
         except BaseException:
@@ -379,7 +378,7 @@ def work(kind: str, numbers: range, files: dict[str, tuple[str, bytes]], folder:
 
 
 def main() -> None:
-    """Runs the cases that were asked for; the exit status is 1 if one was wrong."""
+    """Runs the requested cases; the exit status is 1 if any failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kinds", nargs="*", help="field, field-parts, stl, ply, ...; all by default")
     parser.add_argument("--cases", type=int, default=2000, help="of each kind")
@@ -396,7 +395,7 @@ def main() -> None:
 
 
 def fuzz(kind: str, seed: int, cases: int, files: dict[str, tuple[str, bytes]]) -> int:
-    """Runs cases of one kind in processes of BATCH each; returns how many went wrong."""
+    """Runs cases of one kind in processes of BATCH each; returns the failure count."""
     number, wrong, read, start = seed, 0, 0, time.monotonic()
     board = mmap.mmap(-1, 16)
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:

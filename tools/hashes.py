@@ -1,7 +1,7 @@
-"""Pins the bits of fields: `python tools/hashes.py` writes tests/hashes.csv anew with the installed sdfcli.
+"""Pins the bits of fields: `python tools/hashes.py` rewrites tests/hashes.csv with the installed sdfcli.
 
-A row has the number of leaves and the hash of a field's content: of a sample mesh or a generated solid, by each octree.
-`tests/test_hashes.py` builds them again. Whoever changes them says so in CHANGELOG.md.
+A row has a field's leaf count and content hash, for a sample mesh or a generated solid and each octree.
+`tests/test_hashes.py` rebuilds the fields. Changes of the table need a line in CHANGELOG.md.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TOLERANCE = 4e-3
 
 
 class Row(NamedTuple):
-    """A field. tolerance: as a fraction of the diagonal."""
+    """A field's row. tolerance: fraction of the diagonal."""
 
     mesh: str
     octree: str
@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
 
 def wanted() -> Iterator[Row]:
-    """The rows, without what a build finds: each mesh by both octrees, and the README's one as it stands there."""
+    """Rows without build results: each mesh by both octrees, and the README's example with its tolerance."""
     for mesh in (*SAMPLES, *(f"solid {seed}" for seed in SOLIDS)):
         for octree in ("adaptive", "bvh"):
             yield Row(mesh, octree, TOLERANCE)
@@ -43,13 +43,13 @@ def wanted() -> Iterator[Row]:
 
 
 def built(row: Row, device: str = "cpu") -> Row:
-    """A row with what a build finds."""
+    """The row with its build results."""
     field = sdfcli.build(_source(row.mesh), octree=row.octree, tolerance=row.tolerance, device=device)
     return row._replace(leaves=len(field.leaf_key), content_sha256=field.content_sha256)
 
 
 def known() -> list[Row]:
-    """The rows of the table."""
+    """The table's rows."""
     with TABLE.open(newline="") as table:
         rows = list(csv.DictReader(table))
     return [Row(**{**row, "tolerance": float(row["tolerance"]), "leaves": int(row["leaves"])}) for row in rows]

@@ -49,7 +49,7 @@ KERNEL_WIDTH = 300
 
 
 def box(x: float, y: float, width: float, height: float, name: str, words: str, colour: str) -> str:
-    """A room with its name and what it provides."""
+    """A labelled rectangle: name in bold, then its description."""
     middle = y + height / 2 + 5
     return (
         f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="4" fill="{colour}" stroke="#555"/>\n'

@@ -1,8 +1,7 @@
-"""Makes the manual pages from the command line's own help, as the tables of options in the documentation.
+"""Generates manual pages from the command line's help, like the documentation's option tables.
 
-`python tools/manual.py` writes sdfcli.1 and a page for each command, for `man sdfcli` and `man sdfcli-build`, into
-sdfcli/man, from where the wheel takes them to share/man/man1. They have no date and no version: they change with the
-help alone.
+`python tools/manual.py` writes sdfcli.1 and one page per command, for `man sdfcli` and `man sdfcli-build`, into
+sdfcli/man; the wheel installs them to share/man/man1. Pages have no date or version: they change only with the help.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "sdfcli" / "man"
 
 
 def pages() -> dict[str, str]:
-    """The pages by the names of their files."""
+    """Pages by file name."""
     import typer
 
     from sdfcli.cli.app import NAMES, app
@@ -46,7 +45,7 @@ def pages() -> dict[str, str]:
 
 
 def _page(name: str) -> str:
-    """The name of a command's page, sdfcli-bench-scan."""
+    """A command's page name, as in sdfcli-bench-scan."""
     return f"sdfcli-{name.replace(' ', '-')}"
 
 
@@ -80,7 +79,7 @@ def _head(name: str, summary: str) -> list[str]:
 
 
 def _options(command: Any) -> list[str]:
-    """The options, with their values and defaults."""
+    """Options with values and defaults."""
     lines, hints = [".SH OPTIONS"], typing.get_type_hints(inspect.unwrap(command.callback))
     for each in command.params:
         if each.hidden or not each.opts[0].startswith("-"):
@@ -98,7 +97,7 @@ def _options(command: Any) -> list[str]:
 
 
 def _summary(command: Any) -> str:
-    """The first sentence of a command's help."""
+    """First sentence of a command's help."""
     return re.split(r"(?<=[.;:])\s", _text(command.help or ""))[0].rstrip(";:.") + "."
 
 
@@ -107,7 +106,7 @@ def _text(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """A text for roff: with hyphens that can be copied, and no line that looks like a request."""
+    """Text escaped for roff: hyphens remain copyable, and no line starts like a request."""
     text = text.replace("\\", r"\e").replace("-", r"\-")
     return rf"\&{text}" if text[:1] in (".", "'") else text
 

@@ -1,11 +1,11 @@
-"""Which tests notice that a line is wrong: `python tools/mutants.py [NAME ...] [--list] [--jobs N]`.
+"""Mutation tests: `python tools/mutants.py [NAME ...] [--list] [--jobs N]`.
 
-A mutant is one wrong line. Each is put into a copy of the source tree, whose kernels are built again where a header is
-changed, and its tests have to fail there. NAME: mutants whose name contains it; without any, all. The exit status is 1
-where a mutant survives that is not expected to, and where one that is expected to survive is killed.
+A mutant is one wrong line. Each is put into a copy of the source tree, whose kernels are rebuilt after a header change,
+and its tests must fail there. NAME selects mutants whose name contains it; default: all. The exit status is 1 if a
+mutant survives unexpectedly, or is killed although expected to survive.
 
-Needs the packages that the tests need, CMake and g++. Kernels are built with little optimisation: their bits are the
-same.
+Needs the test dependencies, CMake and g++. Kernels are built with little optimisation, which does not change their
+bits.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ ROOT = Path(__file__).resolve().parents[1]
 COPIED = ("pyproject.toml", "sample_meshes", "sdfcli", "tests", "tools")
 LIBRARY = "libsdfcli_kernels.so"
 PATIENCE = 900
-"""Seconds after which a mutant counts as killed: its tests do not end."""
+"""Timeout in seconds, after which a mutant counts as killed."""
 WITHOUT_REDIRECTION = """import sys
 sys.meta_path[:] = [each for each in sys.meta_path if "ScikitBuild" not in type(each).__name__]
 """
-"""A sitecustomize.py: of an editable install, whose finder comes before all folders."""
+"""A sitecustomize.py that removes an editable install's finder, which would precede all folders."""
 SURVIVED = "survived"
 
 
 class Mutant(NamedTuple):
     """A wrong line.
 
-    name      a name of one or few words.
-    file      the file, from the root on.
-    old, new  its text, which is there once, and the wrong one.
-    tests     the tests that must see it, as pytest takes them, without parameters.
-    reason    why no test can; empty where one must.
+    name      one or few words.
+    file      path from the root.
+    old, new  original text, which occurs once, and the mutation.
+    tests     tests that must fail, as pytest arguments, without parameters.
+    reason    why no test can detect the mutant; empty where one must.
     """
 
     name: str
@@ -61,7 +61,7 @@ READERS, GLTF, LINES = "tests/mesh/test_readers.py", "tests/mesh/test_gltf.py", 
 K, FORMATS = "sdfcli/kernels", "sdfcli/mesh/formats"
 
 MUTANTS = [
-    # ---- The judgement of cells ----
+    # ---- Cell classification ----
     Mutant(
         "bend is half",
         f"{K}/octree/error.h",
@@ -112,7 +112,7 @@ MUTANTS = [
         "if (empty_between(abs_of(corner[c]), abs_of(corner[e]), 0.5f * way)) return true;",
         (HASHES,),
     ),
-    # ---- What threads of a GPU do together ----
+    # ---- GPU thread cooperation ----
     Mutant("scan: sums before", f"{K}/base/grid.h", "if (k < warp) before += sums[k];", "", (VISITS,)),
     Mutant(
         "scan: no meeting",
@@ -164,7 +164,7 @@ MUTANTS = [
         "",
         (VISITS,),
     ),
-    # ---- Walks ----
+    # ---- Traversal ----
     Mutant(
         "no margin of boxes",
         f"{K}/base/constants.h",
@@ -446,7 +446,7 @@ MUTANTS = [
 
 
 class Copy:
-    """A copy of the source tree, with kernels of its own."""
+    """A copy of the source tree, with its own kernels."""
 
     def __init__(self, folder: Path) -> None:
         self.tree, self._build = folder / "tree", folder / "build"
@@ -463,7 +463,7 @@ class Copy:
         self._library = folder / LIBRARY
         self._environment = {
             **os.environ,
-            "CI": "1",  # examples that are the same each time
+            "CI": "1",  # reproducible Hypothesis examples
             "PYTHONPATH": str(self.tree),
             "SDFCLI_KERNEL_LIBRARY": str(self._library),
             "PYTEST_DEBUG_TEMPROOT": str(folder),
@@ -472,7 +472,7 @@ class Copy:
         self._plain = self._library.read_bytes()
 
     def tested(self, mutant: Mutant) -> str:
-        """The first of its tests that fails; SURVIVED where none does."""
+        """The mutant's first failing test; SURVIVED if none fails."""
         file = self.tree / mutant.file
         text = file.read_text()
         if text.count(mutant.old) != 1:
@@ -489,7 +489,7 @@ class Copy:
             self._library.write_bytes(self._plain)
 
     def failure(self, tests: tuple[str, ...]) -> str:
-        """The first of some tests that fails; SURVIVED where none does."""
+        """The first failing test; SURVIVED if none fails."""
         run = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "", *tests]
         try:
             ended = subprocess.run(
@@ -507,7 +507,7 @@ class Copy:
         if ended.returncode == 0:
             return SURVIVED
         if ended.returncode < 0:
-            at = re.search(r'([^/"]+\.py)", line \d+ in (test_\w+)', ended.stdout)  # as faulthandler has it
+            at = re.search(r'([^/"]+\.py)", line \d+ in (test_\w+)', ended.stdout)  # faulthandler's format
             return f"{'::'.join(at.groups()) if at else 'a process'}, signal {-ended.returncode}"
         failed = re.search(r"^FAILED (?:\S*/)?(.+?)(?: - |$)", ended.stdout, re.MULTILINE)
         if failed is None:
@@ -548,7 +548,8 @@ def main() -> None:
 
 
 def results(mutants: list[Mutant], jobs: int) -> dict[str, str]:
-    """What kills each mutant, by name; some at a time, each in a copy of its own. Without a mutant, all tests pass."""
+    """The killer of each mutant, by name; `jobs` mutants run concurrently, each in its own copy. Without mutants, all
+    tests must pass."""
     copies: SimpleQueue[Copy] = SimpleQueue()
 
     def tested(mutant: Mutant) -> str:

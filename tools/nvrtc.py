@@ -1,4 +1,4 @@
-"""NVIDIA's run-time compiler for CUDA, which needs no GPU."""
+"""NVRTC, NVIDIA's run-time CUDA compiler; needs no GPU."""
 
 from __future__ import annotations
 
@@ -16,30 +16,29 @@ class CompileError(Exception):
 
 @functools.cache
 def library() -> ctypes.CDLL:
-    """The library from the wheel nvidia-cuda-nvrtc, which is part of the extra `test` on Linux.
+    """The library of the nvidia-cuda-nvrtc wheel, part of the extra `test` on Linux.
 
-    Raises FileNotFoundError without it.
+    Raises FileNotFoundError if missing.
     """
     found = [lib for folder in sys.path for lib in Path(folder, "nvidia").glob("**/libnvrtc.so*")]
     if not found:
         raise FileNotFoundError("no NVRTC: pip install '.[test]'")
     path = max(found)
     for builtins in path.parent.glob("libnvrtc-builtins.so*"):
-        ctypes.CDLL(
-            str(builtins)
-        )  # some versions look for it in the system's folders only, unless it is loaded already
+        # Some versions search it in system folders only, unless already loaded.
+        ctypes.CDLL(str(builtins))
     return ctypes.CDLL(str(path))
 
 
 def version() -> tuple[int, int]:
-    """Of the compiler."""
+    """Compiler version (major, minor)."""
     major, minor = ctypes.c_int(), ctypes.c_int()
     library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
     return major.value, minor.value
 
 
 def compile_kernels(source: str, *options: str, result: str = "CUBIN") -> bytes:
-    """A module compiled as CuPy does, with these options beside its own.
+    """Compiles a module as CuPy does, with additional options.
 
     result  CUBIN for a real architecture (sm_90), PTX for a virtual one (compute_90)
 

@@ -1,10 +1,10 @@
-"""The generated parts of the documentation. MkDocs calls `on_page_markdown` for each page (`hooks` in mkdocs.yml).
+"""Generated parts of the documentation. MkDocs calls `on_page_markdown` for each page (`hooks` in mkdocs.yml).
 
-Marks in a page stand for tables: `<!-- options: build -->` for that command's arguments and options, as Typer knows
-them, `<!-- formats: export -->` for the formats that it writes, `<!-- table: builds.csv -->` for the rows of that file
-in docs/internals/data, `<!-- log: 2 -->` for the two changes of each subject that brought most, out of log/*.csv, and
-from sdfcli/cli/schemas.py `<!-- json: outputs -->` for a section for each output of `--json`, `<!-- json: common -->`
-for the keys of several.
+Marks in a page are replaced: `<!-- options: build -->` by the command's arguments and options, from Typer; `<!--
+formats: export -->` by its output formats; `<!-- table: builds.csv -->` by the rows of that file in
+docs/internals/data; `<!-- log: 2 -->` by each subject's two most effective changes, from log/*.csv; and from
+sdfcli/cli/schemas.py `<!-- json: outputs -->` by a section per output of `--json`, `<!-- json: common -->` by the keys
+shared by several.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT / "docs" / "internals" / "data"
 LOG = ROOT / "log"
 
-LARGE = 1.2  # the least ratio of a change that is shown
-LONG = 30  # words of a measurement that is too long for a table
+LARGE = 1.2  # minimum ratio of a listed change
+LONG = 30  # maximum words of a listed measurement
 NUMBER = r"(\d+(?:,\d{3})*(?:\.\d+)?)"
 RATIO = re.compile(rf"(?<![\w.,]){NUMBER}(?: (?:ms|s|MB))? to {NUMBER}(?!\d|[.,]\d| times)|(?<![\w.,]){NUMBER}x")
 
@@ -31,7 +31,7 @@ TYPES = {str: "TEXT", Path: "PATH", int: "INTEGER", float: "NUMBER"}
 
 
 def command(name: str) -> Any:
-    """A command of sdfcli, as Typer makes it."""
+    """A command of sdfcli, from Typer."""
     import typer
 
     from sdfcli.cli.app import app
@@ -41,7 +41,7 @@ def command(name: str) -> Any:
 
 
 def options(name: str) -> str:
-    """The arguments and options of a command: a Markdown table."""
+    """A command's arguments and options: a Markdown table."""
     made = command(name)
     hints = typing.get_type_hints(inspect.unwrap(made.callback), include_extras=False)
     rows = []
@@ -58,7 +58,7 @@ def options(name: str) -> str:
 
 
 def value_name(hint: Any) -> str:
-    """What a value is called; nothing for a flag."""
+    """A value's placeholder; empty for a flag."""
     held = [each for each in (hint, *typing.get_args(hint)) if each in TYPES]
     return TYPES[held[0]] if held else ""
 
@@ -72,7 +72,7 @@ def _default(parameter: Any) -> str:
 
 
 def _code(*words: str) -> str:
-    return ", ".join(f"`{word}`" for word in words if word)  # Markdown splits no row within code
+    return ", ".join(f"`{word}`" for word in words if word)  # Markdown does not split rows within code
 
 
 def _cell(text: str) -> str:
@@ -80,7 +80,7 @@ def _cell(text: str) -> str:
 
 
 def table(name: str) -> str:
-    """A file of measurements: a Markdown table, columns of numbers to the right."""
+    """A measurement file as a Markdown table, numeric columns right-aligned."""
     with (DATA / name).open(newline="") as file:
         rows = [[_cell(cell) for cell in row] for row in csv.reader(file)]
     if len({len(row) for row in rows}) != 1:
@@ -92,7 +92,7 @@ def table(name: str) -> str:
 
 
 def changes(most: str) -> str:
-    """Of each subject of the log at most that many kept changes, those of the largest ratios first: a table."""
+    """A table of each subject's kept changes, at most `most` of them, largest ratios first."""
     rows = [["subject", "change", "measured", "on"]]
     for path in sorted(LOG.glob("*.csv")):
         with path.open(newline="") as file:
@@ -107,7 +107,7 @@ def changes(most: str) -> str:
 
 
 def gain(measured: str) -> float:
-    """The first ratio that a measurement states, as "3.1x" or "62 to 20 ms"; 0 where it states none."""
+    """The first ratio stated by a measurement, as "3.1x" or "62 to 20 ms"; 0 without one."""
     found = RATIO.search(measured)
     if not found:
         return 0.0
@@ -116,14 +116,14 @@ def gain(measured: str) -> float:
 
 
 def markdown(rows: list[list[str]]) -> str:
-    """A Markdown table; the first row is its head."""
+    """A Markdown table; the first row is the header."""
     head, *body = rows
     lines = [head, ["---"] * len(head), *body]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def keys(which: str) -> str:
-    """The keys of several outputs of `--json`, `common`; or a section for each of the `outputs`, with its keys."""
+    """Keys shared by several outputs of `--json` (`common`), or a section with keys for each of the `outputs`."""
     from sdfcli.cli.schemas import COMMON, OUTPUTS, VERSION
 
     if which == "common":
@@ -152,7 +152,7 @@ KINDS = {
 
 
 def _kind(schema: dict[str, Any]) -> str:
-    """A kind of value in a few words."""
+    """A short description of a value's type."""
     if "const" in schema:
         return _code(str(schema["const"]))
     if "enum" in schema:
@@ -164,7 +164,7 @@ def _kind(schema: dict[str, Any]) -> str:
 
 
 def formats(_: str) -> str:
-    """The formats of a command: a Markdown table."""
+    """The export formats: a Markdown table."""
     from sdfcli.export import FORMATS
 
     rows = [[_code(ending), each.holds, each.programs, each.made_by] for ending, each in FORMATS.items()]
@@ -175,5 +175,5 @@ MAKERS = {"options": options, "formats": formats, "table": table, "log": changes
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """A page with its generated parts. Raises KeyError for a mark that none of them has."""
+    """The page with its generated parts. Raises KeyError for an unknown mark."""
     return MARK.sub(lambda found: MAKERS[found[1]](found[2]), markdown)

@@ -1,9 +1,9 @@
-"""Whole builds, as a user runs them: seconds, memory, file. `python tools/performance.py MESH... [--device cuda]`.
+"""Complete builds as users run them: seconds, memory, file. `python tools/performance.py MESH... [--device cuda]`.
 
-Each build is a process of its own, `sdfcli build MESH`, whose start, reading, checking and writing count. Prints a CSV
-with a row a mesh: the medians of the seconds by the clock and of the processor seconds of all threads, the largest
-resident memory of the host (MB), leaves, and the size of the file (MB). The first run of a mesh is left out: it reads
-the file from the disk, and on a GPU may compile kernels.
+Each build is a separate `sdfcli build MESH` process, timed with its start, reading, checks and writing. Prints a CSV
+row per mesh: median wall-clock seconds, median processor seconds of all threads, maximum resident host memory (MB),
+leaves, and file size (MB). Each mesh's first run is discarded: it reads the file from disk, and on a GPU may compile
+kernels.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COLUMNS = ("mesh", "triangles", "device", "seconds", "processor seconds", "host 
 
 
 def build(program: str, mesh: Path, options: list[str], folder: Path) -> dict[str, Any]:
-    """Figures of one build."""
+    """Runs one build and returns its figures."""
     command = [program, "build", str(mesh), "-o", str(folder / "field.h5"), "--force", "--json", *options]
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -51,7 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mesh", nargs="+", type=Path)
     parser.add_argument("--repeat", type=int, default=5, help="builds of each mesh that count")
-    given, options = parser.parse_known_args()  # what is left goes to the build: --device, --tolerance ...
+    given, options = parser.parse_known_args()  # the rest goes to the build: --device, --tolerance ...
     program = shutil.which("sdfcli", path=str(Path(sys.executable).parent)) or "sdfcli"
     rows = csv.writer(sys.stdout, lineterminator="\n")
     rows.writerow(COLUMNS)

@@ -1,14 +1,14 @@
-"""Whether two versions make the same fields, to the bit.
+"""Compares the fields of two versions bit for bit.
 
     python tools/same_bits.py write TABLE.csv MESH... [--device cpu] [--threads 1,2,7] [--tolerance 0.001]
     python tools/same_bits.py compare OLD.csv NEW.csv
 
-`write` builds both octrees of each mesh with the installed sdfcli, once for each number of threads (on a GPU once). Of
-each field the table has the hash of its content, the hash of its file, and its verdict; of a mesh that is refused, the
-exit code. A folder stands for all meshes in it and below it.
+`write` builds both octrees of each mesh with the installed sdfcli, once per thread count (on a GPU once). The table has
+each field's content hash, file hash and verdict, or a refused mesh's exit code. A folder stands for all meshes in it,
+recursively.
 
-`compare` lists every mesh, octree and tolerance of which the two tables' rows are not all the same, whatever device and
-threads they are of, or that only one table has; then the exit status is 1. Messages are not compared.
+`compare` lists each (mesh, octree, tolerance) whose rows differ, within or between the tables and for any device and
+thread count, or that only one table has; then the exit status is 1. Messages are not compared.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def main() -> None:
 
 
 def found_meshes(given: list[Path]) -> Iterator[tuple[str, Path]]:
-    """The name in the table and the path of each mesh; the name is the same wherever a folder lies."""
+    """Yields each mesh's table name and path; names do not depend on a folder's location."""
     for each in map(Path.resolve, given):
         for path in sorted(each.rglob("*")) if each.is_dir() else [each]:
             if path == each or path.suffix.lower() in SUFFIXES:
@@ -79,7 +79,7 @@ def found_meshes(given: list[Path]) -> Iterator[tuple[str, Path]]:
 
 
 def built(mesh: Path, settings: Row) -> Row:
-    """The result of one build."""
+    """One build's result."""
     import sdfcli
     from sdfcli.errors import SdfError
 
@@ -100,7 +100,7 @@ def built(mesh: Path, settings: Row) -> Row:
 
 
 def compare(old: list[Row], new: list[Row]) -> int:
-    """Lists what differs. Returns the exit status."""
+    """Lists differences. Returns the exit status."""
     results: dict[tuple[str, ...], list[dict[tuple[str, ...], list[str]]]] = {}
     for side, rows in enumerate((old, new)):
         for row in rows:

@@ -1,25 +1,24 @@
-"""Whether two source trees compile to the same machine code: `python tools/same_code.py OLD NEW`.
+"""Compares the machine code of two source trees: `python tools/same_code.py OLD NEW`.
 
-OLD and NEW are folders, or commits of the repository in the current folder. Moves, renames and comments must leave
-every function as it is: then its results and its speed are the same, and nothing needs to be timed.
+OLD and NEW are folders, or commits of the repository in the current folder. Moves, renames and comments must not change
+any function: then results and speed are unchanged, and need no measurement.
 
-GPU  each kernel as PTX for compute capability 9.0, from the sources that the tree's own `kernel_sources` assembles
-CPU  each function as GCC's assembly, with the flags of the tree's own CMakeLists.txt; once for each instruction set
+GPU  each kernel as PTX for compute capability 9.0, from the sources assembled by the tree's own `kernel_sources`
+CPU  each function as GCC assembly, with the flags of the tree's own CMakeLists.txt; once per instruction set
 
-Compared are the instructions, their order and the values of constants. Not compared are numbers of labels and of PTX
-registers, alignment, the order of functions, the file that holds a function, and names of functions that are local to
-a file.
+Compared: instructions, their order and constant values. Ignored: numbers of labels and PTX registers, alignment,
+function order, the file of a function, and names of file-local functions.
 
-  --names FILE    lines `old new`: identifiers that NEW spells otherwise
+  --names FILE    lines `old new`: identifiers renamed in NEW
   --offsets       accepts other offsets of kernel arguments (GPU) and of memory operands (CPU), for changed argument
                   structs
-  --show NAME     the difference of the functions whose names contain NAME
+  --show NAME     diff of the functions whose names contain NAME
   --only gpu|cpu
-  --flags FLAGS   more flags for GCC. It inlines within a budget for a whole file, so the other functions of a file and
-                  their order have a say; --flags="--param large-unit-insns=1000000000" shows whether it is only that
+  --flags FLAGS   additional GCC flags. GCC's inlining budget is per file, so other functions in a file and their order
+                  matter; --flags="--param large-unit-insns=1000000000" rules this out
 
-The exit status is 1 where a function differs, or is in one tree only. Needs the extra `test`, CMake, and GCC for
-x86-64. Results of the compilers are kept in the folder for temporary files.
+The exit status is 1 where a function differs or exists in one tree only. Needs the extra `test`, CMake, and GCC for
+x86-64. Compiler output is cached in the temporary folder.
 """
 
 from __future__ import annotations
@@ -56,9 +55,9 @@ print(json.dumps([COMPILER_OPTIONS, list(dict.fromkeys(kernel_sources().values()
 
 @dataclass
 class Function:
-    """Normalised lines of code, as they are and with offsets masked. «NAME» is a reference to another function.
+    """Normalised lines of code, exact and with masked offsets. «NAME» is a reference to another function.
 
-    exported  its name is seen from outside
+    exported  the name is visible outside the file
     """
 
     exact: list[str]
@@ -66,7 +65,7 @@ class Function:
     exported: bool
 
     def renamed(self, rename: Callable[[str], str]) -> Function:
-        """With other names of the functions that it refers to."""
+        """The function with its references renamed."""
 
         def changed(lines: list[str]) -> list[str]:
             return [
@@ -135,7 +134,7 @@ def ptx(source: str, options: list[str]) -> str:
 
 
 def cpu_tree(tree: Path, pool: ThreadPoolExecutor, flags: list[str]) -> Functions:
-    """A tree's functions for the CPU, by name and instruction set."""
+    """A tree's CPU functions, by name and instruction set."""
     found = re.search(r'cmake\.source-dir *= *"(.+)"', (tree / "pyproject.toml").read_text())
     assert found, "no cmake.source-dir in pyproject.toml"
     with tempfile.TemporaryDirectory() as build:
@@ -150,7 +149,7 @@ def cpu_tree(tree: Path, pool: ThreadPoolExecutor, flags: list[str]) -> Function
 
 
 def cpu_file(command: list[str], folder: str) -> Functions:
-    """The functions of one C++ file, compiled by a command that would make an object file of it."""
+    """Functions of one C++ file, from a command that compiles to an object file."""
     target = command.index("-o")
     command = [word for word in command[:target] + command[target + 2 :] if word != "-c"]
     flags = [word for word in command[1:] if "/" not in word]
@@ -165,7 +164,7 @@ def cpu_file(command: list[str], folder: str) -> Functions:
 
 
 def kept(made_of: object, make: Callable[[], str]) -> str:
-    """A compiler's result, made once for all that it is made of."""
+    """Compiler output, cached by all its inputs."""
     folder = Path(tempfile.gettempdir(), f"same_code-{os.getuid()}")
     file = folder / hashlib.sha256(repr(made_of).encode()).hexdigest()
     if not file.exists():
@@ -177,7 +176,7 @@ def kept(made_of: object, make: Callable[[], str]) -> str:
 
 
 def merged(parts: Iterable[Functions]) -> Functions:
-    """All functions. Equal ones of several files become one, others of the same name are numbered."""
+    """Merges functions of all files. Identical ones become one, others with the same name are numbered."""
     every: Functions = {}
     for part in parts:
         for name, function in part.items():
@@ -191,7 +190,7 @@ def merged(parts: Iterable[Functions]) -> Functions:
 
 
 def gpu_functions(text: str) -> Functions:
-    """The kernels of a module."""
+    """A module's kernels."""
     text = re.sub(r"//.*", "", text)
     variables = {
         name: f"[{kind}]" for kind, name in re.findall(r"^(\.(?:shared|global|const)\b.*?)\b(_Z\w+)", text, re.M)
@@ -209,9 +208,9 @@ def gpu_functions(text: str) -> Functions:
 
 
 def normalised_ptx(name: str, parameters: str, body: str, variables: dict[str, str], masks: bool) -> list[str]:
-    """A kernel's instructions, with numbers of registers and labels in order of appearance.
+    """A kernel's instructions, with registers and labels numbered in order of appearance.
 
-    masks  the values of kernel arguments are numbered likewise, wherever they are and whenever they are loaded
+    masks  also number kernel arguments in this way, regardless of offset and load position
     """
     lines = [re.sub(r"\s+", " ", line).strip() for line in body.splitlines()]
     lines = [line for line in lines if line and not re.match(r"\.(reg|loc|file)\b", line)]
@@ -237,7 +236,7 @@ def normalised_ptx(name: str, parameters: str, body: str, variables: dict[str, s
 
 
 def without_loads(lines: list[str], parameter: str) -> list[str]:
-    """Lines that name the arguments themselves, @bBITS@OFFSET, in place of registers that hold them."""
+    """Lines that name arguments directly, @bBITS@OFFSET, in place of the registers that hold them."""
     address = re.compile(rf"mov\.b64 (%\w+), {parameter};")
     load = re.compile(r"ld\.param(?:\.v\d)?\.\w(\d+) \{?([^\[}]+)\}?, \[(%?\w+)(?:\+(\d+))?\];")
     convert = re.compile(r"cvta\.to\.global\.u64 (%\w+), (%\w+);")
@@ -268,7 +267,7 @@ def without_loads(lines: list[str], parameter: str) -> list[str]:
 
 
 def cpu_functions(text: str, instructions: str = "") -> Functions:
-    """The functions of a file of assembly, by name and the flags of their instruction set."""
+    """Functions of an assembly file, by name and instruction set flags."""
     code: dict[str, list[str]] = {"": []}
     data: dict[str, list[str]] = {}
     alias: dict[str, str] = {}
@@ -301,7 +300,7 @@ def cpu_functions(text: str, instructions: str = "") -> Functions:
 
 
 def demangled(symbols: Iterable[str]) -> dict[str, str]:
-    """C++ names of symbols."""
+    """Demangled C++ names by symbol."""
     symbols = list(symbols)
     filtered = subprocess.run(["c++filt"], input="\n".join(symbols), check=True, capture_output=True, text=True)
     return dict(zip(symbols, filtered.stdout.splitlines(), strict=True))
@@ -310,7 +309,7 @@ def demangled(symbols: Iterable[str]) -> dict[str, str]:
 def normalised_assembly(
     function: str, lines: list[str], names: dict[str, str], data: dict[str, list[str]], alias: dict[str, str]
 ) -> tuple[list[str], list[str]]:
-    """Instructions, exact and masked, with labels numbered in their order, and constants in place of their labels."""
+    """Instructions, exact and masked, with labels numbered in order and constants in place of their labels."""
     symbol = re.compile(r"(?<![%\w.$@])([A-Za-z_.][\w.$]*)(?:\+(\d+))?(@?)")
 
     def content(label: str, offset: int, size: int | None) -> str:
@@ -347,7 +346,7 @@ def normalised_assembly(
 
 
 def as_bytes(item: str) -> str | None:
-    """Data in hexadecimal digits; None where it is text or refers to labels."""
+    """Data in hexadecimal; None for text or references to labels."""
     word, _, value = item.partition(" ")
     size = {".byte": 1, ".value": 2, ".long": 4, ".quad": 8}.get(word)
     if word == ".zero":
@@ -358,7 +357,8 @@ def as_bytes(item: str) -> str | None:
 
 
 def operand_bytes(word: str, operands: str) -> int:
-    """At least as many bytes as an instruction reads of a constant, since GCC has short constants begin longer ones."""
+    """Upper bound of the bytes that an instruction reads of a constant: GCC lets short constants share the start of
+    longer ones."""
     if "{1to" in operands:
         return 8 if "pd" in word or word.endswith("q") else 4
     if not word.startswith(("p", "vp")) and re.search("s[sd]", word):
@@ -375,7 +375,7 @@ def operand_bytes(word: str, operands: str) -> int:
 
 
 def compare(old: Functions, new: Functions, names: dict[str, str]) -> dict[str, tuple[str, Function, Function]]:
-    """For each function `identical`, `offsets`, `different`, `only in OLD` or `only in NEW`, and both sides of it.
+    """For each function `identical`, `offsets`, `different`, `only in OLD` or `only in NEW`, and both versions.
 
     names  new identifiers by old ones
     """
@@ -401,7 +401,7 @@ def compare(old: Functions, new: Functions, names: dict[str, str]) -> dict[str, 
 
 
 def moves(old: Functions, new: Functions) -> dict[str, str]:
-    """New names of functions that are not exported and have another name now, or are in another file, by their code."""
+    """New names of non-exported functions that were renamed or moved to another file, matched by their code."""
     moved: dict[str, str] = {}
     while True:
         taken = set(moved.values())
@@ -422,9 +422,9 @@ def moves(old: Functions, new: Functions) -> dict[str, str]:
 
 
 def report(kind: str, found: dict[str, tuple[str, Function, Function]], offsets: bool, show: str) -> bool:
-    """Prints a table. Whether all functions are the same.
+    """Prints a table. Returns whether all functions are the same.
 
-    offsets  only their masked code must be
+    offsets  compare only the masked code
     """
     allowed = ("identical", "offsets") if offsets else ("identical",)
     for name, (verdict, old, new) in sorted(found.items()):

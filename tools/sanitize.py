@@ -1,11 +1,11 @@
 """Runs every CPU kernel, with four threads, under GCC's sanitizers: `python tools/sanitize.py [address thread ...]`.
 
-Needs an installed sdfcli, whose kernels are built again from this source tree, with CMake and GCC. A sanitizer that
-finds something prints where, and the exit status is 1.
+Needs an installed sdfcli, whose kernels are rebuilt from this source tree with CMake and GCC. A sanitizer prints its
+finding's location, and the exit status is 1.
 
-Python and NumPy are not instrumented. Accesses beyond a NumPy array's memory are found nevertheless, since `malloc` is
-the sanitizer's; data races are found between the kernels' own threads, which is where they could be. So no finding
-needs to be suppressed; only leaks are not looked for, because the interpreter never frees everything.
+Python and NumPy are not instrumented. Accesses beyond a NumPy array are still found, as `malloc` is the sanitizer's;
+data races are found between the kernels' threads, the only place they can occur. So no suppressions are needed; only
+leak detection is off, because the interpreter never frees everything.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ THREADS = 4
 
 
 def main() -> None:
-    """Builds and runs for each sanitizer; `--work` is what runs under one."""
+    """Builds and runs each sanitizer; `--work` is the run under a sanitizer."""
     if sys.argv[1:] == ["--work"]:
         work()
         return
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def passes(name: str) -> bool:
-    """Whether the kernels, built with a sanitizer, do their work without a finding."""
+    """Whether the kernels, built with a sanitizer, run without a finding."""
     flags, libraries = SANITIZERS[name]
     with tempfile.TemporaryDirectory() as folder:
         setup = ["cmake", "-S", ROOT / "sdfcli" / "kernels", "-B", folder, f"-DSDFCLI_SANITIZE={flags}"]
@@ -63,9 +63,9 @@ def passes(name: str) -> bool:
 
 
 def fixed_layout() -> list[str]:
-    """The command that starts a program without a random layout of its memory, where that is allowed.
+    """The command prefix that disables address space randomisation, where allowed.
 
-    The thread sanitizer cannot live with every layout.
+    The thread sanitizer does not support every memory layout.
     """
     command = ["setarch", "-R"]
     allowed = (
@@ -75,13 +75,13 @@ def fixed_layout() -> list[str]:
 
 
 def runtime(library: str) -> str:
-    """Where GCC has a sanitizer's runtime library."""
+    """Path of a sanitizer's runtime library in GCC."""
     found = subprocess.run(["gcc", f"-print-file-name={library}"], check=True, capture_output=True, text=True)
     return str(Path(found.stdout.strip()).resolve())
 
 
 def work() -> None:
-    """Small builds with both octrees and every sign, queries, surfaces, grids. Fails if a kernel was left out."""
+    """Small builds with both octrees and every sign, queries, surfaces, grids. Fails if a kernel was not run."""
     import numpy as np
     import trimesh
 
@@ -130,7 +130,7 @@ def work() -> None:
         low, high = mesh.bounds
         points = np.random.default_rng(1).uniform(2 * low - high, 2 * high - low, (1500, 3))
         poses = np.tile(np.eye(4), (40, 1, 1))
-        poses[1:, :3, 3] = np.linspace(low - high, 9 * (high - low), 39)  # beside the field, and far away from it
+        poses[1:, :3, 3] = np.linspace(low - high, 9 * (high - low), 39)  # next to the field, and far away
         for sign in SIGNS:
             for octree in OCTREES:
                 small = {"octree": octree, "sign": sign, "depth": 6, "tolerance": 5e-3}
@@ -154,13 +154,13 @@ def work() -> None:
                 for form in (None, *FORMS):
                     index.nearest_triangles(points, k, form)
         small = {"device": "cpu", "threads": THREADS, "depth": 4, "octree": "bvh"}
-        for query in "fast", "cct":  # of these, the second looks up the earlier frame's triangles
+        for query in "fast", "cct":  # the second uses the previous frame's triangles
             sdfcli.build(mesh, previous=sdfcli.build(mesh, keep_nearest=True, **small), query=query, **small)
         exact = ExactReference(mesh.vertices, mesh.faces, CpuBackend(THREADS))
         exact.signed_distance(points)
         compare(mesh, 4, device="cpu", threads=THREADS, samples=300)
         sdfcli.isosurface(points.reshape(10, 15, 30), iso=points.mean(), device="cpu", threads=THREADS)
-    thin_wall = trimesh.creation.box((1, 0.02, 0.002))  # needs leaves finer than those for the tolerance
+    thin_wall = trimesh.creation.box((1, 0.02, 0.002))  # needs finer leaves than the tolerance does
     picture_of_water(sdfcli.build(thin_wall, device="cpu", threads=THREADS, tolerance=2e-3))
     for dtype in (np.uint32, np.uint64):
         exclusive_scan_on_host(np.ones(5000, np.uint32), [CpuBackend(THREADS)], dtype=dtype, chunk=2000)
@@ -179,7 +179,7 @@ def work() -> None:
 
 
 def copies() -> None:
-    """The host's part of a copy from a GPU."""
+    """The host's share of copies from a GPU."""
     import numpy as np
 
     from sdfcli.backend import C
@@ -196,7 +196,7 @@ def copies() -> None:
 
 
 def steps_between_kernels(mesh: Any) -> None:
-    """What a GPU does by kernels, and NumPy on a CPU; winding numbers without some faces."""
+    """Steps that are kernels on a GPU and NumPy on a CPU; winding numbers without some faces."""
     import numpy as np
 
     from sdfcli.backend.cpu import CpuBackend
@@ -213,7 +213,7 @@ def steps_between_kernels(mesh: Any) -> None:
 
 
 def flows(mesh: Any) -> None:
-    """Water around a mesh, and beside wall particles, in every layout; a bucket that holds more than its places."""
+    """Water around a mesh and next to wall particles, in every layout, with an overfull bucket."""
     import numpy as np
 
     import sdfcli
@@ -246,7 +246,7 @@ def flows(mesh: Any) -> None:
 
 
 def all_queries(index: Any) -> None:
-    """Every way to find a distance, and its counting version."""
+    """Every distance query, and its counting version."""
     import numpy as np
 
     from sdfcli.bench.points import make_octree
@@ -263,7 +263,7 @@ def all_queries(index: Any) -> None:
 
 
 def picture_of_water(field: Any) -> None:
-    """Water around a field's surface, some of it beside the picture."""
+    """Water around a field's surface, partly outside the picture."""
     from sdfcli.particles.run import prepare
     from sdfcli.pictures.particles import FlowPictures
 

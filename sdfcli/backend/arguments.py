@@ -1,6 +1,6 @@
-"""Arguments of kernels, packed and checked against their declaration in `kernels/` (see kernels/base/kernel.h).
+"""Kernel arguments, packed and checked against their declaration in `kernels/` (see kernels/base/kernel.h).
 
-With SDFCLI_CHECK=1 in the environment the lengths of arrays are checked, too, before a kernel runs.
+SDFCLI_CHECK=1 in the environment also checks array lengths before a kernel runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Array = Any
 """A NumPy or CuPy array, by backend."""
 
 Address = Callable[[Array], "int | None"]
-"""The address of an array; None if it is not contiguous."""
+"""Returns an array's address; None if not contiguous."""
 
 CHECK = os.environ.get("SDFCLI_CHECK") == "1"
 
@@ -35,14 +35,14 @@ _TYPES: dict[str, tuple[str, type]] = {
     "float": ("f", np.float32),
     "double": ("d", np.float64),
 }
-"""Types of fields: format of `struct`, and NumPy type."""
+"""C field types: `struct` format and NumPy type."""
 
 _WORD = re.compile(r"([a-z_]+(?: [a-z_]+)*)(?: \+ (\d+))?")
 _FIELD = re.compile(r"^ +(?:const )?(\w[\w ]*?)(\*?) (\w+(?:, \w+)*);(?: *// \[(.*?)\])?", re.MULTILINE)
 
 
 class Constants:
-    """The constants of kernels/base/constants.h: `C.NONE` is SDF_NONE, an int or a float as it is written there."""
+    """Constants of kernels/base/constants.h: `C.NONE` is SDF_NONE, an int or a float as declared there."""
 
     def __getattr__(self, name: str) -> Any:
         self.__dict__.update(_constants())
@@ -62,12 +62,12 @@ C = Constants()
 
 
 class Field(NamedTuple):
-    """A field of a struct: a number, an array, or a group.
+    """A struct field: a number, an array or a group.
 
-    kind       None for a number, the dtype of an array, the struct of a group
-    layout     its format, for `struct`
-    alignment  in bytes
-    length     the declared length of an array
+    kind       None for a number, dtype of an array, struct of a group
+    layout     `struct` format
+    alignment  bytes
+    length     declared array length
     """
 
     name: str
@@ -79,26 +79,26 @@ class Field(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """Packed arguments that several kernels share: the bytes of the struct, and the values, which it keeps alive."""
+    """Packed arguments shared by several kernels: the struct's bytes, and the values, which stay alive with them."""
 
     struct: str
     data: bytes
     values: dict[str, Any]
     address: Address
 
-    def __reduce__(self) -> Any:  # copies have arrays of their own, elsewhere
+    def __reduce__(self) -> Any:  # a copy's arrays lie at other addresses
         return _packed_again, (self.struct, self.values, self.address)
 
 
 class ArgumentStruct:
-    """A struct of the kernels' arguments: a kernel's NAME_args, or a group. `name` is the kernel's, or the group's."""
+    """A kernel argument struct: NAME_args, with `name` the kernel's, or a group."""
 
     def __init__(self, name: str, body: str) -> None:
         self.name, self._body = name, body
 
     @functools.cached_property
     def fields(self) -> list[Field]:
-        """The fields in order: read on first use, as a process runs few of the kernels."""
+        """Fields in order, parsed on first use: a process runs few of the kernels."""
         found = []
         for ctype, star, names, length in _FIELD.findall(self._body):
             scalar = _TYPES.get(ctype)
@@ -130,16 +130,16 @@ class ArgumentStruct:
 
     @functools.cached_property
     def _plan(self) -> list[tuple[str, np.dtype[Any] | None, ArgumentStruct | None]]:
-        """Name, dtype of an array, and struct of a group, by field."""
+        """Name, array dtype and group struct by field."""
         groups = [field.kind if isinstance(field.kind, ArgumentStruct) else None for field in self.fields]
         dtypes = [field.kind if isinstance(field.kind, np.dtype) else None for field in self.fields]
         return list(zip((field.name for field in self.fields), dtypes, groups, strict=True))
 
     def pack(self, values: dict[str, Any], address: Address) -> bytes:
-        """The filled struct, of numbers, arrays (None: a null pointer) and groups (None: all zero).
+        """Packs numbers, arrays (None: a null pointer) and groups (None: all zero) into the struct's bytes.
 
-        Raises TypeError for an unknown or missing name, and for a value of the wrong type; with SDFCLI_CHECK=1
-        ValueError for an array that is too short.
+        Raises TypeError for an unknown or missing name or a value of the wrong type; with SDFCLI_CHECK=1 ValueError for
+        an array that is too short.
         """
         plan, filled = self._plan, []
         if len(values) != len(plan):
@@ -165,11 +165,11 @@ class ArgumentStruct:
         return self._packer.pack(*filled)
 
     def group(self, values: dict[str, Any], address: Address) -> Group:
-        """The same, for fields of other structs."""
+        """Packs values as a group, for fields of other structs."""
         return Group(self.name, self.pack(values, address), values, address)
 
     def filled(self, value: Group | None, kernel: str, name: str) -> bytes:
-        """The bytes of a kernel's field of this struct. Raises TypeError for another group's."""
+        """The bytes of a kernel's field of this struct. Raises TypeError for a group of another struct."""
         if value is None:
             return bytes(self.size)
         if value.__class__ is not Group or value.struct != self.name:
@@ -183,7 +183,7 @@ class ArgumentStruct:
         return TypeError(f"{self.name} {', '.join(wrong)}")
 
     def check(self, values: dict[str, Any]) -> None:
-        """Raises ValueError where an array is shorter than it is declared, or than others of the same length."""
+        """Raises ValueError for an array shorter than declared, or than others of the same length."""
         words: dict[str, int] = {}
         lengths = list(self._lengths(values))
         for _, found, factor, word, more in lengths:
@@ -195,8 +195,8 @@ class ArgumentStruct:
                 raise ValueError(f"{self.name}: {field.name} [{field.length}] has {found} entries, {wanted} are needed")
 
     def _lengths(self, values: dict[str, Any]) -> Iterator[tuple[Field, int, int, str, int]]:
-        """Of each array its length, the product of the declared numbers, and the word that stands beside them, with
-        what is added to it."""
+        """Yields (field, size, factor, word, addend) by array: its declared length is factor * (word + addend), or
+        factor if the word is empty. A word is a symbolic length that no field holds."""
         numbers = {field.name: values[field.name] for field in self.fields if field.kind is None}
         for field in self.fields:
             if isinstance(field.kind, np.dtype) and values[field.name] is not None:
@@ -212,9 +212,9 @@ class ArgumentStruct:
 
 @functools.cache
 def _structs() -> dict[str, ArgumentStruct]:
-    """Every struct that may hold arguments, by its name in C."""
+    """Every struct that may hold arguments, by C name."""
     bodies, same = {}, {}
-    for text in headers().values():  # split in place of regular expressions, which take five times as long
+    for text in headers().values():  # str.split: a fifth of the time of regular expressions
         for declared in text.split("\nstruct ")[1:]:
             name, _, body = declared.partition(" {\n")
             bodies[name] = body.partition("\n};")[0]
@@ -227,7 +227,7 @@ def _structs() -> dict[str, ArgumentStruct]:
 
 @functools.cache
 def argument_structs() -> dict[str, ArgumentStruct]:
-    """The arguments of every kernel, by the kernel's name."""
+    """Argument structs by kernel name."""
     return {each.name: each for name, each in _structs().items() if name.endswith("_args")}
 
 
@@ -236,5 +236,5 @@ def _packed_again(name: str, values: dict[str, Any], address: Address) -> Group:
 
 
 def argument_group(name: str) -> ArgumentStruct:
-    """A group of arguments, by its name in C."""
+    """A group's struct, by C name."""
     return _structs()[name]

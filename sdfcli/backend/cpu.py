@@ -1,4 +1,4 @@
-"""The CPU backend: NumPy, and the kernels as a shared library with threads."""
+"""CPU backend: NumPy, and the kernels as a multithreaded shared library."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ RESERVE = 96 << 20
 
 
 def library_path() -> Path:
-    """The compiled kernels: SDFCLI_KERNEL_LIBRARY, for work on the kernels, or the library next to this file.
+    """The compiled kernels: SDFCLI_KERNEL_LIBRARY, for kernel development, or the library next to this file.
 
-    Found by the import system, as an editable install compiles edited kernels on import, into another folder.
-    Raises DeviceError for a relative path.
+    Found by the import system: an editable install compiles edited kernels on import, into another folder. Raises
+    DeviceError for a relative path.
     """
     override = os.environ.get("SDFCLI_KERNEL_LIBRARY")
     if override:
@@ -64,7 +64,7 @@ def _library() -> ctypes.CDLL:
 
 
 class CpuBackend(Backend):
-    """Runs kernels on `threads` threads; default: all CPUs that the process may use. ctypes releases the GIL."""
+    """Runs kernels on `threads` threads; default: all CPUs available to the process. ctypes releases the GIL."""
 
     xp = np
     name = "cpu"
@@ -90,7 +90,7 @@ class CpuBackend(Backend):
             return array.ctypes.data if array.flags.c_contiguous else None
 
     def offers(self, kernel: str) -> bool:
-        """Whether the kernel exists; some are for GPUs only."""
+        """Whether the kernel exists; some are GPU-only."""
         return hasattr(self._library, kernel)
 
     def to_host(self, array: Array) -> npt.NDArray[Any]:
@@ -121,7 +121,7 @@ class CpuBackend(Backend):
         return order
 
     def counting_sort(self, values: Array, kinds: int, first: int = 0) -> tuple[Array, Array]:
-        # Not by argsort, whose stable sort takes eight bytes an entry that are no array.
+        # Not argsort: its stable sort allocates eight bytes per entry outside of arrays.
         order, ends, end = np.empty(len(values), np.uint32), np.empty(kinds, np.uint32), 0
         for kind in range(kinds):
             found = np.flatnonzero(values == kind)

@@ -1,4 +1,4 @@
-"""An NVIDIA GPU through CuPy: the only file that imports it."""
+"""NVIDIA GPU backend: the only file that imports CuPy."""
 
 from __future__ import annotations
 
@@ -33,32 +33,31 @@ T = TypeVar("T")
 
 BLOCK = C.WARP * C.BLOCK_WARPS
 STAGED = 1 << 16
-"""Bytes of pageable host memory that the driver has staged when an asynchronous copy returns."""
+"""Maximum bytes of pageable host memory that the driver has staged when an asynchronous copy returns."""
 FEW_BYTES = 1 << 21
-"""Maximum bytes that the driver copies to the host."""
+"""Maximum bytes copied to the host by the driver; larger arrays use `Staging`."""
 IDLE_SHARE = 64
-"""Which part of a device's memory the pool keeps for reuse, in free blocks: to free and allocate them takes time."""
+"""Divisor of device memory: free blocks that the pool keeps for reuse, as freeing and allocating takes time."""
 LARGE, LARGE_SHARE = 1 << 26, 0.75
-"""Bytes of an array that lies in the host's memory first where not all do, and the share of the device's memory for
-such arrays; the rest is for smaller ones, most of which are read at once."""
+"""Minimum bytes of a large array, and the share of the allowed device memory that large arrays may fill before they
+move to host memory. The rest is for smaller arrays, most of which are read at once."""
 BESIDE_SHARE = 16
-"""Which part of a device's memory may be arrays that are copied to the host beside other work, which lacks it then."""
+"""Divisor of device memory: maximum held by asynchronous downloads, and meanwhile unavailable to other work."""
 COMPILER_OPTIONS = ("-std=c++17", "--fmad=false")
 FLUSH_DENORMALS = "-ftz=true"
-"""Option that CuPy adds itself."""
+"""Option added by CuPy."""
 OPTIONS = (*COMPILER_OPTIONS, FLUSH_DENORMALS)
 COMPILERS = 4
-"""Threads that compile on a first run: one of the modules takes as long as all others together."""
+"""Compiler threads on a first run: one module takes as long as all others together."""
 LAUNCH = "base/launch.h"
 
 
 @functools.cache
 def kernel_sources() -> dict[str, str]:
-    """The source of the module of each kernel: the header that defines it, with its includes before it. A command
-    compiles only the headers whose kernels it runs, and an edit of a header changes the modules of those that include
-    it alone.
+    """Module source by kernel: the header that defines it, after its includes. A command compiles only headers whose
+    kernels it runs, and an edited header changes only the modules that include it.
 
-    One text, as CuPy's cache of compiled kernels does not follow #include.
+    A single text, as CuPy's cache of compiled kernels does not follow #include.
     """
     sources = {}
     for name, text in headers().items():
@@ -70,12 +69,12 @@ def kernel_sources() -> dict[str, str]:
 
 
 def _cache_folder() -> Path:
-    """CuPy's cache folder. Not by Path.expanduser, which fails for users without a home, as in some containers."""
+    """CuPy's cache folder. Not Path.expanduser, which fails for users without a home, as in some containers."""
     return Path(os.path.expanduser(os.environ.get("CUPY_CACHE_DIR") or "~/.cupy/kernel_cache"))
 
 
 def _intact(file: Path) -> bytes:
-    """The content of a file after its SHA-256; empty where they do not match, or without a file."""
+    """File content after its SHA-256; empty on a mismatch, or without a file."""
     try:
         stored = file.read_bytes()
     except OSError:
@@ -84,7 +83,7 @@ def _intact(file: Path) -> bytes:
 
 
 def import_cupy() -> Any:
-    """CuPy. Raises DeviceError where it is not installed."""
+    """Imports CuPy. Raises DeviceError where it is not installed."""
     try:
         with _without_cutensor():
             import cupy
@@ -98,11 +97,11 @@ def import_cupy() -> Any:
 
 @contextmanager
 def _without_cutensor() -> Iterator[None]:
-    """CuPy, imported within it, takes cuTENSOR as loaded where CUPY_ACCELERATORS leaves that out: else it loads cuBLAS
-    first (0.05 s), also where there is no cuTENSOR."""
+    """Within it, CuPy's import treats cuTENSOR as loaded where CUPY_ACCELERATORS excludes it: otherwise cuBLAS is
+    loaded first (0.05 s), even without cuTENSOR."""
     try:
         pathfinder: Any = import_module("cuda.pathfinder")
-    except ImportError:  # an earlier CuPy
+    except ImportError:  # older CuPy
         pathfinder = None
     if pathfinder is None or "cupy" in sys.modules or os.environ.get("CUPY_ACCELERATORS") != "":
         yield
@@ -117,7 +116,7 @@ def _without_cutensor() -> Iterator[None]:
 
 
 def _load_when_touched(package: str, name: str) -> None:
-    """Makes the import of a module of a package lazy: it is loaded when an attribute is read.
+    """Makes the import of `package.name` lazy: loaded on first attribute access.
 
     CuPy imports cupyx for an operator with a number on the right; with SciPy installed, cupyx.linalg then takes 0.25 s.
     """
@@ -135,7 +134,7 @@ def _load_when_touched(package: str, name: str) -> None:
 
 
 def device_count() -> int:
-    """The number of NVIDIA GPUs that CuPy can use; 0 without CuPy or a driver."""
+    """Number of NVIDIA GPUs that CuPy can use; 0 without CuPy or a driver."""
     try:
         return int(import_cupy().cuda.runtime.getDeviceCount())
     except Exception:
@@ -144,12 +143,12 @@ def device_count() -> int:
 
 @functools.cache
 def cuda_backend(device: int) -> CudaBackend:
-    """The backend of one GPU, cached: kernels are loaded once."""
+    """A GPU's backend, cached: kernels are loaded once."""
     return CudaBackend(device)
 
 
 class _Range(AbstractContextManager[None]):
-    """A named range for profilers. Not cupyx.profiler.time_range: importing that takes a quarter of a second."""
+    """A named profiler range. Not cupyx.profiler.time_range, whose import takes 0.25 s."""
 
     def __init__(self, nvtx: Any, name: str) -> None:
         self._nvtx, self._name = nvtx, name
@@ -162,7 +161,7 @@ class _Range(AbstractContextManager[None]):
 
 
 class CudaStream(Stream):
-    """A stream of one GPU."""
+    """A GPU's stream."""
 
     def __init__(self, cupy: Any, device: Any) -> None:
         self._device = device
@@ -193,7 +192,7 @@ class CudaBackend(WarpBackend):
         self.device = self.xp.cuda.Device(device)
         self.device.use()
         self.name = f"cuda:{device}"
-        # The threads of a grid wait for each other: the grids of all processes must fit on the GPU together.
+        # Threads of a grid wait for each other: all processes' grids must fit on the GPU together.
         self._clients, multiprocessors = mps.clients(), self.device.attributes["MultiProcessorCount"]
         self.grids = self._clients is not None and self._clients <= multiprocessors
         self._modules: dict[str, Any] = {}
@@ -207,7 +206,7 @@ class CudaBackend(WarpBackend):
         self._streams: list[Stream] = []
         self._coming: list[tuple[Any, npt.NDArray[Any]]] = []
         self._coming_lock = Lock()
-        self._staging, self._beside = (Staging(self.xp, self.device) for _ in range(2))  # the second waits for nobody
+        self._staging, self._beside = (Staging(self.xp, self.device) for _ in range(2))  # each with its own buffers
 
     def __reduce__(self) -> tuple[Any, ...]:
         return cuda_backend, (self.device.id,)  # its modules and streams belong to this process
@@ -223,9 +222,9 @@ class CudaBackend(WarpBackend):
         values["n"] = n
         raw = argument_structs()[kernel].pack(values, self.address)
         grid, of_block = ((n + block - 1) // block,), (block,)
-        arguments = (np.void(raw),)  # which CuPy hands over by value
+        arguments = (np.void(raw),)  # passed by value
 
-        def launch(_: Any = values) -> None:  # keeps the arrays
+        def launch(_: Any = values) -> None:  # keeps the arrays alive
             function(grid, of_block, arguments, enable_cooperative_groups=resident > 0)
 
         return launch
@@ -241,7 +240,7 @@ class CudaBackend(WarpBackend):
 
     def recorded(self, work: Callable[[], None]) -> Callable[[], None]:
         cuda = self.xp.cuda
-        pool = cuda.MemoryPool()  # of its own: what work allocates and frees is not used by others between replays
+        pool = cuda.MemoryPool()  # private: nobody else may use memory that `work` has freed between replays
         with cuda.using_allocator(pool.malloc), cuda.Stream(non_blocking=True) as stream:
             stream.begin_capture(cuda.runtime.streamCaptureModeRelaxed)
             try:
@@ -260,7 +259,7 @@ class CudaBackend(WarpBackend):
         return array.data.ptr if array._c_contiguous else None
 
     def _load(self, kernel: str) -> tuple[Any, int, int]:
-        """A kernel, the threads of its blocks, and for one by a grid those that are resident at a time."""
+        """A kernel, its block size, and a GRID kernel's resident thread count (else 0)."""
         source = kernel_sources()[kernel]
         module = self._module(source)
         by_grid = f"SDF_KERNEL({kernel}, GRID," in source
@@ -273,7 +272,7 @@ class CudaBackend(WarpBackend):
         return self._functions[kernel]
 
     def _module(self, source: str) -> Any:
-        """A module, compiled and loaded by the first thread that asks for it."""
+        """A module, compiled and loaded by the first thread that requests it."""
         with self._compiling[source]:
             if source not in self._modules:
                 module = self.xp.cuda.function.Module()
@@ -282,9 +281,9 @@ class CudaBackend(WarpBackend):
             return self._modules[source]
 
     def _compiled(self, source: str) -> bytes:
-        """The machine code of a module, from the cache on disk where it is there.
+        """A module's machine code, from the disk cache if present.
 
-        CuPy has such a cache, too, but compiles an empty file in each process to learn the compiler's version: 50 ms.
+        CuPy's own cache compiles an empty file in each process to learn the compiler's version: 50 ms.
         """
         file = self._file(source)
         compiled: bytes = _intact(file)
@@ -298,7 +297,7 @@ class CudaBackend(WarpBackend):
         return compiled
 
     def _file(self, source: str) -> Path:
-        """The file in which a module's machine code is kept; its name is made once."""
+        """The cache file of a module's machine code; its name is computed once."""
         if source not in self._files:
             made_for = (OPTIONS, self.device.compute_capability, self.xp.cuda.nvrtc.getVersion(), self.xp.__version__)
             name = hashlib.sha256(f"{made_for} {source}".encode()).hexdigest()
@@ -320,7 +319,7 @@ class CudaBackend(WarpBackend):
 
         if not missing and not self._modules.keys() >= sources.keys():
             Thread(target=loads, daemon=True).start()
-        # Its threads are no daemons: the interpreter must not end while the compiler runs.
+        # Non-daemon threads: the interpreter must not end while the compiler runs.
         if missing:
             compilers = ThreadPoolExecutor(COMPILERS)
             for source in missing:
@@ -339,7 +338,7 @@ class CudaBackend(WarpBackend):
         return copy
 
     def to_host(self, array: Array) -> npt.NDArray[Any]:
-        with self.device:  # whose work the copy waits for, also where another one is the thread's
+        with self.device:  # the copy waits for its work, even if the thread's current device is another
             if isinstance(array, self.xp.ndarray) and array.nbytes > FEW_BYTES and self.address(array) is not None:
                 return self._staging.download(array.reshape(-1)).reshape(array.shape)
             return np.asarray(self.xp.asnumpy(array))
@@ -370,14 +369,15 @@ class CudaBackend(WarpBackend):
             cuda.runtime.memcpyAsync(copy.data.ptr, source.data.ptr, source.nbytes, kind, ours.ptr)
             copied = ours.record()
         with other.device:
-            theirs.wait_event(copied)  # its memory may be used for something else from then on
+            theirs.wait_event(copied)  # its memory may be reused from then on
         return copy
 
     def _reach(self, other: CudaBackend) -> None:
-        """Has copies between this GPU's memory and another one's go straight, if they can, not by way of the host."""
+        """Enables direct copies between this GPU's memory and another's where supported, instead of through the
+        host."""
         runtime, number = self.xp.cuda.runtime, other.device.id
         if number not in self._reached and runtime.deviceCanAccessPeer(self.device.id, number):
-            with self.device, suppress(runtime.CUDARuntimeError):  # somebody else has done it
+            with self.device, suppress(runtime.CUDARuntimeError):  # already enabled
                 runtime.deviceEnablePeerAccess(number)
         self._reached.add(number)
 
@@ -390,7 +390,7 @@ class CudaBackend(WarpBackend):
             cuda.runtime.memcpy2DAsync(memory.ptr, width, array.data.ptr, step, width, size, kind, stream.ptr)
         host = np.frombuffer(memory, array.dtype, size)
         copied = stream.record()
-        # CuPy reuses pinned memory without a reference: keep one until the copy is done, also if nobody waits for it.
+        # CuPy reuses pinned memory without a reference: keep one until the copy is done, even if nobody waits.
         with self._coming_lock:
             self._coming = [(each, memory) for each, memory in self._coming if not each.done] + [(copied, host)]
 
@@ -457,7 +457,7 @@ class CudaBackend(WarpBackend):
             yield
 
     def _on_host(self, size: int) -> Any:
-        """Page-locked memory of the host, which kernels read and write over the bus."""
+        """Page-locked host memory, accessed by kernels over the bus."""
         cuda = self.xp.cuda
         memory = cuda.PinnedMemory(size)
         return cuda.MemoryPointer(cuda.UnownedMemory(memory.ptr, size, memory, self.device.id), 0)
@@ -468,7 +468,7 @@ class CudaBackend(WarpBackend):
     def sort(self, keys: Array) -> Array:
         if self._by_grid(keys):
             return self.grid_sort(keys)
-        # Thrust itself, which sorts in place: cupy.argsort sorts a copy.
+        # Thrust directly, in place: cupy.argsort sorts a copy.
         order = self.xp.empty(len(keys), np.int64)
         if len(keys):
             self.xp.cuda.thrust.argsort(keys.dtype, order.data.ptr, keys.data.ptr, 0, keys.shape)
@@ -481,15 +481,15 @@ class CudaBackend(WarpBackend):
             keys.sort()
 
     def _by_grid(self, array: Array) -> bool:
-        """Whether a sort or a scan is left to a grid. Not where processes share the GPU by MPS: two grids of this one
-        and those of the others may not fit together."""
+        """Whether a grid sorts or scans the array. Not where processes share the GPU by MPS: two grids of this process
+        may not fit next to the others'."""
         return self._clients == 1 and array.size < LEAST_MANY and self.address(array) is not None
 
     def inclusive_scan(self, values: Array) -> None:
         if self._by_grid(values):
             self.grid_scan(values)
             return
-        # CUB itself, in place. cupy.cumsum takes three to five times as long.
+        # CUB directly, in place: cupy.cumsum takes three to five times as long.
         cub = self.xp.cuda.cub
         cub.device_scan(values, cub.CUPY_CUB_CUMSUM)
 
@@ -537,14 +537,14 @@ class CudaBackend(WarpBackend):
 
     @functools.cached_property
     def _by_priority(self) -> tuple[Any, Any, Any]:
-        """Streams of `beside`, `foreground` and `behind`. The second is in order with the default stream: so what one
-        of them frees the other may use, whatever threads they are of."""
+        """Streams of `beside`, `foreground` and `behind`. The second is ordered with the default stream, so either may
+        reuse memory freed by the other, from any thread."""
         of = self.xp.cuda.Stream
         with self.device:
             return of(non_blocking=True, priority=-2), of(priority=-1), of(non_blocking=True, priority=0)
 
     def grown(self, array: Array, entries: int, kept: int) -> Array:
-        # The driver's copy, a fifth of the time of CuPy's assignment.
+        # The driver's copy: a fifth of the time of CuPy's assignment.
         new = self.xp.empty((entries, *array.shape[1:]), array.dtype)
         size = kept * (array.nbytes // max(1, len(array)))
         if size:

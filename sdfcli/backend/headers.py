@@ -1,4 +1,4 @@
-"""The kernels' headers as text, and several as one, with no #include of each other."""
+"""Kernel headers as text, and several joined into one without #includes of each other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KERNELS = Path(__file__).resolve().parents[1] / "kernels"
 
 @functools.cache
 def headers() -> dict[str, str]:
-    """The text of every header with device code, by its path below `kernels/`."""
+    """Text of every kernel header, by path below `kernels/`."""
     found = {}
     for folder in sorted(entry.name for entry in os.scandir(KERNELS) if entry.is_dir()):
         for name in sorted(os.listdir(KERNELS / folder)):
@@ -23,14 +23,14 @@ def headers() -> dict[str, str]:
 
 @functools.cache
 def _parts(text: str) -> tuple[list[str], str]:
-    """The includes of a header's text, and the text without them."""
-    first, *found = text.split('\n#include "')  # regular expressions take ten times as long
+    """A header's includes, and its text without them."""
+    first, *found = text.split('\n#include "')  # str.split: a tenth of the time of regular expressions
     included, rest = zip(*(each.split('"', 1) for each in found), strict=True) if found else ((), ())
     return list(included), first + "".join(rest)
 
 
 def with_includes(name: str) -> list[str]:
-    """The names of a header's includes, each once and after its own, then the header's own name."""
+    """Names of a header's transitive includes, each once and after its own includes, then the header's own name."""
     found: list[str] = []
 
     def add(header: str) -> None:
@@ -44,5 +44,5 @@ def with_includes(name: str) -> list[str]:
 
 
 def joined(names: Iterable[str]) -> str:
-    """Headers as one text."""
+    """The headers as one text."""
     return "".join(_parts(headers()[name])[1] for name in names)

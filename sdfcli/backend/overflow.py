@@ -1,4 +1,4 @@
-"""Where the arrays of a build go that its memory has no room for."""
+"""Overflow: arrays of a build beyond its memory limit, in scratch files or, for a GPU, in host memory."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from pathlib import Path
 from sdfcli.backend.base import Backend
 
 LEAST_ROOM = 160 << 20
-"""Bytes of memory that are left for an overflow: arrays that are there when it begins stay where they are."""
+"""Minimum bytes of free memory when an overflow begins: arrays allocated earlier stay where they are."""
 
 
 class _Overflow:
-    """folder: for scratch files. until: what ends with the block in which arrays may overflow. begun: if they do."""
+    """folder: for scratch files. until: closed at the end of the block in which arrays may overflow. begun: whether
+    they do."""
 
     def __init__(self, folder: Path, until: ExitStack) -> None:
         self.folder, self.until, self.begun = folder, until, False
@@ -26,8 +27,8 @@ _here: ContextVar[_Overflow | None] = ContextVar("overflow", default=None)
 
 @contextmanager
 def overflow(folder: Path | None = None) -> Iterator[None]:
-    """Within it, arrays may lie outside of the memory that a build may use: in scratch files of a folder, or for a GPU
-    in the host's memory. Within another one, the outer holds. None: the folder for temporary files, if there is one."""
+    """Lets arrays allocated within it exceed a build's memory limit: in scratch files of a folder, or for a GPU in host
+    memory. Nested blocks have no effect. None: the temporary folder, if any."""
     with suppress(FileNotFoundError):
         folder = folder or Path(tempfile.gettempdir())
     if folder is None or _here.get() is not None:
@@ -42,10 +43,10 @@ def overflow(folder: Path | None = None) -> Iterator[None]:
 
 
 def has_room(backend: Backend, more: int, most: int, whole: Callable[[], int] | None = None) -> bool:
-    """Whether `more` bytes can be had with `most` bytes of memory in use: within these, or beyond, where arrays may lie
-    elsewhere. Then those that are made from now on do.
+    """Whether `more` bytes fit: within `most` bytes of memory in use, or beyond where arrays may overflow. In the
+    second case arrays allocated from then on do overflow.
 
-    whole: the bytes that all of them will take, asked for once, before any lies elsewhere.
+    whole: returns the total bytes of the arrays; called once, before the overflow begins.
     """
     here, used = _here.get(), backend.memory_used()
     if here is None or (used + LEAST_ROOM > most and not here.begun):
@@ -64,6 +65,6 @@ def has_room(backend: Backend, more: int, most: int, whole: Callable[[], int] | 
 
 
 def room_elsewhere(backend: Backend, used: int, most: int) -> int:
-    """Bytes for arrays outside of `most` bytes of memory, of which some are in use; 0 where they may not lie there."""
+    """Bytes for arrays beyond `most` bytes of memory with `used` in use; 0 where they must not overflow."""
     here = _here.get()
     return backend.overflow_free(here.folder) if here and used + LEAST_ROOM <= most else 0

@@ -1,4 +1,4 @@
-"""Packed: arrays that lie in one, for one copy to the host."""
+"""Packed: several arrays in one allocation, for one copy to the host."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from sdfcli.backend.base import Backend
 
 
 class Packed:
-    """Arrays on a device, by name, of given types and shapes, which must be told by width, the widest first.
+    """Device arrays by name, of given dtypes and shapes, in one allocation. Names must be sorted by item size, largest
+    first.
 
-    zeros: whether they are 0 at first; else uninitialised.
+    zeros: initialise with 0; else uninitialised.
     """
 
     def __init__(self, backend: Backend, *, zeros: bool = False, **kinds: tuple[type, tuple[int, ...]]) -> None:

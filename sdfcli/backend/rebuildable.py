@@ -1,4 +1,4 @@
-"""Rebuildable: a value that can be freed and made again."""
+"""Rebuildable: a value that can be freed and built again."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ T = TypeVar("T")
 
 
 class Rebuildable(Generic[T]):
-    """A value made on first use, and again on the first use after `release`.
+    """A value built on first use, and again on the first use after `release`.
 
-    make  makes the value; it must not refer to what should be freed with the value.
+    make  builds the value; must not refer to anything that should be freed with it
     """
 
     def __init__(self, make: Callable[[], T], value: T | None = None) -> None:
-        """value: the result of `make`, where it is known already."""
+        """value: the result of `make`, if already known."""
         self._make, self._value = make, value
 
     def get(self) -> T:

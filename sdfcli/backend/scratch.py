@@ -1,4 +1,4 @@
-"""NumPy arrays in scratch files: what does not fit into the host's memory (kernels/cpu/scratch.h)."""
+"""NumPy arrays in scratch files, for data larger than host memory (kernels/cpu/scratch.h)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ LEAST = 1 << 20
 """Minimum bytes of an array in a file."""
 
 SET_HANDLER, GET_HANDLER = 304, 305
-"""Places in NumPy's table of C functions (`__multiarray_api.h`), which a major version keeps."""
+"""Indices in NumPy's C API table (`__multiarray_api.h`), stable within a major version."""
 CAPSULE = ctypes.c_char_p(b"mem_handler")
 
 
 @contextmanager
 def arrays_in_files(library: ctypes.CDLL, folder: Path, most: int) -> Iterator[None]:
-    """Large arrays that NumPy makes within it, on this thread, lie in files of a folder, which have no names and go
-    with the arrays. Their pages are dropped where this process has more than `most` bytes resident.
+    """Places large arrays that NumPy allocates within the block, on this thread, in unnamed files of a folder, freed
+    with the arrays. Their pages are dropped while the process has more than `most` bytes resident.
 
     library: the compiled kernels. Raises OSError where the folder is in memory, or missing.
     """
@@ -42,13 +42,13 @@ def arrays_in_files(library: ctypes.CDLL, folder: Path, most: int) -> Iterator[N
 
 @functools.cache
 def _numpy(place: int, arguments: int = 0) -> Callable[..., Any]:
-    """A function of NumPy's C interface that takes so many objects and returns one."""
+    """A NumPy C API function by table index, which takes `arguments` objects and returns one."""
     table = import_module("numpy._core._multiarray_umath")._ARRAY_API
     functions = ctypes.cast(_pointer(table, None), ctypes.POINTER(ctypes.c_void_p))
     return ctypes.PYFUNCTYPE(ctypes.py_object, *[ctypes.py_object] * arguments)(functions[place])
 
 
 def _pointer(capsule: Any, name: ctypes.c_char_p | None) -> Any:
-    """What a capsule points to."""
+    """A capsule's pointer."""
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
     return pointer(("PyCapsule_GetPointer", ctypes.pythonapi))(capsule, name)

@@ -1,4 +1,4 @@
-"""Backends by the name of a device, as of `--device`."""
+"""Backends by device name, as in `--device`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from sdfcli.errors import DeviceError, UsageError
 def select_backend(device: str = "auto", threads: int | None = None) -> Backend:
     """The backend for `auto`, `cpu`, `cuda` or `cuda:N`.
 
-    `auto` takes the first GPU if there is one, else the CPU.
+    `auto` selects the first GPU if one exists, else the CPU.
 
-    Raises UsageError for another word, DeviceError where the device or its software is missing.
+    Raises UsageError for any other name, DeviceError where the device or its software is missing.
     """
     match = re.fullmatch(r"auto|cpu|cuda(?::(\d+))?", device)
     if match is None:
@@ -36,7 +36,7 @@ def select_backend(device: str = "auto", threads: int | None = None) -> Backend:
 
 
 def any_backend() -> Backend:
-    """The CPU, or a GPU where the CPU kernels are not compiled."""
+    """The CPU backend, or a GPU's where the CPU kernels are not compiled."""
     try:
         return select_backend("cpu")
     except DeviceError:
@@ -46,7 +46,7 @@ def any_backend() -> Backend:
 def select_backends(device: str = "auto", threads: int | None = None) -> list[Backend]:
     """The backends for `auto`, `cpu`, `cuda`, `cuda:N` or several GPUs, `cuda:0,1`, each once.
 
-    Raises UsageError and DeviceError as `select_backend` does.
+    Raises as `select_backend`.
     """
     several = re.fullmatch(r"cuda:(\d+(?:,\d+)+)", device)
     if several is None:
@@ -58,15 +58,15 @@ def select_backends(device: str = "auto", threads: int | None = None) -> list[Ba
 
 
 def all_backends(threads: int | None = None) -> list[Backend]:
-    """The backends of all GPUs, or of the CPU where there is none."""
+    """The backends of all GPUs, or the CPU's if none exist."""
     return [select_backend(name, threads) for name in device_names("auto")]
 
 
 def device_names(device: str = "auto") -> list[str]:
-    """The names of the devices that share a batch: the CPU, the named GPUs, or all GPUs for `cuda`, and for `auto` if
-    there are any. No device is started.
+    """Names of the devices that share a batch: the CPU, the named GPUs, or all GPUs for `cuda`, and for `auto` if any
+    exist. Starts no device.
 
-    Raises UsageError and DeviceError as `select_backend` does.
+    Raises as `select_backend`.
     """
     from sdfcli.backend.cuda import device_count, import_cupy
     from sdfcli.runtime import driver
@@ -90,5 +90,5 @@ def device_names(device: str = "auto") -> list[str]:
 
 
 def first_device(device: str) -> str:
-    """The first of several named devices, as `cuda:0` of `cuda:0,1`; a single name is returned as it is."""
+    """The first of several named devices: `cuda:0` for `cuda:0,1`; a single name is returned unchanged."""
     return device_names(device)[0] if "," in device else device

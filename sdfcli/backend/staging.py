@@ -1,6 +1,6 @@
-"""Copies between a GPU and the host's pageable memory, through page-locked buffers: the CPU's threads fill or empty one
-while the GPU copies another. Most of such a copy is the host's work: pages that are new, and the copy to or from the
-buffers, during which others have Python's lock and the driver."""
+"""Copies between a GPU and pageable host memory through page-locked buffers: CPU threads fill or empty one while the
+GPU copies another. Most time is host work, page faults and copies to or from the buffers, while other threads may hold
+the GIL and use the driver."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from sdfcli.backend.base import Backend
 from sdfcli.backend.select import any_backend
 
 BUFFERS, SIZE = 2, 1 << 23
-"""Number of buffers, and the bytes of each."""
+"""Buffer count, and bytes per buffer."""
 ALIGNED = 256
-"""Where a copy in a buffer may begin: at multiples of so many bytes."""
+"""Alignment of copies within a buffer, bytes."""
 
 
 class Staging:
-    """Copies of one GPU, one at a time."""
+    """One GPU's copies, executed one at a time."""
 
     def __init__(self, cupy: Any, device: Any) -> None:
         self._cuda, self._device = cupy.cuda, device
         self._lock = Lock()
-        self._used, self._filled = 0, SIZE  # buffers so far, and bytes of the last one
+        self._used, self._filled = 0, SIZE  # buffers used so far, and bytes filled in the last
         self._courier = ThreadPoolExecutor(1)
 
     def upload(self, host: npt.NDArray[Any], array: Array) -> None:
@@ -51,8 +51,8 @@ class Staging:
         return host
 
     def download_beside(self, arrays: list[Array]) -> tuple[list[npt.NDArray[Any]], Callable[[], None]]:
-        """Begins to copy contiguous device arrays (n,), by a thread that lets go of each when it is copied. Returns the
-        copies, and what waits until they are whole."""
+        """Starts copying contiguous device arrays (n,) in a thread that releases each once copied. Returns the copies,
+        and a function that waits for all of them."""
         hosts = [np.empty(len(array), array.dtype) for array in arrays]
         waiting, before = [*zip(hosts, arrays, strict=True)], self._cuda.get_current_stream().record()
 
@@ -63,7 +63,7 @@ class Staging:
         return hosts, self._courier.submit(copies).result
 
     def _fill(self, waiting: list[tuple[npt.NDArray[Any], Array]], before: Any) -> None:
-        """Copies contiguous device arrays (n,) to ones of the host, after an event. Empties the list."""
+        """Copies contiguous device arrays (n,) to host arrays, after an event. Empties the list."""
         kind = self._cuda.runtime.memcpyDeviceToHost
         on_the_way: list[tuple[_Buffer, npt.NDArray[Any], Array]] = []
 
@@ -86,7 +86,7 @@ class Staging:
                 arrive()
 
     def _room(self, size: int) -> tuple[_Buffer, npt.NDArray[np.uint8]]:
-        """Bytes (size,) of a buffer, to be filled: behind those before, which may wait for work of the device."""
+        """Reserves bytes (size,) of a buffer after earlier ones, whose copies may still wait for device work."""
         if self._filled + size > SIZE:
             self._next().copied.synchronize()
             self._filled = 0
@@ -95,7 +95,7 @@ class Staging:
         return buffer, buffer.memory[first : first + size]
 
     def _next(self) -> _Buffer:
-        """Another buffer, as a whole."""
+        """The next buffer, whole."""
         self._used += 1
         self._filled = SIZE
         return self._buffers[self._used % BUFFERS]
@@ -109,13 +109,13 @@ class Staging:
         return any_backend()
 
     def _begin(self, host: npt.NDArray[Any]) -> None:
-        """Has all threads write to the pages of an array (n,): those of a buffer are few, if they are large ones."""
+        """Faults in an array's (n,) pages on all threads: a buffer covers few if they are huge pages."""
         if self._host.name == "cpu" and host.nbytes:
             pieces = -(-host.nbytes // C.BYTES_APART)
             self._host.run("sdf_bytes_begun", pieces, size=host.nbytes, bytes=host.view(np.uint8))
 
     def _copy(self, kernel: str, source: npt.NDArray[np.uint8], target: npt.NDArray[np.uint8]) -> None:
-        """Copies bytes (n,) of the host."""
+        """Copies host bytes (n,)."""
         if self._host.name == "cpu":
             size = len(target)
             pieces = -(-size // C.BYTES_PIECE)
@@ -125,13 +125,13 @@ class Staging:
 
 
 def _parts(array: Array) -> Iterator[slice]:
-    """The parts of an array (n,) that fit into a buffer."""
+    """Slices of an array (n,) that fit into a buffer."""
     most = SIZE // array.itemsize
     return (slice(first, first + most) for first in range(0, len(array), most))
 
 
 class _Buffer:
-    """Page-locked memory, a stream, and the event after its last copy."""
+    """Page-locked memory, a stream, and its last copy's event."""
 
     def __init__(self, cuda: Any) -> None:
         self._runtime = cuda.runtime
@@ -139,7 +139,7 @@ class _Buffer:
         self._stream, self.copied = cuda.Stream(non_blocking=True), cuda.Event(disable_timing=True)
 
     def copy(self, to: int, source: int, size: int, kind: int, before: Any) -> None:
-        """Begins a copy, after an event."""
+        """Starts a copy, after an event."""
         self._stream.wait_event(before)
         self._runtime.memcpyAsync(to, source, size, kind, self._stream.ptr)
         self.copied.record(self._stream)

@@ -11,8 +11,8 @@ from sdfcli.runtime import interrupts
 
 
 class Stages:
-    """Seconds by stage, in the order in which stages were first entered. A nested stage is not counted in its outer
-    one. Work of a device is timed by its own clock, without synchronisation."""
+    """Seconds by stage, in order of first entry. A nested stage is not counted in its outer one. Device work is timed
+    by the device's clock, without synchronisation."""
 
     def __init__(self) -> None:
         self._names: dict[str, None] = {}
@@ -26,7 +26,7 @@ class Stages:
         return _Stage(name, backend, self._names, self._open, self._spans)
 
     def seconds(self) -> dict[str, float]:
-        """Seconds by stage, and their `total`; waits for the end of the last stage."""
+        """Seconds by stage, and their `total`; waits for the last stage's end."""
         seconds = dict.fromkeys(self._names, 0.0)
         for name, outer, backend, start, end in self._spans:
             elapsed = backend.elapsed(start, end) if backend else end - start
@@ -37,7 +37,7 @@ class Stages:
 
 
 class _Stage(AbstractContextManager[None]):
-    """A stage of `Stages`, whose lists it fills. Not a generator: an octree enters hundreds."""
+    """One stage, recorded in the lists of `Stages`. Not a generator: an octree enters hundreds."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Backend operations by kernels of warps."""
+"""Backend operations as WARP and GRID kernels."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from sdfcli.backend.arguments import Array, C
 from sdfcli.backend.base import WARP, Backend, MemoryPolicy
 
 FEW = 8192
-"""Maximum entries that one warp compacts, faster than two launches."""
+"""Maximum entries compacted by a single warp, which is faster than two launches."""
 MOST_RUNS = 4096
-"""Maximum runs of a compaction, whose counts each warp sums up."""
+"""Maximum runs of a compaction; each warp sums their counts."""
 LEAST_MANY = 1 << 21
-"""Minimum entries whose sort, and running sums, are left to a library, whose kernels take 40 ms to load."""
+"""Minimum entries of a sort or scan left to a library, whose kernels take 40 ms to load."""
 RUN = C.RUN
 """Entries per warp, as in base/sort.h."""
 
 
 def wide_runs(n: int) -> tuple[int, int]:
-    """The number of runs of n entries, and their length, a multiple of WARP."""
+    """Run count of n entries, and run length, a multiple of WARP."""
     run = max(RUN, WARP * -(-n // (WARP * MOST_RUNS)))
     return -(-n // run), run
 
 
 class WarpBackend(Backend):
-    """A device with warps and memory of its own."""
+    """A device with warps and its own memory."""
 
     warps = True
     memory = MemoryPolicy(scarce=True)
@@ -35,7 +35,7 @@ class WarpBackend(Backend):
         return 1, rows  # a warp reads entries of one column together
 
     def grid_sort(self, keys: Array, ordered: bool = True) -> Array | None:
-        """`sort` by the threads of a grid; ordered: whether the permutation is wanted."""
+        """`sort` as one GRID kernel. ordered: return the permutation; else None."""
         xp, n = self.xp, len(keys)
         own, other = ("short_keys", "short_other") if keys.dtype == np.uint32 else ("keys", "other")
         arrays = dict.fromkeys(("short_keys", "short_other", "keys", "other", "order", "next"))
@@ -50,7 +50,7 @@ class WarpBackend(Backend):
         return arrays["order"]
 
     def grid_scan(self, values: Array) -> None:
-        """`inclusive_scan` by the threads of a grid."""
+        """`inclusive_scan` as one GRID kernel."""
         xp, wide = self.xp, values.dtype.itemsize == 8
         given = {"values": None, "wide": values} if wide else {"values": values, "wide": None}
         scratch = {"sums": xp.empty(C.SCAN_RUNS, np.uint64), "arrivals": xp.zeros(1, np.uint32)}
