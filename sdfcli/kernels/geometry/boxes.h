@@ -3,7 +3,7 @@
 // INTERFACE
 //   box_distance_sq  lower bound for a point's squared distance to a box
 //   Box              a box
-//   empty_box, box_of_both  the empty box; the union's box
+//   empty_box, box_of_both  the empty box; two boxes' bounding box
 //   triangle_box     a triangle's box, enlarged by a margin
 //   boxes_meet       whether two boxes intersect
 #ifndef SDFCLI_GEOMETRY_BOXES_H

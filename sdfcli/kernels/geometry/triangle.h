@@ -1,9 +1,9 @@
 // Distance from a point to a triangle.
 //
 // INTERFACE
-//   PreparedTriangle, facet, facet_distance_sq  a triangle prepared for many points, and its squared distance to a
-//   point triangle_distance_sq   the same for one point; both handle degenerate triangles nearest_on_triangle    the
-//   nearest point, and the feature (vertex, edge, face) on which it lies
+//   PreparedTriangle, facet, facet_distance_sq  a triangle prepared for many points, and a point's squared distance
+//   triangle_distance_sq                        the same for one point; both handle degenerate triangles
+//   nearest_on_triangle                         the nearest point, and its feature (vertex, edge, face)
 //
 // PreparedTriangle's functions have no branches: T may be a vector of floats (base/simd.h).
 #ifndef SDFCLI_GEOMETRY_TRIANGLE_H
