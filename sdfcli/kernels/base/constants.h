@@ -91,7 +91,7 @@ constexpr unsigned SDF_LINE_UNKNOWN = 7;  // OBJ line with an unsupported keywor
 
 // ---- Thickness (verify/thickness.h): bits of a ball's verdict ----
 
-constexpr unsigned SDF_BALL_OPPOSED = 1;   // the surface nearest to the centre faces the ball's point
+constexpr unsigned SDF_BALL_OPPOSED = 1;   // the surface nearest to the centre lies opposite the ball's point
 constexpr unsigned SDF_BALL_FULL = 2;      // not empty, or the centre lies beyond the opposite side
 constexpr unsigned SDF_BALL_DOUBTFUL = 4;  // empty, but the centre may lie beyond
 
