@@ -1,10 +1,10 @@
-// Finding the leaf that contains a point.
+// Finding a point's leaf.
 //
 // INTERFACE
 //   find_leaf          by binary search: over all leaves, or within a level 6 cell
 //   sdf_leaf_first     number of leaves before each level 6 cell
 //   sdf_leaf_count, sdf_leaf_list, sdf_leaf_sorted
-//   sdf_leaf_top, sdf_leaf_nodes  the tree that field/sampler.h descends
+//   sdf_leaf_top, sdf_leaf_nodes  the tree for field/sampler.h
 //   sdf_leaf_values    the leaves' corner values
 #ifndef SDFCLI_FIELD_LEAF_TREE_H
 #define SDFCLI_FIELD_LEAF_TREE_H
@@ -18,7 +18,7 @@ struct InLeaf {
     D3 t;  // position within the leaf, 0 to 1
 };
 
-// The leaf that contains a point in the unit cube; outside points are clamped.
+// The leaf at a point in the unit cube; outside points are clamped.
 FN InLeaf find_leaf(D3 p, const u64* leaf_key, const u8* leaf_level, u32 leaves) {
     const double full = (double)(1u << SDF_LATTICE_BITS);
     double u[3] = {clamp01(p.x) * full, clamp01(p.y) * full, clamp01(p.z) * full};
@@ -40,7 +40,7 @@ struct Leaves {
     const float* value;      // [corners] in the mesh's units
 };
 
-// The leaf that contains a lattice position. first_leaf has the number of leaves before each level 6 cell (edge 2^-6),
+// The leaf at a lattice position. first_leaf has the number of leaves before each level 6 cell (edge 2^-6),
 // in Morton order.
 FN u32 find_leaf(const Leaves& leaves, u64 key) {
     const u32* range = leaves.first_leaf + (key >> 3 * (SDF_LATTICE_BITS - 6));
@@ -57,7 +57,7 @@ SDF_KERNEL(sdf_leaf_first, PLAIN, i) {
     a.first[i] = lower_bound(a.leaf_key, a.leaves, (u64)i << 3 * (SDF_LATTICE_BITS - SDF_TOP_LEVEL));
 }
 
-// Levels whose nodes start at a leaf, that is have it as their first; empty if none does.
+// Levels on which a node starts with a given leaf; empty if none does.
 struct NodeLevels {
     u32 first, end;
 };
@@ -71,7 +71,7 @@ struct sdf_leaf_count_args {
     u32 n;                 // leaves
     const u64* leaf_key;   // [n] sorted
     const u8* leaf_level;  // [n]
-    u32* count;            // [n] out: number of nodes that start at the leaf
+    u32* count;            // [n] out: number of nodes starting with the leaf
 };
 SDF_KERNEL(sdf_leaf_count, PLAIN, i) {
     NodeLevels levels = nodes_from(a.leaf_key[i], a.leaf_level[i]);
@@ -100,7 +100,7 @@ struct sdf_leaf_sorted_args {
     const u32* order;        // [n] by level
     const u64* listed_key;   // [n]
     const u8* listed_level;  // [n]
-    u64* node_key;           // [n] out: in that order
+    u64* node_key;           // [n] out: in this order
     u8* node_level;          // [n] out
 };
 SDF_KERNEL(sdf_leaf_sorted, PLAIN, i) {
@@ -113,7 +113,7 @@ struct sdf_leaf_nodes_args {
     u32 leaves;
     const u64* leaf_key;   // [leaves] sorted
     const u8* leaf_level;  // [leaves]
-    const u64* node_key;   // [nodes] cells at level 6 and finer that are not leaves, by level, then sorted
+    const u64* node_key;   // [nodes] split cells at level 6 and finer, by level, then sorted
     const u8* node_level;  // [nodes]
     const u32* end;        // [22] end of each level's nodes; [nodes] may be longer
     u32* entry;            // [n, 8] out: a leaf marker or a node; at level 6 x fastest
