@@ -130,9 +130,9 @@ struct Traversal {
         return (const Float4*)a.part + 4 * SDF_WARP * (size_t)(part / SDF_WARP) + part % SDF_WARP;
     }
 
-    // Bound b, as bits, such that every point p is at least b - (p - around) ahead away from the box. The box lies
-    // behind a plane at distance d from `around`, normal to the unit direction u. So its distance to p is at least d -
-    // (p - around) u, hence at least d - (p - around) ahead - radius |u - ahead|.
+    // Bound b, as bits: every point p is at least b - dot(p - around, ahead) away from the box. The box lies behind a
+    // plane at distance d from `around`, with unit normal u. So p is at least d - dot(p - around, u) away, hence at
+    // least (d - radius |u - ahead|) - dot(p - around, ahead).
     METHOD u32 bound(const Obb& b) {
         boxes++;
         F3 t = turn(around - b.middle, b), h = b.half, way = turn(ahead, b);
@@ -239,7 +239,7 @@ struct PacketSearch {
     Traversal& walker;
     F3 p;
     bool sampled;   // results are only initial bounds, for which all other points wait
-    float forward;  // (p - around) ahead
+    float forward;  // dot(p - around, ahead)
     float distance_sq;
     u32 pairs, parts, wanting;  // pending pairs and parts; points that needed the last child
     u32 steps;

@@ -28,7 +28,7 @@ struct sdf_split_leaf_corners_args {
     u32 n;                  // 8 x leaves
     const u32* leaf_child;  // [n // 8]
     const u32* point;       // [splits, 27]
-    const u32* place;       // [corners] corner indices in Morton order
+    const u32* place;       // [corners] each corner's index in Morton order
     u32* leaf_corner;       // [n // 8, 8] out: indices
 };
 SDF_KERNEL(sdf_split_leaf_corners, PLAIN, i) {

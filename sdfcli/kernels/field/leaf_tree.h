@@ -116,7 +116,7 @@ struct sdf_leaf_nodes_args {
     const u64* node_key;   // [nodes] split cells at level 6 and finer, by level, then sorted
     const u8* node_level;  // [nodes]
     const u32* end;        // [22] end of each level's nodes; [nodes] may be longer
-    u32* entry;            // [n, 8] out: a leaf marker or a node; at level 6 x fastest
+    u32* entry;            // [n, 8] out: a marked leaf, or a node; at level 6 x fastest
 };
 // Entries for a cell's eight children: the leaf that equals or contains the child, or the node that divides it. Leaves
 // and nodes on one level are in the cells' order.

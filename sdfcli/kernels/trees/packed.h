@@ -4,11 +4,11 @@
 // nodes have axis-aligned ones, as larger surface parts are rarely flat.
 //
 // INTERFACE
-//   Float4, Obb                               four floats, loaded together; an oriented box
-//   warp_lowest, warp_highest, exchanged, got warp minimum and maximum, and shuffles, for floats
-//   sdf_packet_cells, sdf_packet_centres      triangles from Morton order to the Hilbert curve
-//   sdf_packet_cut                            median cuts of triangle runs
-//   sdf_packet_blocks                         blocks, boxes, and higher nodes
+//   Float4, Obb                                four floats, loaded together; an oriented box
+//   warp_lowest, warp_highest, exchanged, got  warp minimum and maximum, and shuffles, for floats
+//   sdf_packet_cells, sdf_packet_centres       triangles from Morton order to the Hilbert curve
+//   sdf_packet_cut                             median cuts of triangle runs
+//   sdf_packet_blocks                          blocks, boxes, and higher nodes
 #ifndef SDFCLI_TREES_PACKED_H
 #define SDFCLI_TREES_PACKED_H
 #include "base/kernel.h"

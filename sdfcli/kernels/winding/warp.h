@@ -118,7 +118,7 @@ struct sdf_winding_lone_args {
     u32 steps;
     const float* step;  // [steps, 2] distance from the level 0.5, and beta for the caps there
     float beta;         // 0: exact
-    float lost;         // maximum change by the caps
+    float lost;         // larger changes by the caps require the exact sum
     u32 closed;         // 1: `winding` holds the number for surface and caps together, unless SDF_UNKNOWN
     float* winding;     // [count] out, and in if closed
     u32* left;          // [count] out: points whose exact winding number is left to the caller; null: none
