@@ -49,7 +49,7 @@ FN T facet_distance_sq(Vec<T> p, const PreparedTriangle<T>& f) {
     T v = dot(cross(ap, f.ac), f.n) * f.over_n, w = dot(cross(f.ab, ap), f.n) * f.over_n;
     Vec<T> r = (ap - v * f.ab) - w * f.ac;
     // A second projection step from the first foot: a needle's normal has lost digits, and the first foot is slightly
-    // off the plane. If it lies far away, r has lost those digits as well; the needle is then as thin as rounding
+    // off the plane. If it lies far away, r has lost these digits as well; the needle is then as thin as rounding
     // errors, and its edges suffice.
     auto beside = v * v + w * w <= T(4);
     T v2 = dot(cross(r, f.ac), f.n) * f.over_n, w2 = dot(cross(f.ab, r), f.n) * f.over_n;

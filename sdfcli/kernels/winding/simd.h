@@ -42,8 +42,8 @@ FN void add_node(const float* m, const Vec<FloatV>& r, FloatV d2, u32 points, Wi
 }
 
 // Number of nodes processed before their children, whose records are prefetched meanwhile. The stack holds at most
-// twice as many nodes per step down the tree: the nodes left by a round start at least one level below those left by
-// the round underneath, which was not used up.
+// twice as many nodes per step down the tree: a round's remaining nodes start at least one level below the remaining
+// nodes of the round underneath, which was not used up.
 #define SDF_AHEAD 16
 
 struct Opened {
