@@ -1,21 +1,21 @@
-// Steps between kernels that array modules offer, too, each by a kernel that is compiled where it is first used.
+// Array operations between kernels, which array modules offer, too. Here each is a kernel, compiled on first use.
 //
 // INTERFACE
-//   sdf_taken    rows of an array by their numbers
-//   sdf_placed   where each number lies in a list
-//   sdf_spaced   numbers in equal steps through a list
-//   sdf_scaled   numbers times a factor
-//   sdf_above    which numbers are above a level
-//   sdf_negated  numbers with the other sign where that is chosen
+//   sdf_taken    gathers an array's rows by index
+//   sdf_placed   inverts a list of indices
+//   sdf_spaced   every k-th number of a list
+//   sdf_scaled   multiplies by a factor
+//   sdf_above    flags numbers above a level
+//   sdf_negated  negates flagged numbers
 #ifndef SDFCLI_BASE_ARRAYS_H
 #define SDFCLI_BASE_ARRAYS_H
 #include "base/kernel.h"
 
 struct sdf_taken_args {
-    u32 n;              // rows to take
-    u32 words;          // of a row
+    u32 n;              // rows to gather
+    u32 words;          // per row
     const u32* source;  // [rows, words]
-    const u32* number;  // [n] of the rows
+    const u32* number;  // [n] row indices
     u32* taken;         // [n, words] out
 };
 SDF_KERNEL(sdf_taken, PLAIN, i) {
@@ -25,16 +25,16 @@ SDF_KERNEL(sdf_taken, PLAIN, i) {
 
 struct sdf_placed_args {
     u32 n;
-    const u32* number;  // [n] each at most once
-    u32* place;         // [numbers] out, of those in the list
+    const u32* number;  // [n] distinct
+    u32* place;         // [numbers] out: index in the list; entries not listed are left alone
 };
 SDF_KERNEL(sdf_placed, PLAIN, i) { a.place[a.number[i]] = i; }
 
 struct sdf_spaced_args {
     u32 n;
     u32 every;
-    const u32* number;  // [numbers] null: each place's own
-    u32* spaced;        // [n] out: the first one, that `every` further on, and so on
+    const u32* number;  // [numbers] null: 0, 1, 2, ...
+    u32* spaced;        // [n] out: entries 0, every, 2 every, ...
 };
 SDF_KERNEL(sdf_spaced, PLAIN, i) { a.spaced[i] = a.number ? a.number[(size_t)i * a.every] : i * a.every; }
 

@@ -1,9 +1,9 @@
-// Bytes of the host, written by several threads, as new pages of memory take longer than a copy.
+// Host memory written by several threads: new pages take longer than a copy.
 //
 // INTERFACE
-//   sdf_bytes_copied  a copy
-//   sdf_bytes_handed  a copy that another device reads
-//   sdf_bytes_begun   a write to each page
+//   sdf_bytes_copied  copies
+//   sdf_bytes_handed  copies for a device to read
+//   sdf_bytes_begun   writes to each page
 #ifndef SDFCLI_BASE_BYTES_H
 #define SDFCLI_BASE_BYTES_H
 #include "base/kernel.h"
@@ -22,13 +22,13 @@ SDF_KERNEL(sdf_bytes_copied, PLAIN, i) {
         memcpy(a.target + first, a.source + first, rest);
 }
 
-// The same past the caches: from those of many cores a GPU reads 14 GB/s, from memory 53. The stores are there once the
-// thread has counted its indices as done, which takes a locked instruction.
+// Copies past the caches: a GPU reads 14 GB/s from many cores' caches, 53 GB/s from memory. The stores have arrived
+// once the thread has counted its indices as done, which takes a locked instruction.
 struct sdf_bytes_handed_args {
     u32 n;             // ceil(size / 256)
     u64 size;          // bytes
     const u8* source;  // [size]
-    u8* target;        // [size] out: aligned by 16 bytes
+    u8* target;        // [size] out: 16-byte aligned
 };
 SDF_KERNEL(sdf_bytes_handed, PLAIN, i) {
     u64 first = (u64)i * SDF_BYTES_PIECE, rest = a.size - first;
@@ -41,7 +41,7 @@ SDF_KERNEL(sdf_bytes_handed, PLAIN, i) {
 struct sdf_bytes_begun_args {
     u32 n;      // ceil(size / 1024)
     u64 size;   // bytes
-    u8* bytes;  // [size] out: some are 0
+    u8* bytes;  // [size] out: every 1024th is 0
 };
 SDF_KERNEL(sdf_bytes_begun, PLAIN, i) { a.bytes[(u64)i * SDF_BYTES_APART] = 0; }
 

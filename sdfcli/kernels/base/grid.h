@@ -1,10 +1,10 @@
-// Threads that a GPU runs at a time, up to all of these, in a launch of many steps: they meet between two of them, so
-// that what one has written others may read, and what a step counts never leaves the device.
+// Threads resident on a GPU together, in a launch with many steps. They synchronise between steps, so each step reads
+// the previous one's results, and counts never leave the device.
 //
 // INTERFACE
-//   sum_of_warp  the sum of a warp's numbers
-//   running_sum  the sum of a thread's number and of those before it in the warp
-//   Grid         a thread, and what it does together with all others: meet, each, scan
+//   sum_of_warp  sum over a warp
+//   running_sum  inclusive prefix sum over a warp
+//   Grid         a thread with the collective operations meet, each, scan
 #ifndef SDFCLI_BASE_GRID_H
 #define SDFCLI_BASE_GRID_H
 #include "base/warp.h"
@@ -46,7 +46,8 @@ struct Grid {
     u32* arrivals;  // [1] 0 before
     u64* sums;      // [warps]
 
-    // The thread's number where they are counted from another block on, of equal parts the one with this number.
+    // Thread index rotated to start `part / parts` of the way through the grid's blocks, so that several short loops
+    // use different threads.
     METHOD u32 from(u32 part, u32 parts) const {
         const u32 block = SDF_WARP * SDF_BLOCK_WARPS;
         return (thread + threads - part * (threads / block / parts) * block) % threads;
@@ -54,14 +55,15 @@ struct Grid {
 
     METHOD void meet() const { meet_all(arrivals, threads / (SDF_WARP * SDF_BLOCK_WARPS)); }
 
-    // Calls body(i) for the indices 0 .. n - 1. Those of a warp stay together.
+    // Calls body(i) for i = 0 .. n - 1. A warp's indices are contiguous.
     template <class Body>
     METHOD void each(u32 n, const Body& body) const {
         for (u32 i = thread; i < n; i += threads) body(i);
     }
 
-    // Calls visit(i, before, own, all) for the indices 0 .. n - 1: value(i), the sum of the values before it, and that
-    // of all, which is returned. Meets at the end. Of few, each warp adds up all, so visits must not change values.
+    // Calls visit(i, before, own, all) for i = 0 .. n - 1, where own = value(i), before is the exclusive prefix sum and
+    // all is the total, which is returned. Synchronises at the end. For small n every warp sums everything, so visit
+    // must not change values.
     template <class Value, class Visit>
     METHOD u64 scan(u32 n, const Value& value, const Visit& visit) const {
         u32 warps = threads / SDF_WARP, warp = thread / SDF_WARP, lane = thread % SDF_WARP;

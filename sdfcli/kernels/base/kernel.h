@@ -1,26 +1,26 @@
-// How kernels are declared.
+// Declaration of kernels.
 //
-//     struct NAME_args {          // the arguments, read by backend/arguments.py
-//         u32 n;                  // first: how many indices there are
-//         const float* points;    // [n, 3] an array: its length, then what it is
+//     struct NAME_args {          // the arguments, parsed by backend/arguments.py
+//         u32 n;                  // first: index count
+//         const float* points;    // [n, 3] an array: its length, then its meaning
 //         Level own, above;       // a group: another struct, declared once for several kernels
 //     };
 //     SDF_KERNEL(NAME, KIND, i) { ... a.points[3 * i] ... }
 //
-// The body runs for each index i of 0 .. n - 1, with the arguments `a`, in any order. A length is a product of whole
-// numbers: in Python's terms, of numbers of the same struct, or of other words. Arrays of a struct whose lengths share
-// such a word are equally long.
+// The body runs for each index i = 0 .. n - 1, in any order, with the arguments `a`. A length is a product of integers,
+// Python expressions in the same struct's numbers, and free words. Arrays of a struct that share a free word have equal
+// lengths.
 //
 // KIND
-//   PLAIN   on a GPU a thread an index; the CPU's threads take chunks of indices
-//   SIMD    the same, compiled for the CPU once for each instruction set: loops that the compiler turns into lanes
-//   LANES   the CPU has NAME_lanes(a, first, last), written in lanes, once for each instruction set (cpu/simd.cpp)
-//   CHUNKS  the CPU has NAME_chunk(a, first, last) (cpu/)
-//   WARP    on a GPU alone, by whole warps (base/warp.h)
-//   GRID    on a GPU alone, by n threads, or as many as it runs at a time if these are fewer (base/grid.h)
+//   PLAIN   GPU: one thread per index; CPU: threads take chunks of indices
+//   SIMD    the same, compiled for each CPU instruction set: loops that the compiler vectorises
+//   LANES   CPU: NAME_lanes(a, first, last), vectorised by hand, for each instruction set (cpu/simd.cpp)
+//   CHUNKS  CPU: NAME_chunk(a, first, last) (cpu/)
+//   WARP    GPU only, whole warps (base/warp.h)
+//   GRID    GPU only, n threads or as many as are resident together, whichever is fewer (base/grid.h)
 //
-// Whoever compiles kernels defines SDF_ENTRY_<KIND>, how one is called from outside: base/launch.h, cpu/entry.cpp and
-// cpu/simd.cpp, and tests.
+// SDF_ENTRY_<KIND> defines how a kernel is called from outside: see base/launch.h, cpu/entry.cpp, cpu/simd.cpp and the
+// tests.
 #ifndef SDFCLI_BASE_KERNEL_H
 #define SDFCLI_BASE_KERNEL_H
 #include "base/portable.h"

@@ -1,4 +1,4 @@
-// What is launched on a GPU: an entry for each kernel of the header that follows (backend/cuda.py puts it there).
+// GPU entry points for the kernels in the header that follows (backend/cuda.py places this text before it).
 #undef SDF_ENTRY_PLAIN
 #undef SDF_ENTRY_SIMD
 #undef SDF_ENTRY_LANES
@@ -14,7 +14,7 @@
 #define SDF_ENTRY_SIMD SDF_ENTRY_PLAIN
 #define SDF_ENTRY_LANES SDF_ENTRY_PLAIN
 #define SDF_ENTRY_CHUNKS SDF_ENTRY_PLAIN
-// At most 64 registers: more of them would lower occupancy, and so hide less latency.
+// At most 64 registers: more would lower occupancy, and hide less latency.
 #define SDF_ENTRY_WARP(name)                                                                    \
     extern "C" __global__ void __launch_bounds__(32 * SDF_BLOCK_WARPS, 8) name(name##_args a) { \
         u32 i = blockIdx.x * blockDim.x + threadIdx.x;                                          \

@@ -1,25 +1,25 @@
-// One portability layer for two compilers: NVRTC (through CuPy) and a plain C++ compiler.
+// Portability layer for two compilers: NVRTC (through CuPy) and a plain C++ compiler.
 //
 // INTERFACE
-//   FN, METHOD    qualifiers of every device-side function, and of those that are members
-//   APART         of a member that is compiled by itself: what is large compiles faster in parts
+//   FN, METHOD    qualifiers for every device-side function and member function
+//   APART         qualifier for a member compiled separately: large code compiles faster in parts
 //   u32, u64, u8  fixed-width integers (NVRTC has no <stdint.h> by default)
-//   clz, popcount, float_bits          of integers, and of a float
+//   clz, popcount, float_bits          leading zeros and set bits; a float's bits
 //   double_bits, bits_double           a double as an integer, and back
-//   load_row, store_row                rows of floats, aligned
-//   fetch_add_acq_rel, load_coherent   a counter at which threads arrive, and what those before wrote
+//   load_row, store_row                aligned rows of floats
+//   fetch_add_acq_rel, load_coherent   a counter for arriving threads, and loads after it
 //   store_relaxed, load_relaxed        racing stores of equal values
-//   atomic_or, atomic_add, atomic_min, atomic_max, compare_and_swap   in memory that threads share
-//   store_past_caches                  16 bytes, aligned, to where another device reads them
-//   eight_bytes, store_eight_bytes     together, aligned
+//   atomic_or, atomic_add, atomic_min, atomic_max, compare_and_swap   on memory shared by threads
+//   store_past_caches                  16 aligned bytes, for another device to read
+//   eight_bytes, store_eight_bytes     one aligned access
 //   eight_below                        eight comparisons as bits
-//   select, min_of, max_of             by comparison, not fminf
-//   UNROLL                             before a loop whose arrays then stay in registers, on a CPU of up to 27 rounds
+//   select, min_of, max_of             by comparison, unlike fminf
+//   UNROLL                             unrolls a loop, so that its arrays stay in registers; CPU: up to 27 iterations
 //
-// Bits are the same on both sides because neither side contracts multiply-add (--fmad=false, -ffp-contract=off), both
-// flush denormals (CuPy compiles with -ftz=true, the CPU threads set MXCSR), and building calls no function of a
-// mathematical library other than sqrt, which is correctly rounded everywhere (verification, verify/exact.h, does).
-// min_of is `a < b ? a : b`, not fminf, whose answer for signed zeros differs.
+// Both sides give the same bits: neither contracts multiply-add (--fmad=false, -ffp-contract=off), both flush denormals
+// (CuPy compiles with -ftz=true, CPU threads set MXCSR), and the only math library function in a build is sqrt, which
+// is correctly rounded everywhere (verification uses others: verify/exact.h). min_of is `a < b ? a : b`: fminf differs
+// for signed zeros.
 #ifndef SDFCLI_BASE_PORTABLE_H
 #define SDFCLI_BASE_PORTABLE_H
 #include "base/constants.h"
@@ -39,13 +39,13 @@ FN int popcount(u32 x) { return __popc(x); }
 FN u32 float_bits(float x) { return __float_as_uint(x); }
 FN u64 double_bits(double x) { return (u64)__double_as_longlong(x); }
 FN double bits_double(u64 bits) { return __longlong_as_double((long long)bits); }
-// Adds one to a counter; returns its value before. Writes made before are visible to whoever arrives later.
+// Increments a counter and returns its previous value. Earlier writes are visible to threads that arrive later.
 FN u32 fetch_add_acq_rel(u32* counter) {
     u32 before;
     asm volatile("atom.acq_rel.gpu.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
     return before;
 }
-// Rows of `many` floats lie at multiples of four floats if there are 4 k, of two if there are 4 k + 2.
+// Rows of `many` floats are aligned to four floats if many = 4 k, to two if many = 4 k + 2.
 template <int many>
 FN void load_row(const float* row, float* x) {
     for (int k = 0; k < many; k += 4) {
@@ -53,7 +53,7 @@ FN void load_row(const float* row, float* x) {
         x[k] = part.x, x[k + 1] = part.y, x[k + 2] = part.z, x[k + 3] = part.w;
     }
 }
-// The same for what another thread of the same launch may have written before it arrived at a counter.
+// Reads a row that another thread of the launch may have written before it arrived at a counter.
 template <int many>
 FN void load_coherent(const float* row, float* x) {
     for (int k = 0; k < many; k += many % 4 ? 2 : 4) {
@@ -75,30 +75,30 @@ FN void store_row(float* row, const float* x) {
             *(float4*)(row + k) = make_float4(x[k], x[k + 1], x[k + 2], x[k + 3]);
     }
 }
-// A store that several threads may make at once, all of them with the same value.
+// A store that several threads may execute concurrently with the same value.
 template <class T>
 FN void store_relaxed(T* p, T x) {
     *p = x;
 }
-// What was there before such stores, or one of them.
+// Reads the value before or after such a store.
 template <class T>
 FN T load_relaxed(const T* p) {
     return *p;
 }
 FN void atomic_or(u32* p, u32 bits) { atomicOr(p, bits); }
-// Returns the number before.
+// Returns the previous value.
 FN u32 atomic_add(u32* p, u32 x) { return atomicAdd(p, x); }
 FN u64 atomic_add(u64* p, u64 x) { return atomicAdd(p, x); }
-// Replaces a number by a smaller one.
+// Replaces a number if the new one is smaller.
 FN void atomic_min(u32* p, u32 x) { atomicMin(p, x); }
-// Replaces the expected number; returns the one that was there.
+// Replaces a number if it equals `expected`; returns the previous value.
 FN u32 compare_and_swap(u32* p, u32 expected, u32 x) { return atomicCAS(p, expected, x); }
-// Replaces a number by a larger one.
+// Replaces a number if the new one is larger.
 FN void atomic_max(u64* p, u64 x) { atomicMax(p, x); }
 FN void store_past_caches(u8* to, const u8* from) { memcpy(to, from, 16); }
 FN u64 eight_bytes(const u8* p) { return *(const u64*)p; }
 FN void store_eight_bytes(u8* p, u64 bytes) { *(u64*)p = bytes; }
-// Bit k says whether p[k] < level.
+// Bit k: p[k] < level.
 FN u32 eight_below(const float* p, float level) {
     u32 bits = 0;
     for (int k = 0; k < 8; k++) bits |= (u32)(p[k] < level) << k;

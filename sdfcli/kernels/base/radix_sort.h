@@ -1,8 +1,9 @@
-// A stable sort of integers by the threads of a grid, eight bits a pass from the lowest on; of bits that all share
-// there is none. For lists too short to pay for loading a library's sort, whose kernels for all types are one piece.
+// Stable radix sort of integers by a grid's threads, eight bits per pass from the lowest; passes where all keys agree
+// are skipped. For lists too short to justify loading a library's sort, which holds the kernels for all types in one
+// module.
 //
 // INTERFACE
-//   sdf_radix_sort  sorts keys, and tells where each one came from
+//   sdf_radix_sort  sorts keys and returns the permutation
 #ifndef SDFCLI_BASE_RADIX_SORT_H
 #define SDFCLI_BASE_RADIX_SORT_H
 #include "base/grid.h"
@@ -11,24 +12,24 @@
 #ifdef SDF_SHARED
 
 const u32 SDF_DIGITS = 256;
-const u32 SDF_ABREAST = 4;  // entries of a thread that are on their way together
+const u32 SDF_ABREAST = 4;  // entries in flight per thread
 
 struct sdf_radix_sort_args {
-    u32 n;             // threads: a warp for a run, at most
+    u32 n;             // threads: at most one warp per run
     u32 count;         // keys, at least one
-    u32* short_keys;   // [count] in and out; null for wide ones, as the next
+    u32* short_keys;   // [count] in and out; null for 64-bit keys, as the next
     u32* short_other;  // [count] scratch
-    u64* keys;         // [count] in and out; null for short ones, as the next
+    u64* keys;         // [count] in and out; null for 32-bit keys, as the next
     u64* other;        // [count] scratch
-    long long* order;  // [count] out: where each key came from; null: not wanted, as the next one
+    long long* order;  // [count] out: source index of each key; null: not needed, as the next
     u32* next;         // [count] scratch
-    u32* counts;       // [counters] scratch: 256 for each run, of which there are up to 1024 of at least 256 keys
+    u32* counts;       // [counters] scratch: 256 per run; up to 1024 runs, at least 256 keys each
     u32* totals;       // [256] scratch
-    u32* set;          // [4] 0 at first: bits that a key has, and that one lacks, low and high
+    u32* set;          // [4] 0 at first: bits set in some key, bits clear in some key, each low and high
     u32* arrivals;     // [1] 0 at first
 };
 
-// The threads of a warp whose digit is the same.
+// Mask of a warp's threads with the same digit.
 FN u32 alike(u32 digit) {
     u32 same = ~0u;
     for (u32 bit = 0; bit < 8; bit++) {
@@ -38,7 +39,7 @@ FN u32 alike(u32 digit) {
     return same;
 }
 
-// How many entries of each run have a digit, in place: how many entries with that digit come before the run.
+// Replaces per-run counts for one digit by the number of entries with this digit in earlier runs.
 FN void before_runs(u32* counts, u32 runs, u32* total, u32 lane) {
     u32 own[SDF_SCAN_RUNS / SDF_WARP], before = 0;
     UNROLL
@@ -73,7 +74,7 @@ FN void radix_sort(const sdf_radix_sort_args& a, const Grid& grid, u32* bins, Ke
     u64 differ = (a.set[0] & a.set[2]) | (u64)(a.set[1] & a.set[3]) << 32;
 
     Key *own = keys, *sorted = other;
-    u32 *from = nullptr, *next = a.next, *after = (u32*)a.order;  // at first each key is where it came from
+    u32 *from = nullptr, *next = a.next, *after = (u32*)a.order;  // initially each key is at its source index
     for (u32 shift = 0; shift < 8 * sizeof(Key); shift += 8) {
         if (!(differ >> shift & (SDF_DIGITS - 1))) continue;
         auto digit_of = [&](Key key) { return (u32)(key >> shift) & (SDF_DIGITS - 1); };
@@ -129,7 +130,7 @@ FN void radix_sort(const sdf_radix_sort_args& a, const Grid& grid, u32* bins, Ke
         own = sorted, sorted = swapped;
         from = next, next = after, after = from;
     }
-    if (from && from != a.next) {  // it lies where the order goes
+    if (from && from != a.next) {  // the result is in `order` itself
         grid.each(a.count, [&](u32 i) { a.next[i] = from[i]; });
         grid.meet();
         from = a.next;

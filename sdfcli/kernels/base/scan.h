@@ -1,5 +1,5 @@
-// Running sums: by the threads of a grid, of few enough numbers; and the second half of a scan over several parts,
-// which adds what lies before a part to each of its elements.
+// Prefix sums: by a grid for short arrays; and the second half of a scan in several parts, which adds the preceding
+// parts' total to each element.
 //
 // INTERFACE
 //   sdf_scan                         in place, by a grid
@@ -9,7 +9,7 @@
 #include "base/grid.h"
 #include "base/kernel.h"
 
-// Four elements a thread, n apart, so that neighbouring threads touch neighbouring elements.
+// Four elements per thread, n apart, so that neighbouring threads access neighbouring elements.
 template <class T>
 FN void add_base(T* values, u64 count, u64 base, u32 n, u32 i) {
     for (int k = 0; k < 4; k++) {
@@ -19,14 +19,14 @@ FN void add_base(T* values, u64 count, u64 base, u32 n, u32 i) {
 }
 
 struct sdf_scan_add_args {
-    u32 n;  // threads: count / 4, rounded up
+    u32 n;  // threads: ceil(count / 4)
     u64 count;
     u64 base;
     u32* values;  // [count] in and out
 };
 SDF_KERNEL(sdf_scan_add, PLAIN, i) { add_base(a.values, a.count, a.base, a.n, i); }
 struct sdf_scan_add_wide_args {
-    u32 n;  // threads: count / 4, rounded up
+    u32 n;  // threads: ceil(count / 4)
     u64 count;
     u64 base;
     u64* values;  // [count] in and out
@@ -34,10 +34,10 @@ struct sdf_scan_add_wide_args {
 SDF_KERNEL(sdf_scan_add_wide, PLAIN, i) { add_base(a.values, a.count, a.base, a.n, i); }
 
 #ifdef SDF_SHARED
-// Each number becomes the sum of all up to it. sums: [SDF_SCAN_RUNS] scratch. Afterwards, threads have to meet.
+// Inclusive prefix sums in place. sums: [SDF_SCAN_RUNS] scratch. The caller synchronises afterwards.
 template <class T>
 FN void running_sums(const Grid& grid, T* values, u32 count, u64* sums) {
-    const u32 ABREAST = 4;  // numbers of a thread that are on their way together
+    const u32 ABREAST = 4;  // numbers in flight per thread
     u32 lane = grid.thread % SDF_WARP, warp = grid.thread / SDF_WARP;
     u32 warps = min_of(grid.threads / SDF_WARP, (u32)SDF_SCAN_RUNS), step = ABREAST * SDF_WARP;
     u32 run = (count / warps / step + 1) * step, first = warp < warps ? min_of(warp * run, count) : count;
@@ -69,10 +69,10 @@ FN void running_sums(const Grid& grid, T* values, u32 count, u64* sums) {
 }
 
 struct sdf_scan_args {
-    u32 n;  // threads: a warp for a run, at most
+    u32 n;  // threads: at most one warp per run
     u32 count;
-    u32* values;    // [count] in and out; null for wide ones
-    u64* wide;      // [count] in and out; null for others
+    u32* values;    // [count] in and out; null: `wide` is used
+    u64* wide;      // [count] in and out; null: `values` is used
     u64* sums;      // [1024] scratch
     u32* arrivals;  // [1] 0 at first
 };

@@ -1,10 +1,10 @@
 // Binary search in sorted keys.
 //
 // INTERFACE
-//   lower_bound       the first place whose key is not less than the given one
-//   lower_bound_wide  the same, in fewer steps of more loads
-//   lower_bound_near  the same, for a key that is likely to be near a place
-//   lower_bound_from  the same, for a key that is likely to follow a place
+//   lower_bound       first index whose key is not less than the given one
+//   lower_bound_wide  the same, in fewer steps with more loads
+//   lower_bound_near  the same, for a key probably near an index
+//   lower_bound_from  the same, for a key probably after an index
 #ifndef SDFCLI_BASE_SEARCH_H
 #define SDFCLI_BASE_SEARCH_H
 #include "base/portable.h"
@@ -24,7 +24,7 @@ FN u32 lower_bound(const Key* keys, u32 n, Key key) {
     return low;
 }
 
-// The same, looking at seven places at a time: a third of the waits for memory, where few threads run.
+// Compares seven keys per step: a third of the memory latency, where few threads run.
 FN u32 lower_bound_wide(const u64* keys, u32 n, u64 key) {
     u32 low = 0, less;
     while (n > 7) {
@@ -41,7 +41,7 @@ FN u32 lower_bound_wide(const u64* keys, u32 n, u64 key) {
     return low + less;
 }
 
-// The same for a key that is likely to be near place `from`: the steps away from there double.
+// Steps away from index `from` double.
 FN u32 lower_bound_near(const u64* keys, u32 n, u64 key, u32 from) {
     u32 step = 1;
     if (keys[from] < key) {
@@ -59,7 +59,7 @@ FN u32 lower_bound_near(const u64* keys, u32 n, u64 key, u32 from) {
     return low + lower_bound(keys + low, from - low, key);
 }
 
-// The first place from `first` on whose key is not less, where it is likely to be near.
+// First index >= `first` whose key is not less, probably near.
 FN u32 lower_bound_from(const u64* keys, u32 n, u32 first, u64 key) {
     u32 step = 1;
     while (step <= n - first && keys[first + step - 1] < key) {

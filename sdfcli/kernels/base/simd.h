@@ -1,16 +1,16 @@
-// Sixteen floats, or eight doubles, side by side: one AVX-512 register where the compiler was told so, else as many of
-// the registers there are. The same operations in the same order, so the same bits.
+// Vectors of sixteen floats or eight doubles: one AVX-512 register if the compiler targets it, else several smaller
+// registers. The same operations in the same order, hence the same bits.
 //
 // INTERFACE
-//   load_lanes, store_lanes   from and to memory, load_points points one by one; most_lane is the largest of a FloatV
-//   FloatV      + - * /, comparisons, min_of, max_of, select, sqrt_of; FloatV(s) has s in every lane; w[k] is one lane
+//   load_lanes, store_lanes   from and to memory; load_points gathers points; most_lane is a FloatV's largest lane
+//   FloatV    + - * /, comparisons, min_of, max_of, select, sqrt_of; FloatV(s) broadcasts s; w[k] is one lane
 //   WideInts  <, select; as many u32
-//   Mask      the outcome of a comparison: &, |, and bits(), lane k in bit k; mask_of(bits) is the way back
+//   Mask      a comparison's result: &, |, bits() with lane k in bit k, and the inverse mask_of(bits)
 //   Doubles   + - * /, <, >, &, select, sqrt_of; double_mask_of(bits); halves(w) are the first and the last eight
-//             lanes of a FloatV; half_of(xyz, half) those of vectors in memory
+//             lanes of a FloatV; half_of(xyz, half) the same for vectors in memory
 //
 // Everything is in an anonymous namespace: this header is compiled several times, for different instruction sets.
-// Compilers take vectors that are larger than a register apart, some of them lane by lane; so they are given registers.
+// Compilers split vectors larger than a register, some lane by lane; hence arrays of registers.
 #ifndef SDFCLI_BASE_SIMD_H
 #define SDFCLI_BASE_SIMD_H
 #include "base/vec.h"
@@ -72,7 +72,7 @@ FN FloatV sqrt_of(FloatV w) {
     return w;
 }
 FN FloatV load_lanes(const float* p) {
-    FloatV w;  // part by part: what is copied as a whole goes through memory
+    FloatV w;  // register by register: copying the whole array would go through memory
     for (int k = 0; k < SDF_PARTS; k++) __builtin_memcpy(&w.part[k], p + SDF_PART_LANES * k, SDF_REGISTER);
     return w;
 }
@@ -115,7 +115,7 @@ FN u32 bits(const Mask& m) {
     for (int k = 0; k < SDF_PARTS; k++) b |= (u32)_mm256_movemask_ps((__m256)m.part[k]) << SDF_PART_LANES * k;
 #elif defined(__x86_64__)
     for (int k = 0; k < SDF_PARTS; k++) b |= (u32)_mm_movemask_ps((__m128)m.part[k]) << SDF_PART_LANES * k;
-#else  // NEON has no such instruction: each lane keeps its bits of all parts, then lanes are joined
+#else  // NEON lacks movemask: each lane collects its bits from all registers, then lanes are joined
     IntPart lane, joined = {};
     for (int j = 0; j < SDF_PART_LANES; j++) lane[j] = 1u << j;
     for (int k = 0; k < SDF_PARTS; k++) joined |= (IntPart)m.part[k] & lane << SDF_PART_LANES * k;
@@ -204,7 +204,7 @@ FN Halves halves(const FloatV& w) {
 }
 #endif
 
-// Sixteen of the points [.., 3], or fewer, of which the last then fills the lanes: place(k) is the number of one.
+// Gathers sixteen points from [.., 3] by index place(k); the last of fewer fills the remaining lanes.
 template <class Place>
 FN Vec<FloatV> load_points(const float* points, u32 count, const Place& place) {
     Vec<FloatV> p;
@@ -217,7 +217,7 @@ FN Vec<FloatV> load_points(const float* points, u32 count, const Place& place) {
     return p;
 }
 
-// The first or the last eight of sixteen vectors in memory, as doubles.
+// The first or last eight of sixteen vectors in memory, as doubles.
 FN Vec<Doubles> half_of(const float (*xyz)[SDF_LANES], int half) {
     int first = half * SDF_LANES / 2;
     return {load_doubles(xyz[0] + first), load_doubles(xyz[1] + first), load_doubles(xyz[2] + first)};

@@ -1,10 +1,10 @@
-// Counting sorts on a GPU, for values of a few bits: warps count runs of entries, and after a scan of the counts put
-// each entry in its place.
+// Counting sorts on a GPU, for values with a few bits: warps count runs of entries, and after a scan of the counts
+// write each entry to its position.
 //
 // INTERFACE
-//   sdf_level_count, sdf_level_order  entries by level: counts of each run; the order
-//   sdf_chosen                        the numbers of few entries with each of the values 1 to 3, by one warp
-//   sdf_chosen_count, sdf_chosen_list those of many: how many there are, and the lists
+//   sdf_level_count, sdf_level_order    entries by level: counts per run; the order
+//   sdf_chosen                          indices of entries valued 1, 2 and 3, by one warp, for short arrays
+//   sdf_chosen_count, sdf_chosen_list   the same for long arrays: counts, then lists
 #ifndef SDFCLI_BASE_SORT_H
 #define SDFCLI_BASE_SORT_H
 #include "base/kernel.h"
@@ -12,8 +12,8 @@
 
 #ifdef SDF_SHARED
 
-// visit(at, level, place) for each byte of a warp's run: its place among those of the run with the same value. Returns,
-// for the thread whose number is a value, how many there are of it.
+// Calls visit(at, level, place) for each byte in a warp's run, with its rank among the run's bytes of equal value.
+// Returns, in the thread whose index is a value, that value's count.
 template <class Visit>
 FN u32 count_run(const u8* values, u32 count, u32 i, u32 levels, Visit visit) {
     u32 thread = i % SDF_WARP, first = i / SDF_WARP * SDF_RUN, end = min_of(count, first + SDF_RUN), own = 0;
@@ -29,11 +29,11 @@ FN u32 count_run(const u8* values, u32 count, u32 i, u32 levels, Visit visit) {
 }
 
 struct sdf_level_count_args {
-    u32 n;            // threads: a warp for a run of 256 entries
+    u32 n;            // threads: one warp per run of 256 entries
     u32 count;        // entries
     u32 levels;       // at most 32
-    const u8* level;  // [count] of the entries
-    u32* counts;      // [levels, n // 32] out: of each run
+    const u8* level;  // [count] per entry
+    u32* counts;      // [levels, n // 32] out: per run
 };
 SDF_KERNEL(sdf_level_count, WARP, i) {
     u32 own = count_run(a.level, a.count, i, a.levels, [](u32, u32, u32) {});
@@ -41,14 +41,14 @@ SDF_KERNEL(sdf_level_count, WARP, i) {
 }
 
 struct sdf_level_order_args {
-    u32 n;  // threads: a warp for a run of 256 entries
+    u32 n;  // threads: one warp per run of 256 entries
     u32 count;
     u32 levels;
-    u32 first;        // number of the first entry
-    const u8* level;  // [count] of the entries
-    const u32* end;   // [levels, n // 32] the running sums of the counts
-    u32* order;       // [count] out: the entries by level
-    u32* ends;        // [levels] out: where each one ends
+    u32 first;        // index of the first entry
+    const u8* level;  // [count] per entry
+    const u32* end;   // [levels, n // 32] inclusive prefix sums of the counts
+    u32* order;       // [count] out: entries by level
+    u32* ends;        // [levels] out: end of each level
 };
 SDF_KERNEL(sdf_level_order, WARP, i) {
     u32 runs = a.n / SDF_WARP;
@@ -59,15 +59,15 @@ SDF_KERNEL(sdf_level_order, WARP, i) {
     if (i < a.levels) a.ends[i] = a.end[(i + 1) * (size_t)runs - 1];
 }
 
-// The numbers of few entries with each of the values 1 to 3, by one warp: each thread takes entries that follow one
-// another, and its counts, 10 bits each, tell where it writes.
+// Indices of entries valued 1, 2 and 3, by one warp: each thread takes a contiguous range, and its counts, 10 bits
+// each, give its write positions.
 struct sdf_chosen_args {
     u32 n;           // 32
     u32 count;       // entries, at most 32 x 1023
-    u32 first;       // number of the first
+    u32 first;       // index of the first entry
     const u8* wish;  // [count] 0 to 3
-    u32* chosen;     // [count] out: the entries with 1, then 2, then 3
-    u32* last;       // [3] out: where each ends
+    u32* chosen;     // [count] out: the entries valued 1, then 2, then 3
+    u32* last;       // [3] out: end of each list
 };
 SDF_KERNEL(sdf_chosen, WARP, thread) {
     u32 many = (a.count + SDF_WARP - 1) / SDF_WARP, counts = 0, place[4] = {0, 0, 0, 0}, before = 0;
@@ -93,12 +93,12 @@ SDF_KERNEL(sdf_chosen, WARP, thread) {
 }
 
 struct sdf_chosen_count_args {
-    u32 n;           // threads: a warp for a run of entries
+    u32 n;           // threads: one warp per run
     u32 count;       // entries
-    u32 run;         // entries of a run, a multiple of 32
+    u32 run;         // entries per run, a multiple of 32
     const u8* wish;  // [count] 0 to 3
-    u32* counts;     // [3, n // 32] out: of each run
-    u32* totals;     // [3] 0; out: of all
+    u32* counts;     // [3, n // 32] out: per run
+    u32* totals;     // [3] 0; out: of all runs
 };
 SDF_KERNEL(sdf_chosen_count, WARP, i) {
     u32 lane = i % SDF_WARP, own = i / SDF_WARP, first = own * a.run, end = min_of(a.count, first + a.run);
@@ -120,10 +120,10 @@ struct sdf_chosen_list_args {
     u32 n;  // as for sdf_chosen_count
     u32 count;
     u32 run;
-    u32 first;          // number of the first entry
+    u32 first;          // index of the first entry
     const u8* wish;     // [count]
     const u32* counts;  // [3, n // 32]
-    u32* one;           // [ones] out: the entries with 1; null: not wanted, as the following
+    u32* one;           // [ones] out: entries valued 1; null: not needed, as the following
     u32* two;           // [twos] out
     u32* three;         // [threes] out
 };

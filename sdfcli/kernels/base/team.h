@@ -1,11 +1,11 @@
-// Who looks at something of up to 32 parts, such as the points of a cell: a thread, or the threads of a warp, which are
-// faster where there are few such things, or much is done with each part. What they do is written once for both:
+// A team processes an item with up to 32 parts, such as a cell's points. It is a single thread, or a warp, which is
+// faster for few items or much work per part. The code is written once for both:
 //
-//     for (int j = team.first(); j < 27; j += Team::THREADS) memory.distance[j] = ...;  // each its own parts
-//     team.meet();                                                                      // then those of others
+//     for (int j = team.first(); j < 27; j += Team::THREADS) memory.distance[j] = ...;  // own parts
+//     team.meet();                                                                      // then the others'
 //
 // INTERFACE
-//   Alone, Together  a thread; a warp, all of whose threads do the same (after base/warp.h)
+//   Alone, Together  a thread; a warp whose threads run the same code (after base/warp.h)
 #ifndef SDFCLI_BASE_TEAM_H
 #define SDFCLI_BASE_TEAM_H
 #include "base/portable.h"
@@ -14,12 +14,12 @@ struct Alone {
     static const int THREADS = 1;
     METHOD int first() const { return 0; }
     METHOD void meet() const {}
-    METHOD int at(int part) const { return part; }  // of an array of what only a thread knows of its own parts
-    // Of parts, as bits, a thread's own; and all that threads have found among their own.
+    METHOD int at(int part) const { return part; }  // index of an own part in a per-thread array
+    // Parts are bits: a thread's own parts; the union over all threads.
     METHOD u32 own(u32 parts) const { return parts; }
     METHOD u32 all(u32 found) const { return found; }
     METHOD bool any(bool found) const { return found; }
-    // Of numbers that are not negative.
+    // For non-negative numbers.
     METHOD float least(float x) const { return x; }
     METHOD float most(float x) const { return x; }
 };

@@ -1,14 +1,14 @@
-// Union-find (Rem's and later algorithms): roots only ever hang below smaller ones, so that the root of a set is its
-// first member, whatever the order of threads.
+// Union-find (Rem's algorithm and successors): a root is linked only below a smaller root, so a set's root is its first
+// member, whatever the thread order.
 //
 // INTERFACE
-//   root_of  the root of a node
-//   join     makes the sets of two nodes one
+//   root_of  a node's root
+//   join     unites two nodes' sets
 #ifndef SDFCLI_BASE_UNION_FIND_H
 #define SDFCLI_BASE_UNION_FIND_H
 #include "base/portable.h"
 
-// The root of a node, with paths halved. A parent that another thread has changed meanwhile is an ancestor, too.
+// Finds the root with path halving. A parent changed by another thread is still an ancestor.
 FN u32 root_of(u32* parent, u32 node) {
     for (u32 above = load_relaxed(parent + node); above != node;) {
         u32 next = load_relaxed(parent + above);
@@ -19,7 +19,7 @@ FN u32 root_of(u32* parent, u32 node) {
     return node;
 }
 
-// Goes on from the parent that another thread has written: a load may see what was there before.
+// Continues from the parent written by another thread, as a relaxed load may return an older value.
 FN void join(u32* parent, u32 one, u32 two) {
     for (;;) {
         one = root_of(parent, one), two = root_of(parent, two);

@@ -1,10 +1,10 @@
 // Three-vectors of float or double.
 //
 // INTERFACE
-//   Vec<T>, F3, D3             a vector; of floats; of doubles
-//   vec, load3, load3d         from three numbers; from three in memory; from three floats, as doubles
-//   + - *, dot, cross          componentwise sum and difference, product with a number, and the two products
-//   sqrt_of, abs_of, mean, clamp01   of numbers: square root, absolute value, mean of two, clamped to [0, 1]
+//   Vec<T>, F3, D3             a vector; with floats; with doubles
+//   vec, load3, load3d         from three numbers; from memory; from three floats, as doubles
+//   + - *, dot, cross          componentwise sum and difference, multiple, dot and cross product
+//   sqrt_of, abs_of, mean, clamp01   scalars: square root, absolute value, mean, clamped to [0, 1]
 #ifndef SDFCLI_BASE_VEC_H
 #define SDFCLI_BASE_VEC_H
 #include "base/portable.h"

@@ -1,10 +1,10 @@
-// What the threads of a warp do together. All 32 take part in every one of these.
+// Warp-wide operations. All 32 threads take part in each.
 //
 // INTERFACE
-//   SDF_WARP, SDF_BLOCK_WARPS, SDF_SHARED         threads of a warp; warps of a thread block; shared memory
-//   warp_sync, warp_ballot, shfl_xor, shfl, reduce_min, reduce_max  votes, exchange, least and largest numbers
-//   shared_least, shared_add                      on shared memory
-//   bits_float, fused, rough_inverse_sqrt         for what only bounds distances
+//   SDF_WARP, SDF_BLOCK_WARPS, SDF_SHARED         threads per warp; warps per thread block; shared memory
+//   warp_sync, warp_ballot, shfl_xor, shfl, reduce_min, reduce_max  votes, shuffles, minimum and maximum
+//   shared_least, shared_add                      atomics on shared memory
+//   bits_float, fused, rough_inverse_sqrt         for bounds on distances
 #ifndef SDFCLI_BASE_WARP_H
 #define SDFCLI_BASE_WARP_H
 #include "base/portable.h"
@@ -29,7 +29,7 @@ FN void shared_least(u32* p, u32 x) { atomicMin(p, x); }
 FN void shared_add(u32* p, u32 x) { atomicAdd(p, x); }
 FN void shared_add(u64* p, u64 x) { atomicAdd(p, x); }
 FN float bits_float(u32 bits) { return __uint_as_float(bits); }
-// For what only bounds distances: rounded as it is fastest.
+// For distance bounds only: the fastest rounding.
 FN float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 FN float rough_inverse_sqrt(float x) { return rsqrtf(x); }
 #endif

@@ -1,12 +1,12 @@
-// What a sample says of the true distance, by the field's stated error (docs/concepts/accuracy.md).
+// Bounds on the true distance from a sample and the field's stated error (docs/concepts/accuracy.md).
 //
 // INTERFACE
-//   StatedError                      the error that a field states
+//   StatedError                      the field's stated error
 //   Probe, probe                     a sample
-//   lower_bound_of, upper_bound_of   bounds of the true signed distance there
-//   value_of                         the distance by the field, outside of the domain a lower bound of it
-//   slack_of                         how loose the least bound may stay: a part of the error
-//   order_bits, order_of             numbers as integers in the opposite order, for atomic_max
+//   lower_bound_of, upper_bound_of   bounds on the true signed distance there
+//   value_of                         the field's distance; outside the domain a lower bound for it
+//   slack_of                         accepted looseness of the minimum bound, a fraction of the error
+//   order_bits, order_of             order-reversing map from numbers to integers, for atomic_max
 #ifndef SDFCLI_CONTACT_BOUNDS_H
 #define SDFCLI_CONTACT_BOUNDS_H
 #include "field/sampler.h"
@@ -16,11 +16,11 @@ struct StatedError {
     double near, band;  // in the mesh's units
 };
 
-#define SDF_SQRT3 1.7320508075688774  // the diagonal of a cube
+#define SDF_SQRT3 1.7320508075688774  // a cube's diagonal
 
-// The true distances nearest to 0 and farthest from it where the field says x >= 0, if signs are right where errors are
-// larger than distances. The surface lies in the domain, so none is larger than its diagonal; errors that grow faster
-// than the distance say no more. Both grow with x: the least bound is that of the least value.
+// Smallest and largest true distance where the field's value is x >= 0, assuming correct signs where the error exceeds
+// the distance. The surface lies in the domain, so no distance exceeds its diagonal, which is the bound where the error
+// grows faster than the distance. Both functions increase with x, so the minimum bound belongs to the minimum value.
 FN double nearest_true(const StatedError& error, double x) {
     return x <= error.band + error.near ? x - error.near : x * (error.band / (error.band + error.near));
 }
@@ -29,14 +29,14 @@ FN double farthest_true(const StatedError& error, double x, double length) {
     return x <= error.band - error.near ? x + error.near : x * (error.band / (error.band - error.near));
 }
 
-// A sample of a field, for bounds.
+// A field sample, for bounds.
 struct Probe {
     FieldPoint at;
-    double clear;  // outside of the domain: the distance to the box in which the field's mesh lies
-    u32 leaf;      // SDF_NONE outside of the domain
+    double clear;  // outside the domain: distance to the mesh's box
+    u32 leaf;      // SDF_NONE outside the domain
 };
 
-// The mesh lies in the domain, and `padding` (in edges of the domain) away from its faces.
+// The mesh lies in the domain, at least `padding` (in domain edges) away from its faces.
 FN Probe probe(const Sampler& field, double padding, const Way& way) {
     Probe found = {at_point(field, way, nullptr), 0.0, leaf_of(way)};
     if (found.at.beyond > 0.0) {
@@ -49,15 +49,15 @@ FN Probe probe(const Sampler& field, double padding, const Way& way) {
     return found;
 }
 
-// The domain is convex: a point outside of it, the nearest point of the domain and any point of the mesh make a right
-// or an obtuse angle.
+// The domain is convex: an outside point, its nearest point in the domain and any mesh point form a right or obtuse
+// angle.
 FN double from_outside(double inside, const Probe& probe) {
     if (!(probe.at.beyond > 0.0)) return inside;
     double positive = max_of(inside, 0.0);
     return max_of(sqrt(probe.at.beyond * probe.at.beyond + positive * positive), probe.clear);
 }
 FN double value_of(const Probe& probe) { return from_outside(probe.at.inside, probe); }
-FN double lowest_true(const StatedError& error, double x, double length) {  // where the field says x, in the domain
+FN double lowest_true(const StatedError& error, double x, double length) {  // for a field value x in the domain
     return x < 0.0 ? -farthest_true(error, -x, length) : nearest_true(error, x);
 }
 FN double lower_bound_of(const StatedError& error, const Probe& probe, double length) {
@@ -66,18 +66,18 @@ FN double lower_bound_of(const StatedError& error, const Probe& probe, double le
 FN double upper_bound_of(const StatedError& error, const Probe& probe, double length) {
     double x = probe.at.inside, beyond = probe.at.beyond;
     if (x < 0.0 && !(beyond > 0.0)) return -nearest_true(error, -x);
-    // Outside there is no inside, whatever the sign at the domain's face.
+    // All points outside the domain are outside the mesh, whatever the sign on its face.
     return beyond + min_of(farthest_true(error, abs_of(x), length), SDF_SQRT3 * length);
 }
 
-#define SDF_CONTACT_SLACK 0.25  // of the error
-// A distance less this much grows with the distance, however fast the error does.
+#define SDF_CONTACT_SLACK 0.25  // fraction of the error
+// `distance - slack` increases with the distance, however fast the error grows.
 FN double slack_of(const StatedError& error, double distance) {
     double growth = min_of(error.near / error.band, 2.0);
     return SDF_CONTACT_SLACK * max_of(error.near, growth * abs_of(distance));
 }
 
-// The larger, the smaller the number is; 0 is that of no number.
+// Smaller numbers give larger integers; 0 corresponds to no number.
 FN u64 order_bits(double x) {
     u64 bits = double_bits(x);
     return bits >> 63 ? bits : ~bits & 0x7fffffffffffffffULL;

@@ -1,41 +1,41 @@
-// The deepest points of single triangles of a posed mesh.
+// Deepest points on single triangles of a posed mesh.
 //
-// A triangle is split in four, depth first, while a part of it may come nearer than what is known. The true distance
-// changes by no more than the way; and where a part's corners have distances of at least d, a point of it with weights
-// w has a squared distance of at least sum w d^2 - sum w |corner - point|^2 >= d^2 - h^2 / 3 for edges of at most h (by
-// the parallel axis theorem, for any point of the other surface). For parts that are small beside their distance the
-// second says more: a face at a distance d from a wall takes area / (d e) samples in place of area / e^2. A part within
-// one leaf is bounded by the leaf's polynomial, which flat faces along flat walls need that touch, or lie inside.
+// A triangle is split in four, depth first, while one of its parts could be deeper than the known bound. Distances
+// change by no more than the path length. Also, where a part's corners have distances of at least d, a point with
+// barycentric weights w has a squared distance of at least sum w d^2 - sum w |corner - point|^2 >= d^2 - h^2 / 3 for
+// edges of at most h (parallel axis theorem, for any point on the other surface). The second bound is tighter for parts
+// that are small relative to their distance: a face at a distance d from a wall takes area / (d e) samples instead of
+// area / e^2. A part within one leaf is bounded by the leaf's polynomial, which flat faces need that touch flat walls,
+// or lie inside.
 //
 // INTERFACE
-//   sdf_contact_deepest  for pairs of a pose and a triangle
-//   sdf_contact_first    for each pose, the triangle with its least bound
-//   sdf_contact_verdict  for each pose, bounds of the least distance, and what they say
+//   sdf_contact_deepest  for pairs (pose, triangle)
+//   sdf_contact_first    per pose, the triangle with the minimum bound
+//   sdf_contact_verdict  per pose, bounds on the minimum distance, and the verdict
 //   sdf_contact_normals  unit normals
 #ifndef SDFCLI_CONTACT_DEEPEST_H
 #define SDFCLI_CONTACT_DEEPEST_H
 #include "contact/spheres.h"
 
-#define SDF_SPLITS 30  // levels of parts
+#define SDF_SPLITS 30  // maximum subdivision depth
 #define SDF_NEW (-1)
 
-// A point of a triangle: the lower bound of its distance, and its leaf.
+// A point on a triangle: lower bound for its distance, and its leaf.
 struct Corner {
     double bound;
     u32 leaf;
 };
 
-// The part of a triangle, in steps of 2^-level of its sides from its first corner: (x, y), (x + step, y), (x, y +
-// step).
+// Part of a triangle with corners (x, y), (x + step, y), (x, y + step), in units of 2^-level along the two sides at the
+// triangle's first corner.
 struct Part {
     int x, y, step;
     Corner at[3];
-    Corner between[3];  // in the middle of the sides: from the first to the second corner, the first to the third, the
-                        // rest
-    int next;           // of its four parts; SDF_NEW before it is split
+    Corner between[3];  // midpoints of the sides first-second, first-third, second-third
+    int next;           // next sub-part 0 .. 3; SDF_NEW before the split
 };
 
-// The best point so far of a triangle.
+// Deepest point found so far on a triangle.
 struct Deepest {
     D3 point;
     Probe probe;
@@ -43,17 +43,17 @@ struct Deepest {
 };
 
 struct sdf_contact_deepest_args {
-    u32 n;                  // pairs of a pose and a triangle
+    u32 n;                  // pairs (pose, triangle)
     const u32* pose;        // [n]
-    const u32* slot;        // [n] of triangles
+    const u32* slot;        // [n] triangles
     const float* triangle;  // [triangles, 9] in the unit cube
     const float* sphere;    // [nodes, 4]
     Posed posed;
-    const u64* least;  // [poses] order_bits of a pose's least bound, known before
-    u64* found;        // [poses] in and out: the same, of these pairs
-    double* bound;     // [n] out: the least bound of the samples on the triangle
+    const u64* least;  // [poses] order_bits of the pose's minimum bound, known before
+    u64* found;        // [poses] in and out: the same, over these pairs
+    double* bound;     // [n] out: minimum bound over the triangle's samples
     double* value;     // [n] out: the distance there
-    double* upper;     // [n] out: the upper bound of the true one
+    double* upper;     // [n] out: upper bound for the true distance there
     double* point;     // [n, 3] out
 };
 FN Corner try_point(const Posed& posed, D3 p, Deepest& best) {
@@ -67,14 +67,15 @@ FN Corner try_point(const Posed& posed, D3 p, Deepest& best) {
     Corner corner = {bound, found.leaf};
     return corner;
 }
-// What a part with edges of at most reach * sqrt(3) is above.
+// Lower bound for a part with edges of at most reach * sqrt(3).
 FN double bound_of_part(const Corner* at, double reach) {
     double low = min_of(min_of(at[0].bound, at[1].bound), at[2].bound);
     return low >= reach ? sqrt(low * low - reach * reach) : low - reach;
 }
-// The least value of the field on a triangle within a leaf, or less: trilinear in the leaf, the field is a cubic on the
-// triangle, and not below the least of its ten Bezier coefficients. Each of these is the mean of the values where x is
-// one corner's, y one's and z one's, over the orders of the three corners that it stands for (its blossom; Farin 1986).
+// Lower bound for the field on a triangle within a leaf. The field is trilinear in the leaf, so a cubic on the
+// triangle, and bounded below by its smallest Bezier coefficient (ten). A coefficient stands for three corners, and is
+// the mean over their orders of the value with x from one corner, y from the next and z from the last (its blossom;
+// Farin 1986).
 FN double least_in_leaf(const Sampler& field, const D3* p) {
     const double full = (double)(1u << SDF_LATTICE_BITS);
     Way way = way_to_leaf(field, p[0]);
@@ -170,7 +171,7 @@ struct sdf_contact_first_args {
     const u32* triangle_id;  // [triangles]
     const double* bound;     // [n]
     const u64* found;        // [poses]
-    u64* first;              // [poses] in and out: 2^32 less the smallest number of a triangle with that bound
+    u64* first;              // [poses] in and out: 2^32 less the smallest id among the triangles with the minimum bound
 };
 SDF_KERNEL(sdf_contact_first, PLAIN, i) {
     u32 pose = a.pose[i];
@@ -179,13 +180,13 @@ SDF_KERNEL(sdf_contact_first, PLAIN, i) {
 
 struct sdf_contact_verdict_args {
     u32 n;                   // poses
-    const long long* row;    // [n] of the pair with the least bound
+    const long long* row;    // [n] the pair with the minimum bound
     const double* bound;     // [pairs]
     const double* upper;     // [pairs]
-    const double* rounding;  // [n] of positions
+    const double* rounding;  // [n] rounding error of positions
     StatedError error;
-    int is_unsigned;  // whether the field has no signs
-    double* low;      // [n] out: bounds of the least true distance
+    int is_unsigned;  // whether the field lacks signs
+    double* low;      // [n] out: bounds on the minimum true distance
     double* high;     // [n] out
     u8* verdict;      // [n] out: 0 clear, 1 touching, 2 penetrating
 };
@@ -201,11 +202,11 @@ SDF_KERNEL(sdf_contact_verdict, PLAIN, i) {
     a.verdict[i] = low > 0.0 ? 0 : high < 0.0 ? 2 : 1;
 }
 
-#define SDF_FLAT 1e-3  // a slope of less than this has no direction
-#define SDF_NEARBY 14  // levels of the steps to neighbours: from 2^-14 of the domain's edge
+#define SDF_FLAT 1e-3  // a smaller slope has no direction
+#define SDF_NEARBY 14  // levels of neighbour steps: from 2^-14 domain edges
 
-// The slope over a leaf's edge to both sides: that of a smooth field to second order, where a leaf's own gradient is
-// exact in its middle alone.
+// Central difference over one leaf edge to both sides: second order for a smooth field, while a leaf's own gradient is
+// exact only at its centre.
 FN D3 slope_at(const Sampler& field, D3 p) {
     Way way = way_to_leaf(field, p);
     double step = field.domain.length / (double)(1u << field.leaf_level[leaf_of(way)]), slope[3];
@@ -216,8 +217,8 @@ FN D3 slope_at(const Sampler& field, D3 p) {
     return load3(slope);
 }
 
-// Unit normals: of the slope. Where it vanishes, as in the middle of a ball, of the slope at the nearest of the points
-// one step along an axis that have one, the steepest of these, the first of equal ones; 0 where there is none.
+// Unit normals along the slope. Where it vanishes, as at a ball's centre, the slope is taken one step away along an
+// axis, for the smallest step where one exists: the steepest, or the first among equals. 0 where none exists.
 struct sdf_contact_normals_args {
     u32 n;
     const double* point;  // [n, 3]

@@ -1,7 +1,7 @@
-// The connected pieces of a field's inside.
+// Connected components of a field's interior.
 //
 // INTERFACE
-//   sdf_pieces_join  joins the corners inside of each leaf; sdf_shell_roots (mesh/edges.h) gives their pieces
+//   sdf_pieces_join  joins each leaf's inside corners; sdf_shell_roots (mesh/edges.h) then gives the components
 #ifndef SDFCLI_CONTACT_PIECES_H
 #define SDFCLI_CONTACT_PIECES_H
 #include "base/kernel.h"
@@ -11,7 +11,7 @@ struct sdf_pieces_join_args {
     u32 n;                   // leaves
     const u32* leaf_corner;  // [n, 8]
     const float* value;      // [corners] signed distances
-    u32* parent;             // [corners] in and out: each its own before
+    u32* parent;             // [corners] in and out: initially each its own
 };
 SDF_KERNEL(sdf_pieces_join, PLAIN, i) {
     const u32* corner = a.leaf_corner + 8 * (size_t)i;

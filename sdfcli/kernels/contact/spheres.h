@@ -1,30 +1,30 @@
-// A tree of spheres over a mesh, and its descent: which triangles of a posed mesh may be the nearest to a field's
-// surface, or nearer than a margin.
+// A sphere tree over a mesh, and its descent: finds the triangles of a posed mesh that may be nearest to a field's
+// surface, or closer than a margin.
 //
-// The tree is implicit (Quinlan 1994 has sphere trees for distances): triangles lie in Morton order, and eight
-// consecutive nodes have one parent. A sphere's centre is the centroid of one of its triangles, so that one sample of
-// the field gives both a distance of the mesh and, by the radius, a bound of all distances in the node. The descent
-// goes level by level, for all poses together. The least bound of a pose is known when a level ends, so that neither
-// the number of threads nor their order has a say in what is passed over.
+// The tree is implicit (Quinlan 1994 has sphere trees for distances): triangles are in Morton order, and eight
+// consecutive nodes share a parent. A sphere's centre is a centroid of one of its triangles, so one field sample gives
+// both a mesh distance and, with the radius, a bound on all distances in the node. The descent proceeds level by level,
+// for all poses together. A pose's minimum bound is known when a level ends, so pruning does not depend on the threads'
+// number or order.
 //
 // INTERFACE
-//   sdf_sphere_triangles, sdf_sphere_parents    the levels of the tree
-//   Posed, place                                a mesh at a pose, and a point of it
-//   begin_bound, store_bound                    a sample that starts, and one that has come to its leaf
-//   sdf_contact_bound, sdf_contact_keep, sdf_contact_children   a level: bounds; what is opened; the next level
+//   sdf_sphere_triangles, sdf_sphere_parents    the tree's levels
+//   Posed, place                                a posed mesh, and one of its points
+//   begin_bound, store_bound                    start a sample; finish one at its leaf
+//   sdf_contact_bound, sdf_contact_keep, sdf_contact_children   a level: bounds; opened nodes; the next level
 #ifndef SDFCLI_CONTACT_SPHERES_H
 #define SDFCLI_CONTACT_SPHERES_H
 #include "base/kernel.h"
 #include "contact/bounds.h"
 
 struct sdf_sphere_triangles_args {
-    u32 n;  // nodes of the finest level: triangles, and up to seven more that are none
+    u32 n;  // nodes on the finest level: the triangles, padded by up to seven
     u32 triangles;
     const float* triangle;  // [triangles, 9] in the unit cube, in Morton order
-    float* sphere;          // [n, 4] out: centre and radius; a negative radius: no node
+    float* sphere;          // [n, 4] out: centre and radius; negative radius: padding
     float* box;             // [n, 6] out: lower and upper corner
 };
-FN float distance_up(F3 p, F3 q) {  // of points in the unit cube, not less than the true one
+FN float distance_up(F3 p, F3 q) {  // distance in the unit cube, rounded up
     F3 r = p - q;
     return sqrtf(dot(r, r)) * 1.000001f + 1e-7f;
 }
@@ -43,10 +43,10 @@ SDF_KERNEL(sdf_sphere_triangles, PLAIN, i) {
 }
 
 struct sdf_sphere_parents_args {
-    u32 n;  // nodes of a level
+    u32 n;  // nodes on a level
     u32 triangles;
-    u32 span;               // triangles of a node: 8 ** level
-    u32 children;           // nodes of the level below, a multiple of 8
+    u32 span;               // triangles per node: 8 ** level
+    u32 children;           // nodes on the level below, a multiple of 8
     const float* triangle;  // [triangles, 9]
     const float* below;     // [children, 4] spheres
     const float* boxes;     // [children, 6]
@@ -55,7 +55,7 @@ struct sdf_sphere_parents_args {
 };
 SDF_KERNEL(sdf_sphere_parents, PLAIN, i) {
     const u32 many = SDF_SPHERES_ABREAST, nodes = a.children / many;
-    u32 node = i < nodes ? i : nodes - 1;  // the rest has the last one's centre: a distance that it has, too
+    u32 node = i < nodes ? i : nodes - 1;  // padding repeats the last node's centre, which is a valid distance there
     u32 first = many * node, last = first + many;
     float low[3], high[3];
     for (int k = 0; k < 3; k++) {
@@ -86,35 +86,34 @@ SDF_KERNEL(sdf_sphere_parents, PLAIN, i) {
     for (int k = 0; k < 4; k++) a.sphere[4 * (size_t)i + k] = sphere[k];
 }
 
-// A mesh at poses, against a field.
+// A mesh at several poses, against a field.
 struct Posed {
-    const double* pose;   // [poses, 12] from the mesh's unit cube to the field's units: three rows of a matrix
-    const double* scale;  // [poses] how much longer than in the unit cube lengths become, at most
+    const double* pose;   // [poses, 12] from the mesh's unit cube to the field's units: three matrix rows
+    const double* scale;  // [poses] maximum stretch of lengths from the unit cube
     Sampler field;
     double padding;  // see probe
     StatedError error;
-    double margin;  // in the field's units: how near triangles are that are wanted; below every number: none but the
-                    // nearest
+    double margin;  // in the field's units: triangles closer than this are listed; -infinity: only the nearest
 };
 FN D3 place(const Posed& posed, u32 pose, D3 p) {
     const double* m = posed.pose + 12 * (size_t)pose;
     return vec(m[0] * p.x + m[1] * p.y + m[2] * p.z + m[3], m[4] * p.x + m[5] * p.y + m[6] * p.z + m[7],
                m[8] * p.x + m[9] * p.y + m[10] * p.z + m[11]);
 }
-// Bounds from here on are of no use: a pose's least bound, less what it may stay loose, or the margin.
+// Larger bounds are pruned: a pose's minimum bound less the accepted slack, or the margin.
 FN double bound_to_beat(const Posed& posed, u64 least) {
     double low = order_of(least);
     return max_of(low - slack_of(posed.error, low), posed.margin);
 }
 
 struct sdf_contact_bound_args {
-    u32 n;                // pairs of a pose and a node
+    u32 n;                // pairs (pose, node)
     const u32* pose;      // [n] of the pair
-    const u32* node;      // [n] of a level
-    const float* sphere;  // [nodes, 4] of that level
+    const u32* node;      // [n] on one level
+    const float* sphere;  // [nodes, 4] on that level
     Posed posed;
-    double* bound;  // [n] out: of the signed distance at the sphere's centre
-    u64* least;     // [poses] in and out: order_bits of a pose's least bound
+    double* bound;  // [n] out: lower bound for the signed distance at the sphere's centre
+    u64* least;     // [poses] in and out: order_bits of the pose's minimum bound
 };
 FN void begin_bound(const sdf_contact_bound_args& a, u32 i, Way& way) {
     start_way(a.posed.field.domain, place(a.posed, a.pose[i], load3d(a.sphere + 4 * (size_t)a.node[i])), way);
@@ -141,19 +140,19 @@ struct sdf_contact_keep_args {
     Posed posed;
     const double* bound;  // [n]
     const u64* least;     // [poses]
-    u8* keep;             // [n] out: 1 for what is opened
+    u8* keep;             // [n] out: 1: opened
 };
 SDF_KERNEL(sdf_contact_keep, PLAIN, i) {
     u32 pose = a.pose[i];
     double radius = (double)a.sphere[4 * (size_t)a.node[i] + 3], bound = a.bound[i];
     bool near = bound - radius * a.posed.scale[pose] < bound_to_beat(a.posed, a.least[pose]);
-    // The nearest centre itself goes down to its triangle, which is then known by its number.
+    // The nearest centre is followed down to its triangle, whose id is then known.
     a.keep[i] = radius >= 0.0 && (near || order_bits(bound) == a.least[pose]);
 }
 
 struct sdf_contact_children_args {
-    u32 n;              // 8 x what is opened
-    const u32* opened;  // [n // 8] numbers of pairs
+    u32 n;              // 8 x opened pairs
+    const u32* opened;  // [n // 8] indices of pairs
     const u32* pose;    // [pairs]
     const u32* node;    // [pairs]
     u32* child_pose;    // [n] out

@@ -1,7 +1,7 @@
-// The mode of a thread in which denormals are zeros.
+// Flush-to-zero mode for a thread.
 //
 // INTERFACE
-//   FlushDenormals  from its construction to its end denormals are flushed to zero, as on the GPU
+//   FlushDenormals  flushes denormals to zero during its lifetime, as on the GPU
 #ifndef SDFCLI_CPU_DENORMALS_H
 #define SDFCLI_CPU_DENORMALS_H
 #if defined(__x86_64__)

@@ -1,8 +1,8 @@
-// The CPU's entry points: a plain C interface, NAME(args, threads) for each kernel.
+// CPU entry points: a C interface, NAME(args, threads) for each kernel.
 #include "cpu/instructions.h"
 #include "cpu/threads.h"
 
-#define SDF_CHUNK 1024  // indices a thread takes at a time; less work than this never pays for a thread
+#define SDF_CHUNK 1024  // indices per chunk; less work never justifies a thread
 
 #if defined(_WIN32)
 #define SDF_EXPORT extern "C" __declspec(dllexport)
@@ -10,7 +10,7 @@
 #define SDF_EXPORT extern "C"
 #endif
 
-// Not in the lambda below: there `a` would be read again for each index.
+// Separate from the lambda below, which would reload `a` for each index.
 template <class Args, class At>
 static void each(const Args& a, u32 first, u32 last, const At& at) {
     for (u32 i = first; i < last; i++) at(a, i);
@@ -25,7 +25,7 @@ static void each(const Args& a, u32 first, u32 last, const At& at) {
     SDF_EXPORT void name(const name##_args* a, int threads) {                                                   \
         parallel_chunks(a->n, SDF_CHUNK, threads, [a](u32 first, u32 last) { name##_chunk(*a, first, last); }); \
     }
-// cpu/simd.cpp, compiled once for each instruction set. The bits are the same, since nothing contracts multiply-add.
+// cpu/simd.cpp, compiled for each instruction set. The bits agree, since nothing contracts multiply-add.
 #if defined(__x86_64__)
 #define SDF_WIDEST(name) (instructions.avx512 ? name##_avx512 : instructions.avx2 ? name##_avx2 : name##_plain)
 #else

@@ -1,9 +1,9 @@
-// The instruction sets of this CPU for many lanes.
+// SIMD instruction sets supported by this CPU.
 //
 // INTERFACE
-//   instructions  which of those for which cpu/simd.cpp is compiled the CPU has, and the system keeps registers of
+//   instructions  which sets in cpu/simd.cpp are supported, with registers saved by the operating system
 //
-// Not __builtin_cpu_supports: what Zig links for it says that there are none.
+// __builtin_cpu_supports is not used: Zig's runtime for it reports none.
 #ifndef SDFCLI_CPU_INSTRUCTIONS_H
 #define SDFCLI_CPU_INSTRUCTIONS_H
 #if defined(__x86_64__)

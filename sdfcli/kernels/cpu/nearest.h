@@ -1,7 +1,7 @@
-// The nearest points of triangles, on the CPU: sixteen points, and a triangle of each, side by side.
+// Nearest points on triangles, on the CPU: sixteen pairs of a point and a triangle per vector.
 //
 // INTERFACE
-//   each_nearest               for points with a triangle each
+//   each_nearest               for points with one triangle each
 //   sdf_octree_measured_lanes  sdf_octree_measured for the points first .. last - 1
 //   sdf_pseudonormal_lanes     sdf_pseudonormal for the points first .. last - 1
 #ifndef SDFCLI_CPU_NEAREST_H
@@ -29,7 +29,7 @@ FN void nearest_on_edges(const Vec<Doubles>& p, const Vec<Doubles>& a, const Vec
     out->feature = select(nearer, select(t > zero, feature, Doubles((double)from)), out->feature);
 }
 
-// As nearest_on_triangle.
+// Vectorised nearest_on_triangle.
 FN NearestOfEach nearest_on_triangles(const Vec<Doubles>& p, const Vec<Doubles>& a, const Vec<Doubles>& b,
                                       const Vec<Doubles>& c) {
     const Doubles zero(0.0), one(1.0);
@@ -64,8 +64,8 @@ FN void find_ways(SixteenTriangles* t) {
     }
 }
 
-// Calls use(i, way, feature) for the points first .. last - 1: the way to each from the nearest point of its triangle,
-// and on which feature that lies. points: [.., 3]; slot: [..] of triangle [.., 9].
+// Calls use(i, way, feature) for the points first .. last - 1: the vector to the point from its triangle's nearest
+// point, and that point's feature. points: [.., 3]; slot: [..] rows of triangle [.., 9].
 template <class Use>
 FN void each_nearest(const float* points, const u32* slot, const float* triangle, u32 first, u32 last, const Use& use) {
     SixteenTriangles t;

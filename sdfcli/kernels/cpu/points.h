@@ -1,4 +1,4 @@
-// New points of an octree on the CPU: a cell is looked up once for all of its points.
+// New octree points on the CPU: each cell is looked up once for all its points.
 //
 // INTERFACE
 //   sdf_octree_points_chunk  sdf_octree_points for the points first .. last - 1
@@ -7,7 +7,7 @@
 #include "octree/grow.h"
 
 FN void sdf_octree_points_chunk(const sdf_octree_points_args& a, u32 first, u32 last) {
-    for (u32 start = first - first % 27; start < last; start += 27) {  // cells may begin and end in other chunks
+    for (u32 start = first - first % 27; start < last; start += 27) {  // cells may extend into other chunks
         u32 place = a.piece + start / 27, cell = a.cells[place], corner[8];
         Lattice at = morton_decode(key_of(a.own, cell));
         corners_of(a.own, a.above, cell, corner);

@@ -1,7 +1,7 @@
-// Sampling on the CPU: points go down the tree side by side.
+// Sampling on the CPU: several points descend the tree in lockstep.
 //
 // INTERFACE
-//   side_by_side            values of a field at several points
+//   side_by_side            field values at several points
 //   sdf_field_sample_chunk  sdf_field_sample for the points first .. last - 1
 //   sdf_contact_bound_chunk sdf_contact_bound for the pairs first .. last - 1
 #ifndef SDFCLI_CPU_SAMPLE_H
@@ -9,7 +9,7 @@
 #include "contact/spheres.h"
 #include "field/sample.h"
 
-// What is read next on the way to a leaf.
+// Prefetches the next read on the path to a leaf.
 FN void prefetch_next(const Sampler& field, const Way& way) {
     if (at_leaf(way)) __builtin_prefetch(field.leaf_level + leaf_of(way));
     const void* values = field.leaf_value + 8 * (size_t)leaf_of(way);
@@ -17,13 +17,13 @@ FN void prefetch_next(const Sampler& field, const Way& way) {
     __builtin_prefetch(at_leaf(way) ? values : entries);
 }
 
-// Sampling waits for memory. So points go down the tree side by side, and what each reads in its next step is on its
-// way while the others take theirs. begin(i, way) starts a point, end(i, way) takes it at its leaf.
+// Sampling is bound by memory latency. So points descend in lockstep, and each one's next read is prefetched during the
+// others' steps. begin(i, way) starts a point, end(i, way) evaluates it at its leaf.
 template <class Begin, class End>
 FN void side_by_side(const Sampler& field, u32 first, u32 last, const Begin& begin, const End& end) {
     const u32 many = 64;
     Way way[many];
-    u32 open[many];  // those that have not come to their leaf
+    u32 open[many];  // points that have not reached their leaf
     for (; first < last; first += many) {
         u32 count = last - first < many ? last - first : many;
         for (u32 k = 0; k < count; k++) {

@@ -1,10 +1,11 @@
-// Arrays in scratch files: NumPy's memory where it does not fit into the machine's. On Linux alone.
+// Arrays in scratch files: NumPy allocations larger than the machine's memory. Linux only.
 //
-// A large array is a mapped file without a name, which ends with the process whatever happens. The system writes its
-// pages and reads them again. All are dropped from the process, not from the files, when it holds more than it may.
+// A large array is a mapped file without a name, which disappears with the process in any case. The system writes its
+// pages out and reads them back. When the process exceeds its resident limit, all pages are dropped from the process
+// (not from the files).
 //
 // INTERFACE
-//   sdf_scratch_handler  NumPy's functions for memory, as its PyDataMem_Handler (NEP 49)
+//   sdf_scratch_handler  NumPy's memory handler, a PyDataMem_Handler (NEP 49)
 #ifndef SDFCLI_CPU_SCRATCH_H
 #define SDFCLI_CPU_SCRATCH_H
 #include "cpu/threads.h"
@@ -22,7 +23,7 @@
 
 namespace {
 
-#define SDF_IN_MEMORY 0x01021994  // type of a file system that is no disk (TMPFS_MAGIC)
+#define SDF_IN_MEMORY 0x01021994  // file system type without a disk (TMPFS_MAGIC)
 
 struct NumpyAllocator {
     void* ctx;
@@ -47,7 +48,7 @@ class Locked {
     pthread_mutex_t& lock_;
 };
 
-// The mapped files of this process.
+// This process's mapped files.
 class MappedFiles {
   public:
     void hold_at_most(u64 bytes) {
@@ -56,10 +57,10 @@ class MappedFiles {
         if (statm_ < 0) statm_ = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     }
 
-    // Null where the disk has no room: it is reserved, as a page that cannot be written ends the process.
+    // Null if the disk is full. Space is reserved, since a page that cannot be written kills the process.
     void* map(const char* folder, size_t size) {
         int file = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-        if (file < 0) {  // a file system without files that have no name
+        if (file < 0) {  // the file system lacks unnamed files
             char name[PATH_MAX];
             if (snprintf(name, sizeof name, "%s/.sdfcli-XXXXXX", folder) >= (int)sizeof name) return nullptr;
             file = mkostemp(name, O_CLOEXEC);
@@ -76,11 +77,11 @@ class MappedFiles {
             munmap(place, size);
             return nullptr;
         }
-        if (!watched_) watched_ = start();  // else pages stay until the system wants them
+        if (!watched_) watched_ = start();  // otherwise pages stay until the system reclaims them
         return place;
     }
 
-    // 0 for memory that is none of these files.
+    // 0 for memory outside these files.
     size_t size(void* place) {
         if ((uintptr_t)place % (uintptr_t)sysconf(_SC_PAGESIZE) != 0) return 0;
         Locked guard(lock_);
@@ -127,7 +128,7 @@ class MappedFiles {
         return pthread_create(&thread, nullptr, run, this) == 0 && pthread_detach(thread) == 0;
     }
 
-    // Kernels look after each chunk; for what NumPy does, a thread looks, which may come late.
+    // Kernels check after each chunk; a thread, which may be late, checks during NumPy's own work.
     void watch();
 
     void look() {
@@ -162,11 +163,11 @@ void MappedFiles::watch() {
     }
 }
 
-// NumPy's functions; the small arrays are those of the handler before.
+// NumPy's allocation functions; small arrays use the previous handler.
 struct ScratchMemory {
     NumpyHandler handler;
     NumpyAllocator small;
-    size_t least;  // bytes of an array in a file of its own
+    size_t least;  // minimum size in bytes of a mapped array
     char folder[];
 
     static ScratchMemory& of(void* ctx) { return *(ScratchMemory*)ctx; }
@@ -202,9 +203,9 @@ struct ScratchMemory {
 
 }  // namespace
 
-// The handler for arrays of at least so many bytes in scratch files of a folder, with at most so many bytes of this
-// process resident; null where the folder is no disk. before: the one in use, which smaller arrays go on with. It lives
-// as long as the process, as arrays may.
+// Handler for arrays of at least `least` bytes in scratch files in a folder, with at most `most` resident bytes in this
+// process; null if the folder is not on a disk. before: the current handler, used for smaller arrays. The result is
+// never freed, as arrays may live as long as the process.
 SDF_EXPORT const void* sdf_scratch_handler(const void* before, const char* folder, u64 most, u64 least) {
     struct statfs system;
     if (statfs(folder, &system) != 0 || system.f_type == SDF_IN_MEMORY) return nullptr;

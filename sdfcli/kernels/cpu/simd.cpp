@@ -1,5 +1,5 @@
-// The CPU's kernels of many lanes, for the instruction set SDF_ISA: compiled once for each.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which take minutes to compile what that makes
+// The CPU's vectorised kernels, compiled once per instruction set SDF_ISA.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which need minutes to compile this
 #define FN static inline __attribute__((always_inline))              // vectors are never passed through memory
 #endif
 #include "base/portable.h"

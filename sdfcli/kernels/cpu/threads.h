@@ -1,10 +1,10 @@
-// Threads of the CPU.
+// CPU threads.
 //
 // INTERFACE
 //   parallel_chunks  calls a function for chunks of 0 .. n - 1 on several threads, denormals flushed to zero
 //
-// POSIX threads, and nothing of the C++ library: so the library needs none, which a wheel would have to bring along,
-// and which takes minutes to build where there is no compiler (tools/build_backend.py).
+// POSIX threads without the C++ library, which wheels would have to ship, and which takes minutes to build where no
+// compiler is installed (tools/build_backend.py).
 #ifndef SDFCLI_CPU_THREADS_H
 #define SDFCLI_CPU_THREADS_H
 #include <pthread.h>
@@ -14,17 +14,17 @@
 
 namespace {
 
-// What a thread does after each chunk; mostly nothing (see cpu/scratch.h).
+// Hook called after each chunk, usually null (see cpu/scratch.h).
 void (*after_chunk)() = nullptr;
 
-// What several threads do together: whoever comes takes the next chunk of 0 .. n - 1.
+// A parallel loop: each thread takes the next chunk of 0 .. n - 1.
 struct Job {
     u64 next = 0;
     u32 n, chunk;
     void (*call)(const void* run, u32 first, u32 last);
     const void* run;
-    int wanted = 0, inside = 0;  // helpers that may still come, and that are here
-    Job* after = nullptr;        // of the jobs that want helpers
+    int wanted = 0, inside = 0;  // helpers that may still join; helpers at work
+    Job* after = nullptr;        // next job in the queue for helpers
 
     void work() {
         FlushDenormals mode;
@@ -37,8 +37,8 @@ struct Job {
     }
 };
 
-// Threads that wait for jobs: to start one takes longer than many a kernel does, and longer still where cores are busy.
-// Nobody waits for a helper that has not come.
+// Threads waiting for jobs: starting a thread takes longer than many kernels, even more on busy cores. A job never
+// waits for a helper that has not joined.
 class Helpers {
   public:
     void begin() {
@@ -52,7 +52,7 @@ class Helpers {
     void take_part(Job& job, int wanted) {
         pthread_mutex_lock(&lock_);
         job.wanted = wanted;
-        while (helpers_ < wanted && start()) helpers_++;  // no more of them may be started: those that there are work
+        while (helpers_ < wanted && start()) helpers_++;  // if no more can start, the existing ones work
         Job** end = &jobs_;
         while (*end) end = &(*end)->after;
         *end = &job;
@@ -100,7 +100,7 @@ class Helpers {
     int helpers_;
 };
 
-// Helpers wait until the process ends. A process that is forked has none of them, and begins anew.
+// Helpers wait until the process ends. A forked process has none, and starts afresh.
 Helpers helpers;
 [[maybe_unused]] const int begun = [] {
     helpers.begin();

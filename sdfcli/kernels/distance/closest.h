@@ -1,4 +1,4 @@
-// The nearest point of a point's nearest triangle.
+// Nearest points on given nearest triangles.
 //
 // INTERFACE
 //   sdf_closest  nearest points, in float64
@@ -7,7 +7,7 @@
 #include "base/kernel.h"
 #include "geometry/triangle.h"
 
-// The nearest point of a point's nearest triangle.
+// The nearest point on a point's nearest triangle.
 struct sdf_closest_args {
     u32 n;
     const float* points;    // [n, 3]

@@ -1,16 +1,16 @@
-// The GPU's distance query: a warp looks for the nearest triangles of 32 neighbouring points together, or of one.
+// The GPU's distance query: a warp finds the nearest triangles for 32 neighbouring points together, or for one.
 //
-// Each thread measures one child of a node from the middle of the points, and the nearest child comes first: the way
-// down is paid once for all points, and no two threads part company. Children that no single point is near enough to
-// are passed over. Triangles whose box comes near enough to a point make a pair with it; pairs are kept until there is
-// one for each thread, and then measured at once. Answers are those of sdf_distance_cct to the last bit, see
-// distance/simd.h: what is rounded otherwise here only bounds them.
+// Each thread measures one child of a node from the points' centre, and the nearest child comes first: all points share
+// one traversal, without divergence. Children that are too far from every single point are skipped. Triangles whose box
+// is close enough to a point form a pair with it; pairs accumulate until each thread has one, and are then measured
+// together. Results equal sdf_distance_cct's to the last bit, see distance/simd.h: differently rounded values serve as
+// bounds only.
 //
 // INTERFACE
-//   PacketTree           the tree, for kernels that ask it by themselves
-//   sdf_distance_packet  a warp for 32 points that follow each other
-//   sdf_distance_sample  the same for samples of the points, whose answers are first bounds
-//   sdf_distance_lone    a warp for each point
+//   PacketTree           the tree, for kernels with queries of their own
+//   sdf_distance_packet  one warp per 32 consecutive points
+//   sdf_distance_sample  the same for samples of the points, whose results are initial bounds
+//   sdf_distance_lone    one warp per point
 #ifndef SDFCLI_DISTANCE_PACKET_H
 #define SDFCLI_DISTANCE_PACKET_H
 #include "base/kernel.h"
@@ -18,19 +18,19 @@
 
 #ifdef SDF_SHARED
 #define SDF_PACKET_LEVELS 6  // 32^6 = 2^30 blocks
-#define SDF_SLACK 4e-5f      // of the length of a difference of directions
+#define SDF_SLACK 4e-5f      // absolute error in the length of a difference of unit vectors
 #define SDF_BLOCK_PARTS (SDF_WARP / SDF_PART)
-#define SDF_SAMPLES 16u        // that a packet looks at
-#define SDF_SAMPLE_STEPS 256u  // on the way of a packet of samples, of which few take more
+#define SDF_SAMPLES 16u        // samples examined by a packet
+#define SDF_SAMPLE_STEPS 256u  // maximum steps for a packet of samples; few take more
 
 struct alignas(8) Pair {
     u32 point, place;
 };
-// What the threads of a warp share: the answers so far, pairs of points and triangles that wait, for each level the
-// bounds of the children of the node that is open there, SDF_NONE for those that are done, which points want a block,
-// and parts of blocks with points that want them: 32 x part + point.
+// A warp's shared memory: results so far; pending pairs (point, triangle); per level, the open node's child bounds,
+// SDF_NONE for finished children; the points that need a block; and pending block parts with points that need them: 32
+// x part + point.
 struct PacketMemory {
-    Float4 point[SDF_WARP];  // and the square of its distance
+    Float4 point[SDF_WARP];  // and its squared distance
     u32 id[SDF_WARP], slot[SDF_WARP];
     Pair pair[2 * SDF_WARP];
     u32 bound[SDF_PACKET_LEVELS * SDF_WARP];
@@ -38,7 +38,7 @@ struct PacketMemory {
     u32 part[SDF_WARP + SDF_BLOCK_PARTS];
 };
 
-// Bounds may be rounded otherwise than distances: these use fused multiply-adds.
+// Bounds need not be rounded as distances are: these use fused multiply-adds.
 FN float fused_dot(F3 a, F3 b) { return fused(a.x, b.x, fused(a.y, b.y, a.z * b.z)); }
 FN float rough_sqrt(float x) { return x * rough_inverse_sqrt(fmaxf(x, 1e-37f)); }
 
@@ -47,10 +47,10 @@ FN Obb load_turned(const Float4* from) {
     Obb b = {xyz(middle), vec(x.w, y.w, z.w), xyz(x), xyz(y), xyz(z)};
     return b;
 }
-FN F3 turn(F3 v, const Obb& b) {  // into the box's axes
+FN F3 turn(F3 v, const Obb& b) {  // to the box's axes
     return vec(fused_dot(v, b.x), fused_dot(v, b.y), fused_dot(v, b.z));
 }
-// A lower bound for the squared distances of what the box holds.
+// Lower bound for squared distances to the box's contents.
 FN float turned_distance_sq(F3 p, const Obb& b) {
     F3 t = turn(p - b.middle, b);
     F3 away =
@@ -70,57 +70,57 @@ FN Found measure_record(const float* records, u32 place, F3 p) {
     return found;
 }
 
-// The query of a thread; the last one fills up its warp.
+// A thread's query; the last query fills the warp.
 FN u32 query_of(const u32* order, u32 queries, u32 i) {
     u32 place = min_of(i, queries - 1);
     return order ? order[place] : place;
 }
-// The middle of the box around all threads' points.
+// Centre of the box around all threads' points.
 FN F3 middle_of_all(F3 p) {
     return vec(0.5f * warp_lowest(p.x) + 0.5f * warp_highest(p.x), 0.5f * warp_lowest(p.y) + 0.5f * warp_highest(p.y),
                0.5f * warp_lowest(p.z) + 0.5f * warp_highest(p.z));
 }
 
 struct PacketTree {
-    u32 levels;              // of nodes, blocks among them
+    u32 levels;              // node levels, including blocks
     const u32* slot_place;   // [triangles]
     const float* record;     // [places, 16]
-    const float* box;        // [nodes, 4, 32, 4] the boxes of their children
-    const float* part;       // [parts, 4, 32, 4] the boxes of 4 triangles each
-    const u32* level_start;  // [levels] each one's first node
+    const float* box;        // [nodes, 4, 32, 4] child boxes
+    const float* part;       // [parts, 4, 32, 4] boxes for 4 triangles each
+    const u32* level_start;  // [levels] first node of each level
 };
 struct sdf_distance_packet_args {
     u32 n;  // threads: whole warps
     u32 queries;
-    const u32* many;         // [1] their number, where `queries` is the most; null: that many
-    u32 levels;              // of nodes, blocks among them
-    u32 seeds;               // slots to start from in a row, of which the first is used
+    const u32* many;         // [1] query count, at most `queries`; null: `queries`
+    u32 levels;              // node levels, including blocks
+    u32 seeds;               // seed slots per row, of which the first is used
     const float* points;     // [queries, 3]
-    const u32* order;        // [queries] the order in which they are taken, neighbours together; null: as they are
+    const u32* order;        // [queries] processing order, neighbours together; null: as given
     const u32* slot_place;   // [triangles]
     const float* record;     // [places, 16]
-    const float* box;        // [nodes, 4, 32, 4] the boxes of their children
-    const float* part;       // [parts, 4, 32, 4] the boxes of 4 triangles each
-    const u32* level_start;  // [levels] each one's first node
-    const u32* sample_slot;  // [ceil(queries / every)] nearest to samples; null: seeds are used
-    u32 every;               // how many queries there are from one sample to the next
-    const u32* seed;         // [queries, seeds] ended by SDF_NONE
-    const u32* seed_slot;    // [slots] the slot of each seed; null: seeds are slots
+    const float* box;        // [nodes, 4, 32, 4] child boxes
+    const float* part;       // [parts, 4, 32, 4] boxes for 4 triangles each
+    const u32* level_start;  // [levels] first node of each level
+    const u32* sample_slot;  // [ceil(queries / every)] nearest slots for the samples; null: seeds are used
+    u32 every;               // queries per sample
+    const u32* seed;         // [queries, seeds] terminated by SDF_NONE
+    const u32* seed_slot;    // [slots] slot of each seed; null: seeds are slots
     float* distance;         // [queries] out
     u32* slot;               // [queries] out
-    u32* boxes;              // [queries] out: boxes measured by the point's thread; may be null
-    u32* tests;              // [queries] out: triangles measured by it; may be null
+    u32* boxes;              // [queries] out: box tests by the point's thread; may be null
+    u32* tests;              // [queries] out: triangle tests by it; may be null
 };
-// One thread of a warp, and the walk that it takes with the others. All points are within `radius` of `around`. `ahead`
-// is about the way that leads from there to the surface, of length 1, or 0 if that is not known.
+// A thread in a warp's joint traversal. All points are within `radius` of `around`. `ahead` is approximately the unit
+// direction from there to the surface, or 0 if unknown.
 struct Traversal {
     const sdf_distance_packet_args& a;
     PacketMemory* memory;
     u32 thread;
     F3 around, ahead;
     float radius;
-    u32 limit;         // bits of a bound: what is above that is of no interest
-    u32 boxes, tests;  // measured by this thread
+    u32 limit;         // bits of the search radius: larger bounds are pruned
+    u32 boxes, tests;  // tests by this thread
 
     METHOD const Float4* boxes_of(u32 level, u32 node) const {
         return (const Float4*)a.box + 4 * SDF_WARP * (size_t)((level ? a.level_start[level] : 0) + node);
@@ -130,9 +130,9 @@ struct Traversal {
         return (const Float4*)a.part + 4 * SDF_WARP * (size_t)(part / SDF_WARP) + part % SDF_WARP;
     }
 
-    // A lower bound, in bits, for the distance of every point p from a box, less what p is farther ahead than `around`.
-    // The box lies behind a plane at distance d from `around` across the way there, u: so it is d - (p - around) u from
-    // p, which is less by at most radius |u - ahead|.
+    // Bound b, as bits: every point p is at least b - dot(p - around, ahead) away from the box. The box lies behind a
+    // plane at distance d from `around`, with unit normal u. So p is at least d - dot(p - around, u) away, hence at
+    // least (d - radius |u - ahead|) - dot(p - around, ahead).
     METHOD u32 bound(const Obb& b) {
         boxes++;
         F3 t = turn(around - b.middle, b), h = b.half, way = turn(ahead, b);
@@ -141,10 +141,10 @@ struct Traversal {
         float d_sq = fused_dot(away, away), over_d = rough_inverse_sqrt(d_sq);
         F3 differ = vec(fused(away.x, over_d, way.x), fused(away.y, over_d, way.y), fused(away.z, over_d, way.z));
         float less = radius * (rough_sqrt(fused_dot(differ, differ)) + SDF_SLACK);
-        return float_bits(fmaxf(d_sq * over_d * SDF_NEARER - less, 0.f));  // 0 in the box: no number is less than 0
+        return float_bits(fmaxf(d_sq * over_d * SDF_NEARER - less, 0.f));  // NaN in the box, which fmaxf turns into 0
     }
 
-    // The block at the end of a way down that takes the child whose middle is nearest to p, and never turns back.
+    // The block reached by always entering the child whose centre is nearest to p, without backtracking.
     METHOD u32 descend(F3 p) {
         u32 node = 0;
         for (u32 level = a.levels - 1; level > 0; level--) {
@@ -156,7 +156,7 @@ struct Traversal {
         return node;
     }
 
-    // Depth first, the nearest child first, until the search tires; search.block(node) deals with a node of level 0.
+    // Depth first, nearest child first, until the search tires; search.block(node) handles a level 0 node.
     template <class Search>
     METHOD void walk(Search& search) {
         u32 level = a.levels - 1, node = 0;
@@ -172,7 +172,7 @@ struct Traversal {
                 opens = false;
             }
             u32 nearest = reduce_min((*own & ~(SDF_WARP - 1u)) | thread), child = nearest % SDF_WARP;
-            if (nearest - child > limit) {  // nothing is left here
+            if (nearest - child > limit) {  // nothing left here
                 if (++level == a.levels) return;
                 node /= SDF_WARP;
                 children = boxes_of(level, node);
@@ -191,7 +191,7 @@ struct Traversal {
     }
 };
 
-// One point: each thread keeps the best of the triangles that it has measured.
+// One point: each thread keeps the best triangle it has measured.
 struct LoneSearch {
     Traversal& walker;
     Found best;
@@ -213,7 +213,7 @@ struct LoneSearch {
     }
     METHOD bool tires() const { return false; }
     METHOD bool wants(const Float4*) const { return true; }
-    // The farthest corner of a box bounds the distance from above: there is a triangle in it.
+    // A box's farthest corner gives an upper bound: the box contains a triangle.
     METHOD void opened(const Obb& b, bool exists) {
         F3 p = turn(walker.around - b.middle, b), far = vec(fabsf(p.x), fabsf(p.y), fabsf(p.z)) + b.half;
         reach(exists ? sqrtf(dot(far, far)) : SDF_UNKNOWN);
@@ -225,7 +225,7 @@ struct LoneSearch {
         if (near) measure(SDF_WARP * block + walker.thread);
         reach(sqrtf(best.distance_sq));
     }
-    // All threads learn the answer.
+    // Shares the result with all threads.
     METHOD void agree() {
         for (u32 k = 1; k < SDF_WARP; k *= 2) {
             Found other = {exchanged(best.distance_sq, k), shfl_xor(best.slot, k), shfl_xor(best.id, k)};
@@ -234,14 +234,14 @@ struct LoneSearch {
     }
 };
 
-// A point for each thread.
+// One point per thread.
 struct PacketSearch {
     Traversal& walker;
     F3 p;
-    bool sampled;   // answers are only first bounds, for which all other points wait
-    float forward;  // how far ahead the point is
+    bool sampled;   // results are only initial bounds, for which all other points wait
+    float forward;  // dot(p - around, ahead)
     float distance_sq;
-    u32 pairs, parts, wanting;  // pairs and parts that wait; the points that wanted the last child
+    u32 pairs, parts, wanting;  // pending pairs and parts; points that needed the last child
     u32 steps;
 
     METHOD void start(const Found& first) {
@@ -269,8 +269,9 @@ struct PacketSearch {
         return wanting != 0;
     }
 
-    // The points that want a block, four at once beside its eight parts; then the parts that points want, eight at
-    // once, beside their triangles. Obb boxes of a few triangles are flat: most points want one part of a block.
+    // Tests the points that need a block, four per step, against its eight parts; then the parts that points need,
+    // eight per step, against their triangles. Oriented boxes around a few triangles are flat: most points need one
+    // part of a block.
     METHOD void block(u32 block) {
         PacketMemory* m = walker.memory;
         u32 k = walker.thread % SDF_BLOCK_PARTS, behind = (1u << walker.thread) - 1u, count = (u32)popcount(wanting);
@@ -290,7 +291,7 @@ struct PacketSearch {
         }
     }
 
-    // Looks at the triangles of the last `count` parts.
+    // Tests the triangles in the last `count` parts.
     METHOD void look(u32 count) {
         PacketMemory* m = walker.memory;
         parts -= count;
@@ -303,7 +304,7 @@ struct PacketSearch {
         if (mask) add(mask, point, place);
     }
 
-    // The pairs of the threads in a mask.
+    // Appends pairs for the threads in a mask.
     METHOD void add(u32 mask, u32 point, u32 place) {
         PacketMemory* m = walker.memory;
         if (mask >> walker.thread & 1u) {
@@ -314,7 +315,7 @@ struct PacketSearch {
         if (pairs >= SDF_WARP) measure(SDF_WARP);
     }
 
-    // Measures the last `count` pairs. Of equally near triangles the one with the smallest id.
+    // Measures the last `count` pairs. Ties go to the smallest id.
     METHOD void measure(u32 count) {
         PacketMemory* m = walker.memory;
         warp_sync();
@@ -363,7 +364,7 @@ FN Traversal make_walker(const sdf_distance_packet_args& a, u32 i, F3 around) {
 
 FN u32 number_of_queries(const sdf_distance_packet_args& a) { return a.many ? *a.many : a.queries; }
 
-// A warp for each point, or for several where there are fewer: whole blocks then.
+// One warp per point; if the grid has fewer warps, they loop, in full thread blocks.
 using sdf_distance_lone_args = sdf_distance_packet_args;
 FN void ask_alone(const sdf_distance_packet_args& a, u32 i) {
     u32 query = a.order ? a.order[i / SDF_WARP] : i / SDF_WARP;
@@ -378,7 +379,7 @@ SDF_KERNEL(sdf_distance_lone, WARP, i) {
     for (u32 queries = number_of_queries(a); i / SDF_WARP < queries; i += a.n) ask_alone(a, i);
 }
 
-// One of the triangles from a place on whose box's middle is nearest.
+// Index of the nearest box centre.
 FN u32 nearest_middle(const Float4* boxes, u32 count, F3 p) {
     u32 nearest = 0;
     float distance_sq = SDF_NO_BOX;
@@ -391,7 +392,7 @@ FN u32 nearest_middle(const Float4* boxes, u32 count, F3 p) {
     return nearest;
 }
 
-// The triangle that seems to be nearest to p in a part of a block, by the middle of its box, and in a block.
+// Triangles that seem nearest to p, by box centre: in a block's part, and in a block.
 FN u32 near_in_part(const Traversal& walker, u32 place, F3 p) {
     const Float4* boxes = walker.boxes_of(0, place / SDF_WARP) + place % SDF_WARP;
     return place + nearest_middle(boxes, SDF_PART, p);
@@ -401,11 +402,11 @@ FN u32 near_in_block(const Traversal& walker, u32 block, F3 p) {
     return near_in_part(walker, SDF_WARP * block + SDF_PART * part, p);
 }
 
-// A triangle near p: of the blocks that are nearest to samples of the points. Not of the nearest sample alone, as a
-// packet's points lie far apart where the curve leaps.
+// A triangle near p, in the block nearest to one of several samples. The nearest sample alone is not enough, as a
+// packet's points are far apart where the curve jumps.
 FN u32 place_near_samples(Traversal& walker, u32 packet, F3 p) {
     const sdf_distance_packet_args& a = walker.a;
-    Float4* triangle = walker.memory->point;  // the middles of the samples' triangles, and their places
+    Float4* triangle = walker.memory->point;  // the samples' triangles: box centres and positions
     u32 middle = min_of(SDF_WARP * packet + SDF_WARP / 2, a.queries - 1) / a.every, last = (a.queries - 1) / a.every,
         first = middle - min_of(middle, SDF_SAMPLES / 2);
     if (walker.thread < SDF_SAMPLES) {
@@ -420,8 +421,8 @@ FN u32 place_near_samples(Traversal& walker, u32 packet, F3 p) {
     return near_in_block(walker, block, p);
 }
 
-// Points that leapt farther than samples of theirs follow would see all triangles between: as long as the one with the
-// farthest first bound finds a block that is twice as near by going down, that block bounds the distances of all.
+// Points that jump farther than their samples would visit all triangles in between. So, as long as the point with the
+// largest initial bound finds a block at half the distance by descending, this block bounds all points' distances.
 FN void start_nearer(Traversal& walker, F3 p, Found& first) {
     F3* point = (F3*)walker.memory->point;
     point[walker.thread] = p;
@@ -435,8 +436,7 @@ FN void start_nearer(Traversal& walker, F3 p, Found& first) {
     warp_sync();
 }
 
-// A warp for 32 points that follow each other. First bounds are from triangles near samples of the points, or near
-// their seeds.
+// One warp per 32 consecutive points. Initial bounds use triangles near the points' samples, or near their seeds.
 FN void ask_packet(const sdf_distance_packet_args& a, u32 queries, u32 i, bool sampled) {
     u32 query = query_of(a.order, queries, i);
     F3 p = load3(a.points + 3 * (size_t)query);

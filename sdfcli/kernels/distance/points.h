@@ -1,30 +1,30 @@
-// Query points of any place and size, brought into the unit cube and sorted along the Morton curve.
+// Arbitrary query points, mapped to the unit cube and sorted along the Morton curve.
 //
 // INTERFACE
-//   sdf_look_up         the keys of points, and whether all points are finite
-//   sdf_look_up_sorted  the points in the unit cube, in the order of the keys
-//   sdf_look_up_done    distances in the mesh's units, in the points' own order
+//   sdf_look_up         keys for points, and whether all points are finite
+//   sdf_look_up_sorted  the points in the unit cube, in key order
+//   sdf_look_up_done    distances in the mesh's units, in the original order
 #ifndef SDFCLI_DISTANCE_POINTS_H
 #define SDFCLI_DISTANCE_POINTS_H
 #include "base/kernel.h"
 #include "geometry/lattice.h"
 
 struct AskedPoints {
-    const double* points;  // [asked, 3] anywhere; null: they are single
+    const double* points;  // [asked, 3] unrestricted; null: `single` is used
     const float* single;   // [asked, 3]
     Domain domain;
-    double far;  // in edges of the domain: points farther off are moved to this distance
-    u32 bits;    // of a point's number in its key
+    double far;  // in domain edges: points farther away are moved to this distance
+    u32 bits;    // bits for a point's index in its key
 };
 FN D3 asked_point(const AskedPoints& a, u32 i) {
     return a.points ? load3(a.points + 3 * (size_t)i) : load3d(a.single + 3 * (size_t)i);
 }
 
-// Brings a point into the unit cube. Squares of very large distances would leave float: seen from there, the mesh is a
-// point, and the distance is as many times larger as the point was moved nearer.
+// Maps a point to the unit cube. Squares of very large distances overflow float: from there the mesh is a point, and
+// the distance grows by the factor by which the point was moved closer.
 FN D3 into_cube(const Domain& domain, double far, D3 p, double* scale) {
     D3 u = {(p.x - domain.x) / domain.length, (p.y - domain.y) / domain.length, (p.z - domain.z) / domain.length};
-    // From the domain's middle, in the mesh's units, and halved, so that nothing overflows.
+    // From the domain's centre, in the mesh's units, halved to prevent overflow.
     double middle = 0.25 * domain.length;
     *scale = domain.length;
     D3 off = {0.5 * p.x - (0.5 * domain.x + middle), 0.5 * p.y - (0.5 * domain.y + middle),
@@ -41,8 +41,8 @@ FN D3 into_cube(const AskedPoints& a, D3 p, double* scale) { return into_cube(a.
 struct sdf_look_up_args {
     u32 n;  // at most 2^bits
     AskedPoints asked;
-    u64* keys;   // [n] out: the first bits of the Morton code, then the point's number
-    u32* wrong;  // [1] in and out: 1 where a point is not finite
+    u64* keys;   // [n] out: leading Morton code bits, then the point's index
+    u32* wrong;  // [1] in and out: 1 if a point is not finite
 };
 SDF_KERNEL(sdf_look_up, PLAIN, i) {
     D3 p = asked_point(a.asked, i);
@@ -55,9 +55,9 @@ struct sdf_look_up_sorted_args {
     u32 n;
     AskedPoints asked;
     const u64* keys;  // [n] sorted
-    u32* order;       // [n] out: the points' numbers
+    u32* order;       // [n] out: the points' indices
     float* unit;      // [n, 3] out
-    double* scale;    // [n] out: what distances from there are multiplied by
+    double* scale;    // [n] out: scale factor for distances from there
 };
 SDF_KERNEL(sdf_look_up_sorted, PLAIN, i) {
     u32 from = (u32)a.keys[i] & ((1u << a.asked.bits) - 1u);
@@ -73,7 +73,7 @@ struct sdf_look_up_done_args {
     u32 n;
     const u32* order;       // [n]
     const float* distance;  // [n] unsigned, in the unit cube
-    const u8* inside;       // [n] null: none is
+    const u8* inside;       // [n] null: all outside
     const double* scale;    // [n]
     double* result;         // [n] out
 };

@@ -1,17 +1,17 @@
-// The CPU's distance query: sixteen points that follow one another, one in each lane, go down an implicit tree
-// together. The tree has sixteen children a node over triangles in the order of trees/wide_order.h: sixteen consecutive
-// triangles make a block, sixteen blocks a node of level 0, sixteen nodes of a level one of the next: no pointers, all
-// lanes full. Child j of node k is 16 k + j.
+// The CPU's distance query: sixteen consecutive points, one per lane, traverse an implicit tree together. The tree has
+// sixteen children per node over triangles in the order of trees/wide_order.h: sixteen consecutive triangles form a
+// block, sixteen blocks a level 0 node, sixteen nodes a node on the next level: no pointers, all lanes full. Child j of
+// node k is 16 k + j.
 //
-// Lanes change their meaning on the way. A node's children are measured sixteen at a time from the points' common box;
-// what is near enough for that is measured from the sixteen points. A block's triangles are measured sixteen at a time
-// from one point, by their bounds in the block's frame; what is near enough makes a pair with it, and of sixteen pairs
-// each has a lane, in which its triangle is measured: few triangles are near enough to most of the points. Answers are
-// those of sdf_distance_cct to the last bit: the same arithmetic in every lane, bounds that hold whatever was rounded
-// (see geometry/turned.h), and a nearest triangle that does not depend on the order of the walk (see geometry/boxes.h).
+// Lanes change their role during the traversal. A node's children are tested sixteen per vector against the points'
+// common box; close children are then tested against the sixteen points. A block's triangles are tested sixteen per
+// vector against one point, by their bounds in the block's frame; close triangles form pairs with the point, and
+// sixteen pairs are measured per vector: few triangles are close to most points. Results equal sdf_distance_cct's to
+// the last bit: the same arithmetic in every lane, bounds that hold despite rounding (see geometry/turned.h), and a
+// nearest triangle independent of the traversal order (see geometry/boxes.h).
 //
 // INTERFACE
-//   sdf_distance_wide_lanes  nearest triangles of points that follow one another
+//   sdf_distance_wide_lanes  nearest triangles for consecutive points
 #ifndef SDFCLI_DISTANCE_SIMD_H
 #define SDFCLI_DISTANCE_SIMD_H
 #include "base/simd.h"
@@ -25,20 +25,20 @@
 struct sdf_distance_wide_args {
     u32 n;  // queries
     u32 triangles;
-    u32 levels;              // of nodes above the blocks
-    u32 seeds;               // for each query, slots to start from
+    u32 levels;              // node levels above the blocks
+    u32 seeds;               // seed slots per query
     const float* points;     // [n, 3]
     const float* triangle;   // [triangles, 9] by slot
     const float* block;      // [ceil(triangles / 16), 7, 16]
     const u32* block_slot;   // [triangles]
     const float* wide_box;   // [nodes, 6, 16]
-    const u32* level_start;  // [levels] each one's first node
+    const u32* level_start;  // [levels] first node of each level
     const u32* triangle_id;  // [triangles]
-    const u32* seed;         // [n, seeds] ended by SDF_NONE
+    const u32* seed;         // [n, seeds] terminated by SDF_NONE
     float* distance;         // [n] out
     u32* slot;               // [n] out
-    u32* boxes;              // [n] out: boxes measured; may be null
-    u32* tests;              // [n] out: triangles measured; may be null
+    u32* boxes;              // [n] out: box tests; may be null
+    u32* tests;              // [n] out: triangle tests; may be null
 };
 
 namespace {
@@ -55,21 +55,21 @@ struct Postponed {
 
 struct Packet {
     float x[SDF_LANES], y[SDF_LANES], z[SDF_LANES];
-    Vec<FloatV> p;   // the same
-    WideBox around;  // all of the points, the same in every lane
+    Vec<FloatV> p;   // as vectors
+    WideBox around;  // the points' bounding box, in every lane
     Vec<FloatV> centre;
-    FloatV best;  // squared distances so far, and to which triangles
+    FloatV best;  // smallest squared distances so far, and their triangles
     WideInts slot, id;
     float farthest;  // the largest of these distances
-    u32 pairs;       // of points and triangles that wait until there are sixteen, which are measured together
+    u32 pairs;       // pending pairs (point, triangle), measured once sixteen have accumulated
     u32 pair_point[2 * SDF_LANES], pair_slot[2 * SDF_LANES];
-    u32 boxes, tests;  // measurements, of which each is sixteen: of a box from the points, or of boxes from one or all
+    u32 boxes, tests;  // vector operations: one box against all points, or sixteen boxes against one point or all
 };
 
 FN Vec<FloatV> load_vectors(const float* p) {
     return {load_lanes(p), load_lanes(p + SDF_LANES), load_lanes(p + 2 * SDF_LANES)};
 }
-FN Vec<FloatV> one_vector(const float* v, int apart = SDF_LANES) {  // the same in all lanes
+FN Vec<FloatV> one_vector(const float* v, int apart = SDF_LANES) {  // broadcast to all lanes
     return {FloatV(v[0]), FloatV(v[apart]), FloatV(v[2 * apart])};
 }
 FN WideBox load_boxes(const float* b) { return {load_vectors(b), load_vectors(b + 3 * SDF_LANES)}; }
@@ -77,14 +77,14 @@ FN WideBox one_box(const float* b) { return {one_vector(b), one_vector(b + 3 * S
 FN FloatV gap(FloatV low, FloatV high, FloatV from, FloatV to) {
     return max_of(max_of(low - to, from - high), FloatV(0.f));
 }
-// Squared distances between boxes, or between points and boxes: as box_distance_sq.
+// Squared distances between boxes, or between points and boxes, as in box_distance_sq.
 FN FloatV gap_sq(const WideBox& b, const Vec<FloatV>& from, const Vec<FloatV>& to) {
     FloatV x = gap(b.low.x, b.high.x, from.x, to.x), y = gap(b.low.y, b.high.y, from.y, to.y),
            z = gap(b.low.z, b.high.z, from.z, to.z);
     return (x * x + y * y + z * z) * FloatV(SDF_BOX_SHRINK);
 }
 
-// Triangles lane by lane.
+// Triangles, one per lane.
 struct TriangleLanes {
     float corner[9 * SDF_LANES];
     METHOD void put(u32 lane, const float* t) {
@@ -92,7 +92,7 @@ struct TriangleLanes {
     }
     METHOD Vec<FloatV> load(int k) const { return load_vectors(corner + 3 * SDF_LANES * k); }
 };
-FN WideBox boxes_around(const Vec<FloatV>& u, const Vec<FloatV>& v, const Vec<FloatV>& w) {  // as triangle_box
+FN WideBox boxes_around(const Vec<FloatV>& u, const Vec<FloatV>& v, const Vec<FloatV>& w) {  // vectorised triangle_box
     FloatV margin(SDF_BOX_MARGIN);
     return {{min_of(u.x, min_of(v.x, w.x)) - margin, min_of(u.y, min_of(v.y, w.y)) - margin,
              min_of(u.z, min_of(v.z, w.z)) - margin},
@@ -100,7 +100,7 @@ FN WideBox boxes_around(const Vec<FloatV>& u, const Vec<FloatV>& v, const Vec<Fl
              max_of(u.z, max_of(v.z, w.z)) + margin}};
 }
 
-// Sixteen triangles, and then one of them at a time in all lanes.
+// Sixteen triangles, to be broadcast one by one.
 struct FacetLanes {
     float box[6 * SDF_LANES], value[22 * SDF_LANES];
 };
@@ -139,7 +139,7 @@ FN void test_facet(const sdf_distance_wide_args& a, const FacetLanes& facets, in
     q->id = select(closer, WideInts(id), q->id);
 }
 
-// Up to sixteen triangles, one after another, from all of the points.
+// Up to sixteen triangles, one by one, against all points.
 FN void test_triangles(const sdf_distance_wide_args& a, const u32* slots, u32 count, Packet* q) {
     TriangleLanes t;
     for (u32 k = 0; k < SDF_LANES; k++) t.put(k, a.triangle + 9 * (size_t)slots[k < count ? k : 0]);
@@ -150,7 +150,7 @@ FN void test_triangles(const sdf_distance_wide_args& a, const u32* slots, u32 co
     q->farthest = most_lane(q->best);
 }
 
-// Measures the last sixteen pairs, or all where there are fewer.
+// Measures the last sixteen pairs, or all if fewer.
 FN void test_pairs(const sdf_distance_wide_args& a, Packet* q) {
     u32 count = min_of(q->pairs, (u32)SDF_LANES), first = q->pairs -= count;
     TriangleLanes t;
@@ -177,9 +177,9 @@ FN void test_pairs(const sdf_distance_wide_args& a, Packet* q) {
     q->farthest = most_lane(q->best);
 }
 
-// A block of triangles from those of the points that are near enough to the block's own box: the sixteen points are
-// turned into its frame, and those that are near enough there look at the bounds of its triangles one after another.
-// Many pairs of few triangles, as before bounds are good, take longer than these triangles from all points.
+// A block's triangles against the points close to the block's own box. The sixteen points are transformed to the
+// block's frame, and points still close there are tested one by one against the triangles' bounds. Where few triangles
+// form many pairs, as before bounds are tight, testing these triangles against all points is faster.
 FN void test_block(const sdf_distance_wide_args& a, u32 block, u32 points, Packet* q) {
     const float* f = a.block + SDF_WIDE_BLOCK * (size_t)block;
     Vec<FloatV> r = q->p - one_vector(f, 1), half = one_vector(f + 3, 1),
@@ -217,7 +217,7 @@ FN void test_block(const sdf_distance_wide_args& a, u32 block, u32 points, Packe
     }
 }
 
-// Triangles to start from: those given, and those of the points before.
+// Initial triangles: given seeds, and the previous points' results.
 struct Seeds {
     u32 slot[SDF_LANES], count;
 };
@@ -232,7 +232,7 @@ FN void add_seed(const sdf_distance_wide_args& a, u32 slot, Seeds* seeds, Packet
     if (seeds->count == SDF_LANES) test_seeds(a, seeds, q);
 }
 
-// Which points are near enough to child k of a node, as they are now.
+// Mask of the points currently close enough to child k of a node.
 FN u32 near_child(const float* boxes, u32 k, Packet* q) {
     q->boxes++;
     return bits(gap_sq(one_box(boxes + k), q->p, q->p) <= q->best);
@@ -241,7 +241,7 @@ FN const float* boxes_of(const sdf_distance_wide_args& a, int level, u32 node) {
     return a.wide_box + 6 * SDF_LANES * ((size_t)a.level_start[level] + node);
 }
 
-// The nearest nodes first; blocks in any order, as bounds are near their ends there.
+// Nearest nodes first; blocks in any order, as bounds are nearly final there.
 FN void walk(const sdf_distance_wide_args& a, Packet* q) {
     Postponed stack[SDF_WIDE_STACK];
     int depth = 1, root = (int)a.levels - 1;
@@ -272,7 +272,7 @@ FN void walk(const sdf_distance_wide_args& a, Packet* q) {
     }
 }
 
-// The points first .. first + 15 below `last`; lanes without a point repeat the last one.
+// The points first .. first + 15 below `last`; unused lanes repeat the last one.
 FN void query_packet(const sdf_distance_wide_args& a, u32 first, u32 last, bool follows) {
     Packet q;
     u32 count = min_of((u32)SDF_LANES, last - first);

@@ -1,8 +1,8 @@
-// The thesis's distance queries: the nearest triangle of a point, from the binary tree, with a stack.
+// The thesis's distance queries: a point's nearest triangle from the binary tree, with a stack.
 //
 // INTERFACE
-//   sdf_distance_baseline, sdf_distance_soa, sdf_distance_cct  two layouts of nodes, fixed order; closer child first
-//   sdf_distance_*_counted                                     the same, with counts of boxes and triangles measured
+//   sdf_distance_baseline, sdf_distance_soa, sdf_distance_cct  two node layouts in fixed order; closer child first
+//   sdf_distance_*_counted                                     the same, counting box and triangle tests
 #ifndef SDFCLI_DISTANCE_STACK_H
 #define SDFCLI_DISTANCE_STACK_H
 #include "base/kernel.h"
@@ -14,7 +14,7 @@ struct Hit {
     u32 slot;
 };
 
-// What a query looks at. The kernels called *_counted count it, in the others nothing is left of it.
+// A query's test counters. Only the *_counted kernels count; elsewhere the counters are optimised away.
 struct Uncounted {
     static constexpr bool counts = false;
     u32 boxes, tests;
@@ -33,20 +33,20 @@ FN float measure_box(F3 p, const float* box, Tally* tally) {
 struct sdf_distance_cct_args {
     u32 n;  // queries
     u32 triangles;
-    u32 seeds;               // for each query, slots to start from
+    u32 seeds;               // seed slots per query
     const float* points;     // [n, 3]
     const float* triangle;   // [triangles, 9] in Morton order
-    const u32* triangle_id;  // [triangles] Morton order to the mesh's order
-    const float* node;       // [triangles - 1, 8] for baseline: a box and, bit by bit, the two children
-    const u32* child;        // [triangles - 1, 2] for the others
+    const u32* triangle_id;  // [triangles] Morton order to mesh order
+    const float* node;       // [triangles - 1, 8] baseline: a box and the two children's bits
+    const u32* child;        // [triangles - 1, 2] other kernels
     const float* box;        // [triangles - 1, 6]
-    const u32* seed;         // [n, seeds] ended by SDF_NONE
+    const u32* seed;         // [n, seeds] terminated by SDF_NONE
     float* distance;         // [n] out
-    u32* slot;               // [n] out: the nearest triangle's place in Morton order
-    u32* boxes;              // [n] out, of the counting kernels: boxes measured
-    u32* tests;              // [n] out, of the counting kernels: triangles measured
+    u32* slot;               // [n] out: the nearest triangle's slot
+    u32* boxes;              // [n] out, counting kernels: box tests
+    u32* tests;              // [n] out, counting kernels: triangle tests
 };
-// Ties go to the smallest triangle id, so that the answer does not depend on the order of the walk.
+// Ties go to the smallest triangle id, so the result does not depend on the traversal order.
 template <class Tally>
 FN void test_triangle(const sdf_distance_cct_args& a, F3 p, u32 slot, Hit* best, Tally* tally) {
     const float* t = a.triangle + 9 * (size_t)slot;
@@ -57,15 +57,14 @@ FN void test_triangle(const sdf_distance_cct_args& a, F3 p, u32 slot, Hit* best,
         best->slot = slot;
     }
 }
-// The same after a look at the triangle's box: a tenth of the work, and mostly enough.
+// The same after a test of the triangle's box: a tenth of the work, and usually sufficient.
 template <class Tally>
 FN void test_boxed_triangle(const sdf_distance_cct_args& a, F3 p, u32 slot, Hit* best, Tally* tally) {
     if (measure_box(p, triangle_box(a.triangle + 9 * (size_t)slot).v, tally) <= best->distance_sq)
         test_triangle(a, p, slot, best, tally);
 }
 
-// The first bound: from triangles that are known to lie near, such as the previous frame's. A lone triangle has no
-// tree.
+// Initial bound from triangles known to be close, such as the previous frame's. A single triangle has no tree.
 template <class Tally>
 FN Hit first_hit(const sdf_distance_cct_args& a, F3 p, u32 i, Tally* tally) {
     Hit best = {SDF_UNKNOWN, 0};
@@ -92,11 +91,11 @@ FN void store_hit(const sdf_distance_cct_args& a, u32 i, Hit best, Tally tally) 
     a.tests[i] = tally.tests;
 }
 
-struct alignas(8) Children {  // read as one
+struct alignas(8) Children {  // loaded together
     u32 left, right;
 };
 
-// The thesis's two layouts of a node. In one structure: its children come along with its box.
+// The thesis's two node layouts. One structure: the children are loaded together with the box.
 struct Structures {
     float box[6], child[2];
 };
@@ -110,7 +109,7 @@ FN Children children_of(const Args&, u32, const Structures& own) {
     return pair;
 }
 
-// In two arrays, the "hybrid SoA": its children are read only after its box has passed.
+// Two arrays, the "hybrid SoA": the children are loaded only after the box has passed.
 struct Arrays {
     const float* box;
 };
@@ -124,14 +123,14 @@ FN Children children_of(const Args& a, u32 node, const Arrays&) {
     return ((const Children*)a.child)[node];
 }
 
-// The thesis's traversals: depth first from a stack of nodes, squared distances; a child that is a leaf is tested at
-// once, only internal nodes are pushed. Fixed order pushes both children, left then right. Closer-child traversal (the
-// thesis, Algorithm 1) measures both and pushes those that are near enough, the nearer one last. The thesis drops boxes
-// at exactly the best distance too; here they are walked, since an equally near triangle in them may have a smaller id.
-// With `lean`, closer-child traversal measures no box again when it is popped: from a seed, the first bound is nearly
-// the last one, so that what was near enough when it was pushed still is.
+// The thesis's traversals: depth first, with a stack of nodes and squared distances; leaf children are tested
+// immediately, only internal nodes are pushed. Fixed order pushes both children, left then right. Closer-child
+// traversal (the thesis, Algorithm 1) measures both and pushes those close enough, the closer one last. The thesis also
+// drops boxes at exactly the best distance; here they are visited, since an equally close triangle in them may have a
+// smaller id. With `lean`, closer-child traversal does not measure popped boxes again: after a seed, the first bound is
+// nearly the final one, so a box close enough when pushed usually remains so.
 //
-// test: of a triangle by its slot. reach: squared distance beyond which nothing is looked for.
+// test: takes a triangle's slot. reach: returns the squared search radius.
 template <class Layout, bool kCloserChild, class Args, class Tally, class Test, class Reach>
 FN void walk_radix_tree(const Args& a, F3 p, bool lean, Tally* tally, const Test& test, const Reach& reach) {
     u32 stack[SDF_STACK];

@@ -1,9 +1,9 @@
-// Which corners a leaf has: places among the field's corners, eight a leaf, in Morton order.
+// Leaf corners as indices into the field's corners, eight per leaf, in Morton order.
 //
 // INTERFACE
-//   sdf_octree_corners       from the levels of an octree that grew
+//   sdf_octree_corners       from the levels of a grown octree
 //   sdf_split_leaf_corners   from an octree's list of split cells
-//   sdf_field_corners        from the sorted keys of corners, as a file has them
+//   sdf_field_corners        from sorted corner keys, as stored in a file
 #ifndef SDFCLI_FIELD_LEAF_CORNERS_H
 #define SDFCLI_FIELD_LEAF_CORNERS_H
 #include "base/kernel.h"
@@ -12,8 +12,8 @@
 struct sdf_octree_corners_args {
     u32 n;  // cells
     AllLevels octree;
-    const u32* place;  // [points] its number among the corners
-    const u32* rank;   // [n] a leaf's number among the leaves
+    const u32* place;  // [points] index among the corners
+    const u32* rank;   // [n] index among the leaves
     u32* leaf_corner;  // [leaves, 8] out
 };
 SDF_KERNEL(sdf_octree_corners, PLAIN, i) {
@@ -28,8 +28,8 @@ struct sdf_split_leaf_corners_args {
     u32 n;                  // 8 x leaves
     const u32* leaf_child;  // [n // 8]
     const u32* point;       // [splits, 27]
-    const u32* place;       // [corners] of the corners in Morton order
-    u32* leaf_corner;       // [n // 8, 8] out: places
+    const u32* place;       // [corners] each corner's index in Morton order
+    u32* leaf_corner;       // [n // 8, 8] out: indices
 };
 SDF_KERNEL(sdf_split_leaf_corners, PLAIN, i) {
     u32 child = a.leaf_child[i >> 3], c = i & 7u;
@@ -45,7 +45,7 @@ FN u64 leaf_corner_key(u64 leaf, u8 level, u32 c) {
     return morton_encode(p);
 }
 
-// The places of a leaf's eight corners among the sorted corner keys; SDF_NONE where a corner is missing.
+// Indices of a leaf's eight corners in the sorted corner keys; SDF_NONE for a missing corner.
 struct sdf_field_corners_args {
     u32 n;  // leaves
     u32 corners;

@@ -1,11 +1,11 @@
-// Finding the leaf that holds a point.
+// Finding a point's leaf.
 //
 // INTERFACE
-//   find_leaf          by binary search: among all leaves, and among those in a cell of level 6
-//   sdf_leaf_first     how many leaves come before each cell of level 6
+//   find_leaf          by binary search: over all leaves, or within a level 6 cell
+//   sdf_leaf_first     number of leaves before each level 6 cell
 //   sdf_leaf_count, sdf_leaf_list, sdf_leaf_sorted
-//   sdf_leaf_top, sdf_leaf_nodes  the tree that field/sampler.h goes down
-//   sdf_leaf_values    the values of the leaves' corners
+//   sdf_leaf_top, sdf_leaf_nodes  the tree for field/sampler.h
+//   sdf_leaf_values    the leaves' corner values
 #ifndef SDFCLI_FIELD_LEAF_TREE_H
 #define SDFCLI_FIELD_LEAF_TREE_H
 #include "base/kernel.h"
@@ -15,10 +15,10 @@
 
 struct InLeaf {
     u32 leaf;
-    D3 t;  // the place in it, from 0 to 1
+    D3 t;  // position within the leaf, 0 to 1
 };
 
-// The leaf in which a point of the unit cube lies; a point outside goes to the nearest point of the cube.
+// The leaf at a point in the unit cube; outside points are clamped.
 FN InLeaf find_leaf(D3 p, const u64* leaf_key, const u8* leaf_level, u32 leaves) {
     const double full = (double)(1u << SDF_LATTICE_BITS);
     double u[3] = {clamp01(p.x) * full, clamp01(p.y) * full, clamp01(p.z) * full};
@@ -36,11 +36,11 @@ struct Leaves {
     const u64* leaf_key;     // [leaves] sorted
     const u8* leaf_level;    // [leaves]
     const u32* leaf_corner;  // [leaves, 8]
-    const u32* first_leaf;   // [2 ** 18 + 1] how many leaves come before each cell of level 6
+    const u32* first_leaf;   // [2 ** 18 + 1] number of leaves before each level 6 cell
     const float* value;      // [corners] in the mesh's units
 };
 
-// The leaf that holds a lattice position. first_leaf says how many leaves come before each cell of 2^-6 of the domain,
+// The leaf at a lattice position. first_leaf has the number of leaves before each level 6 cell (edge 2^-6),
 // in Morton order.
 FN u32 find_leaf(const Leaves& leaves, u64 key) {
     const u32* range = leaves.first_leaf + (key >> 3 * (SDF_LATTICE_BITS - 6));
@@ -48,16 +48,16 @@ FN u32 find_leaf(const Leaves& leaves, u64 key) {
 }
 
 struct sdf_leaf_first_args {
-    u32 n;  // 2 ** 18 + 1 cells of level 6, in Morton order
+    u32 n;  // 2 ** 18 + 1 level 6 cells, in Morton order
     u32 leaves;
     const u64* leaf_key;  // [leaves] sorted
-    u32* first;           // [n] out: how many leaves come before each
+    u32* first;           // [n] out: number of leaves before each
 };
 SDF_KERNEL(sdf_leaf_first, PLAIN, i) {
     a.first[i] = lower_bound(a.leaf_key, a.leaves, (u64)i << 3 * (SDF_LATTICE_BITS - SDF_TOP_LEVEL));
 }
 
-// The nodes of which a leaf is the first: cells of these levels that begin where it does. Of no level if it is none.
+// Levels on which a node starts with a given leaf; empty if none does.
 struct NodeLevels {
     u32 first, end;
 };
@@ -71,7 +71,7 @@ struct sdf_leaf_count_args {
     u32 n;                 // leaves
     const u64* leaf_key;   // [n] sorted
     const u8* leaf_level;  // [n]
-    u32* count;            // [n] out: of the nodes that begin with a leaf
+    u32* count;            // [n] out: number of nodes starting with the leaf
 };
 SDF_KERNEL(sdf_leaf_count, PLAIN, i) {
     NodeLevels levels = nodes_from(a.leaf_key[i], a.leaf_level[i]);
@@ -82,7 +82,7 @@ struct sdf_leaf_list_args {
     u32 n;                 // leaves
     const u64* leaf_key;   // [n] sorted
     const u8* leaf_level;  // [n]
-    const u32* end;        // [n] running sums of the counts
+    const u32* end;        // [n] inclusive prefix sums of the counts
     u64* node_key;         // [nodes] out
     u8* node_level;        // [nodes] out
 };
@@ -100,7 +100,7 @@ struct sdf_leaf_sorted_args {
     const u32* order;        // [n] by level
     const u64* listed_key;   // [n]
     const u8* listed_level;  // [n]
-    u64* node_key;           // [n] out: in that order
+    u64* node_key;           // [n] out: in this order
     u8* node_level;          // [n] out
 };
 SDF_KERNEL(sdf_leaf_sorted, PLAIN, i) {
@@ -109,17 +109,17 @@ SDF_KERNEL(sdf_leaf_sorted, PLAIN, i) {
 }
 
 struct sdf_leaf_nodes_args {
-    u32 n;  // nodes; or 2^15 cells of level 5
+    u32 n;  // nodes; or 2^15 level 5 cells
     u32 leaves;
     const u64* leaf_key;   // [leaves] sorted
     const u8* leaf_level;  // [leaves]
-    const u64* node_key;   // [nodes] cells of level 6 and finer that are no leaves, by level, then sorted
+    const u64* node_key;   // [nodes] split cells at level 6 and finer, by level, then sorted
     const u8* node_level;  // [nodes]
-    const u32* end;        // [22] where the nodes of each level end; [nodes] may be more
-    u32* entry;            // [n, 8] out: a marked leaf, or a node; of level 6 x fastest
+    const u32* end;        // [22] end of each level's nodes; [nodes] may be longer
+    u32* entry;            // [n, 8] out: a marked leaf, or a node; at level 6 x fastest
 };
-// The entries of the eight cells of a level that divide a cell: each the leaf that is the cell or holds it, or the node
-// that divides it. Leaves and nodes of one level lie in the cells' own order.
+// Entries for a cell's eight children: the leaf that equals or contains the child, or the node that divides it. Leaves
+// and nodes on one level are in the cells' order.
 template <class Put>
 FN void eight_entries(const sdf_leaf_nodes_args& a, u64 key, u32 level, const Put& put) {
     u32 leaf = lower_bound(a.leaf_key, a.leaves, key + 1) - 1, first = a.end[level - 1];
@@ -148,8 +148,8 @@ SDF_KERNEL(sdf_leaf_nodes, PLAIN, i) {
 }
 
 struct sdf_leaf_values_args {
-    u32 n;               // leaves, of which eight times as many may have no 32-bit number
-    const u32* corner;   // [n, 8] of the leaves
+    u32 n;               // leaves; eight times n may exceed 32 bits
+    const u32* corner;   // [n, 8] per leaf
     const float* value;  // [corners]
     float* leaf_value;   // [n, 8] out
 };

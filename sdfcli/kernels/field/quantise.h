@@ -1,19 +1,19 @@
-// Distances as whole numbers of steps from what coarser corners foretell of them.
+// Quantised distances: integer residuals in steps, against a prediction from coarser corners.
 //
 // INTERFACE
 //   whole_steps          a value as a number of steps from a base
-//   CornerLevel          the corners of one level
-//   foretold             what is foretold of a corner
-//   sdf_corner_quantise  the corners of one level, in Morton order
-//   sdf_corner_restore   from numbers of steps to distances
-//   sdf_octree_round     the points of an octree that grew
+//   CornerLevel          corners of one level
+//   foretold             a corner's prediction
+//   sdf_corner_quantise  the corners on one level, in Morton order
+//   sdf_corner_restore   residuals to distances
+//   sdf_octree_round     the points of a grown octree
 #ifndef SDFCLI_FIELD_QUANTISE_H
 #define SDFCLI_FIELD_QUANTISE_H
 #include "base/kernel.h"
 #include "geometry/lattice.h"
 
-// A value as a whole number of steps from a base. It keeps its sign, and changes by half a step at most, or by less
-// than one where that would turn the sign.
+// A value as an integer number of steps from a base. The sign is preserved; the change is at most half a step, or less
+// than one step where rounding would flip the sign.
 FN int whole_steps(float value, double base, double step) {
     const double most_steps = 1073741824.0;
     bool negative = value < 0.f;
@@ -24,19 +24,19 @@ FN int whole_steps(float value, double base, double step) {
 }
 
 struct CornerLevel {
-    u32 corners;            // all of them
-    u32 level;              // that of the corners at hand, after those of all coarser levels
-    const u32* corner;      // [many] their numbers
+    u32 corners;            // total
+    u32 level;              // these corners' level, after all coarser levels
+    const u32* corner;      // [many] their indices
     const u64* corner_key;  // [corners] sorted
     double step;
     float* value;  // [corners] in and out
 };
 
-// What is foretold of a corner: the mean of those half a cell of the level above away, along the axes on which it lies
-// in the middle of such a cell; first along x, then y, then z. In float64, the same on every device and in any reader.
+// A corner's prediction: along each axis on which it lies midway in a cell on the level above, the mean of the corners
+// half that cell away; first along x, then y, then z. In float64, identical on every device and in any reader.
 FN double foretold(const CornerLevel& own, u32 corner) {
     if (own.level == 0) return 0.0;
-    // Each axis of a Morton code is stepped along by itself: the bits of the others are set for the carry to pass, or
+    // A Morton code's axes are stepped separately: the other axes' bits are all set, so that the carry passes, or
     // clear.
     const u64 axes = 0x1249249249249249ULL;
     u64 key = own.corner_key[corner], step = 1ULL << 3 * (SDF_LATTICE_BITS - own.level), low = 0, high = 0;
@@ -66,7 +66,7 @@ FN double foretold(const CornerLevel& own, u32 corner) {
 struct sdf_corner_quantise_args {
     u32 n;  // corners of the level
     CornerLevel own;
-    const u8* hanging;  // [corners] 1 where a corner takes the mean of those around it
+    const u8* hanging;  // [corners] 1 where a corner takes its neighbours' mean
     int* residual;      // [n] out: in steps
 };
 SDF_KERNEL(sdf_corner_quantise, PLAIN, i) {
@@ -87,14 +87,14 @@ SDF_KERNEL(sdf_corner_restore, PLAIN, i) {
     a.own.value[corner] = (float)(foretold(a.own, corner) + (double)a.residual[i] * a.own.step);
 }
 
-// What sdf_corner_quantise does, for an opened cell's points: its corners, which foretell them, need not be looked for.
+// sdf_corner_quantise for an opened cell's points: the cell's corners predict them without a search.
 struct sdf_octree_round_args {
-    u32 n;               // rows of a level
+    u32 n;               // rows on a level
     const u32* points;   // [n, 27]
     const float* value;  // [points]
     const u8* hanging;   // [points]
     const u32* fine;     // [points] bits, see sdf_octree_sheet_points; may be null
-    int parts;           // steps to which values are rounded where there are no bits
+    int parts;           // rounding unit in steps where `fine` has no bits
     double step;
     float* rounded;  // [points] in and out
     int* steps;      // [points] out
@@ -107,7 +107,7 @@ SDF_KERNEL(sdf_octree_round, PLAIN, i) {
     for (int j = 0; j < 27; j++) {
         if (is_corner(j)) continue;
         u32 point = points[j];
-        int parts = a.parts;  // those of a step that are rounded to
+        int parts = a.parts;  // rounding unit in steps
         if (a.fine) parts >>= 31 - clz(a.fine[point] | 1u);
         int steps = a.hanging[point] ? 0 : parts * whole_steps(a.value[point], base[j], parts * a.step);
         store_relaxed(a.rounded + point, (float)(base[j] + (double)steps * a.step));

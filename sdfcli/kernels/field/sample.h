@@ -1,7 +1,7 @@
-// Value and gradient of a field at points.
+// Field value and gradient at points.
 //
 // INTERFACE
-//   begin_sample, store_sample  a point that starts, and one that has come to its leaf
+//   begin_sample, store_sample  start a point; finish it at its leaf
 //   sdf_field_sample            points in the mesh's units
 #ifndef SDFCLI_FIELD_SAMPLE_H
 #define SDFCLI_FIELD_SAMPLE_H
@@ -13,7 +13,7 @@ struct sdf_field_sample_args {
     const double* points;  // [n, 3] in the mesh's units; null where `single` is given
     const float* single;   // [n, 3]
     Sampler field;
-    u32* marks;        // [1] in and out: 1 where a point is not finite
+    u32* marks;        // [1] in and out: 1 if a point is not finite
     double* result;    // [n] out; may be null
     double* gradient;  // [n, 3] out; may be null
     u32* leaf_of;      // [n] out; may be null

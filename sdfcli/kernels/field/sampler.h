@@ -1,14 +1,14 @@
-// The trilinear field at a point. Kernels of one's own include this text, too: see docs/guides/kernels.md.
+// The trilinear field at a point. Users' own kernels include this text, too: see docs/guides/kernels.md.
 //
-// The tree over the leaves is a table of the cells of level 6, and below it nodes of eight entries each. An entry is a
-// leaf, marked by the highest bit, or the number of a node.
+// The tree over the leaves is a table for level 6, with nodes below, each of eight entries. An entry is a leaf, marked
+// by the highest bit, or a node index.
 //
 // INTERFACE
-//   LeafTree, Sampler          the arrays of a field
+//   LeafTree, Sampler          a field's arrays
 //   sdf_sample                 value, and gradient, at a point
-//   leaf_shift, leaf_low       the size of a point's leaf, and where it lies
-//   FieldPoint, at_point       the parts of it: what lies in the domain, and the way to it
-//   Way, start_way, top_entry, step_down, at_leaf, leaf_of, go_down, way_to_leaf   a point on the way to its leaf
+//   leaf_shift, leaf_low       size and position of a point's leaf
+//   FieldPoint, at_point       its two terms: the value in the domain, and the distance to the domain
+//   Way, start_way, top_entry, step_down, at_leaf, leaf_of, go_down, way_to_leaf   a point's descent to its leaf
 #ifndef SDFCLI_FIELD_SAMPLER_H
 #define SDFCLI_FIELD_SAMPLER_H
 #include "geometry/domain.h"
@@ -17,7 +17,7 @@
 #define SDF_TOP_SHIFT (SDF_LATTICE_BITS - SDF_TOP_LEVEL)
 
 struct LeafTree {
-    const u32* top;    // [2 ** 18] entries of the cells of level 6, x fastest
+    const u32* top;    // [2 ** 18] entries for level 6 cells, x fastest
     const u32* child;  // [nodes, 8] entries, x fastest
 };
 
@@ -28,12 +28,12 @@ struct Sampler {
     LeafTree tree;
 };
 
-// A point on the way to its leaf.
+// A point's descent to its leaf.
 struct Way {
-    D3 unit, inside;  // in the unit cube, and the nearest point that lies in it
+    D3 unit, inside;  // unit cube position, and the nearest point in the cube
     Lattice cell;
-    u32 entry;  // of the tree, where the way has come to: a leaf at its end
-    u32 shift;  // SDF_LATTICE_BITS less the level of that entry
+    u32 entry;  // current tree entry: a leaf at the end
+    u32 shift;  // SDF_LATTICE_BITS less the entry's level
 };
 FN bool at_leaf(const Way& way) { return is_leaf(way.entry); }
 FN u32 leaf_of(const Way& way) { return leaf_index(way.entry); }
@@ -62,7 +62,7 @@ FN void go_down(const LeafTree& tree, Way& way) {
     while (!at_leaf(way)) step_down(tree, way);
 }
 
-// Of a point's leaf: SDF_LATTICE_BITS less its level, and its lowest corner on the lattice.
+// For a point's leaf: SDF_LATTICE_BITS less its level, and its lowest corner on the lattice.
 FN u32 leaf_shift(const Sampler& field, const Way& way) {
     return way.shift == SDF_TOP_SHIFT ? SDF_LATTICE_BITS - field.leaf_level[leaf_of(way)] : way.shift;
 }
@@ -70,24 +70,24 @@ FN D3 leaf_low(const Way& way, u32 s) {
     return vec((double)(way.cell.x >> s << s), (double)(way.cell.y >> s << s), (double)(way.cell.z >> s << s));
 }
 
-// The field at a point. Outside of the domain it is the value at the nearest point of the domain plus the distance to
-// it: an upper bound of the true distance.
+// The field at a point. Outside the domain this is the value at the nearest domain point plus the distance to that
+// point: an upper bound on the true distance.
 struct FieldPoint {
-    double inside;  // the value at the nearest point of the domain
-    double beyond;  // the distance to that point: 0 in the domain
+    double inside;  // value at the nearest domain point
+    double beyond;  // distance to that point: 0 in the domain
 };
 
-// At a point that has come to its leaf. gradient may be null.
+// Evaluates a point that has reached its leaf. gradient may be null.
 FN FieldPoint at_point(const Sampler& field, const Way& way, double* gradient) {
     u32 leaf = leaf_of(way), s = leaf_shift(field, way);
     const double full = (double)(1u << SDF_LATTICE_BITS), cells = (double)(1u << (SDF_LATTICE_BITS - s));
     D3 low = leaf_low(way, s);
-    D3 t = (cells / full) * (full * way.inside - low);  // from 0 to 1 in the leaf; powers of two: nothing is rounded
+    D3 t = (cells / full) * (full * way.inside - low);  // 0 to 1 in the leaf; exact, as the factors are powers of two
     D3 outwards = way.unit - way.inside;
     double v[8];
     for (int c = 0; c < 8; c++) v[c] = (double)field.leaf_value[8 * (size_t)leaf + c];
     double far_sq = dot(outwards, outwards), far = far_sq > 0.0 ? sqrt(far_sq) : 0.0;
-    if (!(far_sq > 1e-300 && far_sq < 1e300)) {  // squares that leave double
+    if (!(far_sq > 1e-300 && far_sq < 1e300)) {  // squares beyond double's range
         double m = max_of(max_of(max_of(outwards.x, -outwards.x), max_of(outwards.y, -outwards.y)),
                           max_of(outwards.z, -outwards.z));
         if (m > 0.0) {
@@ -103,7 +103,7 @@ FN FieldPoint at_point(const Sampler& field, const Way& way, double* gradient) {
     for (int axis = 0; axis < 3; axis++)
         for (int c = 0; c < 8; c++) {
             if (c >> axis & 1) continue;
-            double weight = 1.0;  // of this one of the four edges along the axis
+            double weight = 1.0;  // of one of the four edges along the axis
             for (int other = 0; other < 3; other++)
                 if (other != axis) weight *= c >> other & 1 ? along[other] : 1.0 - along[other];
             slope[axis] += weight * (v[c | 1 << axis] - v[c]);
@@ -119,7 +119,7 @@ FN Way way_to_leaf(const Sampler& field, D3 p) {
     return way;
 }
 
-// The signed distance at a point, negative inside. p in the mesh's units, finite; gradient: three numbers, or null.
+// Signed distance at a point, negative inside. p in the mesh's units, finite; gradient: three numbers, or null.
 FN double sdf_sample(const Sampler& field, D3 p, double* gradient) {
     FieldPoint found = at_point(field, way_to_leaf(field, p), gradient);
     return found.inside + found.beyond;

@@ -1,26 +1,26 @@
-// Where queries for a mesh that has moved start from: the nearest triangles of the earlier field.
+// Initial triangles for queries after a mesh has moved: the previous field's nearest triangles.
 //
 // INTERFACE
-//   sdf_previous  a triangle for each point
+//   sdf_previous  a triangle per point
 #ifndef SDFCLI_FIELD_WARM_START_H
 #define SDFCLI_FIELD_WARM_START_H
 #include "base/kernel.h"
 #include "field/leaf_tree.h"
 
-// The triangle that was nearest to a corner of an earlier field, the corner nearest to a point: where to start from.
+// The nearest triangle of the previous field's corner closest to a point: the initial candidate.
 struct sdf_previous_args {
     u32 n;  // points
     u32 leaves;
-    const float* points;  // [n, 3] in the unit cube of the new field
-    double scale;         // from there to the unit cube of the earlier field
+    const float* points;  // [n, 3] in the new field's unit cube
+    double scale;         // from there to the previous field's unit cube
     double shift_x;
     double shift_y;
     double shift_z;
-    const u64* leaf_key;     // [leaves] of the earlier field, sorted
+    const u64* leaf_key;     // [leaves] of the previous field, sorted
     const u8* leaf_level;    // [leaves]
     const u32* leaf_corner;  // [leaves, 8]
-    const u32* nearest;      // [corners] of the earlier field: triangles in the mesh's order
-    const u32* slot_of;      // [triangles] the mesh's order to Morton order
+    const u32* nearest;      // [corners] of the previous field: triangles in mesh order
+    const u32* slot_of;      // [triangles] mesh order to Morton order
     u32* seed;               // [n] out
 };
 SDF_KERNEL(sdf_previous, PLAIN, i) {

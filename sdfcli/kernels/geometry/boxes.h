@@ -1,18 +1,18 @@
-// Boxes along the coordinate axes: lower x, y, z, upper x, y, z.
+// Axis-aligned boxes: lower x, y, z, upper x, y, z.
 //
 // INTERFACE
-//   box_distance_sq  the squared distance of a point from a box, a lower bound
+//   box_distance_sq  lower bound for a point's squared distance to a box
 //   Box              a box
-//   empty_box, box_of_both  one that holds nothing, and the box around two
-//   triangle_box     the box of a triangle, grown by a margin
-//   boxes_meet       whether two boxes have a point in common
+//   empty_box, box_of_both  the empty box; two boxes' bounding box
+//   triangle_box     a triangle's box, enlarged by a margin
+//   boxes_meet       whether two boxes intersect
 #ifndef SDFCLI_GEOMETRY_BOXES_H
 #define SDFCLI_GEOMETRY_BOXES_H
 #include "base/vec.h"
 
-// Every box is grown by SDF_BOX_MARGIN and every box distance shrunk by a part in 2^20: more than the
-// rounding of triangle_distance_sq, so that a box is never farther than a triangle in it, and the nearest triangle does
-// not depend on the order in which a tree is walked.
+// Every box is enlarged by SDF_BOX_MARGIN and every box distance reduced by one part in 2^20. This exceeds the rounding
+// in triangle_distance_sq, so a box is never farther than a triangle in it, and the nearest triangle does not depend on
+// the traversal order.
 #define SDF_BOX_SHRINK 0.99999904632568359375f
 
 // A lower bound, see above. T may be a vector of floats (base/simd.h).

@@ -1,10 +1,10 @@
-// The cube of a field, places in it, and the trilinear field between eight corners.
+// A field's cube, lattice positions, and trilinear interpolation.
 //
 // INTERFACE
-//   Domain     the cube of a field, in the mesh's units
-//   to_unit    a position in its unit cube, rounded as Domain.to_unit rounds it (mesh/mesh.py)
-//   Lattice    a place on a lattice
-//   trilinear  the trilinear field between the corners of a cell
+//   Domain     a field's cube, in the mesh's units
+//   to_unit    a position in the unit cube, with the same rounding as Domain.to_unit (mesh/mesh.py)
+//   Lattice    a lattice position
+//   trilinear  trilinear interpolation between a cell's corners
 #ifndef SDFCLI_GEOMETRY_DOMAIN_H
 #define SDFCLI_GEOMETRY_DOMAIN_H
 #include "base/vec.h"
@@ -22,7 +22,7 @@ struct Lattice {
     u32 x, y, z;
 };
 
-// v: the corners, x fastest; t in [0, 1]^3.
+// v: corner values, x fastest; t in [0, 1]^3.
 template <class T>
 FN T trilinear(const T* v, Vec<T> t) {
     T x00 = v[0] + t.x * (v[1] - v[0]), x10 = v[2] + t.x * (v[3] - v[2]);

@@ -1,17 +1,17 @@
-// The lattice of octrees: cells, and their points.
+// The octree's lattice: cells and their points.
 //
-// Lattice coordinates have SDF_LATTICE_BITS bits, so that the unit cube spans [0, 2^20] and a point's float32 position
-// is exact. A cell has 3 x 3 x 3 points, the corners of its children, numbered x + 3 y + 9 z. A cell is one number: the
-// Morton code of its lowest corner on the lattice, then its level in the lowest bits. In the order of these numbers a
-// cell comes right before the cells in it: depth first.
+// Lattice coordinates have SDF_LATTICE_BITS bits, so the unit cube spans [0, 2^20] and a point's float32 position is
+// exact. A cell has 3 x 3 x 3 points, its children's corners, numbered x + 3 y + 9 z. A cell is one number: the Morton
+// code of its lowest corner on the lattice, then its level in the lowest bits. In ascending order a cell immediately
+// precedes its descendants: depth first.
 //
 // INTERFACE
-//   Offset, offset_of, index_of            a point of a cell: its three coordinates from 0 to 2, and its number
+//   Offset, offset_of, index_of            a cell's point: its coordinates from 0 to 2, and its index
 //   is_corner, corner_point, octant_point  which points are corners of the cell, and of an octant
-//   lies_between                           whether a corner has a say in a point's interpolated value
-//   cell_of, cell_level, cell_key, cell_size, point_at  a cell as a number, its parts, the places of its points
-//   store_position                         a place of the lattice in the unit cube
-//   interpolate, interpolated              the trilinear field at the 27 points, and at one of them
+//   lies_between                           whether a corner contributes to a point's interpolated value
+//   cell_of, cell_level, cell_key, cell_size, point_at  a cell as a number, its parts, its points' positions
+//   store_position                         a lattice position in the unit cube
+//   interpolate, interpolated              trilinear interpolation at the 27 points, and at one point
 #ifndef SDFCLI_GEOMETRY_LATTICE_H
 #define SDFCLI_GEOMETRY_LATTICE_H
 #include "geometry/morton.h"
@@ -19,21 +19,21 @@
 struct Offset {
     int x, y, z;
 };
-FN Offset offset_of(int j) {  // 0 .. 26 to the three coordinates, each 0 .. 2
+FN Offset offset_of(int j) {  // index 0 .. 26 to three coordinates 0 .. 2
     Offset o = {j % 3, (j / 3) % 3, j / 9};
     return o;
 }
 FN int index_of(int x, int y, int z) { return x + 3 * y + 9 * z; }
 FN bool is_corner(int j) { return j % 3 != 1 && (j / 3) % 3 != 1 && j / 9 != 1; }
 FN int corner_point(int c) { return index_of(2 * (c & 1), 2 * (c >> 1 & 1), 2 * (c >> 2)); }
-FN int octant_point(int c) { return index_of(c & 1, c >> 1 & 1, c >> 2); }  // of the octant's eight, from its first on
-// Does point o lie between the eight corners in such a way that corner c has a say in its interpolated value?
+FN int octant_point(int c) { return index_of(c & 1, c >> 1 & 1, c >> 2); }  // an octant's corner, relative to its first
+// Whether corner c has a nonzero weight in the interpolated value at point o.
 FN bool lies_between(Offset o, int c) {
     return (o.x == 1 || o.x == 2 * (c & 1)) && (o.y == 1 || o.y == 2 * (c >> 1 & 1)) &&
            (o.z == 1 || o.z == 2 * (c >> 2));
 }
 
-// A split cell's code ends in three zeros, so the lowest bit of the five that hold the level costs none of the key's.
+// A split cell's code ends in three zeros, so the highest of the five level bits may overlap the code's lowest.
 FN u64 cell_of(u64 key, u32 level) { return key << 4 | level; }
 FN u32 cell_level(u64 cell) { return (u32)cell & 31u; }
 FN u64 cell_key(u64 cell) { return cell >> 5 << 1; }
@@ -47,14 +47,14 @@ FN Lattice point_at(u64 cell, int point) {
     return p;
 }
 
-FN void store_position(float* position, Lattice p) {  // in the unit cube, exactly
+FN void store_position(float* position, Lattice p) {  // in the unit cube, exact
     const float unit = 1.f / (1u << SDF_LATTICE_BITS);
     position[0] = (float)p.x * unit;
     position[1] = (float)p.y * unit;
     position[2] = (float)p.z * unit;
 }
 
-// What a cell's eight corners say about its 27 points: means along x, then y, then z.
+// Interpolates a cell's eight corners at its 27 points: means along x, then y, then z.
 template <class T>
 FN void interpolate(const T* corner, T* value) {
     UNROLL

@@ -1,11 +1,11 @@
-// Morton codes: 3 x 21 bits, x in the lowest bit, so that the eight children of a cell and the eight corners of a
-// VTK_VOXEL have the same order.
+// Morton codes: 3 x 21 bits, x in the lowest bit, so a cell's eight children and a VTK_VOXEL's eight corners have the
+// same order.
 //
 // INTERFACE
-//   morton_encode, morton_decode  the code of a place on a lattice of 2^21, and the place
-//   morton_cell, morton_code      the cell of a coordinate, and the code of a point, of the unit cube
-//   spread3, compact3             every third bit: of one coordinate
-//   sdf_morton                    codes of points
+//   morton_encode, morton_decode  code of a position on a lattice with 2^21 steps, and the inverse
+//   morton_cell, morton_code      cell of a coordinate, and code of a point, in the unit cube
+//   spread3, compact3             one coordinate to every third bit, and back
+//   sdf_morton                    codes for points
 #ifndef SDFCLI_GEOMETRY_MORTON_H
 #define SDFCLI_GEOMETRY_MORTON_H
 #include "base/kernel.h"
@@ -35,12 +35,12 @@ FN Lattice morton_decode(u64 key) {
     Lattice c = {compact3(key), compact3(key >> 1), compact3(key >> 2)};
     return c;
 }
-FN u32 morton_cell(double u) {  // a coordinate of the unit cube in one of 2^21 cells
+FN u32 morton_cell(double u) {  // unit interval coordinate to one of 2^21 cells
     double c = clamp01(u) * 2097152.0;
     return c < 2097151.0 ? (u32)c : 2097151u;
 }
 
-// Morton codes of points in the unit cube, for triangles those of their centroids (the thesis, section 2.3).
+// Morton code of a point in the unit cube; triangles use their centroid (the thesis, section 2.3).
 FN u64 morton_code(D3 p) {
     Lattice c = {morton_cell(p.x), morton_cell(p.y), morton_cell(p.z)};
     return morton_encode(c);

@@ -1,9 +1,9 @@
-// The distance from a point to a triangle.
+// Distance from a point to a triangle.
 //
 // INTERFACE
-//   PreparedTriangle, facet, facet_distance_sq  a triangle prepared for many points, and the squared distance from a
-//   point to it triangle_distance_sq             the same for one point; both are right for degenerate triangles
-//   nearest_on_triangle              the nearest point, and the feature (vertex, edge, face) on which it lies
+//   PreparedTriangle, facet, facet_distance_sq  a triangle prepared for many points, and a point's squared distance
+//   triangle_distance_sq                        the same for one point; both handle degenerate triangles
+//   nearest_on_triangle                         the nearest point, and its feature (vertex, edge, face)
 //
 // PreparedTriangle's functions have no branches: T may be a vector of floats (base/simd.h).
 #ifndef SDFCLI_GEOMETRY_TRIANGLE_H
@@ -15,12 +15,12 @@ FN T inverse_or_zero(T x) {
     return select(x > T(0), T(1) / x, T(0));
 }
 template <class T>
-FN T segment_distance_sq(Vec<T> p, Vec<T> e, T inverse) {  // p relative to the segment's start, e the segment
+FN T segment_distance_sq(Vec<T> p, Vec<T> e, T inverse) {  // p relative to the segment's start, e the segment vector
     Vec<T> r = p - clamp01(dot(p, e) * inverse) * e;
     return dot(r, r);
 }
 
-// What a triangle a b c is to every point: its sides, its normal, and one over their squared lengths.
+// Point-independent data for a triangle a b c: edge vectors, normal, and their inverse squared lengths.
 template <class T>
 struct PreparedTriangle {
     Vec<T> a, b, ab, ac, bc, n;
@@ -38,9 +38,9 @@ FN PreparedTriangle<T> facet(Vec<T> a, Vec<T> b, Vec<T> c) {
                  inverse_or_zero(dot(n, n)));
 }
 
-// Squared distance from p to a triangle: the least over three clamped edges, and over the face if the foot of
-// the perpendicular lies in it. Right for degenerate triangles too: their foot is the corner a. No branches: T may be a
-// vector of floats (base/simd.h).
+// Squared distance from p to a triangle: the minimum over three clamped edges, and the face if the perpendicular's foot
+// lies in it. Degenerate triangles are handled, with the corner a as the foot. No branches: T may be a vector of floats
+// (base/simd.h).
 template <class T>
 FN T facet_distance_sq(Vec<T> p, const PreparedTriangle<T>& f) {
     Vec<T> ap = p - f.a;
@@ -48,8 +48,9 @@ FN T facet_distance_sq(Vec<T> p, const PreparedTriangle<T>& f) {
                      min_of(segment_distance_sq(ap, f.ac, f.over_ac), segment_distance_sq(p - f.b, f.bc, f.over_bc)));
     T v = dot(cross(ap, f.ac), f.n) * f.over_n, w = dot(cross(f.ab, ap), f.n) * f.over_n;
     Vec<T> r = (ap - v * f.ab) - w * f.ac;
-    // Once more from where that led: a needle's normal has lost digits, and the first foot lies a little beside. If it
-    // lies far away, that way and back have lost those of r; the needle is as thin as rounding, and its edges will do.
+    // A second projection step from the first foot: a needle's normal has lost digits, and the first foot is slightly
+    // off the plane. If it lies far away, r has lost these digits as well; the needle is then as thin as rounding
+    // errors, and its edges suffice.
     auto beside = v * v + w * w <= T(4);
     T v2 = dot(cross(r, f.ac), f.n) * f.over_n, w2 = dot(cross(f.ab, r), f.n) * f.over_n;
     r = (r - v2 * f.ab) - w2 * f.ac;
@@ -63,7 +64,7 @@ FN T triangle_distance_sq(Vec<T> p, Vec<T> a, Vec<T> b, Vec<T> c) {
     return facet_distance_sq(p, facet(a, b, c));
 }
 
-// The part of a triangle that is nearest to a point: which decides the pseudonormal.
+// The triangle part nearest to a point, which determines the pseudonormal.
 enum Feature { VERTEX_A, VERTEX_B, VERTEX_C, EDGE_AB, EDGE_BC, EDGE_CA, FACE };
 
 template <class T>
@@ -86,7 +87,7 @@ FN void nearest_on_edge(Vec<T> p, Vec<T> a, Vec<T> b, Feature edge, Feature from
     }
 }
 
-// The nearest point of the triangle a b c to p, and the feature it lies on.
+// Nearest point to p on the triangle a b c, and its feature.
 template <class T>
 FN Nearest<T> nearest_on_triangle(Vec<T> p, Vec<T> a, Vec<T> b, Vec<T> c) {
     Nearest<T> out = {a, VERTEX_A};

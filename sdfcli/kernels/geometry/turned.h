@@ -1,10 +1,10 @@
-// Axes of boxes that are turned as what they hold lies (Gottschalk, Lin and Manocha 1996), so that slanted parts of a
-// surface are flat in theirs.
+// Axes for oriented boxes (Gottschalk, Lin and Manocha 1996), so that slanted surface parts are flat along the last
+// axis.
 //
 // INTERFACE
-//   Axes, turned_axes  three axes, the last one along a normal
-//   SDF_NEARER         what axes are multiplied by, so that no rounding makes a length along them a longer one
-//   SDF_TURNED_MARGIN  by which bounds along them are grown: more than the rounding of places there
+//   Axes, turned_axes  three axes, the last along a normal
+//   SDF_NEARER         scale factor for axes: no rounding then lengthens a projection
+//   SDF_TURNED_MARGIN  margin for bounds along the axes: exceeds the rounding of coordinates
 #ifndef SDFCLI_GEOMETRY_TURNED_H
 #define SDFCLI_GEOMETRY_TURNED_H
 #include "base/vec.h"

@@ -1,35 +1,35 @@
-// The edges of faces with welded vertices, and what hangs together across them.
+// Edges of faces with welded vertices, and connectivity across them.
 //
-// SIDES. Half-edge 3 f + k of face f runs from its corner k to the next one. A bucket for each vertex holds sides: the
-// half-edges of the edges that the vertex owns. Of an edge's two ends the one with fewer corners owns it (of equal ones
-// the first), so that the hub of a fan has a small bucket, too. A side is
-//     other end << 33 | half-edge << 1 | whether it runs to the owner,
+// SIDES. Half-edge 3 f + k in face f runs from its corner k to the next one. Each vertex has a bucket of sides: the
+// half-edges on the edges that the vertex owns. An edge's owner is the end with fewer corners (in a tie the first), so
+// a fan's hub has a small bucket, too. A side is
+//     other end << 33 | half-edge << 1 | 1 if it runs to the owner,
 // and buckets are sorted. Half-edges between equal vertices have no side.
 //
-// STATE of a face: SDF_FACE_TURNED where its corners count in the other order, SDF_FACE_LEFT_OUT where it does not
-// count.
+// STATE of a face: SDF_FACE_TURNED if its orientation is reversed, SDF_FACE_LEFT_OUT if it is ignored.
 //
-// SHELLS. Faces across an edge of two faces are joined (base/union_find.h), so that the root of a shell is its first
-// face. Degenerate faces are in none.
+// SHELLS. Faces across an edge with two faces are joined (base/union_find.h), so a shell's root is its first face.
+// Degenerate faces belong to no shell.
 //
 // INTERFACE
-//   sdf_side_count, sdf_side_enter, sdf_side_sort  make the buckets
-//   sdf_edges                                      counts edges by fault, joins faces, marks faces that may be doubled
-//   sdf_faces_listed, sdf_faces_left_out           lists those; leaves some of them out
-//   sdf_edges_doubled                              counts and joins anew where some are left out
+//   sdf_side_count, sdf_side_enter, sdf_side_sort  build the buckets
+//   sdf_edges                                      counts edges by fault, joins faces, marks possible duplicates
+//   sdf_faces_listed, sdf_faces_left_out           lists possible duplicates; leaves some out
+//   sdf_edges_doubled                              updates counts and joins after some are left out
 //   sdf_edges_listed                               lists open edges, and half-edges without a neighbour
-//   sdf_edges_alike                                joins faces to neighbours, as they are and turned
-//   sdf_shell_roots, sdf_shell_number              from joins to consecutive numbers of shells
+//   sdf_edges_alike                                joins faces to neighbours, in both orientations
+//   sdf_shell_roots, sdf_shell_number              from joins to consecutive shell numbers
 #ifndef SDFCLI_MESH_EDGES_H
 #define SDFCLI_MESH_EDGES_H
 #include "base/kernel.h"
 #include "base/search.h"
 #include "base/union_find.h"
 
-// Places in the counts of `sdf_edges` and `sdf_shell_number`.
+// Indices into the counts of `sdf_edges` and `sdf_shell_number`.
 enum MeshCount { OPEN_EDGES, NON_MANIFOLD_EDGES, INCONSISTENT_EDGES, LOOSE_SIDES, MAYBE_DOUBLED, SHELLS };
 
-// Uses of an edge up to which faces that may be doubled are told by their third corners; with more, all of them may be.
+// Maximum number of an edge's uses for which possible duplicates are found by third corners; with more, all uses are
+// possible duplicates.
 #define SDF_MOST_COMPARED 8
 
 FN u32 next_corner(u32 half_edge) { return half_edge % 3 == 2 ? half_edge - 2 : half_edge + 1; }
@@ -49,9 +49,9 @@ FN bool owned_by_start(const u32* corners, u32 start, u32 end) {
 struct sdf_side_count_args {
     u32 n;               // half-edges, 3 x faces
     const u32* welded;   // [n]
-    const u32* corners;  // [vertices] how often each vertex is a corner
-    u32* first;          // [vertices + 1] in and out: 0 before; the lengths of the buckets
-    u8* maybe_doubled;   // [n // 3] in and out: 0 before; the faces without sides
+    const u32* corners;  // [vertices] number of corners at each vertex
+    u32* first;          // [vertices + 1] in and out: 0 before; bucket lengths
+    u8* maybe_doubled;   // [n // 3] in and out: 0 before; faces without sides
     u32* counts;         // [6] in and out: MAYBE_DOUBLED
 };
 SDF_KERNEL(sdf_side_count, PLAIN, i) {
@@ -68,8 +68,8 @@ struct sdf_side_enter_args {
     u32 n;
     const u32* welded;   // [n]
     const u32* corners;  // [vertices]
-    u32* first;          // [vertices + 1] in and out: the ends of the buckets; then where they begin
-    u64* side;           // [n] out: the sides of each bucket, in any order
+    u32* first;          // [vertices + 1] in and out: bucket ends; then bucket starts
+    u64* side;           // [n] out: each bucket's sides, in any order
 };
 SDF_KERNEL(sdf_side_enter, PLAIN, i) {
     if (is_degenerate(a.welded, i / 3)) return;
@@ -120,8 +120,8 @@ SDF_KERNEL(sdf_side_sort, PLAIN, i) { sort_few(a.side + a.first[i], a.first[i + 
 
 // ---- Edges ----
 
-// The uses of an edge by faces that count: their number, how many more start at the owner than end there, and the first
-// two half-edges.
+// An edge's uses by faces that count: their number, the number starting at the owner less the number ending there, and
+// the first two half-edges.
 struct EdgeUses {
     u32 many;
     int balance;
@@ -133,7 +133,7 @@ struct EdgeUses {
 FN u32 half_edge_of(u64 side) { return (u32)(side >> 1); }
 FN u32 state_of(const u8* state, u32 face) { return state ? state[face] : 0; }
 
-// The uses of the edge at place k of the sides of a bucket that ends at `end`; k moves to the next edge.
+// Uses of the edge at index k of a bucket's sides, which end at `end`; k moves to the next edge.
 FN EdgeUses uses_at(const u64* side, const u8* state, u32& k, u32 end) {
     EdgeUses uses = {0, 0, {0, 0}};
     u64 other = side[k] >> 33;
@@ -148,7 +148,7 @@ FN EdgeUses uses_at(const u64* side, const u8* state, u32& k, u32 end) {
     return uses;
 }
 
-// Marks the faces at sides first .. last - 1, which are of one edge, that may have the same corners as another one.
+// Marks faces at one edge's sides first .. last - 1 that may have the same corners as another face.
 FN u32 mark_doubled(const u64* side, u32 first, u32 last, const u32* welded, u8* maybe_doubled) {
     u32 found = 0;
     for (u32 k = first; k < last; k++) {
@@ -167,7 +167,7 @@ FN u32 mark_doubled(const u64* side, u32 first, u32 last, const u32* welded, u8*
 
 // ---- Shells ----
 
-// Adds the faults of an edge to counts, `times` once; SDF_NONE takes them away.
+// Adds an edge's faults to the counts, `times` times; SDF_NONE subtracts them.
 FN void count_edge(u32* count, const EdgeUses& uses, u32 times) {
     count[OPEN_EDGES] += times * (uses.balance != 0);
     count[NON_MANIFOLD_EDGES] += times * (uses.many > 2);
@@ -183,10 +183,10 @@ struct sdf_edges_args {
     u32 n;              // vertices
     const u32* first;   // [n + 1]
     const u64* side;    // [3, faces]
-    const u32* welded;  // [3, faces]; null where no doubled faces are searched
-    const u8* state;    // [faces]; null where all faces count as they are
-    u32* parent;        // [faces] in and out: of the union-find over faces, each its own before; null: none
-    u8* maybe_doubled;  // [faces] in and out: 0 before; of all faces, whether they count or not
+    const u32* welded;  // [3, faces]; null: duplicates are not searched
+    const u8* state;    // [faces]; null: all faces count as they are
+    u32* parent;        // [faces] in and out: union-find over faces, initially each its own; null: none
+    u8* maybe_doubled;  // [faces] in and out: 0 before; for all faces, including ignored ones
     u8* marked;         // [n] out: whether the vertex owns an edge with loose sides
     u32* counts;        // [6] in and out: 0 before; see MeshCount
 };
@@ -208,7 +208,7 @@ struct sdf_faces_listed_args {
     u32 n;                    // faces
     const u8* maybe_doubled;  // [n]
     const u32* welded;        // [n, 3]
-    u32* list;                // [most, 4] out, in any order: faces that may be doubled, and their corners
+    u32* list;                // [most, 4] out, in any order: possible duplicates, and their corners
     u32* listed;              // [1] in and out: 0 before
 };
 SDF_KERNEL(sdf_faces_listed, PLAIN, i) {
@@ -218,13 +218,13 @@ SDF_KERNEL(sdf_faces_listed, PLAIN, i) {
     for (int k = 0; k < 3; k++) entry[k + 1] = a.welded[3 * (size_t)i + k];
 }
 
-// Leaves some of the faces that may be doubled out. Before, each of them hung together with its doubles alone, if at
-// all: it is its own root again.
+// Leaves out some possible duplicates. Before, each was connected to its duplicates at most: it becomes its own root
+// again.
 struct sdf_faces_left_out_args {
-    u32 n;              // faces that may be doubled
-    const u32* list;    // [n, 4] as sdf_faces_listed makes it
-    u32 many;           // how many are left out, at most n
-    const u32* chosen;  // [many] these
+    u32 n;              // possible duplicates
+    const u32* list;    // [n, 4] from sdf_faces_listed
+    u32 many;           // number of left out faces, at most n
+    const u32* chosen;  // [many] left out faces
     u8* state;          // [faces] in and out: 0 before
     u32* parent;        // [faces] in and out
 };
@@ -234,10 +234,10 @@ SDF_KERNEL(sdf_faces_left_out, PLAIN, i) {
     if (i < a.many) a.state[a.chosen[i]] = SDF_FACE_LEFT_OUT;
 }
 
-// What sdf_edges does where some of the faces that may be doubled are left out, from the counts and joins of all faces:
-// edges of such faces are looked at anew, each by the first of these faces.
+// Updates the counts and joins from sdf_edges after some possible duplicates are left out: recomputes these faces'
+// edges, each by its first such face.
 struct sdf_edges_doubled_args {
-    u32 n;                    // half-edges of faces that may be doubled
+    u32 n;                    // half-edges of possible duplicates
     const u32* list;          // [n // 3, 4] these faces, and their corners
     const u32* welded;        // [3, faces]
     const u32* corners;       // [vertices]
@@ -271,17 +271,17 @@ SDF_KERNEL(sdf_edges_doubled, PLAIN, i) {
 
 struct sdf_edges_listed_args {
     u32 n;              // vertices
-    const u8* marked;   // [n] as sdf_edges marks them
+    const u8* marked;   // [n] from sdf_edges
     const u32* first;   // [n + 1]
     const u64* side;    // [3, faces]
     const u8* state;    // [faces]; null: see sdf_edges
     const u32* welded;  // [faces, 3]
     const u32* shell;   // [faces]
     u64* open_edge;     // [open] out, in any order: low end << 32 | high end
-    int* excess;        // [open] out: how many more of its uses run from the low to the high end than back
-    u32* loose;         // [loose, 4] out, in any order: half-edges without a neighbour whose orientation agrees; the
-                        // vertices from which and to which they run, and their shells
-    u32* listed;        // [2] in and out: 0 before
+    int* excess;        // [open] out: number of its uses from the low to the high end less the number back
+    u32* loose;   // [loose, 4] out, in any order: half-edges without a consistently oriented neighbour; their start
+                  // and end vertices, and shells
+    u32* listed;  // [2] in and out: 0 before
 };
 SDF_KERNEL(sdf_edges_listed, PLAIN, i) {
     if (!a.marked[i]) return;
@@ -307,7 +307,7 @@ SDF_KERNEL(sdf_edges_listed, PLAIN, i) {
     }
 }
 
-// A graph of two nodes for each face: as it is, and turned (plus the number of faces).
+// A graph with two nodes per face: as it is, and reversed (index plus the face count).
 struct sdf_edges_alike_args {
     u32 n;  // vertices
     u32 faces;
@@ -316,7 +316,7 @@ struct sdf_edges_alike_args {
     const u8* state;   // [faces]; null: see sdf_edges
     u32 cracks;
     const u64* crack;  // [cracks] ascending: edges, low end << 32 | high end, across which faces may disagree
-    u32* parent;       // [2, faces] in and out: each its own before
+    u32* parent;       // [2, faces] in and out: initially each its own
 };
 SDF_KERNEL(sdf_edges_alike, PLAIN, i) {
     for (u32 k = a.first[i], end = a.first[i + 1]; k < end;) {
@@ -340,11 +340,11 @@ struct sdf_shell_roots_args {
     u32 n;              // nodes
     const u8* state;    // [n]; null: see sdf_edges
     const u32* welded;  // [n, 3]; null where `number` is
-    u32* parent;        // [n] in and out: then each one's root
-    u32* number;        // [n] out: 1 for the root of a shell of faces that count, else 0; null: not wanted
+    u32* parent;        // [n] in and out: then each node's root
+    u32* number;        // [n] out: 1 for the root of a shell with faces that count, else 0; null: not needed
 };
 SDF_KERNEL(sdf_shell_roots, PLAIN, i) {
-    u32 root = i;  // not by root_of, which would replace what another thread has written
+    u32 root = i;  // without root_of, which would overwrite other threads' results
     for (u32 above = load_relaxed(a.parent + i); above != root; above = load_relaxed(a.parent + root)) root = above;
     store_relaxed(a.parent + i, root);
     if (a.number) a.number[i] = root == i && in_shell(a.state, a.welded, i);
@@ -355,8 +355,8 @@ struct sdf_shell_number_args {
     const u8* state;    // [n]; null: see sdf_edges
     const u32* welded;  // [n, 3]
     const u32* parent;  // [n] roots
-    const u32* number;  // [n] the running sums of sdf_shell_roots'
-    u32* shell;         // [n] out: numbers of shells, SDF_NONE for a face that is in none
+    const u32* number;  // [n] inclusive prefix sums of sdf_shell_roots' numbers
+    u32* shell;         // [n] out: shell numbers, SDF_NONE for a face outside all shells
     u32* counts;        // [6] out: SHELLS
 };
 SDF_KERNEL(sdf_shell_number, PLAIN, i) {

@@ -1,17 +1,17 @@
 // Faces in the unit cube of their mesh's domain.
 //
 // INTERFACE
-//   sdf_face_sums   degenerate faces, and the area and volume of each shell
-//   sdf_face_areas  the area of each face
-//   sdf_area_sums   their running sums
+//   sdf_face_sums   degenerate faces, and each shell's area and volume
+//   sdf_face_areas  each face's area
+//   sdf_area_sums   their prefix sums
 #ifndef SDFCLI_MESH_FACES_H
 #define SDFCLI_MESH_FACES_H
 #include "base/kernel.h"
 #include "base/vec.h"
 #include "geometry/domain.h"
 
-// Sums of shells are integers, so that they do not depend on the order: in units of 2^-28, and of 2^-60 for the rest.
-// Twice an area and six times a volume in the unit cube are below 4, so sums of 2^31 faces stay below 2^63.
+// Shell sums are integers, hence independent of order: in units of 2^-28, and of 2^-60 for the remainder. Twice an area
+// and six times a volume in the unit cube are below 4, so sums over 2^31 faces stay below 2^63.
 struct ExactSum {
     long long coarse, fine;
     METHOD void add(double value) {
@@ -31,10 +31,10 @@ struct sdf_face_sums_args {
     u32 n;  // runs of SDF_FACE_RUN faces
     u32 faces;
     Domain domain;
-    double flat;           // the squared height of a degenerate face, as part of its longest side's square
+    double flat;           // a degenerate face's maximum squared height, as a fraction of its longest side's square
     const double* vertex;  // [vertices, 3]
     const u32* face;       // [faces, 3]
-    const u32* shell;      // [faces] SDF_NONE: not of any; null: no sums are wanted
+    const u32* shell;      // [faces] SDF_NONE: no shell; null: sums are not needed
     u64* sums;             // [shells, 4] in and out: 0 before; area and volume as ExactSum, times 2 and 6
     u32* degenerate;       // [1] in and out: 0 before
 };
@@ -77,7 +77,7 @@ SDF_KERNEL(sdf_face_areas, PLAIN, i) {
     a.area[i] = sqrt_of(dot(normal, normal));
 }
 
-// Running sums, one after the other, as NumPy has them, which keeps Python's lock for as long.
+// Sequential prefix sums, as in NumPy, which would hold Python's lock meanwhile.
 struct sdf_area_sums_args {
     u32 n;  // 1
     u32 faces;

@@ -1,23 +1,23 @@
-// A mesh as it is given, whose numbers may be anything.
+// A mesh as given by the caller, with unchecked numbers.
 //
 // INTERFACE
-//   sdf_faces_named    the faces in 32 bits, the vertices that they name, and whether all of them are there
-//   sdf_vertex_bounds  the bounds of vertices, a run at a time, and whether all are finite
+//   sdf_faces_named    32-bit faces, the vertices in use, and whether all of them exist
+//   sdf_vertex_bounds  vertex bounds per run, and whether all vertices are finite
 #ifndef SDFCLI_MESH_GIVEN_H
 #define SDFCLI_MESH_GIVEN_H
 #include "base/kernel.h"
 
 struct sdf_faces_named_args {
     u32 n;              // faces
-    u32 vertices;       // their number
-    const u64* wide;    // [n, 3] the faces, negative numbers among the largest; null: they are narrow
+    u32 vertices;       // vertex count
+    const u64* wide;    // [n, 3] faces, negative numbers among the largest; null: `narrow` is used
     const u32* narrow;  // [n, 3]
-    u32* face;          // [n, 3] out; null: they are narrow, and stay where they are
-    u8* used;           // [vertices] in and out: 0 before, 1 where a face names it
-    u8* unknown;        // [1] in and out: 1 where a face names another vertex than these
+    u32* face;          // [n, 3] out; null: `narrow` is kept
+    u8* used;           // [vertices] in and out: 0 before, 1 where a face uses the vertex
+    u8* unknown;        // [1] in and out: 1 if a face refers to a vertex that does not exist
 };
 SDF_KERNEL(sdf_faces_named, PLAIN, i) {
-    u64 corner[3];  // all are read before a byte is written, which may be anywhere for all that the compiler knows
+    u64 corner[3];  // all reads precede the byte stores, which may alias anything
     for (int k = 0; k < 3; k++) corner[k] = a.wide ? a.wide[3 * (size_t)i + k] : a.narrow[3 * (size_t)i + k];
     if (a.face)
         for (int k = 0; k < 3; k++) a.face[3 * (size_t)i + k] = (u32)corner[k];
@@ -32,8 +32,8 @@ struct sdf_vertex_bounds_args {
     u32 n;  // runs of SDF_FACE_RUN vertices
     u32 vertices;
     const double* vertex;  // [vertices, 3]
-    double* bounds;  // [6, n] out: the least coordinates of a run, and the greatest; anything where it is not finite
-    u8* infinite;    // [1] in and out: 1 where a vertex is not finite
+    double* bounds;        // [6, n] out: minimum and maximum coordinates per run; undefined if not finite
+    u8* infinite;          // [1] in and out: 1 if a vertex is not finite
 };
 SDF_KERNEL(sdf_vertex_bounds, PLAIN, i) {
     const double* first = a.vertex + 3 * (size_t)i * SDF_FACE_RUN;
@@ -44,7 +44,7 @@ SDF_KERNEL(sdf_vertex_bounds, PLAIN, i) {
             double x = first[3 * k + axis];
             low[axis] = min_of(x, low[axis]);
             high[axis] = max_of(x, high[axis]);
-            none[axis] += x - x;  // one sum of all would wait for each addition
+            none[axis] += x - x;  // a single sum would serialise the additions
         }
     for (int axis = 0; axis < 3; axis++) {
         a.bounds[axis * (size_t)a.n + i] = low[axis];

@@ -1,13 +1,13 @@
-// Rows of a binary PLY file whose lists have different lengths.
+// Rows of a binary PLY file with lists of varying length.
 //
 // INTERFACE
-//   sdf_ply_rows   where each row's list is
-//   sdf_ply_lists  the numbers of lists
+//   sdf_ply_rows   position of each row's list
+//   sdf_ply_lists  the lists' numbers
 #ifndef SDFCLI_MESH_PLY_H
 #define SDFCLI_MESH_PLY_H
 #include "base/kernel.h"
 
-// A whole number of so many bytes, signed where `bytes` is negative.
+// An integer of |bytes| bytes, signed if `bytes` is negative.
 FN long long ply_whole(const u8* at, int bytes, bool swapped) {
     int size = bytes < 0 ? -bytes : bytes;
     u64 value = 0;
@@ -17,16 +17,16 @@ FN long long ply_whole(const u8* at, int bytes, bool swapped) {
 }
 
 struct sdf_ply_rows_args {
-    u32 n;        // 1: a row begins where the one before it ends
-    u32 swapped;  // whether the largest byte of a number is first
+    u32 n;        // 1: sequential, as a row starts where the previous one ends
+    u32 swapped;  // whether numbers are big-endian
     u32 columns, chosen;
     u64 rows, bytes, start;
     const u8* data;     // [bytes]
-    const int* length;  // [columns] bytes of a list's length, negative where it is signed; 0 of a column of numbers
-    const int* item;    // [columns] bytes of a number
-    u64* at;            // [rows] out: where the list of the chosen column is
-    u64* count;         // [rows] out: how many numbers it has
-    u64* end;           // [2] out: the first row that is not whole, or `rows`; where the rows before it end
+    const int* length;  // [columns] bytes of a list's length, negative: signed; 0 for scalar columns
+    const int* item;    // [columns] bytes per number
+    u64* at;            // [rows] out: position of the chosen column's list
+    u64* count;         // [rows] out: its length
+    u64* end;           // [2] out: first incomplete row, or `rows`; end of the preceding rows
 };
 SDF_KERNEL(sdf_ply_rows, PLAIN, i) {
     u64 at = a.start, row = 0, whole = a.start;
@@ -50,11 +50,11 @@ SDF_KERNEL(sdf_ply_rows, PLAIN, i) {
 struct sdf_ply_lists_args {
     u32 n;  // lists
     u32 swapped;
-    int item;  // bytes of a number, negative where it is signed
+    int item;  // bytes per number, negative: signed
     u64 bytes;
     const u8* data;     // [bytes]
     const u64* at;      // [n]
-    const u64* end;     // [n] of each list in `number`
+    const u64* end;     // [n] each list's end in `number`
     long long* number;  // [numbers] out
 };
 SDF_KERNEL(sdf_ply_lists, PLAIN, i) {

@@ -1,10 +1,10 @@
-// Vertices and faces in lines of text, as files of OBJ, STL, OFF and PLY have them.
+// Vertices and faces in lines of text, as in OBJ, STL, OFF and PLY files.
 //
-// A line that is not of the plainest form is left to a reader that knows more.
+// Lines not in the simplest form are left to a more general reader.
 //
 // INTERFACE
-//   sdf_text_lines    what each line is: coordinates of a vertex, or where the corners of a face are
-//   sdf_text_corners  the corners of faces
+//   sdf_text_lines    kind of each line: a vertex with coordinates, or a face with its corners' position
+//   sdf_text_corners  the faces' corners
 #ifndef SDFCLI_MESH_TEXT_H
 #define SDFCLI_MESH_TEXT_H
 #include "base/kernel.h"
@@ -14,7 +14,7 @@ FN bool is_space(u8 c) { return c == ' ' || (c >= 9 && c <= 13); }
 FN bool is_digit(u8 c) { return c >= '0' && c <= '9'; }
 FN bool is_visible(u8 c) { return c > ' ' && c < 127; }
 
-// a b - whole of two numbers of at most 10^19 whose product is about that (Dekker 1971)
+// a b - whole, for numbers of at most 10^19 with a rounded product `whole` (Dekker 1971)
 FN double product_error(double a, double b, double whole) {
     double high_a = 134217729.0 * a, high_b = 134217729.0 * b;  // 2^27 + 1
     high_a -= high_a - a, high_b -= high_b - b;
@@ -22,10 +22,10 @@ FN double product_error(double a, double b, double whole) {
     return ((high_a * high_b - whole) + high_a * low_b + low_a * high_b) + low_a * low_b;
 }
 
-// The double nearest to digits * 10^power, up to nineteen digits; false where it is not certain (Ziv 1991).
+// The double nearest to digits * 10^power, up to nineteen digits; false where it is uncertain (Ziv 1991).
 //
-// 10^22 is a double, so that below 2^53 one product or quotient is all there is. Else it is a sum of two doubles, to
-// 2^-100: where a little more and a little less of the second round to the same, that is it.
+// 10^22 is a double, so below 2^53 a single product or quotient suffices. Otherwise the value is a sum of two doubles,
+// to 2^-100: if slightly more and slightly less of the second round to the same double, the result is certain.
 FN bool scaled(u64 digits, int power, double* value) {
     if (power < -22 || power > 22) return false;
     double scale = 1.0;
@@ -50,13 +50,13 @@ FN bool scaled(u64 digits, int power, double* value) {
     return low == *value;
 }
 
-// Reads from `at` to `end` of a text, which it never leaves.
+// Reads a text within `at` .. `end`.
 struct Reader {
     const u8* text;
     size_t at, end;
 
     METHOD u8 next() const { return at < end ? text[at] : (u8)'\n'; }
-    METHOD bool blank() {  // one or more, or the end
+    METHOD bool blank() {  // at least one blank, or the end
         if (at < end && !is_blank(text[at])) return false;
         while (at < end && is_blank(text[at])) at++;
         return true;
@@ -66,7 +66,7 @@ struct Reader {
         at++;
         return true;
     }
-    METHOD bool word(const char* wanted) {  // in small letters or capitals
+    METHOD bool word(const char* wanted) {  // case-insensitive
         size_t from = at;
         for (; *wanted; wanted++, at++)
             if ((next() | 32) != *wanted) break;
@@ -82,17 +82,17 @@ struct Reader {
         }
         return true;
     }
-    METHOD bool rest(u32 least, u32 most) {  // nothing but words, so many
+    METHOD bool rest(u32 least, u32 most) {  // only words, between `least` and `most`
         u32 words = 0;
         for (; at < end && skip(1); words++) {
         }
         return at == end && words >= least && words <= most;
     }
-    // Digits, after which there are `count`, leading zeros aside, nineteen at most.
+    // Digits; `count` then has their number without leading zeros, nineteen at most.
     METHOD bool digits(u64* value, u32* count) {
         for (; is_digit(next()); at++) {
             u64 digit = (u64)(next() - '0');
-            if ((*value || digit) && ++*count > 19) return false;  // before the value leaves 64 bits
+            if ((*value || digit) && ++*count > 19) return false;  // before the value exceeds 64 bits
             *value = 10 * *value + digit;
         }
         return true;
@@ -130,13 +130,13 @@ struct Reader {
         if (negative) *value = -*value;
         return true;
     }
-    METHOD bool corner(u64* value) {  // of a face: a vertex, from the last one where it is negative, as 2^64 less
+    METHOD bool corner(u64* value) {  // a face's vertex; a negative n, counted from the end, becomes 2^64 + n
         bool negative = take('-');
         if (!whole(value)) return false;
         if (negative) *value = 0 - *value;
         return true;
     }
-    METHOD void slash() {  // a texture's or a normal's number in an OBJ file
+    METHOD void slash() {  // texture or normal number in an OBJ file
         if (take('/'))
             while (next() > ' ') at++;
     }
@@ -145,14 +145,14 @@ struct Reader {
 struct sdf_text_lines_args {
     u32 n;           // lines
     u32 form;        // SDF_TEXT_*
-    u32 before;      // words of a row before what is read
-    u32 after;       // words of a row after a face's corners, at least
-    u32 most;        // and at most
+    u32 before;      // words before the data in a row
+    u32 after;       // minimum number of words after a face's corners
+    u32 most;        // maximum number
     const u8* text;  // [bytes]
-    const u64* end;  // [n] of each line, where the next one's newline is
+    const u64* end;  // [n] end of each line: the position of its newline
     u8* kind;        // [n] out: SDF_LINE_*
-    double* value;   // [n, 3] out: coordinates of a vertex; else undefined
-    u64* corner;     // [n, 2] out: where a face's first corner is in the text, and how many it has; else undefined
+    double* value;   // [n, 3] out: a vertex's coordinates; else undefined
+    u64* corner;     // [n, 2] out: text position of a face's first corner, and corner count; else undefined
 };
 SDF_KERNEL(sdf_text_lines, PLAIN, i) {
     Reader line = {a.text, i ? (size_t)a.end[i - 1] + 1 : 0, (size_t)a.end[i]};
@@ -200,9 +200,9 @@ struct sdf_text_corners_args {
     u32 n;  // faces
     u64 bytes;
     const u8* text;  // [bytes]
-    const u64* at;   // [n] where a face's first corner is
-    const u64* end;  // [n] of each face in `corner`
-    u64* corner;     // [corners] out: as in the text, a negative number as 2^64 less
+    const u64* at;   // [n] position of a face's first corner
+    const u64* end;  // [n] each face's end in `corner`
+    u64* corner;     // [corners] out: as in the text, negative n as 2^64 + n
 };
 SDF_KERNEL(sdf_text_corners, PLAIN, i) {
     Reader line = {a.text, (size_t)a.at[i], (size_t)a.bytes};

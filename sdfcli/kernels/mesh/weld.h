@@ -1,16 +1,16 @@
-// Vertices at equal positions as one, by a hash table with open addressing.
+// Merging vertices at equal positions, by a hash table with open addressing.
 //
 // INTERFACE
-//   sdf_weld_enter  puts every position into the table, with the first vertex at it
-//   sdf_weld_find   the first vertex at each one's position
-//   sdf_weld_faces  the faces of welded vertices, how often each vertex is a corner, and each face as a set of its own
+//   sdf_weld_enter  enters every position, with its first vertex
+//   sdf_weld_find   the first vertex at each vertex's position
+//   sdf_weld_faces  faces with welded vertices, corner counts per vertex, and each face as a set of its own
 //
-// Which place of the table a position takes depends on the order of threads; the number that is kept for it does not.
+// A position's table slot depends on the thread order; the stored vertex does not.
 #ifndef SDFCLI_MESH_WELD_H
 #define SDFCLI_MESH_WELD_H
 #include "base/kernel.h"
 
-// A coordinate as an integer: equal for -0 and 0. Denormals stay apart, which a comparison of doubles would flush.
+// A coordinate as an integer: equal for -0 and 0. Denormals remain distinct, which comparing doubles would flush.
 FN u64 position_bits(double x) {
     u64 bits = double_bits(x);
     return bits << 1 ? bits : 0;
@@ -34,7 +34,7 @@ FN bool same_position(const double* p, const double* q) {
 
 struct sdf_weld_enter_args {
     u32 n;                 // vertices
-    u32 mask;              // places of the table, a power of two above n, less one
+    u32 mask;              // table size, a power of two above n, less one
     const double* vertex;  // [n, 3]
     u32* table;            // [mask + 1] in and out: SDF_NONE before
 };
@@ -70,7 +70,7 @@ struct sdf_weld_faces_args {
     const u32* position;  // [vertices]
     u32* welded;          // [n] out
     u32* corners;         // [vertices] in and out: 0 before
-    u32* parent;          // [n // 3] out: each face's own number; null: not wanted
+    u32* parent;          // [n // 3] out: each face's index; null: not needed
 };
 SDF_KERNEL(sdf_weld_faces, PLAIN, i) {
     if (a.parent && i % 3 == 0) a.parent[i / 3] = i / 3;

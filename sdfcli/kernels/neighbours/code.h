@@ -1,9 +1,9 @@
-// Codes of vectors of three to six dimensions along the Morton curve (Park 2019, Table 2).
+// Morton codes for vectors with three to six dimensions (Park 2019, Table 2).
 //
 // INTERFACE
-//   Code, code_below            up to 127 bits, and which of two comes first
+//   Code, code_below            up to 127 bits, and the comparison
 //   Codes, code_at              codes in memory
-//   shifted_code                the code of a vector that is moved along the unit cube's diagonal
+//   shifted_code                code of a vector shifted along the unit cube's diagonal
 #ifndef SDFCLI_NEIGHBOURS_CODE_H
 #define SDFCLI_NEIGHBOURS_CODE_H
 #include "base/portable.h"
@@ -13,11 +13,11 @@ struct Code {
 };
 FN bool code_below(Code x, Code y) { return x.high < y.high || (x.high == y.high && x.low < y.low); }
 
-// Codes of one word, or of two: all high words before all low ones, or each pair together, as in the paper's uint4.
+// Codes with one word or two: all high words before all low ones, or interleaved pairs, as in the paper's uint4.
 struct Codes {
     u32 count;
     u32 words;        // 1 or 2
-    u32 together;     // whether they are pairs
+    u32 together;     // 1: interleaved pairs
     const u64* word;  // [count, words]
 };
 FN Code code_at(const Codes& codes, u32 i) {
@@ -26,7 +26,7 @@ FN Code code_at(const Codes& codes, u32 i) {
     return {codes.word[i], codes.word[codes.count + (size_t)i]};
 }
 
-// Eight bits, in groups of `many`, each group in the place of d groups.
+// Eight bits in groups of `many`, with a stride of d groups.
 FN constexpr u64 spread_mask(int d, int many) {
     u64 mask = 0;
     for (int j = 0; j < 8; j++) mask |= 1ull << (j / many * many * d + j % many);
@@ -47,14 +47,14 @@ FN void put_bits(Code* code, u64 bits) {
     if (place >= 64) code->high |= bits << place % 64;
 }
 
-// A coordinate of the unit cube in one of 2^20 cells: a shift below 2^20 then leaves 21 bits.
+// Unit interval coordinate to one of 2^20 cells: with a shift below 2^20 it fits in 21 bits.
 FN u32 shift_cell(float x) {
     float c = x * 1048576.f;
     return c >= 0.f ? c < 1048575.f ? (u32)c : 1048575u : 0u;
 }
 
-// The highest `bits` of the 21 of each axis: bit j of axis k at d j + k, all moved up by one for a tag, which is 0 for
-// data and 1 for queries: these come after data of the same code.
+// The highest `bits` of the 21 per axis: bit j of axis k at d j + k, moved up by one for a tag, 0 for data and 1 for
+// queries, so that queries follow data with the same code.
 template <int d>
 FN Code shifted_code(const float* vector, u32 shift, u32 bits, u32 tag) {
     u64 part[3] = {0, 0, 0};

@@ -1,9 +1,9 @@
-// Exact nearest neighbours in float64: a walk over an implicit tree of boxes around vectors in curve order, from
-// neighbours that are known already, so that its reach is nearly the last one from the start.
+// Exact nearest neighbours in float64: traverses an implicit tree of boxes over vectors in curve order, starting from
+// known neighbours, so that the search radius is nearly final from the start.
 //
 // INTERFACE
-//   sdf_neighbour_boxes  the boxes of a level
-//   sdf_neighbours, sdf_neighbours_many  the walk; _many for k above 8
+//   sdf_neighbour_boxes  one level's boxes
+//   sdf_neighbours, sdf_neighbours_many  the traversal; _many for k above 8
 #ifndef SDFCLI_NEIGHBOURS_EXACT_H
 #define SDFCLI_NEIGHBOURS_EXACT_H
 #include "base/kernel.h"
@@ -13,10 +13,10 @@
 struct sdf_neighbour_boxes_args {
     u32 n;  // nodes
     u32 dimension;
-    u32 below;            // vectors, or nodes of the level below
-    u32 together;         // of these, how many a node has
-    const double* lower;  // [below, dimension] their least coordinates
-    const double* upper;  // [below, dimension]
+    u32 below;            // vectors, or nodes on the level below
+    u32 together;         // children per node
+    const double* lower;  // [below, dimension] minimum coordinates
+    const double* upper;  // [below, dimension] maximum coordinates
     double* least;        // [n, dimension] out
     double* most;         // [n, dimension] out
 };
@@ -38,23 +38,24 @@ struct sdf_neighbours_args {
     u32 n;  // queries
     u32 data;
     u32 dimension;
-    u32 k;                 // 1 to 8, of sdf_neighbours_many to 32
-    u32 known;             // for each query, neighbours to start from
-    u32 levels;            // of nodes; 0: only the known ones are measured
-    u32 leaf;              // vectors of a leaf
+    u32 k;                 // 1 to 8; up to 32 for sdf_neighbours_many
+    u32 known;             // initial neighbours per query
+    u32 levels;            // node levels; 0: only known neighbours are measured
+    u32 leaf;              // vectors per leaf
     const double* query;   // [n, dimension]
     const double* vector;  // [data, dimension] in curve order
-    const u32* number;     // [data] of each vector
-    const u32* slot;       // [data] of each number, its place in curve order
-    const u32* count;      // [levels] nodes of each level, from the leaves up
-    const u32* first;      // [levels + 1] the first node of each level
+    const u32* number;     // [data] index of each vector
+    const u32* slot;       // [data] position in curve order by index
+    const u32* count;      // [levels] nodes per level, from the leaves up
+    const u32* first;      // [levels + 1] first node of each level
     const double* least;   // [nodes, dimension] boxes
     const double* most;    // [nodes, dimension]
-    const u32* start;      // [n, known] numbers; SDF_NONE where there are fewer
-    double* distance;      // [n, k] out: sorted; infinite where there are fewer
-    u32* nearest;          // [n, k] out: numbers, SDF_NONE where there are fewer
+    const u32* start;      // [n, known] indices; SDF_NONE where fewer exist
+    double* distance;      // [n, k] out: sorted; infinite where fewer exist
+    u32* nearest;          // [n, k] out: indices, SDF_NONE where fewer exist
 };
-// A lower bound that no rounding takes above the distance of a vector in the box: the same steps, from nearer on.
+// A lower bound that never exceeds, by rounding, a vector's distance in the box: the same operations on smaller
+// numbers.
 template <int d>
 FN double vector_box_distance_sq(const double* p, const double* least, const double* most) {
     double sum = 0;

@@ -1,19 +1,19 @@
-// The k nearest neighbours of a query while they are searched, sorted by distance, then by number.
+// A query's k nearest neighbours during the search, sorted by distance, then by index.
 //
 // INTERFACE
-//   NeighbourList  at most `room` of them, each once
+//   NeighbourList  at most `room` neighbours, without duplicates
 #ifndef SDFCLI_NEIGHBOURS_LIST_H
 #define SDFCLI_NEIGHBOURS_LIST_H
 #include "base/portable.h"
 
-// A set: what is in the list does not depend on the order in which neighbours are offered, nor on how often. All loops
-// have a fixed number of rounds, so that a GPU keeps the list in registers.
+// A set: the contents depend neither on insertion order nor on repetition. All loops have fixed trip counts, so a GPU
+// keeps the list in registers.
 template <class T, int room>
 struct NeighbourList {
     T distance_sq[room];
     u32 number[room];
 
-    // Room for k neighbours: the last k places. Nothing is nearer than what stands before them.
+    // Holds k neighbours in the last k entries. Nothing is closer than the entries before them.
     METHOD void start(u32 k) {
         UNROLL
         for (int j = 0; j < room; j++) {
@@ -37,7 +37,7 @@ struct NeighbourList {
             to_number[j + (int)k - room] = number[j];
         }
     }
-    // The distance of the k-th neighbour, beyond which nothing is looked for; infinite while there are fewer.
+    // The k-th neighbour's squared distance, which limits the search; infinite while fewer exist.
     METHOD T reach() const { return distance_sq[room - 1]; }
 
     METHOD void offer(T d, u32 x) {

@@ -1,11 +1,11 @@
-// Approximate nearest neighbours by the shifted sort (Chan 1997; Li et al. 2012; Park 2019): vectors that are close lie
-// close together along a Morton curve, or along one of a few curves that are shifted along the cube's diagonal.
+// Approximate nearest neighbours by shifted sorting (Chan 1997; Li et al. 2012; Park 2019): close vectors are close
+// together along a Morton curve, or along one of a few curves shifted along the cube's diagonal.
 //
 // INTERFACE
-//   sdf_shift_codes   codes of vectors along one curve
-//   sdf_shift_merged  each query's place among the data, of both sorted together
-//   sdf_shift_search  the same place by binary search in the sorted data
-//   sdf_shift_best, sdf_shift_best_many  the nearest of the 2 k data around that place; _many for k above 8
+//   sdf_shift_codes   codes for vectors along one curve
+//   sdf_shift_merged  each query's position among the data, from one sort of both
+//   sdf_shift_search  the same by binary search in the sorted data
+//   sdf_shift_best, sdf_shift_best_many  the nearest among the 2 k data around this position; _many for k above 8
 #ifndef SDFCLI_NEIGHBOURS_SHIFTED_H
 #define SDFCLI_NEIGHBOURS_SHIFTED_H
 #include "base/kernel.h"
@@ -16,11 +16,11 @@
 struct sdf_shift_codes_args {
     u32 n;
     u32 dimension;        // 3 to 6
-    u32 words;            // of a code: 1 or 2
-    u32 bits;             // of an axis
+    u32 words;            // words per code: 1 or 2
+    u32 bits;             // bits per axis
     u32 shift;            // in cells
     u32 tag;              // 0 for data, 1 for queries
-    const float* vector;  // [n, dimension] in the unit cube; others are moved into it
+    const float* vector;  // [n, dimension] in the unit cube; other vectors are clamped
     u64* code;            // [words, n] out: high words, then low ones
 };
 SDF_KERNEL(sdf_shift_codes, PLAIN, i) {
@@ -35,10 +35,10 @@ SDF_KERNEL(sdf_shift_codes, PLAIN, i) {
 struct sdf_shift_merged_args {
     u32 n;  // data and queries
     u32 data;
-    const long long* order;  // [n] the entry at each place: data, or queries from `data` on
-    const u32* before;       // [n] how many data there are up to each place
+    const long long* order;  // [n] entry at each position: data, or queries from `data` on
+    const u32* before;       // [n] data up to each position
     u32* number;             // [data] out: the data in this order
-    u32* place;              // [n - data] out: for each query, how many data come before it
+    u32* place;              // [n - data] out: data before each query
 };
 SDF_KERNEL(sdf_shift_merged, PLAIN, i) {
     u32 entry = (u32)a.order[i];
@@ -55,7 +55,7 @@ struct sdf_shift_search_args {
     u32 shift;
     const float* query;  // [n, dimension]
     Codes codes;         // of the data, sorted
-    u32* place;          // [n] out: how many data come before the query
+    u32* place;          // [n] out: data before the query
 };
 SDF_KERNEL(sdf_shift_search, PLAIN, i) {
     Code own = {0, 0};
@@ -80,16 +80,16 @@ struct sdf_shift_best_args {
     u32 n;  // queries
     u32 data;
     u32 dimension;
-    u32 k;                // 1 to 8, of sdf_shift_best_many to 32
-    u32 more;             // whether the results are those of earlier shifts, to be improved
+    u32 k;                // 1 to 8; up to 32 for sdf_shift_best_many
+    u32 more;             // 1: improves the results from earlier shifts
     const float* query;   // [n, dimension]
     const float* vector;  // [data, dimension]
-    const u32* number;    // [data] the data in the curve's order
-    const u32* place;     // [n] of each query in it
-    float* distance_sq;   // [n, k] in and out: sorted; infinite where there are fewer
-    u32* nearest;         // [n, k] in and out: numbers of data, SDF_NONE where there are fewer
+    const u32* number;    // [data] the data in curve order
+    const u32* place;     // [n] each query's position in it
+    float* distance_sq;   // [n, k] in and out: sorted, squared; infinite where fewer exist
+    u32* nearest;         // [n, k] in and out: data indices, SDF_NONE where fewer exist
 };
-// The first of the data around a place, k before it and k after it, moved to where there are as many.
+// First index of a window of 2 k data, k on each side of a position, moved inwards at the ends.
 FN u32 window_start(u32 place, u32 k, u32 data) {
     u32 first = place > k ? place - k : 0;
     return min_of(first, data > 2 * k ? data - 2 * k : 0);

@@ -1,7 +1,7 @@
-// The k nearest triangles of a point, exactly: the closer-child walk of the radix tree with a list.
+// A point's k nearest triangles, exactly: closer-child traversal of the radix tree with a list.
 //
 // INTERFACE
-//   sdf_nearest_triangles, sdf_nearest_triangles_many  the walk; _many for k above 8
+//   sdf_nearest_triangles, sdf_nearest_triangles_many  the traversal; _many for k above 8
 #ifndef SDFCLI_NEIGHBOURS_TRIANGLES_H
 #define SDFCLI_NEIGHBOURS_TRIANGLES_H
 #include "distance/stack.h"
@@ -10,18 +10,18 @@
 struct sdf_nearest_triangles_args {
     u32 n;  // queries
     u32 triangles;
-    u32 k;                   // 1 to 8, of sdf_nearest_triangles_many to 32
-    u32 walk;                // 0: only the seeds and those around them are measured
-    u32 seeds;               // for each query, slots to start from
-    u32 around;              // how many slots before each seed, and after it, are seeds, too
+    u32 k;                   // 1 to 8; up to 32 for sdf_nearest_triangles_many
+    u32 walk;                // 0: only seeds and their neighbours are measured
+    u32 seeds;               // seed slots per query
+    u32 around;              // number of slots before and after each seed that count as seeds
     const float* points;     // [n, 3]
     const float* triangle;   // [triangles, 9] in Morton order
-    const u32* triangle_id;  // [triangles] Morton order to the mesh's order
+    const u32* triangle_id;  // [triangles] Morton order to mesh order
     const u32* child;        // [triangles - 1, 2]
     const float* box;        // [triangles - 1, 6]
-    const u32* seed;         // [n, seeds] ended by SDF_NONE
-    float* distance;         // [n, k] out: sorted; infinite where there are fewer
-    u32* face;               // [n, k] out: triangle ids, SDF_NONE where there are fewer
+    const u32* seed;         // [n, seeds] terminated by SDF_NONE
+    float* distance;         // [n, k] out: sorted; infinite where fewer exist
+    u32* face;               // [n, k] out: triangle ids, SDF_NONE where fewer exist
 };
 template <int room>
 FN void nearest_triangles(const sdf_nearest_triangles_args& a, u32 i) {

@@ -1,8 +1,8 @@
-// Vectors of three to six dimensions.
+// Vectors with three to six dimensions.
 //
 // INTERFACE
-//   Dimension, with_dimension  a number of dimensions that the compiler knows
-//   vector_distance_sq         the squared distance of two vectors
+//   Dimension, with_dimension  the dimension as a compile-time constant
+//   vector_distance_sq         squared distance between two vectors
 #ifndef SDFCLI_NEIGHBOURS_VECTORS_H
 #define SDFCLI_NEIGHBOURS_VECTORS_H
 #include "base/portable.h"

@@ -1,7 +1,7 @@
-// sdf_shift_best by the lanes of a warp: 2 k of them a query, for k = 1, 2, 4, 8, 16 (Park 2019, section 2-2).
+// sdf_shift_best by a warp's lanes: 2 k per query, for k = 1, 2, 4, 8, 16 (Park 2019, section 2-2).
 //
 // INTERFACE
-//   sdf_shift_warp  the nearest of the 2 k data around a place
+//   sdf_shift_warp  the nearest among the 2 k data around a position
 #ifndef SDFCLI_NEIGHBOURS_WARP_H
 #define SDFCLI_NEIGHBOURS_WARP_H
 #include "base/kernel.h"
@@ -9,28 +9,28 @@
 #include "neighbours/shifted.h"
 
 #ifdef SDF_SHARED
-// A neighbour as one number that is sorted: its squared distance, whose bits rise with it, then its number.
+// A neighbour as one sortable number: the bits of its squared distance, which are monotonic, then its index.
 FN u64 neighbour_key(float distance_sq, u32 number) {
     return number == SDF_NONE ? ~0ull : (u64)float_bits(distance_sq) << 32 | number;
 }
 
-// Of the two keys of a pair of lanes, the lower lane keeps the smaller one, or else the larger one.
+// One step of a bitonic sort: in a pair of lanes, the lower lane keeps the smaller key, or the larger if descending.
 FN u64 sorted_pair(u64 key, u32 thread, u32 apart, bool ascending) {
     u64 other = shfl(key, (thread ^ apart) % SDF_WARP);
     return ((thread & apart) == 0) == ascending ? min_of(key, other) : max_of(key, other);
 }
 
 struct sdf_shift_warp_args {
-    u32 n;  // 2 k lanes a query, up to whole warps
+    u32 n;  // 2 k lanes per query, in whole warps
     u32 queries;
     u32 data;
     u32 dimension;
     u32 k;                // a power of two, at most 16
-    u32 more;             // whether the results are those of earlier shifts, to be improved
+    u32 more;             // 1: improves the results from earlier shifts
     const float* query;   // [queries, dimension]
     const float* vector;  // [data, dimension]
-    const u32* number;    // [data] the data in the curve's order
-    const u32* place;     // [queries] of each query in it
+    const u32* number;    // [data] the data in curve order
+    const u32* place;     // [queries] each query's position in it
     float* distance_sq;   // [queries, k] in and out, see sdf_shift_best
     u32* nearest;         // [queries, k] in and out
 };
@@ -56,7 +56,7 @@ SDF_KERNEL(sdf_shift_warp, WARP, i) {
     for (u32 size = 2; size <= lanes; size *= 2)
         for (u32 apart = size / 2; apart > 0; apart /= 2)
             other = sorted_pair(other, i, apart, (lane & size) == 0 || size == lanes);
-    // The k nearest of two sorted lists: of each pair from the one's start and the other's end the nearer one.
+    // The k nearest in two sorted lists: the minimum over pairs from one list's start and the other's end.
     own = min_of(own, shfl(other, base + (a.k - 1 - lane) % lanes));
     for (u32 apart = a.k / 2; apart > 0; apart /= 2) own = sorted_pair(own, i, apart, true);
     if (!asked || lane >= a.k) return;

@@ -1,8 +1,8 @@
-// What closes the holes of an open surface, and how far from it signs are those of the surface alone.
+// Caps that close an open surface's holes, and the radius within which they do not affect signs.
 //
 // INTERFACE
 //   Caps            groups of caps, in boxes
-//   caps_room       how far around a point the caps have no say
+//   caps_room       radius around a point within which the caps do not matter
 //   sdf_sign_clear  the same for points
 #ifndef SDFCLI_SIGN_CAPS_H
 #define SDFCLI_SIGN_CAPS_H
@@ -10,14 +10,14 @@
 #include "geometry/boxes.h"
 
 struct Caps {
-    u32 groups;         // of caps
+    u32 groups;         // number of groups
     const float* box;   // [groups, 6]
-    const float* area;  // [groups] over 4 pi times the winding number that is small
+    const float* area;  // [groups] area / (4 pi times the winding number considered small)
 };
 
-// How far around a point the winding number of the caps of holes is small; negative where it may be more. It is at most
-// the sum of area / distance^2 over groups of caps, in boxes; and nearer by a part of the distance to the nearest, all
-// distances are less by no more than that part. T may be a vector of floats (base/simd.h).
+// Radius around a point within which the caps' winding number is small; negative if it may be larger. It is at most the
+// sum over groups of area / distance^2, with distances to boxes. Moving by a fraction of the distance to the nearest
+// box reduces every distance by at most that fraction. T may be a vector of floats (base/simd.h).
 template <class T>
 FN T caps_room(const Caps& caps, Vec<T> p) {
     T nearest_sq(1e30f), sum(0.f);

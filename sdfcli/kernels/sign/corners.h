@@ -1,13 +1,13 @@
-// Signs for the corners of an octree: most of them take over a neighbour's (see sign/propagate.h).
+// Signs for an octree's corners: most are inherited from a neighbour (see sign/propagate.h).
 //
-// A corner takes its sign from the farthest of the neighbours between which and it no surface lies, if that is farther
-// from the surface than itself. Corners without one are asked for their winding number: where chains end, and close to
-// the surface.
+// Among neighbours with no surface in between, a corner inherits from the one farthest from the surface, if that is
+// farther than the corner itself. Winding numbers are computed for corners without such a neighbour: at chain ends, and
+// close to the surface.
 //
 // INTERFACE
-//   sdf_sign_links   from each corner a link to the neighbour from which it takes its sign
-//   sdf_sign_spread  signs along the links
-//   sdf_sign_asked   on a GPU: the list of the corners without a link
+//   sdf_sign_links   links each corner to the neighbour from which it inherits
+//   sdf_sign_spread  propagates signs along the links
+//   sdf_sign_asked   on a GPU: lists the corners without a link
 #ifndef SDFCLI_SIGN_CORNERS_H
 #define SDFCLI_SIGN_CORNERS_H
 #include "base/kernel.h"
@@ -15,18 +15,18 @@
 #include "geometry/lattice.h"
 #include "sign/propagate.h"
 
-// A neighbour as a number: the farther from the surface, the larger.
+// A neighbour as a number, which increases with its distance from the surface.
 FN u64 farther(float distance, u32 place) { return (u64)float_bits(distance) << 32 | ~place; }
 FN u32 neighbour_of(u64 farther) { return ~(u32)farther; }
 
-// All pairs of neighbours among the 27 points of a split cell.
+// All pairs of neighbours among a split cell's 27 points.
 struct sdf_sign_links_args {
     u32 n;                  // split cells
     const u64* cell;        // [n]
     const u32* point;       // [n, 27] from sdf_split_points
     const float* distance;  // [corners] unsigned
     const float* clear;     // [corners] null: a closed surface
-    u64* link;              // [corners] in and out: a neighbour as a number; 0: none
+    u64* link;              // [corners] in and out: an encoded neighbour; 0: none
 };
 SDF_KERNEL(sdf_sign_links, PLAIN, i) {
     const float half = 0.5f / (float)(1u << cell_level(a.cell[i]));
@@ -66,12 +66,12 @@ SDF_KERNEL(sdf_sign_links, PLAIN, i) {
         if (best_place[k] != SDF_NONE) atomic_max(a.link + place[k], farther(best[k], best_place[k]));
 }
 
-// Links lead from point to point to one that was asked for its winding number.
+// Links lead to a point with a computed winding number.
 struct sdf_sign_spread_args {
     u32 n;                 // corners
     const u64* link;       // [n]
-    const float* winding;  // [n] of the corners without a link
-    float* distance;       // [n] in and out: without a sign, then with it
+    const float* winding;  // [n] for corners without a link
+    float* distance;       // [n] in and out: unsigned, then signed
 };
 SDF_KERNEL(sdf_sign_spread, PLAIN, i) {
     u32 at = i;
@@ -80,15 +80,15 @@ SDF_KERNEL(sdf_sign_spread, PLAIN, i) {
 }
 
 #ifdef SDF_SHARED
-// Lists the points without a link. Each warp looks at a run of them, and makes room for all that it finds at once:
-// which run comes first is left open.
+// Lists the points without a link. Each warp scans a run and reserves space for its results at once, so the order of
+// runs is unspecified.
 
 struct sdf_sign_asked_args {
-    u32 n;            // threads: a warp for each run of 256 points
+    u32 n;            // threads: one warp per run of 256 points
     u32 count;        // points
     const u64* link;  // [count]
-    u32* asked;       // [count] out: the points whose link is 0
-    u32* many;        // [1] in and out: how many are listed; 0 before
+    u32* asked;       // [count] out: points with link 0
+    u32* many;        // [1] in and out: list length; 0 before
 };
 SDF_KERNEL(sdf_sign_asked, WARP, i) {
     u32 thread = i % SDF_WARP, first = i / SDF_WARP * SDF_LINK_ROUNDS * SDF_WARP, found[SDF_LINK_ROUNDS], all = 0;

@@ -1,18 +1,18 @@
-// Triangles that cross or overlap others: where there are none, the surface is embedded.
+// Triangles that cross or overlap others: without any, the surface is embedded.
 //
 // INTERFACE
 //   crosses             whether two triangles cross or overlap
-//   sdf_crossing        which triangles cross another one
-//   sdf_crossing_count  how many do
+//   sdf_crossing        marks triangles that cross another one
+//   sdf_crossing_count  their number
 #ifndef SDFCLI_SIGN_CROSSING_H
 #define SDFCLI_SIGN_CROSSING_H
 #include "base/kernel.h"
 #include "trees/radix.h"
 
-// Depths below this (in the unit cube) are the rounding of coordinates to float, not a crossing.
+// Depths below this (in the unit cube) are due to rounding coordinates to float, not a crossing.
 #define SDF_TOUCH 3e-7
 
-// A triangle whose box meets so many others is taken for one that crosses: a fan of very many would take forever.
+// A triangle whose box intersects more boxes counts as crossing: very large fans would take forever.
 #define SDF_MOST_TESTS 4096
 
 struct TriangleCorners {
@@ -20,7 +20,7 @@ struct TriangleCorners {
 };
 FN TriangleCorners load_corners(const float* t) { return {{load3d(t), load3d(t + 3), load3d(t + 6)}}; }
 
-// Where the corners of a triangle lie along an axis. T may be eight doubles (base/simd.h).
+// Range of a triangle's corners along an axis. T may be eight doubles (base/simd.h).
 template <class T>
 struct Interval {
     T low, high;
@@ -31,7 +31,7 @@ FN Interval<T> along(const Vec<T>* t, Vec<T> axis, Vec<T> origin) {
     return {min_of(a, min_of(b, c)), max_of(a, max_of(b, c))};
 }
 
-// Whether two triangles lie beside each other along an axis, or touch only. An axis of no length says nothing.
+// Whether an axis separates two triangles, or they only touch along it. A zero axis separates nothing.
 FN bool apart_along(const TriangleCorners& s, const TriangleCorners& t, D3 axis) {
     double length = sqrt(dot(axis, axis));
     if (!(length > 0.0)) return false;
@@ -39,8 +39,8 @@ FN bool apart_along(const TriangleCorners& s, const TriangleCorners& t, D3 axis)
     return min_of(a.high - b.low, b.high - a.low) <= SDF_TOUCH * length;
 }
 
-// Separating axes of two triangles (Gottschalk, Lin, Manocha 1996): those of the plane they share, or else the two
-// normals and the products of their edges.
+// Separating axis test for two triangles (Gottschalk, Lin, Manocha 1996): axes in the plane for coplanar triangles,
+// else the two normals and the edges' cross products.
 FN bool crosses(const TriangleCorners& s, const TriangleCorners& t) {
     D3 p[3] = {s.v[1] - s.v[0], s.v[2] - s.v[1], s.v[0] - s.v[2]},
        q[3] = {t.v[1] - t.v[0], t.v[2] - t.v[1], t.v[0] - t.v[2]};
@@ -68,26 +68,25 @@ struct sdf_crossing_args {
     const float* triangle;  // [n, 9]
     const u32* child;       // [n - 1, 2]
     const float* box;       // [n - 1, 6]
-    u32 all;                // whether each triangle looks at all others, not at those after it only
-    u32* meets;             // [n] in and out, 0 before: how many boxes each one's meets; null for all
-    u8* crowded;            // [1] in and out, 0 before: whether these are too many somewhere, and answers are missing
+    u32 all;                // whether each triangle is tested against all others, instead of later ones only
+    u32* meets;             // [n] in and out, 0 before: number of boxes intersecting each triangle's; null if `all`
+    u8* crowded;            // [1] in and out, 0 before: 1 if such a number is too large, so results are missing
     u8* crosses;            // [n] in and out, 0 before: 1 for a triangle that crosses another one
 };
-// Adds to the number of boxes that a triangle's box meets, and says where they become too many.
+// Adds to the number of boxes intersecting a triangle's box, and reports when there are too many.
 FN void count_meetings(const sdf_crossing_args& a, u32 slot, u32 more) {
     u32 before = atomic_add(a.meets + slot, more);
     if (before <= SDF_MOST_TESTS && before + more > SDF_MOST_TESTS) store_relaxed(a.crowded, (u8)1);
 }
 
-// Which triangles cross another one. A pair is looked at by the triangle that comes first, for both: the number of a
-// left child is that of the last triangle below it (trees/radix.h), and those that come before are passed over. Where a
-// triangle's box meets too many others, that is not enough, and in another launch, with `all`, each looks at all others
-// for itself.
+// Marks triangles that cross another one. Each pair is tested once, by its first triangle: a left child's index equals
+// the last triangle below it (trees/radix.h), so earlier triangles are skipped. Where a triangle's box intersects too
+// many others, this is insufficient; another launch with `all` then tests each against all others.
 SDF_KERNEL(sdf_crossing, LANES, slot) {
     const float* own = a.triangle + 9 * (size_t)slot;
     TriangleCorners t = load_corners(own);
     Box box = triangle_box(own);
-    u32 stack[SDF_STACK];  // see SDF_STACK: one postponed sibling a step
+    u32 stack[SDF_STACK];  // see SDF_STACK: one postponed sibling per step
     int depth = 0;
     u32 at = a.n > 1 ? 0u : make_leaf(slot), tests = 0;
     for (;;) {
@@ -125,7 +124,7 @@ SDF_KERNEL(sdf_crossing, LANES, slot) {
 struct sdf_crossing_count_args {
     u32 n;              // triangles
     const u8* crosses;  // [n]
-    u32* count;         // [1] in and out, 0 before: those that cross another one
+    u32* count;         // [1] in and out, 0 before: number of triangles that cross another one
 };
 SDF_KERNEL(sdf_crossing_count, PLAIN, slot) {
     if (a.crosses[slot]) atomic_add(a.count, 1u);

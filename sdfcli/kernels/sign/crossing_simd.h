@@ -1,5 +1,5 @@
-// sdf_crossing on the CPU: sixteen triangles that follow one another walk the tree together, and what they meet is
-// tested sixteen pairs at a time.
+// sdf_crossing on the CPU: sixteen consecutive triangles traverse the tree together, and candidates are tested sixteen
+// pairs at once.
 //
 // INTERFACE
 //   sdf_crossing_lanes  sdf_crossing for the triangles first .. last - 1
@@ -19,14 +19,14 @@ FN u32 which_meet(const FloatBoxes& a, const float* b) {
     return bits(m);
 }
 
-// Pairs of triangles whose boxes meet.
+// Pairs of triangles with intersecting boxes.
 struct Pairs {
     u32 count;
     u32 slot[2][SDF_LANES];
     float corner[2][9][SDF_LANES];
 };
 
-// Of eight pairs, 1 for those that neither triangle's plane tells apart, or that lie in a plane: see crosses.
+// For eight pairs, 1 if neither triangle's plane separates the two, or they are coplanar: see crosses.
 FN Doubles in_doubt(const Vec<Doubles>* s, const Vec<Doubles>* t) {
     const Doubles zero(0.0), one(1.0);
     Vec<Doubles> m = cross(s[1] - s[0], s[2] - s[1]), n = cross(t[1] - t[0], t[2] - t[1]);
@@ -69,7 +69,7 @@ FN void add_pair(const sdf_crossing_args& a, u32 one, u32 other, Pairs* pairs) {
     if (pairs->count == SDF_LANES) test_pairs(a, pairs);
 }
 
-// The triangles first .. first + count - 1, at most sixteen, with those that come after each.
+// The triangles first .. first + count - 1, at most sixteen, each against later triangles.
 FN void walk_together(const sdf_crossing_args& a, u32 first, u32 count, Pairs* pairs) {
     FloatBoxes boxes;
     for (u32 k = 0; k < SDF_LANES; k++) {
@@ -79,7 +79,7 @@ FN void walk_together(const sdf_crossing_args& a, u32 first, u32 count, Pairs* p
             boxes.high[axis].set(k, own.v[axis + 3]);
         }
     }
-    // Both children wait, so that there may be two more than a tree is deep: 95, see SDF_STACK.
+    // Both children are pushed, so the stack holds up to two more than the tree's depth: 95, see SDF_STACK.
     u32 stack[SDF_STACK], depth = 1, tests[SDF_LANES] = {}, looking = (1u << count) - 1u;
     stack[0] = 0;
     while (depth > 0) {

@@ -1,8 +1,8 @@
-// Signs for the new points of an octree that grows: from other points of their cells (see sign/propagate.h).
+// Signs for a growing octree's new points, from other points in their cells (see sign/propagate.h).
 //
 // INTERFACE
-//   NewSigns          how a kernel makes the signs of new points by itself
-//   sdf_sign_inherit  signs of new points, as far as points with a known sign tell them
+//   NewSigns          data for kernels that compute new points' signs themselves
+//   sdf_sign_inherit  new points' signs, where points with a known sign determine them
 #ifndef SDFCLI_SIGN_INHERIT_H
 #define SDFCLI_SIGN_INHERIT_H
 #include "base/kernel.h"
@@ -11,36 +11,36 @@
 #include "sign/propagate.h"
 #include "winding/moments.h"
 
-// By pseudonormals, by winding numbers, or by neither: then nothing is inside.
+// From pseudonormals, from winding numbers, or neither: then nothing is inside.
 struct NewSigns {
-    const float* normals;  // [triangles, 7, 3] null: by winding numbers
+    const float* normals;  // [triangles, 7, 3] null: winding numbers are used
     WindingTree tree;      // 0 triangles: nothing is inside
-    WindingTree caps;      // and what follows: as for sdf_winding_lone
+    WindingTree caps;      // this and the following: as in sdf_winding_lone
     u32 steps;
     const float* step;  // [steps, 2]
     float beta;
     float lost;
-    Caps groups;  // as for sdf_sign_inherit
+    Caps groups;  // as in sdf_sign_inherit
 };
 
-// Takes the sign of a new point from another point of its cell: the ball around each that its distance allows is empty
-// of surface, so where the two balls meet, nothing lies between. The sign of an open surface changes at its holes too:
-// `clear` is how far around a point the caps that close them have no say. A first pass asks older points; a second one,
-// given what came of that, asks the new ones as well, and says which are left.
+// A new point inherits the sign of another point in its cell: each point's distance gives a ball without surface, so
+// where two balls meet, no surface lies in between. An open surface's sign also changes at its holes: `clear` is the
+// radius around a point within which the closing caps do not matter. The first pass uses older points; the second,
+// given the first's result, uses new points as well, and reports the remaining ones.
 struct sdf_sign_inherit_args {
     u32 n;                         // new points
-    u32 first;                     // number of the first
+    u32 first;                     // index of the first
     const u32* point_row;          // [n] their owners' rows
     const u32* points;             // [rows, 27]
-    float step;                    // half an edge of the cells
-    const float* signed_distance;  // [all] of points
+    float step;                    // half a cell edge
+    const float* signed_distance;  // [all] per point
     const float* distance;         // [n] unsigned
-    const u8* before;              // [n] what the first pass found: 0, 1, or 2 where not known; null in that
+    const u8* before;              // [n] result of the first pass: 0, 1, or 2 if unknown; null in the first pass
     const float* position;         // [n, 3]
     Caps caps;
-    float* clear;  // [all] in and out: of points; null: a closed surface
-    u8* inside;    // [n] out: 0, 1, or 2 where not known
-    u64* link;     // [n] out: 0 where the sign is not known; may be null
+    float* clear;  // [all] in and out: per point; null: a closed surface
+    u8* inside;    // [n] out: 0, 1, or 2 if unknown
+    u64* link;     // [n] out: 0 if the sign is unknown; may be null
 };
 SDF_KERNEL(sdf_sign_inherit, LANES, i) {
     if (a.before && a.before[i] != SDF_SIGN_UNKNOWN) {
@@ -48,7 +48,7 @@ SDF_KERNEL(sdf_sign_inherit, LANES, i) {
         if (a.link) a.link[i] = 1;
         return;
     }
-    // Each kind of value is loaded for all points of the cell at once: one after the other they would wait for memory.
+    // Each kind of value is loaded for all the cell's points at once: sequential loads would wait for memory.
     const u32* points = a.points + 27 * (size_t)a.point_row[i];
     u32 point[27], known = 0, inner = 0;
     float away[27], room[27];

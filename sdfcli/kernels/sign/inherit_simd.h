@@ -1,5 +1,4 @@
-// sdf_sign_inherit on the CPU: what a cell's points have in common is loaded once, and its 27 points are looked at
-// together.
+// sdf_sign_inherit on the CPU: a cell's shared data is loaded once, and its 27 points are tested together.
 //
 // INTERFACE
 //   sdf_sign_inherit_lanes  sdf_sign_inherit for the points first .. last - 1
@@ -12,7 +11,7 @@ namespace {
 
 #define SDF_CELL_ROOM (2 * SDF_LANES)  // for 27 points
 
-// The points of an opened cell, and what is known of them.
+// An opened cell's points, with their known signs.
 struct CellSigns {
     u32 row, known, inner;  // bit j: point j
     u32 point[27];
@@ -39,12 +38,12 @@ FN void load_cell(const sdf_sign_inherit_args& a, u32 row, CellSigns* cell) {
     for (int j = 0; j < 27; j++) cell->room[j] = a.clear && cell->known >> j & 1u ? a.clear[cell->point[j]] : 1e30f;
 }
 
-// The ways between the 27 points of cells.
+// Distances between a cell's 27 points.
 struct Ways {
     float length[27][SDF_CELL_ROOM];
 };
 FN void measure_ways(float step, Ways* ways) {
-    float way[13];  // by its square
+    float way[13];  // by squared distance
     for (int square = 0; square < 13; square++) way[square] = step * sqrtf((float)square);
     for (int j = 0; j < 27; j++)
         for (int k = 0; k < 27; k++) {
@@ -54,8 +53,8 @@ FN void measure_ways(float step, Ways* ways) {
         }
 }
 
-// Of sixteen points those that tell the sign of one at such lengths from them, if their own is known. That of the one
-// which asks is not.
+// Mask of sixteen points that determine a point's sign, given their distances to it, if their own is known. The point
+// itself is not known.
 FN u32 which_tell(const CellSigns& cell, const float* length, u32 first, float distance) {
     FloatV way = load_lanes(length + first);
     return bits((load_lanes(cell.room + first) > way) &
@@ -77,7 +76,7 @@ FN FoundSign sign_from(const CellSigns& cell, const float* length, float distanc
     return found;
 }
 
-// How far caps have no say around sixteen of the points, or fewer.
+// Radius within which caps do not matter, around up to sixteen points.
 FN void clear_around(const sdf_sign_inherit_args& a, const u32* points, u32 count) {
     FloatV clear = caps_room(a.caps, load_points(a.position, count, [points](u32 k) { return points[k]; }));
     for (u32 k = 0; k < count; k++) a.clear[a.first + points[k]] = clear[k];
@@ -89,7 +88,7 @@ FN void sdf_sign_inherit_lanes(const sdf_sign_inherit_args& a, u32 first, u32 la
     Ways ways = {};
     CellSigns cell = {};
     cell.row = SDF_NONE;
-    u32 left[SDF_LANES], waiting = 0;  // points whose sign is not known after both passes
+    u32 left[SDF_LANES], waiting = 0;  // points still without a sign after both passes
     int own = 0;
     measure_ways(a.step, &ways);
     for (u32 i = first; i < last; i++) {
@@ -99,7 +98,7 @@ FN void sdf_sign_inherit_lanes(const sdf_sign_inherit_args& a, u32 first, u32 la
             continue;
         }
         if (a.point_row[i] != cell.row) load_cell(a, a.point_row[i], &cell);
-        while (cell.point[own] != a.first + i) own = own < 26 ? own + 1 : 0;  // it is among its row's
+        while (cell.point[own] != a.first + i) own = own < 26 ? own + 1 : 0;  // found in its own row
         FoundSign found = sign_from(cell, ways.length[own], a.distance[i]);
         a.inside[i] = found.inside;
         if (a.link) a.link[i] = found.inside != SDF_SIGN_UNKNOWN;

@@ -1,18 +1,17 @@
-// Winding numbers of a closed surface, which are integers: at the nodes of a lattice once, and from there at any point.
+// Winding numbers for a closed surface, which are integers: computed once at lattice nodes, then at arbitrary points.
 //
-// The winding number is the signed number of times that a way from far away comes in through the surface. Along the
-// lattice's columns, parallel to z, triangles are counted as a rasteriser finds them; the number at a point is that of
-// its nearest node, and the crossings on the straight way between the two. Where the ball around the point that its
-// distance leaves empty of surface holds the node, there are none.
+// The winding number is the signed number of entries into the surface along a path from far away. Along the lattice's
+// columns, parallel to z, triangles are counted as by a rasteriser. A point's number is its nearest node's, plus the
+// crossings on the segment between the two. There are none if the ball given by the point's distance contains the node.
 //
-// EXACT: signs of determinants in double are taken where the error cannot change them, and then those of exact
-// arithmetic, so that triangles agree about the edges that they share: no way slips through or counts twice. Where
-// rounding may have made a sign the number is unknown, and whoever asks finds it in another way. Nodes are at odd
-// fractions of the spacing, different ones for each axis, so that this hardly ever happens.
+// EXACT: signs of determinants in double are used only if the error cannot change them. Then they equal the signs in
+// exact arithmetic, so triangles agree on shared edges: no segment slips through or counts twice. Where rounding may
+// have changed a sign the number is unknown, and the caller determines it otherwise. Nodes are at odd fractions of the
+// spacing, different for each axis, so this hardly ever happens.
 //
 // INTERFACE
 //   SignLattice          the lattice
-//   sdf_lattice_cross    the crossings of columns
+//   sdf_lattice_cross    the columns' crossings
 //   sdf_lattice_sum      winding numbers at nodes
 //   sdf_lattice_winding  on a GPU: winding numbers at points
 #ifndef SDFCLI_SIGN_LATTICE_H
@@ -24,12 +23,12 @@
 #include "trees/packed.h"
 #include "winding/moments.h"
 
-// Multiples of 2^-14: with up to 2^8 nodes along an edge, a node's coordinates are exact in float.
+// Multiples of 2^-14: with up to 2^8 nodes per edge, a node's coordinates are exact in float.
 #define SDF_NODE_X 0.54742431640625f
 #define SDF_NODE_Y 0.46514892578125f
 #define SDF_NODE_Z 0.51409912109375f
 #define SDF_NUMBER_ZERO 128u
-#define SDF_NUMBER_REACH 64u  // points before and behind from which a number is taken over
+#define SDF_NUMBER_REACH 64u  // points on each side from which a number may be inherited
 
 FN u32 lattice_index(u32 side, u32 x, u32 y, u32 z) { return (z * side + y) * side + x; }
 FN F3 lattice_node(u32 side, u32 x, u32 y, u32 z) {
@@ -41,8 +40,8 @@ FN u32 nearest_node(u32 side, float u, float first) {
     return at < 0.f ? 0u : at < last ? (u32)at : side - 1;
 }
 
-// A sum of two products, whose terms have half a unit in the last place of error in each factor and of their own, is
-// off by less than 4 units of the sum of their sizes.
+// Error bound for a sum of two products, with half a unit in the last place for each factor and for each operation:
+// less than 4 units of the summed magnitudes.
 #define SDF_DOUBLE_ERROR 1e-15
 
 struct Signed {
@@ -55,13 +54,13 @@ FN Signed area_sign(double ax, double ay, double bx, double by) {
     return s;
 }
 
-// Threads of a triangle, each of which takes every eighth of its rows of columns.
+// Eight threads per triangle, each processing every eighth row of its columns.
 struct sdf_lattice_cross_args {
     u32 n;  // triangles x SDF_LATTICE_ROWS
     u32 side;
     WindingTree tree;
-    u32* change;  // [side + 1, side ** 2] in and out: of the winding number, from the node below
-    u8* unsure;   // [side ** 2] in and out: 1 for a column whose crossings are not certain
+    u32* change;  // [side + 1, side ** 2] in and out: winding number change from the node below
+    u8* unsure;   // [side ** 2] in and out: 1 for a column with uncertain crossings
 };
 SDF_KERNEL(sdf_lattice_cross, PLAIN, i) {
     const float* t = corners_at(a.tree, i / SDF_LATTICE_ROWS);
@@ -85,12 +84,12 @@ SDF_KERNEL(sdf_lattice_cross, PLAIN, i) {
                 store_relaxed(a.unsure + a.side * y + x, (u8)1);
                 continue;
             }
-            // The height at which the column meets the triangle: in spacings, with the first node at 1.
+            // Height at which the column intersects the triangle: in spacings, with the first node at 1.
             double area = s[0].value + s[1].value + s[2].value, error = s[0].error + s[1].error + s[2].error;
             double rise = s[0].value * (p[0].z - low_z) + s[1].value * (p[1].z - low_z) + s[2].value * (p[2].z - low_z);
             double z = (low_z + rise / area) * a.side + (1.0 - (double)SDF_NODE_Z);
             double off = a.side * (4.0 * error * (high_z - low_z) / max_of(area, -area) + 1e-14);
-            u32 above = (u32)z;  // the first node above it
+            u32 above = (u32)z;  // first node above the intersection
             if (off > 0.25 || z - off < (double)above || z + off > (double)(above + 1))
                 store_relaxed(a.unsure + a.side * y + x, (u8)1);
             else
@@ -98,7 +97,7 @@ SDF_KERNEL(sdf_lattice_cross, PLAIN, i) {
         }
 }
 
-// A column that leaves the surface other than it came is not certain, either.
+// A column that does not leave the surface as often as it enters is uncertain, too.
 struct sdf_lattice_sum_args {
     u32 n;  // columns: side^2
     u32 side;
@@ -122,12 +121,12 @@ struct SignLattice {
     const u8* number;  // [side ** 3] SDF_NUMBER_ZERO + the winding number; 0: unknown
 };
 
-// A triple product of differences to a point is off by less than 16 half units in the last place of the product of
-// their lengths.
+// Error bound for a triple product of differences to a point: less than 16 half units in the last place of the product
+// of their lengths.
 #define SDF_TRIPLE_ERROR 4e-15
 
-// The change of the winding number by a triangle, seen from p, on the way d from p to the end of the way: 1 where the
-// way leaves, so that p is deeper by one.
+// Winding number change by a triangle, seen from p, along the segment d from p: 1 if the segment leaves the surface, so
+// that p is one deeper.
 FN int way_crosses(D3 p, D3 d, const float* t, bool* sure) {
     D3 a = load3d(t) - p, b = load3d(t + 3) - p, c = load3d(t + 6) - p;
     double la = sqrt(dot(a, a)), lb = sqrt(dot(b, b)), lc = sqrt(dot(c, c)), ld = sqrt(dot(d, d));
@@ -135,7 +134,7 @@ FN int way_crosses(D3 p, D3 d, const float* t, bool* sure) {
     Signed s[3] = {{dot(d, bc), SDF_TRIPLE_ERROR * (ld * lb * lc)},
                    {dot(d, ca), SDF_TRIPLE_ERROR * (ld * lc * la)},
                    {dot(d, ab), SDF_TRIPLE_ERROR * (ld * la * lb)}};
-    // The plane is met at start / whole of the way.
+    // The segment meets the plane at the fraction start / whole.
     Signed start = {dot(c, ab), SDF_TRIPLE_ERROR * (la * lb * lc)};
     Signed rest = {(s[0].value + s[1].value + s[2].value) - start.value,
                    2.0 * (s[0].error + s[1].error + s[2].error + start.error)};
@@ -153,7 +152,7 @@ FN int way_crosses(D3 p, D3 d, const float* t, bool* sure) {
     return low;
 }
 
-// Of the way from p to q: p is deeper by the crossings.
+// Crossings on the segment from p to q: by how much p is deeper.
 FN int crossings(const WindingTree& tree, F3 p, F3 q, bool* sure) {
     D3 from = vec((double)p.x, (double)p.y, (double)p.z), to = vec((double)q.x, (double)q.y, (double)q.z);
     Box way = {
@@ -179,7 +178,7 @@ FN int crossings(const WindingTree& tree, F3 p, F3 q, bool* sure) {
     }
 }
 
-// Points with known distances from a surface, whose holes caps close. Winding numbers are those of both together.
+// Points with known distances to a surface, whose holes are closed by caps. Winding numbers include the caps.
 struct LatticePoints {
     const float* points;    // [asked, 3]
     const float* distance;  // [asked] unsigned, from the surface without caps
@@ -190,11 +189,11 @@ struct LatticePoints {
 };
 struct NearNode {
     F3 p, node;
-    float reach;  // around p there is no surface within it, and no cap that has a say
+    float reach;  // radius around p without surface or relevant caps
     u32 number;   // at the node: SDF_NUMBER_ZERO + its winding number; 0: unknown
-    bool within;  // the unit cube, which all of the surface lies in
-    bool empty;   // no surface lies on the way to the node
-    bool apart;   // no cap does, and the caps have no say at p
+    bool within;  // in the unit cube, which contains the surface
+    bool empty;   // no surface between p and the node
+    bool apart;   // no cap between them, and caps do not matter at p
     METHOD bool known() const { return number != 0 && empty && apart; }
 };
 FN NearNode near_node(const LatticePoints& a, u32 i) {
@@ -221,7 +220,7 @@ FN NearNode near_node(const LatticePoints& a, u32 i) {
     }
     return at;
 }
-// The number at a point that is not known from its node alone.
+// Number at a point where the node alone does not determine it.
 FN u32 number_along(const LatticePoints& a, const NearNode& at) {
     bool sure = at.number != 0;
     int number = (int)at.number;
@@ -233,21 +232,21 @@ FN u32 number_along(const LatticePoints& a, const NearNode& at) {
 FN float winding_of(u32 number) { return number ? (float)number - (float)SDF_NUMBER_ZERO : SDF_UNKNOWN; }
 
 #ifdef SDF_SHARED
-// A warp looks at a run of points, and then at those of the run that need it, with all of its threads at work: first at
-// neighbours with a number, then on the ways to their nodes.
+// A warp classifies a run of points, then processes the remaining ones with all its threads: first by neighbours with a
+// number, then along the segments to their nodes.
 struct LatticeMemory {
     Float4 point[SDF_RUN];  // and its reach
     u32 number[SDF_RUN], waiting[SDF_RUN];
 };
 struct sdf_lattice_winding_args {
-    u32 n;      // threads: a warp for each run of 256 points
+    u32 n;      // threads: one warp per run of 256 points
     u32 count;  // points
     LatticePoints asked;
-    float* winding;  // [count] out: of surface and caps, or SDF_UNKNOWN
-    u32* unsettled;  // [count] out: the points where it is unknown, or caps have a say
-    u32* many;       // [1] in and out: how many these are; 0 before
+    float* winding;  // [count] out: surface and caps together, or SDF_UNKNOWN
+    u32* unsettled;  // [count] out: points where it is unknown, or caps matter
+    u32* many;       // [1] in and out: their number; 0 before
 };
-// Of a warp's threads, those with something to keep do so one after the other: returns how many there are then.
+// Appends the entries of a warp's threads in thread order; returns the new count.
 FN u32 kept(u32* list, u32 count, u32 thread, bool keeps, u32 what) {
     u32 mask = warp_ballot(keeps);
     if (keeps) list[count + (u32)popcount(mask & ((1u << thread) - 1u))] = what;

@@ -1,20 +1,20 @@
-// Points along a curve that take over a neighbour's winding number (see sign/propagate.h).
+// Points along a curve that inherit a neighbour's winding number (see sign/propagate.h).
 //
 // INTERFACE
-//   SDF_LINK_REACH  how many points before and behind are looked at
-//   sdf_sign_link   for each point the neighbour from which it takes its sign, or itself
+//   SDF_LINK_REACH  number of points tested on each side
+//   sdf_sign_link   links each point to the neighbour from which it inherits, or to itself
 #ifndef SDFCLI_SIGN_LINK_H
 #define SDFCLI_SIGN_LINK_H
 #include "base/kernel.h"
 #include "sign/propagate.h"
 
-#define SDF_LINK_REACH 128  // points before and behind, SDF_LANES at a time
+#define SDF_LINK_REACH 128  // points on each side, SDF_LANES per step
 
-// The first neighbour found that is farther from the surface, or the point itself: so that links lead in no circle.
+// The first neighbour found that is farther from the surface, or the point itself: so links form no cycle.
 struct sdf_sign_link_args {
     u32 n;                  // points, along a curve
     const float* points;    // [n, 3]
-    const float* distance;  // [n] unsigned, to all at which the sign, or what is handed on, changes
+    const float* distance;  // [n] unsigned, to everything that changes the sign, or the inherited value
     u32* link;              // [n] out
 };
 SDF_KERNEL(sdf_sign_link, LANES, i) {
@@ -25,7 +25,7 @@ SDF_KERNEL(sdf_sign_link, LANES, i) {
         bool behind = first / SDF_LANES % 2;
         u32 from = first / SDF_LANES / 2 * SDF_LANES + 1;
         for (u32 k = from; k < from + SDF_LANES && link == i; k++) {
-            u32 j = behind ? i + k : i - k;  // below 0 is beyond the end, too
+            u32 j = behind ? i + k : i - k;  // wraps around below 0, hence beyond the end
             if (j < a.n && a.distance[j] > own &&
                 empty_between(own + a.distance[j], load3(a.points + 3 * (size_t)j) - p))
                 link = j;

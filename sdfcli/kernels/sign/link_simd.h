@@ -1,4 +1,4 @@
-// sdf_sign_link on the CPU: a point's neighbours sixteen at a time.
+// sdf_sign_link on the CPU: sixteen neighbours per step.
 //
 // INTERFACE
 //   sdf_sign_link_lanes  sdf_sign_link for the points first .. last - 1
@@ -16,7 +16,7 @@ struct Stretch {
     float x[SDF_LINK_ROOM], y[SDF_LINK_ROOM], z[SDF_LINK_ROOM], distance[SDF_LINK_ROOM];
 };
 
-// Those of sixteen neighbours that a point can take its sign from.
+// Mask of sixteen neighbours from which a point can inherit.
 FN u32 farther_neighbours(const Stretch& s, u32 first, const Vec<FloatV>& p, const FloatV& own) {
     FloatV distance = load_lanes(s.distance + first);
     Mask farther = distance > own;
@@ -40,7 +40,7 @@ FN u32 link_of(const Stretch& s, u32 i, u32 at) {
 FN void link_block(const sdf_sign_link_args& a, u32 first, u32 last) {
     Stretch s;
     for (u32 k = 0; k < last - first + 2 * SDF_LINK_REACH; k++) {
-        u32 j = first + k - SDF_LINK_REACH;  // below 0 is beyond the end, too
+        u32 j = first + k - SDF_LINK_REACH;  // wraps around below 0, hence beyond the end
         F3 p = load3(a.points + 3 * (size_t)(j < a.n ? j : first));
         s.x[k] = p.x;
         s.y[k] = p.y;

@@ -8,14 +8,14 @@
 #include "base/kernel.h"
 #include "geometry/triangle.h"
 
-// Whether a point lies behind a triangle. way: from the nearest point of the triangle, which lies on the feature.
-// normals: those of vertices a, b, c, then of edges ab, bc, ca, then of the face, in the order of Feature.
+// Whether a point lies behind a triangle. way: from the triangle's nearest point, which lies on the feature. normals:
+// for vertices a, b, c, edges ab, bc, ca, and the face, in the order of Feature.
 FN bool behind(D3 way, Feature feature, const float* normals) {
     return dot(way, load3d(normals + 3 * (size_t)feature)) < 0.0;
 }
 
-// In double: far from the surface the nearest feature must not be decided by rounding. Outside of the unit cube the
-// distances to all faces may be the same in float32, and the nearest one anybody's guess; nothing is inside there.
+// In double: far from the surface, rounding must not decide the nearest feature. Outside the unit cube, float32
+// distances to all faces may be equal and the nearest one arbitrary; nothing is inside there.
 struct sdf_pseudonormal_args {
     u32 n;                  // queries
     const float* points;    // [n, 3]

@@ -1,11 +1,11 @@
-// Angle-weighted pseudonormals of faces, edges and vertices (Baerentzen and Aanaes 2005).
+// Angle-weighted pseudonormals for faces, edges and vertices (Baerentzen and Aanaes 2005).
 //
 // INTERFACE
 //   sdf_corner_enter      the corners at each vertex
-//   sdf_vertex_normals    the pseudonormals of vertices
-//   sdf_weighted_normals  those of each triangle: of its vertices, its edges and itself
+//   sdf_vertex_normals    the vertices' pseudonormals
+//   sdf_weighted_normals  each triangle's pseudonormals: for its vertices, edges and face
 //
-// Corner 3 f + k of face f begins its half-edge 3 f + k (mesh/edges.h). Sums go by face, in double.
+// Corner 3 f + k of face f starts half-edge 3 f + k (mesh/edges.h). Sums are in face order, in double.
 #ifndef SDFCLI_SIGN_WEIGHTED_NORMALS_H
 #define SDFCLI_SIGN_WEIGHTED_NORMALS_H
 #include "base/kernel.h"
@@ -14,13 +14,13 @@
 #include "mesh/edges.h"
 #include "winding/moments.h"
 
-#define SDF_ARC_TERMS 16  // of the series of the arc tangent: good for rounding
+#define SDF_ARC_TERMS 16  // in the arc tangent series: full precision
 
 struct sdf_corner_enter_args {
     u32 n;              // corners, 3 x faces
     const u32* welded;  // [n]
-    u32* first;         // [vertices + 1] in and out: where the corners at each vertex end; then where they begin
-    u32* corner;        // [n] out: those of each vertex, in any order
+    u32* first;         // [vertices + 1] in and out: end of each vertex's corners; then the start
+    u32* corner;        // [n] out: each vertex's corners, in any order
 };
 SDF_KERNEL(sdf_corner_enter, PLAIN, i) {
     a.corner[atomic_add(a.first + a.welded[i], SDF_NONE) - 1] = i;  // adds -1
@@ -28,7 +28,7 @@ SDF_KERNEL(sdf_corner_enter, PLAIN, i) {
 
 struct FaceNormal {
     D3 corner[3];  // in the unit cube
-    D3 unit;       // the normal; zero for a face without an area
+    D3 unit;       // the normal; zero for a face without area
     double length;
 };
 
@@ -48,8 +48,8 @@ struct sdf_vertex_normals_args {
     Domain domain;
     const double* vertex;  // [n, 3]
     const u32* face;       // [corners]
-    const u32* first;      // [n + 1] where the corners at each vertex begin
-    u32* corner;           // [corners] in and out: sorted then
+    const u32* first;      // [n + 1] start of each vertex's corners
+    u32* corner;           // [corners] in and out: sorted afterwards
     float* normal;         // [n, 3] out
 };
 SDF_KERNEL(sdf_vertex_normals, PLAIN, i) {
@@ -71,15 +71,15 @@ struct sdf_weighted_normals_args {
     const double* vertex;    // [vertices, 3]
     const u32* face;         // [3, faces]
     const u32* welded;       // [3, faces]
-    const u32* first;        // [vertices + 1] where the corners at each vertex begin
-    const u32* corner;       // [3, faces] those of each vertex, ascending
+    const u32* first;        // [vertices + 1] start of each vertex's corners
+    const u32* corner;       // [3, faces] each vertex's corners, ascending
     const float* normal;     // [vertices, 3]
-    const u32* triangle_id;  // [n] the faces in Morton order
-    const u32* slot;         // [faces] where a face is in that order, or SDF_NONE
+    const u32* triangle_id;  // [n] faces in Morton order
+    const u32* slot;         // [faces] a face's index in this order, or SDF_NONE
     float* normals;          // [n, 7, 3] out: as for sdf_pseudonormal
 };
 
-// Calls what(half-edge) for those between two vertices, by face, until it says that it has seen enough.
+// Calls what(half-edge) for all half-edges between two vertices, in face order, until it returns true.
 template <class Args, class What>
 FN void each_use(const Args& a, u32 one, u32 other, const What& what) {
     u32 uses_of_one = a.first[one + 1] - a.first[one], uses_of_other = a.first[other + 1] - a.first[other];
@@ -92,7 +92,7 @@ FN void each_use(const Args& a, u32 one, u32 other, const What& what) {
     }
 }
 
-// The first half-edge of an edge writes for all of them: an edge may have very many.
+// An edge's first half-edge writes for all of them: an edge may have very many.
 SDF_KERNEL(sdf_weighted_normals, PLAIN, i) {
     u32 id = a.triangle_id[i];
     float* row = a.normals + 21 * (size_t)i;

@@ -1,35 +1,35 @@
-// Balls of one size over a picture. Each covers the rays that meet it; of several on a ray the nearest one stays, of
-// equally near ones that with the smallest number: the order does not matter.
+// Balls of equal size over a picture. Each covers the rays that intersect it; the nearest on a ray wins, with ties to
+// the smallest index: the order does not matter.
 //
 // INTERFACE
-//   sdf_balls_cover  which ball each ray meets first
-//   sdf_balls_draw   their light, over a picture of what stands beside them
+//   sdf_balls_cover  first ball on each ray
+//   sdf_balls_draw   their light, over a given picture
 #ifndef SDFCLI_SURFACE_BALLS_H
 #define SDFCLI_SURFACE_BALLS_H
 #include "base/kernel.h"
 #include "surface/shade.h"
 
 struct Balls {
-    u32 width, height;     // of the picture, in pixels
-    u32 rays;              // squared: rays of a pixel
-    double pixel_size;     // of a pixel at distance 1
+    u32 width, height;     // in pixels
+    u32 rays;              // rays per pixel, before squaring
+    double pixel_size;     // size of a pixel at distance 1
     double radius;         // of all balls
     const double* camera;  // [4, 3] see surface/shade.h
 };
-// The way of a ray, which are counted row by row in the whole picture.
+// A ray's direction; rays are numbered row by row over the whole picture.
 FN D3 way_of(const Balls& balls, u32 column, u32 row) {
     return ray_way(balls.camera, balls.pixel_size, (column + 0.5) / balls.rays - 0.5 * balls.width,
                    (row + 0.5) / balls.rays - 0.5 * balls.height);
 }
-// Where along its way a ray from the eye meets a ball; negative where it does not. at: the centre, from the eye.
+// Ray parameter at the intersection with a ball; negative for none. at: the centre, relative to the eye.
 FN double meeting(const Balls& balls, D3 at, D3 way) {
     double along = dot(at, way);
     D3 beside = at - along * way;
     double inner = balls.radius * balls.radius - dot(beside, beside);
     return inner < 0.0 ? -1.0 : along - sqrt(inner);
 }
-// The first and the last ray, of `many` along an axis, between which a ball lies. side, ahead: of its centre, from the
-// eye; middle: the axis's ray straight ahead; over: rays per slope.
+// First and last ray, out of `many` along an axis, that a ball can cover. side, ahead: its centre, relative to the eye;
+// middle: the axis's central ray; over: rays per slope.
 FN void range_of(double side, double ahead, double radius, double over, double middle, u32 many, int* first,
                  int* last) {
     double slope = side / ahead, reach = radius * sqrt(1.0 + slope * slope) / (ahead - radius);
@@ -43,7 +43,7 @@ struct sdf_balls_cover_args {
     Balls balls;
     const double* centre;  // [n, 3]
     u64* front;            // [rays of the picture] in and out: row by row,
-                           // the complement of distance and number; 0 for nothing
+                           // complement of distance and index; 0 for none
 };
 SDF_KERNEL(sdf_balls_cover, PLAIN, i) {
     const Balls& balls = a.balls;
@@ -66,12 +66,12 @@ struct sdf_balls_draw_args {
     u32 n;  // pixels
     u32 count;
     Balls balls;
-    double through;  // 0: the surface hides the balls behind it; else it contains them all, and shows so much of them
+    double through;  // 0: the surface hides balls behind it; else it contains all of them, and is this transparent
     const double* centre;  // [count, 3]
     const u8* colour;      // [count, 3] red, green, blue
     const u64* front;      // [rays of the picture]
-    const double* depth;   // [n] of the picture's surface, from the eye; negative for nothing; may be null
-    const u8* behind;      // [n, 3] the picture; null: there is nothing
+    const double* depth;   // [n] depth of the picture's surface, from the eye; negative for none; may be null
+    const u8* behind;      // [n, 3] the picture; null: none
     u8* pixel;             // [n, 3] out
 };
 SDF_KERNEL(sdf_balls_draw, PLAIN, i) {

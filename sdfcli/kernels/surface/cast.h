@@ -1,12 +1,12 @@
-// Rays against a posed mesh, or against balls: the first one that a ray meets, by a walk down a tree.
+// Rays against a posed mesh, or against balls: the first hit, by tree traversal.
 //
-// A ray passes a triangle on the side that the signs of three volumes tell, and neighbours have the same number for the
-// edge they share, but for its sign: a ray between two triangles meets one of them at least. Of several at the same
-// place the one with the smallest id is met, so that nothing depends on the order of the walk.
+// A ray's side relative to an edge is the sign of a volume, and adjacent triangles compute the same number for a shared
+// edge, up to sign: a ray between two triangles hits at least one. Among several hits at the same position the smallest
+// id wins, so the result does not depend on the traversal order.
 //
 // INTERFACE
-//   Shapes            triangles or balls in a cube of their own
-//   nearest_triangle  the first triangle that a ray meets, and its normal there
+//   Shapes            triangles or balls in their own cube
+//   nearest_triangle  the first triangle on a ray, and its normal there
 //   nearest_ball      the same for balls
 #ifndef SDFCLI_SURFACE_CAST_H
 #define SDFCLI_SURFACE_CAST_H
@@ -14,20 +14,20 @@
 #include "base/vec.h"
 #include "trees/radix.h"
 
-#define SDF_CAST_FAR 1e30     // no ray meets anything there
-#define SDF_CAST_MISSED 2e30  // beyond that
+#define SDF_CAST_FAR 1e30     // nothing is hit at this distance
+#define SDF_CAST_MISSED 2e30  // greater still
 
 struct Shapes {
-    u32 count;               // 0: there is nothing
-    const float* triangle;   // [count, 9] in Morton order, in the cube; of a ball: its box's corners, and its centre
+    u32 count;               // 0: none
+    const float* triangle;   // [count, 9] in Morton order, in the cube; for a ball: its box's corners, and its centre
     const u32* triangle_id;  // [count]
-    const float* normal;     // [count, 9] of length 1 at the corners, by id; null for balls
+    const float* normal;     // [count, 9] unit normals at the corners, by id; null for balls
     const u32* child;        // [count - 1, 2]
     const float* box;        // [count - 1, 6]
-    double x, y, z, edge;    // of the cube: its lower corner and its edge, in edges of the domain
+    double x, y, z, edge;    // the cube's lower corner and edge, in domain edges
 };
 
-struct CubeRay {  // in the cube of what it may meet
+struct CubeRay {  // in the shapes' cube
     D3 from, way, inverse;
 };
 FN double inverse_of(double x) { return select(x < 1e-30 && x > -1e-30, SDF_CAST_FAR, 1.0 / x); }
@@ -37,7 +37,7 @@ FN CubeRay ray_in_cube(const Shapes& m, D3 eye, D3 way) {
     return ray;
 }
 
-// Where a ray enters a box, SDF_CAST_MISSED where it does not.
+// Ray parameter at the entry into a box, SDF_CAST_MISSED for a miss.
 FN double entry_of(const CubeRay& ray, const float* box) {
     double from[3] = {ray.from.x, ray.from.y, ray.from.z}, over[3] = {ray.inverse.x, ray.inverse.y, ray.inverse.z};
     double enter = 0.0, leave = SDF_CAST_FAR;
@@ -50,16 +50,16 @@ FN double entry_of(const CubeRay& ray, const float* box) {
 }
 
 struct Met {
-    double t;  // along the ray, SDF_CAST_FAR for nothing
+    double t;  // along the ray, SDF_CAST_FAR for none
     u32 id;
     D3 normal;
 };
 
-// Calls test(slot) for what a ray may meet before best.t, which test lowers; nearer nodes come first.
+// Calls test(slot) for shapes possibly hit before best.t, which test lowers; nearer nodes first.
 template <class Test>
 FN void walk_along(const Shapes& m, const CubeRay& ray, const Met& best, Test test) {
     if (m.count == 1) test(0u);
-    u32 stack[SDF_STACK];  // one postponed sibling a step
+    u32 stack[SDF_STACK];  // one postponed sibling per step
     int depth = 0;
     if (m.count > 1) stack[depth++] = 0;
     while (depth > 0) {
@@ -82,7 +82,7 @@ FN bool comes_first(double t, u32 id, const Met& best) {
     return t > 0.0 && (t < best.t || (t == best.t && id < best.id));
 }
 
-// What a ray meets first. test(ray, slot, best) replaces the best one so far.
+// The first hit on a ray. test(ray, slot, best) updates the best hit so far.
 template <class Test>
 FN Met nearest_of(const Shapes& m, D3 eye, D3 way, Test test) {
     Met best = {SDF_CAST_FAR, SDF_NONE, vec(0.0, 0.0, 0.0)};
@@ -100,7 +100,7 @@ FN Met nearest_triangle(const Shapes& m, D3 eye, D3 way) {
         double u = dot(way, cross(c, b)), v = dot(way, cross(a, c)), w = dot(way, cross(b, a)), sum = u + v + w;
         bool below = u < 0.0 || v < 0.0 || w < 0.0, over = u > 0.0 || v > 0.0 || w > 0.0;
         if ((below && over) || sum == 0.0) return;
-        double t = (u * dot(a, way) + v * dot(b, way) + w * dot(c, way)) / sum;  // between those of the corners
+        double t = (u * dot(a, way) + v * dot(b, way) + w * dot(c, way)) / sum;  // between the corners' values
         u32 id = m.triangle_id[slot];
         if (!comes_first(t, id, best)) return;
         const float* normal = m.normal + 9 * (size_t)id;

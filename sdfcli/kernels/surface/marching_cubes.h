@@ -1,19 +1,19 @@
-// Marching cubes (Lorensen and Cline 1987) over bricks of 8 x 8 x 8 nodes, all of a volume's or only those that an
-// octree cannot exclude.
+// Marching cubes (Lorensen and Cline 1987) over bricks of 8 x 8 x 8 nodes, either all bricks in a volume, or only
+// bricks that an octree cannot exclude.
 //
-// One bit a node says whether it is inside. A word holds the bits of one layer of a brick: 8 x 8 nodes, x fastest. A
-// cell is named by its lowest node, and owns the vertices on the three edges that leave that node upwards, so each
-// vertex is made once. Nodes on the upper border of the grid have cells too, flat ones, which own vertices and have no
-// triangles: beyond the grid the bits repeat those of the border.
+// Each node has one bit: 1 inside. A word holds the bits for one layer of a brick: 8 x 8 nodes, x fastest. A cell is
+// identified by its lowest node, and owns the vertices on the three edges upwards from this node, so each vertex is
+// created once. Nodes on the grid's upper boundary have flat cells, which own vertices but no triangles: beyond the
+// grid the bits repeat the boundary's.
 //
-// The two scans of the method: the active cells' flags, 64 a word, whose counts are scanned to compact the cells; and
-// the active cells' counts of vertices and triangles, which are scanned to place those. A vertex of another cell is
-// found through the first scan: the active cells before its word, plus the bits before its own.
+// The method's two scans: the active cells' flags, 64 per word, whose counts are scanned to compact the cells; and the
+// active cells' vertex and triangle counts, scanned for output positions. A vertex in another cell is found through the
+// first scan: the active cells before its word, plus the preceding bits.
 //
 // INTERFACE
-//   sdf_leaf_side, sdf_leaf_meets                leaves that the surface can meet
-//   sdf_leaf_bricks, sdf_brick_neighbours        the bricks that they touch, and which lie beside one another
-//   sdf_field_inside, sdf_volume_inside          which nodes are inside, from a field and from a dense volume
+//   sdf_leaf_side, sdf_leaf_meets                leaves that the surface can intersect
+//   sdf_leaf_bricks, sdf_brick_neighbours        the bricks that they touch, and adjacent bricks
+//   sdf_field_inside, sdf_volume_inside          inside nodes, from a field and from a dense volume
 //   sdf_cell_flags, sdf_cell_cases               the active cells, and their cases
 //   sdf_field_vertices, sdf_volume_vertices, sdf_cell_triangles  the mesh
 #ifndef SDFCLI_SURFACE_MARCHING_CUBES_H
@@ -21,8 +21,8 @@
 #include "base/kernel.h"
 #include "field/leaf_tree.h"
 
-#define SDF_CLEARANCE (1.0 / 1024.0)        // the least distance of a vertex from a node, in edges of a cell
-#define SDF_LOWEST_X 0x0101010101010101ULL  // the nodes with x = 0 of a word
+#define SDF_CLEARANCE (1.0 / 1024.0)        // minimum distance from a vertex to a node, in cell edges
+#define SDF_LOWEST_X 0x0101010101010101ULL  // a word's nodes with x = 0
 #define SDF_LOWEST_Y 0xffULL
 
 FN u32 bricks_along(u32 cells) { return cells / 8 + 1; }
@@ -32,7 +32,7 @@ FN Lattice brick_position(u64 key, const u32* cells) {  // of its lowest node, i
     return p;
 }
 
-// ---- Which cells can the surface meet? ----
+// ---- Cells that the surface can intersect ----
 
 struct sdf_leaf_side_args {
     u32 n;                   // leaves
@@ -52,8 +52,8 @@ SDF_KERNEL(sdf_leaf_side, PLAIN, i) {
     a.side[i] = below == 8 ? 1 : below == 0 ? 0 : 2;
 }
 
-// A leaf all of whose corners are on one side may still meet the surface at its border, where a corner of a smaller
-// leaf that is not one of its own lies on the other side: in octrees whose field is not continuous.
+// A leaf with all corners on one side may still intersect the surface on its boundary, at a smaller leaf's corner on
+// the other side that is not one of its own: in octrees with a discontinuous field.
 struct sdf_leaf_meets_args {
     u32 n;                  // corners
     const u32* around;      // [n] from sdf_leaf_side
@@ -68,7 +68,7 @@ SDF_KERNEL(sdf_leaf_meets, PLAIN, i) {
     Lattice at = morton_decode(a.corner_key[i]);
     const u32 full = 1u << SDF_LATTICE_BITS;
     u8 side = a.leaves.value[i] < a.iso;
-    u64 first = 1, next = 0;  // the Morton codes of the leaf found last
+    u64 first = 1, next = 0;  // Morton code range of the last leaf
     for (u32 c = 0; c < 8; c++) {
         Lattice p = {at.x - (c & 1), at.y - (c >> 1 & 1), at.z - (c >> 2)};
         if (a.around[i] >> c & 1 || p.x >= full || p.y >= full || p.z >= full) continue;
@@ -81,16 +81,16 @@ SDF_KERNEL(sdf_leaf_meets, PLAIN, i) {
     }
 }
 
-// The bricks with the nodes of all cells that have a point in common with a leaf.
+// The bricks with the nodes of all cells that touch a leaf.
 struct sdf_leaf_bricks_args {
-    u32 n;                 // leaves that may hold the surface
+    u32 n;                 // leaves that may contain the surface
     const u32* leaf;       // [n]
     const u64* leaf_key;   // [leaves]
     const u8* leaf_level;  // [leaves]
     const u32* cells;      // [3]
-    const u32* first;      // [n] where each leaf's bricks begin; null: count only
+    const u32* first;      // [n] start of each leaf's bricks; null: count only
     u32* count;            // [n] out; may be null
-    u64* brick;            // [bricks] out: the bricks that hold nodes of cells at the leaf; may be null
+    u64* brick;            // [bricks] out: bricks with nodes of cells at the leaf; may be null
 };
 SDF_KERNEL(sdf_leaf_bricks, PLAIN, i) {
     u32 leaf = a.leaf[i];
@@ -116,7 +116,7 @@ struct sdf_brick_neighbours_args {
     u32 n;             // bricks
     const u64* brick;  // [n] sorted
     const u32* cells;  // [3]
-    u32* neighbour;    // [n, 8] out: places in `brick`, SDF_NONE where one is not there
+    u32* neighbour;    // [n, 8] out: indices into `brick`, SDF_NONE if missing
 };
 SDF_KERNEL(sdf_brick_neighbours, PLAIN, i) {
     u64 nx = bricks_along(a.cells[0]), ny = bricks_along(a.cells[1]), nz = bricks_along(a.cells[2]), key = a.brick[i];
@@ -125,7 +125,7 @@ SDF_KERNEL(sdf_brick_neighbours, PLAIN, i) {
         u64 px = x + (c & 1), py = y + (c >> 1 & 1), pz = z + (c >> 2), there = (pz * ny + py) * nx + px;
         u32 place = SDF_NONE;
         if (px < nx && py < ny && pz < nz) {
-            u64 gap = there - a.brick[0];  // where no brick is missing, that is the place
+            u64 gap = there - a.brick[0];  // the index if no brick is missing
             place = gap < a.n && a.brick[gap] == there ? (u32)gap : lower_bound(a.brick, a.n, there);
             if (place >= a.n || a.brick[place] != there) place = SDF_NONE;
         }
@@ -139,14 +139,14 @@ struct Bricks {
     const u32* cells;      // [3]
 };
 
-// ---- The values of nodes ----
+// ---- Node values ----
 
-FN u32 lattice_step(u32 node, u32 cells) {  // in which a node lies
+FN u32 lattice_step(u32 node, u32 cells) {  // lattice step that contains a node
     u64 at = ((u64)node << SDF_LATTICE_BITS) / cells;
     return (u32)min_of(at, (u64)(1u << SDF_LATTICE_BITS) - 1);
 }
 
-// The field at nodes, as sdf_field_sample has it, in float.
+// The field at nodes, as in sdf_field_sample, in float.
 struct FieldNodes {
     const Leaves& leaves;
     const u32* cells;
@@ -154,7 +154,7 @@ struct FieldNodes {
     Lattice low;
     double inverse, corner[8];
 
-    METHOD bool look_up(u32 x, u32 y, u32 z) {  // whether the leaf is another one than before
+    METHOD bool look_up(u32 x, u32 y, u32 z) {  // whether the leaf changed
         Lattice at = {lattice_step(x, cells[0]), lattice_step(y, cells[1]), lattice_step(z, cells[2])};
         if (size && at.x - low.x < size && at.y - low.y < size && at.z - low.z < size) return false;
         leaf = find_leaf(leaves, morton_encode(at));
@@ -181,7 +181,7 @@ struct FieldNodes {
     }
 };
 
-// Leaf by leaf: the nodes of a word in one leaf are a rectangle.
+// Leaf by leaf: a word's nodes in one leaf are a rectangle.
 struct sdf_field_inside_args {
     u32 n;  // 8 x bricks
     Bricks bricks;
@@ -236,9 +236,9 @@ struct VolumeNodes {
     METHOD float operator()(u32 x, u32 y, u32 z) const { return row(y, z)[x]; }
 };
 
-// Neighbouring indices are neighbours along x, whose nodes lie side by side.
+// Consecutive indices are neighbours along x, whose nodes are adjacent in memory.
 struct sdf_volume_inside_args {
-    u32 n;             // 8 x bricks, whole layers of them
+    u32 n;             // 8 x bricks, in whole layers
     const u32* cells;  // [3]
     Volume nodes;
     float iso;
@@ -263,8 +263,8 @@ SDF_KERNEL(sdf_volume_inside, PLAIN, i) {
 
 // ---- Flags, cases and counts ----
 
-// The words of a cell's eight corners: bit b of corner c is the bit of node b's neighbour c. Where a brick is missing,
-// no cell that reaches into it meets the surface, and what lies there repeats the border, which leaves the cell
+// The words for a cell's eight corners: bit b in corner c is the bit of node b's neighbour c. Where a brick is missing,
+// no cell that extends into it intersects the surface, and its nodes repeat the boundary, which leaves the cell
 // uniform.
 struct Corners {
     u64 word[8];
@@ -283,12 +283,12 @@ FN Corners corner_words(const Bricks& bricks, const u64* inside, u32 i) {
             there[c] = brick != SDF_NONE;
             w[c] = there[c] ? inside[8 * (size_t)brick + z] : 0;
         }
-        u64 last_x = there[1] ? w[1] << 7 : w[0];   // for the nodes with x = 7
-        u64 last_y = there[2] ? w[2] << 56 : w[0];  // for those with y = 7
+        u64 last_x = there[1] ? w[1] << 7 : w[0];   // for nodes with x = 7
+        u64 last_y = there[2] ? w[2] << 56 : w[0];  // for nodes with y = 7
         u64 last = there[3]   ? w[3] << 63
                    : there[1] ? w[1] << 7
                    : there[2] ? w[2] << 56
-                              : w[0];  // for the one with both
+                              : w[0];  // for the node with both
         const u64 top_x = SDF_LOWEST_X << 7, top_y = SDF_LOWEST_Y << 56, top = 1ULL << 63;
         r.word[4 * up] = w[0];
         r.word[4 * up + 1] = (w[0] >> 1 & ~top_x) | (last_x & top_x);
@@ -299,7 +299,7 @@ FN Corners corner_words(const Bricks& bricks, const u64* inside, u32 i) {
     return r;
 }
 
-FN u64 within_grid(Lattice at, u32 layer, const u32* cells) {  // the nodes of a word that are nodes of the grid
+FN u64 within_grid(Lattice at, u32 layer, const u32* cells) {  // a word's nodes within the grid
     if (at.z + layer > cells[2]) return 0;
     u64 row = cells[0] - at.x < 8 ? SDF_LOWEST_Y >> (7 - (cells[0] - at.x)) : SDF_LOWEST_Y;
     u64 all = row * SDF_LOWEST_X;
@@ -310,7 +310,7 @@ struct sdf_cell_flags_args {
     u32 n;  // words
     Bricks bricks;
     const u64* inside;  // [n]
-    u64* active;        // [n] out: the nodes whose cells the surface meets
+    u64* active;        // [n] out: nodes whose cells intersect the surface
     u32* count;         // [n] out
 };
 SDF_KERNEL(sdf_cell_flags, PLAIN, i) {
@@ -325,7 +325,7 @@ SDF_KERNEL(sdf_cell_flags, PLAIN, i) {
     a.count[i] = popcount((u32)active) + popcount((u32)(active >> 32));
 }
 
-// Bit k: the surface crosses the edge that leaves a cell's lowest node along axis k.
+// Bit k: the surface crosses the edge from a cell's lowest node along axis k.
 FN u32 own_crossings(u32 cases) {
     u32 lowest = 0 - (cases & 1);
     return ((cases >> 1 & 1) | (cases >> 1 & 2) | (cases >> 2 & 4)) ^ (lowest & 7);
@@ -336,13 +336,13 @@ struct sdf_cell_cases_args {
     Bricks bricks;
     const u64* inside;  // [n]
     const u64* active;  // [n]
-    const u32* first;   // [n] the number of each word's first active cell
+    const u32* first;   // [n] index of each word's first active cell
     const u8* table;    // [256, 16] see extract/tables.py
-    u32* cell;          // [active] out: 64 x word + place in it
+    u32* cell;          // [active] out: 64 x word + bit
     u8* cases;          // [active] out
-    u32* vertices;      // [active] out: how many each cell owns
-    u32* triangles;     // [active] out: how many each cell has
-    u32* marks;         // [1] in and out: 1 where the surface meets the border of the grid
+    u32* vertices;      // [active] out: owned vertices per cell
+    u32* triangles;     // [active] out: triangles per cell
+    u32* marks;         // [1] in and out: 1 if the surface meets the grid's boundary
 };
 SDF_KERNEL(sdf_cell_cases, PLAIN, i) {
     u64 todo = a.active[i];
@@ -368,7 +368,7 @@ SDF_KERNEL(sdf_cell_cases, PLAIN, i) {
 }
 
 struct ActiveCells {
-    const u32* cell;          // [active] 64 x word + place in it
+    const u32* cell;          // [active] 64 x word + bit
     const u8* cases;          // [active]
     const u32* first_vertex;  // [active + 1]
 };
@@ -377,16 +377,16 @@ struct Vertices {
     ActiveCells active;
     const u64* brick;     // [bricks]
     const u32* cells;     // [3]
-    const double* frame;  // [6] position of node 0, distance of neighbouring nodes
+    const double* frame;  // [6] position of node 0, node spacing
     u32 reversed;         // 1: positions are written z, y, x
     float iso;
-    u32* marks;        // [2] in and out: marks[1] is 1 where a value is not finite
+    u32* marks;        // [2] in and out: marks[1] is 1 if a value is not finite
     double* position;  // [vertices, 3] out
 };
 // ---- Vertices and triangles ----
 
-// Where the values at an edge's two ends, taken in this order whoever asks, interpolate to the level; but a little away
-// from the ends, so that vertices never coincide and no triangle is degenerate, in single precision neither.
+// Interpolates the level between an edge's end values, in the same order for all cells; kept slightly away from the
+// ends, so that vertices never coincide and no triangle is degenerate, even in single precision.
 template <class Nodes>
 FN void place_vertices(const Vertices& a, u32 i, Nodes& nodes) {
     u32 crossed = own_crossings(a.active.cases[i]);
@@ -401,7 +401,7 @@ FN void place_vertices(const Vertices& a, u32 i, Nodes& nodes) {
         double above = (double)nodes(node[0] + (k == 0), node[1] + (k == 1), node[2] + (k == 2));
         double gap = above - below, t = ((double)a.iso - below) / gap;
         t = min_of(max_of(t, SDF_CLEARANCE), 1.0 - SDF_CLEARANCE);
-        if (gap - gap != 0.0) store_relaxed(a.marks + 1, 1u);  // a value is infinite or not a number
+        if (gap - gap != 0.0) store_relaxed(a.marks + 1, 1u);  // a value is infinite or NaN
         for (u32 axis = 0; axis < 3; axis++) {
             double steps = axis == k ? (double)node[axis] + t : (double)node[axis];
             out[a.reversed ? 2 - axis : axis] = a.frame[axis] + a.frame[3 + axis] * steps;
@@ -432,14 +432,14 @@ SDF_KERNEL(sdf_volume_vertices, PLAIN, i) {
 
 struct sdf_cell_triangles_args {
     u32 n;                      // active cells
-    ActiveCells active;         // and those after them that share their vertices
+    ActiveCells active;         // and subsequent cells with shared vertices
     const u32* first_triangle;  // [n + 1]
     const u32* neighbour;       // [bricks, 8]
-    const u64* word;            // [words] the active nodes
-    const u32* first;           // [words + 1] the number of each word's first active cell
+    const u64* word;            // [words] active nodes
+    const u32* first;           // [words + 1] index of each word's first active cell
     const u8* table;            // [256, 16]
-    u32 reversed;               // 1: the other orientation
-    u32 base;                   // added to every vertex number
+    u32 reversed;               // 1: reversed orientation
+    u32 base;                   // added to every vertex index
     u32* triangle;              // [triangles, 3] out
 };
 SDF_KERNEL(sdf_cell_triangles, PLAIN, i) {

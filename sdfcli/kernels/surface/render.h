@@ -1,12 +1,12 @@
-// Pictures of a field's level set, one ray a pixel and more where colours change; also of a mesh beside it, and of
+// Pictures of a field's level set, with one ray per pixel, and more where colours change; optionally with a mesh and
 // dots.
 //
-// A ray goes from leaf to leaf, and by sphere tracing (Hart 1996) across many at once where the field says that nothing
-// is near. Along a ray the trilinear field of a leaf is a cubic, whose first root is found between its extrema (Marmitt
-// et al. 2004). So no part of the level set is missed that lies in a leaf with corners on both sides, however thin.
+// A ray moves from leaf to leaf, and by sphere tracing (Hart 1996) across many at once where the field allows. Along a
+// ray a leaf's trilinear field is a cubic, whose first root is found between its extrema (Marmitt et al. 2004). So
+// every part of the level set in a leaf with corners on both sides is found, however thin.
 //
 // INTERFACE
-//   sdf_render         colours, depths and normals of pixels
+//   sdf_render         pixel colours, depths and normals
 //   sdf_render_beside  the same with a mesh and dots
 #ifndef SDFCLI_SURFACE_RENDER_H
 #define SDFCLI_SURFACE_RENDER_H
@@ -15,20 +15,20 @@
 #include "surface/cast.h"
 #include "surface/shade.h"
 
-#define SDF_RENDER_RAYS 3        // squared: rays of a pixel where colours change
-#define SDF_RENDER_CONTRAST 10   // so much between neighbouring pixels is a change
-#define SDF_RENDER_PROBES 5      // samples for the ambient occlusion
-#define SDF_RENDER_CLEAR 1e-9    // beyond the border of a leaf, in edges of the domain; the finest have 1e-5
-#define SDF_RENDER_GRAZING 0.05  // the least cosine between a ray and a normal
+#define SDF_RENDER_RAYS 3        // rays per pixel where colours change, before squaring
+#define SDF_RENDER_CONTRAST 10   // colour difference between neighbouring pixels that counts as a change
+#define SDF_RENDER_PROBES 5      // samples for ambient occlusion
+#define SDF_RENDER_CLEAR 1e-9    // step beyond a leaf's boundary, in domain edges; the finest leaves have 1e-5
+#define SDF_RENDER_GRAZING 0.05  // minimum cosine between a ray and a normal
 
-// Colours of surfaces: of the field's, of the mesh, of what of it lies inside, of dots inside and outside.
+// Surface colours: the field's, the mesh's, the mesh inside the field, dots inside and outside.
 #define SDF_RENDER_CLAY vec(0.78, 0.66, 0.53)
 #define SDF_RENDER_MESH vec(0.25, 0.45, 0.75)
 #define SDF_RENDER_INSIDE vec(0.80, 0.25, 0.35)
 #define SDF_RENDER_DEEP vec(1.0, 0.03, 0.02)
 #define SDF_RENDER_NEAR vec(1.0, 0.55, 0.0)
 
-// How much shines through a surface in front: of the mesh inside and behind, of dots. How much light is in its shadow.
+// Transparency of a surface in front: for the mesh inside and behind, and for dots. Light in the mesh's shadow.
 #define SDF_RENDER_INSIDE_PART 0.5
 #define SDF_RENDER_BEHIND_PART 0.2
 #define SDF_RENDER_DOT_PART 0.5
@@ -37,32 +37,32 @@
 struct Leaf {
     D3 low;
     double size;
-    double v[8];  // at the corners, above the level, in edges of the domain
+    double v[8];  // at the corners, relative to the level, in domain edges
 };
 
 struct sdf_render_args {
     u32 n;      // pixels, row by row
-    u32 first;  // so many lie before them, from the top
+    u32 first;  // number of earlier pixels, from the top
     u32 width;
     u32 height;
     Leaves leaves;
-    double length;          // edge of the domain in the mesh's units
+    double length;          // domain edge in the mesh's units
     double iso;             // the level, in the mesh's units
-    double error;           // of the field, near the surface
-    double slack;           // of the field, as a part of the distance
-    double error_at_level;  // of the field there
-    double reach;           // how far ambient occlusion looks
-    double smoothing;       // the least way over which normals are taken, to both sides
-    double pixel_size;      // of a pixel at distance 1
-    const double* camera;   // [4, 3] the eye; then of length 1: to the right, up, forward
-    const u8* rough;        // [height, width, 3] with one ray a pixel; null: that is what to make
+    double error;           // the field's, near the surface
+    double slack;           // the field's, relative to the distance
+    double error_at_level;  // the field's, at the level
+    double reach;           // radius of ambient occlusion
+    double smoothing;       // minimum step for normals, to both sides
+    double pixel_size;      // size of a pixel at distance 1
+    const double* camera;   // [4, 3] the eye, then unit vectors: right, up, forward
+    const u8* rough;        // [height, width, 3] with one ray per pixel; null: renders this picture
     u8* pixel;              // [height, width, 3] out: red, green, blue
-    double* depth;          // [height, width] out: from the eye, negative for nothing; may be null
+    double* depth;          // [height, width] out: from the eye, negative for none; may be null
     double* normal;         // [height, width, 3] out; may be null
     Shapes mesh;            // a second surface
     Shapes dots;            // balls, the deepest first
-    u32 deep;               // how many of the balls lie inside
-    double blur;            // surfaces no farther apart than this, as the field errs, are one
+    u32 deep;               // number of balls inside
+    double blur;            // surfaces closer than this, by the field's error, count as one
 };
 FN Leaf load_leaf(const sdf_render_args& a, D3 p) {
     const double full = (double)(1u << SDF_LATTICE_BITS);
@@ -82,22 +82,22 @@ FN Leaf load_leaf(const sdf_render_args& a, D3 p) {
 
 FN double leaf_value(const Leaf& leaf, D3 p) { return trilinear(leaf.v, (1.0 / leaf.size) * (p - leaf.low)); }
 
-// The field above the level, in edges of the domain; as sdf_field_sample has it outside.
+// The field relative to the level, in domain edges; outside as in sdf_field_sample.
 FN double value_above(const sdf_render_args& a, D3 p) {
     D3 inside = vec(clamp01(p.x), clamp01(p.y), clamp01(p.z)), beyond = p - inside;
     return leaf_value(load_leaf(a, inside), inside) + sqrt(dot(beyond, beyond));
 }
 
-// The first s from 0 to 1 at which a cubic, positive at 0, is not; 2 where there is none. value: at 0, 1/3, 2/3 and 1.
+// First s in [0, 1] where a cubic, positive at 0, is not positive; 2 for none. value: at 0, 1/3, 2/3 and 1.
 FN double first_root(const double* value) {
     double c0 = value[0], c1 = -5.5 * value[0] + 9.0 * value[1] - 4.5 * value[2] + value[3];
     double c2 = 9.0 * value[0] - 22.5 * value[1] + 18.0 * value[2] - 4.5 * value[3];
     double c3 = 4.5 * (value[3] - value[0] + 3.0 * (value[1] - value[2]));
-    double split[3] = {2.0, 2.0, 1.0};  // the extrema in order, and the end
+    double split[3] = {2.0, 2.0, 1.0};  // sorted extrema, and the end
     double inner = c2 * c2 - 3.0 * c3 * c1;
     if (inner > 0.0) {
         double q = c2 > 0.0 ? -(c2 + sqrt(inner)) : sqrt(inner) - c2;
-        double one = q / (3.0 * c3), other = c1 / q;  // the first is not finite for a parabola, and passed over
+        double one = q / (3.0 * c3), other = c1 / q;  // the first is not finite for a parabola, and skipped
         split[0] = min_of(one, other);
         split[1] = max_of(one, other);
     }
@@ -120,8 +120,8 @@ FN double first_root(const double* value) {
     return 2.0;
 }
 
-// So far from the level set a point with this value is at least: the field errs by `error`, or by `slack` times the
-// distance where that is more; error_at_level is the same for the level itself.
+// Lower bound for the distance from a point with this value to the level set: the field's error is `error`, or `slack`
+// times the distance if larger; error_at_level is the error at the level.
 FN double clear_radius(const sdf_render_args& a, double above) {
     double distance = above + a.iso / a.length;
     double error = max_of(a.error, a.slack * select(distance < 0.0, -distance, distance));
@@ -129,7 +129,7 @@ FN double clear_radius(const sdf_render_args& a, double above) {
 }
 
 struct Seen {
-    double t;  // along the ray, in edges of the domain; negative where it meets nothing
+    double t;  // along the ray, in domain edges; negative for a miss
     double leaf_size;
 };
 
@@ -137,7 +137,7 @@ FN Seen trace(const sdf_render_args& a, D3 eye, D3 way) {
     Seen seen = {-1.0, 0.0};
     double from[3] = {eye.x, eye.y, eye.z}, along[3] = {way.x, way.y, way.z};
     double t = 0.0, end = 1e30;
-    for (int k = 0; k < 3; k++) {  // the part of the ray in the domain
+    for (int k = 0; k < 3; k++) {  // the ray's part in the domain
         if (along[k] == 0.0) {
             if (from[k] < 0.0 || from[k] > 1.0) return seen;
             continue;
@@ -146,14 +146,14 @@ FN Seen trace(const sdf_render_args& a, D3 eye, D3 way) {
         t = max_of(t, min_of(one, other));
         end = min_of(end, max_of(one, other));
     }
-    double walked = t;  // up to here leaf by leaf
+    double walked = t;  // traversed leaf by leaf up to here
     while (t < end) {
         D3 p = eye + t * way;
         Leaf leaf = load_leaf(a, p);
         double value[4], out = end;
         value[0] = leaf_value(leaf, p);
         if (!(value[0] > 0.0)) {
-            if (t > walked) {  // the field errs by more than it says: back, and leaf by leaf
+            if (t > walked) {  // the field's error exceeds the stated one: return, leaf by leaf
                 t = walked;
                 continue;
             }
@@ -163,7 +163,7 @@ FN Seen trace(const sdf_render_args& a, D3 eye, D3 way) {
         }
         double low[3] = {leaf.low.x, leaf.low.y, leaf.low.z};
         bool below = false;
-        // A little beyond the face, so that the next leaf is another one, for rays along a face, too.
+        // Slightly beyond the face, to reach another leaf, for rays along a face, too.
         for (int k = 0; k < 3; k++) {
             double face = low[k] + select(along[k] > 0.0, leaf.size + SDF_RENDER_CLEAR, -SDF_RENDER_CLEAR);
             if (along[k] != 0.0) out = min_of(out, (face - from[k]) / along[k]);
@@ -185,15 +185,15 @@ FN Seen trace(const sdf_render_args& a, D3 eye, D3 way) {
     return seen;
 }
 
-// The slope of the field over a leaf's size: less of the octree shows than in the gradient of one leaf.
+// Central difference over a leaf's size: shows less of the octree than a leaf's gradient.
 FN D3 smooth_normal(const sdf_render_args& a, D3 p, double step) {
     D3 x = vec(step, 0.0, 0.0), y = vec(0.0, step, 0.0), z = vec(0.0, 0.0, step);
     return unit(vec(value_above(a, p + x) - value_above(a, p - x), value_above(a, p + y) - value_above(a, p - y),
                     value_above(a, p + z) - value_above(a, p - z)));
 }
 
-// How open the space above a point is, 0 to 1: distances that are less than the way along the normal tell of surfaces
-// beside it (Evans 2006).
+// Openness of the space above a point, 0 to 1: distances smaller than the offset along the normal indicate nearby
+// surfaces (Evans 2006).
 FN double openness(const sdf_render_args& a, D3 p, D3 normal) {
     double sum = 0.0, weights = 0.0;
     for (int k = 1; k <= SDF_RENDER_PROBES; k++) {
@@ -204,13 +204,13 @@ FN double openness(const sdf_render_args& a, D3 p, D3 normal) {
     return sum / weights;
 }
 
-// What a ray sees: the surface in front, how far along it, negative for nothing, and linear light.
+// A ray's result: the front surface, its ray parameter, negative for none, and linear light.
 struct Look {
     double t;
     D3 normal, light;
 };
 
-// How much of the main light the mesh lets through to a point of the field's surface: less in its shadow, which is none
+// Fraction of the main light reaching a point on the field's surface past the mesh: reduced in its shadow, which fades
 // where the surface itself turns away.
 FN double lit_part(const sdf_render_args& a, D3 p, D3 normal) {
     D3 key = key_light(a.camera), from = p + (2.0 * a.blur + SDF_RENDER_CLEAR) * normal;
@@ -231,7 +231,7 @@ FN Look look_at_field(const sdf_render_args& a, D3 eye, D3 way, double fall) {
     return look;
 }
 
-// The mesh over what was seen; where it lies behind, it shines through.
+// Draws the mesh over the result; where it lies behind, it shines through.
 FN void look_at_mesh(const sdf_render_args& a, D3 eye, D3 way, Look* look) {
     Met met = nearest_triangle(a.mesh, eye, way);
     if (met.t == SDF_CAST_FAR) return;
@@ -250,7 +250,7 @@ FN void look_at_mesh(const sdf_render_args& a, D3 eye, D3 way, Look* look) {
     }
 }
 
-// Dots over that, fainter where they lie behind.
+// Draws dots on top, fainter where they lie behind.
 FN void look_at_dots(const sdf_render_args& a, D3 eye, D3 way, Look* look) {
     Met met = nearest_ball(a.dots, eye, way);
     if (met.t == SDF_CAST_FAR) return;
@@ -259,7 +259,7 @@ FN void look_at_dots(const sdf_render_args& a, D3 eye, D3 way, Look* look) {
     look->light = mix(look->light, light, hidden ? SDF_RENDER_DOT_PART : 1.0);
 }
 
-// The largest difference of a colour between a pixel and its four neighbours.
+// Largest colour difference between a pixel and its four neighbours.
 FN int contrast(const sdf_render_args& a, u32 column, u32 row) {
     const u8* here = a.rough + 3 * ((size_t)row * a.width + column);
     size_t line = 3 * (size_t)a.width;
@@ -272,7 +272,7 @@ FN int contrast(const sdf_render_args& a, u32 column, u32 row) {
     return change;
 }
 
-template <bool kBeside>  // a kernel of its own, so that pictures without a mesh take no longer
+template <bool kBeside>  // separate kernels, so that pictures without a mesh take no longer
 FN void render_pixel(const sdf_render_args& a, u32 place) {
     u32 i = a.first + place, column = i % a.width, row = i / a.width, rays = 1;
     if (a.rough) {

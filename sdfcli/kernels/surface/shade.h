@@ -1,13 +1,13 @@
-// Rays, light and colours of pictures. Colours are linear light, red, green, blue. A camera is [4, 3]: the eye; then of
-// length 1: to the right, up, forward.
+// Rays, light and colours for pictures. Colours are linear light, red, green, blue. A camera is [4, 3]: the eye, then
+// unit vectors: right, up, forward.
 //
 // INTERFACE
-//   unit, mix   a vector of length 1; between two colours
-//   ray_way     the way of a ray through a place of the picture
-//   key_light   where the main light comes from
-//   shade       what a surface gives back
-//   background  what is seen where there is nothing
-//   store_rgb, load_rgb  a colour as a pixel, and back
+//   unit, mix   normalised vector; interpolation between two colours
+//   ray_way     direction of the ray through a picture position
+//   key_light   direction of the main light
+//   shade       light reflected by a surface
+//   background  colour where nothing is hit
+//   store_rgb, load_rgb  a colour to a pixel, and back
 #ifndef SDFCLI_SURFACE_SHADE_H
 #define SDFCLI_SURFACE_SHADE_H
 #include "base/kernel.h"
@@ -20,7 +20,7 @@ FN D3 unit(D3 v) {
 
 FN D3 mix(D3 one, D3 other, double part) { return (1.0 - part) * one + part * other; }
 
-// x, y: from the middle of the picture, to the right and down, in pixels; pixel_size: of one at distance 1.
+// x, y: from the picture's centre, to the right and down, in pixels; pixel_size: size of a pixel at distance 1.
 FN D3 ray_way(const double* camera, double pixel_size, double x, double y) {
     return unit(load3(camera + 9) + (pixel_size * x) * load3(camera + 3) - (pixel_size * y) * load3(camera + 6));
 }
@@ -29,7 +29,7 @@ FN D3 key_light(const double* camera) {
     return unit(-0.70 * load3(camera + 3) + 0.80 * load3(camera + 6) - 0.55 * load3(camera + 9));
 }
 
-// Linear light, red, green, blue, that a surface of a colour gives back; lights go with the camera.
+// Light reflected by a surface with a given colour, linear red, green, blue; lights move with the camera.
 FN D3 shade(const double* camera, D3 way, D3 normal, D3 colour, double open, double lit) {
     D3 right = load3(camera + 3), up = load3(camera + 6);
     D3 key = key_light(camera), fill = unit(0.95 * right - 0.05 * up - 0.45 * load3(camera + 9));
@@ -48,10 +48,10 @@ FN D3 shade(const double* camera, D3 way, D3 normal, D3 colour, double open, dou
     return given + vec(gloss, gloss, gloss);
 }
 
-// fall: how far down in the picture, 0 to 1.
+// fall: vertical position in the picture from the top, 0 to 1.
 FN D3 background(double fall) { return vec(0.955 - 0.13 * fall, 0.962 - 0.12 * fall, 0.975 - 0.11 * fall); }
 
-// Gamma 2: the root is the same on every device.
+// Gamma 2: the square root is identical on every device.
 FN void store_rgb(u8* pixel, D3 colour) {
     double parts[3] = {colour.x, colour.y, colour.z};
     for (int k = 0; k < 3; k++) pixel[k] = (u8)(int)(255.0 * sqrt(clamp01(parts[k])) + 0.5);

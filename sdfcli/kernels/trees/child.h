@@ -1,7 +1,7 @@
-// Children of a tree's nodes: the number of an inner node, or a marked leaf.
+// Tree node children: an inner node's index, or a marked leaf.
 //
 // INTERFACE
-//   make_leaf, is_leaf, leaf_index  a leaf's number as a child; whether a child is a leaf; which one
+//   make_leaf, is_leaf, leaf_index  encodes a leaf as a child; tests for a leaf; its index
 #ifndef SDFCLI_TREES_CHILD_H
 #define SDFCLI_TREES_CHILD_H
 #include "base/portable.h"

@@ -1,9 +1,9 @@
-// Triangles in Morton order, the order of every tree's leaves. A triangle's place in it is its slot.
+// Triangles in Morton order, the leaf order of every tree. A triangle's index in this order is its slot.
 //
 // INTERFACE
 //   sdf_triangle_keys      Morton codes of centroids (the thesis, section 2.3)
-//   sdf_triangles_sorted   triangles in the order of their codes
-//   sdf_triangles_kept     which triangles are not among those left out
+//   sdf_triangles_sorted   triangles in code order
+//   sdf_triangles_kept     flags triangles that are not left out
 #ifndef SDFCLI_TREES_ORDER_H
 #define SDFCLI_TREES_ORDER_H
 #include "base/kernel.h"
@@ -27,11 +27,11 @@ SDF_KERNEL(sdf_triangle_keys, PLAIN, i) {
 struct sdf_triangles_sorted_args {
     u32 n;  // corners, 3 x triangles
     Domain domain;
-    const long long* order;  // [n // 3] triangles by their keys
+    const long long* order;  // [n // 3] triangles in key order
     const double* vertex;    // [vertices, 3]
     const u32* face;         // [n // 3, 3]
     u32* triangle_id;        // [n // 3] out: the order
-    float* triangle;         // [n // 3, 9] out: in that order
+    float* triangle;         // [n // 3, 9] out: in this order
 };
 SDF_KERNEL(sdf_triangles_sorted, PLAIN, i) {
     u32 slot = i / 3, from = (u32)a.order[slot];
@@ -43,10 +43,10 @@ SDF_KERNEL(sdf_triangles_sorted, PLAIN, i) {
 
 struct sdf_triangles_kept_args {
     u32 n;                   // triangles
-    u32 faces;               // left out
+    u32 faces;               // number of left out triangles
     const u32* triangle_id;  // [n] by slot
     const u32* left_out;     // [faces] sorted
-    u8* kept;                // [n] out: whether each slot's face is none of these
+    u8* kept;                // [n] out: 1 for slots whose face is not left out
 };
 SDF_KERNEL(sdf_triangles_kept, PLAIN, i) {
     u32 own = a.triangle_id[i], place = lower_bound(a.left_out, a.faces, own);

@@ -1,15 +1,14 @@
-// The tree of the GPU's distance query: a packed R-tree with 32 children a node, whose lowest nodes are blocks of 32
-// triangles (Kamel and Faloutsos 1993). Triangles lie along the Hilbert curve, and each 4096 of them that follow one
-// another are cut into blocks by medians: blocks are nearly square, which those along a curve are not. Boxes of
-// triangles and of blocks are turned as these lie; those of nodes above are not, as larger parts of a surface are
-// hardly flat.
+// The GPU distance query's tree: a packed R-tree with 32 children per node (Kamel and Faloutsos 1993), whose lowest
+// nodes are blocks of 32 triangles. Triangles follow the Hilbert curve, and each run of 4096 is divided into blocks by
+// median cuts: such blocks are nearly square, unlike curve segments. Triangles and blocks have oriented boxes. Higher
+// nodes have axis-aligned ones, as larger surface parts are rarely flat.
 //
 // INTERFACE
-//   Float4, Obb                              four floats, read as one; a turned box
-//   warp_lowest, warp_highest, exchanged, got floats among the threads of a warp
-//   sdf_packet_cells, sdf_packet_centres      triangles from Morton order to the Hilbert curve
-//   sdf_packet_cut                            parts of them, cut in halves by medians
-//   sdf_packet_blocks                         blocks, boxes, and the nodes above
+//   Float4, Obb                                four floats, loaded together; an oriented box
+//   warp_lowest, warp_highest, exchanged, got  warp minimum and maximum, and shuffles, for floats
+//   sdf_packet_cells, sdf_packet_centres       triangles from Morton order to the Hilbert curve
+//   sdf_packet_cut                             median cuts of triangle runs
+//   sdf_packet_blocks                          blocks, boxes, and higher nodes
 #ifndef SDFCLI_TREES_PACKED_H
 #define SDFCLI_TREES_PACKED_H
 #include "base/kernel.h"
@@ -20,14 +19,14 @@
 #include "geometry/turned.h"
 
 #ifdef SDF_SHARED
-#define SDF_FARTHER 1.00003f  // what upper bounds of lengths along axes that are too short are multiplied by
+#define SDF_FARTHER 1.00003f  // scale factor for upper bounds on lengths along the shortened axes
 #define SDF_CUT_BINS 256u
 
 struct alignas(16) Float4 {
     float x, y, z, w;
 };
 
-// Keeps the order of floats.
+// Order-preserving map from floats to integers.
 FN u32 ordered_bits(float x) {
     u32 bits = float_bits(x);
     return bits >> 31 ? ~bits : bits | 0x80000000u;
@@ -42,13 +41,13 @@ FN Float4 quad(F3 v, float w) {
 }
 FN F3 xyz(Float4 q) { return vec(q.x, q.y, q.z); }
 
-// A turned box: its middle, half its lengths, and its axes, which are a little too short: what is measured along them
-// is a lower bound, whatever is rounded.
+// Oriented box: centre, half lengths, and axes. Stored axes are slightly short, so lengths along them are lower bounds
+// despite rounding.
 struct Obb {
     F3 middle, half, x, y, z;
 };
 
-// 32 turned boxes lie in 4 x 32 quads, so that a warp reads whole lines.
+// 32 oriented boxes occupy 4 x 32 quads, so a warp reads whole cache lines.
 FN void store_turned(float* boxes, u32 place, const Obb& b) {
     Float4* out = (Float4*)boxes + 4 * SDF_WARP * (size_t)(place / SDF_WARP) + place % SDF_WARP;
     out[0] = quad(b.middle, 0.f);
@@ -56,7 +55,7 @@ FN void store_turned(float* boxes, u32 place, const Obb& b) {
     out[2 * SDF_WARP] = quad(SDF_NEARER * b.y, b.half.y);
     out[3 * SDF_WARP] = quad(SDF_NEARER * b.z, b.half.z);
 }
-// The box of a triangle, turned with the normal n; of the triangles of all threads where max_of_all is warp_highest.
+// A triangle's box, oriented along the normal n; a box for all threads' triangles if max_of_all is warp_highest.
 template <class Most>
 FN Obb turned_box(F3 n, const float* t, Most max_of_all) {
     Axes axes = turned_axes(n);
@@ -83,18 +82,18 @@ FN F3 exchanged(F3 v, u32 distance) {
 }
 FN float got(float x, u32 thread) { return bits_float(shfl(float_bits(x), thread)); }
 
-// Triangles along the Hilbert curve, from those in Morton order: in both a cell's come one after the other, so only the
-// cells change their places. Within a cell the order stays Morton's: cuts come after.
+// Reorders triangles from Morton order to the Hilbert curve. A cell's triangles are contiguous in both, so only whole
+// cells move. Within a cell the Morton order remains: median cuts follow.
 FN u64 curve_cell(u64 key, u32 bits) { return key >> 3 * (SDF_MORTON_BITS - bits); }
 FN u32 along_curve(u64 cell, u32 bits) { return (u32)hilbert_encode(morton_decode(cell), (int)bits); }
 
 struct sdf_packet_cells_args {
     u32 n;  // threads: whole warps
     u32 triangles;
-    u32 bits;         // 2^bits cells along an edge of the domain
+    u32 bits;         // 2^bits cells per domain edge
     const u64* keys;  // [triangles] Morton codes, sorted
-    u32* count;       // [8 ** bits] in and out: how many triangles are in each cell of the curve; 0 before
-    u32* last;        // [8 ** bits] out: the slot after the last one of each that is not empty
+    u32* count;       // [8 ** bits] in and out: triangles per curve cell; 0 before
+    u32* last;        // [8 ** bits] out: end slot of each non-empty cell
 };
 SDF_KERNEL(sdf_packet_cells, WARP, i) {
     if (i >= a.triangles) return;
@@ -106,16 +105,16 @@ SDF_KERNEL(sdf_packet_cells, WARP, i) {
     if (ends) atomic_add(a.count + place, i + 1);
     if (ends) a.last[place] = i + 1;
 }
-// A triangle that is being sorted into a block: the middle of its box, and its slot.
+// A triangle to be sorted into a block: box centre and slot.
 struct sdf_packet_centres_args {
     u32 n;  // threads: whole warps
     u32 triangles;
-    u32 bits;               // 2^bits cells along an edge of the domain
+    u32 bits;               // 2^bits cells per domain edge
     const u64* keys;        // [triangles]
     const float* triangle;  // [triangles, 9]
-    const u32* end;         // [8 ** bits] how many triangles are in each cell and those before it
+    const u32* end;         // [8 ** bits] inclusive prefix sums of the counts
     const u32* last;        // [8 ** bits]
-    float* placed;          // [triangles, 4] out: middles, and slots, along the curve
+    float* placed;          // [triangles, 4] out: box centres, and slots, along the curve
     u32 nodes;              // above the blocks
     u32* arrivals;          // [nodes] out: 0
 };
@@ -127,13 +126,13 @@ SDF_KERNEL(sdf_packet_centres, WARP, i) {
     ((Float4*)a.placed)[i + a.end[cell] - a.last[cell]] = quad(0.5f * (load3(b.v) + load3(b.v + 3)), bits_float(i));
 }
 
-// What is cut by a warp: triangles that follow one another, along the longest side of the box around their middles.
+// A warp's median cut through contiguous triangles, across the longest side of their centres' bounding box.
 struct Cut {
     const Float4* from;
     u32 count, thread;
     F3 axis;
     float low, scale;
-    u32 middle, before;  // the bin in which the cut is, and how many triangles are in the bins before it
+    u32 middle, before;  // the cut's bin, and the triangle count in earlier bins
 
     METHOD u32 bin(Float4 q) const { return min_of((u32)((dot(xyz(q), axis) - low) * scale), SDF_CUT_BINS - 1); }
     METHOD void choose_axis() {
@@ -174,13 +173,13 @@ struct Cut {
         middle = reduce_min(middle);
         before = reduce_min(before);
     }
-    // The left ones first, as far as 1 / 256 of the side tells them apart; of those in the middle bin, the first ones.
+    // Stores the left half first, resolved to 1 / 256 of the side; the cut's bin contributes its first entries.
     METHOD void store(Float4* to, u32 left) const {
         u32 lefts = 0, middles = 0, lower = (1u << thread) - 1;
         Float4 next = from[min_of(thread, count - 1)];
         for (u32 j = thread; j < count + thread; j += SDF_WARP) {
             Float4 q = next;
-            next = from[min_of(j + SDF_WARP, count - 1)];  // comes while this one is dealt with
+            next = from[min_of(j + SDF_WARP, count - 1)];  // loaded during this iteration
             u32 own = j < count ? bin(q) : SDF_NONE, same = warp_ballot(own == middle);
             bool first_ones = before + middles + (u32)popcount(same & lower) < left;
             bool goes = own < middle || (own == middle && first_ones);
@@ -191,14 +190,14 @@ struct Cut {
         }
     }
 };
-// A warp for each `size` triangles, which it cuts in halves until they have `until`.
+// One warp per `size` triangles, halved repeatedly down to `until`.
 struct sdf_packet_cut_args {
     u32 n;  // 32 x parts
     u32 triangles;
-    u32 size;       // of a part, in triangles; the last one may have less
-    u32 until;      // parts are cut in halves until they have this size
+    u32 size;       // triangles per part; the last may have fewer
+    u32 until;      // final part size
     float* placed;  // [triangles, 4] in and out
-    float* cut;     // [triangles, 4] out: after an odd number of halvings, the parts are here
+    float* cut;     // [triangles, 4] out: the result after an odd number of halvings
 };
 SDF_KERNEL(sdf_packet_cut, WARP, i) {
     SDF_SHARED u32 memory[SDF_BLOCK_WARPS][SDF_CUT_BINS];
@@ -208,7 +207,7 @@ SDF_KERNEL(sdf_packet_cut, WARP, i) {
     for (u32 size = a.size; size > a.until; size /= 2) {
         for (u32 part = 0; part < count; part += size) {
             Cut c = {from + part, min_of(size, count - part), i % SDF_WARP};
-            c.middle = SDF_CUT_BINS;  // all are left ones
+            c.middle = SDF_CUT_BINS;  // everything goes left
             if (c.count > size / 2) {
                 c.choose_axis();
                 c.choose_bin(bins, size / 2);
@@ -222,8 +221,8 @@ SDF_KERNEL(sdf_packet_cut, WARP, i) {
     }
 }
 
-// Bounds along the coordinate axes, from which boxes of nodes above the blocks are made: 32 in 6 x 32 numbers. Those of
-// what a whole warp holds go to `place`.
+// Axis-aligned bounds, for the boxes above the blocks: 32 in 6 x 32 numbers. gather_bounds stores the bounds over a
+// whole warp at `place`.
 FN float* bounds_at(const float* bounds, u32 place) {
     return (float*)bounds + 6 * SDF_WARP * (size_t)(place / SDF_WARP) + place % SDF_WARP;
 }
@@ -236,7 +235,7 @@ FN Box gather_bounds(const Box& own, float* bounds, u32 place, bool stores) {
     return b;
 }
 
-// What a triangle's distance takes, in one piece: its corners, one over its squared lengths, its slot and id.
+// A triangle's record for distances: corners, inverse squared lengths, slot and id.
 FN void store_record(float* records, u32 place, const float* t, u32 slot, u32 id) {
     Float4* out = (Float4*)records + 4 * (size_t)place;
     PreparedTriangle<float> f = facet(load3(t), load3(t + 3), load3(t + 6));
@@ -245,8 +244,8 @@ FN void store_record(float* records, u32 place, const float* t, u32 slot, u32 id
     out[2] = quad(load3(t + 6), f.over_bc);
     out[3] = quad(vec(f.over_n, bits_float(slot), bits_float(id)), 0.f);
 }
-// Sorts what neighbouring threads hold, as many as `together`, a power of two, along the longest side of the box around
-// it. What does not exist stays behind the rest.
+// Sorts the entries of `together` neighbouring threads, a power of two, along their bounding box's longest side.
+// Missing entries stay at the end.
 FN Float4 sort_along_box(Float4 q, u32 thread, u32 together, bool exists) {
     F3 p = xyz(q), low = p, high = p;
     for (u32 k = 1; k < together; k *= 2) {
@@ -268,28 +267,28 @@ FN Float4 sort_along_box(Float4 q, u32 thread, u32 together, bool exists) {
     u32 from = key % SDF_WARP;
     return quad(vec(got(q.x, from), got(q.y, from), got(q.z, from)), got(q.w, from));
 }
-// The box of a node above the blocks.
+// Axis-aligned box of a node above the blocks.
 FN Obb aabb(const Box& bounds) {
     F3 low = load3(bounds.v), high = load3(bounds.v + 3), middle = 0.5f * (low + high),
        margin = SDF_TURNED_MARGIN * vec(1.f, 1.f, 1.f);
     Obb box = {middle, (high - middle) + margin, vec(1.f, 0.f, 0.f), vec(0.f, 1.f, 0.f), vec(0.f, 0.f, 1.f)};
     return box;
 }
-// A warp for each block: its triangles, cut by medians into parts, and the boxes of all of them. The last child of a
-// node that is done goes on with the node, up to the root, as in `reduce_bottom_up`.
+// One warp per block: sorts its triangles into parts by medians, and computes all boxes. The last child to finish
+// continues with its parent, up to the root, as in `reduce_bottom_up`.
 struct sdf_packet_blocks_args {
-    u32 n;  // places: 32 x blocks
+    u32 n;  // positions: 32 x blocks
     u32 triangles;
     const float* triangle;   // [triangles, 9]
     const u32* triangle_id;  // [triangles]
     const float* placed;     // [triangles, 4]
-    u32* arrivals;           // [above] in and out, nodes above the blocks: how many children are done; 0 before
-    u32* slot_place;         // [triangles] out: places by slot
-    float* record;           // [n, 16] out: what their distances take
-    float* box;              // [nodes, 4, 32, 4] out, blocks and nodes: the boxes of their children
-    float* part;             // [ceil(n / 128), 4, 32, 4] out: the boxes of 4 triangles each
-    float* bounds;           // [above, 6, 32] out: as box, along the coordinate axes
-    u32* level_start;        // [levels] out: each level's first node
+    u32* arrivals;           // [above] in and out: finished children per node above the blocks; 0 before
+    u32* slot_place;         // [triangles] out: positions by slot
+    float* record;           // [n, 16] out: distance records
+    float* box;              // [nodes, 4, 32, 4] out: child boxes of blocks and nodes
+    float* part;             // [ceil(n / 128), 4, 32, 4] out: boxes for 4 triangles each
+    float* bounds;           // [above, 6, 32] out: as box, axis-aligned
+    u32* level_start;        // [levels] out: first node of each level
 };
 SDF_KERNEL(sdf_packet_blocks, WARP, i) {
     u32 block = i / SDF_WARP, thread = i % SDF_WARP;
@@ -317,7 +316,7 @@ SDF_KERNEL(sdf_packet_blocks, WARP, i) {
     Box own = triangle_box(t);
     if (i == 0) a.level_start[0] = 0;
     for (u32 level = 0, node = block, count = blocks, start = blocks;; level++) {
-        // Of the level above: its first node is `start`, its bounds are here.
+        // The level above starts at node `start`; these are its bounds.
         float* bounds = a.bounds + 6 * SDF_WARP * (size_t)(start - blocks);
         Box all = gather_bounds(own, bounds, node, thread == 0);
         if (level) box = aabb(all);
@@ -327,7 +326,7 @@ SDF_KERNEL(sdf_packet_blocks, WARP, i) {
         u32 parent = node / SDF_WARP, children = min_of(count - SDF_WARP * parent, (u32)SDF_WARP);
         u32 before = shfl(thread == 0 ? fetch_add_acq_rel(a.arrivals + start - blocks + parent) : 0, 0);
         if (before + 1 < children) return;
-        warp_sync();  // what thread 0 may see now, others may, too
+        warp_sync();  // writes visible to thread 0 become visible to all
         const float* from = bounds_at(bounds, SDF_WARP * parent + min_of(thread, children - 1));
         for (int k = 0; k < 6; k++) own.v[k] = from[SDF_WARP * k];
         node = parent;

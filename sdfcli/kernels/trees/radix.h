@@ -1,35 +1,34 @@
-// The bounding volume hierarchy over triangles in Morton order: the binary radix tree of Karras (2012), then a refit.
+// Bounding volume hierarchy over triangles in Morton order: Karras' binary radix tree (2012), then a refit.
 //
-// A tree over n triangles has n - 1 internal nodes. A child is an internal node's number, or a leaf: the triangle's
-// slot, its place in Morton order. Child pairs and boxes lie in separate arrays (the thesis's hybrid SoA): a node's
-// children are read only after its box has passed.
+// A tree over n triangles has n - 1 internal nodes. A child is an internal node's index, or a leaf: the triangle's
+// slot, its index in Morton order. Child pairs and boxes are in separate arrays (the thesis's hybrid SoA): a node's
+// children are loaded only after its box has passed.
 //
 // INTERFACE
-//   RadixTree      the nodes, as kernels read them
-//   SDF_STACK      the stack that a walk down needs
-//   reduce_bottom_up          from each leaf to the root, with what subtrees come to
-//   child_box      the box of a child
-//   sdf_bvh_build  the nodes, one a thread
-//   sdf_bvh_refit  their boxes, one thread a leaf
+//   RadixTree      the nodes, for kernels
+//   SDF_STACK      stack size for a traversal
+//   reduce_bottom_up          combines subtree values from the leaves to the root
+//   child_box      a child's box
+//   sdf_bvh_build  the nodes, one thread each
+//   sdf_bvh_refit  their boxes, one thread per leaf
 #ifndef SDFCLI_TREES_RADIX_H
 #define SDFCLI_TREES_RADIX_H
 #include "base/kernel.h"
 #include "geometry/boxes.h"
 #include "trees/child.h"
 
-// Every step down the radix tree lengthens the common prefix, which is between 0 and 64 + 31 bits long (a 64-bit key,
-// then the place of the triangle), and a traversal holds at most one postponed sibling a step: the stack cannot
-// overflow.
+// Each step down the radix tree lengthens the common prefix, at most 64 + 31 bits (a 64-bit key, then the triangle's
+// index), and a traversal postpones at most one sibling per step: the stack cannot overflow.
 #define SDF_STACK 96
 
-// Length of the common prefix of two keys. Equal keys are told apart by their place, as if it were appended to the key.
+// Length of two keys' common prefix. Equal keys differ by their index, as if appended to the key.
 FN int common_prefix(const u64* keys, int n, int i, int j) {
     if (j < 0 || j >= n) return -1;
     u64 differ = keys[i] ^ keys[j];
     return differ ? clz(differ) : 64 + clz((u32)i ^ (u32)j);
 }
 
-// One internal node: its direction, its other end, its split (Karras 2012, section 4).
+// One internal node: its direction, other end, and split (Karras 2012, section 4).
 struct sdf_bvh_build_args {
     u32 n;  // internal nodes: triangles - 1
     u32 triangles;
@@ -69,15 +68,14 @@ struct RadixTree {
     const u32* node_parent;  // [triangles - 1]
     const u32* leaf_parent;  // [triangles]
 };
-// Walks from a leaf towards the root, with what its subtree comes to. The first child that arrives at a node stops, the
-// second one goes on with join(node, left, right), for which it loads its sibling: each node is visited once, after
-// both of its children.
+// Combines values from a leaf towards the root. The first child to arrive at a node stops; the second continues with
+// join(node, left, right), loading its sibling. Each node is visited once, after both children.
 template <class Value, class Load, class Join>
 FN void reduce_bottom_up(const RadixTree& tree, u32* arrivals, u32 leaf, Value own, Load load, Join join) {
     u32 from = make_leaf(leaf), node = tree.leaf_parent[leaf];
     while (node != SDF_NONE) {
         const u32 left = tree.child[2 * (size_t)node], right = tree.child[2 * (size_t)node + 1];
-        const u32 above = tree.node_parent[node];  // all three come while this one arrives
+        const u32 above = tree.node_parent[node];  // all three load while this one arrives
         if (fetch_add_acq_rel(arrivals + node) == 0u) return;
         if (left == from)
             own = join(node, own, load(right));

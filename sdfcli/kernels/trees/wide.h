@@ -1,34 +1,34 @@
-// The CPU's wide tree, which distance/simd.h walks: nodes of sixteen children over blocks of sixteen triangles.
+// The CPU's wide tree, traversed by distance/simd.h: nodes with sixteen children over blocks of sixteen triangles.
 //
 // INTERFACE
-//   SDF_WIDE        children of a node, triangles of a block
-//   sdf_wide_build  the blocks, or the nodes of one level
+//   SDF_WIDE        children per node, triangles per block
+//   sdf_wide_build  the blocks, or one level's nodes
 #ifndef SDFCLI_TREES_WIDE_H
 #define SDFCLI_TREES_WIDE_H
 #include "base/kernel.h"
 #include "geometry/boxes.h"
 #include "geometry/turned.h"
 
-constexpr int SDF_WIDE = SDF_LANES;  // children of a node, triangles of a block
+constexpr int SDF_WIDE = SDF_LANES;  // children per node, triangles per block
 
-#define SDF_WIDE_BLOCK (7 * SDF_WIDE)  // floats of a block: its frame, and its triangles' bounds
+#define SDF_WIDE_BLOCK (7 * SDF_WIDE)  // floats per block: its frame, and its triangles' bounds
 
-// One block or node of the wide tree: its box goes into its lane of the node above.
+// One block or node of the wide tree: its box becomes a lane in its parent.
 struct sdf_wide_build_args {
-    u32 n;  // blocks of 16 triangles, or nodes of one level of the wide tree
+    u32 n;  // blocks of 16 triangles, or nodes on one level
     u32 triangles;
     const float* triangle;  // [triangles, 9]
-    const u32* block_slot;  // [triangles] the slots in the order of the blocks
-    float* block;           // [n, 7, 16] out, for blocks; null for nodes: a frame, and 16 triangles' bounds in it
-    const float* own;       // [n, 6, 16] for nodes: the boxes of their children
-    float* above;           // [ceil(n / 16), 6, 16] out: boxes as the next level has them, filled up with empty ones
+    const u32* block_slot;  // [triangles] slots in block order
+    float* block;           // [n, 7, 16] out, for blocks; null for nodes: a frame, and the 16 triangles' bounds in it
+    const float* own;       // [n, 6, 16] for nodes: their children's boxes
+    float* above;           // [ceil(n / 16), 6, 16] out: boxes for the next level, padded with empty ones
 };
 FN const float* triangle_of_block(const sdf_wide_build_args& a, u32 block, u32 k) {
     return a.triangle + 9 * (size_t)a.block_slot[SDF_WIDE * block + k];
 }
 
-// A block's frame: axes that are turned as its triangles lie. In it neighbouring triangles are nearly flat, where boxes
-// along the coordinate axes are as thick as long.
+// A block's frame: axes oriented along its triangles. Neighbouring triangles are nearly flat in it, where axis-aligned
+// boxes are as thick as long.
 struct Frame {
     F3 middle, x, y, z;
 };
@@ -47,15 +47,14 @@ FN Box bounds_in(const Frame& f, const float* t) {
     }
     return b;
 }
-// A block's frame, half the lengths of the box around its triangles there, and their bounds; lanes without a triangle
-// are empty.
+// A block's frame, the half lengths of its triangles' box there, and the triangles' bounds; unused lanes are empty.
 FN void build_block(const sdf_wide_build_args& a, u32 block) {
     u32 count = min_of((u32)SDF_WIDE, a.triangles - SDF_WIDE * block);
     F3 n = vec(0.f, 0.f, 0.f);
     for (u32 k = 0; k < count; k++) {
         const float* t = triangle_of_block(a, block, k);
         F3 own = cross(load3(t + 3) - load3(t), load3(t + 6) - load3(t));
-        n = dot(own, n) < 0.f ? n - own : n + own;  // whichever way faces are turned
+        n = dot(own, n) < 0.f ? n - own : n + own;  // whichever way faces are oriented
     }
     Axes axes = turned_axes(n);
     Frame f = {load3(triangle_of_block(a, block, 0)), SDF_NEARER * axes.x, SDF_NEARER * axes.y, SDF_NEARER * axes.z};

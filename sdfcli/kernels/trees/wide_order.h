@@ -1,12 +1,11 @@
-// The order of triangles in the wide tree: halves of halves, each cut across its longest side (as Bentley's k-d tree,
-// 1975, is built), down to blocks of sixteen. Cuts lie where whole nodes end, so that no lane but the last ones is
-// empty. Blocks are nearly square, which those along a space-filling curve are not, and touch fewer balls around
-// points.
+// The wide tree's triangle order: recursive cuts across the longest side (as in Bentley's k-d tree, 1975), down to
+// blocks of sixteen. Cuts coincide with node ends, so only the last lanes can be empty. Blocks are nearly square,
+// unlike space-filling curve segments, and intersect fewer balls around points.
 //
-// On the CPU only. The order is the same with any number of threads: parts are cut independently of one another.
+// CPU only. The order does not depend on the thread count: parts are cut independently.
 //
 // INTERFACE
-//   wide_order  the slots in the order of the blocks
+//   wide_order  the slots in block order
 #ifndef SDFCLI_TREES_WIDE_ORDER_H
 #define SDFCLI_TREES_WIDE_ORDER_H
 #include <algorithm>
@@ -16,7 +15,7 @@
 struct sdf_wide_order_args {
     u32 n;                  // triangles
     const float* triangle;  // [n, 9]
-    u32* block_slot;        // [n] out: the slots in the order of the blocks
+    u32* block_slot;        // [n] out: slots in block order
     float* placed;          // [n, 4] scratch
     u32 parts;              // (n + 15) / 16
     u32* part;              // [2, parts, 2] scratch
@@ -31,7 +30,7 @@ struct Placed {
 };
 
 struct Part {
-    u32 first, last;  // no more than SDF_WIDE, or several whole nodes: so there are never more parts than blocks
+    u32 first, last;  // at most SDF_WIDE, or several whole nodes: so parts never outnumber blocks
 };
 
 Placed placed(const float* t, u32 slot) {
@@ -55,7 +54,7 @@ int longest_side(const Placed* first, const Placed* last) {
     return axis;
 }
 
-// Cuts a part in two; returns where.
+// Cuts a part in two; returns the position.
 u32 cut(Placed* placed, Part part) {
     u32 count = part.last - part.first, unit = SDF_WIDE;
     while ((u64)unit * SDF_WIDE < count) unit *= SDF_WIDE;
@@ -68,7 +67,7 @@ u32 cut(Placed* placed, Part part) {
     return part.first + left;
 }
 
-// run(n, f) calls f(0) .. f(n - 1), some of them at once.
+// run(n, f) calls f(0) .. f(n - 1), some concurrently.
 template <class Run>
 void wide_order(const sdf_wide_order_args& a, const Run& run) {
     Placed* all = (Placed*)a.placed;

@@ -1,8 +1,8 @@
-// Uniform grids over the unit cube: side^3 nodes, x fastest, the corners of an octree whose cells all have one size.
+// Uniform grids over the unit cube: side^3 nodes, x fastest, the corners of an octree with equal cells.
 //
 // INTERFACE
-//   node_of, node_position  a node's place on the grid, and in the unit cube
-//   sdf_grid_doubt          nodes whose sign has to be asked for
+//   node_of, node_position  a node's grid indices, and its position in the unit cube
+//   sdf_grid_doubt          nodes whose sign must be queried
 //   sdf_grid_sign           signs along rows of nodes
 #ifndef SDFCLI_UNIFORM_GRID_H
 #define SDFCLI_UNIFORM_GRID_H
@@ -19,14 +19,14 @@ FN F3 node_position(Lattice at, float spacing) {
     return vec((float)at.x * spacing, (float)at.y * spacing, (float)at.z * spacing);
 }
 
-// Whose sign has to be asked for. The balls that the distances of two neighbours leave empty of surface cover the edge
-// between them if they meet: then the signs are the same. A distance above the spacing may be too large, for a ball of
-// the spacing's size covers the edge alone. A row begins outside, where the domain does.
+// Nodes whose sign must be queried. Each distance gives a ball without surface. If two neighbours' balls meet, they
+// cover the edge between them, and the signs agree. A distance above the spacing may be overestimated, as a ball with
+// the spacing as radius covers the edge alone. A row begins outside, on the domain's boundary.
 struct sdf_grid_doubt_args {
     u32 n;  // nodes: side^3
     u32 side;
     float spacing;          // 1 / (side - 1), a power of two
-    const float* distance;  // [n] unsigned, and right where it is not above the spacing
+    const float* distance;  // [n] unsigned, correct up to the spacing
     u8* sign;               // [n] out: SDF_AS_BEFORE or SDF_TO_ASK
 };
 SDF_KERNEL(sdf_grid_doubt, PLAIN, i) {
@@ -34,12 +34,12 @@ SDF_KERNEL(sdf_grid_doubt, PLAIN, i) {
     a.sign[i] = inherits ? SDF_AS_BEFORE : SDF_TO_ASK;
 }
 
-// Hands the signs on along a row of nodes, and makes the distances inside negative.
+// Propagates signs along a row of nodes, and negates the distances inside.
 struct sdf_grid_sign_args {
     u32 n;  // rows: side^2
     u32 side;
-    const u8* sign;   // [n, side] of every node: 1 inside, 0 outside, or SDF_AS_BEFORE
-    float* distance;  // [n, side] in and out: of every node
+    const u8* sign;   // [n, side] per node: 1 inside, 0 outside, or SDF_AS_BEFORE
+    float* distance;  // [n, side] in and out: per node
 };
 SDF_KERNEL(sdf_grid_sign, PLAIN, row) {
     u8 inside = 0;

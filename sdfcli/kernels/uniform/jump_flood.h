@@ -1,34 +1,34 @@
-// Jump flooding (Rong and Tan 2006) in three dimensions: every node of a grid learns of a seed that is, nearly always,
-// the nearest one. A node carries its seed's number; positions lie in a table, so a node takes 4 bytes and not 16.
+// Jump flooding (Rong and Tan 2006) in three dimensions: every grid node receives a seed, nearly always the nearest. A
+// node stores its seed's index, positions are in a table: 4 bytes per node instead of 16.
 //
 // INTERFACE
 //   sdf_flood_pass      one pass
-//   sdf_flood_distance  distances to the triangles of the seeds
+//   sdf_flood_distance  distances to the seeds' triangles
 #ifndef SDFCLI_UNIFORM_JUMP_FLOOD_H
 #define SDFCLI_UNIFORM_JUMP_FLOOD_H
 #include "base/kernel.h"
 #include "geometry/triangle.h"
 #include "uniform/grid.h"
 
-// One pass: a node takes the nearest of the seeds that it and the 26 nodes `step` away carry. Ties go to the smaller
-// number, so that the answer does not depend on the order in which they are looked at. Distance and number are compared
-// as one integer (floats from 0 on are ordered as their bits are), which spares the CPU unforeseeable branches.
+// One pass: a node takes the nearest seed among its own and the 26 nodes' `step` away. Ties go to the smaller index, so
+// the result does not depend on the order. Distance and index are compared as one integer (non-negative floats sort
+// like their bits), which spares the CPU unpredictable branches.
 struct sdf_flood_pass_args {
     u32 n;  // nodes: side^3
     u32 side;
     float spacing;
     u32 step;               // in nodes
     const float* position;  // [seeds, 3]
-    const u32* carried;     // [n] numbers of seeds; SDF_NONE: none yet
+    const u32* carried;     // [n] seed indices; SDF_NONE: none yet
     u32* nearer;            // [n] out
 };
 SDF_KERNEL(sdf_flood_pass, PLAIN, i) {
     Lattice at = node_of(a.side, i);
     F3 p = node_position(at, a.spacing);
-    u64 best = ~0ull;  // SDF_NONE, farther than anything
+    u64 best = ~0ull;  // SDF_NONE, farther than any seed
     u32 last = SDF_NONE;
     for (u32 dz = 0; dz < 3; dz++) {
-        u32 z = at.z + (dz - 1) * a.step;  // below zero it wraps, and is beyond the side too
+        u32 z = at.z + (dz - 1) * a.step;  // wraps around below zero, hence exceeds the side
         if (z >= a.side) continue;
         for (u32 dy = 0; dy < 3; dy++) {
             u32 y = at.y + (dy - 1) * a.step;
@@ -48,12 +48,12 @@ SDF_KERNEL(sdf_flood_pass, PLAIN, i) {
     a.nearer[i] = (u32)best;
 }
 
-// The distance to the triangle that a node's seed lies on. It is never below the distance to the mesh.
+// Distance to the triangle that contains a node's seed, never below the distance to the mesh.
 struct sdf_flood_distance_args {
     u32 n;  // nodes: side^3
     u32 side;
     float spacing;
-    const u32* carried;     // [n] numbers of seeds or SDF_NONE
+    const u32* carried;     // [n] seed indices or SDF_NONE
     const u32* slot;        // [seeds] their triangles
     const float* triangle;  // [triangles, 9]
     float* distance;        // [n] out: the largest float without a seed

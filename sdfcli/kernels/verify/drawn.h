@@ -10,23 +10,23 @@
 struct sdf_points_drawn_args {
     u32 n;  // points
     u32 faces;
-    const u32* order;  // [n] that of the shares: neighbours come after each other
+    const u32* order;  // [n] sorts the shares: neighbouring points are processed together
     Domain domain;
-    const double* sums;    // [faces] the running sums of the faces' areas
-    const double* share;   // [n] of all area that comes before a point
-    const double* weight;  // [n, 3] of its face's corners
+    const double* sums;    // [faces] prefix sums of face areas
+    const double* share;   // [n] fraction of the total area before a point
+    const double* weight;  // [n, 3] barycentric weights
     const double* vertex;  // [vertices, 3]
     const u32* face;       // [faces, 3]
-    const double* way;     // [n, 3] the direction in which a point leaves the surface; null: it does not
-    const double* far;     // [n] how many widths it goes
+    const double* way;     // [n, 3] direction of a point's offset from the surface; null: none
+    const double* far;     // [n] offset in widths
     double width;
-    double* point;   // [n, 3] out: within the domain, if they leave the surface
-    double* normal;  // [n, 3] out: the face's unit normal, 0 if it has no area; null: not wanted
+    double* point;   // [n, 3] out: offset points are clamped to the domain
+    double* normal;  // [n, 3] out: the face's unit normal, 0 if it has no area; null: not needed
 };
 SDF_KERNEL(sdf_points_drawn, PLAIN, k) {
     u32 i = a.order[k];
     double drawn = a.share[i] * a.sums[a.faces - 1];
-    u32 first = 0, last = a.faces - 1;  // the first face whose sum is not below the point's; or else the last one
+    u32 first = 0, last = a.faces - 1;  // the first face whose sum is not below the point's, otherwise the last one
     while (first < last) {
         u32 middle = first + (last - first) / 2;
         if (a.sums[middle] < drawn)

@@ -1,11 +1,11 @@
-// The reference that fields are judged by: distance and winding number in double precision. It shares only the vector
-// arithmetic with the kernels that build fields: the tree, the point-triangle distance and the sign are all its own.
+// Float64 reference for verifying fields: distance and winding number. It shares only the vector arithmetic with the
+// kernels that build fields: the tree, the point-triangle distance and the sign are independent.
 //
-// THE TREE is a complete binary tree of boxes, made by median splits. Node k has the children 2 k + 1 and 2 k + 2; the
-// last `leaves` nodes are leaves, of leaf_size triangles each. A triangle that fills up the last places is one point of
-// the surface three times: it changes no distance and no winding number.
+// THE TREE is a complete binary tree of boxes, built by median splits. Node k has the children 2 k + 1 and 2 k + 2; the
+// last `leaves` nodes are leaves with leaf_size triangles each. Padding triangles repeat one surface point three times,
+// which changes no distance and no winding number.
 //
-// COORDINATES are such that the surface has about unit size near the origin.
+// COORDINATES are scaled so that the surface has about unit size near the origin.
 //
 // INTERFACE
 //   sdf_exact_distance  distances
@@ -15,8 +15,8 @@
 #include "base/kernel.h"
 #include "base/vec.h"
 
-// A walk goes down at most 31 levels (the number of leaves is a power of two below 2^32) and postpones at most one
-// sibling at each of them, beside the node that it is at.
+// A traversal descends at most 31 levels (the leaf count is a power of two below 2^32) and postpones at most one
+// sibling per level, besides the current node.
 #define SDF_EXACT_STACK 33
 
 // ---- Distance ----
@@ -36,13 +36,14 @@ FN double exact_segment_distance_sq(D3 p, D3 a, D3 b) {
     return dot(r, r);
 }
 
-// Squared distance from p to the triangle a b c, by the Voronoi region that p lies in (Ericson 2005, Real-Time
+// Squared distance from p to the triangle a b c, by the Voronoi region that contains p (Ericson 2005, Real-Time
 // Collision Detection, 5.1.5). Two changes make it safe for slivers:
-//  - the edges' regions are told by triple products with the normal n. Ericson's equal expression through dot products
-//    (Lagrange's identity) cancels where n is small;
-//  - over the face, the height is measured from the foot of the perpendicular and not from a corner, so that an error
-//    of n counts only in second order.
-// Where n is below 1e-10 of the product of its edges, the face is narrower than its height's error: only edges count.
+//  - the edges' regions are determined by triple products with the normal n. Ericson's equal expression through dot
+//    products (Lagrange's identity) cancels where n is small;
+//  - over the face, the height is measured from the perpendicular's foot instead of a corner, so an error in n enters
+//    only in second order.
+// Where n is below 1e-10 times the product of its edges, the face is narrower than its height's error: only edges
+// count.
 FN double exact_triangle_distance_sq(D3 p, D3 a, D3 b, D3 c) {
     D3 ab = b - a, ac = c - a, bc = c - b, ap = p - a, bp = p - b, cp = p - c, n = cross(ab, ac);
     double n_sq = dot(n, n);
@@ -63,12 +64,12 @@ FN double exact_triangle_distance_sq(D3 p, D3 a, D3 b, D3 c) {
 
 struct ExactTree {
     u32 leaves;              // a power of two
-    u32 leaf_size;           // triangles in each leaf
+    u32 leaf_size;           // triangles per leaf
     const double* triangle;  // [leaves, leaf_size, 9]
     const double* box;       // [2 * leaves - 1, 6] node k has the children 2 k + 1 and 2 k + 2
 };
 
-// Nearer child first; a node is dropped once it is not nearer than the best triangle so far.
+// Nearer child first; nodes no nearer than the best triangle so far are pruned.
 struct sdf_exact_distance_args {
     u32 n;
     const double* points;  // [n, 3]
@@ -103,22 +104,22 @@ SDF_KERNEL(sdf_exact_distance, PLAIN, i) {
 // ---- Winding number ----
 //
 // Seen from p, the surface covers the sphere of directions; the generalised winding number (Jacobson, Kavan, Sorkine
-// 2013) is how often it does so on average. How often it covers ONE direction d is the signed number of times that the
-// ray p + t d leaves through the surface. To get from there to the average, only the surface's boundary is needed
-// (Martens, Bessmeltsev 2025, "One-Shot Method for Computing Generalized Winding Numbers"; Martens, Trettner,
-// Bessmeltsev 2026, "The Antipodal Method"): fans of great-circle triangles from the antipode -d over the boundary's
-// edges have the same boundary on the sphere as the surface has, so both cover all directions equally often but for a
-// constant; and no such triangle covers d. Hence
+// 2013) is the average covering multiplicity. The multiplicity in ONE direction d is the signed number of exits through
+// the surface along the ray p + t d. To derive the average from it, only the surface's boundary is needed (Martens,
+// Bessmeltsev 2025, "One-Shot Method for Computing Generalized Winding Numbers"; Martens, Trettner, Bessmeltsev 2026,
+// "The Antipodal Method"). Fans of great-circle triangles from the antipode -d over the boundary's edges have the same
+// boundary on the sphere as the surface, so their multiplicities differ by a constant; and no such triangle covers d.
+// Hence
 //     w = crossings of the ray + (sum of the solid angles of (-d, i, j) over all open edges i -> j) / 4 pi.
-// An open edge is one that triangles use more often in one direction than in the other.
+// An open edge is used by triangles more often in one direction than in the other.
 
 #define SDF_EXACT_FOUR_PI 12.566370614359172
 
 // A triple product a . (b x c) of differences to p is off by less than 16 half units in the last place of |a| |b| |c|,
-// which is 1.8e-15 of it. More than twice that, squared:
+// a relative error of 1.8e-15. More than twice this bound, squared:
 #define SDF_EXACT_UNSURE_SQ 1.6e-29
 
-// The sign of a triple product; 0 where rounding may have made it. lengths_sq: of its three vectors, multiplied.
+// A triple product's sign; 0 where rounding may have changed it. lengths_sq: product of its vectors' squared lengths.
 FN int exact_sign(double product, double lengths_sq) {
     if (product * product <= SDF_EXACT_UNSURE_SQ * lengths_sq) return 0;
     return product > 0.0 ? 1 : -1;
@@ -127,10 +128,10 @@ FN int exact_sign(double product, double lengths_sq) {
 enum Crossing { MISSES, LEAVES, ENTERS, UNSURE };
 
 // How the ray from the origin along d meets the triangle a b c: d must lie between the three planes through the origin
-// and an edge each, and the origin behind the triangle. For a hit all four determinants have one sign, +1 if the ray
-// leaves a surface whose triangles are counter-clockwise from outside; two certain opposite signs are a miss. Certain
-// signs are those of exact arithmetic, so the triangles at an edge agree on it: no ray slips through or counts twice.
-// A single point three times is missed by every ray.
+// and one edge each, and the origin behind the triangle. For a hit all four determinants have the same sign, +1 if the
+// ray leaves a surface with triangles counter-clockwise from outside; two certain opposite signs are a miss. Certain
+// signs equal exact arithmetic's, so the triangles at an edge agree on it: no ray slips through or counts twice. Every
+// ray misses a point repeated three times.
 FN Crossing exact_crossing(D3 d, D3 a, D3 b, D3 c) {
     D3 ab = cross(a, b);
     double a_sq = dot(a, a), b_sq = dot(b, b), c_sq = dot(c, c);
@@ -149,7 +150,7 @@ FN bool exact_ray_meets_box(D3 p, D3 inverse, const double* box) {
     double z0 = (box[2] - p.z) * inverse.z, z1 = (box[5] - p.z) * inverse.z;
     double enter = max_of(max_of(min_of(x0, x1), min_of(y0, y1)), max_of(min_of(z0, z1), 0.0));
     double leave = min_of(max_of(x0, x1), min_of(max_of(y0, y1), max_of(z0, z1)));
-    return enter <= leave * 1.000000000000002;  // no hit is lost: each of the six is off by 3 half units at most
+    return enter <= leave * 1.000000000000002;  // loses no hit: each of the six is off by 3 half units at most
 }
 
 struct sdf_exact_winding_args {
@@ -158,12 +159,12 @@ struct sdf_exact_winding_args {
     u32 rays;              // at least 1
     const double* points;  // [n, 3]
     ExactTree tree;
-    const double* open_edge;     // [open_edges, 6] from and to
+    const double* open_edge;     // [open_edges, 6] start and end
     const double* multiplicity;  // [open_edges]
-    const double* ray;           // [rays, 3] unit vectors with no zero component, tried in turn
+    const double* ray;           // [rays, 3] unit vectors without zero components, tried in turn
     double* winding;             // [n] out
 };
-// The signed number of crossings; *sure becomes false if the ray grazes a triangle or its edge, or p lies on one.
+// Signed number of crossings; *sure becomes false if the ray grazes a triangle or its edge, or p lies on one.
 FN int exact_crossings(const sdf_exact_winding_args& a, D3 p, D3 d, bool* sure) {
     D3 inverse = vec(1.0 / d.x, 1.0 / d.y, 1.0 / d.z);
     u32 stack[SDF_EXACT_STACK] = {0};
@@ -187,15 +188,15 @@ FN int exact_crossings(const sdf_exact_winding_args& a, D3 p, D3 d, bool* sure) 
 }
 
 // Solid angle of the triangle (u, a, b), u a unit vector, seen from the origin (van Oosterom, Strackee 1983). *sure
-// becomes false if a is within 4.5e-5 of the direction -u, where rounding turns the side u a of the triangle by more
-// than some 1e-12. atan2 is that of the device's own library: its last bits differ between CPU and GPU.
+// becomes false if a is within 4.5e-5 of the direction -u, where rounding rotates the triangle's side u a by more than
+// about 1e-12. atan2 is the device library's: its last bits differ between CPU and GPU.
 FN double exact_fan_angle(D3 u, D3 a, D3 b, bool* sure) {
     double la = sqrt(dot(a, a)), lb = sqrt(dot(b, b)), ua = dot(u, a);
     if (la + ua <= 1e-9 * la) *sure = false;
     return 2.0 * atan2(dot(u, cross(a, b)), la * lb + dot(a, b) + ua * lb + dot(u, b) * la);
 }
 
-// The solid angle of the fans. The boundary is closed: where each edge starts, another ends.
+// Solid angle of the fans. The boundary is closed: each edge starts where another ends.
 FN double exact_fans(const sdf_exact_winding_args& a, D3 p, D3 antipode, bool* sure) {
     double sum = 0.0;
     for (u32 k = 0; k < a.open_edges; k++) {
@@ -205,7 +206,7 @@ FN double exact_fans(const sdf_exact_winding_args& a, D3 p, D3 antipode, bool* s
     return sum;
 }
 
-// The first ray that grazes nothing decides. If all do, p lies on the surface, where no answer is right.
+// The first ray that grazes nothing decides. If all do, p lies on the surface, where no result is correct.
 SDF_KERNEL(sdf_exact_winding, PLAIN, i) {
     D3 p = load3(a.points + 3 * (size_t)i);
     bool sure = false;

@@ -1,27 +1,27 @@
-// Walls and gaps at points of a surface: what lies opposite, seen from balls that touch the surface there.
+// Wall and gap widths at surface points: the opposite surface, found with balls that touch the surface there.
 //
-// A ball has its centre on the normal of a point, on one side or the other, in the distance of its radius. Its numbers
-// are in the mesh's units, and rounded as NumPy rounds them.
+// A ball's centre lies on a point's normal, on either side, one radius away. Its numbers are in the mesh's units, with
+// NumPy's rounding.
 //
 // INTERFACE
-//   sdf_ball_centres  the centres of balls
-//   sdf_ball_judged   what the surface nearest to the centre says of a ball
-//   sdf_ball_middles  the middle between a ball's point and what lies opposite
+//   sdf_ball_centres  the balls' centres
+//   sdf_ball_judged   classifies a ball by the surface nearest to its centre
+//   sdf_ball_middles  midpoints between a ball's point and the opposite surface
 #ifndef SDFCLI_VERIFY_THICKNESS_H
 #define SDFCLI_VERIFY_THICKNESS_H
 #include "distance/points.h"
 #include "geometry/triangle.h"
 
-// Several rounds of the same balls, one round after the other: in each, the radius is half of that in the one before.
+// Several rounds over the same balls, concatenated: each round halves the radius.
 struct TouchingBalls {
-    const double* point;   // [samples, 3] of the surface, in the mesh's units
-    const double* normal;  // [samples, 3] there: a unit vector, or 0
+    const double* point;   // [samples, 3] on the surface, in the mesh's units
+    const double* normal;  // [samples, 3] at the points: a unit vector, or 0
     const u32* ball;       // [balls] sample k behind the surface is ball k, in front of it ball samples + k
     u32 samples, balls;
-    u32 halvings;   // of the radius in the first of the rounds
-    double widest;  // the radius without any
+    u32 halvings;   // number of halvings of the radius in the first round
+    double widest;  // radius before halving
     Domain domain;
-    double far;  // as in AskedPoints
+    double far;  // see AskedPoints
 };
 
 struct TouchingBall {
@@ -55,9 +55,9 @@ SDF_KERNEL(sdf_ball_centres, PLAIN, i) {
     store_in_cube(a.balls, centre_of(ball_at(a.balls, i)), a.centre + 3 * (size_t)i);
 }
 
-// Whether the cosine of the angle between a normal and that of a triangle is below `least`: SDF_BALL_FULL, 0, or
-// SDF_BALL_DOUBTFUL where the rounding of the corners leaves it open. They are off by 2^-25 in each coordinate, the
-// triangle's normal so by less than 1.1e-7 (|u| + |v|), and its direction by less than twice that over its length.
+// Whether the cosine of the angle between a normal and a triangle's is below `least`: SDF_BALL_FULL if so, 0 if not, or
+// SDF_BALL_DOUBTFUL if the corners' rounding leaves it open. Corners are off by 2^-25 per coordinate, the triangle's
+// normal hence by less than 1.1e-7 (|u| + |v|), and its direction by less than twice this over its length.
 FN u32 turned_away(const float* triangle, D3 normal, double least) {
     D3 corner = load3d(triangle), u = load3d(triangle + 3) - corner, v = load3d(triangle + 6) - corner, n = cross(u, v);
     double length = sqrt_of(dot(n, n)), cosine = dot(n, normal);
@@ -69,15 +69,15 @@ FN u32 turned_away(const float* triangle, D3 normal, double least) {
 struct sdf_ball_judged_args {
     u32 n;  // rounds x balls
     TouchingBalls balls;
-    double opposed;          // cosine: what is nearest lies opposite the point where that of its directions is below
-    double empty;            // distance from the centre of an empty ball to the surface at least, in radii
+    double opposed;          // the nearest surface is opposite the point if their directions' cosine is below
+    double empty;            // an empty ball's minimum distance from the centre to the surface, in radii
     const float* centre;     // [n, 3] in the unit cube
-    const u32* slot;         // [n] of the triangle nearest to the centre
+    const u32* slot;         // [n] triangle nearest to the centre
     const float* triangle;   // [triangles, 9]
     const u32* triangle_id;  // [triangles]
     u8* verdict;             // [n] out: SDF_BALL_*
-    u32* face;               // [n] out: which is that triangle
-    double* width;           // [n] out: from the point to what is nearest, along the normal
+    u32* face;               // [n] out: id of this triangle
+    double* width;           // [n] out: from the point to the nearest surface, along the normal
 };
 SDF_KERNEL(sdf_ball_judged, PLAIN, i) {
     TouchingBall ball = ball_at(a.balls, i);
@@ -100,7 +100,7 @@ struct sdf_ball_middles_args {
     const u32* chosen;    // [n] indices into rounds x balls
     const double* width;  // [rounds x balls]
     float* middle;        // [n, 3] out: in the unit cube
-    double* scale;        // [n] out: what distances from there are multiplied by
+    double* scale;        // [n] out: scale factor for distances from there
 };
 SDF_KERNEL(sdf_ball_middles, PLAIN, i) {
     TouchingBall ball = ball_at(a.balls, a.chosen[i]);

@@ -1,21 +1,21 @@
 // Generalised winding numbers over the binary tree (Barill, Dickson, Schmidt, Levin, Jacobson 2018): the mathematics,
-// and the record of each node. thread.h, simd.h and warp.h sum up.
+// and each node's record. The sums are in thread.h, simd.h and warp.h.
 //
 // INTERFACE
-//   SDF_MOMENTS, node_winding  a node's record, and what it adds to a winding number, times 4 pi
-//   solid_angle                that of a triangle seen from the origin
+//   SDF_MOMENTS, node_winding  a node's record, and its contribution to a winding number, times 4 pi
+//   solid_angle                a triangle's solid angle seen from the origin
 //   grain                      rounds a contribution, so that sums do not depend on their order
-//   WindingTree, corners_at    the tree as kernels read it, and a triangle's corners
-//   sdf_winding_moments        the records, one thread a leaf
+//   WindingTree, corners_at    the tree for kernels, and a triangle's corners
+//   sdf_winding_moments        the records, one thread per leaf
 #ifndef SDFCLI_WINDING_MOMENTS_H
 #define SDFCLI_WINDING_MOMENTS_H
 #include "base/kernel.h"
 #include "trees/radix.h"
 
-// A node's record, 64 bytes: area-weighted centre (3), squared radius around it, sum of area normals (3), area; the
-// first moment, sum of n_i (x_j - c_j), of which only the symmetric part ever counts: xx, yy, zz, xy + yx, xz + zx, yz
-// + zy; and bit by bit the two children. A node farther than its radius times beta counts through its Taylor expansion
-// of order one, a triangle through its solid angle.
+// A node's record, 64 bytes: area-weighted centre (3), squared radius around it, summed area normals (3), area; the
+// first moment, sum of n_i (x_j - c_j), as its symmetric part, since only that matters: xx, yy, zz, xy + yx, xz + zx,
+// yz + zy; and the two children's bits. A node farther away than beta times its radius contributes its first order
+// Taylor expansion, a triangle its solid angle.
 #define SDF_FOUR_PI 12.566370614359172
 
 struct Moments {
@@ -50,7 +50,7 @@ FN Moments child_moments(const sdf_winding_moments_args& a, u32 child) {
     return m;
 }
 
-// The first moment of a child about another centre.
+// Adds a child's first moment about another centre.
 FN void add_first(const Moments& m, F3 centre, float* first) {
     F3 n = m.normal, o = m.centre - centre;
     first[0] += m.first[0] + n.x * o.x;
@@ -84,8 +84,8 @@ SDF_KERNEL(sdf_winding_moments, PLAIN, leaf) {
         });
 }
 
-// atan2 by range reduction and `terms` of the series of the arc tangent: 8 are good for 2e-8, 16 for rounding. No
-// branches: T may be a vector of doubles (base/simd.h).
+// atan2 by range reduction and `terms` terms in the arc tangent series: 8 give 2e-8, 16 full precision. No branches: T
+// may be a vector of doubles (base/simd.h).
 template <class T>
 FN T arc_tangent2(T y, T x, int terms) {
     const double pi = 3.14159265358979323846;
@@ -103,8 +103,8 @@ FN T arc_tangent2(T y, T x, int terms) {
     return select(y < zero, zero - r, r);
 }
 
-// The solid angle of a triangle seen from the origin (van Oosterom and Strackee 1983), positive from the inside of a
-// surface that is oriented outwards.
+// A triangle's solid angle seen from the origin (van Oosterom and Strackee 1983), positive inside a surface oriented
+// outwards.
 template <class T>
 FN T solid_angle(Vec<T> a, Vec<T> b, Vec<T> c, int terms) {
     T la = sqrt_of(dot(a, a)), lb = sqrt_of(dot(b, b)), lc = sqrt_of(dot(c, c));
@@ -121,15 +121,15 @@ FN T node_winding(const float* m, Vec<T> r, T d2) {
     return (zeroth + ((f[0] + f[1] + f[2]) - 3.f * (along * i2))) * i3;
 }
 
-// Rounded to a multiple of 2^-36. Sums of such numbers lose nothing, up to 2^17, so they are the same in any order.
+// Rounds to a multiple of 2^-36. Sums of these are exact up to 2^17, hence independent of order.
 FN double grain(double x) { return x + 98304.0 - 98304.0; }
 
 struct WindingTree {
     u32 triangles;
     const float* triangle;  // [rows, 9]
-    const u32* slots;       // [triangles] where they are in `triangle`; null: one after the other
+    const u32* slots;       // [triangles] rows in `triangle`; null: consecutive
     const float* moments;   // [triangles - 1, 16]
-    const float* box;       // [triangles - 1, 6] of the nodes; may be null
+    const float* box;       // [triangles - 1, 6] node boxes; may be null
 };
 FN const float* corners_at(const WindingTree& tree, u32 place) {
     return tree.triangle + 9 * (size_t)(tree.slots ? tree.slots[place] : place);

@@ -1,7 +1,7 @@
-// The CPU's winding numbers: sixteen points that follow one another, one in each lane, walk the binary tree together. A
-// lane takes the nodes and triangles that its point takes alone: it is out of the walk below a node that counted for it
-// as a whole. Contributions are rounded so that sums do not depend on their order (see winding/moments.h), and so the
-// bits are those of sdf_winding_at.
+// The CPU's winding numbers: sixteen consecutive points, one per lane, traverse the binary tree together. Each lane
+// uses the same nodes and triangles as its point would alone: it is inactive below a node that it has added as a whole.
+// Contributions are rounded so that sums do not depend on their order (see winding/moments.h), hence the bits equal
+// sdf_winding_at's.
 //
 // INTERFACE
 //   sdf_winding_lanes  sdf_winding for the points first .. last - 1
@@ -20,13 +20,13 @@ struct WindingPacket {
     Doubles sum[2];
 };
 
-// A triangle is seen by all points of a half that has one to see it: to bring those together from several triangles
-// takes longer than what it saves.
+// A triangle is evaluated for a whole half if any of its points needs it: gathering points over several triangles takes
+// longer than it saves.
 FN void add_triangle(const float* t, u32 points, bool exact, WindingPacket* q) {
     for (int h = 0; h < 2; h++) {
         u32 mine = points >> SDF_LANES / 2 * h & ((1u << SDF_LANES / 2) - 1u);
         if (!mine) continue;
-        // In double: seen from beside its longest edge, a sliver's angle is lost in the rounding of floats.
+        // In double: seen from beside its longest edge, a sliver's angle is lost in float rounding.
         Vec<Doubles> side[3];
         for (int k = 0; k < 3; k++)
             side[k] = Vec<Doubles>{Doubles(t[3 * k]), Doubles(t[3 * k + 1]), Doubles(t[3 * k + 2])} - q->half[h];
@@ -41,9 +41,9 @@ FN void add_node(const float* m, const Vec<FloatV>& r, FloatV d2, u32 points, Wi
     q->sum[1] = q->sum[1] + grain(seen.last);
 }
 
-// So many nodes are looked at before the first of their children is: what children are made of is on its way from
-// memory meanwhile. The stack holds at most twice as many nodes for each step down the tree: what a round leaves on it
-// begins at least a step below what the round underneath left, since that was not used up.
+// Number of nodes processed before their children, whose records are prefetched meanwhile. The stack holds at most
+// twice as many nodes per step down the tree: a round's remaining nodes start at least one level below the remaining
+// nodes of the round underneath, which was not used up.
 #define SDF_AHEAD 16
 
 struct Opened {
@@ -53,7 +53,7 @@ FN const float* record(const WindingTree& tree, u32 node) {
     return is_leaf(node) ? corners_at(tree, leaf_index(node)) : tree.moments + SDF_MOMENTS * (size_t)node;
 }
 
-// Which of the points look below a node; for the others it counts as a whole. Below a triangle nobody does.
+// The points that continue below a node; for the others it is added as a whole. None continue below a triangle.
 FN u32 look_at(const sdf_winding_args& a, Opened at, bool exact, WindingPacket* q) {
     const float* m = record(a.tree, at.node);
     if (is_leaf(at.node)) {

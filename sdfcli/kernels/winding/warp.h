@@ -1,8 +1,8 @@
-// Winding numbers on a GPU, by warps. Each point takes the same nodes and triangles as in winding/thread.h, and all
-// contributions are multiples of 2^-36, so the sums are the same to the last bit.
+// Winding numbers on a GPU, by warps. Each point uses the same nodes and triangles as in winding/thread.h, and all
+// contributions are multiples of 2^-36, so the sums agree to the last bit.
 //
 // INTERFACE
-//   sdf_winding_lone  winding numbers of points, half a warp each; of an open surface, corrected by its caps
+//   sdf_winding_lone  winding numbers for points, half a warp each; for open surfaces corrected by caps
 #ifndef SDFCLI_WINDING_WARP_H
 #define SDFCLI_WINDING_WARP_H
 #include "base/kernel.h"
@@ -21,9 +21,9 @@ FN double triangle_winding(const WindingTree& t, u32 place, F3 p, int terms) {
     return grain(solid_angle(load3d(c) - q, load3d(c + 3) - q, load3d(c + 6) - q, terms));
 }
 
-// Half a warp for one point: each thread takes a node, or a triangle. There are hardly ever more than 16 nodes to be
-// looked at at a time: a whole warp would take nearly as many steps.
-#define SDF_LONE_HIGH 192  // from here on one node at a time is taken, which adds no more than SDF_STACK
+// Half a warp per point: each thread processes a node or a triangle. Rarely are more than 16 nodes pending: a whole
+// warp would take nearly as many steps.
+#define SDF_LONE_HIGH 192  // above this height nodes are processed one by one, which adds no more than SDF_STACK
 #define SDF_LONE_STACK (SDF_LONE_HIGH + SDF_POINT_WIDTH + SDF_STACK)
 
 struct LoneWindingMemory {
@@ -31,11 +31,11 @@ struct LoneWindingMemory {
     u32 node[SDF_LONE_STACK], slot[3 * SDF_POINT_WIDTH];
 };
 
-// What is asked of both halves is done by both: `asked` says whether the own half's point takes part.
+// Both halves execute every method: `asked` tells whether this half's point takes part.
 struct LoneWinding {
     WindingTree tree;
     LoneWindingMemory* memory;
-    u32 thread, shift;  // of this half, and where its votes are
+    u32 thread, shift;  // within this half; position of its votes
 
     METHOD u32 ballot(bool vote) const { return warp_ballot(vote) >> shift & ((1u << SDF_POINT_WIDTH) - 1u); }
     METHOD double total(double own) {
@@ -89,7 +89,7 @@ struct LoneWinding {
                 }
             }
             warp_sync();
-            // Children in the order of their parents: so the stack stays as low as a tree is deep, times half a warp.
+            // Children in their parents' order: so the stack height is limited to tree depth times half a warp.
             bool left_leaf = is_leaf(left), right_leaf = is_leaf(right);
             u32 nodes_left = ballot(down && !left_leaf), nodes_right = ballot(down && !right_leaf);
             u32 slots_left = ballot(down && left_leaf), slots_right = ballot(down && right_leaf);
@@ -111,27 +111,27 @@ struct sdf_winding_lone_args {
     u32 n;                // threads: whole warps
     u32 count;            // points
     const float* points;  // [count, 3]
-    const u32* asked;     // [most] the points that are asked for; null: all
-    const u32* many;      // [1] how many these are; null: count
+    const u32* asked;     // [most] indices of queried points; null: all
+    const u32* many;      // [1] their number; null: count
     WindingTree tree;
-    WindingTree caps;  // triangles that close the surface's holes; 0 triangles: none, or not asked for
+    WindingTree caps;  // triangles that close the surface's holes; 0 triangles: none, or not requested
     u32 steps;
-    const float* step;  // [steps, 2] how near to the level 0.5, and beta for the caps there
+    const float* step;  // [steps, 2] distance from the level 0.5, and beta for the caps there
     float beta;         // 0: exact
-    float lost;         // by how much the caps may change a winding number
-    u32 closed;         // 1: what is in `winding` is that of surface and caps together, unless it is SDF_UNKNOWN
+    float lost;         // larger changes by the caps require the exact sum
+    u32 closed;         // 1: `winding` holds the number for surface and caps together, unless SDF_UNKNOWN
     float* winding;     // [count] out, and in if closed
-    u32* left;          // [count] out: points whose exact winding number is left to others; null: none
+    u32* left;          // [count] out: points whose exact winding number is left to the caller; null: none
     u32* many_left;     // [1] in and out: their number
 };
-// Of an open surface, what is near the level 0.5 is corrected by its caps as WindingSigner does it. whole: the winding
-// number of surface and caps together, if it is known.
+// For an open surface, corrects values near the level 0.5 by the caps, as WindingSigner does. whole: the winding number
+// for surface and caps together, if known.
 FN float corrected(const sdf_winding_lone_args& a, LoneWinding& lone, u32 point, F3 p, float first, float whole,
                    bool asked) {
     WindingTree all = lone.tree;
     float winding = first;
     lone.tree = a.caps;
-    lone.tree.slots = nullptr;  // all of them count
+    lone.tree.slots = nullptr;  // caps use all rows
     bool known = whole != SDF_UNKNOWN;
     if (warp_ballot(asked && known)) {
         float own = lone.winding(p, a.beta, asked && known);
