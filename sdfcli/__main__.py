@@ -11,7 +11,8 @@ def main() -> None:
     for number in (SIGINT, SIGTERM):  # neither leaves half-written files
         interrupts.watch(number)
     try:
-        from sdfcli.runtime import driver, processes
+        from sdfcli.runtime import processes
+        from sdfcli.startup import driver
 
         processes.set_environment()
         driver.wake(sys.argv[1:])
@@ -20,7 +21,7 @@ def main() -> None:
         run()
     except KeyboardInterrupt:
         from sdfcli.errors import INTERRUPTED
-        from sdfcli.runtime import driver
+        from sdfcli.startup import driver
 
         print("sdfcli: interrupted", file=sys.stderr)
         driver.exit_fast(INTERRUPTED)

@@ -98,7 +98,7 @@ def compiled(texts: Iterable[bytes], make: Callable[[Path], None]) -> Path:
 
 def two_gpus() -> list[Backend]:
     """The first two GPUs; skips the test where there are fewer."""
-    from sdfcli.backend.cuda import device_count
+    from sdfcli.startup.cupy import device_count
 
     if device_count() < 2:
         pytest.skip("this test needs two GPUs")

@@ -36,7 +36,7 @@ if "SDFCLI_KERNEL_LIBRARY" not in os.environ:
 
 @functools.cache
 def _gpus() -> int:
-    from sdfcli.backend.cuda import device_count
+    from sdfcli.startup.cupy import device_count
 
     return device_count()
 

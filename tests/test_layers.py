@@ -15,6 +15,7 @@ PACKAGE = Path(sdfcli.__file__).parent
 LAYERS = [
     "errors",
     "params",
+    "startup",
     "runtime",
     "backend",
     "mesh",
@@ -75,7 +76,7 @@ def test_every_folder_is_a_layer() -> None:
 
 def test_cupy_is_imported_in_one_place() -> None:
     users = [path.name for path in PACKAGE.rglob("*.py") if "import cupy" in path.read_text()]
-    assert users == ["cuda.py"]
+    assert users == ["cupy.py"]
 
 
 @pytest.mark.parametrize(

@@ -430,10 +430,10 @@ MUTANTS = [
     ),
     Mutant(
         "the driver sleeps on",
-        "sdfcli/runtime/driver.py",
+        "sdfcli/startup/driver.py",
         "        Thread(target=_driver, daemon=True).start()",
         "        pass",
-        ("tests/runtime/test_driver.py",),
+        ("tests/startup/test_driver.py",),
     ),
     Mutant(
         "files not on the disk",

@@ -21,7 +21,7 @@ def select_backend(device: str = "auto", threads: int | None = None) -> Backend:
     if threads is not None and threads < 1:
         raise UsageError(f"--threads {threads}: use 1 or more")
     if device == "auto":
-        from sdfcli.backend.cuda import device_count
+        from sdfcli.startup.cupy import device_count
 
         device = "cuda" if device_count() else "cpu"
     if device == "cpu":
@@ -68,8 +68,8 @@ def device_names(device: str = "auto") -> list[str]:
 
     Raises as `select_backend`.
     """
-    from sdfcli.backend.cuda import device_count, import_cupy
-    from sdfcli.runtime import driver
+    from sdfcli.startup import driver
+    from sdfcli.startup.cupy import device_count, import_cupy
 
     match = re.fullmatch(r"auto|cpu|cuda(?::(\d+(?:,\d+)*))?", device)
     if match is None:

@@ -6,8 +6,9 @@ import contextlib
 from dataclasses import replace
 from typing import Any
 
-from sdfcli.runtime import driver, memory
+from sdfcli.runtime import memory
 from sdfcli.runtime.serve import Answer, Handler, serve
+from sdfcli.startup import driver
 
 
 def main() -> None:

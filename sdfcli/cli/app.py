@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import inspect
 import io
 import os
@@ -19,7 +18,8 @@ from typer.core import TyperCommand, TyperGroup
 from sdfcli import __version__
 from sdfcli.cli.output import lost_output, print_error, print_traceback, say, standard_output
 from sdfcli.errors import EXIT_CODES, INTERRUPTED, ReadingNote, SdfError
-from sdfcli.runtime import driver, interrupts, memory
+from sdfcli.runtime import interrupts, memory
+from sdfcli.startup import driver
 
 COMMANDS = (
     "build",
@@ -255,7 +255,6 @@ def main() -> None:
     _show_notes()
     if {"--install-completion", "--show-completion"} & set(sys.argv):
         _mend_zsh()
-    gc.set_threshold(100_000)  # imports make many objects, none of them garbage
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names of files may be any bytes

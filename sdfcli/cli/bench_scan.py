@@ -20,7 +20,7 @@ def bench_scan(
     """
     from dataclasses import asdict
 
-    from sdfcli.runtime import driver
+    from sdfcli.startup import driver
 
     driver.with_cub()
     from sdfcli.backend import all_backends, select_backends

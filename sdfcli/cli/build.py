@@ -29,7 +29,7 @@ from sdfcli.cli.outcomes import Style, show
 from sdfcli.cli.output import human_bytes, print_error, print_json, print_table, progress
 from sdfcli.errors import OutOfMemoryError, SdfError, UsageError
 from sdfcli.params import BuildParams
-from sdfcli.runtime import driver
+from sdfcli.startup import driver
 
 if TYPE_CHECKING:
     from sdfcli.batch.inputs import Job

@@ -29,7 +29,7 @@ from sdfcli.cli.output import error_text, human_bytes, pace, print_json, print_t
 from sdfcli.cli.wording import frames_text
 from sdfcli.errors import UsageError
 from sdfcli.params import ENDINGS, BuildParams
-from sdfcli.runtime import driver
+from sdfcli.startup import driver
 
 FPS = 24.0
 

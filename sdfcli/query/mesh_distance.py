@@ -202,7 +202,7 @@ class MeshDistance:
                 for result, values in zip(results, answers, strict=True):
                     result[first : first + batch] = values
         if on_device and xp is np:
-            from sdfcli.backend.cuda import import_cupy
+            from sdfcli.startup.cupy import import_cupy
 
             return tuple(import_cupy().asarray(result) for result in results)
         return tuple(result if on_device else backend.to_host(result) for result in results)

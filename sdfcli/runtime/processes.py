@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from sdfcli.runtime import driver
+from sdfcli.startup import driver
 
 if sys.platform == "linux":
     import resource

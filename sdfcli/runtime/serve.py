@@ -17,8 +17,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sdfcli.runtime import driver, interrupts, memory
+from sdfcli.runtime import interrupts, memory
 from sdfcli.runtime.child import GRACE
+from sdfcli.startup import driver
 
 Answer = Callable[[Any], None]
 Handler = Callable[[Any, Answer], None]

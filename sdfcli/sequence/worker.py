@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sdfcli.runtime import driver, memory
+from sdfcli.runtime import memory
 from sdfcli.runtime.serve import Answer, Handler, serve
+from sdfcli.startup import driver
 
 
 def main() -> None:

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import backends
-from sdfcli.backend import Backend, cuda
+from sdfcli.backend import Backend
+from sdfcli.backend.cuda import CudaBackend
+from sdfcli.backend.cuda.kernels import BLOCK
 from sdfcli.spatial.morton import curve_order
 
 backend = backends.backend
@@ -37,10 +39,10 @@ class Recorder:
 
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Any:
-    made: Any = cuda.CudaBackend.__new__(cuda.CudaBackend)
-    made._modules, made._functions, made._block = Recorder(), {}, cuda.BLOCK
+    made: Any = CudaBackend.__new__(CudaBackend)
+    made._modules, made._functions, made._block = Recorder(), {}, BLOCK
     made._compiling = defaultdict(Lock)
-    monkeypatch.setattr(cuda.CudaBackend, "address", lambda self, array: array.ctypes.data)
+    monkeypatch.setattr(CudaBackend, "address", lambda self, array: array.ctypes.data)
     return made
 
 

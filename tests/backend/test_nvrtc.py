@@ -11,11 +11,11 @@ import pytest
 from nvrtc import compile_kernels, version
 
 from backends import compiled
-from sdfcli.backend import cuda
 from sdfcli.backend import headers as texts
 from sdfcli.backend.arguments import argument_structs
 from sdfcli.backend.cpu import CpuBackend
-from sdfcli.backend.cuda import COMPILER_OPTIONS, kernel_sources
+from sdfcli.backend.cuda import kernels
+from sdfcli.backend.cuda.kernels import COMPILER_OPTIONS, kernel_sources
 from sdfcli.backend.headers import headers
 
 HASTY = ("--Ofast-compile=max",)
@@ -71,7 +71,7 @@ def test_an_edit_recompiles_the_kernels_of_headers_that_include_it(monkeypatch: 
 
     def changed_by(name: str) -> set[str]:
         edited = {**headers(), name: headers()[name].replace("SDFCLI_", "SDFCLI_EDITED_")}
-        for module in (cuda, texts):
+        for module in (kernels, texts):
             monkeypatch.setattr(module, "headers", lambda: edited)
         return {kernel for kernel, source in kernel_sources.__wrapped__().items() if source != before[kernel]}
 

@@ -21,8 +21,8 @@ import backends
 import sdfcli
 import shapes
 from sdfcli import pipeline
-from sdfcli.backend import Backend, overflow, scratch
-from sdfcli.backend.cpu import CpuBackend
+from sdfcli.backend import Backend, overflow
+from sdfcli.backend.cpu import CpuBackend, scratch
 from sdfcli.errors import OutOfMemoryError
 from sdfcli.runtime.memory import used_memory
 from sdfcli.verify.measure import draw_samples
@@ -234,10 +234,10 @@ def test_builds_with_warps_overflow(warps: Backend, tmp_path: Path, monkeypatch:
 @pytest.mark.gpu
 @pytest.mark.usefixtures("large_mesh")
 def test_what_a_gpu_has_no_room_for_lies_on_the_host(gpu: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sdfcli.backend import cuda
+    from sdfcli.backend.cuda import device
 
     shape, parameters = shapes.torus(400, 200), {"tolerance": 2e-4}
-    pool, on_host = gpu.xp.get_default_memory_pool(), cuda.CudaBackend._on_host
+    pool, on_host = gpu.xp.get_default_memory_pool(), device.CudaDevice._on_host
     sizes, uses = [], [0]
     pool.free_all_blocks()
     before = pool.used_bytes()
@@ -256,9 +256,9 @@ def test_what_a_gpu_has_no_room_for_lies_on_the_host(gpu: CudaBackend, monkeypat
         uses.append(pool.used_bytes())
         return on_host(backend, size)
 
-    monkeypatch.setattr(cuda.CudaBackend, "_on_host", counted)
+    monkeypatch.setattr(device.CudaDevice, "_on_host", counted)
     monkeypatch.setattr(overflow, "LEAST_ROOM", 4 * MB)
-    monkeypatch.setattr(cuda, "LARGE", 1 << 20)
+    monkeypatch.setattr(device, "LARGE", 1 << 20)
     pool.free_all_blocks()
     before = pool.used_bytes()
     found = sdfcli.build(shape, device=gpu.name, max_memory=before + most, **parameters)

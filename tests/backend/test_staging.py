@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import backends
-from sdfcli.backend import staging
-from sdfcli.backend.cuda import CudaBackend, cuda_backend
+from sdfcli.backend.cuda import CudaBackend, cuda_backend, staging
 
 pytestmark = pytest.mark.gpu
 

@@ -431,8 +431,8 @@ def test_the_devices_that_share_meshes(monkeypatch: pytest.MonkeyPatch) -> None:
         (3, "cuda:2,0", ["cuda:2", "cuda:0"]),
         (3, "cpu", ["cpu"]),
     ):
-        monkeypatch.setattr("sdfcli.runtime.driver.device_count", lambda count=count: count)
-        monkeypatch.setattr("sdfcli.backend.cuda.device_count", lambda count=count: count)
+        monkeypatch.setattr("sdfcli.startup.driver.device_count", lambda count=count: count)
+        monkeypatch.setattr("sdfcli.startup.cupy.device_count", lambda count=count: count)
         assert device_names(device) == names
     for device, error in (
         ("cuda:3", DeviceError),

@@ -345,7 +345,7 @@ def test_what_is_refused(words: str, code: int, told: str, folder: Path) -> None
 
 
 def test_a_gpu_that_is_not_there(folder: Path) -> None:
-    from sdfcli.backend.cuda import device_count
+    from sdfcli.startup.cupy import device_count
 
     code, output, errors = collide("ball.h5", "cube.ply", "--device", f"cuda:{device_count() + 3}")
     assert (code, output, len(errors.splitlines())) == (4, "", 1)

@@ -518,7 +518,7 @@ def test_hostile_names(folder: Path) -> None:
 
 
 def test_a_gpu_that_is_not_there(folder: Path) -> None:
-    from sdfcli.backend.cuda import device_count
+    from sdfcli.startup.cupy import device_count
 
     code, output, errors = flow(*BALL, "--device", f"cuda:{device_count() + 3}", "-o", "a.vtkhdf")
     assert (code, output, len(errors.splitlines())) == (4, "", 1)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import sdfcli
-from sdfcli.backend import cpu as cpu_module
+from sdfcli.backend.cpu import CpuBackend, library
 from sdfcli.errors import DeviceError
 from sdfcli.runtime import processes
 
@@ -145,22 +145,22 @@ def test_a_path_without_the_current_folder() -> None:
 
 def test_the_source_code_has_no_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = tmp_path / "sdfcli" / "backend"
-    monkeypatch.setattr(cpu_module, "__file__", str(backend / "cpu.py"))
-    monkeypatch.setattr(cpu_module, "library_path", lambda: backend / cpu_module.LIBRARY_NAME)
+    monkeypatch.setattr(library, "__file__", str(backend / "cpu" / "library.py"))
+    monkeypatch.setattr(library, "library_path", lambda: backend / library.LIBRARY_NAME)
     with pytest.raises(DeviceError, match="; install the package with"):
-        cpu_module._library.__wrapped__()
+        library.library.__wrapped__()
     (tmp_path / "sdfcli" / "kernels").mkdir(parents=True)
     (tmp_path / "sdfcli" / "kernels" / "CMakeLists.txt").touch()
     with pytest.raises(DeviceError, match=f"{tmp_path}/sdfcli is the source code.*in another folder"):
-        cpu_module._library.__wrapped__()
+        library.library.__wrapped__()
 
 
 def test_kernels_are_not_looked_for_in_the_current_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("kernels.so", "./kernels.so"):
         monkeypatch.setenv("SDFCLI_KERNEL_LIBRARY", name)
         with pytest.raises(DeviceError, match="absolute path"):
-            cpu_module.library_path()
+            library.library_path()
 
 
-def test_a_backend_goes_where_a_pickle_goes(cpu: cpu_module.CpuBackend) -> None:
+def test_a_backend_goes_where_a_pickle_goes(cpu: CpuBackend) -> None:
     assert pickle.loads(pickle.dumps(cpu)).threads == cpu.threads

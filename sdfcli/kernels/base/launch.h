@@ -1,4 +1,4 @@
-// GPU entry points for the kernels in the header that follows (backend/cuda.py places this text before it).
+// GPU entry points for the kernels in the header that follows (backend/cuda/kernels.py places this text before it).
 #undef SDF_ENTRY_PLAIN
 #undef SDF_ENTRY_SIMD
 #undef SDF_ENTRY_LANES

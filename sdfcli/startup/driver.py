@@ -11,6 +11,8 @@ from importlib.util import find_spec
 from threading import Thread
 from typing import Any
 
+from sdfcli.startup import PLAIN
+
 USERS = {"build", "sequence", "extract", "render", "slice", "check", "collide", "flow", "verify", "bench"}
 """Commands that use a GPU if one exists. Not `query`, which samples fields on the CPU."""
 
@@ -18,7 +20,8 @@ USERS = {"build", "sequence", "extract", "render", "slice", "check", "collide", 
 def without_cub() -> None:
     """Makes CuPy reduce arrays with its own kernels, unless CUPY_ACCELERATORS is set: CUB's are faster for large arrays
     but take two seconds to compile."""
-    os.environ.setdefault("CUPY_ACCELERATORS", "")
+    if not PLAIN:
+        os.environ.setdefault("CUPY_ACCELERATORS", "")
 
 
 def with_cub() -> None:
@@ -31,7 +34,7 @@ def wake(words: list[str]) -> None:
     0.1 s or more, without the GIL."""
     command = next((word for word in words if not word.startswith("-")), "")
     uses = command in USERS and not {"-h", "--help", "cpu", "--device=cpu"} & set(words)
-    if uses and present() and find_spec("cupy"):
+    if uses and not PLAIN and present() and find_spec("cupy"):
         Thread(target=_driver, daemon=True).start()
 
 
@@ -39,7 +42,7 @@ def start(device: str) -> None:
     """Creates the context of the GPU named by `--device`, or of the first GPU for `auto`, in a thread: this takes 0.2 s
     or more, without the GIL. CuPy then uses this context. Does nothing without a GPU."""
     match = re.fullmatch(r"auto|cuda(?::(\d+))?", device)
-    if match and find_spec("cupy"):
+    if match and not PLAIN and find_spec("cupy"):
         Thread(target=_make_context, args=(int(match[1] or 0),), daemon=True).start()
 
 
@@ -73,7 +76,7 @@ def exit_fast(code: Any) -> None:
     """Ends the process without Python's clean-up, which takes 0.05 s or more and would wait for a GPU driver still
     starting. Returns instead if Python has a message to print (`code` is not a number), or if Dask is loaded, which
     ends its processes during the clean-up."""
-    if isinstance(code, int | None) and "distributed" not in sys.modules:
+    if isinstance(code, int | None) and not PLAIN and "distributed" not in sys.modules:
         with contextlib.suppress(OSError, ValueError):  # a pipe without a reader
             for stream in filter(None, (sys.stdout, sys.stderr)):
                 stream.flush()

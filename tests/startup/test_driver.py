@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from sdfcli.cli.app import COMMANDS
-from sdfcli.runtime import driver
+from sdfcli.startup import driver
+from sdfcli.startup.cupy import device_count
 
 
 class Driver:
@@ -139,9 +140,7 @@ def test_without_cupy(installed: Install, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.gpu
 def test_the_driver_and_cupy_count_alike() -> None:
-    from sdfcli.backend import cuda
-
-    assert driver.device_count() == cuda.device_count() > 0
+    assert driver.device_count() == device_count() > 0
 
 
 def test_the_user_decides_how_arrays_are_summed_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +157,7 @@ def test_leaving(code: str, expected: int) -> None:
     """The process ends at once, what was printed is there, and nothing else of Python runs."""
     program = f"""
 import atexit, sys
-from sdfcli.runtime import driver
+from sdfcli.startup import driver
 atexit.register(print, "the end")
 print("printed")
 driver.exit_fast({code})
@@ -173,7 +172,7 @@ sys.exit(5)
 def test_leaving_what_dask_has_started() -> None:
     program = """
 import atexit, sys
-from sdfcli.runtime import driver
+from sdfcli.startup import driver
 sys.modules["distributed"] = sys
 atexit.register(print, "the end")
 driver.exit_fast(0)
@@ -184,7 +183,7 @@ driver.exit_fast(0)
 def test_leaving_where_nobody_reads() -> None:
     program = """
 import os, sys
-from sdfcli.runtime import driver
+from sdfcli.startup import driver
 read, write = os.pipe()
 os.close(read)
 sys.stdout = os.fdopen(write, "w")
@@ -203,7 +202,7 @@ import sys
 import threading
 from collections.abc import Callable
 from importlib.util import _LazyModule
-from sdfcli.backend.cuda import import_cupy
+from sdfcli.startup.cupy import device_count, import_cupy
 import_cupy()
 import cupyx.scipy.special
 assert type(sys.modules["cupyx.linalg"]) is _LazyModule
@@ -215,10 +214,11 @@ assert callable(cupyx.linalg.invh) and callable(cupyx.linalg.sparse.lschol)
 
 
 def test_auto_falls_back_where_cupy_and_the_driver_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sdfcli.backend import cuda, select
+    from sdfcli.backend import select
+    from sdfcli.startup import cupy
 
     monkeypatch.setattr(driver, "device_count", lambda: 1)
-    monkeypatch.setattr(cuda, "device_count", lambda: 0)
+    monkeypatch.setattr(cupy, "device_count", lambda: 0)
     assert select.device_names("auto") == ["cpu"]
 
 

@@ -12,8 +12,10 @@ import pytest
 
 import shapes
 from sdfcli import pipeline
-from sdfcli.backend import cuda
+from sdfcli.backend.cuda import CudaBackend
+from sdfcli.backend.cuda.kernels import kernel_sources
 from sdfcli.octree import OCTREES
+from sdfcli.startup.cubins import cache_folder
 
 
 @pytest.mark.gpu
@@ -21,7 +23,7 @@ def test_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
 
     def check() -> dict[Path, int]:
-        device = cuda.CudaBackend(0)
+        device = CudaBackend(0)
         wish = device.from_host(np.arange(2000) % 2, np.uint8)
         assert device.to_host(device.compact(wish)[0]).tolist() == list(range(1, 2000, 2))
         return {path: path.stat().st_mtime_ns for path in tmp_path.glob("sdfcli-*")}
@@ -43,14 +45,14 @@ def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in "HOME", "CUPY_CACHE_DIR":
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", unknown)
-    assert cuda._cache_folder().name == "kernel_cache"
+    assert cache_folder().name == "kernel_cache"
     monkeypatch.setenv("CUPY_CACHE_DIR", "kernels")
-    assert cuda._cache_folder() == Path("kernels")
+    assert cache_folder() == Path("kernels")
 
 
 @pytest.mark.parametrize("octree", OCTREES)
 def test_each_header_is_prepared_once(octree: str) -> None:
-    sources = [cuda.kernel_sources()[kernel] for kernel in OCTREES[octree].kernels]
+    sources = [kernel_sources()[kernel] for kernel in OCTREES[octree].kernels]
     assert len(set(sources)) == len(sources)
 
 
@@ -59,11 +61,11 @@ def test_each_header_is_prepared_once(octree: str) -> None:
 def test_what_a_build_runs_was_prepared(octree: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where nothing was compiled before: by several threads at a time."""
     monkeypatch.setenv("CUPY_CACHE_DIR", str(tmp_path))
-    device = cuda.CudaBackend(0)
+    device = CudaBackend(0)
     monkeypatch.setattr(pipeline, "select_backend", lambda *_: device)
     shape = shapes.holed(np.random.default_rng(1), shapes.icosphere(3), 0.1)
     made = pipeline.build(shape, device="cuda", octree=octree, depth=5)
-    prepared = {cuda.kernel_sources()[kernel] for kernel in OCTREES[octree].kernels}
+    prepared = {kernel_sources()[kernel] for kernel in OCTREES[octree].kernels}
     assert device._modules.keys() <= prepared
     assert made.content_sha256 == pipeline.build(shape, device="cuda", octree=octree, depth=5).content_sha256
 

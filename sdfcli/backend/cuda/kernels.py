@@ -1,0 +1,172 @@
+"""Kernels as modules that NVRTC compiles, one for each header."""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Any
+
+import numpy as np
+
+from sdfcli.backend.arguments import Array, C, argument_structs
+from sdfcli.backend.cuda.device import CudaDevice
+from sdfcli.backend.headers import headers, joined, with_includes
+from sdfcli.backend.interfaces.kernels import Kernels
+from sdfcli.startup import PLAIN
+from sdfcli.startup.cubins import cubin_file, load_cubin, save_cubin
+
+BLOCK = C.WARP * C.BLOCK_WARPS
+COMPILER_OPTIONS = ("-std=c++17", "--fmad=false")
+FLUSH_DENORMALS = "-ftz=true"
+"""Option added by CuPy."""
+OPTIONS = (*COMPILER_OPTIONS, FLUSH_DENORMALS)
+COMPILERS = 4
+"""Compiler threads on a first run: one module takes as long as all others together."""
+LAUNCH = "base/launch.h"
+
+
+@functools.cache
+def kernel_sources() -> dict[str, str]:
+    """Module source by kernel: the header that defines it, after its includes. A command compiles only headers whose
+    kernels it runs, and an edited header changes only the modules that include it.
+
+    A single text, as CuPy's cache of compiled kernels does not follow #include.
+    """
+    sources = {}
+    for name, text in headers().items():
+        kernels = [declared.partition(",")[0] for declared in text.split("\nSDF_KERNEL(")[1:]]
+        if kernels:
+            *included, own = with_includes(name)
+            sources.update(dict.fromkeys(kernels, joined([*included, LAUNCH, own])))
+    return sources
+
+
+class CudaKernels(CudaDevice, Kernels):
+    """Launches on CuPy's current stream."""
+
+    def __init__(self, device: int = 0) -> None:
+        super().__init__(device)
+        self._modules: dict[str, Any] = {}
+        self._files: dict[str, Path] = {}
+        self._compiling: dict[str, Lock] = defaultdict(Lock)
+        self._functions: dict[str, tuple[Any, int, int]] = {}
+        self._block = BLOCK
+
+    def run(self, kernel: str, n: int, **values: Any) -> None:
+        if n:
+            self.ready(kernel, n, **values)()
+
+    def ready(self, kernel: str, n: int, **values: Any) -> Callable[[], None]:
+        function, block, resident = self._functions.get(kernel) or self._load(kernel)
+        if resident:
+            n = min(resident, -(-n // block) * block)
+        values["n"] = n
+        raw = argument_structs()[kernel].pack(values, self.address)
+        grid, of_block = ((n + block - 1) // block,), (block,)
+        arguments = (np.void(raw),)  # passed by value
+
+        def launch(_: Any = values) -> None:  # keeps the arrays alive
+            function(grid, of_block, arguments, enable_cooperative_groups=resident > 0)
+
+        return launch
+
+    @contextmanager
+    def blocks_of(self, threads: int) -> Iterator[None]:
+        kept = self._functions, self._block
+        self._functions, self._block = {}, threads
+        try:
+            yield
+        finally:
+            self._functions, self._block = kept
+
+    def recorded(self, work: Callable[[], None]) -> Callable[[], None]:
+        cuda = self.xp.cuda
+        pool = cuda.MemoryPool()  # private: nobody else may use memory that `work` has freed between replays
+        with cuda.using_allocator(pool.malloc), cuda.Stream(non_blocking=True) as stream:
+            stream.begin_capture(cuda.runtime.streamCaptureModeRelaxed)
+            try:
+                work()
+            finally:
+                graph = stream.end_capture()
+
+        def replay(kept: Any = pool) -> None:
+            graph.launch()
+
+        return replay
+
+    @staticmethod
+    def address(array: Array) -> int | None:
+        # Not array.flags, which creates an object: half the time of packing a launch's arguments.
+        return array.data.ptr if array._c_contiguous else None
+
+    def _load(self, kernel: str) -> tuple[Any, int, int]:
+        """A kernel, its block size, and a GRID kernel's resident thread count (else 0)."""
+        source = kernel_sources()[kernel]
+        module = self._module(source)
+        by_grid = f"SDF_KERNEL({kernel}, GRID," in source
+        by_warps = by_grid or f"SDF_KERNEL({kernel}, WARP," in source  # shares memory among BLOCK threads
+        function, resident = module.get_function(kernel), 0
+        if by_grid:
+            of_one = self.xp.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(function.ptr, BLOCK, 0)
+            resident = BLOCK * (of_one * self.device.attributes["MultiProcessorCount"] // (self.clients or 1))
+        self._functions[kernel] = function, BLOCK if by_warps else self._block, resident
+        return self._functions[kernel]
+
+    def _module(self, source: str) -> Any:
+        """A module, compiled and loaded by the first thread that asks for it."""
+        with self._compiling[source]:
+            if source not in self._modules:
+                if PLAIN:
+                    self._modules[source] = self.xp.RawModule(code=source, options=COMPILER_OPTIONS).module
+                else:
+                    module = self._modules[source] = self.xp.cuda.function.Module()
+                    module.load(self._compiled(source))
+            return self._modules[source]
+
+    def _compiled(self, source: str) -> bytes:
+        """A module's machine code, from the disk cache if present.
+
+        CuPy's own cache compiles an empty file in each process to learn the compiler's version: 50 ms.
+        """
+        file = self._file(source)
+        code: bytes = load_cubin(file)
+        if not code:
+            code, _ = self.xp.cuda.compiler.compile_using_nvrtc(source, OPTIONS)
+            save_cubin(file, code)
+        return code
+
+    def _file(self, source: str) -> Path:
+        """The file of a module's machine code; its name is computed once."""
+        if source not in self._files:
+            versions = self.xp.cuda.nvrtc.getVersion(), self.xp.__version__
+            self._files[source] = cubin_file(source, OPTIONS, self.device.compute_capability, *versions)
+        return self._files[source]
+
+    def prepare(self, kernels: Iterable[str]) -> None:
+        if PLAIN:
+            return
+        sources = dict.fromkeys(kernel_sources()[kernel] for kernel in kernels)
+        missing = [source for source in sources if source not in self._files and not self._file(source).exists()]
+
+        def compiles(source: str) -> None:
+            with suppress(Exception), self.device, self._compiling[source]:  # raised again on first use
+                self._compiled(source)
+
+        def loads() -> None:
+            with suppress(Exception), self.device:
+                for source in sources:
+                    self._module(source)
+
+        if not missing and not self._modules.keys() >= sources.keys():
+            Thread(target=loads, daemon=True).start()
+        # Non-daemon threads: the interpreter must not end while the compiler runs.
+        if missing:
+            compilers = ThreadPoolExecutor(COMPILERS)
+            for source in missing:
+                compilers.submit(compiles, source)
+            compilers.shutdown(wait=False)

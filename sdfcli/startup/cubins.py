@@ -1,0 +1,36 @@
+"""Compiled modules kept on disk between processes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import suppress
+from pathlib import Path
+
+
+def cache_folder() -> Path:
+    """CuPy's cache folder. Not by Path.expanduser, which fails for users without a home, as in some containers."""
+    return Path(os.path.expanduser(os.environ.get("CUPY_CACHE_DIR") or "~/.cupy/kernel_cache"))
+
+
+def cubin_file(*made_for: object) -> Path:
+    """The file of a module's machine code. made_for: source, options, versions: all that the code depends on."""
+    return cache_folder() / f"sdfcli-{hashlib.sha256(repr(made_for).encode()).hexdigest()}.cubin"
+
+
+def load_cubin(file: Path) -> bytes:
+    """The machine code; empty without a file, or where it does not match its SHA-256."""
+    try:
+        stored = file.read_bytes()
+    except OSError:
+        return b""
+    return stored[32:] if hashlib.sha256(stored[32:]).digest() == stored[:32] else b""
+
+
+def save_cubin(file: Path, code: bytes) -> None:
+    """Writes the machine code after its SHA-256, whole or not at all; the next process compiles where this fails."""
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary = file.with_name(f"{file.name}.{os.getpid()}")
+        temporary.write_bytes(hashlib.sha256(code).digest() + code)
+        temporary.replace(file)
