@@ -240,3 +240,14 @@ def test_signatures_name_the_parameters_of_a_build(function: Callable[..., Any])
     for field in dataclasses.fields(BuildParams):
         assert (shown[field.name].kind, shown[field.name].default) == (inspect.Parameter.KEYWORD_ONLY, field.default)
     assert all(each.kind != inspect.Parameter.VAR_KEYWORD for each in shown.values())
+
+
+def test_the_glossary() -> None:
+    """Terms are sorted, and the files that contain them exist."""
+    page = (DOCS / "internals" / "glossary.md").read_text()
+    rows = re.findall(r"^\| ([^|]+) \| [^|]+ \| (`[^|]+`) \|$", page, re.MULTILINE)
+    terms = [term.lower() for term, _ in rows]
+    assert len(terms) > 40
+    assert terms == sorted(terms)
+    files = [name for _, where in rows for name in re.findall(r"`([^`]+)`", where)]
+    assert [name for name in files if not any((folder / name).is_file() for folder in (ROOT / "sdfcli", ROOT))] == []
