@@ -22,8 +22,9 @@ LAYERS = [  # high to low
     [("sign", "which signs are safe; pseudonormals, winding numbers, caps")],
     [("spatial", "Morton order, trees over triangles, distance queries")],
     [("mesh", "files to triangles; topology, faults, repair")],
-    [("backend", "what a device offers; CuPy is imported in one file")],
+    [("backend", "what a device offers: six interfaces, cpu and cuda")],
     [("runtime", "files that appear whole, memory, interrupts, processes")],
+    [("startup", "a process that starts fast, and a switch that does without")],
 ]
 KERNELS = [
     ("base", "portable types, lanes, warps"),
