@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sdfcli.backend import Array, Backend, select_backend
-from sdfcli.errors import InputError
+from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import as_points, is_cupy
 from sdfcli.mesh.load import load_mesh
 from sdfcli.mesh.mesh import Mesh
@@ -157,6 +157,56 @@ class MeshDistance:
 
         distances, faces = self._look_up(points, nearest, 32 * k)
         return distances, faces
+
+    def triangles_within(self, points: Any, radius: float) -> tuple[Any, Any, Any]:
+        """Finds all triangles within a radius of points (n, 3): exact distances, see `signed_distance`.
+
+        Args:
+            points: (n, 3), in mesh units.
+            radius: maximum distance, in mesh units, inclusive.
+
+        Returns:
+            Starts (n + 1,) int64, faces (m,) int64 and distances (m,) float64: those of point i are entries starts[i]
+            to starts[i + 1], ordered by distance, then by face.
+
+        Raises:
+            InputError: points that are not (n, 3) finite numbers.
+            UsageError: a radius that is negative or not finite.
+            OutOfMemoryError: the result does not fit into memory.
+        """
+        if not 0 <= radius < np.inf:
+            raise UsageError(f"radius {radius}: use 0 or a positive number")
+        order = self.scene.bvh.order
+        tree = {"child": self.scene.bvh.child, "box": self.scene.bvh.box}
+        given = {"radius": radius, "triangles": len(order), "triangle": order.triangle, "triangle_id": order.triangle_id}
+        backend, xp = self.backend, self.backend.xp
+
+        def found(asked: _Asked, **wanted: Array | None) -> Array:
+            count = xp.empty(len(asked.at), np.uint32)
+            points = {"points": asked.at, "scale": asked.scale}
+            backend.run("sdf_distance_within", len(count), count=count, **points, **given, **tree, **wanted)
+            return count
+
+        def counted(asked: _Asked) -> tuple[Array]:
+            return (asked.sent_back(found(asked, start=None, distance=None, face=None)),)
+
+        counts = self._look_up(points, counted, 4)[0]
+        counts = counts.get() if is_cupy(counts) else counts
+        starts = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
+        first, total = backend.from_host(starts[:-1].astype(np.uint64)), int(starts[-1])
+        distance, face, done = xp.empty(total, np.float64), xp.empty(total, np.uint32), 0
+
+        def listed(asked: _Asked) -> tuple[Array]:
+            nonlocal done
+            own, done = first[done : done + len(asked.at)], done + len(asked.at)
+            return (asked.sent_back(found(asked, start=own[asked.order], distance=distance, face=face)),)
+
+        self._look_up(points, listed, 12)
+        faces, distances = backend.to_host(face).astype(np.int64), backend.to_host(distance)
+        place = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        by_distance = np.lexsort((faces, distances, place))
+        results = starts, faces[by_distance], distances[by_distance]
+        return tuple(map(backend.from_host, results)) if is_cupy(points) else results
 
     def _unsigned(self, asked: _Asked) -> tuple[Array]:
         return (self._in_units(asked, self._index.nearest(asked.at)[0], None),)

@@ -241,29 +241,33 @@ FN const float* boxes_of(const sdf_distance_wide_args& a, int level, u32 node) {
     return a.wide_box + 6 * SDF_LANES * ((size_t)a.level_start[level] + node);
 }
 
-// Nearest nodes first; blocks in any order, as bounds are nearly final there.
-FN void walk(const sdf_distance_wide_args& a, Packet* q) {
+// Depth first, nearest nodes first; blocks in any order, as bounds are nearly final there.
+//
+// near: takes a node's boxes and a child's number, returns the mask of points for which that child matters. block:
+// takes a block's number and such a mask. reach: returns the largest squared distance that matters to any point.
+template <class Near, class Block, class Reach>
+FN void walk_wide_tree(const sdf_distance_wide_args& a, const Packet& q, u32* tests, const Near& near,
+                       const Block& block, const Reach& reach) {
     Postponed stack[SDF_WIDE_STACK];
     int depth = 1, root = (int)a.levels - 1;
     stack[0] = {0.f, 0.f, 0, root};
     while (depth > 0) {
         Postponed at = stack[--depth];
-        if (at.bound > q->farthest) continue;
-        if (at.level < root && !near_child(boxes_of(a, at.level + 1, at.node / SDF_WIDE), at.node % SDF_WIDE, q))
-            continue;
+        if (at.bound > reach()) continue;
+        if (at.level < root && !near(boxes_of(a, at.level + 1, at.node / SDF_WIDE), at.node % SDF_WIDE)) continue;
         const float* boxes = boxes_of(a, at.level, at.node);
         WideBox child = load_boxes(boxes);
-        q->boxes++;
-        FloatV bound = gap_sq(child, q->around.low, q->around.high);
-        u32 left = bits(bound <= FloatV(q->farthest));
+        (*tests)++;
+        FloatV bound = gap_sq(child, q.around.low, q.around.high);
+        u32 left = bits(bound <= FloatV(reach()));
         if (at.level == 0) {
             for (; left; left &= left - 1) {
                 u32 k = (u32)__builtin_ctz(left);
-                if (u32 points = near_child(boxes, k, q)) test_block(a, at.node * SDF_WIDE + k, points, q);
+                if (u32 points = near(boxes, k)) block(at.node * SDF_WIDE + k, points);
             }
             continue;
         }
-        FloatV order = gap_sq(child, q->centre, q->centre);
+        FloatV order = gap_sq(child, q.centre, q.centre);
         for (int base = depth; left; left &= left - 1) {
             int k = __builtin_ctz(left), place = depth++;  // the child nearest to the points' centre ends on top
             for (; place > base && stack[place - 1].order < order[k]; place--) stack[place] = stack[place - 1];
@@ -306,7 +310,9 @@ FN void query_packet(const sdf_distance_wide_args& a, u32 first, u32 last, bool 
         for (u32 k = 1; k <= SDF_LANES; k++) add_seed(a, a.slot[first - k], &seeds, &q);
     }
     test_seeds(a, &seeds, &q);
-    walk(a, &q);
+    walk_wide_tree(
+        a, q, &q.boxes, [&](const float* boxes, u32 k) { return near_child(boxes, k, &q); },
+        [&](u32 block, u32 points) { test_block(a, block, points, &q); }, [&] { return q.farthest; });
     while (q.pairs > 0) test_pairs(a, &q);
     for (u32 k = 0; k < count; k++) {
         a.distance[first + k] = sqrtf(q.best[k]);
