@@ -150,6 +150,7 @@ def work() -> None:
             if isinstance(index.scene.signer, WindingSigner):
                 WindingLattice.of(index.scene.signer.index, None, None)
             index.closest(points)
+            index.triangles_within(points, 0.1 * index.mesh.diagonal)
             for k in (8, 32):
                 for form in (None, *FORMS):
                     index.nearest_triangles(points, k, form)

@@ -178,7 +178,12 @@ class MeshDistance:
             raise UsageError(f"radius {radius}: use 0 or a positive number")
         order = self.scene.bvh.order
         tree = {"child": self.scene.bvh.child, "box": self.scene.bvh.box}
-        given = {"radius": radius, "triangles": len(order), "triangle": order.triangle, "triangle_id": order.triangle_id}
+        given = {
+            "radius": radius,
+            "triangles": len(order),
+            "triangle": order.triangle,
+            "triangle_id": order.triangle_id,
+        }
         backend, xp = self.backend, self.backend.xp
 
         def found(asked: _Asked, **wanted: Array | None) -> Array:
