@@ -32,12 +32,10 @@ TYPES = {str: "TEXT", Path: "PATH", int: "INTEGER", float: "NUMBER"}
 
 def command(name: str) -> Any:
     """A command of sdfcli, as Typer makes it."""
-    import typer
+    from sdfcli.cli.app import command_of
+    from sdfcli.cli.registry import BUILT_IN
 
-    from sdfcli.cli.app import app
-
-    group: Any = typer.main.get_command(app)
-    return group.get_command(None, name)
+    return command_of(BUILT_IN[name])
 
 
 def options(name: str) -> str:

@@ -10,7 +10,6 @@ import os
 import re
 import sys
 import warnings
-from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -18,34 +17,9 @@ from typer.core import TyperCommand, TyperGroup
 
 from sdfcli import __version__
 from sdfcli.cli.output import lost_output, print_error, print_traceback, say, standard_output
+from sdfcli.cli.registry import BUILT_IN, COMMANDS, Entry, sub_commands
 from sdfcli.errors import EXIT_CODES, INTERRUPTED, ReadingNote, SdfError
 from sdfcli.runtime import driver, interrupts, memory
-
-COMMANDS = (
-    "build",
-    "sequence",
-    "extract",
-    "render",
-    "slice",
-    "export",
-    "check",
-    "info",
-    "query",
-    "collide",
-    "flow",
-    "verify",
-    "bench",
-    "profile",
-    "schema",
-)
-"""Each is a function in a module of its name, imported on first use: Typer takes longer for all of them than a small
-mesh takes to build."""
-
-SUBCOMMANDS = {"bench": ("scan", "sequence", "knn", "scale", "flow")}
-"""The sub-commands of commands that take meshes without one, too."""
-
-NAMES = (*COMMANDS, *(f"{command} {name}" for command, names in SUBCOMMANDS.items() for name in names))
-"""All that have a help of their own: `bench scan` is the function `bench_scan` in the module of that name."""
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -60,24 +34,49 @@ class Command(TyperCommand):
         raise typer.Exit
 
 
+class Lazy(Command):
+    """A command that is imported when its options are parsed; its line in the help is known before."""
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry.name, help=entry.line, rich_help_panel=entry.panel)
+        self._entry = entry
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Parses the options."""
+        return command_of(self._entry).make_context(*args, **kwargs)
+
+
+def command_of(entry: Entry) -> Any:
+    """An imported command. Of its docstring the last paragraph, an example, comes after the options in its help."""
+    function = entry.load()
+    text, _, example = inspect.cleandoc(function.__doc__ or "").rpartition("\n\n")
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.command(entry.name, cls=Command, help=text, epilog=example, context_settings=HELP)(function)
+    return typer.main.get_command(alone)
+
+
 class Commands(TyperGroup):
     """Turns the exceptions of all commands into one line on stderr and an exit code."""
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        for name in COMMANDS:  # Typer suggests those whose names are similar to an unknown one
+            self.add_command(Lazy(BUILT_IN[name]))
+
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of all commands."""
-        return list(COMMANDS)
+        return list(self.commands)
 
     def get_command(self, ctx: Any, name: str) -> Any:
-        """A command, or None for an unknown one: Typer then suggests similar names."""
-        for needed in [name] if name in NAMES else COMMANDS:
-            if needed not in self.commands:
-                self.add_command(_command(needed), needed)
-        return self.commands.get(name)
+        """A command or sub-command, not yet imported; None for an unknown one."""
+        if name in self.commands:
+            return self.commands[name]
+        return Lazy(BUILT_IN[name]) if name in BUILT_IN else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command of the first word, or its sub-command, which may be named behind options."""
         command, *words = args
-        names = SUBCOMMANDS.get(command, ())
+        names = sub_commands(command)
         if set(names) & set(words):
             place = self._first_argument(ctx, [command, *(f"{command} {name}" for name in names)], words)
             if words[place : place + 1] and words[place] in names:
@@ -86,7 +85,7 @@ class Commands(TyperGroup):
 
     def _first_argument(self, ctx: Any, commands: list[str], words: list[str]) -> int:
         """The index of the first word that is neither an option of these commands nor an option's value."""
-        options = [each for name in commands for each in self.get_command(ctx, name).params]
+        options = [each for name in commands for each in command_of(BUILT_IN[name]).params]
         valued = {name for each in options if not getattr(each, "is_flag", True) for name in each.opts}
         place = 0
         while place < len(words) and words[place].startswith("-") and words[place] not in ("-", "--"):
@@ -152,17 +151,6 @@ class Commands(TyperGroup):
             if known is not error and type(known) is SdfError:
                 known = SdfError(f"{known} (--debug shows where)")
             raise typer.Exit(print_error(known)) from None
-
-
-def _command(name: str) -> Any:
-    module = name.replace(" ", "_")
-    function = getattr(import_module(f"sdfcli.cli.{module}"), "slice_plane" if name == "slice" else module)
-    text, _, example = inspect.cleandoc(function.__doc__ or "").rpartition("\n\n")
-    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name, cls=Command, help=text, epilog=example, context_settings=HELP)(
-        function
-    )  # the example comes last, after the options
-    return typer.main.get_command(alone)
 
 
 def _interrupted() -> typer.Exit:

@@ -18,7 +18,8 @@ import sequences
 from commands import closed, reports, validator
 from conftest import ROOT, tool
 from examples import DOCS
-from sdfcli.cli.app import COMMANDS, app
+from sdfcli.cli.app import app
+from sdfcli.cli.registry import COMMANDS
 from sdfcli.cli.schemas import FILES, OUTPUTS, schema_of, variant
 from sdfcli.field.schema import INFO, Kind, Schema, as_json_schema
 
@@ -87,8 +88,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "points.txt").write_text("0 0 0\n")
     two_frames = [("sequence", True, lambda: [1.0, 2.0])]
     for name, value in (("SIZES_CPU", (32,)), ("JUDGED_CPU", 32), ("ABLATED_CPU", 32)):
-        monkeypatch.setattr(f"sdfcli.bench.knn.{name}", value)
-    monkeypatch.setattr("sdfcli.bench.sequence._ways", lambda *_: two_frames)  # all ways take long
+        monkeypatch.setattr(f"sdfcli.apps.bench.knn.{name}", value)
+    monkeypatch.setattr("sdfcli.apps.bench.sequence._ways", lambda *_: two_frames)  # all ways take long
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -99,7 +100,7 @@ def reported(words: str) -> dict[str, Any]:
 
 
 def test_every_output_has_an_example() -> None:
-    """But `profile`: tests/cli/test_profile.py has those."""
+    """But `profile`: tests/apps/bench/test_profile.py has those."""
     assert [*EXAMPLES, "profile"] == list(OUTPUTS)
 
 

@@ -1,0 +1,1 @@
+"""The commands of benchmarks and profiles: a file each."""
