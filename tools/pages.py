@@ -3,8 +3,8 @@
 Marks in a page stand for tables: `<!-- options: build -->` for that command's arguments and options, as Typer knows
 them, `<!-- formats: export -->` for the formats that it writes, `<!-- table: builds.csv -->` for the rows of that file
 in docs/internals/data, `<!-- log: 2 -->` for the two changes of each subject that brought most, out of log/*.csv, and
-from sdfcli/cli/schemas.py `<!-- json: outputs -->` for a section for each output of `--json`, `<!-- json: common -->`
-for the keys of several.
+from the schemas of commands `<!-- json: outputs -->` for a section for each output of `--json`,
+`<!-- json: common -->` for the keys of several.
 """
 
 from __future__ import annotations
@@ -122,13 +122,13 @@ def markdown(rows: list[list[str]]) -> str:
 
 def keys(which: str) -> str:
     """The keys of several outputs of `--json`, `common`; or a section for each of the `outputs`, with its keys."""
-    from sdfcli.cli.schemas import COMMON, OUTPUTS, VERSION
+    from sdfcli.cli.schemas import COMMON, VERSION, outputs
 
     if which == "common":
         return _keys({**VERSION, **COMMON})
     if which != "outputs":
         raise KeyError(which)
-    return "\n\n".join(f"## {title}\n\n{words}\n\n{_keys(own)}" for title, (words, own) in OUTPUTS.items())
+    return "\n\n".join(f"## {title}\n\n{words}\n\n{_keys(own)}" for title, (words, own) in outputs().items())
 
 
 def _keys(own: dict[str, Any]) -> str:

@@ -148,6 +148,9 @@ NAMES = tuple(BUILT_IN)
 COMMANDS = tuple(name for name in NAMES if " " not in name)
 """Names of the built-in commands, in the order of `sdfcli --help`."""
 
+SCHEMAS = ("sdfcli.cli.schemas", "sdfcli.apps.bench.schemas", "sdfcli.apps.flow.schemas")
+"""Modules whose OUTPUTS has what built-in commands print with --json."""
+
 
 def sub_commands(command: str) -> list[str]:
     """Names of a command's sub-commands, without the command's."""
