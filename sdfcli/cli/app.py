@@ -17,8 +17,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from sdfcli import __version__
 from sdfcli.cli.output import lost_output, print_error, print_traceback, say, standard_output
-from sdfcli.cli.registry import BUILT_IN, COMMANDS, Entry, sub_commands
-from sdfcli.errors import EXIT_CODES, INTERRUPTED, ReadingNote, SdfError
+from sdfcli.cli.registry import BUILT_IN, COMMANDS, Entry, plugins, sub_commands
+from sdfcli.errors import EXIT_CODES, INTERRUPTED, DeviceError, ReadingNote, SdfError
 from sdfcli.runtime import driver, interrupts, memory
 
 HELP = {"help_option_names": ["-h", "--help"]}
@@ -39,19 +39,44 @@ class Lazy(Command):
 
     def __init__(self, entry: Entry) -> None:
         super().__init__(entry.name, help=entry.line, rich_help_panel=entry.panel)
-        self._entry = entry
+        self.entry = entry
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Parses the options."""
-        return command_of(self._entry).make_context(*args, **kwargs)
+        """Parses the options. Raises what `command_of` does, but while the shell completes words."""
+        try:
+            command = command_of(self.entry)
+        except SdfError:
+            if not kwargs.get("resilient_parsing"):
+                raise
+            return super().make_context(*args, **kwargs)
+        return command.make_context(*args, **kwargs)
 
 
 def command_of(entry: Entry) -> Any:
-    """An imported command. Of its docstring the last paragraph, an example, comes after the options in its help."""
-    function = entry.load()
-    text, _, example = inspect.cleandoc(function.__doc__ or "").rpartition("\n\n")
+    """An imported command. Raises DeviceError for a package's that cannot be imported, or is none."""
+    if entry.package is None:
+        return _made(entry.name, entry.load())
+    try:
+        return _made(entry.name, entry.load())
+    except (Exception, SystemExit) as error:
+        fault = f"{type(error).__name__}: {error}"
+        raise DeviceError(f"{entry.name}: the package {entry.package} cannot be used: {fault}") from error
+
+
+def _made(name: str, target: Any) -> Any:
+    """The command of a function, or of a Typer app."""
+    if isinstance(target, typer.Typer):
+        made: Any = typer.main.get_command(target)
+        made.name = name
+        made.params = [each for each in made.params if each.name not in ("install_completion", "show_completion")]
+        return made
+    if not callable(target):
+        raise TypeError(f"{target!r} is neither a function nor a Typer app")
+    text = inspect.cleandoc(target.__doc__ or "")
+    words, _, last = text.rpartition("\n\n")
+    text, example = (words, last) if last.startswith("Example:") else (text, None)  # which comes after the options
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(entry.name, cls=Command, help=text, epilog=example, context_settings=HELP)(function)
+    alone.command(name, cls=Command, help=text, epilog=example, context_settings=HELP)(target)
     return typer.main.get_command(alone)
 
 
@@ -60,18 +85,39 @@ class Commands(TyperGroup):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        for name in COMMANDS:  # Typer suggests those whose names are similar to an unknown one
+        for name in COMMANDS:
             self.add_command(Lazy(BUILT_IN[name]))
+        self._refused: list[str] | None = None
+
+    def _add_plugins(self) -> None:
+        """Adds the commands of other packages, once."""
+        if self._refused is None:
+            found, self._refused = plugins()
+            for entry in found:
+                self.add_command(Lazy(entry))
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of all commands."""
+        self._add_plugins()
         return list(self.commands)
 
     def get_command(self, ctx: Any, name: str) -> Any:
-        """A command or sub-command, not yet imported; None for an unknown one."""
-        if name in self.commands:
-            return self.commands[name]
-        return Lazy(BUILT_IN[name]) if name in BUILT_IN else None
+        """A command or sub-command, not yet imported; None for an unknown one: Typer then suggests similar names."""
+        if name in BUILT_IN:
+            return self.commands.get(name) or Lazy(BUILT_IN[name])
+        self._add_plugins()
+        return self.commands.get(name)
+
+    def _author(self, name: str | None) -> str:
+        """The package that adds a command; empty for a built-in one."""
+        command = self.commands.get(name or "")
+        return (command.entry.package or "") if isinstance(command, Lazy) else ""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Prints the help, and on standard error which commands of other packages are not used."""
+        super().format_help(ctx, formatter)
+        for line in self._refused or ():
+            _complain(line, "note")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command of the first word, or its sub-command, which may be named behind options."""
@@ -131,9 +177,8 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Runs the command."""
         try:
-            result = super().invoke(ctx)
+            super().invoke(ctx)  # without what the command returns: it would be the exit code
             interrupts.check()
-            return result
         except (typer.Exit, typer.Abort):
             raise
         except KeyboardInterrupt:
@@ -147,7 +192,7 @@ class Commands(TyperGroup):
                 sys.excepthook = print_traceback
                 raise
             memory.release_frames(error)
-            known = memory.as_sdf_error(error)
+            known = memory.as_sdf_error(error, self._author(ctx.invoked_subcommand))
             if known is not error and type(known) is SdfError:
                 known = SdfError(f"{known} (--debug shows where)")
             raise typer.Exit(print_error(known)) from None
@@ -158,9 +203,9 @@ def _interrupted() -> typer.Exit:
     return typer.Exit(INTERRUPTED)
 
 
-def _complain(message: str) -> None:
+def _complain(message: str, head: str = "sdfcli") -> None:
     with contextlib.suppress(OSError):  # a closed stream: the exit code is enough
-        say("sdfcli: " + " ".join(message.split()))
+        say(f"{head}: {' '.join(message.split())}")
 
 
 def _show_version(asked: bool) -> None:

@@ -1,34 +1,47 @@
-"""The commands of `sdfcli`, by name: built-in ones in a table, those of other packages by entry points.
+"""The commands of `sdfcli`, by name: built-in ones in a table, other packages' by entry points.
 
-None of them is imported here: Typer takes longer for all of them than a small mesh takes to build.
+None of them is imported here: Typer takes longer for all of them than a small mesh takes to build. Nor are entry points
+read for a built-in command: that takes longer than all the rest of `sdfcli --version`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from sdfcli.cli.output import plain
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP = "sdfcli.commands"
+"""The group of entry points by which a package adds commands."""
 
 
 @dataclass(frozen=True)
 class Entry:
     """A command that is imported when it is first needed.
 
-    name     as it is typed; `bench scan` is a sub-command of a command that takes files without one, too
-    target   `module:attribute`: a function with Typer's annotations
-    line     its line in `sdfcli --help`: the first paragraph of the function's docstring
-    panel    heading in `sdfcli --help`; None: `Commands`
+    name      as it is typed; `bench scan` is a sub-command of a command that takes files without one, too
+    target    `module:attribute`: a function with Typer's annotations, or a Typer app
+    line      its line in `sdfcli --help`: the first paragraph of the function's docstring, or a package's summary
+    panel     heading in `sdfcli --help`; None: `Commands`
+    package   the package that adds it; None: built in
     """
 
     name: str
     target: str
     line: str
     panel: str | None = None
+    package: str | None = None
 
     def load(self) -> Any:
-        """The function."""
+        """The function or app."""
         module, _, attribute = self.target.partition(":")
         return reduce(getattr, attribute.split("."), import_module(module))
 
@@ -155,3 +168,47 @@ SCHEMAS = ("sdfcli.cli.schemas", "sdfcli.apps.bench.schemas", "sdfcli.apps.flow.
 def sub_commands(command: str) -> list[str]:
     """Names of a command's sub-commands, without the command's."""
     return [name.partition(" ")[2] for name in NAMES if name.startswith(f"{command} ")]
+
+
+def plugins() -> tuple[list[Entry], list[str]]:
+    """Commands of other packages by name, and a line for each entry point that is not used.
+
+    Imports none of them, and raises nothing, whatever their metadata are.
+    """
+    found: dict[str, Entry] = {}
+    refused = []
+    try:
+        entries = sorted(map(_entry_of, _entry_points()), key=lambda entry: (entry.name, str(entry.package)))
+    except Exception as error:  # of metadata that cannot be read
+        return [], [f"commands of other packages cannot be listed: {type(error).__name__}: {error}"]
+    for entry in entries:
+        if entry.name in BUILT_IN:
+            refused.append(f"{entry.package} has a command `{entry.name}`, which is built in and is not replaced")
+        elif entry.name in found:
+            first = found[entry.name].package
+            refused.append(f"{entry.package} has a command `{entry.name}`, as {first}, whose command is used")
+        elif not re.fullmatch(r"\w[\w.-]*", entry.name):
+            refused.append(f"{entry.package} has a command `{entry.name}`, which is no name of one")
+        else:
+            found[entry.name] = entry
+    return list(found.values()), refused
+
+
+def _entry_points() -> Iterable[EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return entry_points(group=GROUP)
+
+
+def _entry_of(point: EntryPoint) -> Entry:
+    package = _said(point, "Name") or point.value.partition(".")[0].partition(":")[0]
+    line = _said(point, "Summary") or f"A command of {package}."
+    return Entry(point.name, point.value, line.replace("[", r"\["), "Plugins", package)  # "[": the help's markup
+
+
+def _said(point: EntryPoint, key: str) -> str:
+    """A line of a package's metadata; empty where it has none."""
+    with suppress(Exception):
+        assert point.dist
+        return " ".join(plain(point.dist.metadata[key] or "").split())
+    return ""
