@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,18 +11,14 @@ import pytest
 from nvrtc import compile_kernels
 
 import oracle
+import packages
 import sdfcli
 from conftest import ROOT
+from packages import run
 from sdfcli.field.field import Field
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 EXAMPLE = ROOT / "examples" / "push-out"
 CLEARANCE = 0.02
-PROGRAM = "import sys; sys.argv[0] = 'sdfcli'; from sdfcli.__main__ import main; main()"
 
 
 @pytest.fixture(scope="module")
@@ -33,19 +27,9 @@ def field() -> Field:
 
 
 @pytest.fixture
-def installed(tmp_path: Path) -> dict[str, str]:
-    """An environment in which Python finds the package and what pip would write of it."""
-    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
-    folder = tmp_path / "site-packages" / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
-    folder.mkdir(parents=True)
-    facts = {"Metadata-Version": "2.1", "Name": project["name"], "Version": project["version"]}
-    facts["Summary"] = project["description"]
-    (folder / "METADATA").write_text("".join(f"{name}: {fact}\n" for name, fact in facts.items()))
-    points = project["entry-points"]["sdfcli.commands"]
-    (folder / "entry_points.txt").write_text(
-        "[sdfcli.commands]\n" + "".join(f"{name} = {target}\n" for name, target in points.items())
-    )
-    return os.environ | {"PYTHONPATH": os.pathsep.join([str(folder.parent), str(EXAMPLE)])}
+def installed(tmp_path: Path) -> str:
+    """The PYTHONPATH that finds the package."""
+    return packages.install(EXAMPLE, tmp_path / "site-packages")
 
 
 @pytest.fixture
@@ -55,11 +39,6 @@ def package(monkeypatch: pytest.MonkeyPatch) -> Any:
     from sdfcli_push_out import kernel
 
     return kernel
-
-
-def run(words: str, env: dict[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", PROGRAM, *words.split()]
-    return subprocess.run(command, env=env, cwd=cwd, capture_output=True, text=True, check=False)
 
 
 def points_of(field: Field) -> oracle.Floats:
@@ -81,7 +60,7 @@ def pushed_out(field: Field, points: oracle.Floats, clearance: float) -> oracle.
     return position
 
 
-def test_the_command(field: Field, installed: dict[str, str], tmp_path: Path) -> None:
+def test_the_command(field: Field, installed: str, tmp_path: Path) -> None:
     field.save(tmp_path / "bunny.h5")
     points = points_of(field)[:50]
     np.savetxt(tmp_path / "points.txt", points, fmt="%.17g")
@@ -91,8 +70,8 @@ def test_the_command(field: Field, installed: dict[str, str], tmp_path: Path) ->
     assert np.allclose(printed, pushed_out(field, points, CLEARANCE), rtol=1e-5, atol=1e-8)
 
 
-def test_it_is_a_command_as_others(installed: dict[str, str], tmp_path: Path) -> None:
-    shown = run("--help", installed | {"COLUMNS": "200"}, tmp_path)
+def test_it_is_a_command_as_others(installed: str, tmp_path: Path) -> None:
+    shown = run("--help", installed, tmp_path)
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "push-out" in shown.stdout.split("Plugins")[1]
     assert "Move points out of a solid, to a distance from its surface." in shown.stdout.split("Plugins")[1]

@@ -68,7 +68,7 @@ def picture() -> str:
     for level, rooms in enumerate(LAYERS):
         width = (WIDTH - GAP * (len(rooms) - 1)) / len(rooms)
         for place, (name, words) in enumerate(rooms):
-            colour = "#f6e3c5" if name in ("pipeline", "scene") else "#dbe9f6"
+            colour = "#f6e3c5" if name in ("pipeline", "scene") else "#eee3f2" if name.startswith("apps") else "#dbe9f6"
             shapes += box(LEFT + place * (width + GAP), top + level * (ROW + GAP), width, ROW, name, words, colour)
     shapes += f'<text x="{RIGHT}" y="24" font-weight="bold">sdfcli/kernels/ (C++ for CPU and GPU)</text>\n'
     row = (len(LAYERS) * (ROW + GAP) - GAP - (len(KERNELS) - 1) * GAP) / len(KERNELS)

@@ -225,7 +225,7 @@ def test_similar_names(install: Install) -> None:
         (MODULE, "greet --h", "--help"),
         ("raise ImportError", "gre", "greet"),
         ("raise ImportError", "greet --h", "--help"),
-        ("raise ImportError", "schem", "schema"),
+        ("raise ImportError", "sche", "schema"),
     ],
 )
 def test_completion(install: Install, tmp_path: Path, source: str, words: str, values: str) -> None:
