@@ -1,1 +1,1 @@
-"""Benchmarks, with the thesis's figures."""
+"""Benchmarks and profiles, compared with figures from papers."""

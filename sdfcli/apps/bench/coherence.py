@@ -1,7 +1,7 @@
 """Benchmark of frame coherence: distance queries that start from the earlier frame's nearest triangles.
 
-The thesis (2.3.4, Algorithm 1) starts a query from the triangle that was nearest to the same corner in the frame
-before, and gives no figure for it.
+The thesis (2.3.4, Algorithm 1) starts a query from the same corner's nearest triangle in the previous frame, and gives
+no figure for it.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ MOVED = ("turn", "bend", "inflation")
 AMOUNTS = (0.001, 0.01, 0.05)
 """Maximum displacements, as fractions of the diagonal."""
 SEEDS = ("cold", "earlier", "exact")
-"""What queries start from: nothing of an earlier frame; its nearest triangle, the time of the lookup included; the
-nearest triangle itself, without a lookup: no earlier frame can give more."""
+"""Query seeds: none; the earlier frame's nearest triangle, lookup time included; the nearest triangle itself, without a
+lookup, an upper bound for any earlier frame."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One query of the corners of the thesis's octree over a moved mesh.
+    """One query for the thesis's octree corners over a moved mesh.
 
-    motion        one of MOVED, or `none`.
-    amount        the maximum displacement since the earlier frame, as a fraction of the diagonal.
-    query, seed   of seeds.THESIS and SEEDS.
-    points        number of corners.
-    milliseconds  median of the repetitions.
-    boxes, tests  mean numbers of boxes and triangles measured per point.
+    motion        in MOVED, or `none`.
+    amount        maximum displacement since the earlier frame, as a fraction of the diagonal.
+    query, seed   in seeds.THESIS and SEEDS.
+    points        corner count.
+    milliseconds  median run.
+    boxes, tests  mean box and triangle counts measured per point.
     """
 
     motion: str
@@ -58,10 +58,10 @@ class Row:
 def compare(
     mesh: Mesh, backend: Backend, depth: int, repeat: int = 5, progress: Callable[[str], None] | None = None
 ) -> Iterator[Row]:
-    """All queries from all seeds, without motion and after each motion by each amount. The earlier frame is the mesh at
+    """All queries with all seeds, without motion and after each motion by each amount. The earlier frame is the mesh at
     rest. All frames share a domain.
 
-    Raises UsageError for a depth out of range.
+    Raises UsageError for an invalid depth.
     """
     if not 1 <= depth <= MAX_DEPTH:
         raise UsageError(f"--depth {depth}: use 1 to {MAX_DEPTH}")
@@ -92,7 +92,7 @@ def _moved(mesh: Mesh, motion: str, amount: float) -> Floats:
 def _compare_queries(
     scene: Scene, start: WarmStart, depth: int, repeat: int, motion: str, amount: float
 ) -> Iterator[Row]:
-    """The rows of one moved mesh."""
+    """Rows for one moved mesh."""
     tree = bvh_octree(scene.backend, scene.order, depth)
     points = tree.position
 
@@ -104,11 +104,11 @@ def _compare_queries(
 
 
 def lead(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Closer-child traversal's lead over baseline, and what it gains by coherence, by amount: geometric means over the
-    motions of the ratios of milliseconds.
+    """Closer-child traversal's lead over baseline and its gain from coherence, by amount: geometric mean time ratios
+    over the motions.
 
-    Each: `amount`; `cold`, `earlier`, `exact`: how many times as fast as baseline cct is with that seed; `gain`: how
-    many times as fast cct is from the earlier frame's triangle as cold.
+    Each row: `amount`; `cold`, `earlier`, `exact`: cct's speed-up over baseline with this seed; `gain`: cct's speed-up
+    by the earlier frame's triangle over a cold start.
     """
     by_amount: dict[float, dict[str, dict[tuple[str, str], float]]] = {}
     for row in rows:
@@ -127,7 +127,7 @@ def lead(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def finding(leads: list[dict[str, Any]]) -> str:
-    """What coherence does to the lead of closer-child traversal over baseline, in a sentence. leads: of `lead`."""
+    """One sentence on coherence's effect on closer-child traversal's lead over baseline. leads: from `lead`."""
     cold = geometric_mean(row["cold"] for row in leads)
     exact = geometric_mean(row["exact"] for row in leads)
     moved = ", ".join(f"{row['earlier']:.2f}x at {100 * row['amount']:g} %" for row in leads)

@@ -1,4 +1,4 @@
-"""What neighbours are searched among: vectors of a mesh, by their forms, and their exact neighbours."""
+"""A mesh's data vectors for neighbour searches, in several forms, and their exact neighbours."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from sdfcli.spatial.shifted_sort import ShiftedSort
 from sdfcli.spatial.vector_tree import VectorTree
 
 FORMS = (*params.FORMS, "vertices")
-"""Those of triangles' boxes, and the mesh's vertices."""
+"""Triangle box forms, and the mesh's vertices."""
 
 
 class Form:
-    """The vectors of one of FORMS.
+    """Data vectors in one of FORMS.
 
-    data: (n, d) float32 in the unit cube on the scene's device; those of triangles' boxes by slot.
+    data: (n, d) float32 in the unit cube on the scene's device; triangle boxes are indexed by slot.
     """
 
     def __init__(self, scene: Scene, name: str) -> None:
@@ -35,17 +35,17 @@ class Form:
             self.data = box_vectors(self.backend, scene.order.triangle, name)
 
     def queries(self, points: Array) -> Array:
-        """The vectors (m, d) float32 of points (m, 3) float32 in the unit cube."""
+        """Query vectors (m, d) float32 for points (m, 3) float32 in the unit cube."""
         return points if self.name == "vertices" else point_vectors(points, self.name)
 
     @cached_property
     def sort(self) -> ShiftedSort:
-        """The shifted sort of the data, as it is by default."""
+        """Default shifted sort over the data."""
         return ShiftedSort(self.backend, self.data)
 
     def exact(self, queries: Array, k: int) -> tuple[Array, Array]:
-        """The k nearest of queries (m, d) float32, as `nearest_neighbours` finds them: distances (m, k) float64 and
-        numbers (m, k) uint32; where there are fewer, infinite and 0xffffffff."""
+        """The k nearest neighbours for queries (m, d) float32, as in `nearest_neighbours`: distances (m, k) float64 and
+        indices (m, k) uint32; missing ones are infinite and 0xffffffff."""
         order = self._starts.along(queries)
         in_order = queries[order]
         known = self._starts.candidates(in_order, k)[1]
@@ -54,13 +54,13 @@ class Form:
         return distance, number
 
     def by_force(self, queries: Array, k: int) -> tuple[Array, Array]:
-        """The same, measuring all data for each query."""
+        """`exact` by brute force: measures all data for each query."""
         nothing = self.backend.xp.empty((len(queries), 0), np.uint32)
         return self._heap.nearest(queries.astype(np.float64), k, nothing)
 
     def by_peer(self, queries: Array, k: int, threads: int) -> tuple[Any, float] | None:
-        """The numbers (m, k) int64 by SciPy's k-d tree, on the host, and its seconds without those of making it; None
-        without SciPy, or where the data are fewer than k."""
+        """Indices (m, k) int64 from SciPy's k-d tree, on the host, and its seconds without construction; None without
+        SciPy, or for fewer than k data."""
         if self._peer is None or len(self.data) < k:
             return None
         asked = self.backend.to_host(queries)

@@ -1,4 +1,4 @@
-"""Distances on a uniform grid of (2^depth + 1)^3 nodes, the corners of all cells of an octree's finest level.
+"""Distances on a uniform grid of (2^depth + 1)^3 nodes, the cell corners of an octree's finest level.
 
 Nodes are numbered x first, then y, then z.
 """
@@ -14,33 +14,33 @@ from sdfcli.sign.signer import Signer
 from sdfcli.spatial.index import DistanceIndex
 
 MAX_DEPTH = 10
-"""Maximum depth, for node numbers of 32 bits."""
+"""Maximum depth, for 32-bit node indices."""
 
 TO_ASK = C.TO_ASK
 ERROR = C.DISTANCE_ERROR
-"""Upper bound of the error of a distance, as SDF_DISTANCE_ERROR, and of a node's position."""
+"""Upper bound for distance errors, as SDF_DISTANCE_ERROR, and node position errors."""
 
 CHUNK = 1 << 18
-"""Maximum exact queries per launch, but at least a plane of nodes: enough for a GPU."""
+"""Maximum exact queries per launch, but at least one node plane: enough to fill a GPU."""
 
 SIGN_CHUNK = 1 << 22
-"""Nodes per search for those whose sign is computed, not propagated."""
+"""Nodes per search for nodes with computed, not propagated, signs."""
 
 
 def side_of(depth: int) -> int:
-    """Nodes along an edge of the unit cube."""
+    """Nodes along a unit cube edge."""
     return int(2**depth + 1)
 
 
 def positions(backend: Backend, depth: int, node: Array) -> Array:
-    """Exact positions (m, 3) float32 in the unit cube of nodes (m,) int64."""
+    """Exact unit cube positions (m, 3) float32 for nodes (m,) int64."""
     side = side_of(depth)
     at = backend.xp.stack([node % side, node // side % side, node // side**2], axis=1)
     return at.astype(np.float32) * np.float32(0.5**depth)
 
 
 def exact_distances(backend: Backend, index: DistanceIndex, depth: int) -> Array:
-    """Unsigned distances (nodes,) float32, one query per node, plane by plane; candidates are the results below."""
+    """Unsigned distances (nodes,) float32, one query per node, plane by plane; the plane below gives candidates."""
     xp, side = backend.xp, side_of(depth)
     along = xp.arange(side, dtype=np.float32) * np.float32(0.5**depth)
     distance = xp.empty((side, side * side), np.float32)
@@ -61,8 +61,8 @@ class Near:
 
     node      (m,) int64.
     distance  (m,) float32, exact.
-    slot      (m,) uint32, of the nearest triangle.
-    queries   number of exact queries for them.
+    slot      (m,) uint32, nearest triangle.
+    queries   exact query count.
     """
 
     node: Array
@@ -72,11 +72,11 @@ class Near:
 
 
 def nodes_near(backend: Backend, index: DistanceIndex, depth: int, reach: float) -> Near:
-    """The nodes at most `reach` (in the unit cube) from the nearest triangle.
+    """Nodes at most `reach` (in unit cube units) from the nearest triangle.
 
-    Blocks of 2^k nodes per side are subdivided, from the whole grid down to one node; a block is dropped where its
-    centre is farther from the surface than `reach` and half its diagonal. The work is proportional to the surface,
-    independent of the triangles' sizes.
+    Subdivides blocks with 2^k nodes per side, from the whole grid down to one node, and drops a block if its centre is
+    farther from the surface than `reach` plus half its diagonal. The work is proportional to the surface area,
+    whatever the triangle sizes.
     """
     xp = backend.xp
     octant = backend.from_host([[c & 1, c >> 1 & 1, c >> 2] for c in range(8)], np.int32)
@@ -97,11 +97,11 @@ def nodes_near(backend: Backend, index: DistanceIndex, depth: int, reach: float)
 
 
 def give_signs(backend: Backend, index: DistanceIndex, signer: Signer, depth: int, distance: Array) -> None:
-    """Makes the distances (nodes,) inside negative, in place.
+    """Negates inside nodes' distances (nodes,), in place.
 
-    Distances up to the nodes' spacing must be right; larger ones may be too large. The surface must be closed, or the
-    signer use winding numbers. The signer is called where a node's sign may differ from that of the previous node in
-    its row: near the surface, and around the caps of holes (see Caps). The sides of the cube are outside.
+    Distances up to the node spacing must be exact; larger ones may be too large. The surface must be closed, or the
+    signer use winding numbers. The signer is called where a node's sign may differ from its predecessor's in the row:
+    near the surface, and around hole caps (see Caps). The cube's sides are outside.
     """
     if signer.method == "none":
         return
@@ -109,10 +109,10 @@ def give_signs(backend: Backend, index: DistanceIndex, signer: Signer, depth: in
     sign = xp.empty(len(distance), np.uint8)
     backend.run("sdf_grid_doubt", len(distance), side=side, spacing=spacing, distance=distance, sign=sign)
     if signer.caps:
-        # The segment to the previous node has the length of the spacing, and must stay clear of the caps, too.
+        # The segment to the previous node, one spacing long, must stay clear of the caps, too.
         sign[nodes_near(backend, signer.caps.tree, depth, signer.caps.guard + spacing + ERROR).node] = TO_ASK
     for first in range(0, len(sign), SIGN_CHUNK):
         node = first + xp.flatnonzero(sign[first : first + SIGN_CHUNK] == TO_ASK)
         at = positions(backend, depth, node)
-        sign[node] = signer.inside(at, index.nearest(at)[1])  # few nodes: cheaper than keeping the slots of all
+        sign[node] = signer.inside(at, index.nearest(at)[1])  # few nodes: cheaper than storing all slots
     backend.run("sdf_grid_sign", side * side, side=side, sign=sign, distance=distance)

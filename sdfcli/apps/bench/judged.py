@@ -1,4 +1,4 @@
-"""How good approximate neighbours of points are: beside exact neighbours, and beside the distance to the mesh."""
+"""Approximate neighbours' quality, against exact neighbours and against the distance to the mesh."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from sdfcli.backend import Array, C
 from sdfcli.scene import Scene
 
 EQUAL = 1e-6
-"""Distances that differ by at most this fraction are taken for those of one nearest point, which triangles share."""
+"""Maximum relative difference between equal distances: triangles may share a nearest point."""
 
 
 @dataclass(frozen=True)
 class Quality:
-    """The answers of one form with one number of shifts.
+    """Result quality for one form and shift count.
 
-    points        where: `near` or `rand`, see points.py.
-    shifts        number of curves.
-    recall        share of the k nearest vectors that are found.
-    ratio         mean of the found distances by the exact ones, neighbour by neighbour; `ratio_median`; `ratio_most`:
-                  999 of 1,000 do not exceed it.
-    nearest       share of points whose nearest triangle is among the k; of vertices, with a corner among them.
-    bound         mean of the least distance to the k triangles, or vertices, by that to the mesh; `bound_median`.
+    points        `near` or `rand`, see points.py.
+    shifts        curve count.
+    recall        found share of the k nearest vectors.
+    ratio         mean of found / exact distance, neighbour by neighbour; `ratio_median`; `ratio_most`: the
+                  99.9th percentile.
+    nearest       share of points with their nearest triangle, or for vertices a corner of it, among the k.
+    bound         mean of (minimum distance to the k triangles, or vertices) / mesh distance; `bound_median`.
     """
 
     form: str
@@ -42,14 +42,14 @@ class Quality:
 
 
 def recall(found: npt.NDArray[Any], exact: npt.NDArray[Any]) -> float:
-    """Share of the exact numbers (m, k) uint32 that are among the found ones of the same row, (m, j)."""
+    """Share of exact indices (m, k) uint32 among the row's found ones (m, j)."""
     there = exact != C.NONE
     hits = sum(int((there[:, j] & (found == exact[:, j, None]).any(axis=1)).sum()) for j in range(exact.shape[1]))
     return hits / int(there.sum())
 
 
 class Judge:
-    """Judges answers for points (m, 3) float32 in the unit cube."""
+    """Measures result quality for points (m, 3) float32 in the unit cube."""
 
     def __init__(self, scene: Scene, points: Array) -> None:
         self.points, self._scene, self._backend = points, scene, scene.backend
@@ -59,7 +59,7 @@ class Judge:
     def judged(
         self, form: Form, place: str, shifts: int, exact: tuple[Array, Array], found: tuple[Array, Array]
     ) -> Quality:
-        """exact: distances and numbers (m, k). found: squared distances and numbers (m, k)."""
+        """exact: distances and indices (m, k). found: squared distances and indices (m, k)."""
         (known, number), (found_sq, candidate) = (
             [self._backend.to_host(part) for part in pair] for pair in (exact, found)
         )
@@ -89,7 +89,7 @@ class Judge:
         )
 
     def _to_triangles(self, slot: Array) -> npt.NDArray[np.float64]:
-        """Distances (m, k) float64 of the points from triangles, (m, k) uint32 slots; infinite where there is none."""
+        """Distances (m, k) float64 from the points to triangles, (m, k) uint32 slots; infinite for missing ones."""
         backend, xp, (m, k) = self._backend, self._backend.xp, slot.shape
         points, there = xp.repeat(self.points, k, axis=0), slot != C.NONE
         nearest = xp.empty((m * k, 3), np.float64)

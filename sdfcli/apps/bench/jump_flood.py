@@ -1,8 +1,8 @@
-"""Distances on a uniform grid by jump flooding (Rong and Tan 2006): passes independent of the number of triangles.
+"""Distances on a uniform grid by jump flooding (Rong and Tan 2006), with a mesh-independent pass count.
 
-There are two sources of error, without a bound: a node may miss the nearest seed, as a few percent do, and the triangle
-of the nearest seed need not be the nearest triangle. On scans the largest error was 0.6 of the nodes' spacing
-(JFA+1: 0.4), rms below 0.03; on scattered triangles the largest was 1.1.
+Two error sources have no bound: a node may miss its nearest seed (a few percent do), and the nearest seed's triangle
+need not be the nearest triangle. On scans the maximum error was 0.6 node spacings (JFA+1: 0.4), rms below 0.03; on
+scattered triangles the maximum was 1.1.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from sdfcli.spatial.radix_tree import NONE
 
 @dataclass(frozen=True)
 class Seeds:
-    """Seeds of the flooding: nodes near the surface, each with the nearest point of the surface.
+    """Flooding seeds: nodes near the surface with their nearest surface points.
 
-    node      (s,) int64, numbers on the grid.
-    position  (s, 3) float32, the nearest points in the unit cube.
-    slot      (s,) uint32, the triangles of these.
-    queries   number of exact queries for them.
+    node      (s,) int64, grid node indices.
+    position  (s, 3) float32, nearest points in the unit cube.
+    slot      (s,) uint32, the nearest points' triangles.
+    queries   exact query count.
     """
 
     node: Array
@@ -37,9 +37,9 @@ class Seeds:
 
 
 def plant(backend: Backend, index: DistanceIndex, depth: int) -> Seeds:
-    """Seeds at all nodes within one spacing of the surface.
+    """Seeds at all nodes at most one spacing from the surface.
 
-    No point of the surface is farther than 0.87 spacings from a node, so no triangle is too small for a seed.
+    Every surface point is at most 0.87 spacings from a node, so no triangle is too small for a seed.
     """
     near = nodes_near(backend, index, depth, 0.5**depth)
     position = backend.xp.empty((len(near.node), 3), np.float64)
@@ -55,11 +55,11 @@ def plant(backend: Backend, index: DistanceIndex, depth: int) -> Seeds:
 
 
 def flood(backend: Backend, seeds: Seeds, depth: int, more: int = 0) -> Array:
-    """The seed (nodes,) uint32 of each node, nearly always the one with the nearest position.
+    """Each node's seed (nodes,) uint32, nearly always the nearest.
 
-    Passes with steps of 2^(depth - 1), ... 2, 1 nodes, then `more` passes with step 1: JFA+1 for 1, whose seeds are
-    nowhere farther. Two arrays of this size exist at a time. A node 2^depth steps along an axis from every seed is not
-    reached, and has 0xffffffff; with a mesh in the middle of the cube there is none.
+    Passes step by 2^(depth - 1), ... 2, 1 nodes, then `more` passes with step 1: 1 gives JFA+1, whose seeds are
+    never farther. Two such arrays exist concurrently. A node 2^depth steps along an axis from every seed is
+    unreachable and has 0xffffffff; a mesh in the cube's middle leaves none.
     """
     xp, side = backend.xp, side_of(depth)
     carried = xp.full(side**3, NONE, np.uint32)
@@ -81,9 +81,9 @@ def flood(backend: Backend, seeds: Seeds, depth: int, more: int = 0) -> Array:
 
 
 def flooded_distances(backend: Backend, index: DistanceIndex, seeds: Seeds, depth: int, carried: Array) -> Array:
-    """Unsigned distances (nodes,) float32 to the triangles of the nodes' seeds; the largest float without a seed.
+    """Unsigned distances (nodes,) float32 to the nodes' seed triangles; the largest float without a seed.
 
-    Never below the truth, like the distances to the seeds' positions, and a few times more accurate than these.
+    Never below the true distance, like the distances to the seed positions, and a few times more accurate.
     """
     distance = backend.xp.empty(len(carried), np.float32)
     backend.run(

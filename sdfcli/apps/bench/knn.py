@@ -1,5 +1,5 @@
-"""Benchmark of approximate nearest neighbours by the shifted sort (Park 2019): the paper's tables, which it gives
-without the quality of the answers; that quality; and what each choice brings."""
+"""Benchmark for approximate nearest neighbours by the shifted sort (Park 2019): the paper's tables, the result quality,
+which the paper omits, and an ablation."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from sdfcli.spatial.morton import curve_order
 from sdfcli.spatial.shifted_sort import ShiftedSort, check_neighbours
 
 TABLES = {"minmax": "6-D", "vertices": "3-D"}
-"""The forms of the paper's Table 4, by their names there."""
+"""Forms in the paper's Table 4, with the paper's names."""
 PLACES = ("near", "rand")
-"""Where queries lie, see points.py."""
+"""Query point sets, see points.py."""
 SHIFTS = (*range(1, 8), 15, 31, 63)
-"""Numbers of shifts whose answers are judged."""
+"""Shift counts with measured quality."""
 
 SIZES = tuple(park.MILLISECONDS)
 SIZES_CPU = SIZES[:5]
 JUDGED, JUDGED_CPU = 2**17, 2**14
-"""Queries whose answers are judged."""
+"""Query counts for the quality, on a GPU and on the CPU."""
 ABLATED, ABLATED_CPU = 2**20, 2**14
-"""Queries of each variant."""
+"""Query counts per variant, on a GPU and on the CPU."""
 
 FIRST = "search, 7 shifts"
 WALK = "exact: a walk of boxes"
@@ -48,7 +48,7 @@ ONE = "exact: the nearest triangle alone"
 LANES = "2 k lanes a query"
 CURVES = "the data's curves, once a mesh"
 TRIANGLES = "exact: the k nearest triangles"
-"""Variants that are named elsewhere, too; the first one is that from which others differ."""
+"""Variants referenced elsewhere, too; the first is the reference for the others."""
 
 Answer = tuple[Array, Array]
 Case = TypeVar("Case")
@@ -56,14 +56,14 @@ Case = TypeVar("Case")
 
 @dataclass(frozen=True)
 class Size:
-    """A number of queries in one form: a row of Table 4, in milliseconds.
+    """Table 4 row: one query count in one form, in milliseconds.
 
-    queries     number of queries, `rand`.
-    form        of TABLES.
-    search      each query is searched in the sorted data; without the time to sort these.
-    joint       data and queries are sorted together, as in the paper.
-    tree        SciPy's k-d tree, exact, on the CPU: one run; None without SciPy.
-    paper, ann  the paper's shifted sort, and ANN; None for other numbers of queries.
+    queries     query count, `rand`.
+    form        in TABLES.
+    search      searching the sorted data for each query, without sorting time.
+    joint       data and queries sorted together, as in the paper.
+    tree        SciPy's k-d tree, exact, on the CPU, one run; None without SciPy.
+    paper, ann  the paper's shifted sort, and ANN; None for other query counts.
     """
 
     queries: int
@@ -77,13 +77,13 @@ class Size:
 
 @dataclass(frozen=True)
 class Variant:
-    """A way to neighbours.
+    """One neighbour search variant.
 
-    variant       its name.
-    points        of PLACES.
-    milliseconds  None where the device, k, or what is installed does not allow it.
-    recall        share of the k nearest vectors that are found; None without vectors, and of peers, which break ties
-                  otherwise.
+    variant       name.
+    points        in PLACES.
+    milliseconds  None if the device, k or the installed packages do not allow it.
+    recall        found share of the k nearest vectors; None without vectors, and for peers, which break ties
+                  differently.
     """
 
     variant: str
@@ -93,17 +93,17 @@ class Variant:
 
 
 class _Way(NamedTuple):
-    """What a variant runs, None where it cannot, and the exact numbers (m, k) that it looks for, if it does."""
+    """A variant's function, None if impossible, and the exact indices (m, k) it should find, if any."""
 
     run: Callable[[], Any] | None
     exact: Array | None = None
 
 
 class Comparison:
-    """The shifted sort over one mesh on one device.
+    """Shifted sort benchmark for one mesh on one device.
 
-    k: 1 to 32 neighbours. block: threads of a GPU's blocks; None: the program's own. A CPU has none. repeat: timed runs
-    in turns, of which medians count. threads: of the k-d tree; default: all CPUs that the process may use.
+    k: 1 to 32 neighbours. block: threads per GPU block; None: the program's default; ignored on a CPU. repeat:
+    interleaved timed runs; medians are reported. threads: k-d tree threads; default: all CPUs available to the process.
 
     Raises UsageError for an impossible k or block.
     """
@@ -130,7 +130,7 @@ class Comparison:
         self.forms = {name: Form(self.scene, name) for name in FORMS}
 
     def sizes(self, sizes: Sequence[int] | None = None) -> Iterator[Size]:
-        """Table 4: numbers of queries, each in the forms of TABLES."""
+        """Table 4: query counts, each in the forms in TABLES."""
         sizes = sizes or (SIZES_CPU if self._on_cpu else SIZES)
         points = self._points("rand", max(sizes))
         for count in sizes:
@@ -157,7 +157,7 @@ class Comparison:
                 )
 
     def quality(self, count: int | None = None) -> Iterator[Quality]:
-        """Each form with each of SHIFTS at each of PLACES, for `count` points."""
+        """Quality by form, SHIFTS and PLACES, for `count` points."""
         count = count or (JUDGED_CPU if self._on_cpu else JUDGED)
         judges = {place: Judge(self.scene, self._points(place, count)) for place in PLACES}
         for form in self.forms.values():
@@ -171,8 +171,7 @@ class Comparison:
                     yield judge.judged(form, place, shifts, exact[place], found)
 
     def ablation(self, count: int | None = None) -> Iterator[Variant]:
-        """Ways to the neighbours of `count` points of each of PLACES; the others differ from the first one as their
-        names say."""
+        """Search variants for `count` points in each PLACES set; names state the differences from the first variant."""
         for place in PLACES:
             self._progress(f"variants, {place}")
             yield from self._variants(place, self._points(place, count or self.ablated))
@@ -194,7 +193,7 @@ class Comparison:
                 share = recall(*map(self.backend.to_host, (way.run()[1], way.exact)))
             yield Variant(name, place, 1e3 * seconds[name] if way.run else None, share)
         forced: list[Answer] = []
-        form.by_force(queries[:1], self.k)  # makes and compiles what it needs
+        form.by_force(queries[:1], self.k)  # builds and compiles beforehand
         once = {BRUTE: lambda: forced.append(form.by_force(queries, self.k))}
         seconds = median_seconds(self.backend, once, repeat=1, skip=0)
         share = recall(*map(self.backend.to_host, (forced[0][1], ways[FIRST].exact)))
@@ -203,7 +202,7 @@ class Comparison:
         yield Variant(PEER, place, None if found is None else 1e3 * found[1], None)
 
     def _ways(self, points: Array) -> dict[str, _Way]:
-        """Variants that are timed in turns."""
+        """Variants for interleaved timing."""
         backend, k, form, domain = self.backend, self.k, self.forms["minmax"], self.mesh.domain
         queries, along = form.queries(points), curve_order(backend, points)
         exact = form.exact(queries, k)[1]

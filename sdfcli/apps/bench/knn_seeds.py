@@ -1,4 +1,4 @@
-"""Benchmark of nearest-triangle queries that start from approximate nearest neighbours."""
+"""Benchmark for nearest-triangle queries that start from approximate nearest neighbours."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SEEDS = (
     *(f"{each}{given}" for each in ("1 shift", f"{SEEDS_SHIFTS} shifts") for given in ("", ", given")),
     "exact",
 )
-"""What queries start from: nothing; SEEDS_K candidates along one curve or all of SEEDS_FORM, found in the time that is
-measured, or given; the nearest triangle, given."""
+"""Query seeds: none; SEEDS_K candidates in SEEDS_FORM along one curve or all, found within the measured time or given;
+the nearest triangle, given."""
 
 
 def compare_seeds(mesh: Mesh, backend: Backend, depth: int, repeat: int = 5) -> Iterator[Seeded]:
-    """The queries of seeds.py from each of SEEDS, of the corners of the thesis's octree.
+    """Queries from seeds.py with each seed in SEEDS, for the thesis's octree corners.
 
-    Raises UsageError for a depth out of range.
+    Raises UsageError for an invalid depth.
     """
     if not 1 <= depth <= MAX_DEPTH:
         raise UsageError(f"--depth {depth}: use 1 to {MAX_DEPTH}")
@@ -46,7 +46,7 @@ def compare_seeds(mesh: Mesh, backend: Backend, depth: int, repeat: int = 5) -> 
 
 
 def finding(rows: Sequence[Seeded]) -> str:
-    """Where a first bound by kANN pays, in a sentence. rows: of `compare_seeds`."""
+    """One sentence on when an initial bound from kANN pays. rows: from `compare_seeds`."""
     times = {(row.query, row.seed): row.milliseconds for row in rows}
     gains: dict[bool, list[str]] = {True: [], False: []}
     for query in dict.fromkeys(query for query, _ in times):

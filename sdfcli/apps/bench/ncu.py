@@ -21,7 +21,7 @@ KERNELS = {
     "cct": ("sdf_distance_cct",),
     "fast": ("sdf_distance_packet", "sdf_distance_lone"),
 }
-"""Kernels of the distance query's variants on a GPU; for few points the second one may run. The samples of `fast`
+"""GPU kernels of the distance query variants; small point counts may use the second. `fast`'s samples
 (sdf_distance_sample) are not counted."""
 
 TIME = "gpu__time_duration.avg"
@@ -30,10 +30,10 @@ LOAD_REQUESTS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
 LOAD_SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
 ACTIVE_THREADS = "smsp__thread_inst_executed_per_inst_executed.ratio"
 METRICS = (TIME, DRAM_SECTORS, LOAD_REQUESTS, LOAD_SECTORS, ACTIVE_THREADS)
-"""The thesis's metrics (section 4.2.2), and the mean number of active threads of a warp."""
+"""The thesis's metrics (section 4.2.2), and the mean active threads per warp."""
 
 REDUCED = ("dram_sectors", "load_requests", "load_sectors")
-"""Figures whose reduction is reported."""
+"""Figures with a reported reduction."""
 
 PLACES = ("/usr/local/cuda*/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
 
@@ -43,7 +43,7 @@ REFUSALS = {
     "Failed to initialize the profiler": "Nsight Compute cannot reach the driver: run it outside of the sandbox",
     "driver resource was unavailable": "another program holds the driver's counters: stop other profilers and DCGM",
 }
-"""Messages of Nsight Compute where it cannot read counters, with remedies."""
+"""Nsight Compute's messages for inaccessible counters, with remedies."""
 
 MISSING = (
     "there is no ncu (NVIDIA Nsight Compute, part of the CUDA toolkit) on PATH, in /usr/local/cuda*/bin or in "
@@ -52,11 +52,11 @@ MISSING = (
 
 
 class NoCountersError(DeviceError):
-    """Nsight Compute is missing, or cannot read the GPU's counters."""
+    """Nsight Compute is missing or cannot read the GPU's counters."""
 
 
 def find() -> str | None:
-    """The program, from PATH, or the newest one of NVIDIA's installers; None if there is none."""
+    """Program path, from PATH or else the newest installed by NVIDIA; None if missing."""
     found = [path for place in PLACES for path in glob.glob(place) if os.access(path, os.X_OK)]
     newest = max(found, key=lambda path: [int(n) for n in re.findall(r"\d+", os.path.realpath(path))], default=None)
     return shutil.which("ncu") or newest
@@ -74,11 +74,11 @@ def command(
     kernels: str | None = None,
     metrics: Sequence[str] = (),
 ) -> list[str]:
-    """The command line, after that of the thesis (section 4.2.2).
+    """Command line, after the thesis (section 4.2.2).
 
-    kernels: a regular expression for other kernels of the pipeline, instead of those of the variants. metrics: metrics
-    in addition to METRICS. The target selects the launches, by the profiler's start and stop: the thesis's -s and -c
-    count the launches of all kernels together.
+    kernels: regular expression for pipeline kernels, instead of the variants' kernels. metrics: metrics in addition to
+    METRICS. The target selects the launches by starting and stopping the profiler: the thesis's -s and -c count the
+    launches of all kernels together.
     """
     pattern = f"^({'|'.join(name for names in KERNELS.values() for name in names)})$" if kernels is None else kernels
     wanted = ",".join(dict.fromkeys((*METRICS, *metrics)))
@@ -91,8 +91,8 @@ def command(
 
 
 def failure(stdout: str, stderr: str, exit_code: int) -> SdfError | None:
-    """The error of a failed run: NoCountersError, or the target's error with its type, or ncu's message. Without access
-    to counters, the target runs to its end uncounted."""
+    """A failed run's error: NoCountersError, the target's error with its type, or ncu's message. Without access to
+    counters, the target completes uncounted."""
     lines = [*stdout.splitlines(), *stderr.splitlines()]
     output = "\n".join(lines)
     refused = next((meaning for words, meaning in REFUSALS.items() if words in output), None)
@@ -110,7 +110,7 @@ def failure(stdout: str, stderr: str, exit_code: int) -> SdfError | None:
 
 
 class Row(NamedTuple):
-    """One line of the CSV: the mean of a metric over the launches of a kernel in one shape (block, grid, device)."""
+    """CSV line: a metric's mean over a kernel's launches in one shape (block, grid, device)."""
 
     kernel: str
     shape: tuple[str, ...]
@@ -124,7 +124,7 @@ _SHAPE = ("Process ID", "Device", "Block Size", "Grid Size")
 
 
 def csv_lines(output: str) -> list[str]:
-    """The lines of the CSV, header first, in the output of ncu and its target; empty without a CSV."""
+    """CSV lines, header first, from ncu's and the target's output; empty without a CSV."""
     header: list[str] = []
     lines = []
     for line in output.splitlines():
@@ -138,7 +138,7 @@ def csv_lines(output: str) -> list[str]:
 
 
 def parse(lines: Sequence[str]) -> list[Row]:
-    """The rows of the CSV, by column name. Values are in seconds, sectors, requests, without prefixes."""
+    """CSV rows, by column name. Values are in seconds, sectors, requests, without prefixes."""
     return [
         Row(
             kernel=fields["Kernel Name"].split("(")[0].strip(),
@@ -153,13 +153,13 @@ def parse(lines: Sequence[str]) -> list[Row]:
 
 
 def _number(text: str) -> float | None:
-    """A number, with or without thousands separators; None for anything else, such as n/a."""
+    """Number with or without thousands separators; None for anything else, such as n/a."""
     plain = re.fullmatch(r"-?(\d{1,3}(,\d{3})+|\d+)(\.\d*)?(e[+-]?\d+)?", text.strip(), re.IGNORECASE)
     return float(plain[0].replace(",", "")) if plain else None
 
 
 def _factor(unit: str) -> float:
-    """The factor from a unit to that without prefix. Versions of ncu write ns, us, ms, s, or nsecond, usecond, msecond,
+    """Factor from a unit to its unprefixed form. ncu versions write ns, us, ms, s, or nsecond, usecond, msecond,
     second."""
     if time := re.fullmatch(r"([num]?)(s|second)", unit):
         return {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0}[time[1]]
@@ -170,14 +170,14 @@ def _factor(unit: str) -> float:
 
 @dataclass(frozen=True)
 class Measured:
-    """A kernel: number of launches, and the mean per launch of the metrics that all launches have."""
+    """Kernel measurement: launch count, and mean per launch for metrics common to all launches."""
 
     launches: int
     metrics: dict[str, float]
 
 
 def by_kernel(rows: Sequence[Row]) -> dict[str, Measured]:
-    """Measurements by kernel, all launch shapes merged, in the order of first rows."""
+    """Measurements by kernel, launch shapes merged, in first-row order."""
     measured = {}
     for kernel in dict.fromkeys(row.kernel for row in rows):
         own = [row for row in rows if row.kernel == kernel]
@@ -193,16 +193,16 @@ def by_kernel(rows: Sequence[Row]) -> dict[str, Measured]:
 
 
 Figures = dict[str, float | None]
-"""Figures per launch, by the names of the rows in thesis.py; None where not measured."""
+"""Figures per launch, by row names in thesis.py; None if not measured."""
 
 
 def measured(variant: str, kernels: dict[str, Measured]) -> Measured | None:
-    """The measurement of a variant of the distance query."""
+    """A distance query variant's measurement."""
     return next((kernels[name] for name in KERNELS[variant] if name in kernels), None)
 
 
 def figures(measured: Measured | None, others: Sequence[str] = ()) -> Figures:
-    """The rows of the thesis's Tables 4.1 to 4.4, the active threads per warp, and other metrics by name."""
+    """Rows as in the thesis's Tables 4.1 to 4.4, active threads per warp, and other metrics by name."""
     metrics = measured.metrics if measured else {}
     seconds, requests, sectors = (metrics.get(name) for name in (TIME, LOAD_REQUESTS, LOAD_SECTORS))
     return {
@@ -217,29 +217,29 @@ def figures(measured: Measured | None, others: Sequence[str] = ()) -> Figures:
 
 
 def reduction(before: float | None, after: float | None) -> float | None:
-    """The reduction of a figure in percent: the thesis's equations (4.1) and (4.2)."""
+    """A figure's reduction in percent: the thesis's equations (4.1) and (4.2)."""
     return (1 - after / before) * 100 if before and after is not None else None
 
 
 WARP, TRANSACTION, NODE, BOX = 32, 128, 32, 24
-"""Threads of a warp; bytes of a transaction, of Baseline's nodes, and of SoA's boxes."""
+"""Threads per warp; bytes per transaction, Baseline node and SoA box."""
 
 
 def transactions(size: int, p: float) -> float:
-    """Transactions of a warp's access to `size` bytes per thread: the thesis's equations (3.1) and (3.2).
+    """Transactions for a warp's access to `size` bytes per thread: the thesis's equations (3.1) and (3.2).
 
-    p is the probability that the threads read neighbouring elements.
+    p: probability that threads read neighbouring elements.
     """
     return p * math.ceil(WARP * size / TRANSACTION) + (1 - p) * WARP
 
 
 def modelled_reduction(p: float) -> float:
-    """The model's reduction of transactions from Baseline to SoA, in percent."""
+    """Modelled transaction reduction from Baseline to SoA, in percent."""
     return (1 - transactions(BOX, p) / transactions(NODE, p)) * 100
 
 
 def implied_p(percent: float | None) -> float | None:
-    """The p for which the model has this reduction; None where no probability has it."""
+    """The p with this modelled reduction; None if no probability gives it."""
     if percent is None or not 0 <= percent <= modelled_reduction(1):
         return None
     # WARP - p saved_by_soa = (1 - percent / 100) (WARP - p saved_by_aos), solved for p
@@ -249,12 +249,12 @@ def implied_p(percent: float | None) -> float | None:
 
 
 def compare(variants: Mapping[str, Figures]) -> dict[str, Any]:
-    """The thesis's comparison of the variants' figures.
+    """Compares the variants' figures as in the thesis.
 
-    speedup            of every variant over Baseline.
-    reduction_percent  of every variant against Baseline: sectors read from DRAM, load requests, load sectors.
-    model              the reduction of transactions from Baseline to SoA at p = 1, that of load requests as measured,
-                       and the p at which they would be the same, or None.
+    speedup            each variant over Baseline.
+    reduction_percent  each variant against Baseline: sectors read from DRAM, load requests, load sectors.
+    model              transaction reduction from Baseline to SoA at p = 1, the measured load request reduction,
+                       and the p that makes them equal, or None.
     """
     before = variants["baseline"]
     others = {name: variant for name, variant in variants.items() if name != "baseline"}

@@ -1,8 +1,8 @@
-"""Figures of the shifted sort's paper, as in its tables.
+"""Figures from the shifted sort paper's tables.
 
 Park, Implementation of Parallel k-Approximate Nearest Neighbor Search using Six Dimensional Shifted Sort with CUDA,
-Journal of Digital Contents Society 20(3), 2019, doi 10.9728/dcs.2019.20.3.605: k = 8, blocks of 512 threads, the horse,
-whose boxes are the vectors in 6-D, and whose vertices those in 3-D.
+Journal of Digital Contents Society 20(3), 2019, doi 10.9728/dcs.2019.20.3.605: k = 8, 512 threads per block, the horse,
+with its boxes as 6-D and its vertices as 3-D vectors.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ CPU = "Intel Core i7-8700"
 K = 8
 BLOCK = 512
 DATA = {"6-D": 39_698, "3-D": 19_851}
-"""Data vectors."""
+"""Data vector counts."""
 
 METHODS = ("6-D", "ANN 6-D", "3-D", "ANN 3-D")
-"""The columns of Table 4: the shifted sort on the GPU, and the library ANN on the CPU."""
+"""Table 4 columns: the shifted sort on the GPU, and the library ANN on the CPU."""
 
 UNIT = "ms (inferred)"
-"""The paper gives no unit; milliseconds make 10 us a query for ANN on one core, which fits."""
+"""The paper gives no unit; milliseconds imply a plausible 10 us per ANN query on one core."""
 
 MILLISECONDS: dict[int, tuple[float, float, float, float]] = {
     2**12: (5, 66, 10, 40),
@@ -35,9 +35,9 @@ MILLISECONDS: dict[int, tuple[float, float, float, float]] = {
     2**22: (902, 39527, 740, 33148),
     2**23: (1800, 77725, 1459, 65757),
 }
-"""Table 4, by the number of queries. Table 5 repeats its first and third column."""
+"""Table 4, by query count. Table 5 repeats its first and third column."""
 
 
 def milliseconds(queries: int, k: int) -> dict[str, float]:
-    """The row of Table 4, by METHODS; empty for another k, or number of queries."""
+    """Table 4 row, by METHODS; empty for another k or query count."""
     return dict(zip(METHODS, MILLISECONDS[queries], strict=True)) if k == K and queries in MILLISECONDS else {}

@@ -1,4 +1,4 @@
-"""Points for benchmarks of queries."""
+"""Point sets for query benchmarks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sdfcli.spatial.morton import MORTON_BITS, Order, morton_keys
 from sdfcli.verify.accuracy import on_surface
 
 OCTREES = ("octree", "levels", "bvh")
-"""Octrees whose corners are queried; see `make_octree`. `levels`: those of `octree`, level by level."""
+"""Octrees with queried corners; see `make_octree`. `levels`: `octree`, level by level."""
 POINTS = (*OCTREES, "near", "rand", "grid")
 
 SPREAD = 0.005
@@ -28,22 +28,22 @@ SEED = 1
 
 
 def check_points(kind: str) -> None:
-    """Raises UsageError for a word that is not in POINTS."""
+    """Raises UsageError for a name not in POINTS."""
     if kind not in POINTS:
         raise UsageError(f"--points {kind}: use {', '.join(POINTS)}")
 
 
 def make_octree(backend: Backend, order: Order, kind: str, depth: int) -> Corners:
-    """The octree of a kind. `octree`, `levels`: refined where a cell meets a triangle's box; `bvh`: the thesis's."""
+    """Octree by kind. `octree`, `levels`: refined where a cell meets a triangle's box; `bvh`: the thesis's."""
     if kind == "bvh":
         return bvh_octree(backend, order, depth)
     finest = _cells_met(backend, order, depth - 1) << np.uint64(3 * (MORTON_BITS - depth + 1))
-    splits = SplitCells(backend, backend.xp.repeat(finest, 2), depth)  # the cells met, and their ancestors
+    splits = SplitCells(backend, backend.xp.repeat(finest, 2), depth)  # cells met, and their ancestors
     return corners_of(backend, points_of(backend, splits))
 
 
 def _cells_met(backend: Backend, order: Order, level: int) -> Array:
-    """Sorted Morton codes of the cells of a level that meet the box of a triangle."""
+    """Sorted Morton codes of a level's cells that meet a triangle's box."""
     xp = backend.xp
     corner = order.triangle.reshape(-1, 3, 3)
     edge = 2**level
@@ -66,8 +66,8 @@ def _cells_met(backend: Backend, order: Order, level: int) -> Array:
 def make_points(backend: Backend, mesh: Mesh, kind: str, count: int | None = None) -> Array:
     """Points (m, 3) float32 in the unit cube.
 
-    kind: `near`, points of the surface with noise, or `rand`, uniform in the padded bounding box, both in random order,
-    by default 8,000,000 of them on a GPU and 500,000 on the CPU; `grid`, a lattice in that box, row by row.
+    kind: `near`, surface points with noise, or `rand`, uniform in the padded bounding box, both in random order, by
+    default 8,000,000 points on a GPU and 500,000 on the CPU; `grid`, a lattice in the same box, row by row.
     """
     on_gpu = backend.xp is not np
     rng = np.random.default_rng(SEED)
@@ -88,7 +88,7 @@ def make_points(backend: Backend, mesh: Mesh, kind: str, count: int | None = Non
 
 
 def _unique(xp: Any, ordered: Array) -> Array:
-    """Each value of a sorted array once."""
+    """A sorted array's unique values."""
     first = xp.ones(len(ordered), bool)
     first[1:] = ordered[1:] != ordered[:-1]
     return ordered[first]

@@ -1,4 +1,4 @@
-"""Benchmark of growth: whole builds of larger and larger meshes, each a process of its own."""
+"""Scaling benchmark: whole builds of increasingly large meshes, one process each."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from sdfcli.mesh.load import load_mesh
 from sdfcli.runtime import processes
 
 SCALES = (1, 4, 16)
-"""By default, how many times the mesh's triangles."""
+"""Default triangle counts, in multiples of the mesh's."""
 
 MOST = 1 << 31
-"""Limit of the number of triangles."""
+"""Maximum triangle count."""
 
 GAP = 1.1
-"""Distance of copies, in sides of the mesh's bounds."""
+"""Distance between copies, in sides of the mesh's bounds."""
 
 PARTS = {
     "start": ("start",),
@@ -42,10 +42,10 @@ PARTS = {
     "measure": ("measure",),
     "write": ("write",),
 }
-"""Columns of the table, and the stages of a build that each sums."""
+"""Table columns, with the build stages summed in each."""
 
 INTERVAL = 0.02
-"""Seconds between two looks at a device's memory."""
+"""Seconds between device memory samples."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,15 @@ class Row:
     """One build.
 
     made          `given`, `copies` or `subdivided`.
-    triangles     their number.
-    read          seconds for reading the bytes of the file.
-    seconds       seconds of the process, from its start to its end.
-    stages        seconds, by names of PARTS.
-    leaves        of the field.
-    file_bytes    size of the mesh's file.
-    field_bytes   size of the field's file.
-    host_bytes    largest resident memory of the process.
-    device_bytes  most memory in use on the device beyond what was in use before; None on a CPU.
+    triangles     triangle count.
+    read          seconds to read the file's bytes.
+    seconds       process duration in seconds.
+    stages        seconds, by names in PARTS.
+    leaves        the field's leaf count.
+    file_bytes    mesh file size.
+    field_bytes   field file size.
+    host_bytes    the process's peak resident memory.
+    device_bytes  peak memory use on the device above its initial use; None on a CPU.
     """
 
     made: str
@@ -77,7 +77,7 @@ class Row:
 
 
 def check_scales(scales: Iterable[float]) -> list[int]:
-    """Whole numbers from 1. Raises UsageError for others."""
+    """Converts scales to integers from 1. Raises UsageError for others."""
     found = []
     for scale in scales:
         if not 1 <= scale < MOST or scale != int(scale):
@@ -93,10 +93,9 @@ def measure(
     options: Sequence[str] = (),
     progress: Callable[[str], None] | None = None,
 ) -> Iterator[Row]:
-    """Builds the mesh copied so many times, and, for powers of four, subdivided. options: of `sdfcli build`.
+    """Builds mesh copies by each scale, and subdivisions for powers of four. options: for `sdfcli build`.
 
-    Raises InputError for a mesh that cannot be used, UsageError for too many triangles, SdfError for a build that
-    fails.
+    Raises InputError for an unusable mesh, UsageError for too many triangles, SdfError for a failed build.
     """
     mesh = load_mesh(path)
     vertices, faces = mesh.vertices, mesh.faces
@@ -120,7 +119,7 @@ def measure(
 
 
 def copied(vertices: Floats, faces: Faces, count: int) -> tuple[Floats, Ints]:
-    """So many copies of a mesh on a lattice, one beside the other."""
+    """`count` mesh copies on a lattice, side by side."""
     across = math.ceil(count ** (1 / 3) - 1e-9)
     number = np.arange(count)
     place = np.stack([number % across, number // across % across, number // across**2], axis=1)
@@ -130,7 +129,7 @@ def copied(vertices: Floats, faces: Faces, count: int) -> tuple[Floats, Ints]:
 
 
 def subdivided(vertices: Floats, given: Faces, times: int) -> tuple[Floats, Ints]:
-    """Each triangle cut into four at the middles of its edges, so many times."""
+    """Mesh with each triangle split into four at its edge midpoints, `times` times."""
     from trimesh.remesh import subdivide
 
     faces = given.astype(np.int64)
@@ -140,7 +139,7 @@ def subdivided(vertices: Floats, given: Faces, times: int) -> tuple[Floats, Ints
 
 
 def _built(file: Path, made: str, backend: Backend, options: Sequence[str]) -> Row:
-    """A build of a file, and of what it takes."""
+    """Builds a file and measures its cost."""
     field = file.with_suffix(".h5")
     field.unlink(missing_ok=True)
     start = perf_counter()
@@ -175,7 +174,7 @@ def _built(file: Path, made: str, backend: Backend, options: Sequence[str]) -> R
 
 
 class _Watched:
-    """The most memory that others take on a device, while this is open. most: bytes, None on a CPU."""
+    """Other processes' peak memory use on a device while open. most: bytes, None on a CPU."""
 
     def __init__(self, backend: Backend) -> None:
         self.most: int | None = None if backend.name == "cpu" else 0
@@ -200,9 +199,9 @@ class _Watched:
 
 
 def exponents(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
-    """How seconds, their stages, and memory grow with the triangles: by `copies` and `subdivided`, where there are any,
-    slopes of least squares between logarithms, the given mesh included. By name: `seconds`, those of PARTS,
-    `host_bytes`, `device_bytes`; without those that are 0 anywhere."""
+    """Growth exponents for seconds, stages and memory over the triangle count, for `copies` and `subdivided`, if any:
+    least-squares slopes between logarithms, including the given mesh. By name: `seconds`, names in PARTS,
+    `host_bytes`, `device_bytes`; quantities with zeros are left out."""
     found = {}
     for made in ("copies", "subdivided"):
         own = [row for row in rows if row.made in ("given", made)]

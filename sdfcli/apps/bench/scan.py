@@ -1,4 +1,4 @@
-"""Benchmark of the exclusive scan on one, two and four devices, against the library's scan and a copy."""
+"""Benchmark for the exclusive scan on one, two and four devices, against the library's scan and a copy."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ SEED = 2_097_152
 class Row:
     """One measurement.
 
-    what          `scan`: the exclusive scan over the devices; `library`: the library's scan of the same elements, in
-                  place, on one device; `copy`: a copy of the same elements, the lower bound of both.
+    what          `scan`: exclusive scan over the devices; `library`: the library's in-place scan on one device; `copy`:
+                  a copy, a lower bound for both. All have the same elements.
     where         `host to host`, or `on devices`.
-    milliseconds  median of the repetitions; `fastest` and `slowest` are the quartiles.
-    gigabytes     GB/s, for one read and one write of every element.
+    milliseconds  median run; `fastest` and `slowest` are the quartiles.
+    gigabytes     GB/s, for one read and one write per element.
     speed_up      over one device.
-    paper         the paper's milliseconds, if it has the case.
+    paper         the paper's milliseconds, if known.
     """
 
     what: str
@@ -57,9 +57,9 @@ def measure_scan(
     on_devices: Sequence[int] = ON_DEVICES,
     repeat: int = 20,
 ) -> Iterator[Row]:
-    """Table 1 of the paper, and longer arrays that stay on the devices, for 1, 2 and 4 of the devices.
+    """The paper's Table 1, and longer device-resident arrays, on 1, 2 and 4 devices.
 
-    The numbers are 0 or 1, 32 bits each. Raises CheckFailedError if a sum is wrong.
+    Elements are 0 or 1, 32 bits each. Raises CheckFailedError for a wrong sum.
     """
     counts = [count for count in DEVICES if count <= len(backends)]
     for where, sizes, cases in (("host to host", on_host, _host_cases), ("on devices", on_devices, _device_cases)):
@@ -75,7 +75,7 @@ def measure_scan(
 
 
 Case = tuple[str, Callable[[], None], Callable[[], None]]
-"""A case: its name, the preparation of a repetition, and the repetition."""
+"""Case: name, preparation, and run."""
 
 
 def _host_cases(backends: Sequence[Backend], elements: int) -> Iterator[Case]:
@@ -151,7 +151,7 @@ def _device_cases(backends: Sequence[Backend], elements: int) -> Iterator[Case]:
 def _timed(
     backends: Sequence[Backend], prepare: Callable[[], None], run: Callable[[], None], repeat: int
 ) -> tuple[float, float, float]:
-    """Quartiles and median in milliseconds, after one repetition to warm up."""
+    """Quartiles and median in milliseconds, after one warm-up run."""
 
     def all_done() -> None:
         for backend in backends:

@@ -1,4 +1,4 @@
-"""What `bench` and `profile` print with --json."""
+"""Schemas of `bench --json` and `profile --json`."""
 
 from __future__ import annotations
 
@@ -232,4 +232,4 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
         },
     ),
 }
-"""By output, as those of the core."""
+"""By output, as in the core."""

@@ -1,4 +1,4 @@
-"""Nearest-triangle queries of an octree's corners from several seeds, timed in turns and counted."""
+"""Nearest-triangle queries for an octree's corners from several seeds, timed in interleaved runs and counted."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ THESIS = (*QUERIES[1:], QUERIES[0])
 """The thesis's queries in its order, then our own."""
 
 Starts = Mapping[str, Callable[[], Array | None]]
-"""By a seed's name what makes its slots (m, s) uint32, or None, as for `DistanceIndex.nearest`, while it is timed."""
+"""Functions by seed name that return slots (m, s) uint32, or None, for `DistanceIndex.nearest`; their time counts."""
 
 
 @dataclass(frozen=True)
 class Seeded:
     """One query from one seed.
 
-    query         of THESIS.
-    seed          the seed's name.
-    points        number of points.
-    milliseconds  median of the repetitions.
-    boxes, tests  mean numbers of boxes and triangles measured per point.
+    query         in THESIS.
+    seed          seed name.
+    points        point count.
+    milliseconds  median run.
+    boxes, tests  mean box and triangle counts measured per point.
     """
 
     query: str
@@ -39,9 +39,9 @@ class Seeded:
 
 
 def measure_seeds(scene: Scene, tree: Corners, starts: Callable[[Array], Starts], repeat: int) -> Iterator[Seeded]:
-    """Each query of an octree's corners from each seed: all in turns, after one turn to warm up.
+    """Each query for an octree's corners from each seed, in interleaved runs after one warm-up run.
 
-    starts: the seeds by name, given the nearest slots (m, 1) uint32 themselves.
+    starts: returns the seeds by name for the nearest slots (m, 1) uint32.
     """
     backend, bvh, points = scene.backend, scene.bvh, tree.position
     indices = {query: make_index(backend, scene.order, query, bvh) for query in THESIS}

@@ -1,4 +1,4 @@
-"""Benchmark of moving meshes: frames a second by four ways of building their fields."""
+"""Benchmark for moving meshes: frames per second by four build methods."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from sdfcli.sequence.save import save_sequence
 from sdfcli.sequence.workers import build_rows
 
 CYCLE, AMOUNT = 240, 0.05
-"""Frames of a whole bend there and back, and its amount as a fraction of the diagonal: at most 0.13 % a frame."""
+"""Frames per bend cycle, and its amount as a fraction of the diagonal: at most 0.13 % per frame."""
 EACH = 3
-"""Maximum frames of `build, a process each`, which take equally long."""
+"""Maximum frames of `build, a process each`, whose frames take equally long."""
 LIU_KIM = 20.0
-"""Frames a second of Liu and Kim 2014: bunny is inflated, and rebuilt in each step under a cloth."""
+"""Frames per second in Liu and Kim 2014: bunny is inflated and rebuilt in each step under a cloth."""
 WAYS = ("build, a process each", "build FOLDER", "sequence --cold", "sequence")
 
 
 @dataclass(frozen=True)
 class Row:
-    """One way of building the frames.
+    """One build method for the frames.
 
-    way         of WAYS.
-    octree      of params.OCTREES.
-    file        whether files are written; without, fields are made and dropped.
-    frames      number of frames built.
-    seconds     from the start, that of processes included, to the end of the last file.
-    per_second  frames by these seconds.
-    steady      frames a second from the end of the first to the end of the last; None for a process each.
+    way         in WAYS.
+    octree      in params.OCTREES.
+    file        whether files are written; otherwise fields are discarded.
+    frames      built frame count.
+    seconds     from the start, including process start-up, to the last file's end.
+    per_second  frames per second over this time.
+    steady      frames per second from the first frame's end to the last one's; None for a process each.
     """
 
     way: str
@@ -59,7 +59,7 @@ class Row:
 
 
 def torus() -> Mesh:
-    """A closed mesh of 69,696 triangles."""
+    """Closed mesh with 69,696 triangles."""
     made = import_trimesh().creation.torus(1.0, 0.4, major_sections=264, minor_sections=132)
     return make_mesh(made.vertices, made.faces)
 
@@ -74,10 +74,10 @@ def compare(
     repeat: int = 1,
     progress: Callable[[str], None] | None = None,
 ) -> Iterator[Row]:
-    """The first frames of a cycle of a bending mesh, by each way with each octree: medians of `repeat` runs in turns.
-    depth: of the octree `bvh`; `adaptive` has its defaults.
+    """First frames in a bend cycle, by each method with each octree: medians over `repeat` interleaved runs. depth: for
+    the octree `bvh`; `adaptive` uses its defaults.
 
-    Raises UsageError for fewer than two frames, CheckFailedError where a build fails, and what a sequence raises.
+    Raises UsageError for fewer than two frames, CheckFailedError for a failed build, and a sequence's exceptions.
     """
     if frames < 2:
         raise UsageError(f"--frames {frames}: use 2 or more")
@@ -110,12 +110,12 @@ def _write_frames(mesh: Mesh, frames: int, folder: Path) -> FrameFiles:
 
 
 Way = tuple[str, bool, Callable[[], list[float]]]
-"""A way, whether it writes files, and the run, which returns when each frame was done, by time.perf_counter."""
+"""Method name, whether it writes files, and the run, which returns each frame's end by time.perf_counter."""
 
 
 def _ways(files: FrameFiles, options: dict[str, Any], out: Path) -> Iterator[Way]:
-    """The ways of one octree. Their outputs lie in folders whose names begin with `out`."""
-    known = SequenceBuild(files, **options)  # the domain and the unit that all ways share
+    """Build methods for one octree. Their outputs are folders with the prefix `out`."""
+    known = SequenceBuild(files, **options)  # domain and unit shared by all methods
     (x, y, z), length = known.domain.origin, known.domain.length
     words = ["--domain", ",".join(repr(float(part)) for part in (x, y, z, length)), "--unit", repr(known.unit)]
     words += [word for name, value in options.items() if value is not None for word in (f"--{name}", str(value))]
@@ -134,7 +134,7 @@ def _ways(files: FrameFiles, options: dict[str, Any], out: Path) -> Iterator[Way
 
 
 def _build(*words: str) -> list[float]:
-    """When each line of `sdfcli build --json` came. Raises CheckFailedError where it fails."""
+    """Arrival times of `sdfcli build --json` lines. Raises CheckFailedError on failure."""
     with tempfile.TemporaryFile("w+") as talk:
         command = [*python("sdfcli.__main__"), "build", "--json", *words]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=talk, text=True) as process:

@@ -1,6 +1,6 @@
-"""Target process of a profiler: launches every variant of the distance query on a mesh, or steps of particles.
+"""Profiler target process: launches every distance query variant on a mesh, or particle steps.
 
-The counted launches lie between the profiler's start and stop; preparation and skipped launches come before.
+The counted launches lie between the profiler's start and stop, after preparation and skipped launches.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def run(workload: Workload, backend: Backend, skip: int, count: int, whole: bool
 
 
 def counted(times: Callable[[int], None], backend: Backend, skip: int, count: int) -> None:
-    """Runs something `skip` times, then `count` times for the profiler."""
+    """Runs a function `skip` times, then `count` times for the profiler."""
     times(skip)
     with backend.profiled():
         times(count)

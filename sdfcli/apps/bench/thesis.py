@@ -1,7 +1,7 @@
-"""Figures of the thesis that this program is based on, as in its tables.
+"""Figures from the tables in the thesis behind this program.
 
 Taniguchi, master's thesis, Japan Advanced Institute of Science and Technology, December 2025, measured on an NVIDIA
-GeForce RTX 3080. Baseline is its reproduction of BADF (Chen et al. 2022).
+GeForce RTX 3080. Baseline is the thesis's reproduction of BADF (Chen et al. 2022).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 GPU = "NVIDIA GeForce RTX 3080"
 
 VARIANTS = ("baseline", "soa", "cct")
-"""The columns of Tables 4.1 to 4.4: Baseline, SoA, SoA + CCT."""
+"""Columns in Tables 4.1 to 4.4: Baseline, SoA, SoA + CCT."""
 
 QUERY: dict[str, dict[str, tuple[float, float, float]]] = {
     "bunny": {
@@ -44,7 +44,7 @@ QUERY: dict[str, dict[str, tuple[float, float, float]]] = {
         "sectors_per_request": (12.87, 11.07, 6.48),
     },
 }
-"""Tables 4.1 to 4.4, one launch of the distance query, by VARIANTS: milliseconds, 32-byte sectors read from DRAM, load
+"""Tables 4.1 to 4.4, one distance query launch, by VARIANTS: milliseconds, 32-byte sectors read from DRAM, load
 requests to L1, sectors loaded from L1, and sectors per request."""
 
 QUERY_SPEEDUP = {
@@ -53,7 +53,7 @@ QUERY_SPEEDUP = {
     "dragon": {"soa": 1.47, "cct": 5.90},
     "buddha": {"soa": 1.37, "cct": 6.08},
 }
-"""Table 4.5: speed-up of the distance query over Baseline."""
+"""Table 4.5: distance query speed-up over Baseline."""
 
 BUILD_MS = {
     "bunny": {"baseline": (6.27, 4.26), "cct": (3.10, 1.12)},
@@ -61,14 +61,14 @@ BUILD_MS = {
     "dragon": {"baseline": (30.82, 26.79), "cct": (8.30, 4.87)},
     "buddha": {"baseline": (34.69, 30.62), "cct": (8.85, 5.04)},
 }
-"""Tables 2.1 and 4.6: milliseconds of the whole build, and of the distance query in it."""
+"""Tables 2.1 and 4.6: milliseconds for the whole build and its distance query."""
 
 BUILD_SPEEDUP = {"bunny": 2.02, "armadillo": 2.43, "dragon": 3.71, "buddha": 3.92}
-"""Table 4.6: speed-up of the whole build with SoA + CCT over Baseline."""
+"""Table 4.6: whole build speed-up with SoA + CCT over Baseline."""
 
 
 def query(model: str) -> dict[str, dict[str, float | None]]:
-    """The figures of one model in QUERY, by variant."""
+    """One model's figures in QUERY, by variant."""
     return {variant: {name: row[i] for name, row in QUERY[model].items()} for i, variant in enumerate(VARIANTS)}
 
 
@@ -86,9 +86,9 @@ _FILES = {
 
 
 def model_of(path: str | Path) -> str | None:
-    """The thesis's model by a file's name: `bunny`, `armadillo`, `dragon`, `buddha`, or None.
+    """The thesis's model by file name: `bunny`, `armadillo`, `dragon`, `buddha`, or None.
 
-    Only whole names match, with or without `stanford` before: dragon_vrip_res2.ply is a smaller mesh.
+    Only whole names match, optionally prefixed by `stanford`: dragon_vrip_res2.ply is a smaller mesh.
     """
     name = re.sub(r"[^a-z0-9]+", "_", Path(path).stem.lower())
     return _FILES.get(name.removeprefix("stanford_"))

@@ -1,4 +1,4 @@
-"""Medians of what is timed in turns."""
+"""Medians over interleaved timed runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Case = TypeVar("Case")
 def median_seconds(
     backend: Backend, cases: Mapping[Case, Callable[[], object]], repeat: int, skip: int = 1
 ) -> dict[Case, float]:
-    """Median seconds of each case over `repeat` runs by the device's clock, all in turns, after `skip` to warm up."""
+    """Median seconds per case over `repeat` interleaved runs by the device's clock, after `skip` warm-up runs."""
     seconds: dict[Case, list[float]] = {case: [] for case in cases}
     for turn in range(skip + repeat):
         for case, run in cases.items():

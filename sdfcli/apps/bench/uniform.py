@@ -1,4 +1,4 @@
-"""Comparison of octrees and uniform grids of the same finest resolution: memory, queries, build time, accuracy."""
+"""Comparison between octrees and uniform grids at the same finest resolution: memory, queries, build time, accuracy."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ from sdfcli.spatial.index import DistanceIndex
 from sdfcli.verify.accuracy import errors, sample_points
 
 BUILDING = ("morton", "sort", "tree", "refit", "sign", "octree", "query")
-"""Stages of `pipeline.build` that count as building: from the checked mesh to the field."""
+"""Stages in `pipeline.build` counted as building: from the checked mesh to the field."""
 
 NODE_SAMPLES = 200_000
 ROUNDING = 1e-6
-"""Maximum error of a right node, as a fraction of the diagonal."""
+"""A correct node's maximum error, as a fraction of the diagonal."""
 
 SEED = 8_128
 
 
 @dataclass(frozen=True)
 class Row:
-    """One method. Errors are fractions of the diagonal of the mesh's bounding box.
+    """One method. Errors are fractions of the bounding box diagonal.
 
-    seconds        from triangles to signed distances on the device, with the tree over the triangles.
-    nodes          stored distances.
-    field_bytes    bytes of the field's arrays.
-    working_bytes  peak bytes of arrays during the build, without the triangles and their tree.
-    queries        exact distance queries, without those for a grid's signs.
-    seeds          seeds of jump flooding.
+    seconds        from triangles to signed distances on the device, including the tree over the triangles.
+    nodes          stored distance count.
+    field_bytes    the field's array sizes.
+    working_bytes  peak array size during the build, without triangles and tree.
+    queries        exact distance queries, except for a grid's signs.
+    seeds          jump flooding seeds.
     node_max, node_rms, node_wrong
-                   errors of the stored distances, and the share of those above ROUNDING: of all nodes of a grid, or of
-                   a random sample of an octree's, where hanging corners have interpolated values by design.
+                   errors of the stored distances, and the share above ROUNDING: over all grid nodes, or randomly
+                   sampled octree corners, where hanging corners have interpolated values by design.
     max_error, rms_error, left_out
-                   errors of the trilinear field at random points, and points at a proven jump of the sign, as `build`
-                   measures them (see accuracy.RegionErrors).
+                   trilinear field errors at random points, and points at a proven sign jump, measured as in
+                   `build` (see accuracy.RegionErrors).
     """
 
     method: str
@@ -70,7 +70,7 @@ class Row:
 
 @dataclass(frozen=True)
 class UniformField:
-    """Signed distances (nodes,) float32, in the mesh's units, on a device; trilinear between the nodes of a grid."""
+    """Signed distances (nodes,) float32, in the mesh's units, on a device; trilinear between grid nodes."""
 
     backend: Backend
     domain: Domain
@@ -78,7 +78,7 @@ class UniformField:
     distance: Array
 
     def sample(self, points: Any) -> Any:
-        """Distances (n,) float64 at points (n, 3) of the domain."""
+        """Distances (n,) float64 at points (n, 3) in the domain."""
         unit, low = self._place(points)
         along, side = unit - low, side_of(self.depth)
         node = low.astype(np.int64) @ np.array([1, side, side * side])
@@ -91,12 +91,12 @@ class UniformField:
         return value
 
     def cell_at(self, points: Any) -> tuple[Any, Any]:
-        """Lower corners (n, 3) and edges (n,) of the cells that contain points, in the mesh's units."""
+        """Lower corners (n, 3) and edges (n,) of the points' cells, in the mesh's units."""
         edge = self.domain.length * 0.5**self.depth
         return self.domain.origin + self._place(points)[1] * edge, np.full(len(points), edge)
 
     def _place(self, points: Any) -> tuple[Any, Any]:
-        """Points in units of the spacing, and the lower corners of their cells."""
+        """Points in units of the spacing, and their cells' lower corners."""
         cells = 2**self.depth
         unit = np.clip(self.domain.to_unit(points), 0.0, 1.0) * cells
         return unit, np.minimum(np.floor(unit), cells - 1)
@@ -104,7 +104,7 @@ class UniformField:
 
 @dataclass(frozen=True)
 class _Distances:
-    """Unsigned distances on a grid, and their cost."""
+    """Unsigned grid distances and their cost."""
 
     distance: Array
     queries: int
@@ -148,13 +148,13 @@ def compare(
     samples: int = 30_000,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """Compares the adaptive and the density-driven octree, a grid of exact queries, jump flooding (JFA) and JFA+1.
+    """Compares the adaptive and the density-driven octree, a grid by exact queries, jump flooding (JFA) and JFA+1.
 
-    All have cells of 2^-depth of the domain's edge, octrees on their finest level, and the same mesh, signs and
+    All have cells 2^-depth times the domain edge (octrees on their finest level), and the same mesh, signs and
     `samples` random points. source, tolerance, band, sign, device and threads: as for `sdfcli.build`. The fastest of
-    `repeat` builds counts; on a GPU the first one compiles kernels.
+    `repeat` builds counts; on a GPU the first compiles kernels.
 
-    Raises what `sdfcli.build` raises; UsageError for a depth above 10.
+    Raises `sdfcli.build`'s exceptions; UsageError for a depth above 10.
     """
     progress = progress or (lambda _: None)
     if not 1 <= depth <= MAX_DEPTH:
@@ -175,7 +175,7 @@ def compare(
 
 
 class _Comparison:
-    """Data shared by all methods: the mesh, its sign, exact distances, random points."""
+    """Data shared by all methods: mesh, sign, exact distances, random points."""
 
     def __init__(
         self, mesh: Mesh, params: BuildParams, depth: int, device: str, threads: int | None, repeat: int, samples: int
@@ -190,7 +190,7 @@ class _Comparison:
         self.exact: Array = None
 
     def octree(self, kind: str) -> Row:
-        """The row of an octree, by `pipeline.build`."""
+        """An octree's row, by `pipeline.build`."""
         seconds = np.inf
         for _ in range(self.repeat):
             options = {**asdict(self.params), "octree": kind, "sign": self.index.sign.method}
@@ -209,7 +209,7 @@ class _Comparison:
         )
 
     def grid(self, method: str) -> Row:
-        """The row of one of GRIDS. The first has the exact distances, with which the others are compared."""
+        """Row for a method in GRIDS. The first provides the exact distances for comparison."""
         backend, domain = self.backend, self.mesh.domain
         seconds = np.inf
         for _ in range(self.repeat):
@@ -238,12 +238,12 @@ class _Comparison:
         )
 
     def _fresh_mesh(self) -> Mesh:
-        """The mesh as after loading, without cached results of earlier builds."""
+        """Freshly loaded mesh, without results cached by earlier builds."""
         self.mesh.release()
         return self.mesh
 
     def _corner_errors(self, field: Field) -> Any:
-        """Errors of the stored values of a random sample of an octree's corners."""
+        """Stored value errors at randomly sampled octree corners."""
         corner = np.random.default_rng(SEED).permutation(len(field.corner_key))[:NODE_SAMPLES]
         at = field.domain.origin + lattice_position(field.corner_key[corner]) * field.domain.length
         return field.distance[corner] - self.index.signed_distance(at)

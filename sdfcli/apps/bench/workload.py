@@ -1,4 +1,4 @@
-"""Benchmark of one mesh on one device: stages of the thesis's pipeline, and distance queries."""
+"""Benchmark for one mesh on one device: the thesis's pipeline stages and distance queries."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ STAGES = ("morton", "sort", "tree", "refit", "octree", "query", "sign")
 class Workload:
     """The thesis's pipeline over a mesh, timed as a whole or query by query.
 
-    points: one of bench.points.POINTS. depth: finest level of the octree whose corners are queried.
+    points: in points.POINTS. depth: the queried octree's finest level.
 
-    Raises UsageError for unknown points, or a depth out of range.
+    Raises UsageError for unknown points or an invalid depth.
     """
 
     def __init__(self, mesh: Mesh, backend: Backend, points: str = "octree", depth: int = 9) -> None:
@@ -54,10 +54,10 @@ class Workload:
             self.points = make_points(backend, self.mesh, points)
 
     def stages(self, query: str = "fast") -> dict[str, float]:
-        """Seconds by stage of one run, from triangles to signed distances on the device, without the choice of the
-        sign's method.
+        """One run's seconds by stage, from triangles to signed distances on the device, without choosing the sign
+        method.
 
-        For points other than an octree's corners, the points are sorted instead of building an octree.
+        For points other than octree corners, sorts the points and builds no octree.
         """
         backend, on_octree = self.backend, self.kind in OCTREES
         stages = Stages()
@@ -83,15 +83,15 @@ class Workload:
             backend.xp.where(inside, -distance, distance)
 
     def stage_seconds(self, query: str, repeat: int) -> dict[str, float]:
-        """Medians of `stages` over `repeat` runs, after one to warm up; `total` is their sum."""
+        """`stages` medians over `repeat` runs, after one warm-up run; `total` is their sum."""
         self.stages(query)
         runs = [self.stages(query) for _ in range(repeat)]
         found = {name: median(run[name] for run in runs) for name in runs[0]}
         return {**found, "total": sum(found.values())}
 
     def query(self, query: str) -> None:
-        """Queries all points once. `fast` sorts unordered points first; the corners of a level have candidates from the
-        levels before."""
+        """Queries all points once. `fast` sorts unordered points first; a level's corners have candidates from previous
+        levels."""
         index = self.indices[query]
         if self.kind == "levels" and index.by_level:
             index.nearest_by_level(self.tree.position, self.tree.near, self.tree.ends)
@@ -104,11 +104,11 @@ class Workload:
             index.nearest(self.points)
 
     def query_seconds(self, queries: tuple[str, ...], repeat: int, skip: int = 1) -> dict[str, float]:
-        """Median seconds over `repeat` launches of each query, after `skip` to warm up, in turns."""
+        """Median seconds over `repeat` interleaved launches per query, after `skip` warm-up launches."""
         return median_seconds(self.backend, {query: partial(self.query, query) for query in queries}, repeat, skip)
 
     def visits(self, query: str) -> tuple[float, float]:
-        """Mean numbers of boxes and triangles tested per point, with the points in the query's own order."""
+        """Mean box and triangle counts tested per point, with the points in the query's order."""
         index = self.indices[query]
         parts = self.points_of_levels if self.kind == "levels" else [self.points]
         if self.kind not in OCTREES:

@@ -1,1 +1,1 @@
-"""Water as particles: the explicit moving-particle semi-implicit method, with fields as walls."""
+"""Particle-based water by the explicit moving-particle semi-implicit (MPS) method, with fields as walls."""

@@ -1,4 +1,4 @@
-"""Benchmark of layouts of particles: the paper's dam break, and finer ones."""
+"""Benchmark for particle layouts: the paper's dam break and finer ones."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from sdfcli.backend.timing import Stages
 from sdfcli.errors import UsageError
 
 ORDERS = ("lattice", "shuffled")
-"""How particles are numbered: along the lattice, as at the start, or at random, as after they have mixed."""
+"""Particle numbering: along the lattice, as at the start, or random, as after mixing."""
 
 LAYOUTS = ("index", "bucket", "compact", "compact, lists")
-"""The paper's two, then ours; the last one also lists, in each step, those that may be near a particle."""
+"""The paper's two, then ours; the last also lists possible neighbours in each step."""
 
 BLOCKS = (64, 128, 256, 512)
-"""Threads of a block, on a GPU: those that the paper names."""
+"""GPU block sizes in threads, from the paper."""
 
 SHORT = 100
 """Time steps on a CPU; a GPU runs the paper's 2,000."""
 
 WARM = 10
-"""Time steps before."""
+"""Warm-up time steps."""
 
 MOST_SCALE = 10_000
-"""Maximum number of particles, in those of the paper."""
+"""Maximum particle count, in multiples of the paper's."""
 
 SEED = 1
 
@@ -44,12 +44,12 @@ SEED = 1
 class Row:
     """One run.
 
-    particles  their number.
-    order      one of ORDERS.
-    layout     one of LAYOUTS.
-    block      threads of a block; None on a CPU.
-    seconds    of 2,000 steps, from the median of the repetitions; with (viii), as in the paper.
-    stages     milliseconds a step, by stage (step.py: STEPS), of a run by itself.
+    particles  particle count.
+    order      in ORDERS.
+    layout     in LAYOUTS.
+    block      threads per block; None on a CPU.
+    seconds    for 2,000 steps, from the median run; includes (viii), as in the paper.
+    stages     milliseconds per step by stage (step.py: STEPS), from a separate run.
     paper      the paper's seconds.
     """
 
@@ -63,8 +63,8 @@ class Row:
 
 
 def finer(scale: float) -> int:
-    """How many times finer the case must be for about `scale` times as many particles. Raises UsageError below 1, and
-    for too many."""
+    """The case's refinement factor for about `scale` times the paper's particles. Raises UsageError below 1 and above
+    MOST_SCALE."""
     if not 1 <= scale <= MOST_SCALE:
         raise UsageError(f"--scale {scale:g}: use 1 to {MOST_SCALE:,}, times the paper's particles")
     wanted = scale * tomioka.PARTICLES
@@ -75,14 +75,14 @@ def finer(scale: float) -> int:
 
 
 def _size(finer: int) -> int:
-    """Particles of the case, so many times finer."""
+    """The case's particle count at a refinement factor."""
     inner = 50 * 10 * 33 * finer**3
     whole = (50 * finer + 6) * (10 * finer + 6) * (33 * finer + 3)
     return whole - inner + 13 * 10 * 26 * finer**3
 
 
 def flow_layout(target: str) -> str | None:
-    """The layout of a profiler's target `flow:LAYOUT`, compact for `flow`; None for anything else, such as a file.
+    """Layout in a profiler target `flow:LAYOUT`, compact for `flow`; None for other targets, such as files.
 
     Raises UsageError for an unknown layout.
     """
@@ -94,7 +94,7 @@ def flow_layout(target: str) -> str | None:
 
 
 class FlowSteps:
-    """A profiler's target: time steps of the paper's case in a layout, its particles numbered at random."""
+    """Profiler target: the paper's case in one layout, with random particle numbers."""
 
     def __init__(self, backend: Backend, layout: str) -> None:
         start = dam_break()
@@ -103,7 +103,7 @@ class FlowSteps:
         self._stepper = _stepper(backend, start, dam_break_fluid(1), number, layout)
 
     def run(self, steps: int) -> None:
-        """Runs time steps, all eight parts of each."""
+        """Runs time steps with all eight stages."""
         self._stepper.advance(steps, measured=True)
 
 
@@ -115,7 +115,7 @@ def measure(
     repeat: int = 1,
     progress: Callable[[str], None] | None = None,
 ) -> Iterator[Row]:
-    """Each scale, order of the numbers and size of blocks, by all layouts in turns."""
+    """All layouts in interleaved runs, for each scale, numbering and block size."""
     for scale in scales:
         times = finer(scale)
         start, fluid = dam_break(times), dam_break_fluid(times)
@@ -168,7 +168,7 @@ def _stepper(
     layout: str,
     stages: Stages | None = None,
 ) -> Stepper:
-    """The case, its particles numbered anew."""
+    """Stepper for the case with renumbered particles."""
     along = np.argsort(number)
     place = (start.position - start.low).astype(np.float32)[along]
     grid = Grid.over(np.zeros(3), start.high - start.low, fluid.reach)
@@ -181,7 +181,7 @@ def _stepper(
 
 
 def _run(stepper: Stepper, steps: int) -> dict[str, float]:
-    """Seconds of time steps, after some to warm up."""
+    """Seconds for the time steps, after WARM warm-up steps."""
     whole, backend = Stages(), stepper.store.backend
     stepper.advance(WARM, measured=True)
     with whole("steps", backend):

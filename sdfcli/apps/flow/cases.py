@@ -1,4 +1,4 @@
-"""Flows to begin with: the dam break of the paper, and boxes of water beside a field."""
+"""Initial states: the paper's dam break, and water boxes next to a field."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from sdfcli.backend import C
 from sdfcli.errors import UsageError
 
 MOST_PARTICLES = 1 << 28
-"""Maximum number of particles."""
+"""Maximum particle count."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """Particles at rest, and their domain.
+    """Particles at rest and their domain.
 
     position   (n, 3) float64, in metres.
     kind       (n,) uint8: C.FLUID or C.WALL.
-    low, high  (3,) float64: who leaves this box is gone.
+    low, high  (3,) float64, box: particles that leave it are removed.
     """
 
     position: npt.NDArray[np.float64]
@@ -31,7 +31,7 @@ class Start:
 
 
 def fill(box: npt.NDArray[np.float64], low: npt.ArrayLike, high: npt.ArrayLike, spacing: float) -> Start:
-    """A box of water, its corners (2, 3), in a domain. The first particles are half a spacing off its faces."""
+    """Water box with corners (2, 3) in a domain. The first particle lies half a spacing inside its lower faces."""
     counts = np.maximum(np.floor((box[1] - box[0]) / spacing + 1e-6), 1)
     count = math.prod(counts.tolist())
     if not count <= MOST_PARTICLES:
@@ -42,27 +42,27 @@ def fill(box: npt.NDArray[np.float64], low: npt.ArrayLike, high: npt.ArrayLike, 
 
 
 def lattice(counts: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Nodes (n, 3) of a lattice, x fastest."""
+    """Lattice nodes (n, 3), x fastest."""
     nx, ny, nz = np.asarray(counts).tolist()
     z, y, x = np.meshgrid(np.arange(nz), np.arange(ny), np.arange(nx), indexing="ij")
     return np.column_stack([x.ravel(), y.ravel(), z.ravel()])
 
 
 DAM_SPACING = 0.02
-"""Distance of particles, in metres, of the paper's case."""
+"""Particle spacing in the paper's case, in metres."""
 
 LAYERS = 3
-"""Layers of wall particles."""
+"""Wall particle layers."""
 
 
 def dam_break(scale: int = 1) -> Start:
-    """A column of water, 0.26 m wide and 0.52 m high, in a tank of wall particles: 19,136 particles with scale 1.
+    """Water column, 0.26 m wide and 0.52 m high, in a tank of wall particles: 19,136 particles at scale 1.
 
-    That is the paper's number, and that of the sample program of the book that it cites (Koshizuka, Shibata, Murotani
-    2014), from which the paper's case is inferred. scale: how many times finer.
+    The paper and its source, the book's sample program (Koshizuka, Shibata, Murotani 2014), have this particle count;
+    the paper's case is inferred from the program. scale: refinement factor.
     """
     spacing = DAM_SPACING / scale
-    inner = np.array([50, 10, 33]) * scale  # cells of the tank, open above
+    inner = np.array([50, 10, 33]) * scale  # tank cells, open above
     column = np.array([13, 10, 26]) * scale
     counts = inner + np.array([2 * LAYERS, 2 * LAYERS, LAYERS])
     nodes = lattice(counts) - LAYERS

@@ -14,31 +14,30 @@ CONTACT = 0.9
 """Distance below which particles bounce, in spacings."""
 
 RESTITUTION = 0.2
-"""Of particles that bounce, and of walls."""
+"""Coefficient of restitution for particles and walls."""
 
 DENSITY = 1000.0
-"""Mass density, in kg per cubic metre."""
+"""Mass density, in kg/m^3."""
 
 VISCOSITY = 1e-6
-"""Kinematic viscosity, in square metres per second."""
+"""Kinematic viscosity, in m^2/s."""
 
 COURANT = 0.55
-"""Maximum way of sound in a time step, in spacings."""
+"""Maximum distance sound travels per time step, in spacings."""
 
 COINCIDENT = 1e-6
-"""Distance below which two particles count as in one place, and do not act on each other, in spacings."""
+"""Distance below which two particles coincide and do not interact, in spacings."""
 
 DIMENSIONS = 3
 
 
 def weight(r: float, reach: float) -> float:
-    """The weight of a neighbour at a distance."""
+    """A neighbour's weight at distance r."""
     return reach / r - 1 if 0 < r < reach else 0.0
 
 
 def lattice_sums() -> tuple[float, float]:
-    """n0, the number density in the midst of a lattice, and lambda, the mean squared distance of neighbours, in squared
-    spacings."""
+    """n0, the number density inside a lattice, and lambda, the mean squared neighbour distance in squared spacings."""
     steps = range(-math.ceil(REACH), math.ceil(REACH) + 1)
     squares = [x * x + y * y + z * z for x in steps for y in steps for z in steps]
     weights = [weight(math.sqrt(square), REACH) for square in squares]
@@ -48,12 +47,12 @@ def lattice_sums() -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Fluid:
-    """A fluid of particles.
+    """Particle fluid.
 
-    spacing  distance of particles at rest, in metres.
-    sound    speed of sound, in metres per second: an artificial one, some ten times the fastest flow.
+    spacing  particle spacing at rest, in metres.
+    sound    artificial speed of sound, in m/s, about ten times the fastest flow.
     step     time step, in seconds.
-    gravity  (x, y, z), in metres per square second.
+    gravity  (x, y, z), in m/s^2.
     """
 
     spacing: float
@@ -63,11 +62,11 @@ class Fluid:
 
     @property
     def reach(self) -> float:
-        """The radius of influence, in metres."""
+        """Radius of influence, in metres."""
         return REACH * self.spacing
 
     def group(self, backend: Backend) -> Group:
-        """The constants as kernels read them."""
+        """Constants as a kernel argument."""
         density, spread = lattice_sums()
         x, y, z = self.gravity
         return backend.group(

@@ -1,4 +1,4 @@
-"""States of a flow that are kept beside its file until it is done, so that an interrupted run goes on."""
+"""A flow's finished states, stored next to its file until it ends, so that an interrupted run can resume."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ ARRAYS: dict[str, tuple[str, tuple[int, ...]]] = {
     "velocity": ("<f4", (3,)),
     "pressure": ("<f4", ()),
 }
-"""Arrays of a state as they are kept: type, and shape per particle."""
+"""A state's stored arrays: type, and shape per particle."""
 
 PUSHES = 2
-"""How often a time step may find a particle behind a wall, or too fast."""
+"""Maximum times per particle and time step behind a wall or too fast."""
 
 FACTS: dict[str, tuple[type, ...]] = {
     "time": (float,),
@@ -38,24 +38,24 @@ FACTS: dict[str, tuple[type, ...]] = {
     "clearance": (float, type(None)),
     "energy": (float,),
 }
-"""What else is kept of a state: types."""
+"""A state's other stored values: types."""
 
 
 class KeptStates:
-    """The states of a flow, of which those that are done are kept in a folder.
+    """Iterable over a flow's states that stores each finished one in a folder.
 
-    first  the state at the start.
-    kept   how many of them an earlier run had kept, of those that were taken so far.
+    first  initial state.
+    kept   states read from an earlier run so far.
     """
 
     def __init__(self, flow: Flow, field: Field | None, folder: Path) -> None:
-        """folder: that of `parts_folder`."""
+        """folder: from `parts_folder`."""
         self._flow, self._folder, self.first = flow, folder, flow.first()
         self._key = state_key(flow, field, self.first)
         self.kept = 0
 
     def __iter__(self) -> Iterator[State]:
-        """All states. Raises what `Flow.after` raises, and UsageError where one cannot be kept."""
+        """All states. Raises `Flow.after`'s exceptions, and UsageError if a state cannot be stored."""
         state = self.first
         yield state
         while state.index < self._flow.frames:
@@ -74,7 +74,7 @@ class KeptStates:
         write_part(self._folder, state.index, {"key": self._key, "particles": len(state), **facts}, *arrays)
 
     def _read(self, index: int) -> State | None:
-        """The state of a frame; None where it is missing, damaged, impossible, or that of another flow."""
+        """A frame's stored state; None if missing, damaged, impossible, or from another flow."""
         part = read_part(self._folder, index)
         if part is None or not isinstance(part[0], dict) or part[0].get("key") != self._key:
             return None
@@ -95,7 +95,7 @@ class KeptStates:
         return state if self._may_follow(state) else None
 
     def _may_follow(self, state: State) -> bool:
-        """Whether a state may be one of the flow: kernels take it as it is."""
+        """Whether a state is plausible for the flow: kernels do not check it."""
         start, number, grid, steps = self.first, state.number, self._flow.grid, state.index * self._flow.per_frame
         counted = (state.steps, state.time) == (steps, steps * self._flow.fluid.step)
         finite = math.isfinite(state.energy) and math.isfinite(state.clearance or 0.0)
@@ -116,7 +116,7 @@ class KeptStates:
 
 
 def state_key(flow: Flow, field: Field | None, first: State) -> dict[str, Any]:
-    """What determines the states of a flow."""
+    """Everything that determines a flow's states."""
     digest = hashlib.sha256()
     for values in (first.kind, first.place, first.origin):
         digest.update(values.tobytes())

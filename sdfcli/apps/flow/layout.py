@@ -1,4 +1,4 @@
-"""Particles on a device, in one of three layouts, and their buckets (see kernels/flow/buckets.h)."""
+"""Particles on a device in one of three layouts, and their buckets (see kernels/flow/buckets.h)."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from sdfcli.backend import Array, Backend, C, Group
 from sdfcli.errors import UsageError
 
 LAYOUTS = {"compact": C.LAYOUT_COMPACT, "bucket": C.LAYOUT_BUCKET, "index": C.LAYOUT_INDEX}
-"""`index`: by number, in linked lists; `bucket`: a fixed number of places a bucket (both Tomioka et al. 2025);
-`compact`: sorted by bucket without gaps (after Green 2008). Results do not depend on them."""
+"""`index`: by number, in linked lists; `bucket`: fixed capacity per bucket (both Tomioka et al. 2025); `compact`:
+sorted by bucket without gaps (after Green 2008). Results do not depend on the layout."""
 
 WIDER = 1.1
-"""Edge of a bucket, in radii of influence, as particles move within a step: that of the paper's case."""
+"""Bucket edge in radii of influence, with a margin for the motion within a step, as in the paper's case."""
 
 WIDER_FOR_FALLS = 1.2
-"""The same for water that falls, and is as fast as it splashes."""
+"""Bucket edge for falling water, which is as fast when it splashes."""
 
 ROOM = 32
-"""Places a bucket at first, in the layout `bucket`; doubled when one overflows."""
+"""Initial bucket capacity in the layout `bucket`; doubled on overflow."""
 
 LISTED = 64
-"""Places of a particle's list of those that may be near it: some 45, at most 71 in water that falls. Whoever has more
-looks into the buckets each time."""
+"""Capacity of a particle's neighbour candidate list: about 45 occur, at most 71 in falling water. Particles with more
+search the buckets each time."""
 
 MOST_BUCKETS = 1 << 27
-"""Maximum number of buckets."""
+"""Maximum bucket count."""
 
 MOST_PLACES = 1 << 30
-"""Maximum number of places for particles."""
+"""Maximum particle capacity."""
 
 
 def check_layout(layout: str) -> None:
-    """Raises UsageError for a word that is not in LAYOUTS."""
+    """Raises UsageError for a name not in LAYOUTS."""
     if layout not in LAYOUTS:
         raise UsageError(f"--layout {layout}: use {', '.join(LAYOUTS)}")
 
@@ -45,10 +45,10 @@ def check_layout(layout: str) -> None:
 class Grid:
     """Buckets over a box.
 
-    low, high  the box: particles beyond it are gone.
-    edge       of a bucket.
-    farthest   how far particles may move in a step, so that no neighbour is missed.
-    across     numbers of buckets along x, y and z, one around the box included.
+    low, high  box: particles outside are removed.
+    edge       bucket edge.
+    farthest   maximum particle motion per step without missing a neighbour.
+    across     bucket counts along x, y and z, including a one-bucket border.
     """
 
     low: tuple[float, float, float]
@@ -59,7 +59,7 @@ class Grid:
 
     @classmethod
     def over(cls, low: npt.ArrayLike, high: npt.ArrayLike, reach: float, wider: float = WIDER) -> Grid:
-        """The buckets for a radius of influence. Raises UsageError where they are too many."""
+        """Buckets for a radius of influence. Raises UsageError for too many."""
         edge = wider * reach
         low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
         across = np.floor((high - low) / edge) + 3
@@ -72,18 +72,18 @@ class Grid:
 
     @property
     def buckets(self) -> int:
-        """How many there are."""
+        """Bucket count."""
         return self.across[0] * self.across[1] * self.across[2]
 
 
 class ParticleStore:
     """Particles on a device.
 
-    places              for particles, of which some may be empty.
+    places              capacity; some places may be empty.
     position, velocity  (places, 3) float32, in metres and metres per second.
     kind                (places,) uint8: C.FLUID, C.WALL or C.GONE.
     number              (places,) uint32.
-    spare_position, spare_velocity  for the time being, within a step.
+    spare_position, spare_velocity  temporaries within a step.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class ParticleStore:
         room: int = ROOM,
         listed: int = LISTED,
     ) -> None:
-        """From arrays on the host, sorted by number, within the grid. listed: LISTED, or 0 for no lists.
+        """Copies host arrays, sorted by number and within the grid. listed: LISTED, or 0 for no lists.
 
         Raises UsageError for too many places.
         """
@@ -132,7 +132,7 @@ class ParticleStore:
             array[:n] = backend.from_host(values)
 
     def sort(self) -> None:
-        """(i) Puts the particles into their buckets; those that are gone are left out."""
+        """(i) Sorts the particles into their buckets, without removed ones."""
         backend, places = self.backend, self.places
         grid = backend.group(
             "BucketGrid",
@@ -168,7 +168,7 @@ class ParticleStore:
         self._group = self._grouped()
 
     def list_near(self, reach: float) -> None:
-        """Lists, for each particle, those that may come within the reach in this step, after `sort`."""
+        """Lists each particle's neighbours that may come within reach in this step, after `sort`."""
         if self._listed:
             self.backend.run(
                 "sdf_flow_list",
@@ -181,7 +181,7 @@ class ParticleStore:
             )
 
     def _move(self) -> None:
-        """Moves the particles to their places."""
+        """Moves the particles into bucket order."""
         self.backend.run(
             "sdf_flow_move",
             self.places,
@@ -209,7 +209,7 @@ class ParticleStore:
         self._own, self._spare_own = self._spare_own, self._own
 
     def group(self) -> Group:
-        """The particles as kernels read them, after `sort`."""
+        """Particles as a kernel argument, after `sort`."""
         return self._group
 
     def _grouped(self) -> Group:
@@ -234,11 +234,11 @@ class ParticleStore:
         )
 
     def fullest(self) -> int:
-        """The most particles that a bucket had in any step, where it had more than `room`, else 0. Waits."""
+        """A bucket's maximum particle count in any step if above `room`, else 0. Synchronises."""
         return int(self._most[0])
 
     def by_number(self, *arrays: Array) -> list[npt.NDArray[Any]]:
-        """Entries of arrays (places, ...) of the particles that are there, on the host, by number."""
+        """The existing particles' entries in arrays (places, ...), on the host, sorted by number."""
         kind, number = (self.backend.to_host(array) for array in (self.kind, self.number))
         there = np.flatnonzero(kind != C.GONE)
         there = there[np.argsort(number[there])]

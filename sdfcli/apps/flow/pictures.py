@@ -1,4 +1,4 @@
-"""Pictures of a flow: a field's surface as `render` draws it, and the water as balls."""
+"""Flow pictures: a field's surface as `render` draws it, and the water as balls."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from sdfcli.pictures.level import leaves_at
 from sdfcli.pictures.render import DEFAULT_VIEW, aim, check_size, draw, shot_at, trace, view_axes
 
 RADIUS = 0.5
-"""Of a ball, in spacings."""
+"""Ball radius, in spacings."""
 
 RAYS = 3
-"""Rays of a pixel, squared, for the balls."""
+"""Rays per pixel and axis for the balls."""
 
 THROUGH = 0.75
-"""How much of the water is seen through the surface that contains it."""
+"""The water's visible share behind its container's surface."""
 
 CORNERS = np.array([[*corner, 0.0] for corner in product((0.0, 1.0), repeat=3)])
-"""Of the unit cube, as leaves of no size."""
+"""Unit cube corners as zero-size leaves."""
 
 
 class FlowPictures:
-    """Pictures of the states of a flow, with one camera for all.
+    """Draws a flow's states with one camera.
 
-    Slow water is blue; it is white where it is as fast as a fall from the top of the box that was filled to the ground.
-    Water inside of a surface shines through it. Walls of particles are left out.
+    Slow water is blue; white water is as fast as a fall from the initial box's top to the ground. Water inside a
+    surface shines through. Wall particles are not drawn.
     """
 
     def __init__(
@@ -47,8 +47,10 @@ class FlowPictures:
         height: int = 600,
         view: str | tuple[float, float] = DEFAULT_VIEW,
     ) -> None:
-        """first: the flow's state at the start; field, inside: its wall, if there is one; the others as for `render`,
-        with gravity downwards. Raises what `render` does."""
+        """first: initial state; field, inside: the wall, if any; the others as for `render`, with gravity downwards.
+
+        Raises `render`'s exceptions.
+        """
         check_size(width, height)
         _, y, z = flow.fluid.gravity
         axes = view_axes(view, "z" if abs(z) > abs(y) else "y")
@@ -82,7 +84,7 @@ class FlowPictures:
             )
 
     def draw(self, state: State) -> npt.NDArray[np.uint8]:
-        """The picture (height, width, 3) of a state. It does not depend on the device, or the threads."""
+        """A state's picture (height, width, 3), the same on all devices and threads."""
         backend, xp = self._backend, self._backend.xp
         water = state.kind == C.FLUID
         velocity = state.velocity[water].astype(np.float64)
@@ -110,5 +112,5 @@ class FlowPictures:
 
 
 def _corners_of(box: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The corners of a box (2, 3) as leaves (8, 4) of no size."""
+    """A box's (2, 3) corners as zero-size leaves (8, 4)."""
     return np.hstack((box[0] + (box[1] - box[0]) * CORNERS[:, :3], CORNERS[:, 3:]))

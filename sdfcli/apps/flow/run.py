@@ -1,4 +1,4 @@
-"""`flow`: water around a mesh, or in it, frame after frame."""
+"""`flow`: water around or inside a mesh, frame by frame."""
 
 from __future__ import annotations
 
@@ -24,41 +24,41 @@ from sdfcli.field.stated_error import StatedError, is_unsigned
 from sdfcli.field.store import load
 
 SHARPEST = 10
-"""Minimum spacing, in stated errors of the field."""
+"""Minimum spacing, in the field's stated errors."""
 
 MACH = 10
-"""Speed of sound, in speeds of a fall through the whole height."""
+"""Sound speed relative to the speed after a fall through the whole height."""
 
 MOST_STEPS = 1e9
-"""Maximum number of time steps a frame."""
+"""Maximum time steps per frame."""
 
 GRAVITY = (0.0, -9.8, 0.0)
-"""By default, in metres per square second: y is up."""
+"""Default gravity, in m/s^2: y is up."""
 
 DAM_STEP, DAM_SOUND = 5e-4, 22.0
-"""Time step and speed of sound of the paper's case."""
+"""Time step (s) and sound speed (m/s) in the paper's case."""
 
 Arrays = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
 class State:
-    """A flow at a time. Rows are by number; particles that are gone have none.
+    """Flow at one time. Rows are sorted by particle number, without removed particles.
 
-    index      number of the frame, from 0.
+    index      frame number, from 0.
     time       in seconds.
     steps      time steps so far.
-    number     (n,) uint32: particles keep their numbers.
+    number     (n,) uint32, constant over time.
     kind       (n,) uint8: 0 water, 1 wall.
-    place      (n, 3) float32: positions relative to `origin`, in metres.
-    velocity   (n, 3) float32, in metres per second.
+    place      (n, 3) float32, positions relative to `origin`, in metres.
+    velocity   (n, 3) float32, in m/s.
     pressure   (n,) float32, in pascals.
     origin     (3,) float64.
-    lost       particles that are gone.
-    behind     particles that were behind a wall of the field at the end of a step, summed over the steps.
-    fast       the same, of particles that moved so far in a step that they may have missed a neighbour.
-    clearance  least distance of water from the field's walls, in metres; None without a field.
-    energy     kinetic and potential, in joules, of the water; the latter is 0 at `origin`.
+    lost       removed particles.
+    behind     particles behind a field wall after a step, summed over the steps.
+    fast       particles that moved so far in a step that neighbours may be missed, summed over the steps.
+    clearance  the water's minimum distance from the field's walls, in metres; None without a field.
+    energy     the water's kinetic and potential energy, in joules; the latter is 0 at `origin`.
     """
 
     index: int
@@ -82,16 +82,16 @@ class State:
         return self.origin + self.place
 
     def __len__(self) -> int:
-        """The number of particles."""
+        """Particle count."""
         return len(self.number)
 
 
 class Flow:
-    """A flow that is ready to run; see `flow`.
+    """Prepared flow; see `flow`.
 
-    start    the particles at first.
-    fluid    their constants.
-    per_frame  time steps a frame.
+    start      initial particles.
+    fluid      constants.
+    per_frame  time steps per frame.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Flow:
             )
 
     def first(self) -> State:
-        """The state at the start. Raises InputError where no particle has room."""
+        """Initial state. Raises InputError if no particle fits."""
         with self.backend.active():
             return self._first()
 
@@ -145,9 +145,9 @@ class Flow:
         return self._stated(State(0, 0.0, 0, number, kind, place, nothing, pressure, start.low, 0, 0, 0, None, 0.0))
 
     def after(self, state: State) -> State:
-        """The state a frame later. It depends on `state` alone.
+        """State one frame later, which depends on `state` only.
 
-        Raises CheckFailedError where particles are too fast for the time step.
+        Raises CheckFailedError if particles are too fast for the time step.
         """
         with self.backend.active():
             return self._after(state)
@@ -194,11 +194,11 @@ class Flow:
         )
 
     def bears(self, velocity: npt.NDArray[np.float32]) -> bool:
-        """Whether particles with velocities (n, 3) stay near enough in a time step; not where one is not finite."""
+        """Whether particles with velocities (n, 3) move little enough in a time step; False for non-finite ones."""
         return bool(_fastest(velocity) * self.fluid.step <= self.grid.farthest)
 
     def states(self, state: State | None = None) -> Iterator[State]:
-        """The states after one, or from the start on, frame after frame."""
+        """States after the given one, or from the start, frame by frame."""
         if state is None:
             state = self.first()
             yield state
@@ -207,7 +207,7 @@ class Flow:
             yield state
 
     def _stated(self, state: State) -> State:
-        """With clearance and energy."""
+        """The state with clearance and energy."""
         water = state.kind == C.FLUID
         place, velocity = state.place[water], state.velocity[water].astype(np.float64)
         clearance = None
@@ -234,7 +234,7 @@ def prepare(
     device: str = "auto",
     threads: int | None = None,
 ) -> Flow:
-    """The flow that `flow` runs; see there."""
+    """Prepares a flow; see `flow`."""
     field = load(source) if isinstance(source, str | Path) else source
     if len(fill_box) != 6 or len(gravity) != 3:
         raise UsageError("use six numbers for the fill box, and three for gravity")
@@ -301,7 +301,7 @@ def prepare_dam_break(
     device: str = "auto",
     threads: int | None = None,
 ) -> Flow:
-    """The paper's case: a dam break between wall particles, without a field. scale: how many times finer."""
+    """The paper's case: a dam break between wall particles, without a field. scale: refinement factor."""
     step = DAM_STEP / scale
     steps = time / frames / step
     per_frame = round(steps) if 0 < steps < MOST_STEPS else 0
@@ -312,7 +312,7 @@ def prepare_dam_break(
 
 
 def dam_break_fluid(scale: int) -> Fluid:
-    """The constants of the paper's case, so many times finer."""
+    """The paper case's constants at a refinement factor."""
     return Fluid(cases.DAM_SPACING / scale, DAM_SOUND, DAM_STEP / scale, (0.0, 0.0, -9.8))
 
 
@@ -330,30 +330,30 @@ def flow(
     device: str = "auto",
     threads: int | None = None,
 ) -> Iterator[State]:
-    """States of water that is poured around a mesh, or into it, frame after frame; the first one at rest.
+    """Yields the states of water around or inside a mesh, frame by frame; the first is at rest.
 
-    The explicit moving-particle semi-implicit method (Koshizuka et al. 2014). The mesh is a wall by its field, without
-    particles: density maps (Koschier and Bender 2017) say what it adds to sums over neighbours. The field's domain is a
-    closed tank. States do not depend on layout, device or threads, to the last bit.
+    Uses the explicit moving-particle semi-implicit method (Koshizuka et al. 2014). The field acts as the mesh's wall,
+    without particles: density maps (Koschier and Bender 2017) give its contribution to neighbour sums. The field's
+    domain is a closed tank. States are bitwise the same for all layouts, devices and threads.
 
     Args:
-        source: a signed field, or the path of one, in metres.
-        fill: lower and upper corner of a box, six numbers: water at rest wherever it is on the right side of the
-            surface, and 0.45 spacings off it.
-        spacing: distance of particles, in metres, at least ten stated errors of the field.
-        inside: whether the water is inside of the mesh, not around it.
+        source: signed field or its path, in metres.
+        fill: lower and upper corner of a box, six numbers: filled with water at rest on the right side of the surface,
+            at least 0.45 spacings from it.
+        spacing: particle spacing, in metres, at least ten times the field's stated error.
+        inside: put the water inside the mesh, not around it.
         time: in seconds.
-        frames: number of states after the first.
-        gravity: (x, y, z), in metres per square second.
-        step: time step, in seconds; by default as long as sound goes 0.55 spacings, at ten times the speed of a fall
-            from the top of the box to the ground of the domain. Divided so that frames have whole numbers of steps.
-        layout: `compact`, `bucket` or `index`: how particles lie in memory.
+        frames: state count after the first.
+        gravity: (x, y, z), in m/s^2.
+        step: time step, in seconds; by default sound travels 0.55 spacings per step, at ten times the speed after
+            a fall from the box's top to the domain's ground. Divided so that frames have integer step counts.
+        layout: `compact`, `bucket` or `index`: particle order in memory.
         device: `auto`, `cpu`, `cuda` or `cuda:N`.
-        threads: number of CPU threads; default: all CPUs that the process may use.
+        threads: CPU thread count; default: all CPUs available to the process.
 
     Raises:
-        UsageError: impossible numbers; a box beyond the domain; a spacing too fine for the field, a step too long.
-        InputError: a field without signs, or whose sign jumps where holes were closed; no room for a particle.
+        UsageError: impossible numbers; a box outside the domain; a spacing too fine for the field, a step too long.
+        InputError: a field without signs, or with sign jumps at closed holes; no particle fits.
         CheckFailedError: particles are too fast for the time step.
     """
     return prepare(
@@ -372,7 +372,7 @@ def flow(
 
 
 def _height(box: Arrays, low: Arrays, high: Arrays, gravity: tuple[float, float, float]) -> float:
-    """How deep water can fall: from the top of a box to the ground of the domain."""
+    """Maximum fall height: from a box's top to the domain's ground."""
     whole = math.hypot(*gravity)
     along = (
         (high[k] - box[0, k] if pull > 0 else low[k] - box[1, k]) * (pull / whole) for k, pull in enumerate(gravity)
@@ -381,7 +381,7 @@ def _height(box: Arrays, low: Arrays, high: Arrays, gravity: tuple[float, float,
 
 
 def _fastest(velocity: Arrays) -> float:
-    """The largest speed of velocities (n, 3); infinite or not a number where one of them is."""
+    """Maximum speed in velocities (n, 3); infinite or NaN if one of them is."""
     squares = sum(velocity[:, k].astype(np.float64) ** 2 for k in range(3))
     return float(np.sqrt(np.max(squares, initial=0.0)))
 

@@ -1,4 +1,4 @@
-"""What `flow` and `bench flow` print with --json."""
+"""Schemas of `flow --json` and `bench flow --json`."""
 
 from __future__ import annotations
 
@@ -65,4 +65,4 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
         },
     ),
 }
-"""By output, as those of the core."""
+"""By output, as in the core."""

@@ -25,17 +25,17 @@ STEPS = {
     "push": "walls",
     "pressure after": "(viii)",
 }
-"""Stages of a step, and what the paper calls them."""
+"""Step stages, with the paper's numbers."""
 
 TURN = 2
-"""Steps after which each array is where it was: layouts that move particles have two sets of arrays."""
+"""Steps until arrays return to their initial buffers: layouts that move particles use two array sets."""
 
 RECORDED_FROM = 16
-"""Minimum number of steps that are worth recording."""
+"""Minimum step count worth recording."""
 
 
 class Stepper:
-    """Particles and what they are subject to.
+    """Advances particles in time.
 
     pressure  (places,) float32, in pascals, after `measure`.
     """
@@ -52,7 +52,7 @@ class Stepper:
         self._fast, self._behind = (backend.xp.zeros(1, np.uint32) for _ in range(2))
 
     def advance(self, steps: int, measured: bool = False) -> None:
-        """Time steps; measured: with (viii), each of them."""
+        """Runs time steps; measured: include (viii) in each."""
 
         def one() -> None:
             self.step()
@@ -73,7 +73,7 @@ class Stepper:
             one()
 
     def step(self) -> None:
-        """One time step, but for (viii), which the next one does not need."""
+        """One time step without (viii), which the next step does not need."""
         store = self.store
         with self._stage("sort"):
             store.sort()
@@ -117,18 +117,18 @@ class Stepper:
         self._push(store.position, store.velocity)
 
     def measure(self) -> None:
-        """(viii) The pressure after a step."""
+        """(viii) Computes the pressure after a step."""
         values: dict[str, Any] = {"all": self.store.group(), "fluid": self._constants, "wall": self._maps}
         self._run("pressure", "pressure after", **values, position=self.store.position, pressure=self.pressure)
 
     @property
     def too_fast(self) -> int:
-        """How often a particle moved farther in a step than buckets are wide enough for. Waits."""
+        """Particle moves too far for the bucket width, summed over steps. Synchronises."""
         return int(self._fast[0])
 
     @property
     def behind(self) -> int:
-        """How often a particle was behind a wall at the end of a step. Waits."""
+        """Particles behind a wall after a step, summed over steps. Synchronises."""
         return int(self._behind[0])
 
     def _run(self, kernel: str, stage: str = "", **values: Any) -> None:

@@ -1,8 +1,8 @@
-"""Figures of the paper on layouts of particles, as in its text.
+"""Figures from the particle layout paper's text.
 
 Tomioka, Tominaga, Yoshida: Bucket-Ordered Data Layout for MPS Method on GPUs, measured on an NVIDIA RTX A5500: 2,000
-steps of a dam break of 19,136 particles. Its figure 3 has other settings, too, but no numbers; whether output is
-included is not said.
+steps of a dam break with 19,136 particles. Figure 3 has further settings without numbers; the paper does not say
+whether output is included.
 """
 
 from __future__ import annotations
@@ -12,4 +12,4 @@ STEPS = 2000
 PARTICLES = 19_136
 
 SECONDS = {128: {"index": 2.596, "bucket": 1.828}, 256: {"index": 2.592, "bucket": 1.809}}
-"""Section 4.2: seconds by threads of a block and layout."""
+"""Section 4.2: seconds by block size in threads, and layout."""

@@ -1,4 +1,4 @@
-"""VTKHDF files of particles over time, which ParaView plays by its time bar."""
+"""VTKHDF files with particles over time, which ParaView can animate."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from sdfcli.runtime.streamed import streamed_hdf5
 
 
 def write_particles(path: Path, states: Iterable[State]) -> None:
-    """Writes a step per state, in VTKHDF 2.0: points, in metres, and as point data `velocity`, `pressure`, `number`,
-    and where there are walls of particles `kind` (0 water, 1 wall).
+    """Writes one time step per state, in VTKHDF 2.0: points in metres, with point data `velocity`, `pressure`,
+    `number`, and with wall particles `kind` (0 water, 1 wall).
 
-    Memory holds one state. Raises OSError if the file cannot be written.
+    Holds one state in memory. Raises OSError if the file cannot be written.
     """
     names = ["velocity", "pressure", "number"]
     times: list[float] = []

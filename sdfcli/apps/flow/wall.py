@@ -1,4 +1,4 @@
-"""FieldWall: a field, and a box, as walls of a flow (see kernels/flow/wall.h)."""
+"""FieldWall: a field and a box as walls of a flow (see kernels/flow/wall.h)."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from sdfcli.field.field import Field
 from sdfcli.mesh.mesh import Domain
 
 COARSE = 2
-"""Nodes of the maps per spacing."""
+"""Map nodes per spacing."""
 
 FINE = 2 * COARSE
-"""Nodes of the lattice over which the maps are sums, per spacing."""
+"""Nodes per spacing in the lattice that the maps sum over."""
 
 SHARE = 0.907
-"""Factor of the maps: half a spacing from a plane they then count as much as three layers of wall particles do."""
+"""Map factor: matches three wall particle layers at half a spacing from a plane."""
 
 NEAR = 1.0
-"""How far beyond the radius of influence the maps reach, in spacings."""
+"""Map extent beyond the radius of influence, in spacings."""
 
 CLEARANCE = 0.45
-"""Minimum distance of particles from walls, in spacings."""
+"""Minimum particle distance from walls, in spacings."""
 
 MOST_NODES = 1 << 28
-"""Maximum nodes of the maps' lattice."""
+"""Maximum node count in the maps' lattice."""
 
 LAYERS = 16
-"""Layers of coarse nodes of a slab."""
+"""Coarse node layers per slab."""
 
 
 class FieldWall:
-    """Where particles may be: on one side of a field's surface and in a box, for particles of a spacing.
+    """Walls for particles of one spacing: one side of a field's surface, and a box.
 
     All positions are relative to `origin`.
 
-    field   None: the box alone.
-    inside  whether they are inside of the surface.
-    low, high  (3,) the box.
+    field      None: the box only.
+    inside     particles are inside the surface.
+    low, high  (3,), box.
     """
 
     def __init__(
@@ -69,13 +69,13 @@ class FieldWall:
         self.maps: Group = self._make_maps()
 
     def clearance(self, points: Array) -> Array:
-        """Distances (n,) float32 of points (n, 3) float32 from the nearest wall, negative behind it."""
+        """Distances (n,) float32 from points (n, 3) float32 to the nearest wall, negative behind it."""
         distance = self.backend.xp.empty(len(points), np.float32)
         self.backend.run("sdf_flow_clearance", len(points), bounds=self._bounds, points=points, distance=distance)
         return distance
 
     def push(self, kind: Array, position: Array, velocity: Array, behind: Array) -> None:
-        """Moves particles out of walls, and lets them bounce. behind: (1,) uint32, to which those are added that stay
+        """Moves particles out of walls and makes them bounce. behind: (1,) uint32, incremented per particle still
         behind a wall."""
         self.backend.run(
             "sdf_flow_push",
@@ -90,7 +90,7 @@ class FieldWall:
         )
 
     def _make_maps(self) -> Group:
-        """The maps on a lattice over the box, where a wall is near: sums over a lattice twice as fine, in slabs."""
+        """Maps near walls, on a lattice over the box: sums over a lattice twice as fine, in slabs."""
         backend, xp = self.backend, self.backend.xp
         edge, fine_edge = self._spacing / COARSE, self._spacing / FINE
         across = np.ceil((self.high - self.low) / edge) + 1
@@ -134,7 +134,7 @@ class FieldWall:
         )
 
     def _clearance_on_lattice(self, corner: npt.NDArray[np.float64], edge: float, across: tuple[int, int, int]) -> Any:
-        """Distances (n,) float32 at the nodes of a lattice, x fastest."""
+        """Distances (n,) float32 at lattice nodes, x fastest."""
         xp = self.backend.xp
         axes = [xp.asarray((corner[k] + edge * np.arange(across[k])).astype(np.float32)) for k in range(3)]
         points = xp.empty((across[2], across[1], across[0], 3), np.float32)
@@ -143,8 +143,8 @@ class FieldWall:
 
 
 def offsets_within_reach(spacing: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Steps (n, 3) on the fine lattice to nodes within the radius of influence, and what each adds to the maps where it
-    is wall, (n, 4): to the number density, and to the sum of w r / |r|^2 over neighbours."""
+    """Offsets (n, 3) on the fine lattice within the radius of influence, and each wall node's contribution (n, 4): to
+    the number density, and to the sum over neighbours of w r / |r|^2."""
     edge, most = spacing / FINE, math.floor(REACH * FINE)
     steps = np.arange(-most, most + 1)
     offsets = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1).reshape(-1, 3)

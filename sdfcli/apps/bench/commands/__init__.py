@@ -1,1 +1,1 @@
-"""The commands of benchmarks and profiles: a file each."""
+"""Commands `bench`, its sub-commands, and `profile`, one file each."""

@@ -1,4 +1,4 @@
-"""`sdfcli bench`: times of stages and queries, beside the thesis's figures."""
+"""`sdfcli bench`: stage and query times, compared with the thesis's figures."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def bench(
 def _check_options(
     uniform: bool, coherence: bool, seeds: str | None, fail_below: float | None, csv: Path | None
 ) -> None:
-    """Raises UsageError for impossible values, and for options that do not go together."""
+    """Raises UsageError for impossible values and incompatible options."""
     if seeds not in (None, "knn"):
         raise UsageError(f"--seeds {seeds}: use knn")
     if fail_below is not None and not fail_below > 0:
@@ -149,7 +149,7 @@ def _time_queries(
 
 
 def _fail_slow(reports: list[dict[str, Any]], query: str, least: float) -> None:
-    """Raises CheckFailedError where the query is less than `least` times as fast as baseline."""
+    """Raises CheckFailedError if the query is less than `least` times as fast as baseline."""
     ratios = [(report["input"], report["queries"][query]["ratio"]) for report in reports]
     slow = ", ".join(f"{path} {ratio:.2f}" for path, ratio in ratios if ratio < least)
     if slow:
@@ -287,7 +287,7 @@ def _print_report(report: dict[str, Any]) -> None:
 
 
 def _print_thesis(reports: list[dict[str, Any]]) -> None:
-    """Tables 2.1, 4.5 and 4.6, each of our figures followed by the thesis's in brackets."""
+    """Prints Tables 2.1, 4.5 and 4.6, each figure followed by the thesis's in brackets."""
     from sdfcli.apps.bench import thesis
 
     split, speedup, whole = [], [], []

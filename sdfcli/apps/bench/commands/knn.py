@@ -89,7 +89,7 @@ def _measure(
 
 
 def measure_seeds(path: str, depth: int, backend: Backend, repeat: int, json: bool, quiet: bool) -> None:
-    """`bench --seeds knn` of one mesh."""
+    """`bench --seeds knn` for one mesh."""
     from sdfcli.apps.bench.knn_seeds import SEEDS, SEEDS_FORM, SEEDS_K, compare_seeds, finding
     from sdfcli.apps.bench.seeds import THESIS
     from sdfcli.mesh.load import load_mesh
@@ -118,14 +118,14 @@ def measure_seeds(path: str, depth: int, backend: Backend, repeat: int, json: bo
 
 
 def _number(value: float | None) -> str:
-    """Four digits, or more before the point, and at most two after it."""
+    """Four significant digits, or more before the point, and at most two after it."""
     if value is None:
         return "-"
     return f"{value:,.0f}" if value >= 999.95 else f"{value:.1f}" if value >= 99.995 else f"{value:.2f}"
 
 
 def _beyond(ratio: float) -> str:
-    """By how many percent a ratio is above one, in four characters for most."""
+    """A ratio's percentage above one, mostly in four characters."""
     percent = 100 * (ratio - 1)
     return f"{percent:.0f}" if percent >= 99.95 else f"{percent:.1f}" if percent >= 9.995 else f"{percent:.2f}"
 
@@ -169,7 +169,7 @@ BY_SHIFTS: dict[str, Callable[[Quality], str]] = {
     "Points whose nearest triangle is among the k, %": lambda row: _percent(row.nearest),
     "Least distance to the k beyond that to the mesh, %": lambda row: _beyond(row.bound),
 }
-"""Tables by the number of shifts."""
+"""Tables by shift count."""
 
 
 def _print_quality(comparison: Comparison, quality: Sequence[Quality]) -> None:
@@ -204,7 +204,7 @@ def _print_ablation(comparison: Comparison, ablation: Sequence[Variant]) -> None
 
 
 def _remarks(comparison: Comparison, quality: Sequence[Quality], ablation: Sequence[Variant]) -> list[str]:
-    """What an expert would object to the method."""
+    """Remarks on the method's weaknesses."""
     from sdfcli.apps.bench.knn import BRUTE, FIRST, ONE, TRIANGLES
 
     judged = {(row.form, row.points): row for row in quality if row.shifts == comparison.forms[row.form].sort.shifts}
@@ -236,7 +236,7 @@ def _remarks(comparison: Comparison, quality: Sequence[Quality], ablation: Seque
 
 
 def _caveats(comparison: Comparison, block: int | None) -> list[str]:
-    """In what the figures differ from the paper's."""
+    """Differences between the figures and the paper's."""
     from sdfcli.apps.bench import park
 
     lines = [

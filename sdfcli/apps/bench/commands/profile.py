@@ -1,4 +1,4 @@
-"""`sdfcli profile`: hardware counters of the distance kernels, by Nsight Compute."""
+"""`sdfcli profile`: the distance kernels' hardware counters, by Nsight Compute."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _show_command(mesh: Path, command: list[str], json: bool) -> None:
 
 
 def _show_counts(facts: dict[str, Any], lines: list[str], others: list[str], whole: bool, json: bool) -> None:
-    """The rows of Nsight Compute: of any kernels of the whole pipeline, or of the query's variants."""
+    """Prints Nsight Compute's rows, for arbitrary pipeline kernels or the query variants."""
     from sdfcli.apps.bench import ncu
 
     kernels = ncu.by_kernel(ncu.parse(lines))
@@ -158,7 +158,7 @@ def _show_counts(facts: dict[str, Any], lines: list[str], others: list[str], who
 
 
 def _count(program: str | None, command: list[str], kernel_name: str | None) -> list[str]:
-    """The rows of Nsight Compute, their header first."""
+    """Nsight Compute's CSV rows, header first."""
     import subprocess
 
     from sdfcli.apps.bench import ncu
@@ -178,7 +178,7 @@ def _count(program: str | None, command: list[str], kernel_name: str | None) -> 
 
 
 def _time(mesh: Mesh, backend: Backend, points: str, depth: int, skip: int, count: int) -> dict[str, Figures]:
-    """The median milliseconds of one launch, by variant."""
+    """Median milliseconds per launch, by variant."""
     from sdfcli.apps.bench.ncu import KERNELS
     from sdfcli.apps.bench.workload import Workload
 
@@ -194,7 +194,7 @@ def _write(path: Path, lines: list[str], force: bool) -> None:
 
 
 def _show_variants(facts: dict[str, Any], variants: dict[str, Figures], json: bool) -> None:
-    """The thesis's table for a mesh. Its own figures lie under ours where the mesh is one of its models."""
+    """Prints the thesis's table for a mesh, with the thesis's figures below ours for its models."""
     from sdfcli.apps.bench import ncu, thesis
 
     model = thesis.model_of(facts["input"])
@@ -221,7 +221,7 @@ def _show_variants(facts: dict[str, Any], variants: dict[str, Figures], json: bo
 
 
 def _rows(variants: dict[str, Figures], comparison: dict[str, Any]) -> dict[str, list[str]]:
-    """The cells of the table by the labels of its rows."""
+    """Table cells by row label."""
     from sdfcli.apps.bench.ncu import REDUCED
 
     def cells(values: dict[str, float | None], text: Callable[[float | None], str]) -> list[str]:
@@ -246,7 +246,7 @@ def _fewer(model: dict[str, Any]) -> str:
 
 
 def _show_kernels(facts: dict[str, Any], kernels: dict[str, tuple[int, Figures]], json: bool) -> None:
-    """The same figures of any kernels, by their names: how often they ran, and what a launch costs."""
+    """Prints launch counts and cost per launch, by kernel name."""
     if json:
         print_json({**facts, "kernels": {name: {"launches": n, **figures} for name, (n, figures) in kernels.items()}})
         return
@@ -272,7 +272,7 @@ def _title(facts: dict[str, Any], repeats: str) -> str:
 
 
 def _text(value: float | None) -> str:
-    """Four digits or more; from ten thousand on in thousands (k), from a million on in millions (M)."""
+    """Four digits or more; from ten thousand in thousands (k), from a million in millions (M)."""
     if value is None:
         return "-"
     size, suffix = (1e6, "M") if abs(value) >= 1e6 else (1e3, "k") if abs(value) >= 1e4 else (1, "")

@@ -1,4 +1,4 @@
-"""`sdfcli bench scale`: whole builds of larger and larger meshes, and how they grow."""
+"""`sdfcli bench scale`: whole builds for increasingly large meshes, and their growth exponents."""
 
 from __future__ import annotations
 

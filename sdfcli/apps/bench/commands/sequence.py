@@ -1,4 +1,4 @@
-"""`sdfcli bench sequence`: frames a second of moving meshes, by four ways of building their fields."""
+"""`sdfcli bench sequence`: moving meshes' frames per second, by four build methods."""
 
 from __future__ import annotations
 

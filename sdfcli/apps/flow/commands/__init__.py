@@ -1,1 +1,1 @@
-"""The commands of water: a file each."""
+"""Commands `flow` and `bench flow`, one file each."""

@@ -1,4 +1,4 @@
-"""`sdfcli bench flow`: layouts of particles, beside the figures of their paper."""
+"""`sdfcli bench flow`: particle layouts, compared with their paper."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def bench_flow(
 
 
 def _block_sizes(text: str) -> list[int]:
-    """Threads of blocks, between commas. Raises UsageError for impossible ones."""
+    """Parses comma-separated block sizes. Raises UsageError for impossible ones."""
     try:
         found = [int(word) for word in text.split(",")]
     except ValueError:

@@ -1,4 +1,4 @@
-"""`sdfcli flow`: water around a mesh, or in it, frame after frame."""
+"""`sdfcli flow`: water around or inside a mesh, frame by frame."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from sdfcli.field.field import Field
 
 TIME, DAM_TIME = 2.0, 1.0
-"""Seconds by default; of the dam break."""
+"""Default seconds, with a field and for the dam break."""
 
 FRAMES = 100
 MOST_FRAMES = 999_999
-"""Maximum number of frames: of six digits, as names of kept states have."""
+"""Maximum frame count: names of stored states have six digits."""
 
 CASE = "dam-break"
 
@@ -164,7 +164,7 @@ def flow(
 
 
 def check_case(case: str | None, needed: dict[str, Any], others: dict[str, Any]) -> None:
-    """Raises UsageError for options that do not go together. needed: without a case; others: not with one."""
+    """Raises UsageError for incompatible options. needed: required without a case; others: invalid with one."""
     if case is None:
         missing = [name for name, value in needed.items() if value is None]
         if missing:
@@ -178,7 +178,7 @@ def check_case(case: str | None, needed: dict[str, Any], others: dict[str, Any])
 
 
 def numbers(option: str, text: str | None, count: int) -> tuple[float, ...] | None:
-    """Numbers with commas between. Raises UsageError for others than so many finite ones."""
+    """Parses `count` finite comma-separated numbers. Raises UsageError for anything else."""
     if text is None:
         return None
     try:
@@ -201,7 +201,7 @@ def ready(
     step: Any,
     **given: Any,
 ) -> tuple[Field | None, Flow]:
-    """The field, where there is one, and the flow. Raises what `flow` in Python does."""
+    """Field, if any, and flow. Raises the Python `flow`'s exceptions."""
     from sdfcli.apps.flow.run import GRAVITY, prepare, prepare_dam_break
 
     if file is None:
@@ -217,11 +217,11 @@ def ready(
 
 
 class Album:
-    """A folder of pictures, one of each state."""
+    """Folder with one picture per state."""
 
     def __init__(self, folder: Path, frames: int, inputs: list[Path], resume: bool, force: bool) -> None:
-        """Raises UsageError, before any work, where one cannot be written. resume: those of an interrupted run may be
-        there."""
+        """Raises UsageError, before any work, if a picture cannot be written. resume: an interrupted run's pictures may
+        exist."""
         from sdfcli.runtime.files import identities, refuse_existing, refuse_input
 
         self._folder, self._force, self._resume = folder, force, resume
@@ -236,7 +236,7 @@ class Album:
             refuse_existing(self._path(index), force or resume)
 
     def open(self, run: Flow, first: State, field: Field | None, inside: bool) -> None:
-        """Gets ready for the pictures of a flow, and makes the folder. Raises UsageError where it cannot be made."""
+        """Prepares a flow's pictures and creates the folder. Raises UsageError on failure."""
         from sdfcli.apps.flow.pictures import FlowPictures
 
         self._pictures = FlowPictures(run, first, field, inside)
@@ -246,7 +246,7 @@ class Album:
             raise UsageError(f"{self._folder}: cannot be made: {error.strerror or error}") from error
 
     def add(self, state: State) -> None:
-        """Writes the picture of a state. Raises UsageError where another one is there."""
+        """Writes a state's picture. Raises UsageError if a different one exists."""
         from sdfcli.pictures.png import holds, write_png
         from sdfcli.runtime.files import refuse_existing
 
@@ -262,7 +262,7 @@ class Album:
 
 @dataclass
 class Shown:
-    """What is shown of a flow: how far it is, and all at the end."""
+    """A flow's progress and final report."""
 
     output: Path
     json: bool
@@ -276,7 +276,7 @@ class Shown:
     def passing(
         self, states: KeptStates, run: Flow, update: Callable[[str], None], album: Album | None
     ) -> Iterator[State]:
-        """The states as they are done."""
+        """Yields the states as they finish."""
         begun = clock.perf_counter()
         for state in states:
             if album is not None:
@@ -289,7 +289,7 @@ class Shown:
             update(pace(state.index - states.kept, run.frames - states.kept, self.took))
 
     def end(self, file: Path | None, case: str | None, run: Flow, kept: int, pictures: Path | None) -> None:
-        """Shows what all states have in common."""
+        """Prints the report."""
         took, size, last = clock.perf_counter() - self.start, self.output.stat().st_size, self.last
         rate = (run.frames - kept) * run.per_frame / self.took
         water = int((self.first.kind == 0).sum())
@@ -341,7 +341,7 @@ class Shown:
             say(f"note: water moved so far in a step that it may have missed a neighbour, {last.fast:,} times; --step")
 
     def require(self) -> None:
-        """Raises CheckFailedError where water went through a wall."""
+        """Raises CheckFailedError if water went through a wall."""
         if self.last.lost or self.last.behind:
             raise CheckFailedError(
                 f"{self.output}: {self.last.lost:,} particles left the tank, and {self.last.behind:,} times one was "
