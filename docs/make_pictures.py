@@ -15,11 +15,11 @@ import trimesh
 from PIL import Image
 
 import sdfcli
-from sdfcli.bench.motions import twist
+from sdfcli.apps.bench.motions import twist
+from sdfcli.apps.flow.pictures import FlowPictures
+from sdfcli.apps.flow.run import Flow, prepare, prepare_dam_break
 from sdfcli.mesh.load import load_mesh
-from sdfcli.particles.run import Flow, prepare, prepare_dam_break
 from sdfcli.pictures.moving import write_gif
-from sdfcli.pictures.particles import FlowPictures
 from sdfcli.pictures.render import shot_of
 from sdfcli.query.poses import pose_at
 

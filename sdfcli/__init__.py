@@ -31,11 +31,11 @@ TYPE_CHECKING = False  # `typing` takes longer to import than all that is here
 if TYPE_CHECKING:
     from typing import Any
 
+    from sdfcli.apps.flow.run import flow
     from sdfcli.extract.isosurface import isosurface
     from sdfcli.field.device_arrays import sampler_source
     from sdfcli.field.field import Field
     from sdfcli.field.store import load
-    from sdfcli.particles.run import flow
     from sdfcli.pictures.render import render
     from sdfcli.pictures.slice import slice_image
     from sdfcli.pipeline import build
@@ -57,7 +57,7 @@ _HOME = {
     "build_sequence": "sequence.build",
     "contacts": "query.contacts",
     "first_contact": "query.first_contact",
-    "flow": "particles.run",
+    "flow": "apps.flow.run",
     "isosurface": "extract.isosurface",
     "load": "field.store",
     "load_sequence": "sequence.file",

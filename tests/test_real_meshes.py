@@ -11,8 +11,8 @@ import pytest
 
 import oracle
 import sdfcli
+from sdfcli.apps.bench.points import make_points
 from sdfcli.backend.cpu import CpuBackend
-from sdfcli.bench.points import make_points
 from sdfcli.mesh.load import load_mesh
 from sdfcli.query.contacts import VERDICTS, contacts
 from sdfcli.query.sphere_tree import SphereTree

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sdfcli.bench.motions import MOTIONS, cycle
+from sdfcli.apps.bench.motions import MOTIONS, cycle
 from sdfcli.extract.marching_cubes import Surface
 from sdfcli.extract.mesh_file import write_ply
 from sdfcli.mesh.formats.readers import read_file

@@ -8,14 +8,16 @@ from xml.sax.saxutils import escape
 FILE = Path(__file__).resolve().parent.parent / "docs" / "pictures" / "house.svg"
 
 LAYERS = [  # high to low
-    [("cli", "one file a command; exceptions become exit codes")],
-    [("batch", "many meshes, in worker processes"), ("bench", "stages, queries, peers, timed")],
+    [("apps/bench", "stages, queries, peers, timed")],
+    [("apps/flow", "water as particles, in steps")],
+    [("cli", "commands, a file each; exceptions become exit codes")],
+    [("batch", "many meshes, in worker processes")],
     [("sequence", "moving meshes, frame after frame")],
     [("pipeline", "the whole build on one screen")],
     [("export", "files for other programs"), ("pictures", "render, slice")],
     [("extract", "surfaces, the scan over devices")],
     [("verify", "measured errors, the float64 reference, estimates, check")],
-    [("query", "distances of meshes, neighbours, contacts"), ("particles", "water, in steps")],
+    [("query", "distances of meshes, neighbours, contacts")],
     [("field", "the finished field: sampling, quantising, HDF5")],
     [("octree", "where cells are split: by error (adaptive), by density")],
     [("scene", "mesh, order, trees, signer: made on first use, freed by the backend's policy")],
@@ -67,7 +69,7 @@ def picture() -> str:
     for level, rooms in enumerate(LAYERS):
         width = (WIDTH - GAP * (len(rooms) - 1)) / len(rooms)
         for place, (name, words) in enumerate(rooms):
-            colour = "#f6e3c5" if name in ("pipeline", "scene") else "#dbe9f6"
+            colour = "#f6e3c5" if name in ("pipeline", "scene") else "#eee3f2" if name.startswith("apps") else "#dbe9f6"
             shapes += box(LEFT + place * (width + GAP), top + level * (ROW + GAP), width, ROW, name, words, colour)
     shapes += f'<text x="{RIGHT}" y="24" font-weight="bold">sdfcli/kernels/ (C++ for CPU and GPU)</text>\n'
     row = (len(LAYERS) * (ROW + GAP) - GAP - (len(KERNELS) - 1) * GAP) / len(KERNELS)

@@ -21,10 +21,11 @@ def pages() -> dict[str, str]:
     """Pages by file name."""
     import typer
 
-    from sdfcli.cli.app import NAMES, app
+    from sdfcli.cli.app import app, command_of
+    from sdfcli.cli.registry import BUILT_IN
 
     group: Any = typer.main.get_command(app)
-    made = {name: group.get_command(None, name) for name in NAMES}
+    made = {name: command_of(entry) for name, entry in BUILT_IN.items()}
     whole = [
         *_head("sdfcli", _text(group.help)),
         ".SH SYNOPSIS",

@@ -442,6 +442,20 @@ MUTANTS = [
         "            pass",
         ("tests/field/test_store.py",),
     ),
+    Mutant(
+        "plugins replace commands",
+        "sdfcli/cli/registry.py",
+        "        if entry.name in BUILT_IN:",
+        "        if entry.name in ():",
+        ("tests/cli/test_plugins.py",),
+    ),
+    Mutant(
+        "plugins that are broken",
+        "sdfcli/cli/app.py",
+        "except (Exception, SystemExit) as error:",
+        "except ImportError as error:",
+        ("tests/cli/test_plugins.py",),
+    ),
 ]
 
 

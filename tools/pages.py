@@ -3,7 +3,7 @@
 Marks in a page are replaced: `<!-- options: build -->` by the command's arguments and options, from Typer; `<!--
 formats: export -->` by its output formats; `<!-- table: builds.csv -->` by the rows of that file in
 docs/internals/data; `<!-- log: 2 -->` by each subject's two most effective changes, from log/*.csv; and from
-sdfcli/cli/schemas.py `<!-- json: outputs -->` by a section per output of `--json`, `<!-- json: common -->` by the keys
+the commands' schemas `<!-- json: outputs -->` by a section per output of `--json`, `<!-- json: common -->` by the keys
 shared by several.
 """
 
@@ -32,12 +32,10 @@ TYPES = {str: "TEXT", Path: "PATH", int: "INTEGER", float: "NUMBER"}
 
 def command(name: str) -> Any:
     """A command of sdfcli, from Typer."""
-    import typer
+    from sdfcli.cli.app import command_of
+    from sdfcli.cli.registry import BUILT_IN
 
-    from sdfcli.cli.app import app
-
-    group: Any = typer.main.get_command(app)
-    return group.get_command(None, name)
+    return command_of(BUILT_IN[name])
 
 
 def options(name: str) -> str:
@@ -124,13 +122,13 @@ def markdown(rows: list[list[str]]) -> str:
 
 def keys(which: str) -> str:
     """Keys shared by several outputs of `--json` (`common`), or a section with keys for each of the `outputs`."""
-    from sdfcli.cli.schemas import COMMON, OUTPUTS, VERSION
+    from sdfcli.cli.schemas import COMMON, VERSION, outputs
 
     if which == "common":
         return _keys({**VERSION, **COMMON})
     if which != "outputs":
         raise KeyError(which)
-    return "\n\n".join(f"## {title}\n\n{words}\n\n{_keys(own)}" for title, (words, own) in OUTPUTS.items())
+    return "\n\n".join(f"## {title}\n\n{words}\n\n{_keys(own)}" for title, (words, own) in outputs().items())
 
 
 def _keys(own: dict[str, Any]) -> str:

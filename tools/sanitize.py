@@ -87,9 +87,9 @@ def work() -> None:
 
     import sdfcli
     from sdfcli import pipeline
+    from sdfcli.apps.bench.uniform import compare
     from sdfcli.backend.arguments import argument_structs
     from sdfcli.backend.cpu import CpuBackend
-    from sdfcli.bench.uniform import compare
     from sdfcli.extract.scan import exclusive_scan_on_host
     from sdfcli.mesh.load import load_mesh
     from sdfcli.params import FORMS, OCTREES, SIGNS
@@ -218,12 +218,12 @@ def flows(mesh: Any) -> None:
     import numpy as np
 
     import sdfcli
+    from sdfcli.apps.flow.fluid import Fluid
+    from sdfcli.apps.flow.layout import LAYOUTS, Grid, ParticleStore
+    from sdfcli.apps.flow.run import prepare
+    from sdfcli.apps.flow.step import Stepper
     from sdfcli.backend import C
     from sdfcli.backend.cpu import CpuBackend
-    from sdfcli.particles.fluid import Fluid
-    from sdfcli.particles.layout import LAYOUTS, Grid, ParticleStore
-    from sdfcli.particles.run import prepare
-    from sdfcli.particles.step import Stepper
 
     field = sdfcli.build(mesh, device="cpu", threads=THREADS, tolerance=2e-3)
     low, high = field.domain.origin, field.domain.origin + field.domain.length
@@ -250,7 +250,7 @@ def all_queries(index: Any) -> None:
     """Every distance query, and its counting version."""
     import numpy as np
 
-    from sdfcli.bench.points import make_octree
+    from sdfcli.apps.bench.points import make_octree
     from sdfcli.params import QUERIES
     from sdfcli.spatial.select import make_index
 
@@ -265,8 +265,8 @@ def all_queries(index: Any) -> None:
 
 def picture_of_water(field: Any) -> None:
     """Water around a field's surface, partly outside the picture."""
-    from sdfcli.particles.run import prepare
-    from sdfcli.pictures.particles import FlowPictures
+    from sdfcli.apps.flow.pictures import FlowPictures
+    from sdfcli.apps.flow.run import prepare
 
     low, high = field.domain.origin, field.domain.origin + field.domain.length
     water = prepare(field, (*low, *high), field.domain.length / 12, device="cpu", threads=THREADS)

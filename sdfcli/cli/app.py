@@ -9,7 +9,6 @@ import os
 import re
 import sys
 import warnings
-from importlib import import_module
 from typing import Annotated, Any
 
 import typer
@@ -17,35 +16,10 @@ from typer.core import TyperCommand, TyperGroup
 
 from sdfcli import __version__
 from sdfcli.cli.output import lost_output, print_error, print_traceback, say, standard_output
-from sdfcli.errors import EXIT_CODES, INTERRUPTED, ReadingNote, SdfError
+from sdfcli.cli.registry import BUILT_IN, COMMANDS, Entry, plugins, sub_commands
+from sdfcli.errors import EXIT_CODES, INTERRUPTED, DeviceError, ReadingNote, SdfError
 from sdfcli.runtime import interrupts, memory
 from sdfcli.startup import driver
-
-COMMANDS = (
-    "build",
-    "sequence",
-    "extract",
-    "render",
-    "slice",
-    "export",
-    "check",
-    "info",
-    "query",
-    "collide",
-    "flow",
-    "verify",
-    "bench",
-    "profile",
-    "schema",
-)
-"""Each is a function in a module of its name, imported on first use: Typer takes longer for all of them than a small
-mesh takes to build."""
-
-SUBCOMMANDS = {"bench": ("scan", "sequence", "knn", "scale", "flow")}
-"""The sub-commands of commands that take meshes without one, too."""
-
-NAMES = (*COMMANDS, *(f"{command} {name}" for command, names in SUBCOMMANDS.items() for name in names))
-"""All that have a help of their own: `bench scan` is the function `bench_scan` in the module of that name."""
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -60,24 +34,95 @@ class Command(TyperCommand):
         raise typer.Exit
 
 
+class Lazy(Command):
+    """A command that is imported when its options are parsed; its line in the help is known before."""
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry.name, help=entry.line, rich_help_panel=entry.panel)
+        self.entry = entry
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Parses the options. Raises what `command_of` does, but while the shell completes words."""
+        try:
+            command = command_of(self.entry)
+        except SdfError:
+            if not kwargs.get("resilient_parsing"):
+                raise
+            return super().make_context(*args, **kwargs)
+        return command.make_context(*args, **kwargs)
+
+
+def command_of(entry: Entry) -> Any:
+    """An imported command. Raises DeviceError for a package's that cannot be imported, or is none."""
+    if entry.package is None:
+        return _made(entry.name, entry.load())
+    try:
+        return _made(entry.name, entry.load())
+    except (Exception, SystemExit) as error:
+        fault = f"{type(error).__name__}: {error}"
+        raise DeviceError(f"{entry.name}: the package {entry.package} cannot be used: {fault}") from error
+
+
+def _made(name: str, target: Any) -> Any:
+    """The command of a function, or of a Typer app."""
+    if isinstance(target, typer.Typer):
+        made: Any = typer.main.get_command(target)
+        made.name = name
+        made.params = [each for each in made.params if each.name not in ("install_completion", "show_completion")]
+        return made
+    if not callable(target):
+        raise TypeError(f"{target!r} is neither a function nor a Typer app")
+    text = inspect.cleandoc(target.__doc__ or "")
+    words, _, last = text.rpartition("\n\n")
+    text, example = (words, last) if last.startswith("Example:") else (text, None)  # which comes after the options
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.command(name, cls=Command, help=text, epilog=example, context_settings=HELP)(target)
+    return typer.main.get_command(alone)
+
+
 class Commands(TyperGroup):
     """Turns the exceptions of all commands into one line on stderr and an exit code."""
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        for name in COMMANDS:
+            self.add_command(Lazy(BUILT_IN[name]))
+        self._refused: list[str] | None = None
+
+    def _add_plugins(self) -> None:
+        """Adds the commands of other packages, once."""
+        if self._refused is None:
+            found, self._refused = plugins()
+            for entry in found:
+                self.add_command(Lazy(entry))
+
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of all commands."""
-        return list(COMMANDS)
+        self._add_plugins()
+        return list(self.commands)
 
     def get_command(self, ctx: Any, name: str) -> Any:
-        """A command, or None for an unknown one: Typer then suggests similar names."""
-        for needed in [name] if name in NAMES else COMMANDS:
-            if needed not in self.commands:
-                self.add_command(_command(needed), needed)
+        """A command or sub-command, not yet imported; None for an unknown one: Typer then suggests similar names."""
+        if name in BUILT_IN:
+            return self.commands.get(name) or Lazy(BUILT_IN[name])
+        self._add_plugins()
         return self.commands.get(name)
+
+    def _author(self, name: str | None) -> str:
+        """The package that adds a command; empty for a built-in one."""
+        command = self.commands.get(name or "")
+        return (command.entry.package or "") if isinstance(command, Lazy) else ""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Prints the help, and on standard error which commands of other packages are not used."""
+        super().format_help(ctx, formatter)
+        for line in self._refused or ():
+            _complain(line, "note")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command of the first word, or its sub-command, which may be named behind options."""
         command, *words = args
-        names = SUBCOMMANDS.get(command, ())
+        names = sub_commands(command)
         if set(names) & set(words):
             place = self._first_argument(ctx, [command, *(f"{command} {name}" for name in names)], words)
             if words[place : place + 1] and words[place] in names:
@@ -86,7 +131,7 @@ class Commands(TyperGroup):
 
     def _first_argument(self, ctx: Any, commands: list[str], words: list[str]) -> int:
         """The index of the first word that is neither an option of these commands nor an option's value."""
-        options = [each for name in commands for each in self.get_command(ctx, name).params]
+        options = [each for name in commands for each in command_of(BUILT_IN[name]).params]
         valued = {name for each in options if not getattr(each, "is_flag", True) for name in each.opts}
         place = 0
         while place < len(words) and words[place].startswith("-") and words[place] not in ("-", "--"):
@@ -132,9 +177,8 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Runs the command."""
         try:
-            result = super().invoke(ctx)
+            super().invoke(ctx)  # without what the command returns: it would be the exit code
             interrupts.check()
-            return result
         except (typer.Exit, typer.Abort):
             raise
         except KeyboardInterrupt:
@@ -148,21 +192,10 @@ class Commands(TyperGroup):
                 sys.excepthook = print_traceback
                 raise
             memory.release_frames(error)
-            known = memory.as_sdf_error(error)
+            known = memory.as_sdf_error(error, self._author(ctx.invoked_subcommand))
             if known is not error and type(known) is SdfError:
                 known = SdfError(f"{known} (--debug shows where)")
             raise typer.Exit(print_error(known)) from None
-
-
-def _command(name: str) -> Any:
-    module = name.replace(" ", "_")
-    function = getattr(import_module(f"sdfcli.cli.{module}"), "slice_plane" if name == "slice" else module)
-    text, _, example = inspect.cleandoc(function.__doc__ or "").rpartition("\n\n")
-    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name, cls=Command, help=text, epilog=example, context_settings=HELP)(
-        function
-    )  # the example comes last, after the options
-    return typer.main.get_command(alone)
 
 
 def _interrupted() -> typer.Exit:
@@ -170,9 +203,9 @@ def _interrupted() -> typer.Exit:
     return typer.Exit(INTERRUPTED)
 
 
-def _complain(message: str) -> None:
+def _complain(message: str, head: str = "sdfcli") -> None:
     with contextlib.suppress(OSError):  # a closed stream: the exit code is enough
-        say("sdfcli: " + " ".join(message.split()))
+        say(f"{head}: {' '.join(message.split())}")
 
 
 def _show_version(asked: bool) -> None:

@@ -1,4 +1,4 @@
-"""Options of several sub-commands of `sdfcli bench`, and the reader of numbers between commas."""
+"""Options of benchmarks, and checks of their values."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from sdfcli.errors import UsageError
 Repeat = Annotated[int, typer.Option("--repeat", min=1, help="Timed runs after one warm-up run; medians are shown.")]
 Runs = Annotated[int, typer.Option("--repeat", min=1, help="Timed runs; medians are shown.")]
 
+MOST_THREADS = 1024
+"""Maximum threads of a GPU's block."""
+
 
 def numbers(text: str, name: str) -> list[float]:
     """Numbers between commas. Raises UsageError for anything else."""
@@ -18,3 +21,11 @@ def numbers(text: str, name: str) -> list[float]:
         return [float(word) for word in text.split(",")]
     except ValueError:
         raise UsageError(f"{name} {text}: use numbers between commas, as in 1,10") from None
+
+
+def check_block(threads: int | None) -> None:
+    """Raises UsageError for an impossible number of threads of a block."""
+    from sdfcli.backend import WARP
+
+    if threads is not None and (threads % WARP or not WARP <= threads <= MOST_THREADS):
+        raise UsageError(f"--block {threads}: use a multiple of {WARP} up to {MOST_THREADS}")

@@ -1,4 +1,4 @@
-"""JSON Schemas (draft 2020-12) of all that `--json` prints, and of the attributes of files.
+"""JSON Schemas (draft 2020-12) of all that `--json` prints, and of the attributes of files. Those of apps are theirs.
 
 docs/reference/json.md shows them as tables, and `sdfcli schema NAME` prints them. They are open: later versions may add
 keys. A name that ends in `?` here is that of a key which may be missing.
@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 from sdfcli.cli.output import SCHEMA_VERSION
+from sdfcli.cli.registry import COMMANDS, SCHEMAS
 from sdfcli.errors import EXIT_CODES
 from sdfcli.field.schema import DIGEST, ERROR, INFO, as_json_schema
 from sdfcli.field.store import FORMAT, FORMAT_VERSION, PARTS, SEQUENCE
@@ -175,29 +178,6 @@ COLLIDE: dict[str, Json] = {
     "contacts?": told(COUNT, "how many triangles are contacts; with `margin`"),
 }
 
-FLOW: dict[str, Json] = {
-    **pick(COMMON, "output", "bytes", "seconds", "device"),
-    "frames": told(COUNT, "how many frames there are, beside the state at the start"),
-    **KEPT,
-    "water": told(COUNT, "particles of water at the start"),
-    "wall_particles": told(COUNT, "particles of walls at the start"),
-    "lost": told(COUNT, "particles that left the tank"),
-    "behind": told(COUNT, "how often a particle was behind a wall of the field at the end of a step"),
-    "too_fast": told(COUNT, "how often a particle moved so far in a step that it may have missed a neighbour"),
-    "clearance": told(
-        or_null(NUMBER), "least distance of water from a wall of the field, of all states, in metres; null without one"
-    ),
-    "particle_spacing": told(NUMBER, "in metres"),
-    "energies": told(
-        listed(NUMBER, 2), "kinetic and potential energy of the water at the start and the end, in joules"
-    ),
-    "flow_seconds": told(NUMBER, "the time of the last state"),
-    "time_step": told(NUMBER, "its seconds"),
-    "time_steps": told(COUNT, "how many were computed"),
-    "steps_per_second": told(NUMBER, "those that were computed, by the seconds that they took"),
-    "pictures?": told(TEXT, "the folder of the pictures; with `--pictures`"),
-}
-
 SURFACE: dict[str, Json] = {
     **pick(COMMON, "input", "output", "bytes", "seconds", "device"),
     "iso": told(NUMBER, "the distance, or the volume's value"),
@@ -220,17 +200,9 @@ GUEST: dict[str, Json] = {
 }
 MOVING: dict[str, Json] = {**FRAMES, "lasts": told(NUMBER, "seconds until it repeats")}
 
-DEPTH = {"depth": told(COUNT, "the octree's depth: that of the option")}
-QUERY_COSTS: dict[str, Json] = {
-    "points": told(COUNT, "how many"),
-    "milliseconds": told(AMOUNT, "median"),
-    "boxes": told(AMOUNT, "measured a point"),
-    "tests": told(AMOUNT, "triangles measured a point"),
-}
-MS: Json = or_null(AMOUNT)
 
-
-def _rows(keys: Keys, words: str) -> dict[str, Json]:
+def rows(keys: Keys, words: str) -> dict[str, Json]:
+    """The key of a table's rows, each an object with these keys."""
     return {"rows": told(listed(keyed(keys)), words)}
 
 
@@ -429,8 +401,6 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
             **{f"{name}?": kind for name, kind in CONTACT.items()},
         },
     ),
-    "flow": ("Around a field, or in it.", {"input": COMMON["input"], **FLOW}),
-    "flow --case": ("Without a field.", {"case": told(TEXT, "the case"), **FLOW}),
     "extract": ("One line.", SURFACE),
     "extract --frames": ("A line for each file.", {**SURFACE, **FRAME}),
     "render": ("One picture.", {**PICTURE, **VIEW}),
@@ -502,229 +472,8 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
             ),
         },
     ),
-    "bench": (
-        "A line for each mesh.",
-        {
-            **pick(COMMON, "input", "triangles", "device"),
-            "points": told(TEXT, "the option"),
-            **DEPTH,
-            "count": told(COUNT, "points that were asked for"),
-            "query": told(TEXT, "that of the stages"),
-            "stages_ms": told(by_name(AMOUNT), "milliseconds of each stage, and `total`"),
-            "queries": told(
-                by_name(
-                    keyed(dict.fromkeys(("ms", "million_per_second", "boxes", "tests", "ratio"), AMOUNT)),
-                ),
-                "`ms`, `million_per_second`, `boxes`, `tests`, `ratio` of [each query](commands/bench.md)",
-            ),
-        },
-    ),
-    "bench --uniform": (
-        "A line for each mesh.",
-        {
-            **pick(COMMON, "input", "device"),
-            **DEPTH,
-            "methods": told(
-                listed(
-                    keyed(
-                        {
-                            "method": TEXT,
-                            "seconds": COMMON["seconds"],
-                            **dict.fromkeys(("nodes", "field_bytes", "working_bytes", "queries", "left_out"), COUNT),
-                            "seeds": or_null(COUNT),
-                            **dict.fromkeys(("node_max", "node_rms", "node_wrong", "max_error", "rms_error"), AMOUNT),
-                        }
-                    )
-                ),
-                "a [row](commands/bench.md) each",
-            ),
-        },
-    ),
-    "bench --coherence": (
-        "A line for each mesh.",
-        {
-            **pick(COMMON, "input", "triangles", "device"),
-            **DEPTH,
-            **_rows(
-                {"motion": TEXT, "amount": AMOUNT, "query": TEXT, "seed": TEXT, **QUERY_COSTS},
-                "a motion with a query from a seed each: `motion`, `amount` (fraction of the diagonal), `query`, "
-                "`seed` (`cold`, `earlier`, `exact`), `points`, `milliseconds`, `boxes`, `tests` (a point)",
-            ),
-            "lead": told(
-                listed(keyed(dict.fromkeys(("amount", "cold", "earlier", "exact", "gain"), AMOUNT))),
-                "an `amount` each: `cold`, `earlier`, `exact`: how many times as fast as `baseline` `cct` is from that "
-                "seed; `gain`: how many times as fast `cct` is from the earlier triangle as cold; geometric means of "
-                "the motions",
-            ),
-        },
-    ),
-    "bench --seeds knn": (
-        "A line for each mesh.",
-        {
-            **pick(COMMON, "input", "triangles", "device"),
-            **DEPTH,
-            **_rows(
-                {"query": TEXT, "seed": TEXT, **QUERY_COSTS},
-                "a query from a [seed](commands/bench.md) each: `query`, `seed`, `points`, `milliseconds`, `boxes`, "
-                "`tests` (a point)",
-            ),
-        },
-    ),
-    "bench scan": (
-        "A line for each measurement.",
-        {
-            "device": COMMON["device"],
-            "what": told(TEXT, "`scan`, `library` or `copy`"),
-            "where": told(TEXT, "`host to host` or `on devices`"),
-            "devices": told(COUNT, "how many"),
-            "elements": told(COUNT, "32-bit numbers"),
-            "milliseconds": told(AMOUNT, "median"),
-            "fastest": told(AMOUNT, "the lower quartile"),
-            "slowest": told(AMOUNT, "the upper quartile"),
-            "gigabytes": told(AMOUNT, "a second, for one read and one write of every element"),
-            "speed_up": told(AMOUNT, "over one device"),
-            "paper": told(MS, "the paper's milliseconds, or null"),
-        },
-    ),
-    "bench flow": (
-        "One line.",
-        {
-            "device": COMMON["device"],
-            "steps": told(COUNT, "time steps that were run"),
-            **_rows(
-                {
-                    "particles": COUNT,
-                    "order": TEXT,
-                    "layout": TEXT,
-                    "block": or_null(COUNT),
-                    "seconds": AMOUNT,
-                    "stages": by_name(AMOUNT),
-                    "paper": MS,
-                },
-                "a layout each: `particles`, `order` (`lattice`, `shuffled`), `layout`, `block` (null on a CPU), "
-                "`seconds` (of 2,000 steps), `stages` (milliseconds a step, by name), `paper` (its seconds, or null)",
-            ),
-        },
-    ),
-    "bench knn": (
-        "A line for each mesh.",
-        {
-            **pick(COMMON, "input", "triangles", "vertices", "device"),
-            "k": told(COUNT, "neighbours"),
-            "block": told(or_null(COUNT), "threads of a block; null without `--block`, and on a CPU"),
-            "sizes": told(
-                listed(
-                    keyed(
-                        {
-                            "queries": COUNT,
-                            "form": TEXT,
-                            "search": AMOUNT,
-                            "joint": AMOUNT,
-                            **dict.fromkeys(("tree", "paper", "ann"), MS),
-                        }
-                    )
-                ),
-                "a number of queries in a form each, milliseconds: `queries`, `form`, `search`, `joint`, `tree`, "
-                "`paper`, `ann`",
-            ),
-            "quality": told(
-                listed(
-                    keyed(
-                        {
-                            "form": TEXT,
-                            "points": TEXT,
-                            "shifts": COUNT,
-                            **dict.fromkeys(
-                                (
-                                    "recall",
-                                    "ratio",
-                                    "ratio_median",
-                                    "ratio_most",
-                                    "nearest",
-                                    "bound",
-                                    "bound_median",
-                                ),
-                                MS,
-                            ),
-                        }
-                    )
-                ),
-                "a form at points with a number of shifts each: `form`, `points`, `shifts`, `recall`, `ratio`, "
-                "`ratio_median`, `ratio_most` (of 999 in 1,000), `nearest`, `bound`, `bound_median`",
-            ),
-            "ablation": told(
-                listed(keyed({"variant": TEXT, "points": TEXT, "milliseconds": MS, "recall": MS})),
-                "a variant at points each: `variant`, `points`, `milliseconds`, `recall`; null where there is none",
-            ),
-        },
-    ),
-    "bench scale": (
-        "A line for each mesh.",
-        {
-            **pick(COMMON, "input", "device"),
-            **_rows(
-                {
-                    "made": TEXT,
-                    "read": AMOUNT,
-                    "seconds": AMOUNT,
-                    "stages": by_name(AMOUNT),
-                    **dict.fromkeys(("triangles", "leaves", "file_bytes", "field_bytes", "host_bytes"), COUNT),
-                    "device_bytes": or_null(COUNT),
-                },
-                "a build each: `made` (`given`, `copies`, `subdivided`), `triangles`, `read` and `seconds` (of the "
-                "file's bytes, of the process), `stages` (seconds, by column), `leaves`, `file_bytes`, `field_bytes`, "
-                "`host_bytes`, `device_bytes` (null on a CPU)",
-            ),
-            "exponents": told(
-                by_name(by_name(NUMBER)),
-                "of `copies` and of `subdivided`, by name of a column, the exponent of its growth with the triangles",
-            ),
-        },
-    ),
-    "bench sequence": (
-        "A line for each mesh.",
-        {
-            **pick(COMMON, "input", "triangles", "device"),
-            **DEPTH,
-            **_rows(
-                {
-                    "way": TEXT,
-                    "octree": TEXT,
-                    "file": YES_OR_NO,
-                    "frames": COUNT,
-                    "seconds": AMOUNT,
-                    "per_second": AMOUNT,
-                    "steady": MS,
-                },
-                "an octree and a way each: `way`, `octree`, `file` (whether files are written), `frames`, `seconds`, "
-                "`per_second` (frames), `steady` (frames a second after the first; null for a process each)",
-            ),
-        },
-    ),
-    "profile --dry-run": (
-        "One line.",
-        {"input": COMMON["input"], "command": told(listed(TEXT), "what would be run")},
-    ),
-    "profile": (
-        "One line, with `variants` or `kernels`: figures by name.",
-        {
-            **pick(COMMON, "input", "device"),
-            "repeat": told(COUNT, "launches that were counted"),
-            "measured_by": told(one_of("ncu", "events"), "Nsight Compute, or events of CUDA"),
-            "triangles?": told(COUNT, "of the mesh; not of `flow:LAYOUT`"),
-            "points?": told(TEXT, "the option; not of `flow:LAYOUT`"),
-            "depth?": told(COUNT, "the option; not of `flow:LAYOUT`"),
-            "particles?": told(COUNT, "of `flow:LAYOUT`"),
-            "variants?": told(by_name(by_name(or_null(NUMBER))), "figures of each of the query's variants"),
-            "speedup?": told(by_name(or_null(NUMBER)), "of each variant over `baseline`"),
-            "reduction_percent?": told(by_name(by_name(or_null(NUMBER))), "of each variant against `baseline`"),
-            "model?": told(by_name(or_null(NUMBER)), "the reduction of transactions by the thesis's model, beside it"),
-            "thesis?": told({"type": ["object", "null"]}, "the thesis's figures of this mesh; null where it has none"),
-            "kernels?": told(by_name(by_name(or_null(NUMBER))), "`launches`, and figures of a launch, by kernel"),
-        },
-    ),
 }
-"""By output: when it is printed, and its keys. The first word is the command."""
+"""By output of the core: when it is printed, and its keys. The first word is the command."""
 
 VERSION = {
     "schema_version": told(
@@ -780,9 +529,18 @@ FILE = "file"
 """The name of the schema of files' attributes."""
 
 
+@cache
+def outputs() -> dict[str, tuple[str, dict[str, Json]]]:
+    """OUTPUTS of the core and of apps, in the order of their commands."""
+    found: dict[str, tuple[str, dict[str, Json]]] = {}
+    for module in SCHEMAS:
+        found |= import_module(module).OUTPUTS
+    return dict(sorted(found.items(), key=lambda output: COMMANDS.index(_command(output[0]))))
+
+
 def names() -> list[str]:
     """The names of schemas: commands with `--json`, and FILE."""
-    return [*dict.fromkeys(map(_command, OUTPUTS)), FILE]
+    return [*dict.fromkeys(map(_command, outputs())), FILE]
 
 
 def schema_of(name: str) -> Json:
@@ -791,7 +549,7 @@ def schema_of(name: str) -> Json:
         title, variants = "attributes of an HDF5 file of sdfcli", FILES
     else:
         title = f"a line of `sdfcli {name} --json`"
-        variants = {each: output for each, output in OUTPUTS.items() if _command(each) == name}
+        variants = {each: output for each, output in outputs().items() if _command(each) == name}
     return {
         "$schema": DIALECT,
         "$id": f"urn:sdfcli:schema:{SCHEMA_VERSION}:{name}",

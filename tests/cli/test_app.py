@@ -16,7 +16,8 @@ import sdfcli
 import shapes
 from commands import run
 from sdfcli.cli import output
-from sdfcli.cli.app import NAMES, app
+from sdfcli.cli.app import app
+from sdfcli.cli.registry import NAMES
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import tool
-from sdfcli.cli.app import NAMES
+from sdfcli.cli.registry import NAMES
 
 
 @pytest.fixture(scope="module")

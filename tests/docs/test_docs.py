@@ -24,11 +24,12 @@ import sdfcli
 from commands import program
 from conftest import ROOT, tool
 from examples import DOCS, MARKED, run_python
-from sdfcli.cli.app import COMMANDS, NAMES, app
+from sdfcli.cli.app import app
+from sdfcli.cli.registry import COMMANDS, NAMES
 from sdfcli.errors import EXIT_CODES, INTERRUPTED, UNREAD, SdfError
 from sdfcli.params import BuildParams
 from sdfcli.verify.estimate import estimate
-from test_layers import LAYERS
+from test_layers import LAYERS, PACKAGE, sources
 
 COMMAND_PAGES = DOCS / "reference" / "commands"
 PAGES = sorted(page for page in DOCS.rglob("*.md") if "<!-- run -->" in page.read_text())
@@ -180,7 +181,7 @@ def test_the_picture_of_the_house() -> None:
     """`python tools/house.py` draws it again; its rooms are the folders, and lie as the layers do."""
     house = tool("house")
     assert house.FILE.read_text() == house.picture()
-    folders = {path.parent.name for path in (ROOT / "sdfcli").glob("*/__init__.py")}
+    folders = {home for path, home in sources() if path.parent != PACKAGE}
     rooms = [name for layer in reversed(house.LAYERS) for name, _ in layer]
     assert set(rooms) == folders | {"pipeline", "scene"}
     layers = [name for layer in LAYERS for name in layer.split()]

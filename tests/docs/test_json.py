@@ -19,8 +19,9 @@ import sequences
 from commands import closed, reports, validator
 from conftest import ROOT, tool
 from examples import DOCS
-from sdfcli.cli.app import COMMANDS, app
-from sdfcli.cli.schemas import FILES, OUTPUTS, schema_of, variant
+from sdfcli.cli.app import app
+from sdfcli.cli.registry import COMMANDS
+from sdfcli.cli.schemas import FILES, outputs, schema_of, variant
 from sdfcli.field.schema import INFO, Kind, Schema, as_json_schema
 
 TORUS = ROOT / "sample_meshes" / "torus.obj"
@@ -33,17 +34,6 @@ EXAMPLES = {
     "build --dry-run": "build TORUS --dry-run --depth 3",
     "sequence, a frame": "sequence TORUS TORUS -o new.h5 --depth 3",
     "sequence": "sequence TORUS TORUS -o newer.h5 --depth 3",
-    "check": "check TORUS",
-    "check, unusable": "check nothing.ply",
-    "info": "info field.h5",
-    "info, sequence": "info anim.h5",
-    "query, a point": "query TORUS points.txt --nearest -k 3",
-    "query": "query field.h5 points.txt -o new.csv",
-    "collide, a pose": "collide field.h5 TORUS",
-    "collide": "collide field.h5 TORUS --contacts newer.csv",
-    "collide --path": "collide field.h5 TORUS --path --at 0,0,0",
-    "flow": f"flow water.h5 {FLOW} --inside --spacing 0.1 --pictures new -o new.vtkhdf",
-    "flow --case": "flow --case dam-break --time 0.0005 --frames 1 --pictures new -o new.vtkhdf",
     "extract": "extract field.h5 --resolution 16 -o new.ply",
     "extract --frames": "extract anim.h5 --resolution 16 --frames 1: -o new_%d.ply",
     "render": "render field.h5 --size 64x64 -o new.png",
@@ -57,16 +47,27 @@ EXAMPLES = {
     "export to .vtkhdf": "export field.h5 new.vtkhdf",
     "export to .vtkhdf, sequence": "export anim.h5 new.vtkhdf",
     "export --samples": "export field.h5 new.npz --samples 10",
+    "check": "check TORUS",
+    "check, unusable": "check nothing.ply",
+    "info": "info field.h5",
+    "info, sequence": "info anim.h5",
+    "query, a point": "query TORUS points.txt --nearest -k 3",
+    "query": "query field.h5 points.txt -o new.csv",
+    "collide, a pose": "collide field.h5 TORUS",
+    "collide": "collide field.h5 TORUS --contacts newer.csv",
+    "collide --path": "collide field.h5 TORUS --path --at 0,0,0",
+    "flow": f"flow water.h5 {FLOW} --inside --spacing 0.1 --pictures new -o new.vtkhdf",
+    "flow --case": "flow --case dam-break --time 0.0005 --frames 1 --pictures new -o new.vtkhdf",
     "verify": "verify field.h5 --mesh TORUS --samples 30",
     "bench": "bench TORUS --repeat 1 --depth 2 --device cpu",
     "bench --uniform": "bench TORUS --repeat 1 --depth 2 --device cpu --uniform",
     "bench --coherence": "bench TORUS --repeat 1 --depth 2 --device cpu --coherence",
     "bench --seeds knn": "bench TORUS --repeat 1 --depth 2 --device cpu --seeds knn",
     "bench scan": "bench scan --device cpu --repeat 1",
-    "bench flow": "bench flow --steps 1 --device cpu",
     "bench knn": "bench knn TORUS --repeat 1 --device cpu",
     "bench scale": "bench scale TORUS --scale 1 --depth 2 --device cpu",
     "bench sequence": "bench sequence TORUS --frames 2 --device cpu",
+    "bench flow": "bench flow --steps 1 --device cpu",
     "profile --dry-run": "profile TORUS --dry-run",
 }
 MORE = {
@@ -96,9 +97,9 @@ def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     two_frames = [("sequence", True, lambda: [1.0, 2.0])]
     for name, value in (("SIZES_CPU", (32,)), ("JUDGED_CPU", 32), ("ABLATED_CPU", 32)):
-        monkeypatch.setattr(f"sdfcli.bench.knn.{name}", value)
-    monkeypatch.setattr("sdfcli.bench.flow.WARM", 1)
-    monkeypatch.setattr("sdfcli.bench.sequence._ways", lambda *_: two_frames)  # all ways take long
+        monkeypatch.setattr(f"sdfcli.apps.bench.knn.{name}", value)
+    monkeypatch.setattr("sdfcli.apps.flow.bench.WARM", 1)
+    monkeypatch.setattr("sdfcli.apps.bench.sequence._ways", lambda *_: two_frames)  # all ways take long
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -109,14 +110,14 @@ def reported(words: str) -> dict[str, Any]:
 
 
 def test_every_output_has_an_example() -> None:
-    """But `profile`: tests/cli/test_profile.py has those."""
-    assert [*EXAMPLES, "profile"] == list(OUTPUTS)
+    """But `profile`: tests/apps/bench/test_profile.py has those."""
+    assert [*EXAMPLES, "profile"] == list(outputs())
 
 
 @pytest.mark.parametrize("output", EXAMPLES)
 def test_keys(output: str, folder: Path) -> None:
     """Those of the schema, each of them, and no others."""
-    report, schema = reported(EXAMPLES[output]), variant(output, *OUTPUTS[output])
+    report, schema = reported(EXAMPLES[output]), variant(output, *outputs()[output])
     named = set(schema["properties"]) - MORE.get(output, set())
     assert set(report) == named
     Draft202012Validator(closed(schema)).validate(report)
@@ -125,7 +126,7 @@ def test_keys(output: str, folder: Path) -> None:
 def test_one_kind_for_one_key() -> None:
     """In all outputs; what is unknown may be null."""
     kinds: dict[str, set[str]] = {}
-    for _, keys in OUTPUTS.values():
+    for _, keys in outputs().values():
         for key, schema in keys.items():
             kinds.setdefault(key.removesuffix("?"), set()).update(kinds_of(schema))
     assert kinds["input"] == {"string"}
@@ -144,7 +145,7 @@ def kinds_of(schema: dict[str, Any]) -> set[str]:
 
 def test_the_page_shows_all_keys() -> None:
     page = tool("pages").on_page_markdown((DOCS / "reference" / "json.md").read_text())
-    for title, (_, keys) in OUTPUTS.items():
+    for title, (_, keys) in outputs().items():
         section = page.split(f"\n## {title}\n")[1].split("\n## ")[0]
         shown = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
         assert shown == [key.removesuffix("?") for key in keys]

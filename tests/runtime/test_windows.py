@@ -112,7 +112,7 @@ os.fsync = fsync
 MODULES = """
 import importlib, pkgutil
 import sdfcli
-optional = ("sdfcli.bench", "sdfcli.__main__", "sdfcli.batch.worker")
+optional = ("sdfcli.apps.bench", "sdfcli.__main__", "sdfcli.batch.worker")
 for module in pkgutil.walk_packages(sdfcli.__path__, "sdfcli."):
     if not module.name.startswith(optional) and "libsdfcli" not in module.name:
         importlib.import_module(module.name)

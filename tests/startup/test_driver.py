@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sdfcli.cli.app import COMMANDS
+from sdfcli.cli.registry import COMMANDS
 from sdfcli.startup import driver
 from sdfcli.startup.cupy import device_count
 

@@ -1,0 +1,1 @@
+"""Benchmarks and profiles, compared with figures from papers."""

@@ -1,0 +1,1 @@
+"""Commands `bench`, its sub-commands, and `profile`, one file each."""

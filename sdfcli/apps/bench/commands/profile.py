@@ -1,0 +1,288 @@
+"""`sdfcli profile`: the distance kernels' hardware counters, by Nsight Compute."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sdfcli.cli import options
+from sdfcli.cli.output import print_json, print_table, progress, say, show, standard_output
+from sdfcli.errors import DeviceError, UsageError
+from sdfcli.params import MAX_DEPTH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sdfcli.apps.bench.ncu import Figures
+    from sdfcli.backend import Backend
+    from sdfcli.mesh.mesh import Mesh
+
+TITLES = {"baseline": "Baseline", "soa": "SoA", "cct": "SoA+CCT", "fast": "fast"}
+LABELS = {
+    "ms": "time, ms",
+    "dram_sectors": "DRAM sectors read",
+    "load_requests": "L1 load requests",
+    "load_sectors": "L1 load sectors",
+    "sectors_per_request": "sectors a request",
+    "active_threads": "active threads a warp",
+}
+HEADINGS = {
+    "ms": "ms",
+    "dram_sectors": "DRAM\nsectors",
+    "load_requests": "L1\nrequests",
+    "load_sectors": "L1\nsectors",
+    "sectors_per_request": "sectors a\nrequest",
+    "active_threads": "active\nthreads",
+}
+
+
+MeshFile = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MESH|flow[:LAYOUT]", help="Triangle mesh; or time steps of particles: flow:compact, :bucket or :index."
+    ),
+]
+Depth = Annotated[int, typer.Option(min=1, max=MAX_DEPTH, help="Octree level of the query points.")]
+KernelName = Annotated[
+    str | None,
+    typer.Option("--kernel-name", "-k", help="Regular expression: profile these kernels of the whole pipeline."),
+]
+Metrics = Annotated[list[str] | None, typer.Option(help="Further Nsight Compute metrics, comma-separated or repeated.")]
+Skip = Annotated[
+    int, typer.Option(min=0, help="Warm-up launches of each kernel (with -k: pipeline runs) at the start.")
+]
+Count = Annotated[int, typer.Option(min=1, help="Counted launches of each kernel (with -k: pipeline runs).")]
+Csv = Annotated[Path | None, typer.Option(help="CSV file with the rows of Nsight Compute.")]
+Gpu = Annotated[str, typer.Option(**options.words("cuda", others="cuda:N"), help="GPU.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the ncu command line and stop.")]
+
+
+def profile(
+    mesh: MeshFile,
+    points: options.Points = "octree",
+    depth: Depth = 9,
+    kernel_name: KernelName = None,
+    metrics: Metrics = None,
+    skip: Skip = 5,
+    count: Count = 10,
+    csv: Csv = None,
+    device: Gpu = "cuda",
+    dry_run: DryRun = False,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Profile the variants of the distance query with NVIDIA Nsight Compute.
+
+    Clocks are left alone. Where Nsight Compute is missing, or the driver refuses its counters, the times come from CUDA
+    events.
+
+    With `flow:LAYOUT` in place of a mesh: the kernels of the paper's dam break in a layout of particles.
+
+    Example: sdfcli profile dragon.ply
+    """
+    from sdfcli.apps.bench import ncu
+    from sdfcli.apps.bench.points import check_points
+    from sdfcli.apps.flow.bench import flow_layout
+    from sdfcli.apps.flow.tomioka import PARTICLES
+    from sdfcli.backend import select_backend
+    from sdfcli.mesh.load import load_mesh
+    from sdfcli.runtime.files import check_ending, check_target
+
+    check_points(points)
+    if not re.fullmatch(r"cuda(:\d+)?", device):
+        raise UsageError(f"--device {device}: use cuda or cuda:N; there is nothing to profile on a CPU")
+    if csv is not None:
+        check_ending(csv, "", ".csv")
+        check_target(csv, force, mesh)
+    layout = flow_layout(str(mesh))
+    if layout is not None and kernel_name is None:
+        kernel_name = "^sdf_flow_"
+    others = [name for words in metrics or [] for name in re.split(r"[,\s]+", words) if name]
+    target: dict[str, Any] = {"points": points, "depth": depth, "device": device, "skip": skip, "count": count}
+    program = ncu.find()
+    command = ncu.command(program or "ncu", str(mesh), **target, kernels=kernel_name, metrics=others)
+    if dry_run:
+        _show_command(mesh, command, json)
+        return
+    backend = select_backend(device)
+    facts: dict[str, Any] = {"input": str(mesh), "device": backend.name, "repeat": count}
+    if layout is not None:
+        with progress(f"{mesh}: counting", json):
+            lines = _count(program, command, kernel_name)
+        if csv is not None:
+            _write(csv, lines, force)
+        _show_counts({**facts, "particles": PARTICLES, "measured_by": "ncu"}, lines, others, whole=True, json=json)
+        return
+    source = load_mesh(mesh)
+    facts |= {"triangles": len(source.faces), "points": points, "depth": depth}
+    try:
+        with progress(f"{mesh}: counting", json):
+            lines = _count(program, command, kernel_name)
+    except ncu.NoCountersError as error:
+        if kernel_name is not None or csv is not None:
+            raise
+        say(f"sdfcli: {error}; the times come from CUDA events")
+        with progress(f"{mesh}: timing", json):
+            variants = _time(source, backend, points, depth, skip, count)
+        _show_variants({**facts, "measured_by": "events"}, variants, json)
+        return
+    if csv is not None:
+        _write(csv, lines, force)
+    _show_counts({**facts, "measured_by": "ncu"}, lines, others, whole=kernel_name is not None, json=json)
+
+
+def _show_command(mesh: Path, command: list[str], json: bool) -> None:
+    import shlex
+
+    if json:
+        print_json({"input": str(mesh), "command": command})
+    else:
+        with standard_output():
+            show(shlex.join(command))
+
+
+def _show_counts(facts: dict[str, Any], lines: list[str], others: list[str], whole: bool, json: bool) -> None:
+    """Prints Nsight Compute's rows, for arbitrary pipeline kernels or the query variants."""
+    from sdfcli.apps.bench import ncu
+
+    kernels = ncu.by_kernel(ncu.parse(lines))
+    if whole:
+        costs = {name: (found.launches, ncu.figures(found, others)) for name, found in kernels.items()}
+        _show_kernels(facts, costs, json)
+    else:
+        variants = {name: ncu.figures(ncu.measured(name, kernels), others) for name in ncu.KERNELS}
+        _show_variants(facts, variants, json)
+
+
+def _count(program: str | None, command: list[str], kernel_name: str | None) -> list[str]:
+    """Nsight Compute's CSV rows, header first."""
+    import subprocess
+
+    from sdfcli.apps.bench import ncu
+
+    if program is None:
+        raise ncu.NoCountersError(ncu.MISSING)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
+    error = ncu.failure(done.stdout, done.stderr, done.returncode)
+    if error is not None:
+        raise error
+    lines = ncu.csv_lines(done.stdout)
+    if not lines and kernel_name is not None:
+        raise UsageError(f"-k {kernel_name}: no kernel of the pipeline matches it")
+    if not lines:
+        raise DeviceError("ncu printed no rows; run the command line of --dry-run to see its output")
+    return lines
+
+
+def _time(mesh: Mesh, backend: Backend, points: str, depth: int, skip: int, count: int) -> dict[str, Figures]:
+    """Median milliseconds per launch, by variant."""
+    from sdfcli.apps.bench.ncu import KERNELS
+    from sdfcli.apps.bench.workload import Workload
+
+    seconds = Workload(mesh, backend, points, depth).query_seconds(tuple(KERNELS), count, skip)
+    return {variant: {"ms": 1e3 * value} for variant, value in seconds.items()}
+
+
+def _write(path: Path, lines: list[str], force: bool) -> None:
+    from sdfcli.runtime.files import written_whole
+
+    with written_whole(path, force) as temporary:
+        temporary.write_text("\n".join(lines) + "\n")
+
+
+def _show_variants(facts: dict[str, Any], variants: dict[str, Figures], json: bool) -> None:
+    """Prints the thesis's table for a mesh, with the thesis's figures below ours for its models."""
+    from sdfcli.apps.bench import ncu, thesis
+
+    model = thesis.model_of(facts["input"])
+    printed: dict[str, Figures] = thesis.query(model) if model else {}
+    ours = ncu.compare(variants)
+    theirs = {**ncu.compare(printed), "speedup": thesis.QUERY_SPEEDUP[model]} if model else None
+    if json:
+        beside = {"gpu": thesis.GPU, "variants": printed, **theirs} if theirs else None
+        print_json({**facts, "variants": variants, **ours, "thesis": beside})
+        return
+    rows, under = _rows(variants, ours), _rows(printed, theirs) if theirs else {}
+    shown = []
+    for label, cells in rows.items():
+        shown.append((label, *cells))
+        if label in under:
+            shown.append(("  thesis", *under[label]))
+    print_table(_title(facts, "launches"), shown, ("", *TITLES.values()))
+    if ours["model"]["measured"] is not None:
+        with standard_output():
+            show(f"model (3.1), (3.2), Baseline to SoA: {ours['model']['at_p_1']:.1f} % fewer transactions at p = 1")
+            show(f"measured: {_fewer(ours['model'])}")
+            if theirs:
+                show(f"thesis: {_fewer(theirs['model'])}")
+
+
+def _rows(variants: dict[str, Figures], comparison: dict[str, Any]) -> dict[str, list[str]]:
+    """Table cells by row label."""
+    from sdfcli.apps.bench.ncu import REDUCED
+
+    def cells(values: dict[str, float | None], text: Callable[[float | None], str]) -> list[str]:
+        return [text(values[name]) if name in values else "" for name in TITLES]
+
+    def of(figure: str, table: dict[str, Figures]) -> dict[str, float | None]:
+        return {name: figures[figure] for name, figures in table.items()}
+
+    measured = variants["baseline"]
+    rows = {LABELS.get(figure, figure): cells(of(figure, variants), _text) for figure in measured}
+    rows["times as fast as Baseline"] = cells(comparison["speedup"], _two_decimals)
+    for figure in REDUCED:
+        if figure in measured:
+            percents = of(figure, comparison["reduction_percent"])
+            rows[f"{LABELS[figure]}, % fewer"] = cells(percents, _one_decimal)
+    return rows
+
+
+def _fewer(model: dict[str, Any]) -> str:
+    where = "which no p gives" if model["p"] is None else f"as at p = {model['p']:.2f}"
+    return f"{model['measured']:.1f} % fewer load requests, {where}"
+
+
+def _show_kernels(facts: dict[str, Any], kernels: dict[str, tuple[int, Figures]], json: bool) -> None:
+    """Prints launch counts and cost per launch, by kernel name."""
+    if json:
+        print_json({**facts, "kernels": {name: {"launches": n, **figures} for name, (n, figures) in kernels.items()}})
+        return
+    longest_first = sorted(kernels.items(), key=lambda item: item[1][0] * (item[1][1]["ms"] or 0), reverse=True)
+    rows = [
+        (name, f"{launches:,}", *(_text(value) for value in figures.values()))
+        for name, (launches, figures) in longest_first
+    ]
+    headings = [HEADINGS.get(figure, figure) for figure in longest_first[0][1][1]]
+    print_table(_title(facts, "runs"), rows, ("kernel", "launches", *headings))
+
+
+def _title(facts: dict[str, Any], repeats: str) -> str:
+    from sdfcli.apps.bench.points import OCTREES
+
+    if "particles" in facts:
+        return f"{facts['input']}: {facts['particles']:,} particles, {facts['repeat']} steps on {facts['device']}"
+    depth = f" of depth {facts['depth']}" if facts["points"] in OCTREES else ""
+    return (
+        f"{facts['input']}: {facts['triangles']:,} triangles, {facts['points']} points{depth}, "
+        f"{facts['repeat']} {repeats} on {facts['device']}"
+    )
+
+
+def _text(value: float | None) -> str:
+    """Four digits or more; from ten thousand in thousands (k), from a million in millions (M)."""
+    if value is None:
+        return "-"
+    size, suffix = (1e6, "M") if abs(value) >= 1e6 else (1e3, "k") if abs(value) >= 1e4 else (1, "")
+    value /= size
+    return (f"{value:,.4g}" if abs(value) < 9999.5 else f"{value:,.0f}") + suffix
+
+
+def _one_decimal(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def _two_decimals(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

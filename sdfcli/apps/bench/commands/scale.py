@@ -1,0 +1,85 @@
+"""`sdfcli bench scale`: whole builds for increasingly large meshes, and their growth exponents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sdfcli.cli import options
+from sdfcli.cli.bench_options import numbers
+from sdfcli.cli.output import human_bytes, print_json, print_lines, print_table, progress
+
+if TYPE_CHECKING:
+    from sdfcli.apps.bench.scale import Row
+
+
+Scale = Annotated[
+    str | None,
+    typer.Option(
+        metavar="X[,X...]",
+        help="Numbers of triangles, in multiples of the mesh's; 1,4,16 by default.",
+        show_default=False,
+    ),
+]
+Depth = Annotated[
+    int | None, typer.Option(help="Level of the thesis's octree; the adaptive one by default.", show_default=False)
+]
+
+
+def bench_scale(
+    meshes: options.Meshes,
+    scale: Scale = None,
+    depth: Depth = None,
+    device: options.Device = "auto",
+    threads: options.Threads = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Time whole builds of copies and subdivisions of a mesh, and say how seconds and memory grow.
+
+    Example: sdfcli bench scale dragon.ply --scale 1,4,16
+    """
+    from sdfcli.apps.bench.scale import SCALES, check_scales, exponents, measure
+    from sdfcli.backend import select_backend
+
+    factors = check_scales(SCALES if scale is None else numbers(scale, "--scale"))
+    backend = select_backend(device, threads)
+    given = ["--device", backend.name, *([] if threads is None else ["--threads", str(threads)])]
+    if depth is not None:
+        given += ["--octree", "bvh", "--depth", str(depth)]
+    octree = "adaptive octree" if depth is None else f"bvh to depth {depth}"
+    for mesh in meshes:
+        with progress(mesh, quiet or json) as update:
+            rows = list(measure(mesh, factors, backend, given, update))
+        slopes = exponents(rows)
+        if json:
+            print_json(
+                {"input": mesh, "device": backend.name, "rows": [asdict(row) for row in rows], "exponents": slopes}
+            )
+        elif not quiet:
+            _print_rows(f"{mesh}, {octree}, {backend.name}: seconds of a process", rows, slopes)
+
+
+def _print_rows(title: str, rows: Sequence[Row], slopes: dict[str, dict[str, float]]) -> None:
+    lines = [
+        (
+            f"{row.triangles:,}",
+            row.made,
+            f"{row.read:.3f}",
+            f"{row.seconds:.2f}",
+            *(f"{seconds:.3f}" for seconds in row.stages.values()),
+            f"{row.leaves:,}",
+            human_bytes(row.host_bytes),
+            f"{row.host_bytes / row.triangles:,.0f}",
+            "-" if row.device_bytes is None else human_bytes(row.device_bytes),
+        )
+        for row in rows
+    ]
+    parts = tuple(rows[0].stages)
+    print_table(title, lines, ("triangles", "", "read", "all", *parts, "leaves", "host", "B/triangle", "device"))
+    for made, of in slopes.items():
+        words = ", ".join(f"{name.replace('_', ' ')} {slope:.2f}" for name, slope in of.items())
+        print_lines(f"Exponents of growth with the triangles, {made}: {words}.")

@@ -1,0 +1,76 @@
+"""`sdfcli bench sequence`: moving meshes' frames per second, by four build methods."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sdfcli.cli import options
+from sdfcli.cli.bench_options import Runs
+from sdfcli.cli.output import print_json, print_lines, print_table, progress
+
+Meshes = Annotated[
+    list[str] | None, typer.Argument(metavar="MESH...", help="Triangle meshes; a torus of 69,696 triangles by default.")
+]
+Frames = Annotated[
+    int | None, typer.Option(help="Number of frames; 120 on a GPU, 16 on the CPU by default.", show_default=False)
+]
+Depth = Annotated[
+    int | None,
+    typer.Option(help="Level of the thesis's octree; 9 on a GPU, 7 on the CPU by default.", show_default=False),
+]
+
+
+def bench_sequence(
+    meshes: Meshes = None,
+    frames: Frames = None,
+    depth: Depth = None,
+    repeat: Runs = 1,
+    device: options.Devices = "auto",
+    threads: options.Threads = None,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Count the frames a second of moving meshes, by four ways of building their fields.
+
+    Example: sdfcli bench sequence bunny.ply --frames 16
+    """
+    from dataclasses import asdict
+
+    from sdfcli.apps.bench import thesis
+    from sdfcli.apps.bench.sequence import LIU_KIM, compare, torus
+    from sdfcli.backend.select import device_names
+    from sdfcli.mesh.load import load_mesh
+
+    names = device_names(device)
+    on_cpu = names == ["cpu"]
+    count = frames if frames is not None else 16 if on_cpu else 120
+    level = depth if depth is not None else 7 if on_cpu else 9
+    for path in meshes or ["torus"]:
+        mesh = load_mesh(path) if meshes else torus()
+        with progress(path, quiet or json) as update:
+            found = list(compare(mesh, count, level, device=device, threads=threads, repeat=repeat, progress=update))
+        head = {"input": path, "triangles": len(mesh.faces), "device": ",".join(names), "depth": level}
+        if json:
+            print_json({**head, "rows": [asdict(row) for row in found]})
+        if json or quiet:
+            continue
+        rows = [
+            (
+                row.way if row.file else f"{row.way}, no file",
+                row.octree,
+                f"{row.frames}",
+                f"{row.seconds:.2f}",
+                f"{row.per_second:.2f}",
+                "-" if row.steady is None else f"{row.steady:.2f}",
+            )
+            for row in found
+        ]
+        title = f"{path}: {len(mesh.faces):,} triangles, bvh to depth {level}, adaptive by default, {head['device']}"
+        print_table(title, rows, ("way", "octree", "frames", "s", "frames/s", "after the first"))
+    if not json and not quiet:
+        times = " and ".join(f"{name} {thesis.BUILD_MS[name]['cct'][0]:.2f} ms" for name in ("bunny", "dragon"))
+        print_lines(
+            f"The thesis: {times} a build, the GPU alone ({thesis.GPU}); Liu and Kim 2014: {LIU_KIM:g} frames/s."
+        )

@@ -1,0 +1,1 @@
+"""Commands `flow` and `bench flow`, one file each."""

@@ -1,0 +1,390 @@
+"""`flow`: water around or inside a mesh, frame by frame."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sdfcli.apps.flow import cases
+from sdfcli.apps.flow.cases import Start
+from sdfcli.apps.flow.fluid import COURANT, DENSITY, Fluid
+from sdfcli.apps.flow.layout import ROOM, WIDER_FOR_FALLS, Grid, ParticleStore, check_layout
+from sdfcli.apps.flow.step import Stepper
+from sdfcli.apps.flow.wall import CLEARANCE, FieldWall
+from sdfcli.backend import C, select_backend
+from sdfcli.errors import CheckFailedError, InputError, UsageError
+from sdfcli.field.field import Field
+from sdfcli.field.stated_error import StatedError, is_unsigned
+from sdfcli.field.store import load
+
+SHARPEST = 10
+"""Minimum spacing, in the field's stated errors."""
+
+MACH = 10
+"""Sound speed relative to the speed after a fall through the whole height."""
+
+MOST_STEPS = 1e9
+"""Maximum time steps per frame."""
+
+GRAVITY = (0.0, -9.8, 0.0)
+"""Default gravity, in m/s^2: y is up."""
+
+DAM_STEP, DAM_SOUND = 5e-4, 22.0
+"""Time step (s) and sound speed (m/s) in the paper's case."""
+
+Arrays = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class State:
+    """Flow at one time. Rows are sorted by particle number, without removed particles.
+
+    index      frame number, from 0.
+    time       in seconds.
+    steps      time steps so far.
+    number     (n,) uint32, constant over time.
+    kind       (n,) uint8: 0 water, 1 wall.
+    place      (n, 3) float32, positions relative to `origin`, in metres.
+    velocity   (n, 3) float32, in m/s.
+    pressure   (n,) float32, in pascals.
+    origin     (3,) float64.
+    lost       removed particles.
+    behind     particles behind a field wall after a step, summed over the steps.
+    fast       particles that moved so far in a step that neighbours may be missed, summed over the steps.
+    clearance  the water's minimum distance from the field's walls, in metres; None without a field.
+    energy     the water's kinetic and potential energy, in joules; the latter is 0 at `origin`.
+    """
+
+    index: int
+    time: float
+    steps: int
+    number: npt.NDArray[np.uint32]
+    kind: npt.NDArray[np.uint8]
+    place: npt.NDArray[np.float32]
+    velocity: npt.NDArray[np.float32]
+    pressure: npt.NDArray[np.float32]
+    origin: npt.NDArray[np.float64]
+    lost: int
+    behind: int
+    fast: int
+    clearance: float | None
+    energy: float
+
+    @property
+    def position(self) -> npt.NDArray[np.float64]:
+        """Positions (n, 3), in metres."""
+        return self.origin + self.place
+
+    def __len__(self) -> int:
+        """Particle count."""
+        return len(self.number)
+
+
+class Flow:
+    """Prepared flow; see `flow`.
+
+    start      initial particles.
+    fluid      constants.
+    per_frame  time steps per frame.
+    """
+
+    def __init__(
+        self,
+        field: Field | None,
+        start: Start,
+        fluid: Fluid,
+        *,
+        frames: int,
+        per_frame: int,
+        inside: bool = False,
+        layout: str = "compact",
+        device: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        check_layout(layout)
+        self.start, self.fluid, self.frames, self.per_frame = start, fluid, frames, per_frame
+        self._layout, self._room = layout, ROOM
+        self.backend = select_backend(device, threads)
+        size = start.high - start.low
+        with self.backend.active():
+            self.wall = (
+                None
+                if field is None
+                else FieldWall(self.backend, field, inside, np.zeros(3), size, start.low, fluid.spacing)
+            )
+            self.grid = (
+                Grid.over(np.zeros(3), size, fluid.reach, WIDER_FOR_FALLS)
+                if self.wall is None
+                else Grid.over(np.full(3, -fluid.reach), size + fluid.reach, fluid.reach, WIDER_FOR_FALLS)
+            )
+
+    def first(self) -> State:
+        """Initial state. Raises InputError if no particle fits."""
+        with self.backend.active():
+            return self._first()
+
+    def _first(self) -> State:
+        start = self.start
+        place = (start.position - start.low).astype(np.float32)
+        kind = start.kind
+        if self.wall is not None:
+            least = CLEARANCE * self.fluid.spacing
+            free = self.backend.to_host(self.wall.clearance(self.backend.from_host(place))) >= least
+            place, kind = place[free], kind[free]
+        if not len(place):
+            raise InputError("no particle has room in the box to fill; use a smaller spacing, or another box")
+        nothing = np.zeros_like(place)
+        pressure = np.zeros(len(place), np.float32)
+        number = np.arange(len(place), dtype=np.uint32)
+        return self._stated(State(0, 0.0, 0, number, kind, place, nothing, pressure, start.low, 0, 0, 0, None, 0.0))
+
+    def after(self, state: State) -> State:
+        """State one frame later, which depends on `state` only.
+
+        Raises CheckFailedError if particles are too fast for the time step.
+        """
+        with self.backend.active():
+            return self._after(state)
+
+    def _after(self, state: State) -> State:
+        while True:
+            store = ParticleStore(
+                self.backend, self._layout, self.grid, state.place, state.velocity, state.kind, state.number, self._room
+            )
+            stepper = Stepper(store, self.fluid, self.wall)
+            stepper.advance(self.per_frame)
+            fullest = store.fullest()
+            if fullest <= self._room:
+                break
+            while self._room < fullest:
+                self._room *= 2
+        stepper.measure()
+        number, kind, place, velocity, pressure = store.by_number(
+            store.number, store.kind, store.position, store.velocity, stepper.pressure
+        )
+        index = state.index + 1
+        if not self.bears(velocity):
+            raise CheckFailedError(
+                f"frame {index}: water is as fast as {_fastest(velocity):.3g} m/s, too fast for the time step of "
+                f"{self.fluid.step:.3g} s; use a shorter one, by --step"
+            )
+        return self._stated(
+            State(
+                index,
+                index * self.per_frame * self.fluid.step,
+                index * self.per_frame,
+                number,
+                kind,
+                place,
+                velocity,
+                pressure,
+                state.origin,
+                state.lost + len(state) - len(number),
+                state.behind + stepper.behind,
+                state.fast + stepper.too_fast,
+                None,
+                0.0,
+            )
+        )
+
+    def bears(self, velocity: npt.NDArray[np.float32]) -> bool:
+        """Whether particles with velocities (n, 3) move little enough in a time step; False for non-finite ones."""
+        return bool(_fastest(velocity) * self.fluid.step <= self.grid.farthest)
+
+    def states(self, state: State | None = None) -> Iterator[State]:
+        """States after the given one, or from the start, frame by frame."""
+        if state is None:
+            state = self.first()
+            yield state
+        while state.index < self.frames:
+            state = self.after(state)
+            yield state
+
+    def _stated(self, state: State) -> State:
+        """The state with clearance and energy."""
+        water = state.kind == C.FLUID
+        place, velocity = state.place[water], state.velocity[water].astype(np.float64)
+        clearance = None
+        if self.wall is not None and len(place):
+            clearance = float(self.backend.to_host(self.wall.clearance(self.backend.from_host(place))).min())
+        mass = DENSITY * self.fluid.spacing**3
+        squares = sum(velocity[:, k] ** 2 for k in range(3))
+        height = sum(-self.fluid.gravity[k] * place[:, k].astype(np.float64) for k in range(3))
+        energy = mass * math.fsum(0.5 * squares + height) if len(place) else 0.0
+        return replace(state, clearance=clearance, energy=energy)
+
+
+def prepare(
+    source: Field | str | Path,
+    fill_box: tuple[float, float, float, float, float, float],
+    spacing: float,
+    *,
+    inside: bool = False,
+    time: float = 2.0,
+    frames: int = 100,
+    gravity: tuple[float, float, float] = GRAVITY,
+    step: float | None = None,
+    layout: str = "compact",
+    device: str = "auto",
+    threads: int | None = None,
+) -> Flow:
+    """Prepares a flow; see `flow`."""
+    field = load(source) if isinstance(source, str | Path) else source
+    if len(fill_box) != 6 or len(gravity) != 3:
+        raise UsageError("use six numbers for the fill box, and three for gravity")
+    numbers = [*fill_box, spacing, time, *gravity, *([] if step is None else [step])]
+    if not all(map(math.isfinite, numbers)):
+        raise UsageError("the fill box, spacing, times and gravity must be finite numbers")
+    if not (spacing > 0 and time > 0 and frames >= 1):
+        raise UsageError("use a spacing, a time and a number of frames above 0")
+    box = np.array(fill_box, np.float64).reshape(2, 3)
+    if not (box[0] < box[1]).all():
+        raise UsageError("--fill: the first corner must be the lower one, of all three coordinates")
+    low, high = field.domain.origin, field.domain.origin + field.domain.length
+    if (box[0] < low).any() or (box[1] > high).any():
+        raise UsageError(
+            f"--fill: the box leaves the field's domain, {_corner(low)} to {_corner(high)}, beyond which distances are "
+            "bounds; use a smaller box, or build the field with a larger --domain"
+        )
+    if is_unsigned(field):
+        raise InputError("the field has no signs, so it has no inside; build it from a closed mesh")
+    if field.info.get("jump_leaves"):
+        raise InputError(
+            f"the field's sign jumps in {field.info['jump_leaves']:,} leaves, where holes of the mesh were closed: "
+            "water would leak; close the holes of the mesh"
+        )
+    error = StatedError.of(field).near
+    if spacing < SHARPEST * error:
+        raise UsageError(
+            f"--spacing {spacing:g}: below {SHARPEST} stated errors of the field, {SHARPEST * error:.3g}; use a larger "
+            "one, or build the field with a smaller --tolerance"
+        )
+    if spacing > field.domain.length:
+        raise UsageError(f"--spacing {spacing:g}: larger than the field's domain, {field.domain.length:g}")
+    fall = math.hypot(*gravity)
+    height = _height(box, low, high, gravity) if fall else float((box[1] - box[0]).max())
+    sound = MACH * math.sqrt((fall or 1.0) * height)
+    longest = COURANT * spacing / sound
+    if step is not None and not 0 < step <= longest * (1 + 1e-9):
+        raise UsageError(f"--step {step:g}: use at most {longest:.3g} s, in which sound goes {COURANT} spacings")
+    steps = time / frames / (step or longest) if longest > 0 else math.inf
+    if not steps < MOST_STEPS:
+        raise UsageError(f"{steps:.3g} time steps a frame are too many; use less time, more frames or less gravity")
+    per_frame = max(math.ceil(steps * (1 - 1e-12)), 1)
+    fluid = Fluid(spacing, sound, time / frames / per_frame, gravity)
+    start = cases.fill(box, low, high, spacing)
+    return Flow(
+        field,
+        start,
+        fluid,
+        frames=frames,
+        per_frame=per_frame,
+        inside=inside,
+        layout=layout,
+        device=device,
+        threads=threads,
+    )
+
+
+def prepare_dam_break(
+    *,
+    time: float = 1.0,
+    frames: int = 100,
+    scale: int = 1,
+    layout: str = "compact",
+    device: str = "auto",
+    threads: int | None = None,
+) -> Flow:
+    """The paper's case: a dam break between wall particles, without a field. scale: refinement factor."""
+    step = DAM_STEP / scale
+    steps = time / frames / step
+    per_frame = round(steps) if 0 < steps < MOST_STEPS else 0
+    if per_frame < 1 or not math.isclose(per_frame * frames * step, time, rel_tol=1e-9):
+        raise UsageError(f"--time {time:g}: use a multiple of --frames times {step:g} s, the case's time step")
+    fluid, start = dam_break_fluid(scale), cases.dam_break(scale)
+    return Flow(None, start, fluid, frames=frames, per_frame=per_frame, layout=layout, device=device, threads=threads)
+
+
+def dam_break_fluid(scale: int) -> Fluid:
+    """The paper case's constants at a refinement factor."""
+    return Fluid(cases.DAM_SPACING / scale, DAM_SOUND, DAM_STEP / scale, (0.0, 0.0, -9.8))
+
+
+def flow(
+    source: Field | str | Path,
+    fill: tuple[float, float, float, float, float, float],
+    spacing: float,
+    *,
+    inside: bool = False,
+    time: float = 2.0,
+    frames: int = 100,
+    gravity: tuple[float, float, float] = GRAVITY,
+    step: float | None = None,
+    layout: str = "compact",
+    device: str = "auto",
+    threads: int | None = None,
+) -> Iterator[State]:
+    """Yields the states of water around or inside a mesh, frame by frame; the first is at rest.
+
+    Uses the explicit moving-particle semi-implicit method (Koshizuka et al. 2014). The field acts as the mesh's wall,
+    without particles: density maps (Koschier and Bender 2017) give its contribution to neighbour sums. The field's
+    domain is a closed tank. States are bitwise the same for all layouts, devices and threads.
+
+    Args:
+        source: signed field or its path, in metres.
+        fill: lower and upper corner of a box, six numbers: filled with water at rest on the right side of the surface,
+            at least 0.45 spacings from it.
+        spacing: particle spacing, in metres, at least ten times the field's stated error.
+        inside: put the water inside the mesh, not around it.
+        time: in seconds.
+        frames: state count after the first.
+        gravity: (x, y, z), in m/s^2.
+        step: time step, in seconds; by default sound travels 0.55 spacings per step, at ten times the speed after
+            a fall from the box's top to the domain's ground. Divided so that frames have integer step counts.
+        layout: `compact`, `bucket` or `index`: particle order in memory.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        threads: CPU thread count; default: all CPUs available to the process.
+
+    Raises:
+        UsageError: impossible numbers; a box outside the domain; a spacing too fine for the field, a step too long.
+        InputError: a field without signs, or with sign jumps at closed holes; no particle fits.
+        CheckFailedError: particles are too fast for the time step.
+    """
+    return prepare(
+        source,
+        fill,
+        spacing,
+        inside=inside,
+        time=time,
+        frames=frames,
+        gravity=gravity,
+        step=step,
+        layout=layout,
+        device=device,
+        threads=threads,
+    ).states()
+
+
+def _height(box: Arrays, low: Arrays, high: Arrays, gravity: tuple[float, float, float]) -> float:
+    """Maximum fall height: from a box's top to the domain's ground."""
+    whole = math.hypot(*gravity)
+    along = (
+        (high[k] - box[0, k] if pull > 0 else low[k] - box[1, k]) * (pull / whole) for k, pull in enumerate(gravity)
+    )
+    return float(sum(along))
+
+
+def _fastest(velocity: Arrays) -> float:
+    """Maximum speed in velocities (n, 3); infinite or NaN if one of them is."""
+    squares = sum(velocity[:, k].astype(np.float64) ** 2 for k in range(3))
+    return float(np.sqrt(np.max(squares, initial=0.0)))
+
+
+def _corner(corner: Arrays) -> str:
+    return ",".join(f"{x:.6g}" for x in corner)

@@ -1,1 +1,0 @@
-"""Benchmarks, with the thesis's figures."""

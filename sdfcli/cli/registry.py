@@ -1,0 +1,214 @@
+"""The commands of `sdfcli`, by name: built-in ones in a table, other packages' by entry points.
+
+None of them is imported here: Typer takes longer for all of them than a small mesh takes to build. Nor are entry points
+read for a built-in command: that takes longer than all the rest of `sdfcli --version`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import reduce
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from sdfcli.cli.output import plain
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP = "sdfcli.commands"
+"""The group of entry points by which a package adds commands."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A command that is imported when it is first needed.
+
+    name      as it is typed; `bench scan` is a sub-command of a command that takes files without one, too
+    target    `module:attribute`: a function with Typer's annotations, or a Typer app
+    line      its line in `sdfcli --help`: the first paragraph of the function's docstring, or a package's summary
+    panel     heading in `sdfcli --help`; None: `Commands`
+    package   the package that adds it; None: built in
+    """
+
+    name: str
+    target: str
+    line: str
+    panel: str | None = None
+    package: str | None = None
+
+    def load(self) -> Any:
+        """The function or app."""
+        module, _, attribute = self.target.partition(":")
+        return reduce(getattr, attribute.split("."), import_module(module))
+
+
+def _by_name(entries: Iterable[Entry]) -> dict[str, Entry]:
+    return {entry.name: entry for entry in entries}
+
+
+BUILT_IN = _by_name(
+    [
+        Entry("build", "sdfcli.cli.build:build", "Build adaptive signed distance fields (HDF5) from meshes."),
+        Entry(
+            "sequence",
+            "sdfcli.cli.sequence:sequence",
+            "Build the fields of a moving mesh, frame after frame, into one file (HDF5).",
+        ),
+        Entry(
+            "extract",
+            "sdfcli.cli.extract:extract",
+            "Extract an isosurface as a watertight triangle mesh, by marching cubes.",
+        ),
+        Entry(
+            "render",
+            "sdfcli.cli.render:render",
+            "Render the surface as a shaded picture, without a display; or --frames of a sequence, with one camera for "
+            "all.",
+        ),
+        Entry(
+            "slice",
+            "sdfcli.cli.slice:slice_plane",
+            "Plot the distances in a plane: blue inside, red outside, with contour lines and a scale; --frames of a "
+            "sequence have one plane and one scale.",
+        ),
+        Entry(
+            "export",
+            "sdfcli.cli.export:export",
+            "Convert a field for other programs: ParaView, NumPy, game engines, NanoVDB, OpenVDB, DeepSDF.",
+        ),
+        Entry(
+            "check",
+            "sdfcli.cli.check:check",
+            "Report the faults of meshes, their treatment in a build, and a verdict on the field.",
+        ),
+        Entry(
+            "info",
+            "sdfcli.cli.info:info",
+            "Print the metadata of a field file, of a sequence, or of one of its frames.",
+        ),
+        Entry(
+            "query",
+            "sdfcli.cli.query:query",
+            "Print the signed distance at each point, negative inside, in the mesh's units.",
+        ),
+        Entry(
+            "collide",
+            "sdfcli.cli.collide:collide",
+            "Measure how near a mesh comes to a field's surface, or how deep it lies inside, at each of its poses.",
+        ),
+        Entry(
+            "flow",
+            "sdfcli.apps.flow.commands.flow:flow",
+            "Let water flow around a mesh, or in it, by particles, and write its states over time (VTKHDF, for "
+            "ParaView).",
+        ),
+        Entry(
+            "verify",
+            "sdfcli.cli.verify:verify",
+            "Compare a field with exact distances at random points; exit code 6 above the tolerance.",
+        ),
+        Entry(
+            "bench",
+            "sdfcli.apps.bench.commands.bench:bench",
+            "Time every stage of a build, and compare the distance queries with each other and with the thesis.",
+        ),
+        Entry(
+            "profile",
+            "sdfcli.apps.bench.commands.profile:profile",
+            "Profile the variants of the distance query with NVIDIA Nsight Compute.",
+        ),
+        Entry(
+            "schema",
+            "sdfcli.cli.schema:schema",
+            "Print the JSON Schema (draft 2020-12) of each line that a command prints with --json, or of a file's "
+            "attributes.",
+        ),
+        Entry(
+            "bench scan",
+            "sdfcli.apps.bench.commands.scan:bench_scan",
+            "Time the exclusive scan on one, two and four devices, beside the figures of its paper.",
+        ),
+        Entry(
+            "bench sequence",
+            "sdfcli.apps.bench.commands.sequence:bench_sequence",
+            "Count the frames a second of moving meshes, by four ways of building their fields.",
+        ),
+        Entry(
+            "bench knn",
+            "sdfcli.apps.bench.commands.knn:bench_knn",
+            "Time neighbours by the shifted sort, beside the figures of its paper and exact answers.",
+        ),
+        Entry(
+            "bench scale",
+            "sdfcli.apps.bench.commands.scale:bench_scale",
+            "Time whole builds of copies and subdivisions of a mesh, and say how seconds and memory grow.",
+        ),
+        Entry(
+            "bench flow",
+            "sdfcli.apps.flow.commands.bench:bench_flow",
+            "Time layouts of particles, beside the figures of their paper.",
+        ),
+    ]
+)
+
+NAMES = tuple(BUILT_IN)
+"""Names of all built-in commands and sub-commands."""
+
+COMMANDS = tuple(name for name in NAMES if " " not in name)
+"""Names of the built-in commands, in the order of `sdfcli --help`."""
+
+SCHEMAS = ("sdfcli.cli.schemas", "sdfcli.apps.bench.schemas", "sdfcli.apps.flow.schemas")
+"""Modules whose OUTPUTS has what built-in commands print with --json."""
+
+
+def sub_commands(command: str) -> list[str]:
+    """Names of a command's sub-commands, without the command's."""
+    return [name.partition(" ")[2] for name in NAMES if name.startswith(f"{command} ")]
+
+
+def plugins() -> tuple[list[Entry], list[str]]:
+    """Commands of other packages by name, and a line for each entry point that is not used.
+
+    Imports none of them, and raises nothing, whatever their metadata are.
+    """
+    found: dict[str, Entry] = {}
+    refused = []
+    try:
+        entries = sorted(map(_entry_of, _entry_points()), key=lambda entry: (entry.name, str(entry.package)))
+    except Exception as error:  # of metadata that cannot be read
+        return [], [f"commands of other packages cannot be listed: {type(error).__name__}: {error}"]
+    for entry in entries:
+        if entry.name in BUILT_IN:
+            refused.append(f"{entry.package} has a command `{entry.name}`, which is built in and is not replaced")
+        elif entry.name in found:
+            first = found[entry.name].package
+            refused.append(f"{entry.package} has a command `{entry.name}`, as {first}, whose command is used")
+        elif not re.fullmatch(r"\w[\w.-]*", entry.name):
+            refused.append(f"{entry.package} has a command `{entry.name}`, which is no name of one")
+        else:
+            found[entry.name] = entry
+    return list(found.values()), refused
+
+
+def _entry_points() -> Iterable[EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return entry_points(group=GROUP)
+
+
+def _entry_of(point: EntryPoint) -> Entry:
+    package = _said(point, "Name") or point.value.partition(".")[0].partition(":")[0]
+    line = _said(point, "Summary") or f"A command of {package}."
+    return Entry(point.name, point.value, line.replace("[", r"\["), "Plugins", package)  # "[": the help's markup
+
+
+def _said(point: EntryPoint, key: str) -> str:
+    """A line of a package's metadata; empty where it has none."""
+    with suppress(Exception):
+        assert point.dist
+        return " ".join(plain(point.dist.metadata[key] or "").split())
+    return ""
