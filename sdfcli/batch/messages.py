@@ -20,6 +20,7 @@ class Settings:
     skip_existing  a field that is there already, from the same mesh with the same parameters, is left alone. Without
                    `force` any other file under its name is an error.
     picture        outcomes have a thumbnail.
+    why            the cause of every leaf is kept.
     """
 
     parameters: dict[str, Any]
@@ -31,6 +32,7 @@ class Settings:
     force: bool = False
     skip_existing: bool = False
     picture: bool = False
+    why: bool = False
 
 
 Outcome = dict[str, Any]

@@ -39,7 +39,7 @@ SHAPES: dict[str, Callable[[np.random.Generator], shapes.Shape]] = {
 
 def grow(backend: Backend, shape: shapes.Shape, sign: str, tolerance: float) -> Grown:
     scene = Scene.of(make_mesh(*shape), sign, backend)
-    limits = Limits(depth=4, tolerance=tolerance, band=0.05, thin=2e-3, thin_depth=5, step=tolerance / 8)
+    limits = Limits(depth=4, tolerance=tolerance, band=0.05, thin=2e-3, thin_depth=5, step=tolerance / 8, why=True)
     return adaptive.build(scene, limits)
 
 

@@ -48,6 +48,9 @@ constexpr float SDF_OPPOSED = -0.8f;
 
 constexpr unsigned SDF_OWN_POINTS = 19;  // of an opened cell, at most
 
+// Of a leaf's byte, beside its parent's Cause (octree/levels.h): it was left coarse at a jump of the sign.
+constexpr unsigned SDF_CAUSE_JUMP = 0x80u;
+
 // Why a launch of visits ends (octree/visit.h): nothing is left; room is wanted; many points are to be asked for; many
 // new cells are to be looked at; the first cells of the finest level for the tolerance tell which sheets are kept.
 constexpr unsigned SDF_VISITS_GO_ON = 0;
