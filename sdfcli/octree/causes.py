@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdfcli.backend import C
+from sdfcli.errors import InputError
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -40,6 +41,13 @@ WORDS = {
 JUMP = int(C.CAUSE_JUMP)
 """Bit beside the cause: the leaf was left coarse at a jump of the sign."""
 JUMP_WORDS = "left at a sign jump"
+
+
+def required(leaf_cause: Bytes | None) -> Bytes:
+    """The bytes of a field. Raises InputError where it stores none."""
+    if leaf_cause is None:
+        raise InputError("the field stores no causes; build it with --why (in Python why=True)")
+    return leaf_cause
 
 
 def causes_of(leaf_cause: Bytes) -> Bytes:

@@ -34,7 +34,7 @@ EXAMPLES = {
     "sequence": "sequence TORUS TORUS -o newer.h5 --depth 3",
     "check": "check TORUS",
     "check, unusable": "check nothing.ply",
-    "info": "info field.h5",
+    "info": "info near.h5 --why",
     "info, sequence": "info anim.h5",
     "query, a point": "query TORUS points.txt --nearest -k 3",
     "query": "query field.h5 points.txt -o new.csv",
@@ -83,7 +83,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     sdfcli.build(TORUS, device="cpu", depth=3).save(tmp_path / "field.h5")
     sequences.write(tmp_path / "anim.h5", [TORUS, TORUS], [0.0, 1.0], depth=3)
     sdfcli.build(TORUS, device="cpu").save(tmp_path / "water.h5")
-    sdfcli.build(TORUS, device="cpu", depth=3, keep_nearest=True).save(tmp_path / "near.h5")
+    sdfcli.build(TORUS, device="cpu", depth=3, keep_nearest=True, why=True).save(tmp_path / "near.h5")
     (tmp_path / "points.txt").write_text("0 0 0\n")
     two_frames = [("sequence", True, lambda: [1.0, 2.0])]
     for name, value in (("SIZES_CPU", (32,)), ("JUDGED_CPU", 32), ("ABLATED_CPU", 32)):

@@ -108,6 +108,7 @@ def test_the_octree_is_the_same(
         found = grow(grids, shape, sign, 2e-2)
     assert stops[C.VISITS_DONE] > 0
     assert (found.queries, found.parts, "steps" in found.arrays) == (plain.queries, plain.parts, True)
+    assert "leaf_cause" in plain.arrays
     for name, array in plain.arrays.items():
         assert np.array_equal(grids.to_host(found.arrays[name]), array), name
 
