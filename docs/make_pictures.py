@@ -1,8 +1,8 @@
 """Draws the pictures of the documentation: `python docs/make_pictures.py`.
 
 Those of signs.md are slices through small fields, inside blue, outside grey, with lines of equal distance; the surface
-is black. Those of the README, of pictures.md and of robot-collision.md are what `sdfcli render` and `sdfcli slice` draw
-of the sample meshes; those of flow.md are what `sdfcli flow` does.
+is black. Those of the README, of pictures.md, judgement.md and robot-collision.md are what `sdfcli render` and `sdfcli
+slice` draw of the sample meshes; those of flow.md are what `sdfcli flow` does.
 """
 
 from __future__ import annotations
@@ -102,10 +102,17 @@ def draw_samples() -> None:
     sources = SAMPLES / "bunny.ply", SAMPLES / "bracket.stl", SCENES["sheet"]
     bunny, bracket, sheet = (sdfcli.build(source, device="cpu") for source in sources)
     save(sdfcli.render(bunny, view="25,15"), "bunny")
+    draw_causes()
     save(sdfcli.slice_image(bunny, at=0.02, octree=True, size=480), "bunny_z")
     save(sdfcli.slice_image(bracket, at=20, size=480), "bracket_z")
     save(sdfcli.render(bracket, width=640, height=480, view="-150,30"), "bracket")
     save(sdfcli.render(sheet, width=640, height=320), "hills")
+
+
+def draw_causes() -> None:
+    """Why cells of the rabbit were split, as `sdfcli slice --why` draws it."""
+    bunny = sdfcli.build(SAMPLES / "bunny.ply", device="cpu", why=True)
+    save(sdfcli.slice_image(bunny, axis="x", at=0.0, size=480, why=True), "bunny_why")
 
 
 def draw_contacts() -> None:

@@ -122,6 +122,12 @@ class BuildParams:
         return {name: value for name, value in made.items() if name not in PLACES or value is not None}
 
 
+def check_why(octree: str) -> None:
+    """Raises UsageError for an octree whose cells are not split for causes of their own."""
+    if octree != "adaptive":
+        raise UsageError(f"--why: not with --octree {octree}, which splits cells for their triangles alone")
+
+
 def _checked_domain(domain: Any) -> tuple[float, float, float, float]:
     """Four numbers that define a cube. Raises UsageError for anything else."""
     try:

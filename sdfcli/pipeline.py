@@ -19,7 +19,7 @@ from sdfcli.mesh.load import Loading
 from sdfcli.mesh.mesh import OF_DEVICE, Mesh
 from sdfcli.octree import OCTREES
 from sdfcli.octree.grown import Grown, Limits, Progress
-from sdfcli.params import BuildParams
+from sdfcli.params import BuildParams, check_why
 from sdfcli.query.helper import DeviceHelper
 from sdfcli.query.warm_start import WarmStart
 from sdfcli.runtime.signature import takes
@@ -45,6 +45,7 @@ def build(
     progress: Progress | None = None,
     previous: Field | None = None,
     keep_nearest: bool = False,
+    why: bool = False,
     hashed: bool = False,
     helpers: Helpers | None = None,
     **parameters: Any,
@@ -63,6 +64,7 @@ def build(
         previous: field of an earlier frame of a moving mesh, built with `keep_nearest`. Where the number of triangles
             is the same, its nearest triangles are the first candidates of queries. The field does not depend on it.
         keep_nearest: whether the field stores the nearest triangle of every corner, `Field.nearest`.
+        why: whether the field stores why each leaf's parent was split, `Field.leaf_cause`; adaptive octrees only.
         hashed: whether the field's content hash, which its file has, is worked out beside the measurement of the error.
         helpers: makes those that answer a part of the queries elsewhere; see spatial/crew.py.
         parameters: those of `BuildParams`, below.
@@ -74,6 +76,8 @@ def build(
         OutOfMemoryError: the build does not fit into `max_memory` or into memory.
     """
     params = BuildParams(**parameters)
+    if why:
+        check_why(params.octree)
     with memory_errors(), overflow():
         return _build(
             source,
@@ -86,6 +90,7 @@ def build(
             keep_nearest,
             hashed,
             helpers or (lambda _: []),
+            why,
         )
 
 
@@ -110,6 +115,7 @@ def _build(
     keep_nearest: bool,
     hashed: bool,
     helpers: Helpers,
+    why: bool,
 ) -> Field:
     stages = Stages()
     progress(LOADING)
@@ -150,7 +156,9 @@ def _build(
         scene.warm_start = WarmStart.of(previous, scene) if previous else None
         facts = Facts(health, loading.sha256)
         begin = loading.submit
-        field = make_field(scene, params, facts, drawn, max_memory, progress, keep_nearest, hashed, begin=begin)
+        field = make_field(
+            scene, params, facts, drawn, max_memory, progress, keep_nearest, hashed, begin=begin, why=why
+        )
         loading.let_go()
         field.run["notes"] = notes
         return field
@@ -167,6 +175,7 @@ def make_field(
     hashed: bool = False,
     on_grown: Callable[[Grown], None] = lambda _: None,
     begin: Callable[[Callable[[], Any]], Callable[[], Any]] = lambda work: work,
+    why: bool = False,
 ) -> Field:
     """The field of a scene. facts: those of the mesh as given; drawn: begins to draw the points at which errors are
     measured, if nobody has, and returns what waits for them; on_grown: called with the octree before its arrays become
@@ -193,7 +202,7 @@ def make_field(
     _ = scene.signer  # (a) (b)
     if not scene.counts_later:
         scene.count_crossing()
-    limits = Limits.of(params, mesh.unit, mesh.domain.length, memory_limit(backend, max_memory))
+    limits = Limits.of(params, mesh.unit, mesh.domain.length, memory_limit(backend, max_memory), why)
     with stages("octree", backend):
         grown = octree.build(scene, limits, progress, asked)  # (c) (d)
     scene.count_crossing()  # while the device has little else to do
@@ -231,7 +240,8 @@ def _finish_later(
 ) -> None:
     """Has a field wait for what is on its way when that is read: arrays, the mesh's hash, the device's clock."""
     own = {
-        name: field.__dict__[name] for name in ("leaf_key", "leaf_level", "corner_key", "distance", "nearest", "steps")
+        name: field.__dict__[name]
+        for name in ("leaf_key", "leaf_level", "corner_key", "distance", "nearest", "leaf_cause", "steps")
     }
 
     def array(name: str) -> Any:

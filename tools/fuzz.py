@@ -75,7 +75,7 @@ def whole_files() -> dict[str, tuple[str, bytes]]:
         "poses": ("npy", whole_poses()),
     }
     with tempfile.TemporaryDirectory() as folder:
-        small = {"device": "cpu", "depth": 2, "tolerance": 0.05, "keep_nearest": True}
+        small = {"device": "cpu", "depth": 2, "tolerance": 0.05, "keep_nearest": True, "why": True}
         files["field"] = ("h5", sdfcli.build(cube(), **small).save(Path(folder, "field.h5")).read_bytes())
         files["field-parts"] = files["field-chunks"] = files["field"]
         files["sequence"] = ("h5", whole_sequence(Path(folder, "sequence.h5")).read_bytes())
@@ -239,8 +239,9 @@ def seal(file: Any) -> None:
     from sdfcli.field import store
 
     with contextlib.suppress(*FAULTS, AttributeError):
-        if "nearest" in file:
-            file.attrs["nearest_sha256"] = np.bytes_(hashlib.sha256(file["nearest"][()].tobytes()).hexdigest())
+        for name in store.OPTIONAL:
+            if name in file:
+                file.attrs[f"{name}_sha256"] = np.bytes_(hashlib.sha256(file[name][()].tobytes()).hexdigest())
         field = store._field(file, int(file.attrs["format_version"]))
         file.attrs["content_sha256"] = np.bytes_(field.content_sha256)
     with contextlib.suppress(AttributeError):  # an attribute neither text nor number

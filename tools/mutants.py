@@ -55,7 +55,7 @@ class Mutant(NamedTuple):
 VISITS, GRID_SORT = "tests/octree/test_visits.py", "tests/backend/test_grid_sort.py"
 PACKETS, INDEX = "tests/spatial/test_packets.py", "tests/spatial/test_index.py"
 ADAPTIVE, HASHES = "tests/octree/test_adaptive.py", "tests/test_hashes.py::test_bits"
-CRITERIA = "tests/octree/test_criteria.py"
+CRITERIA, CAUSES = "tests/octree/test_criteria.py", "tests/octree/test_causes.py"
 SIGN, CROSSING, REPAIR = "tests/sign/test_sign.py", "tests/sign/test_crossing.py", "tests/mesh/test_repair.py"
 READERS, GLTF, LINES = "tests/mesh/test_readers.py", "tests/mesh/test_gltf.py", "tests/mesh/test_axis_lines.py"
 K, FORMATS = "sdfcli/kernels", "sdfcli/mesh/formats"
@@ -72,8 +72,8 @@ MUTANTS = [
     Mutant(
         "split without missed surface",
         f"{K}/octree/refine.h",
-        "(error.tolerance > 1.f || misses_surface(a.own, a.points, a.allowed.tolerance, cell, corner, team));",
-        "error.tolerance > 1.f;",
+        "else if (misses_surface(a.own, a.points, a.allowed.tolerance, cell, corner, team))",
+        "else if (false)",
         (CRITERIA,),
     ),
     Mutant(
@@ -82,6 +82,22 @@ MUTANTS = [
         "for (int v = 0; v < 3; v++) {",
         "for (int v = 0; v < 0; v++) {",
         (CRITERIA,),
+    ),
+    Mutant("bend told as error", f"{K}/octree/refine.h", "error.at_point ? BY_ERROR : BY_BEND", "BY_ERROR", (CAUSES,)),
+    Mutant("error told as bend", f"{K}/octree/error.h", "at_point |= worst > limit", "at_point |= false", (CAUSES,)),
+    Mutant(
+        "last cause",
+        f"{K}/octree/levels.h",
+        "if (load_relaxed(request) == NOT_SPLIT) store_relaxed",
+        "store_relaxed",
+        (f"{CAUSES}::test_the_first_cause_stays",),
+    ),
+    Mutant(
+        "jumps are not told",
+        f"{K}/octree/assemble.h",
+        "at.own.state[at.cell] == JUMP ? SDF_CAUSE_JUMP : 0u",
+        "0u",
+        (CAUSES,),
     ),
     Mutant("straight", f"{K}/octree/refine.h", "#define SDF_STRAIGHT 0.5f", "#define SDF_STRAIGHT 1.f", (CRITERIA,)),
     Mutant("doubtful", f"{K}/octree/refine.h", "SDF_DOUBTFUL 0.625f", "SDF_DOUBTFUL 1.25f", (CRITERIA,)),

@@ -83,6 +83,7 @@ def _build_here(
         previous=_earlier(settings.previous) if settings.previous else None,
         keep_nearest=settings.nearest or settings.previous is not None,
         hashed=True,
+        why=settings.why,
         helpers=helpers,
         **settings.parameters,
     )
@@ -156,6 +157,8 @@ def _difference(field: Field, mesh: Mesh, settings: Settings) -> str | None:
         return f"was built with other parameters ({', '.join(other)})"
     if field.nearest is None and (settings.nearest or settings.previous is not None):
         return "was built without --nearest"
+    if field.leaf_cause is None and settings.why:
+        return "was built without --why"
     return None
 
 

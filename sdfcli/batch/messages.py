@@ -20,6 +20,7 @@ class Settings:
     skip_existing  skip a mesh whose output is its field with the same parameters. Any other existing file is an error
                    unless `force` is set.
     picture        add a thumbnail to outcomes.
+    why            store the cause of every leaf.
     """
 
     parameters: dict[str, Any]
@@ -31,6 +32,7 @@ class Settings:
     force: bool = False
     skip_existing: bool = False
     picture: bool = False
+    why: bool = False
 
 
 Outcome = dict[str, Any]

@@ -28,7 +28,7 @@ from sdfcli.cli.build_options import (
 from sdfcli.cli.outcomes import Style, show
 from sdfcli.cli.output import human_bytes, print_error, print_json, print_table, progress
 from sdfcli.errors import OutOfMemoryError, SdfError, UsageError
-from sdfcli.params import BuildParams
+from sdfcli.params import BuildParams, check_why
 from sdfcli.startup import driver
 
 if TYPE_CHECKING:
@@ -52,6 +52,10 @@ Recursive = Annotated[
     bool, typer.Option("--recursive", "-r", help="Search subfolders; the output keeps their structure.")
 ]
 Nearest = Annotated[bool, typer.Option("--nearest", help="Store the nearest triangle of every corner, for --previous.")]
+Why = Annotated[
+    bool,
+    typer.Option("--why", help="Store why each leaf's parent was split, for `info --why` and `slice --why`."),
+]
 Previous = Annotated[
     Path | None,
     typer.Option(help="Field of the previous frame, built with --nearest: a warm start. Implies --nearest."),
@@ -104,6 +108,7 @@ def build(
     max_error: MaxError = None,
     nearest: Nearest = False,
     previous: Previous = None,
+    why: Why = False,
     device: options.Devices = "auto",
     threads: options.Threads = None,
     max_memory: MaxMemory = None,
@@ -131,13 +136,15 @@ def build(
     most = memory_limit(max_memory)
     unit = unit_for(unit, max_error, tolerance)
     params = BuildParams(octree, depth, tolerance, band, thin, sign, query, parse_domain(domain), unit)
+    if why:
+        check_why(octree)
     if jobs is not None and scheduler not in (None, "local"):
         raise UsageError(
             f"--jobs {jobs}: not with --scheduler {scheduler}, whose workers set the number of parallel builds"
         )
     found, earlier = _jobs(meshes, output, recursive), None if previous is None else str(previous)
     settings = Settings(
-        asdict(params), device, threads, most, nearest, earlier, force, skip_existing, picture=report is not None
+        asdict(params), device, threads, most, nearest, earlier, force, skip_existing, report is not None, why
     )
     if dry_run:
         code = _estimate_all(found, settings, json)

@@ -44,6 +44,12 @@ def check_choice(*choices: float | str | None) -> None:
         raise UsageError(f"use one of {', '.join(names)}")
 
 
+def check_no_frame(*choices: float | str | None) -> None:
+    """Raises UsageError for --why with one of --frame, --time and --frames."""
+    if any(each is not None for each in choices):
+        raise UsageError("--why: frames of a sequence store no causes; use `sdfcli build --why` on the frame's mesh")
+
+
 def open_sequence(file: Path, option: str) -> FieldSequence:
     """The sequence in a file. option: what needs one, for the message of the InputError for a field."""
     from sdfcli.field.store import is_field

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.fields import check_choice, open_field, open_sequence
+from sdfcli.cli.fields import check_choice, check_no_frame, open_field, open_sequence
 from sdfcli.cli.output import error_text, human_bytes, print_json, print_table
 from sdfcli.cli.wording import frames_text, health_text, kept_text, sheets_text, unit_name, verdict_text
+from sdfcli.errors import InputError
 
 if TYPE_CHECKING:
     from sdfcli.field.field import Field
@@ -36,6 +39,9 @@ def info(
     file: options.FieldFile,
     frame: options.Frame = None,
     time: options.Time = None,
+    why: Annotated[
+        bool, typer.Option("--why", help="Count leaves by the cause of their parent's split, after `build --why`.")
+    ] = False,
     json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -46,10 +52,16 @@ def info(
     from sdfcli.sequence.file import is_sequence
 
     check_choice(frame, time)
+    if why:
+        check_no_frame(frame, time)
     if frame is None and time is None and is_sequence(file):
-        _sequence(file, open_sequence(file, ""), json, quiet)
+        sequence = open_sequence(file, "")
+        if why:
+            check_no_frame(":")
+        _sequence(file, sequence, json, quiet)
         return
     field = open_field(file, frame, time)
+    causes = _causes(file, field) if why else {}
     if json:
         facts = {
             "input": str(file),
@@ -59,10 +71,33 @@ def info(
             "leaves": len(field.leaf_key),
             "corners": len(field.corner_key),
             "content_sha256": field.content_sha256,
+            **({"causes": causes} if why else {}),
         }
         print_json(facts | field.info | facts)  # computed facts win over stored ones
     elif not quiet:
         print_table(str(file), rows(file, field))
+        if why:
+            print_table("leaves by cause", _cause_rows(causes), ("parent split by", "leaves", "share"), apart=True)
+
+
+def _causes(file: Path, field: Field) -> dict[str, int]:
+    """The number of leaves by cause. Raises InputError where the field stores none."""
+    from sdfcli.octree.causes import counts, required
+
+    try:
+        return counts(required(field.leaf_cause))
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from error
+
+
+def _cause_rows(causes: dict[str, int]) -> list[tuple[str, ...]]:
+    """Causes of leaves with their numbers and shares of all."""
+    from sdfcli.octree.causes import JUMP_WORDS, WORDS
+
+    leaves = sum(causes.values()) - causes["jump"]
+    named = [(words, causes[cause.name.lower()]) for cause, words in WORDS.items()]
+    named.append((f"of these {JUMP_WORDS}", causes["jump"]))
+    return [(words, f"{count:,}", f"{count / leaves:.1%}") for words, count in named if count]
 
 
 def _sequence(file: Path, sequence: FieldSequence, json: bool, quiet: bool) -> None:

@@ -17,6 +17,7 @@ from sdfcli.cli.registry import COMMANDS, SCHEMAS
 from sdfcli.errors import EXIT_CODES
 from sdfcli.field.schema import DIGEST, ERROR, INFO, as_json_schema
 from sdfcli.field.store import FORMAT, FORMAT_VERSION, PARTS, SEQUENCE
+from sdfcli.octree.causes import Cause
 from sdfcli.params import SIGNS, VERDICTS
 from sdfcli.sequence.file import FORMAT_VERSION as SEQUENCE_VERSION
 from sdfcli.sequence.file import MOST_FRAMES
@@ -342,6 +343,11 @@ OUTPUTS: dict[str, tuple[str, dict[str, Json]]] = {
             "mesh?": HEALTH,
             "parameters?": PARAMETERS,
             **{f"{name}?": kind for name, kind in STATED.items()},
+            "causes?": told(
+                keyed(dict.fromkeys((*(cause.name.lower() for cause in Cause), "jump"), COUNT)),
+                "with `--why`: the number of leaves by [cause](file.md#causes), and of these in `jump` those left "
+                "coarse at a jump of the sign",
+            ),
         },
     ),
     "info, sequence": (
@@ -505,6 +511,7 @@ FILES: dict[str, tuple[str, dict[str, Json]]] = {
             "units": told(one_of("those of the mesh"), "nothing was scaled"),
             "sign_convention": told(one_of("negative inside"), "of distances"),
             "nearest_sha256?": told(SHA256, "of the dataset `nearest`, where there is one"),
+            "leaf_cause_sha256?": told(SHA256, "of the dataset `leaf_cause`, where there is one"),
             "distance_step?": told({"type": "number", "exclusiveMinimum": 0}, "with the dataset `residual`"),
             "distance_parts?": told(one_of(*PARTS), "with the dataset `residual_part`"),
             "info": told(_in_text(as_json_schema(INFO)), "JSON: how the field was made, see [info](file.md#info)"),

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sdfcli.cli import options
-from sdfcli.cli.fields import check_choice, open_field
+from sdfcli.cli.fields import check_choice, check_no_frame, open_field
 from sdfcli.cli.output import print_written, progress
 from sdfcli.errors import UsageError
 
@@ -28,6 +28,12 @@ def slice_plane(
     ] = None,
     size: Annotated[int, typer.Option(help="Pixels along the domain's edge, 64 to 4096.")] = 800,
     octree: Annotated[bool, typer.Option("--octree", help="Draw the octree's leaves.")] = False,
+    why: Annotated[
+        bool,
+        typer.Option(
+            "--why", help="Colour leaves by the cause of their parent's split, after `build --why`. Implies --octree."
+        ),
+    ] = False,
     frame: options.Frame = None,
     time: options.Time = None,
     frames: options.Frames = None,
@@ -47,6 +53,8 @@ def slice_plane(
     from sdfcli.pictures.slice import check_size, place_of_plane, scale_of, slice_image
 
     check_choice(frame, time, frames)
+    if why:
+        check_no_frame(frame, time, frames)
     if frames is not None:
         from sdfcli.cli.film import Film
 
@@ -70,7 +78,7 @@ def slice_plane(
         field = open_field(file, frame, time)
         update("drawing")
         where = place_of_plane(select_backend(device), field, axis, at)
-        picture = slice_image(field, axis=axis, at=where, size=size, octree=octree, device=device)
+        picture = slice_image(field, axis=axis, at=where, size=size, octree=octree, why=why, device=device)
         write_png(target, picture, force)
     height, width = picture.shape[:2]
     facts = {"width": width, "height": height, "axis": axis, "at": where}

@@ -42,6 +42,7 @@ class Field:
         nearest: (m,) uint32: indices of the faces nearest to the corners; None where not kept.
         step: quantisation step of the distances, in the mesh's units (see octree/quantise.py); None: not quantised.
         parts: subdivision of the step, a power of two: quantised values are multiples of it except around sheets.
+        leaf_cause: (n,) uint8: why the leaves' parents were split (see octree/causes.py); None where not kept.
         steps: (m,) int32: the quantised residuals, by level, where the build has kept them; copies have none.
 
     A build may return while arrays are on their way from a device, and the mesh is hashed: who reads what is not there
@@ -58,10 +59,11 @@ class Field:
     nearest: npt.NDArray[np.uint32] | None = field(default_factory=NoneType)  # none of the class, see __getattr__
     step: float | None = None
     parts: int = 1
+    leaf_cause: npt.NDArray[np.uint8] | None = field(default_factory=NoneType)
     steps: npt.NDArray[np.int32] | None = field(default_factory=NoneType, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name in ("leaf_key", "leaf_level", "corner_key", "distance", "nearest"):
+        for name in ("leaf_key", "leaf_level", "corner_key", "distance", "nearest", "leaf_cause"):
             if (array := getattr(self, name)) is not None:
                 own = array.view()
                 own.flags.writeable = False

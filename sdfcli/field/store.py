@@ -33,6 +33,7 @@ from sdfcli.field.hdf5 import (
 )
 from sdfcli.field.schema import check_info
 from sdfcli.mesh.mesh import Domain
+from sdfcli.octree.causes import is_known
 from sdfcli.octree.corners import corner_keys
 from sdfcli.octree.quantise import quantise, restore
 from sdfcli.params import LENGTHS, MAX_DEPTH, MOST_AWAY
@@ -54,6 +55,8 @@ LEAF_BYTES = 150
 RESIDUALS = (np.uint8, np.uint16, np.uint32)
 FAULTS = SdfError, OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError
 """Exceptions of a file that is damaged, hostile, or too large for memory."""
+OPTIONAL: dict[str, type] = {"nearest": np.uint32, "leaf_cause": np.uint8}
+"""Arrays that a file may lack, by their types; each has a checksum of its own."""
 PARTS, MOST_STEPS = (2, 4, 8, 16, 32, 64, 128), 2**31 - 2**8
 
 
@@ -130,8 +133,8 @@ def pack(field: Field, helpers: Executor, quick: bool = False) -> PackedField:
     residuals = _residuals(field)
     arrays = {"leaf_level": np.ascontiguousarray(field.leaf_level, np.uint8)}
     arrays |= residuals or {"distance": np.ascontiguousarray(field.distance, np.float32)}
-    if field.nearest is not None:
-        arrays["nearest"] = np.ascontiguousarray(field.nearest, np.uint32)
+    optional = {name: array for name in OPTIONAL if (array := getattr(field, name)) is not None}
+    arrays |= {name: np.ascontiguousarray(array, OPTIONAL[name]) for name, array in optional.items()}
 
     def packed_list(name: str, array: npt.NDArray[Any]) -> PackedList:
         noisy, length = name == "residual", min(CHUNK, len(array))
@@ -145,8 +148,7 @@ def pack(field: Field, helpers: Executor, quick: bool = False) -> PackedField:
         attributes["distance_step"] = field.parts * field.step
     if "residual_part" in arrays:
         attributes["distance_parts"] = field.parts
-    if "nearest" in arrays:
-        attributes["nearest_sha256"] = np.bytes_(_sha256(arrays["nearest"]))
+    attributes |= {f"{name}_sha256": np.bytes_(_sha256(arrays[name])) for name in optional}
     return PackedField(attributes, lists)
 
 
@@ -242,10 +244,9 @@ def read(file: Any) -> Field:
     field = _field(file, version)
     if field.content_sha256 != text(file, "content_sha256"):
         raise damaged("content", "content_sha256")
-    if summed and (field.nearest is None) == ("nearest_sha256" in file.attrs):
-        raise damaged("datasets", "nearest_sha256")
-    if summed and field.nearest is not None and _sha256(field.nearest) != text(file, "nearest_sha256"):
-        raise damaged("nearest", "nearest_sha256")
+    if summed:
+        for name in OPTIONAL:
+            _check_sum(file, name, getattr(field, name))
     field.check_corners()
     return field
 
@@ -254,6 +255,15 @@ def check_attributes(file: Any) -> None:
     """Raises InputError where the attributes of a group do not fit their checksum."""
     if attributes_sha256(file, ATTRIBUTES_SUM) != text(file, ATTRIBUTES_SUM):
         raise damaged("attributes", ATTRIBUTES_SUM)
+
+
+def _check_sum(file: Any, name: str, array: npt.NDArray[Any] | None) -> None:
+    """Raises InputError where an optional array does not fit its checksum, or one of them is missing."""
+    checksum = f"{name}_sha256"
+    if (array is None) == (checksum in file.attrs):
+        raise damaged("datasets", checksum)
+    if array is not None and _sha256(array) != text(file, checksum):
+        raise damaged(name, checksum)
 
 
 def _field(file: Any, version: int) -> Field:
@@ -271,10 +281,14 @@ def _field(file: Any, version: int) -> Field:
     arrays = _read_arrays_1(file, level) if version == 1 else _read_arrays(file, level)
     if not np.isfinite(arrays["distance"]).all():
         raise InputError("a distance is not finite")
-    if has(file, "nearest"):
-        arrays["nearest"] = read_list(file, "nearest", np.uint32)
-        if len(arrays["nearest"]) != len(arrays["corner_key"]):
-            raise InputError("datasets of one kind differ in length")
+    lengths = {"nearest": len(arrays["corner_key"]), "leaf_cause": len(level)}
+    for name, dtype in OPTIONAL.items():
+        if has(file, name):
+            arrays[name] = read_list(file, name, dtype)
+            if len(arrays[name]) != lengths[name]:
+                raise InputError("datasets of one kind differ in length")
+    if "leaf_cause" in arrays and not is_known(arrays["leaf_cause"]):
+        raise InputError("a leaf has an unknown cause")
     return Field(domain, leaf_level=level, **arrays, info=info)
 
 

@@ -35,7 +35,7 @@ def build(scene: Scene, limits: Limits, progress: Progress | None = None, busy: 
     del growth  # and its room for visits
     scene.queries_done()
     counted = octree.jump_and_sheet_leaves()
-    arrays, parts = assemble(octree, criteria, scene.order, limits.length, limits.step)
+    arrays, parts = assemble(octree, criteria, scene.order, limits.length, limits.step, limits.why)
     jump_leaves, sheet_leaves = counted()
     return Grown(
         arrays,
@@ -118,7 +118,12 @@ class Growth:
         root.cells.extend(1)
         root.families.extend(1)
         cells, families = root.cells, root.families
-        for array, value in ((cells.row, NONE), (cells.state, CLOSED), (cells.asked, 0), (families.parent, NONE)):
+        for array, value in (
+            (cells.row, NONE),
+            (cells.state, CLOSED),
+            (cells.split_request, 0),
+            (families.parent, NONE),
+        ):
             self.backend.fill(array, value)
         self.backend.fill(families.key, 0)
 

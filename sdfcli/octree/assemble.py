@@ -15,12 +15,17 @@ from sdfcli.spatial.morton import LATTICE_BITS, Order
 
 
 def assemble(
-    octree: Octree, criteria: Criteria, order: Order, length: float = 1.0, step: float | None = None
+    octree: Octree,
+    criteria: Criteria,
+    order: Order,
+    length: float = 1.0,
+    step: float | None = None,
+    why: bool = False,
 ) -> tuple[dict[str, Array], int]:
     """The arrays of Grown for a domain with an edge of this length, and the parts of a step at most.
 
-    step: distances are rounded to such steps, and around sheets to parts of them. The octree ends here: what only
-    growing needs is freed first, and the rest as soon as it is of no more use.
+    step: distances are rounded to such steps, and around sheets to parts of them. why: see Limits. The octree ends
+    here: what only growing needs is freed first, and the rest as soon as it is of no more use.
     """
     backend, xp, points = octree.backend, octree.backend.xp, octree.points
     fine, parts = (None, 1) if step is None else fine_points(octree, criteria, step / length)
@@ -31,7 +36,7 @@ def assemble(
     backend.scale(octree.values.value, length)
     backend.release_cached()
     rank = _ranks(octree)
-    leaves, used = _leaves(octree, rank)
+    leaves, used = _leaves(octree, rank, why)
     corner, key = in_order(octree, backend.compact(used)[0], octree.depth)
     del used
     value, steps = (octree.values.value, None) if step is None else rounded(octree, step / parts, parts, fine)
@@ -72,14 +77,16 @@ def in_order(octree: Octree, corner: Array, depth: int) -> tuple[Array, Array]:
     return found, key
 
 
-def _leaves(octree: Octree, rank: Array) -> tuple[dict[str, Array], Array]:
-    """leaf_key and leaf_level, and whether points (m,) uint8 are corners of leaves."""
+def _leaves(octree: Octree, rank: Array, why: bool) -> tuple[dict[str, Array], Array]:
+    """leaf_key, leaf_level, and leaf_cause if `why`; and whether points (m,) uint8 are corners of leaves."""
     xp = octree.backend.xp
     used = xp.zeros(octree.points.count, np.uint8)
     count = 1 + sum(own.cells.count - own.families.count for own in octree.levels[1:])
     leaves = {"leaf_key": xp.empty(count, np.uint64), "leaf_level": xp.empty(count, np.uint8)}
-    octree.backend.run("sdf_octree_leaves", len(rank), octree=octree.all_levels, rank=rank, used=used, **leaves)
-    return leaves, used
+    cause = xp.empty(count, np.uint8) if why else None
+    given = {"octree": octree.all_levels, "rank": rank, "used": used, "leaf_cause": cause}
+    octree.backend.run("sdf_octree_leaves", len(rank), **given, **leaves)
+    return leaves if cause is None else {**leaves, "leaf_cause": cause}, used
 
 
 def _ranks(octree: Octree) -> Array:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sdfcli.backend import ALL_THREADS, Array
+from sdfcli.octree.causes import Cause
 from sdfcli.octree.levels import CLOSED, OPENED, OUTSIDE, SPLIT, Octree
 from sdfcli.octree.refine import Criteria
 
@@ -110,18 +111,23 @@ def run_ahead(
     if rounds <= PATIENCE:
         return
     backend, xp, own = octree.backend, octree.backend.xp, octree.levels[level]
-    asked = (own.cells.asked == 1) & (own.cells.state != SPLIT)
-    front = xp.flatnonzero(asked).astype(np.uint32)
+    requested = _for_tolerance(own.cells.split_request) & (own.cells.state != SPLIT)
+    front = xp.flatnonzero(requested).astype(np.uint32)
     open_cells(level, front[own.cells.state[front] == CLOSED])
     for _ in range(min(2 ** (rounds - PATIENCE - 1), FARTHEST)):
         around = xp.unique(octree.neighbours(level, front))
         around = around[around < OUTSIDE]
-        around = around[(own.cells.state[around] == OPENED) & ~asked[around]]
+        around = around[(own.cells.state[around] == OPENED) & ~requested[around]]
         wish = xp.zeros(own.cells.count, np.uint8)
         rows, marginal = own.cells.row[around], MARGINAL * criteria.tolerance
         criteria.test(level, len(rows), rows=rows, marks=wish, tolerance=marginal)
-        front = backend.compact(wish)[0]
+        front = backend.compact(_for_tolerance(wish).view(np.uint8))[0]
         if len(front) == 0:
             break
-        asked[front] = True
-    own.cells.asked[asked] = 1
+        requested[front] = True
+    own.cells.split_request[requested & (own.cells.split_request == 0)] = int(Cause.WAVE)
+
+
+def _for_tolerance(requests: Array) -> Array:
+    """Where requests (n,) are not for sheets alone."""
+    return (requests > 0) & (requests != Cause.SHEET)

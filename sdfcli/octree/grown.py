@@ -24,6 +24,7 @@ class Limits:
     thin         thickness down to which sheets keep both sides, up to level `thin_depth`; 0: no such criterion.
     step         quantisation step of the distances, in the mesh's units; None: no quantisation.
     most_memory  maximum bytes on the device, above which OutOfMemoryError is raised; None: no limit.
+    why          whether the leaves' causes are returned, which the adaptive octree knows.
     """
 
     depth: int
@@ -34,9 +35,12 @@ class Limits:
     length: float = 1.0
     step: float | None = None
     most_memory: int | None = None
+    why: bool = False
 
     @staticmethod
-    def of(params: BuildParams, diagonal: float, length: float, most_memory: int | None = None) -> Limits:
+    def of(
+        params: BuildParams, diagonal: float, length: float, most_memory: int | None = None, why: bool = False
+    ) -> Limits:
         """For a mesh with this diagonal in a domain with this edge."""
         scale = diagonal / length
         return Limits(
@@ -48,6 +52,7 @@ class Limits:
             length=length,
             step=step_for(params.tolerance * diagonal, length),
             most_memory=most_memory,
+            why=why,
         )
 
 
@@ -56,7 +61,8 @@ class Grown:
     """An octree with signed distances, on the device where it was built.
 
     arrays         leaf_key, leaf_level, corner_key, distance, nearest of a Field; leaf_corner (n, 8) uint32; and, where
-                   step is not None, steps (m,) int32: what `octree.quantise.quantise` stores of the distances.
+                   step is not None, steps (m,) int32: what `octree.quantise.quantise` stores of the distances; with
+                   Limits.why, leaf_cause (n,) uint8: see causes.py.
     step, parts    those of the Field.
     queries        number of exact distances.
     working_bytes  peak bytes of the octree, without the trees over the triangles.

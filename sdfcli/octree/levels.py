@@ -121,7 +121,7 @@ class GrowableTable:
 class Level:
     """The cells of one size, see octree/levels.h.
 
-    cells     row (index among the opened cells, or NONE), state, asked (mark to split).
+    cells     row (index among the opened cells, or NONE), state, split_request (a Cause).
     families  sibling groups of eight cells: parent, its Morton key, and stale (see balance.py).
     rows      opened cells: cell, child (family of its children, or NONE), around (the eight families that contain all
               neighbours, by the axes along which they differ from the cell's own), points (27).
@@ -137,7 +137,7 @@ class Level:
             8 * visited,
             row=(np.uint32, ()),
             state=(np.uint8, ()),
-            asked=(np.uint8, ()),
+            split_request=(np.uint8, ()),
         )
         self.families = GrowableTable(
             backend, self._groups, visited, parent=(np.uint32, ()), key=(np.uint64, ()), stale=(np.uint8, ())

@@ -103,8 +103,11 @@ class Criteria:
         marks: Array | None = None,
         tolerance: float | None = None,
     ) -> None:
-        """Marks opened cells that are to be split: `rows` (count,), or those from row `first` on. marks: (cells,)
-        uint8, in place of the level's own, which leaves its states as they are. tolerance: in place of the octree's."""
+        """Marks opened cells that are to be split with the Cause: `rows` (count,), or those from row `first` on.
+
+        marks: (cells,) uint8, in place of the level's own, which leaves its states as they are. tolerance: in place of
+        the octree's.
+        """
         own = self.octree.levels[level]
         self.octree.backend.run(
             "sdf_octree_test",
@@ -114,7 +117,7 @@ class Criteria:
             own=own.args,
             thin_only=int(level >= self.depth),
             jump_edge=JUMP_EDGE * self.tolerance,
-            asked=own.cells.asked if marks is None else marks,
+            split_request=own.cells.split_request if marks is None else marks,
             state=own.cells.state if marks is None else None,
             **self._args(self.tolerance if tolerance is None else tolerance),
         )

@@ -1,4 +1,4 @@
-"""Diverging colour map, perceptually uniform in Oklab (Ottosson 2020, "A perceptual color space")."""
+"""Colours in Oklab (Ottosson 2020, "A perceptual color space"): shades, and a diverging map, perceptually uniform."""
 
 from __future__ import annotations
 
@@ -35,6 +35,13 @@ def oklab_to_srgb(lab: npt.ArrayLike) -> Floats:
     """Converts Oklab (..., 3) to sRGB (..., 3), clipped to 0 .. 1."""
     linear = np.clip((np.asarray(lab) @ _TO_LMS.T) ** 3 @ _TO_RGB.T, 0, 1)
     return np.asarray(np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055))
+
+
+def shade(lightness: float, chroma: float, hue: float) -> tuple[int, int, int]:
+    """A colour of Oklab in 8 bits. hue: in degrees."""
+    around = np.radians(hue)
+    red, green, blue = np.rint(255 * oklab_to_srgb([lightness, chroma * np.cos(around), chroma * np.sin(around)]))
+    return int(red), int(green), int(blue)
 
 
 @functools.cache

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,8 @@ from sdfcli.backend import Backend, select_backend
 from sdfcli.errors import InputError, OutOfMemoryError, UsageError
 from sdfcli.field.field import Field
 from sdfcli.field.stated_error import is_unsigned
-from sdfcli.pictures.colour import diverging
+from sdfcli.octree.causes import JUMP, JUMP_WORDS, WORDS, Cause, causes_of, required
+from sdfcli.pictures.colour import diverging, shade
 from sdfcli.pictures.level import middle_of, shown_level, skin_of
 
 Image = npt.NDArray[np.uint8]
@@ -34,6 +35,20 @@ CHUNK = 1 << 20
 """Points per launch."""
 
 INK = (25, 28, 33)
+
+SHADES = {
+    Cause.ROOT: (1.0, 0.0, 0.0),
+    Cause.ERROR: (0.77, 0.095, 38.0),
+    Cause.BEND: (0.91, 0.095, 95.0),
+    Cause.SURFACE: (0.55, 0.19, 5.0),
+    Cause.SHEET: (0.58, 0.16, 305.0),
+    Cause.BALANCE: (0.88, 0.04, 240.0),
+    Cause.HANGING: (0.62, 0.10, 200.0),
+    Cause.WAVE: (0.68, 0.15, 140.0),
+}
+"""Lightness, chroma and hue of leaves by cause: pale where it is frequent, strong where it is rare."""
+STRIPE = 6
+"""Pixels between stripes in leaves at a jump of the sign."""
 
 COARSE = 4
 """Pixels between points sampled by `scale_of` to find the largest distances."""
@@ -60,6 +75,7 @@ def slice_image(
     at: float | None = None,
     size: int = 800,
     octree: bool = False,
+    why: bool = False,
     scale: Scale | None = None,
     time: float | None = None,
     device: str = "auto",
@@ -67,7 +83,7 @@ def slice_image(
     """Plots a field's values in a plane: a picture (height, width, 3) uint8 with scales.
 
     Distances inside are blue, outside red, with contour lines and a black line for the surface; without signs all are
-    red.
+    red. With `why`, leaves have the colours of the causes for which their parents were split.
 
     Args:
         source: a Field, or its path.
@@ -75,12 +91,13 @@ def slice_image(
         at: plane position along the axis, in the mesh's units. None: the surface's centre.
         size: pixels along the domain edge; the picture is a little larger.
         octree: whether to draw leaf borders.
+        why: whether to colour leaves by cause, with a legend; for fields built with `why`. Implies `octree`.
         scale: plane and colours for a moving picture, from `scale_of`, in place of `at`. None: the source's own.
         time: time in a moving picture, in seconds, for the heading.
         device: `auto`, `cpu`, `cuda` or `cuda:N`. The picture does not depend on it.
 
     Raises:
-        InputError: the source cannot be read or used.
+        InputError: the source cannot be read or used, or stores no causes.
         UsageError: a parameter is out of range.
         DeviceError: the device or its software is missing.
         OutOfMemoryError: the picture does not fit into memory.
@@ -90,10 +107,12 @@ def slice_image(
         from sdfcli.field.store import load
 
         source = load(source)
+    if why:
+        required(source.leaf_cause)
     backend = select_backend(device)
     try:
         where = scale.at if scale else place_of_plane(backend, source, axis, at)
-        return draw(backend, source, axis, where, size, octree, scale, time)
+        return draw(backend, source, axis, where, size, octree, scale, time, why)
     except MemoryError as error:
         raise OutOfMemoryError(f"out of memory: {error}; try a smaller --size") from error
 
@@ -134,6 +153,7 @@ def draw(
     octree: bool,
     scale: Scale | None = None,
     time: float | None = None,
+    why: bool = False,
 ) -> Image:
     """Picture of a plane, with scales."""
     value, leaf = sample_plane(backend, field, axis, at, size)
@@ -141,15 +161,20 @@ def draw(
     span = scale.span if scale else (float(value.min()), float(value.max()))
     largest = max(map(abs, span))
     step = nice_step(largest / LINES)
-    plane = paint(value, largest)
-    if octree:
+    side: Side = Bar(span, step)
+    if why:
+        plane, side = paint_causes(required(field.leaf_cause)[leaf])
+    else:
+        plane = paint(value, largest)
+    if octree or why:
         plane = blend(plane, cell_borders(leaf, field.leaf_level), INK)
-    plane = blend(plane, contour_lines(value, step, pixel), INK)
+    if not why:
+        plane = blend(plane, contour_lines(value, step, pixel), INK)
     plane = blend(
         plane, surface_line(value, shown_level(field, None, scale.skin if scale else None), pixel, unsigned), (0, 0, 0)
     )
     heading = f"{axis} = {at:.9g}" if time is None else f"{axis} = {at:.6g}, {time:.4g} s"
-    return framed(plane, field, axis, heading, span, step)
+    return framed(plane, field, axis, heading, side)
 
 
 def check_size(axis: str, size: int) -> None:
@@ -208,6 +233,16 @@ def paint(value: npt.NDArray[Any], largest: float) -> Image:
     return diverging(np.copysign(np.sqrt(np.abs(value) / (largest or 1.0)), value))
 
 
+def paint_causes(leaf_cause: npt.NDArray[np.uint8]) -> tuple[Image, Legend]:
+    """Colours (h, w, 3) of bytes of leaf_cause (h, w), striped where leaves lie at a jump of the sign, white for a jump
+    alone; and their legend."""
+    table = np.array([shade(*SHADES[cause]) for cause in Cause], np.uint8)
+    row, column = np.indices(leaf_cause.shape)
+    stripes = ((leaf_cause & JUMP) > 0) & ((row + column) % STRIPE < STRIPE / 3)
+    picture = blend(table[causes_of(leaf_cause)], 0.55 * stripes.astype(np.float32), INK)
+    return picture, Legend(tuple(np.unique(leaf_cause).tolist()))
+
+
 def blend(picture: Image, cover: Values, colour: tuple[int, int, int]) -> Image:
     """The picture (h, w, 3) blended with a colour by coverage (h, w), 0 to 1."""
     cover = cover[..., None]
@@ -244,8 +279,90 @@ def cell_borders(leaf: npt.NDArray[np.uint32], level: npt.NDArray[np.uint8]) -> 
     return np.asarray(np.where(border, np.clip(cell / 24, 0.12, 0.45), 0), np.float32)
 
 
-def framed(plane: Image, field: Field, axis: str, heading: str, span: tuple[float, float], step: float) -> Image:
-    """Adds a heading, coordinates on two sides, and a colour bar with distances to a plane."""
+class Side(Protocol):
+    """A scale or a legend next to a plane."""
+
+    @property
+    def title(self) -> str:
+        """Its title."""
+
+    def extent(self, font: Any, letter: int) -> tuple[int, int]:
+        """Width and minimum height in pixels."""
+
+    def draw(self, canvas: Any, pen: Any, font: Any, at: tuple[int, int], size: int, letter: int) -> None:
+        """Draws it. at: its upper left corner; size: the height of the plane."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A colour bar with distances. span: smallest and largest; step: between labels."""
+
+    span: tuple[float, float]
+    step: float
+    title: str = "distance"
+
+    @property
+    def _labels(self) -> list[tuple[float, str]]:
+        return ticks(*self.span, self.step) or [(self.span[0], f"{self.span[0]:.6g}")]
+
+    def extent(self, font: Any, letter: int) -> tuple[int, int]:
+        """See Side."""
+        words = [word for _, word in self._labels]
+        return letter + max(width_of(font, words) + 2 * (letter // 2), width_of(font, [self.title]) - letter), 0
+
+    def draw(self, canvas: Any, pen: Any, font: Any, at: tuple[int, int], size: int, letter: int) -> None:
+        """See Side."""
+        from PIL import Image as Pillow
+
+        (left, top), (low, high), gap = at, self.span, letter // 2
+        shades = np.linspace(high, low, size)[:, None].repeat(letter, axis=1)
+        canvas.paste(Pillow.fromarray(paint(shades, max(abs(low), abs(high)))), at)
+        pen.rectangle((left - 1, top - 1, left + letter, top + size), outline=INK)
+        for value, word in self._labels:
+            y = top + (high - value) / ((high - low) or 1) * (size - 1)
+            pen.line((left + letter, y, left + letter + gap // 2, y), INK)
+            pen.text((left + letter + gap, y), word, INK, font, "lm")
+
+
+@dataclass(frozen=True)
+class Legend:
+    """Colours with words: those of bytes of leaf_cause, each cause once, and the jump bit."""
+
+    found: tuple[int, ...]
+    title: str = "parent split by"
+
+    @property
+    def _entries(self) -> list[tuple[int, str]]:
+        """Bytes for the colour, and words."""
+        causes = sorted({byte & ~JUMP for byte in self.found})
+        jumps = [(JUMP, JUMP_WORDS)] if any(byte & JUMP for byte in self.found) else []
+        return [(cause, WORDS[Cause(cause)]) for cause in causes] + jumps
+
+    def extent(self, font: Any, letter: int) -> tuple[int, int]:
+        """See Side."""
+        width = 2 * letter + width_of(font, [word for _, word in self._entries])
+        return max(width, width_of(font, [self.title])), 2 * letter * len(self._entries) + letter // 2
+
+    def draw(self, canvas: Any, pen: Any, font: Any, at: tuple[int, int], size: int, letter: int) -> None:
+        """See Side."""
+        from PIL import Image as Pillow
+
+        left, top = at[0], at[1] + letter // 2
+        for byte, word in self._entries:
+            swatch = np.full((letter, letter), byte, np.uint8)
+            canvas.paste(Pillow.fromarray(paint_causes(swatch)[0]), (left, top))
+            pen.rectangle((left - 1, top - 1, left + letter, top + letter), outline=INK)
+            pen.text((left + 2 * letter, top + letter / 2), word, INK, font, "lm")
+            top += 2 * letter
+
+
+def width_of(font: Any, words: list[str]) -> int:
+    """Pixels of the longest of some words."""
+    return math.ceil(max(float(font.getlength(word)) for word in words))
+
+
+def framed(plane: Image, field: Field, axis: str, heading: str, side: Side) -> Image:
+    """Adds a heading, coordinates on two sides, and a scale or legend to a plane."""
     from PIL import Image as Pillow
     from PIL import ImageDraw, ImageFont
 
@@ -255,28 +372,15 @@ def framed(plane: Image, field: Field, axis: str, heading: str, span: tuple[floa
     origin, length = field.domain.origin, field.domain.length
     right, up = PLANES[axis]
     coordinates = ticks(origin[right], origin[right] + length), ticks(origin[up], origin[up] + length)
-    distances = ticks(*span, step) or [(span[0], f"{span[0]:.6g}")]
-
-    def width_of(words: list[str]) -> int:
-        return math.ceil(max(font.getlength(word) for word in words))
-
     gap = letter // 2
-    left = width_of([word for _, word in coordinates[1]]) + 2 * gap + letter
+    left = width_of(font, [word for _, word in coordinates[1]]) + 2 * gap + letter
     top, bar, below = 2 * letter + gap, left + size + 2 * letter, 3 * letter + gap
-    numbers = max(width_of([word for _, word in distances]) + 2 * gap, width_of(["distance"]) - letter)
-    canvas = Pillow.new("RGB", (bar + letter + numbers + gap, top + size + below), "white")
+    width, height = side.extent(font, letter)
+    canvas = Pillow.new("RGB", (bar + width + gap, top + max(size + below, height)), "white")
     canvas.paste(Pillow.fromarray(plane), (left, top))
     pen = ImageDraw.Draw(canvas)
-
-    low, high = span
-    shades = np.linspace(high, low, size)[:, None].repeat(letter, axis=1)
-    canvas.paste(Pillow.fromarray(paint(shades, max(abs(low), abs(high)))), (bar, top))
-    for box in ((left, top), (bar, top)):
-        pen.rectangle((box[0] - 1, box[1] - 1, box[0] + (size if box[0] == left else letter), top + size), outline=INK)
-    for value, word in distances:
-        y = top + (high - value) / ((high - low) or 1) * (size - 1)
-        pen.line((bar + letter, y, bar + letter + gap // 2, y), INK)
-        pen.text((bar + letter + gap, y), word, INK, font, "lm")
+    pen.rectangle((left - 1, top - 1, left + size, top + size), outline=INK)
+    side.draw(canvas, pen, font, (bar, top), size, letter)
     for value, word in coordinates[0]:
         x = left + (value - origin[right]) / length * size
         pen.line((x, top + size, x, top + size + gap // 2), INK)
@@ -290,7 +394,7 @@ def framed(plane: Image, field: Field, axis: str, heading: str, span: tuple[floa
         (left + size / 2, top + size + gap + letter + gap // 2), f"{'xyz'[right]}, in the mesh's units", INK, font, "mt"
     )
     pen.text((gap, top + size / 2), "xyz"[up], INK, font, "lm")
-    pen.text((bar, top - gap), "distance", INK, font, "ls")
+    pen.text((bar, top - gap), side.title, INK, font, "ls")
     return np.asarray(canvas)
 
 

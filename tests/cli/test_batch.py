@@ -347,6 +347,7 @@ def test_other_parameters_are_not_skipped(scans: Path, out: Path) -> None:
         (["--tolerance", "2e-2"], "tolerance 0.01, not 0.02"),
         (["--depth", "4"], "depth 5, not 4"),
         (["--nearest"], "without --nearest"),
+        (["--why"], "without --why"),
     ):
         done = run(*words, "--skip-existing", options=[*QUICK, *other])
         assert done.returncode == 2

@@ -18,6 +18,7 @@ import shapes
 from commands import run
 from sdfcli.cli.app import app
 from sdfcli.cli.registry import BUILT_IN
+from sdfcli.octree.causes import WORDS, counts
 
 QUICK = ["--depth", "6", "--tolerance", "5e-3", "--device", "cpu"]
 
@@ -99,6 +100,27 @@ def test_existing_files_stay(ball: Path, tmp_path: Path) -> None:
     assert sdfcli.load(target).info["mesh"]["triangles"] == 320
 
 
+def test_causes_are_stored_and_counted(ball: Path, tmp_path: Path) -> None:
+    for name, words in ("why.h5", ["--why"]), ("plain.h5", []):
+        assert run("build", ball, "-o", tmp_path / name, *words, *QUICK).returncode == 0
+    field, plain = sdfcli.load(tmp_path / "why.h5"), sdfcli.load(tmp_path / "plain.h5")
+    assert field.content_sha256 == plain.content_sha256
+    assert field.info == plain.info
+    assert field.leaf_cause is not None
+    causes = json.loads(run("info", tmp_path / "why.h5", "--why", "--json").stdout)["causes"]
+    assert causes == counts(field.leaf_cause)
+    assert sum(causes.values()) - causes["jump"] == len(field.leaf_key)
+    assert "causes" not in json.loads(run("info", tmp_path / "why.h5", "--json").stdout)
+    table = run("info", tmp_path / "why.h5", "--why").stdout
+    for cause, words in WORDS.items():
+        found = re.search(rf"^{re.escape(words)} +([\d,]+) +[\d.]+%$", table, re.MULTILINE)
+        assert (int(found[1].replace(",", "")) if found else 0) == causes[cause.name.lower()]
+    assert "parent split by" not in run("info", tmp_path / "why.h5").stdout
+    done = run("info", tmp_path / "plain.h5", "--why")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (3, "", 1)
+    assert "plain.h5: the field stores no causes; build it with --why" in done.stderr
+
+
 def test_two_meshes_of_one_name_are_refused(ball: Path, tmp_path: Path) -> None:
     twin = tmp_path / "ball.stl"
     trimesh.creation.box().export(twin)
@@ -115,6 +137,8 @@ def test_two_meshes_of_one_name_are_refused(ball: Path, tmp_path: Path) -> None:
         (["--depth", "0"], 2, "--depth"),
         (["--depth", "99"], 2, "--depth"),
         (["--octree", "quad"], 2, "adaptive"),
+        (["--octree", "bvh", "--why"], 2, "--why: not with --octree bvh"),
+        (["--octree", "bvh", "--why", "--dry-run"], 2, "--why: not with --octree bvh"),
         (["--sign", "maybe"], 2, "winding"),
         (["--device", "abacus"], 2, "cuda"),
         (["--device", "cuda:77"], 4, "device"),

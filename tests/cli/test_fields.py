@@ -265,6 +265,9 @@ def test_export_of_all_frames(here: Path, moving: FieldSequence) -> None:
         ("extract field.h5 --frames :", 3, "is no sequence; --frames"),
         ("query mesh.obj points.csv --time 1", 2, "for a sequence, not for a mesh"),
         ("info anim.h5 --frame 0 --time 0", 2, "use one of --frame, --time"),
+        *((f"{command} --why", 2, "--why: frames of a sequence store no causes") for command in (
+            "info anim.h5", "info anim.h5 --frame 0", "slice anim.h5 --time 0", "slice anim.h5 --frames :",
+        )),
         ("render anim.h5 --frame 0 --frames :", 2, "use one of --frame, --time, --frames"),
         ("render anim.h5 --frame 4", 2, "frame 4: the sequence has frames 0 to 3"),
         ("render anim.h5 --time 2.5", 2, "from 0.0 to 2.0 seconds"),

@@ -78,6 +78,15 @@ def test_slice(folder: Path, tmp_path: Path) -> None:
     assert np.array_equal(picture, expected)
 
 
+def test_slice_of_causes(tmp_path: Path) -> None:
+    field = sdfcli.build(shapes.icosphere(3), tolerance=4e-3, device="cpu", why=True).save(tmp_path / "a.h5")
+    for words in ["--why"], ["--octree", "--why"]:
+        result = invoke("slice", field, "-o", tmp_path / "a.png", "--size", "100", *words, "--force")
+        assert result.exit_code == 0, result.output
+        expected = sdfcli.slice_image(field, size=100, why=True, device="cpu")
+        assert np.array_equal(Image.open(tmp_path / "a.png"), expected)
+
+
 @pytest.mark.parametrize(("command", "name"), [("render", "ball.png"), ("slice", "ball_z.png")])
 def test_default_names_and_replacing(
     command: str, name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -122,6 +131,7 @@ def test_default_names_and_replacing(
         (["slice", "ball.h5", "--size", "5"], 2, "--size 5"),
         (["slice", "ball.h5", "--at", "7"], 2, "--at 7"),
         (["slice", "broken.h5"], 3, "broken.h5"),
+        (["slice", "ball.h5", "--octree", "--why"], 3, "stores no causes; build it with --why"),
     ],
 )
 def test_errors(words: list[str], code: int, says: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,9 @@ PAGE = (ROOT / "docs" / "reference" / "file.md").read_text()
 @pytest.fixture(scope="module", params=OCTREES)
 def field(request: pytest.FixtureRequest) -> sdfcli.Field:
     torus = ROOT / "sample_meshes" / "torus.obj"
-    return sdfcli.build(torus, octree=request.param, depth=6, device="cpu", keep_nearest=True)
+    return sdfcli.build(
+        torus, octree=request.param, depth=6, device="cpu", keep_nearest=True, why=request.param == "adaptive"
+    )
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ EXAMPLES = {
     "export --samples": "export field.h5 new.npz --samples 10",
     "check": "check TORUS",
     "check, unusable": "check nothing.ply",
-    "info": "info field.h5",
+    "info": "info near.h5 --why",
     "info, sequence": "info anim.h5",
     "query, a point": "query TORUS points.txt --nearest -k 3",
     "query": "query field.h5 points.txt -o new.csv",
@@ -87,7 +87,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sdfcli.build(TORUS, device="cpu", depth=3).save(made / "field.h5")
     sequences.write(made / "anim.h5", [TORUS, TORUS], [0.0, 1.0], depth=3)
     sdfcli.build(TORUS, device="cpu").save(made / "water.h5")
-    sdfcli.build(TORUS, device="cpu", depth=3, keep_nearest=True).save(made / "near.h5")
+    sdfcli.build(TORUS, device="cpu", depth=3, keep_nearest=True, why=True).save(made / "near.h5")
     (made / "points.txt").write_text("0 0 0\n")
     return made
 

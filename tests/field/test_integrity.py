@@ -34,7 +34,7 @@ LIMIT = 60
 """Seconds that a command has which HDF5 might keep waiting for ever; it takes one."""
 
 SMALL = {"device": "cpu", "depth": 3, "tolerance": 0.05}
-SUMS = ("content_sha256", "attributes_sha256", "nearest_sha256")
+SUMS = ("content_sha256", "attributes_sha256", "nearest_sha256", "leaf_cause_sha256")
 HOSTILE = "<script>alert(1)</script>\x1b]0;title\x07\x1b[2J[bold]\u202e"
 COMMANDS = {
     "info": "info {field}",
@@ -56,7 +56,7 @@ def folder(tmp_path: Path) -> Path:
     """A folder with a mesh, its field and a point."""
     for name, shape in (("mesh", shapes.octahedron()), ("mesh2", shapes.icosphere(1))):
         trimesh.Trimesh(*shape, process=False).export(tmp_path / f"{name}.ply")
-    sdfcli.build(tmp_path / "mesh.ply", keep_nearest=True, **SMALL).save(tmp_path / "field.h5")
+    sdfcli.build(tmp_path / "mesh.ply", keep_nearest=True, why=True, **SMALL).save(tmp_path / "field.h5")
     (tmp_path / "points.txt").write_text("0.1 0.2 0.3\n")
     return tmp_path
 
@@ -84,7 +84,7 @@ def edited_dataset(file: Any, name: str) -> None:
 
 
 def as_version_2(file: Any) -> None:
-    for name in ("attributes_sha256", "nearest_sha256"):
+    for name in SUMS[1:]:
         del file.attrs[name]
     file.attrs["format_version"] = 2
 
@@ -126,7 +126,7 @@ def test_every_bit_of_the_attributes_counts(folder: Path) -> None:
                 sdfcli.load(path)
 
 
-@pytest.mark.parametrize("name", ["residual", "nearest"])
+@pytest.mark.parametrize("name", ["residual", "nearest", "leaf_cause"])
 def test_data_with_right_sums_of_hdf5_only(folder: Path, name: str) -> None:
     path = changed(folder / "field.h5", lambda file: edited_dataset(file, name))
     with pytest.raises(InputError, match="does not match"):
@@ -219,7 +219,7 @@ def virtual(file: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [external_link, through_a_group, external_storage, virtual])
-@pytest.mark.parametrize("name", ["leaf_level", "residual", "distance", "nearest"])
+@pytest.mark.parametrize("name", ["leaf_level", "residual", "distance", "nearest", "leaf_cause"])
 def test_nothing_outside_of_the_file_is_opened(
     fuzz: Any, folder: Path, kind: Callable[[Any, str], None], name: str
 ) -> None:

@@ -31,6 +31,7 @@ from sdfcli.field.chunks import fletcher32, unpacked
 from sdfcli.field.field import Field
 from sdfcli.field.hdf5 import values_sha256
 from sdfcli.field.store import is_field, load, save
+from sdfcli.octree.causes import JUMP, Cause
 
 ARRAYS = ("leaf_key", "leaf_level", "corner_key", "distance")
 ATTRIBUTES = ("format", "format_version", "domain_origin", "domain_length", "lattice_bits", "info")
@@ -188,6 +189,34 @@ def test_nearest_triangles(tmp_path: Path) -> None:
         with h5py.File(shutil.copy(path, tmp_path / name), "r+") as file:
             replaced("nearest", change)(file)
         check_refused(tmp_path / name)
+
+
+def test_causes(tmp_path: Path) -> None:
+    field = make_field(3)
+    causes = np.random.default_rng(1).choice([*Cause, *(JUMP | cause for cause in Cause)], len(field.leaf_key))
+    path = dataclasses.replace(field, leaf_cause=causes.astype(np.uint8)).save(tmp_path / "field.h5")
+    found = load(path)
+    check_same(found, field)
+    assert found.leaf_cause is not None
+    assert np.array_equal(found.leaf_cause, causes)
+    assert not found.leaf_cause.flags.writeable
+    assert found.save(tmp_path / "again.h5").read_bytes() == path.read_bytes()
+    assert load(field.save(tmp_path / "without.h5")).leaf_cause is None
+    with h5py.File(path, "r+") as file:
+        replaced("leaf_cause", lambda a: a.astype(np.uint16))(file)
+    check_refused(path)
+
+
+def test_hostile_causes(tmp_path: Path) -> None:
+    """Their checksums are right: lengths and values are looked at."""
+    field = make_field(3)
+    whole = np.full(len(field.leaf_key), Cause.ERROR, np.uint8)
+    for cause in (whole[1:], np.append(whole, whole[:1])):
+        path = dataclasses.replace(field, leaf_cause=cause).save(tmp_path / "a.h5", True)
+        assert "differ in length" in check_refused(path)
+    for byte in (max(Cause) + 1, JUMP - 1, JUMP + max(Cause) + 1, 0xFF):
+        path = dataclasses.replace(field, leaf_cause=np.append(whole[1:], np.uint8(byte))).save(tmp_path / "a.h5", True)
+        assert "unknown cause" in check_refused(path)
 
 
 def test_extreme_values(tmp_path: Path) -> None:
@@ -898,20 +927,21 @@ def test_chunks_are_unpacked_as_by_hdf5(data: bytes, itemsize: int, filters: lis
 def test_a_dataset_that_is_called_otherwise(tmp_path: Path) -> None:
     """Nothing that is said to be there may be passed over."""
     path = tmp_path / "field.h5"
-    sdfcli.build(shapes.octahedron(), depth=3, tolerance=0.05, device="cpu", keep_nearest=True).save(path)
+    sdfcli.build(shapes.octahedron(), depth=3, tolerance=0.05, device="cpu", keep_nearest=True, why=True).save(path)
     whole = path.read_bytes()
     for name in read_names(path):
         path.write_bytes(whole)
         with h5py.File(path, "r+") as file:
             file.move(name, "other")
-        assert name != "nearest" or "nearest_sha256" in check_refused(path)
+        assert name not in store.OPTIONAL or f"{name}_sha256" in check_refused(path)
         check_refused(path)
-    path.write_bytes(whole)
-    with h5py.File(path, "r+") as file:
-        del file.attrs["nearest_sha256"]
-        attributes = {each: value for each, value in file.attrs.items() if each != "attributes_sha256"}
-        file.attrs["attributes_sha256"] = np.bytes_(values_sha256(attributes))
-    assert "nearest_sha256" in check_refused(path)
+    for name in store.OPTIONAL:
+        path.write_bytes(whole)
+        with h5py.File(path, "r+") as file:
+            del file.attrs[f"{name}_sha256"]
+            attributes = {each: value for each, value in file.attrs.items() if each != "attributes_sha256"}
+            file.attrs["attributes_sha256"] = np.bytes_(values_sha256(attributes))
+        assert f"{name}_sha256" in check_refused(path)
 
 
 def test_filters_with_other_parameters(saved: Path) -> None:

@@ -21,6 +21,7 @@ from sdfcli.mesh.mesh import Domain, Mesh
 from sdfcli.octree import adaptive, balance
 from sdfcli.octree.adaptive import Growth
 from sdfcli.octree.assemble import assemble, in_order
+from sdfcli.octree.causes import Cause
 from sdfcli.octree.density import bvh_octree, measured
 from sdfcli.octree.grown import Limits
 from sdfcli.octree.levels import OPENED, OUTSIDE, Octree
@@ -276,10 +277,12 @@ def test_waves_are_run_ahead_of(backend: Backend, monkeypatch: pytest.MonkeyPatc
     first = int(backend.xp.flatnonzero(cells.state == OPENED)[0])
     split = []
     for rounds in range(1, 31):
-        cells.asked[:] = 0
-        cells.asked[first] = 1
+        cells.split_request[:] = 0
+        cells.split_request[first] = int(Cause.HANGING)
         balance.run_ahead(growth.octree, growth.criteria, level, rounds, growth._open)
-        split.append(int(cells.asked.sum()))
+        split.append(int((cells.split_request > 0).sum()))
+        assert int(cells.split_request[first]) == Cause.HANGING
+        assert int((cells.split_request == Cause.WAVE).sum()) == split[-1] - 1
     assert split == sorted(split)
     assert split[0] == 1
     assert len(set(split)) > 3
@@ -306,7 +309,7 @@ def test_a_round_for_hanging_corners_looks_at_what_has_changed_alone(
         families = [own.families.stale for own in octree.levels[1:]]
         work.append(sum(int((stale == RENEWED).sum()) for stale in families[coarsest:]))
         before = [stale.copy() for stale in families]
-        asked = [own.cells.asked.copy() for own in octree.levels]
+        asked = [own.cells.split_request.copy() for own in octree.levels]
         values = [octree.values.value.copy(), octree.values.hanging.copy()]
         # Everything once more, from the start.
         octree.values.value[:], octree.values.hanging[:] = octree.points.signed, 0
@@ -319,7 +322,7 @@ def test_a_round_for_hanging_corners_looks_at_what_has_changed_alone(
         for old, new in zip(values, (octree.values.value, octree.values.hanging), strict=True):
             assert np.array_equal(backend.to_host(old), backend.to_host(new))
         for own, old in zip(octree.levels, asked, strict=True):
-            assert np.array_equal(backend.to_host(own.cells.asked), backend.to_host(old))
+            assert np.array_equal(backend.to_host(own.cells.split_request), backend.to_host(old))
         for stale, old in zip(families, before, strict=True):
             stale[:] = old
         return levels

@@ -39,7 +39,7 @@ SHAPES: dict[str, Callable[[np.random.Generator], shapes.Shape]] = {
 
 def grow(backend: Backend, shape: shapes.Shape, sign: str, tolerance: float) -> Grown:
     scene = Scene.of(make_mesh(*shape), sign, backend)
-    limits = Limits(depth=4, tolerance=tolerance, band=0.05, thin=2e-3, thin_depth=5, step=tolerance / 8)
+    limits = Limits(depth=4, tolerance=tolerance, band=0.05, thin=2e-3, thin_depth=5, step=tolerance / 8, why=True)
     return adaptive.build(scene, limits)
 
 
@@ -108,6 +108,7 @@ def test_the_octree_is_the_same(
         found = grow(grids, shape, sign, 2e-2)
     assert stops[C.VISITS_DONE] > 0
     assert (found.queries, found.parts, "steps" in found.arrays) == (plain.queries, plain.parts, True)
+    assert "leaf_cause" in plain.arrays
     for name, array in plain.arrays.items():
         assert np.array_equal(grids.to_host(found.arrays[name]), array), name
 

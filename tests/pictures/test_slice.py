@@ -17,6 +17,7 @@ import shapes
 from sdfcli.backend import Backend, select_backend
 from sdfcli.errors import InputError, UsageError
 from sdfcli.field.field import Field
+from sdfcli.octree.causes import JUMP, Cause
 from sdfcli.pictures import colour
 from sdfcli.pictures import slice as slices
 
@@ -192,6 +193,47 @@ def test_the_octree_is_drawn_where_leaves_meet(cpu: Backend, ball: Field) -> Non
     changed = (plain != cells).any(axis=-1)
     assert not changed[~border].any()
     assert changed[border].mean() > 0.8
+
+
+# ---- Causes ----
+
+
+def test_leaves_have_the_colours_of_their_causes(cpu: Backend, ball: Field) -> None:
+    """The same one in the legend, all of which differ; a leaf at a jump of the sign has stripes besides."""
+    causes = np.random.default_rng(1).choice([*Cause], len(ball.leaf_key)).astype(np.uint8)
+    field = replace(ball, leaf_cause=causes)
+    picture = sdfcli.slice_image(field, axis="x", size=400, why=True, device="cpu")
+    plane = plane_of(picture, 400)
+    value, leaf = slices.sample_plane(cpu, field, "x", slices.place_of_plane(cpu, field, "x", None), 400)
+    free = (slices.cell_borders(leaf, field.leaf_level) == 0) & (np.abs(value) > 3 * field.domain.length / 400)
+    shades = [colour.shade(*slices.SHADES[cause]) for cause in Cause]
+    assert len({*shades}) == len(Cause)
+    far = [np.abs(np.subtract(a, b)).sum() for k, a in enumerate(shades) for b in shades[:k]]
+    assert min(far) > 60
+    assert np.array_equal(plane[free], np.array(shades)[causes[leaf[free]]])
+    legend = picture[:, picture.shape[1] - 300 :].reshape(-1, 3).tolist()
+    for shade in shades:
+        assert legend.count([*shade]) > 50
+    jumping = replace(field, leaf_cause=causes | np.uint8(JUMP))
+    striped = plane_of(sdfcli.slice_image(jumping, axis="x", size=400, why=True, device="cpu"), 400)
+    darker = (striped < plane)[free].all(axis=-1)
+    assert 0.25 < darker.mean() < 0.45
+    assert np.array_equal(striped[free][~darker], plane[free][~darker])
+
+
+def test_a_legend_has_the_causes_in_the_plane(ball: Field) -> None:
+    pictures = [
+        sdfcli.slice_image(
+            replace(ball, leaf_cause=np.full(len(ball.leaf_key), byte, np.uint8)), size=INNER, why=True, device="cpu"
+        )
+        for byte in (Cause.ERROR, Cause.ERROR | JUMP)
+    ]
+    assert pictures[0].shape[1] < pictures[1].shape[1]  # words for jumps
+    with pytest.raises(InputError, match="stores no causes"):
+        sdfcli.slice_image(ball, why=True, device="cpu")
+    several = np.resize([*Cause], len(ball.leaf_key)).astype(np.uint8)
+    small = sdfcli.slice_image(replace(ball, leaf_cause=several), size=INNER, why=True, device="cpu")
+    assert small.shape[0] > pictures[0].shape[0]  # a small plane has a legend as long as others
 
 
 # ---- Numbers ----

@@ -49,6 +49,9 @@ constexpr float SDF_OPPOSED = -0.8f;
 
 constexpr unsigned SDF_OWN_POINTS = 19;  // maximum number of new points per opened cell
 
+// Bit of a leaf's byte, next to its Cause (octree/levels.h): left coarse at a jump of the sign.
+constexpr unsigned SDF_CAUSE_JUMP = 0x80u;
+
 // Why a visit launch stopped (octree/visit.h): not yet; finished; out of capacity; many points to query; many new cells
 // to test; the finest level for the tolerance begins, whose first cells decide which sheets are retained.
 constexpr unsigned SDF_VISITS_GO_ON = 0;

@@ -2,7 +2,7 @@
 //
 // INTERFACE
 //   sdf_octree_held, sdf_octree_rank  how many leaves are in each cell, and come before it
-//   sdf_octree_leaves                 the leaves' keys and levels, and which points are corners
+//   sdf_octree_leaves                 the leaves' keys, levels and causes, and which points are corners
 //   sdf_octree_chosen_keys, sdf_octree_sorted_keys  the keys of these, before and after a sort
 //   sdf_octree_counts                 how many leaves lie at a jump of the sign, and cells were split for sheets alone
 #ifndef SDFCLI_OCTREE_ASSEMBLE_H
@@ -44,6 +44,7 @@ struct sdf_octree_leaves_args {
     const u32* rank;  // [n] a leaf's number among the leaves
     u64* leaf_key;    // [leaves] out
     u8* leaf_level;   // [leaves] out
+    u8* leaf_cause;   // [leaves] out: the Cause of the parent's split, and SDF_CAUSE_JUMP; may be null
     u8* used;         // [points] out: 1 for a corner of a leaf
 };
 SDF_KERNEL(sdf_octree_leaves, PLAIN, i) {
@@ -52,6 +53,10 @@ SDF_KERNEL(sdf_octree_leaves, PLAIN, i) {
     u32 corner[8], place = a.rank[i];
     a.leaf_key[place] = key_of(at.own, at.cell) << 3 * (SDF_LATTICE_BITS - at.own.level);
     a.leaf_level[place] = (u8)at.own.level;
+    if (a.leaf_cause) {
+        u32 cause = at.own.level ? at.above.split_request[at.own.parent[at.cell >> 3]] : (u32)NOT_SPLIT;
+        a.leaf_cause[place] = (u8)(cause | (at.own.state[at.cell] == JUMP ? SDF_CAUSE_JUMP : 0u));
+    }
     corners_of(at.own, at.above, at.cell, corner);
     for (int c = 0; c < 8; c++) store_relaxed(a.used + corner[c], (u8)1);
 }
@@ -88,7 +93,7 @@ SDF_KERNEL(sdf_octree_counts, PLAIN, i) {
     CellOfAll at = cell_of(a.octree, i);
     u8 state = at.own.state[at.cell];
     if (state == JUMP) atomic_add(a.counts, 1u);
-    if (state == SPLIT && at.own.asked[at.cell] == FOR_SHEET) atomic_add(a.counts + 1, 1u);
+    if (state == SPLIT && at.own.split_request[at.cell] == BY_SHEET) atomic_add(a.counts + 1, 1u);
 }
 
 #endif

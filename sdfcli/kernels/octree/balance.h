@@ -9,22 +9,22 @@
 #include "base/kernel.h"
 #include "octree/error.h"
 
-// Which cells of a level are to be split: those that are asked for and have no children yet. The flag is 2 for one that
-// has to be opened first. Neighbours of its parent that have no children are asked for, too: its own neighbours would
+// Which cells of a level are to be split: those with a request that have no children yet. The flag is 2 for one that
+// has to be opened first. Neighbours of its parent that have no children get a request, too: its own neighbours would
 // otherwise be two levels coarser than its children. The flag behind the last is 3 if there are any.
 struct sdf_octree_balance_args {
     u32 n;             // cells of a level
-    Level own, above;  // above: asked is out; null where nothing is balanced
+    Level own, above;  // above: split_request is out; null where nothing is balanced
     u8* flag;          // [n + 1] in and out: first 0
 };
 SDF_KERNEL(sdf_octree_balance, PLAIN, i) {
-    if (!a.own.asked[i] || a.own.state[i] == SPLIT) return;
+    if (!a.own.split_request[i] || a.own.state[i] == SPLIT) return;
     a.flag[i] = a.own.state[i] == CLOSED ? 2 : 1;
-    if (!a.above.asked) return;
+    if (!a.above.split_request) return;
     for (u32 sides = 1; sides < 8; sides++) {
         u32 other = neighbour_of_parent(a.own, a.above, i, sides, i & 7u);
         if (other >= SDF_OUTSIDE || a.above.state[other] == SPLIT) continue;
-        store_relaxed(a.above.asked + other, (u8)1);
+        request_split(a.above.split_request + other, BY_BALANCE);
         store_relaxed(a.flag + a.n, (u8)3);
     }
 }
@@ -77,12 +77,12 @@ SDF_KERNEL(sdf_octree_constrain, PLAIN, i) {
 struct sdf_octree_tighten_args {
     u32 n;             // cells, of which leaves are looked at
     u32 first;         // number of the first
-    AllLevels octree;  // asked is out
+    AllLevels octree;  // split_request is out
     Points points;
     Limits allowed;
     const float* value;  // [points]
     const u8* hanging;   // [points]
-    u8* any;             // [levels] out: 1 for a level on which any is asked for
+    u8* any;             // [levels] out: 1 for a level with requests
 };
 SDF_KERNEL(sdf_octree_tighten, SIMD, i) {
     CellOfAll of = cell_of(a.octree, a.first + i);
@@ -117,7 +117,7 @@ SDF_KERNEL(sdf_octree_tighten, SIMD, i) {
                     int k = index_of(x, y, z);
                     u32 other = neighbour_of_parent(own, above, cell, sides_of(k), toward(k));
                     if (other >= SDF_OUTSIDE || above.state[other] >= JUMP) continue;
-                    store_relaxed(above.asked + other, (u8)1);
+                    request_split(above.split_request + other, BY_HANGING);
                     store_relaxed(a.any + above.level, (u8)1);
                 }
     }

@@ -127,9 +127,10 @@ FN bool holds_jump(const float* distance, float half, const Team& team) {
 
 // The largest error of an opened cell's field: in each octant the one seen at a point, and on top of it that share of
 // what the gradients foretell between these. tolerance: as a part of what is allowed there; sheet: of what a sheet in
-// the cell allows, which is so thick.
+// the cell allows, which is so thick. at_point: whether it passes the tolerance without that share.
 struct CellError {
     float tolerance, sheet, width;
+    bool at_point;
 };
 // What those who look at a cell know of its 27 points. distance: in.
 struct PointErrors {
@@ -140,7 +141,7 @@ template <class Team>
 FN CellError largest_error(const Level& own, const Points& points, const Limits& allowed, u32 cell, const u32* point,
                            const float* value, PointErrors& m, const Team& team) {
     float between[27], corner[8], largest = 0.f, half = 0.5f / (float)(1u << own.level);
-    CellError found = {0.f, 0.f, 0.f};
+    CellError found = {0.f, 0.f, 0.f, false};
     if (Team::THREADS == 1) interpolate(value, between);
     UNROLL
     for (int j = team.first(); j < 27; j += Team::THREADS)
@@ -158,12 +159,15 @@ FN CellError largest_error(const Level& own, const Points& points, const Limits&
             worst = max_of(worst, m.error[j]);
             nearest = min_of(nearest, abs_of(m.distance[j]));
         }
+        float limit = allowed_error(nearest, allowed.tolerance, allowed.band);
+        found.at_point |= worst > limit;
         worst +=
             SDF_BETWEEN * bend(half, [&](int c, int axis) { return m.gradient[3 * (first + octant_point(c)) + axis]; });
-        found.tolerance = max_of(found.tolerance, worst / allowed_error(nearest, allowed.tolerance, allowed.band));
+        found.tolerance = max_of(found.tolerance, worst / limit);
         largest = max_of(largest, worst);
     }
     found.tolerance = team.most(found.tolerance);
+    found.at_point = team.any(found.at_point);
     for (int c = 0; c < 8; c++) corner[c] = m.distance[corner_point(c)];
     found.width = sheet_width(
         allowed, corner, 2.f * half, [&](int c) { return load3(m.gradient + 3 * corner_point(c)); }, false, team);

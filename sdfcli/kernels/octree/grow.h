@@ -31,7 +31,7 @@ SDF_KERNEL(sdf_octree_children, PLAIN, i) {
     for (u32 c = 8 * family; c < 8 * family + 8; c++) {
         a.below.row[c] = SDF_NONE;
         a.below.state[c] = CLOSED;
-        a.below.asked[c] = 0;
+        a.below.split_request[c] = NOT_SPLIT;
     }
     a.below.stale[family] = STALE;
 }

@@ -11,7 +11,8 @@
 // among its parent's points, and its neighbours among the children of its parent's neighbours.
 //
 // INTERFACE
-//   Level, State, Asked, Stale                    the arrays of a level, and what has become of a cell
+//   Level, State, Stale                           the arrays of a level, and what has become of a cell
+//   Cause, request_split                          why a cell is split
 //   AllLevels, number_on, cell_of, row_of         all levels of an octree, and a cell by its number among all cells
 //   key_of, corners_of, corner_of                 a cell's key, and the points at its corners
 //   sides_of, toward, neighbour_across            neighbours by number: where they lie, and which they are
@@ -24,21 +25,37 @@
 #include "geometry/lattice.h"
 
 enum State { CLOSED, OPENING, OPENED, JUMP, SPLIT };
-enum Asked { NOT_ASKED, ASKED, FOR_SHEET };  // FOR_SHEET: for the sake of a sheet alone
-enum Stale { SETTLED, STALE, RENEWED };      // RENEWED: hanging corners were set in this round
+enum Stale { SETTLED, STALE, RENEWED };  // RENEWED: hanging corners were set in this round
+
+// Why a cell is split: the first test that requests it. octree/causes.py has the same values.
+enum Cause : u8 {
+    NOT_SPLIT,
+    BY_ERROR,    // its field misses the distance at one of its 27 points,
+    BY_BEND,     // or between them, as the gradients there foretell,
+    BY_SURFACE,  // or at a vertex of the surface
+    BY_SHEET,    // both sides of a thin wall or gap lie in it, and the tolerance alone would leave it
+    BY_BALANCE,  // it would be two levels coarser than a neighbour's children
+    BY_HANGING,  // its interpolation moves its neighbours' hanging corners too far
+    BY_WAVE,     // it lies ahead of a wave of such splits (octree/balance.py)
+};
+
+// Requests a split; an earlier cause stays. Threads of one launch that share a cell request it for the same one.
+FN void request_split(u8* request, Cause cause) {
+    if (load_relaxed(request) == NOT_SPLIT) store_relaxed(request, (u8)cause);
+}
 
 struct Level {
     u32 level;
-    u32* parent;  // [families] their parent, a cell of the level above
-    u64* key;     // [families] Morton key of the parent
-    u8* stale;    // [families] where the field may have changed since hanging corners were set: see Stale
-    u32* row;     // [cells] number among the opened cells, or SDF_NONE
-    u8* state;    // [cells]
-    u8* asked;    // [cells] where a cell is to be split: see Asked
-    u32* cell;    // [rows] their cells
-    u32* child;   // [rows] family of the level below, or SDF_NONE
-    u32* around;  // [rows, 8] families by side, SDF_NONE: coarser there, SDF_OUTSIDE
-    u32* points;  // [rows, 27]
+    u32* parent;        // [families] their parent, a cell of the level above
+    u64* key;           // [families] Morton key of the parent
+    u8* stale;          // [families] where the field may have changed since hanging corners were set: see Stale
+    u32* row;           // [cells] number among the opened cells, or SDF_NONE
+    u8* state;          // [cells]
+    u8* split_request;  // [cells] the Cause, where a cell is to be split
+    u32* cell;          // [rows] their cells
+    u32* child;         // [rows] family of the level below, or SDF_NONE
+    u32* around;        // [rows, 8] families by side, SDF_NONE: coarser there, SDF_OUTSIDE
+    u32* points;        // [rows, 27]
 };
 
 // All levels, which hand their cells, and their rows, to one launch: coarse ones have few.

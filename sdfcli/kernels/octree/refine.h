@@ -145,8 +145,8 @@ SDF_KERNEL(sdf_octree_peek, SIMD, i) {
     peek_around(a, i, around, Alone());
 }
 
-// Frisken's test (2000), made tighter: which opened cells are asked to be split. One stays a leaf where the sign jumps.
-// Where a.thin_only, the tolerance has all the levels that it gets.
+// Frisken's test (2000), made tighter: which opened cells are to be split, and why. One stays a leaf where the sign
+// jumps. Where a.thin_only, the tolerance has all the levels that it gets.
 struct sdf_octree_test_args {
     u32 n;            // rows
     u32 first;        // the first, where these follow each other
@@ -154,10 +154,10 @@ struct sdf_octree_test_args {
     Level own;
     Points points;
     Limits allowed;
-    u32 thin_only;    // whether only sheets are split on this level
-    float jump_edge;  // cells of this edge or less are not split for a jump of the sign
-    u8* asked;        // [cells] out: where a cell is to be split: see Asked
-    u8* state;        // [cells] out: where the sign jumps; may be null
+    u32 thin_only;      // whether only sheets are split on this level
+    float jump_edge;    // cells of this edge or less are not split for a jump of the sign
+    u8* split_request;  // [cells] out: the Cause, where a cell is to be split
+    u8* state;          // [cells] out: where the sign jumps; may be null
 };
 template <class Team>
 FN void test_cell(const sdf_octree_test_args& a, u32 i, PointErrors& m, const Team& team) {
@@ -169,13 +169,21 @@ FN void test_cell(const sdf_octree_test_args& a, u32 i, PointErrors& m, const Te
     team.meet();
     for (int c = 0; c < 8; c++) corner[c] = m.distance[corner_point(c)];
     CellError error = largest_error(a.own, a.points, a.allowed, cell, point, corner, m, team);
-    bool wrong = !a.thin_only &&
-                 (error.tolerance > 1.f || misses_surface(a.own, a.points, a.allowed.tolerance, cell, corner, team));
-    if (!wrong && error.sheet <= 1.f && edge <= SDF_SHEET_EDGE * error.width) return;
+    Cause cause = NOT_SPLIT;
+    if (!a.thin_only) {
+        if (error.tolerance > 1.f)
+            cause = error.at_point ? BY_ERROR : BY_BEND;
+        else if (misses_surface(a.own, a.points, a.allowed.tolerance, cell, corner, team))
+            cause = BY_SURFACE;
+    }
+    if (cause == NOT_SPLIT) {
+        if (error.sheet <= 1.f && edge <= SDF_SHEET_EDGE * error.width) return;
+        cause = BY_SHEET;
+    }
     bool splits = edge > a.jump_edge || !holds_jump(m.distance, 0.5f * edge, team);
     if (team.first() > 0) return;
     if (splits)
-        a.asked[cell] = wrong ? ASKED : FOR_SHEET;
+        request_split(a.split_request + cell, cause);
     else if (a.state)
         a.state[cell] = JUMP;
 }

@@ -20,7 +20,7 @@ struct sdf_octree_settle_args {
     Limits allowed;
     float* value;   // [older + newer] in and out
     u8* hanging;    // [older + newer] in and out
-    u8* any;        // [levels] in and out: 1 for a level on which any is asked for
+    u8* any;        // [levels] in and out: 1 for a level with requests
     u32* arrivals;  // [1] 0 at first
 };
 SDF_KERNEL(sdf_octree_settle, GRID, i) {

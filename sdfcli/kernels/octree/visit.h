@@ -355,7 +355,7 @@ struct Visits {
         grid.meet();
         sdf_octree_balance_args balance = {n, own(t.level), above(t.level), flag};
         each(FLAGGED, n / step, [&](u32 i) {
-            if (step == 8 && eight_bytes(balance.own.asked + 8 * (size_t)i) == 0) return;
+            if (step == 8 && eight_bytes(balance.own.split_request + 8 * (size_t)i) == 0) return;
             for (u32 k = step * i; k < step * i + step; k++) sdf_octree_balance_at(balance, k);
         });
         grid.meet();
@@ -458,8 +458,8 @@ struct Visits {
     APART void test() {
         Level of = own(t.at);
         u32 count = rows[t.at] - t.row, thin_only = t.at >= a.depth;
-        sdf_octree_test_args test = {count,     t.row,     nullptr,     of,       a.points,
-                                     a.allowed, thin_only, a.jump_edge, of.asked, of.state};
+        sdf_octree_test_args test = {count,     t.row,       nullptr,          of,      a.points, a.allowed,
+                                     thin_only, a.jump_edge, of.split_request, of.state};
         SDF_SHARED PointErrors of_points[SDF_BLOCK_WARPS];
         each(TESTED, SDF_WARP * count, [&](u32 i) { test_cell(test, i / SDF_WARP, of_points[place()], warp()); });
         grid.meet();

@@ -1,0 +1,67 @@
+"""Why a leaf is there: the test that split its parent, in one byte a leaf."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sdfcli.backend import C
+from sdfcli.errors import InputError
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class Cause(IntEnum):
+    """The first test that split a cell; enum Cause of kernels/octree/levels.h."""
+
+    ROOT = 0
+    ERROR = 1
+    BEND = 2
+    SURFACE = 3
+    SHEET = 4
+    BALANCE = 5
+    HANGING = 6
+    WAVE = 7
+
+
+WORDS = {
+    Cause.ROOT: "the domain is one leaf",
+    Cause.ERROR: "error at a point",
+    Cause.BEND: "bend between points",
+    Cause.SURFACE: "surface missed at a vertex",
+    Cause.SHEET: "thin wall or gap",
+    Cause.BALANCE: "2:1 balance",
+    Cause.HANGING: "hanging corners",
+    Cause.WAVE: "ahead of a wave",
+}
+"""What split the parent, for tables and legends."""
+JUMP = int(C.CAUSE_JUMP)
+"""Bit beside the cause: the leaf was left coarse at a jump of the sign."""
+JUMP_WORDS = "left at a sign jump"
+
+
+def required(leaf_cause: Bytes | None) -> Bytes:
+    """The bytes of a field. Raises InputError where it stores none."""
+    if leaf_cause is None:
+        raise InputError("the field stores no causes; build it with --why (in Python why=True)")
+    return leaf_cause
+
+
+def causes_of(leaf_cause: Bytes) -> Bytes:
+    """The causes (n,), without the bit."""
+    return np.asarray(leaf_cause & np.uint8(JUMP ^ 0xFF))
+
+
+def is_known(leaf_cause: Bytes) -> bool:
+    """Whether all bytes (n,) are a cause, with or without the bit."""
+    return bool((causes_of(leaf_cause) <= max(Cause)).all())
+
+
+def counts(leaf_cause: Bytes) -> dict[str, int]:
+    """The number of leaves by cause, in small letters, all causes; and `jump`, those of them with the bit."""
+    found: Any = np.bincount(causes_of(leaf_cause), minlength=len(Cause)).tolist()
+    named = {cause.name.lower(): found[cause] for cause in Cause}
+    return {**named, "jump": int(np.count_nonzero(leaf_cause & JUMP))}
