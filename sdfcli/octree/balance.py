@@ -130,4 +130,4 @@ def run_ahead(
 
 def _for_tolerance(requests: Array) -> Array:
     """Where requests (n,) are not for sheets alone."""
-    return (requests > 0) & (requests != Cause.SHEET)
+    return (requests > 0) & (requests != int(Cause.SHEET))
