@@ -9,6 +9,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -88,8 +89,9 @@ def compiled(texts: Iterable[bytes], make: Callable[[Path], None]) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not file.exists():
             for old in folder.iterdir():
-                if old.stat().st_mtime < time.time() - KEPT:
-                    old.unlink(missing_ok=True)
+                with suppress(FileNotFoundError):  # renamed by the process that has made it
+                    if old.stat().st_mtime < time.time() - KEPT:
+                        old.unlink()
             make(file.with_suffix(".part"))
             file.with_suffix(".part").rename(file)
         file.touch()
